@@ -16,7 +16,8 @@ func sample() Meta {
 	return m
 }
 
-// The vector was written by hand from the layout in the package's documentation.
+// TestMetaVector compares the encoding with a vector that a person wrote from the format in the
+// package documentation.
 func TestMetaVector(t *testing.T) {
 	want := "0200" + "0100" + "0300" + "0103" + "8877665544332211" + "010000000000" + "1a21" + "07000000" + "ddccbbaa" +
 		"a00f" + "0000000000000000000000000000000000000000000000000000000000" + "ffff"
@@ -65,14 +66,15 @@ func FuzzDecodeMeta(f *testing.F) {
 	})
 }
 
-// The view against the plainest statement of its rule: of the live claims to a chip, the newest.
+// TestViewAgainstNaiveModel compares the view with a simple model of its rule: for each chip,
+// believe the newest of the present claims.
 func TestViewAgainstNaiveModel(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		v := NewView(5)
+		v := NewView(5, nil)
 		live := map[string]Meta{}
 		former := map[string]bool{}
-		last := map[wire.FabricNodeID]string{} // gone without a successor
+		last := map[wire.FabricNodeID]string{} // names of processes that are gone without a successor
 		gone := func(name string) {
 			m, ok := live[name]
 			if !ok {
@@ -133,7 +135,7 @@ func TestViewAgainstNaiveModel(t *testing.T) {
 }
 
 func TestViewEvents(t *testing.T) {
-	v := NewView(0xAABBCCDD)
+	v := NewView(0xAABBCCDD, nil)
 	m := sample()
 	kinds := func(es []Event) (out []EventKind) {
 		for _, e := range es {
@@ -168,7 +170,7 @@ func asBytes(k []EventKind) []byte {
 	return b
 }
 
-// What a former life said is not believed, whenever it is heard again.
+// TestFormerLives checks that the view never believes a claim of a former process.
 func TestFormerLives(t *testing.T) {
 	life := func(inc, started uint64, links uint32) (string, []byte) {
 		m := Meta{Node: wire.FabricNodeID{Chip: 3}, Incarnation: wire.Incarnation(inc), Started: started, LinkVersion: links, Topology: 1}
@@ -206,13 +208,13 @@ func TestFormerLives(t *testing.T) {
 			alive(v, 1, 10, 7)
 		}, 3},
 	} {
-		v := NewView(1)
+		v := NewView(1, nil)
 		c.play(v)
 		if got := holder(v); got != c.want {
 			t.Errorf("%s: life %d is believed, want %d", what, got, c.want)
 		}
 	}
-	v := NewView(1)
+	v := NewView(1, nil)
 	alive(v, 1, 10, 5)
 	if es := alive(v, 1, 10, 4); len(es) != 0 || v.Members()[0].Meta.LinkVersion != 5 {
 		t.Errorf("older metadata of the same life is taken: %v", es)

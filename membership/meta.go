@@ -1,8 +1,8 @@
-// Package membership says which chips are alive. The package defines the fixed metadata that chips
-// gossip about themselves. The package also has the rules that merge the news of chips into one
-// view.
+// Package membership decides which chips are alive. The package defines the metadata that each chip
+// gossips about itself. The package also has the rules by which a chip builds its view of all chips
+// from the gossip ([View]).
 //
-// Gossip only tells a chip where to send hellos. Gossip never brings a link up.
+// Gossip only tells a chip the addresses to which it sends hellos. Only the hellos bring a link up.
 //
 // # Metadata, 64 bytes, little-endian
 //
@@ -10,15 +10,16 @@
 //	 1  u8     flags, 0
 //	 2  u16    mesh
 //	 4  u16    chip
-//	 6  u16    ethernet channels in service, a bit each: those that routes may use
+//	 6  u16    ethernet channels in service, which routes may use; bit k stands for channel k
 //	 8  u64    incarnation, not 0
 //	16  u48    start of the process, Unix milliseconds
-//	22  u16    TCP port of the chip's API at its gossip address, 0 for none there
-//	24  u32    version of the channels in service, as in the chip's link state on the wire
+//	22  u16    TCP port of the chip's API at its gossip address; 0: no API at this address
+//	24  u32    version of the channels in service, equal to the version in the chip's link state
 //	28  u32    low bits of the topology's hash
-//	32  u16×16 UDP port of each ethernet channel, 0 for none
+//	32  u16×16 UDP port of each ethernet channel; 0: no port
 //
-// The limit of 64 bytes keeps the state of a thousand chips small.
+// The metadata is this short because each chip stores and sends the metadata of up to a thousand
+// chips.
 package membership
 
 import (
@@ -32,29 +33,29 @@ import (
 // MetaLen is the length of the metadata, in bytes.
 const MetaLen = 64
 
-// metaVersion is the version of the metadata's layout.
+// metaVersion is the version of the metadata's format.
 const metaVersion = 2
 
-// maxStarted is the latest start that the layout can express, in Unix milliseconds. The latest
-// start is in the year 10889.
+// maxStarted is the latest start of a process that the format can express, in Unix milliseconds: a
+// time in the year 10889.
 const maxStarted = 1<<48 - 1
 
 // ErrMeta is the error for bytes that are not metadata of this version.
 var ErrMeta = errors.New("membership metadata: malformed")
 
-// Meta is the metadata that a chip gossips about itself.
+// Meta is the metadata that a chip's process gossips about the chip.
 type Meta struct {
 	Node        wire.FabricNodeID
-	InService   uint16           // ethernet channels in service, one bit for each
+	InService   uint16           // ethernet channels in service; bit k stands for channel k
 	Incarnation wire.Incarnation // incarnation of the process
-	Started     uint64           // start of the process in Unix milliseconds, below 2^48; decides between two claims to one chip
-	API         uint16           // TCP port of the API at the chip's gossip address; 0: no API at that address
-	LinkVersion uint32           // version of InService
+	Started     uint64           // start of the process in Unix milliseconds, below 2^48; of two processes that claim one chip, the later start wins
+	API         uint16           // TCP port of the chip's API at its gossip address; 0: no API at this address
+	LinkVersion uint32           // version of InService; grows with each change, wraps
 	Topology    uint32           // low bits of the topology's hash
 	Ports       [wire.MaxChannels]uint16
 }
 
-// DecodeMeta reads metadata. If b is not metadata of this version, DecodeMeta returns [ErrMeta].
+// DecodeMeta decodes metadata from b. If b is not metadata of this version, the error is [ErrMeta].
 func DecodeMeta(b []byte) (Meta, error) {
 	if len(b) != MetaLen || b[0] != metaVersion || b[1] != 0 {
 		return Meta{}, ErrMeta
@@ -78,7 +79,7 @@ func DecodeMeta(b []byte) (Meta, error) {
 	return m, nil
 }
 
-// Append appends the metadata to b. The metadata has [MetaLen] bytes.
+// Append appends the encoded metadata to b. The encoded metadata has [MetaLen] bytes.
 func (m *Meta) Append(b []byte) []byte {
 	le := binary.LittleEndian
 	b = append(b, metaVersion, 0)
@@ -95,7 +96,7 @@ func (m *Meta) Append(b []byte) []byte {
 	return b
 }
 
-// LinkState returns the link state that the metadata contains.
+// LinkState returns the chip's link state: the ports that are not in service, and the version.
 func (m *Meta) LinkState() wire.LinkState {
 	s := wire.LinkState{Node: m.Node, Version: m.LinkVersion}
 	for ch, port := range m.Ports {
@@ -106,7 +107,8 @@ func (m *Meta) LinkState() wire.LinkState {
 	return s
 }
 
-// Name returns the name of the process in the pool: the chip and its incarnation.
+// Name returns the name of the process in a gossip pool. The name consists of the chip's address
+// and the incarnation, such as "M0D3-00000000000000ff".
 func (m *Meta) Name() string { return fmt.Sprintf("%s-%016x", m.Node, uint64(m.Incarnation)) }
 
 // sameProcess reports whether m and o are metadata of the same process.
@@ -114,9 +116,11 @@ func (m *Meta) sameProcess(o *Meta) bool {
 	return m.Node == o.Node && m.Incarnation == o.Incarnation && m.Started == o.Started
 }
 
-// Newer reports whether m has the better claim to its chip than o. The later start wins. If both
-// starts are equal, the higher incarnation wins. The two processes may run on machines whose clocks
-// differ. A wrong guess costs only time, since gossip only tells where to send hellos.
+// Newer reports whether the process of m has a better claim to its chip than the process of o. The
+// process with the later start has the better claim. If both starts are equal, the process with the
+// higher incarnation has the better claim. If the clocks of two machines differ, Newer may choose
+// the wrong process. A wrong choice only costs time, because gossip only tells chips where to send
+// hellos.
 func (m *Meta) Newer(o *Meta) bool {
 	if m.Started != o.Started {
 		return m.Started > o.Started

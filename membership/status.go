@@ -1,18 +1,20 @@
 package membership
 
-// Key identifies a key that encrypts gossip, without revealing the key.
+// Key describes a key that encrypts gossip. A Key does not contain the secret key itself.
 type Key struct {
-	ID      string // the first digits of the key's hash
-	Bits    int    // length of the key: 128, 192 or 256
-	Primary bool   // the chip encrypts the gossip that it sends with this key
+	ID      string // the first 8 hexadecimal digits of the key's SHA-256
+	Bits    int    // length of the key in bits: 128, 192 or 256
+	Primary bool   // whether the chip encrypts the gossip that it sends with this key
 }
 
-// PoolStatus is the state of a gossip pool, as seen by this chip.
+// PoolStatus is the state of a gossip pool, as one chip of the pool (this chip) sees it.
 type PoolStatus struct {
-	Label      string // name of the pool; pools of different labels do not mix
-	Addr       string // address of this chip's socket, as host:port
-	Seen       int    // chips that this chip believes alive, including itself
-	Expected   int    // chips of a complete pool; 0: unknown
-	Unreadable uint64 // streams that this chip could not read because the two chips have no key in common
-	Keys       []Key  // the keys, the primary key first; none: gossip is not encrypted
+	Label      string // name of the pool; chips of pools with different names ignore each other
+	Addr       string // address of this chip's gossip socket, as host:port
+	Seen       int    // number of chips that this chip believes alive, including itself
+	Expected   int    // number of chips of the complete pool; 0: unknown
+	Unreadable uint64 // number of gossip streams that this chip could not read, because the two chips have no key in common
+	Refused    uint64 // number of claims to be a chip that this chip refused; see View.Judge
+	Version    uint64 // number of datagrams and streams that this chip, which has keys, dropped because their encryption is not of memberlist's version 1
+	Keys       []Key  // the keys of this chip, the primary key first; empty: gossip is not encrypted
 }

@@ -8,26 +8,26 @@ import (
 	"ttfabric/wire"
 )
 
-// Member is one process that claims to be a chip.
+// Member describes one process that claims to be a chip. The fields come from the process's gossip.
 type Member struct {
-	Name string // unique for each incarnation
+	Name string // name of the process, from Meta.Name; unique for each incarnation
 	Addr netip.Addr
 	Meta Meta
 }
 
-// EventKind tells events apart.
+// EventKind is the kind of an [Event].
 type EventKind uint8
 
 // The kinds of events.
 const (
-	Joined    EventKind = iota + 1 // the view heard of a chip for the first time
-	Updated                        // a chip has new metadata
-	Restarted                      // another process claims to be the chip, and the view believes the process
-	Left                           // a chip left or fell silent
-	Rejected                       // the view does not believe a claim; see Reason
+	Joined    EventKind = iota + 1 // the view believes a process to be a chip, and believed no process before
+	Updated                        // the process that the view believes has new metadata
+	Restarted                      // the view believes another process to be the chip than before
+	Left                           // the process that the view believed left or fell silent, and no other process claims to be the chip
+	Rejected                       // the view has rejected a claim; see Reason
 )
 
-// String returns the kind in lower case.
+// String returns the name of the kind in lower case, such as "joined".
 func (k EventKind) String() string {
 	names := [...]string{"", "joined", "updated", "restarted", "left", "rejected"}
 	if int(k) >= len(names) {
@@ -36,46 +36,51 @@ func (k EventKind) String() string {
 	return names[k]
 }
 
-// Event is a change of the view.
+// Event is a change of the view, or a rejected claim.
 type Event struct {
 	Kind   EventKind
 	Member Member
-	Reason string // why the view rejected a claim
+	Reason string // Rejected: why the view rejected the claim; "" for other kinds
 }
 
-// MaxClaims is the number of processes that the view remembers. The view rejects further processes.
+// MaxClaims is the largest number of claims that a view stores. A view rejects further claims.
 const MaxClaims = 4 * wire.MaxChipsPerMesh
 
-// MaxFormer is the number of former processes that the view remembers. The view forgets the oldest
-// first.
+// MaxFormer is the largest number of former processes that a view stores. For each further former
+// process, the view discards the oldest.
 const MaxFormer = 1024
 
-// View merges the news about processes. A View believes that at most one process is a given chip.
-// Of the processes that claim to be the chip, the View believes the process that started last. The
-// View remembers the other claims. If the believed process goes, another process takes over.
+// View decides which processes are the chips of the fabric. The metadata that a process gossips
+// says which chip the process claims to be. For each chip, a View believes at most one process. Of
+// several processes that claim to be the chip, the View believes the process that started last, and
+// stores the other claims. If the believed process leaves or falls silent, the View believes the
+// process with the best of the other claims.
 //
-// A process that is gone and has a successor is a former process of its chip. The view does not
-// believe any news about a former process, even when the successor is gone too. The view recognizes
-// a former process by its name and not by its start time, since clocks jump.
+// A process is gone after it has left or has fallen silent. A process that is gone and has a
+// successor is a former process of its chip. A View ignores all later claims of a former process,
+// even after the successor is gone too. The View recognizes a former process by its name and not by
+// its start time, because clocks can jump.
 type View struct {
 	topology uint32
-	claims   map[string]Member            // claims, by name of the process
+	member   func(wire.FabricNodeID) bool // reports whether a chip belongs to the fabric; nil: every chip does
+	claims   map[string]Member            // claims by name of the process
 	chips    map[wire.FabricNodeID]string // name of the process that the view believes to be the chip
-	gone     map[wire.FabricNodeID]string // name of the last believed process that is gone, until that process has a successor
+	gone     map[wire.FabricNodeID]string // for a chip without claims: name of the last process that claimed to be the chip
 	former   map[string]bool              // names of former processes
-	order    []string                     // the names in former, oldest first
+	order    []string                     // the names in former, the oldest first
 }
 
-// NewView returns an empty view of a fabric. The argument topology is the low bits of the fabric's
-// topology hash; 0 matches all fabrics.
-func NewView(topology uint32) *View {
-	return &View{topology: topology, claims: map[string]Member{}, chips: map[wire.FabricNodeID]string{}, gone: map[wire.FabricNodeID]string{}, former: map[string]bool{}}
+// NewView returns an empty view of a fabric. The parameter topology has the low bits of the
+// fabric's topology hash; 0 matches all fabrics. The function member reports whether a chip belongs to the
+// fabric; nil: every chip does.
+func NewView(topology uint32, member func(wire.FabricNodeID) bool) *View {
+	return &View{topology: topology, member: member, claims: map[string]Member{}, chips: map[wire.FabricNodeID]string{}, gone: map[wire.FabricNodeID]string{}, former: map[string]bool{}}
 }
 
-// Former reports whether the process with a name is a former process of its chip.
+// Former reports whether the process with the given name is a former process of its chip.
 func (v *View) Former(name string) bool { return v.former[name] }
 
-// retire notes a former process.
+// retire adds a process to the former processes.
 func (v *View) retire(name string) {
 	if v.former[name] {
 		return
@@ -88,28 +93,43 @@ func (v *View) retire(name string) {
 	v.order = append(v.order, name)
 }
 
-// Alive notes that a process is alive, for the first time or again.
-func (v *View) Alive(name string, addr netip.Addr, meta []byte) []Event {
+// Judge decodes the metadata of a process that claims to be a chip. The error says why the view
+// rejects the claim. If the metadata is readable, Judge returns it beside the error.
+func (v *View) Judge(name string, meta []byte) (Meta, error) {
 	m, err := DecodeMeta(meta)
+	_, known := v.claims[name]
+	switch {
+	case err != nil:
+		return Meta{}, err
+	case v.topology != 0 && m.Topology != 0 && m.Topology != v.topology:
+		return m, fmt.Errorf("the process has topology %08x, and this fabric has topology %08x", m.Topology, v.topology)
+	case v.member != nil && !v.member(m.Node):
+		return m, fmt.Errorf("the topology has no chip %s", m.Node)
+	case !known && !v.former[name] && len(v.claims) >= MaxClaims:
+		return m, fmt.Errorf("more than %d processes claim to be chips", MaxClaims)
+	}
+	return m, nil
+}
+
+// Alive tells the view that a process is alive, with its address and metadata. Alive returns the
+// events that follow.
+func (v *View) Alive(name string, addr netip.Addr, meta []byte) []Event {
+	m, err := v.Judge(name, meta)
 	mem := Member{name, addr, m}
-	if err != nil {
+	switch {
+	case err != nil && m == Meta{}:
 		return []Event{{Rejected, mem, err.Error()}}
-	}
-	if v.topology != 0 && m.Topology != 0 && m.Topology != v.topology {
-		return append(v.Gone(name), Event{Rejected, mem, fmt.Sprintf("topology %08x is not ours, %08x", m.Topology, v.topology)})
-	}
-	if v.former[name] {
+	case err != nil:
+		return append(v.Gone(name), Event{Rejected, mem, err.Error()})
+	case v.former[name]:
 		return nil
 	}
 	was, known := v.claims[name]
-	if !known && len(v.claims) >= MaxClaims {
-		return []Event{{Rejected, mem, fmt.Sprintf("more than %d processes", MaxClaims)}}
-	}
 	if known && was.Meta.Node != m.Node {
 		return append(v.Gone(name), v.Alive(name, addr, meta)...)
 	}
 	if known && was.Meta.sameProcess(&m) && int32(m.LinkVersion-was.Meta.LinkVersion) < 0 {
-		return nil // old news about a former process
+		return nil // older metadata than the view already has
 	}
 	v.claims[name] = mem
 	if last, ok := v.gone[m.Node]; ok {
@@ -137,7 +157,8 @@ func (v *View) Alive(name string, addr netip.Addr, meta []byte) []Event {
 	return nil
 }
 
-// Gone notes that a process left, or that the pool believes the process dead.
+// Gone tells the view that a process has left, or that the gossip pool believes the process dead.
+// Gone returns the events that follow.
 func (v *View) Gone(name string) []Event {
 	m, ok := v.claims[name]
 	if !ok {
@@ -164,7 +185,8 @@ func (v *View) Gone(name string) []Event {
 	return []Event{{Left, m, ""}}
 }
 
-// elect chooses the process with the best claim to a chip, and believes that process.
+// elect makes the view believe the process with the best claim to chip n. If this changes the
+// process, elect returns an event.
 func (v *View) elect(n wire.FabricNodeID) []Event {
 	if best := v.best(n); best != v.chips[n] {
 		v.chips[n] = best
@@ -173,9 +195,9 @@ func (v *View) elect(n wire.FabricNodeID) []Event {
 	return nil
 }
 
-// best returns the name of the process with the best claim to a chip. If there is no claim, best
-// returns "". Of equal claims, the greater name wins. Every view therefore chooses the same
-// process.
+// best returns the name of the process with the best claim to chip n, or "" if no process claims to
+// be the chip. The newest process has the best claim. Of two equally new processes, the process
+// with the greater name has the better claim. All views therefore choose the same process.
 func (v *View) best(n wire.FabricNodeID) string {
 	name := ""
 	for k, c := range v.claims {
@@ -194,7 +216,7 @@ func (v *View) best(n wire.FabricNodeID) string {
 	return name
 }
 
-// Members lists the chips that the view believes alive, sorted by their address in the fabric.
+// Members returns the processes that the view believes to be chips, sorted by mesh and chip.
 func (v *View) Members() []Member {
 	out := make([]Member, 0, len(v.chips))
 	for _, name := range v.chips {

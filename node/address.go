@@ -11,30 +11,33 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Gossip only tells a chip where to send hellos. No port comes up without the link's handshake, and
-// no port goes down because of gossip. A port that carries its link stays with the peer that the
-// port hears, whatever address gossip reports.
+// A chip learns from gossip the addresses of its peers, and the link states of other chips. A link
+// comes up only by an exchange of hellos, and gossip takes no link down. A port carries its link if
+// the link is up by the port's own cable. Such a port keeps its peer's address as long as the peer
+// answers, whatever address gossip reports.
 
-// maxAsks is how often a port asks whether its peer lives. After maxAsks questions without an
-// answer, the port leaves the silent peer for another address.
+// maxAsks is the number of hellos that a port sends to its peer after gossip has reported another
+// address. If the peer answers none of these hellos, the port sends to the reported address from
+// then on.
 const maxAsks = 3
 
-// stillThere applies to a port that does not carry its link while the link is up by another cable.
-// If the port has heard the peer within stillThere, the peer still is at its present address.
-// stillThere is longer than the time between two keepalives of any profile.
+// stillThere is the time for which a datagram proves that the peer is still at its present address.
+// stillThere applies to a port whose link is up by the cable of another port. The time is longer
+// than the time between two keepalives of any profile.
 const stillThere = 2 * time.Second
 
-// news is a report of the pool that a port's peer is at another address. The report came while the
-// port carries its link.
+// news is a report of the gossip pool that a port's peer is at another address. A port keeps a
+// report only while the port carries its link.
 type news struct {
-	to    netip.AddrPort // zero: no news
-	asks  int            // questions that the port has sent to the peer at the present address
-	since mono.Time      // time of the first question
-	kept  bool           // the peer has answered
-	look  mono.Time      // when to look for the answer
+	to    netip.AddrPort // the reported address; zero: there is no report
+	asks  int            // hellos that the port has sent to the peer's present address since the report
+	since mono.Time      // time of the report
+	kept  bool           // the peer has answered a hello from its present address
+	look  mono.Time      // when the port looks for the answer to its latest hello
 }
 
-// follow applies the pool's reports to the addresses of peers.
+// follow sets the addresses of the ports' peers by the reports of the gossip pool. follow also
+// publishes the pool's events.
 func (n *Node) follow(ctx context.Context) {
 	look := time.NewTimer(time.Hour)
 	defer look.Stop()
@@ -53,8 +56,9 @@ func (n *Node) follow(ctx context.Context) {
 	}
 }
 
-// readdress makes ports send to the addresses at which the pool reports their peers. readdress
-// returns the time after which the caller must call it again.
+// readdress hands the link states from gossip to the chip. readdress also makes ports send to the
+// addresses that gossip reports for their peers. readdress returns the time after which its caller
+// must call readdress again.
 func (n *Node) readdress() time.Duration {
 	where := map[wire.FabricNodeID]membership.Member{}
 	var words []wire.LinkState
@@ -91,8 +95,8 @@ func (n *Node) readdress() time.Duration {
 	return again
 }
 
-// leaves reports whether a port must send to another address now. If not, leaves also returns after
-// which time the caller must look again.
+// leaves reports whether a port must send to the address "to" from now on. If the port keeps its
+// present address, leaves also returns the time after which the caller must call leaves again.
 func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membership.Member) (bool, time.Duration) {
 	switch {
 	case to == p.to:
@@ -100,9 +104,9 @@ func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membersh
 		return false, time.Hour
 	case !n.chip.Carries(p.ch):
 		p.news = news{}
-		// The peer's frames may use this cable although this end's frames use another cable. A
-		// datagram that came before the link came up may be from an earlier incarnation of the
-		// peer.
+		// This end's frames use another cable, but the peer's frames may use this cable. A datagram
+		// from before the link came up proves nothing, because an earlier incarnation of the peer
+		// may have sent it.
 		since, up := n.chip.Up(p.ch)
 		if quiet := now.Sub(p.heard); up && p.heard > since && quiet < stillThere {
 			return false, stillThere - quiet
@@ -133,8 +137,8 @@ func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membersh
 }
 
 // Readdress makes each port choose again the local address from which the port sends. The caller
-// calls Readdress after the machine has got another address. The ports then listen on the wildcard
-// address.
+// calls Readdress after the address of the machine has changed. Readdress is for ports that listen
+// on the wildcard address.
 func (n *Node) Readdress() {
 	for _, p := range n.ports {
 		var to netip.AddrPort

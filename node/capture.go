@@ -16,9 +16,9 @@ import (
 
 // Limits of captures at one chip.
 const (
-	MaxCaptures  = 8 // captures at the same time
-	captureChunk = 256 << 10
-	chunkFrames  = 1024 // datagrams of one chunk
+	MaxCaptures  = 8         // captures that may run at the same time
+	captureChunk = 256 << 10 // bytes of one chunk
+	chunkFrames  = 1024      // largest number of datagrams in one chunk
 )
 
 // CaptureConfig selects what a capture records.
@@ -26,65 +26,67 @@ type CaptureConfig struct {
 	Channels []wire.Channel  // channels to capture; none: all
 	SnapLen  int             // bytes of each datagram to keep; 0: all
 	Filter   *capture.Filter // the datagrams to capture; nil: all datagrams
-	Buffer   int             // bytes of datagrams that wait to be read, at most [capture.MaxBuffer]; 0: [capture.DefaultBuffer]
+	Buffer   int             // size of the memory for datagrams that wait to be read, in bytes, at most [capture.MaxBuffer]; 0: [capture.DefaultBuffer]
 }
 
-// Capture records the datagrams that pass a chip's ports, for one reader. While there is no
-// Capture, packets cost nothing extra. A Capture sees sent datagrams before any injected fault, and
-// received datagrams after it. A Capture never delays a packet. If a Capture has no room for a
-// datagram, the Capture drops and counts the datagram.
+// Capture records the datagrams that a chip's ports send and receive, for one reader. A chip
+// without a Capture does no extra work for a packet. A Capture records a datagram as the chip sent
+// it, even if an injected fault then changes or drops the datagram. A Capture never delays a
+// packet. If a Capture has no room for a datagram, the Capture drops the datagram from its
+// recording and counts the loss.
 type Capture struct {
 	n      *Node
 	cfg    CaptureConfig
 	start  time.Time
 	wake   chan struct{}
-	chunks int // largest number of chunks
+	chunks int // number of chunks that the capture may make
 
 	mu      sync.Mutex
 	tracker capture.Tracker
 	ports   map[wire.Channel]*capturedPort
-	full    []*chunk // chunks to be read, oldest first; the last chunk may grow
+	full    []*chunk // chunks that wait for Read, oldest first; take adds datagrams to the last chunk
 	free    []*chunk
-	made    int // chunks made so far
+	made    int // number of chunks made so far
 	closed  bool
 }
 
-// CapturedPort is a port at which a capture records.
+// CapturedPort is a port whose datagrams a capture records.
 type CapturedPort struct {
 	Local, Peer wire.PortID
 	Plane       wire.Plane
-	Transport   string // what carries the frames: "UDP"
+	Transport   string // name of the transport that carries the frames, for example "UDP"
 }
 
-// capturedPort is what a capture holds about one port.
+// capturedPort is the state of a capture at one port.
 type capturedPort struct {
 	CapturedPort
 	stats   capture.Statistics
-	lost    uint64   // datagrams lost since the last datagram that the capture took
-	notes   []string // notes for the next datagram
-	unnoted int      // notes dropped because there was no room
+	lost    uint64   // datagrams that the capture had no room for, since the last recorded datagram
+	notes   []string // notes that the capture adds to the next datagram
+	unnoted int      // notes dropped because too many notes waited for a datagram
 }
 
-// Captured is one datagram. Data is valid only during the call.
+// Captured is one recorded datagram. Data is valid only until the function returns that Read calls
+// with the datagram.
 type Captured struct {
 	Channel  wire.Channel
 	At       time.Time
 	Sent     bool
 	From, To netip.AddrPort
-	Data     []byte   // the bytes that the capture kept
+	Data     []byte   // the first bytes of the datagram, as many as the capture keeps
 	Length   int      // length of the whole datagram, in bytes
-	Sum      uint16   // checksum of the whole datagram, if the capture kept only a part; see [capture.Sum]
+	Sum      uint16   // checksum of the whole datagram, see [capture.Sum]; 0 if Data holds the whole datagram
 	Notes    []string // faults injected into the datagram, and events at the port before the datagram
-	Dropped  uint64   // datagrams of this port that the capture had no room for since the last captured datagram
+	Dropped  uint64   // datagrams of this port that the capture had no room for, since the port's last recorded datagram
 }
 
-// chunk is a piece of a capture's memory.
+// chunk is a piece of a capture's memory, for several datagrams.
 type chunk struct {
 	frames []Captured
 	data   []byte
 }
 
-// Capture begins a capture. The caller reads and closes it.
+// Capture begins a capture. The caller must read the capture and close it.
 func (n *Node) Capture(cfg CaptureConfig) (*Capture, error) {
 	if cfg.Buffer == 0 {
 		cfg.Buffer = capture.DefaultBuffer
@@ -126,7 +128,7 @@ func (n *Node) Capture(cfg CaptureConfig) (*Capture, error) {
 	return c, nil
 }
 
-// transportName returns how the pipe describes itself.
+// transportName returns the name of a pipe's transport.
 func transportName(p transport.Port) string {
 	if d, ok := p.(transport.Describer); ok {
 		return d.Describe()
@@ -134,8 +136,8 @@ func transportName(p transport.Port) string {
 	return "UDP"
 }
 
-// connect chooses the transport by which a port sends: its pipe, with the impairment in force and
-// the captures around it. The caller holds the node's lock.
+// connect chooses the transport by which a port sends. The transport is the port's pipe, or a
+// wrapper of the pipe that injects faults or feeds captures. The caller holds the node's lock.
 func (p *livePort) connect() {
 	var see func(transport.Tapped)
 	if len(p.captures) > 0 {
@@ -213,7 +215,7 @@ func (c *Capture) take(p *livePort, t *transport.Tapped) {
 	}
 }
 
-// address returns the address at which others send to a port. The caller holds the node's lock.
+// address returns the address to which the peer of a port sends. The caller holds the node's lock.
 func (n *Node) address(p *livePort) netip.AddrPort {
 	a := p.pipe.LocalAddr()
 	if a.Addr().IsUnspecified() && n.addr.IsValid() { // the port listens on all addresses of the machine
@@ -222,7 +224,8 @@ func (n *Node) address(p *livePort) netip.AddrPort {
 	return a
 }
 
-// notesFor returns the notes on a datagram: the notes that wait, and the datagram's fate.
+// notesFor returns the notes on a datagram. These are the waiting notes of the port, and a note on
+// the faults injected into the datagram.
 func (x *capturedPort) notesFor(f *transport.Fate) []string {
 	notes := x.notes
 	if x.unnoted > 0 {
@@ -235,7 +238,8 @@ func (x *capturedPort) notesFor(f *transport.Fate) []string {
 	return notes
 }
 
-// room returns a chunk with room for n bytes, or nil if there is no such chunk.
+// room returns a chunk with room for a datagram of n bytes. If the capture's memory is full, room
+// returns nil.
 func (c *Capture) room(n int) *chunk {
 	if l := len(c.full); l > 0 {
 		if k := c.full[l-1]; len(k.frames) < chunkFrames && len(k.data)+n <= cap(k.data) {
@@ -256,11 +260,11 @@ func (c *Capture) room(n int) *chunk {
 	return k
 }
 
-// maxPortNotes is how many notes may wait for the next datagram of a port.
+// maxPortNotes is the largest number of notes that may wait for the next datagram of a port.
 const maxPortNotes = capture.MaxComments - 2
 
-// note keeps an event at a port for the next datagram that is captured there. The caller holds the
-// node's lock.
+// note adds a text about an event at a port to the port's next recorded datagram. The caller holds
+// the node's lock.
 func (n *Node) note(ch wire.Channel, text string) {
 	if int(ch) >= len(n.byCh) || n.byCh[ch] == nil {
 		return
@@ -276,7 +280,7 @@ func (n *Node) note(ch wire.Channel, text string) {
 	}
 }
 
-// Ports returns the ports at which the capture records, by channel.
+// Ports returns the ports whose datagrams the capture records, sorted by channel.
 func (c *Capture) Ports() []CapturedPort {
 	var out []CapturedPort
 	for ch := range wire.Channel(wire.MaxChannels) {
@@ -287,7 +291,8 @@ func (c *Capture) Ports() []CapturedPort {
 	return out
 }
 
-// Statistics returns the statistics of a port so far, with the notes that wait for a datagram.
+// Statistics returns the capture's counts for a port so far. The field Comments holds the notes
+// that wait for the port's next datagram.
 func (c *Capture) Statistics(ch wire.Channel) capture.Statistics {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -297,9 +302,9 @@ func (c *Capture) Statistics(ch wire.Channel) capture.Statistics {
 	return s
 }
 
-// Read waits until the capture has taken a datagram. Read calls f for each datagram, in the order
-// in which the datagrams passed. Once the capture is closed and f has had every datagram, Read
-// returns [io.EOF].
+// Read waits until the capture has recorded at least one datagram. Read then calls f for each
+// recorded datagram that was not read yet, in the order of recording. Once the capture is closed
+// and all datagrams have been read, Read returns [io.EOF].
 func (c *Capture) Read(ctx context.Context, f func(*Captured)) error {
 	for {
 		c.mu.Lock()
@@ -330,14 +335,15 @@ func (c *Capture) Read(ctx context.Context, f func(*Captured)) error {
 	}
 }
 
-// Close ends the capture. Read still returns the datagrams that the capture has taken.
+// Close ends the recording. The caller can still read the datagrams that were recorded before
+// Close.
 func (c *Capture) Close() {
 	c.n.mu.Lock()
 	defer c.n.mu.Unlock()
 	c.close()
 }
 
-// close ends the capture like [Capture.Close]. The caller holds the node's lock.
+// close does the work of [Capture.Close]. The caller holds the node's lock.
 func (c *Capture) close() {
 	c.n.captures = slices.DeleteFunc(c.n.captures, func(x *Capture) bool { return x == c })
 	for _, p := range c.n.ports {

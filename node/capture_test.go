@@ -19,13 +19,13 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// taken is a captured datagram that is kept.
+// taken is a captured datagram with a copy of its data.
 type taken struct {
 	node.Captured
 	data []byte
 }
 
-// readAll closes a capture and returns what it took.
+// readAll closes a capture and returns the datagrams that the capture recorded.
 func readAll(t *testing.T, c *node.Capture) (out []taken) {
 	t.Helper()
 	c.Close()
@@ -40,7 +40,7 @@ func readAll(t *testing.T, c *node.Capture) (out []taken) {
 	}
 }
 
-// traffic writes from chip 0 to the last one, so many bytes.
+// writeTo writes n bytes from one chip to another.
 func writeTo(t *testing.T, from *node.Node, to wire.FabricNodeID, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -50,13 +50,13 @@ func writeTo(t *testing.T, from *node.Node, to wire.FabricNodeID, n int) {
 	}
 }
 
-// TestCaptureBothEnds captures at both ends of two impaired cables, since
-// writes take the plane that they like: what arrives is what was sent and not
-// said to be lost, and the fates are those that the impairments count.
+// TestCaptureBothEnds captures at both ends of the cables between two chips while the cables are
+// impaired. Every datagram that the sender's capture does not call lost or corrupted must arrive.
+// The notes about faults must agree with the counts of the impairments.
 func TestCaptureBothEnds(t *testing.T) {
 	_, _, ns := fabric(t, "mesh:1x2")
 	var cs [2]*node.Capture
-	for i := len(cs) - 1; i >= 0; i-- { // the receiver first, so that nothing arrives before it looks
+	for i := len(cs) - 1; i >= 0; i-- { // the receiver's capture begins first, and therefore misses no datagram
 		c, err := ns[i].Capture(node.CaptureConfig{Buffer: 256 << 20})
 		if err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func TestCaptureBothEnds(t *testing.T) {
 	}
 	peers := map[wire.Channel]bool{}
 	for _, p := range cs[0].Ports() {
-		if err := ns[0].ResetImpairment(p.Local.Channel); err != nil { // the capture goes on around the bare port
+		if err := ns[0].ResetImpairment(p.Local.Channel); err != nil { // the capture continues although the port no longer injects faults
 			t.Fatal(err)
 		}
 		peers[p.Peer.Channel] = true
@@ -85,7 +85,7 @@ func TestCaptureBothEnds(t *testing.T) {
 	writeTo(t, ns[0], chipID(1), 1<<20)
 	got := readAll(t, cs[0])
 	var lost, corrupted, twice uint64
-	missing := map[string]int{} // at the other end
+	missing := map[string]int{} // datagrams that the receiver has not recorded yet, with the number of copies
 	for i, k := range got {
 		if k.Length != len(k.data) || k.Dropped != 0 || !k.From.IsValid() || !k.To.IsValid() {
 			t.Fatalf("datagram %d: %+v", i, k.Captured)
@@ -94,7 +94,7 @@ func TestCaptureBothEnds(t *testing.T) {
 			continue
 		}
 		if f, err := wire.DecodeFrame(k.data); err != nil {
-			t.Fatalf("a frame that was sent: %+v, %v", f, err) // never what was corrupted
+			t.Fatalf("a sent datagram is not a valid frame: %+v, %v", f, err) // the capture records a sent datagram before any corruption
 		}
 		notes := strings.Join(k.Notes, "; ")
 		switch {
@@ -103,7 +103,7 @@ func TestCaptureBothEnds(t *testing.T) {
 			continue
 		case strings.Contains(notes, "corrupted"):
 			corrupted++
-			continue // it arrived as something else
+			continue // the datagram arrived with other data
 		}
 		if strings.Contains(notes, "duplicated") {
 			twice++
@@ -117,7 +117,7 @@ func TestCaptureBothEnds(t *testing.T) {
 	arrive := func(k *node.Captured) {
 		if data := string(k.Data); !k.Sent && peers[k.Channel] {
 			if missing[data]--; missing[data] <= 0 {
-				delete(missing, data) // it may come once more, as what got damaged on its way is sent again
+				delete(missing, data) // the link may send the datagram again after the loss of another one
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func TestCaptureBothEnds(t *testing.T) {
 	defer cancel()
 	for len(missing) > 0 {
 		if err := cs[1].Read(ctx, arrive); err != nil {
-			t.Fatalf("%d datagrams that nothing was done to did not arrive: %v", len(missing), err)
+			t.Fatalf("%d datagrams did not arrive although no fault hit them: %v", len(missing), err)
 		}
 	}
 	var received uint64
@@ -137,11 +137,12 @@ func TestCaptureBothEnds(t *testing.T) {
 		received += s.Received
 	}
 	if received != uint64(len(got)) {
-		t.Errorf("statistics say %d, the capture has %d", received, len(got))
+		t.Errorf("the statistics count %d datagrams, and the capture has %d", received, len(got))
 	}
 }
 
-// TestCaptureIsBounded lets a capture run full: it drops and counts, the fabric goes on, and the next datagram tells how many.
+// TestCaptureIsBounded fills a capture's memory. The capture must then drop and count datagrams,
+// and the next recorded datagram must state the number. The fabric must not be disturbed.
 func TestCaptureIsBounded(t *testing.T) {
 	_, _, ns := fabric(t, "mesh:1x2")
 	c, err := ns[0].Capture(node.CaptureConfig{Buffer: 256 << 10, SnapLen: 100})
@@ -169,11 +170,12 @@ func TestCaptureIsBounded(t *testing.T) {
 		dropped, accepted = dropped+s.Dropped, accepted+s.Accepted
 	}
 	if dropped == 0 || told == 0 || told > dropped || uint64(n)+dropped != accepted {
-		t.Errorf("%d taken, %d dropped, of which datagrams told %d, of %d", n, dropped, told, accepted)
+		t.Errorf("%d datagrams recorded and %d dropped, of which the recorded datagrams report %d; %d accepted", n, dropped, told, accepted)
 	}
 }
 
-// TestCaptureFilters takes what the filter says, and nothing once it is closed.
+// TestCaptureFilters checks that a capture records only datagrams that its filter accepts, and
+// nothing after its end.
 func TestCaptureFilters(t *testing.T) {
 	_, _, ns := fabric(t, "mesh:1x3")
 	f, err := capture.ParseFilter("data and out and dst M0D2 and send write")
@@ -188,7 +190,7 @@ func TestCaptureFilters(t *testing.T) {
 	writeTo(t, ns[2], chipID(0), 100_000)
 	got := readAll(t, c)
 	writeTo(t, ns[0], chipID(2), 1000)
-	if err := c.Read(context.Background(), func(*node.Captured) { t.Error("taken behind the end") }); !errors.Is(err, io.EOF) {
+	if err := c.Read(context.Background(), func(*node.Captured) { t.Error("the capture recorded a datagram after its end") }); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 	packets := 0
@@ -204,7 +206,8 @@ func TestCaptureFilters(t *testing.T) {
 	}
 }
 
-// TestCaptureRefusals names what cannot be.
+// TestCaptureRefusals checks the errors for captures with invalid settings, and for too many
+// captures.
 func TestCaptureRefusals(t *testing.T) {
 	_, _, ns := fabric(t, "mesh:1x2")
 	for want, cfg := range map[string]node.CaptureConfig{"no cable at channel 15": {Channels: []wire.Channel{15}}, "buffer of 7 bytes": {Buffer: 7}, "-1 bytes of each": {SnapLen: -1}} {
@@ -219,8 +222,8 @@ func TestCaptureRefusals(t *testing.T) {
 	}
 }
 
-// TestCaptureNotes finds what happens at a port without a frame of its own on the next one: here the death of a
-// neighbour, and packets that a router drops because of it.
+// TestCaptureNotes checks the notes about events at a port. The test kills a neighbour, and the
+// router then drops packets for the dead neighbour.
 func TestCaptureNotes(t *testing.T) {
 	_, _, ns := fabric(t, "mesh:1x3")
 	c, err := ns[1].Capture(node.CaptureConfig{SnapLen: 64})
@@ -235,7 +238,7 @@ func TestCaptureNotes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var writers sync.WaitGroup
-	for range 8 { // so that packets are under way at any moment
+	for range 8 { // several writers keep packets under way at any moment
 		writers.Go(func() {
 			s := session.New(ns[0])
 			for err := error(nil); ctx.Err() == nil && (err == nil || !dead.Load()); {
@@ -249,14 +252,15 @@ func TestCaptureNotes(t *testing.T) {
 		notes := strings.Join(told, "\n")
 		return strings.Contains(notes, "link down: peer closed") && strings.Contains(notes, "of M0D0 to M0D2: ")
 	}
-	for !both() { // hellos go on
+	for !both() { // the port still sends hellos, which carry the notes
 		if err := c.Read(ctx, func(k *node.Captured) { told = append(told, k.Notes...) }); err != nil {
 			t.Fatalf("%v; notes: %s", err, strings.Join(told, "\n"))
 		}
 	}
 }
 
-// TestCaptureAddress shows a chip that listens at all addresses of its machine with the one that others know.
+// TestCaptureAddress captures at a chip that listens on the wildcard address. The recorded
+// datagrams must have the address to which other chips send.
 func TestCaptureAddress(t *testing.T) {
 	_, _, ns := fabricWith(t, "mesh:1x2", func(c *node.Config) { c.Listen = netip.IPv4Unspecified() })
 	c, err := ns[0].Capture(node.CaptureConfig{})

@@ -8,17 +8,18 @@ import (
 	"ttfabric/ttlink/fault"
 )
 
-// An event at a port has no datagram of its own. A capture shows it as a comment on the port's next
-// datagram.
+// A capture shows an event at a port as a comment on the port's next datagram, because no datagram
+// belongs to the event itself.
 
-// noteEvent notes an event of the chip at its port. The caller holds the node's lock.
+// noteEvent gives captures a note about an event at one of the chip's ports. The caller holds the
+// node's lock.
 func (n *Node) noteEvent(e *chip.Event) {
 	text := ""
 	switch l := &e.Link; {
 	case e.Drop != 0:
-		text = fmt.Sprintf("router dropped %d of %s to %s: %s", e.Count, e.Src, e.Dst, e.Drop)
+		text = fmt.Sprintf("router dropped %d packets of %s to %s: %s", e.Count, e.Src, e.Dst, e.Drop)
 	case e.Stuck != nil:
-		text = fmt.Sprintf("packet of %s to %s cannot move, %s", e.Src, e.Dst, e.Stuck.VC)
+		text = fmt.Sprintf("packet of %s to %s cannot move on virtual channel %s", e.Src, e.Dst, e.Stuck.VC)
 	case e.Tables != nil || e.Port != nil:
 		return
 	case l.Kind == ttlink.EventDown:
@@ -43,7 +44,8 @@ func (n *Node) noteEvent(e *chip.Event) {
 	n.note(e.Local.Channel, text)
 }
 
-// noteFault notes that a port's fault has changed. The caller holds the node's lock.
+// noteFault gives captures a note that the fault injected at a port has changed. The caller holds
+// the node's lock.
 func (n *Node) noteFault(p *livePort, e *FaultEvent, o fault.Options) {
 	if len(p.captures) == 0 {
 		return

@@ -15,7 +15,8 @@ import (
 	"ttfabric/wire"
 )
 
-// What was lost, what nobody knows of, and whose memory is gone: told exactly, and once.
+// TestLostSinceACheckpoint checks that LostSince reports exactly the lost requests, the requests of
+// unknown fate, and the restarted chips since a checkpoint.
 func TestLostSinceACheckpoint(t *testing.T) {
 	m, p, ns := fabric(t, "mesh:1x3")
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -39,10 +40,10 @@ func TestLostSinceACheckpoint(t *testing.T) {
 	}
 	l := since(start)
 	if l.Any() || l.Err() != nil || l.Now.Moment.Ends[0].Fates[flow.FateDone] < 2 {
-		t.Errorf("all is well, and %+v", l)
+		t.Errorf("no request failed, but LostSince reports %+v", l)
 	}
 
-	// The middle one dies with what is on its way to it and through it.
+	// Chip 1, in the middle, dies. Writes to chip 1 and through chip 1 must fail.
 	ns[1].Close()
 	failed := map[int][2]uint64{}
 	for _, to := range []int{1, 2, 2} {
@@ -66,14 +67,15 @@ func TestLostSinceACheckpoint(t *testing.T) {
 	for i, to := range []int{1, 2} {
 		q := dead.Peers[i]
 		if q.Chip != chipID(to) || q.Lost != failed[to][0] || q.Unknown != failed[to][1] || q.Restarted || q.Unreachable == "" {
-			t.Errorf("of chip %d %v failed, and %+v", to, failed[to], q)
+			t.Errorf("chip %d: %v writes were lost and unknown, but LostSince reports %+v", to, failed[to], q)
 		}
 	}
 	if text := dead.Err().Error(); !strings.Contains(text, "chip M0D1: 1 requests") || !strings.Contains(text, "unreachable") {
 		t.Error(text)
 	}
 
-	// It is back, and the last one has never gone away: a checkpoint that was kept on disk knows.
+	// Chip 1 restarts, and chip 2 has run all the time. Given an earlier checkpoint that went
+	// through JSON, LostSince must report that only chip 1 has restarted.
 	n, err := node.Start(context.Background(), config(m, p, chipID(1), 2001))
 	if err != nil {
 		t.Fatal(err)
@@ -92,11 +94,12 @@ func TestLostSinceACheckpoint(t *testing.T) {
 		t.Errorf("%+v", back.Peers)
 	}
 	if again := since(back.Now); again.Any() {
-		t.Errorf("nothing happened since, and %+v", again)
+		t.Errorf("nothing happened since the checkpoint, but LostSince reports %+v", again)
 	}
 }
 
-// The chip that asks has itself started anew; and a checkpoint is of one chip.
+// TestCheckpointOfAFormerLife gives LostSince a checkpoint of an earlier incarnation of the asking
+// chip. LostSince must report the restart. LostSince must also refuse a checkpoint of another chip.
 func TestCheckpointOfAFormerLife(t *testing.T) {
 	_, _, ns := fabric(t, "n300")
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -108,18 +111,19 @@ func TestCheckpointOfAFormerLife(t *testing.T) {
 	}
 	c.Moment.Incarnation++
 	l, err := s.LostSince(ctx, c)
-	if err != nil || !l.Restarted || !l.Any() || !strings.Contains(l.Err().Error(), "chip M0D0, from which this session starts, has restarted") {
+	if err != nil || !l.Restarted || !l.Any() || !strings.Contains(l.Err().Error(), "chip M0D0, the chip of this session, has restarted") {
 		t.Errorf("%v: %+v", err, l)
 	}
 	if _, err := session.New(ns[1]).LostSince(ctx, c); err == nil || !strings.Contains(err.Error(), "of chip M0D0") {
-		t.Errorf("asked of another chip: %v", err)
+		t.Errorf("a checkpoint of another chip: %v", err)
 	}
 }
 
-// A workload keeps checkpoints, and goes back to the last one when something got lost.
+// The workload takes a checkpoint after each step. If a request of a step was lost, the workload
+// can return to the last checkpoint.
 func ExampleRun_checkpoint() {
 	machine, _ := topo.Named("n300")
-	gossip := newPool() // a real program joins with membership/gossip
+	gossip := newPool() // a real program joins the gossip pool with membership/gossip
 	other, err := node.Start(context.Background(), config(machine, gossip, chipID(1), 2))
 	if err != nil {
 		fmt.Println(err)
@@ -132,18 +136,18 @@ func ExampleRun_checkpoint() {
 		if err := s.Ready(ctx); err != nil {
 			return err
 		}
-		last, err := s.Checkpoint(ctx) // and keep the workload's own state
+		last, err := s.Checkpoint(ctx) // a real workload saves its own state here too
 		if err != nil {
 			return err
 		}
 		for step := range 3 {
-			s.Write(ctx, chipID(1), wire.NewNocAddr(1, 1, 0x1000), fmt.Appendf(nil, "step %d", step)) // errors are looked at below
+			s.Write(ctx, chipID(1), wire.NewNocAddr(1, 1, 0x1000), fmt.Appendf(nil, "step %d", step)) // LostSince finds errors below
 			l, err := s.LostSince(ctx, last)
 			if err != nil {
 				return err
 			}
 			if l.Any() {
-				return l.Err() // here a workload goes back to its own last state
+				return l.Err() // a real workload returns to its saved state here
 			}
 			last = l.Now
 			fmt.Println("step", step, "is safe")

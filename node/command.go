@@ -9,8 +9,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Command makes the routers of some ports run, pause or drain, or trains their links anew; see
-// [chip.Chip.Command]. If the command fails at one port, Command continues with the other ports.
+// Command makes the router run, pause or drain the ports with the given channels, or trains the
+// ports' links anew; see [chip.Chip.Command]. If the command fails at one port, Command still
+// applies the command to the remaining ports.
 func (n *Node) Command(channels []wire.Channel, cmd router.Command) error {
 	var errs []error
 	closed := n.order(func(now mono.Time) {
@@ -21,8 +22,8 @@ func (n *Node) Command(channels []wire.Channel, cmd router.Command) error {
 	return errors.Join(append(errs, closed)...)
 }
 
-// Flush drops the packets that wait to be sent by some ports. Flush returns how many packets it
-// dropped at each port.
+// Flush drops the packets that wait to leave by the ports with the given channels. Flush returns
+// the number of dropped packets for each port.
 func (n *Node) Flush(channels []wire.Channel) (flushed map[wire.Channel]int, err error) {
 	flushed = map[wire.Channel]int{}
 	var errs []error
@@ -37,7 +38,8 @@ func (n *Node) Flush(channels []wire.Channel) (flushed map[wire.Channel]int, err
 	return flushed, errors.Join(append(errs, closed)...)
 }
 
-// order runs f on the chip. order fails if the node has been closed.
+// order runs f on the chip. If the node has been closed, order returns an error that wraps
+// ErrClosed.
 func (n *Node) order(f func(now mono.Time)) error {
 	done := false
 	n.step(asked, func(now mono.Time) { f(now); done = true })

@@ -13,18 +13,20 @@ import (
 	"testing"
 )
 
-// commandFolder holds the command line; each of its commands has a file of its own.
+// commandFolder is the folder of the program ttfabric. Each command of the program has a file of
+// its own.
 const commandFolder = "../cmd/ttfabric"
 
-// commandFile is a file of the command line.
+// commandFile is what the test needs from one Go file in commandFolder.
 type commandFile struct {
 	name    string
-	command bool            // it declares a command: a function that returns *cobra.Command
-	defines map[string]bool // identifiers of the package that it declares
-	uses    map[string]bool // identifiers that it does not declare itself
+	command bool            // whether the file declares a function that returns *cobra.Command
+	defines map[string]bool // identifiers that the file declares
+	uses    map[string]bool // identifiers that the file uses and does not declare
 }
 
-// group is the command that a file belongs to: benchring.go belongs to bench.go.
+// group returns the command that a file belongs to. For example, benchring.go belongs to the
+// command in bench.go.
 func (f *commandFile) group(all map[string]*commandFile) string {
 	group := f.name
 	for name, g := range all {
@@ -80,9 +82,9 @@ func returnsCommand(d *ast.FuncDecl) bool {
 	return ok && sel.Sel.Name == "Command"
 }
 
-// TestCommandFiles checks that no command's file uses what another command's
-// file declares, and that files do not depend on each other in a circle. With -v it
-// prints which file uses which. The root command in main.go may name every command.
+// TestCommandFiles checks that no command's file uses a declaration of another command's file. The
+// test also checks that files do not depend on each other in a cycle. With -v, the test prints
+// which file uses which. The test does not check main.go, whose root command names every command.
 func TestCommandFiles(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(commandFolder, "*.go"))
 	if err != nil {
@@ -116,7 +118,7 @@ func TestCommandFiles(t *testing.T) {
 			if g := files[to]; f.group(files) == g.group(files) {
 				continue
 			} else if g.command {
-				t.Errorf("%s.go uses %s of %s.go, which is another command's file: what commands share has a file without a command", from, id, to)
+				t.Errorf("%s.go uses %s of %s.go, which is another command's file; move the declaration to a file without a command", from, id, to)
 			}
 			if !slices.Contains(arrows[from], to) {
 				arrows[from] = append(arrows[from], to)
@@ -131,7 +133,8 @@ func TestCommandFiles(t *testing.T) {
 	}
 }
 
-// knots are the strongly connected components of more than one file (Tarjan's algorithm).
+// knots returns the sets of files that depend on each other in cycles: the strongly connected
+// components of more than one file, by Tarjan's algorithm.
 func knots(arrows map[string][]string) (out [][]string) {
 	index, low, on := map[string]int{}, map[string]int{}, map[string]bool{}
 	var stack []string
@@ -169,7 +172,7 @@ func knots(arrows map[string][]string) (out [][]string) {
 	return out
 }
 
-// TestKnots checks the checker.
+// TestKnots checks knots on a small graph.
 func TestKnots(t *testing.T) {
 	got := fmt.Sprint(knots(map[string][]string{"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}))
 	if want := "[[d e] [a b c]]"; got != want {

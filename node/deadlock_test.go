@@ -17,25 +17,24 @@ import (
 	"ttfabric/wire"
 )
 
-// circle is traffic that closes a circle of waiting packets, on a machine whose
-// routes let it: chip i writes to the chip to[i], by the tables, or by hops of its own.
+// circle is traffic whose packets can wait for each other in a cycle. Chip i writes to chip to[i].
 type circle struct {
-	machine string
-	unsafe  route.Config
+	machine string       // name of the topology
+	unsafe  route.Config // routes that can deadlock
 	to      []int
-	via     []wire.Direction
+	via     []wire.Direction // directions that each packet takes; none: by the tables
 }
 
-// The circles. Spec §6.1, "Cyclic Dependency Deadlock": D1 → D4, D2 → D3, D3 →
-// D2 and D4 → D1 of a square, where routes have no dimension order; and a ring
-// whose packets go three hops, without a dateline or bubbles.
+// Two examples of traffic that can deadlock. The first is "Cyclic Dependency Deadlock" of Spec
+// §6.1: D1 → D4, D2 → D3, D3 → D2 and D4 → D1 of a square, by routes without an order of
+// dimensions. In the second, packets go three hops round a ring without a dateline or bubbles.
 var (
 	square = circle{machine: "mesh:2x2", unsafe: route.Config{Order: route.NoOrder}, to: []int{3, 2, 1, 0}}
 	around = circle{machine: "ring:4", unsafe: route.Config{Ring: route.NoRing}, to: []int{3, 0, 1, 2},
 		via: []wire.Direction{wire.East, wire.East, wire.East}}
 )
 
-// start brings the machine up; its chips serve their own packets first.
+// start starts the chips of the machine with LocalFirst.
 func (c circle) start(t *testing.T, cfg route.Config, timeout router.Timeout) []*node.Node {
 	if testing.Short() {
 		t.Skip("waits for a deadlock")
@@ -44,8 +43,8 @@ func (c circle) start(t *testing.T, cfg route.Config, timeout router.Timeout) []
 	return ns
 }
 
-// round lets every chip write a MiB, and returns the errors. On busy cores a
-// round can get through without standing still; there is a next one.
+// round makes every chip write 1 MiB at the same time, and returns the errors. If the cores are
+// busy, a round can end without a deadlock.
 func (c circle) round(ctx context.Context, ns []*node.Node) error {
 	errs := make([]error, len(ns))
 	var wg sync.WaitGroup
@@ -62,7 +61,7 @@ func (c circle) round(ctx context.Context, ns []*node.Node) error {
 	return errors.Join(errs...)
 }
 
-// counted are the packets that waited for too long, and those that arrived, at all chips.
+// counted returns the timeouts and the performed packets of all chips.
 func counted(ns []*node.Node) (timeouts, performed uint64) {
 	for _, x := range ns {
 		s, _ := x.Status()
@@ -71,8 +70,8 @@ func counted(ns []*node.Node) (timeouts, performed uint64) {
 	return timeouts, performed
 }
 
-// standsStill goes on with rounds until one stands still: the timeout tells of
-// it, and nothing moves from then on, or ends by itself.
+// standsStill runs rounds until a round deadlocks: the routers have counted timeouts, and for two
+// seconds no packet moves. The deadlock must last until the writes are cancelled.
 func (c circle) standsStill(t *testing.T, ns []*node.Node) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -88,7 +87,7 @@ func (c circle) standsStill(t *testing.T, ns []*node.Node) {
 	for still := 0; still < 2; { // seconds
 		select {
 		case err := <-ended:
-			t.Fatalf("no deadlock, or one that ended by itself: %v", err)
+			t.Fatalf("no deadlock, or the deadlock ended by itself: %v", err)
 		case <-time.After(time.Second):
 		}
 		timeouts, performed := counted(ns)
@@ -103,8 +102,8 @@ func (c circle) standsStill(t *testing.T, ns []*node.Node) {
 	}
 }
 
-// Live, over real sockets: the routes that can deadlock do, which the timeout
-// tells, and the same traffic runs by those that cannot.
+// TestDeadlocksLive runs the same traffic over real sockets with unsafe and with safe routes. With
+// unsafe routes the traffic must deadlock, and with safe routes it must end.
 func TestDeadlocksLive(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -126,7 +125,7 @@ func TestDeadlocksLive(t *testing.T) {
 				defer cancel()
 				for range 4 {
 					if err := c.round(ctx, ns); err != nil {
-						t.Fatalf("it does not run: %v", err)
+						t.Fatalf("a round with safe routes failed: %v", err)
 					}
 				}
 			})
@@ -134,7 +133,8 @@ func TestDeadlocksLive(t *testing.T) {
 	}
 }
 
-// Where what stands still is dropped and drained, it goes on, with every loss known.
+// TestDeadlockIsDroppedLive checks that a timeout with Drop and Drain ends a deadlock, and that the
+// sources learn of the lost packets.
 func TestDeadlockIsDroppedLive(t *testing.T) {
 	ns := square.start(t, square.unsafe, router.Timeout{After: 50 * time.Millisecond, Drop: true, Drain: true})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -143,19 +143,19 @@ func TestDeadlockIsDroppedLive(t *testing.T) {
 	var lost *session.LostError
 	for !errors.As(square.round(ctx, ns), &lost) {
 		if ctx.Err() != nil {
-			t.Fatal("nothing was dropped, or nobody was told")
+			t.Fatal("no packet was dropped, or no source learned of a dropped packet")
 		}
 	}
 	if ctx.Err() != nil {
-		t.Error("what was not dropped did not go on")
+		t.Error("the remaining packets did not move after the drop")
 	}
 	if timeouts, _ := counted(ns); timeouts == before {
-		t.Errorf("%v without a timeout", lost)
+		t.Errorf("a packet was lost without a counted timeout: %v", lost)
 	}
 }
 
-// Spec §7.2 live: the packet that circles comes by D5 D6 D7 D11 D10 D9 D5 D6 D7,
-// is dropped by D11, and its source hears of it.
+// TestSpecificationsTTLLive runs the example of Spec §7.2. A packet circles by D5 D6 D7 D11 D10 D9
+// D5 D6 D7. D11 must drop the packet, and the source must learn of the drop.
 func TestSpecificationsTTLLive(t *testing.T) {
 	_, _, ns := fabricWith(t, "mesh:4x4", func(c *node.Config) { c.TTL = 10 })
 	via := []wire.Direction{wire.South}
@@ -182,7 +182,7 @@ func TestSpecificationsTTLLive(t *testing.T) {
 	err := session.New(ns[0]).Write(ctx, chipID(4), wire.NewNocAddr(1, 1, 0), []byte("loop"), session.Via(via...))
 	var lost *session.LostError
 	if !errors.As(err, &lost) || lost.Reason != wire.DropTTL || lost.At != chipID(10) {
-		t.Errorf("ended as %v, want dropped at D11 with its TTL used up", err)
+		t.Errorf("the write ended with %v; want a drop at D11 because the TTL was used up", err)
 	}
 	want := map[hop]uint64{{1, wire.South}: 1, {5, wire.East}: 2, {6, wire.East}: 2, {7, wire.South}: 2, {11, wire.West}: 1, {10, wire.West}: 1, {9, wire.North}: 1}
 	got := sent()
@@ -196,7 +196,8 @@ func TestSpecificationsTTLLive(t *testing.T) {
 	}
 }
 
-// Tori and machines of several meshes carry verified data between all pairs, over real sockets.
+// TestTopologiesLive writes and reads between all pairs of chips, over real sockets, on rings, tori
+// and a machine of two meshes.
 func TestTopologiesLive(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -219,7 +220,7 @@ func TestTopologiesLive(t *testing.T) {
 						if err := s.Write(ctx, b.Self(), at, data); err != nil {
 							t.Errorf("%s to %s: %v", a.Self(), b.Self(), err)
 						} else if err := s.Read(ctx, b.Self(), at, back); err != nil || string(back) != string(data) {
-							t.Errorf("%s reads of %s: %v, or something else than it wrote", a.Self(), b.Self(), err)
+							t.Errorf("%s read from %s: %v, or other data than it wrote", a.Self(), b.Self(), err)
 						}
 					}
 				})
@@ -229,22 +230,24 @@ func TestTopologiesLive(t *testing.T) {
 	}
 }
 
-// Traffic on one routing plane stays there, answers and read data included: no
-// port of another plane carries a packet of it (Spec §2.2.2).
+// TestPlanesLive checks that no port of another plane carries requests, replies or completions of
+// traffic on one plane (Spec §2.2.2).
 func TestPlanesLive(t *testing.T) {
 	_, _, ns := fabric(t, "mesh:2x3")
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for plane := range wire.Plane(2) {
-		// What chips say of their links crosses one cable, of either plane, when a link of any chip comes or goes, which a
-		// busy machine is enough for: once it must be quiet, and never may anything else cross.
+		// Whenever a link comes up or goes down, chips send link states over one hop, on any plane.
+		// On a busy machine links sometimes go down. The other plane must therefore carry no
+		// control packet in at least one round. The other plane must carry no other packet in any
+		// round.
 		for quiet, tries := false, 0; !quiet; {
 			before := carried(ns)
 			for _, a := range ns {
 				for _, b := range ns {
 					s, at := session.New(a), wire.NewNocAddr(1, 1, 0)
 					err := s.Read(ctx, b.Self(), at, make([]byte, 5000), session.OnPlane(plane))
-					if err == nil { // whose answer is the last: it comes behind those to the read
+					if err == nil { // the write's completion arrives after all answers to the read
 						err = s.Write(ctx, b.Self(), at, make([]byte, 5000), session.OnPlane(plane))
 					}
 					if err != nil {
@@ -253,7 +256,7 @@ func TestPlanesLive(t *testing.T) {
 				}
 			}
 			for slices.ContainsFunc(ns, func(x *node.Node) bool { s, _ := x.Status(); return s.Open > 0 }) && ctx.Err() == nil {
-				time.Sleep(time.Millisecond) // flows that waited for long have asked again
+				time.Sleep(time.Millisecond) // a flow that waited for long has sent a probe; wait for its completion
 			}
 			after := carried(ns)
 			on, off := after.since(&before, plane), after.since(&before, 1-plane)
@@ -261,24 +264,24 @@ func TestPlanesLive(t *testing.T) {
 				t.Errorf("plane %d carries %+v of its own traffic", plane, on)
 			}
 			if off.sent[wire.ClassRequest] != 0 || off.sent[wire.ClassReply] != 0 || off.further != 0 {
-				t.Fatalf("traffic on plane %d: the other carries %+v", plane, off)
+				t.Fatalf("traffic on plane %d: the other plane carries %+v", plane, off)
 			}
 			if quiet = off.sent[wire.ClassControl] == 0; !quiet && after.retrains == before.retrains {
 				if tries++; tries == 5 {
-					t.Fatalf("traffic on plane %d: the other carries %d control packets, and did so %d times while no link came or went", plane, off.sent[wire.ClassControl], tries)
+					t.Fatalf("traffic on plane %d: the other plane carries %d control packets, in round %d in which no link came up or went down", plane, off.sent[wire.ClassControl], tries)
 				}
 			}
 		}
 	}
 }
 
-// onPlane are packets that ports of a plane sent.
+// onPlane counts the packets that the ports of a plane sent.
 type onPlane struct {
 	sent    [wire.NumClasses]uint64
-	further uint64 // of the control packets: those that crossed more than one cable
+	further uint64 // control packets that ports forwarded for other chips
 }
 
-// planes is what all ports of some chips have carried, by plane.
+// planes counts the packets that the ports of some chips sent, by plane.
 type planes struct {
 	of       [2]onPlane
 	retrains int

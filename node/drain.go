@@ -10,16 +10,18 @@ func (e *LeavingError) Error() string {
 	return fmt.Sprintf("chip %s is being removed and takes no new work", e.Chip)
 }
 
-// Drain makes the chip refuse new requests of programs, or accept new requests again. Requests that
-// have been started continue. Packets that pass through continue too. Status tells when no request
-// and no packet is left. A traffic run continues until somebody stops the run.
+// If on is true, Drain makes the chip refuse new requests of programs. If on is false, the chip
+// accepts new requests again. Requests that the chip has started continue, and the chip still
+// forwards packets of other chips. The caller reads from Status whether requests or packets are
+// left. A traffic run continues until somebody stops the run.
 func (n *Node) Drain(on bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.leaving = on
 }
 
-// takesWork returns the error for new requests, or nil if the chip takes new requests.
+// takesWork returns nil if the chip accepts new requests, and otherwise the error that refuses
+// them.
 func (n *Node) takesWork() error {
 	if n.leaving {
 		return &LeavingError{n.cfg.Node}

@@ -10,7 +10,8 @@ import (
 	"ttfabric/wire"
 )
 
-// A chip that is about to leave takes no new work, and others' passes through.
+// TestDrain checks that a draining chip refuses new requests but still forwards packets of other
+// chips.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	_, _, ns := fabric(t, "mesh:1x3")

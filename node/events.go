@@ -11,12 +11,12 @@ import (
 
 // Limits of the event hub.
 const (
-	eventBacklog = 256  // events by which a subscriber may lag behind
-	eventHistory = 1024 // recent events that a new subscriber gets first
+	eventBacklog = 256  // number of events that may wait for a slow subscriber, besides the history
+	eventHistory = 1024 // largest number of earlier events that a new subscriber gets first
 )
 
-// Event is something that happened at this node. Exactly one of the fields Chip, Member, Fault,
-// Archive, Record and Port is set.
+// Event reports something that happened at this node. Exactly one of the fields Chip, Member,
+// Fault, Archive, Record and Port is set.
 type Event struct {
 	Time    time.Time
 	Chip    *chip.Event
@@ -25,21 +25,21 @@ type Event struct {
 	Archive *ArchiveEvent
 	Record  *RecordEvent
 	Port    *PortEvent
-	Lost    uint64           // events that this subscriber has missed before this event
-	Seq     uint64           // sequence number of the event; counts from 1 without a gap in each incarnation of the node
+	Lost    uint64           // events that this subscriber missed directly before this event, because the subscriber read too slowly
+	Seq     uint64           // sequence number of the event; each incarnation of the node numbers its events 1, 2, 3 and so on
 	Life    wire.Incarnation // the node's incarnation
 }
 
-// ArchiveEvent says that the archive of the node's events has stopped, or that the archive
-// continues.
+// ArchiveEvent reports that the archive of the node's events has stopped, or that the archive
+// writes again.
 type ArchiveEvent struct {
-	Err  error         // why the archive stopped; nil: it continues
-	Path string        // the file or folder concerned
-	Lost uint64        // events that the archive has missed, if the archive continues
-	For  time.Duration // how long the archive had stopped, if the archive continues
+	Err  error         // why the archive stopped; nil: the archive writes again
+	Path string        // the archive's file or folder
+	Lost uint64        // number of events that the archive missed; set when the archive writes again
+	For  time.Duration // how long the archive did not write; set when the archive writes again
 }
 
-// hub distributes events to subscribers. A hub never blocks.
+// hub distributes a node's events to subscribers. A hub never waits for a subscriber.
 type hub struct {
 	mu      sync.Mutex
 	history []Event
@@ -111,8 +111,7 @@ func (h *hub) close() {
 	}
 }
 
-// TellArchive publishes that the archive of the node's events has stopped, or that the archive
-// continues.
+// TellArchive publishes an event about the archive of the node's events.
 func (n *Node) TellArchive(e ArchiveEvent) {
 	n.events.publish(Event{Time: time.Now(), Archive: &e})
 }

@@ -10,25 +10,26 @@ import (
 	"ttfabric/wire"
 )
 
-// MaxFaultTime is the longest time that a caller may set after which the chip itself ends a fault.
+// MaxFaultTime is the longest duration that a caller may set for a fault. A chip ends a fault with
+// a set duration by itself.
 const MaxFaultTime = 24 * time.Hour
 
-// FaultEvent is a fault that was injected or ended.
+// FaultEvent reports that somebody injected a fault, or that a fault ended.
 type FaultEvent struct {
 	Kind        fault.Kind
-	Local, Peer wire.PortID       // the two ends of the cable, in the direction of the fault; set for kinds up to fault.KindRestored
-	Options     fault.Options     // the impairment in force from now on
-	For         time.Duration     // time after which the fault ends; 0: it stays
-	Expired     bool              // the chip ended the fault because the time For was over
-	Kernel      bool              // the kernel's netem injects the fault, not the chip
-	Counts      fault.Counts      // datagrams that the fault hit; set once no impairment is in force any more
-	Chip        wire.FabricNodeID // the chip that the process runs; set for kinds from fault.KindKilled on
+	Local, Peer wire.PortID       // sending and receiving port of the faulty direction of the cable; set for kinds up to fault.KindRestored, unless Gossip is set
+	Options     fault.Options     // the impairment in force from this event on
+	For         time.Duration     // time after which the fault ends; 0: the fault has no set end
+	Expired     bool              // the chip ended the fault because the fault's set duration was over
+	Kernel      bool              // the kernel's netem injects the fault; false: the chip injects the fault
+	Counts      fault.Counts      // datagrams that the fault hit; set if no fault is in force any more
+	Chip        wire.FabricNodeID // the chip whose process or gossip the fault hits; set for kinds from fault.KindKilled on, and if Gossip is set
 
-	Gossip bool                // the fault concerns the gossip of Chip and not a cable
-	From   []wire.FabricNodeID // the chips from which the gossip is cut off; none: all chips
+	Gossip bool                // the fault hits the gossip of Chip; false: the fault hits a cable or a process
+	From   []wire.FabricNodeID // the chips from which the gossip of Chip is cut off; none: all chips
 }
 
-// Impairment is the fault that somebody injects into the datagrams that one port sends.
+// Impairment is the fault injected into the datagrams that one port sends.
 type Impairment struct {
 	Local, Peer wire.PortID
 	Plane       wire.Plane
@@ -36,30 +37,31 @@ type Impairment struct {
 	Seed        uint64        // seed of the random numbers, as the caller gave it
 	Cut         bool
 	Since       time.Time    // when the counters began; zero if no fault is in force
-	Until       time.Time    // when options that were set for a time end; zero: never
+	Until       time.Time    // when the options with a set duration end; zero: no option has a set duration
 	CutUntil    time.Time    // when the cut ends; zero: never
-	Counts      fault.Counts // datagrams that the fault hit since the time Since
-	Overfull    uint64       // datagrams dropped because too many waited for their delay to end
+	Counts      fault.Counts // datagrams that the fault hit since the time in Since
+	Overfull    uint64       // datagrams dropped because too many delayed datagrams were waiting
 }
 
 // portFault is the state of a port's impairment. The node's lock guards it.
 type portFault struct {
-	wrap           *transport.Impaired // nil: no fault is in force, and packets cost nothing extra
+	wrap           *transport.Impaired // transport that injects the fault; nil: no fault is in force
 	seed           uint64
-	kept           fault.Options // options without an end
-	passing        fault.Change  // changes to kept that apply for a time
+	kept           fault.Options // options without a set duration
+	passing        fault.Change  // changes of the options in kept, with a set duration
 	cut            bool
 	since          time.Time
 	passEnd, cutUp ending
 }
 
-// ending is the time at which a port's fault ends.
+// ending is the time at which a fault ends, and the timer for that time.
 type ending struct {
-	at    time.Time // zero: never
+	at    time.Time // when the fault ends; zero: never
 	timer *time.Timer
 }
 
-// set arms the timer of the ending. With d of 0, set disarms the timer.
+// set starts a timer that calls f after d, and stops the previous timer. If d is 0, set only stops
+// the previous timer.
 func (e *ending) set(d time.Duration, f func()) {
 	if e.timer != nil {
 		e.timer.Stop()
@@ -71,21 +73,22 @@ func (e *ending) set(d time.Duration, f func()) {
 	}
 }
 
-// due reports whether the time has come. A timer calls due. The timer may run while somebody
-// changes the ending.
+// due reports whether the fault must end now. A timer's function calls due first, because somebody
+// may have changed the ending just when the timer fired.
 func (e *ending) due() bool { return !e.at.IsZero() && !time.Now().Before(e.at) }
 
-// close closes the port and ends its impairment.
+// close closes the port and stops the timers of its fault.
 func (p *livePort) close() {
 	p.fault.passEnd.set(0, nil)
 	p.fault.cutUp.set(0, nil)
 	p.out.Close()
 }
 
-// withPort runs f on a port of a running node. withPort holds the node's lock meanwhile.
+// withPort runs f on the port with channel ch. withPort checks the fault's duration d, and returns
+// ErrClosed for a closed node. f runs under the node's lock.
 func (n *Node) withPort(ch wire.Channel, d time.Duration, f func(p *livePort) error) error {
 	if d < 0 || d > MaxFaultTime {
-		return fmt.Errorf("a fault for the time %v: want a time up to %v, or 0 for no end", d, MaxFaultTime)
+		return fmt.Errorf("a fault with a duration of %v: want a duration up to %v, or 0 for no end", d, MaxFaultTime)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -99,9 +102,10 @@ func (n *Node) withPort(ch wire.Channel, d time.Duration, f func(p *livePort) er
 }
 
 // SetImpairment changes the impairment of the datagrams that a channel sends, from the next
-// datagram on. Options that c does not name stay. A seed restarts the random numbers. Ports with
-// equal seeds have different random numbers. After d the options in c get their earlier values
-// again. With d of 0 the options have no end. The latest d applies to all options that have an end.
+// datagram on. SetImpairment leaves options alone that c does not name. A seed restarts the random
+// numbers. Ports with equal seeds still have different random numbers. After the duration d, the
+// options in c get their earlier values again. If d is 0, the options in c have no set duration. A
+// new d also becomes the duration of all earlier options that have one.
 func (n *Node) SetImpairment(ch wire.Channel, c fault.Change, seed *uint64, d time.Duration) error {
 	return n.withPort(ch, d, func(p *livePort) error {
 		f := &p.fault
@@ -128,7 +132,8 @@ func (n *Node) SetImpairment(ch wire.Channel, c fault.Change, seed *uint64, d ti
 	})
 }
 
-// ResetImpairment removes the impairment of a channel's datagrams. A cut stays.
+// ResetImpairment removes the impairment of the datagrams that a channel sends. If the cable is
+// cut, the cable stays cut.
 func (n *Node) ResetImpairment(ch wire.Channel) error {
 	return n.withPort(ch, 0, func(p *livePort) error {
 		f := &p.fault
@@ -141,8 +146,9 @@ func (n *Node) ResetImpairment(ch wire.Channel) error {
 	})
 }
 
-// Cut cuts the cable in the direction in which a channel sends, or repairs the cable. With d above
-// 0 the chip itself repairs the cable after d.
+// If on is true, Cut cuts the cable in the direction in which the channel sends. If on is false,
+// Cut repairs that direction of the cable. If d is above 0, the chip itself repairs the cable after
+// d.
 func (n *Node) Cut(ch wire.Channel, on bool, d time.Duration) error {
 	return n.withPort(ch, d, func(p *livePort) error {
 		f := &p.fault
@@ -162,7 +168,7 @@ func (n *Node) Cut(ch wire.Channel, on bool, d time.Duration) error {
 	})
 }
 
-// endImpairment removes the options of a port's impairment that have reached their end.
+// endImpairment removes the options of a port's impairment whose set duration is over.
 func (n *Node) endImpairment(ch wire.Channel) {
 	_ = n.withPort(ch, 0, func(p *livePort) error {
 		f := &p.fault
@@ -178,7 +184,7 @@ func (n *Node) endImpairment(ch wire.Channel) {
 	})
 }
 
-// endCut repairs a cable whose cut has reached its end.
+// endCut repairs a cable if the set duration of its cut is over.
 func (n *Node) endCut(ch wire.Channel) {
 	_ = n.withPort(ch, 0, func(p *livePort) error {
 		f := &p.fault
@@ -190,7 +196,8 @@ func (n *Node) endCut(ch wire.Channel) {
 	})
 }
 
-// enforce applies a port's fault to the port, and reports the fault.
+// enforce makes the port inject the fault that the port's state describes, and publishes the event
+// e.
 func (n *Node) enforce(p *livePort, e FaultEvent) error {
 	f := &p.fault
 	o, err := f.passing.Apply(f.kept)
@@ -223,11 +230,11 @@ func (n *Node) enforce(p *livePort, e FaultEvent) error {
 	return nil
 }
 
-// spread is 2 to the power of 64 divided by the golden ratio. Multiplying by spread makes the seeds
-// of neighbouring ports very different.
+// spread is 2 to the power of 64, divided by the golden ratio. Each port adds another multiple of
+// spread to the seed. The seeds of neighbouring ports therefore differ in many bits.
 const spread = 0x9e3779b97f4a7c15
 
-// dice returns the seed of a port's own random numbers.
+// dice returns the seed of a port's random numbers, which differs from port to port.
 func (n *Node) dice(p *livePort) uint64 {
 	return p.fault.seed + spread*(uint64(n.cfg.Node.Mesh)<<32+uint64(n.cfg.Node.Chip)<<16+uint64(p.ch))
 }
@@ -250,13 +257,15 @@ func (n *Node) Impairments() []Impairment {
 	return out
 }
 
-// TellFault publishes a fault that somebody injects into a chip's process. The process cannot
-// report such a fault itself.
+// TellFault publishes a fault that somebody injects into the process of chip c. The node of another
+// chip publishes the fault, because a killed or paused process cannot.
 func (n *Node) TellFault(k fault.Kind, c wire.FabricNodeID) {
 	n.events.publish(Event{Time: time.Now(), Fault: &FaultEvent{Kind: k, Chip: c}})
 }
 
-// TellImpairment publishes the kernel's new impairment of the datagrams that a channel sends.
+// TellImpairment publishes a change of the impairment that the kernel's netem injects into a
+// channel's datagrams. The impairment has the options o for the duration d. If d is 0, the
+// impairment has no set end.
 func (n *Node) TellImpairment(k fault.Kind, ch wire.Channel, o fault.Options, d time.Duration) error {
 	return n.withPort(ch, d, func(p *livePort) error {
 		n.events.publish(Event{Time: time.Now(), Fault: &FaultEvent{Kind: k, Kernel: true, Options: o, For: d,

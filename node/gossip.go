@@ -15,13 +15,13 @@ import (
 // GossipNet is a [Membership] over a network. A caller can inject faults into a GossipNet, and read
 // its state.
 type GossipNet interface {
-	Impair(o fault.Options, seed *uint64) error       // impairs the datagrams that the chip sends
-	Cut(alone bool, apart map[wire.FabricNodeID]bool) // cuts the chip off from all chips, or from the chips in apart; replaces the earlier cut
-	FaultCounts() fault.Counts                        // faults injected since the start
-	Status() []membership.PoolStatus                  // the state of each pool
+	Impair(o fault.Options, seed *uint64) error       // impairs the gossip datagrams that the chip sends
+	Cut(alone bool, apart map[wire.FabricNodeID]bool) // cuts the chip's gossip off from all chips if alone is true, otherwise from the chips in apart; replaces the earlier cut
+	FaultCounts() fault.Counts                        // gossip datagrams that injected faults have hit since the chip's start
+	Status() []membership.PoolStatus                  // the state of each gossip pool of the chip
 }
 
-// GossipKeys are the keys of encrypted gossip; see gossip.Keys.
+// GossipKeys are the keys that encrypt a chip's gossip; see gossip.Keys.
 type GossipKeys interface {
 	Install(key []byte) error
 	Use(id string) error
@@ -29,34 +29,37 @@ type GossipKeys interface {
 	List() []membership.Key
 }
 
-// ErrPlainGossip is the error of requests that need encrypted gossip if gossip is not encrypted.
+// ErrPlainGossip is the error of requests for gossip keys in a fabric whose gossip is not
+// encrypted.
 var ErrPlainGossip = errors.New("the gossip of this fabric is not encrypted; 'ttfabric up --gossip-key generate' starts a fabric with encrypted gossip")
 
-// GossipFault is the impairment of a chip's gossip.
+// GossipFault is the fault injected into a chip's gossip.
 type GossipFault struct {
 	Options  fault.Options // impairment of the gossip that the chip sends
 	Seed     uint64
-	Alone    bool                // the gossip is cut off from all chips, in both directions
+	Alone    bool                // whether the chip's gossip is cut off from all chips, in both directions
 	Apart    []wire.FabricNodeID // chips from which this chip's gossip is cut off, sorted
-	Until    time.Time           // when options that were set for a time end; zero: never
+	Until    time.Time           // when the options with a set duration end; zero: no option has a set duration
 	CutUntil time.Time           // when the cuts end; zero: never
-	Counts   fault.Counts        // faults injected since the start
+	Counts   fault.Counts        // gossip datagrams that injected faults have hit since the chip's start
 }
 
-// gossipFault is the state of a GossipFault. The node's lock guards it.
+// gossipFault is the state from which GossipFault is made. The node's lock guards the state.
 type gossipFault struct {
 	seed           uint64
-	kept           fault.Options // options without an end
-	passing        fault.Change  // changes to kept that apply for a time
+	kept           fault.Options // options without a set duration
+	passing        fault.Change  // changes of the options in kept, with a set duration
 	alone          bool
 	apart          map[wire.FabricNodeID]bool
 	passEnd, cutUp ending
 }
 
-// withGossip runs f on the gossip of a running node. withGossip holds the node's lock meanwhile.
+// withGossip runs f on the state of the chip's gossip fault and on the chip's pool. withGossip
+// checks the fault's duration d, and returns ErrClosed for a closed node. f runs under the node's
+// lock.
 func (n *Node) withGossip(d time.Duration, f func(g *gossipFault, net GossipNet) error) error {
 	if d < 0 || d > MaxFaultTime {
-		return fmt.Errorf("a fault for the time %v: want a time up to %v, or 0 for no end", d, MaxFaultTime)
+		return fmt.Errorf("a fault with a duration of %v: want a duration up to %v, or 0 for no end", d, MaxFaultTime)
 	}
 	net, ok := n.member.(GossipNet)
 	if !ok {
@@ -70,9 +73,10 @@ func (n *Node) withGossip(d time.Duration, f func(g *gossipFault, net GossipNet)
 	return f(&n.gossip, net)
 }
 
-// ImpairGossip changes the impairment of the gossip that the chip sends. Options that c does not
-// name stay. A seed restarts the random numbers. After d the options in c get their earlier values
-// again. With d of 0 the options have no end. No link depends on gossip.
+// ImpairGossip changes the impairment of the gossip datagrams that the chip sends. ImpairGossip
+// leaves options alone that c does not name. A seed restarts the random numbers. After the duration
+// d, the options in c get their earlier values again. If d is 0, the options in c have no set
+// duration. The impairment takes no link down, because no link depends on gossip.
 func (n *Node) ImpairGossip(c fault.Change, seed *uint64, d time.Duration) error {
 	return n.withGossip(d, func(g *gossipFault, net GossipNet) error {
 		if _, err := c.Apply(fault.Options{}); err != nil {
@@ -97,9 +101,10 @@ func (n *Node) ImpairGossip(c fault.Change, seed *uint64, d time.Duration) error
 	})
 }
 
-// If from is empty, CutGossip cuts the chip's gossip off from all chips. Otherwise CutGossip cuts
-// the gossip off from the chips in from, in addition to earlier cuts. The caller must tell those
-// chips to cut their gossip off from this chip too. With d above 0 the chip ends all cuts after d.
+// CutGossip cuts the chip's gossip off from the chips in from, in addition to earlier cuts. If from
+// is empty, CutGossip cuts the gossip off from all chips. The caller must also tell each of these
+// chips to cut its gossip off from this chip. If d is above 0, the chip ends all cuts of its gossip
+// after d.
 func (n *Node) CutGossip(from []wire.FabricNodeID, d time.Duration) error {
 	return n.withGossip(d, func(g *gossipFault, net GossipNet) error {
 		for _, c := range from {
@@ -119,7 +124,8 @@ func (n *Node) CutGossip(from []wire.FabricNodeID, d time.Duration) error {
 	})
 }
 
-// HealGossip undoes CutGossip. If all is true, HealGossip also undoes ImpairGossip.
+// HealGossip ends all cuts of the chip's gossip. If all is true, HealGossip also removes the
+// impairment of the gossip.
 func (n *Node) HealGossip(all bool) error {
 	return n.withGossip(0, func(g *gossipFault, net GossipNet) error {
 		cut := g.alone || len(g.apart) > 0
@@ -164,7 +170,7 @@ func (n *Node) endGossipCut() {
 	})
 }
 
-// enforceGossip applies the fault to the pools, and publishes the fault.
+// enforceGossip makes the chip's pool inject the fault that g describes, and publishes the event e.
 func (n *Node) enforceGossip(g *gossipFault, net GossipNet, seed *uint64, e FaultEvent) error {
 	o, err := g.passing.Apply(g.kept)
 	if err == nil {
@@ -182,8 +188,8 @@ func (n *Node) enforceGossip(g *gossipFault, net GossipNet, seed *uint64, e Faul
 	return nil
 }
 
-// Gossip returns the impairment of the chip's gossip, and the state of its pools. Gossip returns an
-// error for a chip that does not gossip over a network.
+// Gossip returns the fault injected into the chip's gossip, and the state of the chip's gossip
+// pools. If the chip does not gossip over a network, Gossip returns an error.
 func (n *Node) Gossip() (f GossipFault, pools []membership.PoolStatus, err error) {
 	err = n.withGossip(0, func(g *gossipFault, net GossipNet) error {
 		f = GossipFault{Seed: g.seed, Alone: g.alone, Until: g.passEnd.at, CutUntil: g.cutUp.at, Counts: net.FaultCounts()}

@@ -15,11 +15,12 @@ import (
 	"ttfabric/wire"
 )
 
-// claim says that a process is a chip, at ports that nobody has, and began later than all others.
+// claim adds a false member to the pool. The member claims to be the chip, at ports on which nobody
+// listens, and to be the chip's latest incarnation.
 func (p *pool) claim(chip wire.FabricNodeID, inc wire.Incarnation) string {
 	m := membership.Meta{Node: chip, Incarnation: inc, Started: 1 << 60, InService: 0xffff}
 	for i := range m.Ports {
-		m.Ports[i] = 1 // tcpmux: nobody listens there
+		m.Ports[i] = 1 // the port of tcpmux, on which nobody listens
 	}
 	p.change(func() { p.view.Alive(m.Name(), netip.MustParseAddr("127.0.0.1"), m.Append(nil)) })
 	return m.Name()
@@ -38,8 +39,8 @@ func linksUp(n *node.Node) int {
 	return s.PortsUp
 }
 
-// allUp waits until all links are up: one that was sent elsewhere stays down,
-// and one that a busy machine took down for a moment comes back.
+// allUp waits until all links are up. A link that went down on a busy machine comes up again. A
+// link whose port sends to a wrong address stays down, and fails the test.
 func allUp(t *testing.T, ns []*node.Node, links int) {
 	t.Helper()
 	for end := time.Now().Add(patience); linksUp(ns[0]) != links || linksUp(ns[1]) != links; time.Sleep(10 * time.Millisecond) {
@@ -49,10 +50,11 @@ func allUp(t *testing.T, ns []*node.Node, links int) {
 	}
 }
 
-// hasty makes the links find silence soon, for tests that wait for it and mind no link that goes for a moment.
+// hasty makes links go down after a short silence, for tests that wait for a link to go down.
 func hasty(c *node.Config) { c.Profile = ttlink.ProfileLAN }
 
-// Gossip says that a chip is dead, or somebody else, while its frames flow: no link notices.
+// TestGossipTakesNoLinkDown makes gossip report that a chip is dead, or is at another address,
+// while the chip's frames flow. No link must go down.
 func TestGossipTakesNoLinkDown(t *testing.T) {
 	t.Parallel()
 	m, p, ns := fabric(t, "n300")
@@ -67,9 +69,9 @@ func TestGossipTakesNoLinkDown(t *testing.T) {
 	for round := 0; time.Now().Before(live); round++ {
 		switch round {
 		case 5:
-			p.claim(chipID(1), 7) // another process
+			p.claim(chipID(1), 7) // gossip reports another address of chip 1
 		case 40:
-			p.gone(p.members[0].name, p.members[1].name) // all dead
+			p.gone(p.members[0].name, p.members[1].name) // gossip reports both chips dead
 		case 60:
 			p.claim(chipID(0), 8)
 		case 80:
@@ -82,7 +84,7 @@ func TestGossipTakesNoLinkDown(t *testing.T) {
 	}
 	allUp(t, ns, len(m.Cables))
 	if n, stood := retrains(ns)-before, worst(); n != 0 && stood < ttlink.ProfileCrowded.DeadTraffic/hands {
-		t.Errorf("links noticed %d times, while this process never stood still for longer than %v", n, stood)
+		t.Errorf("links went down %d times, although this process never stood still for longer than %v", n, stood)
 	}
 	told := 0
 	for {
@@ -97,11 +99,12 @@ func TestGossipTakesNoLinkDown(t *testing.T) {
 		break
 	}
 	if told == 0 {
-		t.Error("nobody is told that gossip was not believed")
+		t.Error("no event says that a chip rejected the address from gossip")
 	}
 }
 
-// An idle link stays, too: its peer is asked before another address is believed.
+// TestGossipTakesNoIdleLinkDown checks that a false address takes no idle link down. A port must
+// ask its peer before the port sends to another address.
 func TestGossipTakesNoIdleLinkDown(t *testing.T) {
 	t.Parallel()
 	m, p, ns := fabricWith(t, "n300", hasty)
@@ -110,11 +113,12 @@ func TestGossipTakesNoIdleLinkDown(t *testing.T) {
 	time.Sleep(ttlink.ProfileLAN.DeadIdle + 500*time.Millisecond)
 	allUp(t, ns, len(m.Cables))
 	if n, stood := retrains(ns)-before, worst(); n != 0 && stood < ttlink.ProfileLAN.DeadTraffic/hands {
-		t.Errorf("links noticed %d times, while this process never stood still for longer than %v", n, stood)
+		t.Errorf("links went down %d times, although this process never stood still for longer than %v", n, stood)
 	}
 }
 
-// Gossip says that a chip is alive while its cables are cut: no link comes up.
+// TestGossipBringsNoLinkUp makes gossip report that a chip is alive while the chip's cables are
+// cut. No link must come up.
 func TestGossipBringsNoLinkUp(t *testing.T) {
 	t.Parallel()
 	m, p, ns := fabricWith(t, "n300", hasty)
@@ -135,7 +139,7 @@ func TestGossipBringsNoLinkUp(t *testing.T) {
 		}
 	}
 	for i := range 40 {
-		p.change(func() {}) // everybody looks again
+		p.change(func() {}) // all chips read the pool again
 		meta := membership.Meta{Node: chipID(1), Incarnation: 1001, Started: uint64(ns[1].Started().UnixMilli()), LinkVersion: 1000 + uint32(i), InService: 0xffff}
 		for ch, a := range ns[1].Addresses() {
 			meta.Ports[ch] = a.Port()
@@ -146,23 +150,24 @@ func TestGossipBringsNoLinkUp(t *testing.T) {
 			t.Fatal("gossip has brought a cut link up")
 		}
 	}
-	// A wrong address that was believed meanwhile is left again when gossip takes it back.
+	// The ports send to a wrong address until gossip reports the right address again.
 	name := p.claim(chipID(1), 7)
 	time.Sleep(50 * time.Millisecond)
 	p.gone(name)
 	cut(false)
 	for end := time.Now().Add(patience); linksUp(ns[0]) != len(m.Cables); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("links that are whole again stay down")
+			t.Fatal("links stay down although their cables are repaired")
 		}
 	}
 }
 
-// A chip that restarts at other ports is found again soon, though its links were idle and nobody has missed it.
+// TestRestartOfAnIdleChipIsBelieved restarts a chip at other ports while its links are idle. The
+// links must come up again although no neighbour has noticed that the old incarnation is dead.
 func TestRestartOfAnIdleChipIsBelieved(t *testing.T) {
 	t.Parallel()
 	m, p, ns := fabric(t, "n300")
-	// It dies without a word: its sockets close, and gossip has not noticed.
+	// Cutting all cables makes the chip fall silent, and gossip still reports the chip alive.
 	for _, i := range ns[1].Impairments() {
 		ns[1].Cut(i.Local.Channel, true, 0)
 	}
@@ -174,11 +179,11 @@ func TestRestartOfAnIdleChipIsBelieved(t *testing.T) {
 	defer n.Close()
 	for end := time.Now().Add(patience); linksUp(n) != len(m.Cables); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the new life is not found")
+			t.Fatal("the links to the new incarnation do not come up")
 		}
 	}
 	t.Logf("up after %v", time.Since(begin))
 	if !slices.ContainsFunc(ns[0].Members(), func(x membership.Member) bool { return x.Meta.Incarnation == 5000 }) {
-		t.Error("the old life is believed")
+		t.Error("the members do not include the new incarnation")
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"ttfabric/wire"
 )
 
-// fixed is a membership whose one other member stands still.
+// fixed is a membership with one other member, which never changes.
 type fixed struct{ m membership.Member }
 
 func (f fixed) Notify() <-chan struct{}     { return nil }
@@ -34,7 +34,7 @@ func (f fixed) UpdateMeta(membership.Meta)  {}
 func (f fixed) Addr() netip.AddrPort        { return netip.AddrPort{} }
 func (f fixed) Close(_ time.Duration) error { return nil }
 
-// foreign is the other implementation, in a process of its own.
+// foreign is a process that runs the other implementation of the protocol, testdata/peer.py.
 type foreign struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -55,7 +55,7 @@ func startForeign(t *testing.T, args ...string) *foreign {
 		cmd.Process.Kill()
 		cmd.Wait()
 		if complaints.Len() > 0 {
-			t.Errorf("the other implementation complains:\n%s", &complaints)
+			t.Errorf("the other implementation wrote to stderr:\n%s", &complaints)
 		}
 	})
 	return &foreign{cmd, in, bufio.NewScanner(out)}
@@ -80,9 +80,9 @@ func freePort(t *testing.T) int {
 	return c.LocalAddr().(*net.UDPAddr).Port
 }
 
-// TestOtherImplementation runs a chip beside one that was written in another
-// language from the page of package wire: links, flows, every command, both
-// ways round, with loss, and with a restart.
+// TestOtherImplementation runs a chip beside a chip of another implementation, which was written in
+// Python from the documentation of package wire. The two chips exchange every command in both
+// directions, with loss, and after a restart.
 func TestOtherImplementation(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("the other implementation needs python3")
@@ -93,8 +93,8 @@ func TestOtherImplementation(t *testing.T) {
 	t.Run("links stay up", linksToForeign)
 }
 
-// besideForeign asks all of both, with links so patient that an interpreter
-// that waits for a core is not taken for a dead cable.
+// besideForeign makes both implementations send every command to each other. The links go down only
+// after a long silence, because the Python interpreter may have to wait for a core.
 func besideForeign(t *testing.T, loss string) {
 	slow := ttlink.ProfileCrowded
 	slow.DeadTraffic = 4 * time.Second
@@ -109,7 +109,7 @@ func besideForeign(t *testing.T, loss string) {
 	}
 	weAsk(ctx, t, s)
 	theyAsk(t, f)
-	// It dies without a word, and another one takes its place.
+	// Kill the other implementation, and start a new process of it.
 	f.cmd.Process.Kill()
 	f.cmd.Wait()
 	f = startForeign(t, args...)
@@ -119,19 +119,20 @@ func besideForeign(t *testing.T, loss string) {
 	}
 	weAsk(ctx, t, s)
 	theyAsk(t, f)
-	f.in.Close() // it says goodbye
+	f.in.Close() // the other implementation sends close frames and ends
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		st, _ := n.Status()
 		if st.PortsUp == 0 {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatal("its goodbye was not heard, nor its silence")
+			t.Fatal("the links stay up after the other implementation has closed them")
 		}
 	}
 }
 
-// nextToForeign starts our chip, and says what the other implementation is to be started with.
+// nextToForeign starts our chip, and returns the arguments for the process of the other
+// implementation.
 func nextToForeign(t *testing.T, profile ttlink.Profile, loss string) (n *node.Node, args []string) {
 	t.Helper()
 	m, err := topo.Named("mesh:1x2")
@@ -161,9 +162,9 @@ func nextToForeign(t *testing.T, profile ttlink.Profile, loss string) (n *node.N
 	return n, append(args, loss)
 }
 
-// linksToForeign wants no link down with the times that 'up' gives chips that
-// share cores, over stretches of time in which neither this process nor the
-// interpreter waited for a core for long. That is measured, and others are not judged.
+// linksToForeign checks that no link goes down under load, with the link profile of chips that
+// share cores. The test measures how long this process and the interpreter wait for a core. The
+// test does not judge a period with a long wait.
 func linksToForeign(t *testing.T) {
 	const wanted, most = 3, 50
 	profile := ttlink.ProfileCrowded
@@ -190,15 +191,15 @@ func linksToForeign(t *testing.T) {
 		down, stood, waited := retrains(ns)-before, worst(), f.waited(t)-waited
 		if stood < profile.DeadTraffic/hands && waited < profile.DeadTraffic/2 {
 			if judged++; down != 0 || err != nil || !bytes.Equal(got, big) {
-				t.Fatalf("links went down %d times, and commands ended with %v, while this process never stood still for longer than %v and the interpreter waited for %v", down, err, stood, waited)
+				t.Fatalf("links went down %d times, and commands ended with %v, although this process never stood still for longer than %v and the interpreter waited for a core only %v", down, err, stood, waited)
 			}
 		}
 	}
 	t.Logf("%d of %d stretches judged", judged, tries)
 }
 
-// waited is for how long the other implementation was due and had no core, in
-// sum (proc(5), /proc/PID/schedstat).
+// waited returns the total time for which the other implementation could run but had no core
+// (proc(5), /proc/PID/schedstat).
 func (f *foreign) waited(t *testing.T) time.Duration {
 	t.Helper()
 	var ran, waited time.Duration
@@ -212,7 +213,7 @@ func (f *foreign) waited(t *testing.T) time.Duration {
 	return waited
 }
 
-// weAsk has the other chip perform every command.
+// weAsk sends every command from our chip to the chip of the other implementation.
 func weAsk(ctx context.Context, t *testing.T, s *session.Session) {
 	t.Helper()
 	to := wire.FabricNodeID{Chip: 1}
@@ -242,7 +243,8 @@ func weAsk(ctx context.Context, t *testing.T, s *session.Session) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The other way round a ring: no ring, but a flow of its own.
+	// OtherWay takes the other direction round a ring. This mesh has no ring, but OtherWay still
+	// uses a flow of its own.
 	mark := make([]byte, 4)
 	err = errors.Join(
 		s.Write(ctx, to, at(3, 4, 0), []byte("back"), session.OtherWay()),
@@ -273,7 +275,7 @@ func weAsk(ctx context.Context, t *testing.T, s *session.Session) {
 	}
 }
 
-// theyAsk has our chip perform the other's requests.
+// theyAsk sends commands from the chip of the other implementation to our chip.
 func theyAsk(t *testing.T, f *foreign) {
 	t.Helper()
 	data := strings.Repeat("0123456789abcdef", 512) // 4 KiB

@@ -15,11 +15,12 @@ import (
 	"ttfabric/wire"
 )
 
-// hands is how many goroutines a frame and its answer pass at most: a timer's, and readers there and back.
+// hands is the largest number of goroutines that handle a frame and its answer, one after another.
+// They are one timer, and the readers in both directions.
 const hands = 5
 
-// standstill measures for how long this process stood still: the longest time
-// that a goroutine of it which was due waited, since it was asked last.
+// standstill measures how long this process stands still because no core is free. The returned
+// function returns the longest delay of a due goroutine since its previous call.
 func standstill(t *testing.T) (worst func() time.Duration) {
 	const pulse = time.Millisecond
 	var most atomic.Int64
@@ -38,12 +39,12 @@ func standstill(t *testing.T) (worst func() time.Duration) {
 		}
 	}()
 	return func() time.Duration {
-		time.Sleep(2 * pulse) // it has its say, too
+		time.Sleep(2 * pulse) // let the measuring goroutine run once more
 		return time.Duration(most.Swap(0))
 	}
 }
 
-// retrains is how often links of some chips have come up again.
+// retrains returns how often the links of some chips have trained again.
 func retrains(ns []*node.Node) (n int) {
 	for _, x := range ns {
 		s, _ := x.Status()
@@ -54,10 +55,10 @@ func retrains(ns []*node.Node) (n int) {
 	return n
 }
 
-// With the times of a link that has a core at each end, which are the default,
-// no link goes down under load and every command is done: over stretches of time
-// in which this process never stood still for so long that the hands of a frame
-// could be silent in sum. That is measured, and other stretches are not judged.
+// TestLANLinksStayUp checks that no link with the default profile goes down under load, and that
+// every command is done. The default profile is for chips that have a core each. The test therefore
+// measures how long this process stands still. The test judges only periods without a standstill
+// that could take a link down.
 func TestLANLinksStayUp(t *testing.T) {
 	const wanted, most, stretch = 10, 100, 100 * time.Millisecond
 	_, _, ns := fabricWith(t, "mesh:2x2", func(c *node.Config) { c.Profile = ttlink.Profile{} })
@@ -83,11 +84,11 @@ func TestLANLinksStayUp(t *testing.T) {
 				}
 			}
 		}
-		time.Sleep(2 * ttlink.ProfileLAN.DeadTraffic) // the links fall idle
+		time.Sleep(2 * ttlink.ProfileLAN.DeadTraffic) // the links become idle
 		down := retrains(ns) - before
 		if stood := worst(); stood < ttlink.ProfileLAN.DeadTraffic/hands {
 			if judged++; down != 0 || err != nil {
-				t.Fatalf("links went down %d times, and commands ended with %v, while this process never stood still for longer than %v", down, err, stood)
+				t.Fatalf("links went down %d times, and commands ended with %v, although this process never stood still for longer than %v", down, err, stood)
 			}
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"ttfabric/wire"
 )
 
-// lineProgram is a program for a 1D fabric of four chips, as one would write
-// it with the linear API: it knows hops in its one direction and nothing else.
-// It leaves a word at each chip and returns what it has read back from each.
+// lineProgram is a program for a 1D fabric of four chips, written like a program for tt-metal's
+// linear API. lineProgram names chips only by their distance in one direction. lineProgram writes
+// to each chip, and returns the data that it reads back from each chip.
 func lineProgram(ctx context.Context, s *session.Session, forward wire.Direction, at wire.NocAddr) (seen []string, err error) {
-	for hops := 1; hops <= 3; hops++ { // unicast by hops
+	for hops := 1; hops <= 3; hops++ { // unicast, by number of hops
 		dst, err := s.Away(forward, hops)
 		if err != nil {
 			return nil, err
@@ -24,7 +24,7 @@ func lineProgram(ctx context.Context, s *session.Session, forward wire.Direction
 			return nil, err
 		}
 	}
-	for start := 1; start <= 3; start++ { // multicast by start and range
+	for start := 1; start <= 3; start++ { // multicast, by start and range
 		for n := 1; start+n <= 4; n++ {
 			if err := s.MulticastInc(ctx, session.Line(forward, start, n), at.Add(4), 1, false); err != nil {
 				return nil, err
@@ -45,7 +45,8 @@ func lineProgram(ctx context.Context, s *session.Session, forward wire.Direction
 	return seen, nil
 }
 
-// TestLineProgramsRunOnAMesh runs a program of a 1D fabric, unchanged, along a row and along a column of a 2D fabric.
+// TestLineProgramsRunOnAMesh runs a program for a 1D fabric along a row and along a column of a 2D
+// fabric.
 func TestLineProgramsRunOnAMesh(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -56,7 +57,7 @@ func TestLineProgramsRunOnAMesh(t *testing.T) {
 		if seen, err := lineProgram(ctx, s, forward, at); err != nil || fmt.Sprint(seen) != want {
 			t.Errorf("%s: %v, %v; want %s", name, seen, err, want)
 		}
-		at = at.Add(64) // rows and columns cross
+		at = at.Add(64) // use another address, because the next line may contain the same chip
 	}
 	_, _, line := fabric(t, "line:4")
 	run("a line", session.New(line[0]), wire.East)
@@ -66,7 +67,8 @@ func TestLineProgramsRunOnAMesh(t *testing.T) {
 	run("a row backwards", session.New(mesh[3]), wire.West) // the first row, from its eastern end
 }
 
-// TestMulticastOverRealSockets writes a large block to all chips of a mesh at once, and names those that refuse.
+// TestMulticastOverRealSockets multicasts every command to all chips of a mesh. The error of a
+// refused multicast must name the chips that refused.
 func TestMulticastOverRealSockets(t *testing.T) {
 	_, _, ns := fabric(t, "mesh:2x3")
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -107,14 +109,15 @@ func TestMulticastOverRealSockets(t *testing.T) {
 		t.Error("a multicast to no chips was taken")
 	}
 	if err := s.MulticastWrite(ctx, session.Line(wire.North, 1, 1), at, data); err == nil || !bytes.Contains([]byte(err.Error()), []byte("leave mesh 0")) {
-		t.Errorf("out of the mesh: %v", err)
+		t.Errorf("a multicast beyond the edge of the mesh: %v", err)
 	}
 	if err := s.MulticastInc(ctx, all, at, 1, false, session.Via(wire.East)); err == nil {
 		t.Error("a multicast by hops was taken")
 	}
 }
 
-// TestAway finds chips by hops, round a ring too, and where a mesh ends.
+// TestAway checks that Away finds chips by direction and number of hops on a ring, and returns an
+// error beyond the edge of a mesh.
 func TestAway(t *testing.T) {
 	_, _, ns := fabric(t, "ring:4")
 	s := session.New(ns[1])
@@ -124,7 +127,7 @@ func TestAway(t *testing.T) {
 		}
 	}
 	if _, err := s.Away(wire.North, 1); err == nil {
-		t.Error("a ring has no north")
+		t.Error("Away found a chip north of a ring")
 	}
 	if r := session.Line(wire.East, 1, 256); r.Any() {
 		t.Errorf("a line of 256 chips: %s", r)

@@ -1,10 +1,10 @@
-// Package node is one live chip: its sockets, its clock, and the loop that drives the pure
-// [chip.Chip]. The chip makes all decisions. This package supplies the time, moves datagrams, and
-// hands results to the programs that wait for the results.
+// Package node runs one live chip. A [chip.Chip] makes all decisions of the chip, but has no clock
+// and no sockets. Package node gives the chip.Chip the time and the received datagrams, sends the
+// chip's datagrams, and hands results to programs.
 //
-// One lock guards the chip. A port's reader takes a batch from its socket and runs the chip to
-// completion under the lock. Every command and the one timer do the same. There is no goroutine,
-// channel or allocation per packet.
+// One lock guards the chip. A goroutine for each port reads a batch of datagrams, takes the lock,
+// and runs the chip until nothing moves. Every command and the one timer run the chip in the same
+// manner. No packet costs a goroutine, a Go channel or an allocation.
 package node
 
 import (
@@ -28,14 +28,14 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Membership is what a node needs from the gossip pool.
+// Membership is the interface of a node to the gossip pool.
 type Membership interface {
-	Notify() <-chan struct{}         // signals a change since the last View
-	View() []membership.Member       // the members that are alive
-	Events() []membership.Event      // events since the last call
-	UpdateMeta(membership.Meta)      // publishes new metadata of this chip
+	Notify() <-chan struct{}         // gets a value after the pool has changed
+	View() []membership.Member       // the members that the pool takes for alive
+	Events() []membership.Event      // the pool's events since the last call of Events
+	UpdateMeta(membership.Meta)      // tells the other members new metadata of this chip
 	Addr() netip.AddrPort            // address of the pool's socket
-	Close(leave time.Duration) error // leaves the pool, within at most this time
+	Close(leave time.Duration) error // leaves the pool, and waits at most the time "leave"
 }
 
 // Config holds the settings of a live chip.
@@ -43,51 +43,51 @@ type Config struct {
 	Node        wire.FabricNodeID
 	Topology    *topo.Topology
 	Route       route.Config
-	Profile     ttlink.Profile     // zero: lan
-	Slots       router.SlotProfile // zero: spec
-	LocalFirst  bool               // the chip serves its own packets before packets that pass through; see router.Config
-	Timeout     router.Timeout     // time after which the router drops packets that cannot move (Spec §7.3); zero: off
-	TTL         uint16             // hops that a new packet may take; 0: the hops of the longest route
-	MemoryLimit int64              // bytes for tile memory; 0: default
-	Listen      netip.Addr         // address of the data ports; zero: 127.0.0.1
+	Profile     ttlink.Profile     // timing profile of the links; zero: the profile lan
+	Slots       router.SlotProfile // slots of each receiver channel; zero: the profile spec
+	LocalFirst  bool               // whether the chip sends its own packets before the packets that it forwards; see router.Config
+	Timeout     router.Timeout     // what the router does with packets that cannot move for a long time (Spec §7.3); zero: nothing
+	TTL         uint16             // TTL of the chip's new packets, in hops; 0: the hops of the longest route
+	MemoryLimit int64              // largest tile memory, in bytes; 0: default
+	Listen      netip.Addr         // local address of the chip's ports; zero: 127.0.0.1
 	PortBase    uint16             // UDP port of channel 0; channel k has PortBase+k; 0: any free ports
-	Seed        uint64             // 0: derived from Incarnation
-	Incarnation wire.Incarnation   // random, not zero
+	Seed        uint64             // seed of the chip's random numbers; 0: the seed is Incarnation
+	Incarnation wire.Incarnation   // incarnation of the chip; random, not zero
 
-	// Port opens the datagram pipe of one channel.
+	// Port opens the transport of one channel.
 	Port func(local netip.AddrPort) (transport.Port, error)
-	// If Cable is set, the node calls Cable instead of Port. Cable is for transports that check who
-	// is at the other end. The node leaves c.Fabric empty, and Cable fills c.Fabric in. If the port
-	// is a transport.Keyed, the port's link begins to train when the port is ready.
+	// Cable opens the transport of one channel if the transport checks who its peer is. If Cable is
+	// set, the node does not call Port. Cable must fill in c.Fabric. If the returned port is a
+	// transport.Keyed, the link trains only once the port is ready.
 	Cable func(local netip.AddrPort, c transport.Cable) (transport.Port, error)
-	// KeyLog holds the secrets of the ports' connections; nil if nobody asked for the secrets.
+	// KeyLog holds the secrets of the ports' connections; nil: nobody asked for the secrets.
 	KeyLog *transport.KeyLog
-	// API is the TCP port of the chip's API at the chip's gossip address. The chip tells other
-	// chips this port. 0: no API at that address.
+	// API is the TCP port of the chip's API. The chip tells this port to other chips, which find
+	// the API at the chip's gossip address. 0: the chip has no API at the gossip address.
 	API uint16
-	// Join enters the gossip pool with the chip's first metadata.
+	// Join joins the gossip pool and publishes m, the chip's first metadata.
 	Join func(ctx context.Context, m membership.Meta) (Membership, error)
 	Keys GossipKeys   // keys of encrypted gossip; nil: gossip is not encrypted
-	Log  *slog.Logger // nil: discard
+	Log  *slog.Logger // nil: the node discards log messages
 
-	Record *Recording // nil: the chip's calls are not recorded, and cost nothing
+	Record *Recording // where the node records the chip's calls; nil: the node does not record
 }
 
-// livePort is a channel's socket.
+// livePort is one port of a live chip.
 type livePort struct {
 	ch    wire.Channel
 	peer  wire.PortID
 	plane wire.Plane
 	pipe  transport.Port
-	out   transport.Port // the transport that sends: pipe, or the wrapper of pipe that injects the faults in force
+	out   transport.Port // transport that sends: pipe, or a wrapper of pipe that injects faults or feeds captures
 	fault portFault
 
-	captures []*Capture // captures of the port; none: packets cost nothing extra
+	captures []*Capture // captures that record the port's datagrams
 
-	to    netip.AddrPort // the peer's address that was set last
-	heard mono.Time      // when a datagram of the peer was last received
-	news  news           // report of another address of the peer
-	size  int            // frame payload that the path takes, in bytes; the value that the chip was told last
+	to    netip.AddrPort // the peer's address to which the port sends; zero: unknown
+	heard mono.Time      // when the port last received a datagram
+	news  news           // the gossip pool's report of another address of the peer
+	size  int            // largest frame payload of the path, in bytes, as the node last told the chip
 }
 
 // Node is a live chip. Its methods are safe for concurrent use.
@@ -99,24 +99,24 @@ type Node struct {
 	mu      sync.Mutex
 	chip    *chip.Chip
 	waiting waiters
-	pending []*submission  // submissions that wait for room, oldest first
-	armed   mono.Time      // instant at which the timer fires
-	links   wire.LinkState // the chip's link state that the pool was told last
+	pending []*submission  // submissions that wait for room in the chip, oldest first
+	armed   mono.Time      // time at which the timer fires
+	links   wire.LinkState // the chip's link state, as the node last told the pool
 	meta    membership.Meta
 	closed  bool
-	leaving bool // the chip refuses new requests
+	leaving bool // whether the chip refuses new requests
 	work    [numCauses]Work
-	record  *recording // nil: the chip is not recorded
+	record  *recording // nil: the node does not record the chip
 	gossip  gossipFault
 
 	captures []*Capture
-	addr     netip.Addr // address of this chip that the pool knows
+	addr     netip.Addr // this chip's address, as the pool reports it
 
 	ports  []*livePort
 	byCh   [wire.MaxChannels]*livePort
 	member Membership
 	rearm  chan struct{}
-	moved  chan struct{} // signals that a port with news no longer carries its link
+	moved  chan struct{} // gets a value when a port with a report of another address no longer carries its link
 	events *hub
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -125,8 +125,7 @@ type Node struct {
 // ErrClosed is the error of requests to a node that has been closed.
 var ErrClosed = errors.New("the chip has been shut down")
 
-// Start opens the chip's ports, joins the pool and begins to run the chip. An error names the port
-// or limit concerned, and a remedy.
+// Start opens the chip's ports, joins the gossip pool and begins to run the chip.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if !cfg.Listen.IsValid() {
 		cfg.Listen = netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -174,8 +173,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// defaultPayload is a frame's padded payload until the path is known, in bytes. defaultPayload is an
-// MTU of 1500 B less IPv4, UDP and the frame's own overhead, in whole units of padding.
+// defaultPayload is the largest padded payload of a frame until the node knows the path's MTU, in
+// bytes. Its frame fits into an MTU of 1500 bytes, with the headers of IPv4 and UDP (28 bytes).
 const defaultPayload = (1500 - 28 - wire.FrameOverhead) / wire.PadUnit * wire.PadUnit
 
 func (n *Node) openPorts() error {
@@ -205,7 +204,7 @@ func (n *Node) closePorts() {
 
 func (n *Node) now() mono.Time { return mono.Time(time.Since(n.start)) }
 
-// cause names what made the loop run a step.
+// cause says which kind of input made the node run the chip.
 type cause int
 
 const (
@@ -216,26 +215,26 @@ const (
 	numCauses
 )
 
-// Work says how often the chip's loop ran for one cause, and for how long. The time includes
-// sending the resulting datagrams.
+// Work counts the node's steps for one cause, and their time. In one step, the node runs the chip
+// for one input, sends the resulting datagrams, and hands results and events to programs.
 type Work struct {
 	Steps   uint64
 	Time    time.Duration
-	Sending time.Duration // part of the loop's time that began with the first frame handed to the kernel; includes notifying programs
+	Sending time.Duration // part of Time for sending datagrams and for handing results and events to programs
 }
 
-// Load is the work of the chip's loop since the start. Received is work for received datagrams,
-// Submitted for requests of programs, Timed for timers, and Asked for everything else.
+// Load is the node's work since its start, by cause. Received is work for received datagrams,
+// Submitted for requests of programs, Timed for the timer, and Asked for everything else.
 type Load struct{ Received, Submitted, Timed, Asked Work }
 
-// Load returns the work of the chip's loop since the start.
+// Load returns the node's work since its start.
 func (n *Node) Load() Load {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return Load{n.work[received], n.work[submitted], n.work[timed], n.work[asked]}
 }
 
-// step runs f on the chip, and then runs the chip until nothing moves.
+// step runs f on the chip of a running node, and then runs the chip until nothing moves.
 func (n *Node) step(why cause, f func(now mono.Time)) {
 	n.mu.Lock()
 	panics := true
@@ -263,15 +262,15 @@ func (n *Node) step(why cause, f func(now mono.Time)) {
 	panics = false
 }
 
-// drain takes what the chip hands out: datagrams, results, events and the next deadline.
+// drain takes the chip's outputs: datagrams, results, events and the next deadline.
 func (n *Node) drain(now mono.Time) {
 	for {
 		ch, t, ok := n.chip.PollTransmit(now)
 		if !ok {
 			break
 		}
-		// A short count means a full socket buffer, or a path that has become narrower. The link
-		// repairs either fault. If the path has become narrower, the link first trains.
+		// Send sends only some frames if the socket buffer is full or the path's MTU has shrunk.
+		// The link sends the missing frames again.
 		p := n.byCh[ch]
 		k, err := p.out.Send(t.Data, t.Seg)
 		if err != nil {
@@ -314,7 +313,7 @@ func (n *Node) drain(now mono.Time) {
 	}
 }
 
-// channels returns the chip's ports, one bit for each channel.
+// channels returns the chip's ports as a bit mask. Bit k is set if channel k has a cable.
 func (n *Node) channels() (m uint16) {
 	for _, p := range n.ports {
 		m |= 1 << p.ch
@@ -322,8 +321,8 @@ func (n *Node) channels() (m uint16) {
 	return m
 }
 
-// tell publishes an event of the chip. The event goes to the heap. If tell were part of its caller,
-// steps without an event would pay for the heap too.
+// tell publishes an event of the chip. The call of publish moves the event to the heap. Because
+// tell is a separate function, steps without an event allocate nothing.
 func (n *Node) tell(e chip.Event) {
 	if p := n.byCh[e.Local.Channel]; p != nil && p.news.to.IsValid() && !n.chip.Carries(p.ch) {
 		select {
@@ -337,7 +336,7 @@ func (n *Node) tell(e chip.Event) {
 	n.events.publish(Event{Time: n.start.Add(time.Duration(e.At)), Chip: &e})
 }
 
-// read runs as a port's reader. read passes batches from the socket to the chip.
+// read passes the datagrams that a port receives to the chip, until the port is closed.
 func (n *Node) read(p *livePort) {
 	var b transport.Batch
 	for {
@@ -360,7 +359,7 @@ func (n *Node) read(p *livePort) {
 	}
 }
 
-// timer runs the node's only timer.
+// timer runs the chip whenever the chip's next deadline has come.
 func (n *Node) timer(ctx context.Context) {
 	t := time.NewTimer(time.Hour)
 	defer t.Stop()
@@ -387,40 +386,40 @@ func (n *Node) timer(ctx context.Context) {
 	}
 }
 
-// framePayload returns a padded payload in bytes. The value is the smaller of the largest payload
-// that the path takes and the largest payload that a packet needs.
+// framePayload returns the largest padded payload of a frame for this port, in bytes. The path's
+// MTU limits the payload, and so does the size of the largest packet.
 func (p *livePort) framePayload() int {
 	return min((p.pipe.MaxDatagram()-wire.FrameOverhead)/wire.PadUnit*wire.PadUnit, wire.PadTo(wire.MaxPacket))
 }
 
-// resize tells the chip how long frames may be on the path.
+// resize tells the chip the largest frame payload of the path of port p.
 func (n *Node) resize(now mono.Time, p *livePort) {
 	p.size = p.framePayload()
 	if err := n.chip.SetMaxPayload(now, p.ch, p.size); err != nil {
-		n.log.Warn("path too narrow for a frame", "chip", n.cfg.Node, "channel", p.ch, "error", err)
+		n.log.Warn("the path's MTU is too small for a frame", "chip", n.cfg.Node, "channel", p.ch, "error", err)
 	}
 }
 
 // Self returns the chip's address.
 func (n *Node) Self() wire.FabricNodeID { return n.cfg.Node }
 
-// Topology returns the topology of the machine that the chip is part of.
+// Topology returns the topology of the machine that the chip belongs to.
 func (n *Node) Topology() *topo.Topology { return n.cfg.Topology }
 
-// Status returns the chip's state and the time on its clock.
+// Status returns the chip's state, and the present time on the chip's clock.
 func (n *Node) Status() (s chip.Status, now mono.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.chip.Status(), n.now()
 }
 
-// Started returns the time at which the node began to run.
+// Started returns the wall-clock time at which the node started.
 func (n *Node) Started() time.Time { return n.start }
 
-// Members lists the chips that the pool says are alive.
+// Members returns the chips that the gossip pool takes for alive.
 func (n *Node) Members() []membership.Member { return n.member.View() }
 
-// Sockets returns the statistics of each channel's datagram pipe.
+// Sockets returns the statistics of each channel's transport.
 func (n *Node) Sockets() map[wire.Channel]transport.Stats {
 	m := map[wire.Channel]transport.Stats{}
 	for _, p := range n.ports {
@@ -429,7 +428,7 @@ func (n *Node) Sockets() map[wire.Channel]transport.Stats {
 	return m
 }
 
-// Addresses returns the UDP addresses of the chip's channels.
+// Addresses returns the local UDP address of each channel.
 func (n *Node) Addresses() map[wire.Channel]netip.AddrPort {
 	m := map[wire.Channel]netip.AddrPort{}
 	for _, p := range n.ports {
@@ -438,7 +437,7 @@ func (n *Node) Addresses() map[wire.Channel]netip.AddrPort {
 	return m
 }
 
-// Peers returns the addresses that the chip's channels send to, as far as the addresses are known.
+// Peers returns the address to which each channel sends, if the channel knows its peer's address.
 func (n *Node) Peers() map[wire.Channel]netip.AddrPort {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -451,21 +450,22 @@ func (n *Node) Peers() map[wire.Channel]netip.AddrPort {
 	return m
 }
 
-// GossipAddr returns the address of the pool's socket.
+// GossipAddr returns the address of the chip's gossip socket.
 func (n *Node) GossipAddr() netip.AddrPort { return n.member.Addr() }
 
-// WithChip runs f on the chip. WithChip is for programs that live inside the chip's process. f must
-// not block.
+// WithChip runs f on the chip, for programs inside the chip's process. f must not block. On a
+// closed node, WithChip does nothing.
 func (n *Node) WithChip(f func(now mono.Time, c *chip.Chip)) {
 	n.step(asked, func(now mono.Time) { f(now, n.chip) })
 }
 
-// Events subscribes to the node's events. The returned function ends the subscription. A slow
-// reader loses events. The field Lost of the next event then counts the lost events.
+// Events subscribes to the node's events. The returned function ends the subscription. If a reader
+// is too slow, the reader loses events. The field Lost of the reader's next event then counts the
+// lost events.
 func (n *Node) Events() (<-chan Event, func()) { return n.events.subscribe() }
 
-// Close tells the neighbours and the pool that the chip leaves, and stops the chip. Close does not
-// wait for open requests.
+// Close tells the neighbours and the gossip pool that the chip leaves, and stops the chip. Close
+// does not wait for open requests.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	if n.closed {
@@ -495,6 +495,6 @@ func (n *Node) Close() error {
 	return errors.Join(err, rerr)
 }
 
-// leaveTime is the longest time that the chip takes for leaving the pool. The message that the chip
-// leaves goes out with the next round of gossip, half a second later at most.
+// leaveTime is the longest time that Close waits for the gossip pool. The chip's last message
+// leaves with the next round of gossip, after half a second at most.
 const leaveTime = time.Second

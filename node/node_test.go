@@ -19,10 +19,11 @@ import (
 	"ttfabric/wire"
 )
 
-// patience is what a machine that is busy with other things may take to do what it does at once when it is idle.
+// patience is the longest time that a test waits for something. An idle machine needs much less,
+// but a busy machine may be slow.
 const patience = time.Minute
 
-// pool is a membership in one process, for tests that need no gossip.
+// pool is a membership of chips in one process, for tests without gossip.
 type pool struct {
 	mu      sync.Mutex
 	view    *membership.View
@@ -35,7 +36,7 @@ type poolMember struct {
 	notify chan struct{}
 }
 
-func newPool() *pool { return &pool{view: membership.NewView(0)} }
+func newPool() *pool { return &pool{view: membership.NewView(0, nil)} }
 
 func (p *pool) join(_ context.Context, m membership.Meta) (node.Membership, error) {
 	pm := &poolMember{p, fmt.Sprintf("%s-%x", m.Node, m.Incarnation), make(chan struct{}, 1)}
@@ -78,19 +79,19 @@ func udpPort(a netip.AddrPort) (transport.Port, error) {
 	return transport.Listen(transport.Options{Local: a})
 }
 
-// config is that of a chip in this process, with links that are as patient as 'up' makes them where chips share cores:
-// a machine that is busy with other things is not to be taken for a dead cable.
+// config returns the settings of a chip in this process. The links have the profile for chips that
+// share cores, because a busy machine must not take a link down.
 func config(t *topo.Topology, p *pool, chip wire.FabricNodeID, inc wire.Incarnation) node.Config {
 	return node.Config{Node: chip, Topology: t, Incarnation: inc, Port: udpPort, Join: p.join, Profile: ttlink.ProfileCrowded}
 }
 
-// fabric starts all chips of a topology over real UDP and waits until they answer each other.
+// fabric starts all chips of a topology over UDP, and waits until chip 0 reaches all chips.
 func fabric(t *testing.T, name string) (*topo.Topology, *pool, []*node.Node) {
 	t.Helper()
 	return fabricWith(t, name, func(*node.Config) {})
 }
 
-// fabricWith does so with chips that are configured by change.
+// fabricWith works like fabric, but calls change on the settings of each chip first.
 func fabricWith(t *testing.T, name string, change func(c *node.Config)) (*topo.Topology, *pool, []*node.Node) {
 	t.Helper()
 	m, err := topo.Named(name)
@@ -124,7 +125,7 @@ func TestEveryCommandOverRealSockets(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s := session.New(ns[0])
-	for dst := range 4 { // chip 0 itself too
+	for dst := range 4 { // chip 0 also writes to itself
 		to := chipID(dst)
 		data := bytes.Repeat([]byte{byte(dst + 1), 2, 3, 4, 5}, 20000)
 		at := wire.NewNocAddr(1, 1, 0x1000)
@@ -184,7 +185,7 @@ func TestRefusals(t *testing.T) {
 		t.Error("a plane that does not exist was used")
 	}
 	if err := s.Write(ctx, chipID(1), wire.NewNocAddr(1, 1, 0), []byte("x")); err != nil {
-		t.Errorf("after all the refusals: %v", err)
+		t.Errorf("a valid write after the refused requests: %v", err)
 	}
 }
 
@@ -202,8 +203,8 @@ func TestChipDiesAndComesBack(t *testing.T) {
 	if !errors.As(err, &lost) && !errors.As(err, &unknown) {
 		t.Fatalf("a write through a dead chip ended with %v", err)
 	}
-	if d := time.Since(begin); d > patience/3 { // it takes the grace period, a second, on an idle machine
-		t.Errorf("it took %v to say so", d)
+	if d := time.Since(begin); d > patience/3 { // an idle machine takes the grace period, one second
+		t.Errorf("the write took %v to fail", d)
 	}
 	n, err := node.Start(context.Background(), config(m, p, chipID(1), 2001))
 	if err != nil {
@@ -255,10 +256,10 @@ func TestManyWritersAtOnce(t *testing.T) {
 	}
 }
 
-// A program of one's own runs inside a chip: here both chips of an n300 in one process.
+// Run runs a program inside a chip. In this example, both chips of an n300 run in one process.
 func ExampleRun() {
 	machine, _ := topo.Named("n300")
-	gossip := newPool() // a real program joins with membership/gossip
+	gossip := newPool() // a real program joins the gossip pool with membership/gossip
 	other, err := node.Start(context.Background(), config(machine, gossip, chipID(1), 2))
 	if err != nil {
 		fmt.Println(err)

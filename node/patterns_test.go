@@ -14,7 +14,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// carriedLive are the requests that each direction out of each chip has carried.
+// carriedLive returns the number of requests that each chip has sent in each direction.
 func carriedLive(ns []*node.Node) map[route.Out]float64 {
 	out := map[route.Out]float64{}
 	for _, x := range ns {
@@ -28,10 +28,10 @@ func carriedLive(ns []*node.Node) map[route.Out]float64 {
 	return out
 }
 
-// Every pattern of the literature with an offered load, over real sockets: all
-// packets arrive exactly once, whole and in order, and each cable carries what
-// the routes say. On a torus, packets take both ways round a ring in turn where
-// these are equally long, so that no cable carries more than the analytic bound.
+// TestPatternsLive runs traffic patterns of the literature over real sockets. All packets must
+// arrive exactly once, whole and in order, and each cable must carry the packets that the routes
+// predict. If both directions round a ring of a torus are equally long, packets take them in turn.
+// No cable then carries more than the analytic bound.
 func TestPatternsLive(t *testing.T) {
 	for machine, patterns := range map[string][]string{
 		"mesh:4x4":  {"uniform", "transpose", "bit-complement", "bit-reverse", "tornado", "shuffle", "neighbour", "hotspot"},
@@ -53,10 +53,12 @@ func TestPatternsLive(t *testing.T) {
 	}
 }
 
-// bounds4 are the largest loads on a 4×4 torus where each chip sends at a rate of 1 (node/traffic/testdata/analytic_bounds.csv).
+// bounds4 are the loads of the busiest cable of a 4×4 torus if each chip sends at a rate of 1
+// (node/traffic/testdata/analytic_bounds.csv).
 var bounds4 = map[string]float64{"transpose": 1.5, "bit-reverse": 1.5, "bit-complement": 1}
 
-// patternLive runs a pattern on live chips and compares what their cables have carried with the plan.
+// patternLive runs a pattern on live chips, and compares the number of packets on each cable with
+// the plan of routes.
 func patternLive(t *testing.T, ns []*node.Node, plan *route.Plan, spec traffic.Spec) {
 	p, err := traffic.PatternByName(spec.Pattern)
 	if err != nil {
@@ -83,18 +85,18 @@ func patternLive(t *testing.T, ns []*node.Node, plan *route.Plan, spec traffic.S
 		t.Fatal(err)
 	}
 	got, extra := carriedLive(ns), probesLive(ns)-probes
-	for o := range got { // probes come on top, where completions are late
+	for o := range got { // the count includes probes, which chips send if completions are late
 		if n := got[o] - before[o]; n < want.Channels[o] || n > want.Channels[o]+extra {
-			t.Errorf("%s %s carried %v requests, by the routes %v, and there were %v probes", o.At, o.Dir, n, want.Channels[o], extra)
+			t.Errorf("%s %s carried %v requests; the routes predict %v requests and at most %v probes", o.At, o.Dir, n, want.Channels[o], extra)
 		}
 	}
-	each := float64(result.Rows[0].Sent) // of permutations: what each chip sends
+	each := float64(result.Rows[0].Sent) // packets that each chip sends; equal for all chips of a permutation
 	if bound := bounds4[spec.Pattern]; plan.Other() != plan && want.Max != bound*each {
-		t.Errorf("the busiest cable carries %v packets for each that a chip sends, the bound is %v", want.Max/each, bound)
+		t.Errorf("the busiest cable carries %v packets for each packet of a chip; the bound is %v", want.Max/each, bound)
 	}
 }
 
-// probesLive are the probes that chips have sent.
+// probesLive returns the number of probes that the chips have sent.
 func probesLive(ns []*node.Node) (sum float64) {
 	for _, x := range ns {
 		x.WithChip(func(_ mono.Time, c *chip.Chip) { sum += float64(c.Status().Counters.Probes) })
@@ -116,7 +118,7 @@ func runLive(t *testing.T, ns []*node.Node, spec traffic.Spec, pairs []traffic.P
 			})
 		}
 	}
-	set(false) // all verify before any sends
+	set(false) // every chip has a verifier before any chip sends
 	set(true)
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		var reports []traffic.Report

@@ -7,18 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPasses is how often setPolicy goes through the threads. A new thread begins with the policy of
-// the thread that made the new thread.
+// maxPasses is the largest number of times that setPolicy goes through the list of threads. A
+// thread may start another thread, with the old policy, after setPolicy has read the list.
 const maxPasses = 8
 
-// Policies of threads, see sched(7).
+// Scheduling policies of threads; see sched(7).
 const (
 	policyNormal = unix.SCHED_NORMAL
 	policyBatch  = unix.SCHED_BATCH
 )
 
-// setPolicy sets the policy "to" on all threads of the process that have the policy "from".
-// setPolicy reports whether any thread has changed.
+// setPolicy gives the policy "to" to all threads of the process that have the policy "from".
+// setPolicy reports whether it has changed any thread.
 func setPolicy(from, to uint32) (changed bool) {
 	for range maxPasses {
 		tasks, err := os.ReadDir("/proc/self/task")

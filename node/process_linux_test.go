@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestConfigureProcess: all threads of a chip's process have the batch policy, also threads that
-// begin later. They keep the nice value that they had (0 stands for that of the test). After the
-// undo, they have the normal policy again. A policy that the user chose stays, before and after.
+// TestConfigureProcess checks that all threads of a chip's process get the batch policy, also
+// threads that begin later. The threads must keep their nice value; 0 stands for the test's own
+// nice value. After the undo, the threads must have the normal policy again. If the user chose
+// another policy, the threads must keep the user's policy.
 func TestConfigureProcess(t *testing.T) {
 	if how := os.Getenv("TTFABRIC_TEST_PROCESS"); how != "" {
 		configured(how)
@@ -45,7 +46,8 @@ func TestConfigureProcess(t *testing.T) {
 	}
 }
 
-// configured is the process that ConfigureProcess sets up. It prints a line per thread.
+// configured runs in a process of its own. configured calls ConfigureProcess, and prints the policy
+// of each thread.
 func configured(how string) {
 	runtime.GOMAXPROCS(3)
 	was, err := unix.SchedGetAttr(0, 0)
@@ -73,7 +75,7 @@ func configured(how string) {
 		undo()
 	}
 	ready, stop := make(chan bool), make(chan bool)
-	for range 3 { // threads of their own
+	for range 3 { // each goroutine holds a thread of its own
 		go func() {
 			runtime.LockOSThread()
 			ready <- true

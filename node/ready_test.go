@@ -12,8 +12,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestReadyWithoutAWay has a program wait for a fabric that never has a way to
-// one of its chips: it is told so at once, by an error that says which.
+// TestReadyWithoutAWay calls Ready in a fabric that has no route to one of its chips. Ready must at
+// once return an error that names this chip.
 func TestReadyWithoutAWay(t *testing.T) {
 	m, err := topo.Named("mesh:2x2")
 	if err != nil {
@@ -39,6 +39,6 @@ func TestReadyWithoutAWay(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if at, _ := ctx.Deadline(); time.Until(at) < patience/2 {
-		t.Error("only after a long wait")
+		t.Error("Ready returned only after a long wait")
 	}
 }

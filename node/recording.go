@@ -14,26 +14,25 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// DefaultRecordLimit is the size of a recording's file at which the recording stops, in bytes.
-// DefaultRecordLimit applies if the caller gives no limit.
+// DefaultRecordLimit is the default of Recording.Limit, in bytes.
 const DefaultRecordLimit = 256 << 20
 
-// recordBacklog is how many blocks of [record.BlockBytes] may wait to be written. A chip whose disk
-// is slower than its fabric waits for the disk. For that reason a recording has no gaps.
+// recordBacklog is the number of blocks of [record.BlockBytes] that may wait to be written. If more
+// blocks would wait, the chip waits for the disk. A recording therefore has no gaps.
 const recordBacklog = 16
 
-// Recording says where and how a chip's calls are recorded.
+// Recording says where a node records its chip's calls, and how large the recording may grow.
 type Recording struct {
-	Dir     string // folder of the files; each incarnation of each chip has its own file; the node makes a folder that does not exist
-	Limit   int64  // size of one file at which the recording stops, in bytes; 0: DefaultRecordLimit
-	Program string // version of the program, for human readers
+	Dir     string // folder of the recordings, one file for each incarnation of a chip; the node makes the folder
+	Limit   int64  // largest size of the file, in bytes; the recording stops before the file is larger; 0: DefaultRecordLimit
+	Program string // version of the recording program, for people who read the file
 }
 
-// RecordEvent says that a recording has begun or has ended.
+// RecordEvent reports that a recording has begun or has ended.
 type RecordEvent struct {
 	File  string
 	Ended bool
-	Bytes int64 // bytes written so far
+	Bytes int64 // size of the file so far, in bytes
 	Why   string
 }
 
@@ -42,8 +41,8 @@ func RecordFile(n wire.FabricNodeID, i wire.Incarnation) string {
 	return fmt.Sprintf("chip-%s-%016x.ttrec", n, uint64(i))
 }
 
-// recording writes the calls of one incarnation of a chip to a file. A separate goroutine
-// compresses and writes. The chip's loop only fills blocks.
+// recording writes the calls of one incarnation of a chip to a file. The steps of the node fill
+// blocks with calls. A separate goroutine compresses the blocks and writes them.
 type recording struct {
 	tape   *record.Recorder // the node's lock guards it
 	blocks chan []byte
@@ -52,14 +51,14 @@ type recording struct {
 	file   *os.File
 	w      *record.Writer
 	hub    *hub
-	why    record.EndReason // the reason that the recording states at its end
+	why    record.EndReason // the reason for the recording's end, written into the file
 
 	mu  sync.Mutex
-	err error // why the recording writes nothing more
+	err error // why the recording ended early; nil: the recording has not ended early
 }
 
-// startRecording makes the file and puts the recorder around the chip, before the chip takes its
-// first input.
+// startRecording makes the recording's file and puts the recorder around the chip. The node calls
+// startRecording before the chip gets its first input.
 func (n *Node) startRecording(now mono.Time, cfg chip.Config) error {
 	o := n.cfg.Record
 	if o == nil {
@@ -97,7 +96,7 @@ func (r *recording) tell(e RecordEvent) {
 	r.hub.publish(Event{Time: time.Now(), Record: &e})
 }
 
-// take takes a full block from the recorder and returns an empty block.
+// take queues a full block of the recorder for writing, and returns an empty block.
 func (r *recording) take(block []byte) ([]byte, error) {
 	if err := r.failure(); err != nil {
 		return nil, err
@@ -117,8 +116,8 @@ func (r *recording) failure() error {
 	return r.err
 }
 
-// write writes the blocks that the chip's loop hands over, until the loop closes the channel of
-// blocks.
+// write compresses and writes the queued blocks, until the queue of blocks is closed. write then
+// ends the file.
 func (r *recording) write() {
 	for b := range r.blocks {
 		if r.failure() != nil {
@@ -149,10 +148,11 @@ func (r *recording) write() {
 	}
 }
 
-// over reports whether the recording has ended by itself. The chip then needs no recorder any more.
+// over reports whether the recording has ended early, because of its size limit or a write error.
 func (r *recording) over() bool { return r != nil && r.tape.Err() != nil }
 
-// close writes the rest of the recording. Nobody may call the chip meanwhile.
+// close writes the rest of the recording and closes the file. The caller must make sure that nobody
+// calls the chip meanwhile.
 func (r *recording) close() error {
 	if r == nil || r.file == nil {
 		return nil
@@ -165,20 +165,20 @@ func (r *recording) close() error {
 	return err
 }
 
-// save writes the recording of a chip that panics, as far as the recording goes. The last call in
-// the file is the call in which the chip panicked.
+// save ends the recording of a chip that panics. The last call in the file is the call in which the
+// chip panicked.
 func (r *recording) save() {
 	if r != nil && !r.over() {
 		r.why = record.EndPanic
-		_ = r.close() // nobody can receive the error any more
+		_ = r.close() // the panic goes on; nobody can receive an error
 	}
 }
 
 // ErrNotRecorded is the error that EndRecording returns for a chip that is not being recorded.
 var ErrNotRecorded = errors.New("this chip is not being recorded; a recording begins when a chip starts: 'ttfabric chip restart CHIP --record DIR'")
 
-// EndRecording ends the chip's recording, and returns the name of the recording's file. The same
-// incarnation of the chip cannot begin another recording.
+// EndRecording ends the chip's recording, and returns the name of the recording's file. The chip
+// cannot be recorded again before the chip restarts.
 func (n *Node) EndRecording() (file string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

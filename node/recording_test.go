@@ -18,7 +18,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// replayFile replays a recording and reports any difference.
+// replayFile replays a recording. The test fails if the replayed outputs differ from the recording.
 func replayFile(t *testing.T, b []byte) record.Summary {
 	t.Helper()
 	r, err := record.NewReader(bytes.NewReader(b))
@@ -32,7 +32,7 @@ func replayFile(t *testing.T, b []byte) record.Summary {
 	return s
 }
 
-// exchange lets every chip write to and read from every other, several at a time.
+// exchange makes all chips write to and read from all chips, at the same time.
 func exchange(ctx context.Context, t *testing.T, ns []*node.Node) {
 	var wg sync.WaitGroup
 	for i, n := range ns {
@@ -67,7 +67,7 @@ func TestLiveChipsReplayIdentically(t *testing.T) {
 		}
 	}
 	exchange(ctx, t, ns)
-	if err := ns[3].Close(); err != nil { // and lives again
+	if err := ns[3].Close(); err != nil { // chip 3 starts again below
 		t.Fatal(err)
 	}
 	cfg := config(m, p, chipID(3), 5000)
@@ -177,7 +177,7 @@ func TestRecordingOfAChipThatPanicsIsWhole(t *testing.T) {
 	}
 }
 
-// TestRecordingThatCannotBeMade finds that a chip says why it doesn't start.
+// TestRecordingThatCannotBeMade checks that a chip does not start if its recording cannot begin.
 func TestRecordingThatCannotBeMade(t *testing.T) {
 	m, err := topo.Named("n300")
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"ttfabric/node/session"
 )
 
-// Run starts a chip and runs program with a session on that chip. Run shuts the chip down when the
-// program returns or ctx ends. The program decides when the fabric is ready for the program: see
+// Run starts a chip, and calls program with ctx and a session on the chip. When program returns,
+// Run shuts the chip down. Program should wait until the fabric is ready, for example with
 // [session.Session.Ready].
 func Run(ctx context.Context, cfg Config, program func(context.Context, *session.Session) error) error {
 	n, err := Start(ctx, cfg)

@@ -9,18 +9,19 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// PortEvent says that a port refused its peer, was refused by its peer, or accepted the peer later.
+// PortEvent reports that a port or its peer refused the connection between the two. After a
+// refusal, a PortEvent also reports that the port has accepted the peer.
 type PortEvent struct {
 	Local, Peer wire.PortID
-	Refused     string // the reason; "": the peer was accepted
+	Refused     string // reason of the refusal; "": the port has accepted the peer
 }
 
-// openPipe opens the datagram pipe of a channel.
+// openPipe opens the transport of a channel.
 func (n *Node) openPipe(local netip.AddrPort, p *livePort) (transport.Port, error) {
 	if n.cfg.Cable == nil {
 		return n.cfg.Port(local)
 	}
-	refused := false // the port reports one event after another
+	refused := false // whether the port's latest report was a refusal
 	return n.cfg.Cable(local, transport.Cable{From: wire.PortID{Node: n.cfg.Node, Channel: p.ch}, To: p.peer, Incarnation: n.cfg.Incarnation,
 		Tell: func(x transport.Notice) {
 			e := PortEvent{wire.PortID{Node: n.cfg.Node, Channel: p.ch}, p.peer, x.Refused}
@@ -40,8 +41,8 @@ func (n *Node) openPipe(local netip.AddrPort, p *livePort) (transport.Port, erro
 		}})
 }
 
-// trains begins the training of a port's link if the peer's address is known. If the transport
-// needs keys that are not agreed yet, the training does not begin.
+// trains begins the training of a port's link after the peer's address has been set. If the
+// transport still has to agree on keys with the peer, the training does not begin yet.
 func (n *Node) trains(now mono.Time, p *livePort) {
 	n.resize(now, p)
 	if k, ok := p.pipe.(transport.Keyed); !ok || k.Ready() {
@@ -49,6 +50,6 @@ func (n *Node) trains(now mono.Time, p *livePort) {
 	}
 }
 
-// KeyLog returns the secrets of the connections of the chip's ports, for people who read captured
-// traffic. If nobody asked for the secrets, KeyLog returns nil. See [transport.KeyLog].
+// KeyLog returns the secrets of the ports' connections, with which people decrypt captured traffic.
+// If nobody asked for the secrets, KeyLog returns nil. See [transport.KeyLog].
 func (n *Node) KeyLog() *transport.KeyLog { return n.cfg.KeyLog }

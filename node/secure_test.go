@@ -31,7 +31,7 @@ func sealedCable(key byte) openCable {
 	}
 }
 
-// quicCable opens QUIC ports with the certificates of a folder.
+// quicCable opens QUIC ports with the certificates in a folder.
 func quicCable(dir string) openCable {
 	return func(local netip.AddrPort, c transport.Cable) (transport.Port, error) {
 		c.Fabric = "lab"
@@ -52,9 +52,9 @@ func certificates(t *testing.T) string {
 	return dir
 }
 
-// TestSecuredFabric carries a fabric over each transport that checks its
-// peers. A chip that dies comes back; one with other secrets does not come
-// in, which is told once, and does once it has the right ones.
+// TestSecuredFabric runs a fabric over each transport that checks its peers. A chip is replaced by
+// a chip with wrong secrets. Its neighbours must refuse the chip and report each refusal once. A
+// chip with the right secrets must then be accepted.
 func TestSecuredFabric(t *testing.T) {
 	for name, c := range map[string]struct {
 		good, bad openCable
@@ -105,7 +105,7 @@ func TestSecuredFabric(t *testing.T) {
 				case e := <-events:
 					if e.Port != nil && e.Port.Refused != "" && e.Port.Peer.Node == chipID(3) {
 						if refused = append(refused, e.Port.Refused); len(refused) == 1 {
-							wait = time.After(2 * time.Second) // in which it tries again
+							wait = time.After(2 * time.Second) // the impostor tries again in this time
 						}
 					}
 				case <-wait:
@@ -113,7 +113,7 @@ func TestSecuredFabric(t *testing.T) {
 				}
 			}
 			if ports := 2; len(refused) < 1 || len(refused) > ports || !strings.Contains(refused[0], map[string]string{"psk": "key", "quic": "refused"}[name]) {
-				t.Errorf("told %q", refused)
+				t.Errorf("the neighbour reported the refusals %q", refused)
 			}
 			if st, _ := impostor.Status(); st.PortsUp != 0 {
 				t.Errorf("%d ports of a chip with other secrets are up", st.PortsUp)

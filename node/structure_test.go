@@ -13,9 +13,8 @@ import (
 	"testing"
 )
 
-// layers is a statement of policy: a package imports only packages of lower
-// layers (and, within a layer, those that it names in peers). A new package
-// must be given its place here.
+// layers is the layer of each package. A package may import only packages of lower layers. Every
+// new package needs an entry.
 var layers = map[string]int{
 	"wire": 1, "router/topo/yamldoc": 1, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0,
 	"ttlink": 2, "ttlink/fault": 2, "router/topo": 2, "membership": 2, "node/noc": 2,
@@ -35,13 +34,15 @@ var layers = map[string]int{
 	"cmd/ttfabric": 14, "scripts/compare": 14, "scripts/garbage": 14, "scripts/lab": 14,
 }
 
-// lastPure is the highest layer whose packages take time and input as arguments and hold no clock, goroutine, socket, lock or log.
+// lastPure is the highest layer of pure packages. Pure packages get the time and all input as
+// arguments, and have no clock, goroutine, socket, lock or log.
 const lastPure = 7
 
-// impureImports are what a pure package must not import. time is allowed for durations; reading the clock is found in the code.
+// impureImports are the packages that a pure package must not import. A pure package may import
+// time for durations, but checkFile reports calls that read the clock.
 var impureImports = []string{"os", "net", "sync", "log", "log/slog", "context", "syscall", "runtime", "crypto/rand", "golang.org/x/sys/unix"}
 
-// onlyImporter are the libraries that one package alone may import.
+// onlyImporter maps a library to the only package that may import the library.
 var onlyImporter = map[string]string{
 	"github.com/hashicorp/memberlist": "membership/gossip",
 	"github.com/quic-go/quic-go":      "ttlink/transport/quicport",
@@ -52,15 +53,15 @@ var onlyImporter = map[string]string{
 const (
 	maxFileLines     = 500
 	maxFunctionLines = 70
-	maxStructFields  = 19   // of a struct that is no JSON
-	maxPackageLines  = 6000 // without tests
-	maxCommandLines  = 9000 // of cmd/ttfabric, which has a file for each command
+	maxStructFields  = 19   // limit for a struct without field tags
+	maxPackageLines  = 6000 // limit for a package, without tests
+	maxCommandLines  = 9000 // limit for cmd/ttfabric, without tests; the package has a file for each command
 )
 
-// largeStructs have more fields than the others may. None of them may grow; one
-// that shrinks leaves this list.
+// largeStructs are the structs with more than maxStructFields fields, and their numbers of fields.
+// These structs must not grow. If a struct shrinks, its number here must shrink too.
 var largeStructs = map[string]int{
-	"membership/gossip.Pool": 22, "node.Config": 21, "node.Node": 25, "node/scenario.Run": 33,
+	"membership/gossip.Pool": 21, "node.Config": 21, "node.Node": 25, "node/scenario.Run": 33,
 	"node/sim.Report": 20, "node/sim.op": 20, "ttlink.Counters": 40, "ttlink.Link": 23, "ttlink.Status": 30, "ttlink.sender": 26,
 	"ttlink/transport.Stats": 24, "ttlink/transport/linktest.end": 22, "ttlink/transport/quicport.port": 30,
 	"wire.MailboxStatus": 36, "wire.Packet": 23,
@@ -91,7 +92,8 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// notInClients are what a program that only steers and uses a fabric does not link.
+// notInClients are packages that a program must not link if the program only controls and uses a
+// fabric.
 var notInClients = []string{"github.com/prometheus/client_golang/prometheus", "github.com/quic-go/quic-go", "github.com/google/gopacket",
 	"github.com/hashicorp/memberlist", "github.com/spf13/cobra", "ttfabric/node", "ttfabric/node/admin"}
 
@@ -111,7 +113,7 @@ func checkPackage(t *testing.T, p *listed) {
 	name := strings.TrimPrefix(p.ImportPath, "ttfabric/")
 	layer, known := layers[name]
 	if !known {
-		t.Errorf("%s has no place among the layers; give it one in this test", name)
+		t.Errorf("package %s has no layer; add the package to the table of layers in this test", name)
 		return
 	}
 	for _, imp := range p.Imports {
@@ -143,7 +145,7 @@ func checkPackage(t *testing.T, p *listed) {
 	}
 }
 
-// checkStruct counts the fields of a struct that is no JSON.
+// checkStruct checks the number of fields of a struct without field tags.
 func checkStruct(t *testing.T, where string, line int, spec *ast.TypeSpec) {
 	s, ok := spec.Type.(*ast.StructType)
 	if !ok {
@@ -192,7 +194,7 @@ func checkFile(t *testing.T, path, name string, pure bool) int {
 				t.Errorf("%s:%d: %s has %d lines; at most %d", name, line(n), n.Name.Name, l, maxFunctionLines)
 			}
 			if n.Name.Name == "init" && n.Recv == nil {
-				t.Errorf("%s:%d: an init function; say it where it happens", name, line(n))
+				t.Errorf("%s:%d: an init function; call the code explicitly instead", name, line(n))
 			}
 		case *ast.TypeSpec:
 			checkStruct(t, name, line(n), n)

@@ -11,26 +11,26 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// waiter holds whom to tell about the end of a request.
+// waiter is the function to call when a request ends, and the request's index.
 type waiter struct {
-	done  func(int, flow.Result) // nil: the place is free
+	done  func(int, flow.Result) // nil: the waiter's place is free
 	i     int
 	token uint64
 }
 
-// waiters are the waiters of all open requests. A token consists of a waiter's place and a number
-// that never repeats.
+// waiters are the waiters of all open requests. A waiter's token consists of the waiter's index in
+// "at" and of a number that never repeats.
 type waiters struct {
 	at   []waiter
-	free []uint32 // free places
-	n    uint64   // tokens given out so far
+	free []uint32 // indexes in "at" that are free
+	n    uint64   // number of tokens given out so far
 }
 
-// placeBits is how many bits of a token hold the place. A chip never has as many open requests as
-// these bits can count.
+// placeBits is the number of bits of a token that hold the waiter's index. A chip always has fewer
+// open requests than these bits can count.
 const placeBits = 32
 
-// add gives a waiter a token.
+// add adds a waiter, and returns the waiter's token.
 func (w *waiters) add(done func(int, flow.Result), i int) uint64 {
 	if len(w.free) == 0 {
 		w.free = append(w.free, uint32(len(w.at)))
@@ -44,7 +44,8 @@ func (w *waiters) add(done func(int, flow.Result), i int) uint64 {
 	return token
 }
 
-// take removes a waiter. take reports false if no waiter has this token.
+// take returns the waiter that has the token, and removes the waiter. If no waiter has the token,
+// take returns false.
 func (w *waiters) take(token uint64) (waiter, bool) {
 	place := token & (1<<placeBits - 1)
 	if place >= uint64(len(w.at)) || w.at[place].done == nil || w.at[place].token != token {
@@ -56,20 +57,21 @@ func (w *waiters) take(token uint64) (waiter, bool) {
 	return got, true
 }
 
-// submission is a list of requests on its way into the chip. While the chip has no room, the
-// submission waits in Node.pending. A submission continues whenever the chip has moved packets. The
-// node wakes the submission's caller once, at the end.
+// submission is a list of requests that a program has submitted. While the chip has no room for the
+// next request, the submission waits in Node.pending. Each step of the node starts more of the
+// waiting requests if the chip has room. The node wakes the caller of Submit once, when the
+// submission has ended.
 type submission struct {
 	rs      []flow.Request
 	started int
 	done    func(int, flow.Result)
-	ended   chan error // gets one value: nil if the chip has started all requests, otherwise the reason why not
+	ended   chan error // gets one value: nil if the chip has started all requests, otherwise the error
 }
 
-// Submit starts the requests of rs in order. When a request ends, the chip's loop calls done with
-// the request's index and result. done must not block. While the fabric has no room, Submit waits
-// until ctx ends. Submit returns how many requests were started, and an error if not all were
-// started.
+// Submit starts the requests of rs in order. When a request ends, the node calls done with the
+// request's index and result. done must not block. If the chip has no room for a request, Submit
+// waits for room until ctx ends. Submit returns how many requests were started, and an error if not
+// all were started.
 func (n *Node) Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	s := &submission{rs: rs, done: done}
 	closed, waits := true, false
@@ -98,7 +100,7 @@ func (n *Node) Submit(ctx context.Context, rs []flow.Request, done func(i int, r
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	select {
-	case err = <-s.ended: // the submission has just ended
+	case err = <-s.ended: // the submission ended at the same moment as ctx
 		return s.started, err
 	default:
 	}
@@ -106,7 +108,8 @@ func (n *Node) Submit(ctx context.Context, rs []flow.Request, done func(i int, r
 	return s.started, ctx.Err()
 }
 
-// feed continues the waiting submissions. feed reports whether any request was started.
+// feed starts requests of the waiting submissions, as many as the chip has room for. feed reports
+// whether it started any request.
 func (n *Node) feed(now mono.Time) bool {
 	moved := false
 	kept := n.pending[:0]
@@ -125,8 +128,9 @@ func (n *Node) feed(now mono.Time) bool {
 	return moved
 }
 
-// begin starts as many requests of a submission as the chip takes now. begin reports whether some
-// requests have to wait, or returns why the rest cannot be started.
+// begin starts the next requests of a submission, as many as the chip has room for. begin reports
+// whether more requests wait for room. If a request cannot be started at all, begin returns an
+// error.
 func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 	for ; s.started < len(s.rs); s.started++ {
 		r := &s.rs[s.started]
@@ -152,7 +156,7 @@ func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 		case flow.BadRanges:
 			return false, n.chip.CheckMulticast(r)
 		case flow.BadVia:
-			return false, fmt.Errorf("the hops %v cannot be used: they do not lead from %s to %s on plane %d, or turn back at once, or are given together with the other route round a ring, or are more than %d", r.Via, n.cfg.Node, r.Dst, r.Plane, wire.MaxHops)
+			return false, fmt.Errorf("the hops %v cannot be used: the hops do not lead from %s to %s on plane %d, or turn back at once, or come together with the option of the other route round a ring, or are more than %d", r.Via, n.cfg.Node, r.Dst, r.Plane, wire.MaxHops)
 		default:
 			return false, fmt.Errorf("payload of %d bytes: a packet carries at most %d", max(len(r.Payload), int(r.Command.Size)), wire.MaxPayload)
 		}

@@ -6,7 +6,8 @@ import (
 	"ttfabric/node/flow"
 )
 
-// A waiter is found by its token once, and by no other: not by a former one of its place, nor by one that was never given out.
+// TestWaiters checks that each token finds its waiter exactly once. Earlier tokens of the same
+// place and unknown tokens must find no waiter.
 func TestWaiters(t *testing.T) {
 	var w waiters
 	done := func(int, flow.Result) {}
@@ -15,7 +16,7 @@ func TestWaiters(t *testing.T) {
 	for i := range 1000 {
 		token := w.add(done, i)
 		if seen[token] {
-			t.Fatalf("token %#x comes again", token)
+			t.Fatalf("token %#x was given out twice", token)
 		}
 		seen[token] = true
 		if open = append(open, token); len(open) < 7 {
@@ -28,11 +29,11 @@ func TestWaiters(t *testing.T) {
 		}
 		for _, gone := range []uint64{token, token + 1<<placeBits, 0, (w.n + 1) << placeBits, ^uint64(0), 5000} {
 			if _, ok := w.take(gone); ok {
-				t.Fatalf("%#x is found", gone)
+				t.Fatalf("token %#x finds a waiter", gone)
 			}
 		}
 	}
 	if len(w.at) != 7 {
-		t.Errorf("%d places for 7 at once", len(w.at))
+		t.Errorf("%d places for 7 open requests", len(w.at))
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"ttfabric/ttlink"
 )
 
-// Watch reports to a program what its chip sees of the fabric; see [session.Watcher].
+// Watch calls f with each event of links, tables and dropped packets at the chip, from now on,
+// until ctx ends. See [session.Watcher].
 func (n *Node) Watch(ctx context.Context, f func(session.Event)) error {
 	from := time.Now()
 	events, cancel := n.events.subscribe()
@@ -21,15 +22,15 @@ func (n *Node) Watch(ctx context.Context, f func(session.Event)) error {
 			if !ok {
 				return ErrClosed
 			}
-			if v, ok := sessionEvent(&e); ok && !e.Time.Before(from) { // not an event from the history
+			if v, ok := sessionEvent(&e); ok && !e.Time.Before(from) { // skip earlier events from the history
 				f(v)
 			}
 		}
 	}
 }
 
-// sessionEvent converts an event into a session event. sessionEvent reports false for an event that
-// sessions do not have.
+// sessionEvent converts an event of the node into an event of a session. For events that sessions
+// do not report, sessionEvent returns false.
 func sessionEvent(e *Event) (v session.Event, ok bool) {
 	c := e.Chip
 	if c == nil {

@@ -14,8 +14,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestWatch: a program hears that the way to a chip died, and that it is back;
-// its commands end as unreachable meanwhile, promptly.
+// TestWatch checks that a program gets events when a chip becomes unreachable and when the chip is
+// reachable again. Requests to the unreachable chip must fail at once.
 func TestWatch(t *testing.T) {
 	m, err := topo.Named("line:3")
 	if err != nil {
@@ -64,13 +64,13 @@ func TestWatch(t *testing.T) {
 	if !has(func(e session.Event) bool {
 		return e.Kind == session.TablesChanged && slices.Contains(e.Unreachable, far)
 	}) {
-		t.Fatalf("nobody told that %s is unreachable: %+v", far, heard)
+		t.Fatalf("no event says that %s is unreachable: %+v", far, heard)
 	}
 	if err := s.Write(ctx, far, wire.NewNocAddr(1, 1, 0), []byte("lost")); !errors.Is(err, session.ErrUnreachable) {
-		t.Errorf("a write to it: %v", err)
+		t.Errorf("a write to the unreachable chip: %v", err)
 	}
 	mu.Lock()
-	heard = nil // tables without a fault were in force before, too
+	heard = nil // discard earlier events of tables without a fault
 	mu.Unlock()
 	n, err := node.Start(context.Background(), config(m, p, far, 1903))
 	if err != nil {
@@ -78,10 +78,10 @@ func TestWatch(t *testing.T) {
 	}
 	defer n.Close()
 	if !has(func(e session.Event) bool { return e.Kind == session.TablesChanged && len(e.Unreachable) == 0 }) {
-		t.Fatalf("nobody told that %s is back: %+v", far, heard)
+		t.Fatalf("no event says that %s is reachable again: %+v", far, heard)
 	}
 	if err := s.Write(ctx, far, wire.NewNocAddr(1, 1, 0), []byte("there")); err != nil {
-		t.Errorf("a write to it when it is back: %v", err)
+		t.Errorf("a write to the chip that is reachable again: %v", err)
 	}
 	stop()
 	if err := <-ended; !errors.Is(err, context.Canceled) {

@@ -2,16 +2,17 @@ package router
 
 import "ttfabric/wire"
 
-// Caught packets. New tables may take a port out of service while the port's link is down. The
-// packets that wait to leave by this port are then caught. The owner, which plans the routes, gives
-// each caught packet a new route with Redirect, or drops it with DropCaught. The packets leave
-// their sender channel in order. A packet that arrives later by an old route passes through the
-// same sender channel. This packet is caught there too.
+// This file handles caught packets. New tables may take a port out of service while the port's link
+// is down. The packets that wait to leave by this port are then caught. The chip, which plans the
+// routes, gives each caught packet a new route with Redirect, or drops the packet with DropCaught.
+// The caught packets leave their sender channel in order. Later packets that follow an old route to
+// this port go through the port's sender channels too, and are caught there.
 
-// SetOut says that the tables no longer use a port, or use it again.
+// SetOut notes whether the tables have taken port i out of service.
 func (r *Router) SetOut(i int, out bool) { r.ports[i].out = out }
 
-// Caught is the head of a sender channel of a port that is down and out of service.
+// Caught is the first packet in a sender channel of a port that is out of service and whose link is
+// down.
 type Caught struct {
 	Slot Slot
 	Port int
@@ -19,9 +20,9 @@ type Caught struct {
 	ch   int
 }
 
-// Caught calls f with the caught packets, in the order of each sender channel. If f redirects or
-// drops the packet, f returns true. If the packet has to wait, f returns false. After false, Caught
-// goes on to the next channel.
+// Caught calls f for the caught packets, in the order of each sender channel. f returns true if it
+// redirected or dropped the packet, and false if the packet has to wait. After false, Caught
+// continues with the next sender channel.
 func (r *Router) Caught(f func(Caught) (gone bool)) {
 	for i := range r.ports {
 		p := &r.ports[i]
@@ -37,8 +38,9 @@ func (r *Router) Caught(f func(Caught) (gone bool)) {
 	}
 }
 
-// onward returns the number of the sender channel of port to that a caught packet goes to. A packet
-// that goes back to where it came from uses the channel of the chip's own packets.
+// onward returns the number of the sender channel that a caught packet enters at port "to". A
+// packet that returns by the port where it came in uses sender channel 0, the channel of the chip's
+// own packets.
 func (r *Router) onward(k Caught, to int) int {
 	p, out := &r.ports[k.Port], &r.ports[to]
 	c := 0
@@ -50,27 +52,27 @@ func (r *Router) onward(k Caught, to int) int {
 	return c
 }
 
-// CanRedirect reports whether there is room for a caught packet at another port.
+// CanRedirect reports whether port "to" has room for a caught packet in virtual channel v.
 func (r *Router) CanRedirect(k Caught, to int, v wire.VC) bool {
 	return !r.ports[to].send[v][r.onward(k, to)].full()
 }
 
-// Redirect moves a caught packet to a sender channel of another port. There must be room in that
-// channel.
+// Redirect moves a caught packet to port "to" and virtual channel v. [Router.CanRedirect] must have
+// reported that there is room.
 func (r *Router) Redirect(k Caught, to int, v wire.VC) {
 	p := &r.ports[k.Port]
 	r.ports[to].push(v, r.onward(k, to), p.pop(k.vc, k.ch))
 	p.of(v).Redirected++
 }
 
-// DropCaught drops a caught packet.
+// DropCaught drops a caught packet and counts the drop under the given reason.
 func (r *Router) DropCaught(k Caught, why wire.DropReason) {
 	p := &r.ports[k.Port]
 	p.of(k.vc).Dropped[why]++
 	r.drops = append(r.drops, Drop{p.pop(k.vc, k.ch), why, p.Channel, p.Dir})
 }
 
-// Discard drops a packet that came in on port i before the packet enters a channel.
+// Discard drops a packet that came in by port i before the packet enters a channel.
 func (r *Router) Discard(i int, s Slot, why wire.DropReason) {
 	p := &r.ports[i]
 	n := p.of(wire.PacketView(r.cfg.Pool.Bytes(s)).VC())
@@ -79,8 +81,9 @@ func (r *Router) Discard(i int, s Slot, why wire.DropReason) {
 	r.drops = append(r.drops, Drop{s, why, p.Channel, wire.NumDirections})
 }
 
-// Purge drops the unicast packets for which f returns true, in whatever channel they wait. The
-// owner purges packets that must not meet packets of new tables.
+// Purge drops the unicast packets for which f returns true, in whichever channel they wait. Purge
+// keeps packets whose destination is this chip. The chip purges packets of old tables that could
+// close a cycle together with packets of new tables.
 func (r *Router) Purge(f func(wire.PacketView) bool) {
 	var gone []Slot
 	names := func(s Slot) bool {

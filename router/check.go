@@ -6,8 +6,8 @@ import (
 	"ttfabric/wire"
 )
 
-// If the router's counts and marks do not agree with the content of its channels, CheckInvariants
-// returns an error. CheckInvariants is for tests and the simulator.
+// CheckInvariants returns an error if the router's counts do not agree with the content of its
+// channels. CheckInvariants is for tests.
 func (r *Router) CheckInvariants() error {
 	recvd := 0
 	for i := range r.ports {
@@ -26,12 +26,12 @@ func (r *Router) CheckInvariants() error {
 			}
 		}
 		if queued != p.queued || held != p.held || waiting != p.waiting {
-			return fmt.Errorf("router: port %d has %d packets to send in %#x, and receiver channels %#x; counted are %d in %#x, and %#x",
+			return fmt.Errorf("router: port %d holds %d packets in the sender channels %#x and has packets in the receiver channels %#x, but the router counts %d packets in the sender channels %#x, and the receiver channels %#x",
 				i, queued, waiting, held, p.queued, p.waiting, p.held)
 		}
 	}
 	if recvd != r.recvd {
-		return fmt.Errorf("router: %d packets are in the receiver channels and %d are counted", recvd, r.recvd)
+		return fmt.Errorf("router: the receiver channels hold %d packets, but the router counts %d", recvd, r.recvd)
 	}
 	return nil
 }

@@ -7,16 +7,16 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Command is an order to the router of a port. The values are the codes of tt-metal's
-// RouterCommand. There is no command 2.
+// Command is an order to the router of a port. Commands have the same numbers as in tt-metal's
+// RouterCommand. No command has the code 2.
 type Command uint32
 
-// The commands.
+// The commands that exist.
 const (
 	CommandRun     Command = 0 // run normally
-	CommandPause   Command = 1 // move nothing in either direction; credits hold back arriving packets
-	CommandDrain   Command = 3 // drop the requests that are to leave by the port
-	CommandRetrain Command = 4 // train the link anew; an earlier pause or drain stays in force
+	CommandPause   Command = 1 // move no packet in either direction; the peer soon has no credits and stops sending
+	CommandDrain   Command = 3 // drop the requests that would leave by the port
+	CommandRetrain Command = 4 // train the link again; an earlier pause or drain stays in force
 )
 
 // String returns the name of the command in one word.
@@ -37,16 +37,17 @@ func (c Command) String() string {
 // Valid reports whether the command exists.
 func (c Command) Valid() bool { return c <= CommandRetrain && c != 2 }
 
-// State tells what the router of a port does. The values are the codes of tt-metal's RouterState.
+// State says what the router of a port is doing. States have the same numbers as in tt-metal's
+// RouterState.
 type State uint32
 
-// The states.
+// The states that exist.
 const (
-	StateInitializing State = 0 // the link has not been up yet
+	StateInitializing State = 0 // the link has never been up
 	StateRunning      State = 1
 	StatePaused       State = 2
 	StateDraining     State = 3
-	StateRetraining   State = 4 // the link was up before and trains again
+	StateRetraining   State = 4 // the link was up before, and is not up now
 )
 
 // String returns the name of the state in one word.
@@ -66,7 +67,7 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", uint32(s))
 }
 
-// State returns what the router of port i does. A paused or draining port shows this state even
+// State returns the state of the router of port i. A paused or draining port is in this state even
 // while its link is down.
 func (r *Router) State(i int) State {
 	p := &r.ports[i]
@@ -84,16 +85,16 @@ func (r *Router) State(i int) State {
 }
 
 // Order makes the router of port i run, pause or drain. Order reports whether the command changes
-// anything. CommandRetrain changes nothing here: the owner trains the link.
+// anything. CommandRetrain changes nothing here, because the chip trains the link.
 //
 // A paused port takes nothing from its receiver channels and sends nothing from its sender
-// channels. These channels fill, and credits hold back the packets behind them. The router drops
-// none of these packets. While any port of the chip is paused, the timeout of stuck heads does not
-// run. The grace period of a dead next hop does not run for a paused port. When the port runs again
-// and its link is down, the grace period begins anew.
+// channels. These channels fill, and packets behind them wait for credits. The router drops none of
+// these packets. While any port of the chip is paused, no channel of the chip counts as stuck. The
+// grace period of a dead next hop does not run for a paused port. If the port's link is down when
+// the port runs again, the grace period begins anew.
 //
-// A draining port drops the requests that are to leave by it, and tells their sources. Probes,
-// replies, completions and reports pass, so that every source learns what became of its requests.
+// A draining port drops the requests that would leave by it, and their sources are told. Probes,
+// replies, completions and reports pass, so that every source learns the fate of its requests.
 // Packets that come in by the port are handled as usual.
 func (r *Router) Order(now mono.Time, i int, c Command) bool {
 	p := &r.ports[i]
@@ -112,10 +113,11 @@ func (r *Router) Order(now mono.Time, i int, c Command) bool {
 }
 
 // Flush drops the packets that wait in the sender channels of port i. Flush returns the number of
-// packets.
+// dropped packets.
 func (r *Router) Flush(i int) int { return r.empty(i, wire.DropFlushed) }
 
-// empty drops all packets that wait in a port's sender channels.
+// empty drops all packets in the sender channels of port i, and returns the number of dropped
+// packets.
 func (r *Router) empty(i int, why wire.DropReason) int {
 	p := &r.ports[i]
 	n := 0
@@ -127,7 +129,7 @@ func (r *Router) empty(i int, why wire.DropReason) int {
 	return n
 }
 
-// shed drops the first n packets of a sender channel.
+// shed drops the first n packets of a sender channel, and returns n.
 func (r *Router) shed(p *port, v wire.VC, c int, why wire.DropReason, n int) int {
 	for range n {
 		s := p.pop(v, c)
@@ -137,7 +139,7 @@ func (r *Router) shed(p *port, v wire.VC, c int, why wire.DropReason, n int) int
 	return n
 }
 
-// drain drops the requests at the heads of the sender channels of a draining port. drain reports
+// drain drops the requests at the front of the sender channels of a draining port. drain reports
 // whether it dropped any packet.
 func (r *Router) drain(i int) bool {
 	p := &r.ports[i]
@@ -155,13 +157,15 @@ func (r *Router) drain(i int) bool {
 	return gone
 }
 
-// drained reports whether a draining port drops the packet in slot s.
+// drained reports whether port p is draining and slot s holds a request. The port then drops the
+// request.
 func (r *Router) drained(p *port, s Slot) bool {
 	return p.order == CommandDrain && wire.PacketView(r.cfg.Pool.Bytes(s)).Type() == wire.PacketRequest
 }
 
 // graceEnd returns the time at which the router drops the packets that wait at port p because the
-// port's link is down. For a port that is up or paused, graceEnd returns never.
+// port's link is down. graceEnd returns [mono.Never] for a port that is up, is paused or has no
+// waiting packets.
 func (r *Router) graceEnd(p *port) mono.Time {
 	if p.up || p.queued == 0 || p.order == CommandPause {
 		return mono.Never

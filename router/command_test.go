@@ -14,27 +14,28 @@ func TestPausedPort(t *testing.T) {
 	b.r.cfg.Timeout = Timeout{After: 10 * time.Millisecond, Drop: true, Drain: true}
 	b.r.Order(0, out, CommandPause)
 	if b.r.State(out) != StatePaused || b.r.Bypass(out) {
-		t.Fatalf("the port is %s, and passed by: %v", b.r.State(out), b.r.Bypass(out))
+		t.Fatalf("the port is %s; Bypass: %v", b.r.State(out), b.r.Bypass(out))
 	}
 	n := SlotSpec.Receiver[wire.VCData]
 	for k := range n {
 		b.arrive(in, b.packet(wire.VCData, uint64(k), 5, wire.RouteEast, wire.RouteWest))
 	}
-	// Longer than the grace period and the timeout, with the link up, then down.
+	// The time is longer than the grace period and the timeout. The link is up at first, and down
+	// later.
 	b.r.SetPort(mono.Time(time.Second), out, false)
 	for now := mono.Time(1); now < mono.Time(3*time.Second); now = now.Add(5 * time.Millisecond) {
 		b.r.Step(now)
 	}
 	if got, want := b.freed(), SlotSpec.Sender[wire.VCData]; got != want {
-		t.Errorf("%d have moved on; the sender channel of the paused port takes %d", got, want)
+		t.Errorf("%d packets have moved on; the sender channel of the paused port has %d slots", got, want)
 	}
 	if d, ok := b.r.PollDrop(); ok {
 		t.Fatalf("dropped by %s", d.Reason)
 	}
 	if _, ok := b.r.PollStuck(); ok {
-		t.Error("what waits for a paused port is called stuck")
+		t.Error("a channel that waits for a paused port counts as stuck")
 	}
-	// It goes on with its link down: the grace period begins.
+	// The port runs again while its link is down. The grace period begins now.
 	at := mono.Time(4 * time.Second)
 	b.r.Order(at, out, CommandRun)
 	if d, ok := b.r.Deadline(); !ok || d.After(at.Add(grace)) || b.r.State(out) != StateRetraining {
@@ -54,7 +55,8 @@ func TestPausedPort(t *testing.T) {
 	}
 }
 
-// TestPausedReceiver finds that a paused port hands nothing on and delivers nothing of what came in by it.
+// TestPausedReceiver finds that a paused port neither forwards nor delivers packets that came in by
+// the port.
 func TestPausedReceiver(t *testing.T) {
 	b := newBench(t)
 	in := int(wire.West)
@@ -66,15 +68,15 @@ func TestPausedReceiver(t *testing.T) {
 	b.arrive(in, b.packet(wire.VCData, 2, 5, wire.RouteEast, wire.RouteWest))
 	b.r.Step(0)
 	if _, ok := b.r.PollLocal(); ok || b.freed() != 0 {
-		t.Fatal("a paused port goes on")
+		t.Fatal("a paused port delivers or forwards packets")
 	}
 	b.r.Order(0, in, CommandRun)
 	b.r.Step(0)
 	if _, ok := b.r.PollLocal(); !ok || b.freed() != 2 {
-		t.Error("it does not go on")
+		t.Error("the port does not run again")
 	}
 	if id, ok := b.send(int(wire.East)); !ok || id != 2 {
-		t.Error("packet 2 is gone")
+		t.Error("packet 2 was lost")
 	}
 }
 
@@ -88,7 +90,7 @@ func TestDrainingPort(t *testing.T) {
 	b.r.Inject(out, wire.VCReply, b.typed(wire.PacketReply, wire.VCReply, 5))
 	b.r.Order(0, out, CommandDrain)
 	if b.r.Bypass(out) || b.r.State(out) != StateDraining {
-		t.Errorf("the port is %s, and passed by: %v", b.r.State(out), b.r.Bypass(out))
+		t.Errorf("the port is %s; Bypass: %v", b.r.State(out), b.r.Bypass(out))
 	}
 	sent := map[uint64]bool{}
 	for range 5 {
@@ -112,7 +114,7 @@ func TestDrainingPort(t *testing.T) {
 	}
 	b.r.Order(0, out, CommandRun)
 	if b.r.State(out) != StateRunning || !b.r.Bypass(out) {
-		t.Error("it does not go on")
+		t.Error("the port does not run again")
 	}
 }
 
@@ -151,7 +153,7 @@ func TestFlushedPort(t *testing.T) {
 	}
 }
 
-// TestStates has the codes of tt-metal's RouterCommand and RouterState.
+// TestStates compares State and Command with the codes of tt-metal's RouterState and RouterCommand.
 func TestStates(t *testing.T) {
 	r, err := New(0, Config{Ports: []PortConfig{{Dir: wire.East}}, Slots: SlotSpec, Grace: grace, Pool: NewPool(10)})
 	if err != nil {

@@ -2,21 +2,21 @@ package router
 
 import "ttfabric/wire"
 
-// Counters are the counters of a port since the start. At any time, the sums over all ports of a
-// router satisfy: Received + Injected + Copied = Delivered + Sent + Dropped + the packets in its
+// Counters counts the packets of a port since the router's start. The sums over all ports of a
+// router always satisfy: Received + Injected + Copied = Delivered + Sent + Dropped + packets in
 // channels.
 type Counters struct {
 	Received   uint64                      // packets that arrived
 	Delivered  uint64                      // received packets that were for this chip
-	Forwarded  uint64                      // received packets that were passed on
-	Sent       uint64                      // packets handed to the link
-	Injected   uint64                      // the chip's own packets that are to leave by this port
-	Redirected uint64                      // packets that waited to leave by this port and were moved to another port, because tables took this port out of service
-	Copied     uint64                      // copies made of multicasts that arrived, not counting the packet itself
-	Dropped    [wire.NumDropReasons]uint64 // dropped packets, by reason; each is counted at the port by which it should have left or by which it came in
+	Forwarded  uint64                      // received packets, and copies of received multicasts, that moved to a sender channel
+	Sent       uint64                      // packets that the link took
+	Injected   uint64                      // the chip's own packets that entered a sender channel of this port or left by this port without a sender channel
+	Redirected uint64                      // packets that waited to leave by this port and moved to another port, because tables took this port out of service
+	Copied     uint64                      // copies that the router made of received multicasts; the received packet itself does not count
+	Dropped    [wire.NumDropReasons]uint64 // dropped packets, by reason; a packet in a sender channel counts at the port by which it would have left, any other packet at the port by which it came in
 }
 
-// add adds the counters in o to c.
+// add adds the counts in o to the counts in c.
 func (c *Counters) add(o *Counters) {
 	c.Received += o.Received
 	c.Delivered += o.Delivered
@@ -30,21 +30,21 @@ func (c *Counters) add(o *Counters) {
 	}
 }
 
-// of returns the counters of a virtual channel's class.
+// of returns the port's counters for the class of virtual channel v.
 func (p *port) of(v wire.VC) *Counters { return &p.counters[v.Class()] }
 
-// PortStatus is a port's state, for people to read.
+// PortStatus is the state of a port and its channels, to be shown to people.
 type PortStatus struct {
 	PortConfig
 	Up       bool
 	State    State
 	Receiver [wire.NumVCs]int          // packets in the receiver channel of each virtual channel
-	Sender   [wire.NumVCs]int          // packets in the sender channels of each virtual channel
+	Sender   [wire.NumVCs]int          // packets in the four sender channels of each virtual channel
 	Counters Counters                  // sums over all classes
 	Classes  [wire.NumClasses]Counters // counters of each class
 }
 
-// Status returns the state of port i.
+// Status returns the state and the counters of port i.
 func (r *Router) Status(i int) PortStatus {
 	p := &r.ports[i]
 	s := PortStatus{PortConfig: p.PortConfig, Up: p.up, State: r.State(i), Classes: p.counters}

@@ -2,8 +2,8 @@ package router
 
 import "ttfabric/wire"
 
-// passThrough returns the number of a sender channel, 1 to 3, of a port towards d. Packets that
-// came in by the side "from" use this channel.
+// passThrough returns the number, 1 to 3, of a sender channel of a port that leads in direction d.
+// This sender channel takes the packets that came in by the side "from".
 func passThrough(d, from wire.Direction) int {
 	n := 1
 	for x := range wire.Direction(wire.NumDirections) {
@@ -14,18 +14,18 @@ func passThrough(d, from wire.Direction) int {
 			n++
 		}
 	}
-	panic("router: a packet came in from no side")
+	panic("router: a packet came in by a side that does not exist")
 }
 
-// side returns the side by which the packets in sender channel c, 1 to 3, of a port towards d came
-// in.
+// side returns the side by which the packets in sender channel c came in. The port of the channel
+// leads in direction d, and c is 1 to 3.
 func side(d wire.Direction, c int) wire.Direction {
 	for x := range wire.Direction(wire.NumDirections) {
 		if x != d && passThrough(d, x) == c {
 			return x
 		}
 	}
-	panic("router: no such pass-through channel")
+	panic("router: a sender channel for packets that pass through has a number from 1 to 3")
 }
 
 func direction(action byte) (wire.Direction, bool) {

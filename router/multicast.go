@@ -2,19 +2,20 @@ package router
 
 import "ttfabric/wire"
 
-// Multicast. A packet for several chips stays at the head of its channel, in its slot. The packet
-// stays until each of its copies has found room in a sender channel. If the chip is a member, the
-// packet also stays until the chip has taken it (Spec §3.1.1: "both forwarded as well as consumed
-// locally"). The router notes beside the head which parts are done. A copy that waits therefore
-// does not delay the other copies, and the router makes no copy twice. The last copy is the packet
-// itself.
+// This file handles multicasts. A packet for several chips stays at the front of its channel, in
+// its slot. The packet stays until each of its copies has found room in a sender channel. If this
+// chip is a member of the group, the packet also stays until the chip has taken it (Spec §3.1.1:
+// "both forwarded as well as consumed locally"). The router notes in the channel which parts of
+// this work are left to do. A copy that waits therefore does not delay the other copies, and the
+// router makes each copy once. The last copy is the packet itself.
 
-// MaxOwn is the number of multicasts of this chip that may wait for their branches on one plane.
-// The number equals the number of slots of a sender channel (Spec §3.1.1).
+// MaxOwn is the number of multicasts of this chip that may wait on one plane for room in sender
+// channels. The number equals the number of slots of a sender channel (Spec §3.1.1).
 const MaxOwn = 8
 
-// partsKnown is a bit of ring.left beside those of wire.Ranges.Parts. This bit keeps ring.left
-// above 0 for a multicast whose parts are all done.
+// partsKnown is an extra bit of ring.left, besides the bits that wire.Ranges.Parts returns. A
+// ring.left of partsKnown alone says that no part is left to do. A ring.left of 0 says that the
+// parts are not known yet.
 const partsKnown = wire.PartHere << 1
 
 // origins holds, by plane, the multicasts of this chip that have not yet left by all their first
@@ -24,7 +25,7 @@ type origins struct {
 	n      int // number of packets on all planes
 }
 
-// add makes room for the multicasts of a plane.
+// add makes room for MaxOwn multicasts on a plane. If the plane has this room already, add does nothing.
 func (o *origins) add(pl wire.Plane) {
 	if o.planes[pl].slots == nil {
 		o.planes[pl] = newRing(MaxOwn)
@@ -39,20 +40,20 @@ func (o *origins) buffers() (n int) {
 	return n
 }
 
-// head is the multicast at the head of a channel.
+// head is the place of a multicast that is the first packet of its channel.
 type head struct {
 	q     *ring
 	plane wire.Plane
-	port  int // index of the port by which the packet came in; -1 for a packet of this chip
+	port  int // index of the port by which the packet came in; -1: the packet is this chip's own
 	v     wire.VC
 }
 
-// CanMulticast reports whether [Router.Multicast] has room.
+// CanMulticast reports whether plane pl has room for another multicast of this chip.
 func (r *Router) CanMulticast(pl wire.Plane) bool { return pl < maxPlanes && !r.own.planes[pl].full() }
 
-// Multicast takes a multicast of this chip. Multicast reports false if too many wait on the plane.
-// The packet must have the ranges that it has at the source. The router chooses the virtual
-// channels.
+// Multicast takes a multicast that this chip sends. Multicast reports false if plane pl has no room. The
+// packet's ranges must be the ranges of the whole multicast. The router chooses the virtual
+// channels of the copies.
 func (r *Router) Multicast(pl wire.Plane, s Slot) bool {
 	if !r.CanMulticast(pl) {
 		return false
@@ -62,7 +63,8 @@ func (r *Router) Multicast(pl wire.Plane, s Slot) bool {
 	return true
 }
 
-// depart hands this chip's multicasts to the ports by which they leave.
+// depart moves copies of this chip's own multicasts to sender channels. depart reports whether it
+// moved or dropped a packet.
 func (r *Router) depart() bool {
 	moved := false
 	for pl := range r.own.planes {
@@ -73,7 +75,7 @@ func (r *Router) depart() bool {
 	return moved
 }
 
-// arrived returns the head of a receiver channel.
+// arrived returns the first packet of a receiver channel as a head.
 func (r *Router) arrived(i int, v wire.VC) head {
 	p := &r.ports[i]
 	return head{&p.recv[v], p.Plane, i, v}
@@ -81,7 +83,8 @@ func (r *Router) arrived(i int, v wire.VC) head {
 
 func (r *Router) view(h head) wire.PacketView { return wire.PacketView(r.cfg.Pool.Bytes(h.q.peek())) }
 
-// from returns the side by which the packet at the head came in.
+// from returns the side by which a multicast came in, or wire.NumDirections for a multicast of this
+// chip.
 func (r *Router) from(h head) wire.Direction {
 	if h.port < 0 {
 		return wire.NumDirections
@@ -89,8 +92,8 @@ func (r *Router) from(h head) wire.Direction {
 	return r.ports[h.port].Dir
 }
 
-// parts finds what has to be done with the multicast at the head, and does so only once for each
-// head. If nothing has to be done, parts reports false.
+// parts finds out, once for each multicast, in which directions copies leave and whether this chip
+// is a member. parts reports false if no copy leaves and this chip is no member.
 func (r *Router) parts(h head) bool {
 	if h.q.left == 0 {
 		rs := r.view(h).Ranges()
@@ -101,13 +104,13 @@ func (r *Router) parts(h head) bool {
 	return h.q.left != 0
 }
 
-// spread hands on the copies of the multicast at the head for which there is room. spread reports
-// whether anything moved.
+// spread moves the copies of a multicast for which sender channels have room. spread reports
+// whether it moved or dropped a packet.
 func (r *Router) spread(h head) bool {
 	if !r.parts(h) {
 		if h.port >= 0 {
 			r.drop(h.port, h.v, wire.DropNoRoute)
-		} else { // this chip sends the multicast and has not checked its ranges
+		} else { // this chip sent a multicast whose ranges name no chip
 			r.cfg.Pool.Put(r.pop(h))
 		}
 		return true
@@ -125,9 +128,9 @@ func (r *Router) spread(h head) bool {
 	return moved
 }
 
-// branch hands on the copy that leaves in direction d, or drops this copy if no port leads in that
-// direction. branch reports whether it handed on or dropped the copy, and whether the packet itself
-// has left the channel.
+// branch moves the copy that leaves in direction d to a sender channel, or drops the copy if no
+// port leads in that direction. The result ok tells whether branch moved or dropped the copy. The
+// result gone tells whether the packet itself has left the channel.
 func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 	oi, there := r.Port(d, h.plane)
 	if !there || r.ports[oi].External {
@@ -162,7 +165,8 @@ func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 }
 
 // split makes the copy that leaves in direction d. If nothing else is left to do with the packet,
-// the copy is the packet itself. While the pool is empty, split fails.
+// the copy is the packet itself, and gone is true. If the pool is empty, split returns false for
+// ok.
 func (r *Router) split(h head, d wire.Direction) (s Slot, ok, gone bool) {
 	v := r.view(h)
 	rs := v.Ranges()
@@ -188,7 +192,7 @@ func (r *Router) copied(h head) {
 	}
 }
 
-// pop removes the head from its channel and returns its slot.
+// pop removes a multicast from its channel and returns the multicast's slot.
 func (r *Router) pop(h head) Slot {
 	if h.port >= 0 {
 		return r.take(h.port, h.v)
@@ -197,16 +201,17 @@ func (r *Router) pop(h head) Slot {
 	return h.q.pop()
 }
 
-// dropCopy drops the copy that should have left in direction d.
+// dropCopy drops the copy that should have left in direction d. The copy of a multicast of this
+// chip counts as dropped at port 0.
 func (r *Router) dropCopy(h head, d wire.Direction, why wire.DropReason) (ok, gone bool) {
 	at := h.port
 	if at < 0 {
-		at = 0 // a chip with a multicast of its own has a port
+		at = 0 // a chip that sends a multicast has at least one port
 	}
 	s, ok, gone := r.split(h, d)
 	if ok {
 		p := &r.ports[at]
-		c := p.of(h.v) // a multicast of this chip is a request
+		c := p.of(h.v) // for a multicast of this chip, h.v is 0, a virtual channel for requests
 		c.Dropped[why]++
 		if h.port < 0 {
 			c.Injected++
@@ -216,8 +221,8 @@ func (r *Router) dropCopy(h head, d wire.Direction, why wire.DropReason) (ok, go
 	return ok, gone
 }
 
-// dropCopies drops all copies that the router has not yet handed on. If this chip is a member, it
-// still gets the packet.
+// dropCopies drops all copies that the router has not moved yet. If this chip is a member of the
+// group, the chip still gets the packet.
 func (r *Router) dropCopies(h head, why wire.DropReason) {
 	for d := range wire.Direction(wire.NumDirections) {
 		if h.q.left>>d&1 == 0 {
@@ -229,7 +234,8 @@ func (r *Router) dropCopies(h head, why wire.DropReason) {
 	}
 }
 
-// If this chip is a member of the multicast at the head, member hands the chip the multicast, once.
+// member returns a multicast for this chip, once, if this chip is a member of the multicast's
+// group.
 func (r *Router) member(h head) (Local, bool) {
 	if !r.parts(h) || h.q.left&wire.PartHere == 0 {
 		return Local{}, false

@@ -10,7 +10,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// many makes a multicast, with hops to the east, west, north and south.
+// many makes a multicast with the given numbers of hops to the east, west, north and south.
 func (b *bench) many(id uint64, ttl uint16, hops ...uint8) Slot {
 	p := wire.Packet{Type: wire.PacketRequest, TTL: ttl, ID: id, Group: 1, Trunk: wire.TrunkX, Command: wire.Command{Type: wire.NocNone}}
 	copy(p.Ranges.Hops[:], hops)
@@ -22,7 +22,7 @@ func (b *bench) many(id uint64, ttl uint16, hops ...uint8) Slot {
 	return s
 }
 
-// local takes what is for this chip.
+// local takes the next packet for this chip, and returns the packet's id.
 func (b *bench) local() (id uint64, ok bool) {
 	l, ok := b.r.PollLocal()
 	if !ok {
@@ -35,7 +35,7 @@ func (b *bench) local() (id uint64, ok bool) {
 	return id, true
 }
 
-// left takes what port i offers and says what it still has before it.
+// left takes the packet that port i offers. left returns the packet's remaining ranges and TTL.
 func (b *bench) left(i int) (r wire.Ranges, ttl uint16, ok bool) {
 	o, ok := b.r.Next(i, 0)
 	if !ok {
@@ -54,16 +54,17 @@ func (b *bench) empty() {
 	}
 }
 
-// Spec §3.1.1.1: "In case of an mcast packet, data is both forwarded as well as consumed locally."
+// TestMulticastIsForwardedAndTaken is about Spec §3.1.1.1: "In case of an mcast packet, data is
+// both forwarded as well as consumed locally."
 func TestMulticastIsForwardedAndTaken(t *testing.T) {
 	b := newBench(t)
 	b.arrive(int(wire.West), b.many(1, 9, 2, 0, 3, 1))
 	if id, ok := b.local(); !ok || id != 1 {
-		t.Fatal("the member did not get it")
+		t.Fatal("the member did not get the packet")
 	}
 	b.r.Step(0)
 	if _, ok := b.local(); ok {
-		t.Error("the member got it twice")
+		t.Error("the member got the packet twice")
 	}
 	for d, want := range map[wire.Direction][4]uint8{wire.East: {1, 0, 3, 1}, wire.North: {0, 0, 2, 0}, wire.South: {0, 0, 0, 0}} {
 		if r, ttl, ok := b.left(int(d)); !ok || r.Hops != want || ttl != 8 {
@@ -71,7 +72,7 @@ func TestMulticastIsForwardedAndTaken(t *testing.T) {
 		}
 	}
 	if _, _, ok := b.left(int(wire.West)); ok || b.freed() != 1 {
-		t.Error("it went back, or its slot was not freed once")
+		t.Error("the packet went back to the west, or the number of freed slots is not 1")
 	}
 	if c := b.r.Status(int(wire.West)).Counters; c.Copied != 3 || c.Forwarded != 3 || c.Delivered != 1 {
 		t.Errorf("%+v", c)
@@ -79,13 +80,14 @@ func TestMulticastIsForwardedAndTaken(t *testing.T) {
 	b.empty()
 }
 
-// A branch that is blocked holds the receiver slot and what is behind it, but
-// no other branch, and none is lost or doubled when it goes on.
+// TestMulticastWithABlockedBranch finds that a blocked branch keeps the receiver slot and delays
+// the packets behind the multicast. Other branches of the multicast go on. When the blocked branch
+// goes on, each copy has left exactly once.
 func TestMulticastWithABlockedBranch(t *testing.T) {
 	b := newBench(t)
 	in, north := int(wire.West), int(wire.North)
 	full := SlotSpec.Sender[wire.VCData]
-	for k := range full { // from the same side, so that the sender channel is the one that branches take
+	for k := range full { // these packets come in by the same side as the multicast: they fill the sender channel that the branch needs
 		b.arrive(in, b.packet(wire.VCData, uint64(100+k), 9, wire.RouteNorth, wire.RouteSouth))
 	}
 	b.r.Step(0)
@@ -95,22 +97,22 @@ func TestMulticastWithABlockedBranch(t *testing.T) {
 	b.r.Step(0)
 	for _, d := range []wire.Direction{wire.East, wire.South} {
 		if id, ok := b.send(int(d)); !ok || id != 1 {
-			t.Errorf("%s waits for the north", d)
+			t.Errorf("the copy for %s waits for the copy for the north", d)
 		}
 	}
 	if id, ok := b.local(); !ok || id != 1 {
-		t.Error("the member waits for the north")
+		t.Error("the member waits for the copy for the north")
 	}
 	for range 3 {
 		b.r.Step(0)
 	}
 	for _, d := range []wire.Direction{wire.East, wire.South} {
 		if id, ok := b.send(int(d)); ok {
-			t.Errorf("%s got packet %d while the head waits", d, id)
+			t.Errorf("%s got packet %d while the first packet waits", d, id)
 		}
 	}
 	if _, ok := b.local(); ok || b.freed() != 0 {
-		t.Error("the member got it twice, or its slot was freed early")
+		t.Error("the member got the packet twice, or the router freed the slot too early")
 	}
 	for k := range full {
 		if id, ok := b.send(north); !ok || id != uint64(100+k) {
@@ -122,16 +124,17 @@ func TestMulticastWithABlockedBranch(t *testing.T) {
 		t.Error("the blocked branch was lost")
 	}
 	if id, ok := b.local(); !ok || id != 2 {
-		t.Error("the next one did not follow")
+		t.Error("the member did not get the next multicast")
 	}
 	b.r.Step(0)
 	if id, ok := b.send(int(wire.East)); !ok || id != 2 || b.freed() != 2 {
-		t.Error("the next one did not go on")
+		t.Error("the next multicast did not leave by the east")
 	}
 	b.empty()
 }
 
-// A multicast of the chip itself leaves by each port when there is room; what goes by other ports does not wait.
+// TestOwnMulticast finds that a multicast of this chip leaves by each port as soon as that port has
+// room. Copies for other ports do not wait.
 func TestOwnMulticast(t *testing.T) {
 	b := newBench(t)
 	full := SlotSpec.Sender[wire.VCData]
@@ -144,7 +147,7 @@ func TestOwnMulticast(t *testing.T) {
 		}
 	}
 	if b.r.CanMulticast(0) || b.r.CanMulticast(maxPlanes) {
-		t.Error("there is room for more than the limit")
+		t.Error("there is room for more multicasts than MaxOwn")
 	}
 	b.r.Step(0)
 	if r, ttl, ok := b.left(int(wire.East)); !ok || r.Hops != [4]uint8{0, 0, 2, 3} || ttl != 9 {
@@ -166,12 +169,13 @@ func TestOwnMulticast(t *testing.T) {
 		t.Errorf("%d packets left, want %d", got, want)
 	}
 	if _, ok := b.local(); ok {
-		t.Error("the source is no member")
+		t.Error("the source got its own multicast")
 	}
 	b.empty()
 }
 
-// A copy that cannot go on is dropped alone, with what it would have reached.
+// TestMulticastDrops finds that a copy that cannot go on is dropped alone. The dropped copy has the
+// ranges of the members that it would have reached.
 func TestMulticastDrops(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -182,13 +186,13 @@ func TestMulticastDrops(t *testing.T) {
 		member bool
 	}{
 		{"time to live used up", 0, []uint8{1, 0, 0, 2}, wire.DropTTL, []wire.Direction{wire.East, wire.South}, true},
-		{"back where it came from", 5, []uint8{1, 1}, wire.DropNoRoute, []wire.Direction{wire.NumDirections}, false},
+		{"no direction but back", 5, []uint8{1, 1}, wire.DropNoRoute, []wire.Direction{wire.NumDirections}, false},
 	} {
 		b := newBench(t)
 		b.arrive(int(wire.West), b.many(1, c.ttl, c.hops...))
 		b.r.Step(0)
 		if _, ok := b.local(); ok != c.member {
-			t.Errorf("%s: the member got it: %v", c.name, ok)
+			t.Errorf("%s: the member got the packet: %v", c.name, ok)
 		}
 		for _, want := range c.drops {
 			d, ok := b.r.PollDrop()
@@ -199,11 +203,12 @@ func TestMulticastDrops(t *testing.T) {
 			b.pool.Put(d.Slot)
 		}
 		if b.freed() != 1 {
-			t.Errorf("%s: its slot is not free", c.name)
+			t.Errorf("%s: the packet's slot is not free", c.name)
 		}
 		b.empty()
 	}
-	// A dead branch, whose sender channel is emptied: its ranges are those of the copy.
+	// A branch has a dead next hop, and its sender channel is emptied. The dropped packet has the
+	// ranges of the branch's copy.
 	b := newBench(t)
 	down := mono.Time(time.Second)
 	b.r.SetPort(down, int(wire.North), false)
@@ -216,12 +221,12 @@ func TestMulticastDrops(t *testing.T) {
 		t.Errorf("got %+v %v", d, ok)
 	}
 	if _, ok := b.send(int(wire.East)); !ok {
-		t.Error("the trunk died with a branch")
+		t.Error("the copy for the east was dropped with the copy for the north")
 	}
 }
 
-// TestHostileMulticasts throws headers with random ranges at a router: none
-// panics, stays for ever, or takes a buffer with it.
+// TestHostileMulticasts sends a router headers with random ranges. The router must not panic, must
+// get rid of every packet, and must return every buffer.
 func TestHostileMulticasts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	b := newBench(t)
@@ -248,7 +253,7 @@ func TestHostileMulticasts(t *testing.T) {
 		}
 		for k := 0; b.r.InFlight() > 0; k++ {
 			if k > 20 {
-				t.Fatalf("%+v does not come to an end", p)
+				t.Fatalf("packet %+v stays in the router", p)
 			}
 			b.local()
 			b.r.Step(0)
@@ -264,12 +269,12 @@ func TestHostileMulticasts(t *testing.T) {
 	b.empty()
 }
 
-// TestMulticastsAtRandom has branches open and close at random, and finds that
-// each part of each multicast comes out once and in order, by each way.
+// TestMulticastsAtRandom opens and closes ports at random. The test finds that each copy of each
+// multicast leaves once, and that the copies leave in order in each direction.
 func TestMulticastsAtRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	b := newBench(t)
-	want, got := [5][]uint64{}, [5][]uint64{} // by direction, the last for the chip
+	want, got := [5][]uint64{}, [5][]uint64{} // ids by direction; the last list is for the packets for this chip
 	room := SlotSpec.Receiver[wire.VCData]
 	for id := uint64(0); id < 5000 || b.r.InFlight() > 0; {
 		if room > 0 && id < 5000 {
@@ -301,7 +306,7 @@ func TestMulticastsAtRandom(t *testing.T) {
 	}
 	for d := range want {
 		if !slices.Equal(got[d], want[d]) {
-			t.Errorf("way %d: %d came out, %d went in, or not in order", d, len(got[d]), len(want[d]))
+			t.Errorf("direction %d: %d packets left, want %d, or the packets are out of order", d, len(got[d]), len(want[d]))
 		}
 	}
 	b.empty()

@@ -6,32 +6,32 @@ import (
 	"ttfabric/wire"
 )
 
-// Skip is a set of sender channels that [Router.Next] passes over.
+// Skip is a set of sender channels of one port. [Router.Next] passes over these channels.
 type Skip uint64
 
 func one(v wire.VC, c int) Skip { return 1 << (int(v)*SenderChannels + c) }
 
-// Offer is a packet that may be sent.
+// Offer is the packet that a port should send next.
 type Offer struct {
 	Slot  Slot
 	VC    wire.VC
-	Needs int  // slots that must be free at the peer: 2 if the packet enters a ring under bubble flow control
-	All   Skip // the sender channels of the packet's virtual channel: if this packet lacks credit, none of these channels can send
-	One   Skip // the packet's own sender channel
+	Needs int  // number of free slots that the peer must have: 2 if the packet enters a ring under bubble flow control, else 1
+	All   Skip // the four sender channels of the packet's virtual channel: the chip skips these channels if the link has no credit for the virtual channel
+	One   Skip // the packet's own sender channel: the chip skips this channel if the link has one credit and the packet needs two
 }
 
 // Next offers the packet that port i should send next. Next serves the virtual channels round
-// robin. Within a virtual channel, Next serves the sender channels round robin too (Spec §3.1.1).
-// Next passes over the sender channels in the skip set. The packet stays in its channel until
-// [Router.Sent].
+// robin. Within a virtual channel, Next also serves the sender channels round robin (Spec §3.1.1).
+// Next passes over the sender channels in the set skip. The packet stays in its channel until the
+// chip calls [Router.Sent].
 func (r *Router) Next(i int, skip Skip) (Offer, bool) {
 	p := &r.ports[i]
 	waiting := p.waiting &^ skip
 	if !p.up || waiting == 0 || p.order == CommandPause {
 		return Offer{}, false
 	}
-	// The channels are in the order of the set's bits. Next rotates the set until the channel whose
-	// turn has come is first.
+	// The bits of the set are in the order of the channels. Next rotates the set until the first bit is
+	// that of the virtual channel that is served next.
 	for turn := int(p.nextVC) * SenderChannels; waiting != 0; {
 		v := wire.VC(turn+bits.TrailingZeros64(bits.RotateLeft64(uint64(waiting), -turn))) / SenderChannels % wire.NumVCs
 		four := uint(waiting>>(int(v)*SenderChannels)) & all
@@ -54,11 +54,11 @@ func (r *Router) Next(i int, skip Skip) (Offer, bool) {
 	return Offer{}, false
 }
 
-// all is the set of the sender channels of a virtual channel.
+// all is the Skip that has the four sender channels of virtual channel 0.
 const all = 1<<SenderChannels - 1
 
-// The owner calls Sent when the link took the packet that [Router.Next] offered. The slot belongs
-// to the caller again.
+// Sent removes the packet that [Router.Next] offered, because the link took the packet. The caller
+// must return the slot to the pool.
 func (r *Router) Sent(i int) Slot {
 	p := &r.ports[i]
 	v, c := p.offeredVC, p.offeredCh

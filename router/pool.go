@@ -5,37 +5,38 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Slot names a packet's buffer in its chip's [Pool].
+// Slot is the index of a packet's buffer in its chip's [Pool].
 type Slot int32
 
-// NoSlot stands for no buffer.
+// NoSlot is the Slot that names no buffer.
 const NoSlot Slot = -1
 
-// smallPacket is the longest packet, in bytes, that gets a small buffer instead of one of
-// [wire.MaxPacket] bytes: a completion, or a write of 64 bytes over the longest route. When many
-// such packets wait, they lie close together and stay in the processor's cache.
+// smallPacket is the length, in bytes, of the longest packet that gets a small buffer. Longer
+// packets get a buffer of [wire.MaxPacket] bytes. A completion fits a small buffer, and so does a
+// write of 64 bytes over the longest route. Small buffers lie close together and stay in the
+// processor's cache when many short packets wait.
 const smallPacket = 256
 
-// The pool allocates small buffers smallChunk at a time, and large buffers one by one.
+// The pool allocates small buffers in chunks of smallChunk, and large buffers one by one.
 const (
 	smallShift = 4
 	smallChunk = 1 << smallShift
 )
 
-// Pool holds the packet buffers of one chip. Channels hand packets on by slot, so a packet is not
-// copied between ports. The pool allocates buffers when they are first used, in two sizes, each up
-// to the pool's limit.
+// Pool holds the packet buffers of one chip. Channels pass packets on by slot, so that the router
+// moves packets between ports without copying them. The pool has buffers of two sizes, and
+// allocates a buffer when the buffer is first needed.
 //
-// Invariant: used ≤ limit. The pool allocates at most "limit" buffers of each size, rounded up to a
-// chunk.
+// Invariant: used ≤ limit. The pool allocates at most "limit" large buffers. The pool allocates at
+// most "limit" small buffers, rounded up to a whole chunk.
 type Pool struct {
 	small, large buffers
 	used         int // buffers in use
-	limit        int // largest number of buffers in use
+	limit        int // largest allowed number of buffers in use
 }
 
-// buffers are the buffers of one size. A slot holds the index of a buffer in this struct, and in
-// its lowest bit the size of the buffer.
+// buffers are the buffers of one size. The lowest bit of a Slot names the size: 0 small, 1 large.
+// The other bits of the Slot are an index into lens.
 type buffers struct {
 	chunks [][]byte
 	lens   []uint16 // length of the packet in each buffer, in bytes
@@ -46,8 +47,8 @@ type buffers struct {
 // the pool are in use at any time.
 func NewPool(limit int) *Pool { return &Pool{limit: limit} }
 
-// Get takes a buffer of length n out of the pool. If the limit is reached or n exceeds
-// [wire.MaxPacket], Get reports false.
+// Get takes a buffer for a packet of n bytes out of the pool. If "limit" buffers are in use or n
+// exceeds [wire.MaxPacket], Get reports false.
 func (p *Pool) Get(n int) (Slot, bool) {
 	if n > wire.MaxPacket || p.used == p.limit {
 		return NoSlot, false
@@ -59,8 +60,9 @@ func (p *Pool) Get(n int) (Slot, bool) {
 	return p.small.take(n, smallPacket, smallChunk, 0), true
 }
 
-// take takes a buffer of size bytes for a packet of n bytes. If no buffer is free, take allocates a
-// chunk of buffers.
+// take takes a buffer of size bytes for a packet of n bytes. If no buffer is free, take first
+// allocates "chunk" buffers. The argument bit is the lowest bit of the slots: 0 for small buffers,
+// 1 for large ones.
 func (b *buffers) take(n, size, chunk int, bit Slot) Slot {
 	if len(b.free) == 0 {
 		b.chunks = append(b.chunks, make([]byte, size*chunk))
@@ -75,7 +77,8 @@ func (b *buffers) take(n, size, chunk int, bit Slot) Slot {
 	return s
 }
 
-// Bytes returns the packet in slot s. The bytes are valid until [Pool.Put] gives s back.
+// Bytes returns the bytes of the packet in slot s. The bytes are valid until [Pool.Put] returns
+// slot s to the pool.
 func (p *Pool) Bytes(s Slot) []byte {
 	i := int(s >> 1)
 	if s&1 != 0 {
@@ -85,8 +88,8 @@ func (p *Pool) Bytes(s Slot) []byte {
 	return p.small.chunks[i>>smallShift][off:][:p.small.lens[i]:smallPacket]
 }
 
-// SetLen sets the length of the packet in s. The new length is at most the length that the caller
-// asked [Pool.Get] for.
+// SetLen sets the length of the packet in slot s. The new length must not exceed the length that
+// the caller asked [Pool.Get] for.
 func (p *Pool) SetLen(s Slot, n int) {
 	b := &p.small
 	if s&1 != 0 {
@@ -95,7 +98,7 @@ func (p *Pool) SetLen(s Slot, n int) {
 	b.lens[s>>1] = uint16(n)
 }
 
-// Put gives a buffer back to the pool.
+// Put returns the buffer of slot s to the pool.
 func (p *Pool) Put(s Slot) {
 	b := &p.small
 	if s&1 != 0 {
@@ -108,20 +111,20 @@ func (p *Pool) Put(s Slot) {
 // InUse returns the number of buffers in use.
 func (p *Pool) InUse() int { return p.used }
 
-// Resident returns the number of bytes of memory that the pool holds.
+// Resident returns the number of bytes of all buffers that the pool has allocated, used or free.
 func (p *Pool) Resident() int {
 	return len(p.small.lens)*smallPacket + len(p.large.lens)*wire.MaxPacket
 }
 
-// ring is a queue of slots with a fixed capacity. A ring implements one sender or receiver channel
-// of the specification.
+// ring is a queue of slots with a fixed capacity. Each sender channel and each receiver channel is
+// a ring.
 type ring struct {
 	slots  []Slot
 	head   int
 	n      int
-	left   uint8  // parts still to be done of the multicast at the head, see parts; 0: not known yet
-	popped uint32 // number of heads and copies of heads that have moved on, for the timeout
-	seen   uint32 // value of popped when the timeout last checked
+	left   uint8  // parts that are left to do for the multicast at the front, see parts; 0: not known yet
+	popped uint32 // number of packets and copies of multicasts that have left the queue; the timeout compares popped with seen
+	seen   uint32 // value of popped when the router last looked for packets that cannot move
 	since  mono.Time
 }
 
@@ -131,13 +134,13 @@ func (r *ring) full() bool { return r.n == len(r.slots) }
 
 func (r *ring) push(s Slot) {
 	if r.full() {
-		panic("router: channel overflow; credits and channel sizes disagree")
+		panic("router: a packet came to a full channel: the peer had more credits than the channel has slots")
 	}
 	r.slots[r.index(r.n)] = s
 	r.n++
 }
 
-// index returns the place in the buffer of the k-th packet from the head.
+// index returns the index in slots of the k-th packet of the queue. The first packet is number 0.
 func (r *ring) index(k int) int {
 	if k += r.head; k >= len(r.slots) {
 		k -= len(r.slots)
@@ -156,8 +159,9 @@ func (r *ring) pop() Slot {
 	return s
 }
 
-// remove takes out the slots for which f returns true, and appends these slots to gone. The other
-// slots keep their order. For a head that is partly handed on, f must return false.
+// remove takes the slots for which f returns true out of the queue, and appends these slots to gone. The
+// other slots keep their order. f must return false for a first packet of which the router has
+// already made copies.
 func (r *ring) remove(gone []Slot, f func(Slot) bool) []Slot {
 	kept := 0
 	for k := range r.n {

@@ -8,8 +8,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestPoolHoldsWhatIsOut takes buffers of all lengths out, fills them, and puts
-// them back, at random: each keeps its own bytes until then, and as many are out as the limit says.
+// TestPoolHoldsWhatIsOut takes, fills and returns buffers of all lengths at random. The test finds
+// that each buffer in use keeps its bytes, and that the limit bounds the buffers in use.
 func TestPoolHoldsWhatIsOut(t *testing.T) {
 	const limit = 40
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -21,13 +21,13 @@ func TestPoolHoldsWhatIsOut(t *testing.T) {
 			n := lengths[rng.IntN(len(lengths))]
 			s, ok := p.Get(n)
 			if ok != (len(out) < limit) {
-				t.Fatalf("Get(%d) with %d of %d out: %v", n, len(out), limit, ok)
+				t.Fatalf("Get(%d) with %d of %d buffers in use: %v", n, len(out), limit, ok)
 			}
 			if !ok {
 				continue
 			}
 			if _, twice := out[s]; twice || len(p.Bytes(s)) != n {
-				t.Fatalf("Get(%d) gave slot %d of %d bytes, out already: %v", n, s, len(p.Bytes(s)), twice)
+				t.Fatalf("Get(%d) gave slot %d of %d bytes; slot in use already: %v", n, s, len(p.Bytes(s)), twice)
 			}
 			want := bytes.Repeat([]byte{byte(rng.Uint32())}, n)
 			copy(p.Bytes(s), want)
@@ -35,7 +35,7 @@ func TestPoolHoldsWhatIsOut(t *testing.T) {
 		}
 		for s, want := range out {
 			if !bytes.Equal(p.Bytes(s), want) {
-				t.Fatalf("slot %d: its bytes have changed", s)
+				t.Fatalf("the bytes of slot %d have changed", s)
 			}
 			if rng.IntN(2) == 0 {
 				p.Put(s)
@@ -44,7 +44,7 @@ func TestPoolHoldsWhatIsOut(t *testing.T) {
 			break
 		}
 		if p.InUse() != len(out) {
-			t.Fatalf("%d in use, want %d", p.InUse(), len(out))
+			t.Fatalf("%d buffers in use, want %d", p.InUse(), len(out))
 		}
 	}
 	if _, ok := p.Get(wire.MaxPacket + 1); ok {
@@ -52,7 +52,8 @@ func TestPoolHoldsWhatIsOut(t *testing.T) {
 	}
 }
 
-// TestPoolOfSmallPackets is about memory: a thousand packets of 256 bytes take a quarter of a megabyte.
+// TestPoolOfSmallPackets finds that 1000 packets of 256 bytes take little more than 256 kB of
+// memory.
 func TestPoolOfSmallPackets(t *testing.T) {
 	p := NewPool(1000)
 	for range 1000 {

@@ -1,17 +1,20 @@
 // Package router is the fabric router of one chip (Spec §3). The router is a pure state machine.
+// The router does its work when its chip calls a method.
 //
 // Every port has, per virtual channel, one receiver channel for packets that come in and four
 // sender channels for packets that go out. Sender channel 0 takes the chip's own packets. Sender
 // channels 1 to 3 take the packets that pass through from the other three directions (Spec §3.1.2).
-// A packet moves when the next channel has room. Otherwise the packet stays where it is. The router
-// drops a packet only for a stated reason.
+// The first packet of a channel moves when the next channel has room. Until then, the packet stays
+// in its channel. The router gives a reason for each packet that it drops.
 //
 //	Arrive → receiver channel → Step → sender channel → Next/Sent → the link
 //	                          ↘ PollLocal → the chip
 //
-// A multicast moves in parts. Each part moves when there is room for that part (multicast.go).
+// The copies of a multicast move one by one. Each copy moves when the copy's sender channel has
+// room (multicast.go).
 //
-// The owner polls in this order: PollLocal, Step, Next for each port, PollFreed, PollDrop.
+// The chip calls the methods in this order: PollLocal, Step, Next for each port, PollFreed,
+// PollDrop.
 package router
 
 import (
@@ -28,7 +31,8 @@ import (
 // for each of three neighbours (Spec §3.1.2).
 const SenderChannels = 4
 
-// maxPlanes is the number of planes that the four bits in a packet can name (see package wire).
+// maxPlanes is the number of planes that the four-bit field in a packet's header can name (see
+// package wire).
 const maxPlanes = 16
 
 // PortConfig describes one port of the router.
@@ -45,35 +49,38 @@ type PortConfig struct {
 type Config struct {
 	Ports []PortConfig // at most one per direction and plane
 	Slots SlotProfile
-	Grace time.Duration // how long the head of a channel waits for a next hop whose link is down
+	Grace time.Duration // how long the link of a port may be down before the router drops the packets that wait to leave by the port
 
 	// Dateline moves packets to another virtual channel when the packets cross the dateline of an
-	// axis that wraps (Spec §2.3.1). Bubble lets packets enter such an axis only if two slots are
-	// free. LocalFirst serves the chip's own packets before the packets that pass through. Without
-	// LocalFirst, both kinds take turns. LocalFirst exists to show the deadlock of Spec §6.1.
+	// axis that wraps (Spec §2.3.1). Bubble lets packets enter such an axis only if the peer has
+	// two free slots. LocalFirst serves the chip's own packets before the packets that pass
+	// through. Without LocalFirst, both kinds take turns. LocalFirst exists to show the deadlock of
+	// Spec §6.1.
 	Dateline, Bubble, LocalFirst bool
 
 	Timeout Timeout
 	Pool    *Pool
 }
 
-// Drop is a packet that the router dropped. The slot belongs to whoever takes the Drop.
+// Drop is a packet that the router dropped. The caller of [Router.PollDrop] must return the slot to
+// the pool.
 type Drop struct {
 	Slot    Slot
 	Reason  wire.DropReason
 	Channel wire.Channel
-	Dir     wire.Direction // direction in which a multicast's copy should have left; meaningless for a whole packet
+	Dir     wire.Direction // direction in which the packet or the copy should have left; wire.NumDirections: the packet was dropped before it entered a sender channel, so the direction is unknown
 }
 
-// Local is a packet for this chip. The slot belongs to whoever takes the Local, unless it is
-// shared.
+// Local is a packet for this chip. If the packet is not shared, the caller of [Router.PollLocal]
+// must return the slot to the pool.
 type Local struct {
 	Slot   Slot
 	Port   int
-	Shared bool // the packet is a multicast of which copies remain to be sent: read the slot before the next call, and don't put the slot back
+	Shared bool // the router still needs the slot for copies of a multicast: the caller reads the slot before the next call to the router, and does not return the slot to the pool
 }
 
-// Freed is a receiver slot that became free. The peer gets one credit for it.
+// Freed is a slot that became free in a receiver channel. The chip then grants the peer one more
+// packet.
 type Freed struct {
 	Port int
 	VC   wire.VC
@@ -82,37 +89,37 @@ type Freed struct {
 type port struct {
 	PortConfig
 	up        bool
-	out       bool    // the tables took the port out of service: packets that wait to leave by the port need a new route
-	wasUp     bool    // the link has been up before
+	out       bool    // the tables have taken the port out of service: packets that wait to leave by the port need a new route
+	wasUp     bool    // the link has been up at least once
 	order     Command // order in force: run, pause or drain
 	downSince mono.Time
 	recv      [wire.NumVCs]ring
 	send      [wire.NumVCs][SenderChannels]ring
-	held      uint16           // set of virtual channels whose receiver channel has packets, one bit for each
-	waiting   Skip             // set of sender channels that have packets
+	held      uint16           // set of virtual channels whose receiver channel holds packets, one bit for each virtual channel
+	waiting   Skip             // set of sender channels that hold packets
 	queued    int              // packets in all sender channels
 	nextVC    wire.VC          // virtual channel that the round robin serves next
 	nextCh    [wire.NumVCs]int // sender channel that the round robin of each virtual channel serves next
 	offeredVC wire.VC          // virtual channel of the packet that Next last offered
-	offeredCh int              // sender channel of that packet
+	offeredCh int              // sender channel of the packet that Next last offered
 	counters  [wire.NumClasses]Counters
 }
 
-// push puts a packet into a sender channel, which must have room.
+// push adds a packet to a sender channel. The sender channel must have room.
 func (p *port) push(v wire.VC, c int, s Slot) {
 	p.send[v][c].push(s)
 	p.waiting |= one(v, c)
 	p.queued++
 }
 
-// pop takes the head out of a sender channel.
+// pop removes the first packet of a sender channel.
 func (p *port) pop(v wire.VC, c int) Slot {
 	s := p.send[v][c].pop()
 	p.removed(v, c, 1)
 	return s
 }
 
-// removed updates the counts and marks after the router took n packets out of a sender channel.
+// removed updates the port's counts after the router took n packets out of a sender channel.
 func (p *port) removed(v wire.VC, c int, n int) {
 	p.queued -= n
 	if p.send[v][c].n == 0 {
@@ -125,20 +132,21 @@ type Router struct {
 	cfg   Config
 	vcs   []wire.VC // virtual channels with slots
 	ports []port
-	out   [wire.NumDirections][maxPlanes]int8 // port by direction and plane, -1 for none
+	out   [wire.NumDirections][maxPlanes]int8 // index of the port by direction and plane; -1: no port
 	freed []Freed
 	drops []Drop
 	recvd int // packets in all receiver channels
 	own   origins
 
-	lastFirst []wire.VC // vcs, with the last class first: completions free the slots that requests wait for
+	lastFirst []wire.VC // vcs, sorted so that control messages come first: completions free the slots that requests wait for
 
 	paused int       // number of paused ports
-	lookAt mono.Time // when the timeout next checks the channels
+	lookAt mono.Time // when the router next looks for packets that cannot move
 	stuck  []Stuck
 }
 
-// New returns a router with all ports down.
+// New returns a router whose links are all down. New returns an error if two ports have the same
+// direction and plane, or if a direction or plane does not exist.
 func New(now mono.Time, cfg Config) (*Router, error) {
 	r := &Router{cfg: cfg}
 	for d := range r.out {
@@ -174,7 +182,7 @@ func New(now mono.Time, cfg Config) (*Router, error) {
 	return r, nil
 }
 
-// Buffers returns the number of packets that the router can hold.
+// Buffers returns the largest number of packets that all channels together can hold.
 func (r *Router) Buffers() int {
 	n := 0
 	for _, v := range r.vcs {
@@ -183,7 +191,8 @@ func (r *Router) Buffers() int {
 	return n*len(r.ports) + r.own.buffers()
 }
 
-// Port returns the index of the port that leads in a direction on a plane.
+// Port returns the index of the port that leads in direction d on plane pl, and whether the chip
+// has this port.
 func (r *Router) Port(d wire.Direction, pl wire.Plane) (int, bool) {
 	if d >= wire.NumDirections || pl >= maxPlanes {
 		return 0, false
@@ -192,7 +201,7 @@ func (r *Router) Port(d wire.Direction, pl wire.Plane) (int, bool) {
 	return int(i), i >= 0
 }
 
-// The owner calls SetPort when the link of port i came up or went down.
+// SetPort tells the router that the link of port i came up or went down.
 func (r *Router) SetPort(now mono.Time, i int, up bool) {
 	p := &r.ports[i]
 	if p.up && !up {
@@ -204,9 +213,10 @@ func (r *Router) SetPort(now mono.Time, i int, up bool) {
 
 // aloneLimit is the number of packets of this chip that may wait in a sender channel while no other
 // packet waits at the port. The number equals the number of slots of the specification's sender
-// channel (Spec §3.1.1). The chip copies a waiting packet twice: into the packet's slot, and into
-// the link. The chip copies a packet that comes to an idle port only once. When other packets wait
-// too, the chip's packets may use the whole channel, so that the channels take fair turns.
+// channel (Spec §3.1.1). The limit saves copies. The chip copies a waiting packet twice: into the
+// packet's slot, and into the link. If the port is idle, the chip copies a packet only once. When
+// packets from other ports wait too, the chip's packets may use the whole channel. The sender
+// channels then take fair turns.
 const aloneLimit = 8
 
 // CanInject reports whether sender channel 0 of a port has room for another packet of this chip.
@@ -228,24 +238,26 @@ func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 	return true
 }
 
-// Bypass reports whether a packet of this chip that needs no bubble may go to the link at once. The
-// packet may do so if the port's link is up and no packet waits to leave by the port. The owner
-// then calls [Router.Bypassed] to count the packet.
+// Bypass reports whether the chip may give its own packet to the link of port i at once, without a
+// sender channel. The link must be up, the port must run normally, and no packet may wait to leave
+// by the port. With bubble flow control, the port's cable must not be part of a ring. The chip then
+// calls [Router.Bypassed] to count the packet.
 func (r *Router) Bypass(i int) bool {
 	p := &r.ports[i]
 	return p.up && p.order == CommandRun && p.queued == 0 && !(r.cfg.Bubble && p.Ring)
 }
 
-// Bypassed counts a packet that has gone to the link at once.
+// Bypassed counts a packet of this chip that the chip gave to the link of port i without a sender
+// channel.
 func (r *Router) Bypassed(i int, v wire.VC) {
 	c := r.ports[i].of(v)
 	c.Injected++
 	c.Sent++
 }
 
-// Arrive puts a packet into the receiver channel of the port by which it came in. The channel has
-// room, since the peer held a credit. The packet has passed [wire.ViewPacket]. The parameter v is
-// the packet's virtual channel.
+// Arrive puts a packet into the receiver channel of port i and virtual channel v. The packet came
+// in by port i, and [wire.ViewPacket] accepted it. The channel has room because the peer held a
+// credit.
 func (r *Router) Arrive(i int, v wire.VC, s Slot) {
 	p := &r.ports[i]
 	p.of(v).Received++
@@ -254,15 +266,16 @@ func (r *Router) Arrive(i int, v wire.VC, s Slot) {
 	r.recvd++
 }
 
-// Idle reports whether a port's receiver channel is empty and the port is not paused.
+// Idle reports whether a port's receiver channel for virtual channel v is empty and the port is not
+// paused.
 func (r *Router) Idle(i int, v wire.VC) bool {
 	p := &r.ports[i]
 	return p.recv[v].n == 0 && p.order != CommandPause
 }
 
-// CutThrough handles a packet that came in on port i, whose receiver channel is empty. CutThrough
-// reports whether the packet is for this chip alone. If so, CutThrough counts the packet as
-// received and delivered, and the packet need not pass through the channel.
+// CutThrough handles a packet that came in by port i. The packet's receiver channel must be empty.
+// CutThrough reports whether the packet is for this chip alone. If it is, CutThrough counts the
+// packet as received and delivered, and the chip takes the packet without a receiver channel.
 func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 	p := &r.ports[i]
 	if v.Trunk() != wire.TrunkNone {
@@ -278,9 +291,10 @@ func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 	return true
 }
 
-// Step moves the heads of the receiver channels as far as there is room. Step drops packets that
-// have waited for a dead next hop for longer than the grace period. Step reports whether anything
-// moved.
+// Step moves the first packets of the receiver channels while there is room in sender channels.
+// Step drops packets that have waited for a dead next hop for longer than the grace period. Step
+// also drops requests at draining ports, and packets in stuck channels, if the timeout's actions
+// say so. Step reports whether it moved or dropped a packet.
 func (r *Router) Step(now mono.Time) bool {
 	moved := r.own.n > 0 && r.depart()
 	for i := range r.ports {
@@ -304,8 +318,8 @@ func (r *Router) Step(now mono.Time) bool {
 	return moved
 }
 
-// forward makes the routing decision for the head of a receiver channel, and reports whether the
-// head moved.
+// forward makes the routing decision for the first packet of a receiver channel. forward reports
+// whether the packet moved or was dropped.
 func (r *Router) forward(i int, v wire.VC) bool {
 	p := &r.ports[i]
 	pkt := wire.PacketView(r.cfg.Pool.Bytes(p.recv[v].peek()))
@@ -342,10 +356,11 @@ func (r *Router) forward(i int, v wire.VC) bool {
 	return true
 }
 
-// turn returns the virtual channel by which a packet goes on. From the cable that wraps until its
-// next turn, a packet uses the dateline channel. If packets used the dateline channel longer,
-// cycles would close on every torus of 4×4 chips or more. On a detour round a fault, a packet stays
-// in the channels for detours until it leaves the mesh.
+// turn returns the virtual channel by which a packet leaves by port out. A packet that crosses the
+// dateline uses a virtual channel behind the dateline until it turns or leaves the mesh. If packets
+// kept this virtual channel after a turn, cycles of waiting packets would close on every torus of
+// 4×4 chips or more. A packet on a detour round a fault uses the virtual channels for detours until
+// the packet leaves the mesh.
 func (r *Router) turn(v wire.VC, up, detour bool, in, out *port) wire.VC {
 	if detour && !out.External {
 		return wire.DetourVC(v.Class(), up)
@@ -354,7 +369,7 @@ func (r *Router) turn(v wire.VC, up, detour bool, in, out *port) wire.VC {
 	return wire.VCFor(v.Class(), up, behind || (out.Wrap && r.cfg.Dateline))
 }
 
-// First returns the virtual channel of a packet of this chip that leaves by port i.
+// First returns the virtual channel by which a packet of this chip leaves by port i.
 func (r *Router) First(i int, c wire.Class, up, detour bool) wire.VC {
 	if detour && !r.ports[i].External {
 		return wire.DetourVC(c, up)
@@ -362,14 +377,15 @@ func (r *Router) First(i int, c wire.Class, up, detour bool) wire.VC {
 	return wire.VCFor(c, up, r.ports[i].Wrap && r.cfg.Dateline)
 }
 
-// take removes the head of a receiver channel. The router then owes the peer a credit.
+// take removes the first packet of a receiver channel, and notes that a slot became free.
 func (r *Router) take(i int, v wire.VC) Slot {
 	s := r.ports[i].recv[v].pop()
 	r.taken(i, v, 1)
 	return s
 }
 
-// taken updates the counts and marks after the router took n packets out of a receiver channel.
+// taken updates the counts after the router took n packets out of a receiver channel, and notes
+// that n slots became free.
 func (r *Router) taken(i int, v wire.VC, n int) {
 	for range n {
 		r.freed = append(r.freed, Freed{i, v})
@@ -389,7 +405,8 @@ func (r *Router) drop(i int, v wire.VC, why wire.DropReason) {
 	r.drops = append(r.drops, Drop{r.take(i, v), why, r.ports[i].Channel, wire.NumDirections})
 }
 
-// expire empties the sender channels of a port that has been down for the grace period.
+// expire drops all packets in the sender channels of port i if the port's grace period has ended.
+// expire reports whether it dropped a packet.
 func (r *Router) expire(now mono.Time, i int) bool {
 	if now.Before(r.graceEnd(&r.ports[i])) {
 		return false
@@ -425,7 +442,7 @@ func (r *Router) PollLocal() (Local, bool) {
 	return Local{}, false
 }
 
-// PollFreed returns the next receiver slot that became free.
+// PollFreed returns the next slot that became free in a receiver channel.
 func (r *Router) PollFreed() (Freed, bool) {
 	if len(r.freed) == 0 {
 		return Freed{}, false
@@ -445,8 +462,8 @@ func (r *Router) PollDrop() (Drop, bool) {
 	return d, true
 }
 
-// Deadline returns the next instant at which a grace period ends or the timeout checks the
-// channels.
+// Deadline returns the next instant at which a grace period ends or the router looks for packets
+// that cannot move. If no grace period and no timeout runs, Deadline reports false.
 func (r *Router) Deadline() (mono.Time, bool) {
 	at := mono.Never
 	for i := range r.ports {
@@ -458,7 +475,7 @@ func (r *Router) Deadline() (mono.Time, bool) {
 	return at, at != mono.Never
 }
 
-// InFlight returns the number of packets in all channels.
+// InFlight returns the number of packets in all channels of the router.
 func (r *Router) InFlight() int {
 	n := r.recvd + r.own.n
 	for i := range r.ports {

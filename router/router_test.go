@@ -35,7 +35,8 @@ func benchWith(t *testing.T, slots SlotProfile) *bench {
 	return b
 }
 
-// packet makes a packet that this router finds the given action in.
+// packet makes a request with the given route bytes. The router under test reads the first of these
+// bytes.
 func (b *bench) packet(vc wire.VC, id uint64, ttl uint16, actions ...byte) Slot {
 	p := wire.Packet{Type: wire.PacketRequest, VC: vc, TTL: ttl, ID: id, Command: wire.Command{Type: wire.NocNone}, Route: actions}
 	s, ok := b.pool.Get(p.Len())
@@ -46,7 +47,7 @@ func (b *bench) packet(vc wire.VC, id uint64, ttl uint16, actions ...byte) Slot 
 	return s
 }
 
-// arrive puts a packet into a port's receiver channel.
+// arrive puts a packet into the receiver channel of port i.
 func (b *bench) arrive(i int, s Slot) {
 	b.r.Arrive(i, wire.PacketView(b.pool.Bytes(s)).VC(), s)
 }
@@ -59,7 +60,7 @@ func (b *bench) id(s Slot) uint64 {
 	return p.ID
 }
 
-// send takes what port i offers, as a link with credits would.
+// send takes the packet that port i offers, as a link with enough credits would.
 func (b *bench) send(i int) (id uint64, ok bool) {
 	o, ok := b.r.Next(i, 0)
 	if !ok {
@@ -82,7 +83,8 @@ func (b *bench) freed() int {
 
 func TestForwardAndDeliver(t *testing.T) {
 	b := newBench(t)
-	// Came in from the west: on to the east. The action "west" would mean: deliver here.
+	// Packet 1 came in from the west and goes on to the east. For packets from the west, the action
+	// "west" means: deliver here.
 	b.arrive(int(wire.West), b.packet(wire.VCData, 1, 5, wire.RouteEast, wire.RouteWest))
 	b.arrive(int(wire.West), b.packet(wire.VCData, 2, 5, wire.RouteWest))
 	if _, ok := b.r.PollLocal(); ok {
@@ -94,7 +96,7 @@ func TestForwardAndDeliver(t *testing.T) {
 		t.Fatalf("got %v %v, want packet 2 for this chip", l, ok)
 	}
 	if b.freed() != 2 {
-		t.Error("two receiver slots became free and were not both told")
+		t.Error("the router did not report two freed slots")
 	}
 	o, ok := b.r.Next(int(wire.East), 0)
 	v := wire.PacketView(b.pool.Bytes(o.Slot))
@@ -103,7 +105,8 @@ func TestForwardAndDeliver(t *testing.T) {
 	}
 }
 
-// Spec §3.1.2: "Fabric router iterates over the channels": no sender channel waits for ever behind another.
+// TestSenderChannelsTakeTurns is about Spec §3.1.2: "Fabric router iterates over the channels".
+// Every sender channel gets its turn.
 func TestSenderChannelsTakeTurns(t *testing.T) {
 	b := newBench(t)
 	for k := range 4 {
@@ -140,9 +143,9 @@ func TestBackpressureHoldsAndDropsNothing(t *testing.T) {
 	}
 	b.r.Step(0)
 	if got, want := b.freed(), SlotSpec.Sender[wire.VCData]; got != want {
-		t.Errorf("%d moved on with nothing leaving; the sender channel takes %d", got, want)
+		t.Errorf("%d packets moved on while no packet left the router; the sender channel has %d slots", got, want)
 	}
-	// Another class is not held up by it.
+	// A full channel for data does not delay control messages.
 	b.arrive(in, b.packet(wire.VCControl, 99, 5, wire.RouteEast, wire.RouteWest))
 	b.r.Step(0)
 	data, _ := b.r.Next(out, 0)
@@ -151,7 +154,7 @@ func TestBackpressureHoldsAndDropsNothing(t *testing.T) {
 	}
 	for k := 0; k < n+1; k++ {
 		if _, ok := b.send(out); !ok {
-			t.Fatalf("only %d of %d came out", k, n+1)
+			t.Fatalf("only %d of %d packets left", k, n+1)
 		}
 		b.r.Step(0)
 	}
@@ -159,7 +162,7 @@ func TestBackpressureHoldsAndDropsNothing(t *testing.T) {
 		t.Errorf("%d packets and %d buffers are left", b.r.InFlight(), b.pool.InUse())
 	}
 	for !b.r.CanInject(out, wire.VCData) {
-		t.Fatal("an empty channel takes nothing")
+		t.Fatal("an empty channel has no room")
 	}
 }
 
@@ -179,7 +182,7 @@ func TestDeadNextHop(t *testing.T) {
 	if at, ok := b.r.Deadline(); !ok || at != down.Add(grace) {
 		t.Errorf("deadline %v, want %v", at, down.Add(grace))
 	}
-	// The link comes back in time: nothing is lost.
+	// The link comes back before the grace period ends. The packet goes on.
 	b.r.SetPort(down.Add(grace-1), out, true)
 	b.r.Step(down.Add(2 * grace))
 	if id, ok := b.send(out); !ok || id != 1 {
@@ -211,10 +214,10 @@ func TestBadRoutesAreDroppedAndNamed(t *testing.T) {
 		b.r.Step(0)
 		d, ok := b.r.PollDrop()
 		if !ok || d.Reason != c.want || b.freed() != 1 {
-			t.Errorf("%s: got %v %v, want %v and its slot free", c.name, d, ok, c.want)
+			t.Errorf("%s: got %v %v, want %v and one freed slot", c.name, d, ok, c.want)
 		}
 	}
-	// Delivered with its last hop: a TTL of 0 does no harm at the destination.
+	// The destination delivers a packet even if the packet's TTL is 0.
 	b := newBench(t)
 	b.arrive(int(wire.West), b.packet(wire.VCData, 1, 0, wire.RouteWest))
 	if _, ok := b.r.PollLocal(); !ok {
@@ -222,10 +225,11 @@ func TestBadRoutesAreDroppedAndNamed(t *testing.T) {
 	}
 }
 
-// The sizes of the profiles: Spec §3.1.1 draws 8 slots in a sender and 16 in a
-// receiver channel; the others are what tt-metal's builder takes first for the
-// 2D and 1D routers of each chip (fabric_builder_config: Wormhole 2D {7, 11},
-// 1D {8, 16}; Blackhole 2D {8, 16}, 1D {32, 32}). The control channel "is smaller" (§2.3.2).
+// TestSlotProfiles compares the profiles with their sources. Spec §3.1.1 draws 8 slots in a sender
+// channel and 16 in a receiver channel. The sizes for chips are the ones that tt-metal's builder
+// takes first (fabric_builder_config). For 2D routers they are {7, 11} on Wormhole and {8, 16} on
+// Blackhole. For 1D routers they are {8, 16} on Wormhole and {32, 32} on Blackhole. The control
+// channel "is smaller" (Spec §2.3.2).
 func TestSlotProfiles(t *testing.T) {
 	want := map[string][2]int{"spec": {8, 16}, "wormhole": {7, 11}, "blackhole": {8, 16}, "blackhole-1d": {32, 32}, "fast": {128, 256}}
 	if len(SlotProfiles) != len(want) {
@@ -242,20 +246,21 @@ func TestSlotProfiles(t *testing.T) {
 		}
 	}
 	if r := newBench(t).r; r.ports[0].send[wire.VCData][0].slots == nil || len(r.ports[0].send[wire.VCData]) != 4 || len(r.ports[0].recv[wire.VCData].slots) != 16 || len(r.ports[0].send[wire.VCData][3].slots) != 8 {
-		t.Error("a port has other channels than 4 senders of 8 and a receiver of 16 slots")
+		t.Error("a port does not have 4 sender channels of 8 slots and a receiver channel of 16 slots")
 	}
 }
 
-// Bubble flow control: what enters a ring, from the chip or by a turn, needs two
-// free slots at the peer; what goes on along it needs one, and so does all that
-// is on no ring, is under way round a fault, or is a control message.
+// TestBubblesAreNeededToEnterARing is about bubble flow control. A packet that enters a ring needs
+// two free slots at the peer, whether the packet comes from the chip or makes a turn. A packet that
+// continues along the ring needs one free slot. Packets off rings, packets on detours and control
+// messages also need one.
 func TestBubblesAreNeededToEnterARing(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		ring   bool
 		bubble bool
 		vc     wire.VC
-		from   int // side that it came in from; -1: the chip's own
+		from   int // side by which the packet came in; -1: the packet is this chip's own
 		want   int
 	}{
 		{"injected", true, true, wire.VCData, -1, 2},
@@ -281,7 +286,8 @@ func TestBubblesAreNeededToEnterARing(t *testing.T) {
 	}
 }
 
-// A port's own packets wait eight at a time while nothing else does, and fill their channel beside others.
+// TestOwnPacketsAlone finds that eight of the chip's own packets may wait at a port where no other
+// packet waits. When other packets wait too, the chip's own packets may fill their sender channel.
 func TestOwnPacketsAlone(t *testing.T) {
 	b := benchWith(t, SlotFast)
 	in, out, room := int(wire.West), int(wire.East), SlotFast.Sender[wire.VCData]
@@ -294,16 +300,16 @@ func TestOwnPacketsAlone(t *testing.T) {
 		return n
 	}
 	if n := inject(); n != aloneLimit {
-		t.Errorf("%d packets wait alone, want %d", n, aloneLimit)
+		t.Errorf("%d own packets wait at a port without other packets, want %d", n, aloneLimit)
 	}
 	b.arrive(in, b.packet(wire.VCData, 1, 5, wire.RouteEast, wire.RouteWest))
 	b.r.Step(0)
 	if n := inject(); n != room-aloneLimit {
-		t.Errorf("%d more beside another, want %d", n, room-aloneLimit)
+		t.Errorf("%d more own packets fit when another packet waits, want %d", n, room-aloneLimit)
 	}
-	b.send(out) // one of each channel, in turns
+	b.send(out) // the port sends one packet of each of the two channels
 	b.send(out)
 	if n := inject(); n != 0 {
-		t.Errorf("%d more while %d wait alone", n, room-1)
+		t.Errorf("%d more own packets fit while %d own packets and no others wait", n, room-1)
 	}
 }

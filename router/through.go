@@ -2,10 +2,11 @@ package router
 
 import "ttfabric/wire"
 
-// Through returns the port and the virtual channel by which a packet that came in on port i may go
-// on at once. The receiver channel of port i must be empty. The packet must be unicast and have
-// hops left. The link of the next port must be up, and no packet may wait to leave by that port. If
-// the link takes the packet, the owner calls [Router.Passed] to count the packet.
+// Through returns the port and the virtual channel by which the chip may pass on a packet at once,
+// without any channel of the router. The packet came in by port i and must be unicast, with a TTL
+// above 0. The packet's receiver channel at port i must be empty. The link of the port by which the
+// packet leaves must be up, and no packet may wait there. If that link takes the packet, the chip
+// calls [Router.Passed] to count the packet.
 func (r *Router) Through(i int, v wire.PacketView) (out int, to wire.VC, ok bool) {
 	p := &r.ports[i]
 	if v.Trunk() != wire.TrunkNone || v.TTL() == 0 {
@@ -21,8 +22,8 @@ func (r *Router) Through(i int, v wire.PacketView) (out int, to wire.VC, ok bool
 	return out, r.turn(v.VC(), v.Up(), v.Detour(), p, &r.ports[out]), true
 }
 
-// Passed counts a packet of a virtual channel that came in on port i and went on by port out at
-// once.
+// Passed counts a packet that came in by port i and left by port out on virtual channel v, without
+// any channel of the router.
 func (r *Router) Passed(i, out int, v wire.VC) {
 	c := r.ports[i].of(v)
 	c.Received++

@@ -10,23 +10,25 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Timeout is the last line of defence against deadlock (Spec §7.3). A Timeout says what the router
-// does when the head of a channel cannot move for a time. Each action has a switch of its own.
-// Dropping and draining are optional, since a person who looks for the cause wants to see the
-// packets where they are. The specification asks at least for notifying, which is on unless it is
-// switched off. The router counts heads that cannot move in any case.
+// Timeout says what the router does when the first packet of a channel cannot move for a time. The
+// timeout is the last line of defence against deadlock (Spec §7.3). The router can drop packets,
+// drain channels and notify the control plane. Each action can be switched on or off. Dropping and
+// draining are optional, because a person who looks for the cause of a deadlock wants to see the
+// packets in their channels. The specification requires at least that the control plane is
+// notified. Notifying is on by default. The chip counts stuck channels even with all actions off.
 type Timeout struct {
-	After time.Duration // time after which a head counts as stuck; 0: off. The router notices a stuck head at most a quarter of this time later
-	Drop  bool          // drop the head
-	Drain bool          // drop the packets behind the head in the same channel; without Drop, multicasts that came in stay
-	Quiet bool          // do not tell the control plane: report no event
+	After time.Duration // time without movement after which a first packet counts as stuck; 0: never. The router notices a stuck packet at most a quarter of this time later
+	Drop  bool          // drop the stuck packet
+	Drain bool          // drop the packets behind the stuck packet in its channel; if Drop is off, multicasts in a receiver channel stay
+	Quiet bool          // do not notify the control plane
 }
 
-// timeoutActions are the names of the actions, in the order that lists of actions use.
+// timeoutActions are the names of the actions: notify, drop, drain.
 var timeoutActions = []string{"notify", "drop", "drain"}
 
-// ParseTimeout reads which actions a timeout takes: "none", or one or more of "notify", "drop" and
-// "drain" with commas between them, each once.
+// ParseTimeout reads the actions of a timeout: "none", or a list of "notify", "drop" and "drain"
+// with commas between them. A list names each action at most once. The caller sets After in the
+// result.
 func ParseTimeout(s string) (Timeout, error) {
 	t := Timeout{Quiet: true}
 	if s == "none" {
@@ -43,29 +45,30 @@ func ParseTimeout(s string) (Timeout, error) {
 			t.Drain = true
 		}
 		if seen[name] || !slices.Contains(timeoutActions, name) {
-			return Timeout{}, fmt.Errorf("%q: want notify, drop or drain, several with commas between them, or none", s)
+			return Timeout{}, fmt.Errorf("%q: want none, or a list of notify, drop and drain with commas between them", s)
 		}
 		seen[name] = true
 	}
 	return t, nil
 }
 
-// looksPerTimeout is the number of times that the router checks the channels within one timeout.
+// looksPerTimeout is the number of times that the router looks for stuck packets within one
+// timeout.
 const looksPerTimeout = 4
 
-// Stuck is a channel whose head could not move.
+// Stuck is a channel whose first packet has not moved for the time of the timeout.
 type Stuck struct {
 	Port     int
 	VC       wire.VC
-	Sender   int // sender channel, or -1 for the receiver channel
+	Sender   int // number of the sender channel; -1: the channel is a receiver channel
 	For      time.Duration
-	Src, Dst wire.FabricNodeID // source and destination of the packet at the head of the channel
+	Src, Dst wire.FabricNodeID // source and destination of the first packet of the channel
 	ID       uint64
-	Waiting  int // packets in the channel
+	Waiting  int // packets in the channel, the first packet included
 }
 
-// PollStuck returns the next channel whose head could not move for the time of the timeout.
-// PollStuck returns each channel once per timeout.
+// PollStuck returns the next channel whose first packet has not moved for the time of the timeout.
+// While a channel is stuck, PollStuck returns the channel once per timeout.
 func (r *Router) PollStuck() (Stuck, bool) {
 	if len(r.stuck) == 0 {
 		return Stuck{}, false
@@ -75,9 +78,10 @@ func (r *Router) PollStuck() (Stuck, bool) {
 	return s, true
 }
 
-// look finds the heads that have not moved. The grace period covers packets that wait for a dead
-// next hop. While a port is paused, no head counts as stuck. look reports whether it dropped
-// anything.
+// look finds the channels whose first packet has not moved, and applies the timeout's actions to
+// them. A sender channel of a port whose link is down never counts as stuck, because the grace
+// period limits how long its packets wait. While any port is paused, no channel counts as stuck.
+// look reports whether it dropped a packet.
 func (r *Router) look(now mono.Time) bool {
 	r.lookAt = now.Add(r.cfg.Timeout.After / looksPerTimeout)
 	gone := false
@@ -97,8 +101,8 @@ func (r *Router) look(now mono.Time) bool {
 	return gone
 }
 
-// relieve applies the timeout's actions to a receiver channel whose head cannot move. relieve
-// reports whether it dropped anything.
+// relieve applies the timeout's actions to a stuck receiver channel. relieve reports whether it
+// dropped a packet.
 func (r *Router) relieve(i int, v wire.VC) bool {
 	p, q := &r.ports[i], &r.ports[i].recv[v]
 	if r.cfg.Timeout.Drop {
@@ -126,8 +130,8 @@ func (r *Router) relieve(i int, v wire.VC) bool {
 	return len(gone) > 0
 }
 
-// relieveSender applies the timeout's actions to a sender channel whose head cannot move.
-// relieveSender reports whether it dropped anything.
+// relieveSender applies the timeout's actions to a stuck sender channel. relieveSender reports
+// whether it dropped a packet.
 func (r *Router) relieveSender(p *port, v wire.VC, c int) bool {
 	q := &p.send[v][c]
 	switch t := r.cfg.Timeout; {
@@ -148,8 +152,9 @@ func (r *Router) relieveSender(p *port, v wire.VC, c int) bool {
 	return false
 }
 
-// late notes whether a channel's head has changed. late reports whether the head has stood still
-// for the timeout, and records that for PollStuck.
+// late reports whether the first packet of a channel has not moved for the time of the timeout. If
+// so, late adds the channel to the list for PollStuck. If excused is true, or if the first packet
+// has changed, the time begins anew.
 func (r *Router) late(now mono.Time, i int, v wire.VC, c int, q *ring, excused bool) bool {
 	if q.n == 0 || q.popped != q.seen || q.since == 0 || excused {
 		q.seen, q.since = q.popped, now

@@ -9,17 +9,17 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Spec §7.3: "if a packet head cannot make progress through a fabric router
-// within the configured timeout interval", the packet is dropped, buffered data
-// drained, and the control plane notified; the first two are optional. Each
-// does its part without the other, in receiver and sender channels.
+// TestTimeoutActions is about Spec §7.3: a timeout acts "if a packet head cannot make progress
+// through a fabric router within the configured timeout interval". The router then drops the
+// packet, drains buffered packets and notifies the control plane. Dropping and draining are
+// optional. The test finds that each action works alone, in receiver and sender channels.
 func TestTimeoutActions(t *testing.T) {
 	const after = 40 * time.Millisecond
 	full := SlotSpec.Sender[wire.VCData]
 	for _, c := range []struct {
 		name    string
 		timeout Timeout
-		in, out []uint64 // what is left of the receiver channel's packets 8 to 10, and of the sender channel's 0 to 7
+		in, out []uint64 // ids of the packets that stay in the receiver channel, of 8 to 10 at first, and in the sender channel, of 0 to 7 at first
 	}{
 		{"notify", Timeout{After: after}, []uint64{8, 9, 10}, []uint64{0, 1, 2, 3, 4, 5, 6, 7}},
 		{"drop", Timeout{After: after, Drop: true}, []uint64{9, 10}, []uint64{1, 2, 3, 4, 5, 6, 7}},
@@ -30,7 +30,8 @@ func TestTimeoutActions(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
 			b.r.cfg.Timeout = c.timeout
-			// Three more packets for the East than its sender channel takes: the link has no credit.
+			// Three packets more arrive for the east port than its sender channel holds. The link
+			// has no credit.
 			for i := range full + 3 {
 				b.arrive(int(wire.West), b.packet(wire.VCData, uint64(i), 5, wire.RouteEast, wire.RouteWest))
 			}
@@ -45,7 +46,7 @@ func TestTimeoutActions(t *testing.T) {
 			if on := c.timeout.After > 0; on != (len(told) == 2) || !on && len(told) > 0 {
 				t.Fatalf("told of %+v", told)
 			}
-			for _, s := range told { // the head, and how many are with it
+			for _, s := range told { // id of the first packet, number of packets in the channel, and number of the sender channel
 				id, n, sender := uint64(0), full, passThrough(wire.East, wire.West)
 				if s.Port == int(wire.West) {
 					id, n, sender = 8, 3, -1
@@ -58,19 +59,19 @@ func TestTimeoutActions(t *testing.T) {
 			for d, ok := b.r.PollDrop(); ok; d, ok = b.r.PollDrop() {
 				v := wire.PacketView(b.pool.Bytes(d.Slot))
 				if d.Reason != wire.DropTimeout || dropped[v.ID()] {
-					t.Errorf("packet %d dropped for %s, before: %v", v.ID(), d.Reason, dropped[v.ID()])
+					t.Errorf("packet %d was dropped for %s; dropped before: %v", v.ID(), d.Reason, dropped[v.ID()])
 				}
 				dropped[v.ID()] = true
 				b.pool.Put(d.Slot)
 			}
 			if want := full + 3 - len(c.in) - len(c.out); len(dropped) != want || b.freed() != full+3-len(c.in) {
-				t.Errorf("%d packets given up, want %d", len(dropped), want)
+				t.Errorf("%d packets were dropped, want %d", len(dropped), want)
 			}
 			in, out := b.ids(&b.r.ports[wire.West].recv[wire.VCData]), b.ids(&b.r.ports[wire.East].send[wire.VCData][passThrough(wire.East, wire.West)])
 			if !slices.Equal(in, c.in) || !slices.Equal(out, c.out) {
 				t.Errorf("left in the receiver channel %v, want %v; in the sender channel %v, want %v", in, c.in, out, c.out)
 			}
-			// What is left goes on in order, and nothing leaks.
+			// The remaining packets go on in order, and no packet is left at the end.
 			for range c.out {
 				b.r.Step(now)
 				if id, ok := b.send(int(wire.East)); !ok || id != c.out[0] {
@@ -91,8 +92,9 @@ func TestTimeoutActions(t *testing.T) {
 	}
 }
 
-// It is the head that counts: a channel that is never empty is not stuck while
-// its heads move on, one after the other, and is once they no longer do.
+// TestTimeoutIsPerHead finds that the timeout is about a channel's first packet. A channel that is
+// never empty is not stuck while its first packets move on one after the other. The channel is
+// stuck when the first packet stays.
 func TestTimeoutIsPerHead(t *testing.T) {
 	const after = 40 * time.Millisecond
 	b := newBench(t)
@@ -118,11 +120,11 @@ func TestTimeoutIsPerHead(t *testing.T) {
 			moved++
 		}
 		if s, ok := b.r.PollStuck(); ok {
-			t.Fatalf("after %d heads have moved on, told %+v", moved, s)
+			t.Fatalf("%d first packets have moved on, but the channel is reported as stuck: %+v", moved, s)
 		}
 	}
 	if moved < 10 || b.r.InFlight() < full {
-		t.Fatalf("%d heads have moved on, %d packets wait", moved, b.r.InFlight())
+		t.Fatalf("%d first packets have moved on, and %d packets wait", moved, b.r.InFlight())
 	}
 	still := now
 	for ; now < still.Add(2*after); now = now.Add(time.Millisecond) {
@@ -134,10 +136,10 @@ func TestTimeoutIsPerHead(t *testing.T) {
 			return
 		}
 	}
-	t.Error("nothing was told of heads that no longer move")
+	t.Error("the router did not report a channel whose first packet does not move")
 }
 
-// ids are the packets of a channel, from its head on.
+// ids returns the ids of the packets of a channel, the first packet first.
 func (b *bench) ids(q *ring) (ids []uint64) {
 	for k := range q.n {
 		ids = append(ids, wire.PacketView(b.pool.Bytes(q.slots[q.index(k)])).ID())
@@ -145,7 +147,8 @@ func (b *bench) ids(q *ring) (ids []uint64) {
 	return ids
 }
 
-// Every list of actions is read as what it names, and others are refused.
+// TestParseTimeout finds that ParseTimeout reads every list of known actions and refuses other
+// texts.
 func TestParseTimeout(t *testing.T) {
 	for s, want := range map[string]Timeout{
 		"none": {Quiet: true}, "notify": {}, "drop": {Drop: true, Quiet: true}, "drain": {Drain: true, Quiet: true},

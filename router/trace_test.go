@@ -14,68 +14,71 @@ import (
 	"ttfabric/wire/tracetest"
 )
 
-var rewriteTraces = flag.Bool("rewrite", false, "write the traces of testdata/traces anew, to be looked at")
+var rewriteTraces = flag.Bool("rewrite", false, "write new outcomes into testdata/traces, for a person to check")
 
-// TestTraces runs the scripts of testdata/traces and compares what the router
-// of one chip does with what stands below the line. A port is named by its
-// direction, and by its plane where the plane is not 0: E, W1. A script has
-// one command per line:
+// TestTraces runs the scripts of testdata/traces. TestTraces compares what the router of one chip
+// does with the outcome below the line of dashes in each script's file. A port is named by its
+// direction, followed by its plane if the plane is not 0: E, W1. A script has one command per line:
 //
-//	router ports=E,W,N:ring:wrap slots=2/3   makes the router; see makeRouter for all options
+//	router ports=E,W,N:ring:wrap slots=2/3   make the router; see makeRouter for all options
 //	up E W, down E             links come up or go down
-//	credits E data 2           the neighbour at E has room for 2 packets of a virtual channel; without one: of each
+//	credits E data 2           the neighbour at E now has room for 2 packets on virtual channel data
+//	credits E 2                the neighbour at E now has room for 2 packets on each virtual channel
 //	arrive W 7 route=E.        packet 7 came in by W, in pieces; see packet for all options
-//	datagram W 7 route=E.      packet 7 came in by W, in one datagram: it may pass by the channels
-//	inject E 7 route=.         packet 7 of this chip waits for E
-//	launch E 7 route=.         packet 7 of this chip may pass by the channels
-//	multicast 7 many=E2,N1     packet 7 of this chip leaves by each first port of its ranges
-//	step                       the router moves what it can, at this instant
-//	run 50ms                   lets time pass; the router moves when it asks to
+//	datagram W 7 route=E.      packet 7 came in by W, in one datagram: the packet may pass by the channels
+//	inject E 7 route=.         packet 7 of this chip enters a sender channel of E
+//	launch E 7 route=.         packet 7 of this chip leaves by E and may pass by the channels
+//	multicast 7 many=E2,N1     multicast 7 of this chip leaves by each first port of its ranges
+//	step                       the router moves packets at this instant until no packet can move
+//	run 50ms                   time passes; the router moves packets at each of its deadlines
 //	pause E, drain E, resume E, flush E
-//	out E, in E                the tables use the port no longer, or again
-//	reroute S route=E. detour  packets that are caught leave by S; without arguments: they have no route
-//	discard W 7 route=E.       packet 7 came in by W and is refused before a channel
-//	purge 7 8                  gives the packets up, wherever they wait
-//	room E                     asks whether packets of this chip find room at E
-//	show                       what is in the channels
-//	states                     the state of each port
-//	counters W                 what the router counted at W
+//	out E, in E                the tables take the port out of service, or put it back into service
+//	reroute S route=E. detour  from now on, caught packets leave by S on this route
+//	reroute                    from now on, caught packets have no route and are dropped
+//	discard W 7 route=E.       packet 7 came in by W and is dropped before it enters a channel
+//	purge 7 8                  drop packets 7 and 8 in whichever channel they wait
+//	room E                     write down on which virtual channels E has room for packets of this chip
+//	show                       write down the packets in the channels
+//	states                     write down the state of each port
+//	counters W                 write down the counters of W
 //
-// A route is a letter for each router: E, W, N and S; . delivers, and ? means
-// nothing. A neighbour sends no packet for which it has no credit.
+// A route has a letter for each router. E, W, N and S name the direction in which the router
+// forwards the packet. A dot means that the router delivers the packet, and ? is an invalid route
+// byte. A neighbour sends a packet only if it has a credit.
 func TestTraces(t *testing.T) {
 	tracetest.Run(t, *rewriteTraces, func(t *testing.T, trace *tracetest.Trace) tracetest.Machine {
 		return &tracer{Trace: trace, t: t, now: 1}
 	})
 }
 
-// tracer is one router, its neighbours' credits in both directions, and what has been said of them.
+// tracer is one router, the credits of its neighbours in both directions, and what the outcome says
+// already.
 type tracer struct {
 	*tracetest.Trace
 	t       *testing.T
 	now     mono.Time
 	cfg     Config
 	r       *Router
-	credits [][wire.NumVCs]int // for packets to the neighbour of each port
-	room    [][wire.NumVCs]int // the neighbour's, for packets to this router
-	states  []State            // already written
-	blocked []string           // what is held back for want of credit, as it is written
-	before  []string           // blocked, the time before: written already
-	local   int                // packets for this chip so far
-	onward  *onward            // of packets that are caught; nil: none
+	credits [][wire.NumVCs]int // by port: packets that this router may still send to the neighbour
+	room    [][wire.NumVCs]int // by port: packets that the neighbour may still send to this router
+	states  []State            // state of each port that the outcome has last
+	blocked []string           // lines about packets that lack credits, from this call of pump
+	before  []string           // lines about packets that lack credits, from the call of pump before: the outcome has them already
+	local   int                // number of packets for this chip so far
+	onward  *onward            // new route of caught packets; nil: they are dropped
 }
 
-// onward is where packets that are caught go.
+// onward is the port and the route by which caught packets leave.
 type onward struct {
 	port   int
 	route  []byte
 	detour bool
 }
 
-// Now is the time since the script began.
+// Now returns the time since the script began.
 func (x *tracer) Now() time.Duration { return time.Duration(x.now - 1) }
 
-// traceCommands are the commands of a script that name a port first.
+// traceCommands are the commands of a script whose first argument is a port.
 var traceCommands = map[string]func(x *tracer, port int, args []string) error{
 	"up":       func(x *tracer, i int, more []string) error { return x.links(true, i, more) },
 	"down":     func(x *tracer, i int, more []string) error { return x.links(false, i, more) },
@@ -103,7 +106,7 @@ var traceCommands = map[string]func(x *tracer, port int, args []string) error{
 // Do performs one command of a script.
 func (x *tracer) Do(f []string) error {
 	if (f[0] == "router") != (x.r == nil) {
-		return fmt.Errorf("the first command makes the router, and no other does")
+		return fmt.Errorf("the first command, and only the first, must be router")
 	}
 	switch f[0] {
 	case "router":
@@ -112,7 +115,7 @@ func (x *tracer) Do(f []string) error {
 		x.pump()
 	case "run":
 		if len(f) != 2 {
-			return fmt.Errorf("want a time")
+			return fmt.Errorf("run: want a time")
 		}
 		return x.run(f[1])
 	case "multicast":
@@ -130,14 +133,14 @@ func (x *tracer) Do(f []string) error {
 	default:
 		do := traceCommands[f[0]]
 		if do == nil {
-			return fmt.Errorf("no such command")
+			return fmt.Errorf("%s: no such command", f[0])
 		}
 		if f[0] == "reroute" && len(f) == 1 {
 			x.onward = nil
 			return nil
 		}
 		if len(f) < 2 {
-			return fmt.Errorf("want a port")
+			return fmt.Errorf("%s: want a port", f[0])
 		}
 		i, err := x.port(f[1])
 		if err != nil {
@@ -148,9 +151,9 @@ func (x *tracer) Do(f []string) error {
 	return nil
 }
 
-// makeRouter reads
+// makeRouter makes the router under test from these options:
 //
-//	ports=E,W:ring,N1:ring:wrap,S:external   each with its properties
+//	ports=E,W:ring,N1:ring:wrap,S:external   name of each port, with its properties
 //	slots=2/3 or slots=spec                  slots of each sender and receiver channel, or a profile
 //	grace=100ms timeout=40ms:drop,drain dateline bubble local-first
 //	pool=20                                  buffers of the chip; 1000 by default
@@ -228,7 +231,8 @@ func (x *tracer) ports(list string) error {
 	return nil
 }
 
-// parseWay reads a direction and a plane: E or E1.
+// parseWay reads the name of a port: its direction, and its plane if the plane is not 0. Examples
+// are E and W1.
 func parseWay(s string) (wire.Direction, wire.Plane, error) {
 	d := strings.IndexByte("EWNS", (s + " ")[0])
 	pl := 0
@@ -268,10 +272,11 @@ func parseVC(s string) (wire.VC, error) {
 			return v, nil
 		}
 	}
-	return 0, fmt.Errorf("virtual channel %q: there is none of that name", s)
+	return 0, fmt.Errorf("virtual channel %q: no virtual channel has this name", s)
 }
 
-// route reads a route of a packet that came from a side. A packet of this chip comes from none.
+// route reads a route of a packet that came in by the side "from". For a packet of this chip,
+// "from" is wire.NumDirections or the side opposite to the first hop.
 func route(s string, from wire.Direction) (actions []byte, err error) {
 	for _, c := range s {
 		if d := strings.IndexRune("EWNS", c); d >= 0 {
@@ -291,7 +296,7 @@ func route(s string, from wire.Direction) (actions []byte, err error) {
 	return actions, nil
 }
 
-// packet reads a packet that comes from a side, in its slot:
+// packet reads a packet and puts it into a slot. The packet came in by the side "from":
 //
 //	7 route=EE. vc=reply ttl=5 type=probe up detour
 //	7 many=E2,N1 ttl=5       a multicast for the chips of these ranges
@@ -327,7 +332,7 @@ func (x *tracer) packet(from wire.Direction, plane wire.Plane, args []string) (s
 		}
 	}
 	if p.Type == 0 || p.ID == 0 {
-		return NoSlot, fmt.Errorf("want a packet: a number from 1 on, and a type that there is")
+		return NoSlot, fmt.Errorf("want a packet number of 1 or more, and for type= one of probe, reply and completion")
 	}
 	s, ok := x.cfg.Pool.Get(p.Len())
 	if !ok {
@@ -359,14 +364,14 @@ func (x *tracer) links(up bool, first int, more []string) error {
 
 func (x *tracer) order(i int, c Command) error {
 	if !x.r.Order(x.now, i, c) {
-		return fmt.Errorf("the port did so before")
+		return fmt.Errorf("the port already runs this command")
 	}
 	return nil
 }
 
 func (x *tracer) grant(i int, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("want a number")
+		return fmt.Errorf("credits: want a number")
 	}
 	n, err := strconv.Atoi(args[len(args)-1])
 	if err != nil {
@@ -396,8 +401,8 @@ func (x *tracer) reroute(i int, args []string) (err error) {
 	return err
 }
 
-// arrive has a packet come in by a port. In one datagram it may pass by the
-// channels, as the chip does (node/chip/pump.go).
+// arrive lets a packet come in by port i. A packet in one datagram may pass by the channels, as in
+// the chip (node/chip/pump.go).
 func (x *tracer) arrive(i int, args []string, datagram bool) error {
 	s, err := x.packet(x.cfg.Ports[i].Dir, x.cfg.Ports[i].Plane, args)
 	if err != nil {
@@ -432,7 +437,8 @@ func (x *tracer) arrive(i int, args []string, datagram bool) error {
 	return nil
 }
 
-// inject has this chip send a packet by a port, past the channels if it may.
+// inject sends a packet of this chip by port i. If launch is true, the packet may pass by the
+// channels.
 func (x *tracer) inject(i int, args []string, launch bool) error {
 	s, err := x.packet(x.cfg.Ports[i].Dir.Opposite(), x.cfg.Ports[i].Plane, args)
 	if err != nil {
@@ -457,7 +463,7 @@ func (x *tracer) inject(i int, args []string, launch bool) error {
 	return nil
 }
 
-// multicast has this chip send a multicast, on plane 0.
+// multicast sends a multicast of this chip on plane 0.
 func (x *tracer) multicast(args []string) error {
 	s, err := x.packet(wire.NumDirections, 0, args)
 	if err != nil {
@@ -470,7 +476,7 @@ func (x *tracer) multicast(args []string) error {
 	return nil
 }
 
-// discard has a packet come in by a port and be refused before it enters a channel.
+// discard lets a packet come in by port i. The packet is then dropped before it enters a channel.
 func (x *tracer) discard(i int, args []string) error {
 	s, err := x.packet(x.cfg.Ports[i].Dir, x.cfg.Ports[i].Plane, args)
 	if err == nil {

@@ -9,13 +9,13 @@ import (
 	"ttfabric/wire"
 )
 
-// pump does what the chip does around the router (node/chip/pump.go), until nothing moves.
+// pump does what the chip does around the router (node/chip/pump.go), until no packet moves.
 func (x *tracer) pump() {
 	x.before, x.blocked = x.blocked, nil
 	rounds := 0
 	for moved := true; moved; rounds++ {
 		if rounds > 1000 {
-			x.t.Fatalf("the router does not come to rest")
+			x.t.Fatalf("the router still moves packets after 1000 rounds")
 		}
 		moved = x.deliver()
 		moved = x.r.Step(x.now) || moved
@@ -26,7 +26,8 @@ func (x *tracer) pump() {
 	}
 }
 
-// run lets time pass. The router moves at once, when it asks to, and at the end.
+// run lets time pass. The router moves packets at the start, at each of its deadlines, and at the
+// end.
 func (x *tracer) run(s string) error {
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -44,7 +45,7 @@ func (x *tracer) run(s string) error {
 		x.pump()
 		x.Tell()
 		if next, ok := x.r.Deadline(); ok && !next.After(x.now) {
-			return fmt.Errorf("at %v the router asks for %v", x.now, next)
+			return fmt.Errorf("the time is %v, but the router's deadline is %v", x.now, next)
 		}
 	}
 }
@@ -52,7 +53,7 @@ func (x *tracer) run(s string) error {
 func (x *tracer) deliver() (moved bool) {
 	for l, ok := x.r.PollLocal(); ok; l, ok = x.r.PollLocal() {
 		if x.local++; x.local > 1000 {
-			x.t.Fatal("the router delivers without end")
+			x.t.Fatal("the router has delivered more than 1000 packets")
 		}
 		shared := ""
 		if l.Shared {
@@ -67,7 +68,7 @@ func (x *tracer) deliver() (moved bool) {
 	return moved
 }
 
-// redirect sends packets that are caught where the script says.
+// redirect sends caught packets on as the script's last "reroute" says.
 func (x *tracer) redirect() (moved bool) {
 	x.r.Caught(func(k Caught) bool {
 		v := x.view(k.Slot)
@@ -90,7 +91,7 @@ func (x *tracer) redirect() (moved bool) {
 	return moved
 }
 
-// credit returns slots to the neighbours.
+// credit returns the slots that the router has freed to the neighbours as credits.
 func (x *tracer) credit() {
 	freed := map[Freed]int{}
 	for f, ok := x.r.PollFreed(); ok; f, ok = x.r.PollFreed() {
@@ -109,7 +110,7 @@ func (x *tracer) credit() {
 	}
 }
 
-// abandon writes down what is stuck and what is given up.
+// abandon writes down the channels that are stuck and the packets that the router dropped.
 func (x *tracer) abandon() (moved bool) {
 	for s, ok := x.r.PollStuck(); ok; s, ok = x.r.PollStuck() {
 		where := "the receiver channel"
@@ -132,7 +133,7 @@ func (x *tracer) abandon() (moved bool) {
 	return moved
 }
 
-// transmit hands the neighbours what the router offers and their credits allow.
+// transmit sends the packets that the router offers and for which the neighbours gave credits.
 func (x *tracer) transmit() (moved bool) {
 	for i := range x.credits {
 		for skip := Skip(0); ; {
@@ -158,7 +159,7 @@ func (x *tracer) transmit() (moved bool) {
 			x.credits[i][o.VC]--
 			x.tellSent(i, o.VC, v)
 			if s := x.r.Sent(i); s != o.Slot {
-				x.t.Fatalf("%s sent another packet than it offered", x.name(i))
+				x.t.Fatalf("%s did not send the packet that it had offered", x.name(i))
 			}
 			x.cfg.Pool.Put(o.Slot)
 			moved = true
@@ -169,7 +170,7 @@ func (x *tracer) transmit() (moved bool) {
 
 func (x *tracer) tellSent(i int, vc wire.VC, v wire.PacketView) {
 	if v.VC() != vc {
-		x.t.Fatalf("packet %d is sent on %s and says %s", v.ID(), vc, v.VC())
+		x.t.Fatalf("packet %d is sent on %s, but its header has %s", v.ID(), vc, v.VC())
 	}
 	detail := fmt.Sprintf(", hop %d", v.Hop())
 	if v.Trunk() != wire.TrunkNone {
@@ -178,7 +179,8 @@ func (x *tracer) tellSent(i int, vc wire.VC, v wire.PacketView) {
 	x.Say("   %s sends %d on %s%s, TTL %d; credit %d", x.name(i), v.ID(), vc, detail, v.TTL(), x.credits[i][vc])
 }
 
-// ranges says what a multicast still has before it.
+// ranges renders the remaining ranges of a multicast. For a unicast packet, ranges returns an empty
+// text.
 func ranges(v wire.PacketView) string {
 	if v.Trunk() == wire.TrunkNone {
 		return ""
@@ -189,7 +191,8 @@ func ranges(v wire.PacketView) string {
 	return ", the last of its branch"
 }
 
-// Tell writes down the ports whose state has changed, and checks what has to hold after every command.
+// Tell writes down the ports whose state has changed. Tell also checks the counts that must hold
+// after every command.
 func (x *tracer) Tell() {
 	for i, was := range x.states {
 		if is := x.r.State(i); is != was {
@@ -210,11 +213,11 @@ func (x *tracer) Tell() {
 		}
 	}
 	if in != out || x.cfg.Pool.InUse() != x.r.InFlight() {
-		x.t.Fatalf("%d packets came in, %d went out or are there; %d buffers are out, for %d packets", in, out, x.cfg.Pool.InUse(), x.r.InFlight())
+		x.t.Fatalf("%d packets came in, %d left or wait; %d buffers are in use for %d packets", in, out, x.cfg.Pool.InUse(), x.r.InFlight())
 	}
 }
 
-// show writes down the channels that hold packets.
+// show writes down which channels hold which packets.
 func (x *tracer) show() {
 	for i := range x.r.ports {
 		p := &x.r.ports[i]
@@ -245,7 +248,7 @@ func (x *tracer) list(q *ring) string {
 	return strings.Join(ids, " ")
 }
 
-// tellRoom says whether packets of this chip find room at a port.
+// tellRoom writes down the virtual channels on which port i has room for packets of this chip.
 func (x *tracer) tellRoom(i int, _ []string) error {
 	var free []string
 	for v := range wire.VC(wire.BasicVCs) {

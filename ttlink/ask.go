@@ -2,18 +2,19 @@ package ttlink
 
 import "ttfabric/wire/mono"
 
-// Ask makes a link that is up on its own cable send a hello to its peer by that cable. A peer that
-// lives answers at once. The counter of received frames then shows the answer. In any other state
-// the link sends hellos anyway, and Ask does nothing.
+// Ask makes a link send a hello by its own cable if the link is up on that cable. A live peer
+// answers at once, and the answer counts in Counters.FramesReceived. In any other state, Ask does
+// nothing, because the link sends periodic hellos.
 func (l *Link) Ask(now mono.Time) {
 	l.now = now
 	l.train.asking = l.Carries()
 }
 
-// Carries reports whether the link is up and its frames go by its own cable.
+// Carries reports whether the link is up and sends its frames by its own cable.
 func (l *Link) Carries() bool { return l.state == StateUp && l.paths.now == Own }
 
-// pollAsk returns the hello that [Link.Ask] has made due.
+// pollAsk returns the hello that a call of [Link.Ask] requested. If no hello is requested, pollAsk
+// returns false.
 func (l *Link) pollAsk(now mono.Time) (Transmit, bool) {
 	if !l.train.asking {
 		return Transmit{}, false

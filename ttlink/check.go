@@ -6,9 +6,8 @@ import (
 	"ttfabric/wire"
 )
 
-// CheckInvariants returns an error that names the first broken invariant of this end. If all
-// invariants hold, CheckInvariants returns nil. Tests and the simulator's checkers call
-// CheckInvariants.
+// CheckInvariants checks the invariants of this end, and returns an error that names the first
+// broken one. Tests and the simulator's checkers call CheckInvariants.
 func (l *Link) CheckInvariants() error {
 	if err := l.checkWindow(); err != nil {
 		return err
@@ -33,16 +32,16 @@ func (l *Link) CheckInvariants() error {
 		return fmt.Errorf("up with session %#x and frame payload %d", l.sess.id, l.agreed)
 	}
 	if s := &l.size; s.searching && (l.agreed >= s.asks || s.asks > s.high || s.asks > l.payload) {
-		return fmt.Errorf("asks for frame payloads of %d while %d pass and %d may", s.asks, l.agreed, s.high)
+		return fmt.Errorf("the search asks for frame payloads of %d, but payloads of %d pass, and the largest that may pass is %d", s.asks, l.agreed, s.high)
 	}
 	if l.held() && (l.state == StateClosed || l.state == StateUp && l.paths.now == Own) {
-		return fmt.Errorf("%s by its own cable, which is held until %v", l.state, l.damping.until)
+		return fmt.Errorf("state %s by the link's own cable, which is held until %v", l.state, l.damping.until)
 	}
 	return nil
 }
 
-// checkWindow checks invariant L1, which concerns the sequence numbers. checkWindow also checks
-// that the slab's frames lie in order without overlap.
+// checkWindow checks the order of the sender's sequence numbers (invariant L1). checkWindow also
+// checks that the frames lie in the slab in order and without overlap.
 func (l *Link) checkWindow() error {
 	t := &l.tx
 	if t.flight < minFlight || t.flight > MaxFrames {

@@ -6,18 +6,17 @@ import (
 	"ttfabric/wire"
 )
 
-// ComplianceBuffer is how many frames of a [Compliance] end may wait to be sent. The same number of
-// frames may wait to be read.
+// ComplianceBuffer is the largest number of payloads that wait to be sent, and the largest number
+// that wait to be read, at a [Compliance] end.
 const ComplianceBuffer = 64
 
-// Compliance is one end of a cable in compliance mode (Spec §2.1). A frame carries each payload
-// unchanged. Compliance mode has no header for a Logical Link Control. For that reason it has no
-// training, no sequence numbers, no credits and no retransmission. A Compliance end drops a damaged
-// frame. A good frame lies in the receive buffer until layer 3 reads the frame. The fabric needs
-// TT-link mode, which is [Link]. A Link drops frames of compliance mode, and a Compliance end drops
-// frames of TT-link mode.
+// Compliance is one end of a cable in compliance mode (Spec §2.1). Each frame carries one payload.
+// Compliance mode has no training, no sequence numbers, no credits and no retransmission. The end
+// drops damaged frames. The payload of a good frame waits in the receive buffer until layer 3 reads
+// the payload. The fabric does not use compliance mode, but TT-link mode, which [Link] implements.
+// Each mode drops the frames of the other mode.
 //
-// Like a Link, a Compliance end is pure, and not safe for concurrent use.
+// Like a Link, a Compliance has no clock, socket or goroutine, and is not safe for concurrent use.
 type Compliance struct {
 	local, peer wire.PortID
 	max         int // largest payload, in bytes
@@ -29,16 +28,17 @@ type Compliance struct {
 
 // ComplianceCounters holds counters that never decrease.
 type ComplianceCounters struct {
-	Sent, SentBytes         uint64 // payloads that Send took, and their bytes
-	Received, ReceivedBytes uint64 // payloads put into the receive buffer
+	Sent, SentBytes         uint64 // payloads that Send accepted, and their bytes
+	Received, ReceivedBytes uint64 // payloads put into the receive buffer, and their bytes
 	Faults                  [wire.NumFrameFaults]uint64
-	OtherMode               uint64 // well-formed frames of TT-link mode, dropped
-	WrongChannel            uint64 // frames for another port, dropped
-	Off                     uint64 // datagrams that came while the peer's address was unknown
+	OtherMode               uint64 // frames dropped because they are well-formed frames of TT-link mode
+	WrongChannel            uint64 // frames dropped because they are for another port
+	Off                     uint64 // datagrams dropped because the path was off
 	Overflows               uint64 // frames dropped because the receive buffer was full
 }
 
-// frameQueue is a ring of payloads. A frameQueue reuses their memory.
+// frameQueue is a first-in-first-out queue of payloads. A frameQueue uses the memory of old
+// payloads again.
 type frameQueue struct {
 	ring    [ComplianceBuffer][]byte
 	head, n int
@@ -54,8 +54,7 @@ func (q *frameQueue) push(b []byte) bool {
 	return true
 }
 
-// pop takes the oldest payload. The payload stays valid until as many payloads as the queue holds
-// have been pushed after it.
+// pop removes and returns the oldest payload. The payload is valid until the next call of push.
 func (q *frameQueue) pop() ([]byte, bool) {
 	if q.n == 0 {
 		return nil, false
@@ -66,8 +65,8 @@ func (q *frameQueue) pop() ([]byte, bool) {
 	return b, true
 }
 
-// NewCompliance returns an end whose path is off. The argument max is the largest payload, in
-// bytes: 1 to wire.MaxFramePayload.
+// NewCompliance returns an end whose path is off. The argument max is the size of the largest
+// payload in bytes, from 1 to wire.MaxFramePayload.
 func NewCompliance(local, peer wire.PortID, max int) (*Compliance, error) {
 	switch {
 	case !local.Valid() || !peer.Valid() || local == peer:
@@ -78,13 +77,13 @@ func NewCompliance(local, peer wire.PortID, max int) (*Compliance, error) {
 	return &Compliance{local: local, peer: peer, max: max}, nil
 }
 
-// SetPath switches the path on or off. The path is on while the peer's address is known. While the
-// path is off, the end neither sends nor takes frames.
+// SetPath switches the path on or off. The owner switches the path on when the peer's address is
+// known. While the path is off, Send refuses payloads, and HandleDatagram drops datagrams.
 func (c *Compliance) SetPath(on bool) { c.on = on }
 
-// Send copies a payload of 1 to max bytes into the send queue. Send reports false for a payload of
-// another size. Send also reports false while the path is off, and while ComplianceBuffer payloads
-// wait. The sender does not learn whether the payload arrives.
+// Send copies a payload of 1 to max bytes into the send queue, and returns true. If the size is out
+// of range, the path is off, or the queue is full, Send returns false. The sender does not learn
+// whether the payload arrives.
 func (c *Compliance) Send(payload []byte) bool {
 	if !c.on || len(payload) == 0 || len(payload) > c.max || !c.out.push(payload) {
 		return false
@@ -94,8 +93,8 @@ func (c *Compliance) Send(payload []byte) bool {
 	return true
 }
 
-// PollTransmit returns the next frame to send. The frame is valid until the next call of any
-// method.
+// PollTransmit returns the next frame to send. The frame is valid until the next call of
+// PollTransmit.
 func (c *Compliance) PollTransmit() (Transmit, bool) {
 	p, ok := c.out.pop()
 	if !ok {
@@ -106,7 +105,8 @@ func (c *Compliance) PollTransmit() (Transmit, bool) {
 	return Transmit{Data: c.seal, Seg: len(c.seal)}, true
 }
 
-// HandleDatagram takes one datagram that holds exactly one frame.
+// HandleDatagram processes one received datagram, and puts the payload of a good frame into the
+// receive buffer.
 func (c *Compliance) HandleDatagram(b []byte) {
 	if !c.on {
 		c.counters.Off++
@@ -131,9 +131,9 @@ func (c *Compliance) HandleDatagram(b []byte) {
 	}
 }
 
-// Read takes the oldest payload out of the receive buffer. The payload is valid until the next
-// HandleDatagram.
+// Read removes and returns the oldest payload of the receive buffer. If the buffer is empty, Read
+// returns false. The payload is valid until the next call of HandleDatagram.
 func (c *Compliance) Read() ([]byte, bool) { return c.in.pop() }
 
-// Counters returns the counters.
+// Counters returns the end's counters since NewCompliance.
 func (c *Compliance) Counters() ComplianceCounters { return c.counters }

@@ -23,13 +23,13 @@ func complianceEnds(t *testing.T) (a, b *Compliance) {
 	return a, b
 }
 
-// Compliance mode: the payload is carried as it is and left in the receive buffer (Spec §2.1).
+// TestComplianceCarries checks that payloads arrive unchanged in the receive buffer (Spec §2.1).
 func TestComplianceCarries(t *testing.T) {
 	a, b := complianceEnds(t)
 	for n := 1; n <= 1500; n += 37 {
 		want := bytes.Repeat([]byte{byte(n)}, n)
 		if !a.Send(want) {
-			t.Fatalf("a payload of %d bytes is not taken", n)
+			t.Fatalf("Send refuses a payload of %d bytes", n)
 		}
 		x, ok := a.PollTransmit()
 		if !ok || len(x.Data) != x.Seg {
@@ -37,15 +37,16 @@ func TestComplianceCarries(t *testing.T) {
 		}
 		b.HandleDatagram(x.Data)
 		if got, ok := b.Read(); !ok || !bytes.Equal(got, want) {
-			t.Fatalf("%d bytes arrived as %d", n, len(got))
+			t.Fatalf("a payload of %d bytes arrived with %d bytes, or changed", n, len(got))
 		}
 	}
 	if _, ok := b.Read(); ok {
-		t.Error("one more than was sent")
+		t.Error("more payloads arrived than were sent")
 	}
 }
 
-// Without go-back-N, what the cable does to a frame stays done: a damaged one is dropped, a lost one is lost.
+// TestComplianceRepairsNothing checks that compliance mode drops damaged frames, and does not send
+// lost frames again.
 func TestComplianceRepairsNothing(t *testing.T) {
 	a, b := complianceEnds(t)
 	m, err := fault.New(1, fault.Options{Loss: 0.2, Corrupt: 0.2, Duplicate: 0.2})
@@ -71,7 +72,7 @@ func TestComplianceRepairsNothing(t *testing.T) {
 		t.Errorf("%d read; %+v; %+v", got, c, did)
 	}
 	if _, ok := a.PollTransmit(); ok {
-		t.Error("something is sent again")
+		t.Error("a frame is sent again")
 	}
 }
 
@@ -79,11 +80,11 @@ func TestComplianceBuffersAreBounded(t *testing.T) {
 	a, b := complianceEnds(t)
 	for n := range ComplianceBuffer {
 		if !a.Send([]byte{byte(n)}) {
-			t.Fatalf("payload %d is not taken", n)
+			t.Fatalf("Send refuses payload %d", n)
 		}
 	}
 	if a.Send([]byte{1}) {
-		t.Error("more than the buffer holds is taken")
+		t.Error("Send accepts more payloads than the queue holds")
 	}
 	for x, ok := a.PollTransmit(); ok; x, ok = a.PollTransmit() {
 		b.HandleDatagram(x.Data)
@@ -101,7 +102,8 @@ func TestComplianceBuffersAreBounded(t *testing.T) {
 	}
 }
 
-// The two modes don't hear each other, and a path that is off carries nothing.
+// TestComplianceRefuses checks that each mode drops the frames of the other mode, and that no frame
+// is accepted while the path is off.
 func TestComplianceRefuses(t *testing.T) {
 	a, b := complianceEnds(t)
 	w := upWorld(t, 1, nil)
@@ -110,7 +112,7 @@ func TestComplianceRefuses(t *testing.T) {
 	raw, _ := a.PollTransmit()
 	before := stateOf(link)
 	if _, ok := link.HandleDatagram(w.now, raw.Data); ok || stateOf(link) != before || link.Counters().Raw != 1 {
-		t.Error("a link took a frame of compliance mode")
+		t.Error("a link accepted a frame of compliance mode")
 	}
 	hello := helloFrame(wire.Hello{From: portA, Expected: portB, MaxPayload: 96, Incarnation: 7, Slots: [wire.NumVCs]uint16{1, 1, 1}}, 0, portB.Channel)
 	b.HandleDatagram(hello)
@@ -127,7 +129,7 @@ func TestComplianceRefuses(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if b.Send([]byte{1}) || a.Send(nil) || a.Send(make([]byte, 1501)) {
-		t.Error("sent over a path that is off, or a payload of a bad size")
+		t.Error("Send accepts a payload while the path is off, or a payload of a bad size")
 	}
 	for _, c := range []struct {
 		local, peer wire.PortID

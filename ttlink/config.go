@@ -7,83 +7,84 @@ import (
 	"ttfabric/wire"
 )
 
-// Limits of a link. Unless a comment names a source, the limit is our own choice.
+// Limits of a link. A limit whose comment names no source is a choice of this project.
 const (
-	// DefaultWindow is the size of the retransmit slab, in bytes. On a machine that takes long to
-	// wake the process on the other core, 1 MiB carries one and a half times as much as 512 KiB.
-	// The socket buffer of 4 MiB holds 1 MiB.
+	// DefaultWindow is the default size of the retransmit slab, in bytes. On machines that are slow
+	// to wake a process, 1 MiB gave 1.5 times the goodput of 512 KiB. A socket buffer of 4 MiB has
+	// room for the frames of a full slab.
 	DefaultWindow = 1 << 20
-	// MinWindow is the smallest slab, in bytes. MinWindow has room for two packets of the largest
-	// size in the smallest frames.
+	// MinWindow is the smallest size of the retransmit slab, in bytes. A slab of this size has room
+	// for two packets of the largest size, cut into the smallest frames.
 	MinWindow = 64 << 10
-	// MaxWindow is the largest slab, in bytes.
+	// MaxWindow is the largest size of the retransmit slab, in bytes.
 	MaxWindow = 16 << 20
-	// MaxFrames is the largest number of frames in flight. MaxFrames is a power of two. With 4096,
-	// frames of 64 bytes reach two thirds of what the kernel's UDP path carries.
+	// MaxFrames is the largest number of unacknowledged frames, a power of two. With this number,
+	// frames of 64 bytes reach two thirds of the goodput of plain UDP.
 	MaxFrames = 4096
 	// MaxPacket is the largest packet that a slot takes, in bytes.
 	MaxPacket = wire.SlotStride
-	// MinPayload is the smallest frame payload that a link works with, in bytes. A hello needs a
-	// payload of this length anyway.
+	// MinPayload is the smallest frame payload with which a link works, in bytes. A hello of 80
+	// bytes has this length with its padding.
 	MinPayload = 96
-	// MaxSlots is the largest size of a receiver channel, in packets. A hello states the size in 16
-	// bits.
+	// MaxSlots is the largest size of a receiver channel, in packets. A hello has 16 bits for the
+	// size.
 	MaxSlots = 1<<16 - 1
-	// MaxBatchFrames is the largest number of frames in one [Transmit]. The limit comes from Linux:
-	// UDP_MAX_SEGMENTS was 64 before Linux 6.9.
+	// MaxBatchFrames is the largest number of frames in one [Transmit]. Linux before 6.9 takes no
+	// more datagrams in a super-packet (UDP_MAX_SEGMENTS).
 	MaxBatchFrames = 64
-	// MaxBatchBytes is the largest [Transmit], in bytes. One UDP datagram over IPv4 holds 65,507
-	// bytes. MaxBatchBytes leaves room for a tag of 32 bytes on each of 64 frames.
+	// MaxBatchBytes is the largest length of one [Transmit], in bytes. A super-packet over IPv4
+	// holds at most 65,507 bytes, and a sealed transport adds 32 bytes to each of 64 frames.
 	MaxBatchBytes = 60 << 10
 	// MaxEvents is the largest number of events that wait for [Link.PollEvent].
 	MaxEvents = 64
-	// MaxRTT is the longest round trip that counts as a measurement.
+	// MaxRTT is the longest round trip that the link measures. The link ignores a longer
+	// measurement, or uses MaxRTT instead.
 	MaxRTT = 10 * time.Second
-	// StallTolerance is how late a Tick may come. If the delay is longer, the link takes the delay
-	// for a stall of the owner's loop. The link does not take such a delay for silence of the peer.
+	// StallTolerance is the longest time by which [Link.Tick] may come late. If Tick comes later,
+	// the owner's loop was stalled, and the link does not count the delay as silence of the peer.
 	StallTolerance = 2 * time.Millisecond
 
-	answerBurst    = 8                      // hello answers that may be sent at once
-	answerRefill   = 2 * time.Millisecond   // one more answer may be sent after each interval of this length
-	ackDelay       = time.Millisecond       // longest time that an acknowledgement waits for a data frame that carries the acknowledgement
-	ackBytes       = 32 << 10               // bytes of payload after which the link acknowledges at once; half of the smallest window
+	answerBurst    = 8                      // largest number of answers to hellos that an end sends in immediate succession
+	answerRefill   = 2 * time.Millisecond   // time after which an end may send one more answer
+	ackDelay       = time.Millisecond       // longest time for which an acknowledgement waits for a data frame that can carry it
+	ackBytes       = 32 << 10               // bytes of unacknowledged payload after which the receiver acknowledges at once; half of MinWindow
 	initialRTO     = 50 * time.Millisecond  // retransmission timeout before the first measured round trip
-	unknownDead    = 8 * time.Second        // silence that takes the link down while frames are under way, before the first measured round trip
-	maxDead        = 15 * time.Second       // longest silence that the link allows a path with a long round trip
-	stuckMin       = 8 * time.Second        // shortest time without progress of the oldest frame after which the link goes down
-	stuckTimeouts  = 8                      // retransmission timeouts without progress of the oldest frame after which the link goes down; the longer of stuckMin and this time applies
-	staleRTT       = 4                      // the link drops an estimate of the round trip that is more than this many times a new measurement
-	refineMost     = 8                      // hellos that the link sends after coming up to measure a long round trip again
-	nackDoublings  = 6                      // doublings of the time between NACKs for one gap
-	slabIdle       = 10 * time.Second       // the link gives back the memory of a slab that has been empty for this time
-	endedRemember  = 8                      // ended incarnations that the link remembers
+	unknownDead    = 8 * time.Second        // time without a frame from the peer after which a link with frames under way goes down, before the first measured round trip
+	maxDead        = 15 * time.Second       // longest time without a frame from the peer that a long round trip can make the link accept
+	stuckMin       = 8 * time.Second        // shortest time for which the oldest frame is unacknowledged before the link goes down for this reason
+	stuckTimeouts  = 8                      // retransmission timeouts for which the oldest frame is unacknowledged before the link goes down, but at least stuckMin
+	staleRTT       = 4                      // the link discards its estimate of the round trip if the estimate is more than this many times a new measurement
+	refineMost     = 8                      // largest number of hellos that the link sends after it came up, to measure a long round trip again
+	nackDoublings  = 6                      // largest number of doublings of the time between two NACKs for one gap
+	slabIdle       = 10 * time.Second       // the link frees the memory of a slab that has been empty for this time
+	endedRemember  = 8                      // number of incarnations with an ended session that the link remembers
 	goBackMin      = 100 * time.Microsecond // shortest time between two go-backs
-	nackMin        = time.Millisecond       // shortest time before a NACK is repeated
-	minFlight      = 16                     // frames that may be under way after many go-backs in a row
-	flightGain     = 3                      // after a second go-back in a row, as many frames may be under way as this many times what came through since the first; 3 loses 5 % of the goodput at random loss
-	maxBackoff     = 10                     // doublings of a timeout
-	reportEvery    = time.Second            // shortest time between two reports of wrong cables or of ends that cannot work together
-	miswiredEvents = MaxEvents / 2          // queued events beyond which reports of wrong cables are dropped
+	nackMin        = time.Millisecond       // shortest time between two NACKs for one gap
+	minFlight      = 16                     // smallest limit of the frames under way; many go-backs in a row reduce the limit to this
+	flightGain     = 3                      // after a go-back, the limit of the frames under way is at least this many times the frames acknowledged since the previous go-back; at random loss, 3 costs 5 % of the goodput
+	maxBackoff     = 10                     // largest number of doublings of a timeout
+	reportEvery    = time.Second            // shortest time between two events EventMiswired or EventIncompatible
+	miswiredEvents = MaxEvents / 2          // number of queued events from which on EventMiswired and EventIncompatible are dropped
 )
 
-// Profile is a named set of times that suits one kind of environment.
+// Profile is a named set of the times of a link, for one kind of environment.
 type Profile struct {
 	Name        string
-	DeadTraffic time.Duration // silence after which a link with frames under way goes down; if four round trips are longer, four round trips
-	DeadIdle    time.Duration // silence after which an idle link goes down
-	Keepalive   time.Duration // an idle end sends a frame at least this often
-	HelloMin    time.Duration // first interval between hellos while training
-	HelloMax    time.Duration // longest interval between hellos; the interval doubles up to HelloMax
+	DeadTraffic time.Duration // time without a frame from the peer after which a link with frames under way goes down; at least four round trips
+	DeadIdle    time.Duration // time without a frame from the peer after which an idle link goes down
+	Keepalive   time.Duration // longest time between two frames that an idle end sends
+	HelloMin    time.Duration // time between the first two hellos of a training
+	HelloMax    time.Duration // longest time between two hellos; the time doubles up to HelloMax
 	RTOMin      time.Duration // shortest retransmission timeout
-	RTOMax      time.Duration // the timeout doubles up to RTOMax, or up to the first timeout if a long round trip makes the first timeout longer
+	RTOMax      time.Duration // longest retransmission timeout; the timeout doubles up to RTOMax; a long round trip may make the first timeout longer
 }
 
-// The profiles. Three keepalives fit into each idle time. The longest retransmission timeout equals
-// the idle time. A path may become very slow. A frame may then be still on its way when the link
-// sends the frame again. In that case the link cannot measure a round trip. Only doubling the
-// timeout finds a timeout that is long enough.
+// The profiles. In each profile, DeadIdle is longer than three times Keepalive. RTOMax equals
+// DeadIdle, because a path may become so slow that the link sends each frame again before its
+// acknowledgement comes. The link then cannot measure the round trip, and must double the timeout
+// until it is long enough.
 var (
-	// ProfileLAN is for chips each of which has a processor core to itself.
+	// ProfileLAN is for chips that each have a processor core of their own.
 	ProfileLAN = Profile{
 		Name: "lan", DeadTraffic: 60 * time.Millisecond, DeadIdle: 2 * time.Second, Keepalive: 620 * time.Millisecond,
 		HelloMin: 20 * time.Millisecond, HelloMax: 500 * time.Millisecond, RTOMin: 5 * time.Millisecond, RTOMax: 2 * time.Second,
@@ -101,13 +102,13 @@ var (
 	}
 )
 
-// valid returns an error if a time of p is unusable.
+// valid returns an error if a time of p is out of range.
 func (p *Profile) valid() error {
 	switch {
 	case p.DeadTraffic <= 0 || p.DeadIdle < p.DeadTraffic:
-		return fmt.Errorf("profile %q: dead after %v under traffic and %v idle: want 0 < traffic ≤ idle", p.Name, p.DeadTraffic, p.DeadIdle)
+		return fmt.Errorf("profile %q: DeadTraffic %v, DeadIdle %v: want 0 < DeadTraffic ≤ DeadIdle", p.Name, p.DeadTraffic, p.DeadIdle)
 	case p.Keepalive <= 0 || p.Keepalive >= p.DeadIdle:
-		return fmt.Errorf("profile %q: keepalive %v: want it between 0 and the idle time %v", p.Name, p.Keepalive, p.DeadIdle)
+		return fmt.Errorf("profile %q: keepalive %v: want a time between 0 and DeadIdle, which is %v", p.Name, p.Keepalive, p.DeadIdle)
 	case p.HelloMin <= 0 || p.HelloMax < p.HelloMin:
 		return fmt.Errorf("profile %q: hello interval %v to %v: want 0 < min ≤ max", p.Name, p.HelloMin, p.HelloMax)
 	case p.RTOMin <= 0 || p.RTOMax < p.RTOMin:
@@ -120,15 +121,15 @@ func (p *Profile) valid() error {
 type Config struct {
 	Local, Peer wire.PortID      // the ports at this end and at the other end
 	Incarnation wire.Incarnation // incarnation of this process; random, not zero
-	Fabric      uint32           // names the fabric; 0 matches all
+	Fabric      uint32           // number of the fabric; a link works with a peer of the same fabric; 0 matches every fabric
 	MaxPayload  int              // largest padded frame payload that the path takes, in bytes; [MinPayload] to wire.MaxFramePayload, a multiple of wire.PadUnit
-	Slots       [wire.NumVCs]int // receiver channel sizes, in packets; 0 for a VC that is not in use
-	Window      int              // bytes of the retransmit slab; 0 for [DefaultWindow]
-	Profile     Profile          // times; the zero Profile is [ProfileLAN]
-	Seed        uint64           // seed of the random changes to the intervals between hellos
+	Slots       [wire.NumVCs]int // size of each VC's receiver channel, in packets; 0: the VC is not in use
+	Window      int              // size of the retransmit slab, in bytes; 0: [DefaultWindow]
+	Profile     Profile          // times of the link; zero: [ProfileLAN]
+	Seed        uint64           // seed of the link's random numbers, which vary its timers
 }
 
-// complete fills in defaults. complete returns an error for a value that the link cannot use.
+// complete replaces zero values by defaults. If a value is out of range, complete returns an error.
 func (c *Config) complete() error {
 	if c.Window == 0 {
 		c.Window = DefaultWindow

@@ -9,7 +9,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// pair is two ends in memory without a cable, for measurements.
+// pair is two ends that are up. A test passes frames between them without a cable.
 type pair struct {
 	a, b *Link
 	now  mono.Time
@@ -27,7 +27,8 @@ func newPair(t testing.TB, slots, payload int) *pair {
 	return &pair{w.ends[0].link, w.ends[1].link, w.now}
 }
 
-// round sends up to n packets and everything that follows from them. It returns the bytes delivered.
+// round sends up to n packets from a to b, and passes the answers of b to a. round returns the
+// number of delivered bytes.
 func (p *pair) round(packet []byte, n int) (bytes int) {
 	p.now = p.now.Add(10 * time.Microsecond)
 	for ; n > 0 && p.a.Send(p.now, wire.VCData, packet); n-- {
@@ -50,7 +51,7 @@ func (p *pair) round(packet []byte, n int) (bytes int) {
 	return bytes
 }
 
-// TestNoAllocation checks that a packet costs no memory in steady state.
+// TestNoAllocation checks that sending and receiving allocate no memory after the first packets.
 func TestNoAllocation(t *testing.T) {
 	p := newPair(t, 128, 1408)
 	packet := make([]byte, 4096)
@@ -60,27 +61,27 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// TestOneUpdatePerBatch counts what 16 packets cost on the way back.
+// TestOneUpdatePerBatch checks that the receiver answers a batch of 16 packets with one frame.
 func TestOneUpdatePerBatch(t *testing.T) {
 	p := newPair(t, 128, 1408)
 	before := p.b.Counters().FramesSent
 	p.round(make([]byte, 4096), 16)
 	if n := p.b.Counters().FramesSent - before; n != 1 {
-		t.Errorf("%d frames sent back for one batch", n)
+		t.Errorf("the receiver answered one batch with %d frames", n)
 	}
 }
 
-// TestSlabIsGivenBack checks that an idle link holds no slab.
+// TestSlabIsGivenBack checks that an idle link frees the memory of its slab.
 func TestSlabIsGivenBack(t *testing.T) {
 	w := upWorld(t, 1, nil)
 	if w.ends[0].link.tx.slab.buf != nil {
-		t.Error("a link that has sent nothing holds a slab")
+		t.Error("a link that has sent no packet has memory for a slab")
 	}
 	w.load(1)
 	w.mustQuiet(time.Second)
 	w.run(slabIdle + time.Second)
 	if w.ends[0].link.tx.slab.buf != nil {
-		t.Error("an idle link holds a slab")
+		t.Error("an idle link has memory for a slab")
 	}
 	w.load(1)
 	w.mustQuiet(time.Second)

@@ -6,31 +6,30 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// This file implements damping. If a cable goes down again and again, the link holds the cable. To
-// hold a cable means to keep the cable out of use for a while.
+// This file implements damping. If a link's own cable fails again and again, the link holds the
+// cable. To hold a cable means to keep the cable out of use for a while.
 //
-// When a link's frames change between the link's own cable and the cable of another link, the
-// change costs a silence until an end notices the failure. The link sends the frames of that
-// silence again. If a cable fails [FlapLimit] times within [FlapWindow], the link therefore holds
-// the cable for [HoldFirst]. Meanwhile the link's frames use the cable of another link. From then
-// on each further failure holds the cable again, for twice as long, up to [HoldMost]. Each
-// [FlapDecay] in which the cable carries frames without a failure takes back one doubling.
+// When a cable fails, some time passes before an end detects the failure and the link uses a
+// fallback path. A cable that fails often therefore costs much time. If a cable fails [FlapLimit]
+// times within [FlapWindow], the link holds the cable for [HoldFirst]. During the hold, the link's
+// frames use a fallback path. Each further failure causes another hold that is twice as long, up to
+// [HoldMost]. Each period of [FlapDecay] in which the cable carries frames without a failure takes
+// back one doubling.
 //
-// A failure is a silence on the own cable that this end notices. The peer may notice the silence
-// first and train anew. If half of the silence is over at this end by then, this end counts a
-// failure too. If the peer left, restarted or was told to train again, this end counts no failure.
-// The two ends count separately. One end that holds the cable is enough. That end neither sends nor
-// answers hellos by the cable. The peer therefore cannot prove the path either, and waits as for a
-// cut cable.
+// An end counts a failure if the link goes down because no frames, or no acknowledgements, come by
+// the own cable. If the peer goes down first, this end may learn of the failure from the peer's
+// hellos. This end then counts a failure if no frame has come for half of the time after which the
+// link would have gone down. An end counts no failure if the peer closed the link, restarted, or
+// trained again without such a silence. The two ends count separately, but a hold by one end is
+// enough. The end that holds the cable neither sends nor answers hellos by the cable, so the peer
+// cannot use the cable either.
 //
-// If no other cable carries the frames, a hold makes the peer unreachable. For that reason a link
-// that trains holds its cable no longer than holdAlone times the profile's DeadTraffic. That time
-// is half of the time for which the chips let packets wait for a next hop that is down. A hold by
-// itself loses no packet.
+// If the link has no working fallback path, a hold makes the peer unreachable by this link. A link
+// that trains therefore ends the hold after holdAlone times the profile's DeadTraffic. Routers let
+// packets wait for a next hop that is down for twice that time, so a hold alone loses no packet.
 
-// Limits of damping. The limits follow the default of a large vendor's switches (port error-disable
-// with link-flap as its cause). There, five failures within ten seconds are too many, and a port
-// stays off for at most five minutes.
+// Limits of damping. The values of FlapLimit, FlapWindow and HoldMost are the defaults of a large
+// vendor's ethernet switches (port error-disable because of link flaps).
 const (
 	// FlapLimit is the number of failures of a cable within [FlapWindow] that make the link hold
 	// the cable.
@@ -39,31 +38,33 @@ const (
 	FlapWindow = 10 * time.Second
 	// HoldFirst is the length of the first hold.
 	HoldFirst = 5 * time.Second
-	// HoldMost is the longest length of a hold.
+	// HoldMost is the length of the longest hold.
 	HoldMost = 5 * time.Minute
-	// FlapDecay is the time in use without a failure that takes back one doubling of the hold.
+	// FlapDecay is the time of use without a failure after which the next hold becomes half as
+	// long.
 	FlapDecay = time.Minute
 
-	holdAlone     = 2 // while no other cable carries the frames, a hold lasts at most this many times the profile's DeadTraffic
-	holdDoublings = 6 // doublings of HoldFirst after which a hold reaches HoldMost
+	holdAlone     = 2 // while the link trains, a hold lasts at most this many times the profile's DeadTraffic
+	holdDoublings = 6 // number of doublings of HoldFirst that reach HoldMost
 )
 
-// damping is what a link knows about the failures of its own cable.
+// damping holds what a link knows about the failures of its own cable.
 //
 // Invariant: while until is not 0, the link is not up by its own cable.
 type damping struct {
 	flaps  int                  // failures since the link was made
-	recent [FlapLimit]mono.Time // ring of the times of the latest failures since the last call of forgive
-	n      int                  // failures entered in recent
-	level  int                  // doublings of the next hold, plus one; 0: recent decides whether there is a next hold
+	recent [FlapLimit]mono.Time // times of the latest failures since the last call of forgive; failure i is at index i modulo FlapLimit
+	n      int                  // number of failures since the last call of forgive
+	level  int                  // number of doublings of the next hold; 0: there is no hold before FlapLimit failures within FlapWindow
 	inUse  mono.Time            // when the cable began to carry frames
 	until  mono.Time            // end of the hold; 0: the link does not hold the cable
 }
 
-// forgive forgets the failures that lead to holds. The count of failures stays.
+// forgive forgets the failures that lead to a hold. The counter flaps keeps its value.
 func (d *damping) forgive() { d.n, d.level = 0, 0 }
 
-// flap counts a failure. flap returns for how long the link must hold the cable; 0 means no hold.
+// flap counts a failure, and returns the time for which the link must hold the cable. The result 0
+// means that there is no hold.
 func (d *damping) flap(now mono.Time) time.Duration {
 	d.flaps++
 	d.level = d.remembered(now)
@@ -78,7 +79,7 @@ func (d *damping) flap(now mono.Time) time.Duration {
 	return hold
 }
 
-// remembered returns the level without the doublings that the time in use has taken back.
+// remembered returns the level minus the doublings that the time without a failure has taken back.
 func (d *damping) remembered(now mono.Time) int {
 	if d.level == 0 || d.until != 0 {
 		return d.level
@@ -89,7 +90,7 @@ func (d *damping) remembered(now mono.Time) int {
 // held reports whether the link holds its own cable.
 func (l *Link) held() bool { return l.damping.until != 0 }
 
-// ownFailed counts a failure of the own cable. After too many failures, ownFailed begins a hold.
+// ownFailed counts a failure of the own cable, and begins a hold if there were too many failures.
 func (l *Link) ownFailed(now mono.Time) {
 	d := &l.damping
 	hold := d.flap(now)
@@ -110,8 +111,9 @@ func (l *Link) ownFailed(now mono.Time) {
 	l.events.push(Event{Kind: EventHeld, At: now, Session: l.sess.id, Retrains: l.history.retrains, Flaps: d.flaps, Until: until})
 }
 
-// misses reports whether the own cable has been silent for half of the time after which silence
-// takes down a link with frames under way.
+// misses reports whether a training that the peer began counts as a failure of the own cable. It
+// does if frames are under way on the own cable, and no frame has come from the peer for half of
+// the time after which the link would go down.
 func (l *Link) misses(now mono.Time) bool {
 	if l.state != StateUp || l.paths.now != Own || !l.tx.outstanding() {
 		return false
@@ -119,7 +121,8 @@ func (l *Link) misses(now mono.Time) bool {
 	return now.Sub(max(l.sess.life, l.tx.outSince)) >= l.rtt.dead(&l.cfg.Profile)/2
 }
 
-// holdEnd returns when the hold ends. While the link trains, a hold ends sooner.
+// holdEnd returns the instant at which the hold ends. While the link trains, the limit holdAlone
+// applies. If there is no hold, holdEnd returns 0.
 func (l *Link) holdEnd() mono.Time {
 	if l.state == StateTraining && l.held() {
 		return mono.Min(l.damping.until, l.since.Add(holdAlone*l.cfg.Profile.DeadTraffic))
@@ -127,14 +130,14 @@ func (l *Link) holdEnd() mono.Time {
 	return l.damping.until
 }
 
-// tickHold ends the hold when the hold's time is over.
+// tickHold ends the hold if its time is over.
 func (l *Link) tickHold(now mono.Time) {
 	if l.held() && !now.Before(l.holdEnd()) {
 		l.letGo(now)
 	}
 }
 
-// letGo ends a hold. The link at once sends hellos by its own cable again.
+// letGo ends the hold, if there is one. The link then sends hellos by its own cable at once.
 func (l *Link) letGo(now mono.Time) {
 	if !l.held() {
 		return

@@ -9,8 +9,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// TestFlapLevels is the arithmetic of damping: when a failure holds, for how
-// long, and what time in use takes back.
+// TestFlapLevels checks which failures cause a hold, how long each hold is, and how the time
+// without a failure shortens the next hold.
 func TestFlapLevels(t *testing.T) {
 	var d damping
 	at := mono.Time(time.Second)
@@ -23,16 +23,16 @@ func TestFlapLevels(t *testing.T) {
 		d.inUse = at.Add(20 * time.Millisecond)
 	}
 	flap(0, 0)
-	for range 20 { // some in minutes are none too many
+	for range 20 { // one failure every 20 s causes no hold
 		flap(20*time.Second, 0)
 	}
-	for range FlapLimit - 2 { // the last of those counts here
+	for range FlapLimit - 2 { // the last failure of the previous loop counts too
 		flap(2*time.Second, 0)
 	}
 	for _, want := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300, 300} {
 		flap(2*time.Second, want*time.Second)
 	}
-	flap(2*FlapDecay+time.Second, 80*time.Second) // two doublings are taken back
+	flap(2*FlapDecay+time.Second, 80*time.Second) // two doublings have been taken back
 	flap(FlapDecay*(holdDoublings+1)+time.Second, 0)
 	for range FlapLimit - 2 {
 		flap(time.Second, 0)
@@ -42,22 +42,22 @@ func TestFlapLevels(t *testing.T) {
 	flap(time.Second, 0)
 }
 
-// flapOnce cuts the cable until an end is down, and mends it.
+// flapOnce cuts the cable until an end is down, and then repairs the cable.
 func flapOnce(w *world) {
 	for _, c := range w.cable {
 		c.Cut(true)
 	}
 	w.load(3)
 	if !w.until(5*time.Second, func() bool { return w.ends[0].link.state != StateUp || w.ends[1].link.state != StateUp }) {
-		w.fail("a cut of 5 s was not noticed")
+		w.fail("no end went down within 5 s after the cut")
 	}
 	for _, c := range w.cable {
 		c.Cut(false)
 	}
 }
 
-// TestFlappingAlone cuts the only cable between two ends again and again: holds
-// begin, and none is longer than what the profile allows a link without another way. Nothing is lost.
+// TestFlappingAlone cuts the only cable between two ends again and again. The ends must hold the
+// cable, but no longer than holdAlone allows, and all packets must arrive.
 func TestFlappingAlone(t *testing.T) {
 	for seed := range uint64(10) {
 		w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
@@ -71,7 +71,7 @@ func TestFlappingAlone(t *testing.T) {
 				w.fail("not up again")
 			}
 			if took, most := w.now.Sub(down), 4*ProfileLAN.DeadTraffic; took > most {
-				w.fail("%v until up again, want at most %v", took, most)
+				w.fail("the link was down for %v, want at most %v", took, most)
 			}
 		}
 		w.mustQuiet(5 * time.Second)
@@ -94,7 +94,7 @@ func TestFlappingAlone(t *testing.T) {
 	}
 }
 
-// beside gives the two ends another cable that works.
+// beside returns two ends that are up by their own cable, and have a fallback path that works.
 func beside(t *testing.T, seed uint64) *world {
 	w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
 	w.start()
@@ -108,16 +108,16 @@ func beside(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// home reports whether the frames of both ends go by the own cable.
+// home reports whether both ends are up and send their frames by the own cable.
 func home(w *world) bool {
 	return w.bothUp() && w.ends[0].link.paths.now == Own && w.ends[1].link.paths.now == Own
 }
 
 func isHeld(w *world) bool { return w.ends[0].link.held() || w.ends[1].link.held() }
 
-// TestHeldBesideAnother lets a cable fail again and again beside another one:
-// from the named number of failures on it carries nothing for the time of the
-// hold, by either end, also where one end alone has noticed; the packets go by the other.
+// TestHeldBesideAnother lets the own cable of a link with a fallback path fail again and again.
+// After FlapLimit failures, neither end may use the cable during a hold, even if only one end holds
+// the cable. Packets must arrive by the fallback path.
 func TestHeldBesideAnother(t *testing.T) {
 	for seed := range uint64(6) {
 		w := beside(t, seed)
@@ -141,11 +141,11 @@ func TestHeldBesideAnother(t *testing.T) {
 			for w.now.Sub(begin) < want-time.Second {
 				w.run(100 * time.Millisecond)
 				if !isHeld(w) || w.ends[0].link.paths.now == Own || w.ends[1].link.paths.now == Own || !w.bothUp() {
-					w.fail("used although it is held, after %v of %v", w.now.Sub(begin), want)
+					w.fail("the held cable is used after %v of a hold of %v", w.now.Sub(begin), want)
 				}
 			}
 			if !w.until(3*time.Second, func() bool { return home(w) }) {
-				w.fail("not home after the hold")
+				w.fail("the frames do not use the own cable after the hold")
 			}
 			if s := w.ends[0].link.Status(); s.HeldUntil != 0 || s.Train != TrainOK {
 				w.fail("held until %v, train status %s", s.HeldUntil, s.Train)
@@ -155,7 +155,8 @@ func TestHeldBesideAnother(t *testing.T) {
 	}
 }
 
-// oneEndNotices cuts the cable; by the seed both ends notice, or one alone, which then has something to send.
+// oneEndNotices cuts the cable, and later repairs the cable. If the seed is odd, only end 0 has
+// packets to send, so only end 0 goes down because of the cut.
 func oneEndNotices(w *world, seed uint64) {
 	if seed%2 == 0 {
 		flapOnce(w)
@@ -173,7 +174,8 @@ func oneEndNotices(w *world, seed uint64) {
 	}
 }
 
-// heldNow lets a cable fail until it is held.
+// heldNow returns two ends with a fallback path, after so many failures of the own cable that an
+// end holds the cable.
 func heldNow(t *testing.T, seed uint64) *world {
 	w := beside(t, seed)
 	for range FlapLimit {
@@ -186,8 +188,8 @@ func heldNow(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// TestHoldWithoutTheOther takes the other cable away while one is held: the
-// hold ends soon, whether the chips say that the other is gone or it just carries nothing.
+// TestHoldWithoutTheOther takes away the fallback path during a hold. The hold must end soon,
+// whether SetAlternate removes the path or the path only drops all frames.
 func TestHoldWithoutTheOther(t *testing.T) {
 	for seed := range uint64(4) {
 		w := heldNow(t, seed)
@@ -206,12 +208,13 @@ func TestHoldWithoutTheOther(t *testing.T) {
 	}
 }
 
-// TestRetrainLetsGo trains a cable anew that is held: it is used at once.
+// TestRetrainLetsGo calls Retrain at both ends during a hold. The link must use its own cable at
+// once.
 func TestRetrainLetsGo(t *testing.T) {
 	w := heldNow(t, 2)
 	for i, e := range w.ends {
 		if !e.link.Retrain(w.now) {
-			w.fail("end %d has nothing to train", i)
+			w.fail("end %d: Retrain returned false", i)
 		}
 		w.service(i)
 	}
@@ -221,8 +224,8 @@ func TestRetrainLetsGo(t *testing.T) {
 	w.mustQuiet(5 * time.Second)
 }
 
-// TestRetrainByOneEnd trains a link at one end while the other holds the cable:
-// it comes up by the other cable at once, whoever holds.
+// TestRetrainByOneEnd calls Retrain at one end during a hold by either end. The link must come up
+// at once by any cable.
 func TestRetrainByOneEnd(t *testing.T) {
 	for seed := range uint64(20) {
 		w := heldNow(t, seed)
@@ -233,7 +236,7 @@ func TestRetrainByOneEnd(t *testing.T) {
 			w.service(i)
 			w.run(time.Duration(w.rng.Int64N(int64(2 * time.Millisecond))))
 			if !w.until(100*time.Millisecond, w.bothUp) {
-				w.fail("not up by any cable")
+				w.fail("the link did not come up by any cable")
 			}
 		}
 		w.mustQuiet(time.Second)

@@ -7,7 +7,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// State is the state of a link.
+// State is the state of one end of a link.
 type State uint8
 
 // The states of a link.
@@ -15,7 +15,7 @@ const (
 	StateOff      State = iota // the peer's address is unknown; the link sends nothing
 	StateTraining              // the ends exchange hellos
 	StateUp                    // the link carries data
-	StateClosed                // the link was closed with [Link.Close] for good
+	StateClosed                // the owner has called [Link.Close]; a closed link stays closed
 )
 
 // String returns the state's name in lower case.
@@ -39,16 +39,16 @@ type DownReason uint8
 // The reasons why a link goes down.
 const (
 	DownNone          DownReason = iota // the link never went down
-	DownSilence                         // no frame came for too long
+	DownSilence                         // no frame came from the peer for too long
 	DownPeerRetrained                   // the peer lost the path and trains again
-	DownPeerClosed                      // the peer closed its end in order
-	DownPeerRestarted                   // another incarnation of the peer has proved itself
-	DownPathOff                         // the owner switched the path off
+	DownPeerClosed                      // the peer sent a close frame
+	DownPeerRestarted                   // a new incarnation of the peer has proved the path
+	DownPathOff                         // the owner called [Link.SetPath] with false
 	DownClosed                          // the owner closed this end
-	DownPathNarrow                      // the path no longer takes frames as long as the frames under way
-	DownPathGone                        // the frames used the cable of another channel, and that cable no longer carries them
-	DownRetrain                         // this end was told to train again
-	DownStuck                           // the oldest frame under way does not get through, although the peer still sends frames
+	DownPathNarrow                      // the owner's new limit of the frame payload is below the length of frames under way
+	DownPathGone                        // the owner removed the fallback path that the frames used
+	DownRetrain                         // the owner called [Link.Retrain]
+	DownStuck                           // the peer sends frames, but does not acknowledge the oldest frame under way
 )
 
 // String returns the reason in words.
@@ -86,9 +86,9 @@ type Mismatch uint8
 // The mismatches between two ends.
 const (
 	MismatchNone    Mismatch = iota
-	MismatchVersion          // the peer speaks another version of the frame format
-	MismatchSlots            // the peer has no receiver slots, or changed them within an incarnation
-	MismatchPayload          // the peer takes smaller frames than [MinPayload]
+	MismatchVersion          // the peer uses another version of the frame format
+	MismatchSlots            // the peer has no receiver slots, or has changed their number within an incarnation
+	MismatchPayload          // the peer takes only frame payloads below [MinPayload]
 )
 
 // String returns the mismatch in words.
@@ -106,22 +106,22 @@ func (m Mismatch) String() string {
 	return "unknown"
 }
 
-// EventKind tells events apart.
+// EventKind says what an [Event] reports.
 type EventKind uint8
 
 // The kinds of events.
 const (
-	EventUp             EventKind = iota + 1 // the path works both ways; sets Session, Retrains
-	EventDown                                // the path is lost; sets Reason
-	EventSessionStarted                      // fresh sequence numbers and credits; sets Session
-	EventSessionEnded                        // the peer or this end has another incarnation now; sets Session (the ended one), Unknown
+	EventUp             EventKind = iota + 1 // the link came up; sets Session, Retrains, Path
+	EventDown                                // the link went down; sets Reason
+	EventSessionStarted                      // a new session began; sets Session
+	EventSessionEnded                        // a session ended, because one end has another incarnation now; sets Session (the ended session), Unknown
 	EventMiswired                            // the cable leads to a wrong port; sets Found, FoundExpects, FoundFabric
 	EventIncompatible                        // the two ends cannot work together; sets Mismatch
-	EventPath                                // the frames now use another cable; sets Path
-	EventHeld                                // the own cable failed too often, and the link holds it; sets Flaps, Until
+	EventPath                                // the link's frames returned to its own cable; sets Path
+	EventHeld                                // the link's own cable failed too often, and the link holds the cable; sets Flaps, Until
 	EventReleased                            // the link no longer holds its own cable; sets Flaps
-	EventNarrow                              // the link shortens its frames, since longer frames that both ends take do not get through; sets Size, SizeWanted
-	EventWide                                // longer frames get through again, after an EventNarrow; sets Size, SizeWanted
+	EventNarrow                              // the link uses shorter frames, because the path drops the longest frames that both ends take; sets Size, SizeWanted
+	EventWide                                // after an EventNarrow, the link uses longer frames again; sets Size, SizeWanted
 )
 
 // String returns the kind in words.
@@ -153,33 +153,33 @@ func (k EventKind) String() string {
 	return "unknown"
 }
 
-// Event is something that the owner wants to know. The field Kind decides which other fields are
-// set.
+// Event reports a change of a link to the link's owner. Kind decides which other fields are set.
 type Event struct {
 	Kind     EventKind
 	At       mono.Time
 	Session  wire.SessionID
-	Retrains int        // times that the link has come up again since it was made
+	Retrains int        // number of times that the link has come up, without the first time
 	Path     Path       // EventUp and EventPath: the cable that the frames use
-	Reason   DownReason // why the link went down
-	Flaps    int        // failures of the own cable since the link was made
-	Until    mono.Time  // when a hold ends
+	Reason   DownReason // EventDown: why the link went down
+	Flaps    int        // EventHeld and EventReleased: failures of the own cable since the link was made
+	Until    mono.Time  // EventHeld: when the hold ends
 
-	// Unknown counts, per VC, packets of the ended session that [Link.Send] accepted and the peer
-	// never acknowledged. Nobody can tell which of these packets were delivered. The link reports
-	// the count once per session.
+	// Unknown is set for EventSessionEnded. Unknown counts, for each VC, the packets of the ended
+	// session that [Link.Send] accepted and the peer did not acknowledge. The peer may or may not
+	// have received these packets.
 	Unknown [wire.NumVCs]int
 
-	Found        wire.PortID // miswired: the port at the other end, where Config.Peer was expected
-	FoundExpects wire.PortID // miswired: the port that Found expects at this end. It differs from Config.Local unless only Found or the fabric is wrong
-	FoundFabric  uint32      // miswired: the fabric of Found
+	Found        wire.PortID // EventMiswired: the port that is at the other end of the cable
+	FoundExpects wire.PortID // EventMiswired: the port that Found expects at this end of the cable
+	FoundFabric  uint32      // EventMiswired: the fabric of Found
 	Mismatch     Mismatch
 
-	Size, SizeWanted int // frame payload in use, and the longest that both ends take, in bytes
+	Size, SizeWanted int // EventNarrow and EventWide: the frame payload in use, and the longest that both ends take, in bytes
 }
 
-// events is a bounded queue. The peer can provoke some reports at will. Such reports may fill only
-// half of the queue. For that reason they never displace events about the session.
+// events is a bounded queue of events. A forger can cause any number of EventMiswired and
+// EventIncompatible. These two kinds may fill only half of the queue, so there is always room for
+// events about the session.
 type events struct {
 	ring    [MaxEvents]Event
 	head, n int
@@ -209,38 +209,38 @@ func (q *events) pop() (Event, bool) {
 	return e, true
 }
 
-// Status describes the state of a link at one moment, for people and for the control plane.
+// Status is a copy of the state of one end of a link at one moment.
 type Status struct {
 	State           State
 	Since           mono.Time // when the link entered the state
-	Confirmed       bool      // the peer has shown that it is up too
+	Confirmed       bool      // the link is up, and the peer has shown that it is up too
 	Session         wire.SessionID
 	PeerIncarnation wire.Incarnation
-	Training        uint32    // number of this end's training
-	Retrains        int       // how often the link has come up again
-	LastRetrain     mono.Time // when the link last came up again; 0: never
+	Training        uint32    // training number of this end
+	Retrains        int       // number of times that the link has come up, without the first time
+	LastRetrain     mono.Time // when the link last came up, without the first time; 0: the link has come up at most once
 	LastDown        DownReason
 	FirstUp         mono.Time        // when the link first came up; 0: never
 	DownSince       mono.Time        // when the link last went down
-	Uptime          time.Duration    // sum of the finished periods in which the link was up, by whatever cable; see [Status.UpFor]
-	Downtime        time.Duration    // sum of the finished periods between going down and coming up; see [Status.DownFor]
+	Uptime          time.Duration    // total time for which the link was up by any cable, without the present period; see [Status.UpFor]
+	Downtime        time.Duration    // total time for which the link was down since FirstUp, without the present period; see [Status.DownFor]
 	Phase           Phase            // how far the training has come
 	Train           TrainStatus      // the result of the training
-	Flaps           int              // failures of the own cable
+	Flaps           int              // failures of the own cable since the link was made
 	HeldUntil       mono.Time        // when the hold of the own cable ends; 0: not held
 	RTT             time.Duration    // smoothed round trip; 0 before the first measurement
-	MaxPayload      int              // frame payload in use, in bytes; 0 before the first training
-	PayloadWanted   int              // frame payload that both ends take, in bytes; more than MaxPayload if the path drops longer frames; 0 before the first training
-	Credits         [wire.NumVCs]int // packets that may be sent now
-	PeerSlots       [wire.NumVCs]int // the peer's receiver channel sizes, in packets
-	Occupied        [wire.NumVCs]int // own receiver slots that hold a packet
+	MaxPayload      int              // largest frame payload in use, in bytes; 0 before the link first comes up
+	PayloadWanted   int              // largest frame payload that both ends take, in bytes; more than MaxPayload if the path drops longer frames; 0 before the link first comes up
+	Credits         [wire.NumVCs]int // packets that this end may still send on each VC, according to the peer's grants
+	PeerSlots       [wire.NumVCs]int // sizes of the peer's receiver channels, in packets
+	Occupied        [wire.NumVCs]int // receiver slots of this end that hold a packet
 	WindowUsed      int              // bytes of the retransmit slab in use
 	Unacked         int              // frames in the slab
-	Path            Path             // the cable that the link's frames use
-	OwnCarries      bool             // the link's own cable carries the frames
+	Path            Path             // the path by which the link sends its frames
+	OwnCarries      bool             // the link is up and sends its frames by its own cable
 	OwnSince        mono.Time        // when OwnCarries last changed; 0: the own cable never carried frames
 	Miswired        bool             // the last hello came from a wrong port
-	Found           wire.PortID      // the port that the last hello came from, if Miswired
+	Found           wire.PortID      // the wrong port that sent the last hello, if Miswired
 }
 
 // Counters holds counters that never decrease. Byte counts are lengths of whole frames, from
@@ -249,10 +249,10 @@ type Counters struct {
 	FramesSent, FramesReceived     uint64 // frames of every kind; FramesReceived counts only well-formed frames
 	BytesSent, BytesReceived       uint64
 	DataSent, DataReceived         uint64 // data frames; DataSent includes retransmissions, and DataReceived counts accepted frames only
-	PacketsSent, PacketsReceived   uint64 // packets that Send took; packets that the link delivered whole
+	PacketsSent, PacketsReceived   uint64 // packets that Send accepted; packets that the link delivered completely
 	PayloadSent, PayloadReceived   uint64 // bytes of the packets that PacketsSent and PacketsReceived count
 	Retransmitted                  uint64 // data frames sent again
-	Timeouts, GoBacks              uint64 // retransmission timeouts; go-backs on NACK
+	Timeouts, GoBacks              uint64 // retransmission timeouts; go-backs because of a NACK
 	UpdatesSent, UpdatesReceived   uint64
 	NACKsSent, NACKsReceived       uint64
 	SolicitsSent, SolicitsReceived uint64
@@ -260,15 +260,15 @@ type Counters struct {
 	AnswersSuppressed              uint64 // hellos that the link left unanswered because of the rate limit
 
 	// Frames and datagrams that the link dropped. No drop changes the link's state.
-	Faults           [wire.NumFrameFaults]uint64 // datagrams that were not valid frames, by wire.FrameFault
-	Duplicates       uint64                      // data frames that had come before
-	Gaps             uint64                      // data frames ahead of a missing one
+	Faults           [wire.NumFrameFaults]uint64 // datagrams that were not valid frames, by [wire.FrameFault]
+	Duplicates       uint64                      // data frames that had been received before
+	Gaps             uint64                      // data frames that came after a missing frame
 	StaleSession     uint64                      // frames of another session
 	NotUp            uint64                      // frames of the session that came while training, and all frames that came while the path was off
-	WrongChannel     uint64                      // session frames for another port
+	WrongChannel     uint64                      // frames of the session for another port
 	WrongPath        uint64                      // frames of the session that came by a cable on which the peer has not said hello
-	CreditViolations uint64                      // packets or grants beyond the receiver channel's size
-	BadPieces        uint64                      // data frames that don't continue their packet, or don't fit its slot
+	CreditViolations uint64                      // packets or grants that exceed the size of a receiver channel
+	BadPieces        uint64                      // data frames that do not fit the packet to which they should belong
 	BadAcks          uint64                      // acknowledgements of frames that were never sent
 	MalformedHellos  uint64
 	MalformedUpdates uint64
@@ -276,6 +276,6 @@ type Counters struct {
 	HeldHellos       uint64 // hellos that came by the own cable while the link held it
 	StaleHellos      uint64 // hellos of an ended incarnation or of an older training
 	UnprovedHellos   uint64 // hellos of an unknown incarnation that do not prove the path
-	Raw              uint64 // frames of compliance mode, which this link doesn't take
+	Raw              uint64 // frames of compliance mode
 	EventsDropped    uint64
 }

@@ -9,7 +9,7 @@ import (
 	"ttfabric/wire"
 )
 
-// settled is what is left of a link's state when it rests, without the time of the last sign of life.
+// settled is the part of a link's state that must not change while the link is idle.
 type settled struct {
 	state     State
 	id        wire.SessionID
@@ -28,9 +28,9 @@ func settledOf(l *Link) settled {
 		l.Status().Credits, l.rtt.smoothed, l.rtt.timeout(&l.cfg.Profile, 0), l.Counters().PacketsReceived}
 }
 
-// TestReplayOfRunningSession plays all datagrams of the running session to both
-// ends again, hellos of its training among them, long after they were sent:
-// nothing is delivered, and nothing else changes, what is known of the path neither.
+// TestReplayOfRunningSession replays all datagrams of the running session, hellos included, to both
+// ends after some time. The ends must deliver no packets, and must not change their state or their
+// estimate of the round trip.
 func TestReplayOfRunningSession(t *testing.T) {
 	for seed := range uint64(20) {
 		w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
@@ -57,7 +57,7 @@ func TestReplayOfRunningSession(t *testing.T) {
 				w.fail("end %d changed by a replay:\n%+v\n%+v", i, before[i], got)
 			}
 			if c := e.link.Counters(); c.Duplicates == 0 || len(e.events) != events[i] {
-				w.fail("end %d: nothing counted, or something told: %+v", i, e.events[events[i]:])
+				w.fail("end %d: the replay was not counted, or caused events: %+v", i, e.events[events[i]:])
 			}
 		}
 		w.load(3)
@@ -65,8 +65,8 @@ func TestReplayOfRunningSession(t *testing.T) {
 	}
 }
 
-// TestForgedReports has forged hellos name ever other ports and sizes. They
-// are counted. A link that is up tells nobody; one that trains tells of one a second.
+// TestForgedReports sends forged hellos with changing ports and sizes. A link that is up must count
+// the hellos and cause no event. A link that trains may cause one event per second.
 func TestForgedReports(t *testing.T) {
 	forge := func(w *world, n int) []byte {
 		h := wire.Hello{From: portB, Expected: portA, MaxPayload: 1408, Incarnation: wire.Incarnation(n + 5), Slots: [wire.NumVCs]uint16{1}, Fabric: 7}
@@ -87,7 +87,7 @@ func TestForgedReports(t *testing.T) {
 		w.service(0)
 	}
 	if got := w.ends[0].events[told:]; len(got) > 0 || w.ends[0].link.Counters().MiswiredHellos < 900 {
-		w.fail("told by a link that is up: %+v", got)
+		w.fail("events of a link that is up, or hellos not counted: %+v", got)
 	}
 
 	w = newWorld(t, 1, fault.Options{Delay: lan}, nil)
@@ -98,7 +98,7 @@ func TestForgedReports(t *testing.T) {
 		w.run(time.Millisecond)
 	}
 	if n := len(w.ends[0].events); n < 2 || n > 4 {
-		w.fail("%d reports in three seconds: %+v", n, w.ends[0].events)
+		w.fail("%d events in three seconds: %+v", n, w.ends[0].events)
 	}
 	w.start()
 	if !w.until(2*time.Second, w.bothUp) {
@@ -106,8 +106,8 @@ func TestForgedReports(t *testing.T) {
 	}
 }
 
-// TestAnswersAreNoLonger asks with hellos of several lengths: no answer is
-// longer than its question, so that a forger gains nothing by an end's help.
+// TestAnswersAreNoLonger checks that the answer to a hello is not longer than the hello. Otherwise
+// a forger could use an end to multiply traffic.
 func TestAnswersAreNoLonger(t *testing.T) {
 	for _, up := range []bool{false, true} {
 		for _, pad := range []int{0, 512, 1408, wire.MaxFramePayload / wire.PadUnit * wire.PadUnit} {
@@ -117,7 +117,7 @@ func TestAnswersAreNoLonger(t *testing.T) {
 				w.ends[0].link.SetPath(w.now, true)
 			}
 			l := w.ends[0].link
-			frames(l, w.now) // its own hellos
+			frames(l, w.now) // drops the link's own hellos
 			h := wire.Hello{WantAnswer: true, From: portB, Expected: portA, MaxPayload: wire.MaxFramePayload, Incarnation: 77, Stamp: 9,
 				Slots: [wire.NumVCs]uint16{1}, Fabric: 7}
 			f := wire.Frame{Kind: wire.KindHello, Channel: portA.Channel, Payload: h.Append(nil), Padded: pad}
@@ -125,10 +125,10 @@ func TestAnswersAreNoLonger(t *testing.T) {
 			l.HandleDatagram(w.now, question)
 			got := frames(l, w.now)
 			if len(got) != 1 || got[0].Kind != wire.KindHello {
-				t.Fatalf("up %v: answered by %+v", up, got)
+				t.Fatalf("up %v: the answer is %+v", up, got)
 			}
 			if n := got[0].WireLen(); n > len(question) {
-				t.Errorf("up %v: %d bytes are answered by %d", up, len(question), n)
+				t.Errorf("up %v: a hello of %d bytes has an answer of %d bytes", up, len(question), n)
 			}
 		}
 	}

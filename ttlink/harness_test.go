@@ -15,7 +15,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// TestMain lets garbage wait: the worlds of these tests are small and short-lived, and there are thousands of them.
+// TestMain makes the garbage collector run less often.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	m.Run()
@@ -26,10 +26,10 @@ var (
 	portB = wire.PortID{Node: wire.FabricNodeID{Mesh: 0, Chip: 7}, Channel: 1}
 )
 
-// arrival is something that happens at an instant: a datagram, or a call.
+// arrival is an instant at which a datagram reaches an end, or a function is called.
 type arrival struct {
 	at   mono.Time
-	n    int // order of equal instants
+	n    int // of two arrivals at one instant, the one with the lower n comes first
 	to   int
 	data []byte
 	via  Path
@@ -51,12 +51,12 @@ func (h *arrivals) Pop() any {
 	return x
 }
 
-// packetLog is what one end sent in one session, in order, and how much of it came out.
+// packetLog holds the packets that one end sent in one session, in order.
 type packetLog struct {
 	sent      []sentPacket
 	delivered int
-	perVC     [wire.NumVCs]int // sent
-	outVC     [wire.NumVCs]int // delivered
+	perVC     [wire.NumVCs]int // packets sent
+	outVC     [wire.NumVCs]int // packets delivered
 }
 
 type sentPacket struct {
@@ -69,22 +69,22 @@ type logKey struct {
 	session wire.SessionID
 }
 
-// end is one Link with an application on it that checks what it gets.
+// end is a Link and its owner, which sends packets and checks the delivered packets.
 type end struct {
 	link    *Link
 	cfg     Config
 	toSend  [wire.NumVCs]int
-	hold    bool          // frees nothing
-	lag     time.Duration // longest time from delivery to Free
+	hold    bool          // the owner frees no slots
+	lag     time.Duration // longest time between the delivery of a packet and the call of Free
 	held    [wire.NumVCs]int
 	partial []byte
 	events  []Event
 	ended   map[wire.SessionID]int
-	gone    bool // stopped: neither ticks nor receives
+	gone    bool // the end is stopped: it neither ticks nor receives
 	watch   watch
 }
 
-// world is two ends, two directions of a faulty cable, and virtual time.
+// world is a simulation of two ends and a cable with faults, in virtual time.
 type world struct {
 	t      testing.TB
 	name   string
@@ -93,13 +93,13 @@ type world struct {
 	heap   arrivals
 	n      int
 	ends   [2]*end
-	cable  [2]*fault.Model // by the end that sends
+	cable  [2]*fault.Model // faults of each direction, by the end that sends
 	logs   map[logKey]*packetLog
-	skew   mono.Time // since when both are up in different sessions; 0: they aren't
+	skew   mono.Time // since when both ends are up in different sessions; 0: at present they are not
 	record [2][][]byte
-	other  bool                                        // another cable works, too
-	keep   bool                                        // record datagrams
-	onSend func(from int, datagram []byte) (drop bool) // sees what is sent, if not nil
+	other  bool                                        // the fallback cable works
+	keep   bool                                        // record the sent datagrams
+	onSend func(from int, datagram []byte) (drop bool) // called for each datagram sent by the own cable; nil: no call
 
 	scratch [MaxPacket]byte
 }
@@ -166,15 +166,15 @@ func (w *world) start() {
 	}
 }
 
-// run lets d pass.
+// run runs the simulation for the time d.
 func (w *world) run(d time.Duration) { w.until(d, func() bool { return false }) }
 
-// until lets time pass until done holds, at most d. It reports whether done held.
+// until runs the simulation until done returns true, but at most for the time d.
 func (w *world) until(d time.Duration, done func() bool) bool {
 	stop := w.now.Add(d)
 	for steps := 0; !done(); steps++ {
 		if steps > 5_000_000 {
-			w.fail("no end of steps")
+			w.fail("the simulation takes too many steps")
 		}
 		next, who := stop, -1
 		if len(w.heap) > 0 && w.heap[0].at <= next {
@@ -221,10 +221,11 @@ func (w *world) log(from int, s wire.SessionID) *packetLog {
 	return w.logs[k]
 }
 
-// receive hands a datagram to end i by its own cable.
+// receive passes a datagram to end i by the own cable.
 func (w *world) receive(i int, b []byte) { w.receiveVia(i, Own, b) }
 
-// receiveVia hands a datagram to end i and compares what comes out with what went in.
+// receiveVia passes a datagram to end i by a path. If this completes a packet, receiveVia compares
+// the packet with the packet that the other end sent.
 func (w *world) receiveVia(i int, by Path, b []byte) {
 	e := w.ends[i]
 	if e.gone {
@@ -249,7 +250,7 @@ func (w *world) receiveVia(i int, by Path, b []byte) {
 	}
 	log := w.log(1-i, e.link.sess.id)
 	if log.delivered >= len(log.sent) {
-		w.fail("end %d: packet out of nowhere", i)
+		w.fail("end %d: a packet is delivered that was never sent", i)
 	}
 	want := log.sent[log.delivered]
 	if want.vc != d.VC || !bytes.Equal(want.data, e.partial) {
@@ -287,7 +288,7 @@ func (w *world) releaseHeld(i int) {
 	w.service(i)
 }
 
-// service does what the owner of a link does after every call.
+// service does for end i what the owner of a link must do after each call.
 func (w *world) service(i int) {
 	e := w.ends[i]
 	if e.gone {
@@ -324,11 +325,11 @@ func (w *world) service(i int) {
 		}
 	}
 	if e.link.counters.UpdatesSent > updates+1 {
-		w.fail("end %d: %d updates in one round", i, e.link.counters.UpdatesSent-updates)
+		w.fail("end %d: %d sequence updates in one round of PollTransmit", i, e.link.counters.UpdatesSent-updates)
 	}
 }
 
-// offer gives the link as many packets as it takes.
+// offer sends the packets that wait at end i, as many as the link accepts.
 func (w *world) offer(i int) {
 	e := w.ends[i]
 	for v := range wire.NumVCs {
@@ -339,18 +340,18 @@ func (w *world) offer(i int) {
 			}
 			if !e.link.CanSend(wire.VC(v), size) {
 				if e.link.Send(w.now, wire.VC(v), w.scratch[:size]) {
-					w.fail("end %d: Send takes what CanSend refused", i)
+					w.fail("end %d: Send accepts a packet that CanSend refused", i)
 				}
 				break
 			}
 			p := make([]byte, size)
-			var x [8]byte // again and again, it tells packets apart
+			var x [8]byte // random bytes, which are repeated to fill the packet
 			binary.LittleEndian.PutUint64(x[:], w.rng.Uint64())
 			for k := copy(p, x[:]); k < size; k *= 2 {
 				copy(p[k:], p[:k])
 			}
 			if !e.link.Send(w.now, wire.VC(v), p) {
-				w.fail("end %d: Send refuses what CanSend took", i)
+				w.fail("end %d: Send refuses a packet that CanSend accepted", i)
 			}
 			e.toSend[v]--
 			log := w.log(i, e.link.sess.id)
@@ -360,7 +361,7 @@ func (w *world) offer(i int) {
 	}
 }
 
-// judgeEnd compares a report of unknown fate with what really happened.
+// judgeEnd compares an EventSessionEnded with the packets that were really lost.
 func (w *world) judgeEnd(i int, ev Event) {
 	e := w.ends[i]
 	if e.ended[ev.Session]++; e.ended[ev.Session] > 1 {
@@ -374,7 +375,7 @@ func (w *world) judgeEnd(i int, ev Event) {
 	}
 }
 
-// restart replaces end i by a new incarnation that has its path at once.
+// restart replaces end i by a new incarnation, and switches its path on.
 func (w *world) restart(i int) {
 	e := w.ends[i]
 	e.cfg.Incarnation = wire.Incarnation(w.rng.Uint64() | 1)
@@ -384,7 +385,7 @@ func (w *world) restart(i int) {
 	w.service(i)
 }
 
-// check looks at both ends together.
+// check checks the invariants of both ends, and the invariants between the two ends.
 func (w *world) check() {
 	for i, e := range w.ends {
 		if err := e.link.CheckInvariants(); err != nil {
@@ -416,8 +417,8 @@ func (w *world) bothUp() bool {
 	return a.state == StateUp && b.state == StateUp && a.sess.id == b.sess.id && a.sess.confirmed && b.sess.confirmed
 }
 
-// quiet reports whether all that was sent in the running session has arrived
-// and been freed, and every credit is home (L7, C4).
+// quiet reports whether all packets of the running session have arrived, all frames are
+// acknowledged, and all credits have returned to the senders (L7, C4).
 func (w *world) quiet() bool {
 	if !w.bothUp() {
 		return false
@@ -439,11 +440,11 @@ func (w *world) quiet() bool {
 func (w *world) mustQuiet(d time.Duration) {
 	w.t.Helper()
 	if !w.until(d, w.quiet) {
-		w.fail("not quiet after %v", d)
+		w.fail("packets, frames or credits are still under way after %v", d)
 	}
 }
 
-// load gives both ends n packets to send on each VC.
+// load makes both ends send n packets on each VC that has slots.
 func (w *world) load(n int) {
 	for i, e := range w.ends {
 		for v := range e.toSend {
@@ -455,7 +456,7 @@ func (w *world) load(n int) {
 	}
 }
 
-// heal takes all faults away.
+// heal removes all faults from the cable.
 func (w *world) heal() {
 	for _, m := range w.cable {
 		m.Cut(false)

@@ -6,18 +6,18 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Phase is how far a link's training has come. The names and codes are the names and codes of
-// tt-metal's router firmware: its type EDMStatus.
+// Phase says how far a link's training has come. The names and codes are those of the type
+// EDMStatus in tt-metal's router firmware.
 type Phase uint8
 
 // The phases, in the order in which training passes them.
 const (
 	PhaseInit       Phase = iota // the peer's address is unknown: [StateOff]
-	PhaseStarted                 // the link sends hellos; no hello of the peer has come since the training began
-	PhaseRemote                  // the peer has been heard, and the path is not yet proved both ways
-	PhaseLocal                   // up at this end; the peer has not shown yet that it is up
-	PhaseReady                   // up at both ends
-	PhaseTerminated              // closed for good
+	PhaseStarted                 // the link sends hellos, but no hello of the peer has come since the training began
+	PhaseRemote                  // a hello of the peer has come, but the path is not proved both ways yet
+	PhaseLocal                   // the link is up at this end, but the peer has not shown yet that it is up
+	PhaseReady                   // the link is up at both ends
+	PhaseTerminated              // the owner has closed the link
 	numPhases
 )
 
@@ -33,7 +33,7 @@ var phases = [numPhases]struct {
 	PhaseTerminated: {"terminated", 0xA4B4C4D4},
 }
 
-// String returns the firmware's name of the phase in lower case.
+// String returns the name of the phase in the firmware, in lower case.
 func (p Phase) String() string {
 	if p >= numPhases {
 		return "unknown"
@@ -41,7 +41,7 @@ func (p Phase) String() string {
 	return phases[p].name
 }
 
-// Postcode returns the word that the firmware writes for the phase. If the firmware writes no word,
+// Postcode returns the code that the firmware writes to memory in this phase. For an unknown phase,
 // Postcode returns 0.
 func (p Phase) Postcode() uint32 {
 	if p >= numPhases {
@@ -58,8 +58,8 @@ type TrainStatus uint8
 const (
 	TrainInProgress   TrainStatus = 0
 	TrainOK           TrainStatus = 1
-	TrainFail         TrainStatus = 2 // a wrong cable, ends that cannot work together, or a held cable
-	TrainNotConnected TrainStatus = 3 // no peer, or no hello of the peer since the training began, for the profile's DeadIdle
+	TrainFail         TrainStatus = 2 // the cable leads to a wrong port, the ends cannot work together, or the cable is held
+	TrainNotConnected TrainStatus = 3 // the peer's address is unknown, or no hello of the peer has come for DeadIdle since the training began
 )
 
 // String returns the result in words.
@@ -77,7 +77,7 @@ func (t TrainStatus) String() string {
 	return "unknown"
 }
 
-// phase returns how far the training has come.
+// phase returns the present phase of the training.
 func (l *Link) phase() Phase {
 	switch {
 	case l.state == StateOff:
@@ -111,13 +111,13 @@ func (l *Link) trainStatus() TrainStatus {
 
 // history holds the times at which a link came up and went down.
 type history struct {
-	retrains    int           // how often the link has come up again
-	lastRetrain mono.Time     // when the link last came up again; 0: never
+	retrains    int           // number of times that the link has come up, without the first time
+	lastRetrain mono.Time     // when the link last came up, without the first time; 0: the link has come up at most once
 	firstUp     mono.Time     // when the link first came up; 0: never
 	lastDown    DownReason    // why the link last went down
 	downSince   mono.Time     // when the link last went down
-	uptime      time.Duration // sum of the finished periods up
-	downtime    time.Duration // sum of the finished periods between down and up
+	uptime      time.Duration // total time for which the link was up, without the present period
+	downtime    time.Duration // total time for which the link was down since firstUp, without the present period
 }
 
 // up notes that the link comes up at the instant now.
@@ -131,13 +131,14 @@ func (h *history) up(now mono.Time) {
 	h.downtime += now.Sub(h.downSince)
 }
 
-// down notes that the link goes down. The link has been up since the instant "since".
+// down notes that the link goes down at the instant now for the reason why. The argument since is
+// the instant at which the link came up.
 func (h *history) down(now, since mono.Time, why DownReason) {
 	h.lastDown, h.downSince = why, now
 	h.uptime += now.Sub(since)
 }
 
-// UpFor returns for how long the link has been up in total since it was made, by whatever cable.
+// UpFor returns the total time for which the link has been up by any cable, until the instant now.
 func (s *Status) UpFor(now mono.Time) time.Duration {
 	if s.State == StateUp {
 		return s.Uptime + now.Sub(s.Since)
@@ -145,7 +146,8 @@ func (s *Status) UpFor(now mono.Time) time.Duration {
 	return s.Uptime
 }
 
-// DownFor returns for how long the link has been down in total since it first came up.
+// DownFor returns the total time for which the link has been down since it first came up, until the
+// instant now.
 func (s *Status) DownFor(now mono.Time) time.Duration {
 	if s.State != StateUp && s.FirstUp != 0 {
 		return s.Downtime + now.Sub(s.DownSince)
@@ -153,9 +155,10 @@ func (s *Status) DownFor(now mono.Time) time.Duration {
 	return s.Downtime
 }
 
-// Retrain takes the link down and at once trains it anew, in the same session. No packet is lost,
-// doubled or reordered. If the link holds its own cable, Retrain ends the hold and forgets the
-// failures. If the peer's address is unknown or the link is closed, Retrain reports false.
+// Retrain takes the link down if it is up, and makes the link train at once. The session continues,
+// so no packet is lost, duplicated or reordered. If the link holds its own cable, Retrain ends the
+// hold and forgets the failures. If the link is off or closed, Retrain does nothing and returns
+// false.
 func (l *Link) Retrain(now mono.Time) bool {
 	l.now = now
 	if l.state != StateUp && l.state != StateTraining {

@@ -8,7 +8,7 @@ import (
 	"ttfabric/wire"
 )
 
-// TestPhases follows a link through its training, by the firmware's codes.
+// TestPhases checks the phase and the result of a training at each step.
 func TestPhases(t *testing.T) {
 	w := newWorld(t, 1, fault.Options{Delay: time.Millisecond}, nil)
 	is := func(i int, p Phase, s TrainStatus) {
@@ -42,7 +42,7 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// TestTrainFails shows a wrong cable as a failed training.
+// TestTrainFails checks that the result of a training on a wrong cable is TrainFail.
 func TestTrainFails(t *testing.T) {
 	w := newWorld(t, 1, fault.Options{Delay: time.Millisecond}, func(i int, c *Config) {
 		if i == 1 {
@@ -56,14 +56,14 @@ func TestTrainFails(t *testing.T) {
 	}
 }
 
-// TestHistory counts what is told of a link's ups and downs.
+// TestHistory checks the counts and times of trainings in a link's Status.
 func TestHistory(t *testing.T) {
 	w := newWorld(t, 3, fault.Options{Delay: time.Millisecond}, nil)
 	w.start()
 	w.run(time.Second)
 	for range 3 {
 		if !w.ends[0].link.Retrain(w.now) {
-			t.Fatal("nothing to train")
+			t.Fatal("Retrain returned false")
 		}
 		w.service(0)
 		w.run(time.Second)
@@ -74,7 +74,7 @@ func TestHistory(t *testing.T) {
 	}
 	up, down := s.UpFor(w.now), s.DownFor(w.now)
 	if down < 3*2*time.Millisecond || down > 100*time.Millisecond || up+down != w.now.Sub(s.FirstUp) {
-		t.Errorf("up for %v and down for %v since %v; it is %v", up, down, s.FirstUp, w.now)
+		t.Errorf("up for %v and down for %v since %v; the time is %v", up, down, s.FirstUp, w.now)
 	}
 	for _, c := range w.cable {
 		c.Cut(true)
@@ -85,9 +85,9 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestRetrainOnCommand trains a link anew thousands of times while both ends send, at
-// any moment and at either end or both, over cables that lose and reorder too:
-// the harness compares every packet with what was sent, and all comes to rest.
+// TestRetrainOnCommand calls Retrain thousands of times at random moments, at one end or both,
+// while both ends send. Some of the cables lose and reorder frames. All packets must arrive
+// unchanged, in one session.
 func TestRetrainOnCommand(t *testing.T) {
 	total := 0
 	for seed := range uint64(20) {
@@ -95,7 +95,7 @@ func TestRetrainOnCommand(t *testing.T) {
 		if seed%2 == 1 {
 			o = fault.Options{Delay: lan, Loss: .02, Duplicate: .02, Reorder: .05}
 		}
-		if seed%4 < 2 { // so slow that most trainings come amid a packet
+		if seed%4 < 2 { // so slow that most trainings begin while a packet is under way
 			o.Rate = 200_000_000
 		}
 		w := newWorld(t, seed, o, nil)
@@ -127,19 +127,19 @@ func TestRetrainOnCommand(t *testing.T) {
 	}
 }
 
-// TestRetrainRefused says where there is nothing to train.
+// TestRetrainRefused checks that Retrain returns false for a link that is off or closed.
 func TestRetrainRefused(t *testing.T) {
 	w := newWorld(t, 4, fault.Options{Delay: lan}, nil)
 	l := w.ends[0].link
 	if l.Retrain(w.now) {
-		t.Error("trains while off")
+		t.Error("Retrain returns true while the link is off")
 	}
 	l.SetPath(w.now, true)
 	if !l.Retrain(w.now) || l.Status().State != StateTraining {
-		t.Error("does not train while training")
+		t.Error("Retrain returns false while the link trains")
 	}
 	l.Close(w.now)
 	if l.Retrain(w.now) || l.Send(w.now, wire.VCData, []byte{1}) {
-		t.Error("trains after it was closed")
+		t.Error("Retrain or Send returns true after Close")
 	}
 }

@@ -21,7 +21,7 @@ func upWorld(t testing.TB, seed uint64, change func(int, *Config)) *world {
 	return w
 }
 
-// protocolState is what nothing but valid frames of the session and proved hellos may change.
+// protocolState is the part of a link's state that only valid frames and proofs may change.
 type protocolState struct {
 	state    State
 	session  session
@@ -35,7 +35,8 @@ func stateOf(l *Link) protocolState {
 	return protocolState{l.state, l.sess, l.rx, l.tx.base, l.tx.limit, l.train.number}
 }
 
-// TestReplayOfOldSession plays all datagrams of an ended session to both ends of the next one.
+// TestReplayOfOldSession replays all datagrams of an ended session to both ends during the next
+// session. The ends must not change their state.
 func TestReplayOfOldSession(t *testing.T) {
 	for seed := range uint64(40) {
 		w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
@@ -62,7 +63,7 @@ func TestReplayOfOldSession(t *testing.T) {
 			}
 			c := e.link.Counters()
 			if c.StaleSession == 0 || (i != int(seed%2) && c.StaleHellos == 0) {
-				t.Errorf("seed %d: end %d counted nothing: %+v", seed, i, c)
+				t.Errorf("seed %d: end %d did not count the replayed datagrams: %+v", seed, i, c)
 			}
 		}
 		w.load(3)
@@ -70,13 +71,14 @@ func TestReplayOfOldSession(t *testing.T) {
 	}
 }
 
-// helloFrame seals h as the frame of a stranger would be.
+// helloFrame returns a frame without padding that carries the hello h.
 func helloFrame(h wire.Hello, session wire.SessionID, to wire.Channel) []byte {
 	f := wire.Frame{Kind: wire.KindHello, Channel: to, Session: session, Payload: h.Append(nil)}
 	return f.Append(nil)
 }
 
-// TestForgedHellos sends hellos that claim to be the peer without knowing this end's nonce.
+// TestForgedHellos sends hellos in the peer's name with random incarnations and echoes. The link
+// must not change its state, and must answer only a few.
 func TestForgedHellos(t *testing.T) {
 	w := upWorld(t, 9, nil)
 	l := w.ends[0].link
@@ -105,7 +107,7 @@ func TestForgedHellos(t *testing.T) {
 	}
 }
 
-// TestForgedHelloBeforeTheFirstSession must not keep two true ends apart.
+// TestForgedHelloBeforeTheFirstSession sends forged hellos to a link that then must come up.
 func TestForgedHelloBeforeTheFirstSession(t *testing.T) {
 	w := newWorld(t, 2, fault.Options{Delay: lan}, nil)
 	w.ends[0].link.SetPath(w.now, true)
@@ -122,9 +124,8 @@ func TestForgedHelloBeforeTheFirstSession(t *testing.T) {
 	}
 }
 
-// TestLateProofOfAFormerIncarnation holds back the proof that a former
-// incarnation of the peer has sent, until a later one is up. It must not end
-// the true peer's session: an ended incarnation is never taken back.
+// TestLateProofOfAFormerIncarnation delays a hello of an earlier incarnation of the peer until the
+// link is up with the present incarnation. The late hello must not end the session.
 func TestLateProofOfAFormerIncarnation(t *testing.T) {
 	w := newWorld(t, 3, fault.Options{Delay: lan}, nil)
 	l := w.ends[0].link
@@ -146,7 +147,8 @@ func TestLateProofOfAFormerIncarnation(t *testing.T) {
 	w.mustQuiet(5 * time.Second)
 }
 
-// TestMiswired connects ports that expect others: both ends say so, once, and stay down.
+// TestMiswired connects ports that expect other peers or fabrics. Both ends must report the wrong
+// cable once, and stay down.
 func TestMiswired(t *testing.T) {
 	other := wire.PortID{Node: wire.FabricNodeID{Mesh: 0, Chip: 2}, Channel: 0}
 	for _, c := range []struct {
@@ -183,14 +185,14 @@ func TestMiswired(t *testing.T) {
 	}
 }
 
-// frameTo seals a frame for end 0 of an up world as its peer would.
+// frameTo returns a frame for l as the peer of l would send it.
 func frameTo(l *Link, f wire.Frame) []byte {
 	f.Channel, f.Session = l.cfg.Local.Channel, l.sess.id
 	f.RxSeq = l.tx.base
 	return f.Append(nil)
 }
 
-// TestBadFramesOfTheSession are dropped, each for its own counter.
+// TestBadFramesOfTheSession checks that bad frames are dropped and counted.
 func TestBadFramesOfTheSession(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -250,13 +252,13 @@ func TestBadFramesOfTheSession(t *testing.T) {
 				t.Errorf("changed:\n%+v\n%+v", before, after)
 			}
 			if got := l.Counters(); c.count(&got) != 1 {
-				t.Errorf("not counted: %+v", got)
+				t.Errorf("the frame is not counted: %+v", got)
 			}
 		})
 	}
 }
 
-// TestCreditViolation sends one packet more than the channel has slots.
+// TestCreditViolation checks that a packet beyond the slots is dropped and counted.
 func TestCreditViolation(t *testing.T) {
 	w := upWorld(t, 1, nil)
 	l := w.ends[0].link
@@ -272,7 +274,7 @@ func TestCreditViolation(t *testing.T) {
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("freeing a slot that holds nothing doesn't panic")
+			t.Error("Free does not panic if no slot holds a packet")
 		}
 	}()
 	for range 6 {
@@ -280,7 +282,8 @@ func TestCreditViolation(t *testing.T) {
 	}
 }
 
-// TestStalledLoop wakes both ends ten seconds late: their own sleep is not the peer's silence.
+// TestStalledLoop stalls the loops of both ends for ten seconds. The ends must stay up, because the
+// stall is not silence of the peer.
 func TestStalledLoop(t *testing.T) {
 	w := upWorld(t, 1, nil)
 	w.now = w.now.Add(10 * time.Second)
@@ -290,7 +293,7 @@ func TestStalledLoop(t *testing.T) {
 	}
 }
 
-// TestIncompatible reports a peer without slots, once.
+// TestIncompatible checks that a link reports a peer without slots once.
 func TestIncompatible(t *testing.T) {
 	w := newWorld(t, 1, fault.Options{}, nil)
 	l := w.ends[0].link
@@ -305,12 +308,12 @@ func TestIncompatible(t *testing.T) {
 	}
 }
 
-// FuzzHandleDatagram gives an up link a run of frames with valid checksums. None of
-// them may make it panic, break its invariants, or deliver what doesn't continue a packet.
+// FuzzHandleDatagram passes random frames with valid checksums to a link that is up. The link must
+// not panic, must keep its invariants, and may deliver only pieces that continue a packet.
 func FuzzHandleDatagram(f *testing.F) {
 	w := upWorld(f, 1, nil)
 	l := w.ends[0].link
-	// Each frame stands behind one byte with its length.
+	// In the fuzz input, one byte with the length precedes each frame.
 	run := func(frames ...[]byte) {
 		var b []byte
 		for _, x := range frames {
@@ -346,7 +349,7 @@ func FuzzHandleDatagram(f *testing.F) {
 			want := l.rx.offset
 			d, ok := l.HandleDatagram(now, frame)
 			if ok && (d.Offset != want || len(d.Data) == 0 || l.rx.expected != expected.Add(1)) {
-				t.Fatalf("false delivery %+v", d)
+				t.Fatalf("a piece is delivered that does not continue a packet: %+v", d)
 			}
 			expected = l.rx.expected
 			for _, ok := l.PollTransmit(now); ok; _, ok = l.PollTransmit(now) {
@@ -362,7 +365,7 @@ func FuzzHandleDatagram(f *testing.F) {
 	})
 }
 
-// TestConfigErrors names what is wrong.
+// TestConfigErrors checks that New refuses values that are out of range.
 func TestConfigErrors(t *testing.T) {
 	for name, change := range map[string]func(c *Config){
 		"itself":      func(c *Config) { c.Peer = c.Local },

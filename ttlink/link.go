@@ -8,16 +8,16 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Link is one end of a cable. See the package documentation for the order of calls. A Link is not
-// safe for concurrent use. The chip owns it.
+// Link is the protocol machine at one end of a cable. The package documentation describes the order
+// of calls. A Link is not safe for concurrent use.
 type Link struct {
 	cfg      Config
 	rng      *rand.Rand
-	now      mono.Time // latest instant that a caller has passed in
+	now      mono.Time // latest instant that a caller has passed to a method
 	state    State
 	since    mono.Time
-	payload  int // this end's limit of the frame payload; applies from the next training on
-	agreed   int // frame payload that both ends and the path take; 0 before the first training
+	payload  int // largest frame payload that this end takes, in bytes
+	agreed   int // largest frame payload in use, in bytes; 0 before the link first comes up
 	train    training
 	size     sizing
 	paths    paths
@@ -28,29 +28,30 @@ type Link struct {
 	events   events
 	counters Counters
 	books    books
-	stalled  mono.Time // when the owner's loop went on after a stall
+	stalled  mono.Time // when the owner's loop last continued after a stall
 
 	history history
 	damping damping
 
 	closePending bool
-	control      [wire.FrameOverhead + wire.FullHelloLen]byte // the last control frame that the link handed out
-	long         []byte                                       // the last control frame that does not fit into control: a padded hello; nil once the link is up
+	control      [wire.FrameOverhead + wire.FullHelloLen]byte // buffer of the last control frame that PollTransmit returned
+	long         []byte                                       // buffer of the last control frame if the frame is a padded hello that does not fit into control; otherwise nil
 }
 
 // session holds what this end knows about the incarnation at the other end.
 type session struct {
-	id        wire.SessionID // 0: none yet
+	id        wire.SessionID // 0: there has been no session yet
 	peer      wire.Incarnation
-	training  uint32 // newest number of the peer's training
+	training  uint32 // newest training number of the peer
 	slots     [wire.NumVCs]uint16
-	confirmed bool // the peer has shown that it is up in this session since this end came up
+	confirmed bool // since this end came up, the peer has shown that it is up too
 	life      mono.Time
-	ended     [endedRemember]wire.Incarnation // incarnations that the link never accepts again, because their sequence numbers are used up
+	ended     [endedRemember]wire.Incarnation // incarnations whose session has ended, and which the link refuses
 	endedNext int
 }
 
-// New returns a link with its path off. The error names the bad value.
+// New returns a link in the state [StateOff]. If a value of cfg is out of range, the error names
+// the value.
 func New(cfg Config) (*Link, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -62,16 +63,16 @@ func New(cfg Config) (*Link, error) {
 	return l, nil
 }
 
-// HandleDatagram takes one datagram that holds exactly one frame. If the frame is the next piece of
-// a packet, HandleDatagram returns the piece. The piece is a view into b. The owner may reuse b
-// once the owner has consumed the piece. If b is faulty in any way, HandleDatagram counts the fault
-// and does nothing else.
+// HandleDatagram processes a datagram b that came by the link's own cable. If the datagram holds
+// the next piece of a packet, HandleDatagram returns the piece and true. The bytes of the piece lie
+// in b, so the owner must use the piece before the owner reuses b. If b is not exactly one valid
+// frame, HandleDatagram only counts the fault.
 func (l *Link) HandleDatagram(now mono.Time, b []byte) (Delivery, bool) {
 	return l.HandleVia(now, Own, b)
 }
 
-// HandleVia does the same as [Link.HandleDatagram] for a datagram that came by the cable of another
-// link, see [Link.SetAlternate].
+// HandleVia processes a datagram that came by the path p, like [Link.HandleDatagram]. The path p
+// may be a fallback path (see [Link.SetAlternate]).
 func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 	l.now = now
 	var f wire.Frame
@@ -106,8 +107,9 @@ func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 	return Delivery{}, false
 }
 
-// ofSession reports whether f is a frame of the running session for this port. ofSession counts
-// such a frame as a sign of life.
+// ofSession reports whether f is a frame of the running session for this port that came by an
+// accepted path. If ofSession returns true, it also notes that the peer is alive. If ofSession
+// returns false, it also counts the reason.
 func (l *Link) ofSession(now mono.Time, p Path, f *wire.Frame) bool {
 	switch {
 	case l.sess.id == 0 || f.Session != l.sess.id:
@@ -128,8 +130,9 @@ func (l *Link) ofSession(now mono.Time, p Path, f *wire.Frame) bool {
 	return true
 }
 
-// SetPath switches the path on or off. The path is on while the peer's address is known. While the
-// path is off, the link neither sends nor takes frames.
+// SetPath tells the link whether the peer's address is known. If on is true, a link that is off
+// begins to train. If on is false, the link goes to the state [StateOff], in which it sends no
+// frames and drops received frames.
 func (l *Link) SetPath(now mono.Time, on bool) {
 	l.now = now
 	switch {
@@ -146,10 +149,10 @@ func (l *Link) SetPath(now mono.Time, on bool) {
 	}
 }
 
-// SetMaxPayload changes the largest padded frame payload that the path takes, in bytes. A smaller
-// limit applies at once. A larger limit applies once the link has seen that the path carries such
-// frames. If unacknowledged frames are longer than a smaller limit, the session ends: see
-// [EventSessionEnded]. For a bad size, SetMaxPayload returns an error.
+// SetMaxPayload changes the largest padded frame payload that the path takes, in bytes. The link
+// obeys a smaller limit at once. The link uses longer frames only after an answered hello has shown
+// that the path carries them. If unacknowledged frames are longer than n, the link goes down, and
+// the session ends (see [EventSessionEnded]). If n is out of range, SetMaxPayload returns an error.
 func (l *Link) SetMaxPayload(now mono.Time, n int) error {
 	l.now = now
 	if err := checkPayload(n); err != nil {
@@ -167,8 +170,8 @@ func (l *Link) SetMaxPayload(now mono.Time, n int) error {
 	return nil
 }
 
-// Close ends this end of the link for good. Close queues a frame that tells the peer. The owner
-// fetches that frame with [Link.PollTransmit].
+// Close closes this end of the link for good. If the link is up, the next [Link.PollTransmit]
+// returns a close frame for the peer.
 func (l *Link) Close(now mono.Time) {
 	l.now = now
 	if l.state == StateClosed {
@@ -189,7 +192,7 @@ func (l *Link) HasEvent() bool { return l.events.n > 0 }
 // PollEvent returns the oldest event that has not been fetched.
 func (l *Link) PollEvent() (Event, bool) { return l.events.pop() }
 
-// Counters returns the counters.
+// Counters returns the link's counters since the link was made.
 func (l *Link) Counters() Counters {
 	c, t := l.counters, l.books.all.Total()
 	c.PacketsSent, c.PacketsReceived = t.Sent, t.Received
@@ -197,11 +200,11 @@ func (l *Link) Counters() Counters {
 	return c
 }
 
-// Credits returns the number of packets that the peer has room for on vc now, whether the link is
-// up or not.
+// Credits returns the number of packets for which the peer has granted room on vc and which this
+// end has not sent yet. The number does not depend on the state of the link.
 func (l *Link) Credits(vc wire.VC) int { return int(int32(l.tx.limit[vc] - l.tx.sent[vc])) }
 
-// Status returns the state of the link.
+// Status returns a copy of the state of the link.
 func (l *Link) Status() Status {
 	s := Status{
 		State: l.state, Since: l.since, Confirmed: l.state == StateUp && l.sess.confirmed,
@@ -226,8 +229,8 @@ func (l *Link) setState(now mono.Time, s State) {
 	l.state, l.since = s, now
 }
 
-// jitter returns d made longer or shorter by up to a quarter, evenly distributed. With jitter,
-// links that start together do not stay in step.
+// jitter returns a random time between 3/4 and 5/4 of d, evenly distributed. With jitter, links
+// that start at the same time do not keep sending at the same times.
 func (l *Link) jitter(d time.Duration) time.Duration {
 	return d*3/4 + time.Duration(l.rng.Int64N(int64(d)/2+1))
 }

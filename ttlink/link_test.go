@@ -8,10 +8,10 @@ import (
 	"ttfabric/wire"
 )
 
-const lan = 50 * time.Microsecond // one way
+const lan = 50 * time.Microsecond // delay in one direction
 
-// TestTransfer moves packets both ways over every kind of fault, heals the
-// cable, and wants all of them delivered and all credits home.
+// TestTransfer sends packets in both directions over a cable with faults of every kind. All packets
+// must be delivered, and all credits must return to the senders.
 func TestTransfer(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -52,8 +52,7 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// TestColdStarts checks that no start without loss leaves a link half up,
-// whatever the order of the ends.
+// TestColdStarts starts two ends at random times. The link must come up and stay up.
 func TestColdStarts(t *testing.T) {
 	for seed := range uint64(500) {
 		w := newWorld(t, seed, fault.Options{Delay: 100 * time.Microsecond, Jitter: 100 * time.Microsecond}, nil)
@@ -75,7 +74,7 @@ func TestColdStarts(t *testing.T) {
 	}
 }
 
-// TestRestarts stops ends in the middle of traffic and starts them as new incarnations.
+// TestRestarts restarts ends during traffic. All packets of the last session must be delivered.
 func TestRestarts(t *testing.T) {
 	for seed := range uint64(60) {
 		w := newWorld(t, seed, fault.Options{Delay: lan, Loss: .01, Duplicate: .05, Reorder: .05}, nil)
@@ -100,7 +99,8 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// TestRestartReportsOnce stops one end with frames under way and looks at the other's report.
+// TestRestartReportsOnce restarts an end while packets are under way to this end. The other end
+// must report the packets of unknown fate once, after the restart.
 func TestRestartReportsOnce(t *testing.T) {
 	w := newWorld(t, 1, fault.Options{Delay: time.Millisecond}, nil)
 	w.start()
@@ -130,7 +130,8 @@ func TestRestartReportsOnce(t *testing.T) {
 	}
 }
 
-// TestBlackhole takes the whole cable away for five seconds of every seven.
+// TestBlackhole cuts both directions of the cable for five seconds and repairs the cable for two
+// seconds, several times. The session must continue.
 func TestBlackhole(t *testing.T) {
 	for seed := range uint64(30) {
 		w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
@@ -161,7 +162,8 @@ func TestBlackhole(t *testing.T) {
 	}
 }
 
-// TestOneWayCut takes one direction away: neither end may stay up, and both must recover.
+// TestOneWayCut cuts one direction of the cable. Both ends must go down, and come up again after
+// the repair.
 func TestOneWayCut(t *testing.T) {
 	for seed := range uint64(40) {
 		w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
@@ -187,7 +189,7 @@ func TestOneWayCut(t *testing.T) {
 	}
 }
 
-// TestDeadTimes checks how soon silence is noticed.
+// TestDeadTimes checks how long after a cut a link goes down, with traffic and without.
 func TestDeadTimes(t *testing.T) {
 	for _, p := range []Profile{ProfileLAN, ProfileCrowded} {
 		for _, busy := range []bool{true, false} {
@@ -216,7 +218,8 @@ func TestDeadTimes(t *testing.T) {
 	}
 }
 
-// TestSlowReceiver frees nothing for five seconds: the link waits, stays up, and loses nothing.
+// TestSlowReceiver has a receiver that frees no slots for five seconds. No packet may be delivered
+// beyond the slots, and all packets must arrive later.
 func TestSlowReceiver(t *testing.T) {
 	for seed := range uint64(40) {
 		w := newWorld(t, seed, fault.Options{Delay: lan, Loss: .05}, nil)
@@ -235,8 +238,8 @@ func TestSlowReceiver(t *testing.T) {
 	}
 }
 
-// TestCarriedSlots restarts the sender while the receiver's slots are full:
-// the new session must not get credit for slots that the old one still holds (C4).
+// TestCarriedSlots restarts the sender while packets occupy the receiver's slots. The new session
+// must get no credit for the slots that packets of the old session occupy (C4).
 func TestCarriedSlots(t *testing.T) {
 	w := newWorld(t, 1, fault.Options{Delay: lan}, nil)
 	w.ends[1].hold = true
@@ -256,7 +259,7 @@ func TestCarriedSlots(t *testing.T) {
 	w.mustQuiet(5 * time.Second)
 }
 
-// TestSequenceWrap lets both directions' sequence numbers pass 2^32.
+// TestSequenceWrap checks that packets arrive when the sequence numbers of both directions wrap.
 func TestSequenceWrap(t *testing.T) {
 	for seed := range uint64(60) {
 		w := newWorld(t, seed, fault.Options{Delay: lan, Loss: .05, Reorder: .1, Duplicate: .1}, func(_ int, c *Config) {
@@ -271,7 +274,7 @@ func TestSequenceWrap(t *testing.T) {
 	}
 }
 
-// TestClose tells the peer at once.
+// TestClose checks that the peer of a closed end trains at once.
 func TestClose(t *testing.T) {
 	w := newWorld(t, 1, fault.Options{Delay: lan}, nil)
 	w.start()
@@ -291,7 +294,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestPathOff sends nothing while the address is unknown, and resumes the session after.
+// TestPathOff checks that an end whose path is off sends no frames, and later continues the
+// session.
 func TestPathOff(t *testing.T) {
 	w := newWorld(t, 1, fault.Options{Delay: lan}, nil)
 	w.load(50)
@@ -318,13 +322,13 @@ func TestPathOff(t *testing.T) {
 	}
 }
 
-// TestRetransmissionIsBounded finds that bad weather makes a sender send a few
-// times what it has to, and not its whole window for each frame that is taken.
+// TestRetransmissionIsBounded checks on bad paths that a sender sends few frames for each frame
+// that the receiver accepts.
 func TestRetransmissionIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		o    fault.Options
-		most float64 // data frames sent for each that was taken
+		most float64 // largest number of sent data frames for each accepted frame
 	}{
 		{"loss of 1 %", fault.Options{Delay: time.Millisecond, Loss: 0.01}, 6},
 		{"loss of 5 %", fault.Options{Delay: time.Millisecond, Loss: 0.05}, 7},
@@ -342,17 +346,16 @@ func TestRetransmissionIsBounded(t *testing.T) {
 		for i, e := range w.ends {
 			sent, taken := e.link.counters.DataSent, w.ends[1-i].link.counters.DataReceived
 			if r := float64(sent) / float64(taken); r > c.most {
-				t.Errorf("%s: end %d sent %d data frames and %d were taken: %.1f for each, want at most %.1f", c.name, i, sent, taken, r, c.most)
+				t.Errorf("%s: end %d sent %d data frames for %d accepted frames: ratio %.1f, want at most %.1f", c.name, i, sent, taken, r, c.most)
 			} else {
-				t.Logf("%s: %.2f frames sent for each taken, in %v", c.name, r, w.now)
+				t.Logf("%s: %.2f sent frames for each accepted frame, in %v", c.name, r, w.now)
 			}
 		}
 	}
 }
 
-// TestPathShrinks narrows the path with large frames under way, as when a
-// route changes: the link comes up again with smaller frames, the fate of what
-// was under way is unknown, and what is sent afterwards arrives.
+// TestPathShrinks makes the path drop long frames during traffic, and tells the links the new
+// limit. The link must come up again with shorter frames, and deliver all later packets.
 func TestPathShrinks(t *testing.T) {
 	for seed := range uint64(40) {
 		w := newWorld(t, seed, fault.Options{Delay: lan, Loss: 0.01 * float64(seed%3)}, nil)
@@ -362,7 +365,7 @@ func TestPathShrinks(t *testing.T) {
 		w.start()
 		w.run(time.Duration(1+seed%7) * 3 * time.Millisecond)
 		mtu = 600
-		w.run(20 * time.Millisecond) // until the sockets have told
+		w.run(20 * time.Millisecond) // time until the owners learn the new limit
 		for _, e := range w.ends {
 			if err := e.link.SetMaxPayload(w.now, 512); err != nil {
 				t.Fatal(err)

@@ -9,10 +9,9 @@ import (
 	"ttfabric/wire"
 )
 
-// FuzzOperations drives two ends through any sequence of operations, each one
-// byte and its argument, while the harness compares what arrives with what was
-// sent, packet by packet (the naive model), and checks the invariants after
-// each step. In the end the cable is healed, and everything must come to rest.
+// FuzzOperations runs random operations on two ends. Each operation is a byte and an argument byte.
+// The harness compares each delivered packet with the sent packet, and checks the invariants after
+// each step. In the end the cable is repaired, and all packets must arrive.
 func FuzzOperations(f *testing.F) {
 	f.Add(uint64(1), []byte{0, 0, 3, 40, 1, 20, 2, 9, 4, 200, 0, 30})
 	f.Add(uint64(2), []byte{5, 0, 1, 90, 2, 3, 6, 1, 2, 60, 7, 0, 2, 80, 1, 44})
@@ -22,7 +21,7 @@ func FuzzOperations(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, ops []byte) { operations(t, seed, ops) })
 }
 
-// TestOperations drives two ends through sequences of operations that a seed draws.
+// TestOperations runs sequences of random operations on two ends, as FuzzOperations does.
 func TestOperations(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -34,9 +33,10 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// operations does each pair of bytes as an operation and its argument, and then wants all to come to rest.
+// operations performs each pair of bytes in ops as an operation and its argument. Then operations
+// repairs the cable, and checks that all packets arrive.
 func operations(t *testing.T, seed uint64, ops []byte) {
-	const most = 200 // operations of one run
+	const most = 200 // largest number of operations in ops
 	w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
 	w.start()
 	for len(ops) >= 2 && len(ops)/2 <= most {
@@ -55,16 +55,16 @@ func operations(t *testing.T, seed uint64, ops []byte) {
 	w.mustQuiet(5 * time.Minute)
 }
 
-// operate does one operation on the end that the argument's lowest bit names.
+// operate performs one operation on one end. The lowest bit of arg is the number of the end.
 func operate(w *world, op, arg byte) {
 	i := int(arg & 1)
 	e := w.ends[i]
 	n := int(arg >> 1)
 	switch op % 18 {
-	case 0: // a little to send
+	case 0: // send a few packets
 		e.toSend[n%wire.BasicVCs] += 1 + n%8
 		w.service(i)
-	case 1: // much
+	case 1: // send many packets
 		for v := range wire.BasicVCs {
 			e.toSend[v] += n
 		}
@@ -73,7 +73,7 @@ func operate(w *world, op, arg byte) {
 		w.run(time.Duration(n) * 100 * time.Microsecond)
 	case 3:
 		w.run(time.Duration(n) * 50 * time.Millisecond)
-	case 4: // the next frames are lost
+	case 4: // lose the next frames of the end
 		left := n % 16
 		w.onSend = func(from int, _ []byte) bool {
 			if from == i && left > 0 {
@@ -86,14 +86,14 @@ func operate(w *world, op, arg byte) {
 		w.cable[i].Cut(true)
 	case 6:
 		w.cable[i].Cut(false)
-	case 7: // weather
+	case 7: // change the faults of the cable
 		o := fault.Options{Delay: time.Duration(n) * 10 * time.Microsecond, Loss: float64(n%4) * 0.1, Duplicate: float64(n%3) * 0.2, Reorder: float64(n%5) * 0.1, Corrupt: float64(n%2) * 0.1}
 		if err := w.cable[i].Set(o); err != nil {
 			w.fail("%v", err)
 		}
 	case 8:
 		w.restart(i)
-	case 9: // dies, and stays dead
+	case 9: // stop the end
 		e.gone = true
 	case 10:
 		e.hold = true
@@ -116,10 +116,10 @@ func operate(w *world, op, arg byte) {
 			e.link.Retrain(w.now)
 			w.service(i)
 		}
-	case 16: // another cable may be used, or may not any longer
+	case 16: // add or remove a fallback path
 		e.link.SetAlternate(w.now, ByChannel(0), 0, n%2 == 0)
 		w.service(i)
-	case 17: // and works, or doesn't
+	case 17: // repair or cut the cable of the fallback path
 		w.other = n%2 == 0
 	}
 }

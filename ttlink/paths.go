@@ -7,22 +7,22 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Path is how a link's frames reach the peer: by the link's own cable, or by a fallback path. A
-// fallback path is the cable of another of this end's channels that leads to the same chip (Spec
-// §7.4.1.1, "Ethernet Fallback Channels"). The same frames use either path, with the same session,
-// sequence numbers, slots and credits.
+// Path says by which cable a link's frames reach the peer: by the link's own cable, or by a
+// fallback path. A fallback path is the cable of another channel of this chip that leads to the
+// same peer chip (Spec §7.4.1.1, "Ethernet Fallback Channels"). The session, the sequence numbers,
+// the slots and the credits do not depend on the path.
 type Path uint8
 
-// Own is the link's own cable.
+// Own is the path by the link's own cable.
 const Own Path = 0
 
-// ByChannel returns the path that uses the cable of channel c of this end.
+// ByChannel returns the path by the cable of this chip's channel c.
 func ByChannel(c wire.Channel) Path { return Path(c) + 1 }
 
-// Channel returns the channel of this end whose cable a fallback path uses.
+// Channel returns the channel of this chip whose cable the fallback path p uses.
 func (p Path) Channel() wire.Channel { return wire.Channel(p - 1) }
 
-// pathSet has a bit for each path.
+// pathSet is a set of paths, with one bit for each path.
 type pathSet uint32
 
 func (s pathSet) has(p Path) bool { return s&(1<<p) != 0 }
@@ -33,41 +33,41 @@ func (s pathSet) first() (Path, bool) {
 	return Path(bits.TrailingZeros32(uint32(s))), s != 0
 }
 
-// homeProofs is how many hellos in a row the peer must answer on a link's own cable before the
-// link's frames go back to that cable.
+// homeProofs is the number of hellos that the peer must answer on a link's own cable before the
+// link's frames return from a fallback path to that cable.
 const homeProofs = 2
 
-// paths holds the paths that a link has.
+// paths holds the paths of a link, and what the link knows about them.
 //
 // Invariant: now is Own or in alternates while the link is up.
 type paths struct {
-	now        Path    // the path that frames use while the link is up
+	now        Path    // the path by which the link sends frames while it is up
 	alternates pathSet // fallback paths that the link may use
-	announced  pathSet // paths by which the peer has said hello in this session, echoing this end; the peer's frames may come by these paths
+	announced  pathSet // paths by which a hello that echoes this end has come in this session; frames of the session are accepted by these paths
 	peerVia    [wire.MaxChannels + 1]uint8
-	home       int // hellos in a row that the peer answered on the own cable while frames use a fallback path; counts only hellos as long as the link's frames
+	home       int // number of hellos that the peer has answered on the own cable since frames use a fallback path; hellos shorter than the link's frames do not count
 
-	carries bool      // the own cable carries the frames
-	since   mono.Time // when carries last changed
+	carries bool      // the link is up and sends its frames by the own cable
+	since   mono.Time // time of the last change of carries; 0: never
 }
 
-// own notes whether the own cable carries the frames.
+// own notes at the instant now whether the own cable carries the link's frames.
 func (s *paths) own(now mono.Time, on bool) {
 	if s.carries != on {
 		s.carries, s.since = on, now
 	}
 }
 
-// all returns the paths by which the link may send hellos.
+// all returns the own cable and all fallback paths.
 func (s *paths) all() pathSet { return s.alternates | 1<<Own }
 
-// takes reports whether frames of the session may come by a path.
+// takes reports whether the link accepts frames of the session that come by the path p.
 func (s *paths) takes(p Path) bool {
 	return p == Own || (s.alternates.has(p) && s.announced.has(p))
 }
 
-// claimed reports whether the path that a hello states in its field via is the path by which the
-// hello came. If the two differ, somebody has swapped two cables.
+// claimed reports whether the field via of a hello names the path p by which the hello came. The
+// result is false if somebody has swapped two cables.
 func (s *paths) claimed(p Path, via uint8) bool {
 	if p == Own {
 		return via == 0
@@ -75,8 +75,9 @@ func (s *paths) claimed(p Path, via uint8) bool {
 	return s.alternates.has(p) && via == s.peerVia[p]
 }
 
-// proves reports whether a hello proves that a path works both ways. If there is only one path, any
-// echo came by that path.
+// proves reports whether the echo in the hello h shows that the path p works both ways. If the link
+// has only one path, every echo of this end shows that. If the link has several paths, h must
+// answer a hello that this end sent by p.
 func (s *paths) proves(p Path, h *wire.Hello) bool {
 	if s.alternates == 0 {
 		return p == Own
@@ -84,9 +85,9 @@ func (s *paths) proves(p Path, h *wire.Hello) bool {
 	return h.EchoStamp != 0 && stampPath(h.EchoStamp) == p
 }
 
-// SetAlternate says whether the cable of another channel may carry this link's frames while the
-// link's own cable does not. At the far end of that cable, the peer has the channel named by the
-// argument peer. If SetAlternate takes away the path by which the link is up, the link goes down.
+// SetAlternate adds or removes the fallback path p. If on is true, the link may send its frames by
+// p while its own cable does not carry them. The argument peer is the peer chip's channel at the
+// other end of p. If SetAlternate removes the path by which the link is up, the link goes down.
 func (l *Link) SetAlternate(now mono.Time, p Path, peer wire.Channel, on bool) {
 	l.now = now
 	s := &l.paths
@@ -125,8 +126,8 @@ func (l *Link) greets() (s pathSet) {
 	return s
 }
 
-// comeHome counts the answers on the own cable while frames use a fallback path. After enough
-// answers, comeHome moves the frames back to the own cable.
+// comeHome counts an answer that came by the own cable while frames use a fallback path. After
+// homeProofs answers, comeHome makes the link send its frames by the own cable again.
 func (l *Link) comeHome(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	s := &l.paths
 	narrow := f.Padded != 0 && f.Padded < l.agreed
@@ -142,8 +143,8 @@ func (l *Link) comeHome(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	l.damping.inUse = now
 }
 
-// stampPathBits is the number of bits of a stamp that hold the path by which the hello is sent. The
-// other bits hold an instant. A stamp is never zero.
+// stampPathBits is the number of low bits of a hello's stamp that hold the path by which the hello
+// is sent. The other bits hold the instant plus 1, so a stamp is never zero.
 const stampPathBits = 5
 
 func helloStamp(now mono.Time, p Path) uint64 { return (uint64(now)+1)<<stampPathBits | uint64(p) }

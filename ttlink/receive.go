@@ -8,47 +8,48 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Delivery is one piece of a packet. Pieces come in order, without a gap, and once per session. A
-// piece with Offset 0 begins a packet. If an [EventSessionEnded] comes before the last piece of a
-// packet, the packet is void.
+// Delivery is one piece of a received packet. In a session, each piece comes once, and pieces come
+// in order. A piece with Offset 0 begins a packet. If the session ends before the last piece of a
+// packet, the owner must discard the packet.
 type Delivery struct {
 	VC     wire.VC
-	Slot   uint32 // number of the packet on its VC in the session, modulo the receiver channel's size
+	Slot   uint32 // slot of the packet in the receiver channel of VC
 	Offset int    // offset of the piece in the packet, in bytes
-	Data   []byte // a view into the datagram
-	End    bool   // the last piece; the packet holds a slot until [Link.Free]
+	Data   []byte // the bytes of the piece; they lie in the received datagram
+	End    bool   // the piece is the packet's last; the packet occupies its slot until [Link.Free]
 }
 
-// receiver holds the state of the direction from the peer to this end.
+// receiver holds what this end knows about the frames and packets that it receives.
 //
-// Invariant C1: recv[v]-freed[v]+carried[v] ≤ Config.Slots[v], with one more while a packet is under way.
+// Invariant C1: recv[v]-freed[v]+carried[v], plus 1 if partial and v is vc, is at most
+// Config.Slots[v].
 type receiver struct {
 	expected wire.Seq // number of the next expected data frame
-	partial  bool     // part of a packet has come
-	vc       wire.VC  // VC of the packet of which a part has come
-	offset   int      // bytes that have come of the packet of which a part has come
+	partial  bool     // a part of a packet has been received
+	vc       wire.VC  // VC of the partly received packet
+	offset   int      // received bytes of the partly received packet
 
-	slot    [wire.NumVCs]uint32 // number of the next packet, modulo the channel's size
-	recv    [wire.NumVCs]uint32 // packets delivered whole in this session
-	freed   [wire.NumVCs]uint32 // slots freed in this session
-	carried [wire.NumVCs]uint32 // slots of this session's channels that still hold packets of older sessions
+	slot    [wire.NumVCs]uint32 // slot of the next packet
+	recv    [wire.NumVCs]uint32 // packets completely delivered in this session
+	freed   [wire.NumVCs]uint32 // slots of packets of this session that were freed
+	carried [wire.NumVCs]uint32 // slots that still hold packets of older sessions
 
-	updateDue bool                // this end owes an acknowledgement, a grant or an answer to a solicit now
-	grantsDue bool                // like updateDue, but no data frame can carry the update that this end owes
-	ackAt     mono.Time           // latest time at which this end must send an acknowledgement; 0: this end owes no acknowledgement
-	unacked   int                 // bytes of payload taken since this end last sent an acknowledgement
-	granted   [wire.NumVCs]uint32 // the latest grants sent to the peer
+	updateDue bool                // this end must now send an acknowledgement, grants, or the answer to a SOLICIT
+	grantsDue bool                // this end must now send a sequence update; a data frame is not enough
+	ackAt     mono.Time           // latest time for the next acknowledgement; 0: no received frame waits for an acknowledgement
+	unacked   int                 // bytes of payload accepted since this end last sent an acknowledgement
+	granted   [wire.NumVCs]uint32 // grants in the latest sequence update to the peer
 
-	gap     bool      // the frame with number expected is missing, and later frames have come
-	gapTo   wire.Seq  // one past the newest frame that came after the missing frame
+	gap     bool      // the frame with the number expected is missing, and a later frame has come
+	gapTo   wire.Seq  // number after the newest frame that has come
 	nacked  wire.Seq  // number of the missing frame in the latest NACK
-	nackAt  mono.Time // when the NACK is repeated
-	nacks   int       // repeats of the NACK for this missing frame, at most nackDoublings
+	nackAt  mono.Time // when this end repeats the NACK
+	nacks   int       // number of repeated NACKs for this missing frame, at most nackDoublings
 	nackDue bool
 }
 
-// reset begins a session. The grants exclude slots that packets of older sessions occupy, until the
-// owner frees these slots.
+// reset prepares the receiver for a new session. Slots that packets of older sessions still occupy
+// are not granted before the owner frees them.
 func (r *receiver) reset(first wire.Seq) {
 	fresh := receiver{expected: first, updateDue: true, grantsDue: true}
 	for v := range wire.NumVCs {
@@ -57,17 +58,18 @@ func (r *receiver) reset(first wire.Seq) {
 	*r = fresh
 }
 
-// resume makes the updates due that tell the peer this end's state after a training.
+// resume makes this end send a sequence update after a training.
 func (r *receiver) resume() {
 	r.gap, r.nackDue = false, false
 	r.updateDue, r.grantsDue = true, true
 }
 
-// occupied counts the slots of VC v that hold a whole packet.
+// occupied returns the number of slots of VC v that hold a complete packet.
 func (r *receiver) occupied(v int) int { return int(r.recv[v] - r.freed[v] + r.carried[v]) }
 
-// grants returns the absolute credits. An absolute credit is the number of slots freed so far plus
-// the channel's size, less the slots that packets of older sessions still occupy.
+// grants returns the present grant of each VC. A grant is the number of slots freed in this
+// session, plus the size of the receiver channel, minus the slots that packets of older sessions
+// occupy.
 func (l *Link) grants() (g [wire.NumVCs]uint32) {
 	for v := range l.cfg.Slots {
 		g[v] = l.grant(wire.VC(v))
@@ -79,31 +81,32 @@ func (l *Link) grant(v wire.VC) uint32 {
 	return l.rx.freed[v] + uint32(l.cfg.Slots[v]) - l.rx.carried[v]
 }
 
-// Free gives back one receiver slot of vc. The slot held a delivered packet of this or an older
-// session. The link then owes the peer one more credit. If no slot is occupied, Free panics.
+// Free frees the receiver slot on vc of a delivered packet, of this or an older session. The peer
+// gets one more credit. If no slot of vc is occupied, Free panics.
 func (l *Link) Free(vc wire.VC) {
 	if vc >= wire.NumVCs || l.rx.occupied(int(vc)) == 0 {
-		panic(fmt.Sprintf("ttlink: slot of VC %d freed that holds no packet: %+v", vc, l.rx))
+		panic(fmt.Sprintf("ttlink: Free on VC %d, of which no slot holds a packet: %+v", vc, l.rx))
 	}
 	if l.rx.carried[vc] > 0 {
 		l.rx.carried[vc]--
 	} else {
 		l.rx.freed[vc]++
 	}
-	// A peer that still has more than half of its credits needs no new ones yet.
+	// A peer that still has more than half of its credits does not need a sequence update yet.
 	if left := int32(l.rx.granted[vc] - l.rx.recv[vc]); left <= int32(l.cfg.Slots[vc]/2) {
 		l.rx.updateDue, l.rx.grantsDue = true, true
 	}
 }
 
-// handleData takes a data frame of the session.
+// handleData processes a data frame of the session. If the frame is the next piece of a packet,
+// handleData returns the piece and true.
 func (l *Link) handleData(now mono.Time, f *wire.Frame) (Delivery, bool) {
 	l.handleAck(now, f.RxSeq)
 	r := &l.rx
 	switch d := f.TxSeq.Sub(r.expected); {
 	case d < 0:
 		l.counters.Duplicates++
-		r.updateDue = true // the earlier acknowledgement may have been lost
+		r.updateDue = true // the acknowledgement of the frame may have been lost
 		return Delivery{}, false
 	case d > 0:
 		l.counters.Gaps++
@@ -135,9 +138,9 @@ func (l *Link) handleData(now mono.Time, f *wire.Frame) (Delivery, bool) {
 	return d, true
 }
 
-// oweAck notes that the link took a data frame of n bytes. The next data frame to the peer carries
-// the acknowledgement. Otherwise an update carries the acknowledgement, after ackBytes or after
-// ackDelay.
+// oweAck notes that a data frame with n bytes of payload must be acknowledged. The next data frame
+// to the peer carries the acknowledgement. If no data frame is sent within ackDelay, or if ackBytes
+// are unacknowledged, the link sends a sequence update.
 func (l *Link) oweAck(now mono.Time, n int) {
 	r := &l.rx
 	if r.unacked += n; r.unacked >= ackBytes {
@@ -147,12 +150,12 @@ func (l *Link) oweAck(now mono.Time, n int) {
 	}
 }
 
-// acked notes that the link sends a frame that carries the acknowledgement.
+// acked notes that the link sends a frame that acknowledges all accepted frames.
 func (r *receiver) acked() { r.ackAt, r.unacked = 0, 0 }
 
-// continues reports whether the data frame, which is in order, fits the packets of the session. The
-// frame must be the next piece of the packet under way, or begin the next packet within its
-// credits.
+// continues reports whether the data frame f, which has the expected number, is a valid piece. The
+// frame must continue the partly received packet, or begin a packet for which the peer has a
+// credit. continues counts an invalid frame.
 func (l *Link) continues(f *wire.Frame) bool {
 	r := &l.rx
 	if !r.partial && int32(r.recv[f.VC]-l.grant(f.VC)) >= 0 {
@@ -167,7 +170,8 @@ func (l *Link) continues(f *wire.Frame) bool {
 	return true
 }
 
-// noteGap asks for the missing frame. If another frame was missing last time, noteGap asks at once.
+// noteGap notes that the frame seq came although an earlier frame is missing. The first time,
+// noteGap makes a NACK for the missing frame due.
 func (l *Link) noteGap(now mono.Time, seq wire.Seq) {
 	r := &l.rx
 	end := seq.Add(1)
@@ -180,14 +184,14 @@ func (l *Link) noteGap(now mono.Time, seq wire.Seq) {
 	}
 }
 
-// nackInterval returns a round trip, within limits.
+// nackInterval returns the time before the first repetition of a NACK, about a round trip.
 func (l *Link) nackInterval() time.Duration {
 	return max(l.rtt.smoothed+2*l.rtt.variation, nackMin)
 }
 
-// tickReceive sends the acknowledgement that has waited long enough. It also repeats the NACK of a
-// gap that has not closed, after a round trip, then after twice as long each time. The gap may be
-// false: a broken or forged frame may have shown a gap for frames that the peer does not have.
+// tickReceive makes an acknowledgement due that has waited for ackDelay. If a frame is still
+// missing, tickReceive also makes the NACK due again, and doubles the time until the next
+// repetition.
 func (l *Link) tickReceive(now mono.Time) {
 	if l.rx.ackAt != 0 && !now.Before(l.rx.ackAt) {
 		l.rx.updateDue, l.rx.ackAt = true, 0
@@ -202,7 +206,7 @@ func (l *Link) tickReceive(now mono.Time) {
 	}
 }
 
-// handleUpdate takes a sequence update of the session.
+// handleUpdate processes a sequence update of the session.
 func (l *Link) handleUpdate(now mono.Time, f *wire.Frame) {
 	u, err := wire.DecodeUpdate(f.Payload)
 	if err != nil {

@@ -9,10 +9,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// The tests of this file hold one rule each, frame by frame, where the tests
-// under faults would reach the same end by a slower way.
+// Each test in this file checks one rule of the protocol, frame by frame.
 
-// frames takes all that l wants to send.
+// frames returns all frames that l sends at the instant now.
 func frames(l *Link, now mono.Time) (all []wire.Frame) {
 	for x, ok := l.PollTransmit(now); ok; x, ok = l.PollTransmit(now) {
 		for b := x.Data; len(b) > 0; b = b[x.Seg:] {
@@ -26,19 +25,19 @@ func frames(l *Link, now mono.Time) (all []wire.Frame) {
 	return all
 }
 
-// give hands f to l. It reports whether it was delivered.
+// give passes the frame f to l, and reports whether l delivers a piece.
 func give(l *Link, now mono.Time, f wire.Frame) bool {
 	_, ok := l.HandleDatagram(now, f.Append(nil))
 	return ok
 }
 
-// idlePair returns two ends that are up and owe each other nothing, 100 µs of round trip apart.
+// idlePair returns two ends that are up and idle, with a measured round trip of 100 µs.
 func idlePair(t *testing.T) *pair {
 	w := upWorld(t, 4, nil)
 	return &pair{w.ends[0].link, w.ends[1].link, w.now}
 }
 
-// TestGapIsNACKedAtOnce loses the first of three frames.
+// TestGapIsNACKedAtOnce loses the first of three frames. The receiver must send a NACK at once.
 func TestGapIsNACKedAtOnce(t *testing.T) {
 	p := idlePair(t)
 	for range 3 {
@@ -46,7 +45,7 @@ func TestGapIsNACKedAtOnce(t *testing.T) {
 	}
 	sent := frames(p.a, p.now)
 	if len(sent) != 3 || give(p.b, p.now, sent[1]) || give(p.b, p.now, sent[2]) {
-		t.Fatalf("%d frames, or one delivered across a gap", len(sent))
+		t.Fatalf("the sender sent %d frames, want 3, or a frame after the gap was delivered", len(sent))
 	}
 	answer := frames(p.b, p.now)
 	if len(answer) != 1 || answer[0].Flags&wire.FlagNACK == 0 || answer[0].RxSeq != sent[0].TxSeq {
@@ -57,12 +56,12 @@ func TestGapIsNACKedAtOnce(t *testing.T) {
 	if len(again) != 3 || again[0].TxSeq != sent[0].TxSeq {
 		t.Fatalf("after the NACK: %+v", again)
 	}
-	// The same NACK within a round trip changes nothing.
+	// A second NACK within a round trip changes nothing.
 	give(p.a, p.now, answer[0])
 	if more := frames(p.a, p.now); len(more) != 0 || p.a.Counters().GoBacks != 1 {
 		t.Errorf("a second NACK within the round trip: %d frames", len(more))
 	}
-	// The gap stays: the NACK is repeated after a round trip.
+	// While the gap stays, the receiver repeats the NACK after a round trip.
 	at, _ := p.b.Deadline()
 	if wait := at.Sub(p.now); wait > 2*time.Millisecond {
 		t.Errorf("NACK repeated after %v", wait)
@@ -73,7 +72,7 @@ func TestGapIsNACKedAtOnce(t *testing.T) {
 	}
 	for _, f := range again {
 		if !give(p.b, at, f) {
-			t.Error("not delivered when sent again")
+			t.Error("a frame is not delivered when it is sent again")
 		}
 	}
 	if f := frames(p.b, at); len(f) != 1 || f[0].Flags != 0 || f[0].RxSeq != again[2].TxSeq.Add(1) {
@@ -81,7 +80,8 @@ func TestGapIsNACKedAtOnce(t *testing.T) {
 	}
 }
 
-// TestAcksWait finds that an acknowledgement waits for ackDelay, and not beyond ackBytes.
+// TestAcksWait checks that an acknowledgement is sent after ackDelay, or after ackBytes if that is
+// earlier.
 func TestAcksWait(t *testing.T) {
 	p := idlePair(t)
 	p.a.Send(p.now, wire.VCData, []byte("packet"))
@@ -114,13 +114,14 @@ func TestAcksWait(t *testing.T) {
 	t.Errorf("no acknowledgement after %d bytes", sent)
 }
 
-// TestDuplicateIsAckedAgain loses the acknowledgement.
+// TestDuplicateIsAckedAgain loses an acknowledgement. The receiver must acknowledge the repeated
+// frame again.
 func TestDuplicateIsAckedAgain(t *testing.T) {
 	p := idlePair(t)
 	p.a.Send(p.now, wire.VCData, []byte("packet"))
 	sent := frames(p.a, p.now)
 	give(p.b, p.now, sent[0])
-	frames(p.b, p.now) // lost
+	frames(p.b, p.now) // these frames are lost
 	if give(p.b, p.now, sent[0]) {
 		t.Fatal("delivered twice")
 	}
@@ -130,12 +131,13 @@ func TestDuplicateIsAckedAgain(t *testing.T) {
 	}
 }
 
-// TestRoundTripOfFramesSentOnce is Karn's rule: what was sent twice tells nothing about the path.
+// TestRoundTripOfFramesSentOnce checks Karn's algorithm: the link measures the round trip only of
+// frames that it sent once.
 func TestRoundTripOfFramesSentOnce(t *testing.T) {
 	p := idlePair(t)
 	before := p.a.rtt
 	p.a.Send(p.now, wire.VCData, []byte("packet"))
-	frames(p.a, p.now) // lost
+	frames(p.a, p.now) // these frames are lost
 	for p.a.Counters().Timeouts == 0 {
 		p.now, _ = p.a.Deadline()
 		p.a.Tick(p.now)
@@ -154,13 +156,13 @@ func TestRoundTripOfFramesSentOnce(t *testing.T) {
 	p.b.Tick(p.now)
 	give(p.a, p.now, frames(p.b, p.now)[0])
 	if p.a.rtt == before {
-		t.Error("a frame that was sent once wasn't measured")
+		t.Error("the round trip of a frame that was sent once is not measured")
 	}
 }
 
-// TestGrantsFollowData sends the grants in an update of their own even when
-// data carries the acknowledgement, but only to a peer that knows of no more
-// than half of its credits.
+// TestGrantsFollowData checks that an end sends new grants in a sequence update, although data
+// frames carry the acknowledgement. The end must not send the update while the peer has more than
+// half of its credits.
 func TestGrantsFollowData(t *testing.T) {
 	p := idlePair(t)
 	p.a.Send(p.now, wire.VCData, []byte("packet"))
@@ -172,7 +174,7 @@ func TestGrantsFollowData(t *testing.T) {
 	p.b.Free(wire.VCData)
 	p.b.Send(p.now, wire.VCData, []byte("packet"))
 	if f := frames(p.b, p.now); len(f) != 1 {
-		t.Fatalf("grants although the peer has plenty: %+v", f)
+		t.Fatalf("grants although the peer has enough credits: %+v", f)
 	}
 	for range p.b.cfg.Slots[wire.VCData]/2 - 1 {
 		p.a.Send(p.now, wire.VCData, []byte("packet"))
@@ -185,7 +187,8 @@ func TestGrantsFollowData(t *testing.T) {
 	}
 }
 
-// TestStarvedSenderAsks loses the grants that a waiting sender needs.
+// TestStarvedSenderAsks loses the grants that a waiting sender needs. The sender must ask for the
+// grants with SOLICIT.
 func TestStarvedSenderAsks(t *testing.T) {
 	p := idlePair(t)
 	for p.a.Send(p.now, wire.VCControl, []byte("packet")) {
@@ -197,18 +200,18 @@ func TestStarvedSenderAsks(t *testing.T) {
 		give(p.a, p.now, f)
 	}
 	p.b.Free(wire.VCControl)
-	frames(p.b, p.now) // lost
+	frames(p.b, p.now) // these frames are lost
 	start := p.now
 	for !p.a.CanSend(wire.VCControl, 1) {
 		at, ok := p.a.Deadline()
 		if !ok || at.Sub(start) > 20*time.Millisecond {
-			t.Fatal("a starved sender doesn't ask for its grants")
+			t.Fatal("a sender without credit does not ask for its grants")
 		}
 		p.now = at
 		p.a.Tick(at)
 		for _, f := range frames(p.a, at) {
 			if f.Flags&wire.FlagSolicit == 0 {
-				t.Fatalf("sent while starved: %+v", f)
+				t.Fatalf("a sender without credit sent: %+v", f)
 			}
 			give(p.b, at, f)
 		}
@@ -218,7 +221,7 @@ func TestStarvedSenderAsks(t *testing.T) {
 	}
 }
 
-// TestResumeSendsAgain wants the unacknowledged frames on the wire as soon as the path is back.
+// TestResumeSendsAgain checks that a link that comes up again sends the unacknowledged frames.
 func TestResumeSendsAgain(t *testing.T) {
 	w := upWorld(t, 4, nil)
 	w.cable[0].Cut(true)
@@ -229,18 +232,18 @@ func TestResumeSendsAgain(t *testing.T) {
 	w.heal()
 	w.mustQuiet(2 * time.Second)
 	if n := w.ends[0].link.Counters().Timeouts - timeouts; n != 0 {
-		w.fail("%d timeouts after the path was back", n)
+		w.fail("%d timeouts after the cable was repaired", n)
 	}
 }
 
-// TestPeerRetrained checks that an end whose peer lost the path trains too, without waiting for silence.
+// TestPeerRetrained checks that an end trains at once if its peer has lost the path.
 func TestPeerRetrained(t *testing.T) {
 	w := upWorld(t, 4, nil)
 	w.ends[0].link.SetPath(w.now, false)
 	w.ends[0].link.SetPath(w.now, true)
 	w.service(0)
 	if !w.until(10*time.Millisecond, func() bool { return countEvents(w.ends[1], EventDown) == 1 && w.bothUp() }) {
-		w.fail("no training at both ends")
+		w.fail("the two ends did not both train")
 	}
 	if s := w.ends[1].link.Status(); s.LastDown != DownPeerRetrained {
 		w.fail("down for %v", s.LastDown)
@@ -251,8 +254,9 @@ func TestPeerRetrained(t *testing.T) {
 	}
 }
 
-// TestQuickRestart restarts one end before the other has noticed: the old
-// session must not confirm the new one, and nothing goes down twice.
+// TestQuickRestart restarts one end so quickly that the other end stays up meanwhile. The old
+// session must not confirm the new incarnation. The restarted end must stay up, and the other end
+// must go down once.
 func TestQuickRestart(t *testing.T) {
 	w := upWorld(t, 4, nil)
 	w.restart(0)
@@ -260,7 +264,7 @@ func TestQuickRestart(t *testing.T) {
 	seen := len(w.ends[0].events)
 	w.until(time.Second, func() bool { return a.state == StateUp })
 	if a.sess.id == b.sess.id || a.sess.confirmed {
-		w.fail("confirmed %v by an end in session %#x", a.sess.confirmed, b.sess.id)
+		w.fail("confirmed is %v while the other end is in session %#x", a.sess.confirmed, b.sess.id)
 	}
 	if !w.until(5*time.Millisecond, w.bothUp) {
 		w.fail("not up again")
@@ -276,9 +280,8 @@ func TestQuickRestart(t *testing.T) {
 	}
 }
 
-// TestQuickRestartBesideOthers is TestQuickRestart where the cables of other
-// links may be used: a proof then needs an answered stamp, so the end that is
-// still up has to ask for one, and not wait for silence.
+// TestQuickRestartBesideOthers is like TestQuickRestart, but for links with fallback paths. A proof
+// then needs an answered stamp, so the end that is still up must send a hello with WANT at once.
 func TestQuickRestartBesideOthers(t *testing.T) {
 	alternate := ByChannel(5)
 	for seed := range uint64(50) {
@@ -290,7 +293,7 @@ func TestQuickRestartBesideOthers(t *testing.T) {
 		w.restart(int(seed % 2))
 		w.ends[seed%2].link.SetAlternate(w.now, alternate, 5, true)
 		if !w.until(50*time.Millisecond, w.bothUp) {
-			w.fail("not up in one session again")
+			w.fail("the two ends did not come up in one session")
 		}
 		if why := w.ends[1-seed%2].link.Status().LastDown; why != DownPeerRestarted {
 			w.fail("the end that stayed went down for %v", why)
@@ -298,8 +301,8 @@ func TestQuickRestartBesideOthers(t *testing.T) {
 	}
 }
 
-// TestPeerReplacedItsSession gets a newer training number from a peer that is
-// up: it counted up when it took this end's session for an older one, and has not lost the path.
+// TestPeerReplacedItsSession checks that a link stays up if the peer sends a newer training number
+// with UP. Such a peer has replaced its session, and has not lost the path.
 func TestPeerReplacedItsSession(t *testing.T) {
 	p := idlePair(t)
 	p.b.train.number++
@@ -310,8 +313,8 @@ func TestPeerReplacedItsSession(t *testing.T) {
 	}
 }
 
-// TestForsake gives up what a dead link holds. When the path is back, the link
-// comes up in another session, in which nothing of the old one arrives.
+// TestForsake calls Forsake on a link that is down with unacknowledged packets. After the repair,
+// the link must come up in a new session, and no packet of the old session may arrive.
 func TestForsake(t *testing.T) {
 	w := upWorld(t, 3, nil)
 	a := w.ends[0]
@@ -322,23 +325,23 @@ func TestForsake(t *testing.T) {
 	w.service(0)
 	a.link.Forsake(w.now)
 	if a.link.sess.id != before {
-		w.fail("a link that is up gave up its session")
+		w.fail("Forsake ended the session of a link that is up")
 	}
 	if !w.until(time.Second, func() bool { return a.link.state != StateUp }) {
-		w.fail("up without a path")
+		w.fail("the link stays up although all datagrams are lost")
 	}
 	a.link.Forsake(w.now)
 	w.service(0)
 	if a.link.tx.slab.used != 0 || countEvents(a, EventSessionEnded) != 1 {
-		w.fail("%d bytes held, %d sessions ended", a.link.tx.slab.used, countEvents(a, EventSessionEnded))
+		w.fail("%d bytes in the slab, %d sessions ended; want 0 and 1", a.link.tx.slab.used, countEvents(a, EventSessionEnded))
 	}
 	dead = false
 	if !w.until(5*time.Second, w.bothUp) || a.link.sess.id == before {
-		w.fail("not up in a session of its own")
+		w.fail("the link did not come up in a new session")
 	}
 	w.run(100 * time.Millisecond)
 	if n := w.ends[1].link.Counters().PacketsReceived; n != 0 {
-		w.fail("%d packets of the session that was given up arrived", n)
+		w.fail("%d packets of the ended session arrived", n)
 	}
 	a.toSend[0] = 3
 	w.service(0)
@@ -348,17 +351,17 @@ func TestForsake(t *testing.T) {
 	}
 }
 
-// TestBackoffEnds loses a frame three times. The timeout has grown until a later
-// frame, which was sent once, is acknowledged (RFC 6298 §5.7), and is then as before.
+// TestBackoffEnds loses a frame three times, which doubles the timeout three times. The timeout
+// must stay long until a frame that was sent once is acknowledged (RFC 6298 §5.7).
 func TestBackoffEnds(t *testing.T) {
 	p := idlePair(t)
 	before := p.a.rtt.timeout(&p.a.cfg.Profile, p.a.tx.backoff)
 	p.a.Send(p.now, wire.VCData, []byte("packet"))
-	frames(p.a, p.now) // lost
+	frames(p.a, p.now) // these frames are lost
 	for range 2 {
 		p.now = p.a.tx.rtoAt
 		p.a.Tick(p.now)
-		frames(p.a, p.now) // lost, too
+		frames(p.a, p.now) // these frames are lost too
 	}
 	p.now = p.a.tx.rtoAt
 	p.a.Tick(p.now)
@@ -383,9 +386,9 @@ func TestBackoffEnds(t *testing.T) {
 	}
 }
 
-// TestAckBeyondTheGoBack delays the acknowledgement of many frames for so many
-// timeouts that the sender begins again with only a few. When it comes, it is
-// ahead of what has been sent again, and sending goes on behind it.
+// TestAckBeyondTheGoBack delays the acknowledgement of many frames for ten timeouts. The sender
+// then sends only a few of the frames again. After the late acknowledgement of all frames, the
+// sender must continue behind them.
 func TestAckBeyondTheGoBack(t *testing.T) {
 	p := idlePair(t)
 	p.a.cfg.Profile.DeadTraffic, p.a.cfg.Profile.RTOMax = time.Minute, 100*time.Millisecond
@@ -405,7 +408,7 @@ func TestAckBeyondTheGoBack(t *testing.T) {
 		p.now = p.a.tx.rtoAt
 		p.a.Tick(p.now)
 		if n := len(frames(p.a, p.now)); n == 0 {
-			t.Fatal("a timeout that sends nothing again")
+			t.Fatal("no frame is sent again after a timeout")
 		}
 	}
 	if n := p.a.tx.cursor.Sub(p.a.tx.base); n != minFlight {
@@ -418,9 +421,9 @@ func TestAckBeyondTheGoBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.a.tx.cursor != p.a.tx.base || p.a.tx.slab.count != 0 {
-		t.Errorf("cursor %+d, %d frames held", p.a.tx.cursor.Sub(p.a.tx.base), p.a.tx.slab.count)
+		t.Errorf("cursor at base %+d, %d frames in the slab; want 0 and 0", p.a.tx.cursor.Sub(p.a.tx.base), p.a.tx.slab.count)
 	}
 	if n := p.b.Counters().PacketsReceived; int(n) != many {
-		t.Errorf("%d of %d packets", n, many)
+		t.Errorf("%d of %d packets arrived", n, many)
 	}
 }

@@ -8,9 +8,8 @@ import (
 	"ttfabric/wire"
 )
 
-// The scenarios that QUIC's interoperability runner asks of an implementation,
-// and ours beside them, and where each is a test. In real time and over each
-// transport they are in package ttlink/transport/linktest.
+// This list names the tests of each scenario of the QUIC interop runner, and of further scenarios.
+// Package ttlink/transport/linktest runs such scenarios in real time over each transport.
 //
 //	handshake loss and corruption 30 %   TestHandshakes; TestTransfer "loss 30%", "corruption 30%"
 //	transfer loss and corruption 2 %     TestTransferLossInBursts; TestTransfer "loss 2%", "corruption 2%", "bursts"
@@ -20,15 +19,15 @@ import (
 //	one-way cut                          TestOneWayCut
 //	asymmetric delay                     TestAsymmetricDelay
 //	restart mid-window                   TestRestarts, TestQuickRestart
-//	stale-session replay                 TestReplayOfOldSession, TestLateProofOfAFormerIncarnation; of the running one: TestReplayOfRunningSession
+//	replay of an ended session           TestReplayOfOldSession, TestLateProofOfAFormerIncarnation
 //	amplification limit                  TestAnswersAreNoLonger, TestForgedHellos
 //	address rebinding                    TestRebinding
 //	MTU shrink                           TestPathShrinks, TestPathShrinksInSilence
 //	slow receiver                        TestSlowReceiver
-//	clock jump, a loop that stood still  TestStalledLoop, TestLateAnswer
+//	clock jump, stalled loop             TestStalledLoop, TestLateAnswer
 
-// lossy loses a share of what both ends send, at most three datagrams in a row,
-// as the runner's dropper does.
+// lossy loses the given share of the datagrams of both ends at random, but at most three datagrams
+// of an end in a row. The QUIC interop runner loses datagrams in this way.
 func (w *world) lossy(share float64) {
 	var row [2]int
 	w.onSend = func(from int, _ []byte) bool {
@@ -41,8 +40,8 @@ func (w *world) lossy(share float64) {
 	}
 }
 
-// TestHandshakes brings links up over a path of 15 ms that loses 30 %, in
-// bursts of at most three or of any length, or damages 30 %.
+// TestHandshakes brings links up over a path with a delay of 15 ms. The path loses 30 % of the
+// datagrams, with at most three in a row, or loses datagrams in bursts, or corrupts 30 %.
 func TestHandshakes(t *testing.T) {
 	for seed := range uint64(150) {
 		o := fault.Options{Delay: 15 * time.Millisecond}
@@ -66,7 +65,8 @@ func TestHandshakes(t *testing.T) {
 	}
 }
 
-// TestTransferLossInBursts moves packets over a path that loses 2 %, at most three in a row.
+// TestTransferLossInBursts sends packets over a path that loses 2 % of the datagrams, at most three
+// in a row.
 func TestTransferLossInBursts(t *testing.T) {
 	for seed := range uint64(30) {
 		w := newWorld(t, seed, fault.Options{Delay: 15 * time.Millisecond}, nil)
@@ -82,7 +82,8 @@ func TestTransferLossInBursts(t *testing.T) {
 	}
 }
 
-// TestAsymmetricDelay has a path that takes thousands of times longer one way than the other.
+// TestAsymmetricDelay sends packets over a path whose delay is 50 µs in one direction and 300 ms in
+// the other.
 func TestAsymmetricDelay(t *testing.T) {
 	for seed := range uint64(40) {
 		w := newWorld(t, seed, fault.Options{Delay: lan, Loss: .01}, nil)
@@ -100,9 +101,8 @@ func TestAsymmetricDelay(t *testing.T) {
 	}
 }
 
-// TestRebinding moves one end or both to another address again and again, as
-// when a container's network changes: what was under way on the old path comes
-// late, among what the new one carries.
+// TestRebinding changes the addresses of one end or both again and again. Frames of the old path
+// come late, mixed with frames of the new path. The session must continue.
 func TestRebinding(t *testing.T) {
 	for seed := range uint64(40) {
 		w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
@@ -120,7 +120,7 @@ func TestRebinding(t *testing.T) {
 			}
 			for i, e := range w.ends {
 				if k%3 == i {
-					continue // one end at a time, or both
+					continue // in each round, one end or both change their address
 				}
 				e.link.SetPath(w.now, false)
 				w.service(i)
@@ -138,8 +138,8 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// TestLateAnswer trains with a peer that stands still for 700 ms, so that the
-// first round trip is far too long. A dead peer must be noticed in time all the same.
+// TestLateAnswer trains over a path with a round trip of 700 ms, which then becomes short. The link
+// must correct its estimate of the round trip, and detect a later cut in time.
 func TestLateAnswer(t *testing.T) {
 	w := newWorld(t, 1, fault.Options{Delay: 350 * time.Millisecond}, nil)
 	w.start()
@@ -150,7 +150,7 @@ func TestLateAnswer(t *testing.T) {
 	w.run(3 * time.Second)
 	for i, e := range w.ends {
 		if e.link.rtt.doubtful(&e.link.cfg.Profile) {
-			w.fail("end %d still believes in a round trip of %v", i, e.link.rtt.smoothed)
+			w.fail("end %d still estimates a round trip of %v", i, e.link.rtt.smoothed)
 		}
 	}
 	w.load(1000)
@@ -164,8 +164,8 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestPromiseOfMore gets one frame that is far ahead of what the peer ever
-// sent. The NACKs for the gap that cannot close must become rare.
+// TestPromiseOfMore gives a link a forged frame with a sequence number that the peer has not
+// reached yet. The missing frames do not exist, so the link must send NACKs more and more rarely.
 func TestPromiseOfMore(t *testing.T) {
 	w := upWorld(t, 1, nil)
 	a, b := w.ends[0].link, w.ends[1].link
@@ -191,8 +191,8 @@ func TestPromiseOfMore(t *testing.T) {
 	w.mustQuiet(10 * time.Second)
 }
 
-// TestPathBecomesSlow has the round trip grow beyond the timeout while data
-// flows: the link learns of it, and does not send each frame twice from then on.
+// TestPathBecomesSlow makes the round trip longer than the retransmission timeout during traffic.
+// The link must correct its estimate of the round trip, and then send each frame only once.
 func TestPathBecomesSlow(t *testing.T) {
 	w := newWorld(t, 3, fault.Options{Delay: time.Millisecond}, nil)
 	w.start()
@@ -219,10 +219,10 @@ func TestPathBecomesSlow(t *testing.T) {
 	w.mustQuiet(60 * time.Second)
 	for i, e := range w.ends {
 		if rtt := e.link.Status().RTT; rtt < 35*time.Millisecond {
-			t.Errorf("end %d takes a round trip of 40 ms for one of %v", i, rtt)
+			t.Errorf("end %d estimates a round trip of 40 ms as %v", i, rtt)
 		}
 	}
 	if n := again() - learned; n > 0 {
-		t.Errorf("%d frames were sent again over a path that loses none", n)
+		t.Errorf("%d frames were sent again over a path that loses no frames", n)
 	}
 }

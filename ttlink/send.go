@@ -8,54 +8,54 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// sender holds the state of the direction from this end to the peer.
+// sender holds what this end knows about the frames and packets that it sends.
 //
 // Invariant: base ≤ cursor ≤ next and base ≤ sentTo ≤ next in wrapping order, next-base ≤ MaxFrames.
 // Invariant: sent[v] ≤ limit[v] ≤ sent[v]+slots[v].
 // Invariant: minFlight ≤ flight ≤ MaxFrames.
 type sender struct {
 	slab   slab
-	base   wire.Seq // oldest unacknowledged frame
-	cursor wire.Seq // next frame to transmit, for the first time or again
-	sentTo wire.Seq // one past the newest frame that was ever transmitted
-	next   wire.Seq // next frame to place
+	base   wire.Seq // number of the oldest unacknowledged frame
+	cursor wire.Seq // number of the next frame to transmit, for the first time or again
+	sentTo wire.Seq // number after the newest frame that was ever transmitted
+	next   wire.Seq // number of the next frame to place into the slab
 
-	slots   [wire.NumVCs]uint32 // the peer's receiver channel sizes, in packets
-	slot    [wire.NumVCs]uint32 // number of the next packet, modulo slots
-	sent    [wire.NumVCs]uint32 // packets placed
-	acked   [wire.NumVCs]uint32 // packets acknowledged whole
-	limit   [wire.NumVCs]uint32 // packets that this end may have placed according to the latest grants
-	starved [wire.NumVCs]bool   // the link refused a packet for lack of credit, or has heard no grant yet
+	slots   [wire.NumVCs]uint32 // sizes of the peer's receiver channels, in packets
+	slot    [wire.NumVCs]uint32 // slot of the next packet at the peer
+	sent    [wire.NumVCs]uint32 // packets placed into the slab in this session
+	acked   [wire.NumVCs]uint32 // packets of which all frames are acknowledged
+	limit   [wire.NumVCs]uint32 // packets that this end may place in this session, according to the latest grants
+	starved [wire.NumVCs]bool   // the link lacks credit for a packet, or has received no grant yet
 
-	outSince    mono.Time // when the oldest frame under way was sent; frames have been under way without a pause since then
+	outSince    mono.Time // start of the present period in which at least one transmitted frame is unacknowledged
 	rtoAt       mono.Time
 	backoff     int
-	flight      int       // frames after base that the link may have under way
-	goBackSeq   wire.Seq  // base at the latest go-back
+	flight      int       // largest number of frames from base on that the link may transmit
+	goBackSeq   wire.Seq  // value of base at the latest go-back
 	goBackAt    mono.Time // time of the latest go-back
 	wentBack    bool
-	timed       wire.Seq  // frame whose round trip the link measures; the link sent this frame only once (Karn)
+	timed       wire.Seq  // number of the frame whose round trip the link measures; the link has sent this frame only once (Karn's algorithm)
 	timedAt     mono.Time // when the timed frame was sent
 	timing      bool
-	probeAt     mono.Time // when the link asks the peer for credits; 0: not armed
+	probeAt     mono.Time // when the link asks the peer for its grants; 0: the link need not ask
 	probeTries  int
 	solicitDue  bool
 	keepaliveAt mono.Time
-	ackedAt     mono.Time // when a frame was last acknowledged, or the link came up
+	ackedAt     mono.Time // when a frame was last acknowledged, or when the link came up if that was later
 }
 
-// reset begins a session.
+// reset prepares the sender for a new session.
 func (s *sender) reset(first wire.Seq, slots [wire.NumVCs]uint16) {
 	old := s.slab
 	old.clear()
 	*s = sender{slab: old, base: first, cursor: first, sentTo: first, next: first, flight: MaxFrames}
 	for v, n := range slots {
 		s.slots[v] = uint32(n)
-		s.starved[v] = n > 0 // until the end hears the first grant
+		s.starved[v] = n > 0 // until the first grant comes
 	}
 }
 
-// resume sends all unacknowledged frames again.
+// resume makes the link send all unacknowledged frames again, after the link has come up.
 func (s *sender) resume(now mono.Time, rtt *rttEstimate, p *Profile) {
 	s.cursor = s.base
 	s.timing, s.wentBack, s.backoff, s.flight = false, false, 0, MaxFrames
@@ -65,13 +65,14 @@ func (s *sender) resume(now mono.Time, rtt *rttEstimate, p *Profile) {
 	s.ackedAt = now
 }
 
-// abandon forgets the unacknowledged frames and gives the slab back.
+// abandon drops the unacknowledged frames and frees the slab's memory.
 func (s *sender) abandon() {
 	s.slab.drop()
 	s.base, s.cursor, s.sentTo = s.next, s.next, s.next
 }
 
-// unacked counts, per VC, the packets that were placed and are not yet wholly acknowledged.
+// unacked returns, for each VC, the number of packets that were placed and have an unacknowledged
+// frame.
 func (s *sender) unacked() (n [wire.NumVCs]int) {
 	for v := range n {
 		n[v] = int(s.sent[v] - s.acked[v])
@@ -79,7 +80,8 @@ func (s *sender) unacked() (n [wire.NumVCs]int) {
 	return n
 }
 
-// widest returns the padded payload of the largest unacknowledged frame.
+// widest returns the padded payload of the largest unacknowledged frame, in bytes. If there is no
+// such frame, widest returns 0.
 func (s *sender) widest() int {
 	n := 0
 	for q := s.base; q != s.next; q = q.Add(1) {
@@ -90,11 +92,12 @@ func (s *sender) widest() int {
 
 func (s *sender) outstanding() bool { return s.sentTo != s.base }
 
-// sendable reports whether there is a frame at the cursor that the link may transmit.
+// sendable reports whether a frame waits at the cursor, and the limit flight allows its
+// transmission.
 func (s *sender) sendable() bool { return s.cursor != s.next && s.cursor.Sub(s.base) < s.flight }
 
-// pieces returns the number of equal frames into which a packet of size bytes is cut, and their
-// padded payload.
+// pieces returns the number n of frames into which a packet of size bytes is cut, and the padded
+// payload of each frame.
 func (l *Link) pieces(size int) (n, padded int) {
 	if size <= l.agreed {
 		return 1, wire.PadTo(size)
@@ -103,10 +106,10 @@ func (l *Link) pieces(size int) (n, padded int) {
 	return n, wire.PadTo((size + n - 1) / n)
 }
 
-// CanSend reports whether the link would take a packet of size bytes now; size is 1 to [MaxPacket].
-// The link takes a packet if the link is up, and has credit on vc and room in the slab. If CanSend
-// or [Link.Send] refuses a packet for lack of credit, the link arms a probe. The probe asks the
-// peer for its grants in case the grants were lost. If size or vc is out of range, CanSend panics.
+// CanSend reports whether [Link.Send] would accept a packet of size bytes on vc now. The link must
+// be up, have a credit on vc, and have room in the slab. If only the credit is missing, the link
+// later asks the peer for its grants, which may have been lost. If size is not 1 to [MaxPacket], or
+// vc is out of range, CanSend panics.
 func (l *Link) CanSend(vc wire.VC, size int) bool {
 	if size <= 0 || size > MaxPacket || vc >= wire.NumVCs {
 		panic(fmt.Sprintf("ttlink: packet of %d bytes on VC %d: want 1 to %d on a VC below %d", size, vc, MaxPacket, wire.NumVCs))
@@ -123,10 +126,9 @@ func (l *Link) CanSend(vc wire.VC, size int) bool {
 	return l.tx.slab.fits(n, wire.FrameOverhead+padded, l.cfg.Window)
 }
 
-// Send copies a packet into the retransmit slab, as equal pieces with consecutive sequence numbers.
-// Send reports whether it took the packet; see [Link.CanSend]. The link delivers a packet that Send
-// took once and in order, unless the session ends first. [EventSessionEnded] counts the packets
-// whose session ended first.
+// Send copies a packet into the retransmit slab, cut into frames. If the link does not accept the
+// packet (see [Link.CanSend]), Send returns false. The peer gets each accepted packet once and in
+// order, unless the session ends (see [EventSessionEnded]).
 func (l *Link) Send(now mono.Time, vc wire.VC, packet []byte) bool {
 	l.now = now
 	if !l.CanSend(vc, len(packet)) {
@@ -153,10 +155,9 @@ func (l *Link) Send(now mono.Time, vc wire.VC, packet []byte) bool {
 	return true
 }
 
-// Place does the same as [Link.Send] for a packet that fits into one frame and whose bytes the
-// caller writes. Place returns the packet's bytes in the slab. The caller fills these bytes before
-// any other call to the link. If Send would report false, or if the packet needs several frames,
-// Place reports false and changes nothing.
+// Place reserves a frame in the slab for a packet of size bytes, and returns the memory for the
+// packet. The caller must write the packet into this memory before any other call to the link. If
+// the link does not accept the packet, or if the packet needs several frames, Place returns false.
 func (l *Link) Place(now mono.Time, vc wire.VC, size int) ([]byte, bool) {
 	l.now = now
 	if size > l.agreed || !l.CanSend(vc, size) {
@@ -165,8 +166,7 @@ func (l *Link) Place(now mono.Time, vc wire.VC, size int) ([]byte, bool) {
 	return l.placeOne(vc, size), true
 }
 
-// placeOne makes the frame of a packet that fits into one frame, and returns the room for the
-// packet.
+// placeOne places a packet that fits into one frame, and returns the packet's memory.
 func (l *Link) placeOne(vc wire.VC, size int) []byte {
 	body := l.place(frameMeta{dest: wire.SlotAddress(l.tx.slot[vc], 0), padded: uint16(wire.PadTo(size)), length: uint16(size), vc: vc, flags: wire.FlagEnd})
 	clear(body[size:])
@@ -174,14 +174,14 @@ func (l *Link) placeOne(vc wire.VC, size int) []byte {
 	return body[:size]
 }
 
-// place makes the next frame and returns the room for its padded payload.
+// place reserves the next frame in the slab, and returns the memory for the frame's padded payload.
 func (l *Link) place(m frameMeta) []byte {
 	frame := l.tx.slab.place(l.tx.next, m, l.cfg.Window)
 	l.tx.next = l.tx.next.Add(1)
 	return frame[wire.EnvelopeLen+wire.HeaderLen : len(frame)-wire.TrailerLen]
 }
 
-// placed counts a packet of size bytes after its frames have been placed.
+// placed counts a packet of size bytes whose frames have all been placed.
 func (l *Link) placed(vc wire.VC, size int) {
 	l.tx.sent[vc]++
 	if l.tx.slot[vc]++; l.tx.slot[vc] == l.tx.slots[vc] {
@@ -191,8 +191,8 @@ func (l *Link) placed(vc wire.VC, size int) {
 	l.counters.PayloadSent += uint64(size)
 }
 
-// handleAck takes a cumulative acknowledgement. The argument ack is the next sequence number that
-// the peer expects.
+// handleAck releases the frames that the peer acknowledges. The argument ack is the next sequence
+// number that the peer expects.
 func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 	t := &l.tx
 	n := ack.Sub(t.base)
@@ -218,14 +218,16 @@ func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 	if t.cursor.Before(t.base) {
 		t.cursor = t.base
 	}
-	// The backoff stays until the link has timed a frame that it sent only once (RFC 6298 §5.7). If
-	// the path has become slower than the timeout, the link sends each frame twice. Without the
-	// backoff, the link would then never send a frame only once.
+	// The backoff stays until the link has measured the round trip of a frame that the link sent
+	// only once (RFC 6298 §5.7). If the path has become slower than the timeout, the link sends
+	// each frame twice. With the longer timeout, the link sends some frames only once and can
+	// measure them.
 	t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
 	t.ackedAt = now
 }
 
-// handleGrants takes absolute credits. Grants older than the latest grants change nothing.
+// handleGrants stores the peer's newer grants. A grant beyond the peer's slots counts as a
+// violation.
 func (l *Link) handleGrants(grants [wire.NumVCs]uint32) {
 	t := &l.tx
 	for v, g := range grants {
@@ -252,7 +254,7 @@ func (s *sender) anyStarved() bool {
 	return false
 }
 
-// armProbe sets the time at which a sender without credit asks the peer for its grants.
+// armProbe sets when the link asks the peer for its grants, if a VC lacks credit.
 func (l *Link) armProbe(now mono.Time) {
 	if t := &l.tx; t.probeAt == 0 && t.anyStarved() {
 		wait := min(l.rtt.timeout(&l.cfg.Profile, t.probeTries), max(l.cfg.Profile.Keepalive, l.rtt.timeout(&l.cfg.Profile, 0)))
@@ -260,8 +262,8 @@ func (l *Link) armProbe(now mono.Time) {
 	}
 }
 
-// handleNACK goes back to the missing frame, at most once per round trip. A NACK that comes sooner
-// after a go-back answers frames that were sent before that go-back.
+// handleNACK goes back to the missing frame, at most once per round trip. A NACK that comes within
+// a round trip after a go-back was sent before the frames of that go-back arrived.
 func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 	t := &l.tx
 	l.counters.NACKsReceived++
@@ -275,11 +277,11 @@ func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 	l.goBack(now)
 }
 
-// goBack sends the frames again, from the oldest unacknowledged frame on. The receiver drops all
-// frames sent after a lost frame. For that reason goBack limits the frames under way to a few times
-// what came through since the last go-back. One call cuts the limit at most by half.
-// Acknowledgements double the limit again each round trip. Without the limit, a path that loses or
-// reorders many frames would carry hundreds of frames for each frame that the receiver takes.
+// goBack makes the link send all unacknowledged frames again, the oldest first. goBack also reduces
+// the number of frames that may be under way, because the receiver drops all frames after a lost
+// frame. The new limit is flightGain times the number of frames acknowledged since the last
+// go-back, but at least half of the old limit. Without the limit, a path that loses many frames
+// would carry hundreds of frames for each frame that the receiver accepts.
 func (l *Link) goBack(now mono.Time) {
 	t := &l.tx
 	through := 0
@@ -293,7 +295,7 @@ func (l *Link) goBack(now mono.Time) {
 	t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
 }
 
-// tickSend runs the sender's timers while the link is up.
+// tickSend goes back if the retransmission timeout has expired, and asks for grants if it is time.
 func (l *Link) tickSend(now mono.Time) {
 	t := &l.tx
 	if t.outstanding() && !now.Before(t.rtoAt) {
@@ -310,10 +312,10 @@ func (l *Link) tickSend(now mono.Time) {
 	}
 }
 
-// rttEstimate is a smoothed round trip with its variation (RFC 6298 §2).
+// rttEstimate estimates the round-trip time of a path from measurements (RFC 6298 §2).
 type rttEstimate struct {
-	smoothed, variation time.Duration // smoothed round trip and its variation; 0 before the first sample
-	least               time.Duration // shortest round trip; rises slowly
+	smoothed, variation time.Duration // smoothed round trip and its variation; 0 before the first measurement
+	least               time.Duration // shortest measured round trip, which slowly rises towards smoothed
 }
 
 func (r *rttEstimate) sample(d time.Duration) {
@@ -323,7 +325,7 @@ func (r *rttEstimate) sample(d time.Duration) {
 		return
 	}
 	if d < r.smoothed/staleRTT {
-		// A stall at either end made the earlier estimate far too long.
+		// The earlier estimate is far too long, because an end was stalled during a measurement.
 		r.smoothed, r.variation, r.least = d, d/2, d
 		return
 	}
@@ -332,7 +334,8 @@ func (r *rttEstimate) sample(d time.Duration) {
 	r.smoothed = (7*r.smoothed + d) / 8
 }
 
-// timeout returns the retransmission timeout after backoff doublings.
+// timeout returns the retransmission timeout, doubled backoff times within the limits of the
+// profile.
 func (r *rttEstimate) timeout(p *Profile, backoff int) time.Duration {
 	base := max(p.RTOMin, initialRTO)
 	if r.smoothed > 0 {
@@ -341,7 +344,8 @@ func (r *rttEstimate) timeout(p *Profile, backoff int) time.Duration {
 	return min(base<<backoff, max(p.RTOMax, base))
 }
 
-// dead returns the silence after which the path counts as lost while frames are under way.
+// dead returns the time without a frame from the peer after which a link with frames under way goes
+// down.
 func (r *rttEstimate) dead(p *Profile) time.Duration {
 	if r.smoothed == 0 {
 		return max(p.DeadTraffic, unknownDead)
@@ -349,9 +353,8 @@ func (r *rttEstimate) dead(p *Profile) time.Duration {
 	return max(p.DeadTraffic, min(r.patience(), maxDead))
 }
 
-// patience returns four round trips with four times their variation.
+// patience returns four times the smoothed round trip plus four times its variation.
 func (r *rttEstimate) patience() time.Duration { return 4*r.smoothed + 4*r.variation }
 
-// doubtful reports whether the estimate is so long that the link takes longer than the profile says
-// to notice a dead peer.
+// doubtful reports whether the link would detect a dead peer later than after DeadTraffic.
 func (r *rttEstimate) doubtful(p *Profile) bool { return r.patience() > p.DeadTraffic }

@@ -8,108 +8,107 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// This file implements the search for the frame size: the link finds out how long frames may be on
-// a path that nobody describes.
+// This file implements the search for the frame size. In this search, a link finds out the length
+// of the longest frames that its path carries.
 //
-// A path may drop long frames and carry short frames without telling anybody. An example is a
-// router that drops frames beyond its next link's MTU, and whose error messages are filtered. Only
-// sending long frames shows whether the path carries them (RFC 8899, RFC 4821). A hello that asks
-// for an answer is called a question here. An answer is never longer than its question. An answered
-// question therefore proves the path both ways at the answer's length.
+// A path may silently drop long frames and carry short frames. An example is a path with a small
+// MTU on which a filter drops the routers' error messages. Only an attempt to send long frames
+// shows whether the path carries them (RFC 8899, RFC 4821). In this file, a hello with WANT is
+// called a question. An answer is never longer than its question. An answer therefore proves that
+// the path carries frames as long as the answer in both directions.
 //
-// While a link trains, its hellos are as long as the longest frame that it sends. From the
-// [sizeAfter]-th hello of a training on, a short hello follows each long hello. Loss hits both
-// kinds alike, but a narrow path drops only the long hellos. If the peer has answered [sizeProofs]
-// short hellos and no long hello, the training takes the path for narrow. Loss alone, however high,
-// leads to that result once in 2^sizeProofs trainings. If a narrow path would end a session, the
-// training waits for [sizeSure] short hellos, and loss alone leads to the result once in 2^sizeSure
-// trainings. The link then comes up with the longest size that the peer answered.
+// While a link trains, its hellos are as long as the longest frame that this end takes. After the
+// first [sizeAfter] hellos of a training, a short hello follows each long hello. Random loss hits
+// both kinds alike, but a narrow path drops only the long hellos. If the peer has answered
+// [sizeProofs] short hellos and no long hello, the link concludes that the path is narrow. The link
+// then comes up with the longest size that the peer answered. Random loss alone causes this
+// conclusion at most once in 2^sizeProofs trainings. If the conclusion would end a session, the
+// link waits for [sizeSure] answered short hellos instead.
 //
-// Long hellos fill a slow path and its queue with frames that nobody waits for any more. From the
-// [sizeOften]-th hello on, a training without an answer therefore sends long hellos more and more
-// rarely. In between, the training sends knocks, which are very short hellos. If the peer answers a
-// knock soon, the peer is there and no queue is in the way. A long hello then follows. An end that
-// hears a knock after a silence begins this sequence anew.
+// Many long hellos would fill the queue of a slow path, and answers would come too late. After the
+// first [sizeOften] hellos of a training, a link without any answer therefore sends long hellos
+// more and more rarely. Between the long hellos, the link sends knocks. A knock is a very short
+// hello. If the peer answers a knock soon, the path's queue is short, and the link sends a long
+// hello at once. An end that receives a knock after a silence also sends long hellos at once.
 //
-// A link may be up with shorter frames than both ends take. Such a link sends longer hellos to find
-// out which longer frames pass. The link first tries the longest size. The link then halves, again
-// and again, the range between a size that passes and a size that does not pass. Since paths
-// change, the link searches again later.
+// A link may come up with shorter frames than both ends could take. Such a link sends longer hellos
+// to find out whether the path carries longer frames. The first hello of this search has the
+// longest size. If the path drops that size, the link finds the longest size that passes by binary
+// search. The link searches again later, because paths change.
 
-// Limits of the search for the frame size. Where a limit names no source, the limit is our own
-// choice.
+// Limits of the search for the frame size. A limit whose comment names no source is a choice of
+// this project.
 const (
-	sizeAfter  = 3                      // hellos of a training without a proof, after which a short hello follows each long hello
-	sizeProofs = 8                      // answered short hellos that show a narrow path while no long hello is answered
-	sizeSure   = 16                     // answered short hellos that show a narrow path while longer frames are under way
-	sizeTries  = 6                      // questions of one length before that length counts as dropped by the path; RFC 8899 §5.1.2 has 3, for less loss
-	sizeOften  = 4                      // hellos of a training after which most hellos are knocks
-	sizeRare   = 8 * time.Second        // longest time between two hellos that are not knocks
-	sizeGap    = 20 * time.Millisecond  // time until the second question of one length; doubles with each question, and is at least a retransmission timeout
-	sizeFirst  = 500 * time.Millisecond // time from coming up to the first search
-	sizeAgain  = 30 * time.Second       // time from the first search to the second search; doubles with each search
-	sizeMost   = 10 * time.Minute       // longest time between two searches: PMTU_RAISE_TIMER of RFC 8899 §5.1.1
+	sizeAfter  = 3                      // number of hellos at the start of a training that no short hello follows
+	sizeProofs = 8                      // answered short hellos, without an answered long hello, that show a narrow path
+	sizeSure   = 16                     // answered short hellos that show a narrow path if the session holds longer frames
+	sizeTries  = 6                      // unanswered questions of one length after which the link concludes that the path drops that length; RFC 8899 §5.1.2 has 3, for paths with less loss
+	sizeOften  = 4                      // number of hellos at the start of a training, after which most hellos are knocks
+	sizeRare   = 8 * time.Second        // longest time between two long hellos of a training
+	sizeGap    = 20 * time.Millisecond  // smallest time between the first two questions of one length; the time is at least a retransmission timeout, and doubles after each question
+	sizeFirst  = 500 * time.Millisecond // time between coming up and the first search
+	sizeAgain  = 30 * time.Second       // time between the first two searches; the time doubles after each search
+	sizeMost   = 10 * time.Minute       // longest time between two searches (PMTU_RAISE_TIMER of RFC 8899 §5.1.1)
 )
 
-// shortSizes are the padded payloads of short hellos, in bytes. The link sends the sizes in turn.
-// The first size fits into 1280 bytes of IPv6 (RFC 8200 §5), the second into 576 bytes of IPv4 (RFC
-// 791). Both leave room for a seal and a tunnel. The third size is about the smallest that holds a
-// hello of all virtual channels.
+// shortSizes are the padded payloads of short hellos, in bytes, in the order in which the link uses
+// them. The first size fits into an IPv6 packet of 1280 bytes (RFC 8200 §5), with room for the
+// headers of a seal and a tunnel. The second size fits into an IPv4 packet of 576 bytes (RFC 791),
+// with the same room. The third size has room for a hello with all virtual channels.
 var shortSizes = [...]int{1152, 480, 192}
 
-// knockSize is the padded payload of a knock, in bytes. A knock has room for any hello. knockSize
-// is not in shortSizes, since the answer to a knock tells nothing about long frames.
+// knockSize is the padded payload of a knock, in bytes. Every hello fits into this size. knockSize
+// differs from all shortSizes, because an answer to a knock does not count as an answered short
+// hello.
 const knockSize = 160
 
-// sizing holds what a link knows about the frame lengths that its path carries.
+// sizing holds the state of the search for the frame size.
 //
-// Invariant: while a search runs, (size that passes) < asks ≤ high, and asks ≤ the link's own
-// limit.
+// Invariant: while searching is true, Link.agreed < asks ≤ high, and asks ≤ Link.payload.
 type sizing struct {
-	tries  int           // hellos of this training since the link first heard a hello after a silence
-	knock  bool          // the hellos that are due are knocks
-	longAt mono.Time     // when the next hello that is not a knock is due
-	rare   time.Duration // time between two hellos that are not knocks
+	tries  int           // periodic hellos since this training began, or since a knock came after a silence
+	knock  bool          // the periodic hellos that are due are knocks
+	longAt mono.Time     // when the next long hello is due
+	rare   time.Duration // time between two long hellos
 	brief  pathSet       // paths on which a short hello is due
 	turn   int           // index in shortSizes of the next short hello's size
-	short  bool          // this training has sent a hello shorter than the longest frame; only answers prove the path then
-	passed int           // longest short hello that the peer answered in this training
-	proofs int           // short hellos that the peer answered in this training
-	proof  uint64        // stamp of the newest answered short hello
-	most   int           // the peer's own limit
-	told   int           // frame size that the link last reported; 0: the longest
+	short  bool          // this end has sent a short hello since the training began; after that, only answers prove the path
+	passed int           // longest answer to a short hello of this training, in bytes of padded payload
+	proofs int           // number of short hellos of this training that the peer answered
+	proof  uint64        // stamp of the newest short hello that the peer answered
+	most   int           // largest frame payload that the peer takes, in bytes
+	told   int           // frame payload in the last event EventNarrow or EventWide; 0: the longest that both ends take
 
 	searching bool
-	asks      int           // padded payload of the question
-	high      int           // longest payload that may pass
-	asked     int           // questions of this length that the link has sent
-	due       bool          // the link must send a question
-	at        mono.Time     // time of the next question, or of the next search
+	asks      int           // padded payload of the present question, in bytes
+	high      int           // longest payload that may still pass, in bytes
+	asked     int           // number of questions of the length asks so far
+	due       bool          // a question must be sent now
+	at        mono.Time     // when the next question is due, or the next search begins
 	wait      time.Duration // time between two searches
 }
 
-// train resets the counts for a new training.
+// train resets the state for a new training.
 func (s *sizing) train() {
 	*s = sizing{turn: s.turn, most: s.most, told: s.told}
 }
 
-// want returns the longest frame payload that both ends take.
+// want returns the longest frame payload that both ends take, in bytes.
 func (l *Link) want() int { return min(l.payload, l.size.most) }
 
-// passes reports whether a hello that proves the path proves the path for frames of a sufficient
-// length. A link can come up with frames of that length. passes also returns how long the frames
-// may be.
+// passes returns the longest frame payload with which the link may come up on the hello h, which
+// proves the path. If the link must wait for further hellos, passes returns false.
 func (l *Link) passes(f *wire.Frame, h *wire.Hello) (int, bool) {
 	s := &l.size
 	want := min(l.payload, int(h.MaxPayload))
 	answer := h.EchoStamp != 0
 	switch {
 	case h.Up && !answer && f.Padded != 0 && f.Session == wire.NewSessionID(l.cfg.Local, l.cfg.Incarnation, l.cfg.Peer, h.Incarnation):
-		n := min(f.Padded, want) // the peer has searched too, and has come up with this size
+		n := min(f.Padded, want) // the peer is up, and has found out that frames of this size pass
 		return n, s.proofs >= sizeSure || !l.cutWider(h, n)
 	case s.short && !answer:
-		return 0, false // the peer may have heard only the short hellos
-	case f.Padded == 0 || f.Padded >= want: // a peer that does not pad its hellos tells nothing about the path
+		return 0, false // perhaps only this end's short hellos reached the peer
+	case f.Padded == 0 || f.Padded >= want: // hellos of a peer that does not pad show nothing about long frames
 		return want, true
 	case answer && l.state == StateTraining && f.Padded == knockSize:
 		if l.now.Sub(stampTime(h.EchoStamp)) < l.cfg.Profile.HelloMax {
@@ -124,14 +123,15 @@ func (l *Link) passes(f *wire.Frame, h *wire.Hello) (int, bool) {
 	return n, s.proofs >= sizeSure || s.proofs >= sizeProofs && !l.cutWider(h, n)
 }
 
-// cutWider reports whether coming up with frames of n bytes would end the session of h, because the
-// session holds longer frames.
+// cutWider reports whether the link would end its session with the sender of h if it came up with
+// frame payloads of at most n bytes. The link ends its session if the session holds longer
+// unacknowledged frames.
 func (l *Link) cutWider(h *wire.Hello, n int) bool {
 	return l.sess.id != 0 && h.Incarnation == l.sess.peer && l.tx.widest() > n
 }
 
-// tickTraining decides which kind of hello is due: a long hello or a knock. After the first few
-// hellos, a short hello follows each long hello.
+// tickTraining decides whether the periodic hello that is due is a long hello or a knock, and
+// whether a short hello follows.
 func (l *Link) tickTraining(now mono.Time) {
 	s := &l.size
 	s.tries++
@@ -148,9 +148,9 @@ func (l *Link) tickTraining(now mono.Time) {
 	}
 }
 
-// heard notes that a hello of the peer came that echoes this end. A forger who sees no frames
-// cannot send such a hello. After a silence, a hello shorter than the longest frame may be a knock,
-// or the answer to a knock. This end then sends hellos at once, and often.
+// heard notes that a hello came that echoes this end's incarnation, so its sender can read this
+// end's frames. If the hello came after a silence and is short, it may be a knock or the answer to
+// a knock. This end then sends a long hello at once, and continues as at the start of a training.
 func (l *Link) heard(now mono.Time, room, want int) {
 	last := max(l.train.heardAt, l.since)
 	l.train.heardAt = now
@@ -160,7 +160,7 @@ func (l *Link) heard(now mono.Time, room, want int) {
 	}
 }
 
-// settle sets the frame size with which the link comes up.
+// settle sets the largest frame payload when the link comes up on the hello h.
 func (l *Link) settle(now mono.Time, n int, h *wire.Hello) {
 	s := &l.size
 	l.agreed, s.most = n, int(h.MaxPayload)
@@ -171,8 +171,8 @@ func (l *Link) settle(now mono.Time, n int, h *wire.Hello) {
 	l.tellSize(now)
 }
 
-// tellSize reports when frames become shorter than both ends take, and when the frames become
-// longer again.
+// tellSize queues an EventNarrow or EventWide if the largest frame payload has changed since the
+// last such event.
 func (l *Link) tellSize(now mono.Time) {
 	n := l.agreed
 	if n >= l.want() {
@@ -189,7 +189,7 @@ func (l *Link) tellSize(now mono.Time) {
 	l.events.push(Event{Kind: kind, At: now, Session: l.sess.id, Retrains: l.history.retrains, Size: l.agreed, SizeWanted: l.want()})
 }
 
-// SizeReport describes in words an event of the kind [EventNarrow] or [EventWide].
+// SizeReport describes an event of the kind [EventNarrow] or [EventWide] in words.
 func (e *Event) SizeReport() string {
 	text := fmt.Sprintf("%s to %d bytes of payload", e.Kind, e.Size)
 	if e.Size < e.SizeWanted {
@@ -198,7 +198,7 @@ func (e *Event) SizeReport() string {
 	return text
 }
 
-// sizeDeadline returns when [Link.tickSize] next has something to do.
+// sizeDeadline returns when the next call of [Link.tickSize] is due.
 func (l *Link) sizeDeadline() mono.Time {
 	if l.state != StateUp || !l.sess.confirmed || l.agreed >= l.want() {
 		return mono.Never
@@ -206,7 +206,7 @@ func (l *Link) sizeDeadline() mono.Time {
 	return l.size.at
 }
 
-// tickSize runs the search: tickSize makes the next question for longer frames due.
+// tickSize begins a search or makes the next question due, if it is time.
 func (l *Link) tickSize(now mono.Time) {
 	s := &l.size
 	if l.sizeDeadline() == mono.Never || now.Before(s.at) {
@@ -228,8 +228,8 @@ func (l *Link) tickSize(now mono.Time) {
 	s.asked++
 }
 
-// halve chooses the next length between the longest that passes and the shortest that does not. If
-// no length is left between them, halve ends the search.
+// halve chooses the length of the next question: the middle between the longest length that passes
+// and the longest that may pass. If there is no such length, halve ends the search.
 func (l *Link) halve(now mono.Time) {
 	s := &l.size
 	s.high = min(s.high, l.want())
@@ -243,7 +243,8 @@ func (l *Link) halve(now mono.Time) {
 	l.tellSize(now)
 }
 
-// answered takes the peer's answer to a hello of this end, while the link is up.
+// answered uses the peer's answer to a hello of this end while the link is up. If the answer is
+// longer than the frames in use, the link uses longer frames from now on.
 func (l *Link) answered(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	s := &l.size
 	s.most = int(h.MaxPayload)
@@ -259,7 +260,7 @@ func (l *Link) answered(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	l.tellSize(now)
 }
 
-// pollSize returns the question that the search has made due.
+// pollSize returns the question that is due. If no question is due, pollSize returns false.
 func (l *Link) pollSize(now mono.Time) (Transmit, bool) {
 	s := &l.size
 	if !s.due || l.state != StateUp {
@@ -269,7 +270,8 @@ func (l *Link) pollSize(now mono.Time) (Transmit, bool) {
 	return l.hello(now, l.paths.now, echo{l.sess.peer, l.sess.training, 0}, true, s.asks), true
 }
 
-// pollShort returns the short hello that follows a long one.
+// pollShort returns the short hello that is due after a long hello. If no short hello is due,
+// pollShort returns false.
 func (l *Link) pollShort(now mono.Time, e echo) (Transmit, bool) {
 	s := &l.size
 	p, ok := s.brief.first()

@@ -8,21 +8,20 @@ import (
 	"ttfabric/wire"
 )
 
-// swallow has the path drop datagrams longer than *mtu and say nothing, in
-// both directions or only to one end.
+// swallow makes the path silently drop datagrams of more than *mtu bytes. If only is given, the
+// path drops only datagrams to the end only[0].
 func (w *world) swallow(mtu *int, only ...int) {
 	w.onSend = func(from int, b []byte) bool {
 		return len(b) > *mtu && (len(only) == 0 || only[0] != from)
 	}
 }
 
-// fitting is the longest frame payload that fits into a datagram.
+// fitting returns the longest padded frame payload that fits into a datagram, in bytes.
 func fitting(datagram int) int { return (datagram - wire.FrameOverhead) / wire.PadUnit * wire.PadUnit }
 
-// TestPathIsNarrowFromTheStart has a leg on the way that neither end's own
-// interface knows of and that says nothing of what it swallows, in both
-// directions or in one. The link comes up with what passes, finds the longest that
-// does, says so once, and loses nothing.
+// TestPathIsNarrowFromTheStart uses a path that silently drops long datagrams, in one direction or
+// both. The link must come up with shorter frames, find the longest frames that pass, report this
+// once, and lose no packets.
 func TestPathIsNarrowFromTheStart(t *testing.T) {
 	for _, mtu := range []int{1472, 1400, 1252, 1100, 600, 532, 250} {
 		for seed := range uint64(6) {
@@ -43,28 +42,27 @@ func TestPathIsNarrowFromTheStart(t *testing.T) {
 			for i, e := range w.ends {
 				s := e.link.Status()
 				if s.MaxPayload > best || s.MaxPayload < best || s.PayloadWanted != 1440 || s.Retrains != 0 || countEvents(e, EventSessionEnded) != 0 {
-					w.fail("end %d: a path of %d bytes takes %d: %+v", i, mtu, best, s)
+					w.fail("end %d: on a path of %d bytes, the longest frame payload is %d: %+v", i, mtu, best, s)
 				}
 				told := 1
 				if best == 1440 {
 					told = 0
 				}
 				if n := countEvents(e, EventNarrow); n != told {
-					w.fail("end %d: a path of %d bytes, and %d reports of it: %+v", i, mtu, n, e.events)
+					w.fail("end %d: on a path of %d bytes, %d EventNarrow: %+v", i, mtu, n, e.events)
 				}
 				if e.link.long != nil {
-					w.fail("end %d keeps %d bytes for hellos", i, len(e.link.long))
+					w.fail("end %d still has a buffer of %d bytes for hellos", i, len(e.link.long))
 				}
 			}
 		}
 	}
 }
 
-// TestPathShrinksInSilence has the path swallow long frames under way and say
-// nothing of it, while short ones still cross both ways: once nothing of the
-// oldest comes through any more, the link comes up with shorter ones. The fate of what
-// was under way is unknown, once, and the rest arrives. When the path is as
-// before, the frames are, too, and no session ends for it.
+// TestPathShrinksInSilence makes the path silently drop long frames during traffic. The link must
+// go down, come up with shorter frames, end at most one session, and deliver all later packets.
+// When the path carries long frames again, the link must use long frames again without the end of a
+// session.
 func TestPathShrinksInSilence(t *testing.T) {
 	stuck := 0
 	for seed := range uint64(21) {
@@ -95,24 +93,24 @@ func TestPathShrinksInSilence(t *testing.T) {
 		w.mustQuiet(time.Minute)
 		for i, e := range w.ends {
 			if s := e.link.Status(); s.MaxPayload != 1408 {
-				w.fail("end %d: the path is as before: %+v", i, s)
+				w.fail("end %d: after the path carries long frames again: %+v", i, s)
 			}
 			if a, b := countEvents(e, EventSessionEnded), countEvents(e, EventNarrow); a > 1 || b != 1 {
-				w.fail("end %d: %d sessions ended, %d times narrow: %+v", i, a, b, e.events)
+				w.fail("end %d: %d sessions ended, %d EventNarrow: %+v", i, a, b, e.events)
 			}
 			if v := e.events[len(e.events)-1]; v.Kind != EventWide || v.Size != 1408 || v.SizeWanted != 1408 {
-				w.fail("end %d: last report: %+v", i, v)
+				w.fail("end %d: last event: %+v", i, v)
 			}
 		}
 	}
 	if stuck == 0 {
-		t.Error("silence alone took all the links down: nothing came through that the test is about")
+		t.Error("no link went down for the reason DownStuck, which this test is about")
 	}
 }
 
-// TestLossIsNotNarrow has links train over and over on paths that lose 30 % or
-// half of what crosses them, long or short: next to never may that be taken for a narrow
-// path, which ends a session, and not for long.
+// TestLossIsNotNarrow makes links train many times on paths that lose 30 % or 50 % of all
+// datagrams. A link may conclude only very rarely, and only for a short time, that such a path is
+// narrow. Almost no training may end a session.
 func TestLossIsNotNarrow(t *testing.T) {
 	trainings, narrow, ended := 0, 0, 0
 	var small time.Duration
@@ -144,14 +142,14 @@ func TestLossIsNotNarrow(t *testing.T) {
 			ended += countEvents(e, EventSessionEnded)
 		}
 	}
-	t.Logf("%d trainings, %d came up narrow, for %v in all; %d sessions ended", trainings, narrow, small, ended)
+	t.Logf("%d trainings; %d came up with short frames, for %v in all; %d sessions ended", trainings, narrow, small, ended)
 	if trainings < 1000 || narrow > trainings/100 || ended > trainings/1000 || small > time.Duration(trainings)*50*time.Millisecond {
-		t.Errorf("of %d trainings over paths that lose much, %d took them for narrow, for %v; %d sessions ended", trainings, narrow, small, ended)
+		t.Errorf("%d trainings over paths with much loss; %d came up with short frames, for %v in all; %d sessions ended", trainings, narrow, small, ended)
 	}
 }
 
-// TestKnock has a cable cut for so long that most hellos are knocks, with ends
-// that know each other or have never met: it is up again about as soon as it is whole.
+// TestKnock cuts a cable for so long that most hellos are knocks. The ends have a session in half
+// of the runs. After the repair, the link must come up soon.
 func TestKnock(t *testing.T) {
 	for seed := range uint64(40) {
 		w := newWorld(t, seed, fault.Options{Delay: time.Millisecond}, nil)
@@ -170,16 +168,16 @@ func TestKnock(t *testing.T) {
 		before := w.ends[0].link.Counters()
 		w.run(time.Minute)
 		if sent := w.ends[0].link.Counters().BytesSent - before.BytesSent; sent > 60*1024 {
-			w.fail("%d bytes of hellos within a minute to who does not answer", sent)
+			w.fail("%d bytes of hellos within a minute to a peer that does not answer", sent)
 		}
 		w.run(time.Duration(w.rng.Int64N(int64(10 * time.Second))))
 		set(0)
 		n := w.now
 		if !w.until(time.Minute, w.bothUp) || w.now.Sub(n) > ProfileLAN.HelloMax*5/4+50*time.Millisecond {
-			w.fail("up %v after the cable was whole again", w.now.Sub(n))
+			w.fail("the link came up %v after the repair", w.now.Sub(n))
 		}
 		if s := w.ends[0].link.Status(); s.MaxPayload != s.PayloadWanted || countEvents(w.ends[0], EventNarrow) > 0 {
-			w.fail("taken for narrow: %+v", s)
+			w.fail("the link uses short frames although the path carries long frames: %+v", s)
 		}
 	}
 }

@@ -6,44 +6,45 @@ import (
 
 // frameMeta describes one frame in the slab.
 type frameMeta struct {
-	off    uint32 // offset of the frame in the slab
-	dest   uint32 // payload destination address at the receiver
+	off    uint32 // offset of the frame in slab.buf, in bytes
+	dest   uint32 // destination address of the payload at the receiver
 	padded uint16 // payload with its padding, in bytes
-	length uint16 // true payload, in bytes
+	length uint16 // payload without padding, in bytes
 	vc     wire.VC
 	flags  wire.Flags
 }
 
 func (m *frameMeta) size() int { return wire.FrameOverhead + int(m.padded) }
 
-// slab is the retransmit buffer: a ring of bytes. The unacknowledged frames lie in the ring whole
-// and in order. For that reason the link can send frames of equal size from the ring as one batch.
-// A frame never wraps. If a frame does not fit at the end, the rest of the ring stays empty until
-// the ring comes round. The ring begins small, which keeps the ring in the cache. When more frames
-// are under way, the ring doubles, up to the window.
+// slab is the retransmit buffer, a ring that holds the unacknowledged frames in order. Each frame
+// is one block of memory, so the link can send neighbouring frames of equal size as one batch. If a
+// frame does not fit at the end of the ring, the end stays unused, and the frame is placed at the
+// start. The ring is small at first, so that it fits into the processor's cache. When more frames
+// are under way, the ring doubles, up to the size Config.Window.
 type slab struct {
 	buf    []byte      // nil while the slab is idle
-	meta   []frameMeta // frames by sequence number modulo the length of meta, a power of two
-	oldest wire.Seq    // number of the oldest frame
-	count  int         // frames in use; at most MaxFrames
-	used   int         // bytes of the frames in use
-	head   int         // offset at which the next frame begins if there is room
-	tail   int         // offset of the oldest frame; 0 when the slab is empty
+	meta   []frameMeta // description of each frame, at its sequence number modulo len(meta), which is a power of two
+	oldest wire.Seq    // sequence number of the oldest frame
+	count  int         // number of frames; at most MaxFrames
+	used   int         // bytes of all frames
+	head   int         // offset of the end of the newest frame
+	tail   int         // offset of the oldest frame; 0 if the slab is empty
 }
 
-// The first sizes of the ring and of the list of its frames.
+// The sizes of a new slab.
 const (
-	firstSlab   = MinWindow // size of the first ring, in bytes
+	firstSlab   = MinWindow // length of buf, in bytes
 	firstFrames = 64
 )
 
-// fits reports whether there is room for n more frames of size bytes each.
+// fits reports whether the slab has room for n more frames of size bytes each, if the ring may grow
+// to window bytes.
 func (s *slab) fits(n, size, window int) bool {
 	if s.count+n > MaxFrames {
 		return false
 	}
 	if len(s.buf) < window && n*size <= window-s.used {
-		return true // grow moves the frames to the ring's beginning
+		return true // if necessary, grow makes the ring larger and moves the frames to its start
 	}
 	if s.count > 0 && s.head <= s.tail {
 		return n*size <= s.tail-s.head
@@ -55,7 +56,8 @@ func (s *slab) fits(n, size, window int) bool {
 	return (n-atEnd)*size <= s.tail
 }
 
-// place reserves room for one frame. The caller must have called fits.
+// place reserves memory for the frame with the number seq, and returns the memory. The caller must
+// have checked the room with fits.
 func (s *slab) place(seq wire.Seq, m frameMeta, window int) []byte {
 	if s.count == 0 {
 		s.oldest = seq
@@ -79,7 +81,7 @@ func (s *slab) place(seq wire.Seq, m frameMeta, window int) []byte {
 	return frame
 }
 
-// room reports whether the ring has room for one frame without growing.
+// room reports whether the ring has room for one more frame of size bytes without growing.
 func (s *slab) room(size int) bool {
 	if s.count > 0 && s.head <= s.tail {
 		return size <= s.tail-s.head
@@ -87,7 +89,7 @@ func (s *slab) room(size int) bool {
 	return size <= len(s.buf)-s.head || size <= s.tail
 }
 
-// grow doubles the ring and moves the frames to its beginning.
+// grow doubles the ring, up to window bytes, and moves the frames to its start.
 func (s *slab) grow(window int) {
 	if len(s.buf) == window {
 		panic("ttlink: a frame was placed without room in the slab")
@@ -103,7 +105,7 @@ func (s *slab) grow(window int) {
 	s.buf, s.tail, s.head = buf, 0, end
 }
 
-// growMeta doubles the list of frames.
+// growMeta doubles the length of s.meta.
 func (s *slab) growMeta() {
 	old := *s
 	s.meta = make([]frameMeta, max(2*len(old.meta), firstFrames))
@@ -113,13 +115,13 @@ func (s *slab) growMeta() {
 	}
 }
 
-// at returns the frame with sequence number seq.
+// at returns the description of the frame with the sequence number seq.
 func (s *slab) at(seq wire.Seq) *frameMeta { return &s.meta[int(uint32(seq))&(len(s.meta)-1)] }
 
-// bytes returns the bytes of m's frame.
+// bytes returns the bytes of the frame that m describes.
 func (s *slab) bytes(m *frameMeta) []byte { return s.buf[m.off : int(m.off)+m.size()] }
 
-// release gives back the room of the oldest frame, seq.
+// release removes the oldest frame, whose sequence number is seq.
 func (s *slab) release(seq wire.Seq) {
 	s.used -= s.at(seq).size()
 	s.count--
@@ -131,8 +133,8 @@ func (s *slab) release(seq wire.Seq) {
 	s.tail = int(s.at(s.oldest).off)
 }
 
-// clear drops all frames and keeps the memory.
+// clear removes all frames and keeps the memory.
 func (s *slab) clear() { s.count, s.used, s.head, s.tail = 0, 0, 0, 0 }
 
-// drop gives the memory back.
+// drop removes all frames and frees the memory.
 func (s *slab) drop() { *s = slab{} }

@@ -9,9 +9,9 @@ import (
 	"ttfabric/wire"
 )
 
-// TestSlab places and releases frames at random beside a plain list of what
-// they hold: nothing may be overwritten while the ring wraps and grows, and
-// what fits says must come true.
+// TestSlab places and releases frames at random, and compares the slab with a list of the frames'
+// contents. No frame may be overwritten while the ring wraps and grows. If fits returns true, place
+// must succeed.
 func TestSlab(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -33,7 +33,7 @@ func TestSlab(t *testing.T) {
 						next = next.Add(1)
 					}
 				} else if s.used+4*5000 < window/2 && len(s.buf) < window {
-					t.Fatalf("seed %d: %d of %d bytes used and no room for %d frames of %d", seed, s.used, window, n, size)
+					t.Fatalf("seed %d: %d of %d bytes used, but fits refuses %d frames of %d bytes", seed, s.used, window, n, size)
 				}
 			} else if len(want) > 0 {
 				s.release(s.oldest)

@@ -7,10 +7,10 @@ import (
 	"ttfabric/ttlink/fault"
 )
 
-// TestSlowPath takes the path's rate away under a link that knows it as fast,
-// with a queue that holds a minute of it: what is sent again must not fill it
-// so that no answer ever comes in time, and neither must the hellos of the
-// trainings that this leads to. It allows three times what the path needs.
+// TestSlowPath reduces the rate of a path with a long queue after the link has come up on the fast
+// path. Retransmissions and hellos must not fill the queue, because acknowledgements and answers
+// would then come too late. All packets must arrive in three times the time that the path needs for
+// them.
 func TestSlowPath(t *testing.T) {
 	for _, p := range []Profile{ProfileLAN, ProfileCrowded, ProfilePaced} {
 		for _, rate := range []int64{2_000_000, 512_000, 256_000, 128_000, 64_000} {
@@ -30,7 +30,7 @@ func TestSlowPath(t *testing.T) {
 				w.mustQuiet(10 * time.Minute)
 				bits := 8 * max(w.ends[0].link.Counters().PayloadSent, w.ends[1].link.Counters().PayloadSent)
 				if took, needs := w.now.Sub(begin), time.Duration(bits)*time.Second/time.Duration(rate); took > 3*needs {
-					w.fail("%s at %d bit/s: %v for what needs %v", p.Name, rate, took, needs)
+					w.fail("%s at %d bit/s: the packets took %v, and the path needs %v", p.Name, rate, took, needs)
 				}
 			}
 		}

@@ -2,23 +2,23 @@ package ttlink
 
 import "ttfabric/wire"
 
-// MaxEndedSessions is the number of ended sessions that a link remembers separately. Of older
-// sessions, the link keeps only the sum.
+// MaxEndedSessions is the largest number of ended sessions whose packets a link counts separately.
+// A link adds the counts of older sessions together.
 const MaxEndedSessions = 16
 
-// Tally counts the packets of one class. Sent is the sum of Acked and of the packets whose fate is
-// open. While the session runs, the packets whose fate is open are under way. When the session has
-// ended, only a peer that still lives knows which of them it received.
+// Tally counts the packets of one class. While a session runs, Sent minus Acked is the number of
+// packets under way. After a session has ended, Sent minus Acked is the number of packets that the
+// peer may or may not have received.
 type Tally struct {
-	Sent     uint64 `json:"sent"`     // packets that Send took
-	Acked    uint64 `json:"acked"`    // packets of Sent that the peer is known to have received
-	Received uint64 `json:"received"` // packets that the link delivered whole to this end
+	Sent     uint64 `json:"sent"`     // packets that [Link.Send] accepted
+	Acked    uint64 `json:"acked"`    // packets of Sent that the peer has acknowledged
+	Received uint64 `json:"received"` // packets of the peer that the link has delivered completely to this end
 }
 
-// Tallies holds a Tally for each class: requests, replies, control.
+// Tallies holds a Tally for each class, in the order requests, replies, control.
 type Tallies [wire.NumClasses]Tally
 
-// Total returns the sum over the classes.
+// Total returns the sum of the tallies of all classes.
 func (t *Tallies) Total() (sum Tally) {
 	for _, c := range t {
 		sum = Tally{sum.Sent + c.Sent, sum.Acked + c.Acked, sum.Received + c.Received}
@@ -33,33 +33,34 @@ func (t *Tallies) minus(o *Tallies) (d Tallies) {
 	return d
 }
 
-// SessionTally counts the packets that crossed a link in one session. Both ends know a session by
-// the same id. With the id, a reader can compare the packets that one end sent with the packets
-// that the other end received, however often either end has restarted.
+// SessionTally counts the packets that one end sent and received in one session. A session has the
+// same ID at both ends. A reader can therefore compare the packets sent by one end with the packets
+// received by the other end, even after restarts.
 type SessionTally struct {
 	ID      wire.SessionID   `json:"session"` // 0: the link has had no session yet
 	Peer    wire.Incarnation `json:"peer_incarnation"`
-	Packets Tallies          `json:"packets"` // requests, replies, control
+	Packets Tallies          `json:"packets"` // packets by class: requests, replies, control
 }
 
-// History counts what has crossed a link since the link was made.
+// History counts the packets that have crossed a link since the link was made, by session.
 type History struct {
-	Now    SessionTally   `json:"now"`    // the session that runs, or that waits until the path works again
-	Ended  []SessionTally `json:"ended"`  // ended sessions, at most MaxEndedSessions, newest last
-	Older  Tallies        `json:"older"`  // the sum of the sessions that ended before the sessions in Ended
-	Olders int            `json:"olders"` // the number of sessions in Older
+	Now    SessionTally   `json:"now"`    // the present session, which runs or waits for the path
+	Ended  []SessionTally `json:"ended"`  // the newest ended sessions, at most MaxEndedSessions, the newest last
+	Older  Tallies        `json:"older"`  // sum over all sessions that ended before the sessions in Ended
+	Olders int            `json:"olders"` // number of sessions in Older
 }
 
-// books counts the packets of all sessions.
+// books counts the packets of all sessions of a link.
 type books struct {
-	all    Tallies // packets since the link was made
-	before Tallies // value of all when the session began
+	all    Tallies // packets of all sessions
+	before Tallies // value of all when the present session began
 	ended  []SessionTally
-	older  Tallies // sum of the sessions that are no longer in ended
+	older  Tallies // sum over the sessions that were removed from ended
 	olders int
 }
 
-// close ends a session's account.
+// close adds the present session to the ended sessions. If there are too many, close adds the
+// oldest of them to older.
 func (b *books) close(id wire.SessionID, peer wire.Incarnation) {
 	t := SessionTally{id, peer, b.all.minus(&b.before)}
 	b.before = b.all
@@ -81,7 +82,7 @@ func (l *Link) History() History {
 		Ended: append([]SessionTally{}, b.ended...), Older: b.older, Olders: b.olders}
 }
 
-// All returns the packets that the link has sent and received since it was made, by class.
+// All returns the numbers of packets that the link has sent and received in all sessions, by class.
 func (h *History) All() (sent, received [wire.NumClasses]uint64) {
 	for k := range wire.NumClasses {
 		sent[k], received[k] = h.Older[k].Sent+h.Now.Packets[k].Sent, h.Older[k].Received+h.Now.Packets[k].Received

@@ -6,7 +6,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Ended sessions are kept one by one up to a limit, beyond it as their sum, and nothing falls out of the account.
+// TestHistoryIsBounded checks that a link keeps the counts of MaxEndedSessions ended sessions
+// separately, and adds the counts of older sessions together.
 func TestHistoryIsBounded(t *testing.T) {
 	var l Link
 	const n = 3 * MaxEndedSessions

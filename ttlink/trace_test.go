@@ -13,24 +13,24 @@ import (
 	"ttfabric/wire/tracetest"
 )
 
-var rewriteTraces = flag.Bool("rewrite", false, "write the traces of testdata/traces anew, to be looked at")
+var rewriteTraces = flag.Bool("rewrite", false, "write the traces in testdata/traces again; check the changes before you commit them")
 
-// TestTraces runs the scripts of testdata/traces and compares what the two
-// ends A and B say to each other with what stands below the line. A script has
-// one command per line:
+// TestTraces runs the scripts in testdata/traces. The test compares the frames and events of the
+// two ends A and B with the trace below the line in each file. A script has one command per line:
 //
-//	start            both ends get their path
-//	run 10ms         lets time pass
-//	send A data 100  gives A a packet of 100 bytes to send
+//	start            switches the paths of both ends on
+//	run 10ms         runs the simulation for this time
+//	send A data 100  makes A send a packet of 100 bytes on VCData
 //	drop A 2         loses the next 2 frames that A sends
-//	cut A on         loses all that A sends, until off
-//	hold B on        B frees no slots, until off
-//	restart B        B starts as another incarnation
-//	close A          A says goodbye
-//	note text        a line in the trace
+//	cut A on         loses all frames that A sends, until "cut A off"
+//	hold B on        makes B free no slots, until "hold B off"
+//	restart B        starts a new incarnation of B
+//	close A          closes the link at A
+//	note text        writes the text to the trace
 //
-// The cable takes 1 ms each way. Sequence numbers count from the session's
-// first, sessions and incarnations from 1.
+// The cable has a delay of 1 ms in each direction. In a trace, the first sequence number of a
+// session is 0. Sessions and incarnations have the numbers 1, 2 and so on, in the order of their
+// appearance.
 func TestTraces(t *testing.T) {
 	tracetest.Run(t, *rewriteTraces, func(t *testing.T, trace *tracetest.Trace) tracetest.Machine {
 		w := newWorld(t, 11, fault.Options{Delay: time.Millisecond}, func(i int, c *Config) { c.Slots = [wire.NumVCs]int{4, 2, 2} })
@@ -43,22 +43,22 @@ func TestTraces(t *testing.T) {
 	})
 }
 
-// tracer writes down what happens between two ends.
+// tracer runs a script, and writes the frames, events and deliveries of two ends to a trace.
 type tracer struct {
 	*tracetest.Trace
 	w        *world
 	drop     [2]int
-	events   [2]int // already written
+	events   [2]int // number of events of each end that are already in the trace
 	got      [2]uint64
 	sessions map[wire.SessionID]int
 	lives    map[wire.Incarnation]int
-	first    map[logKey]wire.Seq // of a direction of a session
+	first    map[logKey]wire.Seq // first sequence number of each direction of each session
 }
 
-// Now is the time since the script began.
+// Now returns the time since the script began.
 func (x *tracer) Now() time.Duration { return time.Duration(x.w.now - 1) }
 
-// Do performs one command of a script.
+// Do performs one command of a script. The fields of the command are in f.
 func (x *tracer) Do(f []string) error {
 	w := x.w
 	end := func() int { return int(f[1][0] - 'A') }
@@ -74,7 +74,7 @@ func (x *tracer) Do(f []string) error {
 		if err != nil {
 			return err
 		}
-		for stop := w.now.Add(d); w.now < stop; { // in steps, so that events stand where they happen
+		for stop := w.now.Add(d); w.now < stop; { // short steps, so that Tell writes each event soon after it happens
 			w.run(min(100*time.Microsecond, stop.Sub(w.now)))
 			x.Tell()
 		}
@@ -119,7 +119,7 @@ func (x *tracer) Do(f []string) error {
 	return nil
 }
 
-// Tell writes down the events and deliveries since the last call.
+// Tell writes the events and deliveries since the last call of Tell to the trace.
 func (x *tracer) Tell() {
 	for i, e := range x.w.ends {
 		for ; x.events[i] < len(e.events); x.events[i]++ {
@@ -142,7 +142,8 @@ func (x *tracer) Tell() {
 	}
 }
 
-// sent writes down a frame, and loses it if it is to be lost.
+// sent writes a frame that an end sends to the trace. If a drop command applies to the frame, sent
+// returns true.
 func (x *tracer) sent(from int, b []byte) bool {
 	f, err := wire.DecodeFrame(b)
 	if err != nil {
@@ -200,7 +201,7 @@ func (x *tracer) frame(from int, f *wire.Frame) string {
 	return "close s" + strconv.Itoa(s)
 }
 
-// number names things by the order in which they were first seen.
+// number returns the number of k in m. A k that is not in m gets the next number.
 func number[K comparable](m map[K]int, k K) int {
 	if _, ok := m[k]; !ok {
 		m[k] = len(m)

@@ -8,59 +8,58 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// training holds the state of the exchange of hellos.
+// training holds the state of this end's exchange of hellos.
 type training struct {
-	number   uint32        // number of this end's training; counts up when the path is lost or the session replaced
+	number   uint32        // training number of this end; grows when the link goes down, and when a session begins or ends
 	helloAt  mono.Time     // when the next periodic hello is due
 	interval time.Duration // time between two periodic hellos
 	greet    pathSet       // paths by which a hello is due
-	echoed   mono.Time     // when this end sent the newest of its hellos that the peer answered
-	echoedBy pathSet       // paths by which the peer answered the hellos of that instant
-	asking   bool          // a hello is due because the owner asked for it
-	refine   int           // hellos that the link may still send to measure a long round trip again
+	echoed   mono.Time     // sending time of the newest hello that the peer answered
+	echoedBy pathSet       // paths of the hellos that this end sent at the time echoed and the peer answered
+	asking   bool          // a hello is due because of a call of [Link.Ask]
+	refine   int           // number of hellos that this end may still send to measure a long round trip again
 
-	answers   answer // answer to the session's peer, or to a hello that proved itself
-	strangers answer // answer to unknown incarnations; has its own rate limit, so that strangers cannot crowd out the peer
-	heard     echo   // last hello that did not prove the path while there is no session
+	answers   answer // answers to the session's peer
+	strangers answer // answers to other incarnations; they have a rate limit of their own, so that forgers cannot use up the limit of the peer
+	heard     echo   // while there is no session: what to echo of the last hello that did not prove the path
 
 	heardPeer  bool      // a hello of the expected peer has come since this training began
-	heardAt    mono.Time // when the last hello came that echoes this end
+	heardAt    mono.Time // when the last hello came that echoes this end's incarnation
 	miswired   bool
 	found      stranger
-	mismatched Mismatch  // mismatch that the link last reported
-	reported   mono.Time // when the link last reported a wrong cable or a mismatch; 0: never
+	mismatched Mismatch  // mismatch in the last EventIncompatible
+	reported   mono.Time // time of the last EventMiswired or EventIncompatible; 0: never
 }
 
-// stranger describes the port that is at the other end of a wrong cable.
+// stranger describes the port at the other end of a miswired cable.
 type stranger struct {
 	port, expects wire.PortID
 	fabric        uint32
 }
 
-// echo holds the fields of a peer's hello that this end repeats to the peer.
+// echo holds the fields of a received hello that this end repeats in its own hello.
 type echo struct {
 	incarnation wire.Incarnation
 	training    uint32
 	stamp       uint64
 }
 
-// answer is a hello that this end owes, with the token bucket that limits how many answers this end
-// sends.
+// answer holds the answer to a hello that waits to be sent, and a token bucket that limits the rate
+// of answers.
 type answer struct {
 	due    bool
-	path   Path // path of the answer: the path by which the question came
-	room   int  // padded payload of the question, in bytes; the answer is no longer
+	path   Path // path by which the question came and the answer must go
+	room   int  // padded payload of the question in bytes, which limits the length of the answer
 	short  bool // the question was shorter than the longest frame that both ends take
-	final  bool // the question was an answer: the answer asks nothing
+	final  bool // the question was itself an answer, so the answer must not have WANT
 	echo   echo
 	tokens int
 	last   mono.Time // when the token bucket was last filled
 }
 
-// owe notes that this end must answer a hello, if the token bucket allows. The answer is no longer
-// than the question. Otherwise a forger who sends little could make this end send much to its peer.
-// If several questions wait on one path, this end answers the longest question, since that answer
-// proves the most.
+// owe makes an answer due, or returns false if the token bucket is empty. The answer must not be
+// longer than the question, because a forger could otherwise cause much traffic. If several
+// questions of one peer wait on a path, this end answers only the longest question.
 func (a *answer) owe(now mono.Time, p Path, room int, short, final bool, e echo) bool {
 	if n := int64(now.Sub(a.last) / answerRefill); n > 0 {
 		a.tokens = int(min(int64(a.tokens)+n, answerBurst))
@@ -79,7 +78,7 @@ func (a *answer) owe(now mono.Time, p Path, room int, short, final bool, e echo)
 	return true
 }
 
-// handleHello decides what a hello proves, and makes the answer to the hello due.
+// handleHello processes a received hello, by the steps that package wire describes.
 func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 	h, err := wire.DecodeHello(f.Payload)
 	if err != nil {
@@ -144,8 +143,8 @@ func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 	}
 }
 
-// helloOfPeer takes a hello of the session's incarnation that is not stale. If the hello proves the
-// path, the argument size is the frame size that the hello allows.
+// helloOfPeer processes a hello of the session's peer. If proves is true, the link may come up with
+// frame payloads of at most size bytes.
 func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, echoed, proves bool, size int) {
 	if echoed {
 		l.paths.announced.add(p)
@@ -158,8 +157,8 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 		}
 		return
 	}
-	// This end's proof made a peer that is up with a newer number replace its session. Such a peer
-	// lost nothing.
+	// A newer training number without UP means that the peer has lost the path. A newer number with
+	// UP means only that the peer has replaced its session.
 	if newer && !h.Up && l.sess.confirmed {
 		missed := l.misses(now)
 		l.applyHello(now, f, h)
@@ -189,10 +188,9 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 	}
 }
 
-// identified reports whether h comes from the port to which the cable should lead, and is meant for
-// this port. While the link trains, identified reports a wrong cable once per change. The other
-// end also sends hellos, and also reports the wrong cable. A link that is up has the right cable: a
-// wrong hello is forged. If somebody moved the cable, silence would take the link down.
+// identified reports whether the hello h comes from the port to which the cable should lead, and
+// expects this port. For each new wrong port, identified queues an EventMiswired if the link is
+// down. If the link is up, the cable is right, and a hello from a wrong port is forged.
 func (l *Link) identified(now mono.Time, p Path, h *wire.Hello) bool {
 	fabricOK := h.Fabric == l.cfg.Fabric || h.Fabric == 0 || l.cfg.Fabric == 0
 	viaOK := l.paths.claimed(p, h.Via)
@@ -216,7 +214,8 @@ func (l *Link) identified(now mono.Time, p Path, h *wire.Hello) bool {
 	return false
 }
 
-// fits reports whether the two ends can work together.
+// fits reports whether this end can work with the sender of h. If the result is false, fits also
+// queues an EventIncompatible.
 func (l *Link) fits(h *wire.Hello, known bool) bool {
 	switch {
 	case h.Slots == [wire.NumVCs]uint16{}, known && h.Slots != l.sess.slots:
@@ -229,8 +228,8 @@ func (l *Link) fits(h *wire.Hello, known bool) bool {
 	return true
 }
 
-// mayReport reports whether the link may tell a person about a hello. mayReport allows one report
-// per reportEvery, since a forger can send hellos that differ each time.
+// mayReport reports whether the link may queue an EventMiswired or EventIncompatible now. One event
+// per reportEvery is allowed, because a forger can send many different hellos.
 func (l *Link) mayReport(now mono.Time) bool {
 	if l.train.reported != 0 && now.Sub(l.train.reported) < reportEvery {
 		return false
@@ -239,7 +238,8 @@ func (l *Link) mayReport(now mono.Time) bool {
 	return true
 }
 
-// incompatible reports a mismatch once per change, while the link trains.
+// incompatible queues an EventIncompatible if the link trains and the mismatch differs from the
+// last one.
 func (l *Link) incompatible(m Mismatch) {
 	if l.state == StateTraining && l.train.mismatched != m && l.mayReport(l.now) {
 		l.train.mismatched = m
@@ -256,8 +256,7 @@ func (l *Link) hasEnded(i wire.Incarnation) bool {
 	return false
 }
 
-// startSession begins a session with the incarnation that h proved. If there is an earlier session,
-// startSession ends that session and reports the fate of its packets.
+// startSession ends an earlier session, and begins a session with the sender of h.
 func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 	if l.sess.id != 0 {
 		if l.state == StateUp {
@@ -268,8 +267,8 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 		l.books.close(l.sess.id, l.sess.peer)
 		l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked()})
 	}
-	// The training number that the hello proved is used up. A late proof of an earlier incarnation
-	// that this end had not seen must not end this session.
+	// With the new number, a late hello of an earlier incarnation of the peer echoes an old number,
+	// and cannot end this session.
 	l.train.number++
 	l.sess.id = wire.NewSessionID(l.cfg.Local, l.cfg.Incarnation, l.cfg.Peer, h.Incarnation)
 	l.sess.peer, l.sess.training, l.sess.slots = h.Incarnation, h.Training, h.Slots
@@ -279,8 +278,9 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 	l.events.push(Event{Kind: EventSessionStarted, At: now, Session: l.sess.id, Retrains: l.history.retrains})
 }
 
-// comeUp takes the link up on a hello that proves the path. The session continues where both ends
-// stopped. Frames have at most size bytes of padded payload.
+// comeUp takes the link up by the path p, because the hello h proves the path. The largest frame
+// payload is size bytes. If the session holds longer unacknowledged frames, comeUp ends the session
+// instead (see renew).
 func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size int) {
 	l.paths.now, l.paths.home = p, 0
 	l.paths.own(now, p == Own)
@@ -316,10 +316,9 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size 
 	l.settle(now, size, h)
 }
 
-// renew ends the session although both ends live. The slab holds frames that were cut for a wider
-// path, and such frames would never get through. This end cannot cut the packets again: nobody knows
-// which frames the peer has. The end takes another incarnation. Unacknowledged packets get an
-// unknown fate.
+// renew ends the session and takes a new incarnation for this end. The link calls renew if
+// unacknowledged frames are too long for the path. This end cannot cut these packets into shorter
+// frames, because the peer may have received some of the long frames.
 func (l *Link) renew(now mono.Time) {
 	l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked()})
 	l.books.close(l.sess.id, l.sess.peer)
@@ -330,10 +329,10 @@ func (l *Link) renew(now mono.Time) {
 	l.restartHellos(now)
 }
 
-// Forsake makes a link that is down give up for good the packets that it holds for its peer. If any
-// packet of the session is unacknowledged, the session ends and the fate of its packets is unknown.
-// The owner calls Forsake on a link when traffic has been routed around the link. Without Forsake,
-// the packets would arrive after their senders have finished without them, and perhaps restarted.
+// Forsake ends the session of a link that is down if the session has unacknowledged packets. The
+// fate of these packets is then unknown, and the link never sends them again. The owner calls
+// Forsake after routes have changed to avoid the link. Without Forsake, the packets could arrive
+// long after their senders have given them up.
 func (l *Link) Forsake(now mono.Time) {
 	l.now = now
 	if l.sess.id != 0 && l.state != StateUp && l.state != StateClosed && l.tx.slab.used > 0 {
@@ -341,7 +340,7 @@ func (l *Link) Forsake(now mono.Time) {
 	}
 }
 
-// applyHello takes a hello's acknowledgement and grants, if the hello belongs to this session.
+// applyHello uses the acknowledgement and the grants of a hello of this session.
 func (l *Link) applyHello(now mono.Time, f *wire.Frame, h *wire.Hello) {
 	if f.Session != l.sess.id || h.EchoIncarnation != l.cfg.Incarnation {
 		return
@@ -350,9 +349,9 @@ func (l *Link) applyHello(now mono.Time, f *wire.Frame, h *wire.Hello) {
 	l.handleGrants(h.Grants)
 }
 
-// helloRTT measures the round trip of a hello that this end sent and the peer answered. helloRTT
-// measures nothing in four cases: a later hello was answered before; this hello was answered
-// before; this end stalled meanwhile; the answer took longer than most.
+// helloRTT returns the round-trip time of the hello that h answers. If the peer has already
+// answered this or a later hello, helloRTT returns false. The result is also false if this end's
+// loop was stalled meanwhile, or if the round trip took longer than most.
 func (l *Link) helloRTT(now mono.Time, h *wire.Hello, most time.Duration) (time.Duration, bool) {
 	sent := stampTime(h.EchoStamp)
 	if h.EchoStamp == 0 || sent.After(now) || now.Sub(sent) > most || sent.Before(l.stalled) || sent.Before(l.train.echoed) {
@@ -369,8 +368,8 @@ func (l *Link) helloRTT(now mono.Time, h *wire.Hello, most time.Duration) (time.
 	return now.Sub(sent), true
 }
 
-// goDown takes the link out of the state up. The session stays. After the next training, the link
-// sends the unacknowledged frames again.
+// goDown takes a link that is up down for the reason why, and begins a training in the same
+// session.
 func (l *Link) goDown(now mono.Time, why DownReason) {
 	if l.state != StateUp {
 		panic("ttlink: down while " + l.state.String())
@@ -385,33 +384,33 @@ func (l *Link) goDown(now mono.Time, why DownReason) {
 	l.events.push(Event{Kind: EventDown, At: now, Session: l.sess.id, Retrains: l.history.retrains, Reason: why})
 }
 
-// restartHellos sends a hello at once, and further hellos at growing intervals.
+// restartHellos makes periodic hellos due now, and further hellos at growing intervals.
 func (l *Link) restartHellos(now mono.Time) {
 	l.train.greet = l.greets()
 	l.train.interval = l.cfg.Profile.HelloMin
 	l.train.helloAt = now.Add(l.jitter(l.train.interval))
 }
 
-// saysHello reports whether this end sends periodic hellos. This end sends periodic hellos while
-// training, until the peer has shown that it is up, and while frames use a fallback path. If the
-// round trip seems long, this end sends a few more. An answer may have come late because an end
-// stalled. Without another measurement, this end would take too long to notice a dead peer.
+// saysHello reports whether this end sends periodic hellos now. An end sends periodic hellos while
+// it trains, while it is up but not confirmed, and while its frames use a fallback path. An end
+// also sends a few hellos if the measured round trip is long, because a stall may have made the
+// measurement wrong.
 func (l *Link) saysHello() bool {
 	return l.state == StateTraining ||
 		(l.state == StateUp && (!l.sess.confirmed || l.paths.now != Own || (l.train.refine > 0 && l.rtt.doubtful(&l.cfg.Profile))))
 }
 
-// tickHello makes the periodic hello due.
+// tickHello makes periodic hellos due if it is time.
 func (l *Link) tickHello(now mono.Time) {
 	if !l.saysHello() || now.Before(l.train.helloAt) {
 		return
 	}
 	l.train.greet = l.greets()
-	if l.size.proofs == 0 { // otherwise the peer answers hellos, although not every hello
+	if l.size.proofs == 0 { // the interval stays short if the peer has answered short hellos
 		l.train.interval = min(2*l.train.interval, l.cfg.Profile.HelloMax)
 	}
 	every := l.train.interval
-	if l.state == StateUp { // hellos that measure a slow path must not fill it
+	if l.state == StateUp { // on a slow path, at most one hello per round trip
 		every = max(every, l.rtt.smoothed)
 	}
 	l.train.helloAt = now.Add(l.jitter(every))
@@ -420,7 +419,7 @@ func (l *Link) tickHello(now mono.Time) {
 	}
 }
 
-// pollHello returns the next hello that is due.
+// pollHello returns the next hello that is due. If no hello is due, pollHello returns false.
 func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 	if l.state != StateTraining && l.state != StateUp {
 		return Transmit{}, false
@@ -430,10 +429,10 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 			continue
 		}
 		a.due = false
-		// If this end owes the peer an answer that also asks, the answer replaces a periodic hello.
-		// An end that is up asks a stranger too: if there are several paths, only an answered stamp
-		// proves that the stranger is the peer after a restart. An answer to an answer asks
-		// nothing. Otherwise, on a slow path, each answer would cause another answer for ever.
+		// An answer with WANT replaces the periodic hello on its path. An end that is up sets WANT
+		// only in answers to strangers, because a stranger may be the peer after a restart. An
+		// answer to an answer has no WANT, because the ends could otherwise answer each other
+		// without end.
 		want := !a.final && (l.state != StateUp || a == &l.train.strangers)
 		if want && a == &l.train.answers && a.room >= l.payload {
 			l.train.greet.remove(a.path)
@@ -460,10 +459,10 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 	return l.hello(now, p, e, true, l.greetSize()), true
 }
 
-// greetSize returns the padded payload of a periodic hello, in bytes. The hello is as long as the
-// longest frame that follows. If a path drops such frames, the hellos therefore show the fault. On
-// a path that carries such frames slowly, the hellos measure the round trip of long frames. A short
-// hello's round trip would be so small that the link would go down as soon as there is traffic.
+// greetSize returns the padded payload of a periodic hello, in bytes. Except for knocks, periodic
+// hellos are as long as the longest frame. If a path drops the longest frames, the link therefore
+// does not come up. On a slow path, such hellos measure the round trip of long frames, which
+// timeouts under traffic need.
 func (l *Link) greetSize() int {
 	switch {
 	case l.state == StateUp:
@@ -474,8 +473,8 @@ func (l *Link) greetSize() int {
 	return l.payload
 }
 
-// hello makes a hello that is padded to size bytes of payload. If the hello is longer than size,
-// hello does not pad it.
+// hello makes a hello for the path p, and pads its payload to size bytes. If the payload is longer
+// than size, the hello has no padding.
 func (l *Link) hello(now mono.Time, p Path, e echo, want bool, size int) Transmit {
 	h := wire.Hello{
 		Up: l.state == StateUp, WantAnswer: want, From: l.cfg.Local, Expected: l.cfg.Peer,

@@ -7,16 +7,16 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Transmit is what to send next: consecutive frames of Seg bytes each, one datagram per frame. Data
-// is valid until the next call of any method.
+// Transmit holds one or more frames of Seg bytes each, one after another in Data. The owner sends
+// each frame as a datagram of its own. Data is valid until the next call of any method of the link.
 type Transmit struct {
 	Data []byte
 	Seg  int
-	Path Path // the cable to use; [Own] unless the link has fallback paths
+	Path Path // the path by which the owner must send the frames
 }
 
-// PollTransmit returns what to send next: a close frame, then hellos, then batches of data, then at
-// most one sequence update. The owner calls PollTransmit until it returns false.
+// PollTransmit returns the next frames to send. A close frame comes first, then hellos, then data
+// frames, and last at most one sequence update.
 func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 	l.now = now
 	if l.closePending {
@@ -39,8 +39,8 @@ func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 	return Transmit{}, false
 }
 
-// pollData seals and returns frames, beginning at the cursor. The frames have the same size and lie
-// directly one after another.
+// pollData returns data frames from the cursor on, as many as have equal size and lie in the slab
+// one after another.
 func (l *Link) pollData(now mono.Time) Transmit {
 	t := &l.tx
 	first := t.slab.at(t.cursor)
@@ -72,14 +72,14 @@ func (l *Link) pollData(now mono.Time) Transmit {
 		}
 		t.cursor = t.cursor.Add(1)
 	}
-	l.rx.updateDue = l.rx.grantsDue // the data carries the acknowledgement
+	l.rx.updateDue = l.rx.grantsDue // the data frames carry the acknowledgement
 	l.rx.acked()
 	l.sentOfSession(now)
 	return l.count(Transmit{Data: t.slab.buf[start:end:end], Seg: size, Path: l.paths.now})
 }
 
-// pollUpdate returns one sequence update with every acknowledgement, grant and answer that this end
-// owes.
+// pollUpdate returns a sequence update with the acknowledgement, the grants, and a NACK or SOLICIT
+// if due.
 func (l *Link) pollUpdate(now mono.Time) Transmit {
 	f := wire.Frame{Channel: l.cfg.Peer.Channel, Session: l.sess.id, Kind: wire.KindUpdate, RxSeq: l.rx.expected}
 	if l.rx.nackDue {
@@ -100,7 +100,8 @@ func (l *Link) pollUpdate(now mono.Time) Transmit {
 	return l.sealControl(&f, l.paths.now)
 }
 
-// sealControl finishes a frame whose payload lies in the control buffer.
+// sealControl fills in the header, the padding and the checksum of a frame whose payload lies in
+// l.control.
 func (l *Link) sealControl(f *wire.Frame, p Path) Transmit {
 	f.Channel = l.cfg.Peer.Channel
 	n, b := f.WireLen(), l.control[:]
@@ -124,16 +125,18 @@ func (l *Link) count(t Transmit) Transmit {
 	return t
 }
 
-// sentOfSession postpones the keepalive.
+// sentOfSession postpones the next keepalive, because a frame of the session is sent at the instant
+// now.
 func (l *Link) sentOfSession(now mono.Time) {
 	l.tx.keepaliveAt = now.Add(l.cfg.Profile.Keepalive)
 }
 
-// deadAt returns when the link goes down if no frame comes that prevents it.
+// deadAt returns the instant at which the link goes down unless a frame comes from the peer before.
 func (l *Link) deadAt() mono.Time { return mono.Min(l.silentAt(), l.stuckAt()) }
 
-// stuckAt returns when the link goes down because its oldest frame does not get through, although
-// other frames may get through. A path that has become narrower drops only the long frames.
+// stuckAt returns the instant at which the link goes down if the oldest frame stays unacknowledged.
+// Other frames may still get through, because a path that has become narrower drops only long
+// frames.
 func (l *Link) stuckAt() mono.Time {
 	if !l.tx.outstanding() {
 		return mono.Never
@@ -145,9 +148,8 @@ func (l *Link) stuckAt() mono.Time {
 	return from.Add(max(stuckMin, stuckTimeouts*l.rtt.timeout(&l.cfg.Profile, 0)))
 }
 
-// silentAt returns when silence takes the link down. While frames are under way, the link allows a
-// shorter silence. The silence begins with the latest sign of life, or when these frames were first
-// sent.
+// silentAt returns the instant at which the link goes down if no frame comes from the peer. While
+// frames are under way, the link goes down sooner.
 func (l *Link) silentAt() mono.Time {
 	p := &l.cfg.Profile
 	at := l.sess.life.Add(max(p.DeadIdle, min(l.rtt.patience(), maxDead)))
@@ -161,7 +163,8 @@ func (l *Link) silentAt() mono.Time {
 	return at
 }
 
-// Deadline returns when the owner must call [Link.Tick] next, if ever.
+// Deadline returns the instant at which the owner must call [Link.Tick] next. If the link has no
+// timer, Deadline returns false.
 func (l *Link) Deadline() (mono.Time, bool) {
 	at := mono.Never
 	if l.saysHello() {
@@ -192,8 +195,8 @@ func (l *Link) Deadline() (mono.Time, bool) {
 	return at, at != mono.Never
 }
 
-// Tick runs the timers. If Tick comes much later than [Link.Deadline], the owner's loop stood
-// still. The link then does not count the delay as silence of the peer.
+// Tick runs the timers that have expired. If the owner calls Tick more than [StallTolerance] after
+// [Link.Deadline], the link does not count the delay as silence of the peer.
 func (l *Link) Tick(now mono.Time) {
 	if at, ok := l.Deadline(); ok && now.Sub(at) > StallTolerance {
 		l.forgive(now, now.Sub(at))
@@ -225,8 +228,8 @@ func (l *Link) Tick(now mono.Time) {
 	}
 }
 
-// forgive moves the silence clock forward by a stall. Measurements of frames sent before the stall
-// tell nothing about the path.
+// forgive adds the length of a stall of the owner's loop to the times from which silence counts.
+// forgive also stops the running measurement of the round trip.
 func (l *Link) forgive(now mono.Time, stall time.Duration) {
 	l.stalled = now
 	l.tx.timing = false

@@ -8,8 +8,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// watch is what the harness remembers of one end from event to event, to see
-// that what may only grow does, and that nothing is sent again too often.
+// watch holds an end's state after the last step of the simulation. With this state, see checks
+// rules about changes, for example that a number only grows.
 type watch struct {
 	link     *Link
 	session  wire.SessionID
@@ -17,14 +17,14 @@ type watch struct {
 	base     wire.Seq
 	limit    [wire.NumVCs]uint32
 	grant    [wire.NumVCs]uint32
-	backs    uint64 // go-backs and timeouts
+	backs    uint64 // number of go-backs and timeouts
 	timeouts uint64
-	backAt   mono.Time // when the last of them was
-	again    uint64    // frames sent again at that time
-	ups      int       // trainings since then; each sends what is unacknowledged again
+	backAt   mono.Time // time of the last go-back or timeout
+	again    uint64    // number of frames that were sent again before backAt
+	ups      int       // number of trainings; the link sends all unacknowledged frames again after each training
 }
 
-// see compares an end with what it was after the last event: L3, L6 and C5.
+// see compares an end with its state after the last step, and checks the rules L1, L3, L6 and C5.
 func (x *watch) see(now mono.Time, l *Link) error {
 	c := &l.counters
 	backs := c.GoBacks + c.Timeouts
@@ -34,10 +34,10 @@ func (x *watch) see(now mono.Time, l *Link) error {
 		return nil
 	}
 	if d := l.rx.expected.Sub(x.expected); d < 0 || d > 1 {
-		return fmt.Errorf("expects %d after %d (L3)", l.rx.expected, x.expected)
+		return fmt.Errorf("the expected number changed from %[2]d to %[1]d (L3)", l.rx.expected, x.expected)
 	}
 	if l.tx.base.Sub(x.base) < 0 {
-		return fmt.Errorf("base %d after %d (L1)", l.tx.base, x.base)
+		return fmt.Errorf("base changed from %[2]d to %[1]d (L1)", l.tx.base, x.base)
 	}
 	for v, g := range l.grants() {
 		if int32(g-x.grant[v]) < 0 || int32(l.tx.limit[v]-x.limit[v]) < 0 {
@@ -64,7 +64,7 @@ func (x *watch) see(now mono.Time, l *Link) error {
 	return nil
 }
 
-// checkPair compares the two ends of one session: L1, C2 and C3.
+// checkPair compares the two ends of one session, and checks the rules L1, C2 and C3.
 func (w *world) checkPair() {
 	for i, e := range w.ends {
 		t, r := &e.link.tx, &w.ends[1-i].link.rx
@@ -75,8 +75,9 @@ func (w *world) checkPair() {
 			if int32(t.limit[v]-g) > 0 {
 				w.fail("end %d: VC %d: limit %d beyond grant %d (C2)", i, v, t.limit[v], g)
 			}
-			// What may be sent, what is under way, what is held and what is granted and not yet heard of add up to
-			// the channel's size by their definitions; that none is negative is what there is to see.
+			// Four numbers always add up to the size of the receiver channel: packets that may be
+			// sent, packets under way, packets in slots, and grants under way. The check is that no
+			// number is negative.
 			if int32(r.recv[v]-t.acked[v]) < 0 || int32(t.sent[v]-r.recv[v]) < 0 || int32(t.limit[v]-t.sent[v]) < 0 {
 				w.fail("end %d: VC %d: %d acknowledged, %d received, %d sent, limit %d (C3)", i, v, t.acked[v], r.recv[v], t.sent[v], t.limit[v])
 			}
@@ -84,5 +85,5 @@ func (w *world) checkPair() {
 	}
 }
 
-// sessionOf is the session that a datagram names.
+// sessionOf returns the session id in a datagram's envelope.
 func sessionOf(b []byte) wire.SessionID { return wire.SessionID(binary.LittleEndian.Uint32(b[4:])) }

@@ -6,28 +6,28 @@ import (
 	"testing"
 )
 
-// These tests search a small model of go-back-N through all its states, to
-// see for which sequence spaces, windows and channels it is safe: that the
-// receiver never takes an old frame for a new one, and the sender never an old
-// acknowledgement. The link's own rules (32-bit numbers, windows far below)
-// follow from the result.
+// The test in this file searches all states of small models of go-back-N, with different sequence
+// spaces, windows and channels. A model is safe if the receiver never accepts an old frame as a new
+// frame, and the sender never accepts an old acknowledgement as a new one.
 
-// channelKind is what a channel may do.
+// channelKind says what a channel may do with the messages under way.
 type channelKind int
 
 const (
-	fifo      channelKind = iota // loses, keeps order
-	repeater                     // the same, and delivers again what it has just delivered
-	reorderer                    // loses, reorders and repeats anything ever sent
+	fifo      channelKind = iota // loses messages, and keeps their order
+	repeater                     // loses messages, keeps their order, and may deliver each message several times in a row
+	reorderer                    // loses, reorders and repeats all messages ever sent
 )
 
-// gbn is a state. Numbers are absolute; only their residues are sent.
+// gbn is a state of a model. Numbers in a state do not wrap, but the receiver of a message sees
+// only the number modulo m.
 type gbn struct {
 	base, next, expected int
-	data, acks           []int // under way, oldest first; of a reorderer, all ever sent
+	data, acks           []int // messages under way, the oldest first; for a reorderer, all messages ever sent
 }
 
-// key tells states apart: their numbers, all below 255, with a mark between the channels.
+// key returns a string that differs for different states: all numbers, which are below 255, with
+// 255 between the two channels.
 func (s *gbn) key() string {
 	b := []byte{byte(s.base), byte(s.next), byte(s.expected)}
 	for _, x := range s.data {
@@ -40,15 +40,16 @@ func (s *gbn) key() string {
 	return string(b)
 }
 
-// model is a sequence space of m numbers, a window of w, and messages in all.
+// gbnModel is a model of go-back-N with m sequence numbers, a window of w frames, and a total
+// number of messages to send.
 type gbnModel struct {
 	m, w     int
 	kind     channelKind
 	messages int
-	hold     int // frames, and acknowledgements, that a channel that keeps order holds
+	hold     int // largest number of messages under way in a channel that keeps their order
 }
 
-// put adds x to a channel, if it has room.
+// put returns the channel ch with the message x added, if ch has room.
 func (g *gbnModel) put(ch []int, x int) []int {
 	if g.kind == reorderer {
 		if slices.Contains(ch, x) {
@@ -59,12 +60,12 @@ func (g *gbnModel) put(ch []int, x int) []int {
 		return ch
 	}
 	if len(ch) == g.hold {
-		return ch // lost
+		return ch // the channel is full, and the message is lost
 	}
 	return append(slices.Clone(ch), x)
 }
 
-// take lists what may come out of a channel, and what is left then.
+// take returns each message that a channel may deliver next, and the messages that then remain.
 func (g *gbnModel) take(ch []int) (out []int, left [][]int) {
 	if g.kind == reorderer {
 		for _, x := range ch {
@@ -81,7 +82,8 @@ func (g *gbnModel) take(ch []int) (out []int, left [][]int) {
 	return out, left
 }
 
-// search visits all states. It returns how many there are, and the first unsafe step.
+// search visits all states. The results are their number and a description of the first unsafe
+// step.
 func (g *gbnModel) search() (states int, unsafe string) {
 	start := gbn{}
 	seen := map[string]bool{start.key(): true}
@@ -102,12 +104,12 @@ func (g *gbnModel) search() (states int, unsafe string) {
 
 func (g *gbnModel) steps(s *gbn, unsafe *string) []gbn {
 	var out []gbn
-	if s.next-s.base < g.w && s.next < g.messages { // a new frame
+	if s.next-s.base < g.w && s.next < g.messages { // the sender sends a new frame
 		n := *s
 		n.next, n.data = s.next+1, g.put(s.data, s.next)
 		out = append(out, n)
 	}
-	for x := s.base; x < s.next; x++ { // an old one again
+	for x := s.base; x < s.next; x++ { // the sender sends an old frame again
 		n := *s
 		n.data = g.put(s.data, x)
 		out = append(out, n)
@@ -117,9 +119,9 @@ func (g *gbnModel) steps(s *gbn, unsafe *string) []gbn {
 		lost := *s
 		lost.data = left[i]
 		n := lost
-		if x%g.m == s.expected%g.m { // all that the receiver sees
+		if x%g.m == s.expected%g.m { // the receiver sees only the number modulo m
 			if x != s.expected {
-				*unsafe = fmt.Sprintf("frame %d is taken for %d", x, s.expected)
+				*unsafe = fmt.Sprintf("the receiver accepts frame %d as frame %d", x, s.expected)
 			}
 			n.expected++
 		}
@@ -133,7 +135,7 @@ func (g *gbnModel) steps(s *gbn, unsafe *string) []gbn {
 		n := lost
 		if d := ((a-s.base)%g.m + g.m) % g.m; d >= 1 && d <= s.next-s.base {
 			if n.base = s.base + d; n.base > s.expected {
-				*unsafe = fmt.Sprintf("an acknowledgement of %d is taken for %d, and the receiver is at %d", a, n.base, s.expected)
+				*unsafe = fmt.Sprintf("the sender takes acknowledgement %d for %d, but the receiver expects %d", a, n.base, s.expected)
 			}
 		}
 		out = append(out, lost, n)
@@ -146,23 +148,25 @@ func TestSequenceSpace(t *testing.T) {
 		model gbnModel
 		safe  bool
 	}{
-		// A window below the sequence space is safe over a channel that keeps order; one as large is not.
+		// Over a channel that keeps the order, a window below m is safe, and a window of m is not
+		// safe.
 		{gbnModel{m: 2, w: 1, kind: fifo, messages: 6, hold: 4}, true},
 		{gbnModel{m: 4, w: 3, kind: fifo, messages: 9, hold: 3}, true},
 		{gbnModel{m: 8, w: 7, kind: fifo, messages: 9, hold: 2}, true},
 		{gbnModel{m: 2, w: 2, kind: fifo, messages: 6, hold: 3}, false},
 		{gbnModel{m: 4, w: 4, kind: fifo, messages: 9, hold: 3}, false},
 		{gbnModel{m: 8, w: 8, kind: fifo, messages: 9, hold: 2}, false},
-		// Repeating in order changes nothing.
+		// Repeated messages in order make no difference.
 		{gbnModel{m: 2, w: 1, kind: repeater, messages: 6, hold: 4}, true},
 		{gbnModel{m: 4, w: 3, kind: repeater, messages: 9, hold: 3}, true},
 		{gbnModel{m: 4, w: 4, kind: repeater, messages: 9, hold: 3}, false},
-		// Over one that reorders and repeats, as UDP does, no sequence space is safe that comes round again…
+		// Over a channel that reorders and repeats messages, as UDP does, no sequence space that
+		// wraps is safe.
 		{gbnModel{m: 2, w: 1, kind: reorderer, messages: 6}, false},
 		{gbnModel{m: 4, w: 1, kind: reorderer, messages: 8}, false},
 		{gbnModel{m: 8, w: 1, kind: reorderer, messages: 12}, false},
 		{gbnModel{m: 8, w: 7, kind: reorderer, messages: 12}, false},
-		// …and any is that does not.
+		// A sequence space that does not wrap is safe.
 		{gbnModel{m: 64, w: 3, kind: reorderer, messages: 6}, true},
 	} {
 		states, unsafe := c.model.search()

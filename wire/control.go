@@ -5,31 +5,31 @@ import (
 	"errors"
 )
 
-// ErrControl is returned for a control message that is malformed.
+// ErrControl is the error for a malformed completion, drop report or link state message.
 var ErrControl = errors.New("control message: malformed")
 
-// MaxExceptions is the number of exceptions that one completion carries.
+// MaxExceptions is the largest number of exceptions in one completion.
 const MaxExceptions = 64
 
-// Outcome tells what became of a request at its destination.
+// Outcome says how a request ended at its destination.
 type Outcome uint8
 
-// The outcomes. All but OutcomeDone are exceptions.
+// The outcomes. A completion reports every outcome except OutcomeDone as an exception.
 const (
-	OutcomeDone        Outcome = iota // the request was performed
-	OutcomeBadAddress                 // there is no such tile, or the address is past the tile's memory; nothing was performed
-	OutcomeMisaligned                 // the command's alignment rule is broken; nothing was performed
-	OutcomeBadCommand                 // the chip has no such command; nothing was performed
-	OutcomeAgain                      // the destination has no room for the request now, such as in its table of reads; not performed, try again
-	OutcomeLost                       // the request did not arrive although later packets of the flow did
-	OutcomeRestarted                  // the destination restarted and does not know the flow; nobody knows whether its earlier incarnation performed the request
-	OutcomeOverflow                   // too many exceptions of the flow are open; not performed, try again
-	OutcomeNoMemory                   // the destination has reached its limit of host memory; not performed
-	OutcomeUnknownFlow                // the request arrived, but the destination has restarted since it answered in this flow epoch; not performed, try again
+	OutcomeDone        Outcome = iota // the destination performed the request
+	OutcomeBadAddress                 // the tile does not exist, or the address is past the end of the tile's memory; request not performed
+	OutcomeMisaligned                 // the command's address is not aligned as the command requires; request not performed
+	OutcomeBadCommand                 // the chip cannot perform the command; request not performed
+	OutcomeAgain                      // a table of the destination, such as its table of reads, is full; request not performed, the source may try again
+	OutcomeLost                       // the request did not arrive, but later packets of the flow arrived
+	OutcomeRestarted                  // the destination has restarted; nobody knows whether the destination's earlier incarnation performed the request
+	OutcomeOverflow                   // the destination keeps too many exceptions of the flow; request not performed, the source may try again
+	OutcomeNoMemory                   // the destination has reached its limit of host memory; request not performed
+	OutcomeUnknownFlow                // the destination has restarted since it answered in this flow epoch; request not performed, the source may try again in a new flow epoch
 	NumOutcomes
 )
 
-// String names the outcome.
+// String returns the name of the outcome, such as "bad address".
 func (o Outcome) String() string {
 	names := [NumOutcomes]string{"done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted", "too many exceptions", "out of memory", "flow unknown"}
 	if o >= NumOutcomes {
@@ -38,16 +38,17 @@ func (o Outcome) String() string {
 	return names[o]
 }
 
-// Exception says that Count requests of a flow, from number First on, did not end as done.
+// Exception reports consecutive requests of a flow that ended with the same outcome, which is not
+// OutcomeDone.
 type Exception struct {
-	First   uint32
-	Count   uint16 // at least 1
+	First   uint32 // flow seq of the first of these requests
+	Count   uint16 // number of requests, at least 1
 	Outcome Outcome
 }
 
-// Completion tells a source what became of the requests of its flow. Every request before Next is
-// settled. The destination performed each of them unless an exception names it. A completion is
-// cumulative: a later one replaces an earlier one.
+// Completion tells a source how the requests of a flow ended. The completion settles every request
+// with a flow seq before Next. The destination has performed all these requests, except those in
+// Exceptions. A later completion replaces all earlier completions of the flow.
 type Completion struct {
 	FlowEpoch  uint32
 	Next       uint32
@@ -59,7 +60,8 @@ const (
 	exceptionLen   = 8
 )
 
-// DecodeCompletion reads a completion, appending its exceptions to buf. The error is [ErrControl].
+// DecodeCompletion decodes a completion from b. DecodeCompletion appends the exceptions to buf, and
+// uses the extended buf as the result's Exceptions. The error is [ErrControl].
 func DecodeCompletion(b []byte, buf []Exception) (Completion, error) {
 	le := binary.LittleEndian
 	if len(b) < completionHead {
@@ -80,8 +82,8 @@ func DecodeCompletion(b []byte, buf []Exception) (Completion, error) {
 	return c, nil
 }
 
-// Append appends the completion. Append panics if the caller passes more than [MaxExceptions]
-// exceptions.
+// Append appends the encoded completion to b. Append panics if the completion has more than
+// [MaxExceptions] exceptions.
 func (c *Completion) Append(b []byte) []byte {
 	if len(c.Exceptions) > MaxExceptions {
 		panic("wire: too many exceptions in a completion")
@@ -101,21 +103,21 @@ func (c *Completion) Append(b []byte) []byte {
 // DropReason says why a router dropped a packet.
 type DropReason uint8
 
-// The reasons to drop.
+// The reasons for dropping a packet.
 const (
-	DropNextHopDead DropReason = iota + 1 // the link to the next hop was down for the grace period
-	DropTTL                               // the time to live is used up (Spec §7.2)
-	DropNoRoute                           // the route names no port of this chip
+	DropNextHopDead DropReason = iota + 1 // the link to the next hop was down for longer than the grace period
+	DropTTL                               // the packet's TTL was 0 (Spec §7.2)
+	DropNoRoute                           // the packet's route names no port of the chip
 	DropMalformed                         // the bytes are not a valid packet
-	DropTimeout                           // the head of the packet's channel could not move for the time of the timeout (Spec §7.3)
-	DropUnreachable                       // no route to the packet's destination is left
-	DropTables                            // the packet was routed by tables that were replaced; the old and the new tables together could close a cycle
-	DropDrained                           // the packet was to leave by a port that drains
-	DropFlushed                           // the packet waited at a port that was flushed
+	DropTimeout                           // the packet's channel made no progress for the whole timeout (Spec §7.3)
+	DropUnreachable                       // the tables have no route to the packet's destination
+	DropTables                            // the packet's route comes from replaced tables; the routes of the old and the new tables together could close a cycle
+	DropDrained                           // the packet's route leaves by a draining port
+	DropFlushed                           // the packet waited at a port when an operator flushed the port
 	NumDropReasons
 )
 
-// String names the reason.
+// String returns the name of the reason, such as "next hop dead".
 func (r DropReason) String() string {
 	names := [NumDropReasons]string{"", "next hop dead", "TTL expired", "no route", "malformed", "timeout", "unreachable", "tables replaced", "drained", "flushed"}
 	if r == 0 || r >= NumDropReasons {
@@ -124,40 +126,41 @@ func (r DropReason) String() string {
 	return names[r]
 }
 
-// DropReport tells a source that one of its packets was dropped on the way.
+// DropReport tells a source that a router has dropped a packet of the source.
 type DropReport struct {
-	Dst       FabricNodeID // where the packet was going
+	Dst       FabricNodeID // destination of the dropped packet
 	Plane     Plane
-	Other     bool // the packet had the mark Other of [Packet]
+	Other     bool // the field Other of the dropped [Packet]
 	FlowEpoch uint32
 	FlowSeq   uint32
 	Reason    DropReason
-	Channel   Channel // the port of the reporting chip that the packet should have left by
-	ID        uint64  // id of the request
+	Channel   Channel // channel of the reporting chip's port by which the packet should have left
+	ID        uint64  // id of the dropped request
 	Type      PacketType
 
-	// Set for a multicast: the router dropped a copy. The members that lay ahead of that copy did
-	// not get the packet.
-	Group  uint16    // 0: unicast
-	Dir    Direction // direction in which the copy should have left the reporting chip
+	// The following fields are set if the router has dropped one copy of a multicast. The members
+	// that this copy would have reached do not get the packet.
+	Group  uint16    // number of the group; 0: unicast
+	Dir    Direction // side of the reporting chip by which the copy should have left
 	Trunk  Trunk
 	Ranges Ranges // ranges of the copy
 }
 
-// Lengths of a drop report, in bytes: for a unicast packet, and for a copy of a multicast.
+// Lengths of an encoded drop report, in bytes. DropReportLen is for a unicast packet, and
+// GroupDropReportLen for a copy of a multicast.
 const (
 	DropReportLen      = 24
 	GroupDropReportLen = DropReportLen + 4 + rangesLen
 )
 
-// Bits in the type byte of a report. One bit says that the report has a group, the other bit that
-// the packet had the mark Other of [Packet]. At most one of the two bits is set.
+// Bits in the type byte of a drop report. groupReport says that the report has a group. otherReport
+// is the field Other of the dropped [Packet]. At most one of the two bits is set.
 const (
 	groupReport = 0x80
 	otherReport = 0x40
 )
 
-// DecodeDropReport reads a drop report. The error is [ErrControl].
+// DecodeDropReport decodes a drop report from b. The error is [ErrControl].
 func DecodeDropReport(b []byte) (DropReport, error) {
 	le := binary.LittleEndian
 	if len(b) != DropReportLen && len(b) != GroupDropReportLen {
@@ -190,8 +193,8 @@ func DecodeDropReport(b []byte) (DropReport, error) {
 	return r, nil
 }
 
-// Append appends the report: [DropReportLen] bytes, or [GroupDropReportLen] bytes if the report has
-// a group.
+// Append appends the encoded drop report to b. The report takes [DropReportLen] bytes, or
+// [GroupDropReportLen] bytes if it has a group.
 func (r *DropReport) Append(b []byte) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint16(b, uint16(r.Dst.Mesh))

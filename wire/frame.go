@@ -6,24 +6,25 @@ import (
 	"ttfabric/wire/castagnoli"
 )
 
-// Sizes of a frame's parts, in bytes. The TT-link header's size is the specification's (Spec §2.1:
-// "a custom 16-Byte Tenstorrent TT-link header"). No public document gives the offsets of the
-// header's fields, so the offsets are ours.
+// Sizes of a frame's parts, in bytes. The specification gives the size of the TT-link header (Spec
+// §2.1: "a custom 16-Byte Tenstorrent TT-link header"). No public document gives the offsets of the
+// header's fields. The offsets are therefore ttfabric's own.
 const (
 	EnvelopeLen   = 8
 	HeaderLen     = 16
 	TrailerLen    = 4
 	FrameOverhead = EnvelopeLen + HeaderLen + TrailerLen
 
-	// PadUnit is the unit in which the envelope's pad byte counts a padded payload, in bytes.
+	// PadUnit is the unit of the envelope's pad byte, in bytes. The length of a padded payload is a
+	// multiple of PadUnit.
 	PadUnit = 32
-	// MaxFramePayload is the largest padded payload of one frame.
+	// MaxFramePayload is the length of the longest payload of one frame, with padding, in bytes.
 	MaxFramePayload = 255 * PadUnit
-	// MaxFrame is the largest frame on the wire.
+	// MaxFrame is the length of the longest frame, in bytes.
 	MaxFrame = FrameOverhead + MaxFramePayload
 )
 
-// Version is the version of the frame and hello formats. An end drops frames of other versions.
+// Version is the version of the frame and hello formats. A link drops frames of other versions.
 const Version = 1
 
 // Offsets within a frame.
@@ -34,8 +35,8 @@ const (
 	offSession = 4  // session id
 	offKind    = 8  // kind in the low nibble, virtual channel in the high
 	offFlags   = 9  // Flags
-	offLength  = 10 // true payload length
-	offDest    = 12 // payload destination address at the receiver
+	offLength  = 10 // length of the payload without padding
+	offDest    = 12 // destination address of the payload at the receiver
 	offTxSeq   = 16
 	offRxSeq   = 20
 	offPayload = 24
@@ -48,65 +49,64 @@ type Kind uint8
 const (
 	KindData   Kind = 1 // a piece of a fabric packet for a receiver channel's slot
 	KindUpdate Kind = 2 // sequence update: ack, NACK, credit grants
-	KindHello  Kind = 3 // bring-up and training
+	KindHello  Kind = 3 // hello: brings a link up, and trains it again
 	KindRaw    Kind = 4 // compliance mode: no ARQ (Spec §2.1)
-	KindClose  Kind = 5 // the sender goes away in order
+	KindClose  Kind = 5 // the sender shuts its link down
 )
 
-// Flags qualify a frame.
+// Flags is the set of a frame's flags.
 type Flags uint8
 
-// The flags of a frame; the other bits are reserved and must be zero.
+// The flags of a frame. All other bits are reserved and must be zero.
 const (
-	FlagEnd     Flags = 1 << 0 // data: last piece of its packet
-	FlagNACK    Flags = 1 << 1 // update: a frame is missing, go back to the rx seq
-	FlagSolicit Flags = 1 << 2 // update: answer with another update
+	FlagEnd     Flags = 1 << 0 // in data frames: the payload is the last piece of its packet
+	FlagNACK    Flags = 1 << 1 // in updates: the frame with number RxSeq is missing, and the peer must send this frame and all later frames again
+	FlagSolicit Flags = 1 << 2 // in updates: the sender asks for an update in return
 	flagsKnown        = FlagEnd | FlagNACK | FlagSolicit
 )
 
-// Frame is one TT-link frame. In a decoded frame Payload is a view into the datagram.
+// Frame is one TT-link frame. In a decoded frame, Payload shares the bytes of the datagram.
 type Frame struct {
-	Channel Channel   // the port of the receiver that the frame is for
+	Channel Channel   // channel of the receiver's port
 	Session SessionID // 0 outside a session
 	Kind    Kind
 	VC      VC
 	Flags   Flags
-	Dest    uint32 // payload destination address at the receiver (Spec §2.1); see [SlotAddress]
-	TxSeq   Seq    // sequence number of this frame; meaningful for KindData
-	RxSeq   Seq    // next sequence number that the sender expects: a cumulative ack
-	Padded  int    // length of the payload with its padding; a multiple of PadUnit, or 0 for no padding
+	Dest    uint32 // destination address of the payload at the receiver (Spec §2.1); see [SlotAddress]
+	TxSeq   Seq    // sequence number of a frame of KindData; 0 for other kinds
+	RxSeq   Seq    // next sequence number that the sender expects; acknowledges all earlier data frames
+	Padded  int    // length of the payload with padding, in bytes: a multiple of PadUnit; 0: no padding
 	Payload []byte // payload without its padding
 }
 
-// SlotStride is the distance between two slots in a receiver channel's
-// address space, in bytes: the smallest power of two that holds [MaxPacket].
+// SlotStride is the distance in bytes between the addresses of two consecutive slots of a receiver
+// channel. SlotStride is the smallest power of two that is not below [MaxPacket].
 const SlotStride = 8192
 
-// SlotAddress returns the destination address of a byte of the packet in a slot. The byte lies at
-// the given offset in the packet. The parameter slot is the packet's number on its VC in this
-// session, modulo the receiver's number of slots.
+// SlotAddress returns the destination address of the byte at the given offset of a packet. The
+// parameter slot is the number of the packet's slot in the receiver channel, from 0.
 func SlotAddress(slot uint32, offset int) uint32 { return slot*SlotStride + uint32(offset) }
 
 // PadTo rounds n up to a multiple of [PadUnit].
 func PadTo(n int) int { return (n + PadUnit - 1) / PadUnit * PadUnit }
 
-// FrameFault says why bytes are not a frame. A FrameFault is an error, and its values are small
-// enough to index counters.
+// FrameFault is an error that says why some bytes are not a valid frame. FrameFault values are
+// small numbers, so that an array can have one counter for each fault.
 type FrameFault uint8
 
 // The reasons to drop a datagram that holds no valid frame.
 const (
-	FaultShort    FrameFault = iota + 1 // the datagram has fewer bytes than the frame's fields say
+	FaultShort    FrameFault = iota + 1 // the datagram is shorter than the frame's length fields say
 	FaultMagic                          // the datagram does not begin with the magic of TT-link
-	FaultVersion                        // the frame has another version
+	FaultVersion                        // the frame's version is not [Version]
 	FaultChecksum                       // the CRC-32C is wrong
-	FaultKind                           // the kind or the virtual channel is unknown
+	FaultKind                           // the kind is unknown
 	FaultLength                         // the lengths contradict each other
 	FaultReserved                       // a reserved bit is set
 	NumFrameFaults
 )
 
-// Error names the fault.
+// Error returns the fault's name, such as "frame: checksum".
 func (f FrameFault) Error() string {
 	names := [NumFrameFaults]string{"", "short", "magic", "version", "checksum", "kind", "length", "reserved"}
 	if f == 0 || f >= NumFrameFaults {
@@ -115,10 +115,10 @@ func (f FrameFault) Error() string {
 	return "frame: " + names[f]
 }
 
-// Checksum returns the CRC-32C (Castagnoli) of b, as in iSCSI (RFC 3720 §B.4).
+// Checksum returns the CRC-32C (Castagnoli) of b, which iSCSI also uses (RFC 3720 §B.4).
 func Checksum(b []byte) uint32 { return castagnoli.Checksum(b) }
 
-// WireLen returns the number of bytes that f takes on the wire.
+// WireLen returns the length of the encoded frame, in bytes.
 func (f *Frame) WireLen() int {
 	if f.Padded > 0 {
 		return FrameOverhead + f.Padded
@@ -126,8 +126,9 @@ func (f *Frame) WireLen() int {
 	return FrameOverhead + len(f.Payload)
 }
 
-// FrameLen returns the length of the frame at the start of b. With FrameLen, a caller can split
-// several frames that lie back to back. FrameLen looks only at the length fields.
+// FrameLen returns the length in bytes of the first frame in b. b may contain several frames back
+// to back. FrameLen checks only the magic and the length fields. The error is [FaultShort] or
+// [FaultMagic].
 func FrameLen(b []byte) (int, error) {
 	if len(b) < FrameOverhead {
 		return 0, FaultShort
@@ -145,7 +146,8 @@ func FrameLen(b []byte) (int, error) {
 	return n, nil
 }
 
-// DecodeFrame reads the one frame that b must hold, and checks all of it. The error is a [FrameFault].
+// DecodeFrame decodes b, which must be exactly one frame. DecodeFrame checks the checksum and all
+// fields. The error is a [FrameFault].
 func DecodeFrame(b []byte) (f Frame, err error) {
 	if err = f.Decode(b); err != nil {
 		return Frame{}, err
@@ -153,7 +155,7 @@ func DecodeFrame(b []byte) (f Frame, err error) {
 	return f, nil
 }
 
-// Decode does what [DecodeFrame] does, and stores the frame in f. After an error, the content of f
+// Decode decodes b like [DecodeFrame], and stores the frame in f. After an error, the content of f
 // is undefined.
 func (f *Frame) Decode(b []byte) error {
 	n, err := FrameLen(b)
@@ -191,8 +193,8 @@ func (f *Frame) Decode(b []byte) error {
 	return nil
 }
 
-// Append appends the frame, padded and sealed. The padding is zero. Append panics if the caller
-// passes a frame that the format cannot express.
+// Append appends the encoded frame to b, with padding of zeros and with the checksum. Append panics
+// if the format cannot express the frame.
 func (f *Frame) Append(b []byte) []byte {
 	start := len(b)
 	n := f.WireLen()
@@ -202,9 +204,9 @@ func (f *Frame) Append(b []byte) []byte {
 	return b
 }
 
-// Seal writes envelope, header and checksum around a payload that already lies in b, at offset
-// [EnvelopeLen]+[HeaderLen]. b must be exactly [Frame.WireLen] bytes long. Seal uses only the
-// length of f.Payload.
+// Seal writes envelope, header and checksum into b. b already contains the payload, at offset
+// [EnvelopeLen]+[HeaderLen]. b must be exactly [Frame.WireLen] bytes long. Of f.Payload, Seal uses
+// only the length. Seal panics if the format cannot express the frame.
 func (f *Frame) Seal(b []byte) {
 	if len(b) != f.WireLen() || f.Padded%PadUnit != 0 || f.Padded > MaxFramePayload ||
 		(f.Padded > 0 && len(f.Payload) > f.Padded) || len(f.Payload) > MaxFramePayload || f.Channel >= MaxChannels {

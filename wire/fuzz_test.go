@@ -7,14 +7,15 @@ import (
 	"testing"
 )
 
-// reseal makes the checksum right.
+// reseal overwrites the checksum of the frame b with the right checksum.
 func reseal(b []byte) []byte {
 	end := len(b) - TrailerLen
 	binary.LittleEndian.PutUint32(b[end:], Checksum(b[:end]))
 	return b
 }
 
-// checkView compares what a router reads with what decoding yields, and walks the packet's route to its end.
+// checkView compares the fields that a PacketView of b returns with the decoded packet p. checkView
+// also advances the view to the end of the packet's route.
 func checkView(t *testing.T, b []byte, p *Packet) {
 	t.Helper()
 	v, err := ViewPacket(bytes.Clone(b))
@@ -63,7 +64,7 @@ func FuzzFrame(f *testing.F) {
 			t.Fatalf("length %d of %d bytes", n, len(b))
 		}
 		if len(b) >= FrameOverhead {
-			b = reseal(bytes.Clone(b)) // otherwise nothing gets past the checksum
+			b = reseal(bytes.Clone(b)) // without a right checksum, DecodeFrame would refuse almost every input
 		}
 		frame, err := DecodeFrame(b)
 		if err != nil {
@@ -117,7 +118,7 @@ func FuzzPacket(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > poLength+1 && len(b) <= MaxPacket {
 			b = bytes.Clone(b)
-			binary.LittleEndian.PutUint16(b[poLength:], uint16(len(b))) // otherwise few lengths fit
+			binary.LittleEndian.PutUint16(b[poLength:], uint16(len(b))) // without a right length, ViewPacket would refuse almost every input
 		}
 		v, viewErr := ViewPacket(b)
 		if viewErr == nil {
@@ -141,7 +142,7 @@ func FuzzPacket(f *testing.F) {
 	})
 }
 
-// walk has a router move a packet on until it can't; only a panic can come of it.
+// walk forwards a packet like a router until forwarding fails. The test passes if nothing panics.
 func walk(v PacketView) {
 	for range 2 * MaxHops {
 		v.Action()

@@ -5,41 +5,42 @@ import (
 	"errors"
 )
 
-// Lengths of a hello's payload, in bytes: with the slots and grants of the first [BasicVCs] virtual
-// channels, or of all. The padding of the frame follows after that.
+// Lengths of a hello's payload without padding, in bytes. HelloLen is for a hello with the slots
+// and grants of the first [BasicVCs] virtual channels. FullHelloLen is for a hello with the slots
+// and grants of all virtual channels.
 const (
 	HelloLen     = 80
 	FullHelloLen = HelloLen + 6*(NumVCs-BasicVCs)
 )
 
-// Hello brings a link up and trains it again. The frame that carries the hello has the sender's
-// session in its envelope, or 0 before the first session. The RxSeq of this frame is the next
-// sequence number that the sender expects in that session.
+// Hello is the payload of a frame of [KindHello]. The two ends of a link exchange hellos to train.
+// The frame's Session is the sender's session, or 0 before the first session. The frame's RxSeq is
+// the next sequence number that the sender expects in that session.
 type Hello struct {
-	Up         bool   // the sender's port is up
+	Up         bool   // the sender's end of the link is up
 	WantAnswer bool   // the sender asks for a hello in return
 	From       PortID // the sender's port
 	Expected   PortID // the port that the sender believes to be at the other end of the cable
 	MaxPayload uint16 // largest padded frame payload that the sender takes, in bytes; a multiple of PadUnit
 
 	Incarnation     Incarnation // incarnation of the sender's process
-	EchoIncarnation Incarnation // incarnation of the peer, as last heard; 0 for none
-	Training        uint32      // number of the sender's training, counted up each time the sender loses the path
-	EchoTraining    uint32      // training number of the peer, as last heard
-	Stamp           uint64      // opaque to the peer
-	EchoStamp       uint64      // the peer's latest Stamp; 0 for none
+	EchoIncarnation Incarnation // incarnation of the peer in the last hello that the sender received; 0: none
+	Training        uint32      // training number of the sender; see "Link: bring-up and training" in the package's page
+	EchoTraining    uint32      // training number of the peer in the last hello that the sender received
+	Stamp           uint64      // a number that only the sender interprets, not 0; an answer repeats it
+	EchoStamp       uint64      // in an answer: the Stamp of the hello that is answered; otherwise 0
 
-	// Via is 0 for a hello that came by the link's own cable. For a hello by the cable of another
-	// link, Via is one more than the sender's channel of that cable. After such a hello, all frames
-	// of the link may come by that cable.
+	// Via is 0 in a hello that the sender sends by the link's own cable. In a hello by the cable of
+	// another link, Via is one more than the sender's channel of that cable. After this hello, all
+	// frames of the link may come by that cable.
 	Via uint8
 
-	Slots  [NumVCs]uint16 // receiver channel sizes, in packets
-	Fabric uint32         // names the fabric, so that chips of two fabrics do not form links; 0 matches all
-	Grants [NumVCs]uint32 // absolute credits in the session of the envelope
+	Slots  [NumVCs]uint16 // number of slots of the sender's receiver channels
+	Fabric uint32         // number of the fabric; chips of different fabrics form no links; 0 matches every fabric
+	Grants [NumVCs]uint32 // grants in the session of the frame
 }
 
-// Bits of a hello's flag byte; the others are reserved and must be zero.
+// Bits of a hello's flag byte. All other bits are reserved and must be zero.
 const (
 	helloUp         = 1 << 0
 	helloWantAnswer = 1 << 1
@@ -48,8 +49,9 @@ const (
 // helloVia is the offset of [Hello.Via] in the payload.
 const helloVia = 60
 
-// PeekVia reads a datagram that may be a frame. PeekVia returns the receiver's channel that the
-// frame is for. For a hello it also returns [Hello.Via]. PeekVia checks nothing but the length.
+// PeekVia reads a datagram b that may be a frame. The result "to" is the channel of the receiver's
+// port. The result hello reports whether the frame is a hello, and via is then [Hello.Via]. The
+// result ok is false if b is too short to be a frame. PeekVia checks nothing else.
 func PeekVia(b []byte) (to Channel, via uint8, hello, ok bool) {
 	if len(b) < FrameOverhead {
 		return 0, 0, false, false
@@ -63,10 +65,10 @@ func PeekVia(b []byte) (to Channel, via uint8, hello, ok bool) {
 	return to, via, hello, true
 }
 
-// ErrHello is returned for a payload that is not a hello.
+// ErrHello is the error for a payload that is not a valid hello.
 var ErrHello = errors.New("hello: malformed")
 
-// DecodeHello reads a hello from a frame's payload. The error is [ErrHello].
+// DecodeHello decodes a hello from a frame's payload b. The error is [ErrHello].
 func DecodeHello(b []byte) (Hello, error) {
 	if (len(b) != HelloLen && len(b) != FullHelloLen) || b[0] != Version || b[1]&^(helloUp|helloWantAnswer) != 0 || b[61] != 0 || b[62] != 0 || b[63] != 0 {
 		return Hello{}, ErrHello
@@ -84,7 +86,7 @@ func DecodeHello(b []byte) (Hello, error) {
 		EchoStamp:       le.Uint64(b[40:]),
 		Training:        le.Uint32(b[48:]),
 		MaxPayload:      le.Uint16(b[52:]),
-		// the slots are at 54, 56 and 58; the bytes from 61 to 63 are reserved
+		// the loop below reads the slots at 54, 56 and 58; the bytes 61 to 63 are reserved
 		Via:    b[helloVia],
 		Fabric: le.Uint32(b[64:]),
 	}
@@ -103,8 +105,8 @@ func DecodeHello(b []byte) (Hello, error) {
 	return h, nil
 }
 
-// Append appends the hello's payload: [HelloLen] bytes if only the first [BasicVCs] channels have
-// slots or grants, [FullHelloLen] otherwise.
+// Append appends the encoded hello to b. The hello takes [HelloLen] bytes if only the first
+// [BasicVCs] virtual channels have slots or grants, and [FullHelloLen] bytes otherwise.
 func (h *Hello) Append(b []byte) []byte {
 	var flags byte
 	if h.Up {
@@ -146,10 +148,11 @@ func (h *Hello) Append(b []byte) []byte {
 	return b
 }
 
-// NewSessionID derives the session between two ports from both incarnations. The id is the CRC-32C
-// over the lower port and its incarnation, then over the higher port and its incarnation. Mesh and
-// chip have 16 bits, the channel 8, the incarnation 64, all little-endian. A result of zero, which
-// means no session, becomes 1. Both ends compute the same id.
+// NewSessionID returns the id of the session between two ports a and b, whose chips have the
+// incarnations ai and bi. The id is the CRC-32C of 26 bytes. The first 13 bytes are the lower port
+// and its incarnation, the next 13 bytes the higher port and its incarnation. Mesh and chip have 16
+// bits, the channel 8 bits, and the incarnation 64 bits, all little-endian. If the CRC-32C is 0,
+// the id is 1, because 0 means no session. The two ends of a link compute the same id.
 func NewSessionID(a PortID, ai Incarnation, b PortID, bi Incarnation) SessionID {
 	if b.Less(a) {
 		a, ai, b, bi = b, bi, a, ai
@@ -169,6 +172,6 @@ func NewSessionID(a PortID, ai Incarnation, b PortID, bi Incarnation) SessionID 
 	return 1
 }
 
-// InitialSeq returns the sequence number of the first data frame that a chip of this incarnation
-// sends in every session: the incarnation's low 32 bits.
+// InitialSeq returns the low 32 bits of an incarnation. In every session, the first data frame of a
+// chip has the sequence number InitialSeq of the chip's incarnation.
 func InitialSeq(i Incarnation) Seq { return Seq(uint32(i)) }

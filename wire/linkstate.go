@@ -2,30 +2,31 @@ package wire
 
 import "encoding/binary"
 
-// LinkState says which of its own ports a chip has out of service. Of two link states of one chip,
-// the link state with the higher version (wrapping) holds. Two incarnations of the chip may have
-// sent the same version. Then the link state with the higher map holds, so that all chips take the
-// same link state. A chip that hears a link state about itself from an earlier incarnation sends
-// the next version.
+// LinkState says which ports of a chip are out of service, as the chip itself reports. Of two link
+// states of one chip, the link state with the higher version (wrapping) is valid. Two incarnations
+// of a chip may have sent different link states with the same version. All chips then take the link
+// state with the higher number in the field Out. If a chip receives a link state about itself from
+// an earlier incarnation, the chip sends the next version.
 type LinkState struct {
 	Node    FabricNodeID
 	Version uint32 // counted up at each change; 0: no port has been out of service since the start
-	Out     uint16 // ports out of service, a bit for each channel
+	Out     uint16 // ports out of service: bit k stands for channel k
 }
 
-// Newer reports whether s replaces t, a link state of the same chip.
+// Newer reports whether s replaces t, another link state of the same chip.
 func (s *LinkState) Newer(t *LinkState) bool {
 	d := int32(s.Version - t.Version)
 	return d > 0 || d == 0 && s.Out > t.Out
 }
 
-// Sizes of link states.
+// Limits of the payload of a [PacketLinkState].
 const (
 	linkStateLen  = 10  // length of one link state, in bytes
 	MaxLinkStates = 400 // largest number of link states in one packet
 )
 
-// DecodeLinkStates reads the payload of a [PacketLinkState], appending to buf. The error is [ErrControl].
+// DecodeLinkStates reads the payload b of a [PacketLinkState], and appends the link states to buf.
+// The error is [ErrControl].
 func DecodeLinkStates(b []byte, buf []LinkState) ([]LinkState, error) {
 	if len(b) == 0 || len(b)%linkStateLen != 0 || len(b) > MaxLinkStates*linkStateLen {
 		return buf, ErrControl
@@ -49,7 +50,7 @@ func AppendLinkStates(buf []LinkState, b []byte) []LinkState {
 	return buf
 }
 
-// Append appends the link state.
+// Append appends the encoded link state to b.
 func (s *LinkState) Append(b []byte) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint16(b, uint16(s.Node.Mesh))

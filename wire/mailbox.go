@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// The mailbox of a fabric router (Spec §7.1, "Fabric Node Status Mailbox") is a region of the L1 of
-// the ethernet tile of its port. The router posts its status and its events there. Anyone may read
-// the region with NoC reads. The layout is ours, as no public document gives one. All integers are
-// little-endian.
+// The mailbox of a fabric router (Spec §7.1, "Fabric Node Status Mailbox") is a region in the L1
+// memory of the ethernet tile of the router's port. The router writes its status and its events
+// into the mailbox. Everybody may read the mailbox with NoC reads. The layout is ttfabric's own,
+// because no public document gives a layout. All integers are little-endian.
 //
 //	region, MailboxSize bytes at MailboxOffset of the tile
 //	    0  256  status
@@ -21,85 +21,85 @@ import (
 //	    6  2  size of the status, 256: where the entries begin
 //	    8  2  size of an entry, 64
 //	   10  2  number of entries, 64
-//	   12  4  sequence number of this status; grows each time it is written, wraps
+//	   12  4  sequence number of the status; grows by 1 with each write, wraps
 //	   16  8  incarnation of the chip
-//	   24  8  time of this status, nanoseconds since the chip's start
-//	   32  2  mesh, 34 2 chip, 36 1 channel: the port
+//	   24  8  time of the last write of the status, nanoseconds since the chip's start
+//	   32  2  mesh, 34 2 chip, 36 1 channel: the router's port
 //	   37  1  direction: 0 east, 1 west, 2 north, 3 south
 //	   38  1  plane
 //	   39  1  channel whose cable carries the frames; 255: the link's own cable
 //	   40  2  mesh, 42 2 chip, 44 1 channel: the port at the other end
 //	   45  1  link state: 0 off, 1 training, 2 up, 3 closed
-//	   46  1  why it was last down (down reasons below)
-//	   47  1  flags: 1 the peer has shown that it is up, 2 the cable leads to a wrong port
+//	   46  1  why the link was last down (see the down reasons of MailboxKind)
+//	   47  1  flags: 1 the link is confirmed (the peer is up too), 2 the cable leads to a wrong port
 //	   48  4  router state: 0 initializing, 1 running, 2 paused, 3 draining, 4 retraining (tt-metal's RouterState)
-//	   52  4  postcode, as tt-metal's EDMStatus: B0C0D0E0 the peer's address is unknown, A0B0C0D0
-//	          started, A1B1C1D1 the peer heard, A2B2C2D2 up here, A3B3C3D3 ready for traffic, A4B4C4D4 terminated
-//	   56  4  heartbeat: AABB in the upper half, the time in tenths of a second modulo 65536 in the lower
-//	   60  4  entries posted so far, modulo 2^32: the number of the next one
-//	   64  4  session id; 0: none yet
-//	   68  4  retrains
-//	   72  8  since when the link is in its state, nanoseconds since the chip's start
-//	   80  8  time between down and up so far, nanoseconds
+//	   52  4  postcode, as tt-metal's EDMStatus: B0C0D0E0 the peer's address is unknown, A0B0C0D0 the link has
+//	          started, A1B1C1D1 a hello has come, A2B2C2D2 this end is up, A3B3C3D3 both ends are up, A4B4C4D4 the link is closed
+//	   56  4  heartbeat: AABB in the upper half, the time in tenths of a second modulo 65536 in the lower half
+//	   60  4  posted: number of entries written so far, modulo 2^32; also the number of the next entry
+//	   64  4  session id; 0: no session yet
+//	   68  4  number of times that the link has trained again
+//	   72  8  time when the link entered its state, nanoseconds since the chip's start
+//	   80  8  total length of the past periods from a down to the next up, nanoseconds
 //	   88  8  round trip, nanoseconds; 0: not measured yet
-//	   96  8  packets sent      104 8 bytes of them      112 8 frames sent      120 8 frames sent again
-//	  128  8  packets received  136 8 bytes of them      144 8 frames received  152 8 frames refused
-//	  160  8  packets of this chip that left here (injected)
-//	  168  8  packets passed on to another port (forwarded)
-//	  176  8  packets for this chip (delivered)
-//	  184  8  packets dropped here
+//	   96  8  packets sent      104 8 payload bytes sent      112 8 frames sent      120 8 frames sent again
+//	  128  8  packets received  136 8 payload bytes received  144 8 frames received  152 8 frames refused
+//	  160  8  packets of this chip that left by this port (injected)
+//	  168  8  packets that came in by this port and went on to another port (forwarded)
+//	  176  8  packets for this chip that came in by this port (delivered)
+//	  184  8  packets dropped at this port
 //	  192  4  packets in the receiver channels
 //	  196  4  packets in the sender channels
-//	  200  4  epoch of the routing tables
+//	  200  4  table epoch of the tables in force
 //	  204 48  zero
 //	  252  4  CRC-32C of all bytes before it
 //
 //	entry
-//	    0  4  number: 0 for the first since the start, wraps; it stands at number modulo 64
+//	    0  4  number of the entry: 0 for the first since the chip's start, wraps; the entry's place is number modulo 64
 //	    4  4  lower half of the chip's incarnation
-//	    8  8  time, nanoseconds since the chip's start
-//	   16  1  kind (entry kinds below)
+//	    8  8  time of the event, nanoseconds since the chip's start
+//	   16  1  kind (see MailboxKind)
 //	   17  1  severity: 1 information, 2 warning, 3 error
-//	   18  1  reason: of down, a down reason; of incompatible, what does not fit; of dropped, the drop reason;
-//	          of command, the router command, or 255 for a flush;
-//	          of tables, 0 in force, 1 in force and detours of the old tables dropped, 2 refused
+//	   18  1  reason. down: the down reason; incompatible: what does not fit; dropped: the drop reason;
+//	          command: the router command, or 255 for a flush;
+//	          tables: 0 in force, 1 in force and detours of the old tables dropped, 2 refused
 //	   19  1  up and path: channel whose cable carries the frames, 255 the link's own cable; stuck: sender channel, 255 the receiver channel
-//	   20  4  packets that the entry is about; of tables, cables that the tables avoid; of a frame size, bytes of payload
-//	   24  4  session id; of tables, their epoch
-//	   28  4  retrains so far
-//	   32  2  mesh, 34 2 chip: dropped and stuck, source of the packet; miswired, who was found
-//	   36  2  mesh, 38 2 chip: dropped and stuck, destination of the packet
-//	   40  1  stuck: virtual channel; miswired: channel that was found
+//	   20  4  number of packets that the entry is about; tables: number of cables that the tables avoid; frame size: bytes of payload
+//	   24  4  session id; tables: their table epoch
+//	   28  4  number of times that the link has trained again so far
+//	   32  2  mesh, 34 2 chip: dropped and stuck: source of the packet; miswired: the chip that was found
+//	   36  2  mesh, 38 2 chip: dropped and stuck: destination of the packet
+//	   40  1  stuck: virtual channel; miswired: channel of the port that was found
 //	   41  7  zero
 //	   48  8  stuck: nanoseconds without progress; held: nanoseconds that the hold lasts
 //	   56  4  zero
 //	   60  4  CRC-32C of all bytes before it
 //
-// Reading. A router overwrites its status in place. The router overwrites the oldest entry when it
-// posts the 65th. A reader that needs more than one packet may therefore see half of an old and
-// half of a new status or entry. The reader takes a status or an entry only if its checksum is
-// right. The reader takes an entry only if the entry also has the number and the incarnation that
-// are expected at its place. Otherwise it reads again. The region holds the entries posted-64 to
-// posted-1, or 0 to posted-1 before the 65th. A reader that has taken all entries before number n
-// has missed posted-64-n entries, if this number is above zero.
+// A router overwrites its status in place. From the 65th entry on, each new entry overwrites the
+// oldest entry. A reader that needs several packets to read the region may therefore see half of an
+// old and half of a new status or entry. The reader accepts a status or an entry only if the
+// checksum is right. The reader also checks that an entry has the number of its place and the
+// chip's incarnation. If a check fails, the reader reads again. The region holds the entries from
+// posted-64 to posted-1, or all entries before the 65th is written. A reader that has taken all
+// entries before number n has missed posted-64-n entries, if this number is above zero.
 //
-// A router writes its status when its link changes and whenever the fabric reads the status, but
-// never for a packet that passes. If others write into the region, their bytes last until the
-// router writes over them.
+// A router writes its status when its link changes state, and before each read of the status
+// through the fabric. A packet that passes does not cause a write. If another chip or program
+// writes into the region, its bytes stay until the router overwrites them.
 const (
 	// MailboxOffset is the offset of the mailbox in an ethernet tile, in bytes. The mailbox lies in
-	// the area that tt-metal leaves to programs there. That area begins at 98304 on Wormhole
-	// (erisc_l1_unreserved_base) and ends a few KiB below the end of 256 KiB. On Blackhole, this
-	// area ends below 448 KiB.
+	// the area of the tile that tt-metal leaves to programs. On Wormhole, this area begins at 98304
+	// (erisc_l1_unreserved_base) and ends a few KiB below 256 KiB. On Blackhole, this area ends
+	// below 448 KiB.
 	MailboxOffset     = 0x30000
-	MailboxStatusLen  = 256 // bytes
-	MailboxEntryLen   = 64  // bytes
+	MailboxStatusLen  = 256 // length of the status, in bytes
+	MailboxEntryLen   = 64  // length of an entry, in bytes
 	MailboxEntries    = 64  // number of entries that the region keeps
 	MailboxSize       = MailboxStatusLen + MailboxEntries*MailboxEntryLen
 	MailboxVersion    = 1
-	MailboxOwnCable   = 0xFF       // value of Path: the link's own cable
+	MailboxOwnCable   = 0xFF       // value of the fields Path: the link's own cable
 	HeartbeatFabric   = 0xAABB0000 // signature of a fabric router's heartbeat (tt-umd, erisc_firmware.hpp)
-	HeartbeatPerTick  = 100e6      // nanoseconds of one heartbeat
+	HeartbeatPerTick  = 100e6      // time between two values of the heartbeat, in nanoseconds
 	mailboxMagic      = "TTMB"
 	mailboxCheckLen   = 4
 	mailboxConfirmed  = 1
@@ -108,10 +108,11 @@ const (
 	mailboxReservedTo = MailboxStatusLen - mailboxCheckLen
 )
 
-// RouterState is a router's state in the words of tt-metal's fabric_common.h.
+// RouterState is the state of a router. The names and values are those of tt-metal
+// (fabric_common.h).
 type RouterState uint32
 
-// The states.
+// The states of a router.
 const (
 	RouterInitializing RouterState = iota
 	RouterRunning
@@ -120,7 +121,7 @@ const (
 	RouterRetraining
 )
 
-// String returns the state in lower case.
+// String returns the name of the state in lower case, such as "running".
 func (s RouterState) String() string {
 	names := [...]string{"initializing", "running", "paused", "draining", "retraining"}
 	if int(s) >= len(names) {
@@ -129,10 +130,11 @@ func (s RouterState) String() string {
 	return names[s]
 }
 
-// Postcode tells how far a router has come, in the words of tt-metal's EDMStatus.
+// Postcode says how far the bring-up of a router's link has come. The values are those of
+// tt-metal's EDMStatus.
 type Postcode uint32
 
-// The postcodes in use.
+// The postcodes that ttfabric uses, with tt-metal's names.
 const (
 	PostInit       Postcode = 0xB0C0D0E0 // INIT_STARTED
 	PostStarted    Postcode = 0xA0B0C0D0
@@ -142,33 +144,34 @@ const (
 	PostTerminated Postcode = 0xA4B4C4D4
 )
 
-// MailboxKind says what an entry is about. Kinds below [MailboxDropped] are the events of the link:
-// 1 up, 2 down, 3 session started, 4 session ended, 5 miswired, 6 incompatible, 7 path, 8 held, 9
-// released, 10 frame size lowered, 11 frame size raised.
+// MailboxKind says what a mailbox entry is about. Kinds below [MailboxDropped] are events of the
+// link: 1 up, 2 down, 3 session started, 4 session ended, 5 miswired, 6 incompatible, 7 path, 8
+// held, 9 released, 10 frame size lowered, 11 frame size raised.
 //
 // Down reasons are 0 never, 1 silence, 2 peer retrained, 3 peer closed, 4 peer restarted, 5 path
 // off, 6 closed, 7 path narrower, 8 fallback gone, 9 retrain.
 type MailboxKind uint8
 
-// The kinds that are not events of the link.
+// The kinds of entries that are not about events of the link.
 const (
 	MailboxDropped MailboxKind = 64 // the router dropped packets
-	MailboxStuck   MailboxKind = 65 // the head of a channel could not move
-	MailboxTables  MailboxKind = 66 // the chip has put new routing tables in force; each of its routers posts this
-	MailboxCommand MailboxKind = 67 // the router was ordered to do something; for a flush, the entry gives the number of packets dropped
+	MailboxStuck   MailboxKind = 65 // the first packet of a receiver channel or sender channel could not move
+	MailboxTables  MailboxKind = 66 // the chip has put new routing tables in force or refused them; each of its routers writes this entry
+	MailboxCommand MailboxKind = 67 // an operator has given the router a command; for a flush, Packets is the number of packets dropped
 )
 
-// Severity of an entry.
+// Severity is the severity of a mailbox entry.
 type Severity uint8
 
-// The severities: status updates, event notifications and errors of Spec §7.1.
+// The severities. The specification calls them status updates, event notifications and errors (Spec
+// §7.1).
 const (
 	SeverityInfo Severity = iota + 1
 	SeverityWarning
 	SeverityError
 )
 
-// String returns the severity in one word.
+// String returns the name of the severity: "info", "warning" or "error".
 func (s Severity) String() string {
 	switch s {
 	case SeverityInfo:
@@ -181,8 +184,8 @@ func (s Severity) String() string {
 	return fmt.Sprintf("severity(%d)", uint8(s))
 }
 
-// MailboxStatus is the status of a router. Times are in nanoseconds. The times At and Since are
-// instants of the chip's clock, which starts at 0 with the chip.
+// MailboxStatus is the status of a router. All times are in nanoseconds. The times At and Since
+// count from the start of the chip's process.
 type MailboxStatus struct {
 	Seq         uint32
 	Incarnation Incarnation
@@ -190,7 +193,7 @@ type MailboxStatus struct {
 	Local       PortID
 	Dir         Direction
 	Plane       Plane
-	Path        uint8 // channel whose cable carries the frames, or MailboxOwnCable
+	Path        uint8 // channel of the cable that carries the frames, or MailboxOwnCable
 	Peer        PortID
 	LinkState   uint8
 	LastDown    uint8
@@ -209,11 +212,12 @@ type MailboxStatus struct {
 	PacketsSent, BytesSent, FramesSent, FramesResent              uint64
 	PacketsReceived, BytesReceived, FramesReceived, FramesRefused uint64
 	Injected, Forwarded, Delivered, Dropped                       uint64
-	InReceiver, InSender                                          uint32 // number of packets in the receiver channels and in the sender channels
-	Epoch                                                         uint32 // epoch of the routing tables
+	InReceiver, InSender                                          uint32 // number of packets in the port's receiver channels and in its sender channels
+	Epoch                                                         uint32 // table epoch of the tables in force
 }
 
-// MailboxEntry is one message of a router. The Kind decides which fields have a meaning.
+// MailboxEntry is one entry of a router's mailbox: an event. The Kind decides which fields have a
+// meaning.
 type MailboxEntry struct {
 	Number   uint32
 	Life     uint32 // lower half of the chip's incarnation
@@ -230,13 +234,13 @@ type MailboxEntry struct {
 	For      uint64
 }
 
-// Errors when reading a mailbox.
+// Errors of the functions that decode a mailbox.
 var (
-	ErrMailboxNone = errors.New("mailbox: none here")
-	ErrMailboxTorn = errors.New("mailbox: written while it was read; read it again")
+	ErrMailboxNone = errors.New("mailbox: no mailbox of this version at the address")
+	ErrMailboxTorn = errors.New("mailbox: the router wrote to the mailbox during the read; read the mailbox again")
 )
 
-// Put writes the status into b, which holds [MailboxStatusLen] bytes.
+// Put encodes the status into the first [MailboxStatusLen] bytes of b.
 func (s *MailboxStatus) Put(b []byte) {
 	b = b[:MailboxStatusLen]
 	le := binary.LittleEndian
@@ -271,12 +275,13 @@ func (s *MailboxStatus) Put(b []byte) {
 	sealMailbox(b)
 }
 
-// words returns the 32-bit fields from offset 48 to 72.
+// words returns the 32-bit fields of the status from offset 48 to 71, in the order of the format.
 func (s *MailboxStatus) words() [6]uint32 {
 	return [...]uint32{uint32(s.State), uint32(s.Postcode), s.Heartbeat, s.Posted, uint32(s.Session), s.Retrains}
 }
 
-// longs returns pointers to the 64-bit fields from offset 72 to 192.
+// longs returns pointers to the 64-bit fields of the status from offset 72 to 191, in the order of
+// the format.
 func (s *MailboxStatus) longs() [15]*uint64 {
 	return [...]*uint64{&s.Since, &s.Downtime, &s.RTT,
 		&s.PacketsSent, &s.BytesSent, &s.FramesSent, &s.FramesResent,
@@ -284,8 +289,8 @@ func (s *MailboxStatus) longs() [15]*uint64 {
 		&s.Injected, &s.Forwarded, &s.Delivered, &s.Dropped}
 }
 
-// DecodeMailboxStatus reads a status. The error is [ErrMailboxNone] if b holds no status of this
-// version, or [ErrMailboxTorn].
+// DecodeMailboxStatus decodes a status from b. The error is [ErrMailboxNone] if b holds no status
+// of this version, and [ErrMailboxTorn] if the checksum is wrong.
 func DecodeMailboxStatus(b []byte) (MailboxStatus, error) {
 	le := binary.LittleEndian
 	if len(b) < MailboxStatusLen || string(b[:4]) != mailboxMagic || le.Uint16(b[4:]) != MailboxVersion ||
@@ -308,7 +313,7 @@ func DecodeMailboxStatus(b []byte) (MailboxStatus, error) {
 	return s, nil
 }
 
-// Put writes the entry into b, which holds [MailboxEntryLen] bytes.
+// Put encodes the entry into the first [MailboxEntryLen] bytes of b.
 func (e *MailboxEntry) Put(b []byte) {
 	b = b[:MailboxEntryLen]
 	le := binary.LittleEndian
@@ -328,8 +333,8 @@ func (e *MailboxEntry) Put(b []byte) {
 	sealMailbox(b)
 }
 
-// DecodeMailboxEntry reads an entry. The error is [ErrMailboxNone] if b is too short, or
-// [ErrMailboxTorn].
+// DecodeMailboxEntry decodes an entry from b. The error is [ErrMailboxNone] if b is too short, and
+// [ErrMailboxTorn] if the checksum is wrong.
 func DecodeMailboxEntry(b []byte) (MailboxEntry, error) {
 	if len(b) < MailboxEntryLen {
 		return MailboxEntry{}, ErrMailboxNone
@@ -343,14 +348,14 @@ func DecodeMailboxEntry(b []byte) (MailboxEntry, error) {
 		Src: getNode(b[32:]), Dst: getNode(b[36:]), VC: b[40], For: le.Uint64(b[48:])}, nil
 }
 
-// Mailbox is the content of a region.
+// Mailbox is the decoded content of a mailbox.
 type Mailbox struct {
 	Status  MailboxStatus
 	Entries []MailboxEntry // oldest first
-	Torn    int            // entries that should be in the region and were overwritten while the region was read
+	Torn    int            // number of entries that the reader could not decode, because the router overwrote them during the read
 }
 
-// DecodeMailbox reads a region of [MailboxSize] bytes. The errors are the same as those of
+// DecodeMailbox decodes a mailbox from the first [MailboxSize] bytes of b. The errors are those of
 // [DecodeMailboxStatus].
 func DecodeMailbox(b []byte) (Mailbox, error) {
 	if len(b) < MailboxSize {
@@ -373,7 +378,7 @@ func DecodeMailbox(b []byte) (Mailbox, error) {
 	return m, nil
 }
 
-// MailboxEntryAt returns the offset in the region of the entry with the given number, in bytes.
+// MailboxEntryAt returns the offset in the mailbox of the entry with the given number, in bytes.
 func MailboxEntryAt(number uint32) int {
 	return MailboxStatusLen + int(number%MailboxEntries)*MailboxEntryLen
 }
@@ -387,14 +392,14 @@ func getNode(b []byte) FabricNodeID {
 	return FabricNodeID{MeshID(binary.LittleEndian.Uint16(b)), ChipID(binary.LittleEndian.Uint16(b[2:]))}
 }
 
-// sealMailbox writes the checksum into the last four bytes.
+// sealMailbox writes the checksum of the other bytes into the last four bytes of b.
 func sealMailbox(b []byte) {
 	end := len(b) - mailboxCheckLen
 	binary.LittleEndian.PutUint32(b[end:], Checksum(b[:end]))
 }
 
-// mailboxWhole reports whether the checksum is right. A region of zeros, which nobody has written,
-// does not pass.
+// mailboxWhole reports whether the checksum in the last four bytes of b is right. Memory that
+// nobody has written is all zeros, and its checksum is wrong.
 func mailboxWhole(b []byte) bool {
 	end := len(b) - mailboxCheckLen
 	return binary.LittleEndian.Uint32(b[end:]) == Checksum(b[:end])

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestMailboxVectors compares with the bytes of another encoder (testdata/mailbox.py).
+// TestMailboxVectors compares the encoding with the bytes of an independent encoder
+// (testdata/mailbox.py).
 func TestMailboxVectors(t *testing.T) {
 	vectors(t, "mailbox", 6, func(t *testing.T, v *vector) {
 		if strings.HasPrefix(v.text("name"), "entry") {
@@ -46,14 +47,15 @@ func (v *vector) port(key string) PortID {
 	return PortID{FabricNodeID{MeshID(n[0]), ChipID(n[1])}, Channel(n[2])}
 }
 
-// mailboxBytes compares both ways, and has every truncation and every flipped bit refused.
+// mailboxBytes checks that raw decodes to want, and that want encodes to raw. mailboxBytes also
+// checks that decode refuses raw if raw is cut off or if one bit is flipped.
 func mailboxBytes[T comparable](t *testing.T, raw []byte, want T, decode func([]byte) (T, error), put func([]byte)) {
 	t.Helper()
 	got, err := decode(raw)
 	if err != nil || got != want {
 		t.Errorf("decoded %v\n%+v, want\n%+v", err, got, want)
 	}
-	out := bytes.Repeat([]byte{0xEE}, len(raw)+1) // what stood there before must not shine through
+	out := bytes.Repeat([]byte{0xEE}, len(raw)+1) // put must overwrite all earlier content
 	if put(out); !bytes.Equal(out[:len(raw)], raw) || out[len(raw)] != 0xEE {
 		t.Errorf("encoded\n%x, want\n%x", out, raw)
 	}
@@ -71,7 +73,7 @@ func mailboxBytes[T comparable](t *testing.T, raw []byte, want T, decode func([]
 	}
 }
 
-// mailboxOf is the region of a router that has posted n entries.
+// mailboxOf returns the mailbox of a router that has written n entries.
 func mailboxOf(n uint32) []byte {
 	b := make([]byte, MailboxSize)
 	for i := uint32(0); i < n; i++ {
@@ -81,7 +83,8 @@ func mailboxOf(n uint32) []byte {
 	return b
 }
 
-// "posted-64 to posted-1 are there, or 0 to posted-1 before the 65th".
+// TestMailboxWrapsAround checks that the mailbox holds the last 64 entries, or all entries if the
+// router has written fewer.
 func TestMailboxWrapsAround(t *testing.T) {
 	for _, n := range []uint32{0, 1, 63, 64, 65, 127, 128, 1000} {
 		m, err := DecodeMailbox(mailboxOf(n))
@@ -96,8 +99,9 @@ func TestMailboxWrapsAround(t *testing.T) {
 	}
 }
 
-// A reader whose two packets show the region at different times takes no mix:
-// the first cut bytes are older by some entries than the rest, or newer.
+// TestMailboxReadWhileWritten decodes regions that a reader put together from two reads at
+// different times. The first cut bytes are some entries older or newer than the rest. No decoded
+// entry may be a mixture.
 func TestMailboxReadWhileWritten(t *testing.T) {
 	for _, later := range []uint32{1, 3, 64, 65, 200} {
 		older, newer := mailboxOf(100), mailboxOf(100+later)
@@ -131,7 +135,7 @@ func TestNoMailbox(t *testing.T) {
 		t.Errorf("a byte short: %v", err)
 	}
 	b := mailboxOf(3)
-	(&MailboxStatus{Incarnation: 6, Posted: 3}).Put(b) // another life has begun
+	(&MailboxStatus{Incarnation: 6, Posted: 3}).Put(b) // the chip has restarted with a new incarnation
 	if m, err := DecodeMailbox(b); err != nil || len(m.Entries) != 0 || m.Torn != 3 {
 		t.Errorf("entries of another life: %v, %+v", err, m)
 	}
@@ -142,7 +146,7 @@ func FuzzMailbox(f *testing.F) {
 	f.Add(mailboxOf(70), false)
 	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
 		b = bytes.Clone(b)
-		if seal && len(b) >= MailboxStatusLen { // otherwise nothing gets past the checksums
+		if seal && len(b) >= MailboxStatusLen { // without right checksums, DecodeMailbox would refuse almost every input
 			sealMailbox(b[:MailboxStatusLen])
 			for i := uint32(0); MailboxEntryAt(i)+MailboxEntryLen <= len(b) && i < MailboxEntries; i++ {
 				sealMailbox(b[MailboxEntryAt(i):][:MailboxEntryLen])

@@ -7,38 +7,39 @@ import (
 	"strings"
 )
 
-// Trunk is the axis along which a multicast's tree grows first. Branches leave the trunk along the
-// other axis. The trunk follows the order of dimensions in which requests are routed: mixing the
-// two orders closes a cycle even on 2×2.
+// Trunk is the axis along which a multicast's tree grows first. The tree's branches leave the trunk
+// along the other axis. The trunk is the axis along which the fabric routes requests first. If some
+// packets went along x first and others along y first, they could wait for each other in a cycle,
+// even on a 2×2 mesh.
 type Trunk uint8
 
-// The trunks. In tt-metal's header this byte is is_mcast_active, 0 or 1.
+// The trunks. tt-metal's header has a field is_mcast_active (0 or 1) in the place of the trunk.
 const (
 	TrunkNone Trunk = 0 // no multicast
 	TrunkX    Trunk = 1 // along East and West
 	TrunkY    Trunk = 2 // along North and South
 )
 
-// Along reports whether d is a direction of the trunk.
+// Along reports whether direction d lies on the axis of the trunk.
 func (t Trunk) Along(d Direction) bool {
 	return t == TrunkX && d <= West || t == TrunkY && (d == North || d == South)
 }
 
-// Ranges says which chips a multicast is for, as tt-metal's mesh and linear APIs do. Ranges gives
-// the hops in each direction from the chip that has the packet. On the trunk's axis the ranges
-// reach along the trunk. On the other axis they give the branches, which leave from the start and
-// from each member of the trunk. For example, three hops East and one hop North are a rectangle of
-// two by four chips without the corner at the start.
+// Ranges says which chips a multicast is for, like the arguments of tt-metal's mesh and linear
+// APIs. Ranges counts hops in each direction from the chip that has the packet, the start. In the
+// directions of the trunk's axis, the ranges give the length of the trunk. In the directions of the
+// other axis, the ranges give the length of the branches. Branches leave from the start and from
+// each member of the trunk. For example, three hops East and one hop North reach a rectangle of two
+// by four chips, except the start in its corner.
 type Ranges struct {
-	Hops [NumDirections]uint8 // number of chips in each direction, including chips that only pass the packet on
-	Skip [NumDirections]uint8 // how many of these, counted from the nearest, only pass the packet on (linear API: start - 1)
+	Hops [NumDirections]uint8 // number of chips in each direction, with the chips that only pass the packet on
+	Skip [NumDirections]uint8 // number of chips in each direction, from the nearest on, that only pass the packet on (linear API: start - 1)
 }
 
-// Any reports whether the ranges reach any chip.
+// Any reports whether any direction has hops.
 func (r *Ranges) Any() bool { return r.Hops != [NumDirections]uint8{} }
 
-// Members returns the number of chips that the ranges are for. These are the members of the trunk,
-// and the members of the branches that leave from the start and from each member of the trunk.
+// Members returns the number of chips that perform the multicast, on the trunk and on all branches.
 func (r *Ranges) Members() int {
 	n := [2]int{}
 	for d := range r.Hops {
@@ -47,16 +48,16 @@ func (r *Ranges) Members() int {
 	return (n[0]+1)*(n[1]+1) - 1
 }
 
-// Copy returns the ranges of the copy that leaves in direction d. If there are no hops in this
-// direction, the result is empty. The parameter straight says that the packet came from the side
-// opposite to d.
+// Copy returns the ranges of the copy that leaves in direction d. If r has no hops in direction d,
+// the result is empty. The parameter t is the packet's trunk. The parameter straight is true if the
+// packet came from the side opposite to d.
 func (r *Ranges) Copy(t Trunk, d Direction, straight bool) Ranges {
 	var c Ranges
 	if r.Hops[d] == 0 {
 		return c
 	}
 	if t.Along(d) {
-		c = *r // the copy keeps the ranges of the branches
+		c = *r // a copy along the trunk keeps the ranges of the branches
 		back := d.Opposite()
 		c.Hops[back], c.Skip[back] = 0, 0
 	}
@@ -67,10 +68,10 @@ func (r *Ranges) Copy(t Trunk, d Direction, straight bool) Ranges {
 	return c
 }
 
-// Parts returns what a chip does with a multicast: a bit for each direction in which a copy leaves,
-// and [PartHere] if the chip is a member. The parameter from is the side that the packet came from,
-// or [NumDirections] if the chip itself sends the packet. If the ranges mean nothing, or lead back
-// to where the packet came from, Parts returns 0.
+// Parts returns what a chip must do with a multicast. Bit d is set if a copy leaves in direction d.
+// [PartHere] is set if the chip performs the multicast. The parameter from is the side that the
+// packet came from, or [NumDirections] at the source. Parts returns 0 if the ranges lead back to
+// that side, or if the chip must pass the packet on and no hops are left.
 func (r *Ranges) Parts(from Direction) (parts uint8) {
 	if from < NumDirections {
 		ahead := from.Opposite()
@@ -92,10 +93,11 @@ func (r *Ranges) Parts(from Direction) (parts uint8) {
 	return parts
 }
 
-// PartHere is the bit of [Ranges.Parts] above the bits of the directions.
+// PartHere is the bit of [Ranges.Parts] that says that the chip performs the multicast.
 const PartHere = 1 << NumDirections
 
-// String renders the ranges as [ParseRanges] reads them: "E2,N1", or "E2-4" for the chips that are two to four hops away.
+// String returns the ranges in the form of [ParseRanges], such as "E2,N1", or "E2-4" for the chips
+// two to four hops East.
 func (r Ranges) String() string {
 	var parts []string
 	for d := range Direction(NumDirections) {
@@ -110,10 +112,10 @@ func (r Ranges) String() string {
 	return strings.Join(parts, ",")
 }
 
-// MarshalText renders the ranges as [Ranges.String] does.
+// MarshalText returns the ranges in the form of [Ranges.String].
 func (r Ranges) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads ranges as [ParseRanges] does. An empty text means no ranges.
+// UnmarshalText reads ranges in the form of [ParseRanges]. An empty text gives empty ranges.
 func (r *Ranges) UnmarshalText(b []byte) error {
 	if *r = (Ranges{}); len(b) == 0 {
 		return nil
@@ -125,8 +127,9 @@ func (r *Ranges) UnmarshalText(b []byte) error {
 	return err
 }
 
-// ParseRanges reads "E2,W1,N0,S1": the number of hops in each direction. Directions left out have 0
-// hops. "E2-4" stands for the chips that are two to four hops East.
+// ParseRanges reads ranges such as "E2,W1,N0,S1", which gives the number of hops in each direction.
+// A direction that is left out has 0 hops. "E2-4" stands for the chips two to four hops East. The
+// error names the value and the accepted form.
 func ParseRanges(s string) (Ranges, error) {
 	bad := fmt.Errorf("ranges %q: want hops by direction, such as E2,W1,N0,S1, or E2-4 for the chips two to four hops East, each at most 255", s)
 	var r Ranges
@@ -161,23 +164,24 @@ func ParseRanges(s string) (Ranges, error) {
 // Trunk returns the axis of the trunk of the packet's multicast tree, or [TrunkNone] for unicast.
 func (v PacketView) Trunk() Trunk { return Trunk(v[v.headLen()-1]) }
 
-// Group returns the number of the packet's multicast group at its source, or 0 for unicast.
+// Group returns the number of the packet's multicast group, or 0 for unicast.
 func (v PacketView) Group() uint16 { return binary.LittleEndian.Uint16(v[poGroup:]) }
 
-// Ranges returns the ranges of the chips that lie ahead of the packet.
+// Ranges returns the packet's ranges, which describe the part of the multicast's tree ahead of the
+// packet.
 func (v PacketView) Ranges() Ranges { return getRanges(v[v.headLen()-rangesEnd:]) }
 
-// SetRanges overwrites the ranges.
+// SetRanges overwrites the packet's ranges with r.
 func (v PacketView) SetRanges(r Ranges) { r.put(v[v.headLen()-rangesEnd:]) }
 
-// rangesLen is the size of tt-metal's mcast_params, in bytes. rangesEnd is the distance from the
-// start of the ranges to the header's end, in bytes.
+// Sizes at the end of the header, in bytes. rangesLen is the size of tt-metal's mcast_params, which
+// hold the ranges. rangesEnd is the distance from the start of the ranges to the end of the header.
 const (
 	rangesLen = 2 * NumDirections
 	rangesEnd = rangesLen + 1
 )
 
-// put writes one 16-bit word for each direction: hops in the low byte, skip in the high byte.
+// put writes the ranges into b: two bytes for each direction, first the hops and then the skip.
 func (r *Ranges) put(b []byte) {
 	for d := range r.Hops {
 		b[2*d], b[2*d+1] = r.Hops[d], r.Skip[d]
@@ -191,7 +195,7 @@ func getRanges(b []byte) (r Ranges) {
 	return r
 }
 
-// groupOK reports whether group, trunk and Other are allowed for the packet's type.
+// groupOK reports whether the packet's type allows the packet's values of Group, Trunk and Other.
 func (v PacketView) groupOK() bool {
 	g, t := v.Group(), v.Trunk()
 	if v.Other() && (g != 0 || v.Type() == PacketDropReport || v.Type() == PacketLinkState) {

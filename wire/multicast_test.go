@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// reach follows a multicast over an endless grid and counts how often it comes to each chip, by column and row.
+// reach sends a multicast over an endless grid of chips. reach returns how often each chip performs
+// the multicast, by column and row.
 func reach(t Trunk, r Ranges) map[[2]int]int {
 	seen := map[[2]int]int{}
 	var walk func(x, y int, from Direction, r Ranges)
@@ -26,7 +27,8 @@ func reach(t Trunk, r Ranges) map[[2]int]int {
 	return seen
 }
 
-// TestRanges finds that ranges are a rectangle without the start, by either trunk, each chip once.
+// TestRanges checks that ranges without skips reach a rectangle of chips except the start, each
+// chip once, with both trunks.
 func TestRanges(t *testing.T) {
 	for _, trunk := range []Trunk{TrunkX, TrunkY} {
 		for n := range 4 * 4 * 4 * 4 {
@@ -45,7 +47,8 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestSkippingRanges finds that each chip is reached once, and as many as Members says, whatever is skipped.
+// TestSkippingRanges checks random ranges with skips. No chip performs the multicast twice, and the
+// number of chips that perform it is Members.
 func TestSkippingRanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 2000 {
@@ -69,7 +72,8 @@ func TestSkippingRanges(t *testing.T) {
 	}
 }
 
-// tt-metal's linear API: start and range, in hops.
+// TestLineRanges checks ranges that correspond to a start and a range, in hops, of tt-metal's
+// linear API.
 func TestLineRanges(t *testing.T) {
 	for start := 1; start < 4; start++ {
 		for n := 1; n < 4; n++ {

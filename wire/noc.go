@@ -6,54 +6,57 @@ import (
 	"fmt"
 )
 
-// NocAddr addresses a byte of one tile of a chip, as tt-metal encodes it on
-// Wormhole: offset in bits 0–35, NoC x in 36–41, NoC y in 42–47.
+// NocAddr is the address of a byte in a tile of a chip, in tt-metal's encoding for Wormhole. Bits 0
+// to 35 hold the offset in the tile, bits 36 to 41 the NoC column x, and bits 42 to 47 the NoC row
+// y.
 type NocAddr uint64
 
 // Limits of a [NocAddr].
 const (
 	NocOffsetBits = 36
 	NocCoordBits  = 6
-	MaxNocOffset  = 1<<NocOffsetBits - 1 // bytes
+	MaxNocOffset  = 1<<NocOffsetBits - 1 // largest offset, in bytes
 )
 
-// NewNocAddr returns the address of byte offset in tile (x, y). Excess bits are cut off.
+// NewNocAddr returns the address of the byte at the given offset in the tile at column x and row y.
+// NewNocAddr cuts off bits that exceed the limits.
 func NewNocAddr(x, y uint8, offset uint64) NocAddr {
 	return NocAddr(offset&MaxNocOffset | uint64(x&(1<<NocCoordBits-1))<<NocOffsetBits | uint64(y&(1<<NocCoordBits-1))<<(NocOffsetBits+NocCoordBits))
 }
 
-// X returns the NoC column.
+// X returns the NoC column of the tile.
 func (a NocAddr) X() uint8 { return uint8(a>>NocOffsetBits) & (1<<NocCoordBits - 1) }
 
-// Y returns the NoC row.
+// Y returns the NoC row of the tile.
 func (a NocAddr) Y() uint8 { return uint8(a>>(NocOffsetBits+NocCoordBits)) & (1<<NocCoordBits - 1) }
 
-// Offset returns the offset of the byte within the tile.
+// Offset returns the offset of the byte within the tile, in bytes.
 func (a NocAddr) Offset() uint64 { return uint64(a) & MaxNocOffset }
 
-// Add returns the address n bytes further in the same tile.
+// Add returns the address of the byte n bytes after a in the same tile.
 func (a NocAddr) Add(n int) NocAddr { return NewNocAddr(a.X(), a.Y(), a.Offset()+uint64(n)) }
 
-// String renders the address as "x-y:0xoffset".
+// String returns the address in the form "x-y:offset", such as "1-2:0x1000".
 func (a NocAddr) String() string { return fmt.Sprintf("%d-%d:%#x", a.X(), a.Y(), a.Offset()) }
 
-// NocSendType says what the destination does. The values are tt-metal's codes
+// NocSendType is the kind of a NoC command. The values are tt-metal's codes
 // (fabric_edm_packet_header.hpp, NocSendType).
 type NocSendType uint8
 
-// The NoC commands (Spec §4, "Fabric and NoC Level Commands"). tt-metal marks codes 5 and 6, which
-// reach several tiles of one chip, as faulty; this package leaves them out.
+// The NoC commands (Spec §4, "Fabric and NoC Level Commands"). tt-metal's codes 5 and 6 are for
+// commands to several tiles of one chip. tt-metal marks these codes as faulty, and this package
+// leaves them out.
 const (
 	NocUnicastWrite NocSendType = 0
 	NocInlineWrite  NocSendType = 1
 	NocAtomicInc    NocSendType = 2
-	NocFusedInc     NocSendType = 3 // unicast write, then atomic increment
+	NocFusedInc     NocSendType = 3 // a unicast write, followed by an atomic increment
 	NocScatterWrite NocSendType = 4
 	NocRead         NocSendType = 7
 	NocNone         NocSendType = 0xFF // the packet carries no NoC command
 )
 
-// String names the command as the command line does.
+// String returns the name of the command on the command line, such as "write".
 func (t NocSendType) String() string {
 	switch t {
 	case NocUnicastWrite:
@@ -80,27 +83,27 @@ const MaxScatter = 4
 // commandLen is the size of tt-metal's NocCommandFields union, in bytes.
 const commandLen = 40
 
-// Command tells what a packet does at its destination.
+// Command is a NoC command: what the destination of a packet must do.
 type Command struct {
 	Type    NocSendType
-	Addr    NocAddr             // address, for all commands but scatter writes
-	Sem     NocAddr             // fused: the counter
-	Value   uint32              // inline write: the word; atomics: the increment
-	Flush   bool                // atomics: the destination performs earlier writes of the flow first
+	Addr    NocAddr             // address that the command reads, writes or increments; unused in scatter writes
+	Sem     NocAddr             // fused write and increment: address of the word to increment
+	Value   uint32              // inline write: the word to write; commands that increment: the increment
+	Flush   bool                // commands that increment: the destination performs earlier writes of the flow first
 	Size    uint16              // number of payload bytes; for a read, the number of bytes wanted
-	Chunks  uint8               // scatter: 2 to MaxScatter
-	Scatter [MaxScatter]NocAddr // scatter: where each chunk goes
-	Sizes   [MaxScatter]uint16  // scatter: bytes of each chunk; the last is the rest of Size
+	Chunks  uint8               // scatter write: number of chunks, 2 to MaxScatter
+	Scatter [MaxScatter]NocAddr // scatter write: address of each chunk
+	Sizes   [MaxScatter]uint16  // scatter write: length of each chunk, in bytes; the last chunk is the rest of the payload
 }
 
-// ErrCommand is returned for malformed command fields.
+// ErrCommand is the error for a malformed NoC command.
 var ErrCommand = errors.New("NoC command: malformed")
 
-// chunkWrite is tt-metal's 2-bit chunk encoding for a plain write.
+// chunkWrite is tt-metal's 2-bit code for a chunk that is a plain write.
 const chunkWrite = 1
 
-// decodeCommand reads the union, which is commandLen bytes. The command's type and size lie behind
-// the union, so the caller passes them.
+// decodeCommand reads a command from b, the command union of a packet. The fields for type and size
+// follow the union in the packet, so the caller passes their values. The error is [ErrCommand].
 func decodeCommand(t NocSendType, size uint16, b []byte) (Command, error) {
 	le := binary.LittleEndian
 	c := Command{Type: t, Size: size}
@@ -146,7 +149,7 @@ func decodeScatter(c Command, b []byte) (Command, error) {
 	return c, nil
 }
 
-// put writes the union into b, which is commandLen zero bytes.
+// put writes the command union into b. The caller passes a b of commandLen zero bytes.
 func (c *Command) put(b []byte) {
 	le := binary.LittleEndian
 	flush := byte(0)

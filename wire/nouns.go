@@ -6,36 +6,37 @@ import (
 	"strings"
 )
 
-// Limits of the fabric's address space (Spec §2.2.1: "upto 1024 meshes of 256 devices each").
+// Limits of the numbers that address meshes, chips and ports (Spec §2.2.1: "upto 1024 meshes of 256
+// devices each").
 const (
-	MaxMeshes       = 1024 // meshes in one fabric
-	MaxChipsPerMesh = 256  // devices in one mesh
-	MaxChannels     = 16   // ethernet channels of one chip: 16 on Wormhole, 14 on Blackhole
+	MaxMeshes       = 1024 // largest number of meshes in one fabric
+	MaxChipsPerMesh = 256  // largest number of chips in one mesh
+	MaxChannels     = 16   // largest number of ethernet ports of one chip: Wormhole has 16, Blackhole 14
 )
 
 // MeshID numbers a mesh within the fabric: 0 to [MaxMeshes]-1 (Spec §2.2).
 type MeshID uint16
 
-// ChipID numbers a device within its mesh, row-major: 0 to [MaxChipsPerMesh]-1. The fabric has its
-// own numbering (Spec §2.2.1.1.1), which differs from the numbering of a cluster descriptor.
+// ChipID numbers a chip within its mesh, row by row: 0 to [MaxChipsPerMesh]-1. The fabric's numbers
+// (Spec §2.2.1.1.1) differ from the numbers that a cluster descriptor gives to the same chips.
 type ChipID uint16
 
-// FabricNodeID addresses a chip in the fabric (Spec §4, "Fabric Node Model").
+// FabricNodeID is the address of a chip in the fabric (Spec §4, "Fabric Node Model").
 type FabricNodeID struct {
 	Mesh MeshID
 	Chip ChipID
 }
 
-// Valid reports whether both fields are within the fabric's limits.
+// Valid reports whether Mesh is below [MaxMeshes] and Chip is below [MaxChipsPerMesh].
 func (n FabricNodeID) Valid() bool { return n.Mesh < MaxMeshes && n.Chip < MaxChipsPerMesh }
 
-// String renders the node as people type it: "M0D3" is device 3 of mesh 0.
+// String returns the address in the form "M0D3", which is chip (device) 3 of mesh 0.
 func (n FabricNodeID) String() string { return fmt.Sprintf("M%dD%d", n.Mesh, n.Chip) }
 
-// MarshalText renders the node as [FabricNodeID.String] does.
+// MarshalText returns the address in the form of [FabricNodeID.String].
 func (n FabricNodeID) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// UnmarshalText reads a node as [ParseFabricNodeID] does.
+// UnmarshalText reads an address in any form that [ParseFabricNodeID] accepts.
 func (n *FabricNodeID) UnmarshalText(b []byte) error {
 	v, err := ParseFabricNodeID(string(b))
 	if err == nil {
@@ -44,8 +45,8 @@ func (n *FabricNodeID) UnmarshalText(b []byte) error {
 	return err
 }
 
-// ParseFabricNodeID reads a node as people type it: "M1D3", "1:3", or "3" for
-// device 3 of mesh 0. The error names the value and the accepted forms.
+// ParseFabricNodeID reads the address of a chip in one of three forms: "M1D3", "1:3", or "3" for
+// chip 3 of mesh 0. The error names the value and the accepted forms.
 func ParseFabricNodeID(s string) (FabricNodeID, error) {
 	bad := fmt.Errorf("chip %q: want M<mesh>D<chip>, <mesh>:<chip> or <chip>, with mesh below %d and chip below %d", s, MaxMeshes, MaxChipsPerMesh)
 	mesh, chip := "0", s
@@ -72,8 +73,8 @@ func ParseFabricNodeID(s string) (FabricNodeID, error) {
 	return n, nil
 }
 
-// Compare orders nodes by mesh, and within a mesh by chip. The result is negative if n comes before
-// m, 0 if the two are the same, and positive otherwise.
+// Compare orders addresses by mesh, and within a mesh by chip. The result is negative if n comes
+// before m, 0 if n equals m, and positive if n comes after m.
 func (n FabricNodeID) Compare(m FabricNodeID) int {
 	if n.Mesh != m.Mesh {
 		return int(n.Mesh) - int(m.Mesh)
@@ -84,25 +85,25 @@ func (n FabricNodeID) Compare(m FabricNodeID) int {
 // Channel numbers an ethernet port of a chip: 0 to [MaxChannels]-1.
 type Channel uint8
 
-// PortID names one ethernet port in the fabric.
+// PortID is the address of one ethernet port in the fabric.
 type PortID struct {
 	Node    FabricNodeID
 	Channel Channel
 }
 
-// Valid reports whether node and channel are within the fabric's limits.
+// Valid reports whether Node is valid and Channel is below [MaxChannels].
 func (p PortID) Valid() bool { return p.Node.Valid() && p.Channel < MaxChannels }
 
-// String renders the port in the words of a miswiring report: "mesh 0 chip 3 channel 8".
+// String returns the port in the form of a miswiring report: "mesh 0 chip 3 channel 8".
 func (p PortID) String() string {
 	return fmt.Sprintf("mesh %d chip %d channel %d", p.Node.Mesh, p.Node.Chip, p.Channel)
 }
 
-// Short renders the port as commands and files write it: "M0D3/8".
+// Short returns the port in the form of commands and files: "M0D3/8".
 func (p PortID) Short() string { return fmt.Sprintf("%s/%d", p.Node, p.Channel) }
 
-// Less orders ports by mesh, chip and channel. If the two ends of a cable need an order, the lower
-// port comes first.
+// Less reports whether p comes before q in the order by mesh, then chip, then channel. Of the two
+// ports of a cable, the lower port is the first in this order.
 func (p PortID) Less(q PortID) bool {
 	if c := p.Node.Compare(q.Node); c != 0 {
 		return c < 0
@@ -110,8 +111,8 @@ func (p PortID) Less(q PortID) bool {
 	return p.Channel < q.Channel
 }
 
-// Direction is the side of a chip that a cable leaves from, numbered as
-// tt-metal's routing tables do (fabric_common.h: E0 W1 N2 S3).
+// Direction is the side of a chip that a cable leaves from. The numbers are those of tt-metal's
+// routing tables (fabric_common.h: E0 W1 N2 S3).
 type Direction uint8
 
 // The four directions of a 2D fabric.
@@ -123,10 +124,11 @@ const (
 	NumDirections = 4
 )
 
-// Opposite returns the side at which a packet arrives that left by d.
+// Opposite returns the side opposite to d. A packet that leaves a chip by side d enters the next
+// chip of the mesh by this opposite side.
 func (d Direction) Opposite() Direction { return d ^ 1 }
 
-// String returns "E", "W", "N" or "S".
+// String returns "E", "W", "N" or "S", or "?" for any other value.
 func (d Direction) String() string {
 	if d >= NumDirections {
 		return "?"
@@ -134,69 +136,75 @@ func (d Direction) String() string {
 	return "EWNS"[d : d+1]
 }
 
-// Plane numbers a routing plane (Spec §2.2.2): port k of one edge connects only to port k of the others.
+// Plane is the number of a routing plane (Spec §2.2.2). A packet uses the cables of only one plane.
 type Plane uint8
 
-// Incarnation is a random non-zero nonce drawn at every start of a chip's process.
+// Incarnation is a random number, not 0, that a chip's process draws when it starts.
 type Incarnation uint64
 
-// SessionID is the 32-bit name of one TT-link session; zero is no session. See [NewSessionID].
+// SessionID identifies one session of a link. 0 means no session. [NewSessionID] computes the
+// value.
 type SessionID uint32
 
-// Seq is a TT-link sequence number: 32 bits that wrap.
+// Seq is the sequence number of a data frame in a session. Sequence numbers wrap after 32 bits.
 type Seq uint32
 
-// Add returns s advanced by n.
+// Add returns the sequence number n after s.
 func (s Seq) Add(n int) Seq { return s + Seq(n) }
 
-// Sub returns the signed distance from t to s.
+// Sub returns the signed distance from t to s, in frames.
 func (s Seq) Sub(t Seq) int { return int(int32(s - t)) }
 
-// Before reports whether s precedes t in wrapping order.
+// Before reports whether s comes before t, which means that the signed 32-bit difference s-t is
+// negative.
 func (s Seq) Before(t Seq) bool { return int32(s-t) < 0 }
 
-// VC is a virtual channel of a link: a class of traffic with slots and credits of its own. In this
-// way a packet never waits for a packet of a later class, in the order requests, replies, control.
+// VC is a virtual channel of a link: a class of traffic with its own slots and credits. Requests,
+// replies and control messages use different virtual channels. A packet therefore never waits for a
+// slot that a packet of another class holds.
 type VC uint8
 
-// The virtual channels of a link. A single mesh needs only the first three. The others keep cycles
-// of waiting packets from closing:
+// The virtual channels of a link. A single mesh without wraps and detours needs only the first
+// three. The further virtual channels prevent closed cycles of packets that wait for each other
+// (deadlocks):
 //
-//   - Dateline: on rings and tori, a packet that has crossed the dateline uses another channel
-//     until it turns (Spec §2.3.1, §6.2).
-//   - Up: between meshes, packets that still have to cross towards the root of the tree of meshes
-//     have channels of their own. Packets that only move away from the root use the other channels.
-//     Without the separate channels, exit nodes close cycles (Spec §6.1, "Notes on Inter-Mesh
+//   - Dateline: on rings and tori, a packet that has crossed the dateline uses a dateline channel
+//     until the packet turns (Spec §2.3.1, §6.2).
+//   - Up: a packet uses an upward channel as long as its route still has a crossing towards the
+//     root of the tree of meshes. Other packets use the other channels. Without upward channels,
+//     packets at exit nodes could wait for each other in a cycle (Spec §6.1, "Notes on Inter-Mesh
 //     Traffic").
-//   - Detour: a packet whose route leads round a fault uses channels of its own while it is in that
-//     mesh. A packet may change from the other channels to the detour channels, but never back.
+//   - Detour: a packet whose route leads round a fault uses a detour channel until the packet
+//     leaves the mesh. Within a mesh, a packet may change to a detour channel, and then keeps to
+//     detour channels.
 //
-// Control messages use no cable that wraps, so they need no dateline.
+// Control messages have no dateline channels, because control messages use no cable that wraps.
 const (
 	VCData            VC = iota // requests: writes, reads, atomics
-	VCReply                     // read data on its way home
+	VCReply                     // replies: the data of reads
 	VCControl                   // completions, drop reports, link state (Spec §2.3.2)
 	VCDataDateline              // requests behind the dateline
 	VCReplyDateline             // replies behind the dateline
-	VCDataUp                    // requests with a crossing towards the root ahead
-	VCReplyUp                   // replies with a crossing towards the root ahead
-	VCControlUp                 // control messages with a crossing towards the root ahead
-	VCDataUpDateline            // requests, up and behind the dateline
-	VCReplyUpDateline           // replies, up and behind the dateline
+	VCDataUp                    // requests with a crossing ahead towards the root
+	VCReplyUp                   // replies with a crossing ahead towards the root
+	VCControlUp                 // control messages with a crossing ahead towards the root
+	VCDataUpDateline            // requests behind the dateline, with a crossing ahead towards the root
+	VCReplyUpDateline           // replies behind the dateline, with a crossing ahead towards the root
 	VCDataDetour                // requests round a fault
 	VCReplyDetour               // replies round a fault
 	VCControlDetour             // control messages round a fault
-	VCDataUpDetour              // requests, up and round a fault
-	VCReplyUpDetour             // replies, up and round a fault
-	VCControlUpDetour           // control messages, up and round a fault
+	VCDataUpDetour              // requests round a fault, with a crossing ahead towards the root
+	VCReplyUpDetour             // replies round a fault, with a crossing ahead towards the root
+	VCControlUpDetour           // control messages round a fault, with a crossing ahead towards the root
 	NumVCs            = 16
-	BasicVCs          = 3 // number of virtual channels that a single mesh without cables that wrap needs
+	BasicVCs          = 3 // number of virtual channels that a single mesh without wraps and detours needs
 )
 
-// Class tells the purpose of a packet. A packet never waits for a packet of a later class.
+// Class is the class of a packet: request, reply or control message. Each class has its own virtual
+// channels.
 type Class uint8
 
-// The classes.
+// The classes of packets.
 const (
 	ClassRequest Class = iota
 	ClassReply
@@ -204,7 +212,7 @@ const (
 	NumClasses = 3
 )
 
-// vcTraits lists the virtual channels' names and properties.
+// vcTraits holds the name and the properties of each virtual channel.
 var vcTraits = [NumVCs]struct {
 	name                 string
 	class                Class
@@ -218,7 +226,7 @@ var vcTraits = [NumVCs]struct {
 	{"data-up-detour", ClassRequest, true, false, true}, {"reply-up-detour", ClassReply, true, false, true}, {"control-up-detour", ClassControl, true, false, true},
 }
 
-// vcOf holds the virtual channel for each class, up and dateline.
+// vcOf holds the virtual channels that are not for detours, by the parameters of VCFor.
 var vcOf = func() (t [NumClasses][2][2]VC) {
 	for v, x := range vcTraits {
 		if !x.detour {
@@ -236,30 +244,31 @@ func bit(b bool) int {
 	return 0
 }
 
-// VCFor returns the virtual channel of a class of packets. The parameter up says whether a crossing
-// towards the root of the tree of meshes lies ahead. The parameter dateline says whether the
-// packets are behind the dateline. Control messages have no dateline.
+// VCFor returns the virtual channel for packets of class c that are not on a detour. The parameter
+// up says whether a crossing towards the root of the tree of meshes lies ahead. The parameter
+// dateline says whether the packets are behind the dateline. For control messages, VCFor ignores
+// dateline.
 func VCFor(c Class, up, dateline bool) VC { return vcOf[c][bit(up)][bit(dateline)] }
 
-// DetourVC returns the virtual channel of a class of packets whose route through a mesh leads round
-// a fault.
+// DetourVC returns the virtual channel for packets of class c that are on a detour. The parameter
+// up says whether a crossing towards the root of the tree of meshes lies ahead.
 func DetourVC(c Class, up bool) VC {
 	return VCDataDetour + VC(c) + VC(bit(up))*NumClasses
 }
 
-// Class returns the class of the channel's packets.
+// Class returns the class of the packets that use virtual channel v.
 func (v VC) Class() Class { return vcTraits[v].class }
 
-// Up reports whether a crossing towards the root lies ahead of the channel's packets.
+// Up reports whether v is for packets with a crossing ahead towards the root of the tree of meshes.
 func (v VC) Up() bool { return vcTraits[v].up }
 
-// Dateline reports whether the channel's packets have crossed the dateline of their row or column.
+// Dateline reports whether v is for packets that have crossed the dateline of their row or column.
 func (v VC) Dateline() bool { return vcTraits[v].dateline }
 
-// Detour reports whether the channel's packets go round a fault.
+// Detour reports whether v is for packets on a detour.
 func (v VC) Detour() bool { return vcTraits[v].detour }
 
-// String returns the channel's name.
+// String returns the name of the virtual channel, such as "data-up".
 func (v VC) String() string {
 	if v < NumVCs {
 		return vcTraits[v].name
@@ -267,7 +276,7 @@ func (v VC) String() string {
 	return "vc" + strconv.Itoa(int(v))
 }
 
-// Arch is a chip architecture. A cluster is homogeneous (Spec §1.2).
+// Arch is a chip architecture. All chips of a cluster have the same architecture (Spec §1.2).
 type Arch uint8
 
 // The architectures that TT-Fabric runs on.
@@ -277,7 +286,7 @@ const (
 	Blackhole
 )
 
-// String returns the name that cluster descriptors use.
+// String returns the name of the architecture in cluster descriptors, such as "wormhole_b0".
 func (a Arch) String() string {
 	switch a {
 	case Wormhole:
@@ -288,10 +297,10 @@ func (a Arch) String() string {
 	return "unknown"
 }
 
-// MarshalText renders the architecture's name.
+// MarshalText returns the name that [Arch.String] gives.
 func (a Arch) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText reads an architecture as [ParseArch] does.
+// UnmarshalText reads any name that [ParseArch] accepts.
 func (a *Arch) UnmarshalText(b []byte) error {
 	v, err := ParseArch(string(b))
 	if err == nil {
@@ -300,7 +309,8 @@ func (a *Arch) UnmarshalText(b []byte) error {
 	return err
 }
 
-// ParseArch reads an architecture's name in any of the spellings that real descriptors use.
+// ParseArch reads the name of an architecture: "wormhole_b0", "wormhole" or "blackhole", in upper
+// or lower case. The error names the value and the accepted names.
 func ParseArch(s string) (Arch, error) {
 	switch strings.ToLower(s) {
 	case "wormhole_b0", "wormhole":

@@ -7,34 +7,34 @@ import (
 
 // Sizes of a fabric packet's parts, in bytes.
 const (
-	ExtensionLen = 40   // length of our own fields, which come before tt-metal's header
-	MaxPayload   = 4096 // largest payload of one packet, in bytes
-	MaxHops      = 67   // longest source route: the largest route_buffer of tt-metal's HybridMeshPacketHeader
+	ExtensionLen = 40   // length of ttfabric's own fields, which come before tt-metal's header
+	MaxPayload   = 4096 // length of the longest payload of one packet
+	MaxHops      = 67   // length of the longest source route: the largest route_buffer of tt-metal's HybridMeshPacketHeader
 	MaxPacket    = ExtensionLen + 128 + MaxPayload
 
 	baseLen      = 44 // tt-metal's base header: command union, size, send type, source channel
-	meshTailLen  = 17 // the 2D header's fields except the route: 4 bytes before it, 13 behind it
+	meshTailLen  = 17 // the 2D header's other fields: 4 bytes before the route_buffer, 13 bytes after it
 	minPacketLen = ExtensionLen + 80
 )
 
-// routeSizes lists the lengths of route_buffer for which tt-metal builds headers. The whole headers
-// have 80, 96, 112 and 128 bytes (HybridMeshPacketHeaderT).
+// routeSizes lists the lengths of route_buffer in tt-metal's 2D headers, in bytes. The
+// corresponding headers have 80, 96, 112 and 128 bytes (HybridMeshPacketHeaderT).
 var (
 	routeSizes     = [4]int{19, 35, 51, 67}
 	routeSizeKnown = [256]bool{19: true, 35: true, 51: true, 67: true}
 )
 
-// PacketType says which layer of the chip a packet is for.
+// PacketType is the type of a packet. The receiving chip handles each type differently.
 type PacketType uint8
 
 // The types of packet.
 const (
 	PacketRequest    PacketType = 1 // a NoC command for the destination
-	PacketReply      PacketType = 2 // data of a read; the field ID is the id of the request
+	PacketReply      PacketType = 2 // payload: the data of a read; the field ID is the id of the request
 	PacketCompletion PacketType = 3 // payload: Completion
 	PacketDropReport PacketType = 4 // payload: DropReport
-	PacketProbe      PacketType = 5 // a request that only asks for a completion
-	PacketLinkState  PacketType = 6 // payload: LinkStates; only for a neighbour
+	PacketProbe      PacketType = 5 // no command; only asks for a completion
+	PacketLinkState  PacketType = 6 // payload: one or more LinkStates; only from a chip to its neighbour
 )
 
 // Offsets within a packet. tt-metal's header follows the extension.
@@ -52,9 +52,9 @@ const (
 	poFlowBase  = 20
 	poID        = 24
 	poEpoch     = 32
-	poFlags     = 36           // bits, see packetUp and the next ones; a reserved byte follows
-	poGroup     = 38           // multicast group, 0 for unicast
-	poCommand   = ExtensionLen // union NocCommandFields
+	poFlags     = 36           // flag byte, see packetUp to packetOther; a reserved byte follows
+	poGroup     = 38           // number of the multicast group; 0: unicast
+	poCommand   = ExtensionLen // tt-metal's union NocCommandFields
 	poSize      = ExtensionLen + 40
 	poSendType  = ExtensionLen + 42
 	poSrcChan   = ExtensionLen + 43
@@ -66,18 +66,19 @@ const (
 
 // Bits of a packet's flag byte.
 const (
-	packetUp     = 1 << 0 // a crossing towards the root remains
-	packetTrace  = 1 << 1 // each chip that the packet passes notes it
-	packetDetour = 1 << 2 // the route through this mesh leads round a fault
-	packetKnown  = 1 << 3 // all destinations have answered in this flow epoch
-	packetOther  = 1 << 4 // the other direction round rings; the packet belongs to a separate flow
+	packetUp     = 1 << 0 // the route still has a crossing towards the root of the tree of meshes
+	packetTrace  = 1 << 1 // each chip on the route records the packet
+	packetDetour = 1 << 2 // the route through the present mesh leads round a fault
+	packetKnown  = 1 << 3 // the source has had an answer from every destination in this flow epoch
+	packetOther  = 1 << 4 // the packet takes the other direction round rings, and belongs to a separate flow
 
 	packetFlags = packetUp | packetTrace | packetDetour | packetKnown | packetOther
 )
 
-// Route action of one hop: tt-metal's 2D encoding. One byte per hop has one of its low four bits
-// set, by direction (fabric_common.h). The direction that a packet came from means: deliver here.
-// An action of 0 is a no-op.
+// Route actions in tt-metal's 2D encoding (fabric_common.h). A route has one byte for each router,
+// the router's action. The action names a direction by one of the low four bits. A router whose
+// action names the side that the packet came in by delivers the packet. Any other router forwards
+// the packet in the direction of its action. An action of 0 means "no route".
 const (
 	RouteEast  = 1
 	RouteWest  = 2
@@ -85,44 +86,44 @@ const (
 	RouteSouth = 8
 )
 
-// RouteBit returns the action byte that forwards in direction d.
+// RouteBit returns the action that names direction d.
 func RouteBit(d Direction) byte { return 1 << d }
 
-// Packet is a fabric packet's content. In a decoded packet, Route and Payload are views into the
+// Packet is the content of a fabric packet. In a decoded packet, Route and Payload share the
 // decoded bytes.
 type Packet struct {
 	Type     PacketType
 	VC       VC
 	Plane    Plane
-	TTL      uint16 // hops that the packet may still take (Spec §7.2)
+	TTL      uint16 // number of hops that the packet may still take (Spec §7.2)
 	Src, Dst FabricNodeID
-	Trace    bool // each chip on the route notes the packet
-	Up       bool // a crossing towards the root of the tree of meshes lies ahead; decides which virtual channels the packet uses until the next mesh
-	Detour   bool // the route through this mesh leads round a fault; also decides the virtual channels
-	Other    bool // takes the other of two equally long routes round a ring, in a flow of its own; for unicast only
+	Trace    bool // each chip on the route records the packet
+	Up       bool // a crossing towards the root of the tree of meshes lies ahead; the packet uses upward virtual channels in the present mesh
+	Detour   bool // the route through the present mesh leads round a fault; the packet uses detour virtual channels there
+	Other    bool // the packet takes the other of two equally long routes round a ring, and belongs to a separate flow; for unicast only
 
-	Known     bool   // for requests and probes: all destinations have answered in this flow epoch. A destination that does not know the epoch has restarted
-	FlowEpoch uint32 // flow epoch of the flow from Src to Dst on Plane; packets with Other have a flow of their own
-	FlowSeq   uint32 // number of this packet in the flow, from 0
-	FlowBase  uint32 // lowest number whose fate the source doesn't know yet
-	ID        uint64 // id of the request, unique at its source
-	Epoch     uint32 // hash of the routing tables that the source used
+	Known     bool   // requests and probes: the source has had an answer from every destination in FlowEpoch; a destination that does not know this epoch has restarted
+	FlowEpoch uint32 // epoch of the packet's flow
+	FlowSeq   uint32 // number of the packet in its flow epoch, from 0
+	FlowBase  uint32 // lowest FlowSeq of a request whose fate the source does not know yet
+	ID        uint64 // id of the request, unique at its source; a reply has the id of its request
+	Epoch     uint32 // table epoch of the tables that gave the packet its route
 
-	Group  uint16 // number of the multicast group at its source; 0: unicast. For requests, probes and completions
+	Group  uint16 // requests, probes and completions: number of the multicast group at its source; 0: unicast
 	Trunk  Trunk  // axis of a multicast's trunk; TrunkNone: unicast
-	Ranges Ranges // chips ahead of a multicast
+	Ranges Ranges // multicast: the part of the tree that lies ahead of the packet
 
 	Command Command
-	Hop     uint16 // index into Route of the next router's action
-	Route   []byte // actions of the routers after the source, the last one delivers; at most MaxHops
+	Hop     uint16 // index in Route of the next router's action
+	Route   []byte // actions of the routers after the source, at most MaxHops; the last action delivers the packet
 	Payload []byte // at most MaxPayload bytes
 }
 
-// ErrPacket is returned for bytes that are not a fabric packet.
+// ErrPacket is the error for bytes that are not a valid fabric packet.
 var ErrPacket = errors.New("packet: malformed")
 
-// HeaderLenFor returns the number of bytes before the payload of a packet with a route of n hops.
-// If no header has room for the route, HeaderLenFor returns false.
+// HeaderLenFor returns the number of bytes before the payload in a packet with a route of n
+// actions. If n is above [MaxHops], HeaderLenFor returns false.
 func HeaderLenFor(n int) (int, bool) {
 	for _, s := range routeSizes {
 		if n <= s {
@@ -132,7 +133,8 @@ func HeaderLenFor(n int) (int, bool) {
 	return 0, false
 }
 
-// Len returns the packet's length on the wire in bytes, or 0 if its route or payload is too long.
+// Len returns the length of the encoded packet in bytes, or 0 if the route or the payload is too
+// long.
 func (p *Packet) Len() int {
 	h, ok := HeaderLenFor(len(p.Route))
 	if !ok || len(p.Payload) > MaxPayload {
@@ -141,7 +143,7 @@ func (p *Packet) Len() int {
 	return h + len(p.Payload)
 }
 
-// Append appends the packet. The caller checks [Packet.Len] first. If Len is 0, Append panics.
+// Append appends the encoded packet to b. Append panics if [Packet.Len] is 0.
 func (p *Packet) Append(b []byte) []byte {
 	n := p.Len()
 	if n == 0 {
@@ -187,7 +189,8 @@ func (p *Packet) Append(b []byte) []byte {
 	return b
 }
 
-// DecodePacket reads the one packet that b holds. The error is [ErrPacket] or [ErrCommand].
+// DecodePacket decodes b, which must be exactly one packet. The error is [ErrPacket] or
+// [ErrCommand].
 func DecodePacket(b []byte) (Packet, error) {
 	v, err := ViewPacket(b)
 	if err != nil {
@@ -231,8 +234,8 @@ func DecodePacket(b []byte) (Packet, error) {
 // PacketView is an encoded packet that a router reads and changes in place.
 type PacketView []byte
 
-// ViewPacket checks the fields that a router relies on: lengths, types, addresses. The error is
-// [ErrPacket].
+// ViewPacket checks the fields of b that a router uses, such as lengths, types and addresses, and
+// returns b as a view. The error is [ErrPacket].
 func ViewPacket(b []byte) (PacketView, error) {
 	if len(b) < minPacketLen || len(b) > MaxPacket {
 		return nil, ErrPacket
@@ -269,60 +272,60 @@ func (v PacketView) Src() FabricNodeID {
 	return FabricNodeID{MeshID(le.Uint16(v[poSrcMesh:])), ChipID(le.Uint16(v[poSrcChip:]))}
 }
 
-// Dst returns the chip that the packet is for.
+// Dst returns the packet's destination. For a multicast, Dst is the source.
 func (v PacketView) Dst() FabricNodeID {
 	le := binary.LittleEndian
 	o := poRoute + int(v[poRouteSize])
 	return FabricNodeID{MeshID(le.Uint16(v[o+2:])), ChipID(le.Uint16(v[o:]))}
 }
 
-// Flow returns the flow epoch and the packet's number in the flow.
+// Flow returns the packet's flow epoch and flow seq.
 func (v PacketView) Flow() (epoch, seq uint32) {
 	return binary.LittleEndian.Uint32(v[poFlowEpoch:]), binary.LittleEndian.Uint32(v[poFlowSeq:])
 }
 
-// ID returns the request's number at its source.
+// ID returns the id of the request, which is unique at its source.
 func (v PacketView) ID() uint64 { return binary.LittleEndian.Uint64(v[poID:]) }
 
-// Hop returns the index of the next router's action.
+// Hop returns the index in the route of the next router's action.
 func (v PacketView) Hop() uint16 { return binary.LittleEndian.Uint16(v[poHop:]) }
 
 // Up reports whether a crossing towards the root of the tree of meshes lies ahead of the packet.
 func (v PacketView) Up() bool { return v[poFlags]&packetUp != 0 }
 
-// Detour reports whether the packet's route through this mesh leads round a fault.
+// Detour reports whether the packet's route through the present mesh leads round a fault.
 func (v PacketView) Detour() bool { return v[poFlags]&packetDetour != 0 }
 
-// Other reports whether the packet takes the other direction round rings when both directions are
-// equally long.
+// Other reports whether the packet takes the other of two equally long routes round a ring.
 func (v PacketView) Other() bool { return v[poFlags]&packetOther != 0 }
 
-// Known reports whether all destinations have answered in the packet's flow epoch. If so, a
-// destination that does not know the epoch has restarted.
+// Known reports whether the source has had an answer from every destination in the packet's flow
+// epoch. A destination that does not know the epoch of such a packet has restarted.
 func (v PacketView) Known() bool { return v[poFlags]&packetKnown != 0 }
 
-// Epoch returns the table epoch: the hash of the tables by which the packet was last routed.
+// Epoch returns the table epoch of the tables that gave the packet its present route.
 func (v PacketView) Epoch() uint32 { return binary.LittleEndian.Uint32(v[poEpoch:]) }
 
-// SetEpoch writes the table epoch of the tables that gave the packet its new route.
+// SetEpoch overwrites the packet's table epoch with e.
 func (v PacketView) SetEpoch(e uint32) { binary.LittleEndian.PutUint32(v[poEpoch:], e) }
 
-// Extend raises the TTL to at least n.
+// Extend sets the TTL to n if the TTL is below n.
 func (v PacketView) Extend(n uint16) {
 	if v.TTL() < n {
 		binary.LittleEndian.PutUint16(v[poTTL:], n)
 	}
 }
 
-// Traced reports whether each chip on the route notes the packet.
+// Traced reports whether each chip on the route records the packet.
 func (v PacketView) Traced() bool { return v[poFlags]&packetTrace != 0 }
 
-// SetVC moves the packet to another virtual channel.
+// SetVC overwrites the packet's virtual channel with c.
 func (v PacketView) SetVC(c VC) { v[poVC] = v[poVC]&^0xF | byte(c) }
 
-// Reroute gives the packet a new source route, as the entry node of a mesh does (Spec §2.2). The
-// parameter actions holds the actions of the routers from this router on. If the header has no room
-// for these actions, Reroute reports false and changes nothing.
+// Reroute gives the packet a new route, which begins at hop 0. The entry node of a mesh reroutes
+// each packet from another mesh (Spec §2.2). The first of the actions is for the entry node. The
+// parameters up and detour replace the packet's fields Up and Detour. If the route_buffer has no
+// room for the actions, Reroute returns false and changes nothing.
 func (v PacketView) Reroute(actions []byte, up, detour bool) bool {
 	r := v[poRoute:][:v[poRouteSize]]
 	if len(actions) > len(r) {
@@ -334,7 +337,8 @@ func (v PacketView) Reroute(actions []byte, up, detour bool) bool {
 	return true
 }
 
-// Action returns the route byte of the next router, or 0 past the route's end.
+// Action returns the action of the next router, or 0 if the hop index is past the end of the
+// route_buffer.
 func (v PacketView) Action() byte {
 	if h := int(v.Hop()); h < int(v[poRouteSize]) {
 		return v[poRoute+h]
@@ -342,9 +346,9 @@ func (v PacketView) Action() byte {
 	return 0
 }
 
-// Advance consumes the action of this router and one hop of the TTL. If the TTL is used up, Advance
-// reports false and changes nothing. At the route's end the hop index stops, so that it never wraps
-// round to an action that was already consumed.
+// Advance subtracts 1 from the TTL and adds 1 to the hop index. If the TTL is 0, Advance returns
+// false and changes nothing. The hop index stops at the end of the route_buffer. If the hop index
+// wrapped instead, routers would use the first actions again.
 func (v PacketView) Advance() bool {
 	le := binary.LittleEndian
 	ttl := v.TTL()
@@ -358,10 +362,10 @@ func (v PacketView) Advance() bool {
 	return true
 }
 
-// AppendRoute appends the route bytes of a path given by its directions. The source leaves by the
-// first direction, which is not encoded. Each following router forwards by the next direction. The
-// last byte names the side that the packet comes in by, which means deliver (tt-metal,
-// encode_2d_unicast).
+// AppendRoute appends to b the actions for a path, a list of directions. The source sends the
+// packet in the first direction, which has no action. Each following router forwards the packet in
+// the next direction. The last action names the side by which the packet enters the destination,
+// which means delivery (tt-metal, encode_2d_unicast).
 func AppendRoute(b []byte, path []Direction) []byte {
 	if len(path) == 0 {
 		return b

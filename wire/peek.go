@@ -2,9 +2,9 @@ package wire
 
 import "encoding/binary"
 
-// PeekFrame reads the fields of a frame of which only the first bytes are known, to show these
-// fields to people. PeekFrame checks only magic and length. The field Payload holds the known bytes
-// of the payload.
+// PeekFrame reads the fields of a frame from the frame's first bytes b. Tools use PeekFrame to show
+// cut-off frames to people. PeekFrame returns false if b is shorter than the header or has a wrong
+// magic, and checks nothing else. The result's Payload is the part of b after the header.
 func PeekFrame(b []byte) (Frame, bool) {
 	if len(b) < offPayload || b[offMagic] != 'T' || b[offMagic+1] != 'T' {
 		return Frame{}, false
@@ -23,15 +23,16 @@ func PeekFrame(b []byte) (Frame, bool) {
 	}, true
 }
 
-// HeadWhole reports whether a view of the first bytes of a packet holds the packet's headers, so
-// that their fields can be read. HeadWhole checks nothing else.
+// HeadWhole reports whether v, the first bytes of a packet, contains all headers of the packet. If
+// HeadWhole reports true, the methods that return header fields do not panic. HeadWhole checks no
+// field's value.
 func (v PacketView) HeadWhole() bool { return len(v) >= minPacketLen && len(v) >= v.headLen() }
 
-// SendType returns the packet's NoC command.
+// SendType returns the kind of the packet's NoC command.
 func (v PacketView) SendType() NocSendType { return NocSendType(v[poSendType]) }
 
-// PayloadLen returns the number of bytes of payload that the packet's fields give. A value below 0
-// means that the fields contradict each other.
+// PayloadLen returns the length of the payload in bytes, computed from the packet's length fields.
+// The result is negative if these fields contradict each other.
 func (v PacketView) PayloadLen() int {
 	return int(binary.LittleEndian.Uint16(v[poLength:])) - v.headLen()
 }

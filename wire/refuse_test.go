@@ -9,14 +9,15 @@ import (
 	"testing"
 )
 
-// patch is bytes to put at an offset of something well-formed.
+// patch is a change that makes a valid encoding invalid: bytes, and the offset at which they
+// replace other bytes.
 type patch struct {
 	name   string
 	offset int
 	bytes  []byte
 }
 
-// refusesAll checks that good is taken, and refused with any one of the patches.
+// refusesAll checks that decode accepts good, and refuses good with each single patch.
 func refusesAll[T any](t *testing.T, good []byte, decode func([]byte) (T, error), patches []patch) {
 	t.Helper()
 	if _, err := decode(good); err != nil {
@@ -77,7 +78,7 @@ func TestPacketRefuses(t *testing.T) {
 	})
 	write.Payload = make([]byte, MaxPayload)
 	write.Command.Size = MaxPayload
-	long := append(write.Append(nil), 0) // shorter than MaxPacket, as the route is
+	long := append(write.Append(nil), 0) // still shorter than MaxPacket, because the route_buffer is the smallest
 	for _, at := range []int{poLength, poSize} {
 		long[at]++
 	}
@@ -86,7 +87,8 @@ func TestPacketRefuses(t *testing.T) {
 	}
 }
 
-// A multicast names its group and its trunk, and is a request or a probe.
+// TestMulticastRefuses checks that a multicast needs a group and a trunk, and is a request or a
+// probe.
 func TestMulticastRefuses(t *testing.T) {
 	inc := Packet{Type: PacketRequest, Group: 1, Trunk: TrunkX, Command: Command{Type: NocAtomicInc}}
 	tail := poRoute + routeSizes[0]
@@ -136,7 +138,7 @@ func TestControlRefuses(t *testing.T) {
 	})
 }
 
-// What the caller asks for and the format cannot say panics.
+// TestEncodersPanic checks that Append panics if the format cannot express a value.
 func TestEncodersPanic(t *testing.T) {
 	for name, f := range map[string]func(){
 		"padding that is no multiple": func() { (&Frame{Padded: 33}).Append(nil) },
@@ -159,7 +161,7 @@ func TestEncodersPanic(t *testing.T) {
 }
 
 func TestAddresses(t *testing.T) {
-	// tt-metal on Wormhole: offset from bit 0, x from bit 36, y from bit 42.
+	// tt-metal's layout on Wormhole: offset from bit 0, x from bit 36, y from bit 42.
 	a := NewNocAddr(63, 33, 0xF23456789)
 	if a != 33<<42|63<<36|0xF23456789 || a.X() != 63 || a.Y() != 33 || a.Offset() != 0xF23456789 {
 		t.Errorf("%#x: %v", uint64(a), a)
@@ -172,7 +174,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestOrderOfNodes compares nodes, and ports, of a list in order, each with each.
+// TestOrderOfNodes compares each node and port of a sorted list with each other one.
 func TestOrderOfNodes(t *testing.T) {
 	var ports []PortID
 	for _, n := range []FabricNodeID{{0, 0}, {0, 1}, {0, MaxChipsPerMesh - 1}, {1, 0}, {1, 255}, {2, 3}, {256, 0}, {MaxMeshes - 1, 0}, {math.MaxUint16, math.MaxUint16}} {
@@ -205,7 +207,7 @@ func TestParseFabricNodeID(t *testing.T) {
 	}
 }
 
-// TestLinkStates encodes and decodes lists of link states, and refuses what is none.
+// TestLinkStates encodes and decodes lists of link states, and decodes malformed lists.
 func TestLinkStates(t *testing.T) {
 	all := []LinkState{
 		{FabricNodeID{0x3FE, 0xFD}, 0x11121314, 0x2122},

@@ -5,25 +5,25 @@ import (
 	"errors"
 )
 
-// Lengths of a sequence update's payload, in bytes: with the grants of the
-// first [BasicVCs] virtual channels, or of all.
+// Lengths of a sequence update's payload, in bytes. UpdateLen is for the grants of the first
+// [BasicVCs] virtual channels, and FullUpdateLen for the grants of all virtual channels.
 const (
 	UpdateLen     = 4 * BasicVCs
 	FullUpdateLen = 4 * NumVCs
 )
 
-// ErrUpdate is returned for a payload that is not a sequence update.
+// ErrUpdate is the error for a payload that is not a valid sequence update.
 var ErrUpdate = errors.New("sequence update: malformed")
 
-// Update is the payload of a sequence update. For each virtual channel it holds the grant: the
-// absolute number of packets that the peer may have sent since the session began. A grant is never
-// taken back. A receiver ignores a grant that is older than the grant it has. Loss, duplication and
-// reordering of updates therefore do no harm.
+// Update is the payload of a sequence update. For each virtual channel, an Update holds the grant:
+// the absolute number of packets that the peer may have sent since the session began. Within a
+// session, grants only grow, and an end ignores a grant that is lower than an earlier grant. Lost,
+// duplicated and reordered updates therefore do no harm.
 type Update struct {
 	Grants [NumVCs]uint32
 }
 
-// DecodeUpdate reads a sequence update's payload. The error is [ErrUpdate].
+// DecodeUpdate decodes the payload b of a sequence update. The error is [ErrUpdate].
 func DecodeUpdate(b []byte) (Update, error) {
 	if len(b) != UpdateLen && len(b) != FullUpdateLen {
 		return Update{}, ErrUpdate
@@ -35,8 +35,8 @@ func DecodeUpdate(b []byte) (Update, error) {
 	return u, nil
 }
 
-// Append appends the payload: [UpdateLen] bytes if only the first [BasicVCs] channels have grants,
-// [FullUpdateLen] otherwise.
+// Append appends the payload to b. The payload has [UpdateLen] bytes if only the first [BasicVCs]
+// virtual channels have grants, and [FullUpdateLen] bytes otherwise.
 func (u *Update) Append(b []byte) []byte {
 	n := NumVCs
 	if [NumVCs - BasicVCs]uint32(u.Grants[BasicVCs:]) == ([NumVCs - BasicVCs]uint32{}) {

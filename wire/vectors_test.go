@@ -11,15 +11,16 @@ import (
 	"testing"
 )
 
-// vector is one block of testdata/vectors, which testdata/vectors.py writes
-// with an encoder of its own.
+// vector is one block of a file in testdata/vectors. The independent encoder testdata/vectors.py
+// has written these files.
 type vector struct {
 	t      *testing.T
 	fields map[string]string
 	bytes  []byte
 }
 
-// vectors reads a file of vectors and runs f on each; it fails on fewer than least.
+// vectors reads a file of vectors and calls f for each vector. The test fails if the file has fewer
+// than "least" vectors.
 func vectors(t *testing.T, file string, least int, f func(t *testing.T, v *vector)) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/vectors/" + file + ".txt")
@@ -58,7 +59,7 @@ func (v *vector) num(key string) uint64 {
 	return v.parse(v.text(key))
 }
 
-// optional reads a field that only some commands have; without it the result is 0.
+// optional returns the number in a field that only some vectors have, or 0 if the field is missing.
 func (v *vector) optional(key string) uint64 {
 	if _, ok := v.fields[key]; !ok {
 		return 0
@@ -88,7 +89,7 @@ func (v *vector) raw(key string) []byte {
 	return b
 }
 
-// list reads "1:2,3:4" as [[1 2] [3 4]].
+// list returns the numbers in a field as a list of lists: the field "1:2,3:4" gives [[1 2] [3 4]].
 func (v *vector) list(key string) (l [][]uint64) {
 	v.t.Helper()
 	s := v.fields[key]
@@ -112,8 +113,8 @@ func (v *vector) grants(key string) (g [NumVCs]uint32) {
 	return g
 }
 
-// check compares a decoded value and its encoding with the vector, and has
-// decode refuse every truncation and every extension by one byte.
+// check checks that the vector's bytes decode to want, and that want encodes to these bytes. check
+// also checks that decode refuses the bytes if they are cut off or one byte longer.
 func check[T any](v *vector, want T, decode func([]byte) (T, error), encode func(*T, []byte) []byte) {
 	v.t.Helper()
 	got, err := decode(v.bytes)
@@ -165,7 +166,7 @@ func TestVectorsFrames(t *testing.T) {
 	}
 }
 
-// everyFlip checks that no frame survives the flip of one bit.
+// everyFlip checks that DecodeFrame refuses the frame b with any single bit flipped.
 func everyFlip(t *testing.T, b []byte) {
 	for i := range 8 * len(b) {
 		bad := bytes.Clone(b)
@@ -199,8 +200,8 @@ func TestVectorsHellos(t *testing.T) {
 	})
 }
 
-// refused checks that b is refused with any one of the bits of mask, which
-// lies at offset, flipped.
+// refused flips single bits of b, and checks that decode refuses each result. The bits of mask that
+// are set say which bits to flip in the bytes from offset on.
 func refused[T any](t *testing.T, b []byte, decode func([]byte) (T, error), mask []byte, offset int) {
 	t.Helper()
 	for i, m := range mask {
@@ -246,7 +247,7 @@ func TestVectorsPackets(t *testing.T) {
 			refused(t, v.bytes, DecodePacket, []byte{0xFF, 0xFF}, poGroup)
 		}
 		refused(t, v.bytes, DecodePacket, []byte{0xFC}, PacketView(v.bytes).headLen()-1)
-		refused(t, v.bytes, DecodePacket, []byte{0xFF, 0xFF, 0xFF, 0xFF}, poLength) // and extension, route size
+		refused(t, v.bytes, DecodePacket, []byte{0xFF, 0xFF, 0xFF, 0xFF}, poLength) // covers poLength, poExtLen and poRouteSize
 		if n := want.Len(); n != len(v.bytes) {
 			t.Errorf("length %d, want %d", n, len(v.bytes))
 		}
@@ -262,7 +263,7 @@ func TestVectorsPackets(t *testing.T) {
 	}
 }
 
-// ranges reads hops and skip of each direction.
+// ranges returns the vector's ranges. The list in the field alternates between hops and skip.
 func (v *vector) ranges() (r Ranges) {
 	for i, n := range v.list("ranges") {
 		if i%2 == 0 {
@@ -346,12 +347,12 @@ func TestVectorsSessions(t *testing.T) {
 }
 
 func TestChecksum(t *testing.T) {
-	if c := Checksum([]byte("123456789")); c != 0xE3069283 { // RFC 3720 §B.4
+	if c := Checksum([]byte("123456789")); c != 0xE3069283 { // the value in RFC 3720 §B.4
 		t.Errorf("%#x", c)
 	}
 }
 
-// TestFrameReserved checks faults that a right checksum covers.
+// TestFrameReserved checks that DecodeFrame finds faults in frames with a right checksum.
 func TestFrameReserved(t *testing.T) {
 	good := (&Frame{Channel: 3, Session: 9, Kind: KindData, Flags: FlagEnd, Padded: 64, Payload: make([]byte, 40)}).Append(nil)
 	for _, c := range []struct {
@@ -384,7 +385,7 @@ func TestFrameReserved(t *testing.T) {
 		t.Errorf("a payload of %d bytes without padding: %v", MaxFramePayload+1, err)
 	}
 	bad := bytes.Clone(good)
-	bad[offPayload+50] = 1 // padding
+	bad[offPayload+50] = 1 // a byte of the padding
 	if _, err := DecodeFrame(reseal(bad)); err != nil {
 		t.Errorf("padding that isn't zero: %v", err)
 	}

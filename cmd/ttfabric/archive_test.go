@@ -14,7 +14,7 @@ import (
 	"ttfabric/wire"
 )
 
-// events reads the events that a command shows.
+// events returns the events that 'events' prints.
 func (c *cli) events(args ...string) (es []api.EventView) {
 	c.t.Helper()
 	for line := range strings.Lines(c.must(append([]string{"events", "-o", "json"}, args...)...)) {
@@ -27,7 +27,8 @@ func (c *cli) events(args ...string) (es []api.EventView) {
 	return es
 }
 
-// A chip's events are there when it is dead, once each, and when the fabric is down.
+// TestEventsOfDeadChips kills a chip, and later takes the fabric down. In both cases
+// 'events' must show each event of the chip exactly once.
 func TestEventsOfDeadChips(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -47,7 +48,7 @@ func TestEventsOfDeadChips(t *testing.T) {
 	c.within(soon, "the event is archived", func() bool { return slices.ContainsFunc(c.events("--chip", "M0D1", "--since", "1h"), set) })
 	c.must("chip", "kill", "M0D1")
 	if dead := c.events("--chip", "M0D1", "--since", "1h"); !slices.ContainsFunc(dead, set) {
-		t.Errorf("the last that the dead chip had to say is not there: %+v", dead)
+		t.Errorf("the last event of the dead chip is missing: %+v", dead)
 	}
 	if es := c.events("M0D1", "--last", "1", "--type", "link"); len(es) != 1 || es[0].Type != "link" {
 		t.Errorf("the last event of its links: %+v", es)
@@ -91,13 +92,15 @@ func TestEventsOfDeadChips(t *testing.T) {
 	}
 }
 
-// checkOnce wants each event of three lives of two chips once and in their order, and with byTime all by time.
+// checkOnce checks that es holds the events of three incarnations. No event of an
+// incarnation may be missing, doubled or out of order. If byTime is true, all events of
+// es must be in the order of time.
 func checkOnce(t *testing.T, es []api.EventView, byTime bool) {
 	t.Helper()
 	next := map[string]uint64{}
 	for i, e := range es {
 		if byTime && i > 0 && e.Time.Before(es[i-1].Time) {
-			t.Errorf("event %d is older than the one before", i)
+			t.Errorf("event %d is older than the event before", i)
 		}
 		life := e.Chip.String() + e.Life
 		if next[life]++; e.Seq != next[life] {
@@ -106,7 +109,7 @@ func checkOnce(t *testing.T, es []api.EventView, byTime bool) {
 		}
 	}
 	if len(next) != 3 {
-		t.Errorf("events of %d lives, want 3", len(next))
+		t.Errorf("events of %d incarnations, want 3", len(next))
 	}
 }
 

@@ -34,19 +34,20 @@ func newAttach() *cobra.Command {
 command 'ttfabric node --api ADDRESS' must have started these chips. Every other
 command then finds the fabric by --name, as if the fabric ran on this machine.
 
-The address of one chip's API is enough. That chip describes the fabric, and the
-chip's gossip knows the addresses of the other chips' APIs. The API of a chip may
-have another host address than the chip's gossip, for example behind a forwarded
-port. Name the API of such a chip in --api too. Without --name, the fabric keeps the
-name that the chips give.
+The address of one chip's API is enough. That chip describes the fabric, and knows
+from its gossip the addresses of the other chips' APIs. The API of a chip may have
+another host address than the chip's gossip, for example behind a forwarded port.
+Name the API of such a chip in --api too. Without --name, the fabric keeps the name
+that the chips give.
 
-Every command looks for the chips anew. If a chip was restarted at another address,
-the other chips tell commands the new address. Commands send the token unencrypted
-to every address that the chips name. So all networks on the way must be trusted.
+Every later command asks the chips again for the addresses. If a chip was restarted
+at another address, the other chips give the new address. Commands send the token
+unencrypted to every address that the chips give. So you must trust all networks
+between this machine and the chips.
 
 Some commands act on a chip's process: 'up', and 'chip' with start, kill, pause,
 resume, restart or remove. Run these commands on the chip's own machine. 'down'
-removes only this machine's run folder of the fabric. The chips run on.`,
+removes only the run folder on this machine. The chips run on.`,
 		Example: `  ttfabric attach --api 10.0.1.1:8474 --token-file token --name lab
   ttfabric attach --api tasks.m0d0,tasks.m0d1 --wait 60s
   ttfabric inspect --name lab`,
@@ -76,7 +77,7 @@ func runAttach(c *cobra.Command, f attachFlags) error {
 	}
 	begin := time.Now()
 	ctx, cancel := c.Context(), context.CancelFunc(func() {})
-	if !f.stay || f.wait > 0 { // with --stay alone, the command may be started before the chips
+	if !f.stay || f.wait > 0 { // with --stay and without --wait, the command waits for the chips' start without a limit
 		ctx, cancel = context.WithTimeout(ctx, max(f.wait, attachFirst))
 	}
 	defer cancel()
@@ -96,7 +97,7 @@ func runAttach(c *cobra.Command, f attachFlags) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "Attached to %s as %q; 'ttfabric down --name %s' forgets the fabric.\n", fab.Topology, fab.Name(), fab.Name())
+	fmt.Fprintf(c.ErrOrStderr(), "Attached to %s as %q; 'ttfabric down --name %s' removes only the run folder on this machine.\n", fab.Topology, fab.Name(), fab.Name())
 	if !f.stay {
 		return nil
 	}

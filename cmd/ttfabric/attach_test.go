@@ -14,7 +14,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// lone starts chips of ring:4, each at an address of its own, as on machines of their own.
+// lone starts chips of ring:4. Each chip has an IP address of its own, as if each chip
+// ran on a machine of its own.
 type lone struct {
 	c     *cli
 	chips map[string]*exec.Cmd
@@ -41,7 +42,8 @@ func (l *lone) kill(cmd *exec.Cmd) {
 	cmd.Wait()
 }
 
-// TestAttach steers chips that were started one by one, through the API of one of them.
+// TestAttach starts chips one by one. Then 'attach' gets the API address of one chip,
+// and other commands must reach all chips.
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -50,7 +52,7 @@ func TestAttach(t *testing.T) {
 		l.start(i, i)
 	}
 	c.env = []string{"TTFABRIC_TOKEN=0123456789abcdef"}
-	defer func() { c.env = nil }() // not for what ends the test
+	defer func() { c.env = nil }() // the cleanup of the test runs without this environment
 	c.must("attach", "--api", loneHost(2), "--wait", "60s")
 	lab := func(args ...string) string {
 		t.Helper()
@@ -96,7 +98,7 @@ func TestAttach(t *testing.T) {
 	if out := lab("events", "--follow=false", "--type", "fault", "-o", "json"); strings.Contains(out, "killed") || strings.Contains(out, "paused") {
 		t.Errorf("faults were told that did not happen: %s", out)
 	}
-	// The chip that was named goes, and comes back somewhere else. The others know where.
+	// The chip that --api named ends, and starts again at another address. The other chips know the new address.
 	l.kill(l.chips["M0D2"])
 	l.start(2, 9)
 	for end := time.Now().Add(soon); where()["M0D2"] != loneHost(9)+":7946"; time.Sleep(100 * time.Millisecond) {
@@ -131,7 +133,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// TestAttachRefuses is what it says of what it cannot use.
+// TestAttachRefuses compares the errors of 'attach' for arguments that it cannot use.
 func TestAttachRefuses(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -154,7 +156,8 @@ func TestAttachRefuses(t *testing.T) {
 	}
 }
 
-// TestStack reads the stack file as a Swarm does, and compares the committed one.
+// TestStack reads a stack file as a Swarm does, and compares the output of 'stack' with
+// the committed stack file.
 func TestStack(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

@@ -82,8 +82,9 @@ func benchOn(c *cobra.Command, f *benchFlags) (benchTarget, error) {
 	return b, nil
 }
 
-// neighbours returns the two chips of a link. They are the two chips in args or, if
-// args is empty, the chips at the ends of the topology's first cable.
+// neighbours returns the two chips in args. If args is empty, neighbours returns the
+// chips at the ends of the topology's first cable. If no cable of the plane joins the two
+// chips, neighbours returns an error.
 func (b *benchTarget) neighbours(c *cobra.Command, args []string, plane wire.Plane) (x, y wire.FabricNodeID, err error) {
 	if len(args) == 2 {
 		if _, x, err = chipArg(c, args[0]); err == nil {
@@ -115,7 +116,7 @@ func (b *benchTarget) running(ns ...wire.FabricNodeID) error {
 	return nil
 }
 
-// linkRow is the result for one packet size and one number of channels, with traffic in both directions at once.
+// linkRow is the result of 'bench link' for one packet size and one number of channels.
 type linkRow struct {
 	Size     int     `json:"packet_bytes"`
 	Channels int     `json:"channels"` // packets under way in each direction
@@ -124,7 +125,7 @@ type linkRow struct {
 	Share    float64 `json:"payload_share"`            // payload's share of the bytes on the wire
 	Headers  float64 `json:"payload_share_headers"`    // payload's share if headers and padding were the only other bytes, computed
 	Guide    float64 `json:"payload_share_guide"`      // payload's share on the link of the CCL guide, computed
-	Use      float64 `json:"utilisation"`              // Wire as a share of the largest Wire of this run
+	Use      float64 `json:"utilisation"`              // Wire, divided by the largest Wire of this run
 }
 
 func newBenchLink() *cobra.Command {
@@ -198,7 +199,7 @@ const firstPackets = 2000
 
 func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, channels []int, each time.Duration) (rows []linkRow, frame int, err error) {
 	cs := []*api.Client{b.chips[x], b.chips[y]}
-	bar := newProgress(c.ErrOrStderr(), "cells", len(sizes)*len(channels))
+	bar := newProgress(c.ErrOrStderr(), "measurements", len(sizes)*len(channels))
 	defer bar.stop()
 	most := 0.0
 	for _, n := range channels {
@@ -244,9 +245,9 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 	return rows, frame, nil
 }
 
-// sentBetween returns n, the number of bytes that a chip has sent on its cables to
-// one neighbour, the chip to. It also returns frame, the number of payload bytes that
-// one frame on these cables carries.
+// sentBetween returns the number n of bytes that a chip has sent on its cables to its
+// neighbour to. The result frame is the largest payload of a frame on these cables, in
+// bytes.
 func sentBetween(ctx context.Context, cl *api.Client, to wire.FabricNodeID) (n uint64, frame int, err error) {
 	v, err := cl.Chip(ctx)
 	for _, l := range v.Links {

@@ -8,8 +8,9 @@ import (
 	"ttfabric/wire"
 )
 
-// TestGuideShare holds what the CCL guide says of its curve: some 91 % for the
-// smallest tiles, less than 5 % of overhead for those of bfp8 and fp16, 3 to 6 % beyond 1 KiB.
+// TestGuideShare compares guideShare with the figures in the text of the CCL guide. The
+// share is about 91 % for the smallest tiles. The overhead is less than 5 % for tiles of
+// bfp8 and fp16, and 3 to 6 % for packets of more than 1 KiB.
 func TestGuideShare(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -30,7 +31,8 @@ func TestGuideShare(t *testing.T) {
 	}
 }
 
-// TestHeaderShare builds the frames of packets and compares their bytes.
+// TestHeaderShare builds the frames of packets, and compares headerShare with the
+// payload's share of the bytes of these frames.
 func TestHeaderShare(t *testing.T) {
 	for _, frame := range []int{512, 1408, 4288} {
 		for _, size := range []int{1, 64, 500, 1024, 4096} {
@@ -49,8 +51,9 @@ func TestHeaderShare(t *testing.T) {
 	}
 }
 
-// TestRingPath goes round a T3000 as the guide does: eight hops by all chips,
-// and twelve by one more loop through the inner ring, in the same sense.
+// TestRingPath compares routes on a T3000 with the routes of the CCL guide. Eight hops
+// lead through all chips. Twelve hops also lead once round the inner square, in the same
+// direction of rotation.
 func TestRingPath(t *testing.T) {
 	top, err := topo.Named("t3000")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"ttfabric/wire"
 )
 
-// The guide's figures of an ethernet link, in bytes (CCL guide, "Ethernet
-// Link"). The guide gives no number of bytes for the FEC.
+// Figures of an ethernet link in Tenstorrent's CCL developer guide, chapter "Ethernet
+// Link", in bytes. The guide gives no figure for the forward error correction.
 const (
 	guideOverhead = 14 + 16 + 16 + 4 // raw packet header, packet header, MAC and CRC of each packet
 	guidePacket   = 1500             // largest packet
@@ -28,8 +28,8 @@ func guideShare(size int) float64 {
 
 // headerShare returns the payload's share of the bytes that cross a TT-link. The
 // payload has size bytes, and each frame carries at most frame bytes. headerShare
-// counts the packet's header for one hop, the frame headers and padding. It does not
-// count acknowledgements and completions.
+// counts the packet's header for one hop, the frame headers and padding. headerShare
+// leaves out acknowledgements and completions.
 func headerShare(size, frame int) float64 {
 	header, ok := wire.HeaderLenFor(1)
 	if !ok || frame <= 0 {
@@ -40,9 +40,9 @@ func headerShare(size, frame int) float64 {
 	return float64(size) / float64(n*(wire.FrameOverhead+wire.PadTo(each)))
 }
 
-// utilisationChart draws three shares of the payload by packet size: the measured
-// share, the share computed from our headers alone, and the share computed from the
-// guide's headers.
+// utilisationChart draws the payload's share of all bytes by packet size, in three
+// kinds of lines: as measured, as computed from our headers alone, and as computed from
+// the headers in the CCL guide.
 func utilisationChart(rows []linkRow, frame int) *chart.Chart {
 	c := &chart.Chart{Title: "Payload's share of the bytes that cross the cable", X: "packet size, bytes", Y: "share, %", LogX: true}
 	low, high := rows[0].Size, rows[0].Size
@@ -79,8 +79,9 @@ func linesByChannels(rows []linkRow, y func(*linkRow) float64) (ls []chart.Line)
 	return ls
 }
 
-// linkChart draws the bandwidth for each number of channels. It also draws the
-// largest bandwidth of all numbers of channels, as the guide's first chart does.
+// linkChart draws the bandwidth by packet size, with one line for each number of
+// channels. One more line shows the largest bandwidth at each packet size, as the first
+// chart of the CCL guide does.
 func linkChart(x, y wire.FabricNodeID, rows []linkRow) *chart.Chart {
 	c := &chart.Chart{Title: fmt.Sprintf("One link, %s and %s, both directions at once", x, y), X: "packet size, bytes", Y: "payload in each direction, Gb/s", LogX: true}
 	c.Lines = linesByChannels(rows, func(r *linkRow) float64 { return r.Gbps })
@@ -103,8 +104,8 @@ func linkChart(x, y wire.FabricNodeID, rows []linkRow) *chart.Chart {
 	return c
 }
 
-// besides returns the path of a file that belongs to the file at path. It inserts "-"
-// and the word what before the ending of the name.
+// besides returns path with "-" and the text what inserted before the ending of the
+// file's name. If path is empty, besides returns "".
 func besides(path, what string) string {
 	if path == "" {
 		return ""

@@ -18,8 +18,8 @@ import (
 // benchAddr is the address that the benchmarks write to: the beginning of tile 1-1's memory.
 var benchAddr = wire.NewNocAddr(1, 1, 0)
 
-// ringRow holds the times of trips round a ring, for one length of the trip, packet
-// size and number of packets.
+// ringRow holds the times of trips round a ring, for one length of the trip, one packet
+// size and one number of packets.
 type ringRow struct {
 	Hops   int     `json:"hops"`
 	Size   int     `json:"packet_bytes"`
@@ -40,10 +40,10 @@ first chip. Each packet carries its route (a source route). The time of a trip
 begins with the request of the first packet and ends with the arrival of the last
 packet (CCL guide, "Ring Ping Latency").
 
-The ring is the edge of two rows of the mesh, or of two columns. If --hops asks for
-more hops than this edge has, the packets go several times round a square of four
-chips inside the edge. In the guide's measurement over 12 hops on a T3000, packets
-go round such a square too.`,
+The ring is the outline of a rectangle of chips in two rows of the mesh, or in two
+columns. If --hops asks for more hops than this outline has, the packets also go round
+a square of four chips in the rectangle, once or several times. In the guide's
+measurement over 12 hops on a T3000, packets go round such a square too.`,
 		Example: "  ttfabric bench ring\n  ttfabric bench ring --hops 8 --packets 1,2,4,8 --sizes 64 --plot ring.svg",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)
@@ -126,9 +126,9 @@ func percentiles(ns []int64) (p50, p99 float64) {
 }
 
 // ringPath returns a route with the given number of hops. The route leads from the
-// first chip along the edge of two rows, or of two columns, and back to the first
-// chip. If the edge has fewer hops, the route goes several times round the second
-// square of the edge.
+// first chip along the outline of a rectangle in two rows, or in two columns, and back
+// to the first chip. If the outline has fewer hops, the route also goes round the
+// rectangle's second square of four chips, once or several times.
 func ringPath(t *topo.Topology, plane wire.Plane, hops int) ([]wire.Direction, error) {
 	if hops < 4 || hops%2 != 0 || hops > wire.MaxHops {
 		return nil, fmt.Errorf("want an even number from 4 to %d: a ring on a mesh has an even number of hops", wire.MaxHops-1)
@@ -142,7 +142,7 @@ func ringPath(t *topo.Topology, plane wire.Plane, hops int) ([]wire.Direction, e
 	if m.Rows > m.Cols {
 		along, across, back, home, length = wire.South, wire.East, wire.North, wire.West, m.Rows
 	}
-	width := min(hops/2, length, 4) // number of chips along the longer side; at most four, as on a T3000
+	width := min(hops/2, length, 4) // number of chips along the rectangle's longer side; at most four, as on a T3000
 	if hops/2 <= length && hops != 12 {
 		width = hops / 2
 	}

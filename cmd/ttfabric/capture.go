@@ -18,13 +18,13 @@ import (
 func newCapture() *cobra.Command {
 	var o fabriccapture.Options
 	c := &cobra.Command{Use: "capture [LINK|CHIP|CHIP:CHANNEL...]", Short: "Capture frames, for Wireshark or as lines", ValidArgsFunction: completeLinks,
-		Long: `The command shows every TT-link frame that passes the ports of running chips. It
-prints each frame as a line. With -w it writes each frame as a packet of one pcapng
-file, which Wireshark, tshark and tcpdump read. A capture needs no privilege,
-because the chips capture their own ports. A chip captures an outgoing frame as the
-port would send the frame without impairments. A note on the frame says what an
-impairment did to the frame. A frame between two captured chips appears twice: as
-the frame leaves, and as the frame arrives.
+		Long: `The command shows every TT-link frame that passes the ports of running chips. The
+command prints each frame as a line. With -w, the command writes each frame as a packet
+of one pcapng file, which Wireshark, tshark and tcpdump read. A capture needs no
+privilege, because the chips capture their own ports. A chip captures an outgoing frame
+as the port would send the frame without impairments. A comment on the frame says what
+an impairment did to the frame. A frame between two captured chips appears twice: when
+the frame leaves, and when the frame arrives.
 
 The name of a chip alone stands for the chip's own ports, and CHIP:CHANNEL for one
 port. Any other LINK stands for both ends of its cables. Without an argument, the
@@ -38,9 +38,9 @@ in the order of their times.
 
 No packet of the fabric waits for a capture. If a chip has no room for a captured
 frame, the chip leaves out the frame and counts it. The file, and the summary at the
-end, give the number of frames left out. A capture takes processor time: on a busy
-machine, use a filter. A capture goes on when chips die and come back. A capture
-ends with Ctrl-C, --count, --duration, --limit or the fabric's end.
+end, give the number of frames left out. A capture takes processor time. Use a filter
+on a busy machine. A capture goes on when chips end and start again. A capture ends
+with Ctrl-C, --count, --duration, --limit or the fabric's end.
 
 ` + linkHelp + "\n\n" + capture.FilterHelp,
 		Example: `  ttfabric capture                                   a line per frame, all ports
@@ -93,7 +93,7 @@ func runCapture(c *cobra.Command, args []string, o *fabriccapture.Options) error
 	if missing := j.Missing(); len(missing) > 0 {
 		fmt.Fprintf(talk, "these chips are not running; capture begins when they start: %s\n", strings.Trim(fmt.Sprint(missing), "[]"))
 	}
-	signal.Ignore(syscall.SIGPIPE) // if the reader goes away, the capture then ends in good order
+	signal.Ignore(syscall.SIGPIPE) // if the reader of the pipe ends, the capture ends in good order, and not by this signal
 	sink, err := captureSink(c, f, o, out)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func runCapture(c *cobra.Command, args []string, o *fabriccapture.Options) error
 	if err != nil {
 		return nil // the fabric is down
 	}
-	return f.KeyLog(context.WithoutCancel(c.Context())) // writes also the secrets of connections that were made during the capture
+	return f.KeyLog(context.WithoutCancel(c.Context())) // copies also the secrets of connections that began during the capture
 }
 
 // captureSink returns the sink that the options choose. A sink writes files, or

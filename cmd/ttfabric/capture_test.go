@@ -17,7 +17,9 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// captureFile reads a capture: the names of the interfaces, the number of packets, their comments, and whether the packets are in the order of time.
+// captureFile reads a capture file. The results names and stats are about the interfaces.
+// The map comments holds the number of packets with each comment. The result ordered says
+// whether the packets are in the order of time.
 func captureFile(t *testing.T, path string) (names []string, packets int, comments map[string]int, ordered bool, stats []capture.Statistics) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -55,7 +57,7 @@ func captureFile(t *testing.T, path string) (names []string, packets int, commen
 	}
 }
 
-// capturing counts the ports at which a capture that still runs has begun.
+// capturing returns the number of ports at which a running capture has begun.
 func capturing(path string) (ports int) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -72,8 +74,9 @@ func capturing(path string) (ports int) {
 	return ports
 }
 
-// TestCapture captures a fabric of processes: with losses, through the death
-// of a chip, as a file, as lines, as JSON, to a pipe that closes, and as a ring.
+// TestCapture captures frames of a fabric of processes, while frames are lost and a chip
+// is killed. The captures go to a file, to lines, to JSON, to a pipe that closes, and to
+// a ring of files.
 func TestCapture(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -96,12 +99,12 @@ func TestCapture(t *testing.T) {
 	}
 	c.within(soon, "all four ports are captured", func() bool { return capturing(file) == 4 })
 	c.must("netem", "set", "M0D0-M0D1", "--loss", "3%")
-	c.run("traffic", "all-to-all", "--packets", "3000") // on a busy machine some may be lost
+	c.run("traffic", "all-to-all", "--packets", "3000") // on a busy machine, packets may get lost
 	c.must("netem", "reset")
 	c.must("chip", "kill", "M0D1")
-	c.within(soon, "its end is noticed", func() bool { return says("chip M0D1 is gone") })
+	c.within(soon, "its end is noticed", func() bool { return says("chip M0D1 does not answer") })
 	c.must("chip", "start", "M0D1")
-	c.within(soon, "its return is noticed", func() bool { return says("chip M0D1 is back") })
+	c.within(soon, "its return is noticed", func() bool { return says("chip M0D1 answers again") })
 	c.run("ping", "M0D0", "M0D1", "-c", "5")
 	cmd.Process.Signal(syscall.SIGINT)
 	if err := cmd.Wait(); err != nil || !says("frames of ") {
@@ -147,7 +150,7 @@ func TestCapture(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- ring.Wait() }()
 		for running := true; running; {
-			c.run("traffic", "all-to-all", "--packets", "3000") // on a busy machine some may be lost
+			c.run("traffic", "all-to-all", "--packets", "3000") // on a busy machine, packets may get lost
 			select {
 			case err := <-ended:
 				if running = false; err != nil {
@@ -169,7 +172,7 @@ func TestCapture(t *testing.T) {
 	t.Run("extcap", func(t *testing.T) { testExtcap(t, c) })
 }
 
-// testExtcap makes the calls that Wireshark makes.
+// testExtcap calls the plugin as Wireshark does.
 func testExtcap(t *testing.T, c *cli) {
 	list := c.must("--extcap-interfaces", "--extcap-version=4.0")
 	for _, want := range []string{"extcap {version=", "interface {value=ttfabric-default}{display=ttfabric: default", "interface {value=ttfabric-default-M0D1}"} {
@@ -235,7 +238,8 @@ func testExtcap(t *testing.T, c *cli) {
 	}
 }
 
-// TestCaptureFlags refuses flags that do not go together with the exit code of usage, and names them.
+// TestCaptureFlags gives 'capture' flags that exclude each other. 'capture' must end with
+// the exit code of usage, and must name the flags.
 func TestCaptureFlags(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

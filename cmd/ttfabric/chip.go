@@ -20,11 +20,15 @@ func newChip() *cobra.Command {
 		newChipDo(&cobra.Command{Use: "kill CHIP", Short: "Kill a chip's process at once (kill -9)", Args: cobra.ExactArgs(1),
 			Example: "  ttfabric chip kill M0D3"}, (*fabric.Fabric).KillChip),
 		newChipStart(&cobra.Command{Use: "restart CHIP", Short: "Kill a chip's process at once (kill -9) and start the chip again", Args: cobra.ExactArgs(1),
-			Long:    "The command kills a chip's process (kill -9) and starts the chip again, with empty memory. The impairments that 'up --netem' declared for the chip's cables are in force again. All later changes to the chip's cables are gone.",
+			Long: `The command kills a chip's process (kill -9) and starts the chip again, with empty
+memory. The chip impairs its cables as 'up --netem' says. The chip forgets the cuts
+and impairments that other commands set.`,
 			Example: "  ttfabric chip restart M0D3\n  ttfabric chip restart M0D3 --record /tmp/calls"}, (*fabric.Fabric).RestartChip),
 		newChipRemove(),
 		newChipDo(&cobra.Command{Use: "pause CHIP", Short: "Freeze a chip's process (SIGSTOP)", Args: cobra.ExactArgs(1),
-			Long:    "A paused chip sends nothing and keeps its memory and state. The chip's neighbours take the links to the chip down. After 'chip resume', the links resume the same sessions.",
+			Long: `A paused chip sends nothing and keeps its memory and state. The chip's neighbours
+take their links to the chip down. After 'chip resume', the links continue their
+sessions.`,
 			Example: "  ttfabric chip pause M0D3"}, (*fabric.Fabric).PauseChip),
 		newChipDo(&cobra.Command{Use: "resume CHIP", Short: "Let a paused chip run again (SIGCONT)", Args: cobra.ExactArgs(1),
 			Example: "  ttfabric chip resume M0D3"}, (*fabric.Fabric).ResumeChip))
@@ -71,19 +75,20 @@ func newChipStart(c *cobra.Command, start func(*fabric.Fabric, context.Context, 
 
 func newChipRemove() *cobra.Command {
 	var drain time.Duration
-	c := &cobra.Command{Use: "remove CHIP", Short: "Let a chip say goodbye and stop", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{Use: "remove CHIP", Short: "Stop a chip in good order", Args: cobra.ExactArgs(1),
 		Long: `Unlike 'chip kill', the command stops a chip in good order. The chip takes no new
-work. For at most the time of --drain, the chip waits until none of its own requests
-is under way and no packet is in its channels. Then the chip closes its links,
-leaves the gossip and ends. So its neighbours know of the end at once.
+work. The chip waits until none of its own requests is under way and its sender and
+receiver channels are empty, but at most for the time of --drain. Then the chip closes
+its links, leaves the gossip and ends. The chip's neighbours know at once that the
+chip has ended.
 
 Programs that still send to the chip learn that the chip is unreachable. A
-traffic run on the chip goes on until the chip ends. 'chip start' brings the chip
-back with empty memory.`,
+traffic run on the chip goes on until the chip ends. 'chip start' starts the chip
+again, with empty memory.`,
 		Example: "  ttfabric chip remove M0D3\n  ttfabric chip remove M0D3 --drain 30s\n  ttfabric chip start M0D3",
 		RunE: func(c *cobra.Command, args []string) error {
 			if drain < 0 {
-				return spec.Usagef("--drain %v: want 0 to not wait, or a positive time", drain)
+				return spec.Usagef("--drain %v: want a positive time, or 0 to stop the chip without waiting", drain)
 			}
 			f, err := format(c)
 			if err != nil {
@@ -103,7 +108,7 @@ back with empty memory.`,
 			if !drained && drain > 0 {
 				fmt.Fprintf(c.ErrOrStderr(), "chip %s still had packets or requests under way after %v\n", n, drain)
 			}
-			fmt.Fprintf(c.ErrOrStderr(), "chip %s has left; 'ttfabric chip start %s' brings the chip back\n", n, n)
+			fmt.Fprintf(c.ErrOrStderr(), "chip %s has left; 'ttfabric chip start %s' starts the chip again\n", n, n)
 			return nil
 		}}
 	c.Flags().DurationVar(&drain, "drain", 5*time.Second, "longest time to wait for packets and requests under way; 0: do not wait")

@@ -9,8 +9,8 @@ import (
 	"ttfabric/router/route"
 )
 
-// flagValues maps the names of flags to the words that are the flags' values. The
-// shell completes these words. Every command with such a flag takes the same words.
+// flagValues maps the name of a flag to the words that are values of the flag, for shell
+// completion. Every command with the flag takes these words.
 func flagValues() map[string][]string {
 	var schemes []string
 	for _, s := range route.Schemes {
@@ -32,7 +32,7 @@ func flagValues() map[string][]string {
 }
 
 // completeValues lets the shell complete the values of flags, for c and all commands
-// below c. The map values holds the values of each flag, by the flag's name.
+// below c. The map values holds the values by the flag's name.
 func completeValues(c *cobra.Command, values map[string][]string) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		words, ok := values[f.Name]

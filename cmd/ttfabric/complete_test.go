@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestValuesAreCompleted asks for the completion of flags as a shell does, and
-// compares all that are offered with the flag's help.
+// TestValuesAreCompleted asks for completion of the values of flags, as a shell does. The
+// help of a flag must name every value that the completion offers.
 func TestValuesAreCompleted(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -49,7 +49,7 @@ func TestValuesAreCompleted(t *testing.T) {
 	}
 }
 
-// TestEmptyArguments gives commands nothing where they want a name.
+// TestEmptyArguments gives commands an empty argument instead of a name.
 func TestEmptyArguments(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

@@ -22,14 +22,14 @@ topology as for 'up'. The compose file contains the text of the topology, and ne
 no topology file. With -o json, the command writes JSON. 'ttfabric up --runtime
 docker' also writes a compose file, and starts the containers at once.
 
---name is the name of the fabric. When docker-compose brings the file up, the
+--name is the name of the fabric. When docker-compose brings the fabric up, the
 environment variables TTFABRIC_NAME, TTFABRIC_IMAGE and TTFABRIC_MTU replace the
-values of --name, --image and --mtu. Commands find the fabric by its containers'
-labels.
+values of --name, --image and --mtu. The commands of ttfabric find the fabric by the
+labels of its containers.
 
 With --auth psk, --transport quic or --gossip-key, each container gets its own
 keys and certificates as secrets. The command writes the secrets to a folder
-(--secrets), not into the compose file. When docker-compose brings the file up, the
+(--secrets), not into the compose file. When docker-compose brings the fabric up, the
 environment variable TTFABRIC_SECRETS may name another folder.
 
 Chips write recordings, logged secrets and the archive of events into the

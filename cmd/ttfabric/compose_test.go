@@ -16,9 +16,9 @@ import (
 	"ttfabric/router/topo"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the files of docker/ anew, to be looked at")
+var rewrite = flag.Bool("rewrite", false, "write the files of docker/ again; review the changes afterwards")
 
-// composed is what the tests look at of a compose file. The parser resolves its anchors.
+// composed holds the parts of a compose file that the tests examine.
 type composed struct {
 	Services map[string]struct {
 		Image       string
@@ -41,7 +41,7 @@ type composed struct {
 		DriverOpts map[string]string `yaml:"driver_opts"`
 		Labels     map[string]string
 	}
-	Version, Name string // one of the two compose programs refuses or warns of each
+	Version, Name string // must be empty: docker-compose or Compose v2 refuses these keys, or warns of them
 }
 
 func parseComposed(t *testing.T, b []byte) (c composed) {
@@ -50,12 +50,12 @@ func parseComposed(t *testing.T, b []byte) (c composed) {
 		t.Fatalf("%v\n%s", err, b)
 	}
 	if c.Version != "" || c.Name != "" {
-		t.Errorf("version %q, name %q: want neither", c.Version, c.Name)
+		t.Errorf("version %q, name %q: want a file without these two keys", c.Version, c.Name)
 	}
 	return c
 }
 
-// TestCommittedComposeFiles compares the files of docker/ with what 'compose' prints today.
+// TestCommittedComposeFiles compares the files of docker/ with the output of 'compose'.
 func TestCommittedComposeFiles(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"n300", "t3000", "galaxy", "torus:4x4", "2xt3000"} {
@@ -68,7 +68,7 @@ func TestCommittedComposeFiles(t *testing.T) {
 			}
 		}
 		if want, err := os.ReadFile(file); err != nil || string(want) != got {
-			t.Errorf("%s is not what 'ttfabric compose %s' prints (%v); 'go test ./cmd/ttfabric -run ComposeFiles -rewrite' writes it", file, name, err)
+			t.Errorf("%s is not what 'ttfabric compose %s' prints (%v); 'go test ./cmd/ttfabric -run ComposeFiles -rewrite' writes the file", file, name, err)
 		}
 		topology, err := topo.Named(name)
 		if err != nil {
@@ -78,7 +78,8 @@ func TestCommittedComposeFiles(t *testing.T) {
 	}
 }
 
-// checkComposed finds one confined container for each chip.
+// checkComposed reports an error if a compose file does not hold one confined container
+// for each chip of the topology.
 func checkComposed(t *testing.T, name string, topology *topo.Topology, c composed) {
 	t.Helper()
 	if len(c.Services) != len(topology.Chips) {
@@ -108,7 +109,8 @@ func checkComposed(t *testing.T, name string, topology *topo.Topology, c compose
 	}
 }
 
-// TestComposeOfAFile is the compose file of a topology that containers cannot know by name: it goes with it.
+// TestComposeOfAFile makes a compose file of a topology that has no built-in name. The
+// compose file must hold the text of this topology.
 func TestComposeOfAFile(t *testing.T) {
 	c := newCLI(t)
 	file := filepath.Join(c.dir, "lab.yaml")
@@ -162,7 +164,7 @@ func TestComposeRefuses(t *testing.T) {
 		{"compose t3000 --transport quic --mtu 1200", "--mtu 1200: QUIC needs an MTU of at least 1280", exitUsage},
 		{"compose t3000 --transport quic --auth psk", "QUIC needs certificates", exitUsage},
 		{"compose t3000 --secrets x", "--secrets x: this fabric has no keys", exitUsage},
-		{"compose t3000 --auth psk --secrets a}b", "cannot hold this name", exitUsage},
+		{"compose t3000 --auth psk --secrets a}b", "cannot contain this name", exitUsage},
 		{"compose t3000 --auth psk --secrets /none/x", "/none/x", exitUsage},
 		{"compose t3000 --gossip-key nope", "gossip keygen", exitUsage},
 		{"compose t3000 --keylog /tmp", "--keylog /tmp: only QUIC", exitUsage},
@@ -174,7 +176,7 @@ func TestComposeRefuses(t *testing.T) {
 		{"up t3000 --image x", "--image is an option of containers; add --runtime docker", exitUsage},
 		{"up t3000 --runtime docker --gossip-key nope", "--gossip-key", exitUsage},
 		{"up t3000 --runtime docker --port-base 17000", "--port-base", exitUsage},
-		{"up t3000 --runtime docker", "docker", exitFailed}, // no engine is reached from these tests
+		{"up t3000 --runtime docker", "docker", exitFailed}, // these tests reach no Docker engine
 	} {
 		if out, errs, code := c.run(strings.Fields(x.args)...); code != x.code || !strings.Contains(errs, x.want) || out != "" {
 			t.Errorf("%s: exit code %d: %s%s; want %d and %q", x.args, code, errs, out, x.code, x.want)

@@ -33,7 +33,9 @@ func (f *containerFlags) add(c *cobra.Command) {
 	addOptions(c, &f.spec)
 }
 
-// file returns the content of the compose or stack file, and writes the keys that the file names.
+// file returns the content of the compose or stack file, and writes the keys and
+// certificates that this content names into a folder. path is the name of the compose
+// or stack file.
 func (f *containerFlags) file(c *cobra.Command, arg string, t *topo.Topology, path string) (*container.File, error) {
 	name, _ := c.Flags().GetString("name")
 	s, err := container.Settle(name, t, f.spec, f.Options)
@@ -44,10 +46,9 @@ func (f *containerFlags) file(c *cobra.Command, arg string, t *topo.Topology, pa
 	return &container.File{Spec: s, Topology: t, Named: arg, Options: f.Options, Secrets: secrets}, err
 }
 
-// render loads the topology that a command names, and writes the text that make
-// returns for the topology. The text goes to the file, or to standard output if the
-// parameter file is empty. After writing a file, render prints the file's name and
-// the description told, which make returns too.
+// render loads the topology that args names, and calls make. The result b of make is the
+// text that render writes to the file, or to standard output if the parameter file is
+// empty. The result told describes the text, for the message about a written file.
 func render(c *cobra.Command, args []string, file string, make func(arg string, t *topo.Topology) (b []byte, told string, err error)) error {
 	arg := folder.DefaultTopology
 	if len(args) > 0 {
@@ -77,6 +78,6 @@ func render(c *cobra.Command, args []string, file string, make func(arg string, 
 	if err := folder.WriteOut(file, b); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "Wrote %s, of %s\n", file, told)
+	fmt.Fprintf(c.ErrOrStderr(), "Wrote %s with %s\n", file, told)
 	return nil
 }

@@ -14,18 +14,19 @@ import (
 	"ttfabric/ttlink/transport/pki"
 )
 
-// keyed is what the tests look at of the keys in a compose or stack file.
+// keyed holds the parts of a compose or stack file that say where keys are.
 type keyed struct {
 	Services map[string]struct {
 		Command     []string
 		Environment map[string]string
 		Labels      map[string]string
-		Secrets     []any // of a chip: maps; "token" of a stack's
+		Secrets     []any // maps with the secrets of the chip; in a stack file, also the string "token"
 	}
 	Secrets map[string]struct{ File string }
 }
 
-// mounted are the files that a service sees, by their names in its container.
+// mounted returns the files with the secrets of a service, by their names in the
+// service's container.
 func (k *keyed) mounted(t *testing.T, service string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -55,7 +56,8 @@ func parseKeyed(t *testing.T, path string) (k keyed, text string) {
 	return k, string(b)
 }
 
-// checkFolder finds the files of a folder as containers need them, and nothing of them in a text.
+// checkFolder checks that a folder holds exactly the wanted files, with the permissions
+// that containers need. The parameter text must not contain a secret of these files.
 func checkFolder(t *testing.T, dir, text string, want ...string) {
 	t.Helper()
 	if fi, err := os.Stat(dir); err != nil || fi.Mode().Perm() != 0o700 {
@@ -113,7 +115,7 @@ func TestComposeWithKeys(t *testing.T) {
 			t.Errorf("%s: recordings go to %q", name, s.Labels["ttfabric.record"])
 		}
 	}
-	// The same again overwrites no key that a fabric may be running with.
+	// A second call overwrites no key, because a fabric with this key may be running.
 	if _, errs, code := c.run("compose", "n300", "--auth", "psk", "-f", file); code != exitUsage || !strings.Contains(errs, "sealed.secrets exists already") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
@@ -122,7 +124,8 @@ func TestComposeWithKeys(t *testing.T) {
 	}
 }
 
-// TestComposeWithCertificates gives each container its own key, and none the authority's.
+// TestComposeWithCertificates makes compose and stack files with certificates. Each
+// container must get the key of its own chip, and no container the authority's key.
 func TestComposeWithCertificates(t *testing.T) {
 	c := newCLI(t)
 	c.must("pki", "make", "ring:4", "--name", "lab", "-d", filepath.Join(c.dir, "pki"))
@@ -151,7 +154,7 @@ func TestComposeWithCertificates(t *testing.T) {
 			if logs := strings.Contains(strings.Join(k.Services[name].Command, " "), "--keylog /state/keylog"); logs != (command == "compose") || logs && k.Services[name].Labels["ttfabric.keylog"] != c.dir {
 				t.Errorf("%s: %s logs secrets: %v, for %q", command, name, logs, k.Services[name].Labels["ttfabric.keylog"])
 			}
-			want := map[string]string{"compose": filepath.Join(c.dir, "kept")}[command] // below which 'events' puts the fabric's name
+			want := map[string]string{"compose": filepath.Join(c.dir, "kept")}[command] // 'events' adds the fabric's name to this folder
 			if got := k.Services[name].Labels["ttfabric.archive"]; got != want {
 				t.Errorf("%s: %s archives in %q; want %q", command, name, got, want)
 			}

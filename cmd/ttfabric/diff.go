@@ -24,11 +24,11 @@ type downedLink struct {
 	Direction  string            `json:"direction"` // direction in which dst lies, seen from src
 	Plane      wire.Plane        `json:"plane"`
 	Scope      string            `json:"scope"`            // "intra-mesh" or "inter-mesh"
-	Reason     string            `json:"reason"`           // reason why the cable is not up, according to the source's end
+	Reason     string            `json:"reason"`           // reason why the cable is not up, as the source sees it
 	SinceS     *float64          `json:"since_seconds"`    // time for which the cable has carried no frames; null if the source does not know
-	By         *wire.Channel     `json:"by_channel"`       // channel whose cable carries the link's frames meanwhile; null: no cable carries them
-	Retrains   int               `json:"retrains"`         // retrains of the source's end in the source's present incarnation
-	DowntimeS  float64           `json:"downtime_seconds"` // time that the source's end was down in the source's present incarnation
+	By         *wire.Channel     `json:"by_channel"`       // channel whose cable carries the link's frames meanwhile; null: no cable carries the frames
+	Retrains   int               `json:"retrains"`         // number of retrains of the source's end in the source's present incarnation
+	DowntimeS  float64           `json:"downtime_seconds"` // time for which the source's end was down in the source's present incarnation
 }
 
 // linkDiff compares the declared cables with the cables that are up.
@@ -41,10 +41,10 @@ type linkDiff struct {
 }
 
 // diffLinks compares the cables of topology t with the link ends that the chips
-// report in views. A cable is up if both ends of the cable report that they are up
-// and that their frames go by this cable. The topology expected has the cables that
-// should exist; it is t, or the topology of a factory descriptor. The map quiet holds,
-// for each chip without a report, the reason why the report is missing.
+// report in views. A cable is up if both of its ends report that they are up and send
+// their frames by this cable. The topology expected has the cables that should exist:
+// either t, or the topology of a factory descriptor. For each chip without a report, the
+// map quiet says why the report is missing.
 func diffLinks(t, expected *topo.Topology, views []api.ChipView, quiet map[wire.FabricNodeID]string) linkDiff {
 	ends := map[wire.PortID]api.LinkView{}
 	for _, v := range views {
@@ -81,8 +81,8 @@ func carries(l api.LinkView, peer wire.PortID) bool {
 	return l.State == "up" && l.By == nil && l.Peer == peer.Node && l.PeerChan == peer.Channel
 }
 
-// downed describes the direction of cable c from src to dst, and the reason why this
-// direction is not up.
+// downed describes the direction of cable c from src to dst, which is not up. The map
+// ends holds the link ends that the chips reported, and quiet is as for [diffLinks].
 func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wire.PortID]api.LinkView, quiet map[wire.FabricNodeID]string) downedLink {
 	d := downedLink{Src: src.Node, SrcChannel: src.Channel, Dst: dst.Node, DstChannel: dst.Channel, Direction: dir.String(), Plane: c.Plane, Scope: "intra-mesh"}
 	if c.External() {

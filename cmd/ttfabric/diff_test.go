@@ -12,7 +12,7 @@ import (
 	"ttfabric/wire"
 )
 
-// viewsOf are the chips of a machine with all links up.
+// viewsOf returns the reports of all chips of a topology, with all links up.
 func viewsOf(t *topo.Topology) (views []api.ChipView) {
 	for _, c := range t.Chips {
 		v := api.ChipView{Chip: c.Node}
@@ -24,7 +24,7 @@ func viewsOf(t *topo.Topology) (views []api.ChipView) {
 	return views
 }
 
-// at is one end of a cable in the views.
+// at returns the link end of port p in the views.
 func at(views []api.ChipView, p wire.PortID) *api.LinkView {
 	for i := range views {
 		for k := range views[i].Links {
@@ -41,10 +41,10 @@ func TestDiffLinks(t *testing.T) {
 	c := m.Cables[0]
 	views := viewsOf(m)
 	if d := diffLinks(m, m, views, nil); d.Up != 20 || len(d.Downed)+len(d.Unused) != 0 || len(d.Planes) != 20 {
-		t.Errorf("all is well: %+v", d)
+		t.Errorf("with all cables up: %+v", d)
 	}
 
-	// One end's frames go by another cable, and its own has been dead for a minute.
+	// One end sends its frames by another cable. The end's own cable has been down for a minute.
 	by, minute := wire.Channel(1), 60.0
 	at(views, c.A).By, at(views, c.A).OwnDownS, at(views, c.A).SinceS = &by, &minute, 59
 	d := diffLinks(m, m, views, nil)
@@ -55,16 +55,16 @@ func TestDiffLinks(t *testing.T) {
 	for _, p := range d.Planes {
 		if p.Down == 1 {
 			thin++
-			if p.Declared != 2 || p.Expected != 2 || p.Live != 1 || p.Usable != 2 { // the notes' first row
+			if p.Declared != 2 || p.Expected != 2 || p.Live != 1 || p.Usable != 2 { // the first row of the table in tt-metal's README_fabric_reliability_mode.md
 				t.Errorf("%+v", p)
 			}
 		}
 	}
 	if thin != 2 {
-		t.Errorf("%d directions have a cable less, want 2", thin)
+		t.Errorf("%d directions miss a cable, want 2", thin)
 	}
 
-	// A factory descriptor has twice as many cables: those that are not there are not needed.
+	// A factory descriptor has an additional cable. This cable is missing, and the fabric does not need it.
 	twice, err := topo.Load("twice.yaml", bytes.Replace(machine(t, "mesh:1x2").Encode(), []byte("name: mesh:1x2"), []byte("name: twice"), 1))
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestDiffLinks(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 
-	// At this port another cable was expected.
+	// The factory descriptor expects another cable at this port.
 	wrong := twice.Cables[:len(one.Cables):len(one.Cables)]
 	wrong = append([]topo.Cable{}, wrong...)
 	wrong[0].B.Channel, wrong[1].B.Channel = wrong[1].B.Channel, wrong[0].B.Channel
@@ -89,7 +89,7 @@ func TestDiffLinks(t *testing.T) {
 	}
 }
 
-// As a user does it, over a fabric that runs.
+// TestDiffOfAFabric runs 'inspect --diff' on a running fabric.
 func TestDiffOfAFabric(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -101,7 +101,7 @@ func TestDiffOfAFabric(t *testing.T) {
 		t.Error(out)
 	}
 	c.must("link", "down", "M0D0:8")
-	c.must("traffic", "all-to-all", "--packets", "1000") // now it is noticed
+	c.must("traffic", "all-to-all", "--packets", "1000") // with traffic, the link notices the cut
 	out := c.must("inspect", "--diff")
 	for _, want := range []string{"Carried by", "channel 9", "Declared", "1 of 2 cables are up"} {
 		if !strings.Contains(out, want) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var allDocs = flag.Bool("docs.all", false, "run the commands of all documents; scripts/prove-docs brings what they need")
+var allDocs = flag.Bool("docs.all", false, "run the commands of all documents; scripts/prove-docs sets up what the commands need")
 
 // checkout is the folder of the repository.
 var checkout, _ = filepath.Abs("../..")
@@ -41,8 +41,9 @@ func TestDocsAll(t *testing.T) {
 	}
 }
 
-// TestDocsNameEachCommand reads all documents. Each command in a block is to stand
-// behind "$ ", and each row of the lists in docslist_test.go is to be in its document.
+// TestDocsNameEachCommand reads all documents. Each command in a block must follow "$ ".
+// Each command in the lists of docslist_test.go must be in the document that the list
+// names.
 func TestDocsNameEachCommand(t *testing.T) {
 	t.Parallel()
 	written := map[string]bool{}
@@ -78,10 +79,11 @@ func TestDocsNameEachCommand(t *testing.T) {
 
 var scriptName = regexp.MustCompile(`\bscripts/[\w/-]+`)
 
-// commandWord begins a line that a reader would type.
+// commandWord matches the beginning of a line that a reader would type.
 var commandWord = regexp.MustCompile(`^(\./)?(ttfabric|go|scripts/\S+|docker|docker-compose|tshark|wireshark|tcpdump|cd|export|mkdir|sudo|curl|openssl|cat|mergecap|ip|sleep)\s`)
 
-// documents are the Markdown files of the checkout, below the checkout's folder.
+// documents returns the paths of the Markdown files of the checkout, relative to the
+// checkout's folder.
 func documents(t *testing.T) (names []string) {
 	for _, pattern := range []string{"*.md", "*/*.md", "*/*/*.md", "*/*/*/*.md", "*/*/*/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(checkout, pattern))
@@ -108,20 +110,20 @@ func readDocument(t *testing.T, name string) string {
 
 // step is one command of a document.
 type step struct {
-	command string // with its continued lines, without its comment
-	comment string
-	shown   []string // the lines below the command
+	command string   // text of the command, with continued lines and without the comment
+	comment string   // text after " # "
+	shown   []string // lines below the command
 }
 
 // block is one block of code of a document.
 type block struct {
 	steps []step
 	bare  []string // lines that belong to no command
-	shows bool     // some command of the block shows what it prints
+	shows bool     // whether the block shows the output of at least one command
 }
 
-// blocksOf returns the indented and the fenced blocks of a Markdown text. Blocks of other
-// languages are not among them.
+// blocksOf returns the indented blocks of a Markdown text, and the fenced blocks that
+// name no language.
 func blocksOf(text string) (blocks []block) {
 	for _, lines := range codeOf(text, "") {
 		var b block
@@ -150,8 +152,8 @@ func blocksOf(text string) (blocks []block) {
 	return blocks
 }
 
-// codeOf returns the lines of each block of code in that language: an indented
-// block, and a fence without a language, have the language "".
+// codeOf returns the lines of each block of code in a language. Indented blocks, and
+// fences that name no language, have the language "".
 func codeOf(text, language string) (found [][]string) {
 	var now []string
 	fence, end := "", func() {
@@ -182,9 +184,11 @@ func codeOf(text, language string) (found [][]string) {
 }
 
 // runDocument runs the commands of a document, one after the other, in a folder that
-// looks like the checkout and like the document's own folder. runDocument compares what each command
-// prints with what the document shows. The folder program has the program. Where no command of a block shows anything, only the exit
-// codes count: 0, or the one that the comment of a command names.
+// looks like the checkout and like the document's own folder. runDocument compares the
+// output of each command with the output that the document shows. If a block shows no
+// output, runDocument compares only the exit codes. A command must end with exit code 0,
+// or with the code that its comment names. The folder program holds the program; if
+// program is empty, the document builds the program.
 func runDocument(t *testing.T, name, program string) {
 	text := readDocument(t, name)
 	s := newReader(t, name, program)
@@ -192,7 +196,7 @@ func runDocument(t *testing.T, name, program string) {
 	for _, b := range blocksOf(text) {
 		for _, step := range b.steps {
 			if t.Failed() {
-				return // what follows builds on what failed
+				return // the next commands need the results of this command
 			}
 			s.run(step, b.shows)
 		}

@@ -2,13 +2,13 @@ package main
 
 import "strings"
 
-// awaited is what a command prints that runs until somebody interrupts it.
+// awaited describes a command that runs until somebody interrupts it.
 type awaited struct {
-	text       string
-	background bool // runs on until the document ends
+	text       string // text that the command prints when it is ready
+	background bool   // whether the command runs on until the document ends
 }
 
-// staying are the commands that run until somebody interrupts them.
+// staying holds the commands that run until somebody interrupts them.
 var staying = map[string]awaited{
 	"README.md: go run ./cmd/ttfabric up": {text: "Ctrl-C stops it"},
 
@@ -35,12 +35,12 @@ func chipAt(chip, address string) string {
 	return "ttfabric node --chip " + chip + " --topology n300 --name lab --listen " + address + " --trust-network 10.0.0.0/16 --seeds 10.0.1.2,10.0.2.2 --api " + address + ":8474"
 }
 
-// replaced are commands that run in another form, such as with fewer rounds.
+// replaced holds the commands that run in another form, such as with fewer rounds.
 var replaced = map[string]string{
-	"ttlink/transport/README.md: " + pskNode:  strings.Replace(pskNode, "host1", "127.0.0.1", 1), // this machine knows no host1
+	"ttlink/transport/README.md: " + pskNode:  strings.Replace(pskNode, "host1", "127.0.0.1", 1), // no host of this network has the name host1
 	"ttlink/transport/README.md: " + quicNode: strings.Replace(quicNode, "host1", "127.0.0.1", 1),
 
-	"wire/capture/wireshark/README.md: tcpdump -i lo -c 100 -w run.pcap udp": "tcpdump -Z root -i lo -c 100 -w run.pcap udp", // a user of tcpdump's own may not write here
+	"wire/capture/wireshark/README.md: tcpdump -i lo -c 100 -w run.pcap udp": "tcpdump -Z root -i lo -c 100 -w run.pcap udp", // without -Z, tcpdump changes to a user of its own, who must not write here
 
 	"docker/README.md: ttfabric down; unset TTFABRIC_NAME":                                        "ttfabric down; export TTFABRIC_NAME=" + containersOf,
 	"docker/README.md: ttfabric up cluster_desc.yaml --runtime docker --mtu 9000 --slots fast -d": "ttfabric up router/topo/testdata/t3k_cluster_desc.yaml --runtime docker --mtu 9000 --slots fast -d",
@@ -48,7 +48,7 @@ var replaced = map[string]string{
 	"docker/README.md: " + onBridge + "bridge.pcap udp":                                           strings.Replace(onBridge, "tcpdump", "tcpdump -Z root", 1) + "bridge.pcap udp",
 	"docker/README.md: " + onBridge + "run.pcap udp":                                              strings.Replace(onBridge, "tcpdump", "tcpdump -Z root", 1) + "run.pcap udp",
 
-	"docker/machines.md: ttfabric doctor galaxy --port-base 17000 --runtime docker": "ttfabric doctor galaxy --port-base 17000 --runtime docker || [ $? = 1 ]", // as the machine is
+	"docker/machines.md: ttfabric doctor galaxy --port-base 17000 --runtime docker": "ttfabric doctor galaxy --port-base 17000 --runtime docker || [ $? = 1 ]", // a check may fail on this machine
 
 	"scripts/bench/README.md: scripts/bench/run -only goodput":                                           "scripts/bench/run -only goodput -sizes 64 -kinds ttlink-fast -rounds 1 -seconds 0.1 -o $HOME/goodput.json",
 	"scripts/bench/README.md: scripts/bench/run -only goodput -sizes 64,4096 -kinds ttlink-fast,udp-gso": "scripts/bench/run -only goodput -sizes 64,4096 -kinds ttlink-fast,udp-gso -rounds 1 -seconds 0.1 -o $HOME/few.json",
@@ -62,12 +62,12 @@ var replaced = map[string]string{
 	"scripts/bench/README.md: ttfabric bench rtt  --plot rtt.svg":                                        "ttfabric bench rtt --plot rtt.svg --rounds 50",
 }
 
-// elsewhere are the commands that the runner of documents leaves out, each with the
-// reason and with what covers the command.
+// elsewhere holds the commands that runDocument leaves out. Each value gives the reason,
+// and the test or script that covers the command.
 var elsewhere = map[string]string{
 	"README.md: scripts/check": "the check runs this test",
 
-	"ttlink/transport/README.md: ttfabric events --type port": "needs a machine with another key; TestPSKRefusesWithReason in ttlink/transport has the line's words",
+	"ttlink/transport/README.md: ttfabric events --type port": "needs a machine with another key; TestPSKRefusesWithReason in ttlink/transport compares the text of the line",
 
 	"node/sim/README.md: go test ./node/sim -run TestLoadCurves -sim.curves curves -timeout 60m": "takes ten minutes; TestCommittedCurves of every test run compares the first point of each curve",
 
@@ -86,7 +86,7 @@ var elsewhere = map[string]string{
 	"docker/machines.md: docker service scale lab_m0d3=0; docker service scale lab_m0d3=1":                        bySwarm,
 	"docker/machines.md: docker stack rm lab":                                                                     bySwarm,
 
-	"scripts/bench/README.md: scripts/bench/all":                        "takes an hour; the runner of documents runs its parts with fewer rounds",
+	"scripts/bench/README.md: scripts/bench/all":                        "takes an hour; the test of this document runs its parts with fewer rounds",
 	"scripts/bench/README.md: scripts/bench/run":                        benchParts,
 	"scripts/bench/README.md: scripts/bench/run -rounds 3 -seconds 0.6": benchParts,
 	"scripts/bench/README.md: scripts/bench/run -only growth":           "takes ten minutes on a machine without other work",
@@ -98,6 +98,6 @@ var elsewhere = map[string]string{
 
 const (
 	bySwarm     = "needs an engine in a Swarm; scripts/prove-swarm takes the same file through the same steps on an engine of its own"
-	opensWindow = "opens a window; the proof of scripts/prove-wireshark reads the same with tshark, the plugin included"
+	opensWindow = "opens a window; scripts/prove-wireshark reads the same file, and the plugin's capture, with tshark"
 	benchParts  = "takes half an hour; the commands below are its parts, and run with fewer rounds"
 )

@@ -6,14 +6,16 @@ import (
 	"testing"
 )
 
-// Documents show what a command printed once. Another run prints other times, ports and
-// counts. So a shown line is a pattern:
+// Documents show the output of one run of a command. Another run prints other times,
+// ports and counts. So a line in a document is a pattern:
 //
-//   - A time, a duration, an address, a hash and a figure with a fraction stand for any of their kind.
-//   - A whole number stands for any whole number; a lone 0 stands for 0, since documents promise "0 lost".
-//   - A number within a name, such as M0D5, p50 or 0x1000, stands for itself.
-//   - "…" stands for any text, and a line that is only "…" for any lines.
-//   - Spaces, and the lines of tables, stand for such of any length.
+//   - A time matches any time. Durations, addresses, hashes and numbers with a fraction
+//     likewise match any value of their kind.
+//   - A whole number matches any whole number. The number 0 matches only 0, because
+//     documents promise "0 lost".
+//   - A number within a name, such as M0D5, p50 or 0x1000, matches only itself.
+//   - "…" matches any text. A line that is only "…" matches any number of lines.
+//   - Spaces match any number of spaces. The rules of a table match rules of any length.
 var kinds = []struct {
 	name    string
 	pattern string
@@ -37,7 +39,7 @@ var anyKind = func() *regexp.Regexp {
 	return regexp.MustCompile(strings.Join(all, "|") + "|(…)")
 }()
 
-// patternOf makes a regular expression of a shown line.
+// patternOf returns the regular expression for a line that a document shows.
 func patternOf(line string) *regexp.Regexp {
 	var p strings.Builder
 	at := 0
@@ -56,7 +58,7 @@ func patternOf(line string) *regexp.Regexp {
 			switch k.name {
 			case "name", "zero":
 				p.WriteString(regexp.QuoteMeta(text))
-			case "figure": // a figure may come out whole
+			case "figure": // in another run, the number may have no fraction
 				p.WriteString(`\d+(?:\.\d+)?`)
 			case "hash":
 				p.WriteString(`[0-9a-f]+`)
@@ -72,9 +74,9 @@ func patternOf(line string) *regexp.Regexp {
 var (
 	spaces = regexp.MustCompile(`\s+`)
 	rules  = regexp.MustCompile(`─+`)
-	// What the machine of a run adds to the lines of a command. Frames come late to a
-	// capture on a busy machine.
-	noise = regexp.MustCompile(`^(Running as user "root" and group "root"\. This could be dangerous\.|go: (downloading|finding|creating|to add|found) .*|go: .*module requirements and sums:|\s*go mod tidy|\d+ frames? stands? behind frames of a later time, .*)$`)
+	// noise matches lines that only some machines add to a command's output. On a busy
+	// machine, for example, frames come late to a capture.
+	noise = regexp.MustCompile(`^(Running as user "root" and group "root"\. This could be dangerous\.|go: (downloading|finding|creating|to add|found) .*|go: .*module requirements and sums:|\s*go mod tidy|\d+ frames? came late from a chip .*)$`)
 )
 
 func plain(line string) string {
@@ -90,7 +92,7 @@ func linesOf(printed string) (lines []string) {
 	return lines
 }
 
-// matches reports whether the printed lines are what the document shows.
+// matches reports whether the printed lines match the lines that the document shows.
 func matches(shown, printed []string) bool {
 	if len(shown) == 0 {
 		return len(printed) == 0

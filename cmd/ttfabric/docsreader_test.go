@@ -17,30 +17,32 @@ import (
 	"time"
 )
 
-// reader is somebody who types the commands of a document into a shell: the shell in which the commands of a document run. Each command is a bash
-// of its own, which takes over the folder and the environment of the one before.
+// reader acts as somebody who types the commands of a document into a shell. Each command
+// runs in a bash process of its own. The process begins with the folder and the
+// environment in which the command before ended.
 type reader struct {
 	t    *testing.T
-	name string
-	dir  string // the reader's folder
-	hold string // what the session keeps beside that folder
-	env  []string
-	into []string // a command that leads into a network namespace; empty: none
+	name string   // path of the document
+	dir  string   // folder in which the first command runs
+	hold string   // folder for files of the test, such as the environment between two commands
+	env  []string // environment of the first command
+	into []string // beginning of the command line that enters a network namespace; empty: no namespace
 }
 
-// machinesOf are the documents whose commands need addresses of other machines. Their
-// commands run in a network namespace that has these addresses on its loopback.
+// machinesOf maps the path of a document to the addresses of machines that its commands
+// need. The commands run in a network namespace that has these addresses on its loopback.
 var machinesOf = map[string][]string{
 	"docker/machines.md": {"10.0.1.2", "10.0.2.2"},
 }
 
-// prelude of each command: the state that the command before has left. Of several commands on
-// one line each has to succeed.
+// prelude is the beginning of each bash script. It restores the folder and environment in
+// which the command before ended. If a line has several commands, each must succeed.
 const prelude = `set -eo pipefail; cd "$(cat "$SESSION/cwd")"; . "$SESSION/env"; trap 'export -p >"$SESSION/env"; pwd >"$SESSION/cwd"' EXIT
 `
 
-// goWrapper stands for go in the reader's folder, which is no module: go runs in the
-// checkout, and a file that -o names lands in the reader's folder.
+// goWrapper is the script that replaces the command go. The reader's folder is no module.
+// If a document calls go there, the script calls go in the checkout. A file that -o names
+// still goes to the reader's folder.
 const goWrapper = `#!/bin/bash
 here=$PWD args=() last=
 if [ "$here" = "$READER" ]; then cd "$CHECKOUT"; else cd "$(pwd -P)"; fi
@@ -51,12 +53,12 @@ done
 exec "$REAL_GO" "${args[@]}"
 `
 
-// newReader makes the folders of a reader. program is a folder with the program; empty:
-// the document builds the program itself.
+// newReader makes the folders of a reader. The folder program holds the program. If
+// program is empty, the document builds the program itself.
 func newReader(t *testing.T, name, program string) *reader {
 	s := &reader{t: t, name: name, dir: t.TempDir(), hold: t.TempDir()}
 	s.link(checkout, func(e os.DirEntry) bool { return e.Name() != "ttfabric" && e.Name() != "go.mod" })
-	s.link(filepath.Dir(filepath.Join(checkout, name)), func(e os.DirEntry) bool { return !e.IsDir() }) // a command may make a folder of that name
+	s.link(filepath.Dir(filepath.Join(checkout, name)), func(e os.DirEntry) bool { return !e.IsDir() }) // folders are left out, because a command may make a folder with the name of one
 	for _, d := range []string{"bin", "home", "run"} {
 		if err := os.Mkdir(filepath.Join(s.hold, d), 0o700); err != nil {
 			t.Fatal(err)
@@ -75,11 +77,13 @@ func newReader(t *testing.T, name, program string) *reader {
 	return s
 }
 
-// containersOf is the name of the fabrics of containers where the documents name none: on a
-// machine that others use, "default" may be the name of their fabric.
+// containersOf is the name of fabrics of containers that a document starts without
+// --name. The name is not "default", because another user of the machine may have a
+// fabric with that name.
 var containersOf = "docs-" + strconv.Itoa(os.Getpid())
 
-// link links entries of a folder into the reader's folder; what is there already stays.
+// link makes symbolic links in the reader's folder to the entries of the folder from for
+// which want returns true. A name that exists already stays unchanged.
 func (s *reader) link(from string, want func(os.DirEntry) bool) {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -121,11 +125,12 @@ func (s *reader) environment(program string) {
 		s.env = append(s.env, "TTFABRIC_NAME="+containersOf)
 	}
 	if !strings.HasPrefix(s.name, "docker/") {
-		s.env = append(s.env, "DOCKER_HOST=unix://"+s.hold+"/no-engine.sock") // no containers of this machine
+		s.env = append(s.env, "DOCKER_HOST=unix://"+s.hold+"/no-engine.sock") // hides the containers of this machine
 	}
 }
 
-// namespace makes a network namespace with these addresses; none where there are no addresses.
+// namespace makes a network namespace with the addresses of. If of is empty, namespace
+// does nothing.
 func (s *reader) namespace(of []string) {
 	if of == nil {
 		return
@@ -151,8 +156,8 @@ func (s *reader) write(name, text string) {
 	}
 }
 
-// start runs a command in a process group of its own; what it prints goes to a file,
-// so that processes that stay in the background do not hold the session up.
+// start runs a command in a process group of its own. The output goes to a file. With a
+// pipe, the test would wait for background processes, which keep the pipe open.
 func (s *reader) start(command string) (cmd *exec.Cmd, out *os.File) {
 	out, err := os.CreateTemp(s.hold, "printed")
 	if err != nil {
@@ -176,7 +181,7 @@ func (s *reader) printed(out *os.File) string {
 	return string(text)
 }
 
-// bash runs a command to its end, or until it has taken too long.
+// bash runs a command. If the command has not ended after the time most, bash kills it.
 func (s *reader) bash(command string, most time.Duration) (printed string, code int) {
 	cmd, out := s.start(command)
 	defer out.Close()
@@ -188,7 +193,8 @@ func (s *reader) bash(command string, most time.Duration) (printed string, code 
 
 var promisedCode = regexp.MustCompile(`exit code (\d+)`)
 
-// run runs a step, unless the step is listed as one that a test run elsewhere covers.
+// run runs a step and compares its exit code. If compare is true, run also compares the
+// output with the lines that the document shows. A step in the list elsewhere does not run.
 func (s *reader) run(st step, compare bool) {
 	key := s.name + ": " + st.command
 	if reason, listed := elsewhere[key]; listed {
@@ -220,9 +226,9 @@ func (s *reader) run(st step, compare bool) {
 	}
 }
 
-// stay starts a command that runs until somebody interrupts it. Once the command has
-// printed what is awaited, a command that is to end gets the signal of Ctrl-C; one in the
-// background runs until the document ends.
+// stay starts a command that runs until somebody interrupts it, and waits until the
+// command has printed the awaited text. Then stay interrupts the command, as Ctrl-C does.
+// If until.background is true, the command runs until the document ends.
 func (s *reader) stay(command string, until awaited) string {
 	cmd, out := s.start(command)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -260,8 +266,9 @@ func (s *reader) stay(command string, until awaited) string {
 	return s.printed(out)
 }
 
-// A snippet shows neither its imports nor what becomes of an error. It becomes a package
-// without main, so that go does not link.
+// snippetHead and snippetEnd make a Go file of a block of code without a package clause.
+// These constants add the imports and the end that such a block leaves out. The file has
+// no function main, because linking takes time.
 const (
 	snippetHead = `package snippet
 
@@ -279,8 +286,9 @@ func Snippet(ctx context.Context) error {
 `
 )
 
-// programs completes the Go blocks of a document to programs in the reader's folder and
-// builds them: a block with a package clause as the file hello.go, and others as the body of a function.
+// programs writes a Go file for each Go block of a document. A block with a package
+// clause becomes the file hello/hello.go in the reader's folder. Any other block becomes
+// the body of a function, which programs also builds.
 func (s *reader) programs(text string) {
 	for i, lines := range codeOf(text, "go") {
 		code, folder := strings.Join(lines, "\n")+"\n", filepath.Join(s.dir, "hello")
@@ -295,7 +303,7 @@ func (s *reader) programs(text string) {
 			s.t.Fatal(err)
 		}
 		if folder == filepath.Join(s.dir, "hello") {
-			continue // the commands of the document build this one
+			continue // the commands of the document build this program
 		}
 		build := "cd " + folder + " && go mod init example.com/snippet && go mod edit -require ttfabric@v0.0.0 -replace ttfabric=" + checkout + " && cp " + checkout + "/go.sum . && go build -mod=mod && cd -"
 		if printed, code := s.bash(build, 5*time.Minute); code != 0 {

@@ -23,12 +23,12 @@ func newDoctor() *cobra.Command {
 loopback, UDP offload, buffers, free ports, limits, memory, disk, clock, the Docker
 engine and its networks, kernel netem, Wireshark. The command changes nothing.
 
-The verdict of each check is ok, warning or failure. With each warning and failure,
+The verdict of each check is ok, warn or fail. With each warning and failure,
 the command prints what you can do about the problem. A fabric runs in spite of a
 warning, but slower or without some feature. TOPOLOGY is a topology as for 'up'
 (default: t3000). --port-base, --runtime and --image mean the same as for 'up'. If
-the machine lacks something that only containers need, the verdict is a failure with
-'--runtime docker', and a warning otherwise.
+the machine lacks something that only containers need, the verdict is fail with
+'--runtime docker', and warn otherwise.
 
 Exit code 1 if a check fails, 0 otherwise.`,
 		Example: "  ttfabric doctor\n  ttfabric doctor galaxy --runtime docker\n  ttfabric doctor mesh:4x8 --port-base 17000\n  ttfabric doctor -o json",
@@ -79,7 +79,7 @@ func showFindings(c *cobra.Command, f string, found []doctor.Finding) error {
 		return fmt.Errorf("%s failed", topo.Count(n, "check"))
 	}
 	if n := count[doctor.Warning]; n > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "%s; the fabric can run all the same\n", topo.Count(n, "warning"))
+		fmt.Fprintf(c.ErrOrStderr(), "%s; the fabric can run in spite of warnings\n", topo.Count(n, "warning"))
 	}
 	return nil
 }

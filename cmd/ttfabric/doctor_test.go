@@ -14,7 +14,8 @@ import (
 	"ttfabric/node/doctor"
 )
 
-// examined runs the doctor and returns what it found, by check.
+// examined runs 'doctor', and returns its findings by the name of the check, and its exit
+// code.
 func examined(t *testing.T, cmd *exec.Cmd) (map[string]doctor.Finding, int) {
 	t.Helper()
 	var errs strings.Builder
@@ -37,7 +38,8 @@ func examined(t *testing.T, cmd *exec.Cmd) (map[string]doctor.Finding, int) {
 	return m, cmd.ProcessState.ExitCode()
 }
 
-// TestDoctorProvoked breaks one thing after the other. The doctor must find each and say the way out.
+// TestDoctorProvoked runs 'doctor' on a machine with one problem at a time. 'doctor' must
+// find the problem, and say what to do about it.
 func TestDoctorProvoked(t *testing.T) {
 	c := newCLI(t)
 	held, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -47,7 +49,7 @@ func TestDoctorProvoked(t *testing.T) {
 	defer held.Close()
 	port := held.LocalAddr().(*net.UDPAddr).Port
 	file := filepath.Join(c.dir, "file")
-	fake := filepath.Join(c.dir, "bin") // an engine that may not be used
+	fake := filepath.Join(c.dir, "bin") // folder with a docker command that has no right to use the engine
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +99,8 @@ func TestDoctorProvoked(t *testing.T) {
 	}
 }
 
-// TestDoctorWithoutLoopback runs it in a network namespace whose loopback is down.
+// TestDoctorWithoutLoopback runs 'doctor' in a network namespace in which the loopback
+// interface is down.
 func TestDoctorWithoutLoopback(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -113,7 +116,8 @@ func TestDoctorWithoutLoopback(t *testing.T) {
 	}
 }
 
-// TestDoctorHere examines this machine: every check says something, and the exit code says whether one failed.
+// TestDoctorHere runs 'doctor' on this machine. Every check must give a finding, and the
+// exit code must say whether a check failed.
 func TestDoctorHere(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

@@ -14,11 +14,11 @@ func newDown() *cobra.Command {
 	var strange string
 	c := &cobra.Command{
 		Use: "down", Short: "Stop a fabric and remove its run folder or containers", Args: cobra.NoArgs,
-		Long: `The command stops the chips of a fabric and removes the fabric's run folder. It
-works after a crash too. If the chips are containers, the command removes the
-containers, their network and their volume, whoever started the containers. Before,
-the command copies recordings to the folder of --record, and logged secrets to the
-folder of --keylog.
+		Long: `The command stops the chips of a fabric and removes the fabric's run folder. The
+command also works after a crash. If the chips are containers, the command copies
+recordings to the folder of --record, and logged secrets to the folder of --keylog.
+Then the command removes the containers, their network and their volume, whoever
+started the containers.
 
 The command also removes the archive of the fabric's events, unless 'up --archive'
 named another folder for the archive.`,
@@ -55,7 +55,7 @@ named another folder for the archive.`,
 		},
 	}
 	c.Flags().BoolVar(&discard, "discard-recordings", false, "do not copy the recordings and logged secrets of containers")
-	c.Flags().StringVar(&strange, "recordings", "", "folder for recordings of containers, for use when the command cannot learn which folder --record named")
+	c.Flags().StringVar(&strange, "recordings", "", "folder for recordings of containers; needed if the command cannot find out which folder --record named")
 	c.Flags().BoolVar(&all, "all", false, "stop all fabrics of this user that have a run folder")
 	return c
 }

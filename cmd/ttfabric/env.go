@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// envPrefix begins the name of each environment variable that stands for a flag.
+// envPrefix begins the name of each environment variable that gives the value of a flag.
 const envPrefix = "TTFABRIC_"
 
-// envName returns the name of the environment variable of a flag. If all commands
-// have the flag, the variable has a name such as TTFABRIC_NAME. If one command has
-// the flag, the variable's name contains that command, such as TTFABRIC_UP_PROFILE
-// for 'ttfabric up --profile'.
+// envName returns the name of the environment variable that gives the value of flag f
+// of command c. If f is a flag of all commands, the name contains only the flag, such
+// as TTFABRIC_NAME. If f belongs to c, the name also contains the command, such as
+// TTFABRIC_UP_PROFILE for 'ttfabric up --profile'.
 func envName(c *cobra.Command, f *pflag.Flag) string {
 	var path []string
 	if c.InheritedFlags().Lookup(f.Name) != f {
@@ -25,9 +25,8 @@ func envName(c *cobra.Command, f *pflag.Flag) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(strings.Join(append(path, f.Name), "_"), "-", "_"))
 }
 
-// fromEnvironment sets flags from environment variables. If the command line does
-// not name a flag and the flag's environment variable is set, the variable gives the
-// value.
+// fromEnvironment sets each flag that the command line does not name and that has an
+// environment variable with a value.
 func fromEnvironment(c *cobra.Command, _ []string) (err error) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		name := envName(c, f)

@@ -9,7 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestYAMLSaysWhatJSONSays compares the two forms of the same outputs.
+// TestYAMLSaysWhatJSONSays runs commands with -o json and -o yaml, and compares the
+// values in the two outputs.
 func TestYAMLSaysWhatJSONSays(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -35,7 +36,8 @@ func TestYAMLSaysWhatJSONSays(t *testing.T) {
 	}
 }
 
-// TestEnvironmentStandsForFlags sets flags by the environment, which the command line overrides.
+// TestEnvironmentStandsForFlags sets flags by environment variables. A flag on the
+// command line must overrule the variable.
 func TestEnvironmentStandsForFlags(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

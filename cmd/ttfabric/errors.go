@@ -23,8 +23,8 @@ const (
 	exitSignal   = 130
 )
 
-// assertionError is the error of a command that ran, but whose check of the fabric
-// failed, for example because a ping was lost.
+// assertionError is the error of a command that ran to its end and found a failure of
+// the fabric, such as a lost ping.
 type assertionError struct{ error }
 
 // Unwrap returns the wrapped error, which holds the text.
@@ -64,11 +64,13 @@ func report(err error, interrupted bool) int {
 }
 
 // patience is the time for which an interrupted command ignores further signals
-// while the command cleans up. 'timeout' and some shells send each signal twice.
+// while the command cleans up. A signal that comes within this time is no second wish of
+// the user, because 'timeout' and some shells send each signal twice.
 const patience = time.Second
 
-// insist ends the process at the first signal that comes at least [patience] after
-// ctx ended, by calling end. A user who presses Ctrl-C again does not want to wait.
+// insist waits until ctx ends. Then insist calls end at the first signal that comes at
+// least [patience] later. The function end ends the process. A user who presses Ctrl-C
+// again does not want to wait for the command's cleanup.
 func insist(ctx context.Context, signals <-chan os.Signal, end func()) {
 	<-ctx.Done()
 	for first := time.Now(); ; {

@@ -60,7 +60,7 @@ events were lost.`,
 		}}
 	fl := c.Flags()
 	fl.BoolVarP(&f.follow, "follow", "f", false, "follow new events after the past events (default: follow, unless --since, --last or --archive is given)")
-	fl.StringVar(&f.since, "since", "", "show only events since this long ago, for example 10m, or since this instant, for example 2026-01-02T15:04:05")
+	fl.StringVar(&f.since, "since", "", "show only events that are at most this old, for example 10m, or that are later than this instant, for example 2026-01-02T15:04:05")
 	fl.IntVar(&f.last, "last", 0, "show only this many past events, the newest; 0: all past events")
 	fl.StringSliceVar(&f.chips, "chip", nil, "show only events that these chips report")
 	fl.StringSliceVar(&f.types, "type", nil, "show only events of these types, such as link, packet, member, fault, archive")
@@ -68,7 +68,8 @@ events were lost.`,
 	return c
 }
 
-// parseSince reads a time before now such as "10m", or an instant in local time or with an offset.
+// parseSince reads a duration before now, such as "10m", or an instant. If the instant
+// has no offset from UTC, it is in local time.
 func parseSince(s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
@@ -150,13 +151,13 @@ func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) err
 	return v.live()
 }
 
-// history prints the archived events. With --last, history keeps the events, and
-// endHistory prints them.
+// history prints the archived events. With --last, history only keeps the events, and
+// endHistory prints the newest.
 func (v *viewer) history() error {
 	skipped, err := v.read(v.wants)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && v.flags.archive == "":
-		return nil // there is no archive, because no chip could make the archive
+		return nil // no chip could make an archive
 	case err != nil && v.flags.archive == "":
 		fmt.Fprintln(v.c.ErrOrStderr(), "ttfabric: cannot read the archive; the following events are only those that the running chips still hold:", err)
 	case err != nil:
@@ -173,8 +174,8 @@ func (v *viewer) history() error {
 	return nil
 }
 
-// read reads the present content of the archive, for each chip for which want
-// returns true.
+// read reads the archive as it is now, and calls take for each event of a chip for which
+// want returns true.
 func (v *viewer) read(want func(wire.FabricNodeID) bool) (archive.Skipped, error) {
 	if v.fab != nil {
 		if err := v.fab.Archive(v.c.Context()); err != nil && v.c.Context().Err() == nil {
@@ -184,8 +185,8 @@ func (v *viewer) read(want func(wire.FabricNodeID) bool) (archive.Skipped, error
 	return fabric.History(v.dir, want, v.take)
 }
 
-// below returns the names of the folders inside the folder of --archive, as the end of
-// a message. One of these folders may be the archive.
+// below returns the end of a message, with the names of the folders inside the folder of
+// --archive. One of these folders may be the archive that the user wanted.
 func (v *viewer) below() string {
 	ents, _ := os.ReadDir(v.dir)
 	var names []string
@@ -255,8 +256,8 @@ func (v *viewer) endHistory() {
 
 // Times for following new events.
 const (
-	settleTime = 300 * time.Millisecond // longest time until the latest past events of a running chip arrive
-	attachPoll = 500 * time.Millisecond // time between two looks for newly started chips
+	settleTime = 300 * time.Millisecond // longest time to wait for the past events of the running chips
+	attachPoll = 500 * time.Millisecond // time between two searches for newly started chips
 )
 
 // live prints events that the running chips report. These are past events that are
@@ -312,8 +313,8 @@ func (v *viewer) live() error {
 	return nil
 }
 
-// attach prints a chip's events until the chip ends. Then attach reads the last
-// events from the chip's files, because the chip could not send these events any more.
+// attach prints a chip's events until the chip ends. Then attach reads the chip's files,
+// because a chip that ends cannot send its last events.
 func (v *viewer) attach(ctx context.Context, cl *api.Client) {
 	err := cl.Events(ctx, v.take)
 	if ctx.Err() != nil {

@@ -19,13 +19,13 @@ import (
 	"ttfabric/wire/capture/wireshark"
 )
 
-// extcapName reports whether the program was called by the plugin's name. argv0 is
-// the name by which the program was called.
+// extcapName reports whether argv0, the name by which the program was called, is the
+// name of the Wireshark plugin.
 func extcapName(argv0 string) bool { return strings.Contains(filepath.Base(argv0), "extcap") }
 
-// extcapCall turns the command line of a call by Wireshark into a command line of
-// 'ttfabric extcap'. The plugin may be a link to this program, or a script that calls
-// this program.
+// extcapCall returns the arguments of the command line argv. If Wireshark called the
+// program, extcapCall adds "extcap" before the arguments. The plugin that Wireshark calls
+// may be a symbolic link to this program, or a script that calls this program.
 func extcapCall(argv []string) []string {
 	args := argv[1:]
 	if len(args) > 0 && args[0] == "extcap" {
@@ -57,9 +57,9 @@ Wireshark offers the flags of 'ttfabric capture' as options of an interface.
 		}}
 }
 
-// extcapFabrics returns all fabrics with a running chip. The result out is for this
-// program. The result shown holds the same fabrics in the same order, in the form of
-// the plugin's answers.
+// extcapFabrics returns all fabrics with a running chip. The results out and shown hold
+// the same fabrics in the same order. The plugin's answers to Wireshark need the form of
+// shown.
 func extcapFabrics(ctx context.Context) (out []*fabric.Fabric, shown []wireshark.Fabric) {
 	var names []string
 	for _, dir := range folder.All() {
@@ -121,7 +121,7 @@ func runExtcap(ctx context.Context, w io.Writer, x *wireshark.Request) error {
 // captureExtcap captures to the pipe that Wireshark has made, until Wireshark closes the pipe or ends this process.
 func captureExtcap(ctx context.Context, x *wireshark.Request) error {
 	if x.FIFO == "" {
-		return spec.Usagef("--capture: want also the name of a pipe, with --fifo")
+		return spec.Usagef("--capture: the name of a pipe is missing; add --fifo PIPE")
 	}
 	f, chip, err := findExtcap(ctx, x.Interface)
 	if err != nil {

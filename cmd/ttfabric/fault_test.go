@@ -10,7 +10,7 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// read runs a command and reads its JSON.
+// read runs a command with -o json, and decodes the output.
 func read[T any](c *cli, args ...string) (v T) {
 	c.t.Helper()
 	if err := json.Unmarshal([]byte(c.must(append(args, "-o", "json")...)), &v); err != nil {
@@ -19,7 +19,7 @@ func read[T any](c *cli, args ...string) (v T) {
 	return v
 }
 
-// p50 is the median of some pings, in milliseconds.
+// p50 returns the median time of nine pings, in milliseconds.
 func (c *cli) p50(src, dst string) float64 {
 	c.t.Helper()
 	return read[[]pingRow](c, "ping", src, dst, "-c", "9")[0].P50 / 1e3
@@ -32,7 +32,7 @@ func (c *cli) fails(code int, args ...string) {
 	}
 }
 
-// faults counts the fault events of all chips by action.
+// faults returns the number of fault events of all chips, by action.
 func (c *cli) faults() map[string]int {
 	c.t.Helper()
 	n := map[string]int{}
@@ -48,8 +48,8 @@ func (c *cli) faults() map[string]int {
 	return n
 }
 
-// intact waits until all frames go by their own cables: where one of two came
-// up first, it carries those of both for up to a second.
+// intact waits until every link sends its frames by its own cable. If one of two parallel
+// cables comes up first, this cable carries the frames of both links for up to a second.
 func (c *cli) intact() {
 	c.t.Helper()
 	text := ""
@@ -61,14 +61,16 @@ func (c *cli) intact() {
 	c.t.Fatalf("not all cables are up:\n%s", text)
 }
 
-// patient is the profile of these tests: a busy machine is not to be taken for a dead cable.
+// patient is the profile of link timers in these tests. With shorter timers, links would
+// go down on a busy machine.
 const patient = "--profile=crowded"
 
-// unhurried is the profile of those of them that are run under the race detector, too: it makes the chips ten times slower.
+// unhurried is the profile of link timers in tests that also run under the race detector,
+// which makes the chips ten times slower.
 const unhurried = "--profile=paced"
 
-// stalls measures how late a process that is due runs on this machine. What it
-// returns ends that and says for how long, in sum.
+// stalls begins to measure how late this machine runs a goroutine whose timer has
+// expired. The function stop ends the measurement, and returns the sum of the delays.
 func stalls() (stop func() time.Duration) {
 	const pulse = 2 * time.Millisecond
 	over, sum := make(chan struct{}), make(chan time.Duration)
@@ -100,9 +102,9 @@ func TestABadCable(t *testing.T) {
 
 	rows := read[[]api.ImpairmentView](c, "netem", "set", "M0D0-M0D1/p0", "--loss", "5%", "--seed", "1")
 	if len(rows) != 2 || rows[0].PacketLoss != 5 || rows[0].Options != "loss=5%" || rows[1].Seed != 1 {
-		t.Errorf("set says %+v", rows)
+		t.Errorf("'netem set' prints %+v", rows)
 	}
-	c.must("traffic", "all-to-all", "--packets", "3000", "--size", "1000", "--planes", "1") // on plane 0; exit code 5 if any is lost or doubled
+	c.must("traffic", "all-to-all", "--packets", "3000", "--size", "1000", "--planes", "1") // on plane 0; exit code 5 if a packet is lost or doubled
 	lost := uint64(0)
 	for _, r := range read[[]api.ImpairmentView](c, "netem", "show") {
 		lost += r.Counters["lost"]
@@ -126,14 +128,14 @@ func TestABadCable(t *testing.T) {
 		after := c.p50("M0D0", "M0D1")
 		still := stood()
 		if after < 2*delay {
-			t.Errorf("a delay of %v ms made the ping of %.1f ms one of %.1f ms", delay, before, after)
+			t.Errorf("without a delay, a ping takes %.1f ms; with a delay of %v ms, a ping takes %.1f ms", before, delay, after)
 		}
 		if after <= before+4*delay {
 			break
 		}
-		// Half of nine pings were slow by at least so much: the machine may be, and is asked.
+		// At least five of nine pings were slower than expected by this excess. The machine may be the cause, and stalls says how slow the machine was.
 		if excess := time.Duration(5 * (after - before - 2*delay) * float64(time.Millisecond)); still < excess/10 || tries == 20 {
-			t.Fatalf("a delay of %v ms made the ping of %.1f ms one of %.1f ms, at the %dth try; a process that was due did not run for %v", delay, before, after, tries, still)
+			t.Fatalf("without a delay, a ping takes %.1f ms; with a delay of %v ms, a ping takes %.1f ms, after %d tries; the machine delayed timers by %v", before, delay, after, tries, still)
 		}
 	}
 	c.must("netem", "reset")
@@ -159,15 +161,15 @@ func TestABadCable(t *testing.T) {
 	}
 }
 
-// Traffic crosses cables that go and come, and nothing is lost or doubled.
+// TestFlappingCables sends traffic over cables that flap. No packet may be lost or doubled.
 func TestFlappingCables(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
 	c.must("up", "n300", "-d", patient)
 	c.intact()
-	// All for a moment, and one for longer than a link lives without its peer, while the other carries on: a busy
-	// machine has time to put the cables back before the chips take each other for unreachable. That all may be gone
-	// for longer is shown in virtual time, by TestAllCablesSilent of node/sim.
+	// The first run cuts all cables, but only for 100 ms. Even a busy machine then puts the cables back before the
+	// chips believe that their neighbours are unreachable. The second run cuts one of two cables for longer than a
+	// link stays up without its peer. TestAllCablesSilent of node/sim cuts all cables for longer, in virtual time.
 	for _, x := range [][2]string{{"all", "100ms"}, {"M0D0:8", "350ms"}} {
 		flap := c.command("link", "flap", x[0], "--every", "700ms", "--down", x[1], "--for", "1100ms", "-o", "json")
 		var out bytes.Buffer
@@ -199,10 +201,10 @@ func TestPartitionPauseRestart(t *testing.T) {
 	c := newCLI(t)
 	c.must("up", "t3000", "-d", unhurried, "--netem", "M0D0-M0D1,delay=3ms,seed=5")
 	if p50 := c.p50("M0D0", "M0D1"); p50 < 6 {
-		t.Errorf("the declared delay of 3 ms makes a ping of %.1f ms", p50)
+		t.Errorf("with the declared delay of 3 ms, a ping takes only %.1f ms", p50)
 	}
 	c.fails(exitUsage, "up", "-d", "--netem", "all,loss=1%")
-	cut := read[struct{ Links []string }](c, "partition", "M0D0,M0D4") // the first column
+	cut := read[struct{ Links []string }](c, "partition", "M0D0,M0D4") // the chips of the first column
 	if len(cut.Links) != 4 {
 		t.Errorf("cut %q", cut.Links)
 	}
@@ -217,12 +219,12 @@ func TestPartitionPauseRestart(t *testing.T) {
 	c.must("up", "-d")
 	c.must("ping", "M0D6", "M0D7", "-c", "1")
 	if p50 := c.p50("M0D0", "M0D1"); p50 < 6 {
-		t.Errorf("a restarted chip lacks the declared delay: a ping of %.1f ms", p50)
+		t.Errorf("after the chip's restart, a ping takes only %.1f ms, without the declared delay", p50)
 	}
 	n := c.faults()
 	for _, k := range []string{"set", "cut", "restored", "restarted", "paused", "resumed"} {
 		if n[k] == 0 {
-			t.Errorf("no event tells of %s: %v", k, n)
+			t.Errorf("no event has the action %s: %v", k, n)
 		}
 	}
 }
@@ -253,7 +255,7 @@ func TestFaultMessages(t *testing.T) {
 	} {
 		_, errs, code := c.run(strings.Fields(x.args)...)
 		if code != x.code || !strings.Contains(errs, x.want) {
-			t.Errorf("%s: exit code %d, want %d; stderr %q, want it to say %q", x.args, code, x.code, errs, x.want)
+			t.Errorf("%s: exit code %d, want %d; stderr %q, want the text %q", x.args, code, x.code, errs, x.want)
 		}
 	}
 	c.must("chip", "kill", "M0D1")
@@ -266,7 +268,8 @@ func TestFaultMessages(t *testing.T) {
 	}
 }
 
-// What is set for a time is put back when the command that set it is gone.
+// TestDurationOutlivesTheCommand sets faults for a limited time. The chips must end the
+// faults after this time, although the commands have ended before.
 func TestDurationOutlivesTheCommand(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

@@ -13,10 +13,11 @@ import (
 	"ttfabric/node/fabric/folder"
 )
 
-// endless is how long a test waits for what must end at once.
+// endless is the time after which a test fails if a call that must end at once still runs.
 const endless = 20 * time.Second
 
-// TestReadFileEndsWithItsContext has a pipe that nobody writes to.
+// TestReadFileEndsWithItsContext reads from a pipe that nobody writes to. The read must
+// end when its context ends.
 func TestReadFileEndsWithItsContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -41,11 +42,12 @@ func TestReadFileEndsWithItsContext(t *testing.T) {
 		}
 	}
 	if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
-		f.Close() // lets the readers that were left behind go
+		f.Close() // ends the reads that still wait for the pipe
 	}
 }
 
-// TestInterruptEndsARead sends the program one SIGINT while it waits for a pipe.
+// TestInterruptEndsARead sends the program one SIGINT while the program reads from a pipe
+// that nobody writes to.
 func TestInterruptEndsARead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -75,7 +77,7 @@ func TestInsist(t *testing.T) {
 	go insist(ctx, signals, func() { close(ended) })
 	cancel()
 	time.Sleep(10 * time.Millisecond)
-	signals <- os.Interrupt // the same keystroke, told twice
+	signals <- os.Interrupt // the second signal of one Ctrl-C
 	select {
 	case <-ended:
 		t.Fatal("ended by the first signal's double")

@@ -27,7 +27,7 @@ start. Each entry of the list "netem" impairs all cables that the entry names, a
 'up --netem' does. The key "transport" says what carries the links, and the key
 "auth" says how chips authenticate each other. --transport and --auth write these
 two keys. When another command uses the file, the flags --transport and --auth of
-that command overrule the keys:
+that command overrule the keys. An example of these parts of a file:
 
   transport: udp
   auth: psk
@@ -82,8 +82,8 @@ that command overrule the keys:
 }
 
 // note writes the values of --transport and --auth into a topology. If a flag is
-// empty, the topology keeps its own value. note returns an error if the two values
-// do not go together.
+// empty, the topology keeps its own value. If the two values exclude each other, note
+// returns an error.
 func note(flags spec.Security, t *topo.Topology) error {
 	if flags.Transport == "" && flags.Auth == "" {
 		return nil

@@ -31,7 +31,15 @@ func completeChipLists(c *cobra.Command, _ []string, _ string) ([]string, cobra.
 
 func newGossipShow() *cobra.Command {
 	return &cobra.Command{Use: "show [CHIPS...]", Short: "Show the state of the gossip, and its impairments", ValidArgsFunction: completeChipLists,
-		Long:    "The command prints a row per chip and pool. A row holds the number of chips that the chip sees, the cuts and impairments in force, and the number of packets that cuts and impairments have affected since the chip's start.\n\n" + chipsHelp,
+		Long: `The command prints a row per chip and pool. A row holds the number of chips of the
+pool that the chip sees, and the cuts and impairments in force. The row also holds the
+numbers of packets that cuts and impairments have affected since the chip's start.
+
+Unreadable counts the streams whose sender has no key in common with the chip. Refused
+counts the claims to be a chip that the chip did not believe, and the messages whose
+encryption the chip does not accept.
+
+` + chipsHelp,
 		Example: "  ttfabric gossip show\n  ttfabric gossip show M0D0,M0D4 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			chips, s, err := gossipArgs(c, args)
@@ -52,13 +60,13 @@ func showGossip(c *cobra.Command, s *fabric.Chips, chips []wire.FabricNodeID) er
 	if f, _ := format(c); f == "json" {
 		return errors.Join(printJSON(c, views), err)
 	}
-	tw := newTable(c, "Chip", "Pool", "Address", "Sees", "In force", "Ends in", "Passed", "Lost", "Cut off", "Unreadable", "Key")
+	tw := newTable(c, "Chip", "Pool", "Address", "Sees", "In force", "Ends in", "Passed", "Lost", "Cut off", "Unreadable", "Refused", "Key")
 	for _, v := range views {
 		for _, p := range v.Pools {
 			n := v.Counters
 			tw.AppendRow(table.Row{v.Chip, p.Label[strings.LastIndexByte(p.Label, '/')+1:], p.Address, fmt.Sprintf("%d/%d", p.Seen, p.Expected),
 				gossipInForce(&v), endsIn(&api.ImpairmentView{CutEndsInS: v.CutEndsInS, EndsInS: v.EndsInS}),
-				n["passed"], n["lost"] + n["burst_lost"], n["cut_off"], p.Unreadable, keyWords(p.Keys)})
+				n["passed"], n["lost"] + n["burst_lost"], n["cut_off"], p.Unreadable, p.Refused + p.Versions, keyWords(p.Keys)})
 		}
 	}
 	tw.Render()
@@ -90,8 +98,8 @@ func newGossipImpair() *cobra.Command {
 	c := &cobra.Command{Use: "impair CHIPS...", Short: "Delay, lose and damage gossip packets", Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeChipLists,
 		Long: `The command makes chips treat gossip as a bad network would. The chips delay, lose
-and damage gossip packets. Gossip also uses streams, which behave like TCP: delay
-and loss make a stream late, and the data of the stream stay whole.
+and damage gossip packets. Gossip also uses streams, which behave like TCP. Delay
+and loss make the data of a stream late, but no data are lost or damaged.
 
 The command changes only the impairments that the flags name. The value 0 ends one
 impairment, and 'gossip heal' ends all impairments. A restarted chip has no
@@ -127,7 +135,7 @@ func newGossipCut() *cobra.Command {
 		ValidArgsFunction: completeChipLists,
 		Long: `The command stops the gossip between two sets of chips, in both directions. Without
 a second set, the command cuts the first set off from all other chips. The command
-does not affect links: 'partition' cuts cables, and 'partition --gossip' cuts cables
+does not affect links. 'partition' cuts cables, and 'partition --gossip' cuts cables
 and gossip.
 
 'gossip heal' and 'heal' end the cut. With --for the chips end the cut by

@@ -12,7 +12,7 @@ import (
 	"ttfabric/node/fabric/folder"
 )
 
-// within waits until ok.
+// within waits until ok returns true. If the time d has passed before, the test fails.
 func (c *cli) within(d time.Duration, what string, ok func() bool) {
 	c.t.Helper()
 	for end := time.Now().Add(d); !ok(); time.Sleep(50 * time.Millisecond) {
@@ -22,7 +22,7 @@ func (c *cli) within(d time.Duration, what string, ok func() bool) {
 	}
 }
 
-// sees are the chips that each running chip sees.
+// sees returns, for each running chip, the number of chips that the chip sees by gossip.
 func (c *cli) sees() (out []int) {
 	c.t.Helper()
 	for _, v := range read[[]api.GossipView](c, "gossip", "show") {
@@ -54,7 +54,7 @@ func TestGossipIsCutAndEncrypted(t *testing.T) {
 	}
 	c.within(soon, "both chips see each other", func() bool { s := c.sees(); return len(s) == 2 && s[0] == 2 && s[1] == 2 })
 
-	// The keys are changed while data moves, and nobody is lost.
+	// The keys change while packets move. Every chip must keep seeing all chips.
 	moving := make(chan struct{})
 	go func() {
 		defer close(moving)
@@ -73,7 +73,7 @@ func TestGossipIsCutAndEncrypted(t *testing.T) {
 	c.fails(exitFailed, "gossip", "keys", "remove", rows[5].Keys[0].ID)
 	c.fails(exitUsage, "gossip", "keys", "use", "nonsense")
 	c.must("gossip", "keys", "install", key)
-	c.must("chip", "restart", "M0D1") // with the keys of the run folder
+	c.must("chip", "restart", "M0D1") // the chip reads the keys from the run folder
 	c.within(soon, "the chip that was started again is seen", func() bool { s := c.sees(); return len(s) == 2 && s[0] == 2 && s[1] == 2 })
 	for _, r := range read[[]fabric.KeyRow](c, "gossip", "keys", "list") {
 		if len(r.Keys) != 2 || r.Keys[0] != rows[5].Keys[0] {
@@ -81,7 +81,7 @@ func TestGossipIsCutAndEncrypted(t *testing.T) {
 		}
 	}
 
-	// Without gossip the links work.
+	// The links work even if the gossip is cut.
 	c.must("up", "-d")
 	c.must("gossip", "impair", "all", "--delay", "20ms", "--loss", "10%", "--seed", "3")
 	c.must("gossip", "cut", "M0D0", "--for", "1h")
@@ -90,7 +90,7 @@ func TestGossipIsCutAndEncrypted(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	c.must("ping", "M0D0", "M0D1", "-c", "1")
-	c.must("heal") // the cut, not the impairment
+	c.must("heal") // ends the cut, and leaves the impairment in force
 	if v = read[[]api.GossipView](c, "gossip", "show"); v[0].Alone || v[0].Options == "" {
 		t.Errorf("%+v", v)
 	}
@@ -149,7 +149,8 @@ func TestGossipMessages(t *testing.T) {
 	}
 }
 
-// Cables have labels in the topology's file, and impairments from the start.
+// TestLabels brings up a fabric from a topology file that has labels and impairments of
+// cables.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -169,7 +170,7 @@ func TestLabels(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	write("      labels: [wan]\n", "netem:\n    - label:lan,delay=1ms\n")
-	if _, errs, code := c.run("validate", file); code != exitTopology || !strings.Contains(errs, file+": netem") || !strings.Contains(errs, "there are wan") {
+	if _, errs, code := c.run("validate", file); code != exitTopology || !strings.Contains(errs, file+": netem") || !strings.Contains(errs, "its labels are wan") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	write("      labels: [wan, far]\n      netem: delay=3ms\n", "netem:\n    - label:wan,loss=1%\n")
@@ -189,7 +190,7 @@ func TestLabels(t *testing.T) {
 		t.Errorf("cut %q", cut.Links)
 	}
 	c.must("link", "up", "label:far")
-	if _, errs, code := c.run("link", "down", "label:near"); code != exitUsage || !strings.Contains(errs, "there are far, wan") {
+	if _, errs, code := c.run("link", "down", "label:near"); code != exitUsage || !strings.Contains(errs, "its labels are far, wan") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	if out := c.must("__complete", "netem", "set", ""); !strings.Contains(out, "label:wan\n") {

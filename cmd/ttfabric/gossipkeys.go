@@ -21,7 +21,8 @@ func newGossipKeygen() *cobra.Command {
 	var file string
 	var bits int
 	c := &cobra.Command{Use: "keygen", Short: "Make a key for encrypted gossip", Args: cobra.NoArgs,
-		Long:    "The command writes a random key in base64, as 'consul keygen' and 'serf keygen' do. The key goes to standard output, or to a file that only you can read.",
+		Long: `The command writes a random key in base64, as 'consul keygen' and 'serf keygen' do.
+The key goes to standard output, or to a file that only you can read.`,
 		Example: "  ttfabric gossip keygen -f key\n  ttfabric up --gossip-key key",
 		RunE: func(c *cobra.Command, _ []string) error {
 			f, err := format(c)
@@ -66,9 +67,9 @@ the new key, remove the old key. With these steps, all chips can read each other
 gossip at any moment. 'gossip keys rotate' takes all three steps.
 
 The commands also change the key file in the run folder, or the key file that
-compose gives to containers. Chips that start later read their keys from this file.
-If a chip is paused during a change, the chip cannot read any gossip after its
-resumption. The chip reports the problem in its log and events. 'ttfabric chip
+'compose' gives to containers. Chips that start later read their keys from this
+file. If a chip is paused during a change, the chip cannot read any gossip after
+'chip resume'. The chip reports the problem in its log and events. 'ttfabric chip
 restart' gives the chip the new keys.
 
 A KEY is either the id of a key, which is the first digits of the key's hash, or a

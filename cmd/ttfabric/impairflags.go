@@ -17,19 +17,20 @@ type impairFlags struct {
 	duration time.Duration
 }
 
-// add registers a flag for each impairment. dice says which things each have their
-// own sequence of random numbers, such as "each chip".
+// add registers a flag for each impairment, and the flags --seed and --duration. The
+// help of --seed says that dice, such as "each chip", has its own random sequence.
 func (f *impairFlags) add(c *cobra.Command, dice string) {
 	f.values = make([]string, len(fault.Knobs))
 	for i, k := range fault.Knobs {
 		c.Flags().StringVar(&f.values[i], k.Name, "", k.Help)
 	}
-	c.Flags().Uint64Var(&f.seed, "seed", 0, "restart the random numbers from this seed; "+dice+" has its own sequence")
+	c.Flags().Uint64Var(&f.seed, "seed", 0, "begin the random numbers again, from this seed; "+dice+" has its own random sequence")
 	c.Flags().DurationVar(&f.duration, "duration", 0, "restore the previous values after this time; 0: never")
 }
 
-// read checks the flags that the command line names. If the command line does not
-// name --seed, the result seed is nil.
+// read returns the impairments that the command line sets. If the command line does
+// not set --seed, the result seed is nil. If a value is invalid, or no impairment is
+// set, read returns an error.
 func (f *impairFlags) read(c *cobra.Command) (change fault.Change, seed *uint64, err error) {
 	change = fault.Change{}
 	for i, k := range fault.Knobs {

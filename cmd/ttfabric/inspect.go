@@ -81,25 +81,27 @@ by the rules of tt-metal's reliability mode. The columns of the tables are:
   Declared       cables that the fabric routes
   Expected       cables that should exist
   Live           expected cables that carry frames
-  Planes         the smaller of the numbers of declared and expected cables; the
-                 smallest such number along the row or column counts
-  Downed         missing cables that the fabric routes
+  Planes         routing planes: the smaller of Declared and Expected, at the chip
+                 of the row or column with the fewest; between meshes, the
+                 smaller of Declared and Live
+  Downed         missing cables that the fabric needs
   Unused downed  missing cables that the fabric does not need
   Carried by     channel whose cable carries the link's frames meanwhile
   For            time for which the link's own cable has carried no frames
 
 --losses shows what became of every packet. For each chip, a row shows the numbers
 of packets that the chip injected, received and sent over its links, delivered, and
-gave up, with the reasons. For each direction of a link, a row shows the packets
+gave up, with the reasons. The column Life shows the upper half of the number of the
+chip's incarnation. For each direction of a link, a row shows the numbers of packets
 sent and received in all sessions. A packet is lost if a session ended before the
-packet arrived; both ends of the link know such packets.
+packet arrived.
 
-If a chip was killed or restarted, its neighbours know three figures of the chip's
-ended incarnation: the packets that the chip acknowledged, the further packets that
-the chip may have received (unknown fate), and the packets that came from the chip.
-The table calls such an incarnation gone, and these figures inferred. A packet is
-unexplained if no figure explains what became of the packet. An unexplained packet
-means a fault in the program.`
+If a chip was killed or restarted, its counters are gone. The chip's neighbours then
+know three numbers about the incarnation that ended: the packets that the chip
+acknowledged, the further packets that the chip may have received (unknown fate),
+and the packets that came from the chip. The table calls such an incarnation gone,
+and marks these numbers as inferred. A packet is unexplained if no number explains
+what became of the packet. An unexplained packet means a fault in the program.`
 
 func newInspect() *cobra.Command {
 	var links, diff bool
@@ -166,7 +168,7 @@ func printLinks(c *cobra.Command, views []api.ChipView) {
 				state = fmt.Sprintf("%s by channel %d", l.State, *l.By)
 			}
 			if l.State == ttlink.StateUp.String() && l.Payload < l.Wanted {
-				state += fmt.Sprintf(", frames of %d B, as frames of %d B get lost", l.Payload, l.Wanted)
+				state += fmt.Sprintf(", frames of %d B, because frames of %d B get lost", l.Payload, l.Wanted)
 			}
 			if l.Held {
 				state += fmt.Sprintf(", held %s more", seconds(l.HeldForS))

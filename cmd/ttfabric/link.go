@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// minFlap is the shortest time for which a flapping cable is down, and the shortest
-// time for which it is up. A call of a chip's API may take this long.
+// minFlap is the shortest time for which a flapping cable is cut, and the shortest time
+// between two cuts. A call of a chip's API may take this long.
 const minFlap = 10 * time.Millisecond
 
 func newLink() *cobra.Command {
@@ -23,7 +23,7 @@ func newLink() *cobra.Command {
 func newLinkDown() *cobra.Command {
 	var d time.Duration
 	c := &cobra.Command{Use: "down LINK...", Short: "Cut cables, in both directions", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
-		Long: `The command cuts cables: the chips at both ends send nothing over a cut cable. The
+		Long: `The command cuts cables. The chips at both ends send nothing over a cut cable. The
 chips notice the cut by the silence. With the profile lan, a link with traffic goes
 down after 60 ms of silence, and an idle link after 2 s. With the profile crowded,
 these times are 250 ms and 5 s. With --for the chips put the cable back by
@@ -45,7 +45,7 @@ func newLinkUp() *cobra.Command {
 	return &cobra.Command{Use: "up LINK...", Short: "Put back cut cables", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
 		Long: `The command puts back cables that 'link down', 'link flap' or 'partition' cut. The
 links train again at once. The exception is a cable that a chip holds down because
-the cable failed too often; see 'link flap'. 'ttfabric up -d' waits until all links
+the cable failed too often, see 'link flap'. 'ttfabric up -d' waits until all links
 are up.
 
 ` + linkHelp,
@@ -101,8 +101,8 @@ func newLinkFlap() *cobra.Command {
 	c := &cobra.Command{Use: "flap LINK...", Short: "Cut cables again and again", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
 		Long: `The command cuts cables for a moment, again and again, until the time of --for is
 over or until Ctrl-C. The chips put the cables back by themselves. So no cable stays
-cut if the command is killed. An idle link does not notice a short cut; see
-'link down'.
+cut if the command is killed. An idle link does not notice a cut that is shorter than
+the times in the help of 'link down'.
 
 A chip holds a cable down after the cable has failed five times within ten
 seconds. The first hold lasts 5 s, the second hold 10 s, and so on up to 5 minutes.

@@ -15,7 +15,8 @@ func machine(t *testing.T, name string) *topo.Topology {
 	return m
 }
 
-// Whatever the shell completes is read.
+// TestLinkNamesAreLinks compares shell completion with the parser of LINK. The parser must
+// accept every name that completion offers.
 func TestLinkNamesAreLinks(t *testing.T) {
 	for _, name := range []string{"n300", "t3000", "2xt3000", "torus:4x4"} {
 		m := machine(t, name)

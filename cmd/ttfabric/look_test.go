@@ -24,10 +24,10 @@ func TestValidateGraphGenerate(t *testing.T) {
 	for _, x := range []struct {
 		args []string
 		code int
-		want string // of stdout where it ends well, else of stderr
+		want string // text in stdout if the exit code is 0, or in stderr if not
 	}{
 		{[]string{"validate", "spec-l1"}, exitOK, "36 chips in 4 meshes 3×3"},
-		{[]string{"validate", testdata + "tg_mesh_graph_descriptor.yaml"}, exitOK, "Layout: the second connection S of M0D0"},
+		{[]string{"validate", testdata + "tg_mesh_graph_descriptor.yaml"}, exitOK, "Layout: the second connection in direction S of M0D0"},
 		{[]string{"validate", testdata + "6u_cluster_desc.yaml"}, exitOK, "chip 0 in the north-west corner"},
 		{[]string{"validate", thin}, exitOK, "mesh 0 has 1 plane, because its edge M0D1–M0D2 has no more cables"},
 		{[]string{"validate", bad}, exitTopology, bad + ":1: "},
@@ -43,11 +43,11 @@ func TestValidateGraphGenerate(t *testing.T) {
 		{[]string{"graph", bad, "--format", "svg"}, exitTopology, bad + ":1: "},
 		{[]string{"generate", "torus:3x3"}, exitOK, "wrap_x: true"},
 		{[]string{"generate", "galaxy", "--format", "umd"}, exitOK, "ethernet_connections:"},
-		{[]string{"generate", "spec-l1", "--format", "umd"}, exitUsage, "a cluster descriptor describes one"},
+		{[]string{"generate", "spec-l1", "--format", "umd"}, exitUsage, "a cluster descriptor describes only one mesh"},
 		{[]string{"generate", "galaxy", "--format", "json"}, exitUsage, "want ttfabric or umd"},
-		{[]string{"up", "ring:4", "--ring", "none"}, exitTopology, "can deadlock: on plane 0, M0D0 E data waits for M0D1 E data waits for M0D2 E data waits for M0D3 E data, which waits for the first; --allow-deadlock accepts them all the same"},
+		{[]string{"up", "ring:4", "--ring", "none"}, exitTopology, "can deadlock: on plane 0, M0D0 E data waits for M0D1 E data waits for M0D2 E data waits for M0D3 E data, which waits for the first; --allow-deadlock accepts such routes"},
 		{[]string{"up", "ring:4", "--ring", "zigzag"}, exitUsage, "want dateline, bubble or none"},
-		{[]string{"up", "n300", "--stuck", "maybe"}, exitUsage, "want notify, drop or drain"},
+		{[]string{"up", "n300", "--stuck", "maybe"}, exitUsage, "want none, or a list of notify, drop and drain"},
 		{[]string{"validate", "torus:4x4", "--ring", "none"}, exitTopology, "can deadlock"},
 		{[]string{"validate", "torus:4x4", "--ring", "bubble"}, exitOK, "free of deadlock: "},
 		{[]string{"validate", "mesh:2x2", "--order", "none"}, exitTopology, "M0D0 E data waits for M0D1 S data waits for M0D3 W data waits for M0D2 N data, which waits for the first"},

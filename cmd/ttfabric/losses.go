@@ -25,7 +25,7 @@ type lossesFlags struct {
 
 const (
 	lossesWait = 5 * time.Second
-	lossesRows = 64 // number of directions of links above which the table leaves out directions without a loss
+	lossesRows = 64 // if links have more directions than this number, the table leaves out directions without a loss
 )
 
 func (l *lossesFlags) register(c *cobra.Command) {

@@ -11,8 +11,9 @@ import (
 	"ttfabric/wire"
 )
 
-// A chip is killed under load and started again. No packet is unexplained; its
-// neighbours tell what it had received and sent; and a checkpoint says what got lost.
+// TestWhatGotLost kills a chip under load, and starts the chip again. No packet may be
+// unexplained. The chip's neighbours must give the numbers of packets that the chip had
+// received and sent. 'checkpoint' must print the lost requests.
 func TestWhatGotLost(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -20,13 +21,13 @@ func TestWhatGotLost(t *testing.T) {
 	first, second := filepath.Join(c.dir, "first.json"), filepath.Join(c.dir, "second.json")
 	c.must("traffic", "all-to-all", "--packets", "1000")
 	r := read[fabric.Balance](c, "inspect", "--losses", "--assert", "--wait", "60s")
-	n := map[string]uint64{} // by the chips' own counters
+	n := map[string]uint64{} // sums of the chips' counters
 	for _, v := range read[struct{ Chips []api.ChipView }](c, "inspect").Chips {
 		for k, x := range v.Counters {
 			n[k] += x
 		}
 	}
-	// A flow that has to wait for long asks again, by a probe, which is a request and counted.
+	// A flow sends a probe if it waits long for a completion. The probe also counts as a request.
 	if requests := r.Classes[wire.ClassRequest]; !r.AtRest || r.Total.Injected == 0 || r.Total.Injected != r.Total.Delivered || len(r.Gone) != 0 || len(r.Links) != 16 ||
 		requests.Injected != 1000+n["probes"] || requests.Delivered != 1000+n["probes"] || n["performed"] != 1000 || n["duplicates"] != 0 {
 		t.Errorf("after 1000 packets: at rest %v, %+v, of them requests %+v, %d links; the chips count %v", r.AtRest, r.Total, requests, len(r.Links), n)
@@ -37,7 +38,7 @@ func TestWhatGotLost(t *testing.T) {
 		t.Errorf("checkpoint says %q", out)
 	}
 
-	load := c.command("traffic", "all-to-all", "--packets", "60000", "--load", "1500", "--timeout", "2m") // ten seconds, of which the chip sees one or two
+	load := c.command("traffic", "all-to-all", "--packets", "60000", "--load", "1500", "--timeout", "2m") // ten seconds of load; the test kills the chip after one or two seconds
 	if err := load.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func TestWhatGotLost(t *testing.T) {
 	}
 	c.must("chip", "kill", "M0D3")
 	if err := load.Wait(); err == nil {
-		t.Error("traffic to a dead chip ended well")
+		t.Error("traffic to a dead chip ended with exit code 0")
 	}
 	r = read[fabric.Balance](c, "inspect", "--losses", "--assert", "--wait", "60s")
 	if len(r.Missing) != 1 || len(r.Gone) != 1 || r.Gone[0].ToldBy != 4 || r.Gone[0].Received.Total() != r.Total.ToGone || r.Gone[0].Sent.Total() != r.Total.FromGone || r.Total.ToGone == 0 {

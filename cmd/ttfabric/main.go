@@ -1,7 +1,6 @@
-// Command ttfabric brings up a live TT-Fabric of one process per chip, and
-// steers the fabric. This package is the composition root: only this package decides
-// which transport, which gossip and which flags there are. Each subcommand has
-// a file of its own.
+// Command ttfabric brings up a live TT-Fabric with one process per chip, and
+// steers the running fabric. This package defines the subcommands and their flags,
+// and prints the results. The packages under node and router do the work.
 package main
 
 import (
@@ -43,12 +42,13 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ttfabric",
 		Short: "A live, networked emulator of Tenstorrent's TT-Fabric",
-		Long: `ttfabric brings up a TT-Fabric in which every process is one chip, and every
-ethernet channel is a UDP socket. ttfabric also moves data across such a fabric.
+		Long: `ttfabric emulates a TT-Fabric of Tenstorrent. Each chip is a process, and each
+ethernet port of a chip is a UDP or QUIC socket. ttfabric brings such a fabric up,
+sends data through the fabric, injects faults, and shows what happens.
 
-For each flag, an environment variable can give the value, such as TTFABRIC_NAME for
---name and TTFABRIC_UP_PROFILE for 'up --profile'. The command line overrules the
-variable.
+An environment variable can give the value of a flag. For example, TTFABRIC_NAME
+gives the value of --name, and TTFABRIC_UP_PROFILE gives the value of 'up --profile'.
+If the command line has the flag too, the command line overrules the variable.
 
 Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 5 assertion failed, 130 interrupted.`,
@@ -105,8 +105,8 @@ func commandGroups() []commandGroup {
 	}
 }
 
-// completeChips lets the shell complete chips of the running fabric, for each command
-// whose usage line has a chip as an argument.
+// completeChips lets the shell complete names of chips, for c and each command below
+// c. The usage line of a command says which arguments are chips.
 func completeChips(c *cobra.Command) {
 	words := strings.Fields(c.Use)[1:]
 	if slices.ContainsFunc(words, asksForChip) {
@@ -141,7 +141,7 @@ func wrapArgsOf(c *cobra.Command) {
 			if err := check(c, args); err != nil {
 				return spec.Usagef("%w\nSee '%s --help'", err, c.CommandPath())
 			}
-			// An empty argument comes from a script's variable without a value. Only TEXT may be empty.
+			// An empty argument usually comes from a script in which a variable has no value. Only the argument TEXT may be empty.
 			if i := slices.Index(args, ""); i >= 0 && !(i == 2 && strings.HasSuffix(c.Use, "[TEXT]")) {
 				return spec.Usagef("argument %d of '%s' is empty; want a name or value, see '%s --help'", i+1, c.CommandPath(), c.CommandPath())
 			}

@@ -19,25 +19,27 @@ import (
 	"ttfabric/node/fabric/folder"
 )
 
-// TestMain lets the test binary be the program, since `up` starts chips as os.Executable.
+// TestMain lets the test binary act as the program ttfabric, because 'up' starts chips
+// from the file that os.Executable returns.
 func TestMain(m *testing.M) {
 	if os.Getenv("TTFABRIC_TEST_MAIN") != "" {
 		main()
 		return
 	}
-	// These tests wait for processes, most of the time: side by side, on few cores, too. What the command line says goes before.
+	// These tests spend most of their time waiting for processes. So at least four tests run in parallel, even on
+	// fewer cores. The flag -test.parallel on the command line overrules this number.
 	flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	m.Run()
 }
 
-// soon bounds what is done at once where the machine has nothing else to do.
+// soon is the longest time to wait for a change that takes a moment on an idle machine.
 const soon = time.Minute
 
 // cli runs the program with a run folder of its own.
 type cli struct {
 	t   *testing.T
 	dir string
-	env []string // more of the environment
+	env []string // additional environment variables
 }
 
 func newCLI(t *testing.T) *cli {
@@ -52,14 +54,14 @@ func (c *cli) command(args ...string) *exec.Cmd {
 		c.t.Fatal(err)
 	}
 	cmd := exec.Command(exe, args...)
-	cmd.Env = append(os.Environ(), "TTFABRIC_TEST_MAIN=1", "XDG_RUNTIME_DIR="+c.dir, "DOCKER_HOST=unix://"+c.dir+"/no-engine.sock") // no containers of this machine
+	cmd.Env = append(os.Environ(), "TTFABRIC_TEST_MAIN=1", "XDG_RUNTIME_DIR="+c.dir, "DOCKER_HOST=unix://"+c.dir+"/no-engine.sock") // hides the containers of this machine
 	cmd.Env = append(cmd.Env, c.env...)
 	return cmd
 }
 
 func (c *cli) run(args ...string) (stdout, stderr string, code int) {
 	cmd := c.command(args...)
-	stuck := time.AfterFunc(3*time.Minute, func() { cmd.Process.Kill() }) // a command that should have ended
+	stuck := time.AfterFunc(3*time.Minute, func() { cmd.Process.Kill() }) // ends a command that hangs
 	defer stuck.Stop()
 	var out, errb bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errb
@@ -131,7 +133,7 @@ func TestAFabricOfProcesses(t *testing.T) {
 	if _, _, code := c.run("ping", "M0D0", "M0D3", "-c", "1", "--timeout", "8s"); code != exitAssert {
 		t.Errorf("a dead chip was pinged with exit code %d, want %d", code, exitAssert)
 	}
-	c.must("up", "-d") // starts what is missing
+	c.must("up", "-d") // starts the missing chip
 	c.must("ping", "M0D0", "M0D3")
 	if out := c.must("ls"); !strings.Contains(out, "4/4") {
 		t.Errorf("ls says %s", out)
@@ -142,24 +144,31 @@ func TestAFabricOfProcesses(t *testing.T) {
 	}
 }
 
-// running are the chips of a run folder whose processes run.
+// running returns the chips of a run folder that have a running process.
 func running(d folder.Dir) []folder.Chip {
 	return slices.DeleteFunc(d.ChipFiles(), func(c folder.Chip) bool { return !c.Alive() })
+}
+
+// started starts a fabric of two chips, and returns when both processes run.
+func (c *cli) started() (*exec.Cmd, folder.Dir) {
+	c.t.Helper()
+	cmd := c.command("up", "n300")
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	dir := folder.Dir(filepath.Join(c.dir, "ttfabric", "default"))
+	for end := time.Now().Add(soon); len(running(dir)) < 2; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			c.t.Fatal("the chips do not come up")
+		}
+	}
+	return cmd, dir
 }
 
 func TestDownAfterTheParentWasKilled(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
-	cmd := c.command("up", "n300")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	dir := folder.Dir(filepath.Join(c.dir, "ttfabric", "default"))
-	for end := time.Now().Add(soon); len(running(dir)) < 2; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the chips do not come up")
-		}
-	}
+	cmd, dir := c.started()
 	cmd.Process.Kill()
 	cmd.Wait()
 	chips := running(dir)
@@ -177,16 +186,7 @@ func TestDownAfterTheParentWasKilled(t *testing.T) {
 func TestCtrlCCleansUp(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
-	cmd := c.command("up", "n300")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	dir := folder.Dir(filepath.Join(c.dir, "ttfabric", "default"))
-	for end := time.Now().Add(soon); len(running(dir)) < 2; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the chips do not come up")
-		}
-	}
+	cmd, dir := c.started()
 	cmd.Process.Signal(syscall.SIGINT)
 	cmd.Wait()
 	if _, err := os.Stat(string(dir)); !os.IsNotExist(err) {
@@ -231,7 +231,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 func TestTakenPortIsNamed(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
-	base := fmt.Sprint(20000 + 32*(os.Getpid()%380)) // below those that the kernel hands out, and not that of another run of these tests
+	base := fmt.Sprint(20000 + 32*(os.Getpid()%380)) // below the ports that the kernel chooses, and different in each run of these tests
 	c.must("up", "n300", "-d", patient, "--name", "a", "--port-base", base)
 	_, errs, code := c.run("up", "n300", "-d", patient, "--name", "b", "--port-base", base, "--timeout", "20s")
 	if code != exitFailed || !strings.Contains(errs, "is taken by another process") || !strings.Contains(errs, "chip M0D") {

@@ -50,11 +50,11 @@ type memView struct {
 	Multicast string            `json:"multicast,omitempty"` // ranges of the chips that were written to, seen from Chip
 	Chips     int               `json:"chips,omitempty"`     // number of chips that were written to
 	Bytes     int               `json:"bytes"`
-	Hex       *string           `json:"hex,omitempty"` // bytes that were read, unless they are in File
-	File      string            `json:"file,omitempty"`
+	Hex       *string           `json:"hex,omitempty"`  // bytes that were read; nil if they are in File
+	File      string            `json:"file,omitempty"` // name of the file with the bytes that were read
 }
 
-// told prints what the command has written to memory: text on stderr, or v as JSON.
+// told prints the result of writing to memory: text on stderr, or v as JSON.
 func (v *memView) told(c *cobra.Command, text string) error {
 	if as, err := format(c); err != nil || as == "json" {
 		return errors.Join(err, printJSON(c, v))
@@ -117,7 +117,7 @@ func newMemRead() *cobra.Command {
 				return err
 			}
 			if as == "json" && file == "-" {
-				return spec.Usagef("--file -: stdout then holds only the bytes; leave out --output")
+				return spec.Usagef("--file -: the bytes go to stdout, and JSON cannot go there too; leave out --output")
 			}
 			t, err := parseTarget(c, args[0], args[1])
 			if err != nil {
@@ -161,7 +161,8 @@ func newMemWrite() *cobra.Command {
 With --multicast, one multicast from CHIP writes to the same tile of many chips,
 but not to CHIP. The ranges are numbers of hops by direction. E2,S1 names the
 rectangle of three by two chips with CHIP at the north-west corner. E2-4 names the
-chips two to four hops to the east, as start 2 and range 3 in the linear API do.`,
+chips two to four hops to the east. In tt-metal's linear API, E2-4 is start 2 and
+range 3.`,
 		Example: "  ttfabric mem write M0D7 1-1:0x1000 'hello' --via M0D0\n  ttfabric mem write M0D7 1-1:0 --file weights.bin\n  ttfabric mem write M0D7 1-1:0 --hex deadbeef\n  ttfabric mem write M0D0 1-1:0 'to all' --multicast E3,S1",
 		RunE: func(c *cobra.Command, args []string) error {
 			if _, err := format(c); err != nil {
@@ -248,7 +249,7 @@ func memInput(c *cobra.Command, args []string, file, hexa string) ([]byte, error
 }
 
 func newMemTiles() *cobra.Command {
-	return &cobra.Command{Use: "tiles", Short: "List the tiles of a chip and their sizes", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "tiles", Short: "List the tiles of a chip and their sizes", Args: cobra.NoArgs, Example: "  ttfabric mem tiles",
 		RunE: func(c *cobra.Command, _ []string) error {
 			f, err := format(c)
 			if err != nil {

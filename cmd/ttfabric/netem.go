@@ -17,9 +17,10 @@ import (
 
 func newNetem() *cobra.Command {
 	c := &cobra.Command{Use: "netem", Short: "Impair cables: delay, loss, rate, corruption and more",
-		Long: `The commands below netem impair cables: a chip then treats the datagrams that it
-sends over a cable as a bad network would. This needs no privilege. Random faults
-follow from a seed: the same seed and the same datagrams give the same faults.
+		Long: `The commands below netem impair cables. A chip treats the datagrams that it sends
+over an impaired cable as a bad network would. Impairments by chips need no privilege.
+A seed decides the random faults. The same seed and the same datagrams give the same
+faults.
 
 ` + kernelHelp + "\n\n" + linkHelp}
 	c.AddCommand(newNetemSet(), newNetemShow(), newNetemReset())
@@ -31,11 +32,11 @@ func newNetemSet() *cobra.Command {
 	var k kernelFlags
 	var f impairFlags
 	c := &cobra.Command{Use: "set LINK...", Short: "Impair cables", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
-		Long: `The command impairs cables in both directions, unless --direction names one
-direction. In both directions, a delay of 10ms adds 20ms to a round trip. The command
-changes only the impairments that the flags name. The value 0 ends one impairment,
-and 'netem reset' ends all impairments. With --duration the chips restore the
-previous values by themselves. A restarted chip has only the impairments that
+		Long: `The command impairs cables in both directions, or in the one direction that
+--direction names. In both directions, a delay of 10ms adds 20ms to a round trip. The
+command changes only the impairments that the flags name. The value 0 ends one
+impairment, and 'netem reset' ends all impairments. With --duration the chips restore
+the previous values by themselves. A restarted chip has only the impairments that
 'up --netem' declared.
 
 Flags and units are the same as in containerlab and tc-netem(8). Shares are
@@ -63,7 +64,7 @@ lost.
 		}}
 	k.add(c)
 	f.add(c, "each direction of each cable")
-	c.Flags().StringVar(&direction, "direction", "both", "directions to impair: both, a-to-b or b-to-a; a is the end that LINK names first, or else the end with the lower chip number")
+	c.Flags().StringVar(&direction, "direction", "both", "directions to impair: both, a-to-b or b-to-a; a is the end that LINK names first; if LINK names no end first, a is the end with the lower chip number")
 	return c
 }
 
@@ -125,11 +126,11 @@ func showNetem(c *cobra.Command, chips *fabric.Chips, where fabric.Where, only b
 	}
 	rows, absent, err := chips.Impairments(c.Context(), where, only)
 	tellAbsent(c, absent)
-	return errors.Join(printNetem(c, f, rows, err == nil), err) // prints the answers of the chips that answered, and then the error
+	return errors.Join(printNetem(c, f, rows, err == nil), err) // prints the answers, even if some chips did not answer
 }
 
-// printNetem prints impairments. If there are no impairments and all chips answered
-// (all is true), printNetem prints a message that no cable is impaired.
+// printNetem prints impairments. The parameter all says whether all chips answered. If
+// all is true and rows is empty, printNetem prints that no cable is impaired.
 func printNetem(c *cobra.Command, f string, rows []api.ImpairmentView, all bool) error {
 	if f == "json" {
 		return printJSON(c, append([]api.ImpairmentView{}, rows...))
@@ -194,7 +195,7 @@ func newNetemReset() *cobra.Command {
 	c := &cobra.Command{Use: "reset [LINK...]", Short: "End the impairments of the given cables, or of all cables", ValidArgsFunction: completeLinks,
 		Long: `The command ends all impairments by 'netem set' and 'up --netem', in both
 directions. Datagrams that an impairment delays at this moment are lost, and the
-link sends their frames again. A cut cable stays cut; 'ttfabric link up' and
+link sends their frames again. A cut cable stays cut. 'ttfabric link up' and
 'ttfabric heal' put a cut cable back.
 
 With --backend kernel, the command ends only the kernel's impairments. If an

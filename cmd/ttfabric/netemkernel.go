@@ -33,12 +33,12 @@ chip's interface, as a real network would. Gossip and the API are not impaired.
               chip's namespace (network_mode: "service:CHIP"), name the chip with
               --api and the fabric with --topology
   How long    until 'netem reset', even if chips restart; with --duration, the
-              command waits for this time and then ends the impairment, unless
-              kill -9 ends the command before
+              command itself waits for this time and then ends the impairment; if
+              kill -9 ends the command meanwhile, the impairment stays
   Seed        the kernel uses --seed from Linux 6.6 on
   Speed       netem would treat a super-packet of up to 64 datagrams (UDP GSO) as
               one datagram; for random faults, the command therefore lets the
-              kernel split super-packets before netem, and this costs speed
+              kernel split super-packets before netem, which costs speed
   Corruption  the receiving kernel finds a corrupted datagram by the datagram's
               checksum and drops the datagram; the link then sees a loss; to give
               the link corrupted frames, let the chips impair (--backend user)`
@@ -59,14 +59,14 @@ func (k *kernelFlags) add(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("backend", cobra.FixedCompletions([]string{"user", "kernel"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// asked reports whether the flags ask for the kernel, or are wrong. If the flags are
-// wrong, the method open returns an error.
+// asked reports whether the command line sets one of the flags of kernelFlags. If a flag
+// is set without --backend kernel, the method check returns an error.
 func (k *kernelFlags) asked(*cobra.Command) bool {
 	return k.backend != "user" || k.netns != "" || k.api != "" || k.topology != "" || k.token != ""
 }
 
-// kernelPort is one direction of a cable, with the network namespace and the addresses
-// by which the kernel recognises this direction's datagrams.
+// kernelPort is one direction of a cable. The kernel recognises the datagrams of this
+// direction by their network namespace and addresses.
 type kernelPort struct {
 	client *api.Client
 	local  wire.PortID
@@ -104,8 +104,8 @@ func (k *kernelFlags) check() error {
 	return nil
 }
 
-// chips opens the chips of the run folder, or the chip that --api names. The method
-// also returns the network namespace of each chip.
+// chips opens the chips of the run folder, or the chip that --api names. The second
+// result holds the network namespace of each chip.
 func (k *kernelFlags) chips(c *cobra.Command) (*fabric.Chips, map[wire.FabricNodeID]string, error) {
 	where := map[wire.FabricNodeID]string{}
 	if k.api == "" {
@@ -249,13 +249,13 @@ func (p *kernelPort) state() (netem.State, error) {
 	return netem.State{}, err
 }
 
-// change lets the kernel impair a port's datagrams as o says. It also lets the chip
-// report the change as an event.
+// change lets the kernel impair a port's datagrams as o says. The chip then reports the
+// change as an event.
 func (p *kernelPort) change(ctx context.Context, o fault.Options, seed *uint64, d time.Duration) error {
 	if !p.source.Peer.IsValid() {
 		return spec.NotReadyf("port %s has not heard from its peer %s yet, so nobody knows by which interface the port will send; try again when the cable is up", p.local.Short(), wire.PortID{Node: p.link.Peer, Channel: p.link.PeerChan}.Short())
 	}
-	if seed != nil { // each port has its own random sequence, as with the chips' own impairments
+	if seed != nil { // each port has its own random sequence, as it has if the chips impair the datagrams
 		const spread = 0x9e3779b97f4a7c15
 		n := *seed + spread*(uint64(p.local.Node.Mesh)<<32+uint64(p.local.Node.Chip)<<16+uint64(p.local.Channel))
 		seed = &n
@@ -263,7 +263,7 @@ func (p *kernelPort) change(ctx context.Context, o fault.Options, seed *uint64, 
 	if err := p.host.Set(p.source, o, seed); err != nil {
 		return fmt.Errorf("%s: %w", p.local.Short(), err)
 	}
-	_ = p.client.TellImpairment(ctx, p.local.Channel, o, d) // no error: an older chip has no such call, and the chip may just have ended
+	_ = p.client.TellImpairment(ctx, p.local.Channel, o, d) // the event may be missing: an older chip has no such call, and the chip may have ended
 	return nil
 }
 

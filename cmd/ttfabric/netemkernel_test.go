@@ -9,7 +9,8 @@ import (
 	"ttfabric/node/netem"
 )
 
-// TestNetemKernelRefuses is what the command line says of flags that contradict each other.
+// TestNetemKernelRefuses gives 'netem' flags that contradict each other, and compares the
+// errors.
 func TestNetemKernelRefuses(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -30,7 +31,8 @@ func TestNetemKernelRefuses(t *testing.T) {
 	}
 }
 
-// TestNetemKernel shows, sets and resets a running fabric, as far as this kernel and this user can.
+// TestNetemKernel shows, sets and resets kernel impairments of a running fabric, as far as
+// this kernel and the rights of this user allow.
 func TestNetemKernel(t *testing.T) {
 	c := newCLI(t)
 	c.must("up", "n300", "-d", patient)

@@ -22,8 +22,8 @@ const nodeLong = `The command runs one chip in this process until a signal stops
 With --dir, the chip belongs to the fabric of a run folder. 'ttfabric up' starts
 chips in this way. A chip with --dir also ends when the run folder is removed.
 Without --dir, the chip stands alone, on a machine or in a container of its own. A
-chip that stands alone knows only its topology and the addresses of some other
-chips. All chips of a fabric need the same --name, topology and gossip key.
+chip that stands alone knows only the fabric's topology and the addresses of some
+other chips. All chips of a fabric need the same --name, topology and gossip key.
 
 If the chip stands alone, its gossip uses --gossip-port, TCP and UDP. A chip with a
 cable to another mesh (an exit node) also uses the next port number for gossip.
@@ -34,11 +34,12 @@ looks the name up at each attempt to join. A host name may have many addresses. 
 an exit node can use a chip of another mesh as a seed. Name the chip of such a seed
 before the host, as in M1D0/HOST.
 
-Containers share no file. Without --topology, the environment variable
+Containers share no file. If --topology is missing, the environment variable
 TTFABRIC_TOPOLOGY_TEXT may therefore hold the text of a topology file. If the
 command line does not name --transport or --auth, the keys transport and auth of
-this text give the values. The chip refuses the value none of the key auth beyond
-loopback, as it refuses the flag --auth none.
+this text give the values. Beyond loopback, a chip refuses 'auth: none' in this text,
+as the chip refuses --auth none on the command line. --trust-network and --insecure
+allow the value.
 
 Prometheus finds counters and gauges of the chip, its links, router and sockets at
 GET /metrics of the API. Every API call except /livez and /readyz needs the bearer
@@ -50,8 +51,9 @@ token. The file "token" of the run folder holds the token:
     static_configs: [{targets: ["10.0.1.1:8474"]}]
 
 By default, one thread at a time does the chip's work. The environment variable
-GOMAXPROCS allows more threads. The threads do not interrupt other threads of the
-machine (SCHED_BATCH), unless chrt(1) gave the process another scheduling policy.`
+GOMAXPROCS allows more threads. The threads have the scheduling policy SCHED_BATCH,
+with which they do not interrupt other threads of the machine. If chrt(1) gave the
+process another scheduling policy, the threads keep that policy.`
 
 func newNode() *cobra.Command {
 	var chip, dir, level string
@@ -94,8 +96,8 @@ func newNode() *cobra.Command {
 	return c
 }
 
-// nodeConfig returns the configuration of a chip. It reads the run folder dir, or
-// the options o if dir is empty.
+// nodeConfig returns the configuration of a chip. The run folder dir gives the
+// configuration. If dir is empty, the options o give the configuration.
 func nodeConfig(cmd *cobra.Command, dir string, o *process.Options) (*process.Config, error) {
 	if dir == "" {
 		o.Name, _ = cmd.Flags().GetString("name")
@@ -133,8 +135,8 @@ func addAlone(c *cobra.Command, o *process.Options) {
 	fl.BoolVar(&o.Insecure, "insecure", false, "allow --auth none in any network, although whoever reaches the ports can forge frames")
 }
 
-// nodeFlags returns an error if the command line names a flag whose value the run
-// folder of --dir holds. It also returns an error if the command line names no fabric.
+// nodeFlags returns an error if the command line names no fabric. With --dir, nodeFlags
+// also returns an error if the run folder holds the value of another flag.
 func nodeFlags(fl *pflag.FlagSet) (err error) {
 	if !fl.Changed("dir") {
 		if !fl.Changed("topology") && os.Getenv(spec.TopologyEnv) == "" {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestChipsThatKnowSeedsOnly runs chips without a run folder: each has an address of its own, as on machines of their
-// own, the topology, and two seeds, of which one is a name. One is killed and started again.
+// TestChipsThatKnowSeedsOnly runs chips without a run folder. Each chip has an IP address of its own, and knows only
+// the topology and the seeds. One of the seeds is a host name. The test kills a chip and starts the chip again.
 func TestChipsThatKnowSeedsOnly(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -68,7 +68,8 @@ func TestChipsThatKnowSeedsOnly(t *testing.T) {
 	}
 }
 
-// TestNodeRefuses is what a chip that stands alone says of flags that it cannot run with.
+// TestNodeRefuses gives 'node' flags with which a chip without a run folder cannot run,
+// and compares the errors.
 func TestNodeRefuses(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

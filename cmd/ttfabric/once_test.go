@@ -13,7 +13,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestNodeOnce starts a chip that finds its settings, and is recorded for one life.
+// TestNodeOnce starts a chip twice. At the first start, the folder of --once holds the
+// settings of a recording. Only the first incarnation must be recorded.
 func TestNodeOnce(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -29,7 +30,7 @@ func TestNodeOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := filepath.Join(c.dir, "state", "keylog") // a volume that is new has no such folder
+	keys := filepath.Join(c.dir, "state", "keylog") // this folder does not exist yet, as in a new volume
 	c.must("pki", "make", "n300", "-d", filepath.Join(c.dir, "pki"))
 	for life := range 2 {
 		log, err := os.Create(filepath.Join(c.dir, "log"))
@@ -48,10 +49,10 @@ func TestNodeOnce(t *testing.T) {
 		}
 		cmd.Process.Signal(os.Interrupt)
 		if err := cmd.Wait(); err != nil {
-			t.Fatalf("life %d: %v: %s", life, err, said())
+			t.Fatalf("start %d: %v: %s", life, err, said())
 		}
 		if got, _ := filepath.Glob(filepath.Join(calls, "chip-M0D0-*.ttrec")); len(got) != 1 {
-			t.Errorf("after life %d the recordings are %v; want that of the first", life, got)
+			t.Errorf("after start %d the recordings are %v; want one recording, of the first start", life, got)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(keys, "keylog-M0D0.txt")); err != nil {
@@ -59,8 +60,9 @@ func TestNodeOnce(t *testing.T) {
 	}
 }
 
-// TestUpFindsContainers has 'up' find containers that were just started, by an engine that is a script:
-// whatever they say, it starts no fabric of processes that has their name.
+// TestUpFindsContainers runs 'up' while containers of a fabric with the wanted name
+// exist. A script acts as the Docker engine. 'up' must not start a fabric of processes
+// with the name of the containers' fabric.
 func TestUpFindsContainers(t *testing.T) {
 	t.Parallel()
 	const chip = "id%s\tm0d%s\t%s\tUp\tdefault\t%s\tM0D%s\t127.0.0.1:1->8474/tcp\n"
@@ -68,9 +70,9 @@ func TestUpFindsContainers(t *testing.T) {
 		name, containers, want string
 		code                   int
 	}{
-		{"no token yet", fmt.Sprintf(chip, "0", "0", "running", "a", "0"), "not ready in time: fabric \"default\": the API's token is not", exitNotReady},
+		{"no token yet", fmt.Sprintf(chip, "0", "0", "running", "a", "0"), "not ready in time: fabric \"default\": cannot read the API's token", exitNotReady},
 		{"made, not started", fmt.Sprintf(chip, "0", "0", "created", "a", "0"), "not ready in time", exitNotReady},
-		{"stopped", fmt.Sprintf(chip, "0", "0", "exited", "a", "0"), "the API's token is not", exitFailed},
+		{"stopped", fmt.Sprintf(chip, "0", "0", "exited", "a", "0"), "cannot read the API's token", exitFailed},
 		{"two projects", fmt.Sprintf(chip, "0", "0", "running", "a", "0") + fmt.Sprintf(chip, "1", "1", "running", "b", "1"), "another TTFABRIC_NAME", exitFailed},
 		{"none", "", "up in", exitOK},
 	} {

@@ -25,7 +25,7 @@ import (
 )
 
 // format returns the output format of --output: "table" or "json". For YAML, format
-// also returns "json", since [printJSON] prints the same values as YAML.
+// also returns "json", because [printJSON] prints YAML too.
 func format(c *cobra.Command) (string, error) {
 	f, err := c.Flags().GetString("output")
 	if err != nil {
@@ -51,8 +51,8 @@ func printJSON(c *cobra.Command, v any) error {
 	return e.Encode(v)
 }
 
-// printLine prints the value v, which is one of many values, as a line of JSON or as an
-// item of a YAML list.
+// printLine prints v, one of many values, as a line of JSON. With --output yaml, the
+// line is an item of a YAML list.
 func printLine(c *cobra.Command, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -66,8 +66,8 @@ func printLine(c *cobra.Command, v any) error {
 	return err
 }
 
-// printYAML prints a value as YAML. JSON is YAML in another style. So printYAML reads
-// the value's JSON as YAML, and changes the style.
+// printYAML prints a value as YAML. Every JSON text is also YAML. So printYAML reads the
+// value's JSON as YAML, and changes the style.
 func printYAML(c *cobra.Command, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -159,8 +159,8 @@ func (p *progress) stop() {
 	}
 }
 
-// printUp prints the result of bringing a fabric up. The result is a table of the
-// fabric's chips, as 'inspect' prints.
+// printUp prints a table of the fabric's chips, as 'inspect' does, and the time that
+// bringing up the fabric took.
 func printUp(c *cobra.Command, t *topo.Topology, views []api.ChipView, took time.Duration) error {
 	f, err := format(c)
 	if err != nil {
@@ -222,8 +222,8 @@ func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Second)
 }
 
-// ago returns how long ago something happened, in words. s is in seconds. If s is nil,
-// ago returns "never".
+// ago returns a text such as "5s ago" for the time s in seconds. If s is nil, ago
+// returns "never".
 func ago(s *float64) string {
 	if s == nil {
 		return "never"
@@ -239,8 +239,8 @@ func share(s *float64) string {
 	return fmt.Sprintf("%.3f", 100**s)
 }
 
-// training returns how far a link's training has come, in words. If the training
-// failed, training adds the result.
+// training returns how far a link's training has come, in words. If the training failed
+// or the port is not connected, training adds this result.
 func training(l *api.LinkView) string {
 	if l.Train == "fail" || l.Train == "not connected" {
 		return l.Phase + ", " + l.Train
@@ -266,9 +266,9 @@ func printEvent(c *cobra.Command, e api.EventView, asJSON bool) {
 	fmt.Fprintf(c.OutOrStdout(), "%s %s %s %s %s (%s)\n", e.Time.Format("2006-01-02T15:04:05.000"), e.Chip, e.Type, e.Action, e.Actor, strings.Join(keys, ", "))
 }
 
-// writeResult writes text, the result of a command, to a file, or to stdout if the
-// parameter file is empty. If as is "json", writeResult prints the map about as JSON,
-// with the file's name or the text added.
+// writeResult writes text, the result of a command, to a file. If the parameter file is
+// empty, writeResult writes the text to stdout. If as is "json", writeResult prints the
+// map about as JSON, with the file's name or the text added.
 func writeResult(c *cobra.Command, as, file string, about map[string]any, text []byte) error {
 	if file != "" {
 		if err := folder.WriteOut(file, text); err != nil {

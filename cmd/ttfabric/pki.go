@@ -31,9 +31,9 @@ URI, such as ttfabric://FABRIC/M0D3. A link over QUIC accepts only the chip at t
 other end of the link's cable.
 
 A chip on a machine of its own needs ca.pem and two files of the chip, such as
-M0D3.pem and M0D3.key. These files are in the folder that --pki names. Keep ca.key on
-another machine: whoever has ca.key can pose as any chip. Chips refuse key files
-that other users can read.
+M0D3.pem and M0D3.key. Copy these files to the folder that --pki of 'node' names. Keep
+ca.key on another machine, because whoever has ca.key can pose as any chip. Chips
+refuse key files that other users can read.
 
 Links over sealed UDP (--auth psk) need no certificates, but one key for all chips.
 'ttfabric gossip keygen -f FILE' makes the key.`}
@@ -43,8 +43,8 @@ Links over sealed UDP (--auth psk) need no certificates, but one key for all chi
 	return c
 }
 
-// validity returns an error if d is out of range. d is the value of --valid, the time
-// for which certificates are valid.
+// validity returns an error if d, the time for which certificates are valid, is out of
+// range. The flag --valid gives d.
 func validity(d time.Duration) error {
 	if d <= 0 || d > pki.MaxValidity {
 		return spec.Usagef("--valid %v: want more than 0 and at most %v", d, pki.MaxValidity)
@@ -55,7 +55,9 @@ func validity(d time.Duration) error {
 func newPKIMake(dir *string) *cobra.Command {
 	var valid time.Duration
 	c := &cobra.Command{Use: "make [TOPOLOGY]", Short: "Make an authority and a certificate for each chip", Args: cobra.MaximumNArgs(1),
-		Long:              "The command writes a new authority, and a certificate for each chip of a topology, into a folder. TOPOLOGY is a topology as for 'up' (default: t3000). The command overwrites no file.",
+		Long: `The command writes a new authority, and a certificate for each chip of a topology,
+into a folder. TOPOLOGY is a topology as for 'up' (default: t3000). The command
+overwrites no file.`,
 		Example:           "  ttfabric pki make t3000 -d pki --name lab\n  ttfabric up t3000 --name lab --transport quic --pki pki",
 		ValidArgsFunction: completeTopology,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -87,7 +89,10 @@ func newPKIMake(dir *string) *cobra.Command {
 
 func newPKIShow(dir *string) *cobra.Command {
 	return &cobra.Command{Use: "show", Short: "Show the certificates of a folder", Args: cobra.NoArgs,
-		Long:    "The command lists the certificates of a folder. Exit code 1 if a certificate is of another authority, is not valid at this time, or has no key file that only you can read.",
+		Long: `The command lists the certificates of a folder.
+
+Exit code 1 if a certificate is of another authority, is not valid at this time, or has
+no key file. A key file that other users can read also gives exit code 1.`,
 		Example: "  ttfabric pki show -d pki",
 		RunE:    func(c *cobra.Command, _ []string) error { return showPKI(c, *dir) }}
 }
@@ -97,7 +102,8 @@ func newPKIRenew(dir *string) *cobra.Command {
 	c := &cobra.Command{Use: "renew [CHIP...]", Short: "Replace the certificates and keys of chips",
 		Long: `The command replaces the certificates and keys of the named chips, or of all chips
 in the folder. A chip uses the new certificate from the chip's next start on. Chips
-with old and with new certificates accept each other, since the authority is the same.`,
+with old and with new certificates accept each other, because one authority issued all
+of these certificates.`,
 		Example: "  ttfabric pki renew M0D3 -d pki\n  ttfabric chip restart M0D3",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := validity(valid); err != nil {

@@ -10,8 +10,8 @@ import (
 	"ttfabric/wire"
 )
 
-// planOf returns the present routes of the running fabric. If machine names a
-// topology, planOf returns the routes of this topology with the options f.
+// planOf returns the present routes of the running fabric. If machine, the value of
+// --topology, is not empty, planOf returns the routes of this topology with the options f.
 func planOf(c *cobra.Command, machine string, f *spec.Spec) (*route.Plan, error) {
 	if machine != "" {
 		t, err := folder.LoadTopology(c.Context(), machine)

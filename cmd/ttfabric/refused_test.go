@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// row is a cluster descriptor of chips in a row, without coordinates, and with more lines behind its connections.
+// row returns a cluster descriptor of chips in a row, without coordinates. The text more
+// follows the list of connections.
 func row(chips int, more string) string {
 	var b strings.Builder
 	b.WriteString("arch:\n")
@@ -22,8 +23,8 @@ func row(chips int, more string) string {
 	return b.String() + more
 }
 
-// Descriptors that are wrong in one way each are refused with the reason, by
-// all that reads them, and nothing is started.
+// TestBadDescriptorsAreRefused gives commands descriptors with one error each. Each
+// command must refuse the descriptor and print the reason. 'up' must start no chip.
 func TestBadDescriptorsAreRefused(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -46,7 +47,7 @@ func TestBadDescriptorsAreRefused(t *testing.T) {
 		{"devices.textproto", mesh("1, 257", "2") + top, "a mesh has at most 256"},
 		{"meshes.yaml", spec + "Mesh:\n" + meshes.String(), "1025 meshes; a fabric has at most 1024"},
 		{"mesh-id.textproto", mesh("2, 2", "2") + strings.Replace(top, "mesh_id: 0", "mesh_id: 1024", 1), "want a number from 0 to 1023"},
-		{"loop.yaml", row(2, "  - [{chip: 0, chan: 4}, {chip: 0, chan: 5}]\n"), "the same chip; remove it"},
+		{"loop.yaml", row(2, "  - [{chip: 0, chan: 4}, {chip: 0, chan: 5}]\n"), "joins two channels of one chip; remove the cable"},
 		{"loop-mgd.yaml", spec + "Mesh: [{id: 0, board: B}]\nGraph: [[[0, E0], [0, W0]]]\n", "joins mesh 0 with itself"},
 		{"twice.yaml", row(2, "  - [{chip: 0, chan: 0}, {chip: 1, chan: 2}]\n"), "chip 0 channel 0 carries two cables"},
 		{"one-end.yaml", row(2, "  - [{chip: 0, chan: 4}]\n"), "a connection has two ends"},
@@ -55,8 +56,8 @@ func TestBadDescriptorsAreRefused(t *testing.T) {
 		{"dims.textproto", mesh("2, 2, 2", "2") + top, "meshes of three dimensions are not supported"},
 		{"huge.yaml", row(2, "  - [{chip: 0, chan: 99999999999999999999}, {chip: 1, chan: 2}]\n"), "want a number from 0 to"},
 		{"express.textproto", strings.Replace(mesh("8, 4", "2"), "channels", "express_links { dim_idx: 0 pattern { start: 2 step: 4 } } channels", 1) + top, "express_links"},
-		{"hops.yaml", row(69, ""), "a route of 68 hops: the largest packet header has room for 67"},
-		{"hops.textproto", mesh("1, 70", "2") + top, "a route of 69 hops"},
+		{"hops.yaml", row(69, ""), "a route has 68 hops, but the largest packet header has room for 67"},
+		{"hops.textproto", mesh("1, 70", "2") + top, "a route has 69 hops"},
 		{"board.yaml", row(2, "") + "  - [{chip: 0, chan: 2}, {chip: 1, chan: 2}]\nharvesting: {}\nboards: [[{chips: [7]}]]\n", "chip 7 is not listed under arch"},
 	} {
 		file := filepath.Join(c.dir, x.name)
@@ -64,7 +65,7 @@ func TestBadDescriptorsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		commands := [][]string{{"validate", file}, {"up", file, "-d"}, {"routes", "-t", file}}
-		if !strings.HasPrefix(x.name, "hops") { // those are machines, but such as no packet finds its way through
+		if !strings.HasPrefix(x.name, "hops") { // 'graph' and 'generate' accept a topology whose routes have too many hops
 			commands = append(commands, []string{"graph", file}, []string{"generate", file, "--format", "umd"})
 		}
 		for _, args := range commands {

@@ -34,8 +34,8 @@ func newReplay() *cobra.Command {
 		Long: `The command makes a chip with the recorded configuration, and gives the chip the
 recorded calls in virtual time, as fast as possible. The command compares every
 frame, result and event with the recording. The result "identical" means that the
-recorded process and this program ran the same code on the same input. Otherwise the
-command prints the first difference. No fabric needs to run.
+recorded process and this program gave the same results for the same input. If a
+result differs, the command prints the first difference. No fabric needs to run.
 
 If a chip was killed, the last second of its recording may be missing. The command
 then replays the complete part, and prints where the recording breaks off. The
@@ -73,8 +73,8 @@ type replayed struct {
 	Seconds    float64           `json:"seconds_of_chip"`
 	Took       float64           `json:"seconds_of_replay"`
 	End        string            `json:"end,omitempty"`        // reason why the recording ends
-	BreaksOff  string            `json:"breaks_off,omitempty"` // place and reason of the break, if the recording breaks off before its end
-	Damaged    bool              `json:"damaged,omitempty"`    // whether the recording breaks off because of damage, and not because the file ends
+	BreaksOff  string            `json:"breaks_off,omitempty"` // if the recording breaks off before its end: where, and why
+	Damaged    bool              `json:"damaged,omitempty"`    // whether the recording breaks off at a damaged part; false: the file ends there
 	Difference *replayDifference `json:"difference,omitempty"`
 	Panic      string            `json:"panic,omitempty"`
 }

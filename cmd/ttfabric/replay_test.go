@@ -12,7 +12,8 @@ import (
 	"ttfabric/node/chip/record"
 )
 
-// spoiled copies a recording with another seed of its chip.
+// spoiled copies a recording, changes the chip's seed in the copy, and returns the path of
+// the copy.
 func spoiled(t *testing.T, path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -85,7 +86,7 @@ func TestRecordAndReplay(t *testing.T) {
 			cut++
 		}
 	}
-	if cut != 1 { // the one that was killed
+	if cut != 1 { // the recording of the chip that was killed
 		t.Errorf("%d recordings break off, want 1", cut)
 	}
 	if out := c.must("replay", files[0]); !strings.Contains(out, "identical: ") {
@@ -109,7 +110,7 @@ func TestRecordAndReplay(t *testing.T) {
 	os.WriteFile(short, b[:len(b)-7], 0o600)
 	b[len(b)-7] ^= 0x40
 	os.WriteFile(damaged, b, 0o600)
-	c.must("replay", short) // as after a kill
+	c.must("replay", short) // this recording ends early, as after a kill
 	for _, how := range []string{"", "--show", "--events"} {
 		args := append([]string{"replay", damaged}, strings.Fields(how)...)
 		if out, errs, code := c.run(args...); code != exitFailed || !strings.Contains(out+errs, "breaks off after") {

@@ -13,7 +13,7 @@ import (
 	"ttfabric/node/chip/record"
 )
 
-// recordPrinter prints the records of a file.
+// recordPrinter prints the records of a recording.
 type recordPrinter struct {
 	c      *cobra.Command
 	r      *record.Reader
@@ -22,8 +22,8 @@ type recordPrinter struct {
 	calls  uint64
 }
 
-// print prints one record, if the flags ask for this record. The result more is false
-// after the last record that the flags ask for.
+// print prints a record if the flags ask for this record. If the flags ask for no
+// further record, the result more is false.
 func (p *recordPrinter) print(rec *record.Record) (more bool, err error) {
 	call := rec.Kind < record.Kind(chip.NumOps)
 	if call {
@@ -59,7 +59,7 @@ func (p *recordPrinter) print(rec *record.Record) (more bool, err error) {
 	return true, err
 }
 
-// idle reports whether a record is a call without a result, or a note of time.
+// idle reports whether a record is a call without a result, or holds only a time.
 func idle(r *record.Record) bool {
 	switch r.Kind {
 	case record.Kind(chip.OpPump), record.Kind(chip.OpTick), record.Kind(chip.OpDeadline), record.KindDue, record.KindClientDeadline:

@@ -21,7 +21,7 @@ events' shows when chips install tables.`
 func newReroute() *cobra.Command {
 	back := false
 	c := &cobra.Command{Use: "reroute LINK...", Short: "Take cables out of service, so that packets take other routes", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
-		Long:    "The command takes working cables out of service, as a fault takes broken cables out of\nservice. --back puts the cables back in service.\n\n" + rerouteHelp + "\n\n" + linkHelp,
+		Long:    "The command takes working cables out of service. Routes then avoid these cables, as\nroutes avoid cables that have failed. --back puts the cables back in service.\n\n" + rerouteHelp + "\n\n" + linkHelp,
 		Example: "  ttfabric reroute M0D0-M0D1\n  ttfabric reroute M0D5            # take all cables of a chip out of service\n  ttfabric reroute --back all",
 		RunE: func(c *cobra.Command, args []string) error {
 			if _, err := format(c); err != nil {
@@ -103,8 +103,8 @@ func lineOf(t *topo.Topology, mesh int, kind, number string) ([]topo.Link, error
 	return out, nil
 }
 
-// setService takes cables out of service if out is true, and puts cables back in
-// service if out is false.
+// setService takes cables out of service. If out is false, setService puts the cables
+// back in service.
 func setService(c *cobra.Command, chips *fabric.Chips, links []topo.Link, out bool) error {
 	absent, err := chips.SetService(c.Context(), links, out)
 	tellAbsent(c, absent)
@@ -113,7 +113,7 @@ func setService(c *cobra.Command, chips *fabric.Chips, links []topo.Link, out bo
 	}
 	done := "out of service"
 	if !out {
-		done = "given back"
+		done = "put back in service"
 	}
 	return toldLinks(c, done, links)
 }

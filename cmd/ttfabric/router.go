@@ -21,8 +21,8 @@ fabric. To cut cables or kill chips, see 'link' and 'chip'.`}
 	c.AddCommand(
 		newRouterAction("pause", "paused", "Stop the packets at ports, without loss",
 			`The command stops the packets at ports in both directions. The links stay up. The
-packets wait at the port. Credits hold back the packets behind the waiting packets,
-up to the sources.
+packets wait at the port. When the credits run out, further packets wait at the chips
+before the port, back to the sources.
 
 A chip with a paused port drops no waiting packet, in spite of the grace period
 and of 'up --stuck'. At other chips, packets that wait because of the pause count
@@ -36,14 +36,14 @@ Probes (as 'ping' sends), read data, completions and reports still pass. So ever
 source learns what became of its requests. The chip handles packets that come in by
 the port as usual.`, "M0D0:8"),
 		newRouterAction("resume", "running", "Let paused or draining ports work again",
-			"The command ends 'router pause' and 'router drain': the ports pass all packets again.", "all"),
+			"The command ends 'router pause' and 'router drain'. The ports pass all packets again.", "M0D0:8"),
 		newRouterAction("flush", "flushed", "Drop the packets that wait in the sender channels of ports, once",
 			`The command drops the packets that wait in the sender channels of ports. A port
 counts each dropped packet, and reports a dropped request to its source as
 "flushed". The port also drops waiting answers. If the data of a read are dropped,
 the read ends with an unknown outcome. Links still deliver the packets that they have
 taken. The command does not affect later packets.`, "M0D0:8"),
-		newRouterAction("retrain", "told to train anew", "Take links down and train them again at once",
+		newRouterAction("retrain", "ordered to train again", "Take links down and train them again at once",
 			`The command takes links down and trains them again at once, in the same session. No
 packet is lost, doubled or reordered, and no other link is affected. If a chip holds
 a cable down because the cable failed too often, the command ends the hold. The
@@ -58,7 +58,7 @@ func newRouterAction(action, done, short, long, example string) *cobra.Command {
 		Example: fmt.Sprintf("  ttfabric router %s %s\n  ttfabric router %s M0D0-M0D1/p1\n  ttfabric router %s --chip 'M0D3,M0D[5-7]'\n  ttfabric router %s all", action, example, action, action, action),
 		RunE: func(c *cobra.Command, args []string) error {
 			if (len(args) == 0) == (chips == "") {
-				return spec.Usagef("router %s: want cables, or chips with --chip, but not both; 'all' stands for every cable", action)
+				return spec.Usagef("router %s: want either cables, or chips with --chip; 'all' stands for every cable", action)
 			}
 			f, err := format(c)
 			if err != nil {
@@ -83,8 +83,8 @@ func newRouterAction(action, done, short, long, example string) *cobra.Command {
 }
 
 // routerPorts returns the ports that an order goes to: both ends of the cables in
-// args, or all ports of chips. For the order 'retrain', routerPorts returns the ends
-// that need the order.
+// args, or all ports of chips. For the order 'retrain' of cables, routerPorts returns
+// only the ends that need the order.
 func routerPorts(c *cobra.Command, args []string, chips, action string) (*fabric.Chips, fabric.Where, error) {
 	if chips == "" {
 		links, set, err := linkArgs(c, args)

@@ -9,7 +9,7 @@ import (
 	"ttfabric/node/fabric"
 )
 
-// states are the states of the routers of a fabric's ports, each once.
+// states returns the states of the routers of all ports, without duplicates.
 func (c *cli) states() (out []string) {
 	seen := map[string]bool{}
 	for _, v := range read[struct{ Chips []api.ChipView }](c, "inspect").Chips {
@@ -51,7 +51,7 @@ func TestRouterCommands(t *testing.T) {
 	if _, errs, code := c.run("mem", "write", "M0D1", "1-1:0", "x", "--via", "M0D0"); code != exitFailed || !strings.Contains(errs, "drained") {
 		t.Errorf("a write through a draining port: exit code %d, %s", code, errs)
 	}
-	c.must("mem", "write", "M0D0", "1-1:0", "x", "--via", "M0D1") // what comes in is handled as ever, and its answer passes
+	c.must("mem", "write", "M0D0", "1-1:0", "x", "--via", "M0D1") // the draining port handles the incoming request, and the completion passes
 	c.must("ping", "M0D0", "M0D1", "-c", "1")                     // a ping is a probe
 	if out := c.must("inspect", "M0D0"); !strings.Contains(out, "dropped: drained") {
 		t.Errorf("no drops are counted:\n%s", out)

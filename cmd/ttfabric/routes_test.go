@@ -14,9 +14,9 @@ import (
 	"ttfabric/wire"
 )
 
-// specL0 and specL1 are the tables of Spec §2.2.1.1.1 and §2.2.1.2.1, column by
-// column as they are printed there but for what Mesh 3's devices have for Mesh 2:
-// there it is 2, see TestSpecificationsL1Table in router/route.
+// specL0 and specL1 are the tables of Spec §2.2.1.1.1 and §2.2.1.2.1. Only the entries
+// for Mesh 2 of the devices of Mesh 3 differ from the specification, which has 2 there.
+// TestSpecificationsL1Table in router/route explains the difference.
 const specL0 = `
 | Src\Dst | 0    | 1   | 2    | 3   | 4  | 5   | 6    | 7   | 8    |
 | 0       | -    | E   | EE   | S   | ES | EES | SS   | ESS | EESS |
@@ -29,7 +29,7 @@ const specL0 = `
 | 7       | WNN  | NN  | ENN  | WN  | N  | EN  | W    | -   | E    |
 | 8       | WWNN | WNN | NN   | WWN | WN | N   | WW   | W   | -    |`
 
-// specL1 has a line for each run of devices that have the same.
+// specL1 has one line for consecutive devices with equal entries.
 const specL1 = `
 | Src Mesh | Node | Mesh0 | Mesh1 | Mesh2 | Mesh3 |
 | 0 | 0-1 | - | 5 | 6 | 5 |
@@ -47,7 +47,8 @@ const specL1 = `
 | 2 | 8-8 | 2 | 2 | - | 8 |
 | 3 | 0-8 | 2 | 2 | 6 | - |`
 
-// rowsOf reads the rows of a table, ours or the specification's, as cells joined by blanks.
+// rowsOf returns the rows of a table. The table is our output, or a copy from the
+// specification. Blanks separate the cells of a row.
 func rowsOf(text string) (rows []string) {
 	for line := range strings.Lines(strings.NewReplacer("│", "|").Replace(text)) {
 		line = strings.TrimSpace(line)
@@ -63,7 +64,8 @@ func rowsOf(text string) (rows []string) {
 	return rows
 }
 
-// The whole fabric's tables are printed as the specification prints them, and a chip's are rows of them.
+// TestRoutesAreThoseOfTheSpecification compares the output of 'routes' with the tables of
+// the specification. 'routes CHIP' must print the rows of this chip.
 func TestRoutesAreThoseOfTheSpecification(t *testing.T) {
 	c := newCLI(t)
 	l0 := rowsOf(specL0)
@@ -103,7 +105,7 @@ func TestRoutesAreThoseOfTheSpecification(t *testing.T) {
 	}
 }
 
-// Meshes of different sizes have tables of their own.
+// TestAlike groups the tables of meshes. Meshes of different sizes must not share a table.
 func TestAlike(t *testing.T) {
 	row := func(mesh, chip int, routes ...string) l0Row {
 		return l0Row{Src: wire.FabricNodeID{Mesh: wire.MeshID(mesh), Chip: wire.ChipID(chip)}, Routes: routes}
@@ -117,16 +119,17 @@ func TestAlike(t *testing.T) {
 	}
 }
 
-// thinly is two meshes of two chips with two planes, which one cable joins.
+// thinly describes two meshes of two chips with two planes. Only one cable joins the
+// meshes.
 const thinly = `ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 2, E: 2, S: 2, W: 2}}
 Board: [{name: B, type: Mesh, topology: [1, 2]}]
 Mesh: [{id: 0, board: B}, {id: 1, board: B}]
 RelaxedGraph: [[M0, M1, 1]]
 `
 
-// A descriptor of meshes that are joined by fewer cables than they have planes
-// comes up, and all its traffic arrives: it keeps to the planes that lead there.
-// A packet's hops as it took them are those of the plan.
+// TestThinConnectionsCarryTraffic brings up two meshes that are joined by fewer cables
+// than they have planes. All packets must arrive, because traffic uses only planes with a
+// route. The traced packets must take the planned hops.
 func TestThinConnectionsCarryTraffic(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -134,10 +137,10 @@ func TestThinConnectionsCarryTraffic(t *testing.T) {
 	if err := os.WriteFile(file, []byte(thinly), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out := c.must("validate", file); !strings.Contains(out, "Fewer than 2 planes lead between 2 ordered pairs of meshes, such as M0 to M1 with 1") {
-		t.Errorf("validate doesn't say it: %s", out)
+	if out := c.must("validate", file); !strings.Contains(out, "Fewer than 2 planes lead between 2 ordered pairs of meshes, such as from M0 to M1 with 1.") {
+		t.Errorf("'validate' does not print the number of pairs of meshes: %s", out)
 	}
-	if _, errs, code := c.run("up", file, "-d", patient); code != exitOK || !strings.Contains(errs, "Layout: exits of 1 connection placed where a chip has a direction free") {
+	if _, errs, code := c.run("up", file, "-d", patient); code != exitOK || !strings.Contains(errs, "Layout: exits of 1 connection placed at chips with a free direction") {
 		t.Fatalf("exit code %d, %s", code, errs)
 	}
 	c.must("traffic", "all-to-all", "--packets", "600", "--size", "500")
@@ -162,7 +165,7 @@ func TestThinConnectionsCarryTraffic(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
 	for _, args := range []string{"ping M0D0 M0D1", "mem write M0D1 1-1:0 x --via M0D0", "trace M0D0 M0D1", "routes", "mailbox M0D1 --via M0D0"} {
-		for _, plane := range []string{"2", "-1", "256"} { // not plane 0
+		for _, plane := range []string{"2", "-1", "256"} { // planes that the fabric does not have
 			if _, errs, code := c.run(append(strings.Fields(args), "--plane", plane)...); code != exitUsage || !strings.Contains(errs, "--plane "+plane) {
 				t.Errorf("%s --plane %s: exit code %d, %s", args, plane, code, errs)
 			}
@@ -175,7 +178,7 @@ func TestThinConnectionsCarryTraffic(t *testing.T) {
 	if err := json.Unmarshal([]byte(c.must("gossip", "show", "-o", "json")), &chips); err != nil {
 		t.Fatal(err)
 	}
-	in := map[string][]string{} // one pool per mesh, and one of the exit nodes
+	in := map[string][]string{} // chips of each gossip pool: one pool per mesh, and one of the exit nodes
 	for _, x := range chips {
 		for _, p := range x.Pools {
 			in[filepath.Base(p.Label)] = append(in[filepath.Base(p.Label)], x.Chip)
@@ -189,7 +192,8 @@ func TestThinConnectionsCarryTraffic(t *testing.T) {
 	}
 }
 
-// A packet can be seen to take either way round a ring; traffic takes both.
+// TestOtherWayRoundARing traces packets in both directions round a ring. 'traffic' must
+// use both directions.
 func TestOtherWayRoundARing(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -219,7 +223,7 @@ func TestOtherWayRoundARing(t *testing.T) {
 		}
 	}
 	if tied != 4 || res.Spec.Ways != traffic.MaxWays || res.Total.Delivered != 2400 {
-		t.Errorf("%d pairs with two ways, want 4: %+v", tied, res.Total)
+		t.Errorf("%d pairs use two routes, want 4: %+v", tied, res.Total)
 	}
 	c.must("traffic", "all-to-all", "--size", "64", "--packets", "2400", "--ways", "1")
 }

@@ -27,8 +27,8 @@ func newScenario() *cobra.Command {
 		Long: `A scenario is a YAML file with a machine, traffic, a timeline of faults, and
 assertions about the results. The same file runs on real processes and, with --sim,
 in virtual time. Some scenarios come with the program. 'scenario list' lists these
-scenarios. 'scenario show' prints the file of such a scenario. You can change the
-file into a scenario of your own.`}
+scenarios. 'scenario show' prints the file of one scenario. You can save this file,
+and change it into a scenario of your own.`}
 	c.AddCommand(newScenarioRun(), newScenarioList(), newScenarioShow(), newScenarioValidate())
 	return c
 }
@@ -50,10 +50,10 @@ and judges the assertions. Afterwards, or after Ctrl-C, the command takes the ne
 fabric down. With --running the command uses the running fabric that --name names,
 and afterwards ends all faults that the scenario set.
 
-With --sim no process starts: the scenario runs on the simulator, in virtual
-time, and the same seed gives the same run. The simulator cannot carry out some
-steps, and a real fabric cannot carry out some others. The report marks such a step
-as skipped.
+With --sim, no process starts. The scenario runs on the simulator, in virtual time,
+and the same seed gives the same run. The simulator cannot carry out some kinds of
+steps, and a real fabric cannot carry out some other kinds. The report marks these
+steps as skipped.
 
 The seed decides every random choice, such as the choice of a "random" chip or
 link. The command prints the seed.
@@ -116,8 +116,8 @@ func loadScenario(ctx context.Context, arg string) (*scenario.Scenario, error) {
 }
 
 // scenarioTopology returns the topology of a scenario. The parameter flag names the
-// topology; if flag is empty, the scenario's file names the topology. A topology
-// file that the scenario's file names may be in the same folder as that file.
+// topology. If flag is empty, the scenario names the topology. If the scenario names a
+// file, scenarioTopology looks for the file first in the folder of the scenario's file.
 func scenarioTopology(ctx context.Context, s *scenario.Scenario, flag string) (*topo.Topology, error) {
 	arg := s.Fabric.Topology
 	if beside := filepath.Join(filepath.Dir(s.File), arg); arg != "" && flag == "" {
@@ -145,7 +145,7 @@ func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
 		all = append(all, s)
 	}
 	begin := time.Now()
-	if err := writeReports(f, begin, nil); err != nil { // finds a file that cannot be written before the run
+	if err := writeReports(f, begin, nil); err != nil { // before the run, to find out whether the files can be written
 		return err
 	}
 	reports := []scenario.Report{}
@@ -204,8 +204,8 @@ func runScenario(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (scena
 	return rep, spec.AsUsage(err)
 }
 
-// runLive runs a scenario on real chips. The chips are those of a new fabric, or
-// with --running those of the fabric that --name names.
+// runLive runs a scenario on real chips. With --running, runLive uses the fabric that
+// --name names. Without --running, runLive uses a new fabric.
 func runLive(c *cobra.Command, s *scenario.Scenario, f scenarioFlags, seed uint64) (rep scenario.Report, err error) {
 	cfg := live.Config{Scenario: s, Seed: seed, Timeout: f.timeout}
 	if f.running {
@@ -258,8 +258,8 @@ const sentenceWidth = 72
 // statusSigns maps each outcome to the sign that stands for the outcome in tables.
 var statusSigns = map[scenario.Status]string{scenario.Passed: "✓", scenario.Failed: "✗", scenario.Skipped: "–", scenario.Open: "?"}
 
-// printScenario prints the results of a run. It prints the assertions on stdout, and
-// the timeline and a summary on stderr.
+// printScenario prints the assertions of a run on stdout, and the timeline and a
+// summary on stderr.
 func printScenario(c *cobra.Command, r scenario.Report, arg string, f scenarioFlags) {
 	for _, e := range r.Timeline {
 		fmt.Fprintf(c.ErrOrStderr(), "%8.3fs %s %s", e.At, statusSigns[e.Status], e.What)
@@ -297,8 +297,8 @@ func printScenario(c *cobra.Command, r scenario.Report, arg string, f scenarioFl
 	fmt.Fprintf(c.ErrOrStderr(), "seed %d; to run again with the same choices: ttfabric scenario run %s%s\n", r.Seed, arg, flags)
 }
 
-// completeScenarios returns the names of the scenarios that come with the program.
-// The shell completes these names, and file names.
+// completeScenarios returns the names of the scenarios that come with the program, for
+// shell completion. The shell also completes file names.
 func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var out []string
 	for _, n := range scenario.Names() {
@@ -356,7 +356,7 @@ func newScenarioList() *cobra.Command {
 
 func newScenarioShow() *cobra.Command {
 	return &cobra.Command{Use: "show NAME", Short: "Print a scenario that comes with the program", Args: cobra.ExactArgs(1), ValidArgs: scenario.Names(),
-		Long:    "The command prints the file of a scenario. Save and change the file for a scenario of your own.",
+		Long:    "The command prints the file of a scenario. To write a scenario of your own, save the\nfile and change it.",
 		Example: "  ttfabric scenario show partition > my.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
 			text, ok := scenario.Source(args[0])

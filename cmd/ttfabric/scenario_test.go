@@ -21,7 +21,7 @@ func (c *cli) write(name, text string) string {
 	return path
 }
 
-// wrong is a scenario with an assertion that cannot hold, and an assertion about gossip.
+// wrong is a scenario with an assertion that always fails, and an assertion about gossip.
 const wrong = `
 scenario: 1
 topology: n300
@@ -38,7 +38,7 @@ assertions:
 - always: members == all
 `
 
-// junitFile is what tools that read JUnit files look at.
+// junitFile holds the parts of a JUnit file that common tools read.
 type junitFile struct {
 	XMLName  xml.Name `xml:"testsuites"`
 	Tests    int      `xml:"tests,attr"`
@@ -99,7 +99,7 @@ func TestAFailingScenario(t *testing.T) {
 	if b, err := os.ReadFile(report); err != nil || !strings.Contains(string(b), `"trace"`) {
 		t.Errorf("%v: %s", err, b)
 	}
-	// The same seed is the same run.
+	// Two runs with one seed must give equal reports.
 	one, _, _ := c.run("scenario", "run", file, "--sim", "--seed", "5", "-o", "json")
 	two, _, _ := c.run("scenario", "run", file, "--sim", "--seed", "5", "-o", "json")
 	if one != two || !strings.Contains(one, `"passed": false`) {
@@ -107,7 +107,8 @@ func TestAFailingScenario(t *testing.T) {
 	}
 }
 
-// TestALiveScenario runs the same file live: the choices are the simulator's, and the assertion about members is judged, too.
+// TestALiveScenario runs the file of the simulator's test on real chips. The run must make
+// the simulator's random choices, and must also judge the assertion about members.
 func TestALiveScenario(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -161,7 +162,8 @@ func TestScenarioCommands(t *testing.T) {
 	}
 }
 
-// TestFaultKindsAreEvents finds that a scenario can count each kind of fault that chips tell of.
+// TestFaultKindsAreEvents checks that a scenario can count the events of each kind of
+// fault.
 func TestFaultKindsAreEvents(t *testing.T) {
 	for k := fault.KindSet; k <= fault.KindRestarted; k++ {
 		if _, err := scenario.ParseExpr("events(fault " + k.String() + ") == 0"); err != nil {

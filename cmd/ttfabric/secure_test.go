@@ -10,7 +10,8 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// TestSecuredLinks brings a fabric up over each transport that checks its peers, moves data, and kills and starts a chip.
+// TestSecuredLinks brings up a fabric over each transport that authenticates the peers.
+// The test sends traffic, kills a chip, and starts the chip again.
 func TestSecuredLinks(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -21,12 +22,12 @@ func TestSecuredLinks(t *testing.T) {
 	if err := os.Mkdir(logs, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// Each is a fabric of its own; the group ends when all have.
+	// Each subtest has a fabric of its own. The group "over" ends after all subtests.
 	t.Run("over", func(t *testing.T) {
 		for name, flags := range map[string][]string{
 			"sealed":  {patient, "--auth", "psk"},
 			"sealed2": {patient, "--auth", "psk", "--psk-file", key},
-			"quic":    {"--transport", "quic", "--keylog", logs}, // whose own profile is more patient still
+			"quic":    {"--transport", "quic", "--keylog", logs}, // the default profile over QUIC has longer timers than patient
 			"lab":     {"--transport", "quic", "--pki", filepath.Join(c.dir, "pki")},
 		} {
 			t.Run(name, func(t *testing.T) {

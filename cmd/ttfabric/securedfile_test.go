@@ -11,8 +11,8 @@ import (
 	"ttfabric/node/fabric/spec"
 )
 
-// TestSecuredByTheFile brings fabrics up whose file says how their links are
-// secured: a flag, or the environment in its place, goes before the file.
+// TestSecuredByTheFile brings up fabrics whose topology file says how the links are
+// secured. A flag, or the flag's environment variable, must overrule the file.
 func TestSecuredByTheFile(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -47,7 +47,7 @@ func TestSecuredByTheFile(t *testing.T) {
 			}
 		}
 		if x.name == "file" {
-			// The file says something else by now; the fabric that runs does not.
+			// A file with another value of auth does not fit the running fabric.
 			other := filepath.Join(c.dir, "other.yaml")
 			c.must("generate", sealed, "--auth", "none", "-f", other)
 			if _, errs, code := c.run("up", other, "-d", "-n", x.name); code != exitUsage || !strings.Contains(errs, "other labels, impairments, transport or auth now") {
@@ -58,7 +58,9 @@ func TestSecuredByTheFile(t *testing.T) {
 	}
 }
 
-// TestTheFilesKeysAreShown is what commands that start nothing say of them, and where they refuse.
+// TestTheFilesKeysAreShown gives topology files with the keys transport and auth to
+// commands that start no chip. The commands must print the values of these keys, or must
+// refuse values that exclude each other.
 func TestTheFilesKeysAreShown(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -75,7 +77,7 @@ func TestTheFilesKeysAreShown(t *testing.T) {
 		t.Errorf("validate: %q, %q", v.Transport, v.Auth)
 	}
 	if v := read[topologyView](c, "validate", "n300"); v.Transport != spec.UDP || v.Auth != spec.None {
-		t.Errorf("validate of what says nothing: %q, %q", v.Transport, v.Auth)
+		t.Errorf("validate of a topology without these keys: %q, %q", v.Transport, v.Auth)
 	}
 	if out := c.must("validate", file); !strings.Contains(out, "The file sets links over udp with auth psk.") {
 		t.Error(out)
@@ -90,7 +92,7 @@ func TestTheFilesKeysAreShown(t *testing.T) {
 	if args := strings.Join(k.Services["m0d0"].Command, " "); !strings.Contains(args, "--transport udp --auth psk --psk-file") || !strings.Contains(k.Services["m0d0"].Environment[spec.TopologyEnv], "auth: psk") {
 		t.Errorf("compose: %s", args)
 	}
-	// A flag goes before the file, and so before the text that containers get.
+	// A flag overrules the file, and also overrules the text of the file that containers get.
 	if out := c.must("compose", file, "--auth", "none"); !strings.Contains(out, `"--transport", "udp", "--auth", "none"`) || !strings.Contains(out, "--trust-network") {
 		t.Errorf("compose --auth none: %s", out)
 	}

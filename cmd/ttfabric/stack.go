@@ -27,21 +27,21 @@ network between the machines; VXLAN takes 50 bytes of each packet. The token of 
 chips' APIs is a secret from the file "token", or from the file that the
 environment variable TTFABRIC_TOKEN_FILE names.
 
-The stack publishes no port, since Swarm cannot publish the port of a service
-without a virtual address on 127.0.0.1 alone. Commands run in the service "console"
-on the overlay, as the example shows. This service attaches to the chips. A task is
-healthy, and is in Swarm's DNS, as soon as the task's process runs. Chips need this
-DNS to find each other before their links can come up.
+The stack publishes no port. If a service has no virtual address, Swarm cannot limit
+a published port to 127.0.0.1. Commands run in the service "console" on the overlay,
+as the example shows. This service attaches to the chips. A task is healthy, and is in
+Swarm's DNS, as soon as the task's process runs. Chips need this DNS to find each other
+before their links can come up.
 
 With --auth psk, --transport quic or --gossip-key, each service gets its own keys
 and certificates as secrets. The command writes the secrets to a folder (--secrets)
-on the machine that deploys. A Swarm cannot change a secret: for new gossip keys,
-deploy again.
+on the machine that deploys. A Swarm cannot change a secret. To change the gossip
+keys, deploy the stack again.
 
-A compose file has three things that a stack lacks. The first is the setting
-no-new-privileges (the engine's /etc/docker/daemon.json can set it for all
-containers). The second is the archive of events. The third are commands such as
-'chip kill' (use 'docker service scale NAME_m0d3=0' and '=1').`,
+Containers of a compose file have three things that a stack lacks. The first is the
+setting no-new-privileges. The engine's /etc/docker/daemon.json can set it for all
+containers. The second is the archive of events. The third is commands such as
+'chip kill'. Use 'docker service scale NAME_m0d3=0', and '=1' to start the chip again.`,
 		Example: `  ttfabric stack t3000 -f stack.yml
   openssl rand -hex 16 >token
   docker stack deploy -c stack.yml lab

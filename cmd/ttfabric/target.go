@@ -22,8 +22,8 @@ func openFabric(c *cobra.Command) (*fabric.Fabric, error) {
 }
 
 // peekFabric returns the topology of the fabric that --name names. If there is no such
-// fabric, peekFabric returns nil. It asks no chip, because shell completion must
-// neither wait nor change anything.
+// fabric, peekFabric returns nil. peekFabric asks no chip, because shell completion must
+// not wait.
 func peekFabric(c *cobra.Command) *topo.Topology {
 	name, _ := c.Flags().GetString("name")
 	dir, err := folder.For(name)
@@ -60,8 +60,9 @@ func chipOf(t *topo.Topology, arg string) (wire.FabricNodeID, error) {
 	return n, nil
 }
 
-// clientsOf returns clients of the chips in args, or of all running chips if args is
-// empty. In the latter case, missing holds the chips that do not run.
+// clientsOf opens the fabric f that --name names, and returns clients of the chips in
+// args. If args is empty, clientsOf returns clients of all running chips, and missing
+// holds the chips that do not run.
 func clientsOf(c *cobra.Command, args []string) (f *fabric.Fabric, cs []*api.Client, missing []wire.FabricNodeID, err error) {
 	if f, err = openFabric(c); err != nil {
 		return nil, nil, nil, err

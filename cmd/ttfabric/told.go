@@ -17,7 +17,7 @@ import (
 // maxListed is the largest number of cables or chips that a message lists by name.
 const maxListed = 8
 
-// toldLinks prints what the command has done, and to which cables.
+// toldLinks prints what the command has done, and the names of the cables.
 func toldLinks(c *cobra.Command, done string, links []topo.Link) error {
 	f, err := format(c)
 	if err != nil {
@@ -42,7 +42,8 @@ func toldLinks(c *cobra.Command, done string, links []topo.Link) error {
 	return nil
 }
 
-// faultTime returns an error if d is out of range. After the time d, the chips end a fault.
+// faultTime returns an error if d, the value of a flag, is out of range. The chips end a
+// fault after the time d. If d is 0, the chips do not end the fault.
 func faultTime(flag string, d time.Duration) error {
 	if d < 0 || d > node.MaxFaultTime {
 		return spec.Usagef("%s %v: want a time up to %v, or 0 for no end", flag, d, node.MaxFaultTime)
@@ -60,7 +61,8 @@ func endsIn(v *api.ImpairmentView) string {
 	return strings.Join(words, " ")
 }
 
-// toldChips prints what the command has done, and to the gossip of which chips.
+// toldChips prints what the command has done to the gossip of chips, and the names of
+// the chips.
 func toldChips(c *cobra.Command, done string, chips []wire.FabricNodeID) error {
 	f, err := format(c)
 	if err != nil {
@@ -88,6 +90,6 @@ func nodeNames(ns []wire.FabricNodeID) (out []string) {
 	return out
 }
 
-// leftOut is the message about pairs of chips without a route. A 1D fabric, or a
-// plane without exits, has such pairs.
+// leftOut is the message about pairs of chips without a route. A 1D fabric has pairs
+// without a route. If too few cables join two meshes, a plane also has such pairs.
 const leftOut = "Left out: %s without a route in this fabric.\n"

@@ -17,18 +17,18 @@ import (
 // maxTraced is the largest number of packets that one trace sends.
 const maxTraced = 1000
 
-// hopCount is a hop number, with the planned hop and the number of packets that came
-// to this hop. From, Dir, To and VC are empty if the plan has fewer hops.
+// hopCount is a hop number, with the planned hop and the number of packets that made
+// this hop. From, Dir, To and VC are empty if the plan has fewer hops.
 type hopCount struct {
 	Hop       int      `json:"hop"`
 	From      string   `json:"from,omitempty"`
 	Dir       string   `json:"direction,omitempty"`
 	To        string   `json:"to,omitempty"`
 	VC        string   `json:"vc,omitempty"`
-	Seen      int      `json:"seen"`                 // packets that came to this hop, by any route
+	Seen      int      `json:"seen"`                 // packets that made a hop with this number, on any route
 	AsPlanned int      `json:"as_planned"`           // packets that took this hop as planned
 	Elsewhere []string `json:"elsewhere,omitempty"`  // chips and virtual channels where the other packets came in
-	LostShare float64  `json:"lost_before,omitzero"` // share of the packets that never came to this hop
+	LostShare float64  `json:"lost_before,omitzero"` // share of the packets that made fewer hops than Hop
 }
 
 // traceCounts is the result of tracing several packets.
@@ -72,7 +72,7 @@ func (v *traceCounts) add(hops []fabric.Hop) {
 	}
 }
 
-// traceMany sends several packets, and shows how many packets came to each hop.
+// traceMany sends several packets, and shows how many packets made each hop.
 func traceMany(c *cobra.Command, plan []fabric.Hop, way fabric.Route, timeout time.Duration, count int, format string) error {
 	t, err := traced(c, way, timeout)
 	if err != nil {
@@ -106,7 +106,7 @@ func traceMany(c *cobra.Command, plan []fabric.Hop, way fabric.Route, timeout ti
 	}
 	for i := range v.Hops {
 		v.Hops[i].LostShare = 1 - float64(v.Hops[i].Seen)/float64(v.Packets)
-		if v.Hops[i].To == "" { // only packets on another route come to this hop
+		if v.Hops[i].To == "" { // only packets on a longer route than planned make this hop
 			v.Hops[i].LostShare = 0
 		}
 	}

@@ -30,10 +30,11 @@ func newUp() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up [TOPOLOGY]",
 		Short: "Bring up a fabric: one process per chip",
-		Long: `The command starts one process per chip. Each ethernet channel has a UDP socket of
+		Long: `The command starts one process per chip. Each ethernet port of a chip has a socket of
 its own. The command waits until every declared link is up, and prints a table of
-the chips. Then the command stays in the foreground until Ctrl-C; with -d it
-returns. If the fabric runs already, the command starts the missing chips.
+the chips. With -d, the command then returns. Without -d, the command stays in the
+foreground until Ctrl-C, and then stops the fabric. If the fabric runs already, the
+command starts the missing chips.
 
 TOPOLOGY is a built-in topology (t3000, galaxy, 2xt3000), a generated topology
 (mesh:4x8, ring:6, torus:4x4), or a file (default: t3000). A file is a cluster
@@ -119,7 +120,7 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 }
 
 // bringUp starts the chips of a fabric that do not run, and waits until all links are
-// up. Meanwhile, bringUp shows a bar with the number of links that are up.
+// up. Meanwhile, a progress bar shows the number of links that are up.
 func bringUp(c *cobra.Command, ctx context.Context, fab *fabric.Fabric, exits fabric.Exits) ([]api.ChipView, error) {
 	bar := newProgress(c.ErrOrStderr(), "links up", fab.Topology.Routed())
 	defer bar.stop()

@@ -22,9 +22,9 @@ const onlyGroups = "onlyGroups"
 // a suggested command.
 const similar = 2
 
-// refuseUnknown sets what each command does that only groups other commands. With the
-// name of an unknown command, the group returns an error. Without a name, the group
-// prints its help.
+// refuseUnknown completes each command that only groups other commands, from c down.
+// Without an argument, such a command prints its help. If the argument is not the name
+// of a subcommand, the command returns an error.
 func refuseUnknown(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		refuseUnknown(sub)
@@ -57,8 +57,8 @@ func completeFabrics(*cobra.Command, []string, string) (names []string, _ cobra.
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// plainFlagError rewrites an error about a flag's value. The library's text names a
-// parsing function. The new text names the kind of value that the flag wants.
+// plainFlagError rewrites an error about a flag's value. The error of the flag library
+// names a parsing function. The new error names the kind of value that the flag wants.
 func plainFlagError(err error) error {
 	var n *strconv.NumError
 	if !errors.As(err, &n) {
@@ -78,8 +78,8 @@ func plainFlagError(err error) error {
 	return errors.New(strings.Replace(err.Error(), n.Error(), want, 1))
 }
 
-// watchedOutput is standard output that remembers the first error of writing. The
-// callers of package fmt and of tables do not check for errors.
+// watchedOutput is standard output that remembers the first error of writing. Commands
+// ignore the errors of package fmt. So main asks watchedOutput for an error at the end.
 type watchedOutput struct {
 	*os.File
 	mu  sync.Mutex
@@ -88,7 +88,7 @@ type watchedOutput struct {
 
 func (o *watchedOutput) Write(b []byte) (int, error) {
 	n, err := o.File.Write(b)
-	if err != nil && !errors.Is(err, syscall.EPIPE) { // a reader that closes the pipe needs no more output
+	if err != nil && !errors.Is(err, syscall.EPIPE) { // EPIPE is no error: the reader closed the pipe, and needs no more output
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if o.err == nil {

@@ -31,7 +31,7 @@ func TestUnknownNamesAreUsageErrors(t *testing.T) {
 	}
 }
 
-// TestOutputThatIsLost has a full disk where a table should go.
+// TestOutputThatIsLost lets commands print to a full disk. The commands must fail.
 func TestOutputThatIsLost(t *testing.T) {
 	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -49,7 +49,8 @@ func TestOutputThatIsLost(t *testing.T) {
 	}
 }
 
-// TestUpAgain asks for a fabric that runs: as it is, and otherwise.
+// TestUpAgain runs 'up' for a fabric that runs already. 'up' must accept the running
+// fabric's options, and must refuse other options.
 func TestUpAgain(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

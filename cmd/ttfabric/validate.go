@@ -20,12 +20,12 @@ func newValidate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate FILE|NAME",
 		Short: "Check and describe a topology",
-		Long: `The command reads a topology. It prints the meshes with their planes and exit nodes,
-and the cables that carry no traffic, with the reason. If the file gives the chips no
-places, the command prints how it placed the chips. The command also prints the keys
-"transport" and "auth" of the file. It also prints each pair of meshes that has fewer
-cables between the meshes than the meshes have planes. Some planes have no route
-between such a pair of meshes. No chip needs to run.
+		Long: `The command reads a topology. The command prints the meshes with their planes and exit
+nodes, and the cables that carry no traffic, with the reason. If the file gives no row
+and column for a chip, the command prints how it placed the chips. The command also
+prints the keys "transport" and "auth" of the file. If two meshes are joined by fewer
+cables than the fabric has planes, some planes have no route between the two meshes.
+The command prints the number of such pairs of meshes. No chip needs to run.
 
 The command also plans the routes as 'ttfabric up' would. Then the command looks for
 a cycle of channels that wait for each other. Such a cycle means a possible deadlock.
@@ -135,7 +135,7 @@ type topologyView struct {
 	Cables int    `json:"cables"`
 	Planes int    `json:"planes"`
 	Layout string `json:"layout,omitempty"`
-	// Transport and Auth are the fabric's values without the flags --transport and --auth.
+	// Transport and Auth are the values of a fabric that 'up' starts without --transport and --auth.
 	Transport string `json:"transport"`
 	Auth      string `json:"auth"`
 
@@ -297,6 +297,6 @@ func printThin(c *cobra.Command, t *topo.Topology, v *route.Verdict) {
 	if v.Thin == 0 {
 		return
 	}
-	fmt.Fprintf(c.OutOrStdout(), "Fewer than %s lead between %s of meshes, such as M%d to M%d with %d, because too few cables join meshes on the route. Traffic uses only planes with a route.\n",
+	fmt.Fprintf(c.OutOrStdout(), "Fewer than %s lead between %s of meshes, such as from M%d to M%d with %d. The reason is that too few cables join meshes on the route. Traffic uses only planes with a route.\n",
 		topo.Count(t.Planes(), "plane"), topo.Count(v.Thin, "ordered pair"), v.ThinPair[0], v.ThinPair[1], v.ThinPlanes)
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func newVersion() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, Example: "  ttfabric version\n  ttfabric version -o json", RunE: func(c *cobra.Command, _ []string) error {
 		if f, err := format(c); err != nil {
 			return err
 		} else if f == "json" {

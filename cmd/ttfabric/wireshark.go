@@ -53,8 +53,8 @@ func newWiresharkShow() *cobra.Command {
 	return c
 }
 
-// place returns the folders where the user's Wireshark looks for the files. It also
-// returns the path of this program, because the plugin calls this program.
+// place returns the folders in which the user's Wireshark looks for the files, and the
+// path of this program. The plugin needs the path because it calls this program.
 func (f *wiresharkFlags) place() (*wireshark.Place, string, error) {
 	program, err := os.Executable()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"strings"
 	"time"
@@ -13,12 +14,12 @@ import (
 	"ttfabric/membership"
 )
 
-// delegate is the part of the pool that memberlist calls.
+// delegate is the Pool with the methods that memberlist calls.
 type delegate Pool
 
 func (d *delegate) pool() *Pool { return (*Pool)(d) }
 
-// NodeMeta returns this chip's metadata.
+// NodeMeta returns this chip's encoded metadata. NodeMeta implements memberlist's Delegate.
 func (d *delegate) NodeMeta(limit int) []byte {
 	p := d.pool()
 	p.mu.Lock()
@@ -55,41 +56,84 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	d.pool().heard(func(v *membership.View) []membership.Event { return v.Gone(n.Name) })
 }
 
-// NotifyAlive refuses three kinds of claims: claims under a name that is not the process's own
-// name, claims of a former process of a chip, and claims of an older process of this chip.
-// Memberlist then neither believes such a claim nor passes it on.
+// NotifyAlive decides whether memberlist accepts a claim that a process is alive. If NotifyAlive
+// returns an error, memberlist ignores the claim and does not forward it. NotifyAlive refuses a
+// claim that [membership.View.Judge] rejects, a claim without a valid address, and a claim whose
+// member's name is not the name in the metadata. NotifyAlive also refuses claims of former
+// processes of a chip, and claims of older processes that claim to be this chip.
 func (d *delegate) NotifyAlive(n *memberlist.Node) error {
-	m, err := membership.DecodeMeta(n.Meta)
-	if err != nil {
-		return nil // the view reports why it does not believe the claim
-	}
-	if name := m.Name(); name != n.Name {
-		return fmt.Errorf("the metadata belongs to %s", name)
-	}
+	p := d.pool()
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.pool().relocate(n)
-	// This chip may never have heard about its own former processes. NotifyAlive therefore compares
-	// their metadata.
-	if own := &d.cfg.Meta; d.view.Former(n.Name) || m.Node == own.Node && n.Name != own.Name() && own.Newer(&m) {
-		return fmt.Errorf("a later incarnation of chip %s is known", m.Node)
+	m, err := d.view.Judge(n.Name, n.Meta)
+	if err != nil {
+		d.refusals.claims++
+		tell := d.refusals.first(n.Name, time.Now())
+		d.mu.Unlock()
+		if tell {
+			a, _ := netip.AddrFromSlice(n.Addr)
+			p.heard(func(*membership.View) []membership.Event {
+				return []membership.Event{{Kind: membership.Rejected, Member: membership.Member{Name: n.Name, Addr: a.Unmap(), Meta: m}, Reason: err.Error()}}
+			})
+		}
+		return err
 	}
+	defer d.mu.Unlock()
+	own := &d.cfg.Meta
+	switch name := m.Name(); {
+	case name != n.Name:
+		err = fmt.Errorf("the metadata is that of process %s", name)
+	case len(n.Addr) != net.IPv4len && len(n.Addr) != net.IPv6len:
+		err = fmt.Errorf("an address of %d bytes", len(n.Addr))
+	// The view may not know older processes that claimed to be this chip. NotifyAlive therefore
+	// also compares the metadata of the claim with this process's own.
+	case d.view.Former(n.Name) || m.Node == own.Node && n.Name != own.Name() && own.Newer(&m):
+		err = fmt.Errorf("a later process of chip %s is known", m.Node)
+	}
+	if err != nil {
+		d.refusals.claims++
+		return err
+	}
+	p.relocate(n)
 	return nil
 }
 
-// The pool gossips only metadata.
+// refusals counts the gossip that a chip refused, and limits the reports about it.
+type refusals struct {
+	claims     uint64          // number of claims that NotifyAlive refused
+	reported   map[string]bool // names of the processes whose claims were reported in the present period
+	period     time.Time       // when the present period began
+	unreadable uint64          // number of streams that this chip could not read
+	told       time.Time       // when the pool last reported unreadable streams
+}
+
+// first reports whether the pool shall report a rejected claim of a process. The pool reports each
+// process once in a rejectedPeriod, and at most maxRejected processes.
+func (r *refusals) first(name string, now time.Time) bool {
+	if now.Sub(r.period) >= rejectedPeriod {
+		r.period, r.reported = now, map[string]bool{}
+	}
+	if r.reported[name] || len(r.reported) >= maxRejected {
+		return false
+	}
+	r.reported[name] = true
+	return true
+}
+
+// The pool gossips only metadata, and does not use memberlist's user messages.
 func (d *delegate) NotifyMsg([]byte)                {}
 func (d *delegate) GetBroadcasts(_, _ int) [][]byte { return nil }
 func (d *delegate) LocalState(bool) []byte          { return nil }
 func (d *delegate) MergeRemoteState([]byte, bool)   {}
 
-// unread holds the texts that memberlist logs for a stream that it cannot read. Such a stream is
-// encrypted with a key that is not installed, or is not encrypted, or is encrypted while this chip
-// has no keys.
+// unread lists parts of the lines that memberlist logs about a stream that it cannot read. The
+// three texts stand for three cases. The stream was encrypted with a key that this chip does not
+// have. The stream was not encrypted, but this chip has keys. The stream was encrypted, but this
+// chip has no keys.
 var unread = []string{"no installed keys could decrypt", "remote state is not encrypted", "encryption is not configured"}
 
-// logWriter turns memberlist's log lines into debug records. A logWriter also searches the lines
-// for gossip that cannot be read. The library reports such gossip in no other way.
+// logWriter writes memberlist's log lines to a slog.Logger at debug level. A logWriter also finds
+// the lines about streams that memberlist cannot read. memberlist reports these streams only in its
+// log.
 type logWriter struct {
 	l *slog.Logger
 	p *Pool
@@ -101,8 +145,8 @@ func (w *logWriter) Write(b []byte) (int, error) {
 		w.l.Debug("memberlist", "line", line)
 	}
 	for _, words := range unread {
-		// A line about a single packet does not count: a packet that was damaged on the way causes
-		// the same text.
+		// Ignore lines about single packets, because memberlist logs the same text for a packet
+		// that the network has damaged.
 		if strings.Contains(line, words) && !strings.Contains(line, "acket failed") {
 			w.p.unread(line)
 			break
@@ -111,14 +155,15 @@ func (w *logWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// unread reports gossip that this chip cannot read, at most once a minute.
+// unread counts a stream that this chip cannot read, and reports it in the log and as an event.
+// unread reports at most once a minute.
 func (p *Pool) unread(line string) {
 	p.mu.Lock()
-	p.unreadable++
+	p.refusals.unreadable++
 	now := time.Now()
-	again := !p.told.IsZero() && now.Sub(p.told) < unreadablePause
+	again := !p.refusals.told.IsZero() && now.Sub(p.refusals.told) < unreadablePause
 	if !again {
-		p.told = now
+		p.refusals.told = now
 	}
 	p.mu.Unlock()
 	if again {
@@ -136,8 +181,8 @@ func (p *Pool) unread(line string) {
 	if i := strings.LastIndex(line, "from="); i >= 0 {
 		who = strings.Fields(line[i+len("from="):] + " ")[0]
 	}
-	reason := fmt.Sprintf("gossip with %s cannot be read: the two have no key in common, and this chip %s; "+
-		"'ttfabric gossip keys list' shows whose keys differ, and 'ttfabric chip restart' of that chip gives it those of the fabric", who, keys)
+	reason := fmt.Sprintf("this chip cannot read the gossip of %s, because the two chips have no key in common; this chip %s; "+
+		"'ttfabric gossip keys list' shows which chip's keys differ, and 'ttfabric chip restart' gives that chip the fabric's keys", who, keys)
 	if p.cfg.Logger != nil {
 		p.cfg.Logger.Warn(reason)
 	}

@@ -10,12 +10,12 @@ import (
 	"ttfabric/wire"
 )
 
-// meshes are two meshes of three chips, two of them exit nodes.
+// meshes holds the pools of two meshes. Each mesh has three chips, two of which are exit nodes.
 type meshes struct {
 	t     *testing.T
 	own   [2]*fire
 	exits *fire
-	nodes [2][2]*Pools // exit nodes
+	nodes [2][2]*Pools // exit nodes of each mesh
 	alone [2]*Pool
 }
 
@@ -31,14 +31,14 @@ func newMeshes(t *testing.T) *meshes {
 	return m
 }
 
-// exit starts an exit node.
+// exit starts the two pools of an exit node.
 func (m *meshes) exit(mesh, chip int, inc wire.Incarnation) {
 	p := Join(m.own[mesh].start(mesh, chip, inc), m.exits.start(mesh, chip, inc))
 	m.t.Cleanup(func() { p.Close(0) })
 	m.nodes[mesh][chip] = p
 }
 
-// see waits until an exit node sees exactly these chips.
+// see waits until exit node p sees exactly the chips in want.
 func (m *meshes) see(what string, p *Pools, want ...string) {
 	m.t.Helper()
 	eventually(m.t, patience, fmt.Sprintf("%s: %v", what, want), func() bool {
@@ -51,8 +51,8 @@ func (m *meshes) see(what string, p *Pools, want ...string) {
 	})
 }
 
-// The pool of the exit nodes, with exit nodes killed and started again, the
-// meshes apart from each other for long, and together again.
+// TestExitNodesUnderFire kills exit nodes and starts them again. The test also cuts the two meshes
+// off from each other for a long time. The exit nodes must find each other again.
 func TestExitNodesUnderFire(t *testing.T) {
 	t.Parallel()
 	m := newMeshes(t)
@@ -61,7 +61,7 @@ func TestExitNodesUnderFire(t *testing.T) {
 		m.see("all are there", m.nodes[0][i], here...)
 		m.see("all are there", m.nodes[1][i], "M0D0", "M0D1", "M1D0", "M1D1", "M1D2")
 	}
-	m.nodes[1][0].Close(0) // killed
+	m.nodes[1][0].Close(0) // without a message to the other members, as if killed
 	m.see("one exit node of the other mesh was killed", m.nodes[0][0], "M0D0", "M0D1", "M0D2", "M1D1")
 	m.nodes[1][1].Close(0)
 	m.see("and the other, too", m.nodes[0][1], "M0D0", "M0D1", "M0D2")

@@ -8,28 +8,30 @@ import (
 	"ttfabric/wire"
 )
 
-// Impair injects the faults of a bad network into the packets that the pool sends, from the next
-// packet on. The zero Options end the impairment. If packets are delayed and lost, streams are
-// delayed and slowed down, as TCP streams are. Impair never damages streams. A seed restarts the
-// random numbers. The error names the option that is out of range.
+// Impair injects faults into the packets and streams that the pool sends from now on. The zero
+// Options end the impairment. The faults delay streams like packets. An injected loss slows a
+// stream down, because a stream sends lost data again. The faults never damage the data of streams.
+// If seed is not nil, the sequence of random numbers starts again from seed. The error names the
+// option that is out of range.
 func (p *Pool) Impair(o fault.Options, seed *uint64) error { return p.net.impair(o, seed) }
 
-// Cut cuts the pool's network. If alone is true, Cut cuts everything in both directions. Otherwise
-// Cut cuts the network towards the chips in apart. Either side may open a stream. The caller must
-// therefore tell the chips in apart to cut their network towards this chip too. A call replaces the
-// previous cut.
+// Cut cuts this chip's gossip off from other chips. If alone is true, no gossip passes in either
+// direction. Otherwise the pool sends no gossip to the chips in apart, and drops packets from them.
+// A chip in apart can still open a stream to this chip. The caller must therefore cut each chip in
+// apart off from this chip too. Each call replaces the previous cut.
 func (p *Pool) Cut(alone bool, apart map[wire.FabricNodeID]bool) { p.net.cut(alone, apart) }
 
-// FaultCounts returns the counts of faults injected into packets and pieces of streams since the
-// start.
+// FaultCounts returns how many faults of each kind the pool has injected into packets and pieces of
+// streams since its start.
 func (p *Pool) FaultCounts() fault.Counts { return p.net.counts() }
 
-// Status returns the state of the pool.
+// Status returns the state of the pool, as a list of one element.
 func (p *Pool) Status() []membership.PoolStatus {
 	s := membership.PoolStatus{Label: p.cfg.Label, Addr: p.addr.String(), Seen: len(p.View()), Expected: p.cfg.Expect}
 	p.mu.Lock()
-	s.Unreadable = p.unreadable
+	s.Unreadable, s.Refused = p.refusals.unreadable, p.refusals.claims
 	p.mu.Unlock()
+	s.Version = p.net.version.Load()
 	if p.cfg.Keys != nil {
 		s.Keys = p.cfg.Keys.List()
 	}
@@ -50,12 +52,12 @@ func (p *Pools) Cut(alone bool, apart map[wire.FabricNodeID]bool) {
 	p.exits.Cut(alone, apart)
 }
 
-// FaultCounts returns the sum of both pools' counts.
+// FaultCounts returns the sums of the counts of both pools.
 func (p *Pools) FaultCounts() fault.Counts {
 	a, b := p.mesh.FaultCounts(), p.exits.FaultCounts()
 	return fault.Counts{Passed: a.Passed + b.Passed, Lost: a.Lost + b.Lost, BurstLost: a.BurstLost + b.BurstLost, CutOff: a.CutOff + b.CutOff,
 		Overflowed: a.Overflowed + b.Overflowed, Duplicated: a.Duplicated + b.Duplicated, Reordered: a.Reordered + b.Reordered, Corrupted: a.Corrupted + b.Corrupted}
 }
 
-// Status returns the state of both pools.
+// Status returns the states of both pools, the mesh's pool first.
 func (p *Pools) Status() []membership.PoolStatus { return append(p.mesh.Status(), p.exits.Status()...) }

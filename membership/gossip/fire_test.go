@@ -16,26 +16,28 @@ import (
 	"ttfabric/wire"
 )
 
-// quick is the pace of these tests.
+// quick is the pace of the pools in tests.
 var quick = pace{gossip: 20 * time.Millisecond, probe: 100 * time.Millisecond, probeTimeout: 50 * time.Millisecond, pushPull: 2 * time.Second,
 	forget: 200 * time.Millisecond, healMin: 50 * time.Millisecond, healMax: 150 * time.Millisecond, tcp: 300 * time.Millisecond, stretch: 2, repairMin: 20 * time.Millisecond, repairMax: 50 * time.Millisecond}
 
-// patience is for a busy machine and the race detector. What must not wait for
-// others, as for the ten seconds that memberlist gives a stream, is done soon.
+// patience is the longest wait for a result, long enough for a busy machine and the race detector.
+// soon is the longest wait for a result that must not wait for another chip. soon is shorter than
+// memberlist's timeout for streams, ten seconds.
 const patience, soon = 90 * time.Second, 8 * time.Second
 
-// fire is a pool that is ill-treated.
+// fire starts pools for tests with faults.
 type fire struct {
 	swarm
 	keys   func(chip int) *Keys
 	expect int
+	member func(wire.FabricNodeID) bool
 }
 
 func (f *fire) start(mesh, chip int, inc wire.Incarnation) *Pool {
 	f.t.Helper()
 	n := wire.FabricNodeID{Mesh: wire.MeshID(mesh), Chip: wire.ChipID(chip)}
 	m := membership.Meta{Node: n, Incarnation: inc, Started: uint64(inc), Topology: 1}
-	c := Config{Node: n, Incarnation: inc, Bind: loopback, Label: "fire", Meta: m, Seeds: f.seeds, Seed: uint64(inc), Expect: f.expect, pace: quick}
+	c := Config{Node: n, Incarnation: inc, Bind: loopback, Label: "fire", Meta: m, Seeds: f.seeds, Seed: uint64(inc), Expect: f.expect, Member: f.member, pace: quick}
 	if f.keys != nil {
 		c.Keys = f.keys(chip)
 	}
@@ -60,13 +62,13 @@ func (f *fire) startAll(n int) []*Pool {
 	return out
 }
 
-// steady is for how many rounds of gossip views must agree: longer than a chip
-// that falls silent is waited for, so that none that come and go are taken for agreed.
+// steady is the number of rounds of gossip for which views must stay equal. These rounds last
+// longer than a pool waits before it believes a silent chip dead.
 const steady = 50
 
-// see waits until all of the pools see n chips at the same moment, and go on to
-// for so many rounds. At this pace a chip that waits for a core is soon taken
-// for dead, which begins the rounds anew.
+// see waits until all the pools have seen n chips for steady rounds without a break. With the pace
+// quick, a pool may believe a chip dead that only waits for a processor core. The count of rounds
+// then begins again.
 func (f *fire) see(what string, n int, pools ...*Pool) {
 	f.t.Helper()
 	since := time.Now()
@@ -78,7 +80,7 @@ func (f *fire) see(what string, n int, pools ...*Pool) {
 	})
 }
 
-// part cuts two parts of a pool off from each other, or puts them together again.
+// part cuts two parts of a pool off from each other. If on is false, part ends the cut.
 func part(on bool, a, b []*Pool) {
 	for _, side := range [2][2][]*Pool{{a, b}, {b, a}} {
 		apart := map[wire.FabricNodeID]bool{}
@@ -94,13 +96,13 @@ func part(on bool, a, b []*Pool) {
 	}
 }
 
-// remembers reports whether memberlist takes somebody for alive.
+// remembers reports whether memberlist believes that the member with the given name is alive.
 func (p *Pool) remembers(name string) bool {
 	return slices.ContainsFunc(p.list.Members(), func(n *memberNode) bool { return n.Name == name })
 }
 
-// The parts of a pool that were apart for so long that memberlist has forgotten
-// the other part find together again without a restart.
+// TestSplitPoolHeals cuts two parts of a pool off from each other until memberlist has forgotten
+// the members of the other part. After the cut, the parts must find each other without a restart.
 func TestSplitPoolHeals(t *testing.T) {
 	t.Parallel()
 	f := &fire{swarm: swarm{t: t}}
@@ -109,7 +111,7 @@ func TestSplitPoolHeals(t *testing.T) {
 	part(true, a, b)
 	f.see("apart", 2, a...)
 	f.see("apart", 4, b...)
-	time.Sleep(3 * quick.forget) // so that the dead are forgotten
+	time.Sleep(3 * quick.forget) // until memberlist has forgotten the dead members
 	for range 20 {
 		time.Sleep(10 * time.Millisecond)
 		if len(a[0].View()) > 2 || len(b[0].View()) > 4 {
@@ -124,7 +126,8 @@ func TestSplitPoolHeals(t *testing.T) {
 	})
 }
 
-// A chip that is cut off alone sees nobody, and is seen by nobody, until it is healed; streams do not get through either.
+// TestCutOffAlone cuts one chip off from all others. Until the cut ends, this chip sees no other
+// chip, no other chip sees it, and no streams pass.
 func TestCutOffAlone(t *testing.T) {
 	t.Parallel()
 	f := &fire{swarm: swarm{t: t}}
@@ -147,7 +150,8 @@ func TestCutOffAlone(t *testing.T) {
 	f.see("healed", 3, pools[:3]...)
 }
 
-// A pool whose gossip is slow and loses much still forms, hears news, and forgets nobody for good.
+// TestBadGossip checks that a pool with long delays and many lost packets forms, spreads new
+// metadata, and finds lost members again.
 func TestBadGossip(t *testing.T) {
 	t.Parallel()
 	f := &fire{swarm: swarm{t: t}}
@@ -182,9 +186,10 @@ func TestBadGossip(t *testing.T) {
 	f.see("good again", 4, pools...)
 }
 
-// What was said by and of a chip's former life is refused by every member, and
-// not passed on, whether that life ends before the next one begins or after all
-// have heard of both. Where it is long forgotten the new life has never heard of it.
+// TestFormerLifeIsRefused checks that no member believes or forwards claims of a chip's former
+// process. The former process ends before the new process starts, or after all members have heard
+// of both processes. In one case the new process has never heard of the former process, because all
+// members had forgotten it.
 func TestFormerLifeIsRefused(t *testing.T) {
 	for order, begin := range map[string]func(f *fire, old *Pool, others []*Pool) *Pool{
 		"ends after all have heard of both": func(f *fire, old *Pool, others []*Pool) *Pool {
@@ -222,8 +227,9 @@ func TestFormerLifeIsRefused(t *testing.T) {
 	}
 }
 
-// A chip that has never heard of a former life can't tell it from a second
-// process that claims the chip. It may remember it, and believes the later one as long as that is there.
+// TestUnheardFormerLifeIsNotBelieved checks a chip that has never heard of a former process. This
+// chip takes the former process for a second process that claims the same chip. The chip may
+// therefore store the former process's claim, but must believe the later process.
 func TestUnheardFormerLifeIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	f := &fire{swarm: swarm{t: t}}
@@ -258,7 +264,8 @@ func TestUnheardFormerLifeIsNotBelieved(t *testing.T) {
 	}
 }
 
-// believed reports whether all pools see three chips, and that life of the chip.
+// believed reports whether all pools see three chips, and believe the process of chip n with the
+// incarnation life.
 func believed(n wire.FabricNodeID, life wire.Incarnation, pools ...*Pool) bool {
 	return !slices.ContainsFunc(pools, func(p *Pool) bool {
 		v := p.View()
@@ -266,8 +273,9 @@ func believed(n wire.FabricNodeID, life wire.Incarnation, pools ...*Pool) bool {
 	})
 }
 
-// formerIsRefused has somebody who still holds the old life for alive say so to
-// all: a process with its name and metadata, and one with another name.
+// formerIsRefused sends the metadata of the former process old to all pools in rest, as from a
+// member that believes old alive. The first claim has the name of old, the second claim has another
+// name. All pools must refuse the two claims.
 func formerIsRefused(t *testing.T, old *Pool, rest []*Pool) {
 	for _, p := range rest {
 		p.Events()
@@ -309,8 +317,9 @@ func ring(t *testing.T, keys ...[]byte) *Keys {
 	return k
 }
 
-// Keys are changed under way without anybody being lost; one who has missed it, one
-// with a wrong key, and one with none, stay outside and say so.
+// TestKeyRotation changes the key of a running pool without the loss of a member. Three chips
+// cannot join the pool afterwards, and report this: a chip with only the old key, a chip with a
+// wrong key, and a chip without a key.
 func TestKeyRotation(t *testing.T) {
 	t.Parallel()
 	first, second := bytes.Repeat([]byte{1}, 16), bytes.Repeat([]byte{2}, 32)
@@ -337,10 +346,11 @@ func TestKeyRotation(t *testing.T) {
 			}
 			m := p.cfg.Meta
 			m.LinkVersion = version
-			p.UpdateMeta(m) // something to say between the steps
+			p.UpdateMeta(m) // the chips gossip new metadata with the keys of this step
 			time.Sleep(2 * quick.gossip)
 		}
-		// What was said with the keys of this step is heard, so that hardly anything of the one before is under way.
+		// Wait until all chips have received the new metadata. Hardly any gossip of the previous
+		// step is then still under way.
 		eventually(t, patience, "all have heard of all", func() bool {
 			return !slices.ContainsFunc(pools, func(p *Pool) bool {
 				v := p.View()
@@ -417,7 +427,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// replay says that a process is alive to whomever it is told to.
+// replay returns a function that tells the member at the address "to" that a process is alive.
 func replay(t *testing.T, name string, at netip.Addr, meta []byte) func(to string) error {
 	t.Helper()
 	l, err := ghost(name, at.String(), meta)

@@ -1,10 +1,10 @@
-// Package gossip keeps a membership view with the library hashicorp/memberlist. No other package
-// imports that library.
+// Package gossip implements membership by gossip with the library hashicorp/memberlist. Only this
+// package imports the library.
 //
-// The way in which many chips join at once follows measurements. If all chips join the same seed, a
-// pool of 128 chips takes up to a minute and a half to form. With three measures, the pool takes
-// some seconds. Each chip draws a random seed out of several. Each chip tries again. Shortly after,
-// at random times, each chip joins other seeds too.
+// Each chip joins a random seed out of several, and repeats the attempt until a seed answers. At
+// random times shortly after, the chip joins further seeds. In this way a pool of 128 chips forms
+// within seconds, even if all chips start at once. If all chips joined the same seed, the pool
+// would take up to a minute and a half (measured).
 package gossip
 
 import (
@@ -27,32 +27,33 @@ import (
 	"ttfabric/wire"
 )
 
-// Times and limits. The values are our own choices. All other values are those of memberlist's LAN
-// profile.
+// Times and limits that ttfabric chose. All other values come from memberlist's LAN profile.
 const (
-	retryMin        = 50 * time.Millisecond // shortest time between two attempts to join
-	retryMax        = 2 * time.Second
-	repairs         = 3                      // further joins after the first join, with random seeds
-	healDoublings   = 2                      // doublings of the time between searches for missing members, while the pool finds no member
-	maxEvents       = 512                    // events that wait to be fetched; beyond this number the pool drops the oldest event
-	updateTimeout   = 100 * time.Millisecond // longest time to spread new metadata
-	minUpdatePeriod = 200 * time.Millisecond // shortest time between two spreads of metadata
-	unreadablePause = time.Minute            // shortest time between two reports of gossip that cannot be read
-	reclaimTime     = time.Second            // time after its death after which a member may have another address; no other chip's process has its name
+	retryMin        = 50 * time.Millisecond  // longest time before the second attempt to join; the time doubles with each attempt
+	retryMax        = 2 * time.Second        // longest time between two attempts to join
+	repairs         = 3                      // number of random seeds that a chip joins after the first
+	healDoublings   = 2                      // how often the time between searches for missing members doubles, as long as the searches find none
+	maxEvents       = 512                    // largest number of events that wait for a call of Events; for each further event, the pool drops the oldest
+	updateTimeout   = 100 * time.Millisecond // longest time that an announcement of new metadata blocks
+	minUpdatePeriod = 200 * time.Millisecond // shortest time between two announcements of metadata
+	unreadablePause = time.Minute            // shortest time between two reports of unreadable gossip
+	rejectedPeriod  = time.Minute            // the pool reports the rejected claims of a process once in this time
+	maxRejected     = 16                     // largest number of processes whose rejected claims the pool reports in a rejectedPeriod
+	reclaimTime     = time.Second            // shortest time between a member's death and its return with another address; the time can be short, because each process has its own name
 )
 
-// pace holds the times of the pool.
+// pace holds the times and intervals of a pool.
 type pace struct {
 	gossip, probe, probeTimeout, pushPull time.Duration
-	forget                                time.Duration // the pool gossips about a dead member for this long, and then forgets it
-	repairMin, repairMax                  time.Duration // shortest and longest time between the first joins
+	forget                                time.Duration // how long the pool gossips about a dead member before the pool forgets the member
+	repairMin, repairMax                  time.Duration // shortest and longest time before each of the joins that repairs counts
 	healMin, healMax                      time.Duration // shortest and longest time between searches for missing members
-	tcp                                   time.Duration // how long to wait for a peer that accepts a connection and sends nothing
-	stretch                               int           // largest factor by which a member that hears little waits longer for others; 0: the library's value
+	tcp                                   time.Duration // longest time to wait for a connection, and for a peer that sends nothing on a connection
+	stretch                               int           // largest factor by which a member lengthens its timeouts if it receives few answers; 0: the library's value
 }
 
-// lan is the pace of chips on one machine or in one rack. Each gossip wakes the process. If the
-// chips gossip every 200 ms, 32 idle chips cost 2 % of a core more.
+// lan is the pace for chips on one machine or in one rack. Each round of gossip wakes the process.
+// Gossip every 200 ms instead of 500 ms would cost 2 % of a core more for 32 idle chips.
 var lan = pace{gossip: 500 * time.Millisecond, probe: 2 * time.Second, probeTimeout: time.Second, pushPull: time.Minute,
 	forget: 30 * time.Second, repairMin: 300 * time.Millisecond, repairMax: 1500 * time.Millisecond, healMin: 4 * time.Second, healMax: 8 * time.Second, tcp: 2 * time.Second}
 
@@ -60,66 +61,67 @@ var lan = pace{gossip: 500 * time.Millisecond, probe: 2 * time.Second, probeTime
 type Config struct {
 	Node        wire.FabricNodeID
 	Incarnation wire.Incarnation
-	Bind        netip.AddrPort // address of the TCP and UDP sockets; port 0 for any port
-	Advertise   netip.Addr     // address of this chip that the pool tells other chips; zero: the bound address
-	Label       string         // pools of different labels do not mix
+	Bind        netip.AddrPort // address of the TCP and UDP sockets; port 0: the system chooses the port
+	Advertise   netip.Addr     // address at which other chips reach this chip; zero value: the bound address
+	Label       string         // name of the pool; chips of pools with different names ignore each other
 	Meta        membership.Meta
-	Seeds       func() []string // returns members to join, as host:port or CHIP/host:port; the pool calls Seeds for each attempt
-	Expect      int             // chips of a complete pool; while the pool has fewer chips, it joins seeds again; 0: the largest number of chips seen so far
-	Seed        uint64          // seed of the random times
-	Logger      *slog.Logger    // gets memberlist's own lines at debug level; nil: discard
-	Keys        *Keys           // keys that encrypt gossip; nil: gossip is not encrypted
+	Seeds       func() []string              // returns addresses of members to join, as host:port or CHIP/host:port; the pool calls Seeds before each attempt
+	Expect      int                          // number of chips of the complete pool; while a chip sees fewer, it searches for the missing chips; 0: the largest number of chips seen so far
+	Seed        uint64                       // seed of the random times
+	Logger      *slog.Logger                 // logger for warnings, and for memberlist's lines at debug level; nil: no log
+	Keys        *Keys                        // keys that encrypt gossip; nil: gossip is not encrypted
+	Member      func(wire.FabricNodeID) bool // reports whether a chip belongs to the fabric; nil: every chip does
 
-	pace pace // zero: lan
+	pace pace // zero value: lan
 }
 
-// Pool is a live membership. Its methods are safe for concurrent use.
+// Pool is one chip's membership in a gossip pool. The methods are safe for concurrent use.
 type Pool struct {
 	cfg    Config
 	list   *memberlist.Memberlist
 	net    *network
 	addr   netip.AddrPort
-	rng    *rand.Rand // only the joining goroutine uses it
+	rng    *rand.Rand // used only by the goroutine that runs join
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	closed atomic.Bool
 	notify chan struct{}
 	update chan struct{}
 
-	mu         sync.Mutex
-	view       *membership.View
-	meta       []byte
-	events     []membership.Event
-	here       map[string]string            // gossip addresses of members, by name; a copy, because nobody may read the library's own list concurrently
-	last       map[wire.FabricNodeID]string // gossip address at which a chip was last heard of
-	most       int                          // largest number of chips seen at once
-	unreadable uint64                       // streams that could not be read
-	told       time.Time                    // when the pool last reported unreadable streams
-	self       *memberlist.Node             // the library's entry of this chip; the library's lock guards its content
-	moved      []byte                       // the address that this chip's entry must get; nil: the entry is up to date
-	telling    sync.Mutex                   // held while the pool reads this chip's entry without the library's lock
+	mu       sync.Mutex
+	view     *membership.View
+	meta     []byte
+	events   []membership.Event
+	here     map[string]string            // gossip addresses of the present members, by name; a copy, because the library's own list is not safe for concurrent use
+	last     map[wire.FabricNodeID]string // last known gossip address of each other chip
+	most     int                          // largest number of chips that the view has had at once
+	refusals refusals                     // gossip that this chip refused
+	self     *memberlist.Node             // the library's entry of this chip; the library's lock guards its content
+	moved    []byte                       // new address to write into the entry; nil: the entry has the right address
+	telling  sync.Mutex                   // held during UpdateNode, which reads the entry self without the library's lock
 }
 
-// Start binds the pool's sockets and joins the pool in the background.
+// Start binds the sockets, and joins the pool in the background until ctx ends. The error says why
+// the configuration is wrong or why the sockets cannot be bound.
 func Start(ctx context.Context, cfg Config) (*Pool, error) {
 	switch {
 	case cfg.Incarnation == 0 || cfg.Meta.Incarnation != cfg.Incarnation || cfg.Meta.Node != cfg.Node:
-		return nil, fmt.Errorf("gossip: chip %s, incarnation %#x, with metadata of chip %s, incarnation %#x: want the same chip and incarnation, not zero",
+		return nil, fmt.Errorf("gossip: chip %s, incarnation %#x, with metadata of chip %s, incarnation %#x: want equal chips and equal incarnations that are not zero",
 			cfg.Node, uint64(cfg.Incarnation), cfg.Meta.Node, uint64(cfg.Meta.Incarnation))
 	case cfg.Seeds == nil:
-		return nil, fmt.Errorf("gossip: chip %s has no source of seeds; give a function, which may return none", cfg.Node)
+		return nil, fmt.Errorf("gossip: the configuration of chip %s has no function Seeds; the function may return an empty list", cfg.Node)
 	}
 	if cfg.pace == (pace{}) {
 		cfg.pace = lan
 	}
 	p := &Pool{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Incarnation))), notify: make(chan struct{}, 1), update: make(chan struct{}, 1),
-		view: membership.NewView(cfg.Meta.Topology), meta: cfg.Meta.Append(nil), here: map[string]string{}, last: map[wire.FabricNodeID]string{}}
+		view: membership.NewView(cfg.Meta.Topology, cfg.Member), meta: cfg.Meta.Append(nil), here: map[string]string{}, last: map[wire.FabricNodeID]string{}}
 	logger := log.New(&logWriter{cfg.Logger, p}, "", 0)
 	var port int
 	var err error
-	if p.net, port, err = listen(cfg.Bind, cfg.pace.tcp, logger); err != nil {
+	if p.net, port, err = listen(cfg.Bind, cfg.pace.tcp, cfg.Keys != nil, logger); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
-			return nil, fmt.Errorf("gossip address %s is taken by another process; stop it or choose another: %w", cfg.Bind, err)
+			return nil, fmt.Errorf("gossip address %s is taken by another process; stop that process or choose another address: %w", cfg.Bind, err)
 		}
 		return nil, fmt.Errorf("gossip cannot start on %s: %w", cfg.Bind, err)
 	}
@@ -129,7 +131,7 @@ func Start(ctx context.Context, cfg Config) (*Pool, error) {
 		return nil, fmt.Errorf("gossip cannot start on %s: %w", cfg.Bind, err)
 	}
 	p.list = list
-	// Read the entry only once, because memberlist changes its own entry when metadata changes.
+	// Read the address in the entry only here, because memberlist changes the entry later.
 	self := list.LocalNode()
 	a, _ := netip.AddrFromSlice(self.Addr)
 	p.mu.Lock()
@@ -141,7 +143,7 @@ func Start(ctx context.Context, cfg Config) (*Pool, error) {
 	return p, nil
 }
 
-// memberlist returns the library's configuration.
+// memberlist returns the library's configuration for this pool.
 func (p *Pool) memberlist(port int, logger *log.Logger) *memberlist.Config {
 	cfg := &p.cfg
 	mc := memberlist.DefaultLANConfig()
@@ -168,18 +170,19 @@ func (p *Pool) memberlist(port int, logger *log.Logger) *memberlist.Config {
 	return mc
 }
 
-// Addr returns the address of the pool's own socket.
+// Addr returns the address of this chip's socket in the pool.
 func (p *Pool) Addr() netip.AddrPort {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.addr
 }
 
-// Notify returns a channel that signals a change since the last receive from the channel.
+// Notify returns a channel. A receive from the channel succeeds if new events have come since the
+// last receive.
 func (p *Pool) Notify() <-chan struct{} { return p.notify }
 
-// Events returns the events since the last call. If nobody has called Events for long, the oldest
-// events are lost.
+// Events returns the events since the last call. If more than 512 events have come since then,
+// Events returns the newest 512.
 func (p *Pool) Events() []membership.Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,15 +191,15 @@ func (p *Pool) Events() []membership.Event {
 	return e
 }
 
-// View lists the chips that the pool believes alive.
+// View returns the chips that the pool believes alive, sorted by mesh and chip.
 func (p *Pool) View() []membership.Member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.view.Members()
 }
 
-// UpdateMeta sets new metadata for this chip. The pool spreads several changes in quick succession
-// as one change.
+// UpdateMeta sets new metadata of this chip, which the pool announces in the background. The pool
+// may announce several changes in quick succession as one change.
 func (p *Pool) UpdateMeta(m membership.Meta) {
 	p.mu.Lock()
 	p.meta = m.Append(nil)
@@ -207,29 +210,30 @@ func (p *Pool) UpdateMeta(m membership.Meta) {
 	}
 }
 
-// Close tells the other members that this chip leaves, within at most the time leave. If leave is
-// 0, Close does not tell the other members. Close then frees the sockets. The caller may call Close
-// again.
+// Close leaves the pool and closes the sockets. If leave is not 0, Close first tells the other
+// members that this chip leaves, and waits at most the time leave. If leave is 0, the other members
+// learn only from this chip's silence that this chip has left. The caller may call Close more than
+// once.
 func (p *Pool) Close(leave time.Duration) error {
 	p.cancel()
 	p.net.hurry()
 	p.wg.Wait()
 	if leave > 0 && !p.closed.Swap(true) && p.list.NumMembers() > 1 {
 		if err := p.list.Leave(leave); err != nil && p.cfg.Logger != nil {
-			p.cfg.Logger.Debug("gossip: goodbye not confirmed", "error", err)
+			p.cfg.Logger.Debug("gossip: no other member has confirmed that this chip leaves", "error", err)
 		}
 	}
 	return p.list.Shutdown()
 }
 
-// tell makes memberlist announce this chip's metadata again.
+// tell makes memberlist announce this chip's metadata.
 func (p *Pool) tell() {
 	p.telling.Lock()
 	defer p.telling.Unlock()
 	_ = p.list.UpdateNode(updateTimeout)
 }
 
-// spread hands new metadata to memberlist, at limited intervals.
+// spread announces new metadata, at intervals of at least minUpdatePeriod.
 func (p *Pool) spread(ctx context.Context) {
 	for {
 		select {
@@ -237,8 +241,8 @@ func (p *Pool) spread(ctx context.Context) {
 			return
 		case <-p.update:
 		}
-		// The error only says that the pool could not tell all peers within the time. Gossip
-		// continues.
+		// tell ignores memberlist's error, which only means that the announcement took longer than
+		// updateTimeout. Gossip spreads the metadata later.
 		p.tell()
 		if !sleep(ctx, minUpdatePeriod) {
 			return
@@ -246,7 +250,7 @@ func (p *Pool) spread(ctx context.Context) {
 	}
 }
 
-// heard adds one event of memberlist to the view.
+// heard calls f to change the view. heard stores the events that f returns.
 func (p *Pool) heard(f func(v *membership.View) []membership.Event) {
 	p.mu.Lock()
 	es := f(p.view)

@@ -16,17 +16,17 @@ import (
 	"ttfabric/wire"
 )
 
-// TestMain has two of these tests run side by side, on more cores, too: they bound
-// how long a pool takes for something, and pools that starve one another take
-// longer. What the command line says goes before.
+// TestMain runs four of these tests at a time, on any number of cores. The tests wait most of
+// the time. More tests at a time could starve one another's pools, whose times the tests bound.
+// A flag -parallel on the command line applies instead.
 func TestMain(m *testing.M) {
-	flag.Set("test.parallel", "2")
+	flag.Set("test.parallel", "4")
 	m.Run()
 }
 
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 
-// swarm starts pools that find each other through the ones before them.
+// swarm starts pools. The seeds of each pool are the pools that were started before it.
 type swarm struct {
 	t     *testing.T
 	mu    sync.Mutex
@@ -88,7 +88,8 @@ func TestEveryoneSeesEveryone(t *testing.T) {
 		}
 		return true
 	})
-	// The chip's process dies without a word and starts anew at another address.
+	// The chip's process dies without a message to the others, and a new process starts at another
+	// address.
 	pools[5].Close(0)
 	s.start(5, 100, "a")
 	eventually(t, patience, "the new process seen by all", func() bool {
@@ -128,8 +129,8 @@ func TestTakenAddress(t *testing.T) {
 	}
 }
 
-// TestIslandsHeal starts two pools that know nothing of each other, and then
-// lets the seeds of one name the other.
+// TestIslandsHeal starts two pools without common members, and then adds members of one pool to the
+// seeds of the other pool. The pools must become one pool.
 func TestIslandsHeal(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -178,7 +179,7 @@ func TestIslandsHeal(t *testing.T) {
 	}
 	eventually(t, patience, "two islands of two", views(2))
 	if !testing.Short() {
-		time.Sleep(repairs * quick.repairMax) // so that only healing is left
+		time.Sleep(repairs * quick.repairMax) // until all repairs are over, and only heal can join the pools
 	}
 	mu.Lock()
 	bridged = true
@@ -186,7 +187,8 @@ func TestIslandsHeal(t *testing.T) {
 	eventually(t, patience, "one pool of four", views(4))
 }
 
-// TestSilentSeed finds that a seed that takes connections and never answers holds up neither the others nor the end.
+// TestSilentSeed checks a seed that accepts connections and never answers. Such a seed must delay
+// neither the joining of other members nor Close.
 func TestSilentSeed(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

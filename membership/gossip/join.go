@@ -10,9 +10,9 @@ import (
 	"ttfabric/wire"
 )
 
-// join joins the pool. join tries a random seed, again and again until a seed answers. Then join
-// joins further seeds. In this way join finds members that it missed while many chips joined at
-// once.
+// join joins the pool. join tries random seeds until a seed answers. Some time later, join joins
+// further random seeds. If many chips have joined at once, the further seeds may know members that
+// the first seed did not know.
 func (p *Pool) join(ctx context.Context) {
 	wait := retryMin
 	for {
@@ -35,18 +35,18 @@ func (p *Pool) join(ctx context.Context) {
 		if len(seeds) == 0 {
 			continue
 		}
-		// The pool joins a seed and not just any member. Two parts of a pool that formed at the
-		// same time know only their own members, but they have the same seeds.
+		// Join a seed, and not any other member. If the pool has formed in two separate parts, the
+		// members of each part know only each other. The seeds of both parts are the same.
 		at := seeds[p.rng.IntN(len(seeds))]
-		_, _ = p.list.Join([]string{at}) // a failure does not matter: the member may have just gone
+		_, _ = p.list.Join([]string{at}) // ignore the error, because the seed may have just left
 	}
 	p.heal(ctx)
 }
 
-// From time to time while chips are missing, heal joins a process that is not a member. Memberlist
-// forgets members that have been dead for long. Without heal, the parts of a pool that lost sight
-// of each other would therefore not find each other again. While heal finds no process, it searches
-// less often. For a complete pool, heal does nothing.
+// heal reunites a pool that has split into parts. While chips are missing, heal tries now and then
+// to join an address that is not a member's. Memberlist itself forgets members that have been dead
+// for long. Two separated parts would therefore not find each other again. As long as the number of
+// chips does not change, heal tries less often. If no chip is missing, heal does nothing.
 func (p *Pool) heal(ctx context.Context) {
 	seen, doublings := 0, 0
 	for {
@@ -62,14 +62,14 @@ func (p *Pool) heal(ctx context.Context) {
 		}
 		seen = chips
 		if len(strangers) > 0 {
-			_, _ = p.list.Join([]string{strangers[p.rng.IntN(len(strangers))]}) // the process may be gone; heal tries again later
+			_, _ = p.list.Join([]string{strangers[p.rng.IntN(len(strangers))]}) // ignore the error, because heal tries again later
 		}
 	}
 }
 
-// strangers returns the addresses at which missing chips may be: seeds that are not members, and
-// the last addresses of chips that the pool no longer sees. If no chip is missing, strangers
-// returns no address. strangers also returns how many chips the pool sees.
+// strangers returns the number of chips that the pool sees, and the addresses at which missing
+// chips may be. These addresses are seeds that are not members, and the last addresses of chips
+// that the pool no longer sees. If no chip is missing, strangers returns no addresses.
 func (p *Pool) strangers() (chips int, out []string) {
 	member := map[string]bool{} // addresses of members
 	seen := map[wire.FabricNodeID]bool{}
@@ -100,7 +100,7 @@ func (p *Pool) strangers() (chips int, out []string) {
 			out = append(out, s)
 		}
 	}
-	slices.Sort(out) // a map has no order, and the same seed must give the same choices
+	slices.Sort(out) // without sorting, the order of maps would make the random choices irreproducible
 	return len(seen), slices.Compact(out)
 }
 
@@ -108,7 +108,7 @@ func (p *Pool) jitter(lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(p.rng.Int64N(int64(hi-lo)+1))
 }
 
-// sleep waits for d. When ctx has ended, sleep reports false.
+// sleep waits for d and returns true. If ctx ends first, sleep returns false at once.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

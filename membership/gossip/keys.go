@@ -12,16 +12,15 @@ import (
 	"ttfabric/membership/keyring"
 )
 
-// Keys holds the keys that encrypt a chip's gossip. The chip encrypts the gossip that it sends with
-// the first key. The chip decrypts the gossip that it receives with any of the keys. Keys is safe
-// for concurrent use.
+// Keys holds the keys that encrypt a chip's gossip. The chip encrypts with the primary key. The
+// chip decrypts gossip that was encrypted with any of the keys. Keys is safe for concurrent use.
 type Keys struct {
 	mu   sync.Mutex
 	ring *memberlist.Keyring
 }
 
-// NewKeys returns a keyring. The first key is the primary key. The error says which key is unfit
-// and why.
+// NewKeys returns Keys with the given keys. The first key is the primary key. NewKeys returns an
+// error if the number of keys is not 1 to [keyring.Max], or if a key's length is not allowed.
 func NewKeys(keys [][]byte) (*Keys, error) {
 	if len(keys) == 0 || len(keys) > keyring.Max {
 		return nil, fmt.Errorf("%d gossip keys: want 1 to %d", len(keys), keyring.Max)
@@ -35,7 +34,7 @@ func NewKeys(keys [][]byte) (*Keys, error) {
 	return &Keys{ring: ring}, err
 }
 
-// List returns the keys, the primary key first.
+// List describes the keys, the primary key first.
 func (k *Keys) List() []membership.Key {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -46,8 +45,8 @@ func (k *Keys) List() []membership.Key {
 	return out
 }
 
-// Install adds a key with which received gossip may be encrypted. If the key is already installed,
-// Install changes nothing.
+// Install adds a key for decryption. If the key is already installed, Install changes nothing. If
+// [keyring.Max] other keys are installed, Install returns an error.
 func (k *Keys) Install(key []byte) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -56,12 +55,13 @@ func (k *Keys) Install(key []byte) error {
 	}
 	have := k.ring.GetKeys()
 	if len(have) >= keyring.Max && !slices.ContainsFunc(have, func(b []byte) bool { return bytes.Equal(b, key) }) {
-		return fmt.Errorf("%d gossip keys are installed, as many as there may be; remove one first", len(have))
+		return fmt.Errorf("%d gossip keys are installed, which is the largest number; remove a key first", len(have))
 	}
 	return k.ring.AddKey(bytes.Clone(key))
 }
 
-// Use makes an installed key the key that encrypts the gossip that the chip sends.
+// Use makes the installed key with the given name the primary key. If the key is not installed, Use
+// returns an error.
 func (k *Keys) Use(id string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -72,8 +72,8 @@ func (k *Keys) Use(id string) error {
 	return k.ring.UseKey(key)
 }
 
-// Remove removes a key. Remove refuses to remove the key in use. If the key is not installed,
-// Remove returns no error.
+// Remove removes the key with the given name. Remove returns an error if the key is the primary
+// key. If the key is not installed, Remove does nothing.
 func (k *Keys) Remove(id string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -82,10 +82,10 @@ func (k *Keys) Remove(id string) error {
 	case err != nil:
 		return nil
 	case primary:
-		return fmt.Errorf("gossip key %s is in use: use another one before it is removed", id)
+		return fmt.Errorf("gossip key %s is the key in use; use another key before you remove this key", id)
 	}
-	// This call uses the primary key again and thereby makes a new list of keys. The removal
-	// therefore does not change the list that concurrent readers hold.
+	// RemoveKey changes the keyring's list of keys in place, and other goroutines may be reading
+	// this list. UseKey replaces the list by a copy. RemoveKey then changes only the copy.
 	if err := k.ring.UseKey(k.ring.GetPrimaryKey()); err != nil {
 		return err
 	}

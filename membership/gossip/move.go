@@ -8,21 +8,22 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Limits of a move. The limits are our own choices.
+// Limits of [Pool.Move]. ttfabric chose the values.
 const (
-	moveTime  = time.Minute     // time that other chips may take to believe the new address
-	moveTries = 3 * time.Second // shortest time between two attempts to tell a seed
+	moveTime  = time.Minute     // how long Move announces the new address
+	moveTries = 3 * time.Second // shortest time between two announcements to a seed; the longest time is twice as long
 )
 
-// Move says that, from now on, other chips reach this chip at another address of the machine. An
-// example is a container that was taken off a network and connected again. The pool must be bound
-// to the wildcard address. Other chips keep the old address until they believe that this chip is
-// dead. For that reason Move tells the other chips the new address again and again for a while.
+// Move gives this chip's gossip another address of the same machine, and announces it to the other
+// chips. For example, the chip's container was disconnected from a network and connected again. The
+// pool must be bound to the wildcard address. Other chips keep the old address until they believe
+// this chip dead. Move therefore repeats the announcement for a minute, in the background. If the
+// new address has another IP version than the old address, Move does nothing.
 func (p *Pool) Move(to netip.Addr) {
 	b := to.AsSlice()
 	if p.mu.Lock(); to.Is4() != p.addr.Addr().Is4() {
 		p.mu.Unlock()
-		return // the new address is of the other address family: the bound ports cannot follow
+		return // the bound sockets cannot receive at an address of another IP version
 	}
 	p.moved = b
 	p.addr = netip.AddrPortFrom(to, p.addr.Port())
@@ -31,21 +32,21 @@ func (p *Pool) Move(to netip.Addr) {
 		for end := time.Now().Add(moveTime); time.Now().Before(end); {
 			p.tell()
 			if seeds := p.cfg.Seeds(); len(seeds) > 0 {
-				_, _ = p.list.Join([]string{seeds[rand.IntN(len(seeds))]}) // in the exchange, both sides learn whether the other side believes them dead
+				_, _ = p.list.Join([]string{seeds[rand.IntN(len(seeds))]}) // in the exchange, each side learns whether the other side believes it dead
 			}
-			if !p.net.sleep(moveTries + rand.N(moveTries)) { // the pool ends
+			if !p.net.sleep(moveTries + rand.N(moveTries)) { // somebody has closed the pool
 				return
 			}
 		}
 	})
 }
 
-// relocate writes the new address into the library's own entry, since the library offers no other
-// way to change the address. NotifyAlive calls relocate while the library holds the lock of its
-// entries. relocate acts only on this process's own claim, since only that claim shares the entry's
-// bytes. The library then sees that the old address and the new address differ, and does nothing
-// more. The library's next announcement has the new address. The caller
-// holds p.mu.
+// relocate writes the new address into the library's entry of this chip, because the library has no
+// function that changes an address. NotifyAlive calls relocate while the library holds the lock of
+// its entries. relocate does nothing if n is not this process's own announcement. relocate
+// recognizes an own announcement because the announcement and the entry share the bytes of the
+// address. After relocate, the library compares the two addresses, and ignores the announcement
+// because they differ. The library's next announcement has the new address. The caller holds p.mu.
 func (p *Pool) relocate(n *memberlist.Node) {
 	if p.moved == nil || p.self == nil || n.Name != p.self.Name || len(n.Addr) == 0 || len(p.self.Addr) == 0 || &n.Addr[0] != &p.self.Addr[0] {
 		return

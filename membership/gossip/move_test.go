@@ -10,8 +10,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestMove takes a chip off the network and puts it on again at another
-// address: the others believe it dead, and then that it is where it says.
+// TestMove cuts a chip off until the other chips believe it dead, and then calls Move. The other
+// chips must then see the chip at the new address.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	var addrs []string
@@ -48,7 +48,7 @@ func TestMove(t *testing.T) {
 		t.Errorf("it says that it is at %s", got)
 	}
 	begin := time.Now()
-	mover.Move(netip.IPv6Loopback()) // no port could follow
+	mover.Move(netip.IPv6Loopback()) // Move ignores an address of another IP version
 	if got := mover.Addr().Addr(); got != moved {
 		t.Errorf("it went to %s", got)
 	}

@@ -22,36 +22,39 @@ import (
 
 // Limits of the impairment of gossip.
 const (
-	maxDelayed   = 4096                   // packets that wait for their delay to end; the network drops further packets
-	streamResend = 200 * time.Millisecond // a stream sends lost data again after this time: TCP's shortest timeout on Linux
-	bindTries    = 10                     // attempts to find a port that is free for both TCP and UDP
+	maxDelayed   = 4096                   // largest number of packets that wait for their injected delay; the network drops further packets
+	streamResend = 200 * time.Millisecond // how long after a loss a stream sends again; equal to TCP's shortest timeout on Linux
+	bindTries    = 10                     // largest number of attempts to find a port that is free for both TCP and UDP
 )
 
-// network is memberlist's network with injected faults at its edge. The faults lose packets, delay
-// packets and streams, or cut them off. While no fault is in force, network passes everything on.
+// network is a transport for memberlist that can inject faults. The faults lose or delay packets,
+// slow streams down, or cut chips off. While no fault is set, network passes all packets and
+// streams on.
 type network struct {
 	memberlist.NodeAwareTransport
 	start    time.Time
-	patience time.Duration // longest time that a piece of a stream may take
+	patience time.Duration // longest time for which the faults may delay a write to a stream
 	packets  chan *memberlist.Packet
 	streams  chan net.Conn
-	ending   chan struct{} // closed when nobody may wait any more
-	closing  chan struct{} // closed when nobody needs to read any more
+	ending   chan struct{} // closed when the pool begins to close, which ends all waiting
+	closing  chan struct{} // closed when Shutdown is called, after which nobody reads packets and streams
 	done     chan struct{} // closed when the sockets are closed
 	end      sync.Once
-	active   atomic.Bool // true: a fault is in force
+	active   atomic.Bool   // whether a fault is set
+	keyed    bool          // whether gossip is encrypted
+	version  atomic.Uint64 // number of datagrams and streams dropped because their encryption has another version
 
 	mu      sync.Mutex
 	model   *fault.Model
 	alone   bool
-	apart   map[wire.FabricNodeID]bool   // chips from which this chip is cut off
-	book    map[string]wire.FabricNodeID // the chip at each address, as far as the network has heard
-	waiting int                          // packets that wait for their delay to end
-	full    uint64                       // packets dropped because too many waited
+	apart   map[wire.FabricNodeID]bool   // chips that this chip is cut off from
+	book    map[string]wire.FabricNodeID // chips by gossip address, as known from gossip
+	waiting int                          // number of packets that wait for their injected delay
+	full    uint64                       // number of packets dropped because maxDelayed packets were waiting
 }
 
-// listen opens the sockets, TCP and UDP on one port, and returns the port.
-func listen(bind netip.AddrPort, patience time.Duration, l *log.Logger) (*network, int, error) {
+// listen opens a TCP and a UDP socket on the same port, and returns the port.
+func listen(bind netip.AddrPort, patience time.Duration, keyed bool, l *log.Logger) (*network, int, error) {
 	var inner *memberlist.NetTransport
 	var err error
 	for range bindTries {
@@ -67,13 +70,15 @@ func listen(bind netip.AddrPort, patience time.Duration, l *log.Logger) (*networ
 	if err != nil {
 		return nil, 0, err
 	}
-	w := &network{NodeAwareTransport: inner, start: time.Now(), patience: patience, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
+	w := &network{NodeAwareTransport: inner, start: time.Now(), patience: patience, keyed: keyed, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 		ending: make(chan struct{}), closing: make(chan struct{}), done: make(chan struct{}), model: m, apart: map[wire.FabricNodeID]bool{}, book: map[string]wire.FabricNodeID{}}
 	go w.receive()
 	return w, inner.GetAutoBindPort(), nil
 }
 
-// receive passes on the packets and streams that come, unless the network is cut off.
+// receive passes received packets and streams to memberlist. receive drops packets from chips that
+// are cut off, and drops streams if this chip is cut off alone.
+// With keys, receive also drops packets that are not encrypted as version 1.
 func (w *network) receive() {
 	for {
 		select {
@@ -83,9 +88,13 @@ func (w *network) receive() {
 			if w.active.Load() && w.cutOff("", p.From.String()) {
 				continue
 			}
+			if w.keyed && !sealed(p.Buf) {
+				w.version.Add(1)
+				continue
+			}
 			select {
 			case w.packets <- p:
-			case <-w.closing: // the sockets cannot close while a packet waits to be read
+			case <-w.closing: // drop the packet, because the sockets cannot close while a packet waits
 			}
 		case c := <-w.NodeAwareTransport.StreamCh():
 			if w.active.Load() && w.cutOff("", "") {
@@ -93,7 +102,7 @@ func (w *network) receive() {
 				continue
 			}
 			select {
-			case w.streams <- &stream{c, w}:
+			case w.streams <- &stream{Conn: c, w: w}:
 			case <-w.closing:
 				c.Close()
 			}
@@ -101,19 +110,20 @@ func (w *network) receive() {
 	}
 }
 
-// PacketCh implements memberlist's Transport.
+// PacketCh returns the channel of received packets. PacketCh implements memberlist's Transport.
 func (w *network) PacketCh() <-chan *memberlist.Packet { return w.packets }
 
-// StreamCh implements memberlist's Transport.
+// StreamCh returns the channel of streams that other members open. StreamCh implements memberlist's
+// Transport.
 func (w *network) StreamCh() <-chan net.Conn { return w.streams }
 
-// WriteTo implements memberlist's Transport.
+// WriteTo sends a packet to an address. WriteTo implements memberlist's Transport.
 func (w *network) WriteTo(b []byte, addr string) (time.Time, error) {
 	return w.WriteToAddress(b, memberlist.Address{Addr: addr})
 }
 
-// WriteToAddress implements memberlist's NodeAwareTransport. A packet that the fault model loses or
-// delays counts as sent.
+// WriteToAddress sends a packet to a member. WriteToAddress implements memberlist's
+// NodeAwareTransport. If a fault loses or delays the packet, WriteToAddress returns no error.
 func (w *network) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
 	if !w.active.Load() {
 		return w.NodeAwareTransport.WriteToAddress(b, a)
@@ -139,7 +149,7 @@ func (w *network) WriteToAddress(b []byte, a memberlist.Address) (time.Time, err
 	return time.Now(), nil
 }
 
-// late sends a packet after its delay.
+// late sends a packet after its injected delay, if the sockets are still open.
 func (w *network) late(b []byte, a memberlist.Address) {
 	w.mu.Lock()
 	w.waiting--
@@ -147,23 +157,24 @@ func (w *network) late(b []byte, a memberlist.Address) {
 	select {
 	case <-w.done:
 	default:
-		_, _ = w.NodeAwareTransport.WriteToAddress(b, a) // a send that fails counts as a packet that the network loses
+		_, _ = w.NodeAwareTransport.WriteToAddress(b, a) // ignore the error, because a network may also lose the packet
 	}
 }
 
-// DialTimeout implements memberlist's Transport.
+// DialTimeout opens a stream to an address. DialTimeout implements memberlist's Transport.
 func (w *network) DialTimeout(addr string, d time.Duration) (net.Conn, error) {
 	return w.DialAddressTimeout(memberlist.Address{Addr: addr}, d)
 }
 
-// DialAddressTimeout implements memberlist's NodeAwareTransport. If the chip at the address is cut
-// off, DialAddressTimeout waits like a caller whose peer does not answer.
+// DialAddressTimeout opens a stream to a member. DialAddressTimeout implements memberlist's
+// NodeAwareTransport. If the member is cut off, DialAddressTimeout fails after the time d, as if
+// the member did not answer.
 func (w *network) DialAddressTimeout(a memberlist.Address, d time.Duration) (net.Conn, error) {
 	begin := time.Now()
 	if w.active.Load() {
 		if w.cutOff(a.Name, a.Addr) {
 			w.sleep(d)
-			return nil, fmt.Errorf("dial %s: the gossip is cut off on purpose: %w", a.Addr, os.ErrDeadlineExceeded)
+			return nil, fmt.Errorf("dial %s: an injected fault cuts the gossip off: %w", a.Addr, os.ErrDeadlineExceeded)
 		}
 		if !w.carry(nil, begin.Add(d)) {
 			return nil, fmt.Errorf("dial %s: %w", a.Addr, os.ErrDeadlineExceeded)
@@ -173,10 +184,10 @@ func (w *network) DialAddressTimeout(a memberlist.Address, d time.Duration) (net
 	if err != nil {
 		return nil, err
 	}
-	return &stream{c, w}, nil
+	return &stream{Conn: c, w: w}, nil
 }
 
-// Shutdown implements memberlist's Transport.
+// Shutdown closes the sockets. Shutdown implements memberlist's Transport.
 func (w *network) Shutdown() error {
 	w.hurry()
 	select {
@@ -190,12 +201,12 @@ func (w *network) Shutdown() error {
 	return err
 }
 
-// hurry ends all waiting.
+// hurry ends all waits for injected delays and timeouts.
 func (w *network) hurry() { w.end.Do(func() { close(w.ending) }) }
 
 func (w *network) now() mono.Time { return mono.Time(time.Since(w.start)) }
 
-// sleep waits for d. When the pool ends, sleep reports false.
+// sleep waits for d and returns true. If the pool closes first, sleep returns false at once.
 func (w *network) sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -207,8 +218,9 @@ func (w *network) sleep(d time.Duration) bool {
 	}
 }
 
-// carry waits for as long as a piece of a stream takes over the impaired network. A stream sends
-// lost data again. If the piece does not get through before the deadline, carry reports false.
+// carry waits for the time that the injected faults add to a piece b of a stream. Each injected
+// loss adds streamResend, because a stream sends lost data again. If the faults keep the piece
+// beyond the deadline, carry returns false.
 func (w *network) carry(b []byte, deadline time.Time) bool {
 	for time.Now().Before(deadline) {
 		w.mu.Lock()
@@ -230,13 +242,25 @@ func (w *network) carry(b []byte, deadline time.Time) bool {
 	return false
 }
 
-// stream is a connection over the impaired network.
+// stream is a TCP connection to which network adds its faults.
 type stream struct {
 	net.Conn
-	w *network
+	w     *network
+	guard guard
 }
 
-// Write implements net.Conn.
+// Read implements net.Conn. With keys, Read refuses a stream that is not encrypted as version 1.
+func (s *stream) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	if s.w.keyed && !s.guard.pass(b[:n]) {
+		s.w.version.Add(1)
+		s.Close()
+		return 0, errVersion
+	}
+	return n, err
+}
+
+// Write writes b to the connection after the delay that the faults add. Write implements net.Conn.
 func (s *stream) Write(b []byte) (int, error) {
 	if s.w.active.Load() && !s.w.carry(b, time.Now().Add(s.w.patience)) {
 		return 0, os.ErrDeadlineExceeded
@@ -244,7 +268,7 @@ func (s *stream) Write(b []byte) (int, error) {
 	return s.Conn.Write(b)
 }
 
-// know notes which chip is at an address.
+// know stores the chip n that gossips from an address.
 func (w *network) know(n wire.FabricNodeID, addr string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -254,8 +278,10 @@ func (w *network) know(n wire.FabricNodeID, addr string) {
 	w.book[addr] = n
 }
 
-// cutOff reports whether a chip is cut off. cutOff finds the chip by its member's name. If the name
-// does not help, cutOff finds the chip by its address.
+// cutOff reports whether this chip is cut off from a member. cutOff finds the member's chip by the
+// member's name. If the name contains no chip, cutOff finds the chip by the member's address. If
+// the member's chip is unknown, cutOff reports false. If this chip is cut off alone, cutOff reports
+// true for all members.
 func (w *network) cutOff(name, addr string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -273,8 +299,8 @@ func (w *network) cutOff(name, addr string) bool {
 	return w.apart[n]
 }
 
-// impair changes the faults that the network injects into sent packets. A seed restarts the random
-// numbers.
+// impair changes the faults that the network injects into sent packets and streams. If seed is not
+// nil, the sequence of random numbers starts again from seed.
 func (w *network) impair(o fault.Options, seed *uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -286,7 +312,8 @@ func (w *network) impair(o fault.Options, seed *uint64) error {
 	return err
 }
 
-// cut cuts off the network, or parts of the network.
+// cut replaces the set of chips that this chip is cut off from. If alone is true, this chip is cut
+// off from all chips.
 func (w *network) cut(alone bool, apart map[wire.FabricNodeID]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

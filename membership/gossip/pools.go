@@ -9,10 +9,10 @@ import (
 	"ttfabric/membership"
 )
 
-// Pools is the membership of a chip that is in two pools. One is the pool of its mesh. Since the
-// chip has a cable to another mesh, it is also in the pool of all exit nodes. To its user, Pools is
-// one membership. From the exit nodes' pool, Pools takes only the chips of other meshes, since the
-// pool of the chip's own mesh knows that mesh better.
+// Pools is the membership of an exit node, which is in two gossip pools: the pool of its mesh, and
+// the pool of all exit nodes. Pools has the methods of [Pool], and merges what both pools report.
+// For chips of the own mesh, Pools uses only the mesh's pool, because all chips of the mesh are in
+// that pool.
 type Pools struct {
 	mesh, exits *Pool
 	notify      chan struct{}
@@ -20,7 +20,7 @@ type Pools struct {
 	wg          sync.WaitGroup
 }
 
-// Join makes one membership of two pools of the same chip.
+// Join returns the membership of an exit node from its two pools.
 func Join(mesh, exits *Pool) *Pools {
 	p := &Pools{mesh: mesh, exits: exits, notify: make(chan struct{}, 1), done: make(chan struct{})}
 	for _, one := range []*Pool{mesh, exits} {
@@ -41,10 +41,11 @@ func Join(mesh, exits *Pool) *Pools {
 	return p
 }
 
-// Notify returns a channel that signals a change since the last receive from the channel.
+// Notify returns a channel. A receive from the channel succeeds if the view has changed since the
+// last receive.
 func (p *Pools) Notify() <-chan struct{} { return p.notify }
 
-// View lists the chips that the pools believe alive.
+// View returns the chips that the two pools believe alive.
 func (p *Pools) View() []membership.Member {
 	v := p.mesh.View()
 	for _, m := range p.exits.View() {
@@ -57,7 +58,7 @@ func (p *Pools) View() []membership.Member {
 
 func (p *Pools) foreign(m membership.Member) bool { return m.Meta.Node.Mesh != p.mesh.cfg.Node.Mesh }
 
-// Events returns the events since the last call.
+// Events returns the events of both pools since the last call.
 func (p *Pools) Events() []membership.Event {
 	es := p.mesh.Events()
 	for _, e := range p.exits.Events() {
@@ -68,19 +69,19 @@ func (p *Pools) Events() []membership.Event {
 	return es
 }
 
-// UpdateMeta sets new metadata for this chip.
+// UpdateMeta sets new metadata of this chip in both pools.
 func (p *Pools) UpdateMeta(m membership.Meta) {
 	p.mesh.UpdateMeta(m)
 	p.exits.UpdateMeta(m)
 }
 
-// Addr returns the address of the socket of the mesh's pool.
+// Addr returns the address of this chip's socket in the pool of its mesh.
 func (p *Pools) Addr() netip.AddrPort { return p.mesh.Addr() }
 
-// ExitAddr returns the address of the socket of the exit nodes' pool.
+// ExitAddr returns the address of this chip's socket in the pool of all exit nodes.
 func (p *Pools) ExitAddr() netip.AddrPort { return p.exits.Addr() }
 
-// Close leaves both pools. Close takes at most the time leave for each pool.
+// Close calls [Pool.Close] for both pools at the same time.
 func (p *Pools) Close(leave time.Duration) error {
 	var wg sync.WaitGroup
 	var errs [2]error

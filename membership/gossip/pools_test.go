@@ -10,8 +10,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestExitNodesMeet has two meshes of three chips with one exit node each: the
-// exit nodes know their own mesh and each other, the others their own mesh only.
+// TestExitNodesMeet starts two meshes of three chips, each with one exit node. The exit nodes must
+// see their own mesh and each other. The other chips must see only their own mesh.
 func TestExitNodesMeet(t *testing.T) {
 	t.Parallel()
 	exits := &swarm{t: t}
@@ -62,7 +62,8 @@ func TestExitNodesMeet(t *testing.T) {
 	for _, p := range alone {
 		eventually(t, patience, "own mesh only", func() bool { return len(p.View()) == 3 })
 	}
-	// What an exit node says of itself is heard in both; its end, too, and each once.
+	// The other exit node sees a change of this exit node's metadata, and then the end of this exit
+	// node once. The own mesh of this exit node also sees the end.
 	m := both[1].mesh.cfg.Meta
 	m.InService, m.LinkVersion = 5, 1
 	both[1].UpdateMeta(m)

@@ -21,8 +21,8 @@ import (
 	"ttfabric/wire"
 )
 
-// A program outside the fabric uses a chip through the chip's API, as a program
-// inside the chip does.
+// A program outside the fabric opens a session over a chip's API. The session has the same methods
+// as a session inside the chip's process.
 func ExampleClient() {
 	machine, addrs, stop, err := start()
 	defer stop()
@@ -49,8 +49,8 @@ func ExampleClient() {
 	// Output: from afar <nil>
 }
 
-// TestErrorsKeepTheirType gives a remote program the errors that a program inside
-// the chip gets.
+// TestErrorsKeepTheirType checks that sessions over the API return errors of the same types as
+// sessions inside the chip's process.
 func TestErrorsKeepTheirType(t *testing.T) {
 	t.Parallel()
 	ctx, c, dst, machine := ready(t)
@@ -59,7 +59,7 @@ func TestErrorsKeepTheirType(t *testing.T) {
 	if err := s.Write(ctx, machine.Chips[1].Node, wire.NewNocAddr(0, 10, 0), []byte("x")); !errors.As(err, &refused) {
 		t.Errorf("got %v", err)
 	}
-	// The outcome of a request that the chip did not start is known: not performed.
+	// If the chip does not start a request, the error must not be an OutcomeUnknownError.
 	var unknown *session.OutcomeUnknownError
 	right, at := dst, wire.NewNocAddr(1, 1, 0)
 	for want, err := range map[string]error{
@@ -73,7 +73,8 @@ func TestErrorsKeepTheirType(t *testing.T) {
 	}
 }
 
-// TestRemoteMulticast writes to several chips over the API, and gets the errors of each.
+// TestRemoteMulticast multicasts to several chips over the API. If chips refuse the multicast, the
+// error must name each of these chips.
 func TestRemoteMulticast(t *testing.T) {
 	t.Parallel()
 	ctx, c, _, machine := ready(t)
@@ -95,8 +96,8 @@ func TestRemoteMulticast(t *testing.T) {
 	}
 }
 
-// TestRemoteTransfer writes and reads 1 MiB over the API; then the sockets have
-// sent the datagrams that the links count.
+// TestRemoteTransfer writes and reads 1 MiB over the API. After that, the sockets must have counted
+// about as many datagrams as the links have counted frames.
 func TestRemoteTransfer(t *testing.T) {
 	t.Parallel()
 	ctx, c, _, machine := ready(t)
@@ -124,12 +125,13 @@ func TestRemoteTransfer(t *testing.T) {
 		}
 		sent += k.Counters["sent"]
 	}
-	if frames := v.Links[0].Counters["frames_sent"] + v.Links[1].Counters["frames_sent"]; sent < 256 || sent > frames+16 { // the chip reads its sockets a moment after its links
+	if frames := v.Links[0].Counters["frames_sent"] + v.Links[1].Counters["frames_sent"]; sent < 256 || sent > frames+16 { // the API reads the sockets' counters a moment after the links' counters
 		t.Errorf("%d datagrams sent, and %d frames", sent, frames)
 	}
 }
 
-// TestHealth asks for health without a token, and for state with a wrong token.
+// TestHealth calls the health checks without a token, and calls for the chip's state with a wrong
+// token.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	ctx, c, _, machine, addr := readyAt(t)
@@ -145,7 +147,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestBadBodies sends bodies that cannot be read, and requests that make no sense.
+// TestBadBodies sends malformed bodies and invalid requests. The chip must refuse all of them.
 func TestBadBodies(t *testing.T) {
 	t.Parallel()
 	_, _, _, _, addr := readyAt(t)
@@ -155,7 +157,7 @@ func TestBadBodies(t *testing.T) {
 			req.Header.Set("Authorization", "Bearer "+token)
 			resp, err := http.DefaultClient.Do(req)
 			if err != nil {
-				continue // the server hung up on a body that is too long
+				continue // the server has closed the connection, because the body is too long
 			}
 			if resp.StatusCode/100 != 4 {
 				t.Errorf("%s %.20q: %s", path, body, resp.Status)
@@ -190,13 +192,14 @@ func TestRemoteTraffic(t *testing.T) {
 	}
 }
 
-// TestEvents reads the events of the past: both links came up.
+// TestEvents reads the chip's history of events. The history must hold the event that each of the
+// two links came up.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	ctx, c, _, _ := ready(t)
 	one, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ups := map[string]bool{} // by port: on a busy machine a link may have come up twice
+	ups := map[string]bool{} // by port, because a link may have come up twice on a busy machine
 	c.Events(one, func(e api.EventView) {
 		if e.Type == "link" && e.Action == "up" {
 			ups[e.Actor] = true
@@ -213,8 +216,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestNetem impairs a port for a time on top of an impairment that stays, and takes
-// both away. Each change is an event.
+// TestNetem gives a port an impairment without an end, then changes the impairment for a set
+// duration, and removes all impairments. Each change must cause an event.
 func TestNetem(t *testing.T) {
 	t.Parallel()
 	ctx, c, _, _ := ready(t)
@@ -249,13 +252,13 @@ func TestNetem(t *testing.T) {
 	set(api.NetemBody{Options: fault.Change{"loss": "7%", "delay": "1ms"}, Seed: &seed})
 	want("set", "delay=1ms,loss=7%", false)
 	set(api.NetemBody{Options: fault.Change{"delay": "2ms", "rate": "1Gbit"}, ForS: 3600})
-	want("set for a time", "delay=2ms,loss=7%,rate=1Gbit", false)
+	want("set for a duration", "delay=2ms,loss=7%,rate=1Gbit", false)
 	set(api.NetemBody{Options: fault.Change{"rate": "0"}})
-	want("set what is set for a time", "delay=2ms,loss=7%", false)
+	want("set an option that has a duration", "delay=2ms,loss=7%", false)
 	set(api.NetemBody{Options: fault.Change{"delay": "2ms"}, ForS: .05})
-	want("the time is over", "delay=1ms,loss=7%", false)
+	want("the duration is over", "delay=1ms,loss=7%", false)
 	set(api.NetemBody{Cut: &on, ForS: .05})
-	want("put back", "delay=1ms,loss=7%", false)
+	want("the cut has ended by itself", "delay=1ms,loss=7%", false)
 	set(api.NetemBody{Cut: &on})
 	if err := c.ResetNetem(ctx, ch); err != nil {
 		t.Fatal(err)
@@ -263,7 +266,7 @@ func TestNetem(t *testing.T) {
 	want("a cut stays", "", true)
 	on = false
 	set(api.NetemBody{Cut: &on})
-	want("all is put back", "", false)
+	want("all faults are removed", "", false)
 	for _, b := range []api.NetemBody{{Channels: []wire.Channel{ch}, Options: fault.Change{"speed": "1"}}, {Channels: []wire.Channel{ch}, Options: fault.Change{"loss": "7%"}, ForS: -1},
 		{Channels: []wire.Channel{3}, Cut: &on}, {Channels: []wire.Channel{200}, Cut: &on}, {}, {Cut: &on}, {Channels: []wire.Channel{ch}},
 		{Channels: []wire.Channel{ch, 3}, Options: fault.Change{"loss": "7%"}}} {
@@ -271,16 +274,16 @@ func TestNetem(t *testing.T) {
 			t.Errorf("%+v was taken", b)
 		}
 	}
-	want("what was refused has done nothing", "", false)
+	want("refused calls change nothing", "", false)
 	if err := c.TellFault(ctx, fault.KindKilled, ports[0].Peer); err != nil {
 		t.Error(err)
 	}
-	// The chip tells what the kernel does, and impairs nothing itself.
+	// The chip publishes an impairment of the kernel, and injects no fault itself.
 	if err := errors.Join(c.TellImpairment(ctx, ch, fault.Options{Loss: .25}, 0), c.TellImpairment(ctx, ch, fault.Options{}, 0)); err != nil {
 		t.Error(err)
 	}
 	if err := c.TellImpairment(ctx, 3, fault.Options{Loss: .25}, 0); err == nil {
-		t.Error("told of a channel that has no cable")
+		t.Error("an impairment at a channel without a cable was published")
 	}
 	want("the kernel's", "", false)
 	one, cancel := context.WithCancel(ctx)
@@ -299,11 +302,11 @@ func TestNetem(t *testing.T) {
 		}
 	})
 	if got := strings.Join(told, " "); got != "set set set set set cut restored cut reset restored killed set reset" || kernel != 2 {
-		t.Errorf("told of %s, %d of them the kernel's", got, kernel)
+		t.Errorf("the events are %s, %d of them with the backend kernel", got, kernel)
 	}
 }
 
-// apiRun runs traffic to its end and checks its report.
+// apiRun runs traffic to its end, and checks the merged report of all chips.
 func apiRun(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*api.Client, spec traffic.Spec) {
 	t.Helper()
 	p, _ := traffic.PatternByName(spec.Pattern)
@@ -329,7 +332,7 @@ func apiRun(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*api
 			reports = append(reports, r)
 			done = done && r.Finished
 		}
-		if done && !last { // the last chip to finish may have sent to a chip that was asked before
+		if done && !last { // read all reports once more, because a chip may have received packets after its report
 			last = true
 			continue
 		}
@@ -338,7 +341,8 @@ func apiRun(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*api
 			if !res.OK() {
 				t.Errorf("%+v", res.Total)
 			}
-			// A busy machine delays packets, and does not change how many arrive at their source's queue.
+			// The offered load counts packets that enter the queue of their source. A busy machine
+			// delays packets, but does not change the offered load.
 			if want := spec.Load * float64(len(cs)); want > 0 && math.Abs(res.Total.OfferedRate/want-1) > 0.3 {
 				t.Errorf("%v packets per second were offered, want about %v", res.Total.OfferedRate, want)
 			}

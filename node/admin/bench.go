@@ -12,7 +12,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// loadOf converts the work of the chip's loop to the type of the API.
+// loadOf converts the work of a node to the type of the API.
 func loadOf(l node.Load) api.Load {
 	w := func(w node.Work) api.Work {
 		return api.Work{Steps: w.Steps, Nanos: int64(w.Time), Sending: int64(w.Sending)}
@@ -20,8 +20,8 @@ func loadOf(l node.Load) api.Load {
 	return api.Load{Received: w(l.Received), Submitted: w(l.Submitted), Timed: w(l.Timed), Asked: w(l.Asked)}
 }
 
-// benchFailure says how a packet ended that the destination did not perform. The text
-// has the reason for the packet's fate.
+// benchFailure returns a message about a packet that the destination did not perform, or of unknown
+// fate. The message states the reason.
 func benchFailure(dst wire.FabricNodeID, e *flow.Result) string {
 	switch e.Fate {
 	case flow.FateRefused:
@@ -29,10 +29,11 @@ func benchFailure(dst wire.FabricNodeID, e *flow.Result) string {
 	case flow.FateLost:
 		return "a packet was lost: " + (&session.LostError{Dst: dst, Reason: e.Drop, At: e.At}).Error()
 	}
-	return "a packet is in doubt: " + (&session.OutcomeUnknownError{Dst: dst, Reason: e.Doubt.String()}).Error()
+	return "the fate of a packet is unknown: " + (&session.OutcomeUnknownError{Dst: dst, Reason: e.Doubt.String()}).Error()
 }
 
-// bench writes batches of packets, one batch after the other, and times each batch.
+// bench submits batches of writes, each after the end of the previous batch, and measures the time
+// of each batch. With size 0, bench submits probes.
 func (s *Server) bench(w http.ResponseWriter, r *http.Request) {
 	var b api.BenchBody
 	if err := decode(r, &b); err != nil {

@@ -11,7 +11,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestDecode reads bodies: one JSON object of known fields is taken, and nothing else.
+// TestDecode checks that decode accepts one JSON object with known fields, and refuses every other
+// body.
 func TestDecode(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"on":true}`:             "",
@@ -39,7 +40,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestBenchFailure wants a reason for each fate of a packet that was not performed.
+// TestBenchFailure checks that the message about a failed packet states the reason, for each fate.
 func TestBenchFailure(t *testing.T) {
 	dst := wire.FabricNodeID{Chip: 3}
 	for want, r := range map[string]flow.Result{

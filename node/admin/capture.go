@@ -20,13 +20,13 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// Limits of a capture by the API.
+// Times of a capture over the API.
 const (
-	captureBeat  = 200 * time.Millisecond // time between two statistics blocks, which say how far a capture has come
-	captureSlack = 20 * time.Millisecond  // longest time from a datagram's passing until the capture's buffer has the datagram
+	captureBeat  = 200 * time.Millisecond // shortest time between two statistics blocks of a port
+	captureSlack = 20 * time.Millisecond  // longest time from sending or receiving a datagram until the datagram is in the capture's buffer
 )
 
-// parseCapture reads the query of a capture. The error names the bad value.
+// parseCapture reads the query of a call that begins a capture. The error names the bad value.
 func parseCapture(q url.Values) (b api.CaptureBody, err error) {
 	number := func(name string, high int) int {
 		v := q.Get(name)
@@ -57,8 +57,8 @@ func parseCapture(q url.Values) (b api.CaptureBody, err error) {
 	return b, err
 }
 
-// capture streams a pcapng file until the reader disconnects or a call ends the
-// capture.
+// capture answers with a pcapng file of the ports' datagrams. The file ends when the caller
+// disconnects, or when another call ends the capture.
 func (s *Server) capture(w http.ResponseWriter, r *http.Request) {
 	b, err := parseCapture(r.URL.Query())
 	if err != nil {
@@ -70,6 +70,10 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	if !s.capturing.take(w, "captures") {
+		return
+	}
+	defer s.capturing.leave()
 	c, err := s.n.Capture(node.CaptureConfig{Channels: b.Channels, SnapLen: b.SnapLen, Filter: f, Buffer: b.BufferMiB << 20})
 	if err != nil {
 		problem(w, http.StatusUnprocessableEntity, err.Error())
@@ -96,7 +100,7 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request) {
 		case errors.Is(err, io.EOF):
 			k.past = time.Now().Add(captureSlack)
 			k.statistics()
-			_ = k.out.Flush() // an error means that the reader has disconnected
+			_ = k.out.Flush() // an error means that the caller has disconnected
 			return
 		case r.Context().Err() != nil:
 			return
@@ -107,21 +111,21 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// captureStream writes a capture as pcapng.
+// captureStream writes the datagrams of a capture to a caller, as a pcapng file.
 type captureStream struct {
 	out     *capture.Writer
 	http    *http.ResponseController
 	c       *node.Capture
 	ports   map[wire.Channel]int
 	peers   map[wire.Channel]node.CapturedPort
-	stats   map[wire.Channel]uint64 // number of datagrams that had passed each port at the last statistics block
+	stats   map[wire.Channel]uint64 // number of datagrams of each port at the port's last statistics block
 	told    time.Time               // time of the last statistics blocks
-	past    time.Time               // time before the last read from the capture
-	snapLen int                     // number of bytes to keep of each frame; 0: all bytes
-	log     *transport.KeyLog       // key log; nil: the caller asked for no keys
-	keysAt  int                     // length of the part of log that was written, in bytes
-	frame   []byte                  // frame under construction
-	number  uint16                  // identification in the IP header of the last frame
+	past    time.Time               // time just before the last read from the capture
+	snapLen int                     // number of bytes to write of each ethernet frame; 0: all bytes
+	log     *transport.KeyLog       // secrets of the ports' connections; nil: the caller wants no secrets
+	keysAt  int                     // number of bytes of log that the stream has written
+	frame   []byte                  // memory for the next ethernet frame
+	number  uint16                  // identification in the IP header of the last ethernet frame
 }
 
 func (s *Server) newCaptureStream(w http.ResponseWriter, c *node.Capture, b *api.CaptureBody) *captureStream {
@@ -142,11 +146,11 @@ func (s *Server) newCaptureStream(w http.ResponseWriter, c *node.Capture, b *api
 	return k
 }
 
-// describePort returns the description of a port's interface.
+// describePort returns the description of a port for the port's interface block in the pcapng file.
 func describePort(p *node.CapturedPort) string {
 	d := fmt.Sprintf("to %s, plane %d, %s", capture.PortName(p.Peer), p.Plane, p.Transport)
 	if p.Transport != "UDP" {
-		d += "; frames in clear, as they are before sealing"
+		d += "; frames in clear, as before encryption"
 	}
 	return d
 }
@@ -173,13 +177,13 @@ func (k *captureStream) packet(c *node.Captured) {
 		Comments: c.Notes, Dropped: c.Dropped, ID: packetID(c.Data)}) // Flush returns the error
 }
 
-// packetID returns an id of a datagram. A datagram has the same id at both ends of a
-// cable.
+// packetID returns an id of a datagram with the bytes b. The datagram has the same id in captures
+// at both ends of a cable.
 func packetID(b []byte) uint64 {
 	return uint64(crc32.ChecksumIEEE(b))<<32 | uint64(wire.Checksum(b))
 }
 
-// writeKeys writes the keys that were added to the log since the last call.
+// writeKeys writes the secrets that the log has got since the last call of writeKeys.
 func (k *captureStream) writeKeys() {
 	if k.log != nil {
 		var lines []byte
@@ -188,9 +192,9 @@ func (k *captureStream) writeKeys() {
 	}
 }
 
-// statistics writes a statistics block for each port whose count has changed, and for
-// the first port in any case. A block names an end time. The stream has all datagrams
-// up to this end time.
+// statistics writes a statistics block for the first port, and for each other port with new
+// datagrams or notes. The end time in a block means that the stream already holds all datagrams up
+// to this time.
 func (k *captureStream) statistics() {
 	k.told = time.Now()
 	for ch, i := range k.ports {
@@ -202,7 +206,7 @@ func (k *captureStream) statistics() {
 	}
 }
 
-// endCapture ends a capture that has an id.
+// endCapture ends the capture with the id in the query.
 func (s *Server) endCapture(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("id")
 	c, ok := s.captures.Load(id)

@@ -19,8 +19,8 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// TestCaptureStream captures a write over the API, ends the capture, and decodes
-// what came.
+// TestCaptureStream captures a write over the API, ends the capture, and checks the captured
+// packets.
 func TestCaptureStream(t *testing.T) {
 	t.Parallel()
 	machine, addrs, stop, err := start()
@@ -42,7 +42,7 @@ func TestCaptureStream(t *testing.T) {
 	}
 	defer st.Close()
 	if _, err := cl.Capture(ctx, api.CaptureBody{ID: "mine"}); err == nil || !strings.Contains(err.Error(), `"mine" already`) {
-		t.Errorf("a second one of that name: %v", err)
+		t.Errorf("a second capture with the same id: %v", err)
 	}
 	if err := s.Write(ctx, there, wire.NewNocAddr(1, 1, 0), make([]byte, 200_000)); err != nil {
 		t.Fatal(err)
@@ -57,10 +57,10 @@ func TestCaptureStream(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	for range 20 { // a capture ends when its reader goes away: the chip takes 8 at once
+	for range 20 { // a capture must end when its reader disconnects, because a chip allows only 8 captures
 		st, err := cl.Capture(ctx, api.CaptureBody{})
 		for ; errors.As(err, &refused) && ctx.Err() == nil; st, err = cl.Capture(ctx, api.CaptureBody{}) {
-			time.Sleep(5 * time.Millisecond) // until the chip has seen that the readers before are gone
+			time.Sleep(5 * time.Millisecond) // wait until the chip has noticed that earlier readers have disconnected
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -74,7 +74,8 @@ func TestCaptureStream(t *testing.T) {
 	checkNg(t, addrs[0])
 }
 
-// checkStream reads a stream to its end: fifty packets of 4 KiB to the other chip, and statistics that say so.
+// checkStream reads a stream to its end. The stream must hold about fifty packets of 4 KiB to the
+// other chip, and matching statistics.
 func checkStream(t *testing.T, st *api.CaptureStream, here, there wire.FabricNodeID) {
 	t.Helper()
 	var names []string
@@ -123,7 +124,7 @@ func checkStream(t *testing.T, st *api.CaptureStream, here, there wire.FabricNod
 	}
 }
 
-// checkNg lets gopacket read the API's answer as it is.
+// checkNg checks that gopacket can read the API's answer.
 func checkNg(t *testing.T, addr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -139,7 +140,7 @@ func checkNg(t *testing.T, addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, ci, err := ng.ReadPacketData() // keepalives come in any case
+	data, ci, err := ng.ReadPacketData() // the link's keepalives include sequence updates
 	if err != nil || len(data) != 80 || ci.Length != 14+20+8+wire.FrameOverhead+wire.UpdateLen {
 		t.Errorf("%d bytes, %+v, %v", len(data), ci, err)
 	}

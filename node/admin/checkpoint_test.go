@@ -64,7 +64,7 @@ func TestCheckpointsOverTheAPI(t *testing.T) {
 	}
 	before := fabric.LostSince(ctx, cs, all).Now
 	if err := s.Write(ctx, right, wire.NewNocAddr(1, 1, 0), []byte("x")); err == nil {
-		t.Error("a write over a cut cable is done")
+		t.Error("a write over a cut cable ended as done")
 	}
 	l = fabric.LostSince(ctx, cs, before)
 	if len(l.Flows) != 1 || l.Flows[0].Src != machine.Chips[0].Node || l.Flows[0].Dst != right || l.Flows[0].Lost+l.Flows[0].Unknown != 1 || l.Flows[0].Open != 0 {
@@ -72,6 +72,6 @@ func TestCheckpointsOverTheAPI(t *testing.T) {
 	}
 	stop()
 	if _, err := fabric.TakeCheckpoint(ctx, cs); err == nil {
-		t.Error("a checkpoint of chips that do not answer")
+		t.Error("a checkpoint succeeded although a chip does not answer")
 	}
 }

@@ -15,10 +15,10 @@ import (
 // Limits of the collection of events.
 const (
 	collectBatch = 64          // largest number of events in one write
-	collectRate  = 1000        // largest long-term number of events per second in the archive; the next event counts the events that were left out
-	collectBurst = 4000        // largest number of events that the archive takes at once
-	agePoll      = time.Minute // time between two checks of a segment's age
-	fullPoll     = time.Second // time between two attempts to write, while writing fails
+	collectRate  = 1000        // largest average number of events per second that the collector archives; the next archived event counts the events left out
+	collectBurst = 4000        // largest number of events that the collector archives at once, after a quiet period
+	agePoll      = time.Minute // time between two checks of the age of the archive's segment
+	fullPoll     = time.Second // time between two attempts to write, if writing fails
 )
 
 // collector writes a node's events into its archive.
@@ -27,22 +27,22 @@ type collector struct {
 	self   wire.FabricNodeID
 	w      *archive.Writer
 	log    *slog.Logger
-	tokens float64       // number of events that the archive takes now, by collectRate and collectBurst
-	at     time.Time     // time at which tokens was counted
+	tokens float64       // number of events that the collector may archive now; grows by collectRate per second, up to collectBurst
+	at     time.Time     // time at which tokens was last updated
 	over   uint64        // number of events left out since the last archived event
 	poll   time.Duration // time until the next check of the archive
-	buf    []byte        // lines of one write
+	buf    []byte        // lines of the next write
 }
 
-// Collect archives the events of a node until the node is closed (Spec §7.1). After
-// that, the function "stop" waits until the last events are archived. Each chip's
-// process archives its own events: the events of a chip that was killed are in the
-// chip's files. If Collect cannot open or write the archive, it reports the error in
-// the log and as an event. The chip then continues without an archive.
+// Collect archives the events of a node until the node is closed (Spec §7.1). After the end of the
+// node, the function "stop" waits until the last events are archived. Each chip's process archives
+// the events of its own chip, and the archive remains if the process is killed. If Collect cannot
+// open the archive, Collect reports the error in the log and as an event. The chip then runs
+// without an archive.
 func Collect(n *node.Node, cfg archive.Config, log *slog.Logger) (stop func()) {
 	w, err := archive.Open(cfg, time.Now())
 	if err != nil {
-		log.Warn("events are not archived until this chip is started again", "folder", cfg.Dir, "error", err)
+		log.Warn("events are not archived until this chip restarts", "folder", cfg.Dir, "error", err)
 		n.TellArchive(node.ArchiveEvent{Err: err, Path: cfg.Dir})
 		return func() {}
 	}
@@ -80,7 +80,7 @@ func (c *collector) run() {
 	}
 }
 
-// write archives an event and the events that wait behind it.
+// write archives an event and up to collectBatch-1 events that wait in the channel "more".
 func (c *collector) write(now time.Time, e node.Event, more <-chan node.Event) {
 	c.tokens = min(collectBurst, c.tokens+max(0, now.Sub(c.at).Seconds())*collectRate)
 	c.at = now
@@ -98,7 +98,8 @@ func (c *collector) write(now time.Time, e node.Event, more <-chan node.Event) {
 	c.tell(notice)
 }
 
-// add appends the line of an event to the batch, if the archive takes the event now.
+// add appends an event's line to buf. If collectRate forbids another event now, add only counts the
+// event as left out.
 func (c *collector) add(e node.Event) {
 	if c.tokens < 1 {
 		c.over += 1 + e.Lost
@@ -111,7 +112,7 @@ func (c *collector) add(e node.Event) {
 	c.buf = append(append(c.buf, b...), '\n')
 }
 
-// tell reports in the log and as an event that the archive stopped or continues.
+// tell reports in the log and as an event that the archive has stopped, or writes again.
 func (c *collector) tell(n *archive.Notice) {
 	if n == nil {
 		return
@@ -119,14 +120,14 @@ func (c *collector) tell(n *archive.Notice) {
 	c.n.TellArchive(node.ArchiveEvent(*n))
 	if n.Err != nil {
 		c.poll = fullPoll
-		c.log.Warn("events are not archived for now; the fabric runs on; make room on the disk, or move the archive with 'ttfabric up --archive'", "path", n.Path, "error", n.Err)
+		c.log.Warn("events are not archived at present, but the fabric continues; free space on the disk, or move the archive with 'ttfabric up --archive'", "path", n.Path, "error", n.Err)
 		return
 	}
 	c.poll = agePoll
 	c.log.Info("events are archived again", "path", n.Path, "lost", n.Lost, "after", n.For.Round(time.Millisecond))
 }
 
-// archiveEvent writes into v that the archive stopped or continues.
+// archiveEvent writes into v that the archive has stopped, or writes again.
 func archiveEvent(v *api.EventView, e *node.ArchiveEvent) {
 	v.Type, v.Action, v.Actor = "archive", "stopped", v.Chip.String()
 	v.Detail["path"] = e.Path

@@ -29,7 +29,7 @@ func collect(t *testing.T, dir string, self wire.ChipID) *collector {
 	return &collector{self: n, w: w, log: slog.New(slog.DiscardHandler), tokens: collectBurst, at: noon}
 }
 
-// feed hands events to the collector as they come.
+// feed hands n events to the collector. The first event has the sequence number "first".
 func (c *collector) feed(at time.Time, first, n uint64) {
 	ch := make(chan node.Event, n)
 	for i := range n {
@@ -51,8 +51,8 @@ func past(t *testing.T, dir string, want func(wire.FabricNodeID) bool) (es []api
 
 func everyone(wire.FabricNodeID) bool { return true }
 
-// The archive takes a part of a flood of events. The next event tells how many were
-// left out.
+// TestCollectIsBounded checks that the collector archives only a part of a flood of events. The
+// next archived event must count the events that were left out.
 func TestCollectIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	c := collect(t, dir, 3)
@@ -70,11 +70,12 @@ func TestCollectIsBounded(t *testing.T) {
 		}
 	}
 	if lost != 10000-collectBurst {
-		t.Errorf("%d are told lost, want %d", lost, 10000-collectBurst)
+		t.Errorf("%d events are counted as lost, want %d", lost, 10000-collectBurst)
 	}
 }
 
-// History sorts events by time over all chips, and keeps the order of each chip.
+// TestHistory checks that History sorts the events of all chips by time, but keeps the order of the
+// events of each chip.
 func TestHistory(t *testing.T) {
 	dir := t.TempDir()
 	a, b := collect(t, dir, 0), collect(t, dir, 1)
@@ -83,7 +84,7 @@ func TestHistory(t *testing.T) {
 		a.feed(at, i+1, 1)
 		b.feed(at.Add(500*time.Millisecond), i+1, 1)
 	}
-	b.feed(noon.Add(-time.Hour), 51, 1) // the chip's clock was put back
+	b.feed(noon.Add(-time.Hour), 51, 1) // the chip's clock has been set back
 	os.WriteFile(filepath.Join(dir, "other-000001-20260102T120000.jsonl"), []byte("{}\n"), 0o600)
 	es := past(t, dir, everyone)
 	if len(es) != 101 || es[100].Seq != 51 {
@@ -98,6 +99,6 @@ func TestHistory(t *testing.T) {
 		t.Errorf("%d events of one chip, want 51", len(es))
 	}
 	if _, err := fabric.History(filepath.Join(dir, "none"), everyone, func(api.EventView) {}); !os.IsNotExist(err) {
-		t.Errorf("of no folder: %v", err)
+		t.Errorf("history of a folder that does not exist: %v", err)
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"ttfabric/wire"
 )
 
-// keyViews converts keys to the type of the API, which leaves out the keys themselves.
+// keyViews converts keys to the type of the API. The result holds ids and states of the keys, but
+// no secrets.
 func keyViews(ks []membership.Key) []api.KeyView {
 	out := []api.KeyView{}
 	for _, k := range ks {
@@ -31,7 +32,7 @@ func (s *Server) gossip(w http.ResponseWriter, _ *http.Request) {
 	v := api.GossipView{Chip: s.n.Self(), Options: f.Options.String(), Seed: f.Seed, Alone: f.Alone, Apart: append([]wire.FabricNodeID{}, f.Apart...),
 		EndsInS: secondsTo(f.Until), CutEndsInS: secondsTo(f.CutUntil), Counters: faultCounters(&f.Counts), Pools: []api.PoolView{}}
 	for _, p := range pools {
-		v.Pools = append(v.Pools, api.PoolView{Label: p.Label, Address: p.Addr, Seen: p.Seen, Expected: p.Expected, Unreadable: p.Unreadable, Keys: keyViews(p.Keys)})
+		v.Pools = append(v.Pools, api.PoolView{Label: p.Label, Address: p.Addr, Seen: p.Seen, Expected: p.Expected, Unreadable: p.Unreadable, Refused: p.Refused, Versions: p.Version, Keys: keyViews(p.Keys)})
 	}
 	answer(w, v)
 }
@@ -79,7 +80,7 @@ func (s *Server) setGossipKeys(w http.ResponseWriter, r *http.Request) {
 	if err := decode(r, &b); err != nil {
 		var long *http.MaxBytesError
 		if !errors.As(err, &long) {
-			err = errors.New("the body is no change of a key") // the original err may quote a key
+			err = errors.New("the body is not a valid change of a key") // the message of the decoding error could quote a key
 		}
 		badBody(w, err)
 		return
@@ -107,7 +108,7 @@ func (s *Server) setGossipKeys(w http.ResponseWriter, r *http.Request) {
 	answer(w, keyViews(k.List()))
 }
 
-// gossipFaultEvent writes into v which fault was injected into a chip's gossip.
+// gossipFaultEvent writes into v that the fault injected into a chip's gossip has changed.
 func gossipFaultEvent(v *api.EventView, e *node.FaultEvent) {
 	v.Actor = fmt.Sprintf("%s gossip", e.Chip)
 	if len(e.From) > 0 {

@@ -10,8 +10,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// healthOf converts a link's health to the type of the API. The parameter "firstUp" is
-// the time at which the chip's first link came up, or 0 if no link ever came up.
+// healthOf returns the health of a port's link as the type of the API. The parameter "firstUp" is
+// the time at which the chip's first link came up, or 0 if no link has come up yet.
 func healthOf(p *chip.PortStatus, now, firstUp mono.Time) api.LinkHealth {
 	l := &p.Link
 	h := api.LinkHealth{Phase: l.Phase.String(), Postcode: fmt.Sprintf("%#08x", l.Phase.Postcode()),
@@ -42,8 +42,8 @@ func healthOf(p *chip.PortStatus, now, firstUp mono.Time) api.LinkHealth {
 	return h
 }
 
-// firstUp returns the time at which the first link of a chip came up. firstUp returns 0
-// if no link ever came up.
+// firstUp returns the time at which the first of a chip's links came up. If no link has come up
+// yet, firstUp returns 0.
 func firstUp(s *chip.Status) mono.Time {
 	first := mono.Time(0)
 	for i := range s.Ports {
@@ -54,7 +54,7 @@ func firstUp(s *chip.Status) mono.Time {
 	return first
 }
 
-// holdEvent writes into v that the chip begins or stops to hold a cable down.
+// holdEvent writes into v that damping holds a cable from now on, or has released the cable.
 func holdEvent(v *api.EventView, l *ttlink.Event) {
 	v.Detail["flaps"] = fmt.Sprint(l.Flaps)
 	if l.Kind == ttlink.EventHeld {

@@ -11,7 +11,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// TestHealthOf writes the health of links that are up, down and held.
+// TestHealthOf checks the health of a link that is up and held, and of a link that has never been
+// up.
 func TestHealthOf(t *testing.T) {
 	at := func(s float64) mono.Time { return mono.Time(s * float64(time.Second)) }
 	p := chip.PortStatus{Link: ttlink.Status{State: ttlink.StateUp, Phase: ttlink.PhaseReady, Train: ttlink.TrainOK,
@@ -30,7 +31,7 @@ func TestHealthOf(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	if h := healthOf(&never, at(12), at(2)); *h.UptimeShare != 0 {
-		t.Errorf("a link that never was up: %+v", h)
+		t.Errorf("a link that has never been up: %+v", h)
 	}
 	s := chip.Status{Ports: []chip.PortStatus{never, {Link: ttlink.Status{FirstUp: at(5)}}, p}}
 	if got := firstUp(&s); got != at(2) {

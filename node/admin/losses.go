@@ -6,7 +6,7 @@ import (
 	"ttfabric/node"
 )
 
-// losses answers with the packets that the chip has counted.
+// losses answers with the packet counts of the chip's router and links.
 func (s *Server) losses(w http.ResponseWriter, _ *http.Request) {
 	a := s.n.Account()
 	if a.Incarnation == 0 {

@@ -18,14 +18,13 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// The metrics are for Prometheus and for other readers of its text format or of
-// OpenMetrics. Each series has the label chip. The series of a port also have the label
-// port: the port's ethernet channel. Counters restart at 0 when the chip's process
-// restarts. The number of series depends on the chip's ports, the classes of packets,
-// and the reasons for dropping packets and frames. The number of series does not depend
-// on the number of chips, flows or sessions.
+// The chip offers metrics in the text format of Prometheus and in the format OpenMetrics. Each
+// series has the label chip. A series of a port also has the label port, which is the port's
+// channel. Counters restart at 0 when the chip's process restarts. The number of series depends on
+// the chip's ports, the classes of packets, and the reasons for dropping packets and frames. The
+// number of series does not grow with the number of chips, flows or sessions.
 
-// metric is one family of series.
+// metric is one family of series: all series with one name.
 type metric struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -53,13 +52,13 @@ func level[T any](name, help string, f func(*T) float64) portMetric[T] {
 	return portMetric[T]{gauge(name, help, "port"), f}
 }
 
-// exporter reads a node when a client asks for the metrics.
+// exporter reads the state of a node whenever a client asks for the metrics.
 type exporter struct{ n *node.Node }
 
-// Describe sends no descriptions. Prometheus' library then takes the families from Collect.
+// Describe sends no descriptions. Prometheus' library then learns the families from Collect.
 func (c exporter) Describe(chan<- *prometheus.Desc) {}
 
-// sink passes on the series of one chip.
+// sink passes the series of one chip to Prometheus' library.
 type sink struct {
 	ch   chan<- prometheus.Metric
 	chip string
@@ -86,26 +85,27 @@ func (c exporter) Collect(ch chan<- prometheus.Metric) {
 var (
 	chipInfo    = gauge("chip_info", "The chip, its fabric and the incarnation of its process; always 1.", "fabric", "incarnation")
 	chipStart   = gauge("chip_start_time_seconds", "When the chip's process began to run, in seconds since the epoch.")
-	chipMembers = gauge("gossip_members", "Chips that the gossip pool believes alive.")
-	chipLinks   = gauge("chip_links", "Links that the topology declares for the chip; ttfabric_link_up tells which are up.")
-	chipOpen    = gauge("requests_open", "Requests of the chip whose fate is open.")
+	chipMembers = gauge("gossip_members", "Chips that are alive according to the gossip pool.")
+	gossipOut   = counter("gossip_refused", "Gossip that the chip refused, by reason: claims to be a chip, encryption of another version, streams without a common key.", "reason")
+	chipLinks   = gauge("chip_links", "Links that the chip has in the topology; ttfabric_link_up says which links are up.")
+	chipOpen    = gauge("requests_open", "Requests of the chip that have not ended yet.")
 	chipFlight  = gauge("router_packets_in_flight", "Packets in the router's channels.")
-	chipTiles   = gauge("tile_memory_bytes", "Memory held for what programs wrote to the chip's tiles.")
-	chipBuffers = gauge("packet_buffer_bytes", "Memory held for packets.")
+	chipTiles   = gauge("tile_memory_bytes", "Memory that holds the data that programs wrote to the chip's tiles.")
+	chipBuffers = gauge("packet_buffer_bytes", "Memory that holds packets.")
 	outOf       = gauge("tables_links_out_of_service", "Cables of the fabric that the routing tables in force do not use.")
-	unreachable = gauge("tables_chips_unreachable", "Chips of the mesh, and whole meshes beyond it, that the routing tables in force have no route to.")
+	unreachable = gauge("tables_chips_unreachable", "Chips of this mesh, and other meshes, to which the routing tables in force have no route.")
 	requests    = counter("requests", "Requests that the chip has sent, probes included.")
 	ended       = counter("requests_ended", "Requests that have ended, by fate: done, refused, lost, unknown.", "fate")
 	performed   = counter("requests_performed", "Commands of other chips that this chip performed.")
-	flowFaults  = counter("flow_requests_irregular", "Requests that did not come once and in order, by what was irregular; the chip performs no request twice.", "kind")
-	flowProbes  = counter("flow_probes", "Probes that the chip sent for flows that stand still.")
-	flowResets  = counter("flow_resets", "Flows that the chip gave up after their timeout.")
+	flowFaults  = counter("flow_requests_irregular", "Packets of flows that came twice, out of order or too late, or that the chip refused, by kind; the chip performs no request twice.", "kind")
+	flowProbes  = counter("flow_probes", "Probes that the chip sent for flows without progress.")
+	flowResets  = counter("flow_resets", "Flows that the chip gave up, after a timeout or without a route.")
 	packetLost  = counter("packets_dropped", "Packets that the chip dropped, by reason.", "reason")
 	reportsLost = counter("drop_reports_lost", "Reports of dropped packets that the chip had no room for.")
-	stuckHeads  = counter("router_timeouts", "Packets at the head of a channel that could not move for the timeout.")
-	eventsLost  = counter("events_dropped", "Events of the chip that nobody fetched in time, and that are lost.")
-	loopSteps   = counter("loop_steps", "Times that the chip's loop ran, by cause: received, submitted, timed, asked.", "cause")
-	loopTime    = counter("loop_seconds", "Time that the chip's loop took, by cause, sending included.", "cause")
+	stuckHeads  = counter("router_timeouts", "Times that the first packet of a channel could not move for the time of the router's timeout.")
+	eventsLost  = counter("events_dropped", "Events of the chip that are lost, because the node did not fetch them in time.")
+	loopSteps   = counter("loop_steps", "Times that the node ran the chip, by cause: received, submitted, timed, asked.", "cause")
+	loopTime    = counter("loop_seconds", "Time that the node spent on running the chip, by cause, including the sending of datagrams.", "cause")
 )
 
 // ofChip sends the series of the chip as a whole.
@@ -114,6 +114,15 @@ func (s sink) ofChip(n *node.Node, st *chip.Status) {
 	s.put(chipInfo, 1, n.Topology().Name, fmt.Sprintf("%016x", uint64(st.Incarnation)))
 	s.put(chipStart, float64(n.Started().UnixMilli())/1e3)
 	s.put(chipMembers, float64(len(n.Members())))
+	if _, pools, err := n.Gossip(); err == nil {
+		var refused, version, unreadable uint64
+		for _, p := range pools {
+			refused, version, unreadable = refused+p.Refused, version+p.Version, unreadable+p.Unreadable
+		}
+		s.put(gossipOut, float64(refused), "claim")
+		s.put(gossipOut, float64(version), "version")
+		s.put(gossipOut, float64(unreadable), "no_common_key")
+	}
 	s.put(chipLinks, float64(len(st.Ports)))
 	s.put(chipOpen, float64(st.Open))
 	s.put(chipFlight, float64(st.InFlight))
@@ -145,37 +154,38 @@ func (s sink) ofChip(n *node.Node, st *chip.Status) {
 	}
 }
 
-// label writes a reason as the value of a label: with underscores, so that a query needs no quotes around spaces.
+// label converts a reason to the value of a label. label replaces spaces and hyphens by
+// underscores.
 func label(reason string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(reason, " ", "_"), "-", "_")
 }
 
-// port returns the label of a channel.
+// port returns the value of the label port for a channel.
 func port(c wire.Channel) string { return fmt.Sprint(c) }
 
 var (
-	linkInfo  = gauge("link_info", "Where the cable of a port leads, and on which routing plane; always 1.", "port", "direction", "plane", "peer", "peer_port")
-	linkUp    = gauge("link_up", "1 while the link of the port is up, by its own cable or that of another.", "port")
+	linkInfo  = gauge("link_info", "The peer, direction and routing plane of a port's cable; always 1.", "port", "direction", "plane", "peer", "peer_port")
+	linkUp    = gauge("link_up", "1 while the port's link is up, by its own cable or by the cable of another link.", "port")
 	linkFall  = gauge("link_fallback", "1 while the frames of the link go by the cable of another link.", "port")
-	linkTime  = counter("link_up_seconds", "Time that the link has been up since the chip started.", "port")
-	linkDown  = counter("link_down_seconds", "Time that the link has been down since the link came up first.", "port")
-	linkDrops = counter("link_frames_dropped", "Frames that came and that the port did not take, by reason.", "port", "reason")
-	linkCred  = gauge("link_credits_packets", "Packets that the port may send now, by virtual channel in use.", "port", "vc")
-	routed    = counter("router_packets", "Packets of the router at a port, by class and by what became of them: received over the link, "+
+	linkTime  = counter("link_up_seconds", "Total time that the link has been up since the chip started.", "port")
+	linkDown  = counter("link_down_seconds", "Total time that the link has been down since it first came up.", "port")
+	linkDrops = counter("link_frames_dropped", "Received frames that the port dropped, by reason.", "port", "reason")
+	linkCred  = gauge("link_credits_packets", "Packets that the port may send now, for each virtual channel in use.", "port", "vc")
+	routed    = counter("router_packets", "Packets that the router handled at a port, by class and by event: received over the link, "+
 		"injected by this chip, copied for multicasts, delivered to this chip, forwarded to another port, sent over the link, redirected to another route.", "port", "class", "what")
 	routeDrop = counter("router_packets_dropped", "Packets that the router dropped at a port, by reason.", "port", "reason")
 	queued    = gauge("router_queue_packets", "Packets in the channels of a port.", "port", "side")
 	stateCode = gauge("router_state", "State of the port's router: 0 initializing, 1 running, 2 paused, 3 draining, 4 retraining.", "port")
 )
 
-// linkLevels and linkCounts are the series of a link with only the labels chip and
+// linkLevels and linkCounts are the families of a link whose series have only the labels chip and
 // port.
 var linkLevels = []portMetric[ttlink.Status]{
 	level("link_round_trip_seconds", "Smoothed round trip time of the link; 0 before the first measurement.", func(l *ttlink.Status) float64 { return l.RTT.Seconds() }),
-	level("link_frame_payload_bytes", "Longest payload of a frame in use.", func(l *ttlink.Status) float64 { return float64(l.MaxPayload) }),
-	level("link_frame_payload_wanted_bytes", "Longest payload of a frame that both ends take: more than in use if the network path swallows longer frames.", func(l *ttlink.Status) float64 { return float64(l.PayloadWanted) }),
-	level("link_window_used_bytes", "Bytes that the link has sent without an acknowledgement yet, or still has to send.", func(l *ttlink.Status) float64 { return float64(l.WindowUsed) }),
-	level("link_held", "1 while the chip holds the cable down, since the cable failed too often.", func(l *ttlink.Status) float64 { return truth(l.HeldUntil != 0) }),
+	level("link_frame_payload_bytes", "Largest frame payload that the link uses at present.", func(l *ttlink.Status) float64 { return float64(l.MaxPayload) }),
+	level("link_frame_payload_wanted_bytes", "Largest frame payload that both ends take; the link uses less if longer frames do not pass the network path.", func(l *ttlink.Status) float64 { return float64(l.PayloadWanted) }),
+	level("link_window_used_bytes", "Bytes that the peer has not acknowledged yet, including bytes that the link still has to send.", func(l *ttlink.Status) float64 { return float64(l.WindowUsed) }),
+	level("link_held", "1 while damping holds the cable out of use, because the cable failed too often.", func(l *ttlink.Status) float64 { return truth(l.HeldUntil != 0) }),
 	level("link_miswired", "1 while the last hello over the cable came from a wrong port.", func(l *ttlink.Status) float64 { return truth(l.Miswired && l.State != ttlink.StateUp) }),
 	{counter("link_retrains", "Times that the link came up again.", "port"), func(l *ttlink.Status) float64 { return float64(l.Retrains) }},
 	{counter("link_flaps", "Failures of the link's own cable.", "port"), func(l *ttlink.Status) float64 { return float64(l.Flaps) }},
@@ -183,29 +193,29 @@ var linkLevels = []portMetric[ttlink.Status]{
 
 var linkCounts = []portMetric[ttlink.Counters]{
 	count("link_frames_sent", "Frames of every kind that the link sent.", func(c *ttlink.Counters) uint64 { return c.FramesSent }),
-	count("link_frames_received", "Well-formed frames of every kind that came.", func(c *ttlink.Counters) uint64 { return c.FramesReceived }),
-	count("link_sent_bytes", "Bytes of the frames that were sent, from envelope to checksum.", func(c *ttlink.Counters) uint64 { return c.BytesSent }),
-	count("link_received_bytes", "Bytes of the frames that came, from envelope to checksum.", func(c *ttlink.Counters) uint64 { return c.BytesReceived }),
+	count("link_frames_received", "Well-formed frames of every kind that the link received.", func(c *ttlink.Counters) uint64 { return c.FramesReceived }),
+	count("link_sent_bytes", "Bytes of the frames that the link sent, from envelope to checksum.", func(c *ttlink.Counters) uint64 { return c.BytesSent }),
+	count("link_received_bytes", "Bytes of the frames that the link received, from envelope to checksum.", func(c *ttlink.Counters) uint64 { return c.BytesReceived }),
 	count("link_data_frames_sent", "Data frames that the link sent, including those that it sent again.", func(c *ttlink.Counters) uint64 { return c.DataSent }),
 	count("link_data_frames_received", "Data frames that the link accepted.", func(c *ttlink.Counters) uint64 { return c.DataReceived }),
 	count("link_data_frames_retransmitted", "Data frames that the link sent again.", func(c *ttlink.Counters) uint64 { return c.Retransmitted }),
-	count("link_packets_sent", "Packets that the link took to send.", func(c *ttlink.Counters) uint64 { return c.PacketsSent }),
-	count("link_packets_received", "Packets that the link delivered whole.", func(c *ttlink.Counters) uint64 { return c.PacketsReceived }),
-	count("link_packets_sent_bytes", "Bytes of the packets that the link took to send.", func(c *ttlink.Counters) uint64 { return c.PayloadSent }),
-	count("link_packets_received_bytes", "Bytes of the packets that the link delivered whole.", func(c *ttlink.Counters) uint64 { return c.PayloadReceived }),
-	count("link_retransmission_timeouts", "Times that an acknowledgement did not come in time.", func(c *ttlink.Counters) uint64 { return c.Timeouts }),
-	count("link_go_backs", "Times that the link sent frames again, since the peer missed one of them.", func(c *ttlink.Counters) uint64 { return c.GoBacks }),
-	count("link_nacks_sent", "Requests for a missing frame that were sent.", func(c *ttlink.Counters) uint64 { return c.NACKsSent }),
-	count("link_nacks_received", "Requests for a missing frame that came.", func(c *ttlink.Counters) uint64 { return c.NACKsReceived }),
-	count("link_updates_sent", "Sequence updates that were sent.", func(c *ttlink.Counters) uint64 { return c.UpdatesSent }),
-	count("link_updates_received", "Sequence updates that came.", func(c *ttlink.Counters) uint64 { return c.UpdatesReceived }),
-	count("link_solicits_sent", "Times that the link asked its peer for credits.", func(c *ttlink.Counters) uint64 { return c.SolicitsSent }),
-	count("link_hellos_sent", "Hellos that were sent.", func(c *ttlink.Counters) uint64 { return c.HellosSent }),
-	count("link_hellos_received", "Hellos that came.", func(c *ttlink.Counters) uint64 { return c.HellosReceived }),
-	count("link_events_dropped", "Events of the link that the link had no room for.", func(c *ttlink.Counters) uint64 { return c.EventsDropped }),
+	count("link_packets_sent", "Packets that the router handed to the link for sending.", func(c *ttlink.Counters) uint64 { return c.PacketsSent }),
+	count("link_packets_received", "Packets that the link received completely.", func(c *ttlink.Counters) uint64 { return c.PacketsReceived }),
+	count("link_packets_sent_bytes", "Bytes of the packets that the router handed to the link for sending.", func(c *ttlink.Counters) uint64 { return c.PayloadSent }),
+	count("link_packets_received_bytes", "Bytes of the packets that the link received completely.", func(c *ttlink.Counters) uint64 { return c.PayloadReceived }),
+	count("link_retransmission_timeouts", "Times that the link sent frames again, because an acknowledgement was late.", func(c *ttlink.Counters) uint64 { return c.Timeouts }),
+	count("link_go_backs", "Times that the link sent frames again, because the peer reported a missing frame.", func(c *ttlink.Counters) uint64 { return c.GoBacks }),
+	count("link_nacks_sent", "NACKs that the link sent: requests to send again from a missing frame on.", func(c *ttlink.Counters) uint64 { return c.NACKsSent }),
+	count("link_nacks_received", "NACKs that the link received: requests to send again from a missing frame on.", func(c *ttlink.Counters) uint64 { return c.NACKsReceived }),
+	count("link_updates_sent", "Sequence updates that the link sent.", func(c *ttlink.Counters) uint64 { return c.UpdatesSent }),
+	count("link_updates_received", "Sequence updates that the link received.", func(c *ttlink.Counters) uint64 { return c.UpdatesReceived }),
+	count("link_solicits_sent", "Times that the link asked its peer for a sequence update.", func(c *ttlink.Counters) uint64 { return c.SolicitsSent }),
+	count("link_hellos_sent", "Hellos that the link sent.", func(c *ttlink.Counters) uint64 { return c.HellosSent }),
+	count("link_hellos_received", "Hellos that the link received.", func(c *ttlink.Counters) uint64 { return c.HellosReceived }),
+	count("link_events_dropped", "Events of the link that are lost, because the link had no room for them.", func(c *ttlink.Counters) uint64 { return c.EventsDropped }),
 }
 
-// ofPort sends the series of a port's link and router.
+// ofPort sends the series of a port's link, and of the router at the port.
 func (s sink) ofPort(p *chip.PortStatus, now mono.Time) {
 	ch, l := port(p.Local.Channel), &p.Link
 	up := l.State == ttlink.StateUp
@@ -248,13 +258,13 @@ func (s sink) ofPort(p *chip.PortStatus, now mono.Time) {
 }
 
 var (
-	sockSent   = counter("port_datagrams_sent", "Datagrams that the kernel took.", "port")
-	sockGot    = counter("port_datagrams_received", "Datagrams that came from the peer.", "port")
-	sockOut    = counter("port_sent_bytes", "Bytes of the datagrams that the kernel took.", "port")
-	sockIn     = counter("port_received_bytes", "Bytes of the datagrams that came from the peer.", "port")
+	sockSent   = counter("port_datagrams_sent", "Datagrams that the port handed to the kernel.", "port")
+	sockGot    = counter("port_datagrams_received", "Datagrams that the port received from its peer.", "port")
+	sockOut    = counter("port_sent_bytes", "Bytes of the datagrams that the port handed to the kernel.", "port")
+	sockIn     = counter("port_received_bytes", "Bytes of the datagrams that the port received from its peer.", "port")
 	sockCalls  = counter("port_system_calls", "System calls of the port's socket, by direction.", "port", "direction")
-	sockFaults = counter("port_errors", "Failures at the port's socket, by reason: datagrams, or occurrences if the reason begins with times.", "port", "reason")
-	sockAuth   = counter("port_auth_refused", "Datagrams that a port did not take since the check of its peer failed, by reason.", "port", "reason")
+	sockFaults = counter("port_errors", "Datagrams that the port's socket lost, by reason. For reasons that begin with times: number of occurrences.", "port", "reason")
+	sockAuth   = counter("port_auth_refused", "Datagrams or handshakes that the port refused while it checked its peer, by reason.", "port", "reason")
 	sockLong   = gauge("port_largest_datagram_bytes", "The largest datagram that the network path takes, as far as the kernel knows.", "port")
 )
 

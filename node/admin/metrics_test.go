@@ -20,7 +20,7 @@ import (
 	"ttfabric/wire"
 )
 
-// scrape asks for the metrics as Prometheus does.
+// scrape gets the metrics of a chip, with the headers that Prometheus sends.
 func scrape(t *testing.T, addr, token, accept string) (*http.Response, []byte) {
 	t.Helper()
 	r, err := http.NewRequest("GET", "http://"+addr+"/metrics", nil)
@@ -41,8 +41,8 @@ func scrape(t *testing.T, addr, token, accept string) (*http.Response, []byte) {
 	return res, b
 }
 
-// value is the sum, and the number, of the series of a family that have the labels.
-// Labels are name and value in turn.
+// value adds up the series of a family that have the given labels. The labels are a list of name,
+// value, name, value and so on. value also returns the number of these series.
 func value(f *dto.MetricFamily, labels ...string) (sum float64, n int) {
 	for _, m := range f.GetMetric() {
 		have := map[string]string{}

@@ -10,7 +10,8 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// TestMux serves no route without a handler, and no handler without a route.
+// TestMux checks that newMux returns an error for a route without a handler, and for a handler
+// without a route.
 func TestMux(t *testing.T) {
 	all := (&Server{}).handlers
 	if _, err := newMux(api.Routes, all(), ""); err != nil {

@@ -15,9 +15,8 @@ import (
 	"ttfabric/wire"
 )
 
-// NewImpairmentView converts the impairment of one port to the type of the API. An
-// impairment is what the chip or the kernel does on purpose to the datagrams that the
-// port sends.
+// NewImpairmentView converts the impairment of one port to the type of the API. An impairment is a
+// fault that the chip or the kernel injects into the datagrams that the port sends.
 func NewImpairmentView(i *node.Impairment) api.ImpairmentView {
 	o := i.Options
 	v := api.ImpairmentView{Chip: i.Local.Node, Channel: i.Local.Channel, Peer: i.Peer.Node, PeerChan: i.Peer.Channel, Plane: i.Plane,
@@ -41,11 +40,12 @@ func NewImpairmentView(i *node.Impairment) api.ImpairmentView {
 	return v
 }
 
-// percent returns a share in percent. percent rounds to nine decimals, because binary
-// fractions add meaningless further decimals.
+// percent converts a share between 0 and 1 to percent. percent rounds to nine decimals, because a
+// share in binary has meaningless digits behind the ninth decimal.
 func percent(share float64) float64 { return math.Round(share*1e11) / 1e9 }
 
-// secondsTo returns the number of seconds until t. For the zero time it returns 0.
+// secondsTo returns the number of seconds until t. If t is the zero time or has passed, secondsTo
+// returns 0.
 func secondsTo(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -53,15 +53,15 @@ func secondsTo(t time.Time) float64 {
 	return max(time.Until(t).Seconds(), 0)
 }
 
-// faultCounters returns the counts of impaired datagrams, by the name of the
-// impairment.
+// faultCounters returns the numbers of datagrams that passed and that a fault hit, by the name of
+// the fault.
 func faultCounters(c *fault.Counts) map[string]uint64 {
 	return map[string]uint64{"passed": c.Passed, "lost": c.Lost, "burst_lost": c.BurstLost, "cut_off": c.CutOff,
 		"overflowed": c.Overflowed, "duplicated": c.Duplicated, "reordered": c.Reordered, "corrupted": c.Corrupted}
 }
 
-// faultEvent writes into v which fault was injected into a port, a chip's gossip or a
-// chip's process.
+// faultEvent writes into v that the fault injected into a port, a chip's gossip or a chip's process
+// has changed.
 func faultEvent(v *api.EventView, e *node.FaultEvent) {
 	v.Type, v.Action = "fault", e.Kind.String()
 	if e.Kind >= fault.KindKilled {
@@ -130,14 +130,14 @@ func (s *Server) setNetem(w http.ResponseWriter, r *http.Request) {
 	s.netem(w, r)
 }
 
-// checkNetem refuses a body that changes nothing, and a body that names a channel
+// checkNetem returns an error for a body that changes nothing, and for a body that names a channel
 // without a cable.
 func (s *Server) checkNetem(b *api.NetemBody) error {
 	if len(b.Channels) == 0 {
 		return errors.New("no channels: name the channels of the ports to change")
 	}
 	if len(b.Options) == 0 && b.Seed == nil && b.Cut == nil {
-		return errors.New("nothing to change: name options, seed or cut; DELETE takes away the impairments in force")
+		return errors.New("nothing to change: name options, seed or cut; DELETE removes the impairments in force")
 	}
 	for _, ch := range b.Channels {
 		if !slices.ContainsFunc(s.n.Impairments(), func(i node.Impairment) bool { return i.Local.Channel == ch }) {
@@ -171,9 +171,9 @@ func (s *Server) resetNetem(w http.ResponseWriter, r *http.Request) {
 	s.netem(w, r)
 }
 
-// tellFault writes an event about a fault of another chip, if this other chip cannot
-// report the fault itself. tellFault also writes events about impairments that the
-// kernel does to a port of this chip.
+// tellFault publishes an event about a fault of another chip's process, because this process cannot
+// report the fault. tellFault also publishes events about impairments that the kernel injects at a
+// port of this chip.
 func (s *Server) tellFault(w http.ResponseWriter, r *http.Request) {
 	var b api.FaultBody
 	if err := decode(r, &b); err != nil {
@@ -193,7 +193,7 @@ func (s *Server) tellFault(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if _, ok := s.n.Topology().Chip(b.Chip); !ok || b.Kind < fault.KindKilled {
-		problem(w, http.StatusUnprocessableEntity, fmt.Sprintf("%s of chip %s: want a fault of a process, and a chip of this machine", b.Kind, b.Chip))
+		problem(w, http.StatusUnprocessableEntity, fmt.Sprintf("fault %q of chip %s: want a fault of a process, and a chip of this machine", b.Kind, b.Chip))
 		return
 	}
 	s.n.TellFault(b.Kind, b.Chip)

@@ -11,8 +11,8 @@ import (
 	"ttfabric/router/route"
 )
 
-// TestNoWayFromAfar lets a program outside a fabric wait for a chip that no route
-// leads to. The program gets its error at once, as a program inside a chip does.
+// TestNoWayFromAfar calls Ready over the API in a fabric that has no route to one of its chips.
+// Ready must return the error at once.
 func TestNoWayFromAfar(t *testing.T) {
 	machine, addrs, stop, err := startWith("mesh:2x2", options{routes: route.Config{Lines: true}})
 	defer stop()
@@ -27,6 +27,6 @@ func TestNoWayFromAfar(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if at, _ := ctx.Deadline(); time.Until(at) < patience/2 {
-		t.Error("only after a long wait")
+		t.Error("Ready returned only after a long wait")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// spec is the API's OpenAPI document, as far as answers are checked against it.
+// spec holds the parts of the API's OpenAPI document that the test needs to check answers.
 type spec struct {
 	Paths      map[string]map[string]operation
 	Components struct{ Schemas map[string]*schema }
@@ -27,8 +27,8 @@ type operation struct {
 	Security    []map[string][]string
 }
 
-// schema is a JSON Schema with the keywords that the document uses. Another keyword
-// is an error.
+// schema is a JSON Schema with the keywords that the document uses. The test fails if the document
+// uses another keyword.
 type schema struct {
 	Ref                  string `json:"$ref"`
 	Type                 any
@@ -60,13 +60,14 @@ func readSpec() (s *spec, err error) {
 		return nil, err
 	}
 	d := json.NewDecoder(bytes.NewReader(again.Components.Schemas))
-	d.DisallowUnknownFields() // a keyword that check does not know
+	d.DisallowUnknownFields() // a keyword that check does not know is an error
 	s.Components.Schemas = nil
 	return s, d.Decode(&s.Components.Schemas)
 }
 
-// check reports what is wrong with v, which stands at a place in an answer. A
-// field that the schema does not have is wrong, though the document does not say so.
+// check returns an error if the value v does not fit the schema c. The text "at" says where v is in
+// the answer. A field that is not in the schema is an error too, although the document allows
+// further fields.
 func (s *spec) check(at string, v any, c *schema) error {
 	if name, ok := strings.CutPrefix(c.Ref, "#/components/schemas/"); ok {
 		return s.check(at, v, s.Components.Schemas[name])
@@ -174,7 +175,7 @@ func (s *spec) object(at string, v map[string]any, c *schema) error {
 		}
 	}
 	if c.Properties == nil && others == nil {
-		return nil // any object
+		return nil // the schema allows any object
 	}
 	for name, x := range v {
 		p := c.Properties[name]
@@ -182,7 +183,7 @@ func (s *spec) object(at string, v map[string]any, c *schema) error {
 			p = others
 		}
 		if p == nil {
-			return fmt.Errorf("%s has %s, which the document does not know", at, name)
+			return fmt.Errorf("%s has the field %s, which is not in the document", at, name)
 		}
 		if err := s.check(at+"."+name, x, p); err != nil {
 			return err

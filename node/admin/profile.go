@@ -12,8 +12,8 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// profile answers with a profile in pprof's format. A CPU profile takes the time that
-// the query names.
+// profile answers with a profile of the chip's process in the format of pprof. A CPU profile covers
+// the time in the query's parameter "for".
 func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
 	kind := r.PathValue("kind")
 	if kind == "cpu" {

@@ -8,7 +8,7 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// recordEvent writes into v that a recording began or ended.
+// recordEvent writes into v that a recording of the chip's calls has begun or ended.
 func recordEvent(v *api.EventView, e *node.RecordEvent) {
 	v.Type, v.Action, v.Actor = "recording", "began", v.Chip.String()
 	v.Detail["file"] = e.File

@@ -7,13 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/flow"
 	"ttfabric/node/session"
 )
 
-// requests performs one request, or a batch of requests.
+// requests makes the chip send one request, or a batch of requests, and answers with the results.
 func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 	text, err := body(r)
 	if err != nil {
@@ -55,15 +56,18 @@ func notStarted(err error) *api.Problem {
 	return newProblem(http.StatusUnprocessableEntity, kind, err.Error())
 }
 
-// requestBatch starts the requests of a batch in order. The answer has one line for
-// each request that ends, in the order of the ends. Another line says how many requests
-// the chip started.
+// requestBatch starts the requests of a batch in order. The answer has one line for each request,
+// written when the request ends. One more line says how many requests the chip started.
 func (s *Server) requestBatch(w http.ResponseWriter, r *http.Request, text []byte) {
 	rs, err := batchOf(text)
 	if err != nil {
 		badBody(w, err)
 		return
 	}
+	if !s.batching.take(w, "batches of requests") {
+		return
+	}
+	defer s.batching.leave()
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
 	id := r.URL.Query().Get("batch")
@@ -105,22 +109,22 @@ func batchOf(text []byte) ([]flow.Request, error) {
 	return rs, nil
 }
 
-// batchAnswer writes the answer to a batch. The chip's loop never waits for the
-// reader of the answer: ends has room for the ends of all requests.
+// batchAnswer writes the answer to a batch. The channel ends has room for all requests. The chip
+// therefore never waits for the caller to read the answer.
 type batchAnswer struct {
 	w     http.ResponseWriter
 	all   int
 	begun chan begun
 	ends  chan oneEnd
 
-	lines *json.Encoder // encoder of the lines; nil: nothing has been written
+	lines *json.Encoder // encoder of the lines; nil: no line has been written
 	left  int           // number of requests whose ends are not written yet
 }
 
-// begun says how many requests of a batch the chip started.
+// begun holds the number of requests of a batch that the chip started.
 type begun struct {
 	n   int
-	err error // why the chip did not start all requests
+	err error // why the chip did not start all requests; nil: the chip started all
 }
 
 // oneEnd is the end of one request of a batch.
@@ -129,9 +133,14 @@ type oneEnd struct {
 	res flow.Result
 }
 
-// stream writes until all started requests have ended, or the reader goes away.
+// startDelay is the longest time that the line of the start waits for the first end.
+// Both lines then travel in one segment. A ping over one cable takes less.
+const startDelay = 200 * time.Microsecond
+
+// stream writes the answer until all started requests have ended, or the caller disconnects.
 func (a *batchAnswer) stream(ctx context.Context) {
 	flush := http.NewResponseController(a.w).Flush
+	var late <-chan time.Time // the time to send the line of the start alone; nil: that line is not waiting
 	for told := false; !told || a.left > 0; {
 		var err error
 		select {
@@ -149,15 +158,20 @@ func (a *batchAnswer) stream(ctx context.Context) {
 			if b.n < a.all {
 				start.Problem = notStarted(b.err)
 			}
-			err = a.line(start)
+			if err = a.line(start); err == nil && a.left > 0 {
+				late = time.After(startDelay)
+				continue
+			}
+		case <-late:
 		case <-ctx.Done():
 			return
 		}
-		if err == nil && len(a.ends) == 0 {
-			err = flush()
+		late = nil
+		if err == nil && len(a.ends) == 0 && (!told || a.left > 0) {
+			err = flush() // the server sends the last lines when this function returns
 		}
 		if err != nil {
-			return // the reader has disconnected; the requests continue
+			return // the caller has disconnected; the started requests continue
 		}
 	}
 }
@@ -171,7 +185,7 @@ func (a *batchAnswer) line(v any) error {
 	return a.lines.Encode(v)
 }
 
-// stopBatch makes the chip start no more requests of a batch.
+// stopBatch makes the chip start no more requests of the batch with the id in the query.
 func (s *Server) stopBatch(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("batch")
 	stop, ok := s.batches.Load(id)

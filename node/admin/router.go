@@ -9,8 +9,8 @@ import (
 	"ttfabric/wire"
 )
 
-// routerStates returns the state of each port's router. The map "flushed" holds the
-// number of packets that each port has just given up, by channel.
+// routerStates returns the state of the router at each port. The map "flushed" holds the number of
+// packets that each port has just dropped, by channel.
 func (s *Server) routerStates(flushed map[wire.Channel]int) []api.RouterView {
 	st, _ := s.n.Status()
 	out := []api.RouterView{}
@@ -56,7 +56,7 @@ func (s *Server) commandRouter(w http.ResponseWriter, r *http.Request) {
 	answer(w, s.routerStates(flushed))
 }
 
-// portEvent writes into v which command a port has carried out.
+// portEvent writes into v that a port has carried out a command.
 func portEvent(v *api.EventView, e *chip.Event) {
 	v.Type, v.Action = "router", e.Port.Action()
 	v.Actor = fmt.Sprintf("%s channel %d", e.Local.Node, e.Local.Channel)

@@ -32,12 +32,13 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 	}
 }
 
-// newMux joins routes and handlers. newMux returns an error for a route without a
-// handler. newMux also returns an error for a handler without a route, so that every
-// served call is documented.
+// newMux returns a multiplexer that serves the routes by their handlers. Every route needs a
+// handler. Every handler needs a route, because the table of routes documents the calls. Otherwise
+// newMux returns an error.
 func newMux(routes []api.Route, handlers map[string]http.HandlerFunc, token string) (*http.ServeMux, error) {
 	mux := http.NewServeMux()
 	known := map[string]bool{}
+	b := &bodies{big: make(places, maxBigBodies), wait: bodyTimeout}
 	for i := range routes {
 		r := &routes[i]
 		name := r.Method + " " + r.Path
@@ -49,11 +50,10 @@ func newMux(routes []api.Route, handlers map[string]http.HandlerFunc, token stri
 			return nil, fmt.Errorf("the route %s is in the table twice", name)
 		}
 		known[name] = true
-		h = limited(h, r.Limit())
 		if !r.Open {
 			h = guarded(h, token)
 		}
-		mux.HandleFunc(r.Pattern(), h)
+		mux.HandleFunc(r.Pattern(), b.limited(h, r.Limit(), r.Stream()))
 	}
 	for name := range handlers {
 		if !known[name] {
@@ -63,15 +63,7 @@ func newMux(routes []api.Route, handlers map[string]http.HandlerFunc, token stri
 	return mux, nil
 }
 
-// limited refuses bodies of more than limit bytes.
-func limited(h http.HandlerFunc, limit int64) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, limit)
-		h(w, r)
-	}
-}
-
-// guarded refuses callers without the token. An empty token lets everybody in.
+// guarded refuses calls without the token. If the token is empty, guarded accepts all calls.
 func guarded(h http.HandlerFunc, token string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		got, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -89,7 +81,7 @@ func document(w http.ResponseWriter, _ *http.Request) {
 	w.Write(api.OpenAPI)
 }
 
-// page answers with the list of calls for people. The page loads nothing else.
+// page answers with an HTML page that lists the calls. The page needs no other files.
 func page(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", api.MediaHTML)
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")

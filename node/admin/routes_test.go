@@ -18,16 +18,16 @@ import (
 	"ttfabric/wire"
 )
 
-// caller makes calls of the API and compares the answers with the document.
+// caller makes calls of the API, and checks the answers against the OpenAPI document.
 type caller struct {
 	t    *testing.T
 	ctx  context.Context
 	spec *spec
-	seen map[string]bool // the answers that have come, such as "GET /v1/chip 200 application/json"
+	seen map[string]bool // kinds of answers received so far, such as "GET /v1/chip 200 application/json"
 }
 
-// call makes one call of a route and checks the answer against the document. A
-// query of {kind}=x replaces {kind} in the path.
+// call makes one call, and checks the answer against the OpenAPI document. A query of {kind}=x
+// replaces {kind} in the path.
 func (c *caller) call(addr, method, path, query, body string, status int) string {
 	c.t.Helper()
 	resp := c.open(addr, method, path, query, body, token, status)
@@ -35,8 +35,8 @@ func (c *caller) call(addr, method, path, query, body string, status int) string
 	return c.read(method, path, resp)
 }
 
-// open makes one call of a route and leaves the content unread. A status of 0
-// stands for any.
+// open makes one call, and returns the answer before its content is read. The answer must have the
+// given status. If status is 0, open accepts any status.
 func (c *caller) open(addr, method, path, query, body, token string, status int) *http.Response {
 	c.t.Helper()
 	at := path
@@ -64,7 +64,7 @@ func (c *caller) open(addr, method, path, query, body, token string, status int)
 	return resp
 }
 
-// read reads an answer and checks it.
+// read reads an answer, and checks the answer against the OpenAPI document.
 func (c *caller) read(method, path string, resp *http.Response) string {
 	c.t.Helper()
 	name := fmt.Sprintf("%s %s %d", method, path, resp.StatusCode)
@@ -90,8 +90,8 @@ func (c *caller) read(method, path string, resp *http.Response) string {
 	return ""
 }
 
-// content checks the content of an answer. It reads the first three events of a
-// stream, and everything else to the end.
+// content checks the content of an answer. Of a stream of events, content reads the first three
+// events. All other content is read to its end.
 func (c *caller) content(name, media string, body io.Reader, s *schema) string {
 	c.t.Helper()
 	lines := bufio.NewScanner(body)
@@ -141,8 +141,8 @@ func (c *caller) json(name, text string, s *schema) {
 	}
 }
 
-// TestRoutes makes every call of the API and provokes every error that the
-// document knows. Each answer must be as the document says.
+// TestRoutes makes every call of the API, and causes every error that the OpenAPI document lists.
+// Each answer must fit the document.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	s, err := readSpec()
@@ -176,18 +176,19 @@ func TestRoutes(t *testing.T) {
 				name := fmt.Sprintf("%s %s %s", strings.ToUpper(method), path, status)
 				for media := range r.Content {
 					if !c.seen[name+" "+media] {
-						t.Errorf("%s, %s: nothing in this test brings it about", name, media)
+						t.Errorf("%s, %s: this test never causes this answer", name, media)
 					}
 				}
 				if len(r.Content) == 0 && !c.seen[name] {
-					t.Errorf("%s: nothing in this test brings it about", name)
+					t.Errorf("%s: this test never causes this answer", name)
 				}
 			}
 		}
 	}
 }
 
-// refusals makes calls without the token, and with bodies that cannot be read.
+// refusals calls a route with a wrong token, with malformed bodies, and with a body that is too
+// long.
 func (c *caller) refusals(addr string, r *api.Route) {
 	if !r.Open {
 		resp := c.open(addr, r.Method, r.Path, "", "", "wrong", http.StatusUnauthorized)
@@ -210,7 +211,7 @@ func (c *caller) states(a string) {
 	res.Body = io.NopCloser(bytes.NewReader(text))
 	c.read("GET", "/metrics", res)
 	if page := c.call(a, "GET", "/v1/", "", "", 200); strings.Count(page, "<h2>") != len(api.Routes) || strings.Contains(page, "src=") || strings.Contains(page, "http://") {
-		c.t.Errorf("the page has %d calls of %d, or needs something from elsewhere:\n%s", strings.Count(page, "<h2>"), len(api.Routes), page)
+		c.t.Errorf("the page lists %d of %d calls, or refers to other files:\n%s", strings.Count(page, "<h2>"), len(api.Routes), page)
 	}
 	profile := func(query string, status int) {
 		c.t.Helper()
@@ -223,14 +224,14 @@ func (c *caller) states(a string) {
 	profile("nothing", 404)
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
-	go func() { // again, if the profile below was first
+	go func() { // try again if the profile below began first
 		for ctx.Err() == nil {
 			api.NewClient(a, token, wire.FabricNodeID{}, nil).Profile(ctx, "cpu", time.Minute, io.Discard)
 		}
 	}()
 	for c.ctx.Err() == nil && !c.seen["GET /v1/profile/{kind} 409 "+api.MediaProblem] {
 		resp := c.open(a, "GET", "/v1/profile/{kind}", "{kind}=cpu&for=1ms", "", token, 0)
-		c.read("GET", "/v1/profile/{kind}", resp) // a profile, or an error once the other profile has begun
+		c.read("GET", "/v1/profile/{kind}", resp) // a profile, or an error while the profile above runs
 		resp.Body.Close()
 	}
 }
@@ -280,8 +281,8 @@ func (c *caller) commands(a, b string) {
 	c.call(a, "DELETE", "/v1/traffic", "", "", 200)
 }
 
-// batches begins a batch while the cables are cut, stops the batch, and begins
-// another batch of the same id meanwhile.
+// batches begins a batch while the cables are cut, and stops the batch. While the batch is open,
+// batches tries to begin another batch with the same id.
 func (c *caller) batches(a string) {
 	cut := func(on bool) {
 		c.call(a, "PUT", "/v1/netem", "", fmt.Sprintf(`{"channels":[%s],"cut":%v}`, strings.Join(c.channels(a), ","), on), 200)
@@ -293,7 +294,7 @@ func (c *caller) batches(a string) {
 	}()
 	for c.ctx.Err() == nil && !c.seen["DELETE /v1/requests 204"] {
 		resp := c.open(a, "DELETE", "/v1/requests", "batch=mine", "", token, 0)
-		c.read("DELETE", "/v1/requests", resp) // 404 until the batch has come
+		c.read("DELETE", "/v1/requests", resp) // 404 until the batch has begun
 		resp.Body.Close()
 	}
 	c.call(a, "POST", "/v1/requests", "batch=mine", `[{"dst":"M0D1","probe":true}]`, 409)
@@ -306,7 +307,7 @@ func (c *caller) batches(a string) {
 	c.call(a, "DELETE", "/v1/requests", "batch=mine", "", 404)
 }
 
-// channels are those of the chip, as JSON has them.
+// channels returns the chip's channels as JSON numbers.
 func (c *caller) channels(a string) (all []string) {
 	var v api.ChipView
 	if err := json.Unmarshal([]byte(c.call(a, "GET", "/v1/chip", "", "", 200)), &v); err != nil {
@@ -370,8 +371,8 @@ func (c *caller) captures(a string) {
 	c.call(a, "DELETE", "/v1/capture", "id=yours", "", 404)
 }
 
-// lonely asks a chip whose neighbour does not run, whose gossip is plain, and that
-// nobody has described. Then lonely asks a chip that is closed, while its API goes on.
+// lonely calls a chip without a running neighbour, without encrypted gossip, and without a
+// description of the fabric. Then lonely calls a closed chip whose API still runs.
 func (c *caller) lonely() {
 	_, addrs, stop, err := startWith("n300", options{first: true})
 	if err != nil {

@@ -1,12 +1,11 @@
-// Package admin is the server of a chip's control API: HTTP and JSON, with events as
-// server-sent events. Package api holds the client's side: the types of the JSON, the
-// client, and the table of routes ([api.Routes]). For each call, the table says what
-// the chip does, which parameters and body the call takes, and which answers and errors
-// the chip returns. A chip shows the table to people at GET /v1/, and as an OpenAPI
+// Package admin is the server of a chip's control API. The API uses HTTP and JSON, and server-sent
+// events for the chip's events. Package api holds the types of the JSON, the client, and the table
+// of calls ([api.Routes]). For each call, the table says what the chip does, and lists parameters,
+// body, answers and errors. A chip shows the table as an HTML page at GET /v1/, and as an OpenAPI
 // document at GET /v1/openapi.json.
 //
-// Every call needs the fabric's token as a bearer token. Exceptions are the two health
-// checks and the two descriptions of the API.
+// The two health checks and the two descriptions of the API need no token. Every other call needs
+// the fabric's token as a bearer token.
 package admin
 
 import (
@@ -18,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -26,49 +26,49 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// Limits of the API.
-const (
-	headerTimeout  = 5 * time.Second  // longest time for the caller to send the header of a call
-	eventKeepalive = 15 * time.Second // time between two comment lines in an event stream
-)
-
 // Server is a chip's API.
 type Server struct {
 	n     *node.Node
 	http  *http.Server
 	run   trafficRun
-	about any // how the fabric was started; nil: unknown
+	about any // description of the fabric for GET /v1/fabric; nil: unknown
 
-	captures sync.Map // *node.Capture by the id that the capture's reader chose
-	batches  sync.Map // context.CancelFunc by the id of an open batch; the function stops the start of further requests
+	capturing places // calls GET /v1/capture under way
+	reading   places // calls GET /v1/events under way
+	batching  places // batches under way
+
+	captures sync.Map // *node.Capture by the id that the caller chose for the capture
+	batches  sync.Map // context.CancelFunc by the id of an open batch; the function makes the chip start no more requests of the batch
 }
 
-// NewServer returns the API server of n. If token is not empty, callers must send
-// token. NewServer panics if the routes and their handlers do not match.
+// NewServer returns the API server of the chip n. If token is not empty, callers must send the
+// token. NewServer panics if a route has no handler or a handler has no route.
 func NewServer(n *node.Node, token string) *Server {
-	s := &Server{n: n}
+	s := &Server{n: n, capturing: make(places, maxCaptures), reading: make(places, maxReaders), batching: make(places, maxBatches)}
 	mux, err := newMux(api.Routes, s.handlers(), token)
 	if err != nil {
 		panic("admin: " + err.Error())
 	}
-	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}
+	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
 	return s
 }
 
-// Describe makes GET /v1/fabric answer with v, which says how the fabric was started. A
-// caller who has found one chip learns everything else about the fabric from v. Call
-// Describe before Serve.
+// Describe sets v as the answer to GET /v1/fabric. v says how the fabric was started. A caller who
+// knows the address of one chip learns from v about the whole fabric. Describe must be called
+// before Serve.
 func (s *Server) Describe(v any) { s.about = v }
 
 // Serve answers calls on l until Close.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	limited := newListener(l)
+	s.http.ConnState = limited.state
+	if err := s.http.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
 }
 
-// Close stops the server and its streams at once.
+// Close stops the server at once, and ends all open answers.
 func (s *Server) Close() error { return s.http.Close() }
 
 // list returns l, or an empty list if l is nil. A nil list would be null in JSON.
@@ -79,16 +79,16 @@ func list[T any](l []T) []T {
 	return l
 }
 
-// aboutBlank is the type of a problem that has no meaning beyond its HTTP status (RFC
+// aboutBlank is the type of a problem that has the meaning of its HTTP status and no other (RFC
 // 9457, section 4.2.1).
 const aboutBlank = "about:blank"
 
-// problem refuses a call with an RFC 9457 problem.
+// problem answers a call with a problem (RFC 9457) that has an HTTP status and an explanation.
 func problem(w http.ResponseWriter, code int, detail string) {
 	write(w, newProblem(code, aboutBlank, detail))
 }
 
-// newProblem returns a problem with a status, a type and a reason for people.
+// newProblem returns a problem with an HTTP status, a type and an explanation.
 func newProblem(code int, kind, detail string) *api.Problem {
 	return &api.Problem{Type: kind, Status: code, Title: http.StatusText(code), Detail: detail}
 }
@@ -123,7 +123,7 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) fabric(w http.ResponseWriter, _ *http.Request) {
 	if s.about == nil {
-		problem(w, http.StatusNotFound, "nobody has described the fabric to this chip")
+		problem(w, http.StatusNotFound, "this chip has no description of the fabric")
 		return
 	}
 	answer(w, s.about)
@@ -144,6 +144,10 @@ func (s *Server) members(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	if !s.reading.take(w, "event streams") {
+		return
+	}
+	defer s.reading.leave()
 	ch, cancel := s.n.Events()
 	defer cancel()
 	w.Header().Set("Content-Type", api.MediaEvents)
@@ -180,9 +184,8 @@ func body(r *http.Request) ([]byte, error) {
 	return bytes.TrimSpace(text), err
 }
 
-// decode reads the body of a call, one JSON object, into b. A field that b does not
-// have is an error. The caller may have misspelled a field, and would then get another
-// result than expected.
+// decode reads the body of a call, one JSON object, into b. If the object has a field that b does
+// not have, decode returns an error. The caller may have misspelled the field.
 func decode(r *http.Request, b any) error {
 	text, err := body(r)
 	if err != nil {
@@ -191,7 +194,7 @@ func decode(r *http.Request, b any) error {
 	return decodeObject(text, b)
 }
 
-// decodeObject reads one JSON object into b, as decode does.
+// decodeObject reads one JSON object into b. Unknown fields are errors.
 func decodeObject(text []byte, b any) error {
 	if !bytes.HasPrefix(text, []byte("{")) {
 		return errors.New("want a JSON object")
@@ -199,7 +202,7 @@ func decodeObject(text []byte, b any) error {
 	return decodeText(text, b)
 }
 
-// decodeText reads one JSON value into b, as decode does.
+// decodeText reads one JSON value into b. Unknown fields are errors.
 func decodeText(text []byte, b any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -207,16 +210,24 @@ func decodeText(text []byte, b any) error {
 		return err
 	}
 	if d.InputOffset() != int64(len(text)) {
-		return errors.New("more than one JSON value")
+		return errors.New("the body holds more than one JSON value")
 	}
 	return nil
 }
 
-// badBody answers that the body of the call cannot be read.
+// badBody refuses a call whose body cannot be read.
 func badBody(w http.ResponseWriter, err error) {
 	var long *http.MaxBytesError
 	if errors.As(err, &long) {
 		problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than %d bytes", long.Limit))
+		return
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		problem(w, http.StatusRequestTimeout, fmt.Sprintf("the body did not come within %v", bodyTimeout))
+		return
+	case errors.Is(err, errBusy):
+		problem(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
 	problem(w, http.StatusBadRequest, err.Error())

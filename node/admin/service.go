@@ -10,7 +10,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// setService takes cables out of service, or puts them back.
+// setService takes cables of the chip out of service, or puts the cables back into service.
 func (s *Server) setService(w http.ResponseWriter, r *http.Request) {
 	var b api.ServiceBody
 	if err := decode(r, &b); err != nil {

@@ -5,7 +5,7 @@ import (
 	"ttfabric/ttlink/transport"
 )
 
-// socketView converts the state of a port's socket to the type of the API.
+// socketView converts the settings and counters of a port's socket to the type of the API.
 func socketView(s transport.Stats) api.SocketView {
 	return api.SocketView{
 		GSO: s.GSO, GRO: s.GRO, Batching: s.Batching, Largest: s.Largest,

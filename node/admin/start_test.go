@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"flag"
 	"net"
 	"net/netip"
 	"testing"
@@ -22,26 +23,34 @@ import (
 
 const token = "secret"
 
-// patience is how long a busy machine may take for work that an idle machine does at once.
+// TestMain runs four of these tests at a time, on any number of cores, because the tests wait
+// most of the time. A flag -parallel on the command line applies instead.
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "4")
+	m.Run()
+}
+
+// patience is the longest time that a test waits for something. An idle machine needs much less,
+// but a busy machine may be slow.
 const patience = time.Minute
 
-// start starts the chips of an n300 with real gossip, and their APIs. It returns
-// the addresses of the APIs.
+// start starts the two chips of an n300 with real gossip, and the chips' APIs. start returns the
+// addresses of the APIs.
 func start() (machine *topo.Topology, addrs []string, stop func(), err error) {
 	return startWith("n300", options{})
 }
 
-// options are what tests vary in the chips that they start.
+// options are the settings of startWith that differ from test to test.
 type options struct {
 	routes route.Config
-	keys   [][]byte // to encrypt gossip with; none: plain
-	record string   // the folder of recordings; "": none
-	about  any      // what the APIs say of the fabric
-	first  bool     // only the first chip is started
-	closed bool     // the chips are closed at once, and only their APIs go on
+	keys   [][]byte // keys that encrypt gossip; none: gossip is not encrypted
+	record string   // folder of the chips' recordings; "": the chips are not recorded
+	about  any      // answer of GET /v1/fabric; nil: none
+	first  bool     // start only the first chip
+	closed bool     // close the chips at once, and keep only the APIs running
 }
 
-// startWith starts the chips of a machine.
+// startWith starts the chips of the machine "name", and the chips' APIs.
 func startWith(name string, o options) (machine *topo.Topology, addrs []string, stop func(), err error) {
 	machine, _ = topo.Named(name)
 	var seeds []string
@@ -102,15 +111,15 @@ func startChip(machine *topo.Topology, i int, o *options, seeds []string) (*node
 	return node.Start(context.Background(), cfg)
 }
 
-// ready starts two chips and waits until both answer. It returns a client of the
-// first chip, and the second chip.
+// ready starts two chips, and waits until both answer. ready returns a client of the first chip's
+// API, and the address of the second chip.
 func ready(t *testing.T) (ctx context.Context, c *api.Client, dst wire.FabricNodeID, machine *topo.Topology) {
 	t.Helper()
 	ctx, c, dst, machine, _ = readyAt(t)
 	return ctx, c, dst, machine
 }
 
-// readyAt also returns the address of the first chip's API.
+// readyAt works like ready, and also returns the address of the first chip's API.
 func readyAt(t *testing.T) (ctx context.Context, c *api.Client, dst wire.FabricNodeID, machine *topo.Topology, addr string) {
 	t.Helper()
 	machine, addrs, stop, err := start()

@@ -9,8 +9,8 @@ import (
 	"ttfabric/wire"
 )
 
-// remote starts two chips. It returns a session that reaches the first chip over its
-// API, and the second chip.
+// remote starts two chips. remote returns a session over the API of the first chip, and the address
+// of the second chip.
 func remote(b *testing.B) (*session.Session, wire.FabricNodeID) {
 	b.Helper()
 	machine, addrs, stop, err := start()
@@ -27,7 +27,7 @@ func remote(b *testing.B) (*session.Session, wire.FabricNodeID) {
 	return s, machine.Chips[1].Node
 }
 
-// BenchmarkRemoteWrite writes 1 MiB, 256 packets, through the client.
+// BenchmarkRemoteWrite measures writes of 1 MiB, in 256 packets, over the API.
 func BenchmarkRemoteWrite(b *testing.B) {
 	s, dst := remote(b)
 	data := make([]byte, 1<<20)
@@ -39,7 +39,7 @@ func BenchmarkRemoteWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkRemotePings sends 1000 pings through the client, one after the other.
+// BenchmarkRemotePings measures 1000 pings over the API, one after another.
 func BenchmarkRemotePings(b *testing.B) {
 	s, dst := remote(b)
 	for b.Loop() {

@@ -23,15 +23,15 @@ import (
 	"ttfabric/wire"
 )
 
-// ends gathers the ends of a batch.
+// ends collects the results of a batch's requests, by index.
 type ends struct {
 	mu  sync.Mutex
 	got map[int][]flow.Result
-	all chan struct{} // closed when so many as expected have come
+	all chan struct{} // gets one value for each result
 }
 
-// submit submits a batch and waits for the ends of all requests that were started.
-// Each end comes once.
+// submit submits a batch, and waits for the results of all started requests. Each started request
+// must have exactly one result.
 func submit(ctx context.Context, t *testing.T, f session.Fabric, rs []flow.Request) (int, map[int][]flow.Result, error) {
 	t.Helper()
 	e := &ends{got: map[int][]flow.Result{}, all: make(chan struct{}, 2*len(rs))}
@@ -45,7 +45,7 @@ func submit(ctx context.Context, t *testing.T, f session.Fabric, rs []flow.Reque
 		select {
 		case <-e.all:
 		case <-time.After(patience):
-			t.Fatalf("%d requests were started, and not all ended", n)
+			t.Fatalf("%d requests were started, but not all have ended", n)
 		}
 	}
 	time.Sleep(time.Millisecond)
@@ -66,8 +66,8 @@ func write(dst wire.FabricNodeID, word uint32) flow.Request {
 	return flow.Request{Token: uint64(word), Dst: dst, Command: wire.Command{Type: wire.NocInlineWrite, Addr: wire.NewNocAddr(1, 1, 0), Value: word}}
 }
 
-// TestSubmitKeepsOrder writes different words to one address, in one batch after
-// the other. The last word of the last batch stays.
+// TestSubmitKeepsOrder writes different values to one address, in one batch after another. After
+// each round, the address must hold the last value of the last batch.
 func TestSubmitKeepsOrder(t *testing.T) {
 	t.Parallel()
 	ctx, c, dst, _ := ready(t)
@@ -77,7 +77,7 @@ func TestSubmitKeepsOrder(t *testing.T) {
 		var open sync.WaitGroup
 		sizes := []int{20, 1, 7, 1, 1}
 		if round == 0 {
-			sizes = append(sizes, api.MaxBatch+3) // this takes two calls
+			sizes = append(sizes, api.MaxBatch+3) // a batch of this size takes two calls
 		}
 		for _, size := range sizes {
 			rs := make([]flow.Request, size)
@@ -87,7 +87,7 @@ func TestSubmitKeepsOrder(t *testing.T) {
 			}
 			open.Add(size)
 			n, err := c.Submit(ctx, rs, func(int, flow.Result) { open.Done() })
-			clear(rs) // Submit has returned: the caller may use rs again
+			clear(rs) // after Submit has returned, the caller may change rs
 			if n != size || err != nil {
 				t.Fatalf("%d of %d started: %v", n, size, err)
 			}
@@ -98,13 +98,13 @@ func TestSubmitKeepsOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24; got != word {
-			t.Fatalf("round %d: %d stays, want %d, the last one written", round, got, word)
+			t.Fatalf("round %d: the address holds %d, want the last value %d", round, got, word)
 		}
 	}
 }
 
-// TestSubmitStopsAtARefusal has a request in the batch that the chip refuses. The
-// chip starts the requests before it, and none behind it.
+// TestSubmitStopsAtARefusal submits batches with one request that the chip refuses. The chip must
+// start the requests before the refused request, and none of the later requests.
 func TestSubmitStopsAtARefusal(t *testing.T) {
 	t.Parallel()
 	ctx, c, dst, _ := ready(t)
@@ -118,8 +118,8 @@ func TestSubmitStopsAtARefusal(t *testing.T) {
 	}
 }
 
-// TestSubmitFromManySides submits from several goroutines. Each keeps the order of
-// its own requests.
+// TestSubmitFromManySides submits batches from several goroutines at the same time. The requests of
+// each goroutine must keep their order.
 func TestSubmitFromManySides(t *testing.T) {
 	t.Parallel()
 	ctx, c, dst, _ := ready(t)
@@ -137,16 +137,16 @@ func TestSubmitFromManySides(t *testing.T) {
 			}
 			b := make([]byte, 4)
 			if err := session.New(c).Read(ctx, dst, at, b); err != nil || b[0] != 199 {
-				t.Errorf("%d stays, want 199: %v", b[0], err)
+				t.Errorf("the address holds %d, want 199: %v", b[0], err)
 			}
 		})
 	}
 	all.Wait()
 }
 
-// TestSubmitWhenTheContextEnds submits more requests than the chip takes while its
-// cables are cut. Then the context ends. Submit says how many requests the chip
-// has started, and exactly these requests end.
+// TestSubmitWhenTheContextEnds cuts a chip's cables, and submits more requests than the chip has
+// room for. Then the context of Submit ends. Submit must return the number of started requests, and
+// exactly these requests must have results.
 func TestSubmitWhenTheContextEnds(t *testing.T) {
 	t.Parallel()
 	ctx, c, dst, machine := ready(t)
@@ -163,7 +163,7 @@ func TestSubmitWhenTheContextEnds(t *testing.T) {
 		rs[i] = flow.Request{Token: uint64(i), Dst: dst, Command: wire.Command{Addr: wire.NewNocAddr(1, 1, 0)}, Payload: make([]byte, wire.MaxPayload)}
 	}
 	short, cancel := context.WithCancel(ctx)
-	go func() { // cancels when the chip takes no more
+	go func() { // cancel the context once the chip starts no more requests
 		for open := 0; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 			v, err := c.Chip(ctx)
 			if err != nil || v.OpenOps > 0 && v.OpenOps == open {
@@ -181,7 +181,7 @@ func TestSubmitWhenTheContextEnds(t *testing.T) {
 	if err := c.SetNetem(ctx, api.NetemBody{Channels: cables, Cut: &on}); err != nil {
 		t.Fatal(err)
 	}
-	for i := range n { // the outcome of each is known
+	for i := range n { // every started request must end as done
 		select {
 		case r := <-ends:
 			if r.Fate != flow.FateDone {
@@ -194,15 +194,16 @@ func TestSubmitWhenTheContextEnds(t *testing.T) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	if n, err := c.Submit(ended, rs, nil); n != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("%d were started by a caller who had gone: %v", n, err)
+		t.Errorf("%d requests were started after the context had ended: %v", n, err)
 	}
 }
 
-// halfway is a network between client and chip that breaks in the middle of an answer.
+// halfway is a proxy between client and chip that breaks the connection in the middle of the chip's
+// answer.
 type halfway struct {
 	net.Listener
 	to    string
-	bytes int64 // how many bytes of the chip's answer pass
+	bytes int64 // number of bytes of the chip's answer that pass
 }
 
 func (h *halfway) run() {
@@ -225,7 +226,8 @@ func (h *halfway) run() {
 	}
 }
 
-// TestSubmitWhenTheChipGoesAway ends each open request once, as of unknown outcome.
+// TestSubmitWhenTheChipGoesAway breaks the connection to the chip during a batch. Every open
+// request must then end once, with an unknown fate.
 func TestSubmitWhenTheChipGoesAway(t *testing.T) {
 	t.Parallel()
 	machine, addrs, stop, err := start()
@@ -253,7 +255,7 @@ func TestSubmitWhenTheChipGoesAway(t *testing.T) {
 		}
 		n, got, err := submit(ctx, t, api.NewClient(l.Addr().String(), token, machine.Chips[0].Node, machine), rs)
 		if n != len(rs) || err != nil {
-			t.Errorf("broken after %d bytes: %d started: %v", bytes, n, err)
+			t.Errorf("connection broken after %d bytes: %d started: %v", bytes, n, err)
 		}
 		for i := range n {
 			switch r := got[i][0]; {
@@ -267,19 +269,19 @@ func TestSubmitWhenTheChipGoesAway(t *testing.T) {
 		}
 	}
 	if known < 10 || unknown < 250 {
-		t.Errorf("%d ends are known and %d are not", known, unknown)
+		t.Errorf("%d requests ended as done and %d with an unknown fate", known, unknown)
 	}
-	// If nobody listens at the address, the chip has started nothing, and Submit says so.
+	// If nobody listens at the API's address, Submit must return an error and 0 started requests.
 	l, _ := net.Listen("tcp", "127.0.0.1:0")
 	l.Close()
 	n, _, err := submit(ctx, t, api.NewClient(l.Addr().String(), token, machine.Chips[0].Node, machine), []flow.Request{write(machine.Chips[1].Node, 1)})
 	if n != 0 || err == nil || !strings.Contains(err.Error(), "does not answer") {
-		t.Errorf("%d started where nobody listens: %v", n, err)
+		t.Errorf("%d started, although nobody listens: %v", n, err)
 	}
 }
 
-// TestSubmitToSomethingElse submits to a server that answers nonsense. Submit
-// returns, and no request ends twice.
+// TestSubmitToSomethingElse submits to a server with invalid answers. Submit must return, and no
+// request may end twice.
 func TestSubmitToSomethingElse(t *testing.T) {
 	t.Parallel()
 	machine, _ := topo.Named("n300")
@@ -305,8 +307,8 @@ func TestSubmitToSomethingElse(t *testing.T) {
 	}
 }
 
-// TestSlowReader lets a reader of an answer stall: the chip serves others
-// meanwhile, and the reader gets everything in the end.
+// TestSlowReader sends a batch and at first does not read the answer. The chip must serve other
+// callers meanwhile, and the answer must be complete in the end.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	ctx, c, dst, _, addr := readyAt(t)
@@ -332,7 +334,7 @@ func TestSlowReader(t *testing.T) {
 		}
 		if l.Started == nil {
 			if seen[l.Index] || len(l.Data) != wire.MaxPayload {
-				t.Fatalf("request %d brought %d bytes", l.Index, len(l.Data))
+				t.Fatalf("request %d returned %d bytes", l.Index, len(l.Data))
 			}
 			seen[l.Index] = true
 		}
@@ -347,7 +349,7 @@ func batchOfReads(dst wire.FabricNodeID, n int) string {
 	return "[" + strings.Repeat(one+",", n-1) + one + "]"
 }
 
-// post sends a batch as a program in another language does.
+// post sends a batch with plain HTTP, without the client of package api.
 func post(t *testing.T, addr, body string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+addr+"/v1/requests", bytes.NewBufferString(body))

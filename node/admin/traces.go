@@ -9,7 +9,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// traces lists the traced packets that came to the chip.
+// traces answers with the traced packets that the chip has seen.
 func (s *Server) traces(w http.ResponseWriter, _ *http.Request) {
 	out := []api.SightingView{}
 	s.n.WithChip(func(_ mono.Time, c *chip.Chip) {

@@ -11,7 +11,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// trafficRun holds the chip's traffic client during a run.
+// trafficRun holds the chip's traffic client. client is nil if the chip runs no traffic.
 type trafficRun struct {
 	mu     sync.Mutex
 	client *client.Client
@@ -50,7 +50,7 @@ func (s *Server) trafficReport(w http.ResponseWriter, _ *http.Request) {
 	t := s.run.client
 	s.run.mu.Unlock()
 	if t == nil {
-		problem(w, http.StatusNotFound, "no traffic runs in this chip")
+		problem(w, http.StatusNotFound, "this chip runs no traffic")
 		return
 	}
 	var rep traffic.Report

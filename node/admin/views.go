@@ -36,7 +36,7 @@ func View(n *node.Node) api.ChipView {
 		l := linkView(&s.Ports[i], now)
 		l.LinkHealth = healthOf(&s.Ports[i], now, first)
 		at := addrs[l.Channel]
-		if at.Addr().IsUnspecified() { // the port sends from the address that the chip gossips from
+		if at.Addr().IsUnspecified() { // show the address of the chip's gossip, from which the port sends too
 			at = netip.AddrPortFrom(n.GossipAddr().Addr(), at.Port())
 		}
 		l.Address = at.String()
@@ -69,7 +69,7 @@ func linkView(p *chip.PortStatus, now mono.Time) api.LinkView {
 		d := now.Sub(p.Link.OwnSince).Seconds()
 		v.OwnDownS = &d
 	}
-	if p.Link.Miswired && p.Link.State != ttlink.StateUp { // a link that is up may get a forged hello from anybody, so that Miswired proves nothing
+	if p.Link.Miswired && p.Link.State != ttlink.StateUp { // while the link is up, a forged hello may have set Miswired
 		v.Miswired = p.Link.Found.String()
 	}
 	return v
@@ -86,8 +86,8 @@ func chipCounters(c *chip.Counters) map[string]uint64 {
 	}
 }
 
-// authCounters returns the counters of a port that checks its peer, by name, without
-// counters that are 0.
+// authCounters returns the counters of a port that checks its peer, by name. authCounters leaves
+// out counters that are 0.
 func authCounters(a transport.AuthStats) map[string]uint64 {
 	m := map[string]uint64{
 		"keyings": a.Keyings, "not_sent_without_keys": a.Unkeyed, "malformed": a.Malformed, "in_the_clear": a.Plain, "wrong_key": a.WrongKey,
@@ -120,8 +120,8 @@ func linkCounters(p *chip.PortStatus) map[string]uint64 {
 	}
 }
 
-// frameDrops returns the counts of frames that came and that the link did not take, by
-// the name of the reason.
+// frameDrops returns the numbers of received frames that the link dropped, by the name of the
+// reason.
 func frameDrops(c *ttlink.Counters) map[string]uint64 {
 	m := map[string]uint64{
 		"not_up": c.NotUp, "wrong_channel": c.WrongChannel, "wrong_path": c.WrongPath, "credit_violation": c.CreditViolations, "bad_piece": c.BadPieces,
@@ -134,7 +134,8 @@ func frameDrops(c *ttlink.Counters) map[string]uint64 {
 	return m
 }
 
-// EventOf converts an event of the chip self to the type of the API.
+// EventOf converts an event of a node to the type of the API. The parameter "self" is the address
+// of the node's chip.
 func EventOf(self wire.FabricNodeID, e node.Event) api.EventView {
 	v := api.EventView{Time: e.Time, Chip: self, Lost: e.Lost, Detail: map[string]string{}, Seq: e.Seq, Life: fmt.Sprintf("%016x", uint64(e.Life))}
 	switch {
@@ -179,8 +180,8 @@ func EventOf(self wire.FabricNodeID, e node.Event) api.EventView {
 	return v
 }
 
-// cableNames returns the names of cables as on the command line, such as M0D0/8-M0D1/0.
-// The list "ends" holds the two ends of each cable one after the other.
+// cableNames returns the names of cables, such as M0D0/8-M0D1/0. The list "ends" holds the two
+// ports of each cable, one after the other.
 func cableNames(ends []wire.PortID) []string {
 	names := []string{}
 	for i := 0; i+1 < len(ends); i += 2 {
@@ -205,9 +206,9 @@ func tablesEvent(v *api.EventView, t *chip.Tables) {
 	}
 	switch {
 	case t.Refused:
-		v.Action, v.Detail["reason"] = "refused", "they could deadlock"
+		v.Action, v.Detail["reason"] = "refused", "the tables could deadlock or lead packets astray"
 	case t.Strict:
-		v.Detail["old_packets"] = "dropped, where they went round a fault or to another mesh"
+		v.Detail["old_packets"] = "packets round a fault or to another mesh were dropped"
 	}
 }
 

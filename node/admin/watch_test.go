@@ -13,8 +13,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestSessionEvents writes events as the API does and reads them as a session's:
-// nothing that sessions know is lost.
+// TestSessionEvents converts events of a chip to the API's type, and the result to events of a
+// session. The session's events must be complete.
 func TestSessionEvents(t *testing.T) {
 	here, there := wire.PortID{Node: wire.FabricNodeID{Chip: 3}, Channel: 8}, wire.PortID{Node: wire.FabricNodeID{Mesh: 1, Chip: 4}, Channel: 9}
 	at := time.Now()
@@ -39,6 +39,6 @@ func TestSessionEvents(t *testing.T) {
 	}
 	v := EventOf(here.Node, node.Event{Time: at, Chip: &chip.Event{Tables: &chip.Tables{Refused: true}}})
 	if got, ok := api.SessionEvent(&v); ok {
-		t.Errorf("tables that were refused are told of: %+v", got)
+		t.Errorf("refused tables caused an event of the session: %+v", got)
 	}
 }

@@ -1,6 +1,6 @@
 // Package archive keeps lines of JSON on disk (Spec §7.1: "All messages collected by the control
-// plane are also archived to disk, creating a persistent log of fabric activity"). The lines are
-// rotated and compressed, and survive a kill -9 at any time.
+// plane are also archived to disk, creating a persistent log of fabric activity"). A writer rotates
+// and compresses its files. A kill -9 of the writer's process damages no complete line.
 //
 // # Files
 //
@@ -10,25 +10,26 @@
 //	M0D3-000001-20260102T150405.jsonl.gz   closed: gzip, for zcat and zgrep
 //	M0D3-000002-20260102T160405.jsonl      open: plain lines, for tail -f
 //
-// The number gives the order. The time, in UTC, is the time at which the writer began the segment.
-// A writer closes a segment that has [Limits].SegmentBytes or is SegmentAge old. If all segments of
-// a writer together have more than TotalBytes, the writer removes its oldest segments.
+// A writer numbers its segments in order. The time in a name, in UTC, is the time at which the
+// writer began the segment. A writer closes a segment of SegmentBytes bytes or of the age
+// SegmentAge; see [Limits]. If all segments of a writer together are larger than TotalBytes, the
+// writer removes its oldest segments.
 //
 // # What is guaranteed
 //
-//   - A line is in the archive whole, or not at all. A line counts once its newline is there. A
-//     kill -9 or a full disk may leave a torn line at the end. A reader skips the torn line, and
-//     the next writer cuts the torn line off.
-//   - The lines of one writer keep the order in which they were appended.
-//   - A line that [Writer.Append] has written survives the end of the process at once. Once the
-//     system has written the line to disk, the line also survives a crash of the machine. The
-//     system has done so at the latest when the writer has closed the line's segment. The writer
-//     syncs a segment only when it closes the segment. A busy fabric therefore does not wait for
-//     the disk.
-//   - A disk that is full, or fails in another way, blocks nobody. Lines wait, up to MaxPending
-//     bytes. The writer counts and drops later lines. The writer reports the failure once when the
-//     failure begins and once when the failure ends. The writer does not remove older segments to
-//     make room, since the older segments show what led to the failure.
+//   - A reader returns only complete lines. A line is complete once its newline has been written. A
+//     kill -9 or a full disk may leave a torn line at the end of a segment. A reader skips a torn
+//     line, and the next writer of the same name cuts the torn line off.
+//   - A reader returns the lines of a writer in the order in which the writer appended the lines.
+//   - Once [Writer.Append] has written a line, the line survives the end of the process. The line
+//     survives a crash of the machine once the operating system has written the line to disk. The
+//     writer syncs a segment to disk only when the writer closes the segment. A busy fabric
+//     therefore does not wait for the disk.
+//   - A writer never waits for a disk that is full or fails in another manner. Up to MaxPending
+//     bytes of lines wait in memory until the disk works again. The writer drops and counts all
+//     further lines. The writer reports a failure once when it begins and once when it ends. The
+//     writer removes no older segments to make room, because the older segments may show the cause
+//     of the failure.
 package archive
 
 import (
@@ -44,32 +45,34 @@ import (
 
 // Limits holds the limits of an archive. Zero fields take the values of [DefaultLimits].
 type Limits struct {
-	SegmentBytes int64         // uncompressed bytes after which the writer closes a segment
-	SegmentAge   time.Duration // age after which the writer closes a segment that has lines
-	TotalBytes   int64         // size of all segments of one writer on disk, in bytes
+	SegmentBytes int64         // uncompressed size at which the writer closes a segment, in bytes
+	SegmentAge   time.Duration // age at which the writer closes a segment that has lines
+	TotalBytes   int64         // largest size of all segments of one writer together on disk, in bytes
 }
 
-// DefaultLimits suits a folder in memory, such as a user's runtime directory. Lines of events
-// compress to about a tenth. TotalBytes therefore holds some 80,000 lines.
+// DefaultLimits is small enough for a folder in main memory, such as a user's runtime directory.
+// Lines of events compress to about a tenth of their size. TotalBytes is therefore enough for about
+// 80,000 lines.
 var DefaultLimits = Limits{SegmentBytes: 256 << 10, SegmentAge: time.Hour, TotalBytes: 2 << 20}
 
 // MinSegment is the smallest allowed size of a segment, in bytes.
 const MinSegment = 1 << 10
 
-// Limits of the writer's and the reader's memory. The limits are our own choices.
+// Limits of writers and readers, and parts of file names. All values are our own choices.
 const (
-	MaxLine    = 64 << 10          // length of a line with its newline, in bytes; the writer refuses longer lines
-	MaxPending = 64 << 10          // bytes of lines that wait while the writer cannot write
+	MaxLine    = 64 << 10          // largest length of a line with its newline, in bytes; the writer refuses longer lines
+	MaxPending = 64 << 10          // largest size of the lines that wait in memory while the writer cannot write, in bytes
 	retryAfter = time.Second       // interval between attempts to write again
-	maxPlain   = 1 << 30           // bytes of a compressed segment's content that a reader reads at most
-	maxRepair  = 2 * MaxLine       // bytes at the end of a segment in which the writer searches for the last whole line
-	stamp      = "20060102T150405" // form of the time in a segment's name
+	maxPlain   = 1 << 30           // largest number of bytes that a reader reads of a segment, uncompressed
+	maxRepair  = 2 * MaxLine       // number of bytes at a segment's end in which the writer looks for the last newline
+	stamp      = "20060102T150405" // format of the time in a segment's name
 	plainExt   = ".jsonl"
 	closedExt  = ".jsonl.gz"
-	unready    = ".tmp" // suffix of a closed segment's file until the file is complete
+	unready    = ".tmp" // suffix of a compressed file that is not complete yet
 )
 
-// check fills in default limits. check returns an error that names a bad limit.
+// check replaces zero limits by the defaults. If a limit is invalid, check returns an error that
+// names the limit.
 func (l Limits) check() (Limits, error) {
 	l.SegmentBytes = cmp.Or(l.SegmentBytes, DefaultLimits.SegmentBytes)
 	l.SegmentAge = cmp.Or(l.SegmentAge, DefaultLimits.SegmentAge)
@@ -78,17 +81,18 @@ func (l Limits) check() (Limits, error) {
 	case l.SegmentBytes < MinSegment:
 		return l, fmt.Errorf("archive segments of %d bytes: want at least %d", l.SegmentBytes, MinSegment)
 	case l.SegmentAge < 0:
-		return l, fmt.Errorf("archive segments of %v: want a positive time", l.SegmentAge)
+		return l, fmt.Errorf("archive segments of the age %v: want a positive time", l.SegmentAge)
 	case l.TotalBytes < l.SegmentBytes:
-		return l, fmt.Errorf("archive of %d bytes: want at least one segment, %d", l.TotalBytes, l.SegmentBytes)
+		return l, fmt.Errorf("archive of %d bytes: want at least %d, the size of one segment", l.TotalBytes, l.SegmentBytes)
 	}
 	return l, nil
 }
 
-// validName is the form of a writer's name. The form keeps the file names of two writers distinct.
+// validName matches valid names of writers. A valid name contains no hyphen, because a hyphen ends
+// the name in a file name.
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.]{1,64}$`)
 
-// segmentName is the form of a segment's file name.
+// segmentName matches the file names of segments.
 var segmentName = regexp.MustCompile(`^([A-Za-z0-9_.]{1,64})-([0-9]{6,9})-([0-9]{8}T[0-9]{6})(\.jsonl|\.jsonl\.gz)$`)
 
 // segment is one file of a writer.
@@ -100,12 +104,12 @@ type segment struct {
 	path   string
 }
 
-// newSegment returns the segment with a number, with its file name.
+// newSegment returns a new segment with its path. newSegment makes no file.
 func newSegment(dir, name string, number int, begun time.Time) segment {
 	return segment{name, number, begun, false, filepath.Join(dir, fmt.Sprintf("%s-%06d-%s%s", name, number, begun.UTC().Format(stamp), plainExt))}
 }
 
-// gz returns the path of the segment after the segment has been closed.
+// gz returns the path that the segment has once the segment is closed.
 func (s *segment) gz() string {
 	if s.closed {
 		return s.path
@@ -113,8 +117,8 @@ func (s *segment) gz() string {
 	return s.path[:len(s.path)-len(plainExt)] + closedExt
 }
 
-// parseSegment reads a file's name. If the name is not the name of a segment, parseSegment reports
-// false.
+// parseSegment returns the segment that has the given file name. If the name is not the name of a
+// segment, parseSegment returns false.
 func parseSegment(dir, file string) (segment, bool) {
 	m := segmentName.FindStringSubmatch(file)
 	if m == nil {
@@ -129,9 +133,9 @@ func parseSegment(dir, file string) (segment, bool) {
 }
 
 // segments returns the segments in a folder. If name is not "", segments returns only the segments
-// of the writer with that name. The result is sorted by name, then oldest first. A writer that was
-// killed while it closed a segment leaves the segment both plain and closed. segments lists such a
-// segment as closed.
+// of the writer with that name. The result is sorted by the writer's name, then by number. A writer
+// that was killed while it closed a segment may leave both the plain and the compressed file. For
+// such a segment, segments returns only the compressed file.
 func segments(dir, name string) ([]segment, error) {
 	ents, err := os.ReadDir(dir)
 	if err != nil {
@@ -156,7 +160,7 @@ func segments(dir, name string) ([]segment, error) {
 	return slices.CompactFunc(out, func(a, b segment) bool { return a.name == b.name && a.number == b.number }), nil
 }
 
-// Names lists the writers that have segments in a folder, sorted.
+// Names returns the names of the writers that have segments in a folder, sorted.
 func Names(dir string) ([]string, error) {
 	ss, err := segments(dir, "")
 	var out []string

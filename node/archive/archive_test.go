@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// writeInto is the environment variable that makes this test a writer until it is killed.
+// writeInto is an environment variable. If the variable is set, the test program writes to the
+// archive in the named folder until the program is killed.
 const writeInto = "TTFABRIC_TEST_ARCHIVE"
 
 func TestMain(m *testing.M) {
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// entry is a line of these tests.
+// entry is the content of a line in these tests. Life is the process id of the writer.
 type entry struct {
 	Life int    `json:"life"`
 	N    int    `json:"n"`
@@ -58,7 +59,7 @@ func (w *Writer) must(t *testing.T, now time.Time, b []byte) {
 	}
 }
 
-// all reads an archive to its end.
+// all returns all lines of an archive.
 func all(t *testing.T, dir string) (es []entry, s Skipped) {
 	t.Helper()
 	r, err := Read(dir, "M0D0")
@@ -75,7 +76,7 @@ func all(t *testing.T, dir string) (es []entry, s Skipped) {
 	return es, r.Skipped()
 }
 
-// numbered checks that the lines are those from a on, without a gap.
+// numbered checks that the lines have the numbers "from" to "to"-1, without a gap.
 func numbered(t *testing.T, es []entry, from, to int) {
 	t.Helper()
 	if len(es) != to-from {
@@ -89,7 +90,7 @@ func numbered(t *testing.T, es []entry, from, to int) {
 }
 
 func TestRotation(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "deeper", "folder [1]") // made, and no pattern
+	dir := filepath.Join(t.TempDir(), "deeper", "folder [1]") // Open must make the folders, and must not take the name for a pattern
 	limits := Limits{SegmentBytes: 2 << 10, SegmentAge: time.Minute, TotalBytes: 1 << 20}
 	w := open(t, Config{Dir: dir, Limits: limits})
 	for i := range 300 {
@@ -105,7 +106,7 @@ func TestRotation(t *testing.T) {
 		t.Fatalf("%d plain and %d closed segments", len(plain), len(closed))
 	}
 	if fi, _ := os.Stat(closed[0]); fi.Size() > 1<<10 {
-		t.Errorf("a segment of 2 KiB takes %d bytes when it is closed", fi.Size())
+		t.Errorf("a closed segment of 2 KiB of lines takes %d bytes", fi.Size())
 	}
 	if zcat, err := exec.LookPath("zcat"); err == nil {
 		out, err := exec.Command(zcat, closed...).Output()
@@ -113,7 +114,8 @@ func TestRotation(t *testing.T) {
 			t.Errorf("zcat: %v, %d lines, want %d", err, bytes.Count(out, []byte("\n")), want)
 		}
 	}
-	// One that has become too old is closed without another line, one without lines never.
+	// Retry must close a segment that has become too old, even without a new line. Retry must never
+	// close a segment without lines.
 	if n := w.Retry(noon.Add(time.Hour)); n != nil {
 		t.Error(n)
 	}
@@ -121,7 +123,7 @@ func TestRotation(t *testing.T) {
 	if plain, more := files(t, dir); len(plain) != 0 || len(more) != len(closed)+1 {
 		t.Errorf("%d plain and %d closed segments after an hour", len(plain), len(more))
 	}
-	w.must(t, noon.Add(-5*time.Hour), line(0, 300, 0)) // the clock was put back
+	w.must(t, noon.Add(-5*time.Hour), line(0, 300, 0)) // the clock has been set back
 	if err := w.Close(noon); err != nil {
 		t.Error(err)
 	}
@@ -167,7 +169,7 @@ func TestTotalLimit(t *testing.T) {
 		}
 	}
 	if total > 4<<10 || w.Removed() == 0 {
-		t.Errorf("%d bytes are kept, %d segments were removed", total, w.Removed())
+		t.Errorf("the archive has %d bytes, and %d segments were removed", total, w.Removed())
 	}
 	es, _ := all(t, dir)
 	numbered(t, es, 3000-len(es), 3000)
@@ -192,7 +194,7 @@ func TestRefused(t *testing.T) {
 	}
 	w.must(t, noon, []byte("{}\n"))
 	if _, err := Open(Config{Dir: dir, Name: "M0D0"}, noon); err == nil {
-		t.Error("a second writer was let in")
+		t.Error("a second writer of the same name was accepted")
 	}
 	w.Close(noon)
 	if again, err := Open(Config{Dir: dir, Name: "M0D0"}, noon); err != nil {
@@ -202,7 +204,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// writeForever is the process that is killed.
+// writeForever writes lines until the process is killed. After each Append, writeForever prints the
+// number of the first line appended.
 func writeForever(dir string) {
 	w, err := Open(Config{Dir: dir, Name: "M0D0", Limits: Limits{SegmentBytes: 2 << 10, TotalBytes: 64 << 20}}, time.Now())
 	if err != nil {
@@ -222,15 +225,15 @@ func writeForever(dir string) {
 	}
 }
 
-// A kill -9 of a process while it writes, many times in one folder, corrupts
-// nothing: every line that was written is there whole and in order.
+// TestKilled kills many writers in one folder with kill -9, one after another. The archive must
+// then hold every written line, complete and in order.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	times := 100
 	if testing.Short() {
 		times = 10
 	}
-	acked := map[int]int{} // by life: the last line that the process saw written
+	acked := map[int]int{} // by process id: the last line that the process has reported as written
 	var lives []int
 	for i := range times {
 		cmd := exec.Command(os.Args[0], "-test.run=^$")
@@ -247,7 +250,7 @@ func TestKilled(t *testing.T) {
 		}
 		write.Close()
 		first := make([]byte, 1)
-		io.ReadFull(read, first) // it writes
+		io.ReadFull(read, first) // wait until the process writes
 		done := make(chan struct{})
 		go func() { io.Copy(&out, read); close(done) }()
 		time.Sleep(time.Duration(i*i%17) * time.Millisecond / 4)
@@ -256,7 +259,7 @@ func TestKilled(t *testing.T) {
 		<-done
 		read.Close()
 		if errs.Len() > 0 {
-			t.Fatalf("the writer said %s", errs.String())
+			t.Fatalf("the writer printed the error %s", errs.String())
 		}
 		lines := strings.Split(string(first)+out.String(), "\n")
 		last := 0
@@ -273,31 +276,32 @@ func TestKilled(t *testing.T) {
 	next := map[int]int{}
 	for i, e := range es {
 		if i > 0 && es[i-1].Life != e.Life && next[e.Life] != 0 {
-			t.Fatalf("life %d wrote among the lines of another", e.Life)
+			t.Fatalf("lines of process %d lie between lines of another process", e.Life)
 		}
 		if e.N != next[e.Life] {
-			t.Fatalf("life %d: line %d follows %d", e.Life, e.N, next[e.Life]-1)
+			t.Fatalf("process %d: line %d follows line %d", e.Life, e.N, next[e.Life]-1)
 		}
 		next[e.Life]++
 	}
 	for _, l := range lives {
 		if next[l] <= acked[l] {
-			t.Errorf("life %d: %d lines are there, %d were written", l, next[l], acked[l]+1)
+			t.Errorf("process %d: the archive has %d lines, but %d were written", l, next[l], acked[l]+1)
 		}
 	}
-	w := open(t, Config{Dir: dir}) // cleans up
+	w := open(t, Config{Dir: dir}) // removes what the killed writers left
 	w.Close(noon)
 	after, s := all(t, dir)
 	if files(t, dir); len(after) != len(es) || s != (Skipped{}) {
-		t.Errorf("%d lines became %d when it was opened again; skipped %+v", len(es), len(after), s)
+		t.Errorf("%d lines became %d after another Open; skipped %+v", len(es), len(after), s)
 	}
-	t.Logf("%d lines of %d lives", len(es), len(lives))
+	t.Logf("%d lines of %d processes", len(es), len(lives))
 }
 
-// smallDisk holds a number of bytes; what is beyond it fails as on a full disk, after the part that fits.
+// smallDisk opens files on a simulated disk with room for some bytes. A write beyond the room
+// writes the part that fits, and fails like a write to a full disk.
 type smallDisk struct {
 	room   int
-	broken bool // it cannot even cut off
+	broken bool // whether Truncate fails too
 }
 
 type smallFile struct {
@@ -328,8 +332,9 @@ func (f *smallFile) Truncate(size int64) error {
 	return f.File.Truncate(size)
 }
 
-// A full disk is told once, lines wait as long as there is room for them in
-// memory, then are counted; and it goes on when there is room again.
+// TestFullDisk checks a writer on a full disk. The writer must report the failure once, keep lines
+// in memory up to MaxPending, and count further lines as lost. When the disk has room again, the
+// writer must continue.
 func TestFullDisk(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		dir := t.TempDir()
@@ -346,12 +351,12 @@ func TestFullDisk(t *testing.T) {
 			if notice != nil {
 				told++
 				if !errors.Is(notice.Err, syscall.ENOSPC) || !strings.HasPrefix(notice.Path, dir) {
-					t.Fatalf("told %+v", notice)
+					t.Fatalf("notice %+v", notice)
 				}
 			}
 		}
 		if told != 1 || w.Lost() == 0 || len(w.pending) > MaxPending {
-			t.Fatalf("told %d times, %d lines lost, %d bytes wait", told, w.Lost(), len(w.pending))
+			t.Fatalf("%d notices, %d lines lost, %d bytes wait", told, w.Lost(), len(w.pending))
 		}
 		if es, s := all(t, dir); len(es) < 8 || len(es) > 20 || s.Damaged != 0 || !broken && s.Torn != 0 {
 			t.Errorf("%d lines were written, skipped %+v", len(es), s)
@@ -361,7 +366,7 @@ func TestFullDisk(t *testing.T) {
 		d.broken = false
 		notice := w.Retry(now.Add(2 * time.Second))
 		if notice == nil || notice.Err != nil || notice.Lost != lost || notice.For < 20*time.Second {
-			t.Fatalf("told %+v, %d were lost", notice, lost)
+			t.Fatalf("notice %+v, but %d lines were lost", notice, lost)
 		}
 		w.must(t, now.Add(3*time.Second), line(0, n, 0))
 		if err := w.Close(now); err != nil {
@@ -375,7 +380,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// A segment without its end, one with a flipped byte, garbage: what is whole is read.
+// TestDamage reads an archive with truncated, damaged and foreign files. The reader must return
+// every complete line that can be read.
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	gz := func(text string) []byte {

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// compress replaces a plain segment by its compressed form, which holds the segment's whole lines.
-// If the process is killed meanwhile, the plain file, the finished compressed file, or both remain.
+// compress replaces the plain file of a segment by a compressed file with the segment's complete
+// lines. If the process is killed meanwhile, at least one of the two files remains complete.
 func compress(s *segment) error {
 	size, err := wholeLines(s.path)
 	if err != nil {
@@ -43,7 +43,8 @@ func compress(s *segment) error {
 	return os.Remove(s.path)
 }
 
-// squeeze uses the fastest compression, because a chip has other work and the lines are similar.
+// squeeze compresses r into w. squeeze uses the fastest level, because the similar lines of events
+// compress well at any level.
 func squeeze(w io.Writer, r io.Reader) error {
 	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err != nil {

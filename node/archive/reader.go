@@ -9,9 +9,9 @@ import (
 	"os"
 )
 
-// Reader returns the lines of one writer, oldest first. A Reader returns the lines that existed
-// when the Reader was made. A Reader works while the writer continues, and whatever state the files
-// are in.
+// Reader returns the lines of one writer, oldest first. A Reader reads the segments that existed
+// when the Reader was made. The writer may continue to write meanwhile. A Reader skips damaged
+// parts of files.
 type Reader struct {
 	todo []segment
 	file io.Closer
@@ -19,13 +19,14 @@ type Reader struct {
 	skip Skipped
 }
 
-// Skipped counts the faults because of which a reader skipped data.
+// Skipped counts the parts of an archive that a reader skipped.
 type Skipped struct {
-	Torn    int // ends of segments without a newline: a kill -9 left the end, or the writer is writing the line
-	Damaged int // lines that are not a JSON object or are too long, and segments that could not be read to the end
+	Torn    int // segments that end in a torn line, because of a kill -9 or because the writer is writing the line
+	Damaged int // lines that are no JSON object or too long, and segments that the reader could not open or read to the end
 }
 
-// Read returns a reader of a writer's lines in a folder. An error concerns the folder.
+// Read returns a reader of the lines of the writer "name" in the folder "dir". Read returns an
+// error if it cannot read the folder.
 func Read(dir, name string) (*Reader, error) {
 	ss, err := segments(dir, name)
 	if err != nil {
@@ -34,8 +35,8 @@ func Read(dir, name string) (*Reader, error) {
 	return &Reader{todo: ss}, nil
 }
 
-// Next returns the next line without its newline. The line is valid until the next call. At the
-// end, Next reports false.
+// Next returns the next line without its newline. The line is valid until the next call of Next.
+// After the last line, Next returns false.
 func (r *Reader) Next() ([]byte, bool) {
 	for {
 		if r.in == nil {
@@ -74,8 +75,8 @@ func (r *Reader) Next() ([]byte, bool) {
 	}
 }
 
-// open begins to read a segment. If the writer has closed the segment meanwhile, open uses the
-// closed segment's name. If the writer has removed the segment, open skips the segment.
+// open opens the file of a segment. If the writer has compressed the segment meanwhile, open opens
+// the compressed file. If the writer has removed the segment, open skips the segment.
 func (r *Reader) open(s segment) {
 	f, err := os.Open(s.path)
 	if errors.Is(err, os.ErrNotExist) && !s.closed {
@@ -106,10 +107,10 @@ func (r *Reader) end() {
 	r.file, r.in = nil, nil
 }
 
-// Skipped returns the counts of what the reader has skipped up to now.
+// Skipped returns how many parts of the archive the reader has skipped up to now.
 func (r *Reader) Skipped() Skipped { return r.skip }
 
-// Close ends the reading early.
+// Close closes the open file. After Close, Next returns no more lines.
 func (r *Reader) Close() {
 	if r.in != nil {
 		r.end()

@@ -14,14 +14,14 @@ import (
 
 // Config holds the settings of a writer.
 type Config struct {
-	Dir    string // the archive's folder; Open makes it if it is missing
-	Name   string // name of the writer, such as a chip's: letters, digits, '_' and '.', at most 64
+	Dir    string // the archive's folder; Open makes the folder if necessary
+	Name   string // name of the writer, such as M0D3; at most 64 letters, digits, '_' and '.'
 	Limits Limits
 
 	open func(path string, flags int) (file, error) // opens a file; nil: os.OpenFile
 }
 
-// file holds the methods of an open file that a writer needs.
+// file is the interface of a Writer to an open file.
 type file interface {
 	io.Writer
 	io.Closer
@@ -30,35 +30,35 @@ type file interface {
 	Fd() uintptr
 }
 
-// Notice reports that a writer cannot write, or that it can write again.
+// Notice reports that a writer cannot write any more, or that the writer can write again.
 type Notice struct {
-	Err  error         // why the writer cannot write; nil: it can write again
-	Path string        // the file or folder concerned
-	Lost uint64        // lines lost meanwhile, if the writer can write again
-	For  time.Duration // how long the writer could not write
+	Err  error         // why the writer cannot write; nil: the writer can write again
+	Path string        // the file or folder that the writer could not write, or writes again
+	Lost uint64        // number of lines lost meanwhile; set when the writer can write again
+	For  time.Duration // how long the writer could not write; set when the writer can write again
 }
 
-// Writer appends lines to the archive. A Writer is not safe for concurrent use.
+// Writer appends lines to an archive. A Writer is not safe for concurrent use.
 //
-// Invariant: the first size bytes of out are whole lines.
+// Invariant: the first "size" bytes of the file "out" are complete lines.
 type Writer struct {
 	cfg  Config
-	out  file // nil: the writer has not opened a segment yet
+	out  file // file of the open segment; nil: no segment is open
 	seg  segment
 	size int64
 
-	pending []byte // whole lines that wait to be written
+	pending []byte // complete lines that wait to be written
 	stopped bool
-	since   time.Time // when the writer stopped writing
+	since   time.Time // when writing began to fail
 	retryAt time.Time
-	lost    uint64 // lines lost since the writer stopped writing
+	lost    uint64 // number of lines lost since writing began to fail
 	removed uint64
 }
 
-// Open makes or continues the archive of one writer at the time now. Open finishes what a killed
-// process left unfinished, and cuts off a torn last line. If the disk cannot be written now, Open
-// returns no error, but the first [Writer.Append] returns a notice. Errors name the folder, the
-// limit or the name. Open refuses a second writer of the same name.
+// Open makes or continues the archive of one writer. Open compresses segments that a killed process
+// left uncompressed, and cuts off a torn last line. If the disk is full, Open returns no error, but
+// the first [Writer.Append] returns a notice. Open returns an error if another process writes with
+// the same name.
 func Open(cfg Config, now time.Time) (*Writer, error) {
 	var err error
 	if cfg.Limits, err = cfg.Limits.check(); err != nil {
@@ -89,7 +89,7 @@ func Open(cfg Config, now time.Time) (*Writer, error) {
 	return w, nil
 }
 
-// resume continues the newest segment, which is plain.
+// resume opens the newest segment again, which is not compressed yet.
 func (w *Writer) resume() error {
 	f, err := w.cfg.open(w.seg.path, os.O_RDWR|os.O_APPEND)
 	if err != nil {
@@ -111,8 +111,8 @@ func (w *Writer) resume() error {
 	return nil
 }
 
-// lock keeps a second writer from opening the file while the file is open. Some file systems do not
-// support such a lock.
+// lock locks a file against a second writer while the file is open. On a file system without locks,
+// lock does nothing.
 func lock(f file, path string) error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		return fmt.Errorf("another process writes %s: %w", path, err)
@@ -120,7 +120,7 @@ func lock(f file, path string) error {
 	return nil
 }
 
-// wholeLines returns how many bytes of a segment belong to whole lines.
+// wholeLines returns the number of bytes in the complete lines of a segment.
 func wholeLines(path string) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -138,14 +138,15 @@ func wholeLines(path string) (int64, error) {
 	}
 	i := bytes.LastIndexByte(tail, '\n')
 	if i < 0 && from > 0 {
-		return fi.Size(), nil // the writer never writes a line of this length; the reader decides
+		return fi.Size(), nil // no writer writes such a long line; keep the bytes for the reader to judge
 	}
 	return from + int64(i) + 1, nil
 }
 
-// Append writes lines, each with its newline. If the writer cannot write now, Append keeps the
-// lines until the writer can. If a line is longer than [MaxLine], or bytes follow the last newline,
-// Append returns an error and writes no line. Unless writing stops or resumes, the notice is nil.
+// Append writes lines, each with its newline. If the writer cannot write at present, the lines wait
+// in memory, up to MaxPending bytes. If a line is longer than [MaxLine], or bytes follow the last
+// newline, Append returns an error and writes no line. Append returns a notice only when writing
+// begins to fail or works again.
 func (w *Writer) Append(now time.Time, lines []byte) (*Notice, error) {
 	for rest := lines; len(rest) > 0; {
 		i := bytes.IndexByte(rest, '\n')
@@ -162,10 +163,10 @@ func (w *Writer) Append(now time.Time, lines []byte) (*Notice, error) {
 	return w.Retry(now), nil
 }
 
-// Retry writes the waiting lines, and closes a segment that has become too old. The owner calls
-// Retry from time to time, and every second while writing has stopped.
+// Retry writes the waiting lines, and closes a segment that has become too old. The owner of a
+// Writer should call Retry every minute, and every second while writing fails.
 func (w *Writer) Retry(now time.Time) *Notice {
-	if w.stopped && now.Before(w.retryAt) && w.retryAt.Sub(now) <= retryAfter { // the last condition is false if the clock has been set back
+	if w.stopped && now.Before(w.retryAt) && w.retryAt.Sub(now) <= retryAfter { // the last condition is false after the clock has been set back; then try at once
 		return nil
 	}
 	path, err := w.flush(now)
@@ -190,7 +191,8 @@ func (w *Writer) Retry(now time.Time) *Notice {
 	return nil
 }
 
-// flush writes the pending lines. The result path is the file or folder that an error concerns.
+// flush writes the pending lines. The returned path is the file or folder that flush has written or
+// could not write.
 func (w *Writer) flush(now time.Time) (path string, err error) {
 	w.rotate(now)
 	if len(w.pending) == 0 {
@@ -212,7 +214,8 @@ func (w *Writer) flush(now time.Time) (path string, err error) {
 	w.pending = w.pending[:copy(w.pending, w.pending[whole:])]
 	if whole < n {
 		if terr := w.out.Truncate(w.size); terr != nil {
-			// The torn line would spoil the next line. For that reason another segment begins.
+			// The torn line stays in the file and would damage the next line. The next line
+			// therefore begins another segment.
 			w.out.Close()
 			w.out = nil
 			err = errors.Join(err, terr)
@@ -226,7 +229,7 @@ func (w *Writer) begin(now time.Time) error {
 	s := newSegment(w.cfg.Dir, w.cfg.Name, w.seg.number+1, now)
 	f, err := w.cfg.open(s.path, os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND)
 	if errors.Is(err, os.ErrExist) {
-		w.seg.number++ // another process has this number: the next attempt uses the next number
+		w.seg.number++ // another process has made a segment with this number; the next attempt uses the next number
 	}
 	if err != nil {
 		return err
@@ -239,8 +242,8 @@ func (w *Writer) begin(now time.Time) error {
 	return nil
 }
 
-// rotate closes the open segment if the segment is due. If the clock was set back, a segment may be
-// from later than now. Such a segment is due too.
+// rotate closes the open segment if the segment is too large or too old. After the clock has been
+// set back, a segment may seem to begin far in the future. rotate closes such a segment too.
 func (w *Writer) rotate(now time.Time) {
 	if w.out == nil || w.size == 0 {
 		return
@@ -254,9 +257,9 @@ func (w *Writer) rotate(now time.Time) {
 	w.tidy()
 }
 
-// tidy compresses closed segments that are still plain. tidy removes the oldest segments above the
-// limit, and the unfinished files of a killed process. If one of these steps fails, the next call
-// tries the step again. The lines stay in any case.
+// tidy compresses all segments but the open one. tidy also removes the oldest segments beyond
+// TotalBytes, and the incomplete files of a killed process. If a step fails, the next call of tidy
+// tries the step again. A failed step loses no lines.
 func (w *Writer) tidy() {
 	ents, _ := os.ReadDir(w.cfg.Dir)
 	for _, e := range ents {
@@ -275,7 +278,7 @@ func (w *Writer) tidy() {
 		s := &ss[i]
 		open := w.out != nil && s.number == w.seg.number
 		if s.closed {
-			os.Remove(strings.TrimSuffix(s.path, ".gz")) // the writer was killed after it made the compressed file and before it removed the plain file
+			os.Remove(strings.TrimSuffix(s.path, ".gz")) // a killed process may have left the plain file
 		} else if !open && compress(s) == nil {
 			s.closed, s.path = true, s.gz()
 		}
@@ -295,15 +298,16 @@ func (w *Writer) tidy() {
 	}
 }
 
-// Removed returns the number of segments that the writer removed because the archive was at its
-// limit.
+// Removed returns the number of segments that the writer has removed because of the limit
+// TotalBytes.
 func (w *Writer) Removed() uint64 { return w.removed }
 
-// Lost returns the number of lines lost since writing stopped. While writing works, Lost returns 0.
+// Lost returns the number of lines lost since writing began to fail. While writing works, Lost
+// returns 0.
 func (w *Writer) Lost() uint64 { return w.lost }
 
-// Close writes the waiting lines and syncs the open segment. The error says what Close could not
-// write.
+// Close writes the waiting lines, and syncs and closes the open segment. If Close cannot write
+// lines, the error says how many lines are lost.
 func (w *Writer) Close(now time.Time) error {
 	path, err := w.flush(now)
 	if n := bytes.Count(w.pending, []byte{'\n'}) + int(w.lost); err != nil {

@@ -1,5 +1,5 @@
-// Package chart draws line charts as SVG. The package is pure: the caller decides where to write
-// the charts.
+// Package chart draws line charts as SVG. The package returns each chart as a text and writes no
+// files.
 package chart
 
 import (
@@ -13,18 +13,18 @@ import (
 type Chart struct {
 	Title      string
 	X, Y       string // titles of the axes
-	LogX, LogY bool   // true: the axis is logarithmic, to the base 2
+	LogX, LogY bool   // whether the axis is logarithmic, to the base 2
 	Lines      []Line
 }
 
-// Line is one series of a chart. Its points are in the order of X.
+// Line is one series of a chart. A polyline connects the points in the order of X and Y.
 type Line struct {
 	Name string
 	X, Y []float64
-	Bare bool // the line has no dots: a computed line, drawn dashed
+	Bare bool // the chart draws the line dashed and without dots, for computed values
 }
 
-// The chart's frame, in pixels.
+// Sizes of a chart's parts in pixels, the wanted number of ticks of an axis, the font, and colours.
 const (
 	chartW, chartH           = 860, 460
 	chartLeft, chartRight    = 70, 240
@@ -37,10 +37,11 @@ const (
 	chartLineWidth, chartDot = 2, 3
 )
 
-// chartColours are colours that people with colour blindness can also tell apart (Okabe and Ito).
+// chartColours are the colours of the lines. People with colour blindness can distinguish these
+// colours too (Okabe and Ito).
 var chartColours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999"}
 
-// axis maps values to pixels.
+// axis is the range, scale and ticks of an axis.
 type axis struct {
 	low, high float64
 	log       bool
@@ -82,7 +83,7 @@ func newAxis(vs []float64, log bool) axis {
 	return a
 }
 
-// at returns where v lies between low and high, from 0 to 1.
+// at returns the position of the value v on the axis, from 0 for low to 1 for high.
 func (a axis) at(v float64) float64 {
 	if a.log {
 		return math.Log(max(v, a.low)/a.low) / math.Log(a.high/a.low)
@@ -90,7 +91,7 @@ func (a axis) at(v float64) float64 {
 	return (v - a.low) / (a.high - a.low)
 }
 
-// SVG returns the chart as SVG.
+// SVG returns the chart as an SVG document.
 func (c *Chart) SVG() string {
 	var xs, ys []float64
 	for _, l := range c.Lines {
@@ -136,7 +137,7 @@ func (c *Chart) SVG() string {
 	return b.String()
 }
 
-// tick returns the text for a value at an axis.
+// tick returns the label of an axis at the value v.
 func tick(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1024 && math.Mod(v, 1024) == 0:

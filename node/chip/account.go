@@ -5,8 +5,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Account returns the counts of packets that the chip's router and links have made
-// since the chip started, for [losses.Merge]. Call Account after Pump.
+// Account returns the packet counts of the chip's router and links since the chip
+// started, as input for [losses.Merge]. Call Account after Pump.
 func (c *machine) Account() losses.Chip {
 	a := losses.Chip{Node: c.cfg.Node, Incarnation: c.cfg.Incarnation, Refused: c.refused, Ports: []losses.Port{}}
 	for i := range c.ports.list {

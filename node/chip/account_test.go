@@ -6,7 +6,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestRefusedIsAccounted delivers a packet to a chip that it is not for.
+// TestRefusedIsAccounted delivers a packet for chip 2 to chip 1. Chip 1 must count the
+// packet as refused and as malformed.
 func TestRefusedIsAccounted(t *testing.T) {
 	w := newFabric(t, named(t, "line:3"))
 	c := w.chips[1]

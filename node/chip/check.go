@@ -22,7 +22,8 @@ func (c *machine) CheckInvariants() error {
 	return nil
 }
 
-// checkSlots returns an error unless every packet buffer has exactly one holder.
+// checkSlots compares two numbers: the packet buffers in use, and the packets that the
+// chip holds. checkSlots returns an error if the numbers differ.
 func (c *machine) checkSlots() error {
 	held := c.router.InFlight() + len(c.outbox.replies)
 	for i := range c.ports.list {
@@ -31,7 +32,7 @@ func (c *machine) checkSlots() error {
 		}
 	}
 	if got := c.pool.InUse(); got != held {
-		return fmt.Errorf("%d packet buffers are out and %d are accounted for", got, held)
+		return fmt.Errorf("%d packet buffers are in use, but the chip holds %d packets", got, held)
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
-// Package chip composes one fabric node: its links, its router, its memory and the
-// flows that begin and end at the node. A chip moves values between these parts. The
-// parts make all decisions: the links (ttlink), the router (router), the tables
-// (router/route, router/control), the memory (node/noc) and the flows (node/flow).
-// pump.go names the stages of the data path in order.
+// Package chip composes one fabric node: its links, its router, its memory and the flows
+// that begin and end at the node. A chip moves values between these parts. All decisions
+// are made in the parts: links (ttlink), router (router), tables (router/route,
+// router/control), memory (node/noc) and flows (node/flow). pump.go names the stages of
+// the data path in order.
 //
 // A chip is a pure machine. A live node drives the chip with sockets. A simulation
 // drives the chip with an event heap.
@@ -34,34 +34,34 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Times of a chip; our own choices.
+// Times of a chip, our own choices. DeadTraffic and DeadIdle are fields of
+// ttlink.Profile.
 const (
-	graceDeadTimes = 4 // grace period of a dead next hop, in times of the profile's DeadTraffic
-	holdDeadTimes  = 2 // silence after which a link is out of service, in times of DeadTraffic
-	bootDeadTimes  = 5 // silence after which a link that has never been up is out of service, in times of DeadIdle
+	graceDeadTimes = 4 // grace period, as a multiple of the profile's DeadTraffic
+	holdDeadTimes  = 2 // time after which a cable whose link is down is out of service, as a multiple of DeadTraffic
+	bootDeadTimes  = 5 // time after the start at which a cable whose link has never been up is out of service, as a multiple of DeadIdle
 )
 
 // Config describes a chip.
 type Config struct {
 	Node        wire.FabricNodeID
-	Incarnation wire.Incarnation // number of this start of the chip; random, not zero
-	FlowEpoch   uint32           `json:"Life"` // first epoch of each flow from this chip; greater than in former incarnations, for example the time of the start in milliseconds; 0: derived from Incarnation, which can cost a round trip
+	Incarnation wire.Incarnation // random number of this run of the chip, not 0
+	FlowEpoch   uint32           `json:"Life"` // first epoch of each flow from this chip; must be greater than in former incarnations, such as the start time in milliseconds; 0: derived from Incarnation, and a destination may then refuse the first requests
 	Topology    *topo.Topology
 	Route       route.Config
 	Profile     ttlink.Profile     // times of the links; zero: ttlink.ProfileLAN
 	Slots       router.SlotProfile // zero: router.SlotSpec
 	MaxPayload  int                // largest padded frame payload, in bytes, until a call of SetMaxPayload
-	Window      int                // length of a link's retransmit slab, in bytes; 0: the length that the slots of a peer with the same Slots can hold
-	LocalFirst  bool               // field of the same name in router.Config
-	Timeout     router.Timeout     // timeout for the heads of channels; zero: off
+	Window      int                // length of a link's retransmit slab, in bytes; 0: computed from Slots, for a peer with equal Slots
+	LocalFirst  bool               // the router serves the chip's own packets before packets that pass through; false: in turns
+	Timeout     router.Timeout     // what the router does with a sender or receiver channel whose first packet cannot move for a time; zero: nothing
 	TTL         uint16             // TTL of new packets, in hops; 0: the hops of the longest route (Spec §7.2)
 	MemoryLimit int64              // bytes of host memory for tiles; 0: the memory's default
 	Seed        uint64
 }
 
-// Chip is one fabric node. The inputs of a Chip go to the machine directly, or through
-// a wrapper such as a recorder (see [Chip.Wrap]). A Chip is not safe for concurrent
-// use.
+// Chip is one fabric node. A caller can put a wrapper, such as a recorder, around the
+// inputs of a Chip: see [Chip.Wrap]. A Chip is not safe for concurrent use.
 type Chip struct {
 	Inputs
 	state
@@ -72,7 +72,7 @@ type Chip struct {
 // [Inputs]. Go therefore selects the methods of Inputs.
 type state struct{ *machine }
 
-// New returns a chip with all its ports off. The error names what is wrong in cfg.
+// New returns a chip whose links are all off. The error names what is wrong in cfg.
 func New(now mono.Time, cfg Config) (*Chip, error) {
 	c, err := newMachine(now, cfg)
 	if err != nil {
@@ -105,8 +105,8 @@ type machine struct {
 
 	events    eventLog
 	sightings []Sighting
-	counters  Counters                // the counters that neither source nor sink counts
-	refused   [wire.NumClasses]uint64 // packets that the router delivered to this chip, but that the chip could not read or that are for another chip
+	counters  Counters                // all counters except the counters of source and sink
+	refused   [wire.NumClasses]uint64 // packets that the router delivered to this chip and that are malformed, for another chip, or from an unknown chip
 	scratch   scratch
 }
 
@@ -141,7 +141,7 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 		c.cfg.Window = windowFor(c.cfg.Slots)
 	}
 	if cfg.Route.Ring == route.Bubble && c.cfg.Slots.Receiver[wire.VCData] < 2 {
-		return nil, fmt.Errorf("chip %s: slot profile %s has receiver channels of %d: bubble flow control needs two slots", cfg.Node, cfg.Slots.Name, c.cfg.Slots.Receiver[wire.VCData])
+		return nil, fmt.Errorf("chip %s: slot profile %s gives virtual channel 0 %d slots, but bubble flow control needs at least 2", cfg.Node, cfg.Slots.Name, c.cfg.Slots.Receiver[wire.VCData])
 	}
 	if c.memory, err = noc.New(cfg.Topology.Arch, cfg.MemoryLimit); err != nil {
 		return nil, fmt.Errorf("chip %s: %w", cfg.Node, err)
@@ -155,9 +155,9 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 	return c, nil
 }
 
-// windowFor returns the length of a retransmit slab, in bytes. The slab holds as many
-// packets as the peer's slots, and a quarter more for the frames around the pieces of
-// the packets.
+// windowFor returns the length of a retransmit slab, in bytes. The slab has room for as
+// many packets of the largest size as the peer has slots. A quarter of this room is added
+// for the frames' headers.
 func windowFor(p router.SlotProfile) int {
 	n := 0
 	for _, s := range p.Receiver {
@@ -189,7 +189,8 @@ func (c *machine) Tick(now mono.Time) {
 	}
 }
 
-// Deadline returns the time at which the next Tick, followed by a Pump, is due.
+// Deadline returns the time at which the next Tick, followed by a Pump, is due. Deadline
+// returns false if no Tick is due.
 func (c *machine) Deadline() (mono.Time, bool) {
 	at := mono.Never
 	for i := range c.ports.list {
@@ -212,7 +213,7 @@ func (c *machine) Deadline() (mono.Time, bool) {
 	return at, at != mono.Never
 }
 
-// Close sends a goodbye on every link.
+// Close ends every link with a close frame to the peer.
 func (c *machine) Close(now mono.Time) {
 	for i := range c.ports.list {
 		c.ports.list[i].link.Close(now)

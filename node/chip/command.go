@@ -11,13 +11,13 @@ import (
 // PortEvent is a command that a port has carried out.
 type PortEvent struct {
 	Command router.Command
-	Flush   bool         // the command was a flush; Command then has no meaning
+	Flush   bool         // true: the port was flushed, and Command has no meaning
 	Was     router.State // state before the command
 	State   router.State // state after the command
-	Flushed int          // number of packets that a flush gave up
+	Flushed int          // number of packets that a flush dropped
 }
 
-// Action returns one word for what happened to the port.
+// Action returns a word for what the port did, for example "paused".
 func (e *PortEvent) Action() string {
 	switch {
 	case e.Flush:
@@ -32,7 +32,7 @@ func (e *PortEvent) Action() string {
 	return "resumed"
 }
 
-// Command tells the router of a port to run, pause, drain or retrain.
+// Command orders a port to run, pause, drain or retrain.
 func (c *machine) Command(now mono.Time, ch wire.Channel, cmd router.Command) error {
 	i := c.ports.index(ch)
 	switch {
@@ -44,7 +44,7 @@ func (c *machine) Command(now mono.Time, ch wire.Channel, cmd router.Command) er
 	e := &PortEvent{Command: cmd, Was: c.router.State(i)}
 	if cmd == router.CommandRetrain {
 		if p := &c.ports.list[i]; !p.link.Retrain(now) {
-			return fmt.Errorf("chip %s channel %d: the link is %s; there is nothing to train until %s runs", c.cfg.Node, ch, p.link.Status().State, p.Peer.Node)
+			return fmt.Errorf("chip %s channel %d: the link is %s and has no path to train on; does chip %s run?", c.cfg.Node, ch, p.link.Status().State, p.Peer.Node)
 		}
 	}
 	if !c.router.Order(now, i, cmd) && cmd != router.CommandRetrain {
@@ -56,7 +56,8 @@ func (c *machine) Command(now mono.Time, ch wire.Channel, cmd router.Command) er
 	return nil
 }
 
-// Flush gives up the packets that wait in the sender channels of a port.
+// Flush drops the packets that wait in the sender channels of a port, and returns their
+// number.
 func (c *machine) Flush(now mono.Time, ch wire.Channel) (int, error) {
 	i := c.ports.index(ch)
 	if i < 0 {
@@ -68,7 +69,7 @@ func (c *machine) Flush(now mono.Time, ch wire.Channel) (int, error) {
 	return e.Flushed, nil
 }
 
-// tell adds an event for a command that a port carries out.
+// tell adds an event for a command that port i carries out.
 func (c *machine) tell(now mono.Time, i int, e *PortEvent) {
 	c.events.add(Event{At: now, Local: c.ports.list[i].Local, Peer: c.ports.list[i].Peer, Port: e})
 }

@@ -10,7 +10,7 @@ import (
 	"ttfabric/wire"
 )
 
-// line is three chips in a row, 0 to 2, and a write from the first to the last.
+// line returns a fabric of three chips in a row, and a write from chip 0 to chip 2.
 func line(t *testing.T) (*fabric, flow.Request) {
 	t.Helper()
 	m, err := topo.Named("mesh:1x3")
@@ -48,7 +48,8 @@ func (w *fabric) check() {
 }
 
 // TestPauseHoldsBack pauses a port on the route for longer than the grace period.
-// Requests wait, back to their source, and are done once the port runs again.
+// Requests then fill all queues back to the source. The requests are done once the port
+// runs again.
 func TestPauseHoldsBack(t *testing.T) {
 	w, write := line(t)
 	w.command(1, wire.East, router.CommandPause)
@@ -77,8 +78,8 @@ func TestPauseHoldsBack(t *testing.T) {
 	w.check()
 }
 
-// TestDrainTellsSources drains a port on the route: each request ends as lost,
-// drained, at that chip. Answers that come back pass.
+// TestDrainTellsSources drains a port of chip 1 on the route. Each request then ends as
+// lost, with the reason "drained" and the place chip 1. Completions still pass the port.
 func TestDrainTellsSources(t *testing.T) {
 	w, write := line(t)
 	w.command(1, wire.East, router.CommandDrain)
@@ -91,7 +92,7 @@ func TestDrainTellsSources(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	// In the other direction: chip 2 writes to chip 0, whose answer passes the port.
+	// Chip 2 writes to chip 0. The completion from chip 0 passes the drained port.
 	back := write
 	back.Dst = w.m.Chips[0].Node
 	w.chips[2].HandleRequest(w.now, back)
@@ -109,7 +110,8 @@ func TestDrainTellsSources(t *testing.T) {
 	w.check()
 }
 
-// TestFlushTellsSources flushes a paused port: requests that wait there end as lost, and the others are done.
+// TestFlushTellsSources flushes a paused port. The requests that wait at the port end as
+// lost, and all other requests are done.
 func TestFlushTellsSources(t *testing.T) {
 	w, write := line(t)
 	w.command(1, wire.East, router.CommandPause)

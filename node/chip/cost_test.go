@@ -8,9 +8,9 @@ import (
 	"ttfabric/wire"
 )
 
-// TestNoAllocationPerPacket writes packets from one end of a row of three chips
-// to the other, and to the opposite side of a ring by both routes in turn. Request,
-// link, the chip between, memory, completion and result allocate nothing in steady state.
+// TestNoAllocationPerPacket writes packets from one end of a row of three chips to the
+// far end. In a ring of four chips, the test writes to the opposite chip by both routes
+// in turn. In steady state, no stage from the request to its result may allocate memory.
 func TestNoAllocationPerPacket(t *testing.T) {
 	for _, c := range []struct {
 		machine string
@@ -47,7 +47,8 @@ func TestNoAllocationPerPacket(t *testing.T) {
 	}
 }
 
-// move runs each chip once and hands on in place what it has to send.
+// move runs each chip once. move hands each datagram that the chip sends to the peer,
+// without a copy.
 func (w *fabric) move() {
 	for _, c := range w.chips {
 		c.Tick(w.now)

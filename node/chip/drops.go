@@ -7,10 +7,11 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// abandon reports the packets that the router gave up to the sources of the packets.
-// abandon adds an event for each stuck channel. Every method that empties channels must
-// call abandon at once. The reason is that the channels can fill again before the next
-// Pump. The pool has no room for both the former packets and the new packets.
+// abandon takes the packets that the router dropped, reports each packet to its source,
+// and frees the packet's buffer. abandon also adds an event for each stuck sender or
+// receiver channel. Every method that empties sender or receiver channels must call
+// abandon at once, because the channels can fill again before the next Pump. The pool has
+// no room for the dropped packets and the new packets together.
 func (c *machine) abandon(now mono.Time) bool {
 	c.noteStuck(now)
 	moved := false
@@ -28,8 +29,9 @@ func (c *machine) abandon(now mono.Time) bool {
 	}
 }
 
-// noteStuck adds an event for each channel if the first packet of the channel could not
-// move for the timeout.
+// noteStuck counts each sender or receiver channel whose first packet could not move for
+// the timeout. If Quiet of the timeout is false, noteStuck also adds an event for the
+// channel.
 func (c *machine) noteStuck(now mono.Time) {
 	for {
 		s, ok := c.router.PollStuck()
@@ -55,7 +57,7 @@ func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView) {
 		FlowSeq: seq, Reason: d.Reason, Channel: d.Channel, ID: v.ID(), Type: t}}
 	known := r.ofCopy(d, v)
 	switch {
-	case !known: // nobody can know which members the copy would have reached
+	case !known: // without a direction, the source cannot tell which members the copy would have reached
 	case r.to == c.cfg.Node:
 		c.dropped(now, &r.DropReport, c.cfg.Node)
 	case len(c.outbox.reports) < MaxReports:
@@ -65,8 +67,8 @@ func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView) {
 	}
 }
 
-// ofCopy adds the facts about a multicast's copy to a report. ofCopy returns false if
-// the copy has no direction.
+// ofCopy adds group, direction, trunk and ranges to the report of a multicast's copy.
+// ofCopy returns false if the copy has no direction.
 func (r *report) ofCopy(d router.Drop, v wire.PacketView) bool {
 	if v.Trunk() == wire.TrunkNone {
 		return true
@@ -75,8 +77,8 @@ func (r *report) ofCopy(d router.Drop, v wire.PacketView) bool {
 	return d.Dir < wire.NumDirections
 }
 
-// dropped tells the flow source of this chip that a router gave up one of its requests.
-// The router belongs to chip "at".
+// dropped tells the flow source of this chip that the router of chip "at" dropped a
+// request or probe of this chip.
 func (c *machine) dropped(now mono.Time, r *wire.DropReport, at wire.FabricNodeID) {
 	behind := c.scratch.members[:0]
 	if r.Group != 0 {
@@ -93,7 +95,8 @@ func (c *machine) dropped(now mono.Time, r *wire.DropReport, at wire.FabricNodeI
 	c.source.HandleDrop(now, r, at, behind)
 }
 
-// completion hands a completion to the flow source of this chip.
+// completion decodes a completion, and hands the completion to the flow source of this
+// chip.
 func (c *machine) completion(now mono.Time, from flow.Key, payload []byte) {
 	m, err := wire.DecodeCompletion(payload, c.scratch.exceptions[:0])
 	if err != nil {

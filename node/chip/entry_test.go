@@ -8,7 +8,8 @@ import (
 	"ttfabric/wire"
 )
 
-// actions are a packet's route bytes by direction, "." past their end.
+// actions returns the rest of a packet's route as letters, one for each direction in a
+// route byte.
 func actions(v wire.PacketView) string {
 	var b strings.Builder
 	for v.Action() != 0 {
@@ -22,12 +23,12 @@ func actions(v wire.PacketView) string {
 	return b.String()
 }
 
-// Spec §2.2: "the sending worker sets the packet source route to its local
-// mesh's exit node. When the packet crosses the mesh boundary, the entry node
-// fabric router in the next mesh calculates a new source route and updates the
-// packet header", to the destination where that is in the mesh, else to an exit
-// node. The routes are those of the tables of §2.2.1.1.1 and §2.2.1.2.1; the
-// last action of one that ends in the mesh is the way back, which means deliver.
+// Spec §2.2: "the sending worker sets the packet source route to its local mesh's exit
+// node. When the packet crosses the mesh boundary, the entry node fabric router in the
+// next mesh calculates a new source route and updates the packet header". The new route
+// leads to the destination if the destination is in the mesh, else to an exit node. The
+// expected routes follow the tables of §2.2.1.1.1 and §2.2.1.2.1. The last action of a
+// route that ends in the mesh leads straight back, which means "deliver here".
 func TestEntryRoutersWriteTheNewRoute(t *testing.T) {
 	w := newFabric(t, named(t, "spec-l1"))
 	node := func(mesh, chip int) wire.FabricNodeID {
@@ -35,7 +36,7 @@ func TestEntryRoutersWriteTheNewRoute(t *testing.T) {
 	}
 	for _, c := range []struct {
 		src, dst wire.FabricNodeID
-		at       []wire.FabricNodeID // the source, which leaves by the first letter, and each entry node
+		at       []wire.FabricNodeID // the source and each entry node; want holds the route that each of these chips writes
 		want     []string
 	}{
 		{node(0, 0), node(3, 8), []wire.FabricNodeID{node(0, 0), node(1, 3), node(3, 2)}, []string{"EESE", "EESS", "SSN"}},

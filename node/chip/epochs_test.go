@@ -8,21 +8,24 @@ import (
 	"ttfabric/wire"
 )
 
-// inlineWrite is a write to chip i of a fabric.
+// inlineWrite returns an inline write to chip i of a fabric.
 func (w *fabric) inlineWrite(i int) flow.Request {
 	return flow.Request{Dst: w.m.Chips[i].Node, Command: wire.Command{Type: wire.NocInlineWrite, Addr: wire.NewNocAddr(1, 1, 64), Value: 7}}
 }
 
-// forgetSent leaves a chip with a source as a new process has it, whose flows begin with an epoch.
+// forgetSent gives a chip a new flow source, as a restart does. The flows of the new
+// source begin with the given epoch.
 func (c *Chip) forgetSent(epoch uint32) {
 	c.source = flow.NewSource(flow.Config{Self: c.cfg.Node, Incarnation: c.cfg.Incarnation, Epoch: epoch}, (*network)(c.machine))
 }
 
-// forgetHeard leaves a chip that has heard of no flow, as a new process has it.
+// forgetHeard gives a chip a new flow sink, as a restart does. The new sink knows no
+// flow.
 func (c *Chip) forgetHeard() { c.sink = flow.NewSink() }
 
-// TestClockSetBack starts a chip anew with a lower epoch than before: its first
-// request is refused and ends as unknown, and from then on all is well.
+// TestClockSetBack restarts a chip with a lower epoch than before. The destination
+// refuses the first request, which ends as unknown. The destination performs the next
+// request.
 func TestClockSetBack(t *testing.T) {
 	w := newFabric(t, named(t, "line:3"))
 	send := func() flow.Result {
@@ -37,7 +40,7 @@ func TestClockSetBack(t *testing.T) {
 	if r := send(); r.Fate != flow.FateDone {
 		t.Fatalf("%+v", r)
 	}
-	w.chips[0].forgetSent(1000 - 160) // as if it had started anew, by a clock that was set back
+	w.chips[0].forgetSent(1000 - 160) // a restart after the clock was set back
 	if r := send(); r.Fate != flow.FateUnknown || r.Doubt != flow.DoubtOlder {
 		t.Errorf("%+v", r)
 	}
@@ -49,8 +52,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestEpochsOverTime starts a chip again, hours or weeks later, with the clock
-// that orders its epochs: its first request is performed.
+// TestEpochsOverTime restarts a chip milliseconds to weeks later. The time of the start
+// is the chip's first epoch. The destination must perform the first request.
 func TestEpochsOverTime(t *testing.T) {
 	for _, up := range []time.Duration{10 * time.Millisecond, time.Hour, 19 * time.Hour, 24 * time.Hour, 37 * time.Hour, 24 * 24 * time.Hour} {
 		w := newFabric(t, named(t, "line:3"))
@@ -65,7 +68,9 @@ func TestEpochsOverTime(t *testing.T) {
 	}
 }
 
-// TestIdleFlow restarts a destination while a flow is idle: the next request is done as if the destination had never stopped.
+// TestIdleFlow restarts a destination while a flow is idle. After an idle time shorter
+// than flow.FlowIdle, the next request is refused. After a longer idle time, the next
+// request is done.
 func TestIdleFlow(t *testing.T) {
 	w := newFabric(t, named(t, "line:2"))
 	ask := func() flow.Result {

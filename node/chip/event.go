@@ -7,27 +7,27 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// MaxEvents is the largest number of events that wait to be polled. The chip counts and
-// drops further events.
+// MaxEvents is the largest number of events that wait for PollEvent. The chip counts and
+// discards further events.
 const MaxEvents = 1024
 
-// Event is a notice for people: a change of a link, new tables, a command to a port, a
-// stuck channel, or dropped packets.
+// Event is a notice for an operator: a change of a link, new tables, a command to a port,
+// a stuck sender or receiver channel, or dropped packets.
 type Event struct {
 	At     mono.Time
 	Local  wire.PortID
 	Peer   wire.PortID
-	Link   ttlink.Event    // for link events: the event, with a Kind
-	Drop   wire.DropReason // for drops: the reason
-	Tables *Tables         // for new tables: the tables
-	Stuck  *router.Stuck   // for timeouts: the channel that could not move its first packet
+	Link   ttlink.Event    // for link events: the event; for all other events, Kind is 0
+	Drop   wire.DropReason // for drops: the reason; for all other events: 0
+	Tables *Tables         // for tables put in force or refused: the tables
+	Stuck  *router.Stuck   // for stuck sender or receiver channels: the channel that could not move its first packet
 	Port   *PortEvent      // for commands: the command that a port has carried out
-	Count  uint64          // for drops: number of equal drops in a row, from Src to Dst
+	Count  uint64          // for drops: number of consecutive drops with equal reason, channel, Src and Dst
 	Src    wire.FabricNodeID
 	Dst    wire.FabricNodeID
 }
 
-// eventLog holds the events that wait to be polled.
+// eventLog holds the events that wait for PollEvent.
 type eventLog struct {
 	list    []Event
 	dropped uint64 // number of events that found no room
@@ -55,7 +55,8 @@ func (l *eventLog) drop(now mono.Time, d router.Drop, v wire.PacketView) {
 	l.add(e)
 }
 
-// stuck adds an event for a channel that could not move its first packet.
+// stuck adds an event for a sender or receiver channel that could not move its first
+// packet.
 func (l *eventLog) stuck(now mono.Time, p *port, s router.Stuck) {
 	l.add(Event{At: now, Local: p.Local, Peer: p.Peer, Stuck: &s, Src: s.Src, Dst: s.Dst})
 }

@@ -6,11 +6,11 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Fallback channels (Spec §7.4.1.1): the cable of a working link also carries the
-// frames of parallel links whose own cables fail. A parallel link leads to the same
-// chip in the same direction. A link on a fallback channel keeps its session, sequence
-// numbers, slots, credits and routing plane. Only the cable under the link's frames
-// changes. The link that owns the working cable does not see these frames.
+// Fallback paths (Spec §7.4.1.1): the cable of a working link also carries the frames of
+// parallel links whose own cables fail. A parallel link leads to the same chip in the
+// same direction. A link on a fallback path keeps its session, sequence numbers, slots,
+// credits and routing plane. Only the cable that carries the link's frames changes. The
+// link that owns the working cable does not see the frames of the parallel links.
 
 // offer lets the links parallel to port i use the port's cable if on is true. If on is
 // false, offer withdraws the cable from these links.
@@ -30,10 +30,10 @@ func (c *machine) offer(now mono.Time, i int, on bool) {
 }
 
 // addressed returns the index and the path of the link that must handle a datagram from
-// port i. This link may belong to another port, if the link's frames come over the
-// cable of port i. A hello names the cable over which the peer sent the hello. A hello
-// that names a cable other than port i's goes to the link of port i. This link then
-// detects that the cable is miswired.
+// port i. The link may belong to a parallel port whose frames use the cable of port i. A
+// hello names the cable over which the peer sent the hello. A hello that names another
+// cable than the cable of port i goes to the link of port i. The link of port i then
+// detects the miswiring.
 func (c *machine) addressed(i int, b []byte) (int, ttlink.Path) {
 	to, via, hello, ok := wire.PeekVia(b)
 	p := &c.ports.list[i]

@@ -10,14 +10,14 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Inputs are all calls that change a chip. The state of a chip depends on its [Config]
-// and on these calls alone. A repetition of the same calls gives the same answers.
-// Package record uses this property. A wrapper around a chip implements Inputs, see
-// [Chip.Wrap].
+// Inputs are all calls that change a chip. The state of a chip depends only on its
+// [Config] and on the calls of Inputs. Two chips with equal Configs therefore give equal
+// answers to equal calls. Package record needs equal answers for its replays. A wrapper
+// around a chip implements Inputs, see [Chip.Wrap].
 type Inputs interface {
 	// HandleDatagram takes a datagram that came in on a port. The chip keeps no part of b.
 	HandleDatagram(now mono.Time, ch wire.Channel, b []byte)
-	// HandleRequest starts a request. PollResult later returns the end of the request.
+	// HandleRequest starts a request. PollResult later returns how the request ended.
 	HandleRequest(now mono.Time, r flow.Request) flow.Admission
 	// HandleLinkStates takes the link states of other chips' ports from gossip. Gossip
 	// fills in link states that neighbours failed to pass on. Gossip never takes a link
@@ -33,31 +33,31 @@ type Inputs interface {
 	// SetPath tells a port whether datagrams can reach the address of the port's peer.
 	// Without a path, the link sends no hellos.
 	SetPath(now mono.Time, ch wire.Channel, on bool)
-	// SetMaxPayload sets the largest frame payload that the path of a port takes, in
-	// padded bytes. SetMaxPayload fails if the link's frames do not fit, and for a
-	// channel without a port.
+	// SetMaxPayload sets the largest frame payload that the path of a port takes, in padded
+	// bytes. SetMaxPayload returns an error for a channel without a port, and for a size
+	// that the link refuses; see [ttlink.Link.SetMaxPayload].
 	SetMaxPayload(now mono.Time, ch wire.Channel, n int) error
 	// SetClient installs the program inside the chip. A nil cl removes the program. The
 	// chip discards the results of a removed program's requests.
 	SetClient(cl Client)
-	// If on is true, Avoid takes a channel's cable out of service, even if the cable
-	// works. New tables then lead around this cable. If on is false, Avoid puts the
-	// cable back into service. Avoid reports whether the chip has a port on channel ch.
+	// Avoid takes a channel's cable out of service if on is true, even if the cable works.
+	// New tables then lead around the cable. If on is false, Avoid puts the cable back into
+	// service. Avoid reports whether the chip has a port on channel ch.
 	Avoid(now mono.Time, ch wire.Channel, on bool) bool
-	// Command tells the router of a port to run, pause, drain or retrain; see
-	// [router.Router.Order] and [ttlink.Link.Retrain]. Command fails for a channel
-	// without a cable, for an unknown command, and for a link that has no path to train
-	// on.
+	// Command orders a port to run, pause, drain or retrain; see [router.Router.Order] and
+	// [ttlink.Link.Retrain]. Command returns an error for a channel without a cable and for
+	// an unknown command. Command also returns an error for the command to retrain, if the
+	// link has no path to train on.
 	Command(now mono.Time, ch wire.Channel, cmd router.Command) error
-	// Flush gives up the packets that wait in the sender channels of a port, and tells
-	// the sources of these packets. Flush returns the number of packets. Flush fails
-	// for a channel without a cable.
+	// Flush drops the packets that wait in the sender channels of a port, and sends drop
+	// reports to their sources. Flush returns the number of packets dropped. Flush returns
+	// an error for a channel without a cable.
 	Flush(now mono.Time, ch wire.Channel) (int, error)
-	// Ask makes a port that carries its link send a hello; see [ttlink.Link.Ask]. Ask
-	// returns the longest time that a living peer takes to answer.
+	// Ask makes a port's link send a hello, if the link is up over its own cable; see
+	// [ttlink.Link.Ask]. Ask returns the longest time that a living peer takes to answer.
 	Ask(now mono.Time, ch wire.Channel) time.Duration
-	// Close sends a goodbye on every link. After Close, call PollTransmit until it
-	// returns no more datagrams.
+	// Close ends every link with a close frame to the peer. After Close, call PollTransmit
+	// until PollTransmit returns no more datagrams.
 	Close(now mono.Time)
 
 	// PollTransmit returns the next datagram to send, and the datagram's port. The
@@ -68,7 +68,8 @@ type Inputs interface {
 	// PollEvent returns the oldest event that waits, and posts the event to the
 	// mailboxes.
 	PollEvent() (Event, bool)
-	// Deadline returns the time at which the next Tick, followed by a Pump, is due.
+	// Deadline returns the time at which the next Tick, followed by a Pump, is due. Deadline
+	// returns false if no Tick is due.
 	Deadline() (mono.Time, bool)
 }
 
@@ -101,7 +102,7 @@ const (
 var opNames = [NumOps]string{"", "HandleDatagram", "HandleRequest", "Tick", "Pump", "SetPath", "SetMaxPayload", "Close", "SetClient",
 	"PollTransmit", "PollResult", "PollEvent", "Deadline", "HandleLinkStates", "Avoid", "Command", "Flush", "Ask"}
 
-// String returns the name of the method.
+// String returns the name of the method that o stands for.
 func (o Op) String() string {
 	if o >= NumOps {
 		return "unknown"

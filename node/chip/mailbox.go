@@ -11,10 +11,10 @@ import (
 
 // mailbox is the memory into which a port's router posts the port's status and events
 // (Spec §7.1). The mailbox lies in the L1 of the port's ethernet tile. The file
-// wire/mailbox.go has the layout. PollEvent writes an entry for each event. For an
-// event of the link, PollEvent also writes the status. Before the chip performs a read
-// of the mailbox, the chip updates the status. Packets in transit write nothing into
-// the mailbox.
+// wire/mailbox.go has the layout. PollEvent writes an entry for each event. For a link
+// event or a command to the port, PollEvent also writes the status. Before the chip
+// performs a read of the mailbox, the chip updates the status. Packets that pass through
+// the chip write nothing into the mailbox.
 type mailbox struct {
 	at     wire.NocAddr // address of the first byte of the mailbox
 	region []byte       // bytes of the mailbox
@@ -22,8 +22,9 @@ type mailbox struct {
 	seq    uint32       // number of times that the chip wrote the status
 }
 
-// MailboxAddr returns the address of the mailbox of an ethernet channel, in the memory
-// of a chip of architecture a. The error names a channel that has no tile.
+// MailboxAddr returns the address of the mailbox of an ethernet channel, in the memory of
+// a chip of architecture a. MailboxAddr returns an error if the architecture has no
+// ethernet tile for the channel.
 func MailboxAddr(a wire.Arch, ch wire.Channel) (wire.NocAddr, error) {
 	m, err := noc.New(a, 0)
 	if err != nil {
@@ -43,10 +44,10 @@ func mailboxAddr(m *noc.Memory, ch wire.Channel) (wire.NocAddr, error) {
 		}
 		i++
 	}
-	return 0, fmt.Errorf("channel %d has no ethernet tile: want one below %d", ch, i)
+	return 0, fmt.Errorf("channel %d has no ethernet tile: want a channel below %d", ch, i)
 }
 
-// addMailboxes gives each port its mailbox.
+// addMailboxes maps a mailbox for each port into the chip's memory.
 func (c *machine) addMailboxes(now mono.Time) error {
 	all := make([]byte, len(c.ports.list)*wire.MailboxSize)
 	for i := range c.ports.list {
@@ -102,7 +103,7 @@ func (c *machine) postStatus(now mono.Time, i int) {
 }
 
 // post writes an event into the mailbox of the event's port. A full mailbox loses its
-// oldest entry. An event of new tables goes to the mailboxes of all ports.
+// oldest entry. An event about tables goes to the mailboxes of all ports.
 func (c *machine) post(e *Event) {
 	if e.Tables != nil {
 		for i := range c.ports.list {
@@ -120,7 +121,7 @@ func (c *machine) postIn(i int, e *Event) {
 	x.Number, x.Life, x.At = m.posted, uint32(c.cfg.Incarnation), uint64(e.At)
 	x.Put(m.region[wire.MailboxEntryAt(m.posted):])
 	m.posted++
-	if e.Link.Kind != 0 || e.Port != nil { // drops write no status, because many packets may be dropped at once
+	if e.Link.Kind != 0 || e.Port != nil { // a drop writes no status, because a chip may drop many packets at once
 		c.postStatus(e.At, i)
 	}
 }
@@ -193,7 +194,7 @@ func mailboxPath(p ttlink.Path) uint8 {
 	return uint8(p.Channel())
 }
 
-// refused returns the number of frames that came in and that the link did not take.
+// refused returns the number of received frames that the link refused.
 func refused(f *ttlink.Counters) uint64 {
 	n := f.Duplicates + f.Gaps + f.StaleSession + f.NotUp + f.WrongChannel + f.WrongPath + f.CreditViolations + f.BadPieces +
 		f.MalformedHellos + f.MalformedUpdates + f.MiswiredHellos + f.StaleHellos + f.UnprovedHellos + f.Raw

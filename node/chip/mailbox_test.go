@@ -11,7 +11,8 @@ import (
 	"ttfabric/wire"
 )
 
-// mailbox reads the mailbox of a channel of chip "of" over the fabric, from chip "from", in two reads.
+// mailbox lets chip "from" read a mailbox over the fabric. The mailbox belongs to channel
+// ch of chip "of".
 func (w *fabric) mailbox(from, of int, ch wire.Channel) wire.Mailbox {
 	w.t.Helper()
 	at, err := MailboxAddr(w.m.Arch, ch)
@@ -38,7 +39,7 @@ func (w *fabric) mailbox(from, of int, ch wire.Channel) wire.Mailbox {
 	return m
 }
 
-// drain polls the events of a chip, which posts them to the mailboxes.
+// drain polls all events of all chips. PollEvent posts each event to the mailboxes.
 func (w *fabric) drain() {
 	for _, c := range w.chips {
 		for _, ok := c.PollEvent(); ok; _, ok = c.PollEvent() {
@@ -87,7 +88,7 @@ func TestMailbox(t *testing.T) {
 		t.Errorf("ten packets later the status went from %+v to %+v", before, after)
 	}
 
-	w.cut(c, wire.East, true) // on both planes, so that no cable carries the frames of another
+	w.cut(c, wire.East, true) // on both planes: no parallel link is left as a fallback path
 	for slices.ContainsFunc(c.ports.list, func(p port) bool { return p.Dir == wire.East && p.up }) {
 		w.run(time.Millisecond)
 	}
@@ -115,7 +116,8 @@ func TestMailbox(t *testing.T) {
 	}
 }
 
-// A reader knows an overwritten entry by its number. The chip writes over what others write into a mailbox.
+// TestMailboxIsARing posts more entries than a mailbox holds, and writes foreign bytes
+// into the mailbox. A reader must then find exactly the newest entries.
 func TestMailboxIsARing(t *testing.T) {
 	w := newFabric(t, named(t, "n300"))
 	w.drain()
@@ -144,7 +146,8 @@ func TestMailboxIsARing(t *testing.T) {
 	}
 }
 
-// Package wire documents the codes in the mailbox, and cannot import the codes of this package and of ttlink: they must agree.
+// TestMailboxCodes compares the codes that package wire documents for mailboxes with the
+// codes of ttlink. Package wire cannot import ttlink.
 func TestMailboxCodes(t *testing.T) {
 	reasons := []string{"none", "silence", "peer retrained", "peer closed", "peer restarted", "path off", "closed", "path narrower", "fallback gone", "retrain"}
 	for i, s := range reasons {
@@ -164,7 +167,7 @@ func TestMailboxCodes(t *testing.T) {
 	}
 }
 
-// Every machine's ports have a tile for their mailbox, in which it fits.
+// Every port of every machine has an ethernet tile with room for the port's mailbox.
 func TestMailboxTiles(t *testing.T) {
 	for _, name := range []string{"t3000", "galaxy", "2xt3000"} {
 		m, err := topo.Named(name)

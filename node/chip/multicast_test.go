@@ -22,7 +22,8 @@ func named(t *testing.T, name string) *topo.Topology {
 
 func hops(e, w, n, s uint8) wire.Ranges { return wire.Ranges{Hops: [4]uint8{e, w, n, s}} }
 
-// counter is the address where the tests count; word returns the number that stands there.
+// counter is the address of the number that the tests increment. The function word reads
+// this number.
 var counter = wire.NewNocAddr(1, 1, 64)
 
 func word(t *testing.T, c *Chip) int {
@@ -38,7 +39,8 @@ func inc(r wire.Ranges) flow.Request {
 	return flow.Request{Ranges: r, Command: wire.Command{Type: wire.NocAtomicInc, Addr: counter, Value: 1}}
 }
 
-// settled checks that a fabric is at rest, and that the counts of each chip agree.
+// settled checks that every chip of a fabric is quiet and that the chip's invariants
+// hold.
 func (w *fabric) settled() {
 	w.t.Helper()
 	for _, c := range w.chips {
@@ -51,7 +53,8 @@ func (w *fabric) settled() {
 	}
 }
 
-// TestMulticastReachesEachMemberOnce adds one at all chips within every range that there is, from every chip.
+// TestMulticastReachesEachMemberOnce multicasts an increment from every chip, to all
+// ranges of up to 3 hops in each direction. Each member must perform each increment once.
 func TestMulticastReachesEachMemberOnce(t *testing.T) {
 	for _, name := range []string{"line:4", "ring:4", "mesh:2x3", "torus:3x3"} {
 		m := named(t, name)
@@ -64,7 +67,7 @@ func TestMulticastReachesEachMemberOnce(t *testing.T) {
 				if got := c.HandleRequest(w.now, inc(r)); r.Any() && (got == flow.Accepted) != (err == nil) {
 					t.Fatalf("%s %s: %d, %v", name, r, got, err)
 				} else if !r.Any() {
-					w.results(i, 1) // no ranges: the unicast to M0D0
+					w.results(i, 1) // without ranges, the request is a unicast to M0D0
 					want[wire.FabricNodeID{}]++
 					continue
 				} else if err != nil {
@@ -91,7 +94,8 @@ func TestMulticastReachesEachMemberOnce(t *testing.T) {
 	}
 }
 
-// TestMulticastCommands performs each command at all members, and has a read refused.
+// TestMulticastCommands multicasts each command except reads. All members must perform
+// the command. The chip must refuse a read and bad ranges.
 func TestMulticastCommands(t *testing.T) {
 	m := named(t, "mesh:2x2")
 	w := newFabric(t, m)
@@ -127,10 +131,10 @@ func TestMulticastCommands(t *testing.T) {
 	}
 	for name, r := range map[string]flow.Request{
 		"a read cannot be multicast":     {Ranges: all, Command: wire.Command{Type: wire.NocRead, Addr: at, Size: 4}},
-		"it cannot be given hops":        {Ranges: all, Via: []wire.Direction{wire.East}},
+		"cannot take hops":               {Ranges: all, Via: []wire.Direction{wire.East}},
 		"at most 1 hops east and west":   {Ranges: hops(2, 0, 0, 0)},
-		"they leave mesh 0":              {Ranges: hops(0, 1, 0, 0)},
-		"all hops E are skipped":         {Ranges: wire.Ranges{Hops: [4]uint8{1}, Skip: [4]uint8{1}}},
+		"the ranges leave mesh 0":        {Ranges: hops(0, 1, 0, 0)},
+		"the ranges skip all hops E":     {Ranges: wire.Ranges{Hops: [4]uint8{1}, Skip: [4]uint8{1}}},
 		"there is no cable from M0D0 to": {Ranges: all, Plane: 9},
 	} {
 		got, err := w.chips[0].HandleRequest(w.now, r), w.chips[0].CheckMulticast(&r)
@@ -146,9 +150,9 @@ func TestMulticastCommands(t *testing.T) {
 	w.settled()
 }
 
-// TestMulticastRefusedAndLost has all members refuse a multicast, and then has a
-// cable die: the result names the members behind that cable, and no others. The
-// others have performed the multicast.
+// TestMulticastRefusedAndLost sends a multicast that all members refuse. The test then
+// cuts cables, and sends another multicast. The result of the second multicast names
+// exactly the members behind the cut. All other members have performed the multicast.
 func TestMulticastRefusedAndLost(t *testing.T) {
 	m := named(t, "mesh:3x3")
 	w := newFabric(t, m)
@@ -158,7 +162,8 @@ func TestMulticastRefusedAndLost(t *testing.T) {
 	if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != flow.FateRefused || len(rs[0].Members) != 8 || rs[0].Members[7].Outcome != wire.OutcomeMisaligned {
 		t.Fatalf("%+v", rs)
 	}
-	// The trunk from the first to the second column dies between M0D1 and M0D2; M0D2, M0D5 and M0D8 are behind it.
+	// The test cuts the cables between M0D1 and M0D2, which the trunk uses. M0D2, M0D5 and
+	// M0D8 are behind the cut.
 	w.cut(w.chips[1], wire.East, true)
 	w.run(3 * time.Second)
 	w.chips[0].HandleRequest(w.now, inc(hops(2, 0, 0, 2)))
@@ -187,7 +192,8 @@ func nodes(r flow.Result) (ns []wire.FabricNodeID) {
 	return ns
 }
 
-// TestMulticastToARestartedMember restarts a member: the outcome is unknown or lost at that member alone.
+// TestMulticastToARestartedMember restarts a member. The result is unknown or lost for
+// this member alone.
 func TestMulticastToARestartedMember(t *testing.T) {
 	m := named(t, "line:3")
 	w := newFabric(t, m)
@@ -202,7 +208,7 @@ func TestMulticastToARestartedMember(t *testing.T) {
 	}
 	send(3)
 	w.results(0, 3)
-	w.cut(w.chips[1], wire.East, true) // nothing gets to M0D2 any more
+	w.cut(w.chips[1], wire.East, true) // no frame reaches M0D2 from here on
 	send(3)
 	w.restart(2, 77)
 	w.cut(w.chips[1], wire.East, false)
@@ -223,14 +229,15 @@ func TestMulticastToARestartedMember(t *testing.T) {
 	w.settled()
 }
 
-// TestSilentMemberIsGivenUpAlone has a member never answer again: the others go on.
+// TestSilentMemberIsGivenUpAlone silences one member. The source gives up this member
+// alone, and the group goes on.
 func TestSilentMemberIsGivenUpAlone(t *testing.T) {
 	m := named(t, "line:3")
 	w := newFabric(t, m)
 	all := hops(2, 0, 0, 0)
 	w.chips[0].HandleRequest(w.now, inc(all))
 	w.results(0, 1)
-	w.chips[2].route(flow.Key{Node: w.chips[0].Node()}, wire.ClassControl).OK = false // its completions go nowhere
+	w.chips[2].route(flow.Key{Node: w.chips[0].Node()}, wire.ClassControl).OK = false // M0D2 has no route for its completions
 	for k := range 20 {
 		if got := w.chips[0].HandleRequest(w.now, inc(all)); got != flow.Accepted {
 			t.Fatal(got)
@@ -254,8 +261,9 @@ func TestSilentMemberIsGivenUpAlone(t *testing.T) {
 	}
 }
 
-// TestGroupsMakeRoom uses more ranges than a chip has groups. Idle groups make room,
-// and new groups use their numbers; no member takes the new flow for the old one.
+// TestGroupsMakeRoom uses more ranges than a chip has groups. A new group takes the
+// number of an idle group. No member may take the new group's flow for the old group's
+// flow.
 func TestGroupsMakeRoom(t *testing.T) {
 	m := named(t, "mesh:1x32")
 	w := newFabric(t, m)
@@ -263,7 +271,7 @@ func TestGroupsMakeRoom(t *testing.T) {
 	w.watch = func(_ wire.PortID, v wire.PacketView) { highest = max(highest, v.Group()) }
 	want := make([]int, len(w.chips))
 	for round := range 2 {
-		for e := 1; e < 24; e++ { // 276 ranges
+		for e := 1; e < 24; e++ { // 276 ranges in all
 			for skip := range e {
 				r := wire.Ranges{Hops: [4]uint8{uint8(e)}, Skip: [4]uint8{uint8(skip)}}
 				if got := w.chips[0].HandleRequest(w.now, inc(r)); got != flow.Accepted {

@@ -11,14 +11,16 @@ import (
 	"ttfabric/wire"
 )
 
-// opposite is a write to the chip opposite the first one on a ring of six, by the usual route or by the other.
+// opposite returns a write from chip 0 of a ring of six to chip 3, the opposite chip. If
+// other is true, the write takes the other direction round the ring.
 func opposite(w *fabric, other bool, token uint64) flow.Request {
 	return flow.Request{Token: token, Dst: w.m.Chips[3].Node, Other: other, Payload: []byte{byte(token)},
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 64*token)}}
 }
 
-// Each of the two routes round a ring is a flow of its own at both ends. Requests,
-// read data and completions say which, and a router sees only packets of its side.
+// The two routes round a ring to the opposite chip belong to two separate flows. Each
+// request, reply and completion names its flow. Each router sees only the packets of the
+// route that passes it.
 func TestBothWaysRoundARing(t *testing.T) {
 	w := newFabric(t, named(t, "ring:6"))
 	type seen struct {
@@ -71,7 +73,8 @@ func TestBothWaysRoundARing(t *testing.T) {
 			t.Errorf("other %v: the flow had %d requests, want %d", other, next[other], 2*each)
 		}
 	}
-	// From an even place the usual route goes East, from an odd place West; the other route goes the other side.
+	// Here the usual route goes east, by chips 1 and 2. The other route goes west, by chips
+	// 5 and 4.
 	for i, side := range [][]wire.ChipID{{1, 2}, {5, 4}} {
 		for _, at := range side {
 			for _, other := range []bool{false, true} {
@@ -93,7 +96,8 @@ func TestBothWaysRoundARing(t *testing.T) {
 	}
 }
 
-// A drop report names the route of its packet, so that the loss ends a request of the right flow.
+// A drop report names the direction of the dropped packet round the ring. The source
+// therefore ends a request of the right flow.
 func TestDropsOfOneWay(t *testing.T) {
 	w := fabricOf(t, named(t, "ring:6"), func(c *Config) { c.TTL = 2 })
 	for i, other := range []bool{true, false} {
@@ -114,7 +118,7 @@ func TestDropsOfOneWay(t *testing.T) {
 	}
 }
 
-// A request with hops or ranges cannot ask for the other route.
+// A request with Via or with Ranges cannot set Other.
 func TestOtherWayRefused(t *testing.T) {
 	w := newFabric(t, named(t, "ring:6"))
 	via := opposite(w, true, 1)
@@ -133,10 +137,11 @@ func TestOtherWayRefused(t *testing.T) {
 	}
 }
 
-// Where only one route exists, a request for the other route takes the same one, as a flow of its own.
+// In a row of chips, only one route leads to a destination. Requests with Other take this
+// route too, but belong to a flow of their own.
 func TestOtherWayOfALine(t *testing.T) {
 	w := newFabric(t, named(t, "mesh:1x4"))
-	next := map[bool]uint32{} // by flow
+	next := map[bool]uint32{} // requests that came in order, by Other of their flow
 	w.watch = func(to wire.PortID, v wire.PacketView) {
 		if _, seq := v.Flow(); v.Type() == wire.PacketRequest && to.Node == w.m.Chips[3].Node && seq == next[v.Other()] {
 			next[v.Other()]++
@@ -152,9 +157,9 @@ func TestOtherWayOfALine(t *testing.T) {
 	}
 }
 
-// A fault breaks one of the two routes round a ring. Requests for the broken route
-// take the other side; requests for the intact route keep that route. When the
-// cable is back, both routes are.
+// A fault breaks one of the two routes round a ring. Requests for the broken route then
+// take the intact route. Requests for the intact route keep their route. Once the cable
+// is back in service, both routes are used again.
 func TestOtherWayAroundAFault(t *testing.T) {
 	w := newFabric(t, named(t, "ring:6"))
 	sides := map[bool]map[wire.ChipID]bool{}
@@ -206,7 +211,8 @@ func TestOtherWayAroundAFault(t *testing.T) {
 	both(east, west)
 }
 
-// The chip by which a packet enters a mesh writes the route round the ring that the packet asks for.
+// The entry node of a mesh writes a packet's new route. The route goes round the ring in
+// the direction that the packet asks for.
 func TestEntryRoutersTakeTheOtherWay(t *testing.T) {
 	text := "mesh_descriptors { name: \"M\" arch: WORMHOLE_B0 device_topology { dims: [ 4, 4 ] dim_types: [ LINE, RING ] } channels { count: 2 } }\n" +
 		"graph_descriptors { name: \"G\" instances { mesh { mesh_descriptor: \"M\" mesh_id: 0 } } instances { mesh { mesh_descriptor: \"M\" mesh_id: 1 } }\n" +
@@ -216,7 +222,7 @@ func TestEntryRoutersTakeTheOtherWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newFabric(t, m)
-	paths := map[wire.FabricNodeID]map[bool]string{} // within the second mesh, by destination
+	paths := map[wire.FabricNodeID]map[bool]string{} // chips that requests pass within the second mesh, by destination and Other
 	w.watch = func(to wire.PortID, v wire.PacketView) {
 		if v.Type() == wire.PacketRequest && to.Node.Mesh == 1 {
 			paths[v.Dst()][v.Other()] += fmt.Sprint(to.Node, " ")
@@ -247,7 +253,7 @@ func TestEntryRoutersTakeTheOtherWay(t *testing.T) {
 			differ++
 		}
 	}
-	if differ != 4 { // the column opposite the entry's
+	if differ != 4 { // the four chips in the column opposite the entry node's column
 		t.Errorf("%d chips of the mesh are reached by two routes, want 4: %v", differ, paths)
 	}
 }

@@ -7,20 +7,20 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Limits of the packets that a chip owes other chips; our own choices.
+// Limits of the packets that a chip still has to send to other chips, our own choices.
 const (
-	MaxReplies = 64  // read data that waits for the reply channel, in packets
-	MaxReports = 256 // drop reports that wait for the control channel
+	MaxReplies = 64  // largest number of replies that wait for room on the reply VC
+	MaxReports = 256 // largest number of drop reports that wait for room on the control VC
 )
 
-// outbox holds the packets that a chip owes other chips, except completions. The sink
-// keeps the completions.
+// outbox holds the replies and drop reports that a chip still has to send. The sink keeps
+// the completions.
 type outbox struct {
-	replies []router.Slot // read data on its way to the reply channel
-	reports []report      // drop reports on their way to the control channel
+	replies []router.Slot // replies that wait for room on the reply VC
+	reports []report      // drop reports that wait for room on the control VC
 }
 
-// report is a drop report on its way to a source.
+// report is a drop report, and the source that the chip sends the report to.
 type report struct {
 	to wire.FabricNodeID
 	wire.DropReport
@@ -28,7 +28,7 @@ type report struct {
 
 func (o *outbox) empty() bool { return len(o.replies) == 0 && len(o.reports) == 0 }
 
-// emit injects the packets that this chip owes other chips, as far as there is room.
+// emit sends replies, completions, drop reports and link states, as far as there is room.
 func (c *machine) emit(now mono.Time) bool {
 	moved := c.emitReplies()
 	moved = c.emitCompletions(now) || moved
@@ -36,7 +36,7 @@ func (c *machine) emit(now mono.Time) bool {
 	return c.tellNeighbours(now) || moved
 }
 
-// emitReplies injects read data.
+// emitReplies puts replies into sender channels, as far as there is room.
 func (c *machine) emitReplies() (moved bool) {
 	for len(c.outbox.replies) > 0 {
 		s := c.outbox.replies[0]
@@ -50,7 +50,7 @@ func (c *machine) emitReplies() (moved bool) {
 	return moved
 }
 
-// emitCompletions sends the completions that the sink owes.
+// emitCompletions sends the completions that the sink owes, as far as there is room.
 func (c *machine) emitCompletions(now mono.Time) bool {
 	if c.sink.Owed() == 0 {
 		return false
@@ -58,11 +58,11 @@ func (c *machine) emitCompletions(now mono.Time) bool {
 	home := func(to flow.Key) *flow.Route { return c.route(to, wire.ClassControl) }
 	return c.sink.Answer(home, func(to flow.Key, w *flow.Route, m wire.Completion) bool {
 		switch {
-		case to.Node == c.cfg.Node: // the requests came from this chip itself, round a circle
+		case to.Node == c.cfg.Node: // the requests came from this chip itself, by a route that leads back to this chip
 			to.Group = 0
 			c.source.HandleCompletion(now, to, &m)
 			return true
-		case !w.OK: // there is no route to the source, and the completion would not arrive
+		case !w.OK: // no route leads to the source: the completion is discarded
 			return true
 		}
 		return c.hasRoom(w) && c.sendControl(now, w, to, wire.PacketCompletion, m.Append(c.scratch.payload[:0]))
@@ -100,7 +100,8 @@ func (c *machine) hasRoom(w *flow.Route) bool {
 	return c.router.CanInject(w.Port, w.VC) || c.router.Bypass(w.Port)
 }
 
-// redirectReplies reroutes the waiting packets of read data by the tables in force.
+// redirectReplies reroutes the replies in the outbox by the tables in force.
+// redirectReplies drops a reply if no route is left.
 func (c *machine) redirectReplies() {
 	kept := c.outbox.replies[:0]
 	for _, s := range c.outbox.replies {
@@ -118,8 +119,8 @@ func (c *machine) redirectReplies() {
 	c.outbox.replies = kept
 }
 
-// tellNeighbours sends new link states, of the ports of this chip and of other chips,
-// to the neighbours.
+// tellNeighbours sends the neighbours each link state that is new to them, of this chip
+// and of other chips.
 func (c *machine) tellNeighbours(now mono.Time) bool {
 	moved := false
 	for i := range c.ports.list {

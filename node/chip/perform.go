@@ -34,8 +34,8 @@ func (c *machine) perform(now mono.Time, p *wire.Packet) wire.Outcome {
 	return o
 }
 
-// performRead reads the data now, so that reads keep the flow's order. performRead
-// queues the data for the reply channel.
+// performRead reads the data at once, because a chip performs the requests of a flow in
+// order. performRead then puts the reply into the outbox.
 func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 	if p.Command.Size > wire.MaxPayload {
 		return wire.OutcomeBadCommand

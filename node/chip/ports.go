@@ -22,14 +22,14 @@ type port struct {
 	offered bool // the port's cable may carry the frames of the parallel links
 	mail    mailbox
 
-	malformed losses.Count // packets that came over the link and that the chip could not read
+	malformed losses.Count // malformed packets that came over the link
 }
 
 // ports holds the ethernet ports of a chip, in the order of their channels.
 type ports struct {
 	list      []port
 	byChannel [wire.MaxChannels]int8 // index into list; -1 for a channel without a port
-	turn      int                    // index of the port that PollTransmit asks next
+	turn      int                    // index of the port that PollTransmit asks first for a datagram
 }
 
 // index returns the place of a channel's port in the list. index returns -1 for a
@@ -41,7 +41,7 @@ func (ps *ports) index(ch wire.Channel) int {
 	return int(ps.byChannel[ch])
 }
 
-// addPorts makes the links and the router between them.
+// addPorts makes the links of all ports, and the router between the links.
 func (c *machine) addPorts(now mono.Time) error {
 	for i := range c.ports.byChannel {
 		c.ports.byChannel[i] = -1
@@ -70,13 +70,13 @@ func (c *machine) addPorts(now mono.Time) error {
 		return fmt.Errorf("chip %s: %w", c.cfg.Node, err)
 	}
 	c.router = r
-	// The pool has room for all packets that channels, assemblies and waiting replies
-	// can hold at once.
+	// The pool has room for all packets that the chip can hold at once: in sender and
+	// receiver channels, under assembly, and as replies that wait.
 	*c.pool = *router.NewPool(r.Buffers() + len(c.ports.list) + MaxReplies + 1)
 	return c.addMailboxes(now)
 }
 
-// Channels lists the chip's ethernet ports in use, in the order of their channels.
+// Channels lists the chip's ports that have a cable, in the order of their channels.
 func (c *machine) Channels() []topo.Port {
 	ps := make([]topo.Port, len(c.ports.list))
 	for i := range c.ports.list {
@@ -112,8 +112,8 @@ func (c *machine) Carries(ch wire.Channel) bool {
 	return i >= 0 && c.ports.list[i].link.Carries()
 }
 
-// Up reports whether the link of a port is up, over any cable. Up also returns the time
-// of the last change of the link's state.
+// Up reports whether the link of a port is up, over any cable. The time "since" is the
+// last change of the link's state.
 func (c *machine) Up(ch wire.Channel) (since mono.Time, up bool) {
 	i := c.ports.index(ch)
 	if i < 0 {
@@ -126,10 +126,10 @@ func (c *machine) Up(ch wire.Channel) (since mono.Time, up bool) {
 // answerTrips is the largest number of round trips that the answer to a hello may take.
 const answerTrips = 4
 
-// Ask makes a port that carries its link send a hello; see [ttlink.Link.Ask]. Ask
-// returns the longest time that a living peer takes to answer. This time is the silence
-// after which a link under traffic is down, or answerTrips round trips if they take
-// longer.
+// Ask makes a port's link send a hello, if the link is up over its own cable; see
+// [ttlink.Link.Ask]. Ask returns the longest time that a living peer takes to answer. The
+// result is the larger of two times: the silence that takes down a link under traffic,
+// and answerTrips round trips.
 func (c *machine) Ask(now mono.Time, ch wire.Channel) time.Duration {
 	i := c.ports.index(ch)
 	if i < 0 {
@@ -163,8 +163,8 @@ func (c *machine) linkEvents(now mono.Time, i int) {
 			c.control.SetPort(now, i, false)
 			c.offer(now, i, false)
 		case ttlink.EventSessionStarted, ttlink.EventSessionEnded:
-			// The rest of a half-received packet belonged to a link session that has
-			// ended.
+			// The missing pieces of a packet under assembly will not come, because the packet's
+			// link session has ended.
 			if p.partial != router.NoSlot {
 				c.pool.Put(p.partial)
 				p.partial = router.NoSlot

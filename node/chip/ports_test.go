@@ -9,8 +9,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Gossip tells a chip again and again that its peer is there. The chip then neither
-// loses a link that works nor gains a link over a cable that does not.
+// Gossip reports again and again that a peer is alive, and the node calls SetPath each
+// time. A link over a working cable must stay up. A link over a cut cable must stay down.
 func TestPathNewsMovesNoLink(t *testing.T) {
 	m, err := topo.Named("mesh:1x2")
 	if err != nil {
@@ -58,7 +58,7 @@ func TestPathNewsMovesNoLink(t *testing.T) {
 	}
 }
 
-// Ask makes an idle link exchange hellos, which idle links do not by themselves.
+// An idle link exchanges no hellos by itself. Ask makes an idle link exchange hellos.
 func TestAsk(t *testing.T) {
 	m, err := topo.Named("mesh:1x2")
 	if err != nil {
@@ -89,6 +89,6 @@ func TestAsk(t *testing.T) {
 	if c.Carries(ch) || c.Ask(w.now, wire.MaxChannels) != 0 || c.Carries(wire.MaxChannels) {
 		t.Error("a link that is down, and none at all, carry something")
 	}
-	c.Ask(w.now, ch) // does nothing
+	c.Ask(w.now, ch) // the link is down, and Ask does nothing
 	w.run(time.Second)
 }

@@ -14,11 +14,11 @@ import (
 // how each request ended. The chip also shows the client every command that it performs
 // on its memory.
 type Client interface {
-	// Next returns the next request. Next returns false if the client has no request
-	// now.
+	// Next returns the client's next request. Next returns false if the client has no
+	// request now.
 	Next(now mono.Time) (flow.Request, bool)
-	// Undo tells the client that the chip did not take the last request. The chip will
-	// ask for this request again.
+	// Undo tells the client that the chip did not take the last request. The next call of
+	// Next must return this request again.
 	Undo()
 	// Done tells the client how a request ended.
 	Done(now mono.Time, r flow.Result)
@@ -28,7 +28,7 @@ type Client interface {
 	Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, m *noc.Memory)
 }
 
-// Waker is a [Client] that may know when it will have its next request.
+// Waker is a [Client] that can name the time of its next request.
 type Waker interface {
 	// Deadline returns the time of the next request. Deadline returns false if the
 	// client has no request before another request ends.
@@ -49,7 +49,8 @@ type program struct {
 	pullAt mono.Time // time at which the chip asks the client again after refusals; 0: at once
 }
 
-// deadline returns the time at which the chip asks the program again.
+// deadline returns the time at which the chip calls the client's Next again. deadline
+// returns false if no such time is known.
 func (p *program) deadline() (mono.Time, bool) {
 	at := mono.Never
 	if p.client != nil && p.pullAt != 0 {
@@ -66,8 +67,8 @@ func (p *program) deadline() (mono.Time, bool) {
 // SetClient installs the program inside the chip. A nil cl removes the program.
 func (c *machine) SetClient(cl Client) { c.program.client = cl }
 
-// Done tells the program how one of its requests ended. Done discards the result if the
-// program was removed.
+// Done tells the program inside the chip how one of its requests ended. Done discards the
+// result if no program is installed.
 func (n *network) Done(r flow.Result) {
 	if cl := n.program.client; cl != nil {
 		cl.Done(r.Done, r)

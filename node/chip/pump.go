@@ -8,11 +8,11 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// A packet takes one of these routes through a chip. Pump moves packets stage by stage.
-// Three shortcuts skip stages if no other packet waits in these stages. Therefore the
-// shortcuts change neither order nor fairness. The router decides whether a packet may
-// take a shortcut: by CutThrough for deliverNow, by Through for forwardNow, by Bypass
-// for sendNow.
+// The diagram below shows the stages that a packet passes in a chip. Pump moves packets
+// stage by stage. Three shortcuts skip stages if no other packet waits in the skipped
+// stages. Therefore the shortcuts change neither the order of packets nor the fairness
+// between ports. The router decides whether a packet may take a shortcut: by CutThrough
+// for deliverNow, by Through for forwardNow, by Bypass for sendNow.
 //
 //	cable → link → take ─ deliverNow ─────────────────────────→ memory, flows           shortcut
 //	                    ─ forwardNow ─────────────────────────→ link → cable            shortcut
@@ -42,8 +42,8 @@ func (c *machine) Pump(now mono.Time) {
 	}
 }
 
-// take decides where a packet from port i and a virtual channel goes next. The packet
-// lies in slot s. If s is router.NoSlot, the packet still lies in its datagram.
+// take decides where a packet that came in by port i on a virtual channel goes next. The
+// packet lies in slot s. If s is router.NoSlot, the packet still lies in its datagram.
 func (c *machine) take(now mono.Time, i int, vc wire.VC, b []byte, s router.Slot) {
 	p := &c.ports.list[i]
 	v, err := wire.ViewPacket(b)
@@ -77,8 +77,9 @@ func (c *machine) deliverNow(now mono.Time, i int, v wire.PacketView) bool {
 	return true
 }
 
-// forwardNow copies a packet from the datagram into the next link of the packet's
-// route, if this link has credit and takes the packet in one piece.
+// forwardNow copies a packet from the datagram directly into the next link of the
+// packet's route. forwardNow returns false if the router forbids the shortcut, or if the
+// link cannot take the packet now.
 func (c *machine) forwardNow(now mono.Time, i int, v wire.PacketView) bool {
 	out, to, ok := c.router.Through(i, v)
 	if !ok {
@@ -97,8 +98,8 @@ func (c *machine) forwardNow(now mono.Time, i int, v wire.PacketView) bool {
 	return true
 }
 
-// launch sends an addressed packet of this chip by a port. launch returns false while
-// there is no room.
+// launch sends a packet of this chip by a port. Before, the function address must have
+// given the packet its route. launch returns false while there is no room.
 func (c *machine) launch(now mono.Time, port int, p *wire.Packet) bool {
 	return c.sendNow(now, port, p) || c.inject(port, p)
 }
@@ -134,7 +135,8 @@ func (c *machine) injectTree(p *wire.Packet) bool {
 	return ok && c.router.Multicast(p.Plane, s)
 }
 
-// build encodes an addressed packet into a slot of its own.
+// build encodes a packet of this chip into a new slot of the pool. build returns false if
+// the pool is full.
 func (c *machine) build(p *wire.Packet) (router.Slot, bool) {
 	s, ok := c.pool.Get(p.Len())
 	if ok {
@@ -186,9 +188,9 @@ func (c *machine) assemble(now mono.Time, i int, d *ttlink.Delivery) {
 	c.take(now, i, d.VC, c.pool.Bytes(s), s)
 }
 
-// malformed counts a malformed packet and frees the packet's slot. A packet is
-// malformed if the chip cannot read it. A packet is also malformed if it came on a
-// virtual channel or plane other than its header says.
+// malformed counts a malformed packet and frees the packet's slot. A packet is malformed
+// if the chip cannot read it. A packet is also malformed if it came on another virtual
+// channel or plane than its header names.
 func (c *machine) malformed(p *port, vc wire.VC, s router.Slot) {
 	c.counters.Dropped[wire.DropMalformed]++
 	p.malformed[vc.Class()]++
@@ -198,8 +200,9 @@ func (c *machine) malformed(p *port, vc wire.VC, s router.Slot) {
 	p.link.Free(vc)
 }
 
-// admits checks a packet that came in by a port, and gives a packet from another mesh
-// its route. admits returns the reason to drop the packet, or 0.
+// admits checks a packet that came in by a port. admits gives a packet from another mesh
+// its route through this mesh. admits returns the reason to drop the packet, or 0 for a
+// packet that may pass.
 func (c *machine) admits(p *port, v wire.PacketView) wire.DropReason {
 	switch {
 	case !c.enter(p, v):
@@ -224,7 +227,7 @@ func (c *machine) stored(v wire.PacketView, s router.Slot) router.Slot {
 func (c *machine) slot(n int) router.Slot {
 	s, ok := c.pool.Get(n)
 	if !ok {
-		panic("chip: a peer with credits found no slot; the pool is smaller than the channels")
+		panic("chip: no buffer for a packet that a peer had a credit for: the pool is smaller than the channels")
 	}
 	return s
 }
@@ -275,8 +278,8 @@ func (c *machine) arrived(now mono.Time, b []byte) {
 	}
 }
 
-// mine reports whether a packet is for this chip, after the router delivered the packet
-// here.
+// mine reports whether a packet that the router delivered to this chip is really for this
+// chip.
 func (c *machine) mine(p *wire.Packet) bool {
 	if p.Trunk == wire.TrunkNone {
 		return p.Dst == c.cfg.Node

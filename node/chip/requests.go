@@ -38,9 +38,9 @@ func (c *machine) start(now mono.Time, r *flow.Request, inside bool) flow.Admiss
 	return c.source.HandleRequest(now, r, inside)
 }
 
-// leads reports whether the hops of a request exist and end at the request's
-// destination. No hop may lead straight back to the chip before: in a route, such a hop
-// means "deliver here".
+// leads reports whether the hops of a request exist and end at the request's destination.
+// leads returns false if a hop leads straight back to the previous chip. In a route, a
+// hop back means "deliver here".
 func (c *machine) leads(r *flow.Request) bool {
 	at := c.cfg.Node
 	if r.Other {
@@ -65,15 +65,15 @@ func (c *machine) CheckMulticast(r *flow.Request) error {
 	case r.Command.Type == wire.NocRead && !r.Probe:
 		return errors.New("a read cannot be multicast")
 	case len(r.Via) > 0:
-		return errors.New("a multicast takes its own way: it cannot be given hops")
+		return errors.New("a multicast cannot take hops: its ranges name its route")
 	case r.Other:
-		return errors.New("a multicast takes the ways that its ranges name: it cannot be given the other way round a ring")
+		return errors.New("a multicast cannot take the other direction round a ring: its ranges name its directions")
 	}
 	_, err := c.tables.base.Multicast(r.Plane, c.cfg.Node, r.Ranges)
 	return err
 }
 
-// network is the chip in the role of a [flow.Network], for the chip's flow source.
+// network implements [flow.Network] for the chip's flow source.
 type network machine
 
 // Route returns the route of a flow's requests.
@@ -98,8 +98,8 @@ func (n *network) Reachable(to flow.Key) bool {
 }
 
 // Tree returns the members of a multicast and the route of the multicast's packets.
-// Faults do not change multicast trees. A router drops a copy that meets a fault. The
-// router's drop report names the members behind the fault.
+// Faults do not change multicast trees. A router drops a copy that meets a fault. From
+// the router's drop report, the source computes the members behind the fault.
 func (n *network) Tree(plane wire.Plane, ranges wire.Ranges) ([]wire.FabricNodeID, *flow.Route, bool) {
 	tree, err := n.tables.base.Multicast(plane, n.cfg.Node, ranges)
 	if err != nil {
@@ -116,8 +116,8 @@ func (n *network) Tree(plane wire.Plane, ranges wire.Ranges) ([]wire.FabricNodeI
 		TTL: uint16(max(h[wire.East], h[wire.West])) + uint16(max(h[wire.North], h[wire.South]))}, true
 }
 
-// noPort is the port number in the route of a multicast, because the copies of a
-// multicast leave by several ports.
+// noPort stands for the port in the route of a multicast. The copies of a multicast leave
+// by several ports.
 const noPort = -1
 
 // Room reports whether a request may find room on a route.
@@ -128,7 +128,8 @@ func (n *network) Room(w *flow.Route) bool {
 	return n.router.CanInject(w.Port, w.VC)
 }
 
-// Launch gives a request its route and sends it.
+// Launch gives a request its route and sends the request. Launch returns false while
+// there is no room.
 func (n *network) Launch(now mono.Time, w *flow.Route, p wire.Packet) bool {
 	c := (*machine)(n)
 	p.Epoch = c.tables.epoch

@@ -12,17 +12,16 @@ type routeKey struct {
 	plane wire.Plane
 	class wire.Class
 	other bool // whether the route takes the other direction round rings, see flow.Request
-	stay  bool // whether the route stays in the virtual channels of detours; a packet that was rerouted at a fault does not leave these channels
+	stay  bool // whether the route must stay in the virtual channels of detours, because the packet is already on a detour
 }
 
-// routes holds the routes that the chip needed so far, by the tables in force. There
-// are a few routes per chip of the mesh. There are a few routes per other mesh, since
-// one route leads to all chips of another mesh.
+// routes holds the routes that the chip has needed since it put its tables in force. All
+// chips of another mesh share one route.
 type routes struct {
 	planes int
 	sides  int                      // 2 if the plan has routes in the other direction round rings, else 1
-	near   [][]*flow.Route          // routes to chips of this mesh on planes that exist, by chip and then by place
-	others map[routeKey]*flow.Route // all other routes
+	near   [][]*flow.Route          // routes to chips of this mesh on planes that exist; indexed by chip, then by the number that place computes
+	others map[routeKey]*flow.Route // routes to other meshes, or on planes that do not exist
 }
 
 func newRoutes(chips, planes int, p *route.Plan) routes {
@@ -33,8 +32,8 @@ func newRoutes(chips, planes int, p *route.Plan) routes {
 	return w
 }
 
-// place returns the place in near that holds the route of key k. place returns nil if
-// the map others holds the route.
+// place returns a pointer to the entry of near for key k. place returns nil if the route
+// of k belongs into the map others.
 func (w *routes) place(k routeKey) **flow.Route {
 	if int(k.plane) >= w.planes || int(k.dst.Chip) >= len(w.near) {
 		return nil
@@ -62,7 +61,8 @@ func (c *machine) route(to flow.Key, class wire.Class) *flow.Route {
 	return c.lookup(routeKey{to.Node, to.Plane, class, to.Other, false})
 }
 
-// destination returns the flow key of a packet, as the method route needs it.
+// destination returns the flow key that holds a packet's destination, plane and direction
+// round rings, for the method route.
 func destination(v wire.PacketView) flow.Key {
 	return flow.Key{Node: v.Dst(), Plane: v.Plane(), Other: v.Other()}
 }
@@ -75,7 +75,7 @@ func (c *machine) onward(v wire.PacketView) *flow.Route {
 
 func (c *machine) lookup(k routeKey) *flow.Route {
 	w := &c.tables.routes
-	k.other = k.other && w.sides == 2 && k.class != wire.ClassControl // control packets do not go round rings
+	k.other = k.other && w.sides == 2 && k.class != wire.ClassControl // control packets never take the other direction round rings
 	if k.dst.Mesh == c.cfg.Node.Mesh {
 		if at := w.place(k); at != nil {
 			if *at == nil {
@@ -92,7 +92,8 @@ func (c *machine) lookup(k routeKey) *flow.Route {
 	return r
 }
 
-// findRoute finds a route in the plan.
+// findRoute computes the route of key k from the plan in force. If no route exists, OK of
+// the result is false.
 func (c *machine) findRoute(k routeKey) *flow.Route {
 	var buf [wire.MaxHops]wire.Direction
 	p := c.tables.plan
@@ -123,23 +124,24 @@ func (c *machine) findRoute(k routeKey) *flow.Route {
 	return w
 }
 
-// address gives a packet its route, virtual channel and TTL. Every chip subtracts 1
-// from the TTL "at every network hop" (Spec §7.2), also for the hop out of this chip.
+// address gives a packet its route, virtual channel and TTL. Every chip subtracts 1 from
+// the TTL "at every network hop" (Spec §7.2). Therefore address subtracts 1 for the hop
+// out of this chip.
 func address(w *flow.Route, p *wire.Packet, ttl uint16) {
 	p.VC, p.Up, p.Detour, p.Route, p.TTL = w.VC, w.Up, w.Detour, w.Actions, ttl-1
 }
 
-// enter gives a packet that has come from another mesh its route through this mesh
-// (Spec §2.2: "the entry node fabric router in the next mesh calculates a new source
-// route"). If the faults leave no route, enter returns false. If the fabric has no
-// route even without faults, the router finds no action in the packet and drops the
-// packet.
+// enter gives a packet that has come from another mesh its route through this mesh. Spec
+// §2.2 says: "the entry node fabric router in the next mesh calculates a new source
+// route". If the faults leave no route, enter returns false. If the fabric has no route
+// even without faults, enter clears the packet's route and returns true. The router then
+// drops the packet, because the packet has no route.
 func (c *machine) enter(p *port, v wire.PacketView) bool {
 	if p.Peer.Node.Mesh == c.cfg.Node.Mesh {
 		return true
 	}
 	if v.Trunk() != wire.TrunkNone {
-		v.SetRanges(wire.Ranges{}) // a multicast stays in its mesh: the copy goes no further, and this chip refuses the copy
+		v.SetRanges(wire.Ranges{}) // a multicast must stay in its mesh; a copy without ranges ends at this chip, which refuses the copy
 		return true
 	}
 	dst := v.Dst()
@@ -148,8 +150,9 @@ func (c *machine) enter(p *port, v wire.PacketView) bool {
 		return true
 	}
 	w := c.route(destination(v), v.VC().Class())
-	// This chip may have newer tables than the mesh that the packet came from. A route
-	// back to this mesh would then mean "deliver here".
+	// This chip may have newer tables than the mesh that the packet came from. Newer tables
+	// may lead straight back to that mesh. In a route, a hop straight back would mean
+	// "deliver here".
 	if w.OK && w.First != p.Dir && c.onto(v, w) {
 		return true
 	}
@@ -164,7 +167,7 @@ func (c *machine) onto(v wire.PacketView, w *flow.Route) bool {
 	b := &c.scratch.route
 	n := copy(b[1:], w.Actions)
 	b[0] = wire.RouteBit(w.First)
-	for n > 0 && b[n] == 0 { // zero bytes are room for the actions in other meshes
+	for n > 0 && b[n] == 0 { // zero bytes at the end only keep room for the actions in other meshes
 		n--
 	}
 	if !v.Reroute(b[:n+1], w.Up, w.Detour) {

@@ -9,10 +9,10 @@ import (
 	"ttfabric/wire"
 )
 
-// Counters are the counters of a chip since the start of the chip.
+// Counters counts what a chip has done since its start.
 type Counters struct {
 	Requests         uint64    // requests that this chip sent, probes included
-	Results          [4]uint64 // ended requests of this chip, by Fate
+	Results          [4]uint64 // ended requests of this chip, indexed by flow.Fate
 	Performed        uint64    // commands of other chips that this chip performed
 	Duplicates       uint64    // requests that came again; the chip did not perform them again
 	Gaps             uint64    // requests that did not come although later requests of their flow came
@@ -24,11 +24,11 @@ type Counters struct {
 	FlowResets       uint64                      // flows that the chip gave up, after flow.FlowTimeout or without a route
 	ReportsLost      uint64                      // drop reports that the chip discarded because MaxReports reports waited
 	Dropped          [wire.NumDropReasons]uint64 // packets that this chip dropped, by reason
-	Timeouts         uint64                      // packets at the head of a channel that could not move for the timeout
+	Timeouts         uint64                      // times that the first packet of a sender or receiver channel could not move for the timeout
 	EventsDropped    uint64
 }
 
-// PortStatus is one port's state, for people.
+// PortStatus is the state of one port, for display.
 type PortStatus struct {
 	Local   wire.PortID
 	Peer    wire.PortID
@@ -41,17 +41,17 @@ type PortStatus struct {
 	Router  router.PortStatus
 }
 
-// Status is the chip's state, for people.
+// Status is the state of a chip, for display.
 type Status struct {
 	Node        wire.FabricNodeID
 	Incarnation wire.Incarnation
 	Epoch       uint32 // epoch of the tables in force
 	Ports       []PortStatus
 	PortsUp     int
-	Out         []wire.PortID       // ports of the cables that the tables in force do not use; the two ports of each cable stand together
-	Unreachable []wire.FabricNodeID // chips of this mesh without a route from this chip; the first chip of another mesh stands for that mesh
-	Open        int                 // number of requests whose fate is open
-	InFlight    int                 // number of packets in the router's channels
+	Out         []wire.PortID       // ports of the cables that the tables in force do not use; the two ports of each cable follow each other
+	Unreachable []wire.FabricNodeID // chips of this mesh without a route from this chip; of another mesh without a route, only its first chip
+	Open        int                 // number of open requests of this chip
+	InFlight    int                 // number of packets in the router's sender and receiver channels
 	Resident    int64               // tile memory that the chip holds, in bytes
 	Buffers     int                 // packet buffers that the chip holds, in bytes
 	Counters    Counters
@@ -72,8 +72,7 @@ func (c *machine) Status() Status {
 	return s
 }
 
-// count returns the chip's own counters together with the counters of source, sink and
-// events.
+// count joins the chip's own counters and the counters of source, sink and event log.
 func (c *machine) count() Counters {
 	n, out, in := c.counters, c.source.Counters(), c.sink.Counters()
 	n.Requests, n.Results, n.Probes, n.FlowResets = out.Requests, out.Results, out.Probes, out.FlowResets
@@ -94,17 +93,18 @@ func (c *machine) LinksUp() uint16 {
 	return m
 }
 
-// Open returns the number of requests whose fate is open.
+// Open returns the number of open requests of this chip.
 func (c *machine) Open() int { return c.source.Open() }
 
-// Ends lists how the chip's requests have ended, one entry for each chip that this chip
-// sent a request to.
+// Ends counts the fates of the chip's requests, in one entry for each destination.
 func (c *machine) Ends() []flow.Ends { return c.source.Ends() }
 
-// Moment returns how the chip's requests have ended up to now.
+// Moment returns the present counts of the fates of the chip's requests, see
+// [flow.Moment.Since].
 func (c *machine) Moment() flow.Moment { return c.source.Moment() }
 
-// Quiet reports whether nothing is under way on this chip.
+// Quiet reports whether the chip has no open request, holds no packet, and owes no
+// answer.
 func (c *machine) Quiet() bool {
 	return c.source.Open() == 0 && c.router.InFlight() == 0 && c.sink.Owed() == 0 && c.outbox.empty()
 }

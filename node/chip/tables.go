@@ -10,16 +10,16 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// The tables follow the faults. When the control plane (router/control) reports that
-// other cables are out of service, the chip plans new tables around those cables. The
-// chip proves the new tables together with the packets that are under way by the old
-// tables, and puts the new tables in force. All chips compute the tables independently,
-// from the same link states. Each packet carries the epoch of the tables that routed
-// the packet. A route that crosses no fault stays. A flow whose route changes takes the
-// new route once its open requests have ended, so that its packets keep their order. If
-// a packet waits to leave by a port out of service, the packet is caught. This chip
-// then reroutes a caught packet by the new tables. The source learns the fate of a
-// caught packet as soon as without the fault.
+// A chip plans new tables each time the control plane (router/control) reports a change
+// in the set of cables out of service. The chip first proves that packets of the old
+// tables and packets of the new tables cannot close a cycle together. If only packets of
+// the old tables on detours or to other meshes could close a cycle, the chip drops these
+// packets. The chip then puts the new tables in force. All chips compute the tables
+// independently, from equal link states. Each packet carries the epoch of the tables that
+// routed the packet. New tables keep every route that crosses no fault. A flow whose
+// route changes takes the new route once its open requests have ended, because the flow's
+// packets must keep their order. A packet that waits to leave by a port out of service is
+// caught. The chip reroutes a caught packet by the new tables.
 
 // tables are the routing of a chip.
 type tables struct {
@@ -33,12 +33,12 @@ type tables struct {
 	unreachable []wire.FabricNodeID // chips without a route, see [machine.Unreachable]
 }
 
-// former is what a chip remembers of the tables before the tables in force.
+// former is what a chip remembers about tables that were in force earlier.
 type former struct {
 	epochs  []uint32                     // epochs of former tables, the newest last
-	strict  bool                         // the chip gives up packets of all other tables if the packets may close a cycle with packets of the tables in force
-	refused uint64                       // number of tables that the chip never put in force, because they could have closed a cycle or led packets astray
-	checked map[[2]uint32]route.Conflict // results of proofs, by the hashes of the tables before and after; a flapping cable needs only one proof
+	strict  bool                         // the last proof found a conflict: the chip drops packets of all other tables that go round a fault or to another mesh
+	refused uint64                       // number of times that the chip refused to put tables in force, because the proof failed
+	checked map[[2]uint32]route.Conflict // results of proofs, by the hashes of the old and the new tables; a cable that fails again and again needs no further proof
 }
 
 // A chip remembers at most maxEpochs epochs of former tables, and at most maxChecked
@@ -48,13 +48,13 @@ const (
 	maxChecked = 64
 )
 
-// Tables is the event that new tables were put in force or refused.
+// Tables describes tables that the chip put in force or refused.
 type Tables struct {
 	Epoch       uint32
-	Out         []wire.PortID       // ports of cables out of service, both ports of each cable
-	Unreachable []wire.FabricNodeID // chips of this mesh without a route from this chip; the first chip of another mesh stands for that mesh
-	Strict      bool                // the chip gave up packets of the old tables that went round a fault or to another mesh
-	Refused     bool                // the chip did not put these tables in force, because they could deadlock or lead packets astray
+	Out         []wire.PortID       // ports of the cables that these tables do not use, both ports of each cable
+	Unreachable []wire.FabricNodeID // chips of this mesh without a route from this chip; of another mesh without a route, only its first chip
+	Strict      bool                // the chip drops packets of the old tables that go round a fault or to another mesh
+	Refused     bool                // the chip did not put these tables in force, because the proof failed
 }
 
 // enforce puts a plan in force.
@@ -65,8 +65,9 @@ func (c *machine) enforce(p *route.Plan) {
 	t.routes = newRoutes(m.Rows*m.Cols, c.cfg.Topology.Planes(), p)
 }
 
-// install plans tables for the cables that are in service now, and puts the new tables
-// in force if they differ from the tables in force.
+// install plans tables for the cables that are in service now. If the planned tables
+// differ from the tables in force, install proves the planned tables and puts them in
+// force.
 func (c *machine) install(now mono.Time) {
 	t := &c.tables
 	p := t.base.Around(c.control.Out())
@@ -85,7 +86,7 @@ func (c *machine) install(now mono.Time) {
 		q := &c.ports.list[i]
 		out := p.Out(q.Local)
 		c.router.SetOut(i, out)
-		if out && !q.up { // after the sources were told that the link's packets are lost, the link must not deliver these packets
+		if out && !q.up { // traffic now goes round this link: the link must not deliver its old packets later
 			q.link.Forsake(now)
 			c.linkEvents(now, i)
 		}
@@ -99,8 +100,8 @@ func (c *machine) install(now mono.Time) {
 	c.abandon(now)
 }
 
-// add remembers the epoch of the tables in force, before the next tables replace these
-// tables.
+// add remembers the epoch "last" of the tables in force, before the tables of epoch
+// "next" replace them.
 func (f *former) add(last, next uint32, strict bool) {
 	f.epochs = slices.DeleteFunc(append(f.epochs, last), func(e uint32) bool { return e == next })
 	if len(f.epochs) > maxEpochs {
@@ -109,8 +110,9 @@ func (f *former) add(last, next uint32, strict bool) {
 	f.strict = strict
 }
 
-// replaces checks whether new tables can safely replace the tables in force. If the
-// chip remembers the result of an earlier proof, replaces returns this result.
+// replaces proves whether the tables of plan p can safely replace the tables in force. If
+// the chip remembers the result of an earlier proof, replaces returns the remembered
+// result.
 func (c *machine) replaces(p *route.Plan) route.Conflict {
 	f, k := &c.tables.former, [2]uint32{c.tables.epoch, p.Hash()}
 	found, ok := f.checked[k]
@@ -124,11 +126,11 @@ func (c *machine) replaces(p *route.Plan) route.Conflict {
 	return found
 }
 
-// stale reports whether a packet may close a cycle with packets of the tables in force.
-// Other tables routed a stale packet, round a fault or to another mesh. These other
-// tables are older than the last tables before the tables in force, or the last proof
-// found a conflict. If the chip does not know a packet's tables, the chip assumes newer
-// tables, unless the last proof found a conflict.
+// stale reports whether a packet may close a cycle with packets of the tables in force. A
+// packet is stale only if other tables routed it round a fault or to another mesh. In
+// addition, the last proof must have found a conflict, or the packet's tables must be
+// older than the previous tables. If the chip does not know the packet's tables, stale
+// assumes that the packet's tables are newer.
 func (c *machine) stale(v wire.PacketView) bool {
 	e := v.Epoch()
 	if e == c.tables.epoch || !v.Detour() && v.Src().Mesh == v.Dst().Mesh {
@@ -150,7 +152,8 @@ func (c *machine) outOf(p *route.Plan) (out []wire.PortID) {
 	return out
 }
 
-// findUnreachable lists the chips that this chip cannot reach on any plane.
+// findUnreachable lists the chips that this chip cannot reach on any plane, of another
+// mesh only the first chip.
 func (c *machine) findUnreachable() (list []wire.FabricNodeID) {
 	for _, x := range c.cfg.Topology.Chips {
 		if x.Node == c.cfg.Node || x.Node.Mesh != c.cfg.Node.Mesh && x.Node.Chip != 0 {
@@ -180,7 +183,7 @@ func (c *machine) redirect() bool {
 		}
 		w := c.onward(v)
 		if w.OK && !c.router.CanRedirect(k, w.Port, w.VC) {
-			return false // the packet keeps its route: the port may come back before there is room
+			return false // the packet waits here: the port may come back before the new route has room
 		}
 		moved = true
 		if !w.OK || !v.Reroute(w.Actions, w.Up, w.Detour) {
@@ -202,7 +205,7 @@ func (c *machine) HandleLinkStates(now mono.Time, words []wire.LinkState) {
 	c.control.Hear(now, words, c.tables.plan.Has)
 }
 
-// hear takes the link states that a neighbour sent.
+// hear hands the link states that a neighbour sent to the control plane.
 func (c *machine) hear(now mono.Time, p *wire.Packet) {
 	words, err := wire.DecodeLinkStates(p.Payload, nil)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"ttfabric/wire"
 )
 
-// avoid takes cables out of service, and lets all chips hear of it.
+// avoid takes cables out of service, and waits until all chips have the new link states.
 func (w *fabric) avoid(out []wire.PortID) {
 	w.t.Helper()
 	for _, p := range out {
@@ -23,7 +23,7 @@ func (w *fabric) avoid(out []wire.PortID) {
 	w.run(500 * time.Millisecond)
 }
 
-// tablesOf drains the events of a chip and returns those of tables.
+// tablesOf polls all events of a chip, and returns the tables of the events about tables.
 func tablesOf(c *Chip) (list []Tables) {
 	for e, ok := c.PollEvent(); ok; e, ok = c.PollEvent() {
 		if e.Tables != nil {
@@ -33,7 +33,7 @@ func tablesOf(c *Chip) (list []Tables) {
 	return list
 }
 
-// edge are all cables between two chips, by the ports of one.
+// edge returns all cables between the two chips of cable c, as ports of chip c.A.Node.
 func edge(m *topo.Topology, c topo.Cable) (out []wire.PortID) {
 	for _, p := range m.Ports(c.A.Node) {
 		if p.Peer.Node == c.B.Node {
@@ -43,9 +43,9 @@ func edge(m *topo.Topology, c topo.Cable) (out []wire.PortID) {
 	return out
 }
 
-// A chip does not put tables in force that can deadlock. Around the same fault, the
-// chip installs the tables of routes with a dimension order. It refuses the tables
-// of routes without such an order, and keeps those that it has.
+// A chip refuses tables that can deadlock. With dimension order, the chip puts the tables
+// around a fault in force. Without dimension order, the tables around the fault can
+// deadlock, and the chip keeps its present tables.
 func TestUnsoundTablesAreRefused(t *testing.T) {
 	m, err := topo.Named("2xt3000")
 	if err != nil {
@@ -75,9 +75,10 @@ func TestUnsoundTablesAreRefused(t *testing.T) {
 	}
 }
 
-// conflict finds two sets of faults of a 4×4 mesh. The detours around the second
-// set may close a cycle with the detours around the first. conflict also finds two
-// chips with a detour between them around the first set, and returns its hops.
+// conflict finds two sets of faults in a mesh, given as lists of ports. The detours
+// around the second set can close a cycle with the detours around the first set. conflict
+// also finds a pair of chips whose route detours around the first set, and returns the
+// route's hops.
 func conflict(t *testing.T, m *topo.Topology) (first, second []wire.PortID, src, dst wire.FabricNodeID, hops []wire.Direction) {
 	t.Helper()
 	base, err := route.New(m, route.Config{})
@@ -110,10 +111,10 @@ func conflict(t *testing.T, m *topo.Topology) (first, second []wire.PortID, src,
 	return
 }
 
-// New tables are proved together with the packets that are under way by the old
-// tables. Where the two could close a cycle, packets of the old tables that go
-// round a fault are dropped, and their sources are told why and where. Packets that
-// are sent from then on arrive.
+// A chip proves new tables together with the packets that are under way by the old
+// tables. If packets of old and new tables could close a cycle, the chip drops the
+// packets of the old tables that go round a fault. The sources of the dropped packets
+// learn the reason and the place. Packets that are sent later arrive.
 func TestOldDetoursAreGivenUp(t *testing.T) {
 	m, err := topo.Named("mesh:4x4")
 	if err != nil {
@@ -122,7 +123,7 @@ func TestOldDetoursAreGivenUp(t *testing.T) {
 	first, second, src, dst, path := conflict(t, m)
 	w := newFabric(t, m)
 	w.avoid(first)
-	at := -1 // the chip behind the first hop, whose next port pauses
+	at := -1 // index of the first chip after src; the test pauses the chip's next port on the route
 	for i, c := range w.chips {
 		tablesOf(c)
 		if to, _ := m.Neighbour(src, path[0], 0); to == c.Node() {
@@ -156,8 +157,9 @@ func TestOldDetoursAreGivenUp(t *testing.T) {
 	w.check()
 }
 
-// A cable goes out of service and comes back, again and again: the chip proves
-// each of the two changes once. Tables without another cable have proofs of their own.
+// A cable goes out of service and comes back, twice. The chip proves each of the two
+// changes once, and remembers the results. When another cable goes out of service, the
+// chip makes a new proof.
 func TestProofsAreRemembered(t *testing.T) {
 	m, err := topo.Named("mesh:3x3")
 	if err != nil {

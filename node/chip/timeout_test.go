@@ -13,10 +13,10 @@ import (
 	"ttfabric/wire"
 )
 
-// Spec §7.3: the router tells of packets that cannot move, drops them, and drains
-// channels; each action has a switch of its own. The four chips of §6.1 stand still,
-// each behind its own packets. The actions that are switched on show in events,
-// drops and results. Timeouts are counted in any case.
+// Spec §7.3: the router reports packets that cannot move, drops these packets, and drains
+// channels. Each action has a switch of its own. The four chips of §6.1 deadlock, because
+// each chip serves its own packets first. The actions that are switched on show in
+// events, drops and results. The chip always counts timeouts.
 func TestTimeoutActions(t *testing.T) {
 	m, err := topo.Named("mesh:2x2")
 	if err != nil {
@@ -64,9 +64,9 @@ func TestTimeoutActions(t *testing.T) {
 	}
 }
 
-// Spec §7.2, "With a TTL of 10 the packet hops are shown in the table below":
-// on a 4×4 grid D1's packet gets stuck in a loop, comes by D5 D6 D7 D11 D10 D9
-// D5 D6 D7, with a hop less to live at each, and D11 drops it.
+// Spec §7.2: "With a TTL of 10 the packet hops are shown in the table below". On a 4×4
+// grid, a packet of D1 runs in a loop. The packet passes D5 D6 D7 D11 D10 D9 D5 D6 D7,
+// and its TTL falls by 1 at each chip. D11 then drops the packet.
 func TestSpecificationsTTL(t *testing.T) {
 	m, err := topo.Named("mesh:4x4")
 	if err != nil {
@@ -94,7 +94,8 @@ func TestSpecificationsTTL(t *testing.T) {
 	}
 }
 
-// A packet with just enough hops to live arrives. With one hop less the last chip drops the packet.
+// A packet arrives if its TTL is just the number of hops. If the TTL is lower, the chip
+// at which the TTL is used up drops the packet.
 func TestTTLIsEnough(t *testing.T) {
 	m, err := topo.Named("mesh:4x4")
 	if err != nil {
@@ -117,8 +118,8 @@ func TestTTLIsEnough(t *testing.T) {
 	}
 }
 
-// loopingWrite is a write from the first chip of a 4×4 grid by a route that
-// circles: D1 D5 D6 D7 D11 D10 D9 D5 D6 D7 D11 D10 …
+// loopingWrite returns a write from the first chip of a 4×4 grid by a route with a loop:
+// D1 D5 D6 D7 D11 D10 D9 D5 D6 D7 D11 D10 …
 func loopingWrite(m *topo.Topology) flow.Request {
 	e, s, we, n := wire.East, wire.South, wire.West, wire.North
 	via := []wire.Direction{s}

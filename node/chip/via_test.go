@@ -10,7 +10,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// TestVia sends writes round a ring back to their chip. The chip refuses hops that do not end at the destination.
+// TestVia writes from a chip to itself, by hops through the three other chips. The chip
+// must refuse hops that do not end at the destination.
 func TestVia(t *testing.T) {
 	m, err := topo.Named("mesh:2x2")
 	if err != nil {
@@ -59,18 +60,19 @@ func TestVia(t *testing.T) {
 	}
 }
 
-// fabric joins chips by perfect cables without delay.
+// fabric joins chips by cables without loss and without delay.
 type fabric struct {
 	t     *testing.T
 	now   mono.Time
 	m     *topo.Topology
 	chips []*Chip
 	at    map[wire.FabricNodeID]*Chip
-	gone  map[wire.PortID]bool                    // ends of cables that carry nothing
-	watch func(to wire.PortID, v wire.PacketView) // sees the packets of one frame that arrive; nil: nobody
+	gone  map[wire.PortID]bool                    // both ports of each cut cable
+	watch func(to wire.PortID, v wire.PacketView) // called for each packet that arrives in one frame; nil: not called
 }
 
-// cut takes the cable of a chip away, or gives it back.
+// cut cuts all cables that leave chip c in direction d if on is true. If on is false, cut
+// repairs the cables.
 func (w *fabric) cut(c *Chip, d wire.Direction, on bool) {
 	for i := range c.ports.list {
 		if p := &c.ports.list[i]; p.Dir == d {
@@ -79,7 +81,7 @@ func (w *fabric) cut(c *Chip, d wire.Direction, on bool) {
 	}
 }
 
-// restart replaces chip i with a new incarnation.
+// restart replaces chip i with a new chip of incarnation inc.
 func (w *fabric) restart(i int, inc wire.Incarnation) {
 	c, err := New(w.now, Config{Node: w.m.Chips[i].Node, Incarnation: inc, Topology: w.m, MaxPayload: 1408, Seed: uint64(inc)})
 	if err != nil {
@@ -93,7 +95,8 @@ func (w *fabric) restart(i int, inc wire.Incarnation) {
 
 func newFabric(t *testing.T, m *topo.Topology) *fabric { return fabricOf(t, m, func(*Config) {}) }
 
-// fabricOf is a fabric whose chips are configured as change leaves their configuration.
+// fabricOf returns a fabric with all links up. The function change may change the
+// configuration of each chip.
 func fabricOf(t *testing.T, m *topo.Topology, change func(*Config)) *fabric {
 	w := &fabric{t: t, now: 1, m: m, at: map[wire.FabricNodeID]*Chip{}, gone: map[wire.PortID]bool{}}
 	for i, tc := range m.Chips {
@@ -117,7 +120,7 @@ func fabricOf(t *testing.T, m *topo.Topology, change func(*Config)) *fabric {
 	return w
 }
 
-// run lets d pass, in steps of a millisecond.
+// run runs the fabric for time d, in steps of a millisecond.
 func (w *fabric) run(d time.Duration) {
 	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(time.Millisecond) {
 		for moved := true; moved; {
@@ -143,7 +146,8 @@ func (w *fabric) run(d time.Duration) {
 	}
 }
 
-// results waits for n results of chip i.
+// results waits at most 100 ms for n results of chip i, and returns all results that
+// came.
 func (w *fabric) results(i, n int) (rs []flow.Result) {
 	for range 100 {
 		w.run(time.Millisecond)

@@ -1,8 +1,7 @@
-// Package doctor checks whether this machine can run a fabric. If the machine cannot
-// run the fabric, the package says what the user can do. The package changes nothing.
+// Package doctor checks whether this machine can run a fabric. For each problem, the
+// package says what the user can do. The package changes nothing on the machine.
 //
-// To add a check, write a function in the file of the check's subject, and add a row
-// to the table named checks.
+// A programmer who adds a check writes a function, and adds a row to the table named checks.
 package doctor
 
 import (
@@ -22,20 +21,20 @@ type Verdict uint8
 
 // The verdicts, from good to bad.
 const (
-	Fine    Verdict = iota
-	Warning         // verdict if the fabric runs, but slower or without some feature
-	Failure         // verdict if the fabric of the [Request] will not work
+	Fine    Verdict = iota // the check found no problem
+	Warning                // the fabric of the [Request] will run, but slower or without some feature
+	Failure                // the fabric of the [Request] will not run
 )
 
 var verdicts = [...]string{"ok", "warn", "fail"}
 
-// String returns the word for the verdict in tables and JSON.
+// String returns "ok", "warn" or "fail".
 func (v Verdict) String() string { return verdicts[v] }
 
-// MarshalText returns the verdict's word, for JSON.
+// MarshalText returns the text of [Verdict.String].
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// UnmarshalText reads a verdict's word, as MarshalText returns.
+// UnmarshalText reads a text that [Verdict.MarshalText] returned.
 func (v *Verdict) UnmarshalText(text []byte) error {
 	for i, word := range verdicts {
 		if word == string(text) {
@@ -46,20 +45,20 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 	return fmt.Errorf("verdict %q: want one of %s", text, strings.Join(verdicts[:], ", "))
 }
 
-// Finding is the result of one check: what the check found, and what the user can do.
+// Finding is the result of one check.
 type Finding struct {
 	Check   string  `json:"check"` // name of the check
 	Verdict Verdict `json:"verdict"`
-	Found   string  `json:"found"`
-	WayOut  string  `json:"way_out,omitempty"` // advice what the user can do
+	Found   string  `json:"found"`             // what the check found
+	WayOut  string  `json:"way_out,omitempty"` // what the user can do; "": there is no problem, or no advice
 }
 
 // Request describes the fabric that a user wants to run on this machine.
 type Request struct {
-	Topology *topo.Topology
-	PortBase int    // UDP port of the first chip's channel 0; 0: any free ports
-	Runtime  string // [spec.Process] or [spec.Docker]
-	Image    string // container image of the chips
+	Topology *topo.Topology // topology of the fabric
+	PortBase int            // UDP port of the first chip's channel 0; 0: any free ports
+	Runtime  string         // whether chips run as processes or in containers: [spec.Process] or [spec.Docker]
+	Image    string         // container image of the chips
 }
 
 // Check returns an error of kind [spec.Usage] if a value of the request is out of range.
@@ -73,16 +72,16 @@ func (r *Request) Check() error {
 	return nil
 }
 
-// patient is a request, with what the checks need while they run.
+// patient is a request, together with what several checks need.
 type patient struct {
 	*Request
-	engine func() (container.Versions, error) // returns the engine's versions; asks the engine only at the first call
+	engine func() (container.Versions, error) // returns the versions of the container engine; asks the engine only at the first call
 }
 
 // chips returns the number of the fabric's chips.
 func (p *patient) chips() int { return len(p.Topology.Chips) }
 
-// without returns the verdict for a machine that lacks something that only containers need.
+// without returns the verdict of a check that misses something which only containers need.
 func (p *patient) without() Verdict {
 	if p.Runtime == spec.Docker {
 		return Failure
@@ -90,14 +89,14 @@ func (p *patient) without() Verdict {
 	return Warning
 }
 
-// check is the name of a check, and the function look, which makes the check. look
-// changes nothing.
+// check is one check of the machine. The function look makes the check, and changes nothing
+// on the machine.
 type check struct {
 	name string
 	look func(ctx context.Context, p *patient) Finding
 }
 
-// checks holds all checks, in the order of their findings.
+// checks lists all checks. [Examine] returns the findings in this order.
 var checks = []check{
 	{"loopback", lookLoopback},
 	{"UDP offload", lookOffload},
@@ -121,7 +120,7 @@ var checks = []check{
 	{"wireshark", lookWireshark},
 }
 
-// Checks returns the names of all checks, in the order of their findings.
+// Checks returns the names of all checks, in the order in which [Examine] returns the findings.
 func Checks() (names []string) {
 	for _, c := range checks {
 		names = append(names, c.name)
@@ -129,8 +128,8 @@ func Checks() (names []string) {
 	return names
 }
 
-// Examine makes all checks at the same time, since some checks wait for other programs.
-// Examine returns the findings of the checks, always in the order of [Checks].
+// Examine makes all checks at the same time, because some checks wait for other programs.
+// Examine returns one finding for each check, in the order of [Checks].
 func Examine(ctx context.Context, r *Request) []Finding {
 	p := &patient{r, sync.OnceValues(func() (container.Versions, error) {
 		ctx, cancel := context.WithTimeout(ctx, askTime)
@@ -152,18 +151,19 @@ func Examine(ctx context.Context, r *Request) []Finding {
 // ok returns the finding of a check that found no problem.
 func ok(format string, a ...any) Finding { return Finding{Found: fmt.Sprintf(format, a...)} }
 
-// bad returns the finding of a check that found a problem.
+// bad returns the finding of a check that found a problem. The parameter wayOut says what
+// the user can do.
 func bad(v Verdict, wayOut, format string, a ...any) Finding {
 	return Finding{Verdict: v, Found: fmt.Sprintf(format, a...), WayOut: wayOut}
 }
 
-// Measured resources that one chip takes. scripts/bench measures these resources.
+// Resources that one chip takes, as scripts/bench has measured.
 const (
-	chipIdle    = 10 << 20 // memory of a chip that has done little, in bytes
-	chipBusy    = 32 << 20 // memory of a chip with much traffic under way, in bytes
-	chipFiles   = 160      // largest number of a chip's open files: a socket per channel, gossip, 64 calls of its API, logs
-	chipThreads = 12       // number of a chip's threads of the operating system
-	chipDisk    = 3 << 20  // size of a chip's archive and log in the run folder, in bytes
+	chipIdle    = 10 << 20 // memory of a chip with little traffic so far, in bytes
+	chipBusy    = 32 << 20 // memory of a chip under much traffic, in bytes
+	chipFiles   = 160      // largest number of a chip's open files: sockets of channels and gossip, 64 connections to the API, and logs
+	chipThreads = 12       // number of operating system threads of a chip
+	chipDisk    = 3 << 20  // size of a chip's log and part of the archive, in bytes
 	chipCrowd   = 32       // number of chips per core above which traffic becomes very slow
 )
 
@@ -177,12 +177,12 @@ func judgeCores(chips, cores int) Finding {
 	case chips <= cores:
 		return ok("%s", has)
 	case chips <= chipCrowd*cores:
-		return ok("%s: 'up' then chooses the profile 'crowded', with a longer wait before a silent link goes down", has)
+		return ok("%s: 'up' then chooses the profile 'crowded', whose links wait longer before they go down", has)
 	}
-	return bad(Warning, "choose a smaller topology, or run the chips on several machines, see 'ttfabric node --help'", "%s: the chips come up, but under traffic the links will go down", has)
+	return bad(Warning, "choose a smaller topology, or run the chips on several machines, see 'ttfabric node --help'", "%s: the chips come up, but links will go down under traffic", has)
 }
 
-// join returns a list's words with commas between them. It shortens a long list.
+// join returns the texts of a list with commas between the texts. join shortens a long list.
 func join(list []string) string {
 	const most = 6
 	if n := len(list); n > most {

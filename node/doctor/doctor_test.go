@@ -16,7 +16,8 @@ import (
 	"ttfabric/router/topo"
 )
 
-// TestExamine makes all checks of this machine, of which one UDP port is taken.
+// TestExamine makes all checks of this machine. One UDP port is in use, and there are
+// neither docker nor Wireshark.
 func TestExamine(t *testing.T) {
 	held, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -29,7 +30,7 @@ func TestExamine(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := machine.Ports(machine.Chips[0].Node)[0].Local.Channel
-	t.Setenv("PATH", t.TempDir()) // without docker and Wireshark
+	t.Setenv("PATH", t.TempDir()) // a PATH without docker and Wireshark
 	r := &Request{Topology: machine, PortBase: port - int(first), Runtime: spec.Docker, Image: "ttfabric"}
 	if err := r.Check(); err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// TestJudge judges figures that no test can bring about on a machine.
+// TestJudge checks the verdicts for figures that a test machine may not have.
 func TestJudge(t *testing.T) {
 	bridge := func(mtu string) []container.Network {
 		return []container.Network{{Name: "bridge", Options: map[string]string{"com.docker.network.driver.mtu": mtu}}}
@@ -84,7 +85,7 @@ func TestJudge(t *testing.T) {
 		want Verdict
 	}{
 		{"memory for all", judgeMemory(1<<30, 8), Fine},
-		{"memory for idle ones", judgeMemory(100<<20, 8), Warning},
+		{"memory for idle chips only", judgeMemory(100<<20, 8), Warning},
 		{"no memory", judgeMemory(79<<20, 8), Failure},
 		{"disk", judgeDisk(1<<30, 1000, true, 8, "/d"), Fine},
 		{"full disk", judgeDisk(1<<20, 1000, true, 8, "/d"), Failure},
@@ -94,15 +95,15 @@ func TestJudge(t *testing.T) {
 		{"few threads", judgeThreads(96, 100, 150, false, -1), Failure},
 		{"few threads, root", judgeThreads(96, 100, 150, true, -1), Fine},
 		{"no limit", judgeThreads(96, 100, math.MaxUint64, false, -1), Fine},
-		{"few in the control group", judgeThreads(96, 100, math.MaxUint64, true, 95), Failure},
-		{"a core each", judgeCores(2, 2), Fine},
+		{"few threads in the control group", judgeThreads(96, 100, math.MaxUint64, true, 95), Failure},
+		{"a core for each chip", judgeCores(2, 2), Fine},
 		{"crowded", judgeCores(64, 2), Fine},
 		{"too crowded", judgeCores(65, 2), Warning},
-		{"a bridge as wide as the way out", judgeNetworks(bridge("1400"), 8, true, "eth0", 1400), Fine},
-		{"a bridge wider than the way out", judgeNetworks(bridge(""), 8, true, "eth0", 1400), Warning},
-		{"no way out", judgeNetworks(bridge(""), 8, true, "", 0), Fine},
+		{"a bridge with the MTU of the uplink", judgeNetworks(bridge("1400"), 8, true, "eth0", 1400), Fine},
+		{"a bridge with a larger MTU than the uplink", judgeNetworks(bridge(""), 8, true, "eth0", 1400), Warning},
+		{"no uplink", judgeNetworks(bridge(""), 8, true, "", 0), Fine},
 		{"too many containers", judgeNetworks(nil, container.MaxContainers+1, true, "", 0), Failure},
-		{"too many for containers", judgeNetworks(nil, container.MaxContainers+1, false, "", 0), Warning},
+		{"too many for containers, but processes are wanted", judgeNetworks(nil, container.MaxContainers+1, false, "", 0), Warning},
 	} {
 		if x.got.Verdict != x.want || x.want != Fine && x.got.WayOut == "" {
 			t.Errorf("%s: %+v; want %s", x.name, x.got, x.want)
@@ -110,8 +111,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestPidsLeft reads both versions of control groups, and wants the least of what
-// a group and the groups above it have left.
+// TestPidsLeft reads files of both versions of control groups. The result must be the
+// smallest number that the group or a group above has left.
 func TestPidsLeft(t *testing.T) {
 	dir := t.TempDir()
 	write := func(path, text string) {

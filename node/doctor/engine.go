@@ -12,7 +12,7 @@ import (
 	"ttfabric/node/fabric/spec"
 )
 
-// askTime is the longest time to wait for another program's answer.
+// askTime is the longest time that another program may take to answer.
 const askTime = 10 * time.Second
 
 func lookEngine(_ context.Context, p *patient) Finding {
@@ -30,8 +30,8 @@ func lookEngine(_ context.Context, p *patient) Finding {
 	return ok("engine %s, client %s", v.Server, v.Client)
 }
 
-// noEngine asks whether an engine answers, for a check that needs an engine. If no
-// engine answers, noEngine returns the finding of this check, and true.
+// noEngine reports whether no container engine answers. In this case, noEngine also returns
+// the finding of a check that needs an engine.
 func noEngine(p *patient) (Finding, bool) {
 	if _, err := p.engine(); err != nil {
 		return bad(p.without(), "see 'docker engine'", "not known, because no engine answers"), true
@@ -48,11 +48,11 @@ func lookBuilder(ctx context.Context, p *patient) Finding {
 	version, err := container.BuildxVersion(ctx)
 	switch {
 	case err == nil:
-		return ok("images are built by BuildKit, with %s; 'scripts/image' works without BuildKit too", version)
+		return ok("the engine builds images with BuildKit (%s); 'scripts/image' also works without BuildKit", version)
 	case os.Getenv("DOCKER_BUILDKIT") == "1":
 		return bad(p.without(), "unset DOCKER_BUILDKIT, or install buildx", "DOCKER_BUILDKIT=1 asks for BuildKit, but there is no buildx")
 	}
-	return ok("images are built by the classic builder, which is enough for 'scripts/image' and docker/Dockerfile")
+	return ok("the engine builds images with the classic builder, which is enough for 'scripts/image' and docker/Dockerfile")
 }
 
 func lookCompose(ctx context.Context, p *patient) Finding {
@@ -98,17 +98,17 @@ func lookNetworks(ctx context.Context, p *patient) Finding {
 	}
 	nets, err := container.Networks(ctx, ids)
 	if err != nil {
-		return bad(Warning, "", "the engine's networks cannot be read: %v", err) // another program may have removed a network meanwhile
+		return bad(Warning, "", "the engine's networks cannot be read: %v", err) // another program may have removed a network between the two calls
 	}
 	name, mtu := uplink()
 	return judgeNetworks(nets, p.chips(), p.Runtime == spec.Docker, name, mtu)
 }
 
-// judgeNetworks compares the MTU of the engine's bridges with the MTU of the
-// interface to other machines. It also compares the number of chips with the largest
-// number of containers on a bridge. wanted says that the fabric is to run in
-// containers. uplink is the interface to other machines, and most is the MTU of this
-// interface in bytes. If there is no such interface, uplink is "" and most is 0.
+// judgeNetworks compares the MTU of the engine's bridges with the MTU of the interface to
+// other machines. judgeNetworks also compares the number of chips with the largest number
+// of containers on a bridge. The parameter wanted says that the fabric is to run in
+// containers. The parameter uplink is the interface to other machines, or "" if there is
+// none. The parameter most is the MTU of the uplink in bytes.
 func judgeNetworks(nets []container.Network, chips int, wanted bool, uplink string, most int) Finding {
 	var mtus, wide []string
 	for i := range nets {
@@ -121,12 +121,12 @@ func judgeNetworks(nets []container.Network, chips int, wanted bool, uplink stri
 	}
 	switch {
 	case chips > container.MaxContainers && wanted:
-		return bad(Failure, "use several machines with 'ttfabric stack', or '--runtime process'", "a bridge takes at most %[2]d containers, but the fabric has %[1]d chips", chips, container.MaxContainers)
+		return bad(Failure, "use several machines with 'ttfabric stack', or '--runtime process'", "a bridge has room for at most %[2]d containers, but the fabric has %[1]d chips", chips, container.MaxContainers)
 	case chips > container.MaxContainers:
-		return bad(Warning, "use '--runtime process', or several machines", "a bridge takes at most %[2]d containers, but the fabric has %[1]d chips", chips, container.MaxContainers)
+		return bad(Warning, "use '--runtime process', or several machines", "a bridge has room for at most %[2]d containers, but the fabric has %[1]d chips", chips, container.MaxContainers)
 	case len(wide) > 0:
 		return bad(Warning, fmt.Sprintf("for a fabric on this machine only, do nothing; otherwise set \"mtu\": %d in /etc/docker/daemon.json, and use 'up --mtu %d'", most, most),
-			"networks with an MTU above %d, the MTU of %s, which leads to other machines: %s", most, uplink, join(wide))
+			"the interface %[2]s to other machines has an MTU of %[1]d, but these networks have a larger MTU: %[3]s", most, uplink, join(wide))
 	}
-	return ok("a bridge takes at most %d containers; MTU: %s", container.MaxContainers, join(mtus))
+	return ok("a bridge has room for at most %d containers; MTUs of the bridges: %s", container.MaxContainers, join(mtus))
 }

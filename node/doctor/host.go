@@ -22,7 +22,8 @@ func lookFiles(_ context.Context, p *patient) Finding {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
 		return bad(Warning, "", "the limit of open files cannot be read: %v", err)
 	}
-	// Each chip is a process of its own. A command that steers the chips holds up to two connections to each chip.
+	// The limit holds for each process. Each chip is a process of its own. A command has up
+	// to two connections to each chip.
 	need := uint64(max(chipFiles, 4*p.chips()+64))
 	if l.Max < need {
 		return bad(Failure, fmt.Sprintf("'ulimit -n %d' before 'ttfabric up', or a higher nofile in /etc/security/limits.conf", need), "one process may have %d open files, but %s need %d", l.Max, topo.Count(p.chips(), "chip"), need)
@@ -40,7 +41,7 @@ func limitText(n uint64) string {
 func lookProcesses(_ context.Context, p *patient) Finding {
 	need := chipThreads * p.chips()
 	if p.Runtime == spec.Docker {
-		need = 0 // the threads of containers belong to the engine's processes
+		need = 0 // the threads of containers are not threads of this user
 	}
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &l); err != nil {
@@ -50,15 +51,16 @@ func lookProcesses(_ context.Context, p *patient) Finding {
 	return judgeThreads(need, used, l.Cur, os.Getuid() == 0, pidsLeft("/proc/self/cgroup", "/sys/fs/cgroup"))
 }
 
-// judgeThreads compares need, the number of needed threads, with two limits. The first
-// is the user's limit of threads, which does not hold for root; the user has used
-// threads already. The second is left, the number of further threads that the control
-// group allows. If left is negative, the control group has no limit.
+// judgeThreads compares need, the number of threads that the fabric needs, with two limits.
+// The parameter limit is the number of threads that the user may have; root has no such
+// limit. The parameter used is the number of threads that the user has. The parameter left
+// is the number of further threads that the control group allows; if left is negative, the
+// control group has no limit.
 func judgeThreads(need, used int, limit uint64, root bool, left int) Finding {
 	const wayOut = "'ulimit -u %d' before 'ttfabric up', or a higher nproc in /etc/security/limits.conf"
 	switch {
 	case left >= 0 && left < need:
-		return bad(Failure, "set a higher pids limit for the container or the systemd unit (TasksMax)", "%d threads are needed, but this control group may have only %d more", need, left)
+		return bad(Failure, "set a higher pids limit for the container or the systemd unit of this shell (TasksMax)", "%d threads are needed, but this control group may have only %d more", need, left)
 	case root || limit == math.MaxUint64:
 		return ok("this user's processes have no limit; %d threads are needed", need)
 	case uint64(used+need) > limit:
@@ -67,7 +69,7 @@ func judgeThreads(need, used int, limit uint64, root bool, left int) Finding {
 	return ok("%d threads are needed; this user has %d and may have %d", need, used, limit)
 }
 
-// threadsOf returns the number of threads of a user's processes (proc(5), /proc/pid/status).
+// threadsOf returns the number of threads in all processes of a user (proc(5), /proc/pid/status).
 func threadsOf(uid int) (n int) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, d := range dirs {
@@ -85,10 +87,10 @@ func threadsOf(uid int) (n int) {
 	return n
 }
 
-// pidsLeft returns the number of further threads that a process's control group, and
-// the groups above this group, allow (cgroups(7), pids controller). If there is no
-// limit, pidsLeft returns -1. self is the process's file /proc/pid/cgroup. root is the
-// folder where the control groups are mounted.
+// pidsLeft returns how many further threads a process's control group and all groups above
+// this group allow (cgroups(7), pids controller). If there is no limit, pidsLeft returns
+// -1. The parameter self is the path of the process's file /proc/pid/cgroup. The parameter
+// root is the folder at which the control groups are mounted.
 func pidsLeft(self, root string) int {
 	left := -1
 	for line := range strings.Lines(readSys(self)) {
@@ -96,7 +98,7 @@ func pidsLeft(self, root string) int {
 		if len(f) != 3 || f[1] != "" && f[1] != "pids" {
 			continue
 		}
-		base := filepath.Join(root, f[1]) // version 2 has one tree, version 1 one for each controller
+		base := filepath.Join(root, f[1]) // version 2 has one tree of groups; version 1 has a tree for each controller
 		for at := filepath.Join(base, f[2]); strings.HasPrefix(at, base); at = filepath.Dir(at) {
 			most, err := strconv.Atoi(readSys(at + "/pids.max"))
 			now, err2 := strconv.Atoi(readSys(at + "/pids.current"))
@@ -133,8 +135,8 @@ func judgeMemory(free, chips int64) Finding {
 	return ok("%d MiB are available; %d chips take up to %d MiB", free>>20, chips, chips*chipBusy>>20)
 }
 
-// existing returns path if there is a file or folder at path. Otherwise existing
-// returns the nearest existing folder above path.
+// existing returns path if path exists. Otherwise existing returns the nearest folder above
+// path that exists.
 func existing(path string) string {
 	for {
 		if _, err := os.Lstat(path); err == nil || path == "/" || path == "." {
@@ -172,9 +174,9 @@ func lookDisk(_ context.Context, p *patient) Finding {
 	return judgeDisk(int64(s.Bavail)*s.Bsize, int64(s.Ffree), s.Files > 0, int64(p.chips()), at)
 }
 
-// judgeDisk compares the free bytes and inodes of a file system with the bytes and
-// inodes that the chips need. at is a folder in the file system. counted says that the
-// file system has a limit of inodes.
+// judgeDisk compares the free bytes and inodes of a file system with the bytes and inodes
+// that the chips need. The parameter at is a folder in the file system. The parameter
+// counted says that the file system has a limited number of inodes.
 func judgeDisk(free, inodes int64, counted bool, chips int64, at string) Finding {
 	const wayOut = "remove files from this disk, or set XDG_RUNTIME_DIR to a folder on another disk"
 	switch need := chips * chipDisk; {
@@ -194,7 +196,7 @@ func lookClock(context.Context, *patient) Finding {
 	case err != nil:
 		return ok("this machine does not say whether the clock is synchronised: %v", err)
 	case state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0:
-		return bad(Warning, "for a fabric on one machine, do nothing; for several machines run 'timedatectl set-ntp true', or install chrony", "the kernel says that the clock is not synchronised: chips on several machines may report wrong times of events, and may take an older incarnation of a chip for the newer")
+		return bad(Warning, "for a fabric on one machine, do nothing; for several machines run 'timedatectl set-ntp true', or install chrony", "the kernel says that the clock is not synchronised: chips on several machines may report wrong times of events, and may take an older incarnation of a chip for the newest")
 	}
-	return ok("the clock is synchronised, to %d ms", t.Esterror/1000)
+	return ok("the clock is synchronised, with an error of at most %d ms", t.Esterror/1000)
 }

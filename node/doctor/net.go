@@ -27,7 +27,7 @@ func lookLoopback(context.Context, *patient) Finding {
 		return bad(Failure, wayOut, "127.0.0.1 cannot be used: %v", err)
 	}
 	defer a.Close()
-	// Binding a socket works even while the interface is down, so the check sends a datagram.
+	// The check sends a datagram, because a bind succeeds even if the interface is down.
 	a.SetDeadline(time.Now().Add(time.Second))
 	if _, err = a.WriteTo([]byte("ttfabric"), a.LocalAddr()); err == nil {
 		_, _, err = a.ReadFrom(make([]byte, 16))
@@ -38,7 +38,7 @@ func lookLoopback(context.Context, *patient) Finding {
 	return ok("127.0.0.1 sends and receives datagrams")
 }
 
-// probePort opens a UDP port as a chip does. It returns the features and buffers that
+// probePort opens a UDP port as a chip does, and returns the features and buffer sizes that
 // the kernel gave the port.
 func probePort() (transport.Stats, error) {
 	p, err := transport.Listen(transport.Options{Local: netip.AddrPortFrom(loopback, 0)})
@@ -57,7 +57,7 @@ func lookOffload(context.Context, *patient) Finding {
 	case s.GSO && s.GRO:
 		return ok("the kernel sends and receives UDP in super-packets (GSO, GRO)")
 	}
-	return bad(Warning, "use a Linux kernel of version 5.0 or later", "the kernel has no UDP super-packets (GSO %v, GRO %v): links carry only a fifth of the payload per second", s.GSO, s.GRO)
+	return bad(Warning, "use a Linux kernel of version 5.0 or later", "the kernel has no UDP super-packets (GSO %v, GRO %v): links carry only a fifth of the payload per second that they carry with super-packets", s.GSO, s.GRO)
 }
 
 func lookBuffers(context.Context, *patient) Finding {
@@ -69,16 +69,16 @@ func lookBuffers(context.Context, *patient) Finding {
 		return ok("chips get the buffers that they ask for: %d KiB to receive and %d KiB to send", s.ReceiveBuffer>>10, s.SendBuffer>>10)
 	}
 	return bad(Warning, fmt.Sprintf("'sudo sysctl -w net.core.rmem_max=%d net.core.wmem_max=%d'; a file in /etc/sysctl.d keeps the setting", s.ReceiveBufferAsked, s.SendBufferAsked),
-		"chips get buffers of %d KiB to receive and %d KiB to send, but ask for %d KiB: bursts of frames are lost and sent again", s.ReceiveBuffer>>10, s.SendBuffer>>10, s.ReceiveBufferAsked>>10)
+		"chips get buffers of %d KiB to receive and %d KiB to send, but ask for %d KiB: the kernel will drop frames of bursts, and chips will send these frames again", s.ReceiveBuffer>>10, s.SendBuffer>>10, s.ReceiveBufferAsked>>10)
 }
 
 func lookPorts(_ context.Context, p *patient) Finding {
 	if p.PortBase == 0 {
-		return ok("chips use any free ports; --port-base checks fixed ports")
+		return ok("chips use any free ports; with --port-base, this check tries fixed ports")
 	}
 	n := p.chips() * spec.ChannelStride
 	if last := p.PortBase + n - 1; last > 1<<16-1 {
-		return bad(Failure, fmt.Sprintf("choose a --port-base of at most %d, or 0", 1<<16-n), "%s need the UDP ports %d to %d, but the last port is 65535", topo.Count(p.chips(), "chip"), p.PortBase, last)
+		return bad(Failure, fmt.Sprintf("choose a --port-base of at most %d, or 0", 1<<16-n), "%s need the UDP ports %d to %d, but the last UDP port is 65535", topo.Count(p.chips(), "chip"), p.PortBase, last)
 	}
 	var taken []string
 	for i, c := range p.Topology.Chips {
@@ -116,7 +116,7 @@ func lookInterfaces(context.Context, *patient) Finding {
 	}
 	var all, narrow []string
 	for _, i := range is {
-		if i.Flags&net.FlagUp == 0 || strings.HasPrefix(i.Name, "veth") { // veth: the interface of a container, with the same MTU as the container's bridge
+		if i.Flags&net.FlagUp == 0 || strings.HasPrefix(i.Name, "veth") { // a veth interface belongs to a container and has the MTU of the container's bridge
 			continue
 		}
 		all = append(all, fmt.Sprintf("%s %d", i.Name, i.MTU))
@@ -125,13 +125,13 @@ func lookInterfaces(context.Context, *patient) Finding {
 		}
 	}
 	if len(narrow) > 0 {
-		return bad(Warning, "'ip link set DEV mtu N' sets a larger MTU", "interfaces with an MTU below %d, the least for IPv6: %s; frames over them are short, and links slow", leastMTU, join(narrow))
+		return bad(Warning, "'ip link set DEV mtu N' sets a larger MTU", "these interfaces have an MTU below %d, the smallest MTU of IPv6: %s; links over such an interface have short frames and are slow", leastMTU, join(narrow))
 	}
-	return ok("MTU: %s; frames are as long as each path allows", join(all))
+	return ok("MTUs of the interfaces: %s; frames are as long as each path allows", join(all))
 }
 
-// uplink returns the name of the default route's interface (/proc/net/route), and the
-// MTU of this interface in bytes. If there is no default route, uplink returns "" and 0.
+// uplink returns the name and the MTU, in bytes, of the interface of the default route
+// (/proc/net/route). If there is no default route, uplink returns "" and 0.
 func uplink() (string, int) {
 	for line := range strings.Lines(readSys("/proc/net/route")) {
 		if f := strings.Fields(line); len(f) > 7 && f[1] == "00000000" && f[7] == "00000000" {
@@ -156,28 +156,29 @@ func lookConntrack(context.Context, *patient) Finding {
 }
 
 func lookNetem(context.Context, *patient) Finding {
-	const wayOut = "'ttfabric netem' needs kernel netem only with '--backend kernel'; to get kernel netem, install linux-modules-extra-$(uname -r) on Ubuntu or kernel-modules-extra on Fedora and RHEL, run 'modprobe sch_netem' on Debian, or use 'scripts/netem-vm' on any machine"
+	const wayOut = "only 'ttfabric netem --backend kernel' needs kernel netem; to get kernel netem, install linux-modules-extra-$(uname -r) on Ubuntu or kernel-modules-extra on Fedora and RHEL, run 'modprobe sch_netem' on Debian, or use 'scripts/netem-vm' on any machine"
 	err := netem.Probe()
 	switch missing := (*netem.MissingError)(nil); {
 	case err == nil:
-		return ok("the kernel has netem; a trial in a new network namespace succeeded")
+		return ok("the kernel has netem; a test in a new network namespace succeeded")
 	case errors.As(err, &missing):
 		return bad(Warning, wayOut, "the kernel has no %s", missing.Module)
 	case !errors.Is(err, netem.ErrRights):
-		return bad(Warning, wayOut, "netem cannot be tried: %v", err)
+		return bad(Warning, wayOut, "netem cannot be tested: %v", err)
 	}
-	// A user without the right to make a network namespace can only look at the list of the kernel's modules.
+	// This user may not make a network namespace. The check therefore only looks at the
+	// list of the kernel's modules.
 	release := strings.TrimSpace(readSys("/proc/sys/kernel/osrelease"))
 	for _, list := range []string{"modules.builtin", "modules.dep"} {
 		if strings.Contains(readSys("/lib/modules/"+release+"/"+list), "/sch_netem.ko") {
-			return ok("the kernel's %s lists sch_netem; the check has not tried netem, because a trial needs root", list)
+			return ok("the kernel's %s lists sch_netem; netem was not tried, because a test needs root", list)
 		}
 	}
-	return bad(Warning, wayOut, "/lib/modules/%s has no sch_netem; the check has not tried netem, because a trial needs root", release)
+	return bad(Warning, wayOut, "/lib/modules/%s has no sch_netem; netem was not tried, because a test needs root", release)
 }
 
-// readSys returns the text of a file of the kernel, without leading and trailing
-// white space. If there is no such file, readSys returns "".
+// readSys returns the text of a file in /proc or /sys, without leading and trailing white
+// space. If the file cannot be read, readSys returns "".
 func readSys(path string) string {
 	b, _ := os.ReadFile(path)
 	return strings.TrimSpace(string(b))

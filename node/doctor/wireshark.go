@@ -31,13 +31,13 @@ func lookWireshark(ctx context.Context, _ *patient) Finding {
 		return bad(Warning, "install Wireshark 4.0 or later", "%s %s is too old for the dissector", name, version)
 	}
 	if name != "tshark" {
-		return ok("wireshark %s; whether the dissector is installed is unknown, because only tshark could list it", version)
+		return ok("wireshark %s; whether Wireshark has the dissector is unknown, because only tshark lists dissectors", version)
 	}
 	switch loads, err := wireshark.Loads(ctx, path); {
 	case err != nil:
 		return bad(Warning, "", "tshark -G protocols: %v", err)
 	case !loads:
-		return bad(Warning, "'ttfabric wireshark install' puts the dissector in place", "tshark %s does not know TT-link", version)
+		return bad(Warning, "'ttfabric wireshark install' installs the dissector", "tshark %s does not have the dissector for TT-link", version)
 	}
-	return ok("tshark %s knows TT-link", version)
+	return ok("tshark %s has the dissector for TT-link", version)
 }

@@ -14,10 +14,11 @@ import (
 	"ttfabric/wire"
 )
 
-// attachRetry is the time between two tries to reach a chip.
+// attachRetry is the time between two attempts to reach a chip.
 const attachRetry = 250 * time.Millisecond
 
-// describe asks chips until one chip describes the fabric.
+// describe asks the chips at the addresses apis for the spec and topology of their fabric,
+// until one chip answers or ctx ends.
 func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t *topo.Topology, err error) {
 	for {
 		views, errs := make([]spec.View, len(apis)), make([]error, len(apis))
@@ -28,7 +29,7 @@ func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t 
 				cl := api.NewClient(a, token, wire.FabricNodeID{}, nil).At(a)
 				defer cl.Close()
 				if errs[i] = cl.Fabric(round, &views[i]); errs[i] == nil {
-					cancel() // one description is enough
+					cancel() // the answer of one chip is enough
 				}
 			})
 		}
@@ -36,15 +37,15 @@ func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t 
 		cancel()
 		for i, v := range views {
 			var refused *api.StatusError
-			if errors.As(errs[i], &refused) { // the chip refuses the call, and would refuse a repetition
+			if errors.As(errs[i], &refused) { // the chip refuses the request, and would refuse the request again
 				return m, nil, errs[i]
 			} else if errs[i] != nil {
 				continue
 			}
-			if t, err = topo.Load("the topology that "+apis[i]+" tells", []byte(v.Topology)); err != nil {
+			if t, err = topo.Load("the topology of the chip at "+apis[i], []byte(v.Topology)); err != nil {
 				return m, nil, err
 			}
-			// These values mean something only on the chips' own machines.
+			// The values of these fields are valid only on the chips' own machines.
 			v.Mesh.Archive, v.Mesh.Record, v.Mesh.PortBase, v.Mesh.Project = "", "", 0, ""
 			v.Mesh.Runtime, v.Mesh.Attached = spec.Elsewhere, apis
 			return v.Mesh, t, nil
@@ -60,12 +61,11 @@ func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t 
 	}
 }
 
-// Attach makes the run folder of a fabric whose chips run on other machines. If the
-// same fabric is attached already, Attach makes its folder anew. The list "apis" holds
-// the addresses of the APIs of one or more chips, as HOST:PORT. The parameter "token"
-// is the token of all chips. Attach asks until one chip answers or ctx ends. The
-// parameter "name" is the fabric's name on this machine. If name is "", the fabric
-// keeps the name that its chips know.
+// Attach makes the run folder of a fabric whose chips run on other machines. If a fabric of this
+// name is attached already, Attach replaces its folder. The parameter apis has the addresses of the
+// APIs of one or more chips, as HOST:PORT. The parameter token is the bearer token of all chips'
+// APIs. Attach waits until one chip answers or ctx ends. The parameter name is the fabric's name on
+// this machine. If name is "", the fabric's name is the name that the chips report.
 func Attach(ctx context.Context, name string, apis []string, token string) (*Fabric, error) {
 	m, t, err := describe(ctx, apis, token)
 	if err != nil {
@@ -87,7 +87,7 @@ func Attach(ctx context.Context, name string, apis []string, token string) (*Fab
 	if old, err := dir.Spec(); err == nil && old.Runtime != spec.Elsewhere {
 		return nil, spec.Usagef("a fabric named %q runs on this machine; choose another --name", m.Name)
 	}
-	_ = dir.Remove() // the folder of an earlier attach, or of a crash
+	_ = dir.Remove() // an earlier Attach, or a crash, may have left a folder
 	if err := dir.Create(t, &m, token); err != nil {
 		return nil, err
 	}

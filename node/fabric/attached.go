@@ -15,19 +15,20 @@ import (
 
 // Limits of a search for the chips of an attached fabric.
 const (
-	rosterTime  = 1500 * time.Millisecond // longest time of a search, if a chip does not answer
-	rosterFirst = 8                       // number of known addresses that the search asks at once
-	rosterMore  = 200 * time.Millisecond  // time after which the search also asks the other known addresses
+	rosterTime  = 1500 * time.Millisecond // longest time of a search; a search in which all chips answer ends earlier
+	rosterFirst = 8                       // number of known addresses that a search asks first, all at once
+	rosterMore  = 200 * time.Millisecond  // time after which a search also asks the other known addresses
 )
 
-// attached is the [host] of an attached fabric, whose chips run on other machines.
+// attached is the [host] of an attached fabric. The chips of an attached fabric run on
+// other machines.
 type attached struct {
 	dir folder.Dir
 	m   spec.Spec
 }
 
 // Chips implements [host]. Chips returns the chips that answer, and the chips that
-// answering chips believe alive.
+// answering chips list as members of the gossip.
 func (e attached) Chips() (out []folder.Chip) {
 	f, err := read(e.dir, e.m)
 	if err != nil {
@@ -44,7 +45,7 @@ func (e attached) Chips() (out []folder.Chip) {
 	for n, p := range r.found {
 		c := folder.Chip{Chip: n, API: p.api, Gossip: p.gossip}
 		if last[n] != c.API {
-			_ = e.dir.WriteChip(c) // so that the next command asks this address first
+			_ = e.dir.WriteChip(c) // the next command asks the chip at this address
 		}
 		out = append(out, c)
 	}
@@ -52,9 +53,10 @@ func (e attached) Chips() (out []folder.Chip) {
 	return out
 }
 
-// notHere returns the error of an order that needs the chip's process on this machine.
+// notHere returns the error for a command that must run on the machine of chip n. The text
+// what is a past participle such as "killed".
 func (e attached) notHere(n wire.FabricNodeID, what string) error {
-	return spec.Usagef("fabric %q is attached: its chips run on other machines, so chip %s cannot be %s from this machine; give the order on the chip's own machine", e.dir.Name(), n, what)
+	return spec.Usagef("fabric %q is attached: its chips run on other machines, so chip %s cannot be %s from this machine; run the command on the chip's own machine", e.dir.Name(), n, what)
 }
 
 func (e attached) Launch(_ context.Context, ns []wire.FabricNodeID, _ spec.Records, _ chan<- folder.Exit) error {
@@ -70,25 +72,25 @@ func (e attached) Do(_ context.Context, f folder.Chip, k fault.Kind) error {
 
 func (e attached) LastWords(wire.FabricNodeID) string { return "" }
 
-// Archive implements [host]. Archive does nothing, because the archive of a chip is on
-// the chip's machine. The chip's API returns the latest events.
+// Archive implements [host]. Archive does nothing, because each chip's part of the archive
+// stays on the chip's machine.
 func (e attached) Archive(context.Context) error { return nil }
 
 func (e attached) KeyLog(context.Context) error { return nil }
 
 func (e attached) Recording(_ context.Context, file string) (string, error) { return file, nil }
 
-// Remove implements [host]. Remove removes the run folder of the attached fabric. The
-// chips continue to run.
+// Remove implements [host]. Remove removes the run folder of the attached fabric on this
+// machine. The chips continue to run.
 func (e attached) Remove() error { return e.dir.Remove() }
 
 // place holds the addresses of a chip of an attached fabric.
 type place struct {
 	api, gossip string
-	sure        bool // the chip itself has answered at the address api
+	sure        bool // the chip has answered at the address api; false: another chip named the address
 }
 
-// rosterAnswer is the answer from one address.
+// rosterAnswer is the answer of the chip at one API address.
 type rosterAnswer struct {
 	addr    string
 	self    wire.FabricNodeID
@@ -97,18 +99,18 @@ type rosterAnswer struct {
 	err     error
 }
 
-// roster is a search for the chips of a fabric.
+// roster is a search for the addresses of a fabric's chips.
 type roster struct {
 	t       *topo.Topology
 	token   string
 	found   map[wire.FabricNodeID]place
 	asked   map[string]bool
-	open    int // questions without an answer so far
+	open    int // number of questions that wait for an answer
 	answers chan rosterAnswer
 }
 
-// find asks the chips at known addresses for the addresses of other chips. find ends
-// when it has found all chips, when it has asked all addresses, or after [rosterTime].
+// find asks the chips at known addresses for the addresses of other chips. find returns when it has
+// the addresses of all chips, when all asked addresses have answered, or after [rosterTime].
 func (r *roster) find(known []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), rosterTime)
 	defer cancel()
@@ -139,7 +141,7 @@ func (r *roster) find(known []string) {
 	}
 }
 
-// ask sends a question to an address, unless the address has been asked before.
+// ask sends a question to an address if the search has not asked the address before.
 func (r *roster) ask(ctx context.Context, addr string) {
 	if r.asked[addr] || len(r.asked) >= 4*len(r.t.Chips)+spec.MaxSeeds {
 		return
@@ -163,8 +165,8 @@ func (r *roster) ask(ctx context.Context, addr string) {
 	}()
 }
 
-// hear takes one answer. If no chip of a mesh has answered yet, hear asks all
-// chips of that mesh that the answer names.
+// hear adds the chips that an answer names to the chips that the search has found. hear
+// also asks each of these chips whose mesh has no chip that has answered yet.
 func (r *roster) hear(ctx context.Context, a *rosterAnswer) {
 	if a.err != nil {
 		return

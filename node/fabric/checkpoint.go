@@ -10,49 +10,49 @@ import (
 	"ttfabric/wire"
 )
 
-// Checkpoint holds the state of several chips' requests at one moment. A Checkpoint can
-// be stored as JSON.
+// Checkpoint says for several chips how their requests have ended so far. A program can
+// store a Checkpoint as JSON and later pass the Checkpoint to [LostSince].
 type Checkpoint struct {
 	Chips []flow.Moment `json:"chips"`
 }
 
-// FlowLosses counts the requests from one chip to another that were lost, may have been
-// lost, or are open.
+// FlowLosses counts the requests from one chip to another that were lost, that may have
+// been lost, and that are open.
 type FlowLosses struct {
 	Src     wire.FabricNodeID `json:"src"`
 	Dst     wire.FabricNodeID `json:"dst"`
 	Lost    uint64            `json:"lost"`    // requests that were not performed
-	Unknown uint64            `json:"unknown"` // requests of which the source cannot know whether they were performed
-	Open    int               `json:"open"`    // requests that have not ended yet
+	Unknown uint64            `json:"unknown"` // requests that may or may not have been performed
+	Open    int               `json:"open"`    // requests whose fate the source does not know yet
 }
 
 // LossesSince says which requests several chips have lost since a checkpoint.
 type LossesSince struct {
-	Restarted []wire.FabricNodeID `json:"restarted"` // chips with a new incarnation: their memory is gone, and the fates of their earlier requests are unknown
+	Restarted []wire.FabricNodeID `json:"restarted"` // chips with a new incarnation; such a chip has lost its memory, and the fates of its earlier requests are unknown
 	Silent    []wire.FabricNodeID `json:"no_answer"` // chips of the checkpoint that do not answer
 	Flows     []FlowLosses        `json:"flows"`     // pairs of chips with requests that are lost, unknown or open
-	Now       Checkpoint          `json:"now"`       // a checkpoint of the present moment, of the chips that answered
+	Now       Checkpoint          `json:"now"`       // a new checkpoint of the chips that answered
 }
 
-// Any reports whether anything is lost, unknown or still open.
+// Any reports whether a chip has restarted or is silent, or a request is lost, unknown or open.
 func (l *LossesSince) Any() bool { return len(l.Restarted)+len(l.Silent)+len(l.Flows) > 0 }
 
-// TakeCheckpoint returns the incarnation of each chip, and how the chip's
-// requests have ended so far. If a chip does not answer, the error names the
-// chip. The caller can leave the chip out, or start it first.
+// TakeCheckpoint returns a checkpoint of the given chips. If a chip does not answer,
+// TakeCheckpoint returns an error that names the chip.
 func TakeCheckpoint(ctx context.Context, cs []*api.Client) (Checkpoint, error) {
 	ms, errs := moments(ctx, cs)
 	for i, err := range errs {
 		if err != nil {
-			return Checkpoint{}, fmt.Errorf("cannot take a checkpoint of chip %s: %w; leave the chip out, or start it first", cs[i].Self(), err)
+			return Checkpoint{}, fmt.Errorf("cannot take a checkpoint of chip %s: %w; leave the chip out, or start the chip first", cs[i].Self(), err)
 		}
 	}
 	return Checkpoint{ms}, nil
 }
 
-// LostSince says which requests the chips of a checkpoint have lost since the
-// checkpoint. A chip of the checkpoint counts as silent if cs has no client of the
-// chip, or if the chip does not answer. LostSince ignores clients of other chips in cs.
+// LostSince says which requests the chips of a checkpoint have lost since the checkpoint.
+// The parameter cs has clients of the chips. A chip of the checkpoint counts as silent if
+// cs has no client of the chip, or if the chip does not answer. LostSince reports losses
+// only of chips in the checkpoint.
 func LostSince(ctx context.Context, cs []*api.Client, before Checkpoint) LossesSince {
 	l := LossesSince{Restarted: []wire.FabricNodeID{}, Silent: []wire.FabricNodeID{}, Flows: []FlowLosses{}, Now: Checkpoint{[]flow.Moment{}}}
 	ms, errs := moments(ctx, cs)
@@ -83,7 +83,8 @@ func LostSince(ctx context.Context, cs []*api.Client, before Checkpoint) LossesS
 	return l
 }
 
-// moments asks all chips at once for the state of their requests.
+// moments asks all chips at once how their requests have ended so far. The results have the
+// order of cs.
 func moments(ctx context.Context, cs []*api.Client) ([]flow.Moment, []error) {
 	ms, errs := make([]flow.Moment, len(cs)), make([]error, len(cs))
 	var wg sync.WaitGroup

@@ -13,11 +13,10 @@ import (
 	"ttfabric/wire"
 )
 
-// StartChip starts a chip that does not run, and returns when the chip takes requests.
-// Other chips reach the chip only when the chip's links are up: see
-// session.Session.Ready and [Fabric.WaitUp]. The chip is a process of the executable
-// that [ServesChips] describes. The parameter "rec" says where the chip is recorded
-// from this start on. The zero value of rec keeps the recording options of the fabric.
+// StartChip starts a chip that does not run, and returns when the chip's API answers. Other
+// chips reach the chip only after the chip's links are up: see session.Session.Ready and
+// [Fabric.WaitUp]. If rec.Record is not "", the chip makes a recording of this start.
+// Otherwise the recording options of the fabric apply.
 func (f *Fabric) StartChip(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -27,13 +26,13 @@ func (f *Fabric) StartChip(ctx context.Context, n wire.FabricNodeID, rec spec.Re
 	}
 	defer unlock()
 	if c, ok := f.Where(n); ok {
-		return fmt.Errorf("chip %s is running already, as %s; 'ttfabric chip restart %s' kills it and starts it again", n, c.Where(), n)
+		return fmt.Errorf("chip %s is running already, as %s; 'ttfabric chip restart %s' kills the chip and starts the chip again", n, c.Where(), n)
 	}
 	return f.startChip(ctx, n, rec)
 }
 
 // RestartChip kills a chip's process (kill -9) and starts the chip again; see
-// [Fabric.StartChip]. Another chip reports the restart as an event.
+// [Fabric.StartChip]. Before the kill, another chip reports the restart as an event.
 func (f *Fabric) RestartChip(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
 	f.tellFault(ctx, fault.KindRestarted, n)
 	ctx, cancel := context.WithTimeout(ctx, startTime)
@@ -74,7 +73,7 @@ func (f *Fabric) startChip(ctx context.Context, n wire.FabricNodeID, rec spec.Re
 	return nil
 }
 
-// answers reports whether a newly started chip takes requests.
+// answers reports whether the API of chip n answers.
 func (f *Fabric) answers(ctx context.Context, n wire.FabricNodeID) bool {
 	cl, err := f.Client(n)
 	if err != nil {
@@ -87,15 +86,15 @@ func (f *Fabric) answers(ctx context.Context, n wire.FabricNodeID) bool {
 	return err == nil
 }
 
-// KillChip kills a chip's process (kill -9), and returns when the process has
-// ended. Another chip reports the kill as an event.
+// KillChip kills a chip's process (kill -9), and returns when the process has ended. Before
+// the kill, another chip reports the kill as an event.
 func (f *Fabric) KillChip(ctx context.Context, n wire.FabricNodeID) error {
 	f.tellFault(ctx, fault.KindKilled, n)
 	return f.do(ctx, fault.KindKilled, n)
 }
 
-// PauseChip freezes a chip's process (SIGSTOP), and returns when all threads of the
-// process stand still.
+// PauseChip stops a chip's process (SIGSTOP), and returns when all threads of the process
+// have stopped.
 func (f *Fabric) PauseChip(ctx context.Context, n wire.FabricNodeID) error {
 	return f.signal(ctx, fault.KindPaused, n)
 }
@@ -117,7 +116,7 @@ func (f *Fabric) signal(ctx context.Context, k fault.Kind, n wire.FabricNodeID) 
 func (f *Fabric) do(ctx context.Context, k fault.Kind, n wire.FabricNodeID) error {
 	c, ok := f.Where(n)
 	if !ok {
-		return fmt.Errorf("%w; 'ttfabric chip start %s' starts it", &NotRunningError{n}, n)
+		return fmt.Errorf("%w; 'ttfabric chip start %s' starts the chip", &NotRunningError{n}, n)
 	}
 	return f.host().Do(ctx, c, k)
 }
@@ -126,12 +125,12 @@ func (f *Fabric) do(ctx context.Context, k fault.Kind, n wire.FabricNodeID) erro
 // another chip's process.
 const tellTime = time.Second
 
-// tellFault makes another chip report a fault of chip n's process as an event, because
-// chip n itself cannot report the fault. tellFault prefers a neighbour of chip n. If no
-// chip answers, no chip reports the fault.
+// tellFault asks another chip to report a fault of chip n's process as an event, because
+// chip n itself cannot report the fault. tellFault asks the neighbours of chip n first,
+// then the other chips, until a chip accepts the report.
 func (f *Fabric) tellFault(ctx context.Context, k fault.Kind, n wire.FabricNodeID) {
 	if f.Attached() {
-		return // the host refuses to cause the fault
+		return // the host of an attached fabric refuses to kill, pause or stop a chip
 	}
 	cs, _, err := f.Clients()
 	if err != nil {
@@ -156,17 +155,17 @@ func (f *Fabric) tellFault(ctx context.Context, k fault.Kind, n wire.FabricNodeI
 	}
 }
 
-// quietPolls is a number of consecutive reports. A chip counts as drained when this
-// many consecutive reports say that nothing is under way.
+// quietPolls is how many consecutive answers of a chip must report no open requests and no
+// packets, before the chip counts as drained.
 const quietPolls = 3
 
-// RemoveChip stops a chip in good order. The chip takes no new work. For at most the
-// time drain, the chip finishes its work under way. Then the chip closes its links,
-// leaves the gossip and ends. The result "drained" reports whether the chip finished
-// all work.
+// RemoveChip stops a chip in good order. The chip refuses new requests. RemoveChip then
+// waits until the chip has no open requests and no packets. The parameter drain is the
+// longest time of this wait. Then the chip closes its links, leaves the gossip and ends.
+// The result drained reports whether the chip had no open requests and no packets.
 func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time.Duration) (drained bool, err error) {
 	if a, ok := f.host().(attached); ok {
-		return false, a.notHere(n, "removed") // this check comes before the order to take no new work
+		return false, a.notHere(n, "removed") // returns before the chip refuses new requests
 	}
 	unlock, err := folder.Lock(ctx, string(f.Dir))
 	if err != nil {
@@ -175,7 +174,7 @@ func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time
 	defer unlock()
 	c, ok := f.Where(n)
 	if !ok {
-		return false, fmt.Errorf("%w; 'ttfabric chip start %s' starts it", &NotRunningError{n}, n)
+		return false, fmt.Errorf("%w; 'ttfabric chip start %s' starts the chip", &NotRunningError{n}, n)
 	}
 	if drained, err = f.drainChip(ctx, n, drain); err != nil {
 		return false, err
@@ -184,9 +183,9 @@ func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time
 	return drained, f.host().Do(ctx, c, fault.KindRemoved)
 }
 
-// drainChip makes a chip refuse new work, and waits until nothing is under way in the
-// chip. drainChip waits for at most the time "most". drainChip reports whether the chip
-// finished all work.
+// drainChip makes a chip refuse new requests, and waits until the chip has no open requests
+// and no packets. The parameter most is the longest time of this wait. drainChip returns
+// true if the chip has no open requests and no packets.
 func (f *Fabric) drainChip(ctx context.Context, n wire.FabricNodeID, most time.Duration) (bool, error) {
 	cl, err := f.Client(n)
 	if err != nil {
@@ -202,7 +201,7 @@ func (f *Fabric) drainChip(ctx context.Context, n wire.FabricNodeID, most time.D
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	} else if err != nil {
-		return false, nil // the chip does not answer; it may be paused
+		return false, nil // the chip does not answer, perhaps because the chip is paused
 	}
 	for quiet := 0; time.Now().Before(end); {
 		one, cancel := context.WithDeadline(ctx, end)

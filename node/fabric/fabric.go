@@ -5,13 +5,13 @@
 //	s, err := f.Session(node)               // commands that start from one of its chips
 //	err = s.Write(ctx, dst, addr, data)
 //
-// A [Fabric] starts and stops chips, waits until links are up, asks all chips
-// at once ([Each]), breaks cables, runs traffic and balances packets. Nothing in
-// this package prints, and nothing needs a terminal.
+// A [Fabric] starts and stops chips, and waits until links are up. The package also asks
+// all chips at once ([Each]), cuts cables, runs traffic and balances packets. The package
+// prints nothing and needs no terminal.
 //
-// If a fabric of containers has no run folder, opening the fabric makes the
-// folder, from the containers' descriptions. Package folder reads run folders
-// without changing anything.
+// If a fabric of containers has no run folder, [Open] asks the containers for the spec and
+// topology, and makes the folder. The functions of package folder that read run folders
+// change nothing.
 package fabric
 
 import (
@@ -32,16 +32,17 @@ import (
 	"ttfabric/wire"
 )
 
-// AskTime is the longest time that a chip may take to answer one question.
+// AskTime is the longest time that a chip may take to answer one request.
 const AskTime = 5 * time.Second
 
-// Fabric is a handle on a running or ended fabric. A Fabric is safe for concurrent use.
+// Fabric is a handle on a fabric, whose chips may or may not run. Several goroutines may
+// use a Fabric at once.
 type Fabric struct {
 	Dir      folder.Dir
 	Spec     spec.Spec
 	Topology *topo.Topology
 
-	mu    sync.Mutex // guards token, which the first start of containers replaces
+	mu    sync.Mutex // guards token, which changes when containers start for the first time
 	token string
 }
 
@@ -52,8 +53,8 @@ func (f *Fabric) bearer() string {
 	return f.token
 }
 
-// Open opens the fabric with the given name. If there is no such fabric, the error says
-// how to start a fabric. If the fabric's containers have not described the fabric yet,
+// Open opens the fabric with the given name. If there is no such fabric, the error says how
+// to start a fabric. If the fabric has containers but no chip in these containers answers,
 // the error is a [container.Unheard].
 func Open(ctx context.Context, name string) (*Fabric, error) {
 	dir, err := folder.For(name)
@@ -63,7 +64,7 @@ func Open(ctx context.Context, name string) (*Fabric, error) {
 	return OpenDir(ctx, dir)
 }
 
-// OpenDir opens the fabric of a run folder, in the same way as [Open].
+// OpenDir opens the fabric of a run folder, as [Open] does.
 func OpenDir(_ context.Context, dir folder.Dir) (*Fabric, error) {
 	s, err := dir.Spec()
 	if errors.Is(err, fs.ErrNotExist) || err == nil && s.Runtime == spec.Docker && (container.Host{Dir: dir, Spec: s}).Gone() {
@@ -75,8 +76,8 @@ func OpenDir(_ context.Context, dir folder.Dir) (*Fabric, error) {
 	return read(dir, s)
 }
 
-// Peek opens a fabric by the content of its run folder alone. Unlike [Open], Peek
-// asks no container engine and changes nothing.
+// Peek opens the fabric of a run folder. Unlike [Open], Peek asks no container engine and
+// changes no file.
 func Peek(dir folder.Dir) (*Fabric, error) {
 	s, err := dir.Spec()
 	if err != nil {
@@ -100,10 +101,10 @@ func read(dir folder.Dir, s spec.Spec) (*Fabric, error) {
 // Name returns the fabric's name.
 func (f *Fabric) Name() string { return f.Dir.Name() }
 
-// Running returns the running chips, including paused chips, sorted.
+// Running returns the running and the paused chips, sorted by mesh and number.
 func (f *Fabric) Running() []folder.Chip { return f.host().Chips() }
 
-// Where returns the process or container, and the addresses, of a running chip. Where
+// Where returns the process or container of a running chip, and the chip's addresses. Where
 // returns false if the chip does not run.
 func (f *Fabric) Where(n wire.FabricNodeID) (folder.Chip, bool) {
 	for _, c := range f.Running() {
@@ -114,16 +115,17 @@ func (f *Fabric) Where(n wire.FabricNodeID) (folder.Chip, bool) {
 	return folder.Chip{}, false
 }
 
-// Gone reports whether the fabric was taken down.
+// Gone reports whether the fabric was taken down, so that its run folder does not exist any more.
 func (f *Fabric) Gone() bool { return f.Dir.Gone() }
 
 // NotRunningError says that a chip of the fabric does not run.
 type NotRunningError struct{ Chip wire.FabricNodeID }
 
-// Error names the chip.
+// Error returns a text with the name of the chip.
 func (e *NotRunningError) Error() string { return fmt.Sprintf("chip %s is not running", e.Chip) }
 
-// Client opens the API of a chip. The error wraps a [NotRunningError] if the chip does not run.
+// Client returns a client of a chip's API. If the chip does not run, the error wraps a
+// [NotRunningError].
 func (f *Fabric) Client(n wire.FabricNodeID) (*api.Client, error) {
 	if _, ok := f.Topology.Chip(n); !ok {
 		return nil, spec.Usagef("chip %s is not in topology %s", n, f.Topology)
@@ -139,10 +141,10 @@ func (f *Fabric) clientAt(c folder.Chip) *api.Client {
 	return api.NewClient(c.API, f.bearer(), c.Chip, f.Topology)
 }
 
-// ClientAt opens the API of a chip that [Fabric.Running] returned.
+// ClientAt returns a client of the API of a chip that [Fabric.Running] returned.
 func (f *Fabric) ClientAt(c folder.Chip) *api.Client { return f.clientAt(c) }
 
-// Session returns a session whose commands start from running chip n.
+// Session returns a session. Chip n, which must run, is the source of all requests of the session.
 func (f *Fabric) Session(n wire.FabricNodeID) (*session.Session, error) {
 	cl, err := f.Client(n)
 	if err != nil {
@@ -151,8 +153,8 @@ func (f *Fabric) Session(n wire.FabricNodeID) (*session.Session, error) {
 	return session.New(cl), nil
 }
 
-// Clients opens the APIs of all running chips, in the topology's order. The list
-// "missing" holds the chips that do not run. Clients returns an error if no chip runs.
+// Clients returns clients of the APIs of all running chips, in the topology's order. The
+// result missing lists the chips that do not run. Clients returns an error if no chip runs.
 func (f *Fabric) Clients() (cs []*api.Client, missing []wire.FabricNodeID, err error) {
 	running := map[wire.FabricNodeID]folder.Chip{}
 	for _, c := range f.Running() {
@@ -171,16 +173,16 @@ func (f *Fabric) Clients() (cs []*api.Client, missing []wire.FabricNodeID, err e
 	return cs, missing, nil
 }
 
-// Answer is the answer of one chip to a question.
+// Answer is the answer of one chip to a request of [Each], or the error of the request.
 type Answer[T any] struct {
 	Chip  wire.FabricNodeID
 	Value T
 	Err   error
 }
 
-// Each asks all chips at once, and returns their answers in the order of cs. A question
-// ends after the time limit, or when ctx ends. If limit is 0, a question ends only when
-// ctx ends.
+// Each calls the function ask for all chips at once, and returns the answers in the order
+// of cs. The parameter limit is the longest time that a call may take; 0 means no limit.
+// All calls also end when ctx ends.
 func Each[T any](ctx context.Context, cs []*api.Client, limit time.Duration, ask func(context.Context, *api.Client) (T, error)) []Answer[T] {
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -199,8 +201,7 @@ func Each[T any](ctx context.Context, cs []*api.Client, limit time.Duration, ask
 	return out
 }
 
-// Tell calls the function "tell" for all chips at once, in the same way as [Each], and
-// joins the errors.
+// Tell calls the function tell for all chips at once, as [Each] does, and joins the errors.
 func Tell(ctx context.Context, cs []*api.Client, limit time.Duration, tell func(context.Context, *api.Client) error) error {
 	var errs []error
 	for _, a := range Each(ctx, cs, limit, func(ctx context.Context, c *api.Client) (struct{}, error) { return struct{}{}, tell(ctx, c) }) {
@@ -209,7 +210,7 @@ func Tell(ctx context.Context, cs []*api.Client, limit time.Duration, tell func(
 	return errors.Join(errs...)
 }
 
-// Values splits answers into the values, and the chips whose answer is an error.
+// Values returns the values of the answers without an error, and the chips of all other answers.
 func Values[T any](as []Answer[T]) (values []T, silent []wire.FabricNodeID) {
 	for _, a := range as {
 		if a.Err == nil {
@@ -221,8 +222,8 @@ func Values[T any](as []Answer[T]) (values []T, silent []wire.FabricNodeID) {
 	return values, silent
 }
 
-// Ask asks all chips at once for their state. The list "silent" holds the chips that do
-// not answer within [AskTime].
+// Ask asks all chips at once for their state. The result silent lists the chips that do not
+// answer within [AskTime].
 func Ask(ctx context.Context, cs []*api.Client) (views []api.ChipView, silent []wire.FabricNodeID) {
 	return Values(Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (api.ChipView, error) { return c.Chip(ctx) }))
 }
@@ -230,7 +231,7 @@ func Ask(ctx context.Context, cs []*api.Client) (views []api.ChipView, silent []
 // Plan returns the routes of the fabric while no cable is out of service.
 func (f *Fabric) Plan() (*route.Plan, error) { return f.Spec.Plan(f.Topology) }
 
-// PlanNow returns the present routes of the fabric, around the cables that are out of service.
+// PlanNow returns the present routes of the fabric, which avoid the cables that are out of service.
 func (f *Fabric) PlanNow(ctx context.Context) (*route.Plan, error) {
 	p, err := f.Plan()
 	if err != nil {
@@ -240,9 +241,8 @@ func (f *Fabric) PlanNow(ctx context.Context) (*route.Plan, error) {
 	return p.Around(out), err
 }
 
-// outOfService returns one end of each cable that is out of service. After a fault the
-// chips may disagree for a moment. A cable then counts as out of service if at least
-// one chip reports the cable as out of service.
+// outOfService returns one end of each cable that at least one chip reports as out of
+// service. After a fault, the reports of the chips may differ for a moment.
 func (f *Fabric) outOfService(ctx context.Context) ([]wire.PortID, error) {
 	cs, _, err := f.Clients()
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"ttfabric/wire"
 )
 
-// History calls f for each event in an archive's folder, in order of time. History
-// passes over chips for which the function "want" returns false. The events of one chip
-// keep their order even if the chip's clock was set back. No chip needs to run. History
-// returns an error if the folder or a file in it cannot be read.
+// History calls the function f for each event in the folder of an event archive, in the
+// order of time. History leaves out chips for which the function want returns false. The
+// events of one chip keep their order even if the chip's clock was set back. No chip needs
+// to run. History returns an error if the folder or one of its files cannot be read.
 func History(dir string, want func(wire.FabricNodeID) bool, f func(api.EventView)) (archive.Skipped, error) {
 	var skipped archive.Skipped
 	names, err := archive.Names(dir)
@@ -51,14 +51,14 @@ func History(dir string, want func(wire.FabricNodeID) bool, f func(api.EventView
 	return skipped, nil
 }
 
-// history is one chip's part of the archive.
+// history reads one chip's part of an event archive.
 type history struct {
 	r   *archive.Reader
 	e   api.EventView
-	bad int // number of lines that hold no event
+	bad int // number of lines that are no event
 }
 
-// next reads the next event into h.e. next returns false at the end.
+// next reads the next event into h.e. next returns false if there are no more events.
 func (h *history) next() bool {
 	for b, ok := h.r.Next(); ok; b, ok = h.r.Next() {
 		h.e = api.EventView{}

@@ -10,28 +10,32 @@ import (
 	"ttfabric/wire"
 )
 
-// host runs the chips of one fabric: as processes of this machine, as containers
-// of an engine, or on other machines. Everything outside this interface goes
-// through the chips' APIs, wherever the chips run.
+// host starts and stops the chips of one fabric. There is a host for processes of this
+// machine, for containers of an engine, and for chips on other machines. All other
+// functions of this package use only the chips' APIs.
 type host interface {
-	// Chips returns the running chips, including paused chips, sorted.
+	// Chips returns the running and the paused chips, sorted by mesh and number.
 	Chips() []folder.Chip
-	// Launch starts chips that do not run. The parameter "rec" says where the chips are
-	// recorded from this start on. The zero value of rec keeps the fabric's recording
-	// options. The channel "exits" gets the chips that end later.
+	// Launch starts the chips ns, which do not run. If rec.Record is not "", the chips make
+	// a recording of this start. Otherwise the fabric's recording options apply. Launch
+	// sends a value to exits for each chip that ends later.
 	Launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) error
-	// Do kills, pauses, resumes or removes a chip, and returns when that is done.
+	// Do kills, pauses, resumes or stops a chip, and returns after the chip has ended,
+	// paused or resumed.
 	Do(ctx context.Context, c folder.Chip, k fault.Kind) error
 	// LastWords returns the last line of a chip's log.
 	LastWords(n wire.FabricNodeID) string
-	// Archive brings the archive of events in the run folder up to date.
+	// Archive copies the latest events of chips in containers to the event archive on this
+	// machine. Other chips write to the archive themselves.
 	Archive(ctx context.Context) error
-	// Recording copies the file of an ended recording to the folder of --record, if
-	// the file is elsewhere, and returns the file's path.
+	// Recording returns the path of the file of an ended recording. For a chip in a
+	// container, Recording first copies the file to the folder of --record on this machine.
 	Recording(ctx context.Context, file string) (string, error)
-	// KeyLog brings the logged secrets in the folder of --keylog up to date.
+	// KeyLog copies the secrets that chips in containers have logged to the folder of
+	// --keylog on this machine. Other chips write to this folder themselves.
 	KeyLog(ctx context.Context) error
-	// Remove stops all chips, and removes the run folder and everything else of the fabric.
+	// Remove stops all chips, and removes the run folder and all other files, containers
+	// and volumes of the fabric.
 	Remove() error
 }
 
@@ -47,27 +51,29 @@ func hostOf(dir folder.Dir, s *spec.Spec) host {
 
 func (f *Fabric) host() host { return hostOf(f.Dir, &f.Spec) }
 
-// Archive brings the archive of events in the run folder up to date.
+// Archive copies the latest events of chips in containers to the event archive on this
+// machine. Other chips write to the archive themselves.
 func (f *Fabric) Archive(ctx context.Context) error { return f.host().Archive(ctx) }
 
-// Recording copies the file of an ended recording to the folder of --record, if
-// the file is elsewhere, and returns the file's path.
+// Recording returns the path of the file of an ended recording. For a chip in a container,
+// Recording first copies the file to the folder of --record on this machine.
 func (f *Fabric) Recording(ctx context.Context, file string) (string, error) {
 	return f.host().Recording(ctx, file)
 }
 
-// KeyLog brings the logged secrets of QUIC connections in the folder of --keylog up to date.
+// KeyLog copies the secrets of QUIC connections that chips in containers have logged to the
+// folder of --keylog. Other chips write to this folder themselves.
 func (f *Fabric) KeyLog(ctx context.Context) error { return f.host().KeyLog(ctx) }
 
 // LastWords returns the last line of a chip's log.
 func (f *Fabric) LastWords(n wire.FabricNodeID) string { return f.host().LastWords(n) }
 
-// Attached reports whether the chips run on other machines. Such chips can be
-// started and stopped only on their own machines.
+// Attached reports whether the chips run on other machines. A command can start or stop
+// such a chip only on the chip's own machine.
 func (f *Fabric) Attached() bool { return f.Spec.Runtime == spec.Elsewhere }
 
-// Remove stops all chips, and removes the run folder and everything else of the fabric.
-// For an attached fabric, Remove only removes the run folder.
+// Remove stops all chips, and removes the run folder and all other files, containers and
+// volumes of the fabric. For an attached fabric, Remove only removes the run folder.
 func (f *Fabric) Remove() error { return f.host().Remove() }
 
 // Removed says what [Remove] found and did.
@@ -76,17 +82,17 @@ type Removed uint8
 // Values of [Removed].
 const (
 	Nothing   Removed = iota // there was no fabric of that name
-	Stopped                  // the fabric's chips have been stopped
-	Forgotten                // the fabric's chips continue to run on other machines
+	Stopped                  // Remove has stopped the fabric's chips
+	Forgotten                // Remove has removed only the run folder; the fabric's chips continue to run on other machines
 )
 
-// Remove stops the chips of the fabric in a run folder and removes everything of the
-// fabric, also after a crash. For containers with discard, Remove does not copy
-// recordings and logged secrets first. The parameter "strange" names a folder for
-// recordings of containers whose own folder is not known any more.
+// Remove removes the fabric of a run folder as [Fabric.Remove] does, also if a crash has
+// damaged the folder. Remove first copies recordings and logged secrets from containers to
+// this machine, if discard is false. The parameter strange names a folder for recordings of
+// containers whose folder on this machine is not known any more.
 func Remove(dir folder.Dir, discard bool, strange string) (Removed, error) {
 	s, err := dir.Spec()
-	if err != nil && !dir.Exists() { // there may be containers whose run folder no command has made yet
+	if err != nil && !dir.Exists() { // the fabric may have containers, although no command has made a run folder yet
 		there, err := container.Remove(dir, discard, strange)
 		if !there {
 			return Nothing, err

@@ -17,15 +17,16 @@ import (
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/process"
 	"ttfabric/node/session"
-	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
-// deafEnv makes chips of this test binary run and do nothing.
+// deafEnv is an environment variable. If the variable is set, chips of this test binary run
+// but do nothing.
 const deafEnv = "TTFABRIC_TEST_DEAF"
 
-// TestMain lets the test binary be the chips of the fabrics that the tests start.
+// TestMain lets the test binary run chips, so that the tests can start fabrics whose chips
+// are processes of the test binary.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "node" {
 		if os.Getenv(deafEnv) != "" {
@@ -37,10 +38,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// soon bounds what takes a moment on a machine that has nothing else to do.
+// soon is the longest time that the tests wait for one step. A step takes much less time on
+// an idle machine.
 const soon = time.Minute
 
-// isolated gives a test a folder of all fabrics of its own, and no container engine.
+// isolated gives a test a new folder of all fabrics, and hides the container engine from the test.
 func isolated(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +50,7 @@ func isolated(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix://"+dir+"/no-engine.sock")
 }
 
-// made makes a fabric whose chips do not run yet. Its end removes all of it.
+// made makes a fabric whose chips do not run yet. The end of the test removes the fabric.
 func made(t *testing.T, name, machine string, change func(*spec.Spec)) *Fabric {
 	t.Helper()
 	m, err := topo.Named(machine)
@@ -56,7 +58,7 @@ func made(t *testing.T, name, machine string, change func(*spec.Spec)) *Fabric {
 		t.Fatal(err)
 	}
 	w := Wanted{Name: name, Topology: m, Named: machine, Spec: spec.Default()}
-	w.Spec.Profile = "crowded" // a busy machine is not to be taken for a dead cable
+	w.Spec.Profile = "crowded" // with the timers of this profile, no link fails because the machine is busy
 	if change != nil {
 		change(&w.Spec)
 	}
@@ -72,7 +74,7 @@ func made(t *testing.T, name, machine string, change func(*spec.Spec)) *Fabric {
 	return f
 }
 
-// up brings a new fabric up.
+// up makes a fabric and brings the fabric up. The end of the test removes the fabric.
 func up(t *testing.T, name, machine string, change func(*spec.Spec)) *Fabric {
 	t.Helper()
 	f := made(t, name, machine, change)
@@ -84,7 +86,7 @@ func up(t *testing.T, name, machine string, change func(*spec.Spec)) *Fabric {
 	return f
 }
 
-// clients are the clients of the chips that run.
+// clients returns clients of the running chips, or fails the test.
 func clients(t *testing.T, f *Fabric) []*api.Client {
 	t.Helper()
 	cs, _, err := f.Clients()
@@ -94,7 +96,7 @@ func clients(t *testing.T, f *Fabric) []*api.Client {
 	return cs
 }
 
-// sessionOf is a session from a chip.
+// sessionOf returns a session of chip n, or fails the test.
 func sessionOf(t *testing.T, f *Fabric, n wire.FabricNodeID) *session.Session {
 	t.Helper()
 	s, err := f.Session(n)
@@ -104,7 +106,7 @@ func sessionOf(t *testing.T, f *Fabric, n wire.FabricNodeID) *session.Session {
 	return s
 }
 
-// gone finds no process and no file of a fabric.
+// gone fails the test if a process or the run folder of a fabric still exists.
 func gone(t *testing.T, dir folder.Dir, chips []folder.Chip) {
 	t.Helper()
 	for _, c := range chips {
@@ -113,14 +115,15 @@ func gone(t *testing.T, dir folder.Dir, chips []folder.Chip) {
 		}
 	}
 	if pids := findProcesses(dir); len(pids) > 0 {
-		t.Errorf("processes %v still have the folder", pids)
+		t.Errorf("processes %v of the fabric still run", pids)
 	}
 	if left, _ := filepath.Glob(filepath.Join(folder.Root(), "*")); slices.Contains(left, string(dir)) {
 		t.Errorf("left behind: %v", left)
 	}
 }
 
-// TestUpAndRemove brings four chips up, opens them by name, and removes all of them.
+// TestUpAndRemove brings up a fabric of four chips, opens the fabric by name, and removes
+// the fabric.
 func TestUpAndRemove(t *testing.T) {
 	isolated(t)
 	f := made(t, "lab", "ring:4", nil)
@@ -150,19 +153,19 @@ func TestUpAndRemove(t *testing.T) {
 		t.Fatalf("opened by name: %+v, %v", same, err)
 	}
 	chips := same.Running()
-	again, err := same.Up(ctx, nil, nil) // finds all that run
+	again, err := same.Up(ctx, nil, nil) // starts no chip, because all chips run
 	if err != nil || len(again) != 4 || !slices.Equal(same.Running(), chips) {
-		t.Errorf("%v: chips were started anew: %v, before %v", err, same.Running(), chips)
+		t.Errorf("%v: chips were started again: %v, before %v", err, same.Running(), chips)
 	}
 	before, _ := os.Stat(f.Dir.Path("mesh.json"))
 	if p, err := Peek(f.Dir); err != nil || p.Spec.Name != "lab" || len(p.Running()) != 4 {
 		t.Errorf("peek: %v", err)
 	}
 	if after, _ := os.Stat(f.Dir.Path("mesh.json")); !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
-		t.Error("to look at a fabric changes its folder")
+		t.Error("Peek changed the run folder")
 	}
 	if _, err := same.Client(wire.FabricNodeID{Chip: 9}); err == nil || !strings.Contains(err.Error(), "not in topology ring:4") {
-		t.Errorf("a chip that is not there: %v", err)
+		t.Errorf("a chip that the topology does not have: %v", err)
 	}
 	if found, err := Remove(f.Dir, false, ""); err != nil || found != Stopped || len(chips) != 4 {
 		t.Errorf("removed: %v, %v, of %d chips", found, err, len(chips))
@@ -175,11 +178,11 @@ func TestUpAndRemove(t *testing.T) {
 		t.Errorf("removed once more: %v, %v", found, err)
 	}
 	if _, err := Open(ctx, "lab"); err == nil || !strings.Contains(err.Error(), "'ttfabric up'") {
-		t.Errorf("opened after that: %v", err)
+		t.Errorf("opened after Remove: %v", err)
 	}
 }
 
-// TestSessionsAndQuestions moves data from chip to chip, and asks all chips at once.
+// TestSessionsAndQuestions writes and reads data from chip to chip, and asks all chips at once.
 func TestSessionsAndQuestions(t *testing.T) {
 	isolated(t)
 	f := up(t, "lab", "ring:4", nil)
@@ -197,7 +200,7 @@ func TestSessionsAndQuestions(t *testing.T) {
 		}
 	}
 	cs := clients(t, f)
-	slices.Reverse(cs) // answers come in the order of the question
+	slices.Reverse(cs) // answers must come in the order of cs
 	failed := errors.New("asked in vain")
 	answers := Each(t.Context(), cs, AskTime, func(ctx context.Context, c *api.Client) (wire.FabricNodeID, error) {
 		if c.Self() == nodes[1] {
@@ -229,7 +232,7 @@ func TestSessionsAndQuestions(t *testing.T) {
 		t.Errorf("questions without an answer end after %v: %v", time.Since(began), slow)
 	}
 	if plan, err := f.PlanNow(t.Context()); err != nil || plan.Hash() != f.Spec.Checked {
-		t.Errorf("the plan of now is another than the proved one: %v", err)
+		t.Errorf("the present plan is not the plan that New proved: %v", err)
 	}
 }
 
@@ -243,7 +246,7 @@ func TestChipsComeAndGo(t *testing.T) {
 	at := wire.NewNocAddr(1, 1, 0)
 	first, _ := f.Where(n)
 	if err := f.StartChip(ctx, n, spec.Records{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("running already, as process %d", first.PID)) {
-		t.Errorf("a chip that runs was started: %v", err)
+		t.Errorf("a running chip was started: %v", err)
 	}
 	if err := sessionOf(t, f, other).Write(ctx, n, at, []byte("forgotten")); err != nil {
 		t.Fatal(err)
@@ -262,17 +265,17 @@ func TestChipsComeAndGo(t *testing.T) {
 		}
 	}
 	if l := LostSince(ctx, clients(t, f), before); !slices.Equal(l.Silent, []wire.FabricNodeID{n}) || len(l.Now.Chips) != 1 {
-		t.Errorf("since the chip is dead: %+v", l)
+		t.Errorf("losses since the chip was killed: %+v", l)
 	}
-	if _, err := f.Up(ctx, nil, nil); err != nil { // starts what is missing
+	if _, err := f.Up(ctx, nil, nil); err != nil { // starts the killed chip
 		t.Fatal(err)
 	}
 	got := make([]byte, 9)
 	if err := sessionOf(t, f, other).Read(ctx, n, at, got); err != nil || !bytes.Equal(got, make([]byte, 9)) {
-		t.Errorf("a chip that was killed remembers %q, %v", got, err)
+		t.Errorf("a chip that was killed still has %q, %v", got, err)
 	}
 	if l := LostSince(ctx, clients(t, f), before); !slices.Equal(l.Restarted, []wire.FabricNodeID{n}) || len(l.Silent) != 0 || !l.Any() {
-		t.Errorf("since the chip was started: %+v", l)
+		t.Errorf("losses since the chip was started: %+v", l)
 	}
 	calls := filepath.Join(t.TempDir(), "calls")
 	if err := f.RestartChip(ctx, n, spec.Records{Record: calls, RecordMiB: 1}); err != nil {
@@ -301,8 +304,8 @@ func TestChipsComeAndGo(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestConcurrentUse opens APIs by one handle while a chip starts by the same
-// handle; 'go test -race' finds what the two share.
+// TestConcurrentUse calls ClientAt of a Fabric while RestartChip of the same Fabric runs.
+// 'go test -race' finds unguarded fields.
 func TestConcurrentUse(t *testing.T) {
 	isolated(t)
 	f := up(t, "lab", "n300", nil)
@@ -327,168 +330,8 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// TestPauseWaits has every thread of a chip stand still when PauseChip returns.
-func TestPauseWaits(t *testing.T) {
-	isolated(t)
-	f := up(t, "pause", "n300", nil)
-	n := f.Topology.Nodes()[1]
-	c, ok := f.Where(n)
-	if !ok || standsStill(c.PID) {
-		t.Fatalf("%+v: runs %v", c, ok)
-	}
-	for range 20 {
-		if err := f.PauseChip(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
-		if !standsStill(c.PID) {
-			t.Fatal("the chip still runs when PauseChip has returned")
-		}
-		if err := f.ResumeChip(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := f.PauseChip(t.Context(), n); err != nil {
-		t.Fatal(err)
-	}
-	if len(f.Running()) != 2 {
-		t.Error("a paused chip does not count as running")
-	}
-	if err := f.Remove(); err != nil { // a paused chip hears it too
-		t.Error(err)
-	}
-	gone(t, f.Dir, []folder.Chip{c})
-}
-
-// TestCutsAndImpairments takes a cable away, puts it back, and delays another.
-func TestCutsAndImpairments(t *testing.T) {
-	isolated(t)
-	f := up(t, "lab", "n300", func(s *spec.Spec) { s.Netem = []string{"M0D0-M0D1/p1,delay=2ms"} })
-	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
-	defer cancel()
-	s, err := f.Chips()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := f.Topology.SelectLinks([]string{"all"})
-	if err != nil || len(all) != 2 {
-		t.Fatal(all, err)
-	}
-	everywhere := PortsOf(f.Topology, f.Topology.Nodes())
-	views, absent, err := s.Impairments(ctx, everywhere, true)
-	if err != nil || len(absent) != 0 || len(views) != 2 || views[0].Options != "delay=2ms" || views[0].Chip != f.Topology.Nodes()[0] || views[0].Plane != 1 {
-		t.Errorf("declared from the start: %+v, %v, %v", views, absent, err)
-	}
-	if cut := s.CutNow(ctx, all); len(cut) != 0 {
-		t.Errorf("cut already: %v", cut)
-	}
-	if _, err := s.Cut(ctx, all, true, 0); err != nil {
-		t.Fatal(err)
-	}
-	if cut := s.CutNow(ctx, all); !slices.Equal(cut, all) {
-		t.Errorf("cut %v, want %v", cut, all)
-	}
-	short, end := context.WithTimeout(ctx, time.Second)
-	if _, err := sessionOf(t, f, f.Topology.Nodes()[0]).Ping(short, f.Topology.Nodes()[1]); err == nil {
-		t.Error("a ping passed where no cable is")
-	}
-	end()
-	if _, err := s.Cut(ctx, all, false, 0); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WaitUp(ctx, nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := sessionOf(t, f, f.Topology.Nodes()[0]).Ping(ctx, f.Topology.Nodes()[1]); err != nil {
-		t.Errorf("with the cables back: %v", err)
-	}
-	if n, _, err := s.Flap(ctx, all[:1], 200*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond); n != 2 || err != nil {
-		t.Errorf("flapped %d times, %v; want twice", n, err)
-	}
-	for end := time.Now().Add(soon); len(s.CutNow(ctx, all)) > 0; time.Sleep(pollInterval) {
-		if time.Now().After(end) {
-			t.Fatal("a cable that flapped stays cut")
-		}
-	}
-	if _, err := s.ResetImpairments(ctx, everywhere); err != nil {
-		t.Error(err)
-	}
-	if views, _, _ := s.Impairments(ctx, everywhere, true); len(views) != 0 {
-		t.Errorf("reset leaves %+v", views)
-	}
-	if err := f.KillChip(ctx, f.Topology.Nodes()[1]); err != nil {
-		t.Fatal(err)
-	}
-	if s, err = f.Chips(); err != nil {
-		t.Fatal(err)
-	}
-	if absent, err := s.Cut(ctx, all, true, 0); err != nil || !slices.Equal(absent, f.Topology.Nodes()[1:]) {
-		t.Errorf("a cut at one end alone: absent %v, %v", absent, err)
-	}
-	if cut := s.CutNow(ctx, all); !slices.Equal(cut, all) {
-		t.Errorf("cut at one end alone: %v", cut)
-	}
-}
-
-// TestTrafficIsBalanced runs verified traffic, balances all packets, and follows one of them.
-func TestTrafficIsBalanced(t *testing.T) {
-	isolated(t)
-	f := up(t, "lab", "ring:4", nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
-	defer cancel()
-	cs := clients(t, f)
-	plan, err := f.Plan()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := f.PlanTraffic(TrafficWanted{Pattern: "all-to-all", Packets: 480, Size: 256, Ways: traffic.MaxWays, HotShare: 1})
-	if err != nil || len(want.Pairs) != 12 || want.Apart != 0 || want.Spec.Window != traffic.DefaultWindow {
-		t.Fatalf("%+v, %v", want, err)
-	}
-	run, pairs := want.Spec, want.Pairs
-	told := 0
-	res, err := Traffic(ctx, cs, run, pairs, func(n int) { told = n })
-	if err != nil || !res.OK() || res.Total.Delivered != 480 || told != 480 || len(res.Silent) != 0 {
-		t.Errorf("%v: %+v, %d packets were told of, silent %v", err, res.Total, told, res.Silent)
-	}
-	b := Losses(ctx, cs, nil, soon)
-	if requests := b.Classes[wire.ClassRequest]; !b.AtRest || b.Unexplained() != 0 || requests.Injected < 480 || requests.Injected != requests.Delivered || len(b.Silent)+len(b.Missing) != 0 {
-		t.Errorf("at rest %v, unexplained %d, requests %+v, silent %v", b.AtRest, b.Unexplained(), requests, b.Silent)
-	}
-	nodes := f.Topology.Nodes()
-	for _, other := range []bool{false, true} {
-		r := Route{Src: nodes[0], Dst: nodes[2], Other: other}
-		hops, err := r.Hops(plan)
-		if err != nil || len(hops) != 2 || hops[0].To != map[bool]string{false: "M0D1", true: "M0D3"}[other] {
-			t.Fatalf("the plan, other %v: %+v, %v", other, hops, err)
-		}
-		tr, err := f.Trace(ctx, r, 5*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 2 { // one packet is told from the one before
-			seen, rtt, sent, err := tr.Packet(ctx, hops)
-			if err != nil || sent != nil || rtt <= 0 || len(seen) != 2 {
-				t.Fatalf("%+v, %v, %v, %v", seen, rtt, sent, err)
-			}
-			for _, h := range seen {
-				if !h.Agrees || h.Verdict() != "as planned" || !strings.HasPrefix(h.Seen, h.To+" channel ") {
-					t.Errorf("other %v: %+v", other, h)
-				}
-			}
-		}
-	}
-	var none *NoRouteError
-	if _, err := (Route{Src: nodes[0], Dst: nodes[2], Plane: 9}).Hops(plan); !errors.As(err, &none) || none.Plane != 9 {
-		t.Errorf("on a plane that is not there: %v", err)
-	}
-	ended, end := context.WithCancel(ctx)
-	end()
-	if _, err := Traffic(ended, cs, run, pairs, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("interrupted: %v", err)
-	}
-}
-
-// TestSecuredFabric brings a fabric up whose links are sealed and whose gossip is encrypted.
+// TestSecuredFabric brings up a fabric whose links use a pre-shared key and whose gossip is
+// encrypted.
 func TestSecuredFabric(t *testing.T) {
 	isolated(t)
 	m, err := topo.Named("n300")
@@ -512,7 +355,7 @@ func TestSecuredFabric(t *testing.T) {
 	for _, v := range views {
 		for _, l := range v.Links {
 			if l.Auth["keyings"] == 0 {
-				t.Errorf("chip %s channel %d is not sealed: %v", v.Chip, l.Channel, l.Auth)
+				t.Errorf("the link of chip %s channel %d is not encrypted: %v", v.Chip, l.Channel, l.Auth)
 			}
 		}
 	}
@@ -526,18 +369,19 @@ func TestSecuredFabric(t *testing.T) {
 	}
 }
 
-// TestChipsThatDoNotStart has chips that end at once, that do nothing, and a context that ends.
+// TestChipsThatDoNotStart starts chips that end at once, chips whose program does not
+// exist, and chips that do nothing.
 func TestChipsThatDoNotStart(t *testing.T) {
 	isolated(t)
 	broken := made(t, "broken", "n300", func(s *spec.Spec) { s.Program = "/bin/false" })
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	if _, err := broken.Up(ctx, nil, nil); err == nil || !strings.Contains(err.Error(), "ended at its start: exit status 1, and its log is empty") {
+	if _, err := broken.Up(ctx, nil, nil); err == nil || !strings.Contains(err.Error(), "ended at its start: exit status 1, and the chip's log is empty") {
 		t.Errorf("chips that end at once: %v", err)
 	}
 	none := made(t, "none", "n300", func(s *spec.Spec) { s.Program = filepath.Join(t.TempDir(), "none") })
-	if _, err := none.Up(ctx, nil, nil); err == nil || !strings.Contains(err.Error(), "cannot start its process") {
-		t.Errorf("a program that is not there: %v", err)
+	if _, err := none.Up(ctx, nil, nil); err == nil || !strings.Contains(err.Error(), "cannot start the chip's process") {
+		t.Errorf("a program that does not exist: %v", err)
 	}
 	t.Setenv(deafEnv, "yes")
 	deaf := made(t, "deaf", "n300", nil)
@@ -549,7 +393,7 @@ func TestChipsThatDoNotStart(t *testing.T) {
 	}
 	pids := findProcesses(deaf.Dir)
 	if len(pids) != 2 || len(deaf.Running()) != 0 {
-		t.Fatalf("processes %v, of which %v say where they are; want two, and none", pids, deaf.Running())
+		t.Fatalf("processes %v, of which %v have written a file; want two, and none", pids, deaf.Running())
 	}
 	ended, stop := context.WithCancel(ctx)
 	stop()
@@ -562,12 +406,12 @@ func TestChipsThatDoNotStart(t *testing.T) {
 	gone(t, deaf.Dir, nil)
 	for _, pid := range pids {
 		if folder.StartTicks(pid) != 0 {
-			t.Errorf("process %d, which never said where it is, still runs", pid)
+			t.Errorf("process %d, which wrote no file, still runs", pid)
 		}
 	}
 }
 
-// TestRemoveAfterACrash removes a fabric whose folder says nothing that can be read.
+// TestRemoveAfterACrash removes a fabric whose run folder has damaged files.
 func TestRemoveAfterACrash(t *testing.T) {
 	isolated(t)
 	f := up(t, "lab", "n300", nil)
@@ -586,7 +430,8 @@ func TestRemoveAfterACrash(t *testing.T) {
 	gone(t, f.Dir, chips)
 }
 
-// TestAttachToChips attaches to the chips of a fabric as from another machine, by the API of one of them.
+// TestAttachToChips attaches to a running fabric by the API of one chip, as a user of
+// another machine does.
 func TestAttachToChips(t *testing.T) {
 	isolated(t)
 	f := up(t, "lab", "n300", nil)
@@ -598,7 +443,7 @@ func TestAttachToChips(t *testing.T) {
 	}
 	apis := []string{f.Running()[1].API}
 	if _, err := Attach(ctx, "", apis, token); err == nil || !strings.Contains(err.Error(), "choose another --name") {
-		t.Errorf("attached over the fabric itself: %v", err)
+		t.Errorf("attached by the name of the running fabric: %v", err)
 	}
 	if _, err := Attach(ctx, "far", apis, "another token"); err == nil || !strings.Contains(err.Error(), "token") {
 		t.Errorf("attached with another token: %v", err)
@@ -615,18 +460,18 @@ func TestAttachToChips(t *testing.T) {
 	}
 	n := f.Topology.Nodes()
 	if _, err := sessionOf(t, far, n[0]).Ping(ctx, n[1]); err != nil {
-		t.Errorf("a ping by the attached fabric: %v", err)
+		t.Errorf("a ping in the attached fabric: %v", err)
 	}
 	for what, err := range map[string]error{"killed": far.KillChip(ctx, n[0]), "paused": far.PauseChip(ctx, n[0]), "removed": second(far.RemoveChip(ctx, n[0], 0))} {
 		if err == nil || !strings.Contains(err.Error(), "other machines") || !strings.Contains(err.Error(), what) {
-			t.Errorf("%s from afar: %v", what, err)
+			t.Errorf("chip %s in the attached fabric: %v", what, err)
 		}
 	}
 	if found, err := Remove(far.Dir, false, ""); err != nil || found != Forgotten {
-		t.Errorf("forgotten: %v, %v", found, err)
+		t.Errorf("removed the attached fabric: %v, %v", found, err)
 	}
 	gone(t, far.Dir, nil)
 	if len(f.Running()) != 2 {
-		t.Error("the chips of a fabric that is forgotten do not run on")
+		t.Error("the chips ended after the attached fabric was removed")
 	}
 }

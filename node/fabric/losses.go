@@ -10,19 +10,19 @@ import (
 	"ttfabric/wire"
 )
 
-// lossesPoll is the time between two rounds of questions about packets.
+// lossesPoll is the time between two rounds in which [Losses] asks the chips.
 const lossesPoll = 50 * time.Millisecond
 
-// Balance says how every packet of a fabric ended, or where the packet is.
+// Balance says for every packet of a fabric how the packet ended, or where the packet is.
 type Balance struct {
 	losses.Report
-	AtRest bool                `json:"at_rest"` // whether no packet moved between two rounds of questions, so that all figures are of the same moment
-	Silent []wire.FabricNodeID `json:"no_answer"`
+	AtRest bool                `json:"at_rest"`   // no packet moved between the last two rounds in which [Losses] asked the chips, so that all figures are of one moment
+	Silent []wire.FabricNodeID `json:"no_answer"` // chips that did not answer in the last round
 }
 
-// Losses balances the packets of chips. The list "missing" holds the fabric's other
-// chips. Losses asks the chips in rounds, until no packet has moved between two rounds,
-// or until the time wait is over.
+// Losses asks the chips cs for their counts of packets, and balances these counts. Losses
+// asks in rounds until no packet has moved between two rounds. The parameter wait is the
+// longest time of all rounds. The parameter missing lists the fabric's other chips.
 func Losses(ctx context.Context, cs []*api.Client, missing []wire.FabricNodeID, wait time.Duration) Balance {
 	end := time.Now().Add(wait)
 	for last := []losses.Chip(nil); ; time.Sleep(lossesPoll) {

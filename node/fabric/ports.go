@@ -12,16 +12,17 @@ import (
 	"ttfabric/wire"
 )
 
-// Where names ports by chip. An entry without channels stands for the chip as a whole.
+// Where names ports: the channels of each chip. If a chip has no channels, the entry names
+// the chip itself.
 type Where map[wire.FabricNodeID][]wire.Channel
 
-// Chips holds clients of the running chips of a fabric.
+// Chips holds a client of the API of each running chip of a fabric.
 type Chips struct {
 	Topology *topo.Topology
 	clients  map[wire.FabricNodeID]*api.Client
 }
 
-// Chips opens the APIs of the running chips.
+// Chips returns clients of the APIs of all running chips. Chips returns an error if no chip runs.
 func (f *Fabric) Chips() (*Chips, error) {
 	cs, _, err := f.Clients()
 	if err != nil {
@@ -66,9 +67,9 @@ func (s *Chips) Clients() (out []*api.Client) {
 	return out
 }
 
-// At calls the function "do" for all chips in the map "where" at once, each with the
-// chip's channels, and joins the errors. The list "absent" holds the chips in the map
-// that do not run. For absent chips, At does not call "do".
+// At calls the function do at once for each chip that the parameter where names, with the
+// chip's channels. At joins the errors. The result absent lists the named chips that s has
+// no client of. At does not call the function do for these chips.
 func (s *Chips) At(ctx context.Context, where Where, do func(context.Context, *api.Client, []wire.Channel) error) (absent []wire.FabricNodeID, err error) {
 	var cs []*api.Client
 	for _, n := range s.Topology.Nodes() {
@@ -84,8 +85,7 @@ func (s *Chips) At(ctx context.Context, where Where, do func(context.Context, *a
 	return absent, Tell(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) error { return do(ctx, c, where[c.Self()]) })
 }
 
-// AtChips calls the function "do" for all given chips at once, in the same way as
-// [Chips.At].
+// AtChips calls the function do for all given chips at once, as [Chips.At] does.
 func (s *Chips) AtChips(ctx context.Context, chips []wire.FabricNodeID, do func(context.Context, *api.Client) error) (absent []wire.FabricNodeID, err error) {
 	where := Where{}
 	for _, n := range chips {
@@ -94,8 +94,8 @@ func (s *Chips) AtChips(ctx context.Context, chips []wire.FabricNodeID, do func(
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, _ []wire.Channel) error { return do(ctx, c) })
 }
 
-// sorted collects answers of chips, which come in any order. A sorted is safe for
-// concurrent use.
+// sorted collects the answers of chips, and sorts the answers. Several goroutines may add
+// answers at once.
 type sorted[T any] struct {
 	mu   sync.Mutex
 	list []T
@@ -107,14 +107,16 @@ func (s *sorted[T]) add(v ...T) {
 	s.list = append(s.list, v...)
 }
 
-// byChip returns the answers in the topology's order of their chips.
+// byChip returns the answers in the order in which the topology lists the chips. The
+// function chip must return the chip of an answer.
 func (s *sorted[T]) byChip(t *topo.Topology, chip func(*T) wire.FabricNodeID) []T {
 	slices.SortStableFunc(s.list, func(a, b T) int { return t.Index(chip(&a)) - t.Index(chip(&b)) })
 	return s.list
 }
 
-// Cut cuts cables, or puts them back if on is false. If d is not 0, the chips put the
-// cables back by themselves after d. The list "absent" holds the chips that do not run.
+// Cut cuts cables if on is true, and puts cables back if on is false. If d is not 0, the
+// chips put cut cables back by themselves after the time d. The result absent lists the
+// chips that do not run.
 func (s *Chips) Cut(ctx context.Context, links []topo.Link, on bool, d time.Duration) (absent []wire.FabricNodeID, err error) {
 	where, _ := spec.Ends(links, "both")
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -122,8 +124,8 @@ func (s *Chips) Cut(ctx context.Context, links []topo.Link, on bool, d time.Dura
 	})
 }
 
-// CutNow returns the links whose cables are cut at this moment, in one direction or
-// both. CutNow ignores chips that do not answer within a second.
+// CutNow returns the links whose cables are cut at this moment, in one or both directions.
+// CutNow ignores chips that do not answer within a second.
 func (s *Chips) CutNow(ctx context.Context, links []topo.Link) []topo.Link {
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
@@ -141,10 +143,10 @@ func (s *Chips) CutNow(ctx context.Context, links []topo.Link) []topo.Link {
 	return slices.DeleteFunc(slices.Clone(links), func(l topo.Link) bool { return !cut[l.A] && !cut[l.B] })
 }
 
-// Flap cuts cables repeatedly. The parameter "every" is the time from one cut to the
-// next, and the parameter "down" is the length of each cut. Flap ends after the time
-// total. If total is 0, Flap continues until ctx ends. Flap returns when the cables are
-// back. The result n is the number of cuts.
+// Flap cuts cables repeatedly. The parameter every is the time from the begin of one cut to the
+// begin of the next. The parameter down is the length of a cut. The parameter total limits the time
+// from the begin of the first cut to the end of the last cut. If total is 0, Flap continues until
+// ctx ends. Flap returns when the cables are back. The result n is the number of cuts.
 func (s *Chips) Flap(ctx context.Context, links []topo.Link, every, down, total time.Duration) (n int, absent []wire.FabricNodeID, err error) {
 	begin := time.Now()
 	for n := 1; ; n++ {
@@ -168,8 +170,8 @@ func (s *Chips) Flap(ctx context.Context, links []topo.Link, every, down, total 
 	}
 }
 
-// Impair changes the impairments of the datagrams that ports send. The parameter "body"
-// holds the changes. Impair itself sets the field Channels of body.
+// Impair changes the impairments of the datagrams that ports send. The parameter body has
+// the changes. Impair ignores body.Channels.
 func (s *Chips) Impair(ctx context.Context, where Where, body api.NetemBody) (absent []wire.FabricNodeID, err error) {
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
 		b := body
@@ -197,7 +199,8 @@ func (s *Chips) Impairments(ctx context.Context, where Where, only bool) (views 
 	return got.byChip(s.Topology, func(v *api.ImpairmentView) wire.FabricNodeID { return v.Chip }), absent, err
 }
 
-// SetService takes cables out of service, or puts them back in service if out is false.
+// SetService takes cables out of service if out is true, and puts cables back in service if
+// out is false.
 func (s *Chips) SetService(ctx context.Context, links []topo.Link, out bool) (absent []wire.FabricNodeID, err error) {
 	where, _ := spec.Ends(links, "both")
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -205,9 +208,8 @@ func (s *Chips) SetService(ctx context.Context, links []topo.Link, out bool) (ab
 	})
 }
 
-// CommandRouters gives an order to the routers of ports, and returns the state of these
-// ports afterwards. The parameter "action" is a word of 'ttfabric router', such as
-// "pause".
+// CommandRouters gives a command to the routers of ports, and returns the state of these ports
+// afterwards. The parameter action is a command of 'ttfabric router', such as "pause".
 func (s *Chips) CommandRouters(ctx context.Context, where Where, action string) (views []api.RouterView, absent []wire.FabricNodeID, err error) {
 	var got sorted[api.RouterView]
 	absent, err = s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -224,10 +226,10 @@ func (s *Chips) CommandRouters(ctx context.Context, where Where, action string) 
 	return got.list, absent, err
 }
 
-// RetrainPorts returns the ports that need a command so that links train again. For
-// each link, RetrainPorts returns one end at a running chip, since the other end
-// follows. If the other end holds its cable down, the other end would not follow, and
-// RetrainPorts also returns the other end.
+// RetrainPorts returns the ports that must get a command so that the given links train
+// again. RetrainPorts returns one end of each link, at a running chip if one of the two
+// chips runs. The peer of this end trains again by itself. If damping holds the cable at
+// the peer, the peer also needs the command, and RetrainPorts also returns the peer.
 func (s *Chips) RetrainPorts(ctx context.Context, links []topo.Link) Where {
 	links = slices.Clone(links)
 	for i, l := range links {
@@ -266,7 +268,7 @@ func PortsOf(t *topo.Topology, chips []wire.FabricNodeID) Where {
 	return where
 }
 
-// Gossip returns the state of the gossip of chips.
+// Gossip asks the given chips for the state of their gossip.
 func (s *Chips) Gossip(ctx context.Context, chips []wire.FabricNodeID) (views []api.GossipView, absent []wire.FabricNodeID, err error) {
 	var got sorted[api.GossipView]
 	absent, err = s.AtChips(ctx, chips, func(ctx context.Context, c *api.Client) error {
@@ -279,11 +281,12 @@ func (s *Chips) Gossip(ctx context.Context, chips []wire.FabricNodeID) (views []
 	return got.byChip(s.Topology, func(v *api.GossipView) wire.FabricNodeID { return v.Chip }), absent, err
 }
 
-// CutGossip cuts the gossip between two sets of chips. If d is not 0, the chips
-// end the cut by themselves after d.
+// CutGossip cuts the gossip between two sets of chips. If d is not 0, the chips end the cut
+// by themselves after the time d.
 func (s *Chips) CutGossip(ctx context.Context, one, other []wire.FabricNodeID, d time.Duration) (absent []wire.FabricNodeID, err error) {
 	if len(one) == 1 && len(one)+len(other) == len(s.Topology.Chips) {
-		// The chip is cut off from all other chips, also from chips that start later.
+		// A cut without From separates the chip from all other chips, also from chips that
+		// start later.
 		return s.AtChips(ctx, one, func(ctx context.Context, c *api.Client) error {
 			return c.SetGossip(ctx, api.GossipBody{Cut: true, ForS: d.Seconds()})
 		})
@@ -297,9 +300,9 @@ func (s *Chips) CutGossip(ctx context.Context, one, other []wire.FabricNodeID, d
 	})
 }
 
-// HealGossip ends the cuts of the gossip. If all is true, HealGossip also ends the
-// gossip's impairments. The list "healed" holds the chips whose gossip was cut or
-// impaired before.
+// HealGossip ends the cuts of the gossip at all running chips. If all is true, HealGossip
+// also ends the impairments of the gossip. The result healed lists the chips whose gossip
+// was cut or impaired before.
 func (s *Chips) HealGossip(ctx context.Context, all bool) (healed []wire.FabricNodeID, err error) {
 	var got sorted[wire.FabricNodeID]
 	_, err = s.AtChips(ctx, s.All(), func(ctx context.Context, c *api.Client) error {

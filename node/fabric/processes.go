@@ -18,11 +18,11 @@ import (
 	"ttfabric/wire"
 )
 
-// processes runs the chips of a fabric as processes of this machine. Each process
-// writes its addresses into the run folder.
+// processes is the [host] of a fabric whose chips are processes of this machine. Each
+// process writes its addresses into the run folder.
 type processes struct {
 	dir     folder.Dir
-	program string // executable of each chip; "": see the function executable
+	program string // program that runs in each chip's process; "": the function executable chooses
 }
 
 // Chips implements [host].
@@ -35,9 +35,9 @@ func (p processes) Chips() (out []folder.Chip) {
 	return out
 }
 
-// standsStill reports whether each thread of a process stands still (proc(5), state T).
-// A stop signal wakes one thread, which stops the other threads when it gets to run.
-// Therefore the other threads run on for milliseconds on a busy machine.
+// standsStill reports whether all threads of a process have stopped (proc(5), state T). A
+// stop signal first goes to one thread, which then stops the other threads. On a busy
+// machine, the other threads therefore run for some more milliseconds.
 func standsStill(pid int) bool {
 	names, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, name := range names {
@@ -62,7 +62,8 @@ func (p processes) Launch(_ context.Context, ns []wire.FabricNodeID, rec spec.Re
 	return nil
 }
 
-// spawn starts one chip in a process group of its own, so that Ctrl-C reaches the supervisor alone.
+// spawn starts the process of one chip. The process has a process group of its own, so that
+// Ctrl-C interrupts only this program.
 func (p processes) spawn(n wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) error {
 	exe, err := executable(p.program)
 	if err != nil {
@@ -71,14 +72,14 @@ func (p processes) spawn(n wire.FabricNodeID, rec spec.Records, exits chan<- fol
 	p.dir.RemoveChip(n)
 	log, err := os.OpenFile(p.dir.ChipPath(n, ".log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return fmt.Errorf("chip %s: cannot open its log file: %w", n, err)
+		return fmt.Errorf("chip %s: cannot open the chip's log file: %w", n, err)
 	}
 	defer log.Close()
 	cmd := exec.Command(exe, append([]string{"node", "--dir", string(p.dir), "--chip", n.String()}, rec.RecordArguments()...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("chip %s: cannot start its process: %w; check the limits with 'ulimit -u' and 'ulimit -n'", n, err)
+		return fmt.Errorf("chip %s: cannot start the chip's process: %w; check the limits with 'ulimit -u' and 'ulimit -n'", n, err)
 	}
 	go func() { exits <- folder.Exit{Chip: n, Err: cmd.Wait()} }()
 	return nil
@@ -92,7 +93,7 @@ func (p processes) Do(_ context.Context, f folder.Chip, k fault.Kind) error {
 		signals, what = []syscall.Signal{syscall.SIGSTOP}, "was stopped but still runs; look at the process with 'ps'"
 	case fault.KindResumed:
 		signals, what = []syscall.Signal{syscall.SIGCONT}, ""
-	case fault.KindRemoved: // SIGCONT lets a paused chip receive SIGTERM
+	case fault.KindRemoved: // after SIGCONT, a paused chip receives SIGTERM
 		signals, what = []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, fmt.Sprintf("does not end; 'ttfabric chip kill %s' kills the process", f.Chip)
 	}
 	for i, sig := range signals {
@@ -123,8 +124,9 @@ func (p processes) KeyLog(context.Context) error { return nil }
 // folder of --record themselves.
 func (p processes) Recording(_ context.Context, file string) (string, error) { return file, nil }
 
-// Remove implements [host]. Remove stops all processes of a fabric and deletes the run
-// folder. After a crash, Remove finds the processes by their command lines.
+// Remove implements [host]. Remove stops all processes of the fabric and deletes the run
+// folder. Remove also finds processes by their command lines, because a crash may have left
+// processes that the run folder does not name.
 func (p processes) Remove() error {
 	pids := map[int]uint64{}
 	for _, c := range p.Chips() {
@@ -154,10 +156,9 @@ func (p processes) Remove() error {
 	return p.dir.Remove()
 }
 
-// executable returns the path of the program that runs in each chip's process. If the
-// fabric has its own program, this path is program. Otherwise, after a call of
-// [ServesChips], the path is this process's executable. Otherwise the path is the
-// ttfabric in PATH.
+// executable returns the path of the program that runs in each chip's process. If program
+// is not "", the path is program. Otherwise, after a call of [ServesChips], the path is
+// that of this process's executable. Otherwise the path is that of the ttfabric in PATH.
 func executable(program string) (string, error) {
 	if program != "" {
 		return program, nil
@@ -171,27 +172,25 @@ func executable(program string) (string, error) {
 	}
 	path, err := exec.LookPath("ttfabric")
 	if err != nil {
-		return "", errors.New("the program ttfabric, which runs the chips of a fabric, is not in PATH; build it in a checkout with 'go build -o ttfabric ./cmd/ttfabric', and put its folder into PATH; or have your own program run the chips: see ServesChips of package fabric")
+		return "", errors.New("the program ttfabric, which runs the chips of a fabric, is not in PATH; build ttfabric in a checkout with 'go build -o ttfabric ./cmd/ttfabric', and put its folder into PATH; or let your own program run the chips: see ServesChips of package fabric")
 	}
 	return path, nil
 }
 
-// serves says that this process's own executable runs a chip when it is called with the
-// argument 'node'.
+// serves says that the executable of this process runs a chip if its first argument is "node".
 var serves bool
 
-// ServesChips declares that the executable of this process can run a chip. The chips of
-// the fabrics that this process starts are then processes of this executable. Without
-// ServesChips, the chips are processes of the ttfabric in PATH.
+// ServesChips declares that the executable of this process can run a chip. This process
+// then starts chips as processes of its own executable. A process that has not called
+// ServesChips starts chips as processes of the ttfabric in PATH.
 //
-// The executable's main function must then call process.Main if the first argument is
-// "node".
+// The main function of such an executable must call process.Main if the first argument is "node".
 func ServesChips() { serves = true }
 
-// findProcesses finds the processes of chips by their command lines. findProcesses also
-// finds chips without a file in the run folder: a chip that had no time to write its
-// file, or a chip that started while the folder was removed. If the program is a
-// script, the command line has the interpreter before the script's name.
+// findProcesses returns the process ids of a fabric's chips, by their command lines. The
+// result includes chips that have no file in the run folder, such as a chip that has just
+// started. The loop looks for "node" at every place of the command line, because the
+// command line of a script begins with an interpreter.
 func findProcesses(dir folder.Dir) (out []int) {
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range names {

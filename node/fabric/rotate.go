@@ -16,17 +16,18 @@ import (
 	"ttfabric/wire"
 )
 
-// KeyChange changes the keys of a fabric's encrypted gossip. While a KeyChange is
-// open, no chip of the fabric starts.
+// KeyChange changes the keys of a fabric's encrypted gossip. No chip of the fabric can
+// start between [Fabric.ChangeKeys] and the call of unlock.
 type KeyChange struct {
-	Keys  [][]byte // keys of chips that start from now on; the first key is in use
-	Rows  []KeyRow // results of the chips, by step
-	Force bool     // continue without chips that do not answer
-	// Progress, if not nil, is called with the number of chips that have done a
-	// step, and the number of all chips.
+	Keys  [][]byte // the fabric's keys, which chips get when they start; the first key is in use
+	Rows  []KeyRow // results of the steps, one row for each step on each chip
+	Force bool     // continue although a chip has not done a step
+	// Progress is called each time a chip has done a step. The parameter done is the number
+	// of chips that have done the step. The parameter total is the number of running chips.
+	// Progress may be nil.
 	Progress func(step string, done, total int)
-	// Failed, if not nil, is called for each failed step that the change ignores
-	// because of Force.
+	// Failed is called for each failed step that [KeyChange.Rotate] ignores because of
+	// Force. Failed may be nil.
 	Failed func(step string, err error)
 
 	f     *Fabric
@@ -36,25 +37,24 @@ type KeyChange struct {
 // KeyRow is the result of one step on one chip.
 type KeyRow struct {
 	Chip   wire.FabricNodeID `json:"chip"`
-	Action string            `json:"action"`
-	Key    string            `json:"key,omitempty"`
-	Keys   []api.KeyView     `json:"keys"`
-	Error  string            `json:"error,omitempty"`
+	Action string            `json:"action"`          // name of the step: list, ask, install, use or remove
+	Key    string            `json:"key,omitempty"`   // id of the key of the step; "": list
+	Keys   []api.KeyView     `json:"keys"`            // keys of the chip after the step
+	Error  string            `json:"error,omitempty"` // why the step failed; "": the step succeeded
 }
 
-// ChangeKeys begins a change of the gossip's keys. The function "unlock" ends the
-// change. The caller must call unlock. The error is of kind [spec.Usage] for an
-// attached fabric.
+// ChangeKeys begins a change of the gossip's keys. The caller ends the change by a call of
+// unlock. If the fabric is attached, ChangeKeys returns an error of kind [spec.Usage].
 func (f *Fabric) ChangeKeys(ctx context.Context) (k *KeyChange, unlock func(), err error) {
 	if f.Attached() {
-		return nil, nil, spec.Usagef("fabric %q is attached: its chips read their keys from the file of 'node --gossip-key' on their own machines, so a restarted chip would have the old keys; change the key files on these machines; 'ttfabric gossip show' tells which key each chip uses", f.Spec.Name)
+		return nil, nil, spec.Usagef("fabric %q is attached: each chip reads its keys from the file of 'node --gossip-key' on the chip's own machine, so a restarted chip would have the old keys; change the key files on these machines; 'ttfabric gossip show' shows which key each chip uses", f.Spec.Name)
 	}
 	if !f.Spec.Keyed {
 		return nil, nil, fmt.Errorf("the gossip of fabric %q is not encrypted; 'ttfabric up --gossip-key generate' starts a fabric with encrypted gossip", f.Spec.Name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	if unlock, err = folder.Lock(ctx, string(f.Dir)); err != nil { // so that no chip starts in the middle of the change
+	if unlock, err = folder.Lock(ctx, string(f.Dir)); err != nil { // no chip can start during the change
 		return nil, nil, err
 	}
 	k = &KeyChange{f: f}
@@ -78,7 +78,8 @@ func (k *KeyChange) Absent() (out []wire.FabricNodeID) {
 	return out
 }
 
-// List asks all chips for their keys. The error names the chips whose keys differ from the fabric's.
+// List asks all running chips for their keys. The error names the chips whose keys differ
+// from the fabric's keys.
 func (k *KeyChange) List(ctx context.Context) error {
 	return k.tell(ctx, "list", "", func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
 		ks, err := cl.GossipKeys(ctx)
@@ -89,9 +90,9 @@ func (k *KeyChange) List(ctx context.Context) error {
 	})
 }
 
-// write stores the keys for chips that start later.
+// write writes the fabric's keys to the file from which chips read keys when they start.
 func (k *KeyChange) write() error {
-	if k.f.Spec.GossipKeys != "" { // a file that compose gives to containers, with the mode that the containers need
+	if k.f.Spec.GossipKeys != "" { // containers mount this file and must be able to read the file
 		return folder.WriteFileAs(k.f.Spec.GossipKeys, folder.KeyList(k.Keys), container.SecretMode)
 	}
 	if err := folder.WriteFile(k.f.Dir.Path(folder.KeysFile), folder.KeyList(k.Keys)); err != nil || k.f.Spec.Runtime != spec.Docker {
@@ -100,7 +101,8 @@ func (k *KeyChange) write() error {
 	return container.Share(k.f.Dir, &k.f.Spec, k.f.Topology)
 }
 
-// Install gives all chips another key. The chips do not encrypt with this key yet.
+// Install adds a key to the keys of all chips. The chips can then decrypt with the key, but
+// do not encrypt with the key yet.
 func (k *KeyChange) Install(ctx context.Context, key []byte) error {
 	id := keyring.ID(key)
 	if !slices.ContainsFunc(k.Keys, func(b []byte) bool { return keyring.ID(b) == id }) {
@@ -109,7 +111,7 @@ func (k *KeyChange) Install(ctx context.Context, key []byte) error {
 		}
 		k.Keys = append(k.Keys, key)
 	}
-	if err := k.write(); err != nil { // so that a chip that starts later has the key too
+	if err := k.write(); err != nil { // a chip that starts later then also has the key
 		return err
 	}
 	return k.tell(ctx, "install", id, func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
@@ -117,8 +119,8 @@ func (k *KeyChange) Install(ctx context.Context, key []byte) error {
 	})
 }
 
-// Use makes all chips encrypt with the key named id. Use fails if a running chip does
-// not have the key, unless Force is set.
+// Use makes all chips encrypt with the key that has the given id. If a running chip does
+// not have the key and Force is not set, Use returns an error and changes nothing.
 func (k *KeyChange) Use(ctx context.Context, id string) error {
 	err := k.tell(ctx, "ask", id, func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
 		ks, err := cl.GossipKeys(ctx)
@@ -141,8 +143,8 @@ func (k *KeyChange) Use(ctx context.Context, id string) error {
 	})
 }
 
-// Remove removes the key named id from all chips. Remove fails if a chip encrypts with
-// the key.
+// Remove removes the key with the given id from all chips. If a chip encrypts with the key
+// and Force is not set, Remove returns an error and changes nothing.
 func (k *KeyChange) Remove(ctx context.Context, id string) error {
 	if keyring.ID(k.Keys[0]) == id {
 		return fmt.Errorf("key %s is in use and cannot be removed; let the chips use another key first, with 'ttfabric gossip keys use'", id)
@@ -167,8 +169,8 @@ func (k *KeyChange) Remove(ctx context.Context, id string) error {
 	})
 }
 
-// Rotate installs a new key, makes all chips use the new key, and removes all other
-// keys. Rotate stops if a chip does not carry out a step, unless Force is set.
+// Rotate installs a new key, makes all chips use the new key, and removes all other keys. If a chip
+// does not carry out a step and Force is not set, Rotate stops and returns an error.
 func (k *KeyChange) Rotate(ctx context.Context) error {
 	key, err := keyring.New(folder.KeyBytes)
 	if err != nil {
@@ -205,8 +207,8 @@ func (k *KeyChange) Rotate(ctx context.Context) error {
 	return nil
 }
 
-// setKeys changes the keys of a chip. The request tells the chip the deadline of
-// ctx, after which the chip must not change its keys any more.
+// setKeys changes the keys of a chip. The request contains the deadline of ctx. The chip
+// refuses a request that comes after the deadline.
 func setKeys(ctx context.Context, cl *api.Client, b api.KeyBody) ([]api.KeyView, error) {
 	if d, ok := ctx.Deadline(); ok {
 		b.Before = d.UnixMilli()
@@ -214,7 +216,7 @@ func setKeys(ctx context.Context, cl *api.Client, b api.KeyBody) ([]api.KeyView,
 	return cl.SetGossipKeys(ctx, b)
 }
 
-// differs returns an error if a chip's keys ks differ from the keys of the run folder.
+// differs returns an error if ks, the keys of chip n, differ from the fabric's keys k.Keys.
 func (k *KeyChange) differs(n wire.FabricNodeID, ks []api.KeyView) error {
 	same := len(ks) == len(k.Keys)
 	for i := 0; same && i < len(ks); i++ {
@@ -226,8 +228,8 @@ func (k *KeyChange) differs(n wire.FabricNodeID, ks []api.KeyView) error {
 	return fmt.Errorf("chip %s has other keys than the fabric; 'ttfabric chip restart %s' gives the chip the fabric's keys", n, n)
 }
 
-// tell calls the function "do" for each running chip, and adds the results to Rows. The
-// error names the chips for which the function "do" failed.
+// tell calls the function do for each running chip, and adds the results to Rows. The error
+// names the chips for which the function do failed.
 func (k *KeyChange) tell(ctx context.Context, action, id string, do func(context.Context, *api.Client) ([]api.KeyView, error)) error {
 	all := k.chips.All()
 	var rows []KeyRow

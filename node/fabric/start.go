@@ -24,25 +24,27 @@ import (
 type Wanted struct {
 	Name     string
 	Topology *topo.Topology
-	Named    string    // the user's name for the topology, which goes into a compose file
-	Spec     spec.Spec // see [spec.Default]; of [spec.Place], Create uses only Runtime and Program
-	// GossipKeys encrypt the gossip. The first key is in use. Without keys, gossip is plain.
+	Named    string    // topology as the user named it: a file, or the name of a built-in topology
+	Spec     spec.Spec // options of the fabric, for example [spec.Default]; Create uses only Runtime and Program of [spec.Place]
+	// GossipKeys are the keys of encrypted gossip, with the key in use first. If there are
+	// no keys, the gossip is not encrypted.
 	GossipKeys [][]byte
-	// PSK is the key that seals the links, for a spec with auth psk.
+	// PSK is the key that encrypts the links' datagrams, if Spec.Auth is [spec.PSK].
 	PSK []byte
-	// Container holds the options of containers, for Spec.Runtime [spec.Docker].
+	// Container holds the options of the fabric's containers, if Spec.Runtime is [spec.Docker].
 	Container container.Options
 }
 
-// Create makes the run folder of a fabric. [Fabric.Up] then starts the chips. Create
-// proves the routes first. Create fails if the fabric exists already.
+// Create makes the run folder of a new fabric, but starts no chips; see [Fabric.Up]. Create
+// checks all options first, and proves the routes free of deadlock. Create returns an error
+// if the fabric exists already.
 func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	dir, err := folder.For(w.Name)
 	if err != nil {
 		return nil, err
 	}
 	if w.Topology == nil {
-		return nil, spec.Usagef("fabric %q: no topology is named; topo.Named and folder.LoadTopology return one", w.Name)
+		return nil, spec.Usagef("fabric %q has no topology; topo.Named and folder.LoadTopology return a topology", w.Name)
 	}
 	want := w.Spec
 	want.Settle(w.Topology)
@@ -58,7 +60,7 @@ func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	if top := s.PortBase + len(w.Topology.Chips)*spec.ChannelStride; s.PortBase < 0 {
 		return nil, spec.Usagef("--port-base %d: want 1 to 65535, or 0 for any free ports", s.PortBase)
 	} else if s.PortBase > 0 && top > 1<<16 {
-		return nil, spec.Usagef("--port-base %d: %d chips need the ports up to %d, but the last port is 65535; want at most %d", s.PortBase, len(w.Topology.Chips), top-1, 1<<16-len(w.Topology.Chips)*spec.ChannelStride)
+		return nil, spec.Usagef("--port-base %d: %d chips need the UDP ports up to %d, but the last UDP port is 65535; want at most %d", s.PortBase, len(w.Topology.Chips), top-1, 1<<16-len(w.Topology.Chips)*spec.ChannelStride)
 	}
 	also, err := w.contained(ctx, &s)
 	if err != nil {
@@ -72,7 +74,7 @@ func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 		return nil, err
 	}
 	if dir.Has() {
-		return nil, fmt.Errorf("fabric %q exists already; 'ttfabric down --name %s' removes it, or choose another name", w.Name, w.Name)
+		return nil, fmt.Errorf("fabric %q exists already; 'ttfabric down --name %s' removes the fabric, or choose another name", w.Name, w.Name)
 	}
 	_ = dir.Remove() // a crash may have left a folder without a readable mesh.json
 	token := folder.NewToken()
@@ -82,8 +84,8 @@ func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	return &Fabric{Dir: dir, Spec: s, Topology: w.Topology, token: token}, nil
 }
 
-// secrets returns functions that write keys and certificates into the run folder. If
-// the user named a folder of certificates, secrets checks these certificates instead.
+// secrets returns functions that write keys and certificates into the run folder. If the user named
+// a folder of certificates, secrets only checks that the folder has a certificate for each chip.
 func (w *Wanted) secrets(s *spec.Spec) (out []func(folder.Dir) error, err error) {
 	if s.Keyed {
 		out = append(out, folder.WriteGossipKeys(w.GossipKeys))
@@ -94,14 +96,14 @@ func (w *Wanted) secrets(s *spec.Spec) (out []func(folder.Dir) error, err error)
 	case s.Auth == spec.MTLS && s.PKI == "":
 		out = append(out, folder.MakeCertificates(s, w.Topology))
 	case s.Auth == spec.MTLS:
-		return nil, folder.CheckCertificates(s, w.Topology)
+		err = folder.CheckCertificates(s, w.Topology)
 	}
-	return out, nil
+	return out, err
 }
 
-// contained completes spec s of a fabric of containers. contained returns functions
-// that write the compose file and the containers' keys into the run folder. For a
-// fabric of processes, contained returns no functions.
+// contained sets the fields of s that concern containers, if s is the spec of a fabric of
+// containers. contained then returns functions that write the compose file and the containers' keys
+// into the run folder. If s is the spec of a fabric of processes, contained returns no functions.
 func (w *Wanted) contained(ctx context.Context, s *spec.Spec) (also []func(folder.Dir) error, err error) {
 	switch s.Runtime {
 	case "", spec.Process:
@@ -112,7 +114,7 @@ func (w *Wanted) contained(ctx context.Context, s *spec.Spec) (also []func(folde
 		return nil, spec.Usagef("--runtime %q: want process or docker", s.Runtime)
 	}
 	if s.PortBase != 0 {
-		return nil, spec.Usagef("--port-base %d: each container has an address of its own, and all use the same ports; leave out --port-base", s.PortBase)
+		return nil, spec.Usagef("--port-base %d: each container has an address of its own, and all containers use the same UDP ports; leave out --port-base", s.PortBase)
 	}
 	if err := container.Usable(ctx); err != nil {
 		return nil, err
@@ -123,7 +125,7 @@ func (w *Wanted) contained(ctx context.Context, s *spec.Spec) (also []func(folde
 		return nil, err
 	}
 	of.Keyed = s.Keyed
-	file := container.File{Spec: of, Topology: w.Topology, Named: w.Named, Options: w.Container, Secrets: "./" + container.SecretsName} // beside the compose file
+	file := container.File{Spec: of, Topology: w.Topology, Named: w.Named, Options: w.Container, Secrets: "./" + container.SecretsName} // relative to the folder of the compose file
 	composed, err := file.Compose()
 	if err != nil {
 		return nil, err
@@ -145,10 +147,10 @@ func random64() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// Settled waits until the containers of a fabric that have just started describe their
-// fabric, so that no other fabric gets the same name. Settled returns an error if the
-// containers do not describe their fabric before ctx ends. Settled returns nil if there
-// is no such fabric.
+// Settled waits until a container of the fabric with the given name answers a request for
+// the fabric's spec. A command that makes a fabric of this name can then find out whether
+// the name is taken. If there are no such containers, Settled returns nil at once. If no
+// container answers before ctx ends, Settled returns an error.
 func Settled(ctx context.Context, name string) error {
 	for {
 		_, err := Open(ctx, name)
@@ -170,12 +172,13 @@ func Settled(ctx context.Context, name string) error {
 	}
 }
 
-// Exits is a channel of chips that have ended. Its capacity is the number of chips.
+// Exits is a channel that gets a value for each chip that ends. The capacity of the channel
+// must be the number of chips.
 type Exits = chan folder.Exit
 
-// Up starts the chips that do not run, and waits until all links are up. Up calls the
-// function "progress", if not nil, with the number of links that are up and the number
-// of all links. The channel "exits", if not nil, gets the chips that end from now on.
+// Up starts the chips that do not run, and waits until all links are up. Up calls the function
+// progress with the number of links that are up and the number of all links. The channel exits gets
+// a value for each started chip that ends. Both progress and exits may be nil.
 func (f *Fabric) Up(ctx context.Context, progress func(done, total int), exits Exits) ([]api.ChipView, error) {
 	unlock, err := folder.Lock(ctx, string(f.Dir))
 	if err != nil {
@@ -196,8 +199,8 @@ func (f *Fabric) Up(ctx context.Context, progress func(done, total int), exits E
 	return f.waitUp(ctx, progress, exits)
 }
 
-// launch starts chips that do not run. Afterwards f has the token of the chips'
-// APIs, which the first start of containers makes.
+// launch starts chips that do not run. Then launch reads the token of the chips' APIs into
+// f, because containers make the token at their first start.
 func (f *Fabric) launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Records, exits Exits) error {
 	if len(ns) == 0 {
 		return nil
@@ -255,14 +258,14 @@ func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), exi
 
 // Times of waiting for chips that start.
 const (
-	pollInterval = 50 * time.Millisecond  // time between two questions to a chip whose links are not up
-	slowPoll     = 500 * time.Millisecond // time between two questions if chips take long to start, so that the chips get more processor time
-	pollTime     = 2 * time.Second        // longest time that one chip may take to answer
+	pollInterval = 50 * time.Millisecond  // time between two requests for the state of a chip whose links are not up
+	slowPoll     = 500 * time.Millisecond // longest time between two requests; the time grows to this value, so that slow chips get more processor time
+	pollTime     = 2 * time.Second        // longest time that one chip may take to answer a request
 	startTime    = 20 * time.Second       // longest time that one chip may take to start
 )
 
-// poll asks each chip of cs that had a link down at its last answer, and stores the
-// answers in views.
+// poll asks the chips of cs for their state, except chips that are ready by their last
+// answer. poll stores the answers in views.
 func (f *Fabric) poll(ctx context.Context, cs []*api.Client, views map[wire.FabricNodeID]api.ChipView) {
 	cs = slices.DeleteFunc(cs, func(c *api.Client) bool {
 		v, ok := views[c.Self()]
@@ -274,8 +277,9 @@ func (f *Fabric) poll(ctx context.Context, cs []*api.Client, views map[wire.Fabr
 	}
 }
 
-// ready reports whether all links of chip v are up and the chip's tables use all links.
-// If an operator took cables out of service, the tables need not use all links.
+// ready reports whether all links of chip v are up and the chip's tables use all links. If
+// an operator took a cable out of service, only the links must be up. The map all has the
+// latest answer of each chip.
 func ready(v api.ChipView, all map[wire.FabricNodeID]api.ChipView) bool {
 	if v.LinksUp < len(v.Links) {
 		return false
@@ -291,12 +295,12 @@ func ready(v api.ChipView, all map[wire.FabricNodeID]api.ChipView) bool {
 func (f *Fabric) diedAtStart(e folder.Exit) error {
 	words := f.LastWords(e.Chip)
 	if words == "" {
-		words = fmt.Sprintf("%v, and its log is empty; check whether the disk is full", e.Err)
+		words = fmt.Sprintf("%v, and the chip's log is empty; check whether the disk is full", e.Err)
 	}
 	return fmt.Errorf("chip %s ended at its start: %s", e.Chip, words)
 }
 
-// maxMissing is the largest number of missing chips and links that an error lists.
+// maxMissing is the largest number of missing chips and links that an error names.
 const maxMissing = 5
 
 func (f *Fabric) whatIsMissing(views map[wire.FabricNodeID]api.ChipView) string {
@@ -308,7 +312,7 @@ func (f *Fabric) whatIsMissing(views map[wire.FabricNodeID]api.ChipView) string 
 			continue
 		}
 		if v.Members <= 1 && len(f.Topology.Chips) > 1 {
-			out = append(out, fmt.Sprintf("chip %s has not heard of any other chip, see 'ttfabric gossip show'", n))
+			out = append(out, fmt.Sprintf("chip %s knows no other chip, see 'ttfabric gossip show'", n))
 			continue
 		}
 		for _, l := range v.Links {

@@ -14,22 +14,24 @@ import (
 	"ttfabric/wire"
 )
 
-// Hop is one hop of a packet, as planned and as seen by the chips. If no hop was
-// planned, From, Dir, To and VC are empty. If no chip saw the hop, Seen is empty.
+// Hop is one hop of a traced packet: the hop of the plan, and the arrival that a chip
+// recorded. If the plan has no such hop, From, Dir, To and VC are empty. If no chip
+// recorded an arrival, Seen is empty.
 type Hop struct {
 	Number   int    `json:"hop"`
 	From     string `json:"from,omitempty"`
 	Dir      string `json:"direction,omitempty"`
 	To       string `json:"to,omitempty"`
 	VC       string `json:"vc,omitempty"`
-	Seen     string `json:"seen_at,omitempty"` // chip and channel where the packet came in
+	Seen     string `json:"seen_at,omitempty"` // chip and channel by which the packet came in
 	SeenVC   string `json:"seen_vc,omitempty"`
 	SeenTTL  int    `json:"seen_ttl"`
 	Agrees   bool   `json:"agrees"`
 	Crossing bool   `json:"leaves_mesh,omitempty"`
 }
 
-// Verdict returns in words whether the planned hop and the packet's hop agree.
+// Verdict returns "as planned" if the recorded arrival is the planned one, "not seen" if no
+// chip recorded an arrival, and otherwise "another route".
 func (h *Hop) Verdict() string {
 	switch {
 	case h.Agrees:
@@ -40,22 +42,23 @@ func (h *Hop) Verdict() string {
 	return "another route"
 }
 
-// Route names a route along which packets are traced.
+// Route names the route of the packets that a [Tracer] sends.
 type Route struct {
 	Src, Dst wire.FabricNodeID
 	Plane    wire.Plane
-	Other    bool // take the other of two equally long routes round a ring: see session.OtherWay
+	Other    bool // use the other one of two equally long routes round a ring, see session.OtherWay
 }
 
-// NoRouteError says that the tables have no route between two chips.
+// NoRouteError says that the tables have no such route.
 type NoRouteError struct{ Route }
 
-// Error names the chips and the plane, and the command that lists the routes.
+// Error returns a text that names the two chips, the plane, and the command that lists the routes.
 func (e *NoRouteError) Error() string {
 	return fmt.Sprintf("there is no route from %s to %s on plane %d; 'ttfabric routes' shows the routes that exist", e.Src, e.Dst, e.Plane)
 }
 
-// Hops returns the hops of a route by plan p. The error is a [NoRouteError] if the plan has no such route.
+// Hops returns the hops of route r in plan p. If the plan has no such route, the error is a
+// [NoRouteError].
 func (r Route) Hops(p *route.Plan) ([]Hop, error) {
 	if r.Other {
 		p = p.Other()
@@ -75,15 +78,14 @@ func plannedHops(walk []route.Hop) []Hop {
 	return hops
 }
 
-// sighting is the arrival of a traced packet at one chip.
+// sighting is the record of a traced packet's arrival at one chip.
 type sighting struct {
 	at wire.FabricNodeID
 	api.SightingView
 }
 
-// sightings asks all chips for the traced packets from r.Src to r.Dst. sightings
-// returns an error if a chip does not answer, because a packet may have come to that
-// chip.
+// sightings asks all chips for their records of traced packets on route r. sightings
+// returns an error if a chip does not answer, because the result may then lack a record.
 func sightings(ctx context.Context, cs []*api.Client, r Route) (out []sighting, err error) {
 	var errs []error
 	for _, a := range Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) ([]api.SightingView, error) { return c.Traces(ctx) }) {
@@ -103,14 +105,13 @@ type Tracer struct {
 	cs      []*api.Client
 	from    *session.Session
 	route   Route
-	opts    []session.Option // options of each packet
+	opts    []session.Option // options of each request
 	timeout time.Duration
-	before  []sighting
+	before  []sighting // records of packets that were sent before the next packet
 }
 
-// Trace begins to trace packets along a route. The parameter "timeout" is the longest
-// time to wait for the answer to a packet. The error is a [NotRunningError] if the
-// source does not run.
+// Trace returns a [Tracer] for a route. The parameter timeout is the longest time to wait for the
+// answer to a packet. If the source of the route does not run, the error is a [NotRunningError].
 func (f *Fabric) Trace(ctx context.Context, r Route, timeout time.Duration) (*Tracer, error) {
 	cs, _, err := f.Clients()
 	if err != nil {
@@ -129,9 +130,9 @@ func (f *Fabric) Trace(ctx context.Context, r Route, timeout time.Duration) (*Tr
 	return t, err
 }
 
-// Packet sends one packet, and returns the planned hops together with the hops that
-// chips saw. The result "sent" is the error of a packet without an answer. The result
-// "err" is an error of a call to a chip.
+// Packet sends one packet, and returns the planned hops together with the arrivals that
+// chips recorded. If the packet gets no answer, the result sent is an error. If a chip does
+// not return its records, the result err is an error.
 func (t *Tracer) Packet(ctx context.Context, plan []Hop) (hops []Hop, rtt time.Duration, sent, err error) {
 	one, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
@@ -142,9 +143,9 @@ func (t *Tracer) Packet(ctx context.Context, plan []Hop) (hops []Hop, rtt time.D
 	return hops, rtt, sent, err
 }
 
-// newOnes returns the sightings of the first packet in the list "after" that is not in
-// the list "before". The sightings are in the order of the packet's hops, because each
-// hop decrements the packet's TTL.
+// newOnes returns the sightings of the first packet in the list after that is not in the
+// list before. The sightings have the order of the packet's hops. newOnes finds this order
+// by the TTL, which each hop decrements.
 func newOnes(before, after []sighting) (out []sighting) {
 	old := map[string]bool{}
 	for _, s := range before {
@@ -159,7 +160,8 @@ func newOnes(before, after []sighting) (out []sighting) {
 	return out
 }
 
-// beside adds the sightings of a packet to the packet's planned hops, hop by hop.
+// beside adds sighting number i of a packet to the planned hop number i. If there are more
+// sightings than planned hops, beside adds hops.
 func beside(hops []Hop, seen []sighting) []Hop {
 	for i, s := range seen {
 		if i == len(hops) {

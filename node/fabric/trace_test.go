@@ -9,7 +9,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestBeside tells a packet that took another route, or did not arrive, from its plan.
+// TestBeside compares planned hops with the records of packets that took the planned route,
+// took another route, or did not arrive.
 func TestBeside(t *testing.T) {
 	plan := []Hop{{Number: 1, From: "M0D0", Dir: "E", To: "M0D1", VC: "data"}, {Number: 2, From: "M0D1", Dir: "S", To: "M0D3", VC: "data"}}
 	at := func(id string, chip, ttl int, vc string) sighting {
@@ -18,7 +19,7 @@ func TestBeside(t *testing.T) {
 	old := []sighting{at("a", 1, 9, "data"), at("a", 3, 8, "data")}
 	for _, c := range []struct {
 		name string
-		seen []sighting // beside the old ones
+		seen []sighting // records of new packets
 		want string
 	}{
 		{"as planned", []sighting{at("b", 3, 8, "data"), at("b", 1, 9, "data")}, "M0D1 as planned, M0D3 as planned"},
@@ -27,7 +28,7 @@ func TestBeside(t *testing.T) {
 		{"another route", []sighting{at("b", 2, 9, "data"), at("b", 3, 8, "data")}, "M0D2 another route, M0D3 as planned"},
 		{"another channel", []sighting{at("b", 1, 9, "data-detour"), at("b", 3, 8, "data")}, "M0D1 another route, M0D3 as planned"},
 		{"a longer route", []sighting{at("b", 2, 9, "data"), at("b", 3, 7, "data"), at("b", 0, 8, "data")}, "M0D2 another route, M0D0 another route, M0D3 another route"},
-		{"somebody else's packet", []sighting{at("b", 1, 9, "data"), at("c", 3, 8, "data")}, "M0D1 as planned,  not seen"},
+		{"a second new packet", []sighting{at("b", 1, 9, "data"), at("c", 3, 8, "data")}, "M0D1 as planned,  not seen"},
 	} {
 		var got []string
 		for _, h := range beside(slices.Clone(plan), newOnes(old, append(slices.Clone(old), c.seen...))) {

@@ -14,28 +14,27 @@ import (
 	"ttfabric/wire"
 )
 
-// trafficPoll is the time between two questions to the chips of a run about their progress.
+// trafficPoll is the time between two requests to the chips for their reports of a run.
 const trafficPoll = 100 * time.Millisecond
 
-// StartTraffic makes chips take part in a run. If send is true, the chips send and
-// receive packets. If send is false, the chips only receive packets.
+// StartTraffic makes chips take part in a run of verified traffic. If send is true, the
+// chips send and receive packets. If send is false, the chips only receive packets.
 func StartTraffic(ctx context.Context, cs []*api.Client, spec traffic.Spec, pairs []traffic.Pair, send bool) error {
 	return Tell(ctx, cs, 0, func(ctx context.Context, c *api.Client) error {
 		return c.StartTraffic(ctx, api.TrafficStart{Spec: spec, Pairs: pairs, Send: send})
 	})
 }
 
-// StopTraffic ends a run, even if ctx has ended. StopTraffic ignores errors, since a
-// dead chip has nothing to stop.
+// StopTraffic ends a run of verified traffic at the given chips, even if ctx has ended.
+// StopTraffic ignores errors, because a chip that does not answer has nothing to stop.
 func StopTraffic(ctx context.Context, cs []*api.Client) {
 	_ = Tell(context.WithoutCancel(ctx), cs, AskTime, func(ctx context.Context, c *api.Client) error { return c.StopTraffic(ctx) })
 }
 
-// Traffic runs verified traffic between chips. First Traffic makes all chips receive,
-// then Traffic makes the chips send. Then Traffic asks the chips for their reports
-// until all chips are done. Traffic calls the function "progress", if not nil, with the
-// number of packets delivered so far. If ctx ends first, Traffic returns the results so
-// far and an error.
+// Traffic runs verified traffic between chips. Traffic first makes all chips receive, then
+// send. Then Traffic asks the chips for their reports until all chips have finished.
+// Traffic calls the function progress, which may be nil, with the number of packets
+// delivered so far. If ctx ends first, Traffic returns the results so far and an error.
 func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []traffic.Pair, progress func(delivered int)) (traffic.Result, error) {
 	for _, send := range []bool{false, true} {
 		if err := StartTraffic(ctx, cs, run, pairs, send); err != nil {
@@ -43,10 +42,10 @@ func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []tr
 		}
 	}
 	defer StopTraffic(ctx, cs)
-	last := map[wire.FabricNodeID]traffic.Report{} // by chip; keeps the last report of a chip that dies
+	last := map[wire.FabricNodeID]traffic.Report{} // latest report of each chip, also of a chip that has ended
 	for {
 		silent, done := collect(ctx, cs, run.Run, last)
-		if done { // a chip that answered early may have received packets since then
+		if done { // asks again, because a chip may have received packets after its answer
 			silent, done = collect(ctx, cs, run.Run, last)
 		}
 		reports := slices.SortedFunc(maps.Values(last), func(a, b traffic.Report) int {
@@ -57,7 +56,7 @@ func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []tr
 		if progress != nil {
 			progress(int(res.Total.Delivered))
 		}
-		if done && ctx.Err() == nil { // once ctx has ended, a chip without an answer is not dead
+		if done && ctx.Err() == nil { // after the end of ctx, chips that run do not answer either, and the result would call these chips silent
 			return res, nil
 		}
 		select {
@@ -71,9 +70,9 @@ func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []tr
 	}
 }
 
-// collect asks all chips for their reports of the run, and stores the reports in the
-// map "last". The list "silent" holds the chips that do not answer or do not know the
-// run. The result "done" reports whether all other chips have finished.
+// collect asks all chips for their reports of the run, and stores the reports in last. The
+// result silent lists the chips that do not answer or do not know the run. The result done
+// reports whether all other chips have finished.
 func collect(ctx context.Context, cs []*api.Client, run uint64, last map[wire.FabricNodeID]traffic.Report) (silent []wire.FabricNodeID, done bool) {
 	done = true
 	for _, a := range Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (traffic.Report, error) { return c.Traffic(ctx) }) {
@@ -93,25 +92,26 @@ func collect(ctx context.Context, cs []*api.Client, run uint64, last map[wire.Fa
 // TrafficWanted holds a user's options for a run of verified traffic.
 type TrafficWanted struct {
 	Pattern  string  // a name of traffic.Patterns
-	Packets  uint64  // total number, split over the pairs
+	Packets  uint64  // number of packets of the run, split over the pairs of chips
 	Size     int     // payload of a packet, in bytes
-	Window   int     // number of packets that each chip keeps outstanding; 0: the default
-	Planes   int     // number of routing planes that a pair's packets take in turn; 0: all planes
-	Ways     int     // number of directions round a ring that a pair's packets take in turn: 1 or traffic.MaxWays; 0: traffic.MaxWays
-	Seed     uint64  // seed of the order of destinations, of arrivals and of random pairs
-	Load     float64 // packets per second that arrive at each sending chip; 0: as fast as the window allows
+	Window   int     // largest number of packets that each chip has under way; 0: the default
+	Planes   int     // number of routing planes that the packets of a pair of chips use in turn; 0: all planes
+	Ways     int     // number of directions round a ring that the packets of a pair of chips use in turn, 1 or traffic.MaxWays; 0: traffic.MaxWays
+	Seed     uint64  // seed of the random numbers that choose pairs, the order of destinations, and times
+	Load     float64 // packets per second that each sending chip is to send; 0: as many as the window allows
 	Hot      string  // chip of the hotspot pattern; "": the first chip
-	HotShare int     // percent of each chip's packets that the hotspot pattern sends to Hot; 0: traffic.DefaultHotShare
+	HotShare int     // percentage of each chip's packets that go to Hot in the hotspot pattern; 0: traffic.DefaultHotShare
 }
 
-// TrafficPlan is a run of traffic that [Traffic] can start.
+// TrafficPlan is a run of verified traffic that [Traffic] can carry out.
 type TrafficPlan struct {
 	Spec  traffic.Spec
 	Pairs []traffic.Pair
 	Apart int // number of pairs of the pattern that the plan leaves out, because the fabric has no route between the two chips
 }
 
-// PlanTraffic plans a run between the fabric's chips. The error names the bad option.
+// PlanTraffic plans a run of verified traffic between the fabric's chips. If an option is
+// not valid, the error names the option.
 func (f *Fabric) PlanTraffic(w TrafficWanted) (p TrafficPlan, err error) {
 	w.Ways, w.HotShare = cmp.Or(w.Ways, traffic.MaxWays), cmp.Or(w.HotShare, traffic.DefaultHotShare)
 	pattern, err := traffic.PatternByName(w.Pattern)
@@ -162,5 +162,5 @@ func (f *Fabric) PlanTraffic(w TrafficWanted) (p TrafficPlan, err error) {
 	return p, spec.AsUsage(err)
 }
 
-// NewRun returns a random number for a run of traffic.
+// NewRun returns a random number that names a run of verified traffic.
 func NewRun() uint64 { return random64() }

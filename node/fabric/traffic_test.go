@@ -10,7 +10,7 @@ import (
 	"ttfabric/router/topo"
 )
 
-// planned is a handle on a fabric that does not run.
+// planned returns a fabric of the given machine that has no run folder and no chips.
 func planned(t *testing.T, machine string) *Fabric {
 	t.Helper()
 	m, err := topo.Named(machine)
@@ -24,7 +24,7 @@ func planned(t *testing.T, machine string) *Fabric {
 	return &Fabric{Spec: s, Topology: m}
 }
 
-// TestPlanTraffic plans runs of every pattern, and completes what the user leaves open.
+// TestPlanTraffic plans a run of every pattern. PlanTraffic must fill empty options.
 func TestPlanTraffic(t *testing.T) {
 	f := planned(t, "mesh:4x4")
 	for _, p := range traffic.Patterns {
@@ -41,14 +41,15 @@ func TestPlanTraffic(t *testing.T) {
 		t.Errorf("with a load: %+v, %v", got.Spec, err)
 	}
 	lines := planned(t, "mesh:2x2")
-	lines.Spec.Fabric = "1d" // a packet turns nowhere
+	lines.Spec.Fabric = "1d" // no packet turns between a row and a column
 	got, err := lines.PlanTraffic(TrafficWanted{Pattern: "all-to-all", Packets: 1000, Size: 64, Ways: 1, HotShare: 50})
 	if err != nil || got.Apart != 4 || len(got.Pairs) != 8 {
-		t.Errorf("rows and columns alone: %d pairs, %d left out, %v; want 8 and 4", len(got.Pairs), got.Apart, err)
+		t.Errorf("with --fabric 1d: %d pairs, %d left out, %v; want 8 and 4", len(got.Pairs), got.Apart, err)
 	}
 }
 
-// TestPlanTrafficRefuses gives one bad value at a time: the error has the name of the option.
+// TestPlanTrafficRefuses plans runs with one bad value each. The error must contain the
+// name of the option.
 func TestPlanTrafficRefuses(t *testing.T) {
 	f := planned(t, "n300")
 	for want, bad := range map[string]func(*TrafficWanted){

@@ -21,7 +21,7 @@ func (s *Source) CheckInvariants() error {
 	}
 	for i, f := range s.groups.list {
 		if int(f.key.Group) != i+1 || s.groups.byKey[groupKey{f.ranges, f.key.Plane}] != f {
-			return fmt.Errorf("group %d stands at place %d, or is not found by its ranges", f.key.Group, i)
+			return fmt.Errorf("group %d has index %d in the list, or its ranges do not lead to it", f.key.Group, i)
 		}
 	}
 	for _, ref := range s.reads {
@@ -30,19 +30,19 @@ func (s *Source) CheckInvariants() error {
 		}
 	}
 	if open != s.open {
-		return fmt.Errorf("%d requests are open and %d are counted", open, s.open)
+		return fmt.Errorf("%d requests are open, but the counter says %d", open, s.open)
 	}
 	return nil
 }
 
-// check returns the number of open requests of a flow. check returns an error if the
-// counts of the flow do not agree.
+// check returns the number of open requests in a flow's window. check returns an error if
+// the flow's counters or members are inconsistent.
 func (f *outFlow) check() (open int, err error) {
 	if f.base+uint32(f.len()) != f.next {
-		return 0, fmt.Errorf("the window has %d requests from %d on, and the next one is %d", f.len(), f.base, f.next)
+		return 0, fmt.Errorf("the window has %d requests from number %d on, but the next number is %d", f.len(), f.base, f.next)
 	}
 	if f.open != nil && (len(f.members) < 2 || len(*f.open) != len(f.ops)) {
-		return 0, fmt.Errorf("the window has %d requests and %d sets of %d members", len(f.ops), len(*f.open), len(f.members))
+		return 0, fmt.Errorf("the window has %d requests, but %d sets of %d members", len(f.ops), len(*f.open), len(f.members))
 	}
 	var by [MaxMembers + 1]int
 	for k := f.head; k < len(f.ops); k++ {
@@ -54,17 +54,17 @@ func (f *outFlow) check() (open int, err error) {
 			}
 		}
 		if n != int(o.left) {
-			return 0, fmt.Errorf("request %d is open at %d members and counted at %d", f.seq(k), n, o.left)
+			return 0, fmt.Errorf("request %d is open at %d members, but its counter says %d", f.seq(k), n, o.left)
 		}
 		if !o.settled() {
 			open++
 		} else if k == f.head {
-			return 0, fmt.Errorf("request %d is settled and still the first in the window", f.base)
+			return 0, fmt.Errorf("request %d is settled, but still the first in the window", f.base)
 		}
 	}
 	for i := range f.members {
 		if m := &f.members[i]; m.open != by[i] {
-			return 0, fmt.Errorf("member %s has %d requests open and %d are counted", m.node, by[i], m.open)
+			return 0, fmt.Errorf("member %s has %d open requests, but its counter says %d", m.node, by[i], m.open)
 		}
 		if i > 0 && compareNodes(f.members[i-1].node, f.members[i].node) >= 0 {
 			return 0, fmt.Errorf("members %s and %s are out of order", f.members[i-1].node, f.members[i].node)
@@ -78,10 +78,10 @@ func (f *outFlow) check() (open int, err error) {
 func (s *Sink) CheckInvariants() error {
 	for _, f := range s.owed {
 		if !f.owed {
-			return fmt.Errorf("flow from %v waits for its completion without being owed one", f.key)
+			return fmt.Errorf("flow from %v is in the list of owed completions, but no completion is owed to it", f.key)
 		}
 		if len(f.exc) > wire.MaxExceptions {
-			return fmt.Errorf("flow from %v has %d exceptions: at most %d fit a completion", f.key, len(f.exc), wire.MaxExceptions)
+			return fmt.Errorf("flow from %v has %d exceptions, but a completion holds at most %d", f.key, len(f.exc), wire.MaxExceptions)
 		}
 		for i := range f.exc {
 			if e := &f.exc[i]; i > 0 && int32(e.First-f.exc[i-1].First) <= 0 || int32(f.next-e.First) <= 0 {

@@ -3,13 +3,14 @@
 // which requests the chip performs.
 //
 // A flow is the sequence of requests from one chip to another chip on one plane. If two
-// routes round a ring are equally long, each route has a flow of its own (see
-// [Request]). The packets of a flow take one route, through channels that keep packets
-// in order. Therefore the destination sees a gap as soon as a later packet arrives.
+// routes round a ring are equally long, each route has a flow of its own (see [Request]).
+// The packets of a flow take one route, through sender and receiver channels that keep
+// packets in order. Therefore the destination sees a gap as soon as a later packet
+// arrives.
 //
-// A destination answers with completions on the control channel. A completion is
-// cumulative: "every request before n is settled; the listed requests were not
-// performed". One completion stands for many requests. If a flow stalls, its source
+// A destination answers with completions in the control virtual channel. Completions are
+// cumulative. A completion says: "every request before n is settled; the listed requests
+// were not performed". One completion covers many requests. If a flow stalls, its source
 // sends a probe behind the requests. Since the packets of a flow keep their order, a
 // request that has not arrived before the probe is lost.
 //
@@ -29,9 +30,9 @@
 //
 // The package holds two machines. A [Source] numbers the requests of this chip, sends
 // them through a [Network], and turns the answers into a [Result] for each request. A
-// [Sink] takes the requests of other chips and owes completions. Both machines are
-// pure: they get time and packets as arguments. Neither machine knows links, routers or
-// the topology. Package chip connects the two machines with links, router and topology.
+// [Sink] takes the requests of other chips and owes completions. Both machines are pure:
+// they get time and packets as arguments. The two machines know nothing of links, routers
+// and topology. Package chip connects the two machines with links, router and topology.
 //
 // # Guarantees
 //
@@ -43,41 +44,42 @@
 //   - A request that ended as lost or refused is never performed, however late the
 //     request's packet arrives. Later incarnations of the destination also never
 //     perform this request.
-//   - A chip that has performed a request of a flow performs no request that a
-//     former incarnation of the source sent in that flow.
-//   - Every request ends. If a flow makes no progress for [FlowTimeout], its requests
-//     end as FateUnknown.
+//   - Once a chip has performed a request of the source's present incarnation, the chip
+//     performs no request that a former incarnation sent in the same flow.
+//   - Every request ends. If a flow makes no progress for [FlowTimeout], all open
+//     requests of the flow end as FateUnknown.
 //   - If no route leads to a request's destination, the request ends at once. Its error
 //     then matches session.ErrUnreachable.
 //
 // The guarantees above rest on guarantees of the lower layers:
 //
 //   - A link delivers each packet in order, exactly once. This guarantee holds under
-//     loss, duplicates, reordering, corruption, cuts and restarts of the peer. After a
-//     path loss, the same incarnation resumes. A retrain neither loses nor duplicates a
-//     packet. There is one exception: the path's MTU may shrink below the length of the
-//     frames under way. The link's session then ends as in a restart, and the link
-//     reports the packets under way. A link finds the largest frame length by itself
-//     and reports this length. The link also finds this length if IP routers silently
-//     drop longer frames (package ttlink).
-//   - No router drops a packet for lack of room: credits hold the packet back, hop by
-//     hop. If the next hop of a packet is dead, the packet waits at the head of its
-//     channel for a grace period. The grace period is four times the profile's silence:
-//     240 ms, or 1 s with the profile "crowded". Then the router drops and counts the
-//     packet, and reports the drop to the packet's source (package router).
+//     loss, duplicates, reordering, corruption, cuts and restarts of the peer. If a path
+//     is lost and works again, the link resumes its session. A retrain neither loses nor
+//     duplicates a packet. The guarantee has one exception: the path's MTU may shrink
+//     below the length of the frames under way. The link's session then ends as in a
+//     restart, and the link reports how many packets were under way. A link finds the
+//     largest frame length by itself and reports this length. The link also finds this
+//     length if IP routers silently drop longer frames (package ttlink).
+//   - No router drops a packet for lack of room. At each hop, a packet waits for a
+//     credit. If the next hop of a packet is dead, the packet waits at the head of its
+//     channel for a grace period. The grace period is four times DeadTraffic of the link
+//     profile: 240 ms, or 1 s with the profile "crowded". Then the router drops and
+//     counts the packet, and reports the drop to the packet's source (package router).
 //   - If a link's cable fails, the link continues over a parallel cable, keeps its
-//     session and loses nothing. If no cable between two chips works for twice the
-//     profile's silence, all chips plan tables around the fault. Each chip plans its
-//     tables from the same flooded link states, without a leader. Routes that do not
-//     cross the fault stay. Routes that cross the fault become detours in virtual
-//     channels of their own. Therefore old and new tables together close no cycle
-//     (package router/route; the tests prove this for every fault in the tests). Chips
-//     reroute the packets that wait at the fault. Packets that the dead link held are
-//     lost, and the chip reports the loss to their sources.
-//   - Every packet is accounted for. The packet was delivered, was dropped for a stated
-//     reason, is under way, or has an unknown fate because a chip died. A packet that a
-//     chip refuses after its router delivered it has a stated reason. 'ttfabric inspect
-//     --losses --assert' fails on any other packet (package node/losses).
-//   - Gossip takes no link up or down. While a port hears its peer, the port keeps this
-//     peer, even if gossip reports another address.
+//     session and loses nothing. If no cable between two chips works for twice
+//     DeadTraffic, all chips plan tables around the fault. Each chip plans its tables
+//     from the same flooded link states, without a leader. Routes that do not cross the
+//     fault stay. Routes that cross the fault become detours in virtual channels of their
+//     own. Therefore packets of old and of new tables together close no cycle. The tests
+//     of package router/route prove this for many faults. Chips reroute the packets that
+//     wait at the fault. Packets that the dead link held are lost, and the chip reports
+//     the loss to their sources.
+//   - Every packet is accounted for. A packet was delivered, was dropped for a stated
+//     reason, is under way, or has an unknown fate because a chip died. A chip may also
+//     refuse a packet after its router delivered the packet; the chip then states a
+//     reason. 'ttfabric inspect --losses --assert' fails on any packet that is not
+//     accounted for (package node/losses).
+//   - Gossip takes no link up or down. While a port hears its peer, the port keeps the
+//     peer's address, even if gossip reports another address.
 package flow

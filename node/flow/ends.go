@@ -6,12 +6,12 @@ import (
 	"ttfabric/wire"
 )
 
-// Ends counts how a chip's requests to one other chip have ended since the start, over
-// all planes. A multicast counts at each member. Ends counts neither the probes of
+// Ends counts how a chip's requests to one other chip have ended since the chip started,
+// over all planes. A multicast counts at each member. Ends counts neither the probes of
 // stalled flows nor requests of the chip to itself.
 type Ends struct {
 	Dst   wire.FabricNodeID `json:"chip"`
-	Fates [4]uint64         `json:"fates"` // ended requests, by Fate: done, refused, lost, outcome unknown
+	Fates [4]uint64         `json:"fates"` // number of ended requests by Fate: done, refused, lost, outcome unknown
 	Open  int               `json:"open"`  // number of requests whose fate is not known yet
 }
 
@@ -62,19 +62,20 @@ func (e *Ends) add(fates [4]uint64) {
 	}
 }
 
-// Moment counts how a chip's requests had ended at one moment, for [Moment.Since].
+// Moment holds the counts of how a chip's requests had ended at one moment.
+// [Moment.Since] compares two moments.
 type Moment struct {
 	Chip        wire.FabricNodeID `json:"chip"`
 	Incarnation wire.Incarnation  `json:"incarnation"` // incarnation of Chip
 	Ends        []Ends            `json:"ends"`        // counts, by destination
 }
 
-// Moment returns the present counts.
+// Moment returns the present counts of the source's requests.
 func (s *Source) Moment() Moment { return Moment{s.cfg.Self, s.cfg.Incarnation, s.Ends()} }
 
-// Since returns the changes from the moment "before" to m: the requests that ended in
-// between, and the requests that are open at m. If "before" is of another chip or
-// another incarnation of the chip, Since subtracts nothing.
+// Since counts the requests that ended between the moment "before" and the moment m, and
+// the requests that are open at m. If "before" is of another chip or another incarnation
+// of the chip, Since subtracts nothing.
 func (m *Moment) Since(before *Moment) []Ends {
 	out := slices.Clone(m.Ends)
 	if m.Chip != before.Chip || m.Incarnation != before.Incarnation {

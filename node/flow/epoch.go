@@ -7,52 +7,51 @@ import (
 	"ttfabric/wire"
 )
 
-// The source of a flow sends its requests in consecutive epochs. If a destination has
-// heard of a later epoch of a flow, it performs no request of a former epoch. This rule
-// holds however late and by whatever route the request comes. The first epoch of each
-// flow of a chip is [Config.Epoch]. Each later epoch has the next number. A chip uses
-// the time of its start in milliseconds as first epoch. Milliseconds pass faster than
-// epochs, since an epoch ends only when nothing is open in the flow. The number wraps
-// after 50 days. If a chip restarts 25 to 50 days after its last start, its new epoch
-// therefore looks older.
+// The source of a flow sends its requests in consecutive epochs. Once a destination has
+// heard of an epoch of a flow, it refuses all requests of older epochs, however late a
+// request comes. The first epoch of each flow of a chip is [Config.Epoch]. Each later
+// epoch has the next number. A chip uses the time of its start in milliseconds as first
+// epoch. Milliseconds pass faster than epochs, because an epoch ends only when no request
+// of the flow is open. The number wraps after 50 days. If a chip restarts 25 to 50 days
+// after its last start, its new epoch therefore looks older.
 //
 // A chip may start with a lower epoch than before, if its clock was set back. The
-// destination then refuses the chip's requests and answers with the epoch that the
-// destination knows. The source goes on from that epoch.
+// destination then refuses the chip's requests, and its completions name the newer epoch.
+// The source continues with the epoch after the newer epoch.
 //
 // An epoch is known once every member of the flow has answered in this epoch. Suppose a
 // destination gets a request of a known epoch, but has not heard of this epoch. The
-// destination has then restarted, and refuses the request. Therefore a destination's
-// answer about requests that did not come also binds the next incarnations of the
-// destination:
+// destination has then restarted, and refuses the request. Therefore the answer "this
+// request did not come" stays true after a restart of the destination, for two reasons:
 //
 //   - A destination can begin an epoch only with a request that the source sent before
 //     the epoch was known.
-//   - Once the destination has answered for later requests, no request from this time
-//     is under way: it arrived, or a router dropped it. If this is not certain for a
-//     request, the request ends as FateUnknown, and the epoch ends with the request.
+//   - Once the destination has answered a later request, no request that the source sent
+//     before the epoch was known is still under way. Each such request arrived, or a
+//     router dropped it. If a request may still be under way, it ends as FateUnknown, and
+//     the epoch ends too.
 //
-// An epoch also ends while the flow is idle. If the destination restarts in the idle
-// time, it then has no request to refuse.
+// An epoch also ends when the flow has been idle for FlowIdle. The next epoch is not
+// known yet. If the destination restarts in the idle time, it therefore performs the next
+// request.
 
 // FlowIdle is the time without an open request after which a flow begins another epoch.
-// The value is our own choice. FlowIdle is shorter than the restart of a process.
+// The value is our own choice. A process takes longer than FlowIdle to restart.
 const FlowIdle = 100 * time.Millisecond
 
 // epoch holds what a source knows about the present epoch of a flow.
 type epoch struct {
 	number uint32
-	older  uint32 // not 0: a member knows this later epoch, and the next epoch must be even later
+	older  uint32 // a later epoch that a member has heard of; the next epoch must be later still; 0: none
 	known  bool   // every member has answered in this epoch
-	ending bool   // a request of this epoch may still arrive late, and another epoch begins when nothing is open
+	ending bool   // the flow sends no more requests in this epoch, and begins another epoch when no request is open
 }
 
-// over reports whether the flow must not send more requests in this epoch.
+// over reports whether this epoch takes no more requests.
 func (e *epoch) over() bool { return e.ending || e.older != 0 }
 
-// judge takes note of how a request of this epoch ends. If the destination's answer
-// does not bind the destination's next incarnation, judge changes the end to an unknown
-// outcome.
+// judge notes how a request of this epoch ends. If a lost request may still arrive at a
+// later incarnation of the destination, judge changes the end from lost to unknown.
 func (e *epoch) judge(o *op, x *end) {
 	if x.fate == FateLost && x.drop == 0 && (!o.known || e.ending) {
 		*x = unknown(DoubtLate)
@@ -62,7 +61,8 @@ func (e *epoch) judge(o *op, x *end) {
 	}
 }
 
-// heard takes note of a completion of this epoch.
+// heard notes a completion of this epoch. The epoch ends if the completion says that the
+// destination restarted.
 func (e *epoch) heard(m *wire.Completion) {
 	for _, x := range m.Exceptions {
 		if x.Outcome == wire.OutcomeRestarted || x.Outcome == wire.OutcomeUnknownFlow {
@@ -71,7 +71,7 @@ func (e *epoch) heard(m *wire.Completion) {
 	}
 }
 
-// exceeded takes note that a member knows a later epoch.
+// exceeded notes that a member has heard of a later epoch.
 func (e *epoch) exceeded(later uint32) {
 	if e.older == 0 || olderEpoch(e.older, later) {
 		e.older = later

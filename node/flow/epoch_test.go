@@ -6,8 +6,9 @@ import (
 	"ttfabric/wire"
 )
 
-// TestFirstEpochs finds that epochs have an order, and that without one given
-// incarnations that differ in few bits have flows of different epochs.
+// TestFirstEpochs checks that first epochs keep the order of the configured epochs.
+// Without a configured epoch, incarnations that differ in one bit must have different
+// first epochs.
 func TestFirstEpochs(t *testing.T) {
 	for _, n := range []uint32{1, 1000, 1<<27 - 1, 1<<32 - 2} {
 		a, b := firstEpoch(&Config{Epoch: n}), firstEpoch(&Config{Epoch: n + 1})
@@ -23,7 +24,7 @@ func TestFirstEpochs(t *testing.T) {
 	}
 }
 
-// TestEpochs finds the order of epochs, also where they wrap.
+// TestEpochs checks the order of consecutive epochs, also across the wrap of the number.
 func TestEpochs(t *testing.T) {
 	e := uint32(1<<32 - 50)
 	for range 100 {

@@ -7,20 +7,20 @@ import (
 	"ttfabric/wire"
 )
 
-// Limits of multicasts; our own choices.
+// Limits of multicasts.
 const (
-	MaxGroups  = 256                      // largest number of groups that a chip multicasts to, over all planes; a new group replaces the least recently used idle group
+	MaxGroups  = 256                      // largest number of groups of a chip, over all planes; beyond it, a new group replaces the least recently used idle group
 	MaxMembers = wire.MaxChipsPerMesh - 1 // largest number of members of a group: all chips of the mesh except the source
 )
 
-// groupKey identifies a group.
+// groupKey identifies a group by its ranges and its plane.
 type groupKey struct {
 	ranges wire.Ranges
 	plane  wire.Plane
 }
 
-// groups holds the multicast flows of a source. Invariant: list[i] has number i+1, and
-// byKey holds the same flow.
+// groups holds the multicast flows of a source. Invariant: list[i] is the group with
+// number i+1, and byKey holds every flow of list.
 type groups struct {
 	byKey map[groupKey]*outFlow
 	list  []*outFlow
@@ -58,9 +58,9 @@ func (s *Source) group(r *Request) (*outFlow, Admission) {
 	return f, Accepted
 }
 
-// add gives a group a number and gives the group's flow an epoch. The first group with
-// a number begins with the chip's first epoch. A later group with the same number
-// begins with the next epoch. If no number is free and no group is idle, add fails.
+// add gives a group a number and gives the group's flow an epoch. The first group with a
+// number begins with the chip's first epoch. A later group with the same number begins
+// with the next epoch. If no number is free and no group is idle, add returns false.
 func (gs *groups) add(k groupKey, f *outFlow, first uint32) bool {
 	if gs.byKey == nil {
 		gs.byKey = map[groupKey]*outFlow{}
@@ -87,7 +87,8 @@ func (gs *groups) add(k groupKey, f *outFlow, first uint32) bool {
 	return true
 }
 
-// bury keeps the counts of a group before another group replaces this group.
+// bury adds the counts of a group to "past", before another group takes the group's
+// number.
 func (gs *groups) bury(f *outFlow) {
 	if gs.past == nil {
 		gs.past = map[wire.FabricNodeID][4]uint64{}
@@ -107,8 +108,8 @@ func (f *outFlow) fail(n wire.FabricNodeID, seq uint32, e *end) {
 	f.failed[seq] = append(f.failed[seq], MemberResult{n, e.fate, e.outcome, e.drop, e.at, e.doubt})
 }
 
-// takeFailed removes and returns the failed members of an ended multicast, in the order
-// of the chips. At a failed member the multicast did not end as FateDone.
+// takeFailed removes and returns the members at which an ended multicast did not end as
+// FateDone, in the order of the chips.
 func (f *outFlow) takeFailed(seq uint32) []MemberResult {
 	if len(f.failed) == 0 {
 		return nil
@@ -119,8 +120,8 @@ func (f *outFlow) takeFailed(seq uint32) []MemberResult {
 	return failed
 }
 
-// gravest returns the end of a multicast from the ends at its failed members: the
-// gravest of these ends.
+// gravest returns the gravest end among the members at which a multicast did not end as
+// FateDone. From lightest to gravest, the fates are refused, lost and unknown.
 func gravest(failed []MemberResult) end {
 	worst := failed[0]
 	for _, m := range failed {

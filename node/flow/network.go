@@ -7,8 +7,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Network is what a [Source] needs from its chip: routes, room for packets, and the
-// program inside the chip.
+// Network is what a [Source] needs from its chip: routes, room for packets, and access to
+// the program inside the chip.
 type Network interface {
 	// Route returns the route by which requests of a unicast flow leave the chip now.
 	// The route follows the hops of via. If via is empty, the route follows the tables
@@ -31,17 +31,18 @@ type Network interface {
 }
 
 // Route is the route of packets from this chip to another chip. For packets to another
-// mesh, Route is the route to the edge of this mesh. The chip makes routes from its
-// tables. A source only asks whether a route exists and whether two are equal.
+// mesh, Route leads to an exit node of this mesh and over the cable to the next mesh. The
+// chip computes each Route from its tables. A source only asks whether a Route exists,
+// and whether two Routes are equal.
 type Route struct {
 	OK      bool           // a route exists
 	Port    int            // index of the port by which packets leave; -1 for a multicast tree
 	VC      wire.VC        // virtual channel of the first hop
-	Up      bool           // an up crossing between meshes still lies ahead, see wire.Packet
+	Up      bool           // the packet still has to cross towards the root of the tree of meshes, see wire.Packet
 	Detour  bool           // the route leads round a fault
 	First   wire.Direction // direction of the first hop
 	TTL     uint16         // least number of hops that a packet needs; 0: the hops of the tables' longest route
-	Actions []byte         // actions of the next routers, with room for the actions of routers in other meshes
+	Actions []byte         // one route byte for each later router, with room for the route bytes of other meshes
 	Plane   wire.Plane     // plane of a multicast tree
 }
 

@@ -15,18 +15,18 @@ type Request struct {
 	Payload []byte           // data of at most wire.MaxPayload bytes, which the source copies
 	Trace   bool             // each chip on the route records the packet; chips do not record multicasts
 	Via     []wire.Direction // hops to take instead of the routing table's, at most wire.MaxHops; the hops may lead back to the sending chip itself
-	Ranges  wire.Ranges      // ranges with hops make the request a multicast to the chips in the ranges; a multicast does not use Dst, and the chip refuses Via, Other and reads
-	Other   bool             // take the other route if two routes round a ring are equally long, see route.Plan.Other; the other route has a flow of its own, and the chip refuses Other with Via
+	Ranges  wire.Ranges      // if the ranges have hops: the request is a multicast to the chips in the ranges; Dst is not used, and the chip refuses Via, Other and reads
+	Other   bool             // take the other route if two routes round a ring are equally long, see route.Plan.Other; requests with Other form a flow of their own, and the chip refuses Other with Via
 }
 
-// Fate says how a request ended, and whether this is certain.
+// Fate says how a request ended, as far as the source can know.
 type Fate uint8
 
 // The fates of a request.
 const (
 	FateDone    Fate = iota // the destination performed the request
 	FateRefused             // the request arrived, but the destination did not perform the request; Outcome says why
-	FateLost                // the destination certainly did not perform the request; Drop and At say where a router dropped the packet, or Drop is 0 if the destination saw a gap
+	FateLost                // the destination certainly did not perform the request; Drop and At say why and where a router dropped the packet; Drop is 0 if the destination saw a gap
 	FateUnknown             // nobody knows whether the destination performed the request; Doubt says why
 )
 
@@ -46,13 +46,13 @@ const (
 	DoubtTimeout           // no answer came for FlowTimeout
 	DoubtUnreachable       // the last route to the destination died while the request was under way
 	DoubtOlder             // the destination took the flow's epoch for a former epoch; the destination accepts the next epoch
-	DoubtLate              // the destination has not seen the request; if the destination restarts, the request may still arrive and be performed
+	DoubtLate              // the request has not arrived; it may still arrive if the destination restarts, and be performed then
 	NumDoubts
 )
 
-// String returns the reason for the doubt in words.
+// String returns the reason in words.
 func (d Doubt) String() string {
-	names := [NumDoubts]string{"", "destination restarted, or missed what came first", "route died", "no answer", "unreachable", "taken for a former life", "not seen"}
+	names := [NumDoubts]string{"", "destination restarted, or missed the first packets", "route died", "no answer", "unreachable", "taken for a former incarnation", "not seen"}
 	if d >= NumDoubts {
 		return "unknown reason"
 	}
@@ -69,7 +69,7 @@ type Result struct {
 	At      wire.FabricNodeID // for FateLost with a Drop: the chip that dropped the packet
 	Doubt   Doubt             // for FateUnknown: why nobody knows the outcome
 	Data    []byte            // data that a read returned
-	Err     error             // error of a remote chip that could not be reached; for FateRefused, why the request could not start
+	Err     error             // for FateRefused: why the request could not start; for other fates: why a remote chip could not be reached
 	Members []MemberResult    // for a multicast: members where the request did not end as FateDone, in the order of the chips; Fate is the gravest fate of these members
 	Sent    mono.Time
 	Done    mono.Time

@@ -7,8 +7,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// HandleCompletion settles the requests that a destination's completion lists as
-// settled. The parameter "from" names the flow and the chip that answers.
+// HandleCompletion settles the requests that a destination's completion covers. The
+// parameter "from" names the flow and the chip that answers.
 func (s *Source) HandleCompletion(now mono.Time, from Key, k *wire.Completion) {
 	f, i := s.answers(from)
 	if f != nil && olderEpoch(f.epoch.number, k.FlowEpoch) {
@@ -40,8 +40,8 @@ func (s *Source) HandleCompletion(now mono.Time, from Key, k *wire.Completion) {
 	m.progress = now
 }
 
-// answers returns the flow of an answer, and the index of the member that answers. If
-// there is no such flow or member, answers returns nil and -1.
+// answers returns the flow of an answer, and the index of the member that answers. The
+// flow is nil if it does not exist. The index is -1 if the chip is not a member.
 func (s *Source) answers(from Key) (*outFlow, int) {
 	var f *outFlow
 	if from.Group == 0 {
@@ -55,7 +55,7 @@ func (s *Source) answers(from Key) (*outFlow, int) {
 	return f, f.member(from.Node)
 }
 
-// answer takes note of a member's completion of the flow's present epoch.
+// answer notes that member i has sent a completion of the flow's present epoch.
 func (f *outFlow) answer(now mono.Time, i int, k *wire.Completion) {
 	f.heard = now
 	f.epoch.heard(k)
@@ -68,10 +68,9 @@ func (f *outFlow) answer(now mono.Time, i int, k *wire.Completion) {
 	}
 }
 
-// performed settles a request that a member has performed. If the data of a read is
-// still under way, performed settles the read only in the window of its flow. The read
-// then no longer holds up later requests in the window. The read ends when its data
-// arrives.
+// performed settles a request that a member has performed. If the data of a read is still
+// under way, performed settles the read only in the window, and base can move past the
+// read. The read ends when its data arrives.
 func (s *Source) performed(now mono.Time, f *outFlow, i int, seq uint32) {
 	k := f.at(seq)
 	if k < 0 || !f.waits(k, i) {
@@ -87,7 +86,7 @@ func (s *Source) performed(now mono.Time, f *outFlow, i int, seq uint32) {
 	s.settleAt(now, f, i, k, end{}, nil)
 }
 
-// end is the part of a [Result] that comes from answers: how a request ended.
+// end says how a request ended, in the fields of [Result] with the same names.
 type end struct {
 	fate    Fate
 	outcome wire.Outcome
@@ -165,10 +164,10 @@ func (s *Source) HandleReply(now mono.Time, from Key, id uint64, data []byte) {
 	s.finish(now, f.key.Node, &ref.op, end{}, data, nil)
 }
 
-// HandleDrop settles a request that a router of the chip at dropped. For a multicast,
-// the parameter "behind" lists the members that the dropped copy would have reached. A
-// dropped probe shows that the route is dead. No answer can then settle a request
-// before the probe that is still open.
+// HandleDrop settles a request that the router of chip "at" dropped. For a multicast, the
+// parameter "behind" lists the members that the dropped copy would have reached. If the
+// dropped packet is a probe, HandleDrop also settles all open requests before the probe
+// as unknown.
 func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNodeID, behind []wire.FabricNodeID) {
 	f, _ := s.answers(Key{Node: r.Dst, Group: r.Group, Plane: r.Plane, Other: r.Other && r.Group == 0})
 	if f == nil || f.epoch.number != r.FlowEpoch {
@@ -187,7 +186,8 @@ func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNod
 	f.advance()
 }
 
-// drop settles a dropped request at one member.
+// drop settles a dropped request at member i. If the request is a probe, drop also
+// settles all open requests before the probe as unknown.
 func (s *Source) drop(now mono.Time, f *outFlow, i int, r *wire.DropReport, at wire.FabricNodeID) {
 	if k := f.at(r.FlowSeq); k >= 0 && f.ops[k].probe && f.waits(k, i) {
 		for seq := f.base; int32(r.FlowSeq-seq) > 0; seq++ {
@@ -198,8 +198,8 @@ func (s *Source) drop(now mono.Time, f *outFlow, i int, r *wire.DropReport, at w
 	f.members[i].progress = now
 }
 
-// giveUp ends all open requests of a flow at one member. If the flow has no other
-// member, the flow then begins another epoch.
+// giveUp settles all open requests of a flow at member i as unknown. If the flow has no
+// other member, the epoch ends.
 func (s *Source) giveUp(now mono.Time, f *outFlow, i int, why Doubt) {
 	for seq := f.base; seq != f.next; seq++ {
 		s.settle(now, f, i, seq, unknown(why), nil)
@@ -211,7 +211,7 @@ func (s *Source) giveUp(now mono.Time, f *outFlow, i int, why Doubt) {
 	s.counters.FlowResets++
 }
 
-// Finish ends a request that belongs to no flow.
+// Finish ends a request that belongs to no flow, with the result "end".
 func (s *Source) Finish(now mono.Time, r *Request, inside bool, end Result) {
 	end.Token, end.Dst, end.Sent, end.Done = r.Token, r.Dst, now, now
 	s.result(inside, &end)
@@ -236,10 +236,11 @@ func (s *Source) result(inside bool, r *Result) {
 	}
 }
 
-// PollResult returns the oldest result of a request from outside the chip.
+// PollResult returns the oldest waiting result of a request that came from outside the
+// chip.
 func (s *Source) PollResult() (Result, bool) { return s.results.take() }
 
-// results is a queue of results that wait to be polled.
+// results is a queue of results that wait for PollResult.
 type results struct {
 	list []Result
 	head int

@@ -7,7 +7,7 @@ type SinkCounters struct {
 	Duplicates    uint64 // requests that came again; the chip did not perform them again
 	Gaps          uint64 // requests that did not come although later requests of their flow came
 	Overflows     uint64 // requests that the sink refused because too many exceptions were open
-	StaleRequests uint64 // requests of an older epoch of their flow, or of an epoch that was known before this chip started
+	StaleRequests uint64 // requests of an older epoch of their flow, or of an epoch that an earlier incarnation of this chip has answered in
 }
 
 // Sink is the machine at the receiving end of all flows to a chip. A Sink is not
@@ -19,8 +19,8 @@ type SinkCounters struct {
 // [Sink.HandleTables] when routes have changed.
 type Sink struct {
 	flows    map[Key]*inFlow
-	last     *inFlow   // flow of the last packet, since the next packet mostly belongs to the same flow; nil before the first packet
-	owed     []*inFlow // flows to which the sink owes a completion, oldest debt first
+	last     *inFlow   // flow of the last packet; the next packet mostly belongs to this flow too; nil before the first packet
+	owed     []*inFlow // flows to which the sink owes a completion; the flow that has waited longest is first
 	counters SinkCounters
 }
 
@@ -29,18 +29,18 @@ func NewSink() *Sink { return &Sink{flows: map[Key]*inFlow{}} }
 
 // inFlow is the destination's end of a flow.
 //
-// Invariants: for every request before next, one of three things holds. This chip has
-// performed the request, or an exception names the request, or the source knows the
+// Invariants: for every request before next, one of three statements is true. This chip
+// has performed the request, or an exception names the request, or the source knows the
 // request's fate (the request is before the source's base). There are at most
 // wire.MaxExceptions exceptions, in order. If there are wire.MaxExceptions exceptions,
-// the last exception is an overflow.
+// the last exception covers all requests that come later, too.
 type inFlow struct {
 	key   Key // key of the flow; Node is the source
 	epoch uint32
 	next  uint32
 	exc   []wire.Exception
-	void  bool   // the epoch was known before the chip started, and the chip performs no request of this epoch
-	owed  bool   // the sink owes a completion, and the flow stands in Sink.owed
+	void  bool   // the flow began with a packet of a known epoch, and the chip performs no request of this epoch
+	owed  bool   // the sink owes a completion, and the flow is in Sink.owed
 	home  *Route // route of completions; nil until needed, and after new tables
 }
 
@@ -77,11 +77,11 @@ func (s *Sink) HandleRequest(p *wire.Packet) (perform bool) {
 // HandleRequest has just returned true.
 func (s *Sink) Refuse(p *wire.Packet, why wire.Outcome) { s.last.except(p.FlowSeq, 1, why) }
 
-// Answer calls the function "send" for each flow to which the sink owes a completion,
-// oldest debt first. The completion goes by route w. Answer gets w from the function
-// "home" and keeps w until there are new tables. The function "send" reports whether
-// the completion is under way. If not, the sink still owes the completion. Answer
-// reports whether it sent a completion.
+// Answer calls the function "send" for each flow to which the sink owes a completion, the
+// longest wait first. The completion takes route w. Answer gets w from the function
+// "home", and keeps w until the tables change. The function "send" reports whether it
+// sent the completion. If "send" returns false, the sink still owes the completion.
+// Answer reports whether a completion was sent.
 func (s *Sink) Answer(home func(to Key) *Route, send func(to Key, w *Route, m wire.Completion) bool) (sent bool) {
 	kept := s.owed[:0]
 	for _, f := range s.owed {
@@ -99,7 +99,7 @@ func (s *Sink) Answer(home func(to Key) *Route, send func(to Key, w *Route, m wi
 	return sent
 }
 
-// HandleTables makes completions take the routes of new tables.
+// HandleTables forgets all routes of completions, because the tables have changed.
 func (s *Sink) HandleTables() {
 	for _, f := range s.flows {
 		f.home = nil
@@ -112,11 +112,12 @@ func (s *Sink) Owed() int { return len(s.owed) }
 // Counters returns the counters of the sink.
 func (s *Sink) Counters() SinkCounters { return s.counters }
 
-// overflow handles a request and the n missing requests before this request, if there
-// may be no room for both a gap and a refusal. The chip performs none of these
-// requests. Until the source has taken note of older exceptions, one exception covers
-// all requests that arrive. From the first gap on, a second exception covers the
-// requests. If there is room for only one exception, this exception is the second one.
+// overflow handles a request and the n missing requests before the request, if the
+// exceptions have no room for both a gap and a refusal. The chip performs none of these
+// n+1 requests. Before the first gap, one exception with OutcomeOverflow covers all
+// requests that arrive. From the first gap on, a second exception with OutcomeLost covers
+// all requests. If only one more exception fits, overflow adds the exception with
+// OutcomeLost at once.
 func (f *inFlow) overflow(n uint32) {
 	o := wire.OutcomeOverflow
 	if k := len(f.exc); n > 0 || k > wire.MaxExceptions-2 && f.exc[k-1].Outcome != wire.OutcomeOverflow {
@@ -126,10 +127,10 @@ func (f *inFlow) overflow(n uint32) {
 	f.next += n + 1
 }
 
-// refuse handles a request of a void epoch and the n missing requests before this
+// refuse handles a request of a void epoch, and the n missing requests before the
 // request.
 func (f *inFlow) refuse(n uint32) {
-	if len(f.exc) >= wire.MaxExceptions-2 { // one exception for all requests, as in the method overflow
+	if len(f.exc) >= wire.MaxExceptions-2 { // one exception covers all requests, because no more exceptions fit
 		f.except(f.next, n+1, wire.OutcomeRestarted)
 	} else {
 		if n > 0 {
@@ -164,11 +165,11 @@ func (s *Sink) admit(p *wire.Packet) *inFlow {
 	case f.epoch == p.FlowEpoch:
 		f.forget(p.FlowBase)
 		if int32(p.FlowBase-f.next) > 0 {
-			f.next = p.FlowBase // the source already knows how the requests in between ended
+			f.next = p.FlowBase // the source knows how all requests before FlowBase ended
 		}
 	case olderEpoch(p.FlowEpoch, f.epoch):
 		s.counters.StaleRequests++
-		s.owe(f) // from the completion, a living source learns the epoch after which it must continue
+		s.owe(f) // the completion tells the source the newer epoch, and the source begins the epoch after the newer epoch
 		return nil
 	default:
 		f.begin(p)
@@ -177,9 +178,9 @@ func (s *Sink) admit(p *wire.Packet) *inFlow {
 	return f
 }
 
-// begin starts an epoch of the flow with packet p. Requests before p may still have no
-// end at the source. If such a request arrived, it arrived at a former incarnation of
-// this chip.
+// begin starts an epoch of the flow with packet p. Requests before p that are still open
+// at the source get OutcomeRestarted. A former incarnation of this chip may have
+// performed these requests.
 func (f *inFlow) begin(p *wire.Packet) {
 	f.epoch, f.next, f.exc, f.void = p.FlowEpoch, p.FlowBase, f.exc[:0], p.Known
 	if d := p.FlowSeq - p.FlowBase; d > 0 && d < 2*MaxOutstanding {
@@ -190,8 +191,7 @@ func (f *inFlow) begin(p *wire.Packet) {
 	}
 }
 
-// except adds an exception: n requests, beginning with number first, did not end as
-// FateDone.
+// except adds an exception: the n requests from number first on ended with outcome o.
 func (f *inFlow) except(first, n uint32, o wire.Outcome) {
 	if k := len(f.exc); k > 0 {
 		if e := &f.exc[k-1]; e.Outcome == o && e.First+uint32(e.Count) == first && uint32(e.Count)+n <= 1<<16-1 {

@@ -9,13 +9,14 @@ import (
 	"ttfabric/wire"
 )
 
-// far and near are the two chips of these tests.
+// The chip near sends requests to the chip far in the tests of the source. The chip far
+// sends requests to the chip near in the tests of the sink.
 var (
 	far  = wire.FabricNodeID{Chip: 1}
 	near = wire.FabricNodeID{Chip: 2}
 )
 
-// destination is a sink that counts what it performs.
+// destination is a sink with a count of the requests that it performed.
 type destination struct {
 	*Sink
 	performed int
@@ -23,7 +24,8 @@ type destination struct {
 
 func newDestination() *destination { return &destination{Sink: NewSink()} }
 
-// take handles a packet. The chip refuses a request that is let through with refuse, if that is not done.
+// take hands a packet to the sink. If the sink lets the request through, take refuses the
+// request with the outcome "refuse"; OutcomeDone means: perform the request.
 func (d *destination) take(p *wire.Packet, refuse wire.Outcome) (performed bool) {
 	switch {
 	case !d.HandleRequest(p):
@@ -36,7 +38,7 @@ func (d *destination) take(p *wire.Packet, refuse wire.Outcome) (performed bool)
 	return false
 }
 
-// arrival is a request at its destination.
+// arrival is a request or probe that arrives at its destination.
 type arrival struct {
 	epoch, seq, base uint32
 	known, probe     bool
@@ -51,7 +53,7 @@ func (a arrival) packet() *wire.Packet {
 	return p
 }
 
-// answer writes out the completion that a flow owes.
+// answer renders the completion that a flow owes as text.
 func answer(f *inFlow) string {
 	var exc []string
 	for _, e := range f.exc {
@@ -60,8 +62,8 @@ func answer(f *inFlow) string {
 	return strings.TrimSuffix(fmt.Sprintf("next %d: %s", f.next, strings.Join(exc, ", ")), ": ")
 }
 
-// TestDestinationEpochs hands requests of several epochs to a destination and
-// finds what the destination performs and what it answers.
+// TestDestinationEpochs hands requests of several epochs to a destination. The test
+// compares the number of performed requests and the completion with the wanted values.
 func TestDestinationEpochs(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -100,8 +102,9 @@ func TestDestinationEpochs(t *testing.T) {
 	}
 }
 
-// TestOverflow lets a destination have more to tell than a completion holds: what
-// came is told from what did not, as long as one exception can name both.
+// TestOverflow gives a destination more exceptions than a completion holds. Until the
+// next gap, requests that came get the outcome "too many exceptions". From the gap on,
+// all requests get the outcome "lost".
 func TestOverflow(t *testing.T) {
 	d := newDestination()
 	send := func(known bool, seqs ...uint32) *inFlow {
@@ -114,7 +117,7 @@ func TestOverflow(t *testing.T) {
 		}
 		return f
 	}
-	for s := uint32(0); s <= 122; s += 2 { // 61 gaps
+	for s := uint32(0); s <= 122; s += 2 { // every second request is lost: 61 gaps
 		send(false, s)
 	}
 	d.take(arrival{epoch: 32, seq: 123}.packet(), wire.OutcomeMisaligned)
@@ -136,9 +139,9 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestExceptionsFitAlways has requests go missing, be refused and be forgotten
-// at random: what the destination owes fits a completion at any time, and names
-// exactly the requests that the destination did not perform.
+// TestExceptionsFitAlways lets random requests get lost or be refused, and moves the base
+// at random. The exceptions must always fit a completion, and must name exactly the
+// requests that the destination did not perform.
 func TestExceptionsFitAlways(t *testing.T) {
 	full := 0
 	for seed := range uint64(400) {
@@ -188,10 +191,10 @@ func TestExceptionsFitAlways(t *testing.T) {
 	}
 }
 
-// TestExceptionsAreBounded lets requests go missing and be refused in turns
-// until a completion has no room for more: what is owed must still fit one.
+// TestExceptionsAreBounded lets a request get lost and the next request be refused, again
+// and again. The exceptions must still fit a completion.
 func TestExceptionsAreBounded(t *testing.T) {
-	for first := range 3 { // so that the last room is taken by each kind
+	for first := range 3 { // each start leaves another kind of request for the last free exception
 		d := newDestination()
 		seq := uint32(0)
 		come := func(skip uint32, refuse wire.Outcome) {
@@ -203,7 +206,7 @@ func TestExceptionsAreBounded(t *testing.T) {
 			come(1, wire.OutcomeDone)
 		}
 		for range 2 * wire.MaxExceptions {
-			come(1, wire.OutcomeBadAddress) // a gap, and no such address
+			come(1, wire.OutcomeBadAddress) // one request is lost, and the next request has a bad address
 			if f := d.flows[Key{Node: far}]; len(f.exc) > wire.MaxExceptions || f.next != seq {
 				t.Fatalf("%d exceptions before %d, next %d", len(f.exc), seq, f.next)
 			}
@@ -220,8 +223,8 @@ func TestExceptionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestCompletionsFollowTheTables finds that a completion stays owed while there is
-// no room, and takes the route of the tables in force.
+// TestCompletionsFollowTheTables checks that the sink owes a completion until there is
+// room for it. The completion must take the route of the tables in force.
 func TestCompletionsFollowTheTables(t *testing.T) {
 	d := newDestination()
 	asked, sent := 0, []*Route{}

@@ -8,12 +8,12 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Limits and times of flows; our own choices.
+// Limits and times of flows, our own choices.
 const (
 	MaxOutstanding = 4096                   // largest number of requests of one flow whose fate is open
-	MaxResults     = 1 << 16                // number of waiting results from which on a chip accepts no new request
+	MaxResults     = 1 << 16                // a chip with this number of waiting results accepts no new request
 	ProbeAfter     = 250 * time.Millisecond // time without progress after which a flow sends a probe; the time doubles with each probe, up to 16 times
-	FlowTimeout    = 10 * time.Second       // time without progress after which a flow gives up its requests as FateUnknown
+	FlowTimeout    = 10 * time.Second       // time without progress after which a flow ends its open requests as FateUnknown
 
 	tickEvery   = 50 * time.Millisecond  // interval at which a source checks its open flows
 	lastWords   = 100 * time.Millisecond // time for which a flow waits for drop reports after its destination became unreachable
@@ -34,7 +34,7 @@ type SourceCounters struct {
 	StaleCompletions uint64    // completions of another epoch, or of no flow
 	StaleReplies     uint64    // replies for which no read waits
 	Probes           uint64    // probes that stalled flows sent
-	FlowResets       uint64    // members that flows gave up
+	FlowResets       uint64    // number of times that a flow gave up a member
 }
 
 // Source is the machine at the sending end of all flows of a chip. A Source is not
@@ -46,15 +46,15 @@ type SourceCounters struct {
 // PollResult returns the results of requests from outside the chip. The source gives
 // all other results to [Network] at once.
 //
-// Invariant: open is the number of unsettled requests in all windows, plus the number
-// of reads that wait only for their data.
+// Invariant: open is the number of unsettled requests in all windows, plus the number of
+// reads that are settled in their window but wait for their data.
 type Source struct {
 	cfg Config
 	net Network
 
 	flows  map[Key]*outFlow // unicast flows
-	list   []*outFlow       // unicast flows in the order of their creation, so that runs are reproducible
-	last   *outFlow         // flow of the last unicast request, since the next request mostly belongs to the same flow; nil before the first request
+	list   []*outFlow       // unicast flows in the order of their creation, because a map has no reproducible order
+	last   *outFlow         // flow of the last unicast request; the next request mostly belongs to this flow too; nil before the first request
 	groups groups
 
 	reads    map[uint64]read // reads that wait for their data, by the ID of the request
@@ -65,7 +65,7 @@ type Source struct {
 	counters SourceCounters
 }
 
-// read is a read whose data is under way to the source.
+// read is an open read that waits for its data.
 type read struct {
 	flow *outFlow
 	op   op
@@ -73,17 +73,17 @@ type read struct {
 
 // NewSource returns a source without flows that sends through net.
 func NewSource(cfg Config, net Network) *Source {
-	// IDs begin at the incarnation. Therefore a reply to a read of a former incarnation
-	// matches no read of this incarnation.
+	// IDs count up from the incarnation, which is random. Therefore a reply to a read of a
+	// former incarnation matches no read of this incarnation.
 	return &Source{cfg: cfg, net: net, flows: map[Key]*outFlow{}, reads: map[uint64]read{}, lastID: uint64(cfg.Incarnation)}
 }
 
-// outFlow is the source's end of a flow. A unicast flow has one member, its
-// destination. The members of a multicast flow are the chips of its group. Members
-// answer independently. A request is settled when all members have settled it.
+// outFlow is the source's end of a flow. A unicast flow has one member, its destination.
+// The members of a multicast flow are the chips of its group. Members answer
+// independently. A request is settled when all members have settled the request.
 //
-// Invariants: members are sorted by chip; a member's open is the number of
-// requests in the window that wait for that member.
+// Invariants: members are sorted by chip. The field open of a member is the number of
+// requests in the window that the member has not settled.
 type outFlow struct {
 	key    Key
 	epoch  epoch
@@ -91,7 +91,7 @@ type outFlow struct {
 	window       // open requests
 
 	route   *Route           // route of the flow; nil until needed
-	via     []wire.Direction // if not empty: hops to take instead of the routing table's; changes only when nothing is open
+	via     []wire.Direction // if not empty: hops to take instead of the routing table's; changes only while no request is open
 	move    move
 	heard   mono.Time // time at which a member last answered; in a unicast flow also the time of the last reply or drop report
 	members []member
@@ -100,21 +100,21 @@ type outFlow struct {
 	probed mono.Time                 // time of the last probe
 	ranges wire.Ranges               // ranges of a multicast flow
 	failed map[uint32][]MemberResult // for multicasts in the window: the members where the multicast did not end as FateDone
-	used   uint64                    // for a multicast flow: number of the last use; a larger number is a later use
+	used   uint64                    // for a multicast flow: value of groups.uses after the last multicast
 }
 
 // member is what the source knows about one destination of a flow.
 type member struct {
 	open     int       // number of requests that the member has not settled
-	progress mono.Time // time at which the source last heard from the member, or the member last had nothing open
+	progress mono.Time // time at which the source last heard from the member, or sent a request while no other request was open at the member
 	next     uint32    // the member has answered every request before this one
 	answered bool      // the member has answered in this epoch
 	node     wire.FabricNodeID
 	fates    [4]uint64 // requests that the member has settled, by Fate, without probes
 }
 
-// move records that the tables have another route for a flow. The flow takes the other
-// route once nothing is open.
+// move records that the present tables have a new route for a flow. The flow takes the
+// new route once none of its requests is open.
 type move struct {
 	waits bool
 	since mono.Time
@@ -134,7 +134,7 @@ func (f *outFlow) member(n wire.FabricNodeID) int {
 	return i
 }
 
-// renew begins another epoch of a flow in which nothing is open.
+// renew begins another epoch of a flow that has no open request.
 func (f *outFlow) renew() {
 	f.epoch = epoch{number: f.epoch.after()}
 	f.next, f.base = 0, 0
@@ -143,15 +143,16 @@ func (f *outFlow) renew() {
 	}
 }
 
-// idle reports whether nothing is open and the next epoch may begin. The next epoch may
-// begin if the present epoch is over. The next epoch may also begin if the present
-// epoch is known and no answer came for FlowIdle.
+// idle reports whether the flow may begin its next epoch now: no request is open, and one
+// of two conditions holds. The present epoch is over, or the present epoch is known and
+// no answer came for FlowIdle.
 func (f *outFlow) idle(now mono.Time) bool {
 	return f.empty() && (f.epoch.over() || f.epoch.known && now.Sub(f.heard) > FlowIdle)
 }
 
 // Admits checks a request without regard to flows and routes. Admits returns Accepted,
-// TooLarge or BadRanges. While too many results wait to be polled, it returns Busy.
+// TooLarge or BadRanges. While MaxResults results wait for PollResult, Admits returns
+// Busy.
 func (s *Source) Admits(r *Request) Admission {
 	many, reads := r.Ranges.Any(), r.Command.Type == wire.NocRead
 	switch {
@@ -193,7 +194,7 @@ func (s *Source) HandleRequest(now mono.Time, r *Request, inside bool) Admission
 		return Unreachable
 	}
 	if f.move.waits || f.epoch.over() {
-		return Busy // the packets of a flow keep their order only on one route
+		return Busy // the flow waits until none of its requests is open
 	}
 	if f.len() >= MaxOutstanding || !s.net.Room(w) || !s.send(f, w, r, &op{token: r.Token, sent: now, inside: inside}) {
 		return Busy
@@ -234,7 +235,8 @@ func (s *Source) route(f *outFlow) *Route {
 	return f.route
 }
 
-// send sends the flow's next packet.
+// send sends request r as the flow's next packet. send returns false if the chip has no
+// room.
 func (s *Source) send(f *outFlow, w *Route, r *Request, o *op) bool {
 	p := wire.Packet{Type: wire.PacketRequest, Plane: r.Plane, Trace: r.Trace && !f.multicast(), Other: f.key.Other, Src: s.cfg.Self, Dst: f.key.Node,
 		Known: f.epoch.known, FlowEpoch: f.epoch.number, FlowSeq: f.next, FlowBase: f.base, ID: s.lastID + 1,
@@ -257,7 +259,7 @@ func (s *Source) send(f *outFlow, w *Route, r *Request, o *op) bool {
 	return true
 }
 
-// sent notes that a request is under way.
+// sent notes that request o of flow f is under way.
 func (s *Source) sent(f *outFlow, o *op) {
 	if f.empty() && !f.multicast() {
 		f.probes = 0

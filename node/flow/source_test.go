@@ -9,15 +9,15 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// open is a network that takes every packet and keeps the last one. A multicast
-// to n hops East has n members, from chip 3 on.
+// open is a Network that accepts every packet and keeps the last packet. A multicast to n
+// hops east has n members: chip 3 and the next chips.
 type open struct {
 	route Route
 	full  bool
 	last  wire.Packet
 	sent  int
 
-	inside []Result // ends of requests of the program inside the chip
+	inside []Result // results of requests of the program inside the chip
 }
 
 func (n *open) Route(Key, []wire.Direction) *Route { r := n.route; return &r }
@@ -39,7 +39,7 @@ func (n *open) Launch(_ mono.Time, _ *Route, p wire.Packet) bool {
 
 func (n *open) Done(r Result) { n.inside = append(n.inside, r) }
 
-// newSource is a source with an open network, and a time to begin at.
+// newSource returns a source, its network, and the time at which the test begins.
 func newSource() (*Source, *open, mono.Time) {
 	n := &open{route: Route{OK: true}}
 	return NewSource(Config{Self: near, Incarnation: 1, Epoch: 32}, n), n, mono.Time(time.Second)
@@ -49,7 +49,7 @@ func write() *Request {
 	return &Request{Dst: far, Command: wire.Command{Type: wire.NocInlineWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
 }
 
-// check fails where a source's counts do not agree.
+// check fails the test if a source's state is inconsistent.
 func (s *Source) check(t *testing.T) {
 	t.Helper()
 	if err := s.CheckInvariants(); err != nil {
@@ -57,7 +57,7 @@ func (s *Source) check(t *testing.T) {
 	}
 }
 
-// fates counts the results that wait to be polled.
+// fates polls all results of a source, and counts them by Fate.
 func (s *Source) fates() (n [4]uint64) {
 	for r, ok := s.PollResult(); ok; r, ok = s.PollResult() {
 		n[r.Fate]++
@@ -65,14 +65,15 @@ func (s *Source) fates() (n [4]uint64) {
 	return n
 }
 
-// TestSourceEpochs tells a source what became of its requests, and finds how sure the source is of that.
+// TestSourceEpochs hands completions to a source. The test compares the fates of the
+// requests, and whether the epoch ends, with the wanted values.
 func TestSourceEpochs(t *testing.T) {
 	lost := func(first uint32, n uint16) []wire.Exception {
 		return []wire.Exception{{First: first, Count: n, Outcome: wire.OutcomeLost}}
 	}
 	for _, x := range []struct {
 		name   string
-		known  bool // before the requests
+		known  bool // whether the epoch was known when the requests were sent
 		exc    []wire.Exception
 		fates  [4]uint64
 		ending bool
@@ -112,7 +113,8 @@ func TestSourceEpochs(t *testing.T) {
 	}
 }
 
-// TestEndingEpoch finds that nothing is added to an epoch of which a request may come late.
+// TestEndingEpoch checks that a source sends no more requests in an ending epoch. When no
+// request is open, the next epoch begins.
 func TestEndingEpoch(t *testing.T) {
 	s, _, now := newSource()
 	f := s.flow(now, Key{Node: far})
@@ -133,8 +135,8 @@ func TestEndingEpoch(t *testing.T) {
 	s.check(t)
 }
 
-// TestUnicastIsAGroupOfOne drives a unicast flow and a group of one member
-// through the same answers: both end their requests alike, and probe alike.
+// TestUnicastIsAGroupOfOne gives equal answers to a unicast flow and to a group of one
+// member. Fates, doubts, number of probes and epochs must be equal too.
 func TestUnicastIsAGroupOfOne(t *testing.T) {
 	type seen struct {
 		fates  [4]uint64
@@ -175,10 +177,10 @@ func TestUnicastIsAGroupOfOne(t *testing.T) {
 		}
 		ask(3)
 		answer(2, wire.Exception{First: 1, Count: 1, Outcome: wire.OutcomeMisaligned})
-		pass(time.Second) // the third stalls
+		pass(time.Second) // the third request stalls
 		answer(n.last.FlowSeq + 1)
 		ask(2)
-		pass(FlowTimeout + time.Second) // nobody answers
+		pass(FlowTimeout + time.Second) // no member answers
 		settle()
 		x.epochs = fmt.Sprint(n.last.FlowEpoch)
 		ask(1)
@@ -200,7 +202,8 @@ func TestUnicastIsAGroupOfOne(t *testing.T) {
 	}
 }
 
-// TestMembersAreSettledApart has one of three members drop a copy, one refuse and one perform.
+// TestMembersAreSettledApart multicasts to three members. The first member refuses the
+// request, the second member performs it, and the copy for the third member is dropped.
 func TestMembersAreSettledApart(t *testing.T) {
 	s, n, now := newSource()
 	r := *write()
@@ -229,7 +232,8 @@ func TestMembersAreSettledApart(t *testing.T) {
 	s.check(t)
 }
 
-// TestCheckFindsDamage damages the state of a source, a field at a time: each damage breaks an invariant.
+// TestCheckFindsDamage damages one field of a source at a time. CheckInvariants must find
+// each damage.
 func TestCheckFindsDamage(t *testing.T) {
 	for name, damage := range map[string]func(s *Source, f *outFlow){
 		"a count of open requests": func(s *Source, _ *outFlow) { s.open++ },

@@ -6,8 +6,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Tick sends probes for stalled flows. Tick gives up flows that have stalled for
-// FlowTimeout. Call Tick when the time of Deadline has come.
+// Tick sends probes for stalled flows. Tick gives up members that have made no progress
+// for FlowTimeout. Call Tick when the time of Deadline has come.
 func (s *Source) Tick(now mono.Time) {
 	if s.open == 0 || s.tickAt.After(now) {
 		return
@@ -23,7 +23,7 @@ func (s *Source) Tick(now mono.Time) {
 }
 
 // Deadline returns the time at which the next Tick is due. Deadline returns false while
-// nothing is open.
+// no request is open.
 func (s *Source) Deadline() (mono.Time, bool) { return s.tickAt, s.open > 0 }
 
 // tick handles the timers of one flow.
@@ -47,7 +47,7 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 		return
 	}
 	w := s.route(f)
-	if f.move.waits { // the probe follows the packets under way on the old route, or replaces packets that were lost on the old route
+	if f.move.waits { // a fault changed the route: the probe takes the new route
 		w = s.net.Route(f.key, nil)
 	}
 	if !w.OK || !s.net.Room(w) {
@@ -60,8 +60,8 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 	}
 }
 
-// expire gives up members without progress for FlowTimeout. expire reports whether
-// another member has made no progress for ProbeAfter.
+// expire gives up members that have made no progress for FlowTimeout. expire reports
+// whether another member has made no progress for ProbeAfter.
 func (s *Source) expire(now mono.Time, f *outFlow) (late bool) {
 	for i := range f.members {
 		m := &f.members[i]
@@ -78,8 +78,8 @@ func (s *Source) expire(now mono.Time, f *outFlow) (late bool) {
 	return late
 }
 
-// stranded gives up a unicast flow if the flow's destination has become unreachable.
-// stranded reports whether it gave up the flow.
+// stranded gives up a unicast flow if the flow's destination has been unreachable for
+// lastWords. stranded reports whether it gave up the flow.
 func (s *Source) stranded(now mono.Time, f *outFlow) bool {
 	if !f.move.waits || now.Sub(f.move.since) < lastWords || now.Sub(f.members[0].progress) < lastWords || s.net.Route(f.key, nil).OK {
 		return false
@@ -89,8 +89,8 @@ func (s *Source) stranded(now mono.Time, f *outFlow) bool {
 	return true
 }
 
-// HandleTables makes the flows take the routes of new tables. If a flow's route
-// changes, the flow first waits until nothing is open. Therefore the flow's packets
+// HandleTables moves the flows to the routes of new tables. If a flow's route changes,
+// the flow first waits until none of its requests is open. Therefore the flow's packets
 // keep their order.
 func (s *Source) HandleTables(now mono.Time) {
 	for _, f := range s.list {
@@ -107,7 +107,7 @@ func (s *Source) HandleTables(now mono.Time) {
 	}
 }
 
-// settleMove lets a flow take its new route if nothing is open on the old route.
+// settleMove lets a flow take its new route if no request of the flow is open.
 func (f *outFlow) settleMove() {
 	if f.move.waits && f.empty() {
 		f.move.waits, f.route = false, nil
@@ -135,8 +135,8 @@ func (s *Source) expireReads(now mono.Time) {
 	}
 }
 
-// inWindow reports whether the read is still open in the window of its flow. In this
-// case, the flow settles the read.
+// inWindow reports whether the read is still open in the window of its flow. A read in
+// the window ends with the flow's other requests.
 func (r *read) inWindow() bool {
 	f := r.flow
 	for k := f.head; k < len(f.ops); k++ {

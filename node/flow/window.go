@@ -19,13 +19,13 @@ func first(n int) (s memberSet) {
 	return s
 }
 
-// op is one request of a flow.
+// op is one open request in a flow's window.
 type op struct {
 	token  uint64
 	id     uint64 // ID of a read whose data has not arrived; 0 for other requests
 	sent   mono.Time
 	left   uint16 // number of members that have not settled the request
-	known  bool   // the source sent the request when the request's epoch was known, see epoch
+	known  bool   // the epoch was known when the source sent the request, see epoch
 	probe  bool   // whether the request is a probe of the flow itself
 	inside bool   // the program inside the chip asked for the request
 }
@@ -36,10 +36,10 @@ func (o *op) settled() bool { return o.left == 0 }
 // window holds the open requests of a flow, in the order of their numbers. A
 // settled request stays in the window while an earlier request is open.
 //
-// Invariants: ops[head+i] is request base+i, and base+len(ops)-head is next. After a
-// call of advance, the window is empty or request base is open. If the flow has more
-// than one member, (*open)[k] are the members that have not settled ops[k], and
-// ops[k].left is their number. If the flow has one member, open is nil.
+// Invariants: ops[head+i] is request base+i, and next is base+len(ops)-head. After a call
+// of advance, the window is empty or request base is open. If the flow has one member,
+// open is nil. Otherwise (*open)[k] is the set of members that have not settled ops[k],
+// and ops[k].left is the size of the set.
 type window struct {
 	base uint32 // lowest request whose fate is open
 	next uint32 // number of the next new request
@@ -71,8 +71,8 @@ func (w *window) waits(k, i int) bool {
 	return (*w.open)[k].has(i)
 }
 
-// settle notes that member i has settled the request at place k. Before settle, the
-// window must wait for member i at place k.
+// settle notes that member i has settled the request at place k. The caller has checked
+// with waits that member i had not settled the request before.
 func (w *window) settle(k, i int) {
 	w.ops[k].left--
 	if w.open != nil {
@@ -80,7 +80,7 @@ func (w *window) settle(k, i int) {
 	}
 }
 
-// add puts a request for n members at the end of the window.
+// add puts a request at the end of the window. The request waits for n members.
 func (w *window) add(o *op, n int) {
 	o.left = uint16(n)
 	w.ops = append(w.ops, *o)
@@ -104,7 +104,7 @@ func (w *window) advance() {
 	}
 }
 
-// shift moves the held requests to the beginning of ops and open.
+// shift moves the requests of the window to the beginning of ops and open.
 func (w *window) shift() {
 	w.ops = w.ops[:copy(w.ops, w.ops[w.head:])]
 	if w.open != nil {

@@ -1,14 +1,13 @@
-// Package losses keeps account of packets. A packet that entered the fabric may have come out of
-// the fabric, may have been dropped by a router for a stated reason, or may be under way. If a chip
-// that held the packet died, the fate of the packet is unknown. Any other packet is called
-// unexplained and shows a fault of this program.
+// Package losses keeps account of packets. A packet that entered the fabric was delivered, was
+// dropped by a router for a stated reason, or is under way. If a chip that held the packet died,
+// the fate of the packet is unknown. Any other packet is called unexplained, and shows a fault of
+// this program.
 //
 // Each chip reports the counts of its router and its links ([Chip]). [Merge] joins the reports.
-// Merge compares the two ends of each link session by session. For that reason neither a retrain
-// nor a restart makes the result wrong. For a chip that is gone, Merge infers what the chip
-// received and sent. Merge then uses what the chip's neighbours know about their sessions with the
-// chip. The neighbours know which packets the chip acknowledged, which further packets the chip may
-// have got, and which packets came from the chip.
+// Merge compares the two ends of each link session by session. The result therefore stays right
+// after a retrain or a restart. For an incarnation that has ended, Merge infers the counts from
+// the sessions of the neighbours' ports. The neighbours report which packets the incarnation
+// acknowledged, which further packets it may have received, and which packets came from it.
 //
 // The balance of a chip, at any instant, for each class of packets:
 //
@@ -45,16 +44,16 @@ func (c Count) Add(o Count) Count {
 	return c
 }
 
-// Packets holds a router's counts of packets, at one port or at all ports.
+// Packets holds a router's counts of packets, at one port or summed over all ports.
 type Packets struct {
 	Received  Count `json:"received"`  // packets received over the link
 	Injected  Count `json:"injected"`  // packets that the chip itself sent into the fabric
-	Copied    Count `json:"copied"`    // copies that the router made of multicasts, without the packets themselves
+	Copied    Count `json:"copied"`    // copies that the router made of multicasts, not counting the original packets
 	Delivered Count `json:"delivered"` // packets delivered to the chip
-	Forwarded Count `json:"forwarded"` // packets counted in Received that went to another port
+	Forwarded Count `json:"forwarded"` // packets counted in Received that the router passed on to another port
 	Sent      Count `json:"sent"`      // packets sent over the link
-	Malformed Count `json:"malformed"` // packets counted in Received that are not valid packets; dropped before the router
-	Dropped   Drops `json:"dropped"`   // packets dropped by the router, by reason; without the malformed packets
+	Malformed Count `json:"malformed"` // packets that came over the link and that the chip could not read; not counted in Received
+	Dropped   Drops `json:"dropped"`   // packets dropped by the router, by reason; not counting Malformed
 }
 
 func (p Packets) add(o *Packets) Packets {
@@ -67,7 +66,8 @@ func (p Packets) add(o *Packets) Packets {
 	return p
 }
 
-// AllDropped returns the sum over the reasons, including the malformed packets.
+// AllDropped returns the number of dropped packets for all reasons together, including the
+// malformed packets.
 func (p *Packets) AllDropped() Count {
 	n := p.Malformed
 	for _, d := range p.Dropped {
@@ -89,13 +89,13 @@ type Port struct {
 type Chip struct {
 	Node        wire.FabricNodeID `json:"chip"`
 	Incarnation wire.Incarnation  `json:"incarnation"`
-	InFlight    Count             `json:"in_flight"` // packets in the router's channels
-	Refused     Count             `json:"refused"`   // packets counted in Delivered that the chip cannot read, or that are for another chip
+	InFlight    Count             `json:"in_flight"` // packets in the router's sender and receiver channels
+	Refused     Count             `json:"refused"`   // packets counted in Delivered that are malformed, for another chip, or from an unknown chip
 	Ports       []Port            `json:"ports"`
 }
 
-// Same reports whether two reports of one incarnation are equal. Two equal reports mean that no
-// packet moved between them.
+// Same reports whether two reports of one incarnation are equal. If the reports are equal, no
+// packet moved in the time between the reports.
 func (c *Chip) Same(o *Chip) bool {
 	if c.Node != o.Node || c.Incarnation != o.Incarnation || c.InFlight != o.InFlight || c.Refused != o.Refused || len(c.Ports) != len(o.Ports) {
 		return false

@@ -13,13 +13,15 @@ func port(mesh, chip, ch int) wire.PortID {
 	return wire.PortID{Node: wire.FabricNodeID{Mesh: wire.MeshID(mesh), Chip: wire.ChipID(chip)}, Channel: wire.Channel(ch)}
 }
 
-// session is one in which only requests crossed.
+// session returns the counts of a session that carried only requests.
 func session(id wire.SessionID, peer wire.Incarnation, sent, acked, received uint64) ttlink.SessionTally {
 	return ttlink.SessionTally{ID: id, Peer: peer, Packets: ttlink.Tallies{{Sent: sent, Acked: acked, Received: received}}}
 }
 
-// pair is two chips with a cable: 10 requests from the left to the right and
-// 4 back in a session that runs, and in one before, of the right's former life, 7 there of which 5 were acknowledged, and 3 back.
+// pair returns the reports of two chips, left and right, joined by a cable. In the
+// running session, left sent 10 requests and right sent 4. In the earlier session, with
+// the former incarnation of right, left sent 7 requests, of which 5 were acknowledged,
+// and right sent 3.
 func pair() []Chip {
 	left := Chip{Node: port(0, 0, 0).Node, Incarnation: 1, Ports: []Port{{Local: port(0, 0, 0), Peer: port(0, 1, 0),
 		Packets: Packets{Injected: Count{17}, Sent: Count{17}, Received: Count{7}, Delivered: Count{7}},
@@ -44,7 +46,8 @@ func TestMerge(t *testing.T) {
 		t.Errorf("links %+v", r.Links)
 	}
 
-	// The right one is dead: its neighbour tells of both of its lives.
+	// The right chip is dead. The left chip reports sessions with both incarnations of the right
+	// chip.
 	dead := Merge(pair()[:1], []wire.FabricNodeID{port(0, 1, 0).Node})
 	want = Total{Injected: 17, FromGone: 7, Delivered: 7, ToGone: 15, Unknown: 2}
 	if dead.Total != want || dead.Unexplained() != 0 || len(dead.Gone) != 2 || dead.Gone[1].Sent != (Count{4}) {
@@ -55,7 +58,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// A session that ended although both ends live: what did not arrive is known to be lost.
+// A session ended, but both ends live. The packets that did not arrive count as lost.
 func TestLostWithASession(t *testing.T) {
 	c := pair()
 	c[1].Ports[0].Link.Ended = []ttlink.SessionTally{session(1, 1, 3, 3, 6)}
@@ -69,7 +72,7 @@ func TestLostWithASession(t *testing.T) {
 	}
 }
 
-// Whatever count is wrong by one, in whatever class, a packet is unexplained.
+// If any count of any class is wrong by one, Merge reports unexplained packets.
 func TestNothingGoesUnnoticed(t *testing.T) {
 	for k := range wire.NumClasses {
 		for name, spoil := range map[string]func(c []Chip){
@@ -116,7 +119,8 @@ func TestAccountsAsJSON(t *testing.T) {
 	}
 }
 
-// Accounts come over the network: whatever they hold, nothing breaks.
+// Reports come over the network. Merge must neither panic nor depend on chance, whatever the
+// reports hold.
 func FuzzMerge(f *testing.F) {
 	b, _ := json.Marshal(pair())
 	f.Add(b)
@@ -133,7 +137,7 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
-// What a chip refused after its router had delivered it counts as dropped.
+// A packet that a chip refused after its router delivered the packet counts as dropped.
 func TestRefusedAfterDelivery(t *testing.T) {
 	c := pair()
 	c[1].Refused = Count{3}

@@ -15,20 +15,20 @@ type Direction struct {
 	Dst        wire.FabricNodeID `json:"dst"`
 	DstChannel wire.Channel      `json:"dst_channel"`
 	Plane      wire.Plane        `json:"plane"`
-	Sent       Count             `json:"sent"`     // packets that the chips at Src sent, as the present chip reports
-	Received   Count             `json:"received"` // packets that the chip at Dst received in its present incarnation
+	Sent       Count             `json:"sent"`     // packets that the present incarnation at Src has sent
+	Received   Count             `json:"received"` // packets that the present incarnation at Dst has received
 
-	// The next fields say what became of Sent, apart from the packets that the present incarnation
-	// at Dst received.
-	UnderWay Count `json:"under_way"` // packets of sessions that run which Dst has not received yet
-	Lost     Count `json:"lost"`      // packets of ended sessions which Dst did not receive, as both ends know
-	ToGone   Count `json:"to_gone"`   // packets that earlier incarnations at Dst acknowledged, or packets of sessions too old to be compared
-	Unknown  Count `json:"unknown"`   // packets that an earlier incarnation at Dst did not acknowledge and may have received
+	// UnderWay, Lost, ToGone and Unknown say what became of the packets counted in Sent that the
+	// present incarnation at Dst has not received.
+	UnderWay Count `json:"under_way"` // packets of running sessions that Dst has not received yet
+	Lost     Count `json:"lost"`      // packets of ended sessions that Dst did not receive, as both ends report
+	ToGone   Count `json:"to_gone"`   // packets that earlier incarnations at Dst acknowledged, or packets of sessions that are too old to be compared
+	Unknown  Count `json:"unknown"`   // packets that Dst may have received: an earlier incarnation did not acknowledge them, or only one end reports the session as ended
 
-	FromGone Count `json:"from_gone"` // packets counted in Received that earlier incarnations at Src sent, or packets of sessions too old to be compared
+	FromGone Count `json:"from_gone"` // packets counted in Received that earlier incarnations at Src sent, or packets of sessions that are too old to be compared
 
-	Unexplained int64 `json:"unexplained"` // packets that belong to no other field; a value other than 0 shows a fault
-	Inferred    bool  `json:"inferred"`    // the chip at Src is gone, and Sent is therefore what Dst received
+	Unexplained int64 `json:"unexplained"` // packets that belong to none of the fields above; a value other than 0 shows a fault of this program
+	Inferred    bool  `json:"inferred"`    // the chip at Src did not report, and Sent is therefore what Dst received
 }
 
 // ChipTotal is the balance of a chip's present incarnation.
@@ -40,18 +40,19 @@ type ChipTotal struct {
 	Unexplained int64             `json:"unexplained"`
 }
 
-// Gone is an incarnation of a chip that has ended, as its neighbours know it.
+// Gone is an incarnation of a chip that has ended, with the counts that the chip's neighbours
+// report.
 type Gone struct {
 	Chip        wire.FabricNodeID `json:"chip"`
-	Incarnation wire.Incarnation  `json:"incarnation"` // incarnation of the chip; a link whose session ended for another reason than a restart shows as a separate incarnation
-	Received    Count             `json:"received"`    // packets that the chip acknowledged; the chip received at least these
+	Incarnation wire.Incarnation  `json:"incarnation"` // the incarnation that has ended
+	Received    Count             `json:"received"`    // packets that the incarnation acknowledged: it received at least these packets
 	ReceivedMax Count             `json:"received_max"`
-	Sent        Count             `json:"sent"`    // packets that arrived at the chip's neighbours; the chip sent at least these
-	ToldBy      int               `json:"told_by"` // ports of neighbours that know about the incarnation
+	Sent        Count             `json:"sent"`    // packets that arrived at neighbours: the incarnation sent at least these packets
+	ToldBy      int               `json:"told_by"` // number of sessions of neighbours' ports with the incarnation
 }
 
 // Total is the balance of the fabric. Injected + Copied + FromGone is the number of packets that
-// came in. The other fields say what became of these packets.
+// entered. The other fields say what became of the packets that entered.
 type Total struct {
 	Injected    uint64 `json:"injected"`
 	Copied      uint64 `json:"copied"`
@@ -59,13 +60,13 @@ type Total struct {
 	Delivered   uint64 `json:"delivered"`
 	Dropped     uint64 `json:"dropped"`   // packets dropped by routers, including malformed packets
 	InFlight    uint64 `json:"in_flight"` // packets in routers and on links
-	Lost        uint64 `json:"lost"`      // packets lost on links whose session ended, as both ends know
+	Lost        uint64 `json:"lost"`      // packets lost on links whose session ended, as both ends report
 	ToGone      uint64 `json:"to_gone"`   // packets acknowledged by incarnations that have ended
-	Unknown     uint64 `json:"unknown"`   // packets sent to an incarnation that has ended and never acknowledged
+	Unknown     uint64 `json:"unknown"`   // packets whose sender cannot know whether they arrived, because the link's session ended before an acknowledgement
 	Unexplained int64  `json:"unexplained"`
 }
 
-// Report is the account of a fabric.
+// Report is the account of all packets of a fabric.
 type Report struct {
 	Chips   []ChipTotal         `json:"chips"`
 	Gone    []Gone              `json:"gone"`
@@ -76,7 +77,7 @@ type Report struct {
 	Missing []wire.FabricNodeID `json:"missing"` // chips that did not report
 }
 
-// Unexplained returns how many packets nobody can explain. Surplus packets and missing packets both
+// Unexplained returns the number of unexplained packets. Surplus packets and missing packets both
 // count as positive.
 func (r *Report) Unexplained() (n uint64) {
 	for _, c := range r.Chips {
@@ -109,7 +110,7 @@ type goneKey struct {
 }
 
 // Merge joins the reports of a fabric's chips. The argument missing lists the chips that did not
-// report because they are dead. While packets move, the reports must be of the same instant.
+// report because they are dead. If packets move, all reports must be of one instant.
 func Merge(chips []Chip, missing []wire.FabricNodeID) Report {
 	m := merger{ports: map[wire.PortID]*Port{}, alive: map[goneKey]bool{}, gone: map[goneKey]*Gone{}}
 	m.rep = Report{Chips: []ChipTotal{}, Gone: []Gone{}, Links: []Direction{}, Dropped: map[string]uint64{}, Missing: append([]wire.FabricNodeID{}, missing...)}
@@ -145,7 +146,7 @@ func (m *merger) chip(c *Chip) {
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		t.Packets = t.Packets.add(&p.Packets)
-		// The router and the link count the same packets.
+		// The counts of the router and of the link must agree.
 		sent, received := p.Link.All()
 		for k := range wire.NumClasses {
 			t.Unexplained += int64(abs(int64(sent[k]-p.Packets.Sent[k])) + abs(int64(received[k]-p.Packets.Received[k]-p.Packets.Malformed[k])))
@@ -169,8 +170,7 @@ func between(a, b wire.PortID, pl wire.Plane) Direction {
 	return Direction{Src: a.Node, SrcChannel: a.Channel, Dst: b.Node, DstChannel: b.Channel, Plane: pl}
 }
 
-// direction accounts for the packets that a port has sent. direction also accounts for the packets
-// that the port received from incarnations that have ended.
+// direction computes the balance of the packets that port p has sent to its peer.
 func (m *merger) direction(p *Port) {
 	d := between(p.Local, p.Peer, p.Plane)
 	far := m.ports[p.Peer]
@@ -198,7 +198,8 @@ func (m *merger) direction(p *Port) {
 	m.rep.Links = append(m.rep.Links, d)
 }
 
-// matched accounts for a session that both ends know.
+// matched adds a session that both ends report to the balance. The argument s is the sender's
+// end, and other is the receiver's end.
 func (d *Direction) matched(s, other *ttlink.SessionTally, farRuns, runs bool) {
 	for k := range wire.NumClasses {
 		sent, acked, got := s.Packets[k].Sent, s.Packets[k].Acked, other.Packets[k].Received
@@ -209,7 +210,7 @@ func (d *Direction) matched(s, other *ttlink.SessionTally, farRuns, runs bool) {
 		switch left := sent - got; {
 		case runs && farRuns:
 			d.UnderWay[k] += left
-		case runs || farRuns: // one end does not know yet that the session is over
+		case runs || farRuns: // one end has not yet noticed that the session has ended
 			d.Unknown[k] += left
 		default:
 			d.Lost[k] += left
@@ -217,7 +218,7 @@ func (d *Direction) matched(s, other *ttlink.SessionTally, farRuns, runs bool) {
 	}
 }
 
-// inferred accounts for the direction in which a dead chip sent to p.
+// inferred computes the balance of the packets that p received from a peer that did not report.
 func (m *merger) inferred(p *Port) {
 	d := between(p.Peer, p.Local, p.Plane)
 	d.Inferred = true
@@ -228,11 +229,11 @@ func (m *merger) inferred(p *Port) {
 	m.rep.Links = append(m.rep.Links, d)
 }
 
-// endedSession notes what p knows about a session with an ended incarnation of p's peer.
+// endedSession adds a session of port p to the counts of an ended incarnation of p's peer.
 func (m *merger) endedSession(p *Port, s *ttlink.SessionTally) {
 	k := goneKey{p.Peer.Node, s.Peer}
 	if s.ID == 0 || m.alive[k] {
-		return // a sum over several sessions, or a session that the peer does not know yet
+		return // s is a sum over several sessions, or a session that the living peer has not noticed yet
 	}
 	g := m.gone[k]
 	if g == nil {
@@ -281,14 +282,15 @@ func (t Total) add(o *Total) Total {
 		t.InFlight + o.InFlight, t.Lost + o.Lost, t.ToGone + o.ToGone, t.Unknown + o.Unknown, t.Unexplained + o.Unexplained}
 }
 
-// sessions returns the sessions of a link. Id 0 stands for the sum of the oldest sessions.
+// sessions returns the sessions of a link, oldest first. The first entry has ID 0, and is the sum
+// of the sessions that are too old to be listed.
 func sessions(h *ttlink.History) []ttlink.SessionTally {
 	out := append([]ttlink.SessionTally{{Packets: h.Older}}, h.Ended...)
 	return append(out, h.Now)
 }
 
-// lookFor returns the session with an id at the other end, and reports whether the session runs
-// there.
+// lookFor returns the session of port p with the given ID, and reports whether the session still
+// runs at p. lookFor returns nil if p has no such session.
 func lookFor(p *Port, id wire.SessionID) (s *ttlink.SessionTally, runs bool) {
 	if p == nil || id == 0 {
 		return nil, false

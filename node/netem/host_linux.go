@@ -20,14 +20,14 @@ import (
 	"ttfabric/ttlink/fault"
 )
 
-// Host is one network namespace.
+// Host is a handle on one network namespace.
 type Host struct {
 	h       *netlink.Handle
 	sockets map[int]*nl.SocketHandle
 }
 
-// NamespacePath returns the path of a network namespace's file. The argument ns is the number of a
-// process, the name of a namespace of 'ip netns', "self" for this process, or a path.
+// NamespacePath returns the path of a network namespace's file. The argument ns is a process id,
+// the name of a namespace of 'ip netns', "self" for this process's namespace, or a path.
 func NamespacePath(ns string) string {
 	switch n, err := strconv.Atoi(ns); {
 	case err == nil && n > 0:
@@ -40,7 +40,7 @@ func NamespacePath(ns string) string {
 	return filepath.Join("/run/netns", ns)
 }
 
-// Open opens a network namespace. [NamespacePath] explains the names. With the name "", Open opens
+// Open opens a network namespace. [NamespacePath] explains the argument ns. If ns is "", Open opens
 // this process's own namespace.
 func Open(ns string) (*Host, error) {
 	at := netns.None()
@@ -49,13 +49,13 @@ func Open(ns string) (*Host, error) {
 		there, err := os.Stat(path)
 		here, err2 := os.Stat("/proc/self/ns/net")
 		if err == nil && err2 == nil && os.SameFile(there, here) {
-			return openAt(netns.None()) // without a handle, the process needs no right to enter a namespace
+			return openAt(netns.None()) // the process is in this namespace already, and needs no right to enter it
 		}
 		if at, err = netns.GetFromPath(path); err != nil {
 			if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
-				return nil, fmt.Errorf("network namespace %s: %w: entering it needs root. Use sudo, or leave out --backend kernel: the chips impair their cables themselves, with the same flags", path, ErrRights)
+				return nil, fmt.Errorf("network namespace %s: %w: only root may enter the namespace. Use sudo, or leave out --backend kernel: the chips then impair their cables themselves, with the same flags", path, ErrRights)
 			}
-			return nil, fmt.Errorf("network namespace %s: %w; name a process by its number, or one of 'ip netns list'", path, err)
+			return nil, fmt.Errorf("network namespace %s: %w; want a process id, or a name that 'ip netns list' shows", path, err)
 		}
 		defer at.Close()
 	}
@@ -70,11 +70,11 @@ func openAt(at netns.NsHandle) (*Host, error) {
 	s, err := nl.GetNetlinkSocketAt(at, netns.None(), unix.NETLINK_ROUTE)
 	if err != nil {
 		if strings.Contains(err.Error(), unix.EPERM.Error()) { // the library does not wrap the error
-			err = fmt.Errorf("%w: entering it needs root", ErrRights)
+			err = fmt.Errorf("%w: only root may enter the namespace", ErrRights)
 		}
 		return nil, err
 	}
-	_ = s.SetExtAck(true) // an error does no harm: older kernels do not describe their errors
+	_ = s.SetExtAck(true) // older kernels refuse this option, and then describe no errors
 	h, err := netlink.NewHandleAt(at, unix.NETLINK_ROUTE)
 	if err != nil {
 		s.Close()
@@ -83,36 +83,35 @@ func openAt(at netns.NsHandle) (*Host, error) {
 	return &Host{h, map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}}, nil
 }
 
-// Close releases the namespace. Impairments stay in force.
+// Close closes the handle. Impairments in the namespace stay in force.
 func (h *Host) Close() {
 	h.h.Close()
 	h.sockets[unix.NETLINK_ROUTE].Close()
 }
 
-// device returns the interface that leads to src's peer.
+// device returns the network interface by which the namespace reaches src.Peer.
 func (h *Host) device(src Source) (netlink.Link, error) {
 	to := src.Peer.Unmap()
 	routes, err := h.h.RouteGet(to.AsSlice())
 	if err != nil || len(routes) == 0 {
-		return nil, fmt.Errorf("there is no route to %s from here: %w", to, errors.Join(err, ErrNoRoute))
+		return nil, fmt.Errorf("this network namespace has no route to %s: %w", to, errors.Join(err, ErrNoRoute))
 	}
 	return h.h.LinkByIndex(routes[0].LinkIndex)
 }
 
-// ErrNoRoute is the error if no interface leads to a peer.
-var ErrNoRoute = errors.New("name the namespace of the chip")
+// ErrNoRoute is the error if the namespace has no route to a peer.
+var ErrNoRoute = errors.New("want the network namespace of the chip")
 
-// Set applies the options o to the packets that src sends, and to no other packets. The zero
-// Options remove all impairments. A seed needs Linux 6.6. [Host.States] shows whether the kernel
-// took the seed. After an error, either the earlier impairment is still in force, or no impairment
-// is in force.
+// Set sets the impairment of the packets that src sends to the options o. If o is zero, Set removes
+// the impairment. Linux before 6.6 ignores the seed; [Host.States] shows whether the kernel uses
+// the seed. After an error, either the earlier impairment of src or no impairment is in force.
 func (h *Host) Set(src Source, o fault.Options, seed *uint64) error {
 	if err := o.Valid(); err != nil {
 		return err
 	}
 	port := src.Local.Port()
 	if port <= uint16(keptClass&0xffff) {
-		return fmt.Errorf("UDP port %d cannot have a class of its own: want a port above %d", port, keptClass&0xffff)
+		return fmt.Errorf("the packets of UDP port %d cannot be impaired: want a port above %d", port, keptClass&0xffff)
 	}
 	dev, err := h.device(src)
 	if err != nil {
@@ -128,9 +127,9 @@ func (h *Host) Set(src Source, o fault.Options, seed *uint64) error {
 			continue
 		}
 		if was, is := s.Source.Addr(), src.Local.Addr().Unmap(); s.Interface == name && !anyAddr(is) && is != was && !anyAddr(was) {
-			return fmt.Errorf("interface %s: UDP port %d of %s is impaired already, and classes are told apart by port only: give the chips of one machine port ranges of their own", name, port, was)
+			return fmt.Errorf("interface %s: UDP port %d is already impaired for the address %s, and one port can be impaired for one address only. Give each chip of a machine its own range of ports", name, port, was)
 		}
-		if s.Interface != name || o == (fault.Options{}) { // the route has changed
+		if s.Interface != name || o == (fault.Options{}) { // the route to the peer has changed
 			if err := h.Reset(s); err != nil {
 				return err
 			}
@@ -142,11 +141,11 @@ func (h *Host) Set(src Source, o fault.Options, seed *uint64) error {
 	return h.grow(index, name, src.Local, h.chain(dev, o, seed))
 }
 
-// anyAddr reports whether an address is invalid or unspecified. Such an address stands for any
-// address.
+// anyAddr reports whether a stands for any address, because a is invalid or unspecified.
 func anyAddr(a netip.Addr) bool { return !a.IsValid() || a.IsUnspecified() }
 
-// chain returns the chain of qdiscs below a class, from the top.
+// chain returns the qdiscs that impair packets by the options o, from the top of the chain to its
+// bottom.
 func (h *Host) chain(dev netlink.Link, o fault.Options, seed *uint64) (out []qdisc) {
 	if splits(o) {
 		const mac = 18 // length of an ethernet header with a VLAN tag, in bytes
@@ -158,8 +157,9 @@ func (h *Host) chain(dev netlink.Link, o fault.Options, seed *uint64) (out []qdi
 	return out
 }
 
-// grow makes the class of a port with a chain below it. If qdiscs of the same kinds exist already,
-// grow changes these qdiscs.
+// grow makes the class of a port, the chain of qdiscs below the class, and the filters. If the
+// class has a chain of the same kinds of qdiscs already, grow only changes the options of these
+// qdiscs.
 func (h *Host) grow(index int, name string, src netip.AddrPort, chain []qdisc) error {
 	undo, err := h.plant(index, name)
 	if err != nil {
@@ -202,7 +202,7 @@ func (h *Host) grow(index int, name string, src netip.AddrPort, chain []qdisc) e
 		}
 		got, err := h.below(index, src.Port())
 		if err == nil && len(got) != i+1 {
-			err = fmt.Errorf("%s was made and is not there", q.kind)
+			err = fmt.Errorf("the kernel made the qdisc %s, but does not list it", q.kind)
 		}
 		if err != nil {
 			return fail(err)
@@ -215,7 +215,7 @@ func (h *Host) grow(index int, name string, src netip.AddrPort, chain []qdisc) e
 	return nil
 }
 
-// below returns the chain of qdiscs below a port's class, from the top.
+// below returns the chain of qdiscs below a port's class, from top to bottom.
 func (h *Host) below(index int, port uint16) ([]qdisc, error) {
 	qs, err := h.qdiscs(index)
 	return chainOf(qs, index, port), err
@@ -234,7 +234,7 @@ func chainOf(qs []qdisc, index int, port uint16) (out []qdisc) {
 	return out
 }
 
-// States returns the impairments in the namespace, sorted by interface and port.
+// States returns all impairments in the namespace, sorted by interface and port.
 func (h *Host) States() ([]State, error) {
 	qs, err := h.qdiscs(0)
 	if err != nil {
@@ -298,8 +298,8 @@ func stateOf(chain []qdisc) (s State, err error) {
 	return s, nil
 }
 
-// addressIn returns the source address in a filter. If the filter has no source address, addressIn
-// returns the unspecified address.
+// addressIn returns the source address that a filter matches. If the filter matches any address,
+// addressIn returns the unspecified address.
 func addressIn(f *netlink.U32) netip.Addr {
 	any, first := netip.IPv4Unspecified(), int32(12)
 	if f.Priority == prio6 {
@@ -318,9 +318,9 @@ func addressIn(f *netlink.U32) netip.Addr {
 	return netip.IPv4Unspecified()
 }
 
-// Reset removes the impairments of some ports. The states in which name these ports, as
-// [Host.States] returns them. Without arguments, Reset removes all impairments of the namespace. An
-// interface without impairments gets back its earlier qdisc. Waiting packets are lost.
+// Reset removes the given impairments, which come from [Host.States]. Without arguments, Reset
+// removes all impairments in the namespace. If an interface has no impairment left, Reset restores
+// its earlier qdisc. Packets that wait in a removed qdisc are lost.
 func (h *Host) Reset(which ...State) error {
 	qs, err := h.qdiscs(0)
 	if err != nil {
@@ -354,13 +354,13 @@ func (h *Host) Reset(which ...State) error {
 	return nil
 }
 
-// inScratch runs f with a network namespace that exists only during the call.
+// inScratch runs f with a new network namespace that exists only during the call.
 func inScratch(f func(h *Host) error) error {
 	err := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // the thread stays locked: the thread ends with the goroutine, and the namespace ends with the thread
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and the namespace ends with the thread
 		if e := unix.Unshare(unix.CLONE_NEWNET); e != nil {
-			err <- fmt.Errorf("%w: a trial needs a network namespace, and that root: %w", ErrRights, e)
+			err <- fmt.Errorf("%w: a trial needs a new network namespace, which only root may make: %w", ErrRights, e)
 			return
 		}
 		h, e := openAt(netns.None())
@@ -374,28 +374,28 @@ func inScratch(f func(h *Host) error) error {
 	return <-err
 }
 
-// loopback is the index of the first interface, which every namespace has.
+// loopback is the index of the loopback interface. Every namespace has this interface first.
 const loopback = 1
 
-// Probe tries all kernel features that [Host.Set] needs, in a network namespace that exists only
-// for the trial. If a feature is missing, the error matches [ErrMissing]. If the process may not
-// make a namespace, the error matches [ErrRights].
+// Probe tries the features of the kernel that [Host.Set] needs, in a new network namespace. If a
+// feature is missing, Probe returns an error that matches [ErrMissing]. If the process may not make
+// a namespace, the error matches [ErrRights].
 func Probe() error {
 	return inScratch(func(h *Host) error {
 		err := h.grow(loopback, "lo", netip.AddrPortFrom(netip.IPv4Unspecified(), 9), []qdisc{
 			{kind: "tbf", options: splitOptions(2000)}, {kind: "netem", options: (&stage{limit: 1}).encode()}})
 		if missing := (*MissingError)(nil); errors.As(err, &missing) {
-			return missing // this error does not name the trial's interface
+			return missing // without the text about the trial's interface
 		}
 		return err
 	})
 }
 
-// rehearse makes a qdisc again from its description, in another namespace. rehearse returns the
-// options that reproduce the qdisc. The kernel rounds some times down when it reports them: the
-// kernel reports fq_codel's 5 ms as 4999 µs. Made again from 4999 µs, the time would become 4998
-// µs. If a value comes out one too small, rehearse therefore increases the value by one. If the
-// process may not make a namespace for the trial, rehearse returns the options unchanged.
+// rehearse makes a copy of the qdisc q in a new namespace, as a trial. rehearse returns the options
+// from which the kernel makes an equal qdisc. The kernel rounds some times down when it reports
+// them. For example, the kernel reports the 5 ms of fq_codel as 4999 µs, and would report a copy
+// with 4999 µs as 4998 µs. If a value of the copy is one too small, rehearse therefore adds one to
+// the value. If the process may not make a namespace, rehearse returns the options unchanged.
 func rehearse(q qdisc) ([]byte, error) {
 	options := append([]byte(nil), q.options...)
 	var got []byte

@@ -21,10 +21,11 @@ import (
 	"ttfabric/ttlink/fault"
 )
 
-// inNamespace puts the test's thread into a network namespace of its own, with a loopback interface that is up.
+// inNamespace moves the test's thread into a new network namespace, and sets the loopback interface
+// up.
 func inNamespace(t *testing.T) *Host {
 	t.Helper()
-	runtime.LockOSThread() // never unlocked: thread and namespace end with the test
+	runtime.LockOSThread() // never unlocked: the thread and its namespace end with the test
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Skipf("needs root, to make a network namespace: %v", err)
 	}
@@ -43,7 +44,7 @@ func inNamespace(t *testing.T) *Host {
 	return h
 }
 
-// tc runs tc(8) in the test's namespace, which the child inherits from the thread.
+// tc runs tc(8) in the test's namespace. The child process inherits the namespace from the thread.
 func tc(t *testing.T, args string) string {
 	t.Helper()
 	out, err := exec.Command("tc", strings.Fields(args)...).CombinedOutput()
@@ -56,16 +57,17 @@ func tc(t *testing.T, args string) string {
 func needTC(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("tc"); err != nil {
-		t.Skip("needs tc, of iproute2")
+		t.Skip("needs the command tc of iproute2")
 	}
 }
 
 func src(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 
-// split is a chain that every kernel with a tbf has.
+// split returns a chain of one tbf, which does not need netem.
 func split() []qdisc { return []qdisc{{kind: "tbf", options: splitOptions(2000)}} }
 
-// TestOnePortOnly leads what one port sends into its class, and nothing else: IPv4, IPv6, other ports, and other protocols.
+// TestOnePortOnly checks that a class gets exactly the packets that its port sends, over IPv4 and
+// IPv6.
 func TestOnePortOnly(t *testing.T) {
 	h := inNamespace(t)
 	for _, from := range []string{"0.0.0.0:17001", "127.0.0.1:17002", "[::1]:17003"} {
@@ -97,17 +99,17 @@ func TestOnePortOnly(t *testing.T) {
 	}
 	for _, x := range []struct {
 		from, to string
-		want     [3]uint64 // that it adds
+		want     [3]uint64 // packets that the send adds to each class
 	}{
 		{"127.0.0.1:17001", "127.0.0.1:9", [3]uint64{1, 0, 0}},
 		{"127.0.0.2:17001", "127.0.0.1:9", [3]uint64{1, 0, 0}},
 		{"[::1]:17001", "[::1]:9", [3]uint64{1, 0, 0}},
 		{"127.0.0.1:17002", "127.0.0.1:9", [3]uint64{0, 1, 0}},
-		{"127.0.0.2:17002", "127.0.0.1:9", [3]uint64{}}, // of another address
-		{"[::1]:17002", "[::1]:9", [3]uint64{}},         // of another family
+		{"127.0.0.2:17002", "127.0.0.1:9", [3]uint64{}}, // from another address
+		{"[::1]:17002", "[::1]:9", [3]uint64{}},         // of another address family
 		{"[::1]:17003", "[::1]:9", [3]uint64{0, 0, 1}},
 		{"127.0.0.1:17003", "127.0.0.1:9", [3]uint64{}},
-		{"127.0.0.1:17004", "127.0.0.1:17001", [3]uint64{}}, // to the port, not from it
+		{"127.0.0.1:17004", "127.0.0.1:17001", [3]uint64{}}, // the impaired port is the destination, and not the source
 	} {
 		before := counts()
 		send(x.from, x.to)
@@ -125,7 +127,8 @@ func TestOnePortOnly(t *testing.T) {
 	}
 }
 
-// TestPutBack makes, changes and resets beside the qdiscs that somebody may have, from processes that know nothing of each other.
+// TestPutBack impairs ports of an interface that has a qdisc already, and removes the impairments
+// through another Host. The earlier qdisc must then be restored exactly.
 func TestPutBack(t *testing.T) {
 	prio := append(u32s(3), 1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)                         // struct tc_prio_qopt
 	slow := appendAttr(nil, 1, slices.Concat(rateSpec(125000), rateSpec(0), u32s(16250, 1<<20, 0))) // TCA_TBF_PARMS of 1 Mbit/s
@@ -185,13 +188,14 @@ func TestPutBack(t *testing.T) {
 				t.Errorf("before: %safter: %s", before, after)
 			}
 			if err := again.Reset(); err != nil {
-				t.Errorf("nothing to reset: %v", err)
+				t.Errorf("a reset without impairments failed: %v", err)
 			}
 		})
 	}
 }
 
-// TestRefusesWhatCannotBePutBack leaves qdiscs with classes alone.
+// TestRefusesWhatCannotBePutBack checks that grow refuses to replace a qdisc with classes or with
+// other qdiscs below it.
 func TestRefusesWhatCannotBePutBack(t *testing.T) {
 	needTC(t)
 	for _, cmds := range []string{"qdisc add dev lo root handle 1: htb default 1", "qdisc add dev lo root handle 1: tbf rate 1mbit burst 10kb latency 50ms\nqdisc add dev lo parent 1:1 handle 2: pfifo"} {
@@ -210,7 +214,8 @@ func TestRefusesWhatCannotBePutBack(t *testing.T) {
 	}
 }
 
-// TestRefusesWhatItsDescriptionDoesNotTell leaves alone a qdisc that would be another one, or none, when it is made again.
+// TestRefusesWhatItsDescriptionDoesNotTell checks that grow refuses to replace a qdisc whose copy
+// would differ from the original.
 func TestRefusesWhatItsDescriptionDoesNotTell(t *testing.T) {
 	h := inNamespace(t)
 	if err := h.make(unix.NLM_F_CREATE, qdisc{index: loopback, parent: netlink.HANDLE_ROOT, kind: "tbf", options: splitOptions(3000)}); err != nil {
@@ -229,7 +234,8 @@ func TestRefusesWhatItsDescriptionDoesNotTell(t *testing.T) {
 	}
 }
 
-// TestFailureChangesNothing takes back what was begun when the kernel lacks a qdisc.
+// TestFailureChangesNothing checks that a failing grow leaves the interface unchanged. Here the
+// kernel lacks a kind of qdisc.
 func TestFailureChangesNothing(t *testing.T) {
 	needTC(t)
 	h := inNamespace(t)
@@ -243,7 +249,7 @@ func TestFailureChangesNothing(t *testing.T) {
 	if after := tc(t, "qdisc show dev lo"); after != before {
 		t.Errorf("before: %safter: %s", before, after)
 	}
-	// With another cable impaired, that one stays.
+	// The failure must not remove the impairment of another cable.
 	if err := h.grow(loopback, "lo", src("127.0.0.1:17002"), split()); err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +261,7 @@ func TestFailureChangesNothing(t *testing.T) {
 	}
 }
 
-// TestSplit sends a super-packet of ten datagrams and counts what comes out of the tbf.
+// TestSplit sends a super-packet of ten datagrams, and checks that the tbf passes on ten packets.
 func TestSplit(t *testing.T) {
 	h := inNamespace(t)
 	if err := h.grow(loopback, "lo", src("127.0.0.1:17001"), split()); err != nil {
@@ -277,7 +283,7 @@ func TestSplit(t *testing.T) {
 	}
 	raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT, 1400) })
 	if err != nil {
-		t.Skipf("no UDP GSO: %v", err)
+		t.Skipf("the kernel has no UDP GSO: %v", err)
 	}
 	if _, err := from.Write(make([]byte, 14000)); err != nil {
 		t.Fatal(err)
@@ -295,7 +301,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestNetem does it all with the kernel's netem, where there is one.
+// TestNetem sets impairments in the kernel, and reads them back. The test is skipped if the kernel
+// has no netem.
 func TestNetem(t *testing.T) {
 	if err := Probe(); err != nil {
 		t.Skip(err)
@@ -325,11 +332,12 @@ func TestNetem(t *testing.T) {
 	}
 }
 
-// TestSayWhatIsMissing names the module and the other way out.
+// TestSayWhatIsMissing checks that the error on a kernel without netem names the module and a
+// remedy. Probe must leave no threads behind.
 func TestSayWhatIsMissing(t *testing.T) {
 	err := Probe()
 	if errors.Is(err, ErrRights) || err == nil {
-		t.Skipf("netem is here, or there are no rights to try: %v", err)
+		t.Skipf("the kernel has netem, or the process has no rights for a trial: %v", err)
 	}
 	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "modprobe sch_netem") || !strings.Contains(err.Error(), "without") && !strings.Contains(err.Error(), "leave out --backend kernel") {
 		t.Error(err)
@@ -349,7 +357,7 @@ func TestSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses names the namespace that is not there.
+// TestOpenRefuses checks that the error for a missing namespace names the namespace.
 func TestOpenRefuses(t *testing.T) {
 	for _, ns := range []string{"no-such-namespace", "999999999", "/etc/passwd"} {
 		if h, err := Open(ns); err == nil || !slices.Contains([]bool{strings.Contains(err.Error(), ns)}, true) {

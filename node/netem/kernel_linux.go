@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// qdisc is a queueing discipline as the kernel reports it.
+// qdisc is a queueing discipline of an interface, as the kernel reports it.
 type qdisc struct {
-	index          int // index of the interface
+	index          int // index of the network interface
 	handle, parent uint32
 	kind           string
 	options        []byte // the options in the kernel's own encoding
@@ -24,7 +24,7 @@ type qdisc struct {
 // Handles of qdiscs and classes.
 const (
 	rootHandle = uint32(Marker) << 16
-	keptClass  = rootHandle | 1 // the class of the interface's earlier qdisc
+	keptClass  = rootHandle | 1 // handle of the class that holds the copy of the interface's earlier qdisc
 )
 
 // qdiscs returns the qdiscs of one interface. If index is 0, qdiscs returns the qdiscs of all
@@ -60,7 +60,8 @@ func (h *Host) qdiscs(index int) ([]qdisc, error) {
 	return out, nil
 }
 
-// countersOf reads struct gnet_stats_basic and gnet_stats_queue (include/uapi/linux/gen_stats.h).
+// countersOf decodes the kernel's counters of a qdisc: the structs gnet_stats_basic and
+// gnet_stats_queue (include/uapi/linux/gen_stats.h).
 func countersOf(b []byte) (c Counters) {
 	_ = attrs(b, func(kind uint16, data []byte) {
 		switch kind {
@@ -77,7 +78,7 @@ func countersOf(b []byte) (c Counters) {
 	return c
 }
 
-// request returns a netlink request to the host's namespace.
+// request returns a netlink request that is sent in the host's namespace.
 func (h *Host) request(command, flags int, head *nl.TcMsg) *nl.NetlinkRequest {
 	req := nl.NewNetlinkRequest(command, flags)
 	req.Sockets = h.sockets
@@ -85,7 +86,8 @@ func (h *Host) request(command, flags int, head *nl.TcMsg) *nl.NetlinkRequest {
 	return req
 }
 
-// make makes a qdisc. If flags is 0, make changes an existing qdisc.
+// make asks the kernel to make a qdisc. If flags is 0, make changes the options of an existing
+// qdisc.
 func (h *Host) make(flags int, q qdisc) error {
 	req := h.request(unix.RTM_NEWQDISC, flags|unix.NLM_F_ACK, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(q.index), Handle: q.handle, Parent: q.parent})
 	req.AddData(nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated(q.kind)))
@@ -105,29 +107,29 @@ func (h *Host) drop(q qdisc) error {
 	return nil
 }
 
-// explain turns the kernel's answer into a sentence. The argument module is the kernel module that
-// the request needs.
+// explain returns an error with a cause and a remedy for the kernel's error err. The argument
+// module is the kernel module that the request needs.
 func explain(err error, module string) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("%w: it needs root, or CAP_NET_ADMIN in this network namespace. Use sudo, or leave out --backend kernel: the chips impair their cables themselves, with the same flags", ErrRights)
+		return fmt.Errorf("%w: the change needs root, or CAP_NET_ADMIN in this network namespace. Use sudo, or leave out --backend kernel: the chips then impair their cables themselves, with the same flags", ErrRights)
 	case module != "" && errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
 		return &MissingError{module}
 	case strings.Contains(err.Error(), "mix duplicating netems"):
-		return fmt.Errorf("this kernel lets a netem that duplicates share an interface with no other netem (Linux 6.16 and its stable branches): impair one cable of this interface at a time, without --reorder beside --delay or --rate, or leave out --duplicate or --backend kernel")
+		return fmt.Errorf("this kernel (Linux 6.16 or a stable branch of that time) allows only one netem on an interface if a netem duplicates packets. Leave out --duplicate or --backend kernel. Otherwise impair only one cable of this interface, and do not combine --reorder with --delay or --rate")
 	}
-	return fmt.Errorf("the kernel refuses: %w", err)
+	return fmt.Errorf("the kernel refused the change: %w", err)
 }
 
-// remade holds the kinds of qdisc that their options describe completely. The package can make such
-// a qdisc again. An example of another kind is red, which does not report its table.
+// remade holds the kinds of qdisc that the package can make again from the reported options. The
+// kind red, for example, is not among them, because the kernel does not report red's table.
 var remade = map[string]bool{"pfifo": true, "bfifo": true, "pfifo_fast": true, "pfifo_head_drop": true, "tbf": true, "fq": true, "fq_codel": true,
 	"codel": true, "cake": true, "pie": true, "sfq": true, "netem": true, "prio": true}
 
-// root returns the root qdisc among the qdiscs of an interface. A root qdisc without a handle is
-// the kernel's default.
+// root returns the root qdisc among the qdiscs of an interface. If the result has no handle, it is
+// the kernel's default qdisc.
 func root(qs []qdisc) (r qdisc) {
 	for _, q := range qs {
 		if q.parent == netlink.HANDLE_ROOT {
@@ -137,11 +139,12 @@ func root(qs []qdisc) (r qdisc) {
 	return r
 }
 
-// ours reports whether this package made a root qdisc.
+// ours reports whether this package made the root qdisc q.
 func ours(q qdisc) bool { return q.kind == "htb" && q.handle == rootHandle }
 
-// plant makes our root qdisc. Unless the earlier root qdisc was the kernel's default, plant adds a
-// copy of the earlier root qdisc.
+// plant replaces the root qdisc of an interface by our root qdisc. If the earlier root qdisc was
+// not the kernel's default, plant puts a copy of it below our root qdisc. The function undo
+// reverses plant if the interface has no impairment.
 func (h *Host) plant(index int, name string) (undo func() error, err error) {
 	qs, err := h.qdiscs(index)
 	if err != nil {
@@ -161,7 +164,7 @@ func (h *Host) plant(index int, name string) (undo func() error, err error) {
 	const version, quantum = 3, 10 // struct tc_htb_glob: the only version, and the divisor of rates
 	ours := qdisc{index: index, handle: rootHandle, parent: netlink.HANDLE_ROOT, kind: "htb", options: appendAttr(nil, nl.TCA_HTB_INIT, u32s(version, quantum, rest, 0, 0))}
 	if err := h.make(flags, ours); errors.Is(err, unix.EEXIST) {
-		return h.plant(index, name) // another process has made our root qdisc meanwhile
+		return h.plant(index, name) // another process has just made our root qdisc
 	} else if err != nil {
 		return nil, fmt.Errorf("interface %s: %w", name, err)
 	}
@@ -186,13 +189,13 @@ func (h *Host) plant(index int, name string) (undo func() error, err error) {
 	return undo, nil
 }
 
-// describable returns an error if the package cannot make the root qdisc of an interface again
-// unchanged.
+// describable returns an error if the package could not restore the root qdisc of an interface
+// exactly.
 func (h *Host) describable(qs []qdisc, old qdisc, name string) error {
 	why := ""
 	for _, q := range qs {
 		if q.handle != 0 && q.parent != netlink.HANDLE_ROOT && q.parent < netlink.HANDLE_INGRESS {
-			why = "it has qdiscs of its own below it"
+			why = "there are other qdiscs below this qdisc"
 		}
 	}
 	filters, err := h.h.FilterList(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: old.index}}, old.handle)
@@ -201,21 +204,21 @@ func (h *Host) describable(qs []qdisc, old qdisc, name string) error {
 	case old.handle == 0:
 		return nil
 	case !remade[old.kind]:
-		why = "its description is not enough to make it again"
+		why = "the options that the kernel reports do not describe this qdisc completely"
 	case err == nil && len(filters) > 0:
-		why = "it has filters"
+		why = "this qdisc has filters"
 	default:
 		if _, err := rehearse(old); err != nil {
-			why = fmt.Sprintf("making it again from its description gives another qdisc (%v)", err)
+			why = fmt.Sprintf("making a copy of this qdisc from the reported options gives another qdisc (%v)", err)
 		}
 	}
 	if why == "" {
 		return nil
 	}
-	return fmt.Errorf("interface %s has the qdisc %s, which could not be restored exactly: %s. Remove it first ('tc qdisc del dev %s root'), or leave out --backend kernel", name, old.kind, why, name)
+	return fmt.Errorf("interface %s has the qdisc %s, which could not be restored exactly: %s. Remove this qdisc first ('tc qdisc del dev %s root'), or leave out --backend kernel", name, old.kind, why, name)
 }
 
-// prune removes our root qdisc if no impairment is left.
+// prune removes our root qdisc from an interface without impairments.
 func (h *Host) prune(index int) error {
 	left := 0
 	if err := h.eachFilter(index, func(*netlink.U32) error { left++; return nil }); err != nil || left > 0 {
@@ -224,7 +227,7 @@ func (h *Host) prune(index int) error {
 	return h.uproot(index)
 }
 
-// uproot removes our root qdisc and puts back the earlier root qdisc.
+// uproot removes our root qdisc from an interface, and restores the earlier root qdisc.
 func (h *Host) uproot(index int) error {
 	qs, err := h.qdiscs(index)
 	if err != nil || !ours(root(qs)) {
@@ -242,10 +245,10 @@ func (h *Host) uproot(index int) error {
 			return h.make(unix.NLM_F_CREATE|unix.NLM_F_REPLACE, q)
 		}
 	}
-	return nil // the kernel restores its default
+	return nil // the earlier root qdisc was the kernel's default, which the kernel restores
 }
 
-// class makes a class that limits nothing: 100 GB/s.
+// class makes a class of htb. The class allows 100 GB/s, and therefore limits no traffic.
 func (h *Host) class(index int, id uint32) error {
 	const rate, quantum = 800_000_000_000, 60_000
 	c := netlink.NewHtbClass(netlink.ClassAttrs{LinkIndex: index, Handle: id, Parent: rootHandle},
@@ -256,13 +259,14 @@ func (h *Host) class(index int, id uint32) error {
 	return nil
 }
 
-// Priorities of our filters, one for each protocol.
+// Priorities of our filters for IPv4 and for IPv6.
 const (
 	prio4 = 1
 	prio6 = 2
 )
 
-// filters makes the filters that lead the packets of src into their class.
+// filters makes the filters that lead packets from the socket address src into the class of the
+// port.
 func (h *Host) filters(index int, src netip.AddrPort) error {
 	have, err := h.filtersOf(index, src.Port())
 	if err != nil {
@@ -301,19 +305,19 @@ func (h *Host) filters(index int, src netip.AddrPort) error {
 
 const udp = 17 // IP protocol number of UDP
 
-// keys4 returns keys that match UDP packets from a port in IPv4. The keys match headers without
-// options, and no fragments after the first (RFC 791 §3.1).
+// keys4 returns the keys of a filter that match UDP packets in IPv4 from a port. The keys match
+// only headers without options, and of a fragmented packet only the first fragment (RFC 791 §3.1).
 func keys4(port uint16) []nl.TcU32Key {
 	return []nl.TcU32Key{{Mask: 0x0f000000, Val: 0x05000000, Off: 0}, {Mask: 0x00001fff, Off: 4}, {Mask: 0x00ff0000, Val: udp << 16, Off: 8}, {Mask: 0xffff0000, Val: uint32(port) << 16, Off: 20}}
 }
 
-// keys6 returns keys that match UDP packets from a port in IPv6, without extension headers (RFC
-// 8200 §3).
+// keys6 returns the keys of a filter that match UDP packets in IPv6 from a port. The keys match
+// only packets without extension headers (RFC 8200 §3).
 func keys6(port uint16) []nl.TcU32Key {
 	return []nl.TcU32Key{{Mask: 0x0000ff00, Val: udp << 8, Off: 4}, {Mask: 0xffff0000, Val: uint32(port) << 16, Off: 40}}
 }
 
-// filtersOf counts the filters of a port's class by priority.
+// filtersOf returns the number of filters that lead to a port's class, by priority.
 func (h *Host) filtersOf(index int, port uint16) (map[uint16]int, error) {
 	out := map[uint16]int{}
 	return out, h.eachFilter(index, func(f *netlink.U32) error {
@@ -339,7 +343,7 @@ func (h *Host) eachFilter(index int, f func(*netlink.U32) error) error {
 	return nil
 }
 
-// fell removes the impairments of one port.
+// fell removes the filters, the class and the qdiscs of one port.
 func (h *Host) fell(index int, port uint16) error {
 	id := rootHandle | uint32(port)
 	err := h.eachFilter(index, func(f *netlink.U32) error {

@@ -1,15 +1,16 @@
-// Package netem impairs cables in the kernel. The package programs Linux's netem (tc-netem(8))
-// through netlink. All ports of a chip send through one interface, but the package impairs each
-// cable separately.
+// Package netem makes the Linux kernel impair the datagrams of cables. The package configures netem
+// (tc-netem(8)) through netlink. All ports of a chip send through one network interface, but the
+// package impairs each cable separately.
 //
-// # What it makes
+// # The tree of qdiscs
 //
-// The package works on the interface that leads to the peer. There, an htb qdisc with the handle
-// [Marker] ("tt") becomes the root. Traffic that no filter names goes through the htb's direct
-// queue as before. Each impaired cable has a class. The class's minor number is the cable's UDP
-// source port. Two u32 filters (IPv4, IPv6) lead packets into the class. The filters select by the
-// source port. If the socket has a source address, the filters also select by that address. Below
-// the class are the qdiscs that impair:
+// A qdisc is a queueing discipline of a network interface. The package works on the interface that
+// leads to the peer. The package makes an htb qdisc with the handle [Marker] ("tt") the root of the
+// interface's qdiscs. Traffic that matches no filter passes through htb without a limit. Each
+// impaired cable has a class below htb. The class's minor number is the UDP source port of the
+// cable. Two u32 filters, for IPv4 and IPv6, lead packets with this source port into the class. If
+// the socket is bound to an address, one filter also matches this source address, and the other
+// filter is left out. Below the class are the qdiscs that impair the packets:
 //
 //	htb 7474: root
 //	├── default: all other traffic
@@ -21,22 +22,21 @@
 //
 // # Where the state is kept
 //
-// The kernel holds all state. The handle says that the tree is ours. The class says which cable it
-// is for. The qdisc says which impairment is in force. The copy at 7474:1 shows the earlier qdisc:
-// same kind, options and handle. Any later process can therefore show, change and reset the
-// impairments. There is no file that could be lost or be wrong. When an interface disappears, its
-// tree disappears too. Some qdiscs cannot be made again from their description, such as qdiscs with
-// classes, filters or children of their own. [Host.Set] refuses to replace such a qdisc, and
-// changes nothing.
+// The kernel holds all state, and the package writes no files. The handle of the root shows that
+// this package made the tree. The number of a class shows the cable, and the qdiscs below the class
+// show the impairment. The qdisc at 7474:1 has the kind, options and handle of the interface's
+// earlier qdisc. Any later process can therefore show, change and remove the impairments. When an
+// interface disappears, its tree disappears too. The package cannot make some qdiscs again, such as
+// qdiscs with classes, filters or children of their own. If the interface has such a qdisc,
+// [Host.Set] returns an error and changes nothing.
 //
 // # Super-packets
 //
-// A port hands the kernel up to 64 datagrams as one super-packet (UDP GSO). Qdiscs treat a
-// super-packet as one packet. netem would therefore lose or double all its datagrams at once. The
-// tbf above netem splits packets that are larger than one datagram of the interface. For that
-// reason each datagram has its own random outcome. The tbf exists only if netem uses random
-// numbers. With delay and rate alone, super-packets stay whole. Two or more frames that together
-// are shorter than one full datagram still pass as one packet.
+// A port hands the kernel up to 64 datagrams as one super-packet (UDP GSO). A qdisc treats a
+// super-packet as one packet. netem would therefore lose or double all datagrams of a super-packet
+// at once. For this reason, a tbf qdisc above netem splits super-packets that are longer than the
+// interface's largest packet. Super-packets below this length still pass as one packet. If delay is
+// the only impairment, there is no tbf, and all super-packets stay whole.
 package netem
 
 import (
@@ -52,54 +52,55 @@ const Marker = 0x7474
 
 // Limits of the kernel's queues and packets.
 const (
-	// DefaultLimit is how many packets may wait in netem if no rate is set. netem's own limit of
-	// 1000 (tc-netem(8)) holds 100 ms of at most 120 Mbit/s.
+	// DefaultLimit is the number of packets that may wait in netem if no rate is set. netem's own
+	// default, 1000 (tc-netem(8)), is too small: with a delay of 100 ms, it allows at most 120
+	// Mbit/s.
 	DefaultLimit = 100_000
-	// frameForLimit converts [fault.Options.Queue] into netem's limit, which counts packets. The
-	// constant is the assumed size of a packet, in bytes.
+	// frameForLimit is the assumed size of a packet, in bytes. It converts [fault.Options.Queue],
+	// in bytes, to netem's limit, in packets.
 	frameForLimit = 1500
-	// maxSplit is the longest datagram that the tbf does not split, in bytes including headers.
-	// maxSplit is longer than the longest frame (wire.MaxFrame) in IPv6, UDP and a MAC header.
+	// maxSplit is the largest length of a packet that the tbf leaves whole, in bytes with headers.
+	// The longest frame (wire.MaxFrame) with headers of UDP, IPv6 and ethernet is shorter.
 	maxSplit = 8400
 )
 
-// Errors that [Host.Set] and [Probe] return, wrapped.
+// Errors of [Host.Set] and [Probe], for errors.Is.
 var (
-	ErrMissing = errors.New("the kernel lacks it")
+	ErrMissing = errors.New("the kernel lacks a module")
 	ErrRights  = errors.New("no right to change this network")
 )
 
-// MissingError names a missing kernel module. A MissingError matches [ErrMissing].
+// MissingError is the error if the kernel lacks a module. A MissingError matches [ErrMissing].
 type MissingError struct{ Module string }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("this machine's kernel has no %s: try 'modprobe %s' as root (RHEL and Fedora have it in the package kernel-modules-extra), or leave out --backend kernel: the chips impair their cables themselves, with the same flags", e.Module, e.Module)
+	return fmt.Sprintf("this machine's kernel has no module %s. Try 'modprobe %s' as root; RHEL and Fedora have the module in the package kernel-modules-extra. Or leave out --backend kernel: the chips then impair their cables themselves, with the same flags", e.Module, e.Module)
 }
 
 // Is makes a MissingError match [ErrMissing].
 func (e *MissingError) Is(target error) bool { return target == ErrMissing }
 
-// Source names one direction of a cable: the UDP socket that sends, and the machine to which the
+// Source names one direction of a cable: the UDP socket that sends, and the IP address to which the
 // socket sends.
 type Source struct {
-	Local netip.AddrPort // the socket's address; an unspecified address stands for any address
-	Peer  netip.Addr     // the peer's address, which determines the interface
+	Local netip.AddrPort // the socket's address and port; an unspecified address stands for any address
+	Peer  netip.Addr     // the peer's address; the route to it determines the network interface
 }
 
 // State is the impairment of one direction of a cable.
 type State struct {
 	Interface string
-	Source    netip.AddrPort // the socket's address; an unspecified address stands for any address
+	Source    netip.AddrPort // the socket's address and port; an unspecified address stands for any address
 	Options   fault.Options
-	Split     bool    // the kernel splits super-packets into datagrams
-	Seed      *uint64 // seed of the random numbers, if the kernel reports the seed (Linux 6.6); nil: the kernel drew the seed
+	Split     bool    // whether the kernel splits super-packets into datagrams
+	Seed      *uint64 // seed of the random numbers, as the kernel reports it (since Linux 6.6); nil: the kernel reports no seed
 	Counters  Counters
 }
 
-// Counters are the counters of the kernel's qdisc since the qdisc was made. The kernel does not
-// count the packets that it corrupts, doubles and reorders.
+// Counters are the counters of an impairment's qdiscs since the qdiscs were made. The kernel does
+// not count the packets that it corrupts, doubles and reorders.
 type Counters struct {
-	Packets, Bytes uint64 // packets that the qdisc passed on, and their bytes
-	Drops          uint64 // packets that the qdisc lost on purpose, or because it had no room
-	Waiting        uint64 // packets that wait in the qdisc
+	Packets, Bytes uint64 // packets that the qdiscs passed on, and the bytes of these packets
+	Drops          uint64 // packets that the qdiscs dropped because of the impairment or a full queue
+	Waiting        uint64 // packets that wait in the qdiscs
 }

@@ -8,10 +8,10 @@ import (
 	"ttfabric/ttlink/fault"
 )
 
-// ErrSystem is the error on systems without netem.
+// ErrSystem is the error on systems other than Linux.
 var ErrSystem = errors.New("only Linux has netem: leave out --backend kernel")
 
-// Host is one network namespace.
+// Host stands for a network namespace, which only Linux has.
 type Host struct{}
 
 // Open always returns [ErrSystem].

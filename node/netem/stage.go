@@ -9,8 +9,9 @@ import (
 	"ttfabric/ttlink/fault"
 )
 
-// Attributes of netem's options (include/uapi/linux/pkt_sched.h). The netlink library does not
-// support the loss models, the times in nanoseconds and the seed.
+// Numbers of netem's netlink attributes (include/uapi/linux/pkt_sched.h). The package encodes
+// netem's options itself, because the netlink library lacks the loss models, the times in
+// nanoseconds and the seed.
 const (
 	attrCorr      = 1
 	attrReorder   = 3
@@ -22,7 +23,7 @@ const (
 	attrJitter64  = 11
 	attrSeed      = 14 // exists since Linux 6.6
 
-	lossGE = 2 // value within attrLoss: Gilbert-Elliott
+	lossGE = 2 // number of the attribute within attrLoss for the Gilbert-Elliott model
 
 	lenQopt = 24 // length of struct tc_netem_qopt, in bytes
 )
@@ -31,22 +32,23 @@ const (
 type stage struct {
 	latency, jitter          time.Duration
 	loss, duplicate, corrupt float64
-	ge                       *[4]float64 // probabilities: to bad, to good, not lost while bad, lost while good
-	rate                     uint64      // rate in bytes per second
+	ge                       *[4]float64 // parameters of the Gilbert-Elliott model: probability to turn bad, to turn good, to keep a packet while bad, to lose a packet while good; nil: no model
+	rate                     uint64      // bytes per second
 	limit                    uint32      // largest number of packets that wait
-	gap                      uint32      // with 1, the field hold makes netem reorder
-	prompt                   float64     // share of packets that netem sends at once, if gap is set
+	gap                      uint32      // 1: netem reorders packets, with the share in prompt; 0: netem does not reorder
+	prompt                   float64     // share of packets that netem sends without delay; used only if gap is 1
 	seed                     *uint64
 }
 
-// stages turns options into netem qdiscs, the outer qdisc first. If no impairment is needed, stages
-// returns no qdisc.
+// stages returns the netem qdiscs that together impair packets by the options o, from top to
+// bottom. If o is zero, stages returns none.
 //
-// To reorder, netem sends a share of packets at once, before the packets that wait for their delay.
-// Our fault model instead holds a share of packets back. The stage therefore delays the share that
-// is held back, for up to the span, and does not delay the other packets. If there is also delay or
-// rate, the reordering has a separate stage. For loss, netem draws one random number, and our model
-// draws two. Both give the same shares.
+// Our fault model (package fault) reorders packets because it holds back a share of them, for up to
+// ReorderSpan. netem delays all packets but a share, which it sends at once. The stage therefore
+// delays the held-back share, and sends the rest at once. If the options also have a delay, jitter
+// or rate, the reordering has a stage of its own. If the options have both loss and the
+// Gilbert-Elliott model, our model draws two random numbers for a packet, and netem draws one. The
+// stage combines the probabilities, and both models lose the same share of packets.
 func stages(o fault.Options, seed *uint64) []stage {
 	if o == (fault.Options{}) {
 		return nil
@@ -78,14 +80,15 @@ func stages(o fault.Options, seed *uint64) []stage {
 	return []stage{s, {latency: span / 2, jitter: span / 2, gap: 1, prompt: 1 - o.Reorder, limit: DefaultLimit, seed: seed}}
 }
 
-// splits reports whether each datagram needs its own random numbers or its own delay.
+// splits reports whether netem must handle each datagram of a super-packet separately. With delay
+// alone, netem may handle a super-packet as a whole.
 func splits(o fault.Options) bool {
 	o.Delay = 0
 	return o != (fault.Options{})
 }
 
-// optionsOf turns netem qdiscs back into options: optionsOf is the inverse of stages, as exactly as
-// the kernel's resolution allows.
+// optionsOf returns the options from which stages makes the given netem qdiscs. The values are as
+// exact as the kernel's resolution allows.
 func optionsOf(ss []stage) (o fault.Options) {
 	for i, s := range ss {
 		if i == 0 {
@@ -114,7 +117,8 @@ func share(a, b float64) float64 {
 	return min(1, a/b)
 }
 
-// roundShare removes the rounding error of the kernel's 32 bits, which resolve 2.3e-10.
+// roundShare rounds a share to eight decimals. The rounding removes the error of the kernel's
+// format, 32 bits with a resolution of 2.3e-10.
 func roundShare(p float64) float64 { return math.Round(p*1e8) / 1e8 }
 
 func share32(p float64) uint32 { return uint32(math.Round(p * math.MaxUint32)) }
@@ -139,8 +143,8 @@ func appendAttr(b []byte, kind uint16, data []byte) []byte {
 	return b
 }
 
-// encode writes TCA_OPTIONS. encode writes all attributes, since netem keeps the value of an
-// attribute that a change does not mention.
+// encode returns the options in the kernel's format, the attribute TCA_OPTIONS. encode writes zero
+// values too, because a change leaves missing attributes as they are.
 func (s *stage) encode() []byte {
 	b := u32s(0, s.limit, share32(s.loss), s.gap, share32(s.duplicate), 0)
 	b = appendAttr(b, attrLatency64, u64(uint64(s.latency)))
@@ -166,15 +170,15 @@ func attrs(b []byte, f func(kind uint16, data []byte)) error {
 	for len(b) >= 4 {
 		n := int(binary.NativeEndian.Uint16(b))
 		if n < 4 || n > len(b) {
-			return fmt.Errorf("netem: an attribute of %d bytes in %d", n, len(b))
+			return fmt.Errorf("netem: an attribute states a length of %d bytes, but %d bytes are left", n, len(b))
 		}
-		f(binary.NativeEndian.Uint16(b[2:])&0x3fff, b[4:n]) // the mask removes the flags of netlink(7): nested, byte order
+		f(binary.NativeEndian.Uint16(b[2:])&0x3fff, b[4:n]) // the mask removes two flags of netlink(7): nested attribute, and byte order
 		b = b[min(len(b), (n+3)&^3):]
 	}
 	return nil
 }
 
-// words reads n 32-bit words. Beyond the end of b, words returns zeros.
+// words decodes the first n 32-bit integers in b. If b is too short, the missing integers are 0.
 func words(b []byte, n int) []uint32 {
 	out := make([]uint32, n)
 	for i := range out {
@@ -192,10 +196,11 @@ func word64(b []byte) uint64 {
 	return binary.NativeEndian.Uint64(b)
 }
 
-// decodeStage reads TCA_OPTIONS in the form in which the kernel reports them.
+// decodeStage decodes the options of a netem qdisc as the kernel reports them, the attribute
+// TCA_OPTIONS.
 func decodeStage(b []byte) (s stage, err error) {
 	if len(b) < lenQopt {
-		return s, fmt.Errorf("netem: options of %d bytes; want %d and more", len(b), lenQopt)
+		return s, fmt.Errorf("netem: options of %d bytes: want at least %d bytes", len(b), lenQopt)
 	}
 	q := words(b, 6)
 	s.limit, s.loss, s.gap, s.duplicate = q[1], shareOf(q[2]), q[3], shareOf(q[4])
@@ -228,19 +233,19 @@ func decodeStage(b []byte) (s stage, err error) {
 	return s, err
 }
 
-// splitOptions returns the options of a tbf that splits super-packets and delays nothing. The tbf's
-// bucket of one datagram is full again after at most 16 ns.
+// splitOptions returns the options of a tbf qdisc that splits packets longer than "size" bytes. The
+// tbf delays no packet noticeably, because its rate is 100 GB/s.
 func splitOptions(size uint32) []byte {
-	const rate = 100e9 // rate in bytes per second
+	const rate = 100e9 // bytes per second
 	p := append(rateSpec(math.MaxUint32), rateSpec(0)...)
-	p = append(p, u32s(64<<20, 0, 0)...) // struct tc_tbf_qopt: rate, peak rate, limit (of the tbf's own fifo, which the package replaces), buffer, mtu
+	p = append(p, u32s(64<<20, 0, 0)...) // struct tc_tbf_qopt: rate, peak rate, limit of tbf's own queue (which netem replaces), buffer, mtu
 	b := appendAttr(nil, 1, p)           // TCA_TBF_PARMS
 	b = appendAttr(b, 4, u64(rate))      // TCA_TBF_RATE64
 	return appendAttr(b, 6, u32s(size))  // TCA_TBF_BURST
 }
 
-// rateSpec returns struct tc_ratespec of plain ethernet.
+// rateSpec returns the struct tc_ratespec of a rate on ethernet.
 func rateSpec(bytesPerSecond uint32) []byte {
-	const ethernet = 1 // TC_LINKLAYER_ETHERNET: the kernel needs no rate table
+	const ethernet = 1 // TC_LINKLAYER_ETHERNET, with which the kernel needs no rate table
 	return append([]byte{0, ethernet, 0, 0, 0, 0, 0, 0}, u32s(bytesPerSecond)...)
 }

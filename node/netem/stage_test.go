@@ -9,7 +9,7 @@ import (
 	"ttfabric/ttlink/fault"
 )
 
-// TestStages turns options into what the kernel is told, and back.
+// TestStages encodes options in the kernel's format, and decodes them again.
 func TestStages(t *testing.T) {
 	for _, x := range []struct {
 		o      fault.Options
@@ -45,7 +45,7 @@ func TestStages(t *testing.T) {
 		}
 		want := x.o
 		if want.Loss == 1 && want.Burst.LossBad == 1 {
-			want.Burst.LossGood = 0 // where all is lost, it cannot be told by which dice
+			want.Burst.LossGood = 0 // if all packets are lost, the stage does not show which of the two probabilities was 1
 			b := optionsOf(got)
 			b.Burst.LossGood = 0
 			if b != want {
@@ -62,18 +62,19 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestLossTwice has one pair of dice come to the shares of two.
+// TestLossTwice checks how stages combines Loss with the probabilities of the Gilbert-Elliott
+// model.
 func TestLossTwice(t *testing.T) {
 	s := stages(fault.Options{Loss: .1, Burst: fault.Burst{ToBad: .5, ToGood: .5, LossBad: .6, LossGood: .2}}, nil)[0]
 	if lost := s.ge[3]; math.Abs(lost-.28) > 1e-9 { // 1 − 0.9·0.8
-		t.Errorf("%v is lost while good, want 0.28", lost)
+		t.Errorf("the probability to lose a packet while good is %v, want 0.28", lost)
 	}
 	if kept := s.ge[2]; math.Abs(kept-.36) > 1e-9 { // 0.9·0.4
-		t.Errorf("%v is kept while bad, want 0.36", kept)
+		t.Errorf("the probability to keep a packet while bad is %v, want 0.36", kept)
 	}
 }
 
-// TestEncodeIsCanonical finds the values of tc-netem(8) at their places.
+// TestEncodeIsCanonical checks that encoded values are where the kernel expects them.
 func TestEncodeIsCanonical(t *testing.T) {
 	s := stages(fault.Options{Delay: 10 * time.Millisecond, Loss: .01, Rate: 8e6}, nil)[0]
 	b := s.encode()
@@ -85,11 +86,12 @@ func TestEncodeIsCanonical(t *testing.T) {
 		t.Errorf("limit %d, loss %d", w[1], w[2])
 	}
 	if !bytes.Contains(b, u64(10e6)) || !bytes.Contains(b, u32s(1e6, 0, 0, 0)) {
-		t.Errorf("no delay of 10e6 ns or no rate of 1e6 bytes in %x", b)
+		t.Errorf("the delay of 10e6 ns or the rate of 1e6 bytes per second is missing in %x", b)
 	}
 }
 
-// FuzzDecode never panics, and what it reads is written the same.
+// FuzzDecode checks that decodeStage never panics, and that encoding and decoding a decoded stage
+// again changes nothing.
 func FuzzDecode(f *testing.F) {
 	s := stages(fault.Options{Delay: 1, Loss: .5, Reorder: .1, Burst: fault.Burst{ToBad: .1, ToGood: .2, LossBad: 1}}, nil)
 	f.Add(s[0].encode())

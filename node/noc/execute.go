@@ -6,26 +6,26 @@ import (
 	"ttfabric/wire"
 )
 
-// maxSpans is how many stretches of memory one command touches at most. The command with the most
-// stretches is a scatter write, which has one for each chunk.
+// maxSpans is the largest number of spans that one command touches. The command with the most
+// spans is a scatter write, which has one span for each chunk.
 const maxSpans = wire.MaxScatter
 
 // Execute performs a command with its payload completely, or not at all. Execute takes the length
-// of the payload as the size and ignores c.Size. Flush has no effect, since Execute performs
-// commands one after another anyway. The outcomes:
+// of the payload as the size, and ignores c.Size. Flush has no effect, because Execute performs
+// commands one after another. The outcomes:
 //
 //   - [wire.OutcomeDone]: Execute performed the command.
 //   - [wire.OutcomeBadAddress]: the address names no tile with memory, or a byte past the end of the
 //     tile's memory.
 //   - [wire.OutcomeMisaligned]: the command needs a word, and the address is not a multiple of 4.
-//   - [wire.OutcomeBadCommand]: memory does not perform this command; or the chunks of a scatter do
-//     not add up; or the command has a payload and must have no payload; or the command is an inline
-//     write or atomic in DRAM.
+//   - [wire.OutcomeBadCommand]: memory does not perform this type of command; or the number or
+//     the lengths of a scatter's chunks are wrong; or an inline write or atomic has a payload; or
+//     an inline write or atomic is in DRAM.
 //   - [wire.OutcomeNoMemory]: the pages have reached the limit of host memory. Commands can still
 //     write to pages that exist.
 //
-// A fused command increments after it has written. A scatter write writes its chunks in order. The
-// order matters if chunks overlap.
+// A fused command first writes and then increments. A scatter write writes its chunks in order.
+// The order matters if chunks overlap.
 func (m *Memory) Execute(c *wire.Command, payload []byte) wire.Outcome {
 	var spans [maxSpans]span
 	n, o := m.plan(c, payload, &spans)
@@ -54,7 +54,7 @@ func (m *Memory) Execute(c *wire.Command, payload []byte) wire.Outcome {
 	return wire.OutcomeDone
 }
 
-// plan checks a command and lists the stretches of memory that the command touches, in order.
+// plan checks a command, and lists the spans that the command touches, in order.
 func (m *Memory) plan(c *wire.Command, payload []byte, spans *[maxSpans]span) (n int, o wire.Outcome) {
 	switch c.Type {
 	case wire.NocUnicastWrite:
@@ -100,7 +100,7 @@ func (m *Memory) planScatter(c *wire.Command, payload []byte, spans *[maxSpans]s
 	return int(c.Chunks), wire.OutcomeDone
 }
 
-// findWord checks the address of a 32-bit word of L1 and returns the word's span.
+// findWord checks the address of a 32-bit word of L1, and returns the word's span.
 func (m *Memory) findWord(a wire.NocAddr) (span, wire.Outcome) {
 	s, o := m.find(a, wordSize)
 	switch {

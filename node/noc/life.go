@@ -7,10 +7,11 @@ import (
 )
 
 // The life register shows the chip's incarnation: 8 bytes, little endian, that differ after each
-// start. The register lies among the registers of the chip's first ethernet tile, beyond the tile's
-// L1. The register can only be read whole, and cannot be written. Memory does not outlast its chip.
-// If a program reads another value than before, the program therefore knows that its earlier writes
-// to this chip are gone. The register is our own: the hardware has no such register.
+// start. The register lies among the registers of the chip's first ethernet tile, beyond the
+// tile's L1. The register can only be read whole, and cannot be written. A chip's memory is lost
+// when the chip restarts. If a program reads another value than before, it therefore knows that
+// its earlier writes to the chip are lost. The register is our own; the hardware has no such
+// register.
 const (
 	lifeOffset = 0xFFBF0000
 	LifeSize   = 8 // length of the life register, in bytes

@@ -7,7 +7,8 @@ import (
 	"ttfabric/wire"
 )
 
-// The life register can be read whole, and nothing else be done with it; it takes no page.
+// The life register can only be read, and only as a whole. The life register takes no
+// page.
 func TestLifeRegister(t *testing.T) {
 	for _, arch := range []wire.Arch{wire.Wormhole, wire.Blackhole} {
 		m, err := New(arch, 0)

@@ -5,16 +5,16 @@
 //
 //   - The memory performs a command in full or not at all. Every outcome but [wire.OutcomeDone] leaves
 //     memory unchanged.
-//   - Writes and reads start at any byte and have any length. The hardware wants source and
-//     destination congruent modulo 16, or modulo 32 from DRAM (tt-isa-documentation,
-//     WormholeB0/NoC/Alignment.md). Here the source is a packet, which the fabric may place at any
-//     address.
-//   - Inline writes and atomics are on aligned 32-bit words of L1. DRAM tiles have neither (same
-//     page: "only Tensix tiles and Ethernet tiles have L1").
+//   - Writes and reads start at any byte and have any length. The hardware requires source and
+//     destination addresses to be congruent modulo 16, or modulo 32 for DRAM
+//     (tt-isa-documentation, WormholeB0/NoC/Alignment.md). Here the source is a packet, which has
+//     no NoC address.
+//   - Inline writes and atomics work on aligned 32-bit words of L1. DRAM tiles refuse both kinds
+//     of command (Alignment.md: "only Tensix tiles and Ethernet tiles have L1").
 //   - Atomic increments wrap at 32 bits.
 //   - An address with bits set above its coordinates is the address of a NoC multicast, not of one
 //     tile. The memory refuses such an address.
-//   - All stops of a DRAM bank show the same memory.
+//   - All tiles of a DRAM bank share one memory.
 package noc
 
 import (
@@ -26,7 +26,7 @@ import (
 
 // Sizes of the emulated memory.
 const (
-	pageBits     = 15             // pages of 32 KiB, which the memory allocates at the first write
+	pageBits     = 15             // log2 of the page size; the memory allocates a page at the first write to the page
 	pageSize     = 1 << pageBits  // size of a page, in bytes
 	DefaultLimit = int64(2) << 30 // limit of the host memory that a chip's pages may take, in bytes
 	wordSize     = 4              // size in bytes of the words of inline writes and atomics: 32 bits
@@ -51,7 +51,7 @@ type Memory struct {
 	list  []Tile
 	at    [coordinates]int16 // 1 + index into list; 0 if the coordinate has no memory
 	pages map[pageKey]*[pageSize]byte
-	last  struct { // the page that was found last, since the next access mostly uses the same page
+	last  struct { // the page of the last access; the next access mostly uses this page too
 		key pageKey
 		at  *[pageSize]byte
 	}
@@ -62,9 +62,9 @@ type Memory struct {
 	life    [LifeSize]byte
 }
 
-// New returns an empty memory. The argument limit bounds the host memory that the memory's pages
-// may take, in bytes. A limit of 0 means [DefaultLimit]. New refuses a limit below one page, 32
-// KiB. New also refuses an architecture without a floor plan.
+// New returns an empty memory. The argument limit bounds the host memory that the pages may take,
+// in bytes. A limit of 0 means [DefaultLimit]. New refuses a limit below one page, 32 KiB. New
+// also refuses an architecture without a floor plan.
 func New(a wire.Arch, limit int64) (*Memory, error) {
 	ts, err := tiles(a)
 	if err != nil {
@@ -125,14 +125,14 @@ func (m *Memory) Check(a wire.NocAddr, n int) wire.Outcome {
 	return o
 }
 
-// span is a checked stretch of one bank.
+// span is a range of bytes that was checked to lie within one bank.
 type span struct {
 	bank int
 	off  uint64
 	n    int
 }
 
-// find checks the n bytes at a and returns the span in which they lie.
+// find checks that the n bytes at a lie within one tile's memory, and returns their span.
 func (m *Memory) find(a wire.NocAddr, n int) (span, wire.Outcome) {
 	t := m.tile(a.X(), a.Y())
 	if t == nil || a>>addrBits != 0 || n < 0 || a.Offset() > t.Size || uint64(n) > t.Size-a.Offset() {
@@ -155,7 +155,7 @@ func (m *Memory) Read(a wire.NocAddr, b []byte) wire.Outcome {
 	return o
 }
 
-// read copies the span s into b. The span is as long as b.
+// read copies the span s into b. The span and b have equal lengths.
 func (m *Memory) read(s span, b []byte) {
 	if w := m.windows[s.bank]; w != nil {
 		m.readWindow(w, s, b)
@@ -164,7 +164,7 @@ func (m *Memory) read(s span, b []byte) {
 	m.readPages(s, b)
 }
 
-// page returns a page, or nil if nobody has written the page.
+// page returns page k, or nil if the page has never been written.
 func (m *Memory) page(k pageKey) *[pageSize]byte {
 	if m.last.at != nil && m.last.key == k {
 		return m.last.at
@@ -190,7 +190,8 @@ func (m *Memory) readPages(s span, b []byte) {
 	}
 }
 
-// write copies b into the span s. The span is as long as b, and its pages fit the limit.
+// write copies b into the span s. The span and b have equal lengths. The caller has checked with
+// fits that there is room for new pages.
 func (m *Memory) write(s span, b []byte) {
 	if w := m.windows[s.bank]; w != nil {
 		m.writeWindow(w, s, b)
@@ -213,8 +214,8 @@ func (m *Memory) writePages(s span, b []byte) {
 	}
 }
 
-// fits reports whether the missing pages of the spans stay within the limit. If several spans lack
-// the same page, the page counts once.
+// fits reports whether the limit has room for all pages that the spans need and that do not exist
+// yet. A page that several spans need counts once.
 func (m *Memory) fits(spans []span) bool {
 	room := m.limit/pageSize - int64(len(m.pages))
 	var buf [2 * maxSpans]pageKey
@@ -222,7 +223,7 @@ func (m *Memory) fits(spans []span) bool {
 	for _, s := range spans {
 		if w := m.windows[s.bank]; w != nil {
 			if before, _, behind := w.split(s); before.n == 0 && behind.n == 0 {
-				continue // a window needs no page
+				continue // the span lies in the window, and needs no page
 			}
 		}
 		if s.n == 0 {

@@ -13,9 +13,9 @@ import (
 func TestFloorPlans(t *testing.T) {
 	for _, c := range []struct {
 		arch              wire.Arch
-		tensix, eth, dram int // tiles
+		tensix, eth, dram int // numbers of tiles
 		cols, rows        uint8
-		l1, ethL1, bytes  uint64 // of DRAM in all
+		l1, ethL1, bytes  uint64 // sizes of one L1, one ethernet L1, and all DRAM
 	}{
 		{wire.Wormhole, 80, 16, 18, 10, 12, 1499136, 262144, 12 << 30},
 		{wire.Blackhole, 140, 14, 24, 17, 12, 1572864, 524288, 32 << 30},
@@ -64,7 +64,7 @@ func TestFloorPlans(t *testing.T) {
 	}
 }
 
-// The channels' places as tt-umd lists them (ETH_CORES_NOC0).
+// The ethernet tiles have the coordinates that tt-umd lists by channel (ETH_CORES_NOC0).
 func TestEthernetTilesByChannel(t *testing.T) {
 	for arch, want := range map[wire.Arch]map[string]xy{
 		wire.Wormhole:  {"E0": {9, 0}, "E1": {1, 0}, "E7": {4, 0}, "E8": {9, 6}, "E15": {4, 6}},
@@ -90,10 +90,10 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// model is the plainest memory: a map of bytes, and the pages that were ever
-// written. It says for itself what the outcome of a command has to be.
+// model is a simple second implementation of Memory: a map of bytes, and the set of pages that
+// were ever written. The tests compare Memory with model.
 type model struct {
-	m     *Memory // for its floor plan only
+	m     *Memory // used only for its floor plan
 	bytes map[[2]uint64]byte
 	pages map[[2]uint64]bool
 	limit int
@@ -135,13 +135,13 @@ func (mo *model) word(a wire.NocAddr) wire.Outcome {
 	return wire.OutcomeDone
 }
 
-// piece is bytes for an address.
+// piece is data, and the address to write the data to.
 type piece struct {
 	a wire.NocAddr
 	b []byte
 }
 
-// execute is what the command should do.
+// execute performs a command on the model, and returns the outcome that Memory must return.
 func (mo *model) execute(c *wire.Command, data []byte) wire.Outcome {
 	var pieces []piece
 	var word wire.NocAddr
@@ -213,7 +213,8 @@ func (mo *model) execute(c *wire.Command, data []byte) wire.Outcome {
 	return wire.OutcomeDone
 }
 
-// draw draws an address near a border: of a page, of a tile, or of nothing in particular.
+// draw returns a random address near the border of a page or near the end of a tile, and
+// sometimes a bad address.
 func draw(r *rand.Rand, ts []Tile) wire.NocAddr {
 	tensix := slices.IndexFunc(ts, func(x Tile) bool { return x.Kind == Ethernet })
 	dram := slices.IndexFunc(ts, func(x Tile) bool { return x.Kind == DRAM })
@@ -244,7 +245,7 @@ func TestAgainstNaiveModel(t *testing.T) {
 	outcomes, types := map[wire.Outcome]int{}, map[wire.NocSendType]int{}
 	for seed := range uint64(80) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		limit := 1 + r.IntN(16) // pages
+		limit := 1 + r.IntN(16) // in pages
 		m, _ := New([]wire.Arch{wire.Wormhole, wire.Blackhole}[seed%2], int64(limit)*pageSize+int64(r.IntN(pageSize)))
 		mo := &model{m, map[[2]uint64]byte{}, map[[2]uint64]bool{}, limit}
 		ts := m.Tiles()
@@ -297,7 +298,7 @@ func TestAgainstNaiveModel(t *testing.T) {
 	}
 }
 
-// compare reads every byte that was ever written through every stop of its bank.
+// compare reads every byte that was ever written, through every tile that shares the byte's bank.
 func (mo *model) compare(t *testing.T, seed uint64) {
 	t.Helper()
 	stops := map[uint64][]Tile{}
@@ -326,7 +327,7 @@ func TestAtomicWrapsAt32Bits(t *testing.T) {
 	}
 }
 
-// A page that two parts of a command lack is one page.
+// The limit counts a page once, even if two chunks of a command need the page.
 func TestHostMemoryLimit(t *testing.T) {
 	m, _ := New(wire.Wormhole, 2*pageSize)
 	at := func(off uint64) wire.NocAddr { return wire.NewNocAddr(1, 1, off) }

@@ -16,21 +16,21 @@ const (
 	DRAM     Kind = "dram"
 )
 
-// Tile is one stop of a chip's network-on-chip, in NOC 0 coordinates.
+// Tile is one place on a chip's network on chip, in NOC 0 coordinates.
 type Tile struct {
 	X    uint8  `json:"x"`          // column, from 0 at the west
 	Y    uint8  `json:"y"`          // row, from 0 at the north
 	Kind Kind   `json:"kind"`       //
 	Name string `json:"name"`       // T0… row by row, E0… by ethernet channel, D0… by DRAM bank
 	Size uint64 `json:"size_bytes"` // size of the tile's memory, which begins at offset 0, in bytes
-	bank int    // number of the tile's bank; tiles of one bank share their memory; every other tile is a bank of its own
+	bank int    // index of the tile's memory; the DRAM tiles of one bank share an index
 }
 
 // Sizes of tile memories, in bytes.
 const (
 	wormholeL1    = 1464 << 10 // tt-metal, wormhole_b0_80_arch.yaml: worker_l1_size 1499136
 	wormholeEthL1 = 256 << 10  // wormhole_b0_80_arch.yaml: eth_l1_size 262144
-	wormholeBank  = 2 << 30    // tt-isa-documentation, WormholeB0/DRAMTile: two channels of 1 GiB behind every three tiles
+	wormholeBank  = 2 << 30    // tt-isa-documentation, WormholeB0/DRAMTile: every three tiles share two DRAM channels of 1 GiB each
 	blackholeL1   = 1536 << 10 // tt-umd, blackhole_implementation.hpp: TENSIX_L1_SIZE 1572864
 	blackholeEth  = 512 << 10  // tt-isa-documentation, BlackholeA0/EthernetTile
 	blackholeBank = 4 << 30    // tt-isa-documentation, BlackholeA0: "each 4 GiB is exposed identically on 3 tiles"
@@ -39,12 +39,12 @@ const (
 type xy [2]uint8
 
 // layout is one architecture's floor plan, as in tt-metal's wormhole_b0_80_arch.yaml and tt-umd's
-// blackhole_implementation.hpp. A layout includes harvested rows, and therefore every tile of the
-// full chip.
+// blackhole_implementation.hpp. A layout has every tile of the full chip, including rows that
+// harvesting switches off.
 type layout struct {
 	tensixX, tensixY []uint8
-	eth              []xy   // coordinates by ethernet channel
-	dram             [][]xy // coordinates by bank: the stops that reach the bank
+	eth              []xy   // by ethernet channel: coordinates of the tile
+	dram             [][]xy // by bank: coordinates of the tiles that share the bank
 	l1, ethL1, bank  uint64
 }
 

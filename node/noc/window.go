@@ -6,20 +6,21 @@ import (
 	"ttfabric/wire"
 )
 
-// window is a stretch of a bank whose bytes lie outside the bank's pages.
+// window is a range of a bank whose bytes lie in the slice b instead of in pages.
 type window struct {
 	bank int
 	off  uint64
 	b    []byte
 }
 
-// Map makes b the len(b) bytes of memory at a, from now on and permanently. Commands read and write
-// b. The owner of b may also read and write b between commands. The bytes of b take no pages of the
-// memory. A tile holds at most one window. The error names the address.
+// Map puts b in place of the len(b) bytes of memory at a, permanently. Commands then read and
+// write b. The owner of b may also read and write b between commands. The window takes no pages
+// of the memory. A tile holds at most one window. Map returns an error if the tile already has a
+// window, or if the bytes lie outside the tile's memory.
 func (m *Memory) Map(a wire.NocAddr, b []byte) error {
 	s, o := m.find(a, len(b))
 	if o != wire.OutcomeDone {
-		return fmt.Errorf("tile memory at %s: no room for a window of %d bytes: %s", a, len(b), o)
+		return fmt.Errorf("tile memory at %s: a window of %d bytes does not fit: %s", a, len(b), o)
 	}
 	if m.windows[s.bank] != nil {
 		return fmt.Errorf("tile memory at %s: the tile has a window already", a)
@@ -42,15 +43,16 @@ func (m *Memory) Overlaps(a wire.NocAddr, n int) bool {
 	return in.n > 0
 }
 
-// split cuts a span into the parts before the window, in the window, and behind the window.
+// split cuts a span into three parts: before the window, in the window, and behind the window. A
+// part may be empty.
 func (w *window) split(s span) (before, in, behind span) {
 	end := s.off + uint64(s.n)
-	a := min(max(w.off, s.off), end)              // where the window begins within the span
-	b := max(min(w.off+uint64(len(w.b)), end), a) // where the window ends within the span
+	a := min(max(w.off, s.off), end)              // offset at which the window begins within the span
+	b := max(min(w.off+uint64(len(w.b)), end), a) // offset at which the window ends within the span
 	return span{s.bank, s.off, int(a - s.off)}, span{s.bank, a, int(b - a)}, span{s.bank, b, int(end - b)}
 }
 
-// bytes returns the part of the window that a span names. The span lies within the window.
+// bytes returns the bytes of the window that span s covers. The span must lie within the window.
 func (w *window) bytes(s span) []byte { return w.b[s.off-w.off:][:s.n] }
 
 // readWindow copies a span of a bank that has a window into b.

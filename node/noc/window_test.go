@@ -8,10 +8,10 @@ import (
 	"ttfabric/wire"
 )
 
-// A tile with a window behaves as one without: the same commands have the same
-// outcomes and show the same bytes, and the window holds those that are its.
+// A tile with a window behaves as a tile without a window. Equal commands have equal outcomes and
+// show equal bytes. The window's slice holds the bytes of the window's addresses.
 func TestWindowIsMemory(t *testing.T) {
-	const from, size = pageSize - 100, 4352 // over the end of a page
+	const from, size = pageSize - 100, 4352 // the window crosses the end of a page
 	at := func(off uint64) wire.NocAddr { return wire.NewNocAddr(9, 0, off) }
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -62,7 +62,7 @@ func TestWindowNeedsNoPage(t *testing.T) {
 	write := func(off uint64, n int) wire.Outcome {
 		return m.Execute(&wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(9, 0, off)}, make([]byte, n))
 	}
-	if o := write(0, 1); o != wire.OutcomeDone { // the one page that there is room for
+	if o := write(0, 1); o != wire.OutcomeDone { // takes the only page that the limit allows
 		t.Fatal(o)
 	}
 	if o := write(0x30000, 64); o != wire.OutcomeDone || m.Resident() != pageSize {

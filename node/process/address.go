@@ -13,10 +13,10 @@ import (
 	"ttfabric/wire"
 )
 
-// listenAddr returns the address that arg, the value of --listen, stands for. arg is
-// an address, an interface, which stands for its address, or a network, which stands
-// for this machine's address in the network. If arg is "", listenAddr returns the
-// address from which this machine reaches the first seed with a known host.
+// listenAddr returns the address that arg, the value of --listen, names. If arg is an address,
+// listenAddr returns arg. If arg is an interface, listenAddr returns an address of the interface.
+// If arg is a network, listenAddr returns this machine's address in the network. If arg is "",
+// listenAddr returns the address from which this machine sends to a seed, see [seedList.local].
 func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, error) {
 	if arg == "" {
 		return list.local(ctx)
@@ -29,7 +29,7 @@ func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, err
 	}
 	i, err := net.InterfaceByName(arg)
 	if err != nil {
-		return netip.Addr{}, spec.Usagef("--listen %q: want an IP address, an interface or a network of this machine; 'ip addr' lists these", arg)
+		return netip.Addr{}, spec.Usagef("--listen %q: want an IP address, an interface or a network of this machine; 'ip addr' lists addresses, interfaces and networks", arg)
 	}
 	as, err := i.Addrs()
 	if err != nil {
@@ -48,7 +48,7 @@ func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, err
 	return found, nil
 }
 
-// addressWithin returns this machine's address in the network p.
+// addressWithin returns the first address of this machine that is in the network p.
 func addressWithin(p netip.Prefix) (netip.Addr, error) {
 	as, err := net.InterfaceAddrs()
 	if err != nil {
@@ -62,9 +62,9 @@ func addressWithin(p netip.Prefix) (netip.Addr, error) {
 	return netip.Addr{}, spec.Usagef("--listen %s: this machine has no address in this network; 'ip addr' lists the machine's addresses", p)
 }
 
-// seed is a host where another chip may gossip already.
+// seed is a host on which another chip may run. A chip joins the gossip through its seeds.
 type seed struct {
-	mesh int // mesh of the chip; -1: the user named no chip
+	mesh int // mesh of the chip that runs on the host; -1: the user named no chip
 	host string
 	port uint16
 }
@@ -73,12 +73,12 @@ type seedList []seed
 
 // Limits of the seeds.
 const (
-	lookupTime    = 2 * time.Second // longest time to look up a name
-	lookupTries   = 15              // number of tries to look up a name at start; other chips may start at the same time
-	maxSeedByName = 64              // largest number of addresses of one name that a chip uses
+	lookupTime    = 2 * time.Second // longest time to look up the name of a seed's host
+	lookupTries   = 15              // number of attempts to look up the names of hosts at start; a name may be unknown until the host's chip has started
+	maxSeedByName = 64              // largest number of addresses that a chip uses of one host
 )
 
-// parseSeeds reads seeds in the form [CHIP/]HOST[:PORT].
+// parseSeeds parses seeds of the form [CHIP/]HOST[:PORT].
 func parseSeeds(args []string) (seedList, error) {
 	var out seedList
 	for _, a := range args {
@@ -109,7 +109,7 @@ func parseSeeds(args []string) (seedList, error) {
 	return out, nil
 }
 
-// lookup returns the addresses of a seed's host.
+// lookup returns the IP addresses of a seed's host.
 func (s *seed) lookup(ctx context.Context) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(s.host); err == nil {
 		return []netip.Addr{a.Unmap()}, nil
@@ -123,15 +123,15 @@ func (s *seed) lookup(ctx context.Context) ([]netip.Addr, error) {
 	return as[:min(len(as), maxSeedByName)], err
 }
 
-// addresses returns the present addresses of a pool's seeds, as host and port. It
-// leaves out self, the address of the chip itself.
+// addresses returns the present addresses of the seeds for gossip pool p, as HOST:PORT.
+// addresses leaves out self, the address of chip id itself.
 func (l seedList) addresses(ctx context.Context, p pool, id wire.FabricNodeID, self netip.AddrPort) []string {
 	var out []string
 	for _, s := range l {
 		if p == meshPool && s.mesh >= 0 && s.mesh != int(id.Mesh) {
 			continue
 		}
-		as, _ := s.lookup(ctx) // a name that is unknown at this attempt may be known at the next attempt
+		as, _ := s.lookup(ctx) // a name that is unknown now may be known at the next call
 		for _, a := range as {
 			if at := netip.AddrPortFrom(a, s.port); at != self {
 				out = append(out, netip.AddrPortFrom(a, s.port+uint16(p)).String())
@@ -141,8 +141,8 @@ func (l seedList) addresses(ctx context.Context, p pool, id wire.FabricNodeID, s
 	return out
 }
 
-// local returns the address from which this machine reaches the first seed with a
-// known host. Without seeds, local returns loopback.
+// local returns the address from which this machine sends to the first seed whose host has
+// a known address. If there are no seeds, local returns loopback.
 func (l seedList) local(ctx context.Context) (netip.Addr, error) {
 	if len(l) == 0 {
 		return loopback, nil
@@ -156,7 +156,7 @@ func (l seedList) local(ctx context.Context) (netip.Addr, error) {
 				continue
 			}
 			for _, a := range as {
-				// At the connection of a datagram socket, the kernel chooses the local address and sends nothing.
+				// Dial sends no datagram. The kernel only chooses the local address of the socket.
 				c, err := net.Dial("udp", netip.AddrPortFrom(a, s.port).String())
 				if err != nil {
 					last = err
@@ -173,5 +173,5 @@ func (l seedList) local(ctx context.Context) (netip.Addr, error) {
 		case <-time.After(time.Second):
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("no host of --seeds has a known address, and so this machine's own address towards the seeds is unknown; name this machine's address with --listen: %w", last)
+	return netip.Addr{}, fmt.Errorf("no host of --seeds has a known address, so this machine cannot find out its own address towards the seeds; name this machine's own address with --listen: %w", last)
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestToldAPI finds the port of the API that a chip tells others: 0 where others cannot reach the API.
+// TestToldAPI checks which port of its API a chip tells other chips. The port must be 0 if
+// other chips cannot reach the API.
 func TestToldAPI(t *testing.T) {
 	for _, x := range []struct {
 		api, listen, advertise string

@@ -14,37 +14,36 @@ import (
 	"ttfabric/wire"
 )
 
-// Options describes a chip without a run folder. Such a chip knows only its topology
-// and the addresses of some other chips. The fields are the flags of 'ttfabric node'.
+// Options describes a chip that has no run folder. The fields are the values of flags of
+// 'ttfabric node'.
 type Options struct {
-	Name     string // name of the fabric
-	Chip     wire.FabricNodeID
-	Spec     spec.Spec // options of the fabric; see [spec.Default]
-	Topology string    // topology, as a file or a name; "": the text in the environment variable TTFABRIC_TOPOLOGY_TEXT
+	Name     string            // name of the fabric
+	Chip     wire.FabricNodeID // mesh and number of the chip
+	Spec     spec.Spec         // options of the fabric; see [spec.Default]
+	Topology string            // file with the topology, or name of a built-in topology; "": the text in the environment variable TTFABRIC_TOPOLOGY_TEXT
 
-	Listen     string   // address, interface or network of data ports and gossip; "": the address from which this machine reaches the first seed
-	Advertise  string   // address by which the other chips reach this chip; "": the address of Listen
-	GossipPort uint16   // port of gossip, TCP and UDP; 0: any free port
-	MTU        int      // longest IP packet of the links, in bytes; 0: the links find out the longest packet of each path
-	Seeds      []string // hosts where other chips gossip, as [CHIP/]HOST[:PORT]
+	Listen     string   // address, interface or network for data ports and gossip; "": the address from which this machine sends to a seed
+	Advertise  string   // address that other chips use for this chip; "": the address of Listen
+	GossipPort uint16   // TCP and UDP port of gossip; 0: any free port
+	MTU        int      // length of the longest IP packet that links send, in bytes; 0: each link finds out the longest packet of its path
+	Seeds      []string // hosts on which other chips run, as [CHIP/]HOST[:PORT]; the chip joins the gossip through these hosts
 
-	API        string // address of the chip's API
-	TokenFile  string // file with the token of the API; "": the environment variable TTFABRIC_TOKEN holds the token
-	GossipKey  string // file with the keys of encrypted gossip; "": plain gossip
-	TileMemory string // largest amount of this machine's memory that the chip uses to hold the memory of its tiles, such as 128m; "": the default
-	Once       string // folder with settings for this start only; see [folder.Once]
+	API        string // address of the chip's API, as HOST:PORT
+	TokenFile  string // file with the bearer token of the API; "": the environment variable TTFABRIC_TOKEN has the token
+	GossipKey  string // file with the gossip keys; "": gossip is not encrypted
+	TileMemory string // limit of this machine's memory that the tiles of the chip may take, such as 128m; "": the default
+	Once       string // folder with settings for one start of the chip, see [folder.Once]; "": none
 
-	Trust    []string  // private networks, or interfaces, in which the chip accepts auth none
-	Insecure bool      // whether the chip accepts auth none in any network
-	In       io.Reader // source of a key if the name of the key's file is "-"
+	Trust    []string  // private networks, or interfaces to such networks, in which the chip accepts --auth none
+	Insecure bool      // whether the chip accepts --auth none in any network
+	In       io.Reader // the chip reads a key from In if the name of the key's file is "-"
 }
 
-// DefaultGossipPort is the port of gossip without --gossip-port. It is the default
-// port of the memberlist library.
+// DefaultGossipPort is the default of --gossip-port. The memberlist library has the same default.
 const DefaultGossipPort = 7946
 
-// Alone returns the configuration of a chip without a run folder. Errors of kind
-// [spec.Usage] name the bad flag.
+// Alone returns the configuration of a chip that has no run folder. If a flag has a bad
+// value, the error names the flag and has the kind [spec.Usage].
 func Alone(ctx context.Context, o Options) (*Config, error) {
 	if err := spec.CheckName(o.Name); err != nil {
 		return nil, err
@@ -70,7 +69,7 @@ func Alone(ctx context.Context, o Options) (*Config, error) {
 	if c.Spec, err = spec.New(o.Name, t, o.Spec); err != nil {
 		return nil, err
 	}
-	c.Spec.ID = o.Name // all chips of the fabric need the same ID, and all chips know the fabric's name
+	c.Spec.ID = o.Name // all chips of the fabric need one ID, and the fabric's name is known to all chips
 	if c.Spec.Archive != "" {
 		c.Archive = folder.Dir("").ArchiveConfig(&c.Spec, o.Chip)
 	}
@@ -104,8 +103,8 @@ func Alone(ctx context.Context, o Options) (*Config, error) {
 	return c, nil
 }
 
-// address sets the address on which the chip listens, and the address by which other
-// chips reach the chip.
+// address sets a.Listen, the address on which the chip listens, and a.Advertise, the
+// address that other chips use for this chip.
 func (o *Options) address(ctx context.Context, a *Address, list seedList) (err error) {
 	if a.Listen, err = listenAddr(ctx, o.Listen, list); err != nil {
 		return err
@@ -118,13 +117,13 @@ func (o *Options) address(ctx context.Context, a *Address, list seedList) (err e
 			return spec.Usagef("--advertise %q: want an IP address", o.Advertise)
 		}
 	} else if a.Listen.IsUnspecified() && !a.Advertise.IsValid() {
-		return spec.Usagef("--listen %s: the chip would listen on all addresses; name the address by which the other chips reach this chip with --advertise", a.Listen)
+		return spec.Usagef("--listen %s: the chip would listen on all addresses; name the address that other chips use for this chip with --advertise", a.Listen)
 	}
 	return nil
 }
 
-// volume reads the settings in the folder of --once. It also makes the folder of
-// --keylog, because a new volume does not have this folder.
+// volume reads the settings in the folder of --once, and makes the folder of --keylog. A container
+// has both folders in its volume. A new volume does not have the folder of --keylog.
 func (o *Options) volume() error {
 	once, err := folder.TakeOnce(o.Once, o.Chip)
 	if err != nil {
@@ -142,7 +141,7 @@ func (o *Options) volume() error {
 	return nil
 }
 
-// keyring returns the keys of encrypted gossip. For plain gossip, keyring returns nil.
+// keyring returns the gossip keys, or nil if the gossip is not encrypted.
 func (o *Options) keyring(ctx context.Context) (*gossip.Keys, error) {
 	switch o.GossipKey {
 	case "":
@@ -157,8 +156,8 @@ func (o *Options) keyring(ctx context.Context) (*gossip.Keys, error) {
 	return gossip.NewKeys(keys)
 }
 
-// load returns the topology that the options name. If the options name no topology,
-// load reads the text in the environment variable [spec.TopologyEnv].
+// load returns the topology that the options name. If the options name no topology, load
+// parses the text in the environment variable [spec.TopologyEnv].
 func (o *Options) load(ctx context.Context) (*topo.Topology, error) {
 	text := os.Getenv(spec.TopologyEnv)
 	if o.Topology != "" || text == "" {
@@ -171,8 +170,9 @@ func (o *Options) load(ctx context.Context) (*topo.Topology, error) {
 	return t, err
 }
 
-// token returns the token of the API, from the file that the options name or from the
-// environment variable TTFABRIC_TOKEN.
+// token returns the bearer token of the API. The token comes from the file that the options
+// name, which token makes if the file does not exist. If the options name no file, the
+// token comes from the environment variable TTFABRIC_TOKEN.
 func (o *Options) token() (string, error) {
 	token, from := os.Getenv("TTFABRIC_TOKEN"), "TTFABRIC_TOKEN"
 	if o.TokenFile != "" {
@@ -187,15 +187,16 @@ func (o *Options) token() (string, error) {
 	}
 	switch {
 	case token == "":
-		return "", spec.Usagef("the chip's API needs a token, so that nobody else steers the chip: set TTFABRIC_TOKEN to the output of 'openssl rand -hex 16', or name a file with --token-file")
+		return "", spec.Usagef("the chip's API needs a secret token, so that nobody else can send commands to the chip: set TTFABRIC_TOKEN to the output of 'openssl rand -hex 16', or name a file with --token-file")
 	case len(token) < folder.MinToken:
-		return "", spec.Usagef("%s: a token of %d characters can be guessed; want at least %d", from, len(token), folder.MinToken)
+		return "", spec.Usagef("%s: a token of %d characters can be guessed; want at least %d characters", from, len(token), folder.MinToken)
 	}
 	return token, nil
 }
 
-// ports returns the [Ports] that open the ports of the chip. It returns an error for
-// auth none, except on loopback and in networks that the user trusts.
+// ports returns the [Ports] that open the ports of the chip. If the chip has --auth none
+// and listens in a network that the user does not trust, ports returns an error. Loopback
+// counts as trusted.
 func (o *Options) ports(ctx context.Context, s *spec.Spec, listen netip.Addr) (*Ports, error) {
 	var psk []byte
 	switch s.Auth {
@@ -217,10 +218,10 @@ func (o *Options) ports(ctx context.Context, s *spec.Spec, listen netip.Addr) (*
 		return nil, err
 	}
 	if s.Auth == spec.None && !listen.IsUnspecified() && !within(listen) || s.Auth == spec.None && listen.IsUnspecified() && !o.Insecure && len(o.Trust) == 0 {
-		return nil, spec.Usagef(`--auth none at %s: whoever reaches the ports could forge frames. Choose one of these:
+		return nil, spec.Usagef(`--auth none at %s: whoever can send to the chip's ports can forge frames. Choose one of these flags:
   --auth psk --psk-file FILE     a key that all chips share; 'ttfabric gossip keygen -f FILE' makes the file
   --transport quic --pki DIR     a certificate for each chip; 'ttfabric pki make' makes the folder
-  --trust-network CIDR           trust a private network that only this fabric uses, or its interface, such as eth0 in a container
+  --trust-network CIDR           trust a private network that only this fabric uses, or the interface to such a network, such as eth0 in a container
   --insecure                     accept forged frames`, listen)
 	}
 	p, err := newPorts(s, o.Chip, s.PKI, psk, within)

@@ -8,7 +8,8 @@ import (
 	"ttfabric/node/fabric/folder"
 )
 
-// TestMakeToken lets many chips make the token of one folder at once: all get the same token.
+// TestMakeToken lets 16 chips make the token in one file at once. All chips must get the
+// same token.
 func TestMakeToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	tokens := make(chan string)

@@ -14,14 +14,14 @@ import (
 	"ttfabric/wire"
 )
 
-// Main runs a chip's process, with the function program beside the chip, and does not
-// return. An executable for each chip's process needs no other code in its function main:
+// Main runs one chip and the function program in this process, and never returns. An
+// executable that runs chips needs only this code:
 //
 //	func main() { process.Main(hello) }
 //
 // 'ttfabric up --program ./hello' starts the executable once for each chip, with the
-// arguments "node --dir DIR --chip CHIP". If the function program returns nil, the
-// chip runs on. The output of the executable goes to the chip's log.
+// arguments "node --dir DIR --chip CHIP". If the function program returns nil, the chip
+// continues to run. The output of the executable goes to the chip's log.
 func Main(program Program) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args, program)
@@ -33,16 +33,16 @@ func Main(program Program) {
 	os.Exit(0)
 }
 
-// run reads the arguments of a chip's process and runs the chip.
+// run parses the arguments of a chip's process and runs the chip until ctx ends.
 func run(ctx context.Context, args []string, program Program) error {
 	if len(args) < 2 || args[1] != "node" {
-		return fmt.Errorf("this program runs in the process of a chip; 'ttfabric up --program %s' starts a fabric with such a process for each chip", args[0])
+		return fmt.Errorf("this program runs a chip; 'ttfabric up --program %s' starts a fabric in which each chip is a process of this program", args[0])
 	}
 	fl := flag.NewFlagSet(args[0]+" node", flag.ContinueOnError)
 	dir := fl.String("dir", "", "run folder of the fabric")
 	chip := fl.String("chip", "", "chip to run, as M<mesh>D<chip>")
 	record := fl.String("record", "", "record every call into the chip to this folder")
-	limit := fl.Int("record-limit", 0, "size of a recording in MiB at which the recording ends")
+	limit := fl.Int("record-limit", 0, "a recording ends when its file has this size, in MiB")
 	if err := fl.Parse(args[2:]); err != nil {
 		return err
 	}

@@ -20,10 +20,11 @@ import (
 	"ttfabric/wire"
 )
 
-// programEnv names the program of the chips that this test binary runs, see programs.
+// programEnv is the environment variable with the name of the program that chips of this
+// test binary run; see programs.
 const programEnv = "TTFABRIC_TEST_PROGRAM"
 
-// TestMain lets the test binary be what a user's program is: a main function that calls Main.
+// TestMain lets the test binary run chips, as a user's program does whose main function calls Main.
 func TestMain(m *testing.M) {
 	if name := os.Getenv(programEnv); name != "" && len(os.Args) > 1 && os.Args[1] == "node" {
 		Main(programs[name])
@@ -31,12 +32,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// place is where chips write to each other.
+// place is the NoC address to which the programs write.
 var place = wire.NewNocAddr(1, 1, 0x40)
 
-// programs are what users may write.
+// programs are examples of programs that run beside a chip.
 var programs = map[string]Program{
-	// Each chip writes its name into the next chip, and its log.
+	// ring writes the chip's name to the memory of the next chip and to the log.
 	"ring": func(ctx context.Context, s *session.Session) error {
 		if err := s.Ready(ctx); err != nil {
 			return err
@@ -46,7 +47,7 @@ var programs = map[string]Program{
 		fmt.Printf("chip %s writes to %s\n", s.Self(), next)
 		return s.Write(ctx, next, place, []byte(s.Self().String()))
 	},
-	// One chip waits for a word in its memory, and fails.
+	// fails returns an error on chip 1 as soon as the memory of chip 1 has the text "fail".
 	"fails": func(ctx context.Context, s *session.Session) error {
 		b := make([]byte, 4)
 		for s.Self().Chip == 1 {
@@ -61,7 +62,7 @@ var programs = map[string]Program{
 		}
 		return nil
 	},
-	// One chip fails at once.
+	// broken returns an error on chip 1 at once.
 	"broken": func(_ context.Context, s *session.Session) error {
 		if s.Self().Chip == 1 {
 			return errors.New("out of ink")
@@ -70,7 +71,8 @@ var programs = map[string]Program{
 	},
 }
 
-// made makes a fabric whose chips run one of the programs.
+// made makes a fabric whose chips run the named one of the programs. The end of the test
+// removes the fabric.
 func made(t *testing.T, machine, program string) *fabric.Fabric {
 	t.Helper()
 	dir := t.TempDir()
@@ -98,10 +100,26 @@ func made(t *testing.T, machine, program string) *fabric.Fabric {
 	return f
 }
 
-// soon bounds what takes a moment on a machine that has nothing else to do.
+// started starts the chips of f. It returns their addresses and a session on the first chip.
+func started(ctx context.Context, t *testing.T, f *fabric.Fabric, exits fabric.Exits) ([]wire.FabricNodeID, *session.Session) {
+	t.Helper()
+	if _, err := f.Up(ctx, nil, exits); err != nil {
+		t.Fatal(err)
+	}
+	nodes := f.Topology.Nodes()
+	s, err := f.Session(nodes[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nodes, s
+}
+
+// soon is the longest time that the tests wait for one step. A step takes much less time on
+// an idle machine.
 const soon = time.Minute
 
-// within waits until ok.
+// within waits until the function ok returns true. The parameter what describes the step in
+// the error.
 func within(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(soon); !ok(); time.Sleep(20 * time.Millisecond) {
@@ -111,20 +129,14 @@ func within(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestProgramRunsOnEachChip finds in each chip's memory what the program of the chip before wrote.
+// TestProgramRunsOnEachChip runs the program ring. The memory of each chip must have the
+// name of the chip before. The chips must continue to run after the end of the program.
 func TestProgramRunsOnEachChip(t *testing.T) {
 	f := made(t, "ring:4", "ring")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
 	defer cancel()
 	exits := make(fabric.Exits, 4)
-	if _, err := f.Up(ctx, nil, exits); err != nil {
-		t.Fatal(err)
-	}
-	nodes := f.Topology.Nodes()
-	s, err := f.Session(nodes[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes, s := started(ctx, t, f, exits)
 	for i, n := range nodes {
 		before := nodes[(i+3)%4].String()
 		within(t, before+" has written to "+n.String(), func() bool {
@@ -140,7 +152,7 @@ func TestProgramRunsOnEachChip(t *testing.T) {
 		})
 	}
 	if _, err := s.Ping(ctx, nodes[2]); err != nil || len(f.Running()) != 4 {
-		t.Errorf("chips do not go on after their program: %v, %d run", err, len(f.Running()))
+		t.Errorf("chips do not continue to run after their program: %v, %d run", err, len(f.Running()))
 	}
 	select {
 	case e := <-exits:
@@ -149,22 +161,16 @@ func TestProgramRunsOnEachChip(t *testing.T) {
 	}
 }
 
-// TestProgramsErrorEndsTheProcess has the program of one chip fail, when all is up and at once.
+// TestProgramsErrorEndsTheProcess runs a program that fails after all links are up, and a
+// program that fails at once. The process of the chip must end.
 func TestProgramsErrorEndsTheProcess(t *testing.T) {
 	f := made(t, "n300", "fails")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
 	defer cancel()
 	exits := make(fabric.Exits, 2)
-	if _, err := f.Up(ctx, nil, exits); err != nil {
-		t.Fatal(err)
-	}
-	nodes := f.Topology.Nodes()
-	s, err := f.Session(nodes[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes, s := started(ctx, t, f, exits)
 	if err := s.Write(ctx, nodes[1], place, []byte("fail")); err != nil {
-		t.Logf("the chip ended before its answer had left: %v", err)
+		t.Logf("the chip ended before it sent the completion: %v", err)
 	}
 	select {
 	case e := <-exits:
@@ -172,13 +178,13 @@ func TestProgramsErrorEndsTheProcess(t *testing.T) {
 			t.Errorf("chip %s ended: %v; want M0D1 with exit status 1", e.Chip, e.Err)
 		}
 	case <-ctx.Done():
-		t.Fatal("the process goes on although its program has failed")
+		t.Fatal("the process continues although its program has failed")
 	}
 	if words := f.LastWords(nodes[1]); words != "chip M0D1: the program failed: out of paper" {
 		t.Errorf("last words %q", words)
 	}
 	if cs := f.Running(); len(cs) != 1 || cs[0].Chip != nodes[0] {
-		t.Errorf("running: %+v; want the other chip alone", cs)
+		t.Errorf("running: %+v; want only the other chip", cs)
 	}
 	if err := f.Remove(); err != nil {
 		t.Fatal(err)
@@ -189,7 +195,7 @@ func TestProgramsErrorEndsTheProcess(t *testing.T) {
 	}
 }
 
-// TestRunRefuses is what a chip's process says of arguments that it cannot run with.
+// TestRunRefuses calls run with arguments that run must refuse.
 func TestRunRefuses(t *testing.T) {
 	f := made(t, "n300", "ring")
 	missing := filepath.Join(t.TempDir(), "none")
@@ -210,7 +216,8 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// TestFromFolder is the configuration of one chip of a fabric whose ports and keys are named.
+// TestFromFolder reads the configuration of one chip from a run folder, of a fabric with
+// fixed UDP ports and with keys.
 func TestFromFolder(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	m, err := topo.Named("ring:4")
@@ -246,6 +253,6 @@ func TestFromFolder(t *testing.T) {
 		t.Errorf("seeds %v and %v, want those of the chip that runs", a, b)
 	}
 	if err := f.Dir.Remove(); err != nil || !c.gone() {
-		t.Errorf("%v: the chip has something to run for: %v", err, !c.gone())
+		t.Errorf("%v; the fabric does not count as taken down: %v", err, !c.gone())
 	}
 }

@@ -10,12 +10,11 @@ import (
 	"ttfabric/node"
 )
 
-// addressPoll is the time between two checks whether a chip's interface has another address.
+// addressPoll is the time between two checks of the address of a chip's interface.
 const addressPoll = 2 * time.Second
 
-// follow makes the chip follow the interface iface, because the address of the
-// interface may change. The chip listens on all addresses, and tells other chips the
-// address of the interface.
+// follow prepares the chip for changes of the address of the interface iface. The chip then
+// listens on all addresses, and tells other chips the present address of the interface.
 func (a *Address) follow(iface string) {
 	a.Interface, a.Advertise = iface, a.Listen
 	if a.Listen.Is4() {
@@ -25,11 +24,10 @@ func (a *Address) follow(iface string) {
 	}
 }
 
-// current returns the present address of the interface. If the interface is gone,
-// current returns the address of the only other interface that leads out of the
-// machine. The reason is that a container gets an interface with another name when the
-// container is put back on its network. If there is no such address, current returns
-// false.
+// current returns the present address of the interface. A container that is put back on its
+// network gets an interface with another name. If the interface does not exist any more,
+// current therefore looks at all other interfaces except loopback. If exactly one of these
+// interfaces has an address, current returns this address. Otherwise current returns false.
 func (a *Address) current(ctx context.Context) (netip.Addr, bool) {
 	if at, err := listenAddr(ctx, a.Interface, nil); err == nil {
 		return at, true
@@ -49,9 +47,9 @@ func (a *Address) current(ctx context.Context) (netip.Addr, bool) {
 	return found[0], true
 }
 
-// move runs until ctx ends. When the interface gets another address, move tells the
-// ports and gossip the new address. A container gets another address, for example, when
-// the container is taken off its network and put back.
+// move runs until ctx ends. When the interface gets another address, move tells the ports
+// and the gossip of the chip the new address. For example, a container may get another
+// address when the container is put back on its network.
 func (c *Config) move(ctx context.Context, n *node.Node, pools node.Membership, log *slog.Logger) {
 	mover, ok := pools.(interface{ Move(to netip.Addr) })
 	at, away := c.Address.Advertise, false
@@ -67,7 +65,7 @@ func (c *Config) move(ctx context.Context, n *node.Node, pools node.Membership, 
 		switch {
 		case !found || now.Is4() != at.Is4():
 			if !away {
-				log.Warn("the interface or its address is gone", "interface", c.Address.Interface, "address", at)
+				log.Warn("the interface has no address any more", "interface", c.Address.Interface, "address", at)
 			}
 			away = true
 		case now != at:
@@ -76,7 +74,7 @@ func (c *Config) move(ctx context.Context, n *node.Node, pools node.Membership, 
 			n.Readdress()
 			mover.Move(now)
 		case away:
-			log.Info("the interface is back", "interface", c.Address.Interface, "address", at)
+			log.Info("the interface has its address again", "interface", c.Address.Interface, "address", at)
 			away = false
 			n.Readdress()
 		}

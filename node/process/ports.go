@@ -15,20 +15,21 @@ import (
 	"ttfabric/wire"
 )
 
-// Ports opens the ethernet ports of a chip, with the transport and keys of its fabric.
+// Ports opens the ethernet ports of a chip, with the transport and the keys of the chip's fabric.
 type Ports struct {
-	fabric string
-	auth   string
-	psk    []byte
-	chip   *pki.Chip
-	keys   *transport.KeyLog
-	mtu    int                   // longest IP packet of UDP ports, in bytes; see transport.Options
+	fabric string                // name of the fabric
+	auth   string                // none, psk or mtls
+	psk    []byte                // pre-shared key, for auth psk
+	chip   *pki.Chip             // certificate and key of the chip, for auth mtls
+	keys   *transport.KeyLog     // log of the secrets of QUIC connections; nil: the chip logs no secrets
+	mtu    int                   // length of the longest IP packet of UDP ports, in bytes; 0: each link finds out the longest packet of its path
 	gso    transport.Mode        // whether UDP ports use GSO and GRO
-	batch  transport.Mode        // whether UDP ports use several messages per system call
+	batch  transport.Mode        // whether UDP ports send and receive several messages per system call
 	within func(netip.Addr) bool // reports whether --auth none is allowed for an address
 }
 
-// newPorts reads the certificates from dir, opens the file of logged secrets, and keeps the pre-shared key.
+// newPorts returns the Ports of chip id. With auth mtls, newPorts reads the chip's certificate from
+// the folder dir. With --keylog, newPorts opens the file for the secrets of QUIC connections.
 func newPorts(m *spec.Spec, id wire.FabricNodeID, dir string, psk []byte, within func(netip.Addr) bool) (l *Ports, err error) {
 	l = &Ports{fabric: m.Name, auth: m.Auth, psk: psk, within: within}
 	if l.gso, l.batch, err = m.OffloadModes(); err != nil {
@@ -47,14 +48,14 @@ func newPorts(m *spec.Spec, id wire.FabricNodeID, dir string, psk []byte, within
 			err = f.Chmod(0o600)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("--keylog: cannot open the file of the chip: %w", err)
+			return nil, fmt.Errorf("--keylog: cannot open the chip's file in the folder: %w", err)
 		}
 		l.keys.Subscribe(func(b []byte) { f.Write(b) }) // the file f stays open as long as the process runs
 	}
 	return l, nil
 }
 
-// open opens the port at this chip's end of a cable.
+// open opens the port at this chip's end of cable c, at the address local.
 func (l *Ports) open(local netip.AddrPort, c transport.Cable) (transport.Port, error) {
 	c.Fabric = l.fabric
 	if l.auth == spec.MTLS {
@@ -74,8 +75,8 @@ func (l *Ports) open(local netip.AddrPort, c transport.Cable) (transport.Port, e
 	return transport.Fence(p, l.within), nil
 }
 
-// within returns a function that reports whether frames may go to an address without
-// authentication and encryption.
+// within returns a function that reports whether the chip may use --auth none with an
+// address: on loopback, and in the networks that the options trust.
 func (o *Options) within() (func(netip.Addr) bool, error) {
 	var nets []netip.Prefix
 	for _, s := range o.Trust {
@@ -98,12 +99,13 @@ func (o *Options) within() (func(netip.Addr) bool, error) {
 	}, nil
 }
 
-// sharedSpace is the shared address space of carriers, which some container networks use (RFC 6598).
+// sharedSpace is the address space that carriers share (RFC 6598). Some container networks
+// use addresses of this space.
 var sharedSpace = netip.MustParsePrefix("100.64.0.0/10")
 
-// parseTrusted returns the networks that s stands for. s is a private network, or the
-// name of an interface, which stands for the interface's networks. parseTrusted
-// returns an error for a network that is not private.
+// parseTrusted returns the networks that s names. If s is a network, parseTrusted returns
+// the network. If s is an interface, parseTrusted returns the networks of the interface. If
+// one of these networks is not private, parseTrusted returns an error.
 func parseTrusted(s string) (out []netip.Prefix, err error) {
 	if n, err := netip.ParsePrefix(s); err == nil {
 		out = append(out, n.Masked())

@@ -1,10 +1,9 @@
-// Package process runs one chip in a process. From one [Config] it composes the
-// chip's ports and keys, gossip, the archive of events, the control API, and a
-// program that runs beside the chip. 'ttfabric node' uses this package, and any Go
-// program can use it in the same way.
+// Package process runs one chip in a process. A [Config] describes the chip's ports and
+// keys, gossip, archive of events and API, and a program that runs beside the chip.
+// 'ttfabric node' uses this package, and any Go program can use the package too.
 //
-// A Go program can run in each chip's process. The program's function main calls only
-// [Main], and 'ttfabric up --program FILE' starts the program for each chip.
+// A user's Go program can run in each chip's process. The function main of the program calls only
+// [Main], and 'ttfabric up --program FILE' starts the program once for each chip.
 package process
 
 import (
@@ -31,51 +30,49 @@ import (
 	"ttfabric/wire"
 )
 
-// Config describes one chip's process: the chip's fabric, the addresses by which
-// other chips reach the chip, and the seeds by which the chip finds other chips.
-// [FromFolder] and [Alone] return a Config.
+// Config describes one chip's process. [FromFolder] and [Alone] return a Config.
 type Config struct {
 	Chip     wire.FabricNodeID
 	Spec     spec.Spec
 	Topology *topo.Topology
-	Token    string         // token of the API
-	Keys     *gossip.Keys   // keys of encrypted gossip; nil: plain gossip
-	Tiles    int64          // largest amount of host memory for the memory of tiles, in bytes; 0: the default
-	Archive  archive.Config // archive of events; if its Dir is "", the chip archives no events
-	Log      *slog.Logger
+	Token    string         // bearer token of the chip's API
+	Keys     *gossip.Keys   // gossip keys; nil: gossip is not encrypted
+	Tiles    int64          // limit of this machine's memory that the tiles of the chip may take, in bytes; 0: the default
+	Archive  archive.Config // archive of the chip's events; if Archive.Dir is "", the chip archives no events
+	Log      *slog.Logger   // gets the chip's messages; nil: the chip logs nothing
 
-	Ports   *Ports  // opens the ethernet ports
-	Address Address // addresses on which the chip listens
+	Ports   *Ports  // opens the chip's ethernet ports
+	Address Address // addresses and ports on which the chip listens
 
-	// Version is the version of the program that runs the chip. Recordings hold the version.
+	// Version is the version of the program that runs the chip. The chip writes Version
+	// into recordings.
 	Version string
-	// Program runs beside the chip as soon as the API answers; nil: no program. The
-	// session of Program starts commands from the chip. If Program returns an error, the
-	// process ends with this error.
+	// Program runs beside the chip as soon as the chip's API answers; nil: no program. The
+	// chip is the source of the requests of Program's session. If Program returns an error,
+	// the process ends with this error.
 	Program Program
 
-	seeds   func(p pool) []string   // returns addresses through which the chip joins a pool; gossip calls the function at each attempt
-	running func(folder.Chip) error // receives the chip's addresses as soon as the chip runs
-	gone    func() bool             // reports whether the fabric is gone; the chip then ends
+	seeds   func(p pool) []string   // returns gossip addresses of other chips in a pool; gossip calls seeds at each attempt to join the pool
+	running func(folder.Chip) error // publishes the chip's addresses; called once, when the chip runs
+	gone    func() bool             // reports whether the fabric was taken down; the process then ends
 }
 
-// Program is a user's program that runs beside a chip. ctx ends when the process gets a
-// signal to end. The chip then runs on until the program returns, for at most two
-// seconds.
+// Program is a user's program that runs beside a chip. When the process is to end, ctx ends. The
+// chip then continues to run until the program returns, but for at most two seconds.
 type Program func(ctx context.Context, s *session.Session) error
 
 // Address holds the addresses and ports on which a chip listens.
 type Address struct {
-	Listen    netip.Addr // address of data ports and gossip
-	Interface string     // interface whose address the chip follows when it changes; "": none
-	Advertise netip.Addr // address by which other chips reach this chip; zero value: the address Listen
-	Gossip    uint16     // port of the mesh's gossip pool, 0: any free port; the pool of exit nodes uses the next port
+	Listen    netip.Addr // address of the chip's data ports and gossip
+	Interface string     // interface whose address the chip advertises, also after the address has changed; "": Advertise does not change
+	Advertise netip.Addr // address that other chips use for this chip; zero value: the address Listen
+	Gossip    uint16     // TCP and UDP port of the mesh's gossip pool, 0: any free port; the pool of exit nodes uses the next port
 	PortBase  uint16     // UDP port of the chip's channel 0; 0: any free ports
-	API       string     // address of the chip's API, as host:port
+	API       string     // address of the chip's API, as HOST:PORT
 }
 
-// pool is one of the two gossip pools that a chip may be in: the pool of its mesh,
-// and the pool of the exit nodes of all meshes.
+// pool names one of the two gossip pools that a chip may be in. Each chip is in the pool of
+// its mesh. Exit nodes are also in the pool of the exit nodes of all meshes.
 type pool uint8
 
 const (
@@ -86,7 +83,7 @@ const (
 // loopback is the address on which the chips of one machine listen.
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// FromFolder returns the configuration of a chip of the fabric in a run folder.
+// FromFolder returns the configuration of chip id of the fabric in a run folder.
 func FromFolder(dir folder.Dir, id wire.FabricNodeID) (*Config, error) {
 	s, err := dir.Spec()
 	if err != nil {
@@ -132,8 +129,8 @@ func FromFolder(dir folder.Dir, id wire.FabricNodeID) (*Config, error) {
 	return c, nil
 }
 
-// folderSeeds returns the gossip addresses of some running chips of a run folder: the
-// first chips that are in pool p.
+// folderSeeds returns the gossip addresses of the first running chips of a run folder that
+// are in pool p. folderSeeds leaves out the chip self.
 func folderSeeds(dir folder.Dir, self wire.FabricNodeID, p pool) (out []string) {
 	for _, c := range dir.ChipFiles() {
 		addr := ""
@@ -151,8 +148,8 @@ func folderSeeds(dir folder.Dir, self wire.FabricNodeID, p pool) (out []string) 
 	return out
 }
 
-// Run runs a chip until ctx ends, until the chip's API or program fails, or until the
-// chip's run folder is removed.
+// Run runs a chip until ctx ends, until the chip's API or program fails, or until somebody
+// removes the chip's run folder.
 func Run(ctx context.Context, c *Config) error {
 	log, id := c.Log, c.Chip
 	if log == nil {
@@ -164,7 +161,7 @@ func Run(ctx context.Context, c *Config) error {
 	}
 	l, err := net.Listen("tcp", c.Address.API)
 	if err != nil {
-		return fmt.Errorf("chip %s: cannot open its API at %s: %w; choose another address with --api", id, c.Address.API, err)
+		return fmt.Errorf("chip %s: cannot open the chip's API at %s: %w; choose another address with --api", id, c.Address.API, err)
 	}
 	defer l.Close()
 	self := folder.Chip{Chip: id, PID: os.Getpid(), Started: folder.StartTicks(os.Getpid()), API: l.Addr().(*net.TCPAddr).AddrPort().String()}
@@ -172,7 +169,7 @@ func Run(ctx context.Context, c *Config) error {
 	var pools node.Membership
 	cfg.Join = func(ctx context.Context, meta membership.Meta) (_ node.Membership, err error) {
 		pools, err = c.join(ctx, gossip.Config{Node: id, Incarnation: cfg.Incarnation, Bind: netip.AddrPortFrom(c.Address.Listen, c.Address.Gossip), Advertise: c.Address.Advertise,
-			Meta: meta, Seed: uint64(cfg.Incarnation), Logger: log, Keys: c.Keys}, &self)
+			Meta: meta, Seed: uint64(cfg.Incarnation), Logger: log, Keys: c.Keys, Member: c.member}, &self)
 		return pools, err
 	}
 	n, err := node.Start(ctx, cfg)
@@ -215,7 +212,7 @@ func Run(ctx context.Context, c *Config) error {
 	select {
 	case <-finished:
 	case <-time.After(programTime):
-		log.Warn("the program does not end; the process ends without waiting for the program", "after", programTime)
+		log.Warn("the program has not ended in time; the process ends now", "after", programTime)
 	}
 	return err
 }
@@ -223,7 +220,8 @@ func Run(ctx context.Context, c *Config) error {
 // programTime is the longest time to wait for a program's return when the process ends.
 const programTime = 2 * time.Second
 
-// runProgram runs the user's program. If the program returns nil, the chip runs on.
+// runProgram runs the user's program. If the program returns an error before ctx ends,
+// runProgram sends the error to ended.
 func (c *Config) runProgram(ctx context.Context, n *node.Node, log *slog.Logger, ended chan<- error) {
 	if c.Program == nil {
 		return
@@ -236,7 +234,7 @@ func (c *Config) runProgram(ctx context.Context, n *node.Node, log *slog.Logger,
 	}
 }
 
-// node returns the configuration of the chip itself, for package node.
+// node returns the configuration that package node needs to start the chip.
 func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 	s := &c.Spec
 	cfg = node.Config{Node: c.Chip, Topology: c.Topology, Log: log, Incarnation: newIncarnation(), Listen: c.Address.Listen, PortBase: c.Address.PortBase,
@@ -265,9 +263,8 @@ func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 	return cfg, nil
 }
 
-// proved returns nil if the hash of a chip's routes equals hash, the hash of proved
-// routes. Otherwise proved checks the routes, and returns an error if the routes can
-// deadlock.
+// proved returns an error if the chip's routes can deadlock. If the hash of the routes equals the
+// parameter hash, the routes have been checked or accepted before, and proved returns nil.
 func proved(t *topo.Topology, cfg route.Config, hash uint32) error {
 	p, err := route.New(t, cfg)
 	if err != nil {
@@ -282,8 +279,8 @@ func proved(t *topo.Topology, cfg route.Config, hash uint32) error {
 	return nil
 }
 
-// impair sets the impairments of the chip's ports that the user declared at the start of
-// the fabric.
+// impair sets the impairments that the topology and the fabric's options declare for the
+// chip's ports.
 func (c *Config) impair(n *node.Node) error {
 	all, err := c.Spec.Impairments(c.Topology)
 	if err != nil {
@@ -299,11 +296,11 @@ func (c *Config) impair(n *node.Node) error {
 	return nil
 }
 
-// goneInterval is the time between two checks whether a chip's run folder still exists.
+// goneInterval is the time between two checks that a chip's run folder still exists.
 const goneInterval = 5 * time.Second
 
-// wait returns when ctx ends, when the API or the program of the process fails, or when
-// the run folder is gone. So a removed fabric leaves no process behind.
+// wait returns when ctx ends, when the chip's API or program fails, or when the run folder does not
+// exist any more. The removal of a run folder therefore ends the chips of the fabric.
 func (c *Config) wait(ctx context.Context, ended <-chan error, log *slog.Logger) error {
 	tick := time.NewTicker(goneInterval)
 	defer tick.Stop()
@@ -316,15 +313,15 @@ func (c *Config) wait(ctx context.Context, ended <-chan error, log *slog.Logger)
 			return err
 		case <-tick.C:
 			if c.gone() {
-				log.Info("the run folder is gone; stopping")
+				log.Info("the run folder does not exist any more; stopping")
 				return nil
 			}
 		}
 	}
 }
 
-// join enters the gossip pool of the chip's mesh. If the chip is an exit node, join
-// also enters the pool of the exit nodes.
+// join starts the chip's gossip in the pool of the chip's mesh. If the chip is an exit
+// node, join also starts gossip in the pool of the exit nodes, and sets self.Exits.
 func (c *Config) join(ctx context.Context, cfg gossip.Config, self *folder.Chip) (node.Membership, error) {
 	id := cfg.Node
 	m, _ := c.Topology.Mesh(id.Mesh)
@@ -355,8 +352,15 @@ func (c *Config) join(ctx context.Context, cfg gossip.Config, self *folder.Chip)
 	return gossip.Join(pool, other), nil
 }
 
-// told returns the port of the API, for the chip to tell other chips. If the API does
-// not listen on the address by which other chips reach this chip, told returns 0.
+// member reports whether a chip belongs to the fabric.
+func (c *Config) member(n wire.FabricNodeID) bool {
+	_, ok := c.Topology.Chip(n)
+	return ok
+}
+
+// told returns the port of the chip's API that the chip tells other chips. The parameter a
+// is the address on which the API listens. If other chips cannot reach the API at this
+// address, told returns 0.
 func (c *Config) told(a net.Addr) uint16 {
 	at := a.(*net.TCPAddr).AddrPort()
 	reached := c.Address.Listen

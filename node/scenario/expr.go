@@ -14,44 +14,44 @@ import (
 	"ttfabric/wire"
 )
 
-// unit is the unit of a metric.
+// unit is the unit of a metric's values.
 type unit uint8
 
 const (
-	pieces unit = iota
-	nanos
+	pieces unit = iota // a number of packets, links, events or chips
+	nanos              // a time in nanoseconds
 )
 
-// metric is a value that an assertion can test.
+// metric is a value of a run that an assertion can test.
 type metric struct {
 	name string
 	unit unit
-	all  bool   // the metric can be compared with the word "all"
-	arg  string // what the brackets contain: "", "step", "event" or "reason"
+	all  bool   // an assertion can compare the metric with the word "all"
+	arg  string // kind of the text in brackets after the name: "step", "event" or "reason"; "": no brackets
 	help string
 }
 
-// metrics are all metrics, in the order in which reports list them.
+// metrics are all metrics, in the order in which reports list metrics.
 var metrics = []metric{
-	{"sent", pieces, false, "", "packets that left their sources"},
-	{"delivered", pieces, true, "", "packets that came, whole, each once; 'all' is every packet sent, once the traffic has ended"},
-	{"completed", pieces, false, "", "packets that their sources know to be performed"},
-	{"failed", pieces, false, "", "packets that their sources know to be lost or refused, or know nothing of"},
-	{"lost", pieces, false, "", "packets that have ended at their sources and were not delivered; without those from and to chips that were killed"},
-	{"unexplained", pieces, false, "", "of the lost: those that no source was told of, and, at the end, those that never ended"},
-	{"duplicated", pieces, false, "", "packets delivered again"},
-	{"corrupted", pieces, false, "", "packets with other bytes than they were sent with"},
-	{"reordered", pieces, false, "", "packets that came after later ones of their pair and plane"},
-	{"misdirected", pieces, false, "", "packets that came to a chip that they were not for"},
-	{"overflowed", pieces, false, "", "packets that arrived at a source whose queue was full"},
-	{"latency_p50", nanos, false, "", "median time until a packet's completion is back at its source"},
-	{"latency_p99", nanos, false, "", "the time that 99 % of the packets take at most"},
-	{"links_up", pieces, true, "", "cables whose links are up at both ends, by their own cable or a fallback; 'all' is every declared cable"},
+	{"sent", pieces, false, "", "packets that the sources sent"},
+	{"delivered", pieces, true, "", "packets that destinations received whole, each counted once; the word 'all' means all sent packets, and has a value only at the end of the traffic"},
+	{"completed", pieces, false, "", "packets that the destination has confirmed as performed"},
+	{"failed", pieces, false, "", "packets that were refused or lost, or whose outcome the source does not know"},
+	{"lost", pieces, false, "", "packets that ended at the source and were not delivered, except packets from and to killed chips"},
+	{"unexplained", pieces, false, "", "lost packets that the source does not count as failed; at the end, also packets that never ended"},
+	{"duplicated", pieces, false, "", "packets that were delivered more than once"},
+	{"corrupted", pieces, false, "", "packets that differ from what the source sent"},
+	{"reordered", pieces, false, "", "packets delivered after later packets of their pair and plane"},
+	{"misdirected", pieces, false, "", "packets that were delivered to another chip than their destination"},
+	{"overflowed", pieces, false, "", "packets that arrived at a source while the queue of the source was full"},
+	{"latency_p50", nanos, false, "", "median time from a packet's arrival at its source to its completion at its source"},
+	{"latency_p99", nanos, false, "", "99th percentile of the time from a packet's arrival at its source to its completion at its source"},
+	{"links_up", pieces, true, "", "cables whose links are up at both ends, by the own cable or a fallback path; the word 'all' means all cables of the topology"},
 	{"recovery_packets", nanos, false, "step", "longest time from a fault until every pair of chips delivers again"},
 	{"recovery_links", nanos, false, "step", "longest time from a fault until all links are up again"},
-	{"dropped", pieces, false, "reason", "packets that routers gave up"},
-	{"events", pieces, false, "event", "events that the chips told of"},
-	{"members", pieces, true, "", "chips that the chip that sees the fewest sees alive (live only)"},
+	{"dropped", pieces, false, "reason", "packets that routers dropped"},
+	{"events", pieces, false, "event", "events that the chips reported"},
+	{"members", pieces, true, "", "number of chips that a chip sees alive, the smallest number over all chips (live only)"},
 }
 
 func metricNames() (names []string) {
@@ -64,17 +64,18 @@ func metricNames() (names []string) {
 // Expr is a condition: a metric, a comparison and a value.
 type Expr struct {
 	Metric string
-	Arg    string // for events: "link down", or "link" for all events of a type; for dropped: a reason
-	Step   string // for recovery: a step's name
-	Op     string // == != < <= > >=
-	Value  float64
-	All    bool // the value is the word "all"
+	Arg    string  // text in brackets: for events, a type and perhaps an action, such as "link down"; for dropped, a reason
+	Step   string  // name of the step in brackets, for recovery times
+	Op     string  // comparison: one of == != < <= > >=
+	Value  float64 // value to compare with; times are in nanoseconds
+	All    bool    // the value is the word "all"
 	unit   unit
 }
 
 var exprForm = regexp.MustCompile(`^([A-Za-z0-9_]+)(?: ?\(([^()]*)\))? ?(==|!=|<=|>=|<|>) ?([^ ]+)$`)
 
-// eventActions are the events that chips report, by type, as `ttfabric events` prints them.
+// eventActions are the actions of events, by the type of the event. `ttfabric events` prints these
+// types and actions.
 var eventActions = map[string][]string{
 	"link": {ttlink.EventUp.String(), ttlink.EventDown.String(), ttlink.EventSessionStarted.String(), ttlink.EventSessionEnded.String(),
 		ttlink.EventMiswired.String(), ttlink.EventIncompatible.String(), ttlink.EventPath.String(),
@@ -84,7 +85,8 @@ var eventActions = map[string][]string{
 	"fault":  {"set", "reset", "cut", "restored", "killed", "paused", "resumed", "restarted"},
 }
 
-// eventReasons returns the reasons of an event that the run also counts by reason.
+// eventReasons returns all reasons of an event such as "link down". If the run does not count the
+// event by reason, eventReasons returns nil.
 func eventReasons(event string) (out []string) {
 	switch event {
 	case "link down":
@@ -99,12 +101,12 @@ func eventReasons(event string) (out []string) {
 	return out
 }
 
-// ParseExpr reads a condition such as "lost == 0", "latency_p99 < 20ms" or "events(link down) >=
+// ParseExpr parses a condition such as "lost == 0", "latency_p99 < 20ms" or "events(link down) >=
 // 2".
 func ParseExpr(text string) (Expr, error) {
 	m := exprForm.FindStringSubmatch(text)
 	if m == nil {
-		return Expr{}, fmt.Errorf("%q: want METRIC COMPARISON VALUE, such as lost == 0 or latency_p99 < 20ms", text)
+		return Expr{}, fmt.Errorf("%q: want METRIC OP VALUE, such as lost == 0 or latency_p99 < 20ms", text)
 	}
 	e := Expr{Metric: m[1], Arg: strings.TrimSpace(m[2]), Op: m[3]}
 	i := slices.IndexFunc(metrics, func(x metric) bool { return x.name == e.Metric })
@@ -134,11 +136,11 @@ func ParseExpr(text string) (Expr, error) {
 	return e, nil
 }
 
-// argument reads the text inside the metric's brackets.
+// argument checks the text in brackets after the metric's name.
 func (e *Expr) argument(x metric) error {
 	switch {
 	case x.arg == "" && e.Arg != "":
-		return fmt.Errorf("%s takes nothing in brackets", e.Metric)
+		return fmt.Errorf("%s cannot have a text in brackets", e.Metric)
 	case x.arg == "step":
 		e.Step, e.Arg = e.Arg, ""
 	case x.arg == "reason" && e.Arg != "":
@@ -147,7 +149,7 @@ func (e *Expr) argument(x metric) error {
 			return fmt.Errorf("%s(%s): there is no such reason%s", e.Metric, e.Arg, orList(nearest(e.Arg, reasons), reasons))
 		}
 	case x.arg == "event" && e.Arg == "":
-		return fmt.Errorf("events wants a type, such as events(link down) or events(packet)")
+		return fmt.Errorf("events needs a type in brackets, such as events(link down) or events(packet)")
 	case x.arg == "event":
 		kinds := []string{"link", "packet", "member", "fault"}
 		kind, action, has := strings.Cut(e.Arg, " ")
@@ -156,20 +158,20 @@ func (e *Expr) argument(x metric) error {
 			return fmt.Errorf("events(%s): there is no type %q%s", e.Arg, kind, orList(nearest(kind, kinds), kinds))
 		}
 		if have := eventActions[kind]; has && !slices.Contains(have, action) {
-			return fmt.Errorf("events(%s): %s has no %q%s", e.Arg, kind, action, orList(nearest(action, have), have))
+			return fmt.Errorf("events(%s): events of the type %s have no action %q%s", e.Arg, kind, action, orList(nearest(action, have), have))
 		}
 		have := eventReasons(kind + " " + action)
 		if why && len(have) == 0 {
-			return fmt.Errorf("events(%s): %s %s is not counted by reason", e.Arg, kind, action)
+			return fmt.Errorf("events(%s): the event %s %s has no reasons", e.Arg, kind, action)
 		}
 		if why && !slices.Contains(have, reason) {
-			return fmt.Errorf("events(%s): %s %s has no reason %q%s", e.Arg, kind, action, reason, orList(nearest(reason, have), have))
+			return fmt.Errorf("events(%s): the event %s %s has no reason %q%s", e.Arg, kind, action, reason, orList(nearest(reason, have), have))
 		}
 	}
 	return nil
 }
 
-// holds reports whether the comparison with the measured value v is true. The argument all is the
+// holds reports whether the condition is true for the measured value v. The parameter all is the
 // value of the word "all".
 func (e *Expr) holds(v, all float64) bool {
 	want := e.Value
@@ -191,7 +193,8 @@ func (e *Expr) holds(v, all float64) bool {
 	return v >= want
 }
 
-// show returns the value v in the form in which people write the metric.
+// show returns the value v as a text for people, for example "20ms" or "5 of 8". The parameter all
+// is the value of the word "all".
 func (e *Expr) show(v, all float64) string {
 	switch {
 	case math.IsInf(v, 1):
@@ -206,7 +209,7 @@ func (e *Expr) show(v, all float64) string {
 	return s
 }
 
-// shortTime returns a time rounded to about three digits.
+// shortTime returns the text of a time, rounded to about three digits.
 func shortTime(d time.Duration) string {
 	for _, r := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
 		if d >= 10*r {

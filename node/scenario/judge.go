@@ -6,21 +6,23 @@ import (
 	"time"
 )
 
-// mark is an action whose consequences the run times.
+// mark is an action for which the run measures the recovery times: until every pair of chips
+// delivers packets again, and until all links are up again.
 type mark struct {
-	at    time.Duration
-	step  string
-	fault bool
+	at    time.Duration // time of the action
+	step  string        // name of the action's step
+	fault bool          // the action is a fault, not the end of a fault
 
-	base     []uint64      // packets delivered by pair at the first sample after the action; nil before that sample
-	packets  time.Duration // time until every pair delivered again; while waits is set, the time up to now
-	waits    bool
-	links    time.Duration // time until all links were up again; while bad is set, the time up to now
-	bad      bool
-	linkOver bool // a later fault has taken over the count of the time until all links are up
+	base     []uint64      // packets that each pair had delivered at the first sample after the action; nil before this sample
+	packets  time.Duration // time until every pair delivered again; while waits is true, the time since the action
+	waits    bool          // a pair has not delivered again
+	links    time.Duration // time until all links were up again; while bad is true, the time since the action
+	bad      bool          // a link is not up
+	linkOver bool          // a later fault began while all links were up; the run no longer measures links for this mark
 }
 
-// mark begins to time the consequences of an action.
+// mark begins to measure the recovery times of an action. The action must be a fault, or must
+// belong to a step with a name.
 func (r *Run) mark(a *Action) {
 	if !a.Verb.harms() && (a.Step.Name == "" || a.Back) || len(a.Links)+len(a.Chips) == 0 {
 		return
@@ -33,7 +35,7 @@ func (r *Run) mark(a *Action) {
 	r.marks = append(r.marks, &mark{at: r.now, step: a.Step.Name, fault: a.Verb.harms(), waits: r.state == sending || r.state == holding})
 }
 
-// follow updates the marks of consequences that have not ended.
+// follow updates the recovery times of all marks whose recovery is not over.
 func (r *Run) follow() {
 	for _, m := range r.marks {
 		switch {
@@ -55,8 +57,8 @@ func (r *Run) follow() {
 	}
 }
 
-// deliverSince reports whether every pair of living chips has delivered more packets than base
-// says.
+// deliverSince reports whether every pair has delivered more packets than base says. deliverSince
+// ignores pairs with a chip that was killed in this round.
 func (r *Run) deliverSince(base []uint64) bool {
 	for i, p := range r.tally.pairs {
 		if r.tally.now[i] <= base[i] && !r.tally.excused[p.Src] && !r.tally.excused[p.Dst] {
@@ -66,8 +68,8 @@ func (r *Run) deliverSince(base []uint64) bool {
 	return true
 }
 
-// measure returns the value v of an expression's metric. The result all is the value of the word
-// "all". The result known is false before the metric has a value.
+// measure returns the present value v of the metric in an expression. The result all is the value
+// of the word "all" for this metric. The result known is false if the metric has no value yet.
 func (r *Run) measure(e *Expr) (v, all float64, known bool) {
 	c := &r.totals
 	switch e.Metric {
@@ -109,9 +111,10 @@ func (r *Run) measure(e *Expr) (v, all float64, known bool) {
 	return r.recovery(e)
 }
 
-// recovery returns the longest recovery time of all faults, or of a step's faults. While a pair or
-// link has not recovered, the recovery time is the time up to now. If a pair or link has not
-// recovered when the traffic is over, the recovery time is infinite.
+// recovery returns the longest recovery time of all faults. If the expression names a step,
+// recovery returns the longest recovery time of the step's actions. While a pair or link has not
+// recovered, the recovery time is the time since the action. If a pair or link has not recovered at
+// the end of the traffic, the recovery time is infinite.
 func (r *Run) recovery(e *Expr) (longest, _ float64, known bool) {
 	r.recovering = false
 	for _, m := range r.marks {
@@ -133,8 +136,8 @@ func (r *Run) recovery(e *Expr) (longest, _ float64, known bool) {
 	return longest, 0, known
 }
 
-// judge judges all assertions. At the end of the run, judge also judges the assertions that wait
-// for the end.
+// judge judges all assertions that are open. If end is true, the run has ended, and judge decides
+// every open assertion.
 func (r *Run) judge(end bool) {
 	r.ending = end
 	for i := range r.verdicts {
@@ -144,7 +147,7 @@ func (r *Run) judge(end bool) {
 		}
 		r.judgeOne(a, v, end)
 		if about := r.latest[a.Expr.Arg]; v.Status == Failed && a.Expr.Metric == "events" && about != "" {
-			v.Why = strings.TrimPrefix(v.Why+"; ", "; ") + "the latest: " + about
+			v.Why = strings.TrimPrefix(v.Why+"; ", "; ") + "the latest event: " + about
 		}
 	}
 }
@@ -160,7 +163,7 @@ func (r *Run) judgeOne(a *Assertion, v *Verdict, end bool) {
 	x, all, known := r.measure(&a.Expr)
 	holds := known && a.Expr.holds(x, all)
 	if a.When == Eventually && strings.HasPrefix(a.Expr.Metric, "recovery") && r.recovering {
-		holds = false // the run does not know the recovery time yet
+		holds = false // the recovery time may still grow
 	}
 	within := r.now >= from && r.now <= till
 	if within && known {
@@ -172,7 +175,7 @@ func (r *Run) judgeOne(a *Assertion, v *Verdict, end bool) {
 		case within && known && !holds:
 			v.Status = Failed
 		case (end || r.now > till) && v.Measured == "":
-			v.Status, v.Why = Failed, "there was nothing to measure"
+			v.Status, v.Why = Failed, "the metric had no value"
 		case end || r.now > till:
 			v.Status = Passed
 		}
@@ -182,8 +185,8 @@ func (r *Run) judgeOne(a *Assertion, v *Verdict, end bool) {
 			v.Status = Passed
 		case r.now > till || end:
 			v.Status, v.At = Failed, seconds(r.now)
-			if v.Why = "it did not hold in time"; !known {
-				v.Why = "there was nothing to measure"
+			if v.Why = "the condition did not hold in time"; !known {
+				v.Why = "the metric had no value"
 			}
 		}
 	case Finally:
@@ -191,12 +194,12 @@ func (r *Run) judgeOne(a *Assertion, v *Verdict, end bool) {
 		case end && holds:
 			v.Status = Passed
 		case end && !known:
-			v.Status, v.Why = Failed, "there was nothing to measure"
+			v.Status, v.Why = Failed, "the metric had no value"
 		case end:
 			v.Status = Failed
 		}
 	}
 }
 
-// cut splits off the first word.
+// cut returns the first word of s, and the text after the blank behind this word.
 func cut(s string) (first, rest string, found bool) { return strings.Cut(s, " ") }

@@ -9,18 +9,17 @@ import (
 //go:embed library/*.yaml
 var library embed.FS
 
-// libraryFolder and ending are the texts before and after the name in the path of a shipped
-// scenario.
+// The path of a scenario in the program is libraryFolder, the name of the scenario, and ending.
 const (
 	libraryFolder = "library/"
 	ending        = ".yaml"
 )
 
-// Names returns the names of the scenarios that the program contains, sorted.
+// Names returns the names of the scenarios that come with the program, sorted.
 func Names() (names []string) {
 	files, err := library.ReadDir(strings.TrimSuffix(libraryFolder, "/"))
 	if err != nil {
-		panic(err) // the program contains the folder
+		panic(err) // the compiler has put the folder into the program
 	}
 	for _, f := range files {
 		names = append(names, strings.TrimSuffix(f.Name(), ending))
@@ -28,8 +27,8 @@ func Names() (names []string) {
 	return names
 }
 
-// Source returns the text of the shipped scenario with a name. If no shipped scenario has that
-// name, Source reports false.
+// Source returns the file content of the scenario with the given name. If no scenario of this name
+// comes with the program, Source returns false.
 func Source(name string) ([]byte, bool) {
 	if !slices.Contains(Names(), name) {
 		return nil, false
@@ -38,6 +37,6 @@ func Source(name string) ([]byte, bool) {
 	return b, err == nil
 }
 
-// Nearest returns the name of the shipped scenario that is most similar to name. If no shipped
-// scenario has a similar name, Nearest returns "".
+// Nearest returns the name that is most similar to name, of the scenarios that come with the
+// program. If no scenario has a similar name, Nearest returns "".
 func Nearest(name string) string { return nearest(name, Names()) }

@@ -16,7 +16,7 @@ import (
 	"ttfabric/ttlink/fault"
 )
 
-// The keys of a file.
+// The keys of a scenario file, by the place where the keys are allowed.
 var (
 	topKeys = []string{"scenario", "description", "topology", "slots", "profile", "order", "ring", "engine", "ttl", "stuck", "stuck_after", "local_first", "seed", "duration",
 		"traffic", "timeline", "assertions"}
@@ -28,16 +28,16 @@ var (
 	assertionKeys = []string{"always", "eventually", "finally", "within", "after", "until"}
 )
 
-// Parse reads a scenario from data. Parse takes the scenario's name from the path "file", repeats
-// the path in messages, and does not open the file. The error is an [*Error] that names the line.
-// Parse does not check whether the machine has the cables and chips that the file names; [New]
-// checks that.
+// Parse parses data, the content of a scenario file. The parameter file is the path of the file.
+// Parse takes the scenario's name from the path, and puts the path into errors. The error is an
+// [*Error] that names the line. [New] later checks that the topology has the cables and chips that
+// the file names.
 func Parse(file string, data []byte) (*Scenario, error) {
 	r := &reader{path: file}
 	base := path.Base(file)
 	s := &Scenario{File: file, Name: strings.TrimSuffix(strings.TrimSuffix(base, path.Ext(base)), ".")}
 	if len(data) > MaxFile {
-		r.fail(0, "%d bytes; a scenario has at most %d", len(data), MaxFile)
+		r.fail(0, "the file has %d bytes; want at most %d bytes", len(data), MaxFile)
 		return nil, r.err
 	}
 	root := r.root(data)
@@ -46,10 +46,10 @@ func Parse(file string, data []byte) (*Scenario, error) {
 	}
 	top := r.fields(root, "the file", topKeys)
 	if r.err == nil && top["scenario"] == nil {
-		r.fail(root.Line, "the file does not say 'scenario: %d', the version of its format", Version)
+		r.fail(root.Line, "the file has no key scenario; add 'scenario: %d', the version of the file format", Version)
 	}
 	if v := top["scenario"]; r.err == nil && v.Value != fmt.Sprint(Version) {
-		r.fail(v.Line, "scenario: %s: this program reads version %d", kindOf(v), Version)
+		r.fail(v.Line, "scenario: %s: this program reads only version %d of the file format", kindOf(v), Version)
 	}
 	s.Description = strings.TrimSpace(r.text(top["description"], "description"))
 	s.Fabric = r.fabric(top)
@@ -103,7 +103,7 @@ func (r *reader) fabric(top map[string]*yaml.Node) Fabric {
 	}
 }
 
-// stuck reads the key that says what the fabric does with packets that cannot move.
+// stuck reads the key stuck, which says what a chip does about packets that cannot move.
 func (r *reader) stuck(n *yaml.Node) string {
 	s := r.text(n, "stuck")
 	if _, err := router.ParseTimeout(s); n != nil && err != nil {
@@ -137,7 +137,7 @@ func (r *reader) traffic(n *yaml.Node) *Traffic {
 		r.fail(line, "pattern %q%s", t.Pattern, orList(nearest(t.Pattern, names), names))
 	}
 	if t.Load > 0 && t.Packets > 0 {
-		r.fail(n.Line, "traffic has a load and packets: with a load the chips send until the duration is over; name one of them")
+		r.fail(n.Line, "traffic has both load and packets; give either the load, with which chips send until the duration is over, or the number of packets")
 	}
 	if t.Load == 0 && t.Packets == 0 {
 		t.Load = DefaultLoad
@@ -163,19 +163,19 @@ func (r *reader) step(n *yaml.Node) Step {
 	case r.err != nil:
 		return s
 	case len(what) == 0:
-		r.fail(n.Line, "the step does nothing: name one of %s", strings.Join(actionKeys, ", "))
+		r.fail(n.Line, "the step has no action; want one of %s", strings.Join(actionKeys, ", "))
 		return s
 	case len(what) > 1:
-		r.fail(n.Line, "the step has %s: a step does one thing; make two steps", strings.Join(what, " and "))
+		r.fail(n.Line, "the step has %s, but a step has only one action; make two steps", strings.Join(what, " and "))
 		return s
 	case s.Every == 0 && f["at"] == nil:
-		r.fail(n.Line, "the step has no time: give it 'at: 2s', or 'every: 2s' with 'for' or 'times'")
+		r.fail(n.Line, "the step has no time; add 'at: 2s', or 'every: 2s' with 'for' or 'times'")
 	case s.Every > 0 && (s.Times == 0) == (s.For == 0):
-		r.fail(n.Line, "every %v: say how long with 'for', or how often with 'times'", s.Every)
+		r.fail(n.Line, "every %v: want either 'for', the time during which the step is repeated, or 'times', the number of repetitions", s.Every)
 	case s.Every == 0 && (s.Times > 0 || s.For > 0):
-		r.fail(n.Line, "'for' and 'times' of a step belong to 'every'; to end a fault, write 'for' within %s", what[0])
+		r.fail(n.Line, "a step can have 'for' and 'times' only with 'every'; to end a fault, write 'for' within %s", what[0])
 	case s.For/max(s.Every, 1) > MaxActions:
-		r.fail(n.Line, "every %v for %v: that is more than %d times", s.Every, s.For, MaxActions)
+		r.fail(n.Line, "every %v for %v: these are more than %d repetitions", s.Every, s.For, MaxActions)
 	}
 	r.action(&s, what[0], f[what[0]])
 	return s
@@ -189,14 +189,14 @@ func (r *reader) action(s *Step, what string, n *yaml.Node) {
 		s.Verb = r.verb(s, n, f, what, map[string]Verb{"down": LinkDown, "up": LinkUp})
 		s.Last = r.time(f["for"], "for", time.Millisecond, MaxTime)
 		if s.Verb == LinkUp && s.Last > 0 {
-			r.fail(n.Line, "link up has no 'for'")
+			r.fail(n.Line, "link up cannot have 'for'")
 		}
 	case "chip":
 		f := r.fields(n, what, append([]string{"for"}, chipVerbs...))
 		s.Verb = r.verb(s, n, f, what, map[string]Verb{"kill": ChipKill, "start": ChipStart, "restart": ChipRestart, "pause": ChipPause, "resume": ChipResume})
 		s.Last = r.time(f["for"], "for", time.Millisecond, MaxTime)
 		if s.Last > 0 && s.Verb != ChipKill && s.Verb != ChipPause {
-			r.fail(n.Line, "%s has no 'for'", s.Verb)
+			r.fail(n.Line, "%s cannot have 'for'", s.Verb)
 		}
 	case "netem":
 		r.netem(s, n)
@@ -205,7 +205,7 @@ func (r *reader) action(s *Step, what string, n *yaml.Node) {
 		s.Verb, s.Partition, s.Target, s.Other = LinkDown, true, r.text(f["chips"], "chips"), r.text(f["from"], "from")
 		s.Last = r.time(f["for"], "for", time.Millisecond, MaxTime)
 		if s.Target == "" {
-			r.fail(n.Line, "partition has no chips: name those of one side, such as 'chips: M0D0,M0D4'")
+			r.fail(n.Line, "partition has no chips; name the chips of one side, such as 'chips: M0D0,M0D4'")
 		}
 	case "heal":
 		s.Verb, s.Target = LinkUp, r.oneOf(n, what, "all")
@@ -226,30 +226,32 @@ func (r *reader) action(s *Step, what string, n *yaml.Node) {
 		f := r.fields(n, what, []string{"chips", "jump"})
 		s.Verb, s.Target, s.Jump = ClockJump, r.text(f["chips"], "chips"), r.time(f["jump"], "jump", time.Millisecond, MaxTime)
 		if s.Target == "" || s.Jump == 0 {
-			r.fail(n.Line, "clock wants chips and how far their clocks jump, such as 'clock: {chips: M0D3, jump: 5s}'")
+			r.fail(n.Line, "clock needs chips, and a time by which the clocks of the chips jump, such as 'clock: {chips: M0D3, jump: 5s}'")
 		}
 	}
 }
 
-// verb returns the only verb of an action, and the verb's target.
+// verb returns the kind of an action, and sets s.Target. The map f has the keys of the action, and
+// known has the kind that each key stands for.
 func (r *reader) verb(s *Step, n *yaml.Node, f map[string]*yaml.Node, what string, known map[string]Verb) (v Verb) {
 	names := []string{}
 	for k := range known {
 		names = append(names, k)
 		if f[k] != nil {
 			if v != 0 {
-				r.fail(n.Line, "%s does two things at once; make two steps of it", what)
+				r.fail(n.Line, "%s has two actions; make two steps", what)
 			}
 			v, s.Target = known[k], r.text(f[k], k)
 		}
 	}
 	if slices.Sort(names); v == 0 {
-		r.fail(n.Line, "%s does nothing: name one of %s", what, strings.Join(names, ", "))
+		r.fail(n.Line, "%s has no action; want one of %s", what, strings.Join(names, ", "))
 	}
 	return v
 }
 
-// netem reads an impairment. The keys of an impairment are the keys of `ttfabric netem set`.
+// netem reads an action on impairments. The names of the impairments are those of `ttfabric netem
+// set`.
 func (r *reader) netem(s *Step, n *yaml.Node) {
 	keys := []string{"set", "reset", "direction", "seed", "for"}
 	for _, k := range fault.Knobs {
@@ -278,20 +280,20 @@ func (r *reader) netem(s *Step, n *yaml.Node) {
 	}
 	switch {
 	case s.Verb == NetemSet && len(s.Netem) == 0 && s.Dice == nil:
-		r.fail(n.Line, "netem set changes nothing: name an impairment, such as 'loss: 1%%'")
+		r.fail(n.Line, "netem set has no impairment; add an impairment, such as 'loss: 1%%'")
 	case s.Verb == NetemReset && len(f) > 1:
-		r.fail(n.Line, "netem reset ends all impairments and takes no other keys")
+		r.fail(n.Line, "netem reset ends all impairments and cannot have other keys")
 	}
 }
 
-// assertion reads one assertion.
+// assertion reads one assertion. The parameter steps has the names of all steps.
 func (r *reader) assertion(n *yaml.Node, steps []string) Assertion {
 	f := r.fields(n, "the assertion", assertionKeys)
 	a := Assertion{Line: n.Line, Within: r.time(f["within"], "within", time.Millisecond, MaxTime), After: r.moment(f["after"], "after", steps), Until: r.moment(f["until"], "until", steps)}
 	for _, w := range []When{Always, Eventually, Finally} {
 		if v := f[w.String()]; v != nil {
 			if a.When != 0 {
-				r.fail(n.Line, "the assertion has %s and %s; make two assertions", a.When, w)
+				r.fail(n.Line, "the assertion has both %s and %s; make two assertions", a.When, w)
 			}
 			a.When, a.Text = w, strings.Join(strings.Fields(r.text(v, w.String())), " ")
 			var err error
@@ -303,13 +305,13 @@ func (r *reader) assertion(n *yaml.Node, steps []string) Assertion {
 	switch {
 	case r.err != nil:
 	case a.When == 0:
-		r.fail(n.Line, "the assertion does not say when: want always, eventually or finally")
+		r.fail(n.Line, "the assertion has no condition; want always, eventually or finally")
 	case a.Within > 0 && a.When != Eventually:
-		r.fail(n.Line, "'within' belongs to eventually")
+		r.fail(n.Line, "only eventually can have 'within'")
 	case a.Until.Text != "" && a.When != Always:
-		r.fail(n.Line, "'until' belongs to always; eventually has 'within'")
+		r.fail(n.Line, "only always can have 'until'; eventually can have 'within'")
 	case a.After.Text != "" && a.When == Finally:
-		r.fail(n.Line, "finally is judged at the end; it has no 'after'")
+		r.fail(n.Line, "finally cannot have 'after', because the condition is judged at the end")
 	case a.Expr.Step != "" && !slices.Contains(steps, a.Expr.Step):
 		r.fail(n.Line, "%s: no step has the name %q%s", a.Text, a.Expr.Step, nearStep(a.Expr.Step, steps))
 	}
@@ -336,7 +338,7 @@ func (r *reader) moment(n *yaml.Node, what string, steps []string) Moment {
 
 func nearStep(word string, steps []string) string {
 	if len(steps) == 0 {
-		return "; no step has one"
+		return "; no step has a name"
 	}
 	return orList(nearest(word, steps), steps)
 }

@@ -11,9 +11,9 @@ import (
 	"ttfabric/router/topo"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the files of testdata anew, to be looked at")
+var rewrite = flag.Bool("rewrite", false, "write the files of testdata again, for a look at the differences")
 
-// Marks of testdata/errors.txt.
+// Texts that divide the file testdata/errors.txt.
 const (
 	caseMark  = "======== "
 	errorMark = "-------- "
@@ -28,7 +28,7 @@ func machine(t testing.TB, name string) *topo.Topology {
 	return m
 }
 
-// check reads a scenario and prepares it for a T3000.
+// check parses a scenario and prepares a run on a T3000.
 func check(t testing.TB, text string) error {
 	s, err := Parse("bad.yaml", []byte(text))
 	if err == nil {
@@ -37,7 +37,8 @@ func check(t testing.TB, text string) error {
 	return err
 }
 
-// golden compares a file of testdata, or writes it anew.
+// golden compares the text got with want, the content of a file of testdata. With -rewrite, golden
+// writes got to the file.
 func golden(t *testing.T, name, got, want string) {
 	t.Helper()
 	if *rewrite {
@@ -47,11 +48,12 @@ func golden(t *testing.T, name, got, want string) {
 		return
 	}
 	if got != want {
-		t.Errorf("%s has changed; see with -rewrite whether for the better:\n%s", name, got)
+		t.Errorf("the text differs from %s; -rewrite writes the new text to the file:\n%s", name, got)
 	}
 }
 
-// TestErrors compares what is said of bad files with testdata/errors.txt: each names its line.
+// TestErrors compares the errors for bad scenario files with testdata/errors.txt. Each error must
+// name the line.
 func TestErrors(t *testing.T) {
 	const name = "testdata/errors.txt"
 	b, err := os.ReadFile(name)
@@ -77,7 +79,8 @@ func TestErrors(t *testing.T) {
 	golden(t, name, out.String(), string(b))
 }
 
-// TestShippedAreReadable finds that every scenario that comes with the program says what it is.
+// TestShippedAreReadable parses every scenario that comes with the program. Each must have a
+// description, a topology and traffic.
 func TestShippedAreReadable(t *testing.T) {
 	if len(Names()) < 12 {
 		t.Errorf("only %q come with the program", Names())
@@ -97,14 +100,15 @@ func TestShippedAreReadable(t *testing.T) {
 		}
 	}
 	if _, ok := Source("../doc"); ok {
-		t.Error("a name leaves the library")
+		t.Error("Source read a file outside the library")
 	}
 	if Nearest("partitoin") != "partition" || Nearest("something else altogether") != "" {
 		t.Error("nearest name")
 	}
 }
 
-// TestDocExamples reads the examples of the package's page.
+// TestDocExamples parses the examples in the package's documentation. The documentation must have
+// all keys and metrics.
 func TestDocExamples(t *testing.T) {
 	b, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -131,19 +135,20 @@ func TestDocExamples(t *testing.T) {
 	}
 	for _, m := range metrics {
 		if !strings.Contains(string(b), m.name) {
-			t.Errorf("the page does not tell of the metric %s", m.name)
+			t.Errorf("the documentation does not have the metric %s", m.name)
 		}
 	}
 	for _, keys := range [][]string{topKeys, trafficKeys, stepKeys, assertionKeys} {
 		for _, k := range keys {
 			if !strings.Contains(string(b), k) {
-				t.Errorf("the page does not tell of the key %s", k)
+				t.Errorf("the documentation does not have the key %s", k)
 			}
 		}
 	}
 }
 
-// FuzzParse finds no text that breaks the reader, or a run of what it took.
+// FuzzParse parses texts. If Parse accepts a text, the test also makes a short run of the scenario.
+// Nothing may panic.
 func FuzzParse(f *testing.F) {
 	for _, n := range Names() {
 		text, _ := Source(n)

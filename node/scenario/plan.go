@@ -14,28 +14,28 @@ import (
 	"ttfabric/wire"
 )
 
-// planner makes the timeline's actions from its steps. A planner makes all random choices, from the
-// seed. A scenario with a given seed therefore does the same on every driver.
+// planner makes the actions of a timeline from the timeline's steps. All random choices come from
+// the seed. The actions for a given seed are therefore the same on every driver.
 type planner struct {
 	s    *Scenario
 	t    *topo.Topology
 	rng  *rand.Rand
 	due  []Action // actions of the steps, sorted by time
 	back []Action // actions that undo earlier actions on chips, sorted by time
-	// dead and paused are the expected states of the chips at the time of the current action.
+	// dead and paused are the chips that are killed and paused at the time of the present action.
 	dead, paused map[wire.FabricNodeID]bool
-	turn         map[*Step]int         // for "next": number of targets that a step has already used
-	cables       map[*Step][]topo.Link // cables that a step's target names
+	turn         map[*Step]int         // number of targets that each step with "next" has used
+	cables       map[*Step][]topo.Link // cables that each step's target names
 }
 
-// maxPicks is how many cables or chips one random choice may take.
+// maxPicks is the largest number of cables or chips of one choice.
 const maxPicks = 1024
 
 func (s *Scenario) fail(line int, format string, a ...any) error {
 	return &Error{s.File, line, fmt.Sprintf(format, a...)}
 }
 
-// plan returns all actions, in order.
+// plan returns all actions of the timeline, in the order of time.
 func (s *Scenario) plan(t *topo.Topology, seed uint64) ([]Action, error) {
 	p := &planner{s: s, t: t, rng: rand.New(rand.NewPCG(seed, 0x7363656e)), dead: map[wire.FabricNodeID]bool{}, paused: map[wire.FabricNodeID]bool{}, turn: map[*Step]int{}, cables: map[*Step][]topo.Link{}}
 	for i := range s.Steps {
@@ -61,7 +61,7 @@ func (s *Scenario) plan(t *topo.Topology, seed uint64) ([]Action, error) {
 	return out, nil
 }
 
-// spread computes the times at which a step is due.
+// spread adds an action to p.due for each repetition of a step.
 func (p *planner) spread(s *Step) error {
 	times := 1
 	switch {
@@ -79,14 +79,14 @@ func (p *planner) spread(s *Step) error {
 			at += time.Duration(p.rng.Int64N(2*int64(s.Jitter)+1)) - s.Jitter
 		}
 		if at > MaxTime {
-			return p.s.fail(s.Line, "the step is due after %v: a timeline has at most %v", at, MaxTime)
+			return p.s.fail(s.Line, "the step is due after %v, but a timeline is at most %v long", at, MaxTime)
 		}
 		p.due = append(p.due, Action{At: max(at, 0), Step: s, Verb: s.Verb, For: s.Last})
 	}
 	return nil
 }
 
-// choose chooses the targets of the current action.
+// choose chooses the targets of the present action.
 func (p *planner) choose(a *Action) error {
 	var err error
 	switch {
@@ -128,7 +128,7 @@ func (p *planner) choose(a *Action) error {
 	return nil
 }
 
-// fits reports whether a verb can be applied to a chip in the state that the planner expects.
+// fits reports whether an action of kind v can apply to chip n at the time of the present action.
 func (p *planner) fits(v Verb, n wire.FabricNodeID) bool {
 	switch v {
 	case ChipStart:
@@ -143,11 +143,11 @@ func (p *planner) fits(v Verb, n wire.FabricNodeID) bool {
 	return true
 }
 
-// chance is the form of a choice: "random", "random 2 of M0D*", "next", "next of M0D[0-3]".
+// chance matches choices such as "random", "random 2 of M0D*", "next" and "next of M0D[0-3]".
 var chance = regexp.MustCompile(`^(random|next)(?: (\d+))?(?: of (.+))?$`)
 
-// chips returns the chips of a step: either the named chips, or a choice of chips to which the verb
-// can be applied.
+// chips returns the chips for the present action of a step. chips leaves out chips to which the
+// action cannot apply.
 func (p *planner) chips(s *Step) (out []wire.FabricNodeID, err error) {
 	how, n, from, err := p.chance(s.Target, "*")
 	if err != nil {
@@ -166,7 +166,7 @@ func (p *planner) chips(s *Step) (out []wire.FabricNodeID, err error) {
 	return slices.DeleteFunc(pick(p, s, how, n, all), func(n wire.FabricNodeID) bool { return !p.fits(s.Verb, n) }), nil
 }
 
-// links returns the cables of a step.
+// links returns the cables for the present action of a step.
 func (p *planner) links(s *Step) ([]topo.Link, error) {
 	how, n, from, err := p.chance(s.Target, "all")
 	if err != nil {
@@ -182,7 +182,7 @@ func (p *planner) links(s *Step) ([]topo.Link, error) {
 	return pick(p, s, how, n, all), nil
 }
 
-// words splits a list of cables, such as "M0D0-M0D1,plane:1", into its names.
+// words splits a list of cables, such as "M0D0-M0D1,plane:1", at the commas.
 func words(list string) (out []string) {
 	for w := range strings.SplitSeq(list, ",") {
 		out = append(out, strings.TrimSpace(w))
@@ -190,7 +190,9 @@ func words(list string) (out []string) {
 	return out
 }
 
-// chance splits a choice into its parts. If the target is not a choice, the result how is "".
+// chance parses a target that may be a choice. The result how is "random", "next", or "" if the
+// target is not a choice. The result n is the number of targets to choose. The result from names
+// the links or chips to choose from.
 func (p *planner) chance(target, all string) (how string, n int, from string, err error) {
 	m := chance.FindStringSubmatch(strings.Join(strings.Fields(target), " "))
 	if m == nil {
@@ -199,7 +201,7 @@ func (p *planner) chance(target, all string) (how string, n int, from string, er
 	n, from = 1, all
 	if m[2] != "" {
 		if n, err = strconv.Atoi(m[2]); err != nil || n < 1 || n > maxPicks {
-			return "", 0, "", fmt.Errorf("%q: want 1 to %d of them", target, maxPicks)
+			return "", 0, "", fmt.Errorf("%q: want a number from 1 to %d", target, maxPicks)
 		}
 	}
 	if m[3] != "" {
@@ -208,8 +210,8 @@ func (p *planner) chance(target, all string) (how string, n int, from string, er
 	return m[1], n, from, nil
 }
 
-// pick returns n of the given values. If the choice is "random", pick draws the values. If the
-// choice is "next", pick takes the values in turn.
+// pick chooses n of the given values. If how is "random", pick draws values at random. If how is
+// "next", pick returns the next values in turn. If how is "", pick returns all values.
 func pick[T any](p *planner, s *Step, how string, n int, all []T) []T {
 	switch {
 	case how == "" || len(all) == 0:
@@ -227,7 +229,7 @@ func pick[T any](p *planner, s *Step, how string, n int, all []T) []T {
 	return out
 }
 
-// String describes the action in one line, with its choices.
+// String returns a description of the action in one line, with the chosen links or chips.
 func (a *Action) String() string {
 	s := a.Step
 	var what []string
@@ -242,7 +244,7 @@ func (a *Action) String() string {
 		what = []string{s.Target, fmt.Sprintf("(%d)", len(what))}
 	}
 	if len(what) == 0 {
-		what = []string{"nothing that it could be done to"}
+		what = []string{"no link or chip"}
 	}
 	out := a.Verb.String() + " " + strings.Join(what, " ")
 	if s.Verb == LinkUp && s.Target == "all" {
@@ -270,7 +272,7 @@ func (a *Action) String() string {
 	return out
 }
 
-// String describes the impairment of gossip, with a blank before each part.
+// String returns a description of the impairment, with a blank before each part.
 func (g Gossip) String() (s string) {
 	if g.Down {
 		s += " down"
@@ -282,7 +284,7 @@ func (g Gossip) String() (s string) {
 		s += " loss=" + g.Loss
 	}
 	if s == "" {
-		return " as before"
+		return " without impairment"
 	}
 	return s
 }

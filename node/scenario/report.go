@@ -12,7 +12,7 @@ import (
 // Status is the result of an assertion or an action.
 type Status string
 
-// The results of assertions and actions. Open means that there is no result yet.
+// The results of assertions and actions. Open means that the run has not decided the assertion yet.
 const (
 	Open    Status = "open"
 	Passed  Status = "passed"
@@ -20,43 +20,43 @@ const (
 	Skipped Status = "skipped"
 )
 
-// Verdict is the result of an assertion.
+// Verdict is the result of one assertion.
 type Verdict struct {
-	Text     string  `json:"assertion"`
-	When     string  `json:"when"`
-	Line     int     `json:"line"` // line of the assertion in the file
+	Text     string  `json:"assertion"` // the assertion in one line
+	When     string  `json:"when"`      // kind of the assertion: always, eventually or finally
+	Line     int     `json:"line"`      // line of the assertion in the scenario file
 	Status   Status  `json:"status"`
-	At       float64 `json:"at_seconds"`         // time since the begin of the timeline at which the run decided the assertion, or last measured its metric
-	Measured string  `json:"measured,omitempty"` // value measured at the time At
-	Why      string  `json:"why,omitempty"`
+	At       float64 `json:"at_seconds"`         // time, since the begin of the timeline, at which the run last measured the metric, or gave up waiting for the condition
+	Measured string  `json:"measured,omitempty"` // value of the metric at the time At; "": the metric had no value
+	Why      string  `json:"why,omitempty"`      // why the assertion failed or was skipped
 }
 
-// Entry is the result of an action.
+// Entry is the result of one action.
 type Entry struct {
-	At     float64 `json:"at_seconds"`
-	What   string  `json:"what"`
+	At     float64 `json:"at_seconds"` // time since the begin of the timeline
+	What   string  `json:"what"`       // the action in one line
 	Status Status  `json:"status"`
-	Why    string  `json:"why,omitempty"`
+	Why    string  `json:"why,omitempty"` // why the action failed or was skipped
 }
 
 // Report is the result of a run.
 type Report struct {
 	Scenario    string             `json:"scenario"`
 	Description string             `json:"description,omitempty"`
-	Driver      string             `json:"driver"` // the driver of the run: live or sim
+	Driver      string             `json:"driver"` // name of the driver: live or sim
 	Topology    string             `json:"topology"`
 	Seed        uint64             `json:"seed"`
-	Seconds     float64            `json:"seconds"` // length of the run since the begin of the timeline; in the simulator, virtual time
+	Seconds     float64            `json:"seconds"` // length of the run since the begin of the timeline; the simulator gives virtual time
 	Passed      bool               `json:"passed"`
-	Error       string             `json:"error,omitempty"` // why the run could not be carried out
+	Error       string             `json:"error,omitempty"` // why the run broke off; "": the run came to its end
 	Assertions  []Verdict          `json:"assertions"`
 	Timeline    []Entry            `json:"timeline"`
-	Metrics     map[string]float64 `json:"metrics"`         // value of each metric at the end of the run; times in seconds
-	Events      map[string]uint64  `json:"events"`          // number of events by type, and by type and action
-	Trace       string             `json:"trace,omitempty"` // from the simulator: a hash of all events of the run
+	Metrics     map[string]float64 `json:"metrics"`         // value of each metric at the end of the run; times are in seconds
+	Events      map[string]uint64  `json:"events"`          // number of events, by type, by type and action, and by type, action and reason
+	Trace       string             `json:"trace,omitempty"` // hash of all events of a simulated run; "": a live run
 }
 
-// Report judges the assertions that wait for the end, and returns the result of the run.
+// Report judges the assertions that are still open, and returns the result of the run.
 func (r *Run) Report(now mono.Time) Report {
 	r.now = r.at(now)
 	rep := Report{Scenario: r.s.Name, Description: r.s.Description, Driver: r.driver.Name, Topology: r.t.Name, Seed: r.seed, Seconds: seconds(r.now),
@@ -74,7 +74,7 @@ func (r *Run) Report(now mono.Time) Report {
 		if m.name == "events" || r.driver.Metrics[m.name] != "" {
 			continue
 		}
-		if v, _, known := r.measure(&Expr{Metric: m.name}); known && !math.IsInf(v, 0) { // JSON cannot express infinity
+		if v, _, known := r.measure(&Expr{Metric: m.name}); known && !math.IsInf(v, 0) { // JSON has no infinity
 			if m.unit == nanos {
 				v /= float64(time.Second)
 			}
@@ -84,7 +84,8 @@ func (r *Run) Report(now mono.Time) Report {
 	return rep
 }
 
-// Count counts the assertions by result. Count leaves out assertions that the run never judged.
+// Count returns the numbers of passed, failed and skipped assertions. Count leaves out assertions
+// that are open.
 func (r *Report) Count() (passed, failed, skipped int) {
 	for _, v := range r.Assertions {
 		switch v.Status {
@@ -101,7 +102,7 @@ func (r *Report) Count() (passed, failed, skipped int) {
 
 func seconds(d time.Duration) float64 { return d.Round(time.Microsecond).Seconds() }
 
-// The elements of a JUnit file, in the form that Jenkins, GitLab and GitHub read.
+// The elements of a JUnit file, as Jenkins, GitLab and GitHub read JUnit files.
 type (
 	junitSuites struct {
 		XMLName  xml.Name     `xml:"testsuites"`
@@ -145,9 +146,9 @@ type (
 	}
 )
 
-// JUnit writes runs as a JUnit file: a suite for each run, a case for each assertion. The argument
-// at is the time at which the first run began, as RFC 3339 without a zone. If at is "", the file
-// states no time.
+// JUnit returns the content of a JUnit file with a test suite for each run, and a test case for
+// each assertion. The parameter at is the time at which the first run began, in the form of RFC
+// 3339 without a time zone. If at is "", the file contains no time.
 func JUnit(at string, reports ...Report) ([]byte, error) {
 	all := junitSuites{}
 	var sum float64
@@ -185,7 +186,7 @@ func (r *Report) suite(at string) junitSuite {
 			c.Skipped = &junitMessage{Message: v.Why}
 		case Open:
 			s.Skipped++
-			c.Skipped = &junitMessage{Message: "the run ended before it was judged"}
+			c.Skipped = &junitMessage{Message: "the run ended before it judged this assertion"}
 		}
 		s.Cases = append(s.Cases, c)
 	}
@@ -197,7 +198,7 @@ func (r *Report) suite(at string) junitSuite {
 	return s
 }
 
-// says describes in words what the run measured.
+// says returns a text with the measured value and the reason of the verdict.
 func (v *Verdict) says() string {
 	switch {
 	case v.Measured == "":

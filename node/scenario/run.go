@@ -12,59 +12,60 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// DrainTime is how long packets under way may take to end after the sources have stopped. DrainTime
-// is longer than the time after which a chip gives up a flow.
+// DrainTime is the longest time that packets under way may take to end after the sources have
+// stopped. DrainTime is longer than the time after which a chip gives up a flow.
 const DrainTime = 15 * time.Second
 
-// Driver describes what runs a scenario, and what it cannot do.
+// Driver describes a driver of runs, and what the driver cannot do.
 type Driver struct {
 	Name    string            // "live" or "sim"
-	Verbs   map[Verb]string   // verbs that the driver cannot carry out, with the reason
-	Metrics map[string]string // metrics that the driver does not have, with the reason; "events(member)" stands for the events of a type
+	Verbs   map[Verb]string   // kinds of actions that the driver cannot carry out, each with the reason
+	Metrics map[string]string // metrics that the driver does not have, each with the reason; the key "events(member)" stands for all events of the type member
 }
 
 // Sample is what a driver sees of a fabric at one time.
 type Sample struct {
-	Reports []traffic.Report                        // reports from the chips that answer
-	LinksUp int                                     // cables whose links are up at both ends
-	Members int                                     // members that a chip sees alive; the smallest such number over all chips
-	Dropped map[wire.FabricNodeID]map[string]uint64 // packets dropped by each chip's router since the chip's start, by reason
+	Reports []traffic.Report                        // traffic reports of the chips that answer
+	LinksUp int                                     // number of cables whose links are up at both ends
+	Members int                                     // number of chips that a chip sees alive, the smallest number over all chips
+	Dropped map[wire.FabricNodeID]map[string]uint64 // number of packets that each chip's router has dropped since the chip's start, by reason
 }
 
-// OrderKind says what the driver must do with the traffic.
+// OrderKind is a kind of [Order].
 type OrderKind uint8
 
-// The orders that the driver must carry out.
+// The kinds of orders.
 const (
-	NoOrder OrderKind = iota
-	Begin             // all running chips take Spec and Pairs, and begin to send
-	Hold              // the chips stop sending, and continue to verify
+	NoOrder OrderKind = iota // the driver does nothing
+	Begin                    // the driver makes all running chips begin to send, with Order.Spec and Order.Pairs
+	Hold                     // the driver makes all running chips stop sending; the chips continue to receive
 )
 
-// Order is what a driver must do with the traffic.
+// Order tells a driver what to do with the traffic.
 type Order struct {
 	Kind  OrderKind
 	Spec  traffic.Spec
 	Pairs []traffic.Pair
 }
 
-// state is the state of the traffic.
+// state is a state of the traffic.
 type state uint8
 
 const (
-	waiting state = iota // the run waits until the traffic begins
+	waiting state = iota // the traffic has not begun
 	sending
-	holding // the run waits until all packets under way have ended
+	holding // the chips have stopped sending, and the run waits for the end of all packets under way
 	over
 )
 
-// Run is one run of a scenario. A Run is a machine that tells a driver what to do, and takes from
-// the driver what the driver sees. A Run holds no clock. A driver loops:
+// Run is one run of a scenario. A Run tells a driver what to do, and gets from the driver samples
+// of the fabric and the time. The driver does these steps in a loop:
 //
-//  1. Carry out all actions that [Run.Due] returns, and report the result of each with [Run.Done].
+//  1. Carry out each action that [Run.Due] returns, and report the result with [Run.Done].
 //  2. Carry out what [Run.Order] says about the traffic.
-//  3. From time to time, look at the fabric and call [Run.Observe], and [Run.Event] for each event.
-//  4. Repeat until [Run.Over] reports true. Then take [Run.Report].
+//  3. At intervals, take a sample of the fabric and call [Run.Observe]. Call [Run.Event] for each
+//     event.
+//  4. If [Run.Over] returns true, end the loop and call [Run.Report].
 type Run struct {
 	s      *Scenario
 	t      *topo.Topology
@@ -74,15 +75,15 @@ type Run struct {
 	cables int
 	plan   []Action
 	next   int
-	length time.Duration            // length of the timeline
-	last   map[string]time.Duration // time at which a step is due for the last time, by the step's name
+	length time.Duration            // length of the timeline and the traffic
+	last   map[string]time.Duration // last time that each step is due, by the step's name
 
 	dead, paused map[wire.FabricNodeID]bool
 	tally        *tally
 	state        state
-	again        bool // a chip was started, and a new round is therefore due
+	again        bool // a new round is due, because a chip was started
 	held         time.Duration
-	calm         int // consecutive samples in which no packet was under way
+	calm         int // number of consecutive samples in which no packet was under way
 	overAt       time.Duration
 
 	now                time.Duration
@@ -91,18 +92,19 @@ type Run struct {
 	totals             counts
 	latency            traffic.Histogram
 	dropped            map[string]uint64
-	lives              map[wire.FabricNodeID]map[string]uint64 // drops that each chip reported last, by chip and reason
-	events             map[string]uint64                       // number of events by type, and by type and action
-	latest             map[string]string                       // description of the latest event of each type
+	lives              map[wire.FabricNodeID]map[string]uint64 // latest number of dropped packets that each chip reported, by reason
+	events             map[string]uint64                       // number of events, by type, by type and action, and by type, action and reason
+	latest             map[string]string                       // description of the latest event; the keys are those of the field events
 	marks              []*mark
 	verdicts           []Verdict
 	done               []Entry
 	err                error
-	recovering, ending bool // recovering: the recovery that the run last measured is not over; ending: the run is over
+	recovering, ending bool // recovering: the recovery that the run measured last is not over; ending: the run has ended
 }
 
-// New prepares a run of a scenario on a machine. The seed determines all choices of the timeline.
-// If the machine lacks something that the scenario names, the error names the line.
+// New prepares a run of a scenario on a topology. The seed determines all random choices of the
+// run. If the topology does not have a link or chip that the scenario names, the error names the
+// line.
 func New(s *Scenario, t *topo.Topology, seed uint64, d Driver) (*Run, error) {
 	r := &Run{s: s, t: t, driver: d, seed: seed, last: map[string]time.Duration{}, dead: map[wire.FabricNodeID]bool{}, paused: map[wire.FabricNodeID]bool{},
 		dropped: map[string]uint64{}, lives: map[wire.FabricNodeID]map[string]uint64{}, events: map[string]uint64{}, latest: map[string]string{}}
@@ -131,7 +133,7 @@ func New(s *Scenario, t *topo.Topology, seed uint64, d Driver) (*Run, error) {
 	}
 	if n := len(r.plan); n > 0 && r.plan[n-1].At > r.length {
 		a := r.plan[n-1]
-		return nil, s.fail(a.Step.Line, "the step is due at %v, behind the end of the timeline, duration: %v", a.At, r.length)
+		return nil, s.fail(a.Step.Line, "the step is due at %v, after the end of the timeline at %v", a.At, r.length)
 	}
 	for i := range s.Assertions {
 		r.verdicts = append(r.verdicts, r.verdict(&s.Assertions[i]))
@@ -139,7 +141,8 @@ func New(s *Scenario, t *topo.Topology, seed uint64, d Driver) (*Run, error) {
 	return r, nil
 }
 
-// verdict returns the verdict of an assertion before the run begins.
+// verdict returns the verdict of an assertion at the begin of the run: skipped if the driver cannot
+// judge the assertion, otherwise open.
 func (r *Run) verdict(a *Assertion) Verdict {
 	v := Verdict{Line: a.Line, When: a.When.String(), Text: a.String(), Status: Open}
 	why := r.driver.Metrics[a.Expr.Metric]
@@ -147,7 +150,7 @@ func (r *Run) verdict(a *Assertion) Verdict {
 		kind, _, _ := cut(a.Expr.Arg)
 		why = r.driver.Metrics["events("+kind+")"]
 	}
-	for i := range r.s.Steps { // the run cannot judge an assertion that depends on a skipped step
+	for i := range r.s.Steps { // an assertion that depends on a skipped step is skipped, too
 		s := &r.s.Steps[i]
 		if why == "" && s.Name != "" && (s.Name == a.Expr.Step || s.Name == a.After.Step || s.Name == a.Until.Step) {
 			why = r.driver.Verbs[s.Verb]
@@ -159,7 +162,7 @@ func (r *Run) verdict(a *Assertion) Verdict {
 	return v
 }
 
-// Begin starts the timeline. At that time every link is up, and there is no traffic yet.
+// Begin starts the timeline. The driver calls Begin when all links are up, and before any traffic.
 func (r *Run) Begin(now mono.Time) {
 	r.begin = now
 	if r.tally == nil {
@@ -172,7 +175,8 @@ func (r *Run) at(now mono.Time) time.Duration { return max(now.Sub(r.begin), 0) 
 // Seed returns the seed of the random choices.
 func (r *Run) Seed() uint64 { return r.seed }
 
-// Next returns when the next action is due. If no action is left, Next returns mono.Never.
+// Next returns the time at which the next action is due. If no action is left, Next returns
+// mono.Never.
 func (r *Run) Next() mono.Time {
 	if r.next == len(r.plan) {
 		return mono.Never
@@ -180,8 +184,9 @@ func (r *Run) Next() mono.Time {
 	return r.begin.Add(r.plan[r.next].At)
 }
 
-// Due returns the next action whose time has come. If the driver cannot carry out an action, Due
-// notes the action as skipped and does not return it.
+// Due returns the next action that is due now. If no action is due, Due returns false. If the
+// driver cannot carry out an action, Due records the action as skipped and goes on to the next
+// action.
 func (r *Run) Due(now mono.Time) (Action, bool) {
 	r.now = r.at(now)
 	for r.next < len(r.plan) && r.plan[r.next].At <= r.now {
@@ -200,7 +205,7 @@ func (r *Run) Due(now mono.Time) (Action, bool) {
 	return Action{}, false
 }
 
-// note keeps account of the state of the chips.
+// note records the state of chip n after an action of kind v.
 func (r *Run) note(v Verb, n wire.FabricNodeID) {
 	switch v {
 	case ChipKill, ChipRestart:
@@ -217,7 +222,7 @@ func (r *Run) note(v Verb, n wire.FabricNodeID) {
 	r.again = r.again || v == ChipStart || v == ChipRestart || missed
 }
 
-// Done notes that the driver has carried out an action. If err is not nil, the action failed, and
+// Done records that the driver has carried out an action. If err is not nil, the action failed, and
 // the run ends.
 func (r *Run) Done(now mono.Time, a Action, err error) {
 	r.now = r.at(now)
@@ -229,7 +234,7 @@ func (r *Run) Done(now mono.Time, a Action, err error) {
 	r.done = append(r.done, e)
 }
 
-// Fail ends the run and notes that the run could not be carried out.
+// Fail ends the run. The report will have the error, and the run counts as not passed.
 func (r *Run) Fail(err error) {
 	if r.err == nil {
 		r.err = err
@@ -264,7 +269,8 @@ func (r *Run) Order(now mono.Time) Order {
 	return Order{}
 }
 
-// round begins a round of the traffic.
+// round begins a round of the traffic with all running chips. If no packet is left to send, round
+// ends the traffic.
 func (r *Run) round() Order {
 	y := r.tally
 	alive := map[wire.FabricNodeID]bool{}
@@ -282,9 +288,9 @@ func (r *Run) round() Order {
 	return Order{Kind: Begin, Spec: y.spec, Pairs: y.pairs}
 }
 
-// Event counts an event of a chip by its type and action, as in `ttfabric events`. If the event has
-// a reason, Event also counts the event by its reason. If an assertion on such events fails, the
-// report quotes the text about.
+// Event counts an event of a chip. The parameters kind, action and reason are the type, action and
+// reason that `ttfabric events` prints; reason may be "". The parameter about describes the event
+// for reports, in case an assertion on events fails.
 func (r *Run) Event(kind, action, reason, about string) {
 	keys := []string{kind, kind + " " + action}
 	if reason != "" {
@@ -297,7 +303,7 @@ func (r *Run) Event(kind, action, reason, about string) {
 	}
 }
 
-// Observe takes a sample, and judges the assertions with the sample.
+// Observe gets a sample of the fabric, and judges the assertions by the sample.
 func (r *Run) Observe(now mono.Time, s Sample) {
 	r.now, r.sample, r.sampled = r.at(now), s, true
 	if y := r.tally; y != nil && (r.state == sending || r.state == holding) {
@@ -314,7 +320,7 @@ func (r *Run) Observe(now mono.Time, s Sample) {
 		for k, v := range reasons {
 			if v >= was[k] {
 				v -= was[k]
-			} // otherwise the chip has restarted
+			} // a smaller number comes from a restarted chip, which counts from 0
 			r.dropped[k] += v
 			r.dropped[""] += v
 		}
@@ -324,8 +330,8 @@ func (r *Run) Observe(now mono.Time, s Sample) {
 	r.judge(false)
 }
 
-// Over reports whether the run has ended: all actions are done, no packet is under way, and no
-// assertion waits.
+// Over reports whether the run has ended. A run ends when all actions are done, no packet is under
+// way, and no assertion waits for a condition. A run also ends after [Run.Fail].
 func (r *Run) Over(now mono.Time) bool {
 	r.now = r.at(now)
 	if r.err != nil {
@@ -342,7 +348,7 @@ func (r *Run) Over(now mono.Time) bool {
 	return r.sampled
 }
 
-// moment returns the time at which an assertion's period begins or ends.
+// moment returns the time of m since the begin of the timeline.
 func (r *Run) moment(m Moment) time.Duration {
 	if m.Step != "" {
 		return r.last[m.Step]
@@ -350,8 +356,8 @@ func (r *Run) moment(m Moment) time.Duration {
 	return m.Time
 }
 
-// Progress returns how far the run is: the number of actions done, the number of all actions, the
-// time of the run, and the length of the run.
+// Progress returns the number of actions done, the number of all actions, the time since the begin
+// of the timeline, and the length of the timeline.
 func (r *Run) Progress() (done, actions int, at, length time.Duration) {
 	return r.next, len(r.plan), r.now, r.length
 }

@@ -14,20 +14,20 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Marks of the files of testdata/runs.
+// Lines that divide the files of testdata/runs.
 const (
 	scriptMark = "======== script\n"
 	traceMark  = "======== trace\n"
 )
 
-// TestRuns plays the files of testdata/runs and compares what the engine says
-// with what stands at their end. A file is a scenario for a line of two chips,
-// with traffic from one to the other, and a script of what is seen, a line each:
+// TestRuns runs the scenarios in the files of testdata/runs. The topology has two chips, and traffic
+// goes from the first chip to the second. Each file also has a script and the expected actions,
+// orders and verdicts. A line of the script is one of these:
 //
 //	look 100ms sent=5 done=4 failed=0 came=4 twice=0 links=2 members=2
-//	                    the time, and what changes of what is seen
-//	event 1s link down  an event of a chip
-//	broken 1s           the action that is due cannot be carried out
+//	                    a sample at this time; values that the line leaves out do not change
+//	event 1s link down  a chip reports an event
+//	broken 1s           the driver fails to carry out the action that is due
 func TestRuns(t *testing.T) {
 	files, err := filepath.Glob("testdata/runs/*.txt")
 	if err != nil || len(files) == 0 {
@@ -46,7 +46,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// scripted is a run under a script.
+// scripted is a run whose driver is a script.
 type scripted struct {
 	t    *testing.T
 	r    *Run
@@ -79,7 +79,7 @@ func playScript(t *testing.T, name, text, script string) string {
 	return p.out.String()
 }
 
-// step carries out a line of the script.
+// step carries out one line of the script.
 func (p *scripted) step(w []string) {
 	d, err := time.ParseDuration(w[1])
 	if err != nil {
@@ -121,7 +121,7 @@ func (p *scripted) step(w []string) {
 	p.verdicts()
 }
 
-// verdicts tells of those that have changed.
+// verdicts writes the verdicts that have changed to p.out.
 func (p *scripted) verdicts() {
 	for i, v := range p.r.verdicts {
 		if p.told == nil || len(p.told) <= i || p.told[i].Status != v.Status {
@@ -131,7 +131,8 @@ func (p *scripted) verdicts() {
 	p.told = append([]Verdict{}, p.r.verdicts...)
 }
 
-// TestSeedDecides finds that one seed makes the same choices each time, and another one others.
+// TestSeedDecides checks that plans from equal seeds are equal, and that plans from different seeds
+// differ.
 func TestSeedDecides(t *testing.T) {
 	s, err := Parse("x.yaml", []byte(`
 scenario: 1
@@ -169,10 +170,10 @@ assertions:
 		return out
 	}
 	if a, b := text(1), text(1); a != b {
-		t.Error("one seed, two timelines")
+		t.Error("equal seeds give different timelines")
 	}
 	if text(1) == text(2) {
-		t.Error("two seeds, one timeline")
+		t.Error("different seeds give equal timelines")
 	}
 	if !strings.Contains(text(1), "chip kill M0D") || !strings.Contains(text(1), "chip start M0D") {
 		t.Errorf("no kills in\n%s", text(1))

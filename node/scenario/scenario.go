@@ -11,38 +11,39 @@ import (
 
 // Limits of a scenario file.
 const (
-	MaxFile       = 1 << 20        // largest file, in bytes
-	MaxSteps      = 1000           // largest number of steps in a timeline
-	MaxAssertions = 1000           // largest number of assertions in a scenario
-	MaxTime       = 24 * time.Hour // longest time in a file
-	MaxActions    = 20_000         // actions of all steps together, counting each repetition of a step
-	MinEvery      = 10 * time.Millisecond
-	Version       = 1 // version of the file format
+	MaxFile       = 1 << 20               // largest file, in bytes
+	MaxSteps      = 1000                  // largest number of steps in a timeline
+	MaxAssertions = 1000                  // largest number of assertions in a scenario
+	MaxTime       = 24 * time.Hour        // longest time in a file
+	MaxActions    = 20_000                // largest number of actions of all steps together; each repetition of a step counts
+	MinEvery      = 10 * time.Millisecond // shortest time between two repetitions of a step
+	Version       = 1                     // version of the file format
 )
 
-// Values of keys that a file does not have.
+// Defaults of keys that a file need not have.
 const (
 	DefaultSize    = 256              // bytes of a packet's payload
 	DefaultLoad    = 200              // load of each source, in packets per second
-	tailTime       = time.Second      // length of the traffic after the last action if the file gives no duration
-	DefaultStuck   = "notify"         // see Fabric.Stuck
-	DefaultStuckIn = 10 * time.Second // see Fabric.StuckAfter
+	tailTime       = time.Second      // length of the traffic after the last action, if the file has no key duration
+	DefaultStuck   = "notify"         // default of Fabric.Stuck
+	DefaultStuckIn = 10 * time.Second // default of Fabric.StuckAfter
 )
 
-// Scenario is what Parse has read from a file.
+// Scenario is the content of a scenario file, as [Parse] returns it.
 type Scenario struct {
-	Name        string // name of the file without its folder and its ending
+	Name        string // name of the file, without folder and ending
 	File        string // path of the file, for messages
 	Description string
 	Fabric      Fabric
-	Seed        *uint64       // seed of the choices; nil: the file names none
-	Duration    time.Duration // length of the timeline and the traffic; 0: until a second after the last action
+	Seed        *uint64       // seed of all random choices; nil: the file has no seed
+	Duration    time.Duration // length of the timeline and the traffic; 0: the timeline ends a second after the last action
 	Traffic     *Traffic      // nil: the scenario has no traffic
 	Steps       []Step
 	Assertions  []Assertion
 }
 
-// Thin returns the scenario with a share of its traffic, from 0 to 1. A quick run uses Thin.
+// Thin returns a copy of the scenario with less traffic, for a quick run. The parameter share is
+// the share of the traffic to keep, from 0 to 1.
 func (s *Scenario) Thin(share float64) *Scenario {
 	c := *s
 	if s.Traffic != nil {
@@ -54,8 +55,8 @@ func (s *Scenario) Thin(share float64) *Scenario {
 	return &c
 }
 
-// Fabric is the machine and its options. A field that is "" or 0 has the same effect as `ttfabric
-// up` without the flag of that name.
+// Fabric names the topology and the options of the fabric for a scenario. If a field is "" or 0,
+// the option has the default of `ttfabric up`.
 type Fabric struct {
 	Topology   string
 	Slots      string
@@ -69,26 +70,26 @@ type Fabric struct {
 	LocalFirst bool
 }
 
-// Unsafe reports whether the routes can deadlock. A scenario with such routes tests deadlocks.
+// Unsafe reports whether the scenario chooses routes that can deadlock.
 func (f *Fabric) Unsafe() bool { return f.Order == "none" || f.Ring == "none" }
 
 // Traffic describes the packets that the chips send to each other while the timeline runs.
 type Traffic struct {
-	Line     int
-	Pattern  string
-	Load     float64 // packets per second and source until the duration is over; 0: Packets applies
-	Packets  uint64  // packets in total, sent as fast as Window allows
+	Line     int     // line of the key traffic in the file
+	Pattern  string  // a name of traffic.Patterns
+	Load     float64 // packets per second that each source is to send until the duration is over; 0: Packets applies
+	Packets  uint64  // number of packets of all sources, sent as fast as Window allows; 0: Load applies
 	Size     int     // length of a packet in bytes
-	Window   int
-	Planes   int
-	Hot      string
-	HotShare int
+	Window   int     // largest number of packets that each source has under way; 0: the default
+	Planes   int     // number of routing planes that packets use; 0: all planes
+	Hot      string  // chip of the hotspot pattern; "": the first chip
+	HotShare int     // percentage of packets that go to Hot in the hotspot pattern; 0: the default
 }
 
-// Verb is what an action does.
+// Verb is a kind of action.
 type Verb uint8
 
-// The verbs of actions.
+// The kinds of actions.
 const (
 	NetemSet Verb = iota + 1
 	NetemReset
@@ -108,7 +109,8 @@ var verbs = [...]string{"", "netem set", "netem reset", "link down", "link up", 
 // String returns the verb as the command line writes it.
 func (v Verb) String() string { return verbs[v] }
 
-// harms reports whether a verb is a fault. A verb that ends a fault is not a fault.
+// harms reports whether an action of this kind is a fault. An action that ends a fault is not a
+// fault.
 func (v Verb) harms() bool {
 	switch v {
 	case NetemReset, LinkUp, ChipStart, ChipResume:
@@ -117,21 +119,21 @@ func (v Verb) harms() bool {
 	return true
 }
 
-// Step is one entry of the timeline.
+// Step is one entry of a scenario's timeline.
 type Step struct {
-	Line   int
-	Name   string // name to which assertions refer; may be ""
-	At     time.Duration
-	Every  time.Duration // 0: the step is due once
-	Times  int           // with Every: how often the step is due; 0: until For is over
-	For    time.Duration // with Every: for how long the step is repeated, from At on
-	Jitter time.Duration // each repetition is earlier or later by up to this time
+	Line   int           // line of the step in the file
+	Name   string        // name to which assertions refer; may be ""
+	At     time.Duration // time of the first repetition, since the begin of the timeline
+	Every  time.Duration // time between two repetitions; 0: the step is due once
+	Times  int           // number of repetitions, if Every is not 0; 0: the step is repeated until the time For is over
+	For    time.Duration // time during which the step is repeated, counted from At, if Every is not 0
+	Jitter time.Duration // largest time by which a repetition is earlier or later
 
 	Verb      Verb
 	Target    string        // cables or chips, as written in the file
-	Other     string        // for a partition: the second set of chips
-	Partition bool          // Target and Other are chips; the action concerns the cables between them
-	Last      time.Duration // time after which the run undoes the action; 0: the action stays in force
+	Other     string        // second set of chips of a partition
+	Partition bool          // the action concerns the cables between the chips Target and the chips Other
+	Last      time.Duration // time after which the run undoes the action; 0: the run does not undo the action
 	Netem     fault.Change  // for NetemSet: changes to the impairment
 	Dice      *uint64       // for NetemSet: seed that restarts the random numbers
 	Direction string        // for NetemSet: direction of the impairment: both, a-to-b or b-to-a
@@ -139,52 +141,52 @@ type Step struct {
 	Jump      time.Duration // for ClockJump: time by which the clocks jump ahead
 }
 
-// Gossip is the impairment of a chip's membership traffic.
+// Gossip is an impairment of a chip's gossip.
 type Gossip struct {
-	Down  bool // no gossip passes
-	Delay time.Duration
-	Loss  string // a percentage such as "30%"; "" for none
+	Down  bool          // the chip neither sends nor receives gossip
+	Delay time.Duration // delay of each datagram; 0: no delay
+	Loss  string        // percentage of lost datagrams, such as "30%"; "": no loss
 }
 
-// Action is an action that is due: a step with its choices made.
+// Action is one repetition of a step, with the links or chips that the run chose.
 type Action struct {
 	At     time.Duration // time since the begin of the timeline
 	Step   *Step
 	Verb   Verb
-	Links  []topo.Link
-	Chips  []wire.FabricNodeID
-	For    time.Duration // time after which the driver undoes the action; 0: the action stays in force. Actions on chips have 0, because the Run itself undoes them
-	Number int           // number of the action in the run, from 0
-	Back   bool          // the action undoes an earlier action of its step
+	Links  []topo.Link         // links of the action; nil: an action on chips
+	Chips  []wire.FabricNodeID // chips of the action; nil: an action on links
+	For    time.Duration       // time after which the driver undoes the action; 0: the driver does not undo the action. To undo the kill or pause of a chip, the Run returns another action from Due
+	Number int                 // number of the action in the run, from 0
+	Back   bool                // the action undoes an earlier action of its step
 }
 
-// When says when the run judges an assertion.
+// When is the kind of an assertion, which says when the condition must hold.
 type When uint8
 
 // The kinds of assertions.
 const (
-	Always     When = iota + 1 // the condition holds at each sample, and at the end
-	Eventually                 // the condition holds at one sample within the given time
-	Finally                    // the condition holds at the end
+	Always     When = iota + 1 // the condition must hold at each sample, and at the end
+	Eventually                 // the condition must hold at one sample of the assertion's period
+	Finally                    // the condition must hold at the end of the run
 )
 
 var whens = [...]string{"", "always", "eventually", "finally"}
 
-// String returns the key of the kind in the file.
+// String returns the key of the kind in scenario files.
 func (w When) String() string { return whens[w] }
 
-// Assertion is one condition.
+// Assertion is one condition, and the time at which the condition must hold.
 type Assertion struct {
-	Line   int
-	When   When
+	Line   int           // line of the assertion in the file
+	When   When          // kind of the assertion
 	Text   string        // text of the condition in the file
-	Expr   Expr          // the condition that Text states
-	Within time.Duration // for Eventually: time after the field After; 0: until the end
-	After  Moment        // when the assertion's period begins
-	Until  Moment        // for Always: when the assertion's period ends
+	Expr   Expr          // the condition that Text states, parsed
+	Within time.Duration // for Eventually: length of the assertion's period; 0: until the end of the run
+	After  Moment        // begin of the assertion's period
+	Until  Moment        // for Always: end of the assertion's period
 }
 
-// String describes the assertion in one line.
+// String returns a description of the assertion in one line.
 func (a *Assertion) String() string {
 	s := a.When.String() + " " + a.Text
 	if a.Within > 0 {
@@ -199,9 +201,9 @@ func (a *Assertion) String() string {
 	return s
 }
 
-// Moment is an instant of the timeline: a time, or the last time that a step is due.
+// Moment is a time of the timeline, or the last time that a step is due.
 type Moment struct {
-	Text string // text of the moment in the file; "": the file has no such key
-	Time time.Duration
-	Step string // the step's name; "": the moment is a time
+	Text string        // text of the moment in the file; "": the file does not have the key
+	Time time.Duration // time since the begin of the timeline, if Step is ""
+	Step string        // name of the step; "": the moment is a time
 }

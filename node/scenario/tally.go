@@ -9,30 +9,31 @@ import (
 	"ttfabric/wire"
 )
 
-// tally holds what the run knows about the traffic. Traffic comes in rounds, because a restarted
-// chip knows nothing about earlier packets. When such a chip starts, all chips stop sending. The
-// packets under way end, and a new round begins with all chips.
+// tally holds what the run knows about the traffic. The traffic consists of rounds, because a
+// restarted chip does not know earlier packets. When a chip starts, all chips stop sending. After
+// the packets under way have ended, a new round begins with all running chips.
 type tally struct {
 	t        *topo.Topology
 	cfg      Traffic
 	pairs    []traffic.Pair
-	spec     traffic.Spec // spec of the current round
-	last     map[wire.FabricNodeID]traffic.Report
-	excused  map[wire.FabricNodeID]bool // chips killed in this round
-	ended    counts                     // sums of the earlier rounds
-	latency  traffic.Histogram          // latencies of the earlier rounds
-	before   []uint64                   // packets delivered in the earlier rounds, by pair
-	now      []uint64                   // packets delivered so far, by pair
-	sources  int
-	was      map[traffic.Pair]uint64    // packets that had ended at the source at the previous sample
-	gone     map[traffic.Pair]uint64    // packets that the run knows to be lost
-	expected map[wire.FabricNodeID]bool // chips that take part in the round
+	spec     traffic.Spec                         // spec of the current round
+	last     map[wire.FabricNodeID]traffic.Report // latest report of each chip in this round
+	excused  map[wire.FabricNodeID]bool           // chips that were killed in this round, or did not run at the begin of the round
+	ended    counts                               // sums over the earlier rounds
+	latency  traffic.Histogram                    // latencies of the earlier rounds
+	before   []uint64                             // packets that each pair delivered in the earlier rounds
+	now      []uint64                             // packets that each pair has delivered so far, in all rounds
+	sources  int                                  // number of chips that send
+	was      map[traffic.Pair]uint64              // packets of each pair that had ended at the source at the previous sample
+	gone     map[traffic.Pair]uint64              // packets of each pair that were lost in this round
+	expected map[wire.FabricNodeID]bool           // chips that take part in the round
 }
 
-// counts holds sums over all pairs.
+// counts holds numbers of packets, summed over all pairs of chips. Each field except open has the
+// name of a metric.
 type counts struct {
 	sent, delivered, completed, failed, lost, unexplained, duplicated, corrupted, reordered, misdirected, overflowed uint64
-	open                                                                                                             uint64 // packets that were sent and have not ended
+	open                                                                                                             uint64 // packets that were sent and have not ended at the source
 }
 
 func (c *counts) add(o counts) {
@@ -50,8 +51,8 @@ func (c *counts) add(o counts) {
 	c.open += o.open
 }
 
-// newTally finds the pairs of a scenario's traffic. If the scenario has no traffic, newTally
-// returns nil.
+// newTally returns the tally of a run before the first round. If the scenario has no traffic,
+// newTally returns nil.
 func newTally(s *Scenario, t *topo.Topology, seed uint64) (*tally, error) {
 	if s.Traffic == nil {
 		return nil, nil
@@ -97,14 +98,14 @@ func newTally(s *Scenario, t *topo.Topology, seed uint64) (*tally, error) {
 	return y, nil
 }
 
-// slack says how many times as many packets newTally prepares as the load needs on average. With
-// slack, no source runs out of packets.
+// slack is a factor. A round has slack times as many packets as the load needs on average, so that
+// no source runs out of packets.
 const slack = 2
 
-// begin starts a round. The argument left is the time for which the traffic continues. begin
-// reports whether any packet is left to send.
+// begin starts a round with the chips that alive names. The parameter left is the time for which
+// the traffic continues, in seconds. begin reports whether any packet is left to send.
 func (y *tally) begin(left float64, alive map[wire.FabricNodeID]bool) bool {
-	y.spec.Run++ // with a new number, the verifier does not take packets of another round for packets of this round
+	y.spec.Run++ // the new number tells the packets of this round from the packets of other rounds
 	if y.cfg.Load > 0 {
 		n := y.cfg.Load*left*float64(y.sources)*slack + 1000
 		y.spec.Packets = min(uint64(math.Ceil(n))*uint64(maxWeight(y.pairs)), traffic.MaxPackets)
@@ -123,20 +124,21 @@ func (y *tally) begin(left float64, alive map[wire.FabricNodeID]bool) bool {
 	return true
 }
 
-// maxWeight returns how many times the average share of packets a pair may need. If all pairs send
-// equally many packets, maxWeight returns 1.
+// maxWeight returns a factor: how many times the average number of packets a pair may send. If all
+// pairs send equally many packets, maxWeight returns 1.
 func maxWeight(pairs []traffic.Pair) uint32 {
 	for _, p := range pairs {
 		if p.Weight > 1 {
-			return 4 // enough also for the pairs of a chip that sends few packets
+			return 4 // 4 is enough even for the pairs of a chip that sends few packets
 		}
 	}
 	return 1
 }
 
-// observe takes the reports of chips. The reports are not of the same instant. A packet may have
-// ended in its source's report before the packet has come in its destination's report. To find lost
-// packets, observe therefore uses the source's report of the previous sample.
+// observe adds the reports of chips to the tally. The chips make their reports at different times.
+// Therefore a source's report may count a packet as ended before the destination's report counts
+// the packet as delivered. To count lost packets, observe compares the destination's report with
+// the source's report of the previous sample.
 func (y *tally) observe(reports []traffic.Report) {
 	fresh := map[traffic.Pair]uint64{}
 	for _, r := range reports {
@@ -161,7 +163,8 @@ func (y *tally) observe(reports []traffic.Report) {
 	}
 }
 
-// quiet reports whether all sent packets have ended at their source, as far as living chips know.
+// quiet reports whether all sent packets have ended at their source. quiet ignores the chips that
+// were killed in this round.
 func (y *tally) quiet() bool {
 	for n := range y.expected {
 		r, ok := y.last[n]
@@ -177,7 +180,8 @@ func (y *tally) quiet() bool {
 	return true
 }
 
-// finished reports whether all chips have sent all their packets.
+// finished reports whether all chips have sent all their packets. finished ignores the chips that
+// were killed in this round.
 func (y *tally) finished() bool {
 	for n := range y.expected {
 		if !y.excused[n] && !y.last[n].Finished {
@@ -187,8 +191,8 @@ func (y *tally) finished() bool {
 	return true
 }
 
-// sum returns the result of the current round up to now. The argument over says that the round has
-// ended.
+// sum returns the counts and latencies of the present round. The parameter over says that the round
+// has ended, so that every packet that was not delivered is lost.
 func (y *tally) sum(over bool) (c counts, latency traffic.Histogram) {
 	src, dst := map[traffic.Pair]*traffic.PairReport{}, map[traffic.Pair]*traffic.PairReport{}
 	for _, r := range y.last {
@@ -226,7 +230,8 @@ func (y *tally) sum(over bool) (c counts, latency traffic.Histogram) {
 	return c, latency
 }
 
-// total returns the result of all rounds up to now.
+// total returns the counts and latencies of all rounds. The parameter over says that the
+// present round has ended.
 func (y *tally) total(over bool) (counts, traffic.Histogram) {
 	c, h := y.sum(over)
 	c.add(y.ended)
@@ -234,7 +239,7 @@ func (y *tally) total(over bool) (counts, traffic.Histogram) {
 	return c, h
 }
 
-// end closes the round.
+// end adds the counts and latencies of the present round to those of the earlier rounds.
 func (y *tally) end() {
 	c, h := y.sum(true)
 	c.open = 0

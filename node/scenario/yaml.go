@@ -12,11 +12,11 @@ import (
 	"ttfabric/router/topo/yamldoc"
 )
 
-// Error is a fault in a scenario file.
+// Error is a mistake in a scenario file.
 type Error struct {
 	File   string
-	Line   int // line in the file, counted from 1; 0 if the fault concerns the file as a whole
-	Reason string
+	Line   int    // number of the line, from 1; 0: the mistake concerns the whole file
+	Reason string // what is wrong, and what is allowed
 }
 
 // Error returns "FILE:LINE: reason".
@@ -27,25 +27,26 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Reason)
 }
 
-// reader reads one file. A reader keeps the first error. Values that the reader returns after an
-// error are meaningless.
+// reader reads the values of one scenario file. A reader keeps the first error. After an error, the
+// methods of the reader return values without a meaning.
 type reader struct {
 	path string
 	err  error
 }
 
-// fail notes an error about a line.
+// fail keeps an error about a line, if the reader has no error yet.
 func (r *reader) fail(line int, format string, a ...any) {
 	if r.err == nil {
 		r.err = &Error{r.path, line, fmt.Sprintf(format, a...)}
 	}
 }
 
-// root returns the only document of the file, which is a map.
+// root returns the root of the file's YAML document. If the file does not have exactly one
+// document, root keeps an error.
 func (r *reader) root(data []byte) *yaml.Node {
 	root, second, err := yamldoc.Parse(data)
 	if second != nil {
-		r.fail(second.Line, "a second YAML document begins here; a file holds one scenario")
+		r.fail(second.Line, "a second YAML document begins here; want a file with one document")
 	}
 	switch {
 	case err != nil:
@@ -57,14 +58,15 @@ func (r *reader) root(data []byte) *yaml.Node {
 	return root
 }
 
-// fields returns the entries of a map by key. fields accepts only known keys, each once.
+// fields returns the values of a YAML map, by key. If the map has an unknown key, or a key twice,
+// fields keeps an error.
 func (r *reader) fields(n *yaml.Node, what string, known []string) map[string]*yaml.Node {
 	out := map[string]*yaml.Node{}
 	if n == nil {
 		return out
 	}
 	if n.Kind != yaml.MappingNode {
-		r.fail(n.Line, "%s is %s: want keys such as %s", what, kindOf(n), strings.Join(known[:min(3, len(known))], ", "))
+		r.fail(n.Line, "%s is %s; want a map with keys such as %s", what, kindOf(n), strings.Join(known[:min(3, len(known))], ", "))
 		return out
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -74,7 +76,7 @@ func (r *reader) fields(n *yaml.Node, what string, known []string) map[string]*y
 			return out
 		}
 		if _, twice := out[k.Value]; twice {
-			r.fail(k.Line, "%s has %q twice", what, k.Value)
+			r.fail(k.Line, "%s has the key %q twice", what, k.Value)
 		}
 		if alias := yamldoc.Alias(v); alias != "" {
 			r.fail(v.Line, "%s", alias)
@@ -85,8 +87,8 @@ func (r *reader) fields(n *yaml.Node, what string, known []string) map[string]*y
 	return out
 }
 
-// orList returns the end of an error message about an unknown word. orList names the nearest known
-// word. If there is no near word, orList names all known words.
+// orList returns the end of an error message about an unknown word. If near is not "", the message
+// asks whether near was meant. Otherwise the message lists all known words.
 func orList(near string, known []string) string {
 	if near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
@@ -94,7 +96,7 @@ func orList(near string, known []string) string {
 	return "; want one of " + strings.Join(known, ", ")
 }
 
-// kindOf returns a description of a value, for error messages.
+// kindOf describes a YAML value for error messages, for example as "a list".
 func kindOf(n *yaml.Node) string {
 	if kind := yamldoc.Kind(n); kind != "" {
 		return kind
@@ -105,34 +107,35 @@ func kindOf(n *yaml.Node) string {
 	return strconv.Quote(n.Value)
 }
 
-// list returns the entries of a list.
+// list returns the entries of a YAML list. If the value is missing, list returns nil.
 func (r *reader) list(n *yaml.Node, what string, most int) []*yaml.Node {
 	switch {
 	case n == nil:
 		return nil
 	case n.Kind != yaml.SequenceNode:
-		r.fail(n.Line, "%s is %s: want a list, each entry with a dash", what, kindOf(n))
+		r.fail(n.Line, "%s is %s; want a list, with a dash before each entry", what, kindOf(n))
 		return nil
 	case len(n.Content) > most:
-		r.fail(n.Line, "%s has %d entries: want at most %d", what, len(n.Content), most)
+		r.fail(n.Line, "%s has %d entries; want at most %d entries", what, len(n.Content), most)
 		return nil
 	}
 	return n.Content
 }
 
-// text returns a word or sentence. If the value is missing, text returns "".
+// text returns a text. If the value is missing, text returns "".
 func (r *reader) text(n *yaml.Node, what string) string {
 	if n == nil {
 		return ""
 	}
 	if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
-		r.fail(n.Line, "%s is %s: want a word", what, kindOf(n))
+		r.fail(n.Line, "%s is %s; want a text", what, kindOf(n))
 		return ""
 	}
 	return n.Value
 }
 
-// oneOf returns a value that is one of the given words. If the value is missing, oneOf returns "".
+// oneOf returns a text. If the text is none of the given words, oneOf keeps an error. If the value
+// is missing, oneOf returns "".
 func (r *reader) oneOf(n *yaml.Node, what string, words ...string) string {
 	s := r.text(n, what)
 	if n != nil && !slices.Contains(words, s) {
@@ -141,7 +144,8 @@ func (r *reader) oneOf(n *yaml.Node, what string, words ...string) string {
 	return s
 }
 
-// time returns a duration, written with its unit. If the value is missing, time returns 0.
+// time returns a duration from least to most, which the file writes with a unit. If the value is
+// missing, time returns 0.
 func (r *reader) time(n *yaml.Node, what string, least, most time.Duration) time.Duration {
 	if n == nil {
 		return 0
@@ -154,7 +158,7 @@ func (r *reader) time(n *yaml.Node, what string, least, most time.Duration) time
 	return d
 }
 
-// count returns a whole number. If the value is missing, count returns 0.
+// count returns a whole number from least to most. If the value is missing, count returns 0.
 func (r *reader) count(n *yaml.Node, what string, least, most uint64) uint64 {
 	if n == nil {
 		return 0
@@ -167,7 +171,8 @@ func (r *reader) count(n *yaml.Node, what string, least, most uint64) uint64 {
 	return v
 }
 
-// number returns a number with or without a fraction. If the value is missing, number returns 0.
+// number returns a number from least to most, which may have a fraction. If the value is missing,
+// number returns 0.
 func (r *reader) number(n *yaml.Node, what string, least, most float64) float64 {
 	if n == nil {
 		return 0
@@ -180,7 +185,7 @@ func (r *reader) number(n *yaml.Node, what string, least, most float64) float64 
 	return v
 }
 
-// yes returns the value true or false.
+// yes returns true if the value is true. If the value is false or missing, yes returns false.
 func (r *reader) yes(n *yaml.Node, what string) bool {
 	if n == nil {
 		return false
@@ -191,7 +196,7 @@ func (r *reader) yes(n *yaml.Node, what string) bool {
 // nearest returns the known word that is most similar to word. If no known word is similar, nearest
 // returns "".
 func nearest(word string, known []string) string {
-	best, at := "", len(word)/3+2 // a word is similar if its distance is below at
+	best, at := "", len(word)/3+2 // a word is similar to k if the distance of the two words is below at
 	for _, k := range known {
 		if d := distance(word, k); d < at {
 			best, at = k, d
@@ -200,11 +205,11 @@ func nearest(word string, known []string) string {
 	return best
 }
 
-// longWord is the longest word that nearest compares. All keys are shorter.
+// longWord is the number of letters of a word that distance compares. All known words are shorter.
 const longWord = 40
 
-// distance returns how many letters must be changed, added or left out to turn a into b
-// (Levenshtein).
+// distance returns how many letters of a must be replaced, added or removed to get b (the
+// Levenshtein distance).
 func distance(a, b string) int {
 	a, b = a[:min(len(a), longWord)], b[:min(len(b), longWord)]
 	row := make([]int, len(b)+1)

@@ -14,8 +14,9 @@ import (
 	"ttfabric/wire"
 )
 
-// Counter is a [Fabric] that counts how the requests of its chip have ended. Chips in
-// this process and chips behind an API are Counters.
+// Counter is a [Fabric] that counts how the requests of its chip have ended. A chip in
+// this process is a Counter. A chip that the program reaches through the chip's API is a
+// Counter too.
 type Counter interface {
 	Moment(ctx context.Context) (flow.Moment, error)
 }
@@ -30,17 +31,17 @@ var ErrNoCounter = errors.New("this fabric does not count how requests end; take
 // the chip has ended.
 type Checkpoint struct {
 	Moment flow.Moment                            `json:"moment"`
-	Lives  map[wire.FabricNodeID]wire.Incarnation `json:"lives"` // incarnations of the chips that answered
+	Lives  map[wire.FabricNodeID]wire.Incarnation `json:"lives"` // incarnation of each chip that answered
 }
 
 // PeerLosses counts the losses of requests to one chip since a checkpoint.
 type PeerLosses struct {
 	Chip        wire.FabricNodeID `json:"chip"`
-	Lost        uint64            `json:"lost"`        // requests to the chip that the chip did not perform
+	Lost        uint64            `json:"lost"`        // requests that got lost, and that the chip therefore did not perform
 	Unknown     uint64            `json:"unknown"`     // requests of which nobody knows whether the chip performed them
-	Open        int               `json:"open"`        // requests that have not ended yet
-	Restarted   bool              `json:"restarted"`   // the chip's memory is gone, because the incarnation of the chip differs from the checkpoint's, or because the checkpoint lacks the chip's incarnation
-	Unreachable string            `json:"unreachable"` // why the chip did not tell its incarnation; "" if the chip told its incarnation
+	Open        int               `json:"open"`        // requests whose fate is still open
+	Restarted   bool              `json:"restarted"`   // the chip restarted since the checkpoint and lost its memory; also true if the checkpoint lacks the chip's incarnation
+	Unreachable string            `json:"unreachable"` // why LostSince could not read the chip's incarnation; "" if LostSince could read it
 }
 
 // Losses is the answer of [Session.LostSince].
@@ -48,10 +49,11 @@ type Losses struct {
 	Chip      wire.FabricNodeID `json:"chip"`
 	Restarted bool              `json:"restarted"` // this chip itself restarted, and lost its memory and its count of how earlier requests ended
 	Peers     []PeerLosses      `json:"peers"`     // chips with losses, in the order of their numbers
-	Now       Checkpoint        `json:"now"`       // checkpoint at the time of this answer; a LostSince of Now misses no loss after this answer
+	Now       Checkpoint        `json:"now"`       // checkpoint made with this answer, for the next call of LostSince
 }
 
-// Any reports whether a request was lost, may have been lost, or is still open.
+// Any reports whether a request was lost, may have been lost or is still open, or whether
+// a chip restarted or did not answer.
 func (l *Losses) Any() bool { return l.Restarted || len(l.Peers) > 0 }
 
 // Err returns nil if Any returns false, and otherwise a [*LossError].
@@ -62,14 +64,14 @@ func (l *Losses) Err() error {
 	return &LossError{l}
 }
 
-// LossError says which requests got lost since a checkpoint.
+// LossError is the error for losses since a checkpoint, see [Losses.Err].
 type LossError struct{ Losses *Losses }
 
 // Error names the chips and what happened at each chip.
 func (e *LossError) Error() string {
 	var parts []string
 	if e.Losses.Restarted {
-		parts = append(parts, fmt.Sprintf("chip %s, from which this session starts, has restarted", e.Losses.Chip))
+		parts = append(parts, fmt.Sprintf("chip %s, the chip of this session, has restarted", e.Losses.Chip))
 	}
 	for _, p := range e.Losses.Peers {
 		var what []string
@@ -82,7 +84,7 @@ func (e *LossError) Error() string {
 			}
 		}
 		if p.Restarted {
-			what = append(what, "restarted, so its memory is gone")
+			what = append(what, "restarted and lost its memory")
 		}
 		if p.Unreachable != "" {
 			what = append(what, "unreachable")
@@ -101,12 +103,13 @@ func (s *Session) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	return c, err
 }
 
-// LostSince says which requests got lost since a checkpoint of this chip. The answer
-// names each chip with requests that were lost or may have been lost. The answer also
-// names each chip that restarted, because earlier writes to a restarted chip are gone.
-// Requests that were open at the checkpoint and ended since then count. The answer also
-// counts open requests: a workload should have no open requests when it calls
-// LostSince. LostSince returns an error if it could not find the answer.
+// LostSince returns how many requests got lost since a checkpoint of this chip. The
+// answer names each chip with requests that were lost or may have been lost. The answer
+// also names each chip that restarted, because earlier writes to a restarted chip are
+// gone. The answer includes requests that were open at the checkpoint and got lost later.
+// The answer also counts requests that are still open. A workload should therefore wait
+// until its requests have ended, and then call LostSince. LostSince returns an error if
+// it cannot get the counts, or if the checkpoint is of another chip.
 func (s *Session) LostSince(ctx context.Context, c Checkpoint) (Losses, error) {
 	now, failed, err := s.look(ctx)
 	if err != nil {
@@ -144,8 +147,8 @@ func (s *Session) LostSince(ctx context.Context, c Checkpoint) (Losses, error) {
 	return l, nil
 }
 
-// without corrects the counts if LostSince's own read of the chip failed with err. The
-// corrected counts leave out this read.
+// without corrects the counts if LostSince's own read of the chip's incarnation failed
+// with err. The corrected counts leave out this read.
 func (p *PeerLosses) without(err error) {
 	var lost *LostError
 	var unknown *OutcomeUnknownError

@@ -9,7 +9,7 @@ import (
 	"ttfabric/wire"
 )
 
-// A fabric that does not count has no checkpoints, and says so.
+// On a fabric that is no Counter, Checkpoint and LostSince return ErrNoCounter.
 func TestNoCheckpointWithoutCounts(t *testing.T) {
 	s := New(&scripted{})
 	if _, err := s.Checkpoint(context.Background()); !errors.Is(err, ErrNoCounter) {
@@ -20,7 +20,8 @@ func TestNoCheckpointWithoutCounts(t *testing.T) {
 	}
 }
 
-// The question itself is no loss, however it ended.
+// The method without leaves LostSince's own read out of the counts, for every end of the
+// read.
 func TestTheQuestionIsNoLoss(t *testing.T) {
 	n := wire.FabricNodeID{Chip: 1}
 	for _, x := range []struct {
@@ -40,7 +41,8 @@ func TestTheQuestionIsNoLoss(t *testing.T) {
 	}
 }
 
-// Of a moment of another life nothing is subtracted; of the same one, each destination's own.
+// Since subtracts the earlier counts, separately for each destination. Since subtracts
+// nothing if the earlier moment is of another incarnation.
 func TestSince(t *testing.T) {
 	a, b := wire.FabricNodeID{Chip: 1}, wire.FabricNodeID{Chip: 2}
 	before := flow.Moment{Incarnation: 1, Ends: []flow.Ends{{Dst: b, Fates: [4]uint64{5, 0, 1, 0}, Open: 7}}}

@@ -16,11 +16,11 @@ import (
 	"ttfabric/wire"
 )
 
-// TestMain lets the examples run against a fabric of two chips, which are
-// processes of the test itself: what 'ttfabric up n300' starts.
+// TestMain starts a fabric of two chips for the examples, as 'ttfabric up n300' does.
+// Each chip is a process of the test binary.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "node" {
-		process.Main(nil) // a chip without a program
+		process.Main(nil) // run a chip without a program
 	}
 	os.Exit(withFabric(m))
 }
@@ -51,8 +51,8 @@ func withFabric(m *testing.M) int {
 	return m.Run()
 }
 
-// A program beside a fabric that 'ttfabric up' started writes to a chip's memory
-// and reads it back.
+// A program opens a fabric that 'ttfabric up' started. The program writes to a chip's
+// memory, and reads the data back.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -76,8 +76,8 @@ func Example() {
 	// Output: M0D0 read "hello" from M0D1
 }
 
-// A program that is every chip of a fabric is started with
-// 'ttfabric up --program ./hello'. Each chip counts itself in at the first chip.
+// 'ttfabric up --program ./hello' runs a program as every chip of a fabric. In this
+// example, each chip adds 1 to a counter in the memory of the first chip.
 func Example_program() {
 	hello := func(ctx context.Context, s *session.Session) error {
 		if err := s.Ready(ctx); err != nil {

@@ -13,7 +13,7 @@ import (
 // MulticastError lists the chips that did not perform a multicast, and the chips that
 // may not have performed the multicast. All other members have performed the multicast.
 type MulticastError struct {
-	Errors []error // one error for each of these chips, in the order of the chips: *RefusedError, *LostError or *OutcomeUnknownError
+	Errors []error // one error per chip, in the order of the chips: *RefusedError, *LostError or *OutcomeUnknownError
 }
 
 // Error names the chips and what happened at each chip.
@@ -41,10 +41,10 @@ func multicastFailure(r *flow.Request, res *flow.Result) error {
 	return e
 }
 
-// Line returns the ranges of n chips in one direction, as in the linear API. The first
-// of these chips is "start" hops away. On an axis that wraps, the chips may run round
-// the ring. Both start and n are at least 1, and the last chip is at most 255 hops
-// away. For other values Line returns no ranges.
+// Line returns ranges that cover n consecutive chips in one direction, as in the linear
+// API. The first of the n chips is "start" hops away. On an axis that wraps, the chips
+// may lie across the wrap. Line returns empty ranges if start or n is below 1, or if the
+// last chip is more than 255 hops away.
 func Line(d wire.Direction, start, n int) (r wire.Ranges) {
 	if d < wire.NumDirections && start >= 1 && n >= 1 && start+n-1 <= 255 {
 		r.Hops[d], r.Skip[d] = uint8(start+n-1), uint8(start-1)
@@ -52,8 +52,8 @@ func Line(d wire.Direction, start, n int) (r wire.Ranges) {
 	return r
 }
 
-// Away returns the chip at a distance of "hops" hops in one direction. A unicast of the
-// linear API has this chip as destination.
+// Away returns the chip at a distance of "hops" hops in one direction. The linear API
+// names the destination of a unicast by such a distance.
 func (s *Session) Away(d wire.Direction, hops int) (wire.FabricNodeID, error) {
 	at := s.Self()
 	if d >= wire.NumDirections || hops < 0 || hops > wire.MaxHops {
@@ -69,9 +69,9 @@ func (s *Session) Away(d wire.Direction, hops int) (wire.FabricNodeID, error) {
 	return at, nil
 }
 
-// MulticastWrite writes data to the same address of all chips within ranges of this
-// Session's own chip, in packets of up to 4 KiB. MulticastWrite does not write to the
-// own chip. After an error, some chips may have performed some of the packets.
+// MulticastWrite writes data to address a of each chip within ranges, in packets of up to
+// 4 KiB. The ranges start from this Session's chip, which MulticastWrite leaves out.
+// After an error, some chips may have performed some of the packets.
 func (s *Session) MulticastWrite(ctx context.Context, to wire.Ranges, a wire.NocAddr, data []byte, o ...Option) error {
 	if len(data) <= wire.MaxPayload {
 		return s.multicast(ctx, to, flow.Request{Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a}, Payload: data}, o)
@@ -84,15 +84,16 @@ func (s *Session) MulticastWrite(ctx context.Context, to wire.Ranges, a wire.Noc
 	}, nil)
 }
 
-// MulticastInlineWrite writes one 32-bit word at all chips within ranges. The address is a multiple of 4.
+// MulticastInlineWrite writes one 32-bit word at all chips within ranges. The address
+// must be a multiple of 4.
 func (s *Session) MulticastInlineWrite(ctx context.Context, to wire.Ranges, a wire.NocAddr, value uint32, o ...Option) error {
 	return s.multicast(ctx, to, flow.Request{Command: wire.Command{Type: wire.NocInlineWrite, Addr: a, Value: value}}, o)
 }
 
-// MulticastInc adds the value "add" to a 32-bit counter at all chips within ranges.
-// With flush, each chip first performs earlier multicasts of this Session to the same
-// ranges on the same plane. A flush does not wait for other writes, because other
-// writes belong to another flow. The address is a multiple of 4.
+// MulticastInc adds the value "add" to a 32-bit counter at all chips within ranges. With
+// flush, each chip first performs this Session's earlier multicasts to the same ranges on
+// the same plane. A flush does not wait for other writes, because other writes belong to
+// another flow. The address must be a multiple of 4.
 func (s *Session) MulticastInc(ctx context.Context, to wire.Ranges, a wire.NocAddr, add uint32, flush bool, o ...Option) error {
 	return s.multicast(ctx, to, flow.Request{Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o)
 }

@@ -11,14 +11,14 @@ import (
 	"ttfabric/wire"
 )
 
-// scripted is a fabric that answers as it is told.
+// scripted is a Fabric that records requests, and answers them with the results in ends.
 type scripted struct {
 	mu    sync.Mutex
 	asked []flow.Request
 	ends  []flow.Result
 }
 
-// Submit answers each request with the next end.
+// Submit answers each request with the next result in ends.
 func (f *scripted) Submit(_ context.Context, rs []flow.Request, done func(int, flow.Result)) (int, error) {
 	for i, r := range rs {
 		f.mu.Lock()
@@ -31,15 +31,16 @@ func (f *scripted) Submit(_ context.Context, rs []flow.Request, done func(int, f
 	return len(rs), nil
 }
 
-// Self is M0D0.
+// Self returns M0D0.
 func (f *scripted) Self() wire.FabricNodeID { return wire.FabricNodeID{} }
 
-// Topology is not asked for.
+// Topology returns nil, because the tests do not use a topology.
 func (f *scripted) Topology() *topo.Topology { return nil }
 
 func at(c int) wire.FabricNodeID { return wire.FabricNodeID{Chip: wire.ChipID(c)} }
 
-// A member that lacked room is asked again, alone: those that performed the multicast must not do so twice.
+// If one member refuses a multicast for lack of room, the Session repeats the request for
+// this member alone. The other members must not perform the request twice.
 func TestMulticastAgainWhereThereWasNoRoom(t *testing.T) {
 	full := flow.MemberResult{Node: at(2), Fate: flow.FateRefused, Outcome: wire.OutcomeOverflow}
 	f := &scripted{ends: []flow.Result{
@@ -54,7 +55,8 @@ func TestMulticastAgainWhereThereWasNoRoom(t *testing.T) {
 	}
 }
 
-// The error names each member that failed, by the types of unicast.
+// A MulticastError holds an error for each member that failed, of the same types as the
+// errors of a unicast.
 func TestMulticastErrorNamesTheMembers(t *testing.T) {
 	f := &scripted{ends: []flow.Result{{Fate: flow.FateUnknown, Members: []flow.MemberResult{
 		{Node: at(1), Fate: flow.FateRefused, Outcome: wire.OutcomeMisaligned},
@@ -70,7 +72,7 @@ func TestMulticastErrorNamesTheMembers(t *testing.T) {
 		!errors.As(err, &lost) || lost.Dst != at(2) || lost.At != at(1) || !errors.As(err, &unknown) || unknown.Dst != at(3) {
 		t.Errorf("%v", err)
 	}
-	want := "multicast: chip M0D1 refused 0-0:0x40: misaligned; chip M0D2 unreachable: chip M0D1 dropped the request: next hop dead; not performed; chip M0D3: outcome unknown: destination restarted, or missed what came first"
+	want := "multicast: chip M0D1 refused 0-0:0x40: misaligned; chip M0D2 unreachable: chip M0D1 dropped the request: next hop dead; not performed; chip M0D3: outcome unknown: destination restarted, or missed the first packets"
 	if err != nil && err.Error() != want {
 		t.Errorf("%q, want %q", err, want)
 	}

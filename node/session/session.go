@@ -27,7 +27,8 @@
 //   - [OutcomeUnknownError]: nobody knows whether the command was performed.
 //   - [NoRouteError]: the fabric has no route to the destination.
 //
-// Many goroutines may call a Session at once. One call keeps several packets in flight.
+// Many goroutines may call a Session at once. A call that moves more than 4 KiB keeps
+// several packets in flight.
 package session
 
 import (
@@ -41,7 +42,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Fabric starts requests and tells how they end.
+// Fabric starts requests and reports how the requests end.
 type Fabric interface {
 	// Submit starts requests in order. Submit may wait for room until ctx ends. Submit
 	// returns how many requests it started. If Submit did not start all requests, it
@@ -54,11 +55,11 @@ type Fabric interface {
 
 // Limits and times.
 const (
-	InFlight       = 256                    // packets that one call keeps in flight
-	againRetries   = 200                    // most repetitions of a request that the destination refused for lack of room
+	InFlight       = 256                    // largest number of packets that one call keeps in flight
+	againRetries   = 200                    // largest number of repetitions of a request that the destination refused for lack of room
 	againWait      = 2 * time.Millisecond   // wait before the first repetition; the wait doubles up to againMax
 	againMax       = 100 * time.Millisecond // longest wait before a repetition
-	againDoublings = 6                      // doublings after which the wait is againMax
+	againDoublings = 6                      // number of doublings after which the wait is againMax
 )
 
 // OutcomeUnknownError says that nobody knows whether the destination performed a
@@ -73,13 +74,12 @@ func (e *OutcomeUnknownError) Error() string {
 	return fmt.Sprintf("chip %s: outcome unknown: %s", e.Dst, e.Reason)
 }
 
-// ErrUnreachable is the target that a program passes to [errors.Is] with the error of a
-// command. The error matches if the fabric's tables have no route to the destination. A
-// matching error is a [LostError] if the destination did not perform the command. A
-// matching error is an [OutcomeUnknownError] if the command was under way when the last
-// route died. A matching error is a [NoRouteError] if the fabric never had a route. If
-// one route died and another route still exists, the error does not match. The next
-// command may then succeed.
+// ErrUnreachable matches, by [errors.Is], the error of a command if no route leads to the
+// destination. A matching error has one of three types. A [LostError] says that the
+// destination did not perform the command. An [OutcomeUnknownError] says that the last
+// route died while the command was under way. A [NoRouteError] says that the fabric never
+// had a route. If a route died but another route still exists, the error does not match,
+// and the next command may succeed.
 var ErrUnreachable = errors.New("no route to the chip is left")
 
 // Is reports whether err is [ErrUnreachable] and the last route to the chip died.
@@ -150,7 +150,7 @@ func (s *Session) Self() wire.FabricNodeID { return s.f.Self() }
 // Topology returns the topology of this Session's fabric.
 func (s *Session) Topology() *topo.Topology { return s.f.Topology() }
 
-// Option qualifies a call.
+// Option changes how a call sends its packets.
 type Option func(*flow.Request)
 
 // OnPlane chooses the routing plane (Spec §2.2.2) of a call. A call without OnPlane
@@ -166,18 +166,19 @@ func OnPlane(p wire.Plane) Option { return func(r *flow.Request) { r.Plane = p }
 // multicasts or also have [Via].
 func OtherWay() Option { return func(r *flow.Request) { r.Other = true } }
 
-// Traced makes every chip on the route record the call's packets. The method Sightings
-// of chip.Chip returns these records.
+// Traced makes every chip on the route record the call's packets. The method Sightings of
+// chip.Chip returns a chip's records.
 func Traced() Option { return func(r *flow.Request) { r.Trace = true } }
 
-// Via makes a call's packets take the given hops, at most [wire.MaxHops], instead of
-// the hops from the routing table. The hops must end at the destination. If the
-// destination is the sending chip itself, the hops must lead back to this chip. A route
-// of Via may break the order of dimensions that keeps the fabric free of deadlock. With
-// Via, a program must keep fewer packets in flight than a channel has slots.
+// Via makes a call's packets take the given hops, at most [wire.MaxHops], instead of the
+// hops from the routing table. The hops must end at the destination. If the destination
+// is the sending chip itself, the hops must lead back to this chip. A route of Via may
+// break the order of dimensions that keeps the fabric free of deadlock. To avoid
+// deadlock, a program must keep fewer packets with Via in flight than a receiver channel
+// has slots.
 func Via(hops ...wire.Direction) Option { return func(r *flow.Request) { r.Via = hops } }
 
-// Write writes data to dst, in packets of up to 4 KiB. After an error, the
+// Write writes data to address a of dst, in packets of up to 4 KiB. After an error, the
 // destination may have performed some of the packets.
 func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, data []byte, o ...Option) error {
 	build := func(off, n int) flow.Request {
@@ -190,7 +191,7 @@ func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAd
 	return s.pieces(ctx, len(data), build, nil)
 }
 
-// Read reads len(b) bytes from dst into b.
+// Read reads len(b) bytes from address a of dst into b.
 func (s *Session) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, o ...Option) error {
 	build := func(off, n int) flow.Request {
 		return with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocRead, Addr: a.Add(off), Size: uint16(n)}}, o)
@@ -204,15 +205,16 @@ func (s *Session) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAdd
 	})
 }
 
-// InlineWrite writes one 32-bit word that travels in the packet's header. The address is a multiple of 4.
+// InlineWrite writes one 32-bit word that travels in the packet's header. The address
+// must be a multiple of 4.
 func (s *Session) InlineWrite(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, value uint32, o ...Option) error {
 	_, err := s.do(ctx, with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocInlineWrite, Addr: a, Value: value}}, o))
 	return err
 }
 
-// AtomicInc adds the value "add" to a 32-bit counter at dst. With flush, the
-// destination first performs earlier writes of this Session on the same plane. The
-// address is a multiple of 4.
+// AtomicInc adds the value "add" to a 32-bit counter at dst. With flush, the destination
+// first performs this Session's earlier writes on the same plane. The address must be a
+// multiple of 4.
 func (s *Session) AtomicInc(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, add uint32, flush bool, o ...Option) error {
 	_, err := s.do(ctx, with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o))
 	return err
@@ -263,9 +265,8 @@ func (s *Session) Ping(ctx context.Context, dst wire.FabricNodeID, o ...Option) 
 }
 
 // Ready waits until every chip of the fabric answers. Ready asks each chip on the first
-// plane with a route to the chip. If ctx ends first, the error names a chip that does
-// not answer. If no plane has a route to a chip, Ready fails at once with a
-// [NoRouteError].
+// plane with a route to the chip. If ctx ends first, the error names a chip that does not
+// answer. If no plane has a route to a chip, Ready returns a [NoRouteError] at once.
 func (s *Session) Ready(ctx context.Context) error {
 	for _, c := range s.Topology().Chips {
 		if err := s.answers(ctx, c.Node); err != nil {
@@ -275,7 +276,7 @@ func (s *Session) Ready(ctx context.Context) error {
 	return nil
 }
 
-// answers waits until a chip answers.
+// answers waits until a chip answers a ping, on the first plane with a route to the chip.
 func (s *Session) answers(ctx context.Context, dst wire.FabricNodeID) error {
 	for plane := wire.Plane(0); ; {
 		_, err := s.Ping(ctx, dst, OnPlane(plane))
@@ -310,9 +311,9 @@ func withOptions(r flow.Request, o []Option) flow.Request {
 	return r
 }
 
-// passing reports whether a later repetition of a refused request can succeed. In this
-// case, the destination refused the request for lack of room or because the destination
-// restarted. The destination did not perform the request.
+// passing reports whether a repetition of a request can succeed. A repetition can succeed
+// if the destination refused the request for lack of room, or because the destination
+// restarted.
 func passing(r *flow.Result) bool {
 	return r.Fate == flow.FateRefused && r.Members == nil &&
 		(r.Outcome == wire.OutcomeAgain || r.Outcome == wire.OutcomeOverflow || r.Outcome == wire.OutcomeUnknownFlow)
@@ -322,7 +323,8 @@ func passing(r *flow.Result) bool {
 // request. The number of the first repetition is 0.
 func againAfter(try int) time.Duration { return min(againWait<<min(try, againDoublings), againMax) }
 
-// do submits one request and waits for the request's end.
+// do submits one request, waits for the request's end, and returns the result. do repeats
+// a request whose refusal is passing.
 func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
 	ended := make(chan flow.Result, 1)
 	for try := 0; ; try++ {
@@ -336,7 +338,7 @@ func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
 			return flow.Result{}, errors.Join(&OutcomeUnknownError{r.Dst, "the caller stopped waiting"}, ctx.Err())
 		}
 		if !passing(&res) || try == againRetries {
-			return res, failure(&r, &res)
+			return res, stopped(ctx, failure(&r, &res))
 		}
 		select {
 		case <-time.After(againAfter(try)):
@@ -344,6 +346,16 @@ func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
 			return res, errors.Join(failure(&r, &res), ctx.Err())
 		}
 	}
+}
+
+// stopped adds the end of ctx to the error of a command with an unknown outcome. A Fabric may end an
+// open request because ctx has ended.
+func stopped(ctx context.Context, err error) error {
+	var unknown *OutcomeUnknownError
+	if ctx.Err() == nil || !errors.As(err, &unknown) || errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return errors.Join(err, ctx.Err())
 }
 
 func failure(r *flow.Request, res *flow.Result) error {

@@ -11,25 +11,26 @@ import (
 	"ttfabric/wire"
 )
 
-// transfer is one call that takes many packets. A transfer hands packets to the fabric
-// in batches, keeps up to InFlight packets under way, and collects how the packets end.
+// transfer is one call that moves more data than one packet holds. A transfer hands
+// packets to the fabric in batches, keeps up to InFlight packets under way, and collects
+// how the packets end.
 type transfer struct {
 	s     *Session
 	ctx   context.Context
 	n     int                                   // length of the transfer, in bytes
 	build func(off, n int) flow.Request         // makes the request for n bytes from offset off on
-	took  func(off, n int, r flow.Result) error // takes the data that a performed packet brought; nil if packets bring no data
+	took  func(off, n int, r flow.Result) error // takes the data of a performed read; nil for writes
 
 	mu    sync.Mutex
-	open  int           // packets under way
+	open  int           // number of packets under way
 	err   error         // the first error
-	wake  chan struct{} // a packet has ended
+	wake  chan struct{} // receives a value when a packet has ended
 	ended bool          // the call has returned to the caller
 	done  bool          // the destination performed a packet
 	anew  bool          // the destination restarted before it performed a packet; all packets go to the present incarnation of the destination
 }
 
-// batchMin is the least number of packets in a batch. The last batch may be smaller.
+// batchMin is the smallest number of packets in a batch, except for the last batch.
 const batchMin = InFlight / 4
 
 // pieces moves n bytes and returns the first error after all packets have ended.
@@ -71,7 +72,7 @@ func (s *Session) pieces(ctx context.Context, n int, build func(off, n int) flow
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
-	return t.err
+	return stopped(ctx, t.err)
 }
 
 func (t *transfer) packets() int { return (t.n + wire.MaxPayload - 1) / wire.MaxPayload }
@@ -114,7 +115,7 @@ func (t *transfer) fail(err error) {
 	}
 }
 
-// end handles the end of packet i.
+// end handles the result of packet i, after "try" repetitions of the packet.
 func (t *transfer) end(i, try int, r flow.Result) {
 	again, torn := t.again(try, &r)
 	if again {
@@ -138,7 +139,7 @@ func (t *transfer) end(i, try int, r flow.Result) {
 	}
 	t.mu.Lock()
 	if q := t.request(i); torn {
-		t.fail(&OutcomeUnknownError{q.Dst, "the destination restarted under way"})
+		t.fail(&OutcomeUnknownError{q.Dst, "the destination restarted during the transfer"})
 	} else if r.Fate != flow.FateDone {
 		t.fail(failure(&q, &r))
 	} else if t.took != nil && !t.ended {
@@ -167,7 +168,7 @@ func (t *transfer) again(try int, r *flow.Result) (again, torn bool) {
 	return t.ctx.Err() == nil && try < againRetries && passing(r), false
 }
 
-// settled notes that a packet has ended, and unlocks the transfer.
+// settled notes that a packet has ended, and unlocks the transfer's lock.
 func (t *transfer) settled() {
 	t.open--
 	t.mu.Unlock()

@@ -9,8 +9,9 @@ import (
 	"ttfabric/wire"
 )
 
-// TestTornTransfer writes three packets to a chip that restarts: before the
-// first, all go to its present life; behind it, the write did not happen as a whole.
+// TestTornTransfer writes three packets to a chip that restarts. If the chip restarts
+// before it performs the first packet, all packets go to the new incarnation. If the chip
+// restarts later, the outcome of the write is unknown.
 func TestTornTransfer(t *testing.T) {
 	done := flow.Result{Fate: flow.FateDone}
 	restarted := flow.Result{Fate: flow.FateRefused, Outcome: wire.OutcomeUnknownFlow}

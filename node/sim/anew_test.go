@@ -10,9 +10,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// A chip that is back before the flows to it are idle refuses the first
-// requests of those that its former life knew, and takes the next ones: no
-// flow waits for a quiet moment.
+// TestFlowsBeginAnew restarts a chip while it has flows from all other chips. The new incarnation
+// must refuse the first requests of flows that only the earlier incarnation knew. It must accept
+// the next requests at once.
 func TestFlowsBeginAnew(t *testing.T) {
 	for seed := range uint64(4) {
 		s, err := newSim(Config{Topology: topology(t, []string{"t3000", "mesh:3x3"}[seed%2]), Seed: seed})
@@ -25,7 +25,7 @@ func TestFlowsBeginAnew(t *testing.T) {
 		s.heal()
 		s.provePairs()
 		if s.failure != nil || s.report.Anew != 0 {
-			t.Fatalf("seed %d: before the restart: %v, %d refused", seed, s.failure, s.report.Anew)
+			t.Fatalf("seed %d: before the restart: %v, and %d requests were refused", seed, s.failure, s.report.Anew)
 		}
 		m := s.anyMachine()
 		for _, from := range s.machines {
@@ -34,7 +34,7 @@ func TestFlowsBeginAnew(t *testing.T) {
 			from.backlog = append(from.backlog, o)
 			s.run(from)
 		}
-		ended := func() bool { // acknowledgements of the links need not have come, which takes longer
+		ended := func() bool { // all requests have ended; acknowledgements of the links may still be missing
 			return !slices.ContainsFunc(s.machines, func(m *machine) bool { return len(m.backlog)+len(m.life.open) > 0 })
 		}
 		up := func() bool { return !slices.ContainsFunc(s.cables, func(c *cable) bool { return !c.bothUp() }) }
@@ -53,9 +53,9 @@ func TestFlowsBeginAnew(t *testing.T) {
 		if s.failure != nil {
 			t.Fatal(s.failure)
 		}
-		// A write and a read of each of the others.
+		// Each other chip sends one write and one read.
 		if n := 2 * (len(s.machines) - 1); s.report.Anew != n {
-			t.Errorf("seed %d: %s was back after %v, and %d were refused, want %d", seed, m.node, took, s.report.Anew, n)
+			t.Errorf("seed %d: all links of %s were up after %v, and %d requests were refused, want %d", seed, m.node, took, s.report.Anew, n)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// flood is a client that writes 64 bytes to chips at random.
+// flood is a client that writes 64 bytes to random chips, again and again.
 type flood struct {
 	rng  *rand.Rand
 	s    *Sim
@@ -24,7 +24,7 @@ type flood struct {
 	held bool
 }
 
-// Next makes a request.
+// Next returns the next request.
 func (f *flood) Next(mono.Time) (flow.Request, bool) {
 	if f.held {
 		f.held = false
@@ -45,18 +45,18 @@ func (f *flood) Next(mono.Time) (flow.Request, bool) {
 
 var floodData [64]byte
 
-// Undo keeps the request for the next time.
+// Undo keeps the request for the next call of Next.
 func (f *flood) Undo() { f.held = true }
 
-// Done needs nothing done.
+// Done does nothing, because the benchmark needs no results.
 func (f *flood) Done(mono.Time, flow.Result) {}
 
-// Performed needs nothing done.
+// Performed does nothing, because the benchmark does not check data.
 func (f *flood) Performed(mono.Time, wire.FabricNodeID, wire.Plane, bool, *wire.Command, *noc.Memory) {
 }
 
-// BenchmarkPacketHops is how many packets the simulator moves over how many
-// cables per second, on one core and with the checkers off.
+// BenchmarkPacketHops measures how many packet hops the simulator simulates per second, on one core
+// and without checkers. One packet over one cable is one packet hop.
 func BenchmarkPacketHops(b *testing.B) {
 	m := topology(b, "mesh:4x8")
 	hops, spent, worked := uint64(0), time.Duration(0), time.Duration(0)
@@ -88,9 +88,9 @@ func BenchmarkPacketHops(b *testing.B) {
 	b.ReportMetric(float64(hops)/worked.Seconds(), "hops/cpu-s")
 }
 
-// processTime is the time that processors have spent on this process so far,
-// garbage collection and the kernel's work for it included. On a machine that
-// does other things too, it says what the wall clock can't.
+// processTime returns the processor time of this process so far, with garbage collection and the
+// kernel's work. Other processes on the machine do not change the processor time, but they change
+// the wall-clock time.
 func processTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -9,27 +9,27 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// maxRecorded is how many datagrams of each direction the simulator keeps, so that an attacker can
-// send them again.
+// maxRecorded is the largest number of datagrams that the simulator records in each direction of a
+// cable. The mishaps replay and forge use the recorded datagrams.
 const maxRecorded = 64
 
-// cable is one cable of the machine, with the faults that are in force on it.
+// cable is one cable of the fabric, with the faults in force.
 type cable struct {
 	topo.Cable
 	ports   [2]wire.PortID
 	chips   [2]*machine
-	avoided bool            // an operator took the cable out of service
+	avoided bool            // whether an operator has taken the cable out of service
 	way     [2]*fault.Model // fault models of the two directions, by the side that sends
 	cuts    [2]int          // number of cuts in force, by the side that sends
-	swapped *cable          // the other cable, while the far ends of both cables are exchanged
-	up      [2]bool         // the state of the link at each side, as the side's chip reports it
-	renewed bool            // a session has ended although both ends live
-	lastBad mono.Time       // when either end was last not up, or last changed its state
+	swapped *cable          // the cable with which this cable has exchanged its far end; nil: none
+	up      [2]bool         // whether the link at each side is up, as the chip at this side has reported
+	renewed bool            // whether a session of the link has ended
+	lastBad mono.Time       // time of the link's last event at either end, of the last death of a chip at the cable, or of the last change of avoided
 	record  [2][][]byte     // recorded datagrams, by the side that sent them
 	seen    [2]int
 }
 
-// end is one side of a cable.
+// end is one end of a cable. The field side is 0 or 1.
 type end struct {
 	cable *cable
 	side  int
@@ -63,7 +63,7 @@ func (s *Sim) layCables() error {
 	return nil
 }
 
-// carry sends one datagram into the cable at a port.
+// carry sends one datagram from a port into its cable.
 func (s *Sim) carry(m *machine, ch wire.Channel, b []byte) {
 	e := m.ends[ch]
 	c := e.cable
@@ -80,12 +80,13 @@ func (s *Sim) carry(m *machine, ch wire.Channel, b []byte) {
 	}
 }
 
-// deliver plans the arrival of a datagram.
+// deliver plans the arrival of a datagram at one side of a cable.
 func (s *Sim) deliver(c *cable, side int, f *fault.Fate, b []byte) {
 	s.queue.send(f, s.now, c.chips[side], c.ports[side].Channel, b)
 }
 
-// keep records a datagram. If there are already many, keep overwrites an old datagram.
+// keep records a datagram. If maxRecorded datagrams are recorded, the datagram replaces a random
+// one.
 func (s *Sim) keep(e end, b []byte) {
 	r := &e.cable.record[e.side]
 	if len(*r) < maxRecorded {
@@ -98,11 +99,11 @@ func (s *Sim) keep(e end, b []byte) {
 
 func (c *cable) bothUp() bool { return c.up[0] && c.up[1] }
 
-// badSince reports whether the cable failed to connect its chips, or was out of service, at any
-// time from t on.
+// badSince reports whether at any time since t the link of the cable was not up, or the cable was
+// out of service.
 func (c *cable) badSince(t mono.Time) bool { return !c.bothUp() || c.avoided || c.lastBad >= t }
 
-// markCables notes that a chip has died.
+// markCables notes at the cables of a chip that the chip has died.
 func (s *Sim) markCables(m *machine) {
 	for _, c := range s.cables {
 		for side := range c.chips {

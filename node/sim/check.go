@@ -12,51 +12,52 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// These are the rules. Each rule has the name that a [Failure] gives.
+// The checkers check these rules. The name of a rule is the field Rule of a [Failure].
 //
-//   - invariants: the invariants of every machine hold (links, slots, buffers, counts), after each
-//     step.
-//   - progress: after the faults have ended, the fabric comes to rest within [SettleTime].
-//   - one end: a request ends once, and within maxOpen. The chips' own counts of how requests ended
-//     are right.
-//   - exactly once: if a request ended as done, its destination performed the request once. If a
-//     request was refused or lost, no chip performed it. If the end of a request is unknown, its
-//     destination performed the request at most once.
-//   - order: a destination performs the requests of a flow in the order in which their source
-//     accepted them.
-//   - as asked: a chip performs exactly the command that the source asked for.
-//   - reads: a read returns the bytes that the earlier requests of its flow left.
-//   - memory: at the end of an incarnation, its memory equals the model's memory.
-//   - cause: a request is lost or unknown only if a link on its route was not up, or a chip on its
-//     route died, while the request was under way. A pair whose route avoids all faults never
-//     notices the faults.
-//   - credits: at rest every receiver slot is free, and the slot's credit is at the peer.
-//   - conservation: every packet is accounted for at the end of each incarnation, and at rest. The
-//     neighbours of a chip that is gone know counts of the chip. These counts agree with the chip's
-//     own counts (losses.go).
-//   - as routed: no packet leaves its plane, lacks a route, or uses up its hops.
-//   - reach: after the faults have ended, each chip of every pair reaches the other on every plane.
+//   - invariants: after each step of a chip, the chip's links, slots, buffers and counts are
+//     consistent.
+//   - progress: after the end of all faults, the fabric comes to rest within [SettleTime].
+//   - one end: every request ends exactly once, and within maxOpen. The chips' own counts of ended
+//     requests are right.
+//   - exactly once: if a request ended as done, its destination performed the request exactly once.
+//     If a request ended as refused or lost, no chip performed the request. If a request ended with
+//     an unknown fate, its destination performed the request at most once.
+//   - order: a destination performs the requests of a flow in the order in which the source
+//     accepted the requests.
+//   - as asked: a destination performs exactly the command in the source's request.
+//   - reads: a read returns the bytes that the earlier requests of its flow have left in the
+//     memory.
+//   - memory: at the end of an incarnation, the chip's memory equals the memory in the model.
+//   - cause: if a request ended as lost or with an unknown fate, a link or chip on its route had a
+//     fault while the request was open. Faults elsewhere harm no request.
+//   - credits: when the fabric is at rest, every receiver slot is free, and the peer has a credit
+//     for the slot.
+//   - conservation: at the end of each incarnation and at rest, the chips' counts explain the fate
+//     of every packet (losses.go). The counts of an ended incarnation that its neighbours know
+//     agree with the incarnation's own counts.
+//   - as routed: no packet leaves its plane, lacks a route, or uses up its TTL.
+//   - reach: after the end of all faults, every chip can reach every chip on every plane.
 
-// maxOpen is the longest time for which a request may be open.
+// maxOpen is the longest time that a request may be open.
 const maxOpen = 3 * flow.FlowTimeout
 
-// sabotage names a fault of the emulator itself. A test uses a sabotage to see that a checker finds
-// the fault.
+// sabotage names an error that the simulator makes on purpose. A test checks that a checker finds
+// the error.
 type sabotage int
 
 const (
 	noSabotage        sabotage = iota
 	sabotageMemory             // flips a bit of memory
 	sabotageTwice              // performs a request twice
-	sabotageSwallow            // drops the end of a request
+	sabotageSwallow            // hides the end of a request from the model
 	sabotageDoubleEnd          // ends a request twice
-	sabotageLie                // says that the fabric lost a request although its destination performed the request
-	sabotageRead               // falsifies the data of a read
-	sabotageBlame              // says that the fabric lost a request although nothing was wrong
-	sabotageMember             // says that a member lost a multicast although the member performed it
+	sabotageLie                // changes the fate of a performed request from done to lost
+	sabotageRead               // changes the data that a read returned
+	sabotageBlame              // changes the fate of a read from done to lost although there was no fault
+	sabotageMember             // changes the fate of a multicast at one destination from done to lost
 )
 
-// checkStep checks a chip after one of its steps.
+// checkStep checks the invariants of a chip after one of its steps.
 func (s *Sim) checkStep(m *machine) {
 	if s.cfg.bare || s.cfg.Quick && m.steps%16 != 0 {
 		return
@@ -66,7 +67,7 @@ func (s *Sim) checkStep(m *machine) {
 	}
 }
 
-// ended checks the end of a request.
+// ended checks the result of a request, and notes in the model that the request has ended.
 func (s *Sim) ended(m *machine, r flow.Result) {
 	if r.Token == 0 || r.Token > uint64(len(s.model.ops)) {
 		s.fail("one end", "%s ends a request %d that nobody made", m.node, r.Token)
@@ -100,7 +101,7 @@ func (s *Sim) ended(m *machine, r flow.Result) {
 	}
 }
 
-// judgeFate compares how a request ended with what really happened to the request.
+// judgeFate compares the fate that a source learned with what the destination really did.
 func (s *Sim) judgeFate(o *op, r *flow.Result) {
 	if o.group != 0 {
 		s.judgeMulticast(o, r)
@@ -111,11 +112,11 @@ func (s *Sim) judgeFate(o *op, r *flow.Result) {
 	case flow.FateDone:
 		switch {
 		case o.want != wire.OutcomeDone:
-			s.fail("exactly once", "op %d should have been refused as %s and was done", o.id, o.want)
+			s.fail("exactly once", "op %d should have been refused as %s, but ended as done", o.id, o.want)
 		case isRead:
 			s.judgeRead(o, r)
 		case !o.req.Probe && o.performed != 1:
-			s.fail("exactly once", "op %d is said to be done and was performed %d times", o.id, o.performed)
+			s.fail("exactly once", "op %d ended as done, but was performed %d times", o.id, o.performed)
 		}
 		return
 	case flow.FateRefused:
@@ -125,33 +126,33 @@ func (s *Sim) judgeFate(o *op, r *flow.Result) {
 		}
 	}
 	if r.Fate != flow.FateUnknown && o.performed != 0 {
-		s.fail("exactly once", "op %d is said to be %s and was performed", o.id, r.Fate)
+		s.fail("exactly once", "op %d ended as %s, but was performed", o.id, r.Fate)
 	}
 	if r.Fate != flow.FateRefused && !s.troubled(o) {
-		s.fail("cause", "op %d from %s to %s on plane %d ended as %s (%s %s) and nothing was wrong on its route since %v",
+		s.fail("cause", "op %d from %s to %s on plane %d ended as %s (%s %s), but its route has had no fault since %v",
 			o.id, s.machines[o.src].node, o.req.Dst, o.plane, r.Fate, r.Drop, r.Doubt, o.sent)
 	}
 }
 
-// unknownFlow reports whether a chip that started anew may not know a flow in which an earlier
-// incarnation has answered.
+// unknownFlow reports whether the outcome o is a valid answer of the restarted chip dst: the chip's
+// new incarnation does not know the flow.
 func (s *Sim) unknownFlow(o wire.Outcome, dst int) bool {
 	return o == wire.OutcomeUnknownFlow && len(s.model.lives[dst]) > 1
 }
 
-// judgeRead compares the data that a read brought with the data that the read must have seen. The
-// read may have met any incarnation of the destination that lived while the read was under way.
+// judgeRead compares the data that a read returned with the data in the model. Any incarnation of
+// the destination that lived while the read was open may have performed the read.
 func (s *Sim) judgeRead(o *op, r *flow.Result) {
 	for _, l := range s.model.lives[o.dst] {
 		if l.end >= o.sent && l.begin <= s.now && bytes.Equal(r.Data, l.expected(&o.touches[0], o.index)) {
 			return
 		}
 	}
-	s.fail("reads", "op %d read %d bytes at %s of %s that were never there", o.id, len(r.Data), o.req.Command.Addr, o.req.Dst)
+	s.fail("reads", "op %d read %d bytes at %s of %s, but the memory never held these bytes", o.id, len(r.Data), o.req.Command.Addr, o.req.Dst)
 }
 
-// troubled reports whether any cable or chip on the route of an op, or on a route of the answers,
-// was bad since the op was sent.
+// troubled reports whether a cable or chip on the route of an op, or on a route of its answers, has
+// had a fault since shortly before the op was sent.
 func (s *Sim) troubled(o *op) bool {
 	src, dst := s.machines[o.src].node, o.req.Dst
 	if src.Mesh != dst.Mesh && s.anyBad(o) { // other tables may have chosen a route through another mesh
@@ -174,16 +175,16 @@ func (s *Sim) badWay(o *op, c wire.Class, src, dst wire.FabricNodeID) bool {
 	return false
 }
 
-// tableLag is how long chips may use old tables after a change. The throttle of the control plane
-// takes time, and so does the flooding of words over slow cables.
+// tableLag is the longest time that chips may use old tables after a change. The control plane
+// limits the rate of changes, and slow cables delay link states.
 const tableLag = time.Second
 
-// before returns an instant that lies tableLag before t. At t, chips may still use tables that
-// are as old as that instant. before never returns the start of the run.
+// before returns the time that is tableLag before t, but at least 1. At t, chips may still use
+// tables from that time.
 func before(t mono.Time) mono.Time { return max(t-mono.Time(tableLag), 1) }
 
-// anyBad reports whether any cable was bad at any time since an op was sent, or just before the op
-// was sent.
+// anyBad reports whether any cable of the fabric has had a fault since shortly before an op was
+// sent.
 func (s *Sim) anyBad(o *op) bool {
 	for _, c := range s.cables {
 		if c.badSince(before(o.sent)) {
@@ -193,8 +194,8 @@ func (s *Sim) anyBad(o *op) bool {
 	return false
 }
 
-// badCable reports whether the cable between two chips was bad at any time since an op was sent, or
-// just before the op was sent.
+// badCable reports whether a cable between two chips on the op's plane has had a fault since
+// shortly before the op was sent.
 func (s *Sim) badCable(o *op, a, b wire.FabricNodeID) bool {
 	for _, c := range s.cables {
 		if c.Plane == o.plane && (c.A.Node == a && c.B.Node == b || c.A.Node == b && c.B.Node == a) && c.badSince(before(o.sent)) {
@@ -204,11 +205,12 @@ func (s *Sim) badCable(o *op, a, b wire.FabricNodeID) bool {
 	return false
 }
 
-// performed checks a command that a chip has just performed on its memory.
+// performed checks a command that a chip has just performed on its memory, and performs the command
+// on the model.
 func (s *Sim) performed(m *machine, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, mem *noc.Memory) {
 	o := s.identify(cmd, mem)
 	if o == nil {
-		s.fail("as asked", "%s performed %+v from %s, which nobody asked for", m.node, *cmd, src)
+		s.fail("as asked", "%s performed %+v from %s, but no op asked for this command", m.node, *cmd, src)
 		return
 	}
 	s.note(o.id)
@@ -223,7 +225,7 @@ func (s *Sim) performed(m *machine, src wire.FabricNodeID, plane wire.Plane, oth
 		return
 	}
 	if *times++; *times > 1 || (o.ended && fate != flow.FateUnknown) {
-		s.fail("exactly once", "op %d was performed %d times by %s; it has ended: %v, as %s", o.id, *times, m.node, o.ended, fate)
+		s.fail("exactly once", "op %d was performed %d times by %s; ended: %v, as %s", o.id, *times, m.node, o.ended, fate)
 	}
 	f := o.flow(m.index)
 	if last := m.life.last[f]; o.index < last {
@@ -236,8 +238,8 @@ func (s *Sim) performed(m *machine, src wire.FabricNodeID, plane wire.Plane, oth
 	}
 }
 
-// identify returns the op to which a performed command belongs. The command's value or data names
-// the op.
+// identify returns the op to which a performed command belongs. The value or the data of the
+// command contains the op's id.
 func (s *Sim) identify(cmd *wire.Command, mem *noc.Memory) *op {
 	id := uint64(cmd.Value)
 	at := cmd.Addr
@@ -259,11 +261,12 @@ func (s *Sim) identify(cmd *wire.Command, mem *noc.Memory) *op {
 	return s.model.ops[id-1]
 }
 
-// atRest reports whether no packet is under way, all links are up, and all credits are at their
-// senders.
+// atRest reports whether the fabric is at rest: no packet is under way, all links are up, and all
+// credits are at their senders.
 func (s *Sim) atRest() bool { return s.unrest() == "" }
 
-// unrest says what part of the fabric is not at rest. If the fabric is at rest, unrest returns "".
+// unrest returns a text about the first part of the fabric that is not at rest. If the fabric is at
+// rest, unrest returns "".
 func (s *Sim) unrest() string {
 	for _, m := range s.machines {
 		switch {
@@ -284,7 +287,7 @@ func (s *Sim) unrest() string {
 	}
 	for _, m := range s.machines {
 		if !m.chip.Intact() {
-			return fmt.Sprintf("%s goes by tables around faults", m.node)
+			return fmt.Sprintf("%s still uses tables that avoid faults", m.node)
 		}
 		for _, p := range m.chip.Status().Ports {
 			l := &p.Link
@@ -299,9 +302,9 @@ func (s *Sim) unrest() string {
 	return ""
 }
 
-// provePairs sends from every chip to every chip on every plane at once, after all faults have
-// ended. A chip that has started anew may refuse a request of a flow that its earlier incarnation
-// knew. The chip must take the request when the source at once sends it again.
+// provePairs sends requests from every chip to every chip on every plane, all at once, after all
+// faults have ended. A restarted chip may refuse a request of a flow that only its earlier
+// incarnation knew. The source then sends another request, which must end as done.
 func (s *Sim) provePairs() {
 	if s.failure != nil {
 		return
@@ -343,13 +346,13 @@ func (s *Sim) provePairs() {
 	}
 	for _, o := range s.model.ops[first:] {
 		if !o.ended || o.fate != flow.FateDone && !(o.proof && o.anew) {
-			s.fail("reach", "op %d from %s to %s on plane %d ended: %v, as %s, although all is well", o.id, s.machines[o.src].node, o.req.Dst, o.plane, o.ended, o.fate)
+			s.fail("reach", "op %d from %s to %s on plane %d, sent without any fault in force, ended: %v, as %s", o.id, s.machines[o.src].node, o.req.Dst, o.plane, o.ended, o.fate)
 		}
 	}
 }
 
-// proveAgain sends a second time what a chip that had started anew has refused. The second time
-// must be the last time.
+// proveAgain sends another request if a restarted chip has refused the request o of provePairs. A
+// second refusal violates the rule reach.
 func (s *Sim) proveAgain(m *machine, o *op) {
 	if !o.proof || !o.anew || o.fate != flow.FateRefused {
 		return
@@ -366,14 +369,14 @@ func (s *Sim) proveAgain(m *machine, o *op) {
 	m.backlog = append(m.backlog, n)
 }
 
-// checkMemory compares a chip's memory with the model's.
+// checkMemory compares a chip's memory with the memory in the model.
 func (s *Sim) checkMemory(m *machine) {
 	if at, got, want, differ := m.life.compare(m.chip.Memory()); differ {
 		s.fail("memory", "%s has %#x at %s; the model has %#x", m.node, got, at, want)
 	}
 }
 
-// finalChecks checks the whole fabric at rest.
+// finalChecks checks the fabric at the end of the run, when the fabric is at rest.
 func (s *Sim) finalChecks() {
 	if s.failure != nil {
 		return
@@ -381,10 +384,10 @@ func (s *Sim) finalChecks() {
 	for _, m := range s.machines {
 		s.checkMemory(m)
 		st := m.chip.Status()
-		// A packet is malformed if it came in on another plane than its own, or on a channel that
-		// is not on its route.
+		// Routers also drop a packet as malformed if it arrives on another plane or by a channel
+		// that is not on its route.
 		if d := &st.Counters.Dropped; d[wire.DropMalformed] != 0 || d[wire.DropNoRoute] != 0 || d[wire.DropTTL] != 0 {
-			s.fail("as routed", "%s dropped %d packets as malformed or of another plane, %d without a route, %d with no hops left",
+			s.fail("as routed", "%s dropped %d packets as malformed or on a wrong plane, %d without a route, and %d whose TTL was used up",
 				m.node, d[wire.DropMalformed], d[wire.DropNoRoute], d[wire.DropTTL])
 		}
 		for _, p := range st.Ports {
@@ -413,8 +416,8 @@ func (s *Sim) finalChecks() {
 	}
 }
 
-// checkCable compares the packets that one end sent with the packets that the other end received.
-// checkCable checks only cables neither of whose chips has restarted.
+// checkCable checks that one end of a cable has received as many packets as the other end has sent.
+// checkCable skips cables whose link has begun another session.
 func (s *Sim) checkCable(m *machine, p chip.PortStatus) {
 	e := s.byPort[p.Local]
 	peer := e.cable.chips[1-e.side]
@@ -428,8 +431,8 @@ func (s *Sim) checkCable(m *machine, p chip.PortStatus) {
 	}
 }
 
-// spoil carries out the sabotage. If spoil returns false, the simulator drops the end of the
-// request.
+// spoil makes the error that the sabotage of the run names. If spoil returns false, the simulator
+// ignores the result of the request.
 func (s *Sim) spoil(m *machine, o *op, r *flow.Result) bool {
 	switch done := r.Fate == flow.FateDone && s.healed; s.cfg.sabotage {
 	case sabotageMemory:

@@ -11,9 +11,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// commanded runs a fabric with the load and the surroundings of the seed and no
-// faults, while do is called again and again after pauses of at most every.
-// All checkers look on. In the end everything must be at rest; it returns what became of the requests.
+// commanded simulates a fabric under load, without faults and with all checkers. Meanwhile
+// commanded calls do repeatedly, after random times up to "every". In the end, the fabric must come
+// to rest.
 func commanded(t *testing.T, name string, seed uint64, every time.Duration, do func(s *Sim)) Report {
 	t.Helper()
 	s, err := newSim(Config{Topology: topology(t, name), Seed: seed, Quick: true})
@@ -26,7 +26,7 @@ func commanded(t *testing.T, name string, seed uint64, every time.Duration, do f
 func (s *Sim) commanded(t *testing.T, every time.Duration, do func(s *Sim)) Report {
 	t.Helper()
 	name, seed := s.cfg.Topology.Name, s.cfg.Seed
-	for i, c := range s.cables { // so slow that much comes amid a packet, or clean
+	for i, c := range s.cables { // half of the cables are slow; many commands then come in the middle of a packet
 		if o := (fault.Options{Delay: cleanDelay, Rate: 300_000_000}); i%2 == 0 {
 			s.set(c, 0, o)
 			s.set(c, 1, o)
@@ -48,7 +48,7 @@ func (s *Sim) commanded(t *testing.T, every time.Duration, do func(s *Sim)) Repo
 	for _, m := range s.machines {
 		for _, p := range m.chip.Status().Ports {
 			e := s.byPort[p.Local]
-			if up := p.Link.State == ttlink.StateUp; e.cable.up[e.side] != up { // as far as the checkers were told otherwise
+			if up := p.Link.State == ttlink.StateUp; e.cable.up[e.side] != up { // do may have set another state for the checkers
 				e.cable.up[e.side], e.cable.lastBad = up, s.now
 			}
 		}
@@ -61,24 +61,24 @@ func (s *Sim) commanded(t *testing.T, every time.Duration, do func(s *Sim)) Repo
 	if s.failure != nil {
 		t.Fatal(s.failure)
 	}
-	t.Logf("%s, seed %d: %d done, %d of them multicasts", name, seed, s.report.Fates[flow.FateDone], s.report.Many)
+	t.Logf("%s, seed %d: %d done, %d multicasts", name, seed, s.report.Fates[flow.FateDone], s.report.Many)
 	if s.report.Fates[flow.FateDone] == 0 || s.report.Ended != 0 {
-		t.Errorf("seed %d: %d done; %d sessions have ended", seed, s.report.Fates[flow.FateDone], s.report.Ended)
+		t.Errorf("seed %d: %d requests done; %d sessions have ended", seed, s.report.Fates[flow.FateDone], s.report.Ended)
 	}
 	return s.report
 }
 
-// allDone finds that nothing was lost.
+// allDone checks that no request was lost or ended with an unknown fate.
 func allDone(t *testing.T, r Report) {
 	t.Helper()
 	if n := r.Fates[flow.FateLost] + r.Fates[flow.FateUnknown] + r.Partly; n != 0 {
-		t.Errorf("seed %d: %d lost, %d unknown, %d done by some members only", r.Seed, r.Fates[flow.FateLost], r.Fates[flow.FateUnknown], r.Partly)
+		t.Errorf("seed %d: %d requests lost, %d of unknown fate, %d multicasts performed by some members only", r.Seed, r.Fates[flow.FateLost], r.Fates[flow.FateUnknown], r.Partly)
 	}
 }
 
-// TestRetrains trains random links anew thousands of times under load, at
-// either end or both. No packet is lost, doubled or reordered, and afterwards
-// nothing is stuck: every link is up, every credit is home, every pair reaches each other.
+// TestRetrains makes random links train anew thousands of times under load, at one end or at both
+// ends. No packet may be lost, doubled or reordered. Afterwards the fabric must come to rest, and
+// all chips must reach each other.
 func TestRetrains(t *testing.T) {
 	total := 0
 	for seed := range uint64(6) {
@@ -102,8 +102,8 @@ func TestRetrains(t *testing.T) {
 	}
 }
 
-// TestPauses lets random ports, and whole chips, pause and go on under load,
-// while other links are trained anew. Nothing that waits is given up.
+// TestPauses pauses and resumes random ports and whole chips under load, while other links train
+// anew. No request may be lost.
 func TestPauses(t *testing.T) {
 	total := 0
 	for seed := range uint64(8) {
@@ -127,11 +127,11 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// TestDrains drains, flushes and pauses random ports under load, multicasts
-// among it. What is lost is told, and what is said to be lost was not performed.
-// Every buffer and credit comes home.
+// TestDrains drains, flushes and pauses random ports under load. Requests that end as lost must not
+// have been performed. Only few requests may end with an unknown fate. Afterwards the fabric must
+// come to rest.
 func TestDrains(t *testing.T) {
-	const plain, flushed = 96, 4 // seeds
+	const plain, flushed = 96, 4 // numbers of seeds without and with flushes
 	lost, known, late, others := 0, 0, 0, 0
 	for seed := range uint64(plain + flushed) {
 		flush := seed >= plain
@@ -146,7 +146,7 @@ func TestDrains(t *testing.T) {
 			if err := m.chip.Command(s.now, ch, cmd); err != nil {
 				t.Fatal(err)
 			}
-			// To the checkers, a cable that drains is one that fails.
+			// For the checkers, a draining port counts as a fault of its cable.
 			c.up[side], c.lastBad = cmd != router.CommandDrain, s.now
 			if flush && s.rng.IntN(3) == 0 {
 				if _, err := m.chip.Flush(s.now, ch); err != nil {
@@ -156,17 +156,17 @@ func TestDrains(t *testing.T) {
 			s.run(m)
 		})
 		lost += r.Fates[flow.FateLost]
-		if !flush { // which takes read data with it, too
+		if !flush { // a flush also drops replies
 			known += r.Fates[flow.FateLost]
 			late += r.Doubts[flow.DoubtLate]
 			others += r.Fates[flow.FateUnknown] - r.Doubts[flow.DoubtLate]
 		}
 	}
-	t.Logf("%d requests are known to be lost; of %d and %d nobody knows the fate", known, late, others)
-	// What a destination does not see of a flow that is new to it, it may see later, and that it has not seen in a
-	// former life is not known.
+	t.Logf("%d requests were lost; %d requests are of unknown fate because the destination had not seen them, and %d for other reasons", known, late, others)
+	// If a flow is new to a destination, the destination may still receive a missing request later.
+	// The fate of the missing request is unknown.
 	if others*20 > known || (late+others)*10 > known {
-		t.Errorf("of %d requests that were not seen, and of %d others, nobody knows the fate; %d are known to be lost", late, others, known)
+		t.Errorf("too many requests of unknown fate: %d that the destination had not seen, and %d others; %d were lost", late, others, known)
 	}
 	if lost < 100 {
 		t.Errorf("only %d requests were dropped", lost)

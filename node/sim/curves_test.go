@@ -17,11 +17,12 @@ import (
 	"ttfabric/router"
 )
 
-var flagCurves = flag.String("sim.curves", "", "measure the latency-load curves and write them into this directory")
+var flagCurves = flag.String("sim.curves", "", "measure the curves of latency over load, and write the curves into this directory")
 
-// A packet that meets no other takes one hop's time for each hop. What is
-// delivered is what arrives, up to a load near the bound of the routes, and
-// never more than that bound. No cable loses anything for being slow.
+// TestLatencyAndLoad checks the laboratory on four setups. In an almost empty fabric, a packet must
+// take the time of one hop for each hop. Below the bound of the routes, chips must deliver all
+// packets of the load. No load may deliver more packets than the bound, and no cable may lose
+// packets because of its rate.
 func TestLatencyAndLoad(t *testing.T) {
 	ph := phases{200, 600, 600}
 	for _, c := range []setup{
@@ -47,20 +48,20 @@ func TestLatencyAndLoad(t *testing.T) {
 			few := 3 / math.Sqrt(p.Load*float64(ph.measure*len(l.s.machines))) // three standard deviations of a count
 			switch {
 			case part < 1 && (p.Unstable || math.Abs(p.Accepted/p.Load-1) > few):
-				t.Errorf("%v: not all of a small load was delivered: %+v", c, p)
+				t.Errorf("%v: not all packets of a small load were delivered: %+v", c, p)
 			case part < 0.1 && math.Abs(p.Mean/free-1) > 0.08:
-				t.Errorf("%v: an empty machine has a latency of %.2f cycles, want %.2f", c, p.Mean, free)
+				t.Errorf("%v: the latency in an almost empty fabric is %.2f cycles, want %.2f", c, p.Mean, free)
 			case part < 1 && p.Mean < free*0.92:
-				t.Errorf("%v: faster than its hops, %.2f cycles: %+v", c, free, p)
+				t.Errorf("%v: the latency is less than the time of the hops, %.2f cycles: %+v", c, free, p)
 			case part > 1 && (p.Accepted > ideal || p.Accepted < shared/2 || !p.Unstable):
-				t.Errorf("%v: under too much load %.3f packets per cycle were delivered; the bounds are %.3f and %.3f", c, p.Accepted, ideal, shared)
+				t.Errorf("%v: %.3f packets per cycle were delivered under a load above the bounds %.3f and %.3f", c, p.Accepted, ideal, shared)
 			}
 		}
 	}
 }
 
-// sweep is a curve to measure. Hops take as long as in the BookSim run beside
-// it: two cycles for its router, and one, on the torus two, for its channel.
+// sweep is a curve to measure. A hop takes as long as in the corresponding run of BookSim. There, a
+// router takes two cycles, and a channel takes one cycle on the mesh and two on the torus.
 type sweep struct {
 	setup
 	loads   []float64
@@ -82,18 +83,19 @@ var sweeps = []sweep{
 	{setup{"mesh:8x8", "transpose", 4096, 3, router.SlotSpec}, []float64{0.02, 0.05, 0.08, 0.1, 0.11, 0.12, 0.13, 0.14, 0.15, 0.16, 0.2, 0.3}, ""},
 }
 
-// curvePhases are those of every point of a curve, in cycles.
+// curvePhases are the phases of the experiment for each point of a curve, in cycles.
 var curvePhases = phases{2000, 4000, 3000}
 
-// kneeTimes is how many times the latency of an empty machine marks saturation.
+// kneeTimes defines saturation: the latency is kneeTimes the latency of an empty fabric.
 const kneeTimes = 3
 
-// TestLoadCurves measures the curves that README.md shows. It takes minutes and is skipped unless asked for:
+// TestLoadCurves measures the curves that README.md shows. The test takes minutes, and runs only
+// with this flag:
 //
 //	go test ./node/sim -run TestLoadCurves -sim.curves curves -timeout 60m
 func TestLoadCurves(t *testing.T) {
 	if *flagCurves == "" {
-		t.Skip("-sim.curves DIR measures them")
+		t.Skip("the flag -sim.curves DIR measures the curves")
 	}
 	results := make([][]point, len(sweeps))
 	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -109,7 +111,7 @@ func TestLoadCurves(t *testing.T) {
 					t.Errorf("%v under %v: %v", c.setup, load, err)
 				}
 				if p := results[i][k]; p.Wrong != 0 {
-					t.Errorf("%v under %v: %d packets were not as they were sent", c.setup, load, p.Wrong)
+					t.Errorf("%v under %v: %d packets arrived damaged, twice or out of order", c.setup, load, p.Wrong)
 				}
 			})
 		}
@@ -128,8 +130,8 @@ func TestLoadCurves(t *testing.T) {
 	}
 }
 
-// The curves that README.md shows are what is measured now: the first point of
-// each comes out as it stands in its file, within a hundredth.
+// TestCommittedCurves measures the first point of each curve that README.md shows. The result must
+// differ from the committed file by less than a hundredth.
 func TestCommittedCurves(t *testing.T) {
 	for _, c := range sweeps {
 		t.Run(c.file(), func(t *testing.T) {
@@ -150,7 +152,7 @@ func TestCommittedCurves(t *testing.T) {
 			for k, got := range map[int]float64{4: p.Load, 5: p.Accepted, 6: p.Mean, 8: p.Distance} {
 				was, err := strconv.ParseFloat(lines[1][k], 64)
 				if err != nil || math.Abs(got/was-1) > 0.01 {
-					t.Errorf("%s: measured %v, in the file %v (%v): measure all of them again, see TestLoadCurves", lines[0][k], got, was, err)
+					t.Errorf("%s: measured %v, but the file has %v (%v): measure all curves again, see TestLoadCurves", lines[0][k], got, was, err)
 				}
 			}
 		})
@@ -181,8 +183,8 @@ func curveCSV(c setup, ps []point) string {
 	return b.String()
 }
 
-// knee is the load at which a curve passes a latency, between two of its
-// points; the first unstable one counts as beyond.
+// knee returns the load at which a curve reaches a latency, interpolated between two points. The
+// first unstable point counts as a point with a greater latency.
 func knee(ps []point, latency float64) float64 {
 	for i, p := range ps {
 		if !p.Unstable && p.Mean < latency {
@@ -197,7 +199,8 @@ func knee(ps []point, latency float64) float64 {
 	return math.Inf(1)
 }
 
-// summary is one line per curve: the bounds, and what was measured, beside BookSim.
+// summary returns a table with one line for each curve: the bounds, our results, and the results of
+// BookSim.
 func summary(t *testing.T, results [][]point) string {
 	t.Helper()
 	var b strings.Builder
@@ -231,7 +234,7 @@ func most(ps []point) (a float64) {
 	return a
 }
 
-// booksim reads a curve that BookSim has measured, from a load of 0.02 on.
+// booksim reads a curve that BookSim has measured. The first point has a load of 0.02.
 func booksim(t *testing.T, name string) (out []point) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata/booksim", name))
@@ -256,10 +259,10 @@ func booksim(t *testing.T, name string) (out []point) {
 	return out
 }
 
-// chartTop is the largest latency that is drawn, in cycles.
+// chartTop is the largest latency in the chart, in cycles.
 const chartTop = 80
 
-// curvesChart draws the curves of a machine, BookSim's beside them, and the bounds.
+// curvesChart draws our curves and BookSim's curves of a machine, and the bounds.
 func curvesChart(t *testing.T, machine string, results [][]point) *chart.Chart {
 	t.Helper()
 	ch := &chart.Chart{Title: "Latency by load, " + machine, X: "packets that arrive per chip and cycle", Y: "latency, mean, cycles"}
@@ -267,7 +270,7 @@ func curvesChart(t *testing.T, machine string, results [][]point) *chart.Chart {
 		l := chart.Line{Name: name}
 		for i, p := range ps {
 			y := p.Mean
-			if p.Unstable || y > chartTop { // where the curve leaves the picture
+			if p.Unstable || y > chartTop { // the point at which the curve leaves the chart
 				a := ps[max(i-1, 0)]
 				x := a.Load + (p.Load-a.Load)/2
 				if p.Mean > chartTop {

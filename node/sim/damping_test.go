@@ -11,8 +11,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// twoCables is two chips with a cable on each plane, and data that flows
-// from a to b over the plane of one of them.
+// twoCables is a fabric of two chips with one cable on each plane. Data flows from chip a to chip b
+// on the plane of one cable.
 func twoCables(t *testing.T, seed uint64) (s *Sim, a, b *machine, c *cable, f *stream) {
 	t.Helper()
 	s, err := newSim(Config{Topology: topology(t, "n300"), Seed: seed, bare: true})
@@ -33,10 +33,10 @@ func twoCables(t *testing.T, seed uint64) (s *Sim, a, b *machine, c *cable, f *s
 
 func (s *Sim) pass(d time.Duration) { s.runUntil(s.now.Add(d), func() bool { return false }) }
 
-// TestHeldCable lets one of two cables flap under load. From the named number
-// of failures on it is held, and carries nothing for the time that it is held;
-// the data goes on by the other cable all the while. Once the hold is over it
-// goes home, and the next failure holds it for twice as long. No packet is lost, doubled or reordered.
+// TestHeldCable lets one of two cables fail repeatedly under load. After ttlink.FlapLimit failures,
+// damping must hold the cable. A held cable must carry nothing, and the data must use the other
+// cable. After the hold, the data must use its own cable again. The next failure must cause a hold
+// of twice the duration. No packet may be lost, doubled or reordered.
 func TestHeldCable(t *testing.T) {
 	for seed := range uint64(2) {
 		s, a, b, c, f := twoCables(t, seed)
@@ -50,14 +50,14 @@ func TestHeldCable(t *testing.T) {
 				w.Cut(false)
 			}
 			if pathOf(a, c.Plane) == ttlink.Own {
-				t.Fatalf("seed %d: the cut was not noticed", seed)
+				t.Fatalf("seed %d: the link has not noticed the cut", seed)
 			}
 		}
 		home := func() bool { return pathOf(a, c.Plane) == ttlink.Own && pathOf(b, c.Plane) == ttlink.Own }
 		for n := range ttlink.FlapLimit - 1 {
 			failed()
 			if !s.when(2*time.Second, home) {
-				t.Fatalf("seed %d: not home after %d failures", seed, n+1)
+				t.Fatalf("seed %d: the link does not use its own cable after %d failures", seed, n+1)
 			}
 			s.pass(100 * time.Millisecond)
 		}
@@ -65,20 +65,20 @@ func TestHeldCable(t *testing.T) {
 			begin := s.now
 			failed()
 			if heldUntil(a, c.Plane) == 0 && heldUntil(b, c.Plane) == 0 {
-				t.Fatalf("seed %d: not held", seed)
+				t.Fatalf("seed %d: damping does not hold the cable", seed)
 			}
-			f.left = 200 // some data is enough to see that it goes on
+			f.left = 200 // little data suffices to see that the flow continues
 			before := b.chip.Status().Counters.Performed
 			s.run(a)
 			s.pass(hold - 2*time.Second)
 			if got := b.chip.Status().Counters.Performed; got < before+200 {
-				t.Errorf("seed %d: %d packets came during the hold", seed, got-before)
+				t.Errorf("seed %d: %d packets arrived during the hold", seed, got-before)
 			}
 			if home() {
-				t.Errorf("seed %d: home %v after the failure, want a hold of %v", seed, s.now.Sub(begin), hold)
+				t.Errorf("seed %d: the link uses its own cable again %v after the failure, want a hold of %v", seed, s.now.Sub(begin), hold)
 			}
 			if !s.when(4*time.Second, home) {
-				t.Fatalf("seed %d: not home after the hold", seed)
+				t.Fatalf("seed %d: the link does not use its own cable after the hold", seed)
 			}
 			f.left = 1 << 30
 			s.run(a)
@@ -88,7 +88,8 @@ func TestHeldCable(t *testing.T) {
 	}
 }
 
-// allDone waits until all is at rest and finds every request performed, once and in order.
+// allDone waits until the fabric is at rest, and checks that every request was performed once and
+// in order.
 func (s *Sim) allDone(t *testing.T, to *machine, f *stream) {
 	t.Helper()
 	if !s.runUntil(s.now.Add(SettleTime), s.atRest) {

@@ -14,15 +14,15 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// stream is a client that writes to one chip as fast as it may, by hops of its own if it has any.
+// stream is a client that writes to one chip as fast as the chip accepts requests.
 type stream struct {
 	req  flow.Request
-	both bool // ways round rings, in turn
+	both bool // whether the requests take both directions round rings, in turn
 	left int
-	ends [4]int // by flow.Fate
+	ends [4]int // number of ended requests, by flow.Fate
 }
 
-// Next makes a request.
+// Next returns the next request.
 func (f *stream) Next(mono.Time) (flow.Request, bool) {
 	if f.left == 0 {
 		return flow.Request{}, false
@@ -32,17 +32,17 @@ func (f *stream) Next(mono.Time) (flow.Request, bool) {
 	return f.req, true
 }
 
-// Undo keeps the request for the next time.
+// Undo keeps the request for the next call of Next.
 func (f *stream) Undo() { f.left++ }
 
-// Done counts.
+// Done counts the ended request.
 func (f *stream) Done(_ mono.Time, r flow.Result) { f.ends[r.Fate]++ }
 
-// Performed needs nothing done.
+// Performed does nothing, because the tests count performed requests elsewhere.
 func (f *stream) Performed(mono.Time, wire.FabricNodeID, wire.Plane, bool, *wire.Command, *noc.Memory) {
 }
 
-// bare brings a machine up without faults or load, with a profile as a live one has it.
+// bare starts a fabric without faults and load, with a link profile of live fabrics.
 func bare(t *testing.T, machine string, ttl uint16, change func(a *surroundings)) *Sim {
 	t.Helper()
 	s, err := newSim(Config{Topology: topology(t, machine), Seed: 1, bare: true})
@@ -63,9 +63,9 @@ func bare(t *testing.T, machine string, ttl uint16, change func(a *surroundings)
 	return s
 }
 
-// streams brings a machine up, lets each chip send packets to another, and
-// runs for a while of virtual time. It returns how many were performed, how
-// many ended otherwise, and how often a head could not move for the timeout.
+// streams starts a fabric, makes each chip send packets to another chip, and simulates some virtual
+// time. streams returns the numbers of performed packets, of packets that ended otherwise, and of
+// timeouts of packets that could not move.
 func streams(t *testing.T, machine string, to []int, via [][]wire.Direction, change func(a *surroundings)) (done, other, timeouts int) {
 	t.Helper()
 	const each = 2000
@@ -93,11 +93,10 @@ func streams(t *testing.T, machine string, to []int, via [][]wire.Direction, cha
 	return done, other, timeouts
 }
 
-// Spec §6.1, "Cyclic Dependency Deadlock": D1 → D4, D2 → D3, D3 → D2 and D4 →
-// D1 of a square, each round its corner the same way, "the outgoing router's
-// buffer is exhausted with locally generated traffic". With the dimension order
-// off it stands still, and the timeout tells so; with dimension-ordered routes,
-// of either order, the same traffic runs.
+// TestSpecificationsDeadlock simulates "Cyclic Dependency Deadlock" of Spec §6.1: D1 → D4, D2 → D3,
+// D3 → D2 and D4 → D1 of a square, "the outgoing router's buffer is exhausted with locally
+// generated traffic". Without an order of dimensions, the traffic must deadlock, and routers must
+// count timeouts. With either order of dimensions, the same traffic must end.
 func TestSpecificationsDeadlock(t *testing.T) {
 	to := []int{3, 2, 1, 0}
 	by := func(o route.Order) func(*surroundings) {
@@ -108,13 +107,14 @@ func TestSpecificationsDeadlock(t *testing.T) {
 	if done == all || other != 0 || timeouts == 0 {
 		t.Errorf("round the square, local traffic first: %d of %d performed, %d not, %d timeouts: no deadlock", done, all, other, timeouts)
 	}
-	t.Logf("round the square, local traffic first: stands still after %d of %d packets, %d timeouts told", done, all, timeouts)
+	t.Logf("round the square, local traffic first: deadlock after %d of %d packets, %d timeouts", done, all, timeouts)
 	for _, o := range []route.Order{route.XY, route.YX} {
 		if done, other, timeouts := streams(t, "mesh:2x2", to, nil, by(o)); done != all || other != 0 || timeouts != 0 {
 			t.Errorf("by order %s: %d of %d performed, %d not, %d timeouts", o, done, all, other, timeouts)
 		}
 	}
-	// Dropping what stands still lets the rest go on, and every packet's fate is known.
+	// If routers drop packets that cannot move, the other packets must continue, and every packet
+	// must have a known fate.
 	done, other, _ = streams(t, "mesh:2x2", to, nil, func(a *surroundings) {
 		by(route.NoOrder)(a)
 		a.timeout = router.Timeout{After: 20 * time.Millisecond, Drop: true, Drain: true}
@@ -125,8 +125,8 @@ func TestSpecificationsDeadlock(t *testing.T) {
 	}
 }
 
-// A ring with routes of three hops stands still without a dateline and without
-// bubbles, and runs with either.
+// TestRingDeadlock sends packets three hops round a ring. The traffic must deadlock without a
+// dateline and bubbles. With a dateline or with bubbles, the traffic must end.
 func TestRingDeadlock(t *testing.T) {
 	to := []int{3, 0, 1, 2}
 	e := wire.East
@@ -148,9 +148,9 @@ func TestRingDeadlock(t *testing.T) {
 	}
 }
 
-// Chips that all send to the one opposite, both ways round at once and their own
-// traffic first, fill rings in both directions with the longest routes. They run
-// by dateline and by bubbles, and half of the packets goes each way.
+// TestBothWaysAtOnce makes all chips of a ring send to the opposite chip in both directions, with
+// local traffic first. These routes are the longest, and fill the ring in both directions. With a
+// dateline or with bubbles, the traffic must end, and half of the packets must take each direction.
 func TestBothWaysAtOnce(t *testing.T) {
 	for _, machine := range []string{"ring:4", "ring:6", "torus:4x4"} {
 		for _, ring := range []route.Ring{route.Dateline, route.Bubble} {
@@ -192,8 +192,8 @@ func TestBothWaysAtOnce(t *testing.T) {
 	}
 }
 
-// Spec §7.2: with a TTL of 10, D1's packet comes by D5 D6 D7 D11 D10 D9 D5 D6
-// D7, and "Fabric Router at Device 11 drops the packet with expired TTL".
+// TestSpecificationsTTL simulates the example of Spec §7.2. With a TTL of 10, a packet of D1 passes
+// D5 D6 D7 D11 D10 D9 D5 D6 D7, and "Fabric Router at Device 11 drops the packet with expired TTL".
 func TestSpecificationsTTL(t *testing.T) {
 	e, s, w, n := wire.East, wire.South, wire.West, wire.North
 	via := []wire.Direction{s}
@@ -227,9 +227,9 @@ func TestSpecificationsTTL(t *testing.T) {
 		}
 	}
 	if !maps.Equal(got, want) || !maps.Equal(dropped, map[hop]uint64{{11, n}: 1}) {
-		t.Errorf("packets sent by devices: %v, want %v; dropped of what came in from: %v", got, want, dropped)
+		t.Errorf("packets sent by devices: %v, want %v; dropped packets by the direction that they came from: %v", got, want, dropped)
 	}
 	if f.ends[flow.FateLost] != 1 {
-		t.Errorf("ended as %v, want lost", f.ends)
+		t.Errorf("the packet ended as %v, want lost", f.ends)
 	}
 }

@@ -5,19 +5,18 @@ import (
 	"math/bits"
 )
 
-// digest is a hash of all events of a run. The hash does not protect against an attacker. Each word
-// of the input changes all later values of the hash.
+// digest is a hash of all events of a run. Two runs with different events almost certainly have
+// different hashes. The hash is not cryptographic.
 type digest uint64
 
-// golden is 2^64 divided by the golden ratio. Because golden is odd, no two words become equal when
-// multiplied by golden.
+// golden is 2^64 divided by the golden ratio. Because golden is odd, products of golden and
+// different words are different.
 const golden = 0x9e3779b97f4a7c15
 
 // word adds a number to the hash.
 func (d *digest) word(v uint64) { *d = digest(bits.RotateLeft64((uint64(*d)^v)*golden, 29)) }
 
-// bytes adds a datagram by its length and a checksum. To add single bytes would cost more than all
-// work that a chip does with the datagram. A frame ends with a checksum of its own, a CRC-32C. The
-// CRC-32C of such a whole frame is the same number for every content. For that reason bytes uses
-// another checksum.
+// bytes adds the length and a checksum of a datagram. Adding every byte would take longer than the
+// chip takes to handle the datagram. The checksum must not be CRC-32C. A frame ends with its own
+// CRC-32C, and the CRC-32C of such a frame as a whole is always the same number.
 func (d *digest) bytes(b []byte) { d.word(uint64(len(b))<<32 | uint64(crc32.ChecksumIEEE(b))) }

@@ -6,15 +6,15 @@ import (
 	"ttfabric/wire"
 )
 
-// TestDigest finds that what happened, in which order, and each bit of a
-// datagram decide the hash of a run.
+// TestDigest checks that the events, their order, and each bit of a datagram change the hash of a
+// run.
 func TestDigest(t *testing.T) {
 	seen := map[digest]string{}
 	add := func(what string, do func(d *digest)) {
 		var d digest
 		do(&d)
 		if was, ok := seen[d]; ok {
-			t.Errorf("%s has the hash of %s", what, was)
+			t.Errorf("%s has the same hash as %s", what, was)
 		}
 		seen[d] = what
 	}
@@ -22,7 +22,7 @@ func TestDigest(t *testing.T) {
 	add("1 2", func(d *digest) { d.word(1); d.word(2) })
 	add("2 1", func(d *digest) { d.word(2); d.word(1) })
 	add("1", func(d *digest) { d.word(1) })
-	// A datagram that ends with the checksum of what is before it, as a frame does.
+	// The datagram ends with the checksum of the bytes before, like a frame.
 	for bit := range 64 * 8 {
 		b := make([]byte, 64)
 		b[bit/8] ^= 1 << (bit % 8)

@@ -6,15 +6,16 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// event is a planned occurrence at an instant. The number n keeps the order of events at the same
-// instant.
+// event is an entry of the heap: something planned for the time "at". The number n orders events
+// that are planned for the same time.
 type event struct {
 	at   mono.Time
 	n    int
 	what int // index in events.whats
 }
 
-// what says what an event does: a call, the arrival of datagrams, or a chip's planned step.
+// what is the content of an event. One field is set: a function to call, arriving datagrams, or a
+// chip that runs a step.
 type what struct {
 	do     func()
 	flight *flight
@@ -22,7 +23,7 @@ type what struct {
 	wake   int // value of m.wakeID when the step was planned
 }
 
-// count returns how many events the entry counts as. Each datagram counts as an event.
+// count returns the number of events that w counts as. Each arriving datagram counts as one event.
 func (w *what) count() int {
 	if w.flight != nil {
 		return len(w.flight.ends)
@@ -30,23 +31,22 @@ func (w *what) count() int {
 	return 1
 }
 
-// before orders events by time. Events at the same time are in the order in which they were
-// planned.
+// before reports whether e comes before f. Events with the same time come in the order of planning.
 func (e *event) before(f *event) bool { return e.at < f.at || (e.at == f.at && e.n < f.n) }
 
-// events is a binary heap of events. The next event is the first entry.
+// events is the queue of planned events, a binary heap. The first entry of heap is the next event.
 type events struct {
 	heap  []event
 	n     int
 	whats []what
-	free  []int // free indices of whats
+	free  []int // indices of whats that are free
 
-	last   *flight // the flight that was planned last; if it was planned as number lastN, it may still grow
+	last   *flight // the flight that was planned last; the flight may still get datagrams while n equals lastN
 	lastN  int
-	landed []*flight // landed flights, whose memory new flights use
+	landed []*flight // flights that have arrived; new flights use their memory
 }
 
-// add plans an event at t.
+// add plans an event for the time t.
 func (q *events) add(t mono.Time, w what) {
 	q.n++
 	i := len(q.whats)
@@ -59,7 +59,7 @@ func (q *events) add(t mono.Time, w what) {
 	q.push(event{t, q.n, i})
 }
 
-// take removes the next event and returns what the event does.
+// take removes the next event, and returns its content.
 func (q *events) take() what {
 	i := q.pop().what
 	w := q.whats[i]
@@ -123,8 +123,8 @@ func (s *Sim) after(d time.Duration, do func()) { s.at(s.now.Add(d), do) }
 // restEvery is the time between two checks whether the fabric is at rest.
 const restEvery = 50 * time.Millisecond
 
-// runUntil lets virtual time pass until done returns true or the instant stop has come. runUntil
-// calls done from time to time. runUntil reports whether done returned true.
+// runUntil carries out events until done returns true or the virtual time reaches stop. runUntil
+// calls done every restEvery. runUntil reports whether done has returned true.
 func (s *Sim) runUntil(stop mono.Time, done func() bool) bool {
 	ask := s.now
 	for s.failure == nil {
@@ -142,7 +142,7 @@ func (s *Sim) runUntil(stop mono.Time, done func() bool) bool {
 		if len(s.queue.heap) > 0 && s.queue.heap[0].at <= next {
 			w := s.queue.take()
 			if s.report.Events += w.count(); s.report.Events > MaxEvents {
-				s.fail("progress", "no end after %d events", MaxEvents)
+				s.fail("progress", "the run has not ended after %d events", MaxEvents)
 			}
 			s.happens(w)
 			continue

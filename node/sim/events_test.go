@@ -11,12 +11,12 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// TestEventsInOrder plans steps and datagrams at random and compares what
-// happens with a list that is sorted by instant, and then by when it was planned.
+// TestEventsInOrder plans steps and datagrams at random times. The events must come in the order of
+// time, and at equal times in the order of planning.
 func TestEventsInOrder(t *testing.T) {
 	type planned struct {
 		at   mono.Time
-		wake int // of a step; 0: a datagram
+		wake int // number of the step; 0: the event is a datagram
 		ch   wire.Channel
 		data byte
 	}
@@ -57,7 +57,7 @@ func TestEventsInOrder(t *testing.T) {
 				}
 			}
 			if !slices.Equal(got, want[:len(got)]) {
-				t.Fatalf("step %d: %+v happened, want %+v", n, got, want[:len(got)])
+				t.Fatalf("step %d: the event is %+v, want %+v", n, got, want[:len(got)])
 			}
 			want = want[len(got):]
 		}
@@ -66,6 +66,6 @@ func TestEventsInOrder(t *testing.T) {
 		}
 	}
 	if flights == 0 || flights > rows {
-		t.Errorf("%d entries of the heap for %d rows of datagrams: a row should take one", flights, rows)
+		t.Errorf("%d entries of the heap for %d flights of datagrams, want one entry for each", flights, rows)
 	}
 }

@@ -11,24 +11,23 @@ import (
 	"ttfabric/wire/mono"
 )
 
-var everyFault = flag.Bool("sim.everyfault", false, "try every fault of TestEveryFault at every instant, under every pattern, and not a sample")
+var everyFault = flag.Bool("sim.everyfault", false, "make TestEveryFault try every fault at every time under every pattern; otherwise a sample")
 
-// faultInstants is how many instants a fault is tried at, faultSpan the time that they are spread over.
+// faultInstants is the number of times at which the test tries each fault. The times are spread
+// evenly over faultSpan.
 const (
 	faultInstants = 64
 	faultSpan     = 4 * time.Millisecond
-	eachSends     = 60 // packets of one chip
+	eachSends     = 60 // number of packets that each chip sends
 )
 
-// faultPatterns are the destinations of each chip's packets.
+// faultPatterns are the names of the traffic patterns; destinations returns the destinations.
 var faultPatterns = []string{"uniform", "transpose", "bit-complement", "tornado", "neighbour", "hotspot"}
 
-// TestEveryFault breaks one cable, one edge or one chip, at an instant, under
-// load: each chip sends a number of packets, on the torus both ways round in turn.
-// With a cable beside the broken one, nothing is lost; else everything that is
-// lost is known to be. Nothing is performed twice, all ends, and every packet
-// is accounted for. Of all faults, instants and patterns it takes a sample;
-// scripts/soak takes all.
+// TestEveryFault breaks one cable, all cables between two chips, or one chip under load. If a
+// parallel cable still works, no packet may be lost. No request may be performed twice, every
+// request must end, and the chips' counts must explain every packet. The test takes a sample of all
+// faults, times and patterns; scripts/soak takes all.
 func TestEveryFault(t *testing.T) {
 	n, ran := 0, 0
 	for _, name := range []string{"mesh:4x4", "mesh:8x4", "torus:4x4"} {
@@ -48,7 +47,7 @@ func TestEveryFault(t *testing.T) {
 	t.Logf("%d of %d", ran, n)
 }
 
-// destinations are where the packets of a chip go, in turn.
+// destinations returns the destinations of a chip's packets, in turn.
 func destinations(p, src, chips int) []int {
 	if p == len(faultPatterns)-1 {
 		return []int{chips / 2}
@@ -71,13 +70,13 @@ func destinations(p, src, chips int) []int {
 	return out
 }
 
-// rounds sends packets to destinations in turn.
+// rounds is a client that sends packets to several destinations in turn.
 type rounds struct {
 	stream
 	to []wire.FabricNodeID
 }
 
-// Next makes a request for the next destination.
+// Next returns a request to the next destination.
 func (r *rounds) Next(now mono.Time) (flow.Request, bool) {
 	q, ok := r.stream.Next(now)
 	q.Dst = r.to[r.left%len(r.to)]
@@ -93,7 +92,7 @@ func oneFault(t *testing.T, name string, fault, instant, p int) {
 		loads[i] = &rounds{stream: stream{left: eachSends, both: s.tied, req: flow.Request{Plane: wire.Plane(i % s.cfg.Topology.Planes()), Payload: floodData[:],
 			Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}}}
 		for _, d := range destinations(p, i, len(s.machines)) {
-			if d == i { // a chip's packets to itself cross nothing
+			if d == i { // packets from a chip to itself cross no cable
 				d = (i + 1) % len(s.machines)
 			}
 			loads[i].to = append(loads[i].to, s.machines[d].node)
@@ -106,7 +105,7 @@ func oneFault(t *testing.T, name string, fault, instant, p int) {
 	if fault < len(s.cables) {
 		c := s.cables[fault]
 		c.cutWays(1, 0, 1)
-		if instant%2 == 1 { // with all beside it
+		if instant%2 == 1 { // cut the parallel cables too
 			s.cutEdge(c.A.Node, c.B.Node, true)
 		} else {
 			spare = s.cfg.Topology.Planes() > 1
@@ -124,7 +123,7 @@ func oneFault(t *testing.T, name string, fault, instant, p int) {
 		return true
 	}
 	if !s.runUntil(s.now.Add(SettleTime), ended) || s.failure != nil {
-		t.Fatalf("%s: not all has ended: %v", what, s.failure)
+		t.Fatalf("%s: not all requests have ended: %v", what, s.failure)
 	}
 	performed, done := 0, 0
 	for i, l := range loads {
@@ -138,7 +137,7 @@ func oneFault(t *testing.T, name string, fault, instant, p int) {
 		}
 	}
 	if victim < 0 && performed < done || spare && performed != done {
-		t.Errorf("%s: %d are done and %d were performed", what, done, performed)
+		t.Errorf("%s: %d requests are done, but %d were performed", what, done, performed)
 	}
 	s.runUntil(s.now.Add(time.Second), func() bool { return false })
 	if r := s.account(); r.Unexplained() != 0 {

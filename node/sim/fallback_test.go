@@ -11,10 +11,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// TestFallback cuts one of the two cables between two chips again and again,
-// at changing moments, while data flows over both planes: every packet is
-// performed, once and in order, the link's frames go on over the other cable
-// within the time to notice and a round trip, and go home when it is mended.
+// TestFallback cuts one of the two cables between two chips repeatedly, at random times, while data
+// flows. Soon after the cut, the link's frames must use the other cable. After the repair, the
+// frames must use the link's own cable again. Every request must be performed once and in order.
 func TestFallback(t *testing.T) {
 	for seed := range uint64(25) {
 		s, err := newSim(Config{Topology: topology(t, "n300"), Seed: seed, bare: true})
@@ -38,29 +37,29 @@ func TestFallback(t *testing.T) {
 				w.Cut(true)
 			}
 			at := s.now
-			// What had left the cable when it was cut still arrives.
+			// Datagrams that were on the cable before the cut still arrive.
 			s.runUntil(s.now.Add(10*time.Millisecond), func() bool { return false })
 			before = b.chip.Status().Counters.Performed
 			if !s.when(time.Second, func() bool { return b.chip.Status().Counters.Performed > before }) {
-				t.Fatalf("seed %d, cut %d: nothing goes on over the other cable", seed, cut)
+				t.Fatalf("seed %d, cut %d: no data arrives by the other cable", seed, cut)
 			}
 			if took := s.now.Sub(at); took > ttlink.ProfileLAN.DeadTraffic+20*time.Millisecond {
-				t.Errorf("seed %d, cut %d: %v until data went on", seed, cut, took)
+				t.Errorf("seed %d, cut %d: data arrived again only after %v", seed, cut, took)
 			}
 			if p := pathOf(a, cable.Plane); p == ttlink.Own {
-				t.Errorf("seed %d, cut %d: up by its own cable, which is cut", seed, cut)
+				t.Errorf("seed %d, cut %d: the link uses its own cable, although the cable is cut", seed, cut)
 			}
 			if l := linkOf(a, cable.Plane); l.OwnCarries || l.OwnSince < at || l.OwnSince > at.Add(ttlink.ProfileLAN.DeadTraffic+10*time.Millisecond) {
-				t.Errorf("seed %d, cut %d at %v: the own cable carries: %v, since %v", seed, cut, at, l.OwnCarries, l.OwnSince)
+				t.Errorf("seed %d, cut %d at %v: the own cable carries frames: %v, since %v", seed, cut, at, l.OwnCarries, l.OwnSince)
 			}
 			for _, w := range cable.way {
 				w.Cut(false)
 			}
 			if !s.when(3*time.Second, func() bool { return pathOf(a, cable.Plane) == ttlink.Own && pathOf(b, cable.Plane) == ttlink.Own }) {
-				t.Fatalf("seed %d, cut %d: the frames don't go home", seed, cut)
+				t.Fatalf("seed %d, cut %d: the frames do not use the own cable after the repair", seed, cut)
 			}
 			if l := linkOf(a, cable.Plane); !l.OwnCarries || l.OwnSince <= at {
-				t.Errorf("seed %d, cut %d: at home, and the own cable carries: %v, since %v", seed, cut, l.OwnCarries, l.OwnSince)
+				t.Errorf("seed %d, cut %d: after the repair, the own cable carries frames: %v, since %v", seed, cut, l.OwnCarries, l.OwnSince)
 			}
 		}
 		f.left = 0
@@ -79,7 +78,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// when lets time pass in steps of a tenth of a millisecond until done holds, at most d.
+// when simulates steps of a tenth of a millisecond until done returns true, for at most d.
 func (s *Sim) when(d time.Duration, done func() bool) bool {
 	for end := s.now.Add(d); s.now.Before(end) && s.failure == nil; {
 		if done() {

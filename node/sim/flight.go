@@ -6,24 +6,24 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// flightSize is the number of bytes of datagrams that a flight has room for. If a datagram is
-// longer, a flight holds that datagram alone. Datagrams that do not fit go into another flight.
-// With small flights, the simulator uses the memory of landed flights again while the memory is in
-// the processor's cache.
+// flightSize is the size of a flight's memory for datagrams, in bytes. A longer datagram gets a
+// flight of its own. Flights are small because the simulator then reuses their memory while the
+// memory is still in the processor's cache.
 const flightSize = 4096
 
-// flight is a run of datagrams that were sent one after another to one port and arrive at the same
-// instant. No event was planned between these datagrams. For that reason no event happens between
-// them, and the datagrams are one entry of the event heap.
+// flight is a sequence of datagrams that arrive at one port at the same time. The datagrams were
+// sent one after another, and no other event was planned in between. One entry of the event heap
+// therefore suffices for all datagrams of a flight.
 type flight struct {
 	at   mono.Time
 	to   *machine
 	ch   wire.Channel
-	data []byte // the datagrams, one directly after another; the slice's memory never grows
-	ends []int  // end of each datagram in data
+	data []byte // the datagrams, one directly after another; never more than the slice's initial capacity
+	ends []int  // index in data at which each datagram ends
 }
 
-// send plans the arrival of a datagram with its fate at a port.
+// send plans the arrival of a datagram at a port. The fate f holds the time of arrival, and how the
+// fault model changed the datagram.
 func (q *events) send(f *fault.Fate, now mono.Time, to *machine, ch wire.Channel, datagram []byte) {
 	at, l := max(f.At, now), q.last
 	if l == nil || q.lastN != q.n || l.at != at || l.to != to || l.ch != ch || len(l.data)+len(datagram) > cap(l.data) {
@@ -48,14 +48,14 @@ func (q *events) newFlight(size int) *flight {
 	return f
 }
 
-// land notes that a flight has left the heap. The flight does not grow any more.
+// land notes that a flight has left the heap. The flight gets no more datagrams.
 func (q *events) land(f *flight) {
 	if q.last == f {
 		q.last = nil
 	}
 }
 
-// done notes that nobody reads a landed flight any more.
+// done returns a flight whose datagrams have been read. New flights use the flight's memory.
 func (q *events) done(f *flight) {
 	*f = flight{data: f.data[:0], ends: f.ends[:0]}
 	q.landed = append(q.landed, f)

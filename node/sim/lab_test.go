@@ -16,58 +16,60 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// cycle is the time that the frame of one packet of a setup takes to leave at
-// a cable: the unit that loads and latencies are given in, as BookSim's is one
-// flit's. It is long enough for the links' clocks, which think in milliseconds,
-// and what it is in seconds says nothing about any machine.
+// cycle is the unit of time for loads and latencies: the time that a cable takes to send the frame
+// of one packet. In BookSim, a cycle is the time of one flit. The value is long enough for the
+// links' timers, which count in milliseconds. The value says nothing about the speed of real
+// hardware.
 const cycle = 10 * time.Microsecond
 
-// setup is a machine under a kind of load.
+// setup is a topology with a kind of load and the properties of its hops.
 type setup struct {
 	machine string
 	pattern string
 	size    int // bytes of a packet's payload
-	hop     int // cycles from chip to chip, the packet's own cycle at the cable included; at least 1
+	hop     int // time of one hop, in cycles; includes the cycle for sending the packet; at least 1
 	slots   router.SlotProfile
 }
 
-// String names the setup in messages.
+// String returns the setup's name for messages.
 func (c setup) String() string {
 	return fmt.Sprintf("%s %s %d B slots %s", c.machine, c.pattern, c.size, c.slots.Name)
 }
 
-// phases are how long an experiment goes on, in cycles. Packets that arrive at
-// their sources in the second phase are followed; sources go on in the third, for these to arrive.
+// phases are the lengths of the three phases of an experiment, in cycles. The experiment measures
+// the packets that enter their source's queue in the second phase. In the third phase, the sources
+// continue to send until these packets have arrived.
 type phases struct{ warm, measure, drain int }
 
-// point is what an experiment has found.
+// point is the result of an experiment.
 type point struct {
-	Load     float64 // packets per cycle that arrive at each source
-	Accepted float64 // of those, packets delivered while they were counted
-	Mean     float64 // cycles from a packet's arrival at its source until it was performed at its destination
+	Load     float64 // packets per cycle that enter the queue of each source
+	Accepted float64 // packets per cycle and source that destinations performed in the second phase
+	Mean     float64 // mean time from a packet's entry into its source's queue until the destination performed the packet, in cycles
 	P99      float64
-	Distance float64 // mean hops
-	Unstable bool    // not all that were followed arrived in time
-	Resent   uint64  // frames, by the links
-	Wrong    uint64  // packets that the destinations did not find as they were sent
+	Distance float64 // mean number of hops
+	Unstable bool    // whether measured packets were missing at the end of the third phase
+	Resent   uint64  // data frames that links sent again
+	Wrong    uint64  // packets that arrived damaged, twice, out of order or at a wrong chip, or that a cable lost
 }
 
-// lab is an experiment under way.
+// lab is a running experiment.
 type lab struct {
 	s     *Sim
 	plan  *route.Plan
 	pairs []traffic.Pair
 	who   []*worker
-	under [][]mono.Time // by source, destination and way round rings: arrivals of the packets under way, oldest first
+	under [][]mono.Time // by source, destination and direction round rings: times at which the packets under way entered their source's queue, oldest first
 
-	from, to  mono.Time // when packets that are followed arrive
-	got       int       // of those, delivered
-	delivered int       // in that time
+	from, to  mono.Time // begin and end of the second phase
+	got       int       // number of measured packets that have arrived
+	delivered int       // number of packets delivered in the second phase
 	sum       time.Duration
 	all       traffic.Histogram
 }
 
-// worker is the client of one chip: it sends what its generator says and verifies what comes.
+// worker is the client of one chip. A worker sends the packets of its generator, and verifies the
+// packets that arrive.
 type worker struct {
 	lab   *lab
 	self  int
@@ -79,7 +81,7 @@ type worker struct {
 	back  []byte
 }
 
-// Next sends the generator's next packet.
+// Next returns the request for the generator's next packet.
 func (w *worker) Next(now mono.Time) (flow.Request, bool) {
 	p, ok := w.gen.Next(now)
 	if !ok {
@@ -93,7 +95,7 @@ func (w *worker) Next(now mono.Time) (flow.Request, bool) {
 	return flow.Request{Token: w.token, Dst: p.Dst, Plane: p.Plane, Other: p.Other, Payload: w.buf, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
 }
 
-// Undo takes the last packet back.
+// Undo takes back the packet that Next returned last.
 func (w *worker) Undo() {
 	p := w.open[w.token]
 	q := w.lab.way(w.self, int(p.Dst.Chip), p.Other)
@@ -103,16 +105,17 @@ func (w *worker) Undo() {
 	w.gen.Undo()
 }
 
-// Deadline is when the next packet arrives.
+// Deadline returns the time at which the next packet enters the queue.
 func (w *worker) Deadline() (mono.Time, bool) { return w.gen.Deadline() }
 
-// Done ends a packet at its source.
+// Done tells the generator that a packet has ended.
 func (w *worker) Done(now mono.Time, r flow.Result) {
 	w.gen.Done(w.open[r.Token], r.Sent, now, r.Outcome, r.Fate != flow.FateDone)
 	delete(w.open, r.Token)
 }
 
-// Performed verifies a packet at its destination and takes its time. Those of one source and way come in order.
+// Performed verifies a packet at its destination, and measures the packet's time. Packets of one
+// flow arrive in order.
 func (w *worker) Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, m *noc.Memory) {
 	b := w.back[:cmd.Size]
 	m.Read(cmd.Addr, b)
@@ -139,15 +142,16 @@ func (l *lab) way(src, dst int, other bool) *[]mono.Time {
 	return &l.under[i]
 }
 
-// frame is the bytes on the cable of a packet with n bytes of payload, on a
-// machine whose routes fit the smallest header.
+// frame returns the bytes that a packet with n bytes of payload takes on a cable. The routes of the
+// machine must fit into the smallest header.
 func frame(n int) int {
 	header, _ := wire.HeaderLenFor(1)
 	return wire.FrameOverhead + wire.PadTo(header+n)
 }
 
-// newLab starts a machine, and once all links are up, gives every cable in use
-// the rate that makes a packet's frame one cycle long, and the delay that makes a hop of it.
+// newLab starts a fabric, and waits until all links are up. newLab then sets the rates of the
+// cables, with which the frame of a packet takes one cycle. newLab also sets the delays, with which
+// a hop takes c.hop cycles.
 func newLab(c setup) (*lab, error) {
 	m, err := topo.Named(c.machine)
 	if err != nil {
@@ -188,7 +192,7 @@ func newLab(c setup) (*lab, error) {
 	return l, nil
 }
 
-// born is how many packets have arrived at their sources.
+// born returns the number of packets that have entered the queues of their sources.
 func (l *lab) born() (n int) {
 	for i, w := range l.who {
 		l.s.run(l.s.machines[i])
@@ -199,7 +203,7 @@ func (l *lab) born() (n int) {
 	return n
 }
 
-// try measures a setup under a load.
+// try runs an experiment on a setup under a load.
 func try(c setup, load float64, ph phases) (point, error) {
 	l, err := newLab(c)
 	if err != nil {
@@ -211,7 +215,7 @@ func try(c setup, load float64, ph phases) (point, error) {
 		senders[p.Src] = true
 	}
 	whole := ph.warm + ph.measure + ph.drain
-	// More packets than there is time for: sources don't run dry.
+	// The sources get more packets than they can send in the time of the experiment.
 	spec := traffic.Spec{Run: 1, Pattern: c.pattern, Packets: uint64(float64(len(senders))*(load*float64(whole)*2+1000)) + uint64(len(l.pairs)),
 		Size: c.size, Planes: 1, Window: traffic.MaxWindow, Seed: 1, Draw: true, Load: load / cycle.Seconds()}
 	if err := spec.Validate(); err != nil {
@@ -272,7 +276,8 @@ func (l *lab) result(load float64, senders int, ph phases, followed int) (point,
 	return p, nil
 }
 
-// flows are the pairs, or the ways back of their completions, where each source sends at a rate.
+// flows returns the flows of the pattern, in which each source sends at the given rate. If back is
+// true, flows returns the opposite flows, which the completions take.
 func (l *lab) flows(back bool, rate float64) (out []route.Flow) {
 	of := map[wire.FabricNodeID]float64{}
 	for _, p := range l.pairs {
@@ -288,8 +293,8 @@ func (l *lab) flows(back bool, rate float64) (out []route.Flow) {
 	return out
 }
 
-// bounds are the loads that saturate the busiest cable: of packets alone, and
-// with a completion for each of them beside it.
+// bounds returns the loads that saturate the busiest cable. The load "ideal" counts only the
+// packets. The load "shared" also counts one completion for each packet.
 func (l *lab) bounds(size int) (ideal, shared float64, err error) {
 	data, err := l.plan.Loads(wire.ClassRequest, 0, l.flows(false, 1))
 	if err != nil {

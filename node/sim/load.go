@@ -9,55 +9,55 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// op is one request of the load, with what the simulator knows about the request.
+// op is one request of the load, with the state of the request in the model.
 type op struct {
 	id       uint64
 	src, dst int
 	plane    wire.Plane
 	req      flow.Request
-	want     wire.Outcome // outcome of the op if no fault disturbs it
-	touches  []touch      // the places that the op writes, or the one place that it reads
-	group    int          // group of a multicast, whose dst is everyone; 0: unicast
-	members  []member     // members of a multicast
+	want     wire.Outcome // outcome of the op without any fault
+	touches  []touch      // memory that the op writes or reads
+	group    int          // number of the multicast group; 0: unicast
+	members  []member     // destinations of a multicast
 
-	index       int // index of the op in its flow, in the order of acceptance
+	index       int // index of the op in its flow, in the order in which the chip accepted the ops
 	life        *life
 	sent        mono.Time
 	accepted    bool
 	ended       bool
-	orphan      bool // the op's source has died
-	unreachable bool // the chip did not take the op, because no route was left
-	proof       bool // no fault is in force when the op is sent
-	anew        bool // a chip that had started anew and did not know the flow refused the op
+	orphan      bool // whether the op was open when its source died
+	unreachable bool // whether the chip refused to start the op, because it had no route
+	proof       bool // whether the op was sent in the last part of the run, without any fault in force
+	anew        bool // whether the destination refused the op because it has restarted and does not know the flow
 	fate        flow.Fate
 	performed   int
 }
 
-// touch is a stretch of a cell, or a word.
+// touch is a part of a cell that an op reads or writes, or a word.
 type touch struct {
 	at   place
 	off  int
-	data []byte // data to write; for a read, only its length counts
+	data []byte // data to write, or as many zeros as a read reads bytes
 	word bool
-	add  bool // the op adds to the word
+	add  bool // whether the op adds to the word; false: the op overwrites
 }
 
-// job makes a stream of requests of one chip.
+// job describes a stream of requests from one chip.
 type job struct {
 	m      *machine
-	dst    []int // each request goes to one of these chips
+	dst    []int // chips from which each unicast draws its destination
 	plane  wire.Plane
 	left   int
 	burst  int
 	pause  time.Duration
-	greedy bool // the chip's client offers the requests; false: the simulator hands them to the chip one by one
+	greedy bool // whether the client inside the chip offers the requests; false: the simulator hands the requests over with HandleRequest
 	big    bool
-	bad    int           // how many of 20 requests must be refused
-	ranges []wire.Ranges // ranges of the job's multicasts
-	many   int           // how many of 20 requests are multicasts
+	bad    int           // average number of requests in 20 that the destination must refuse
+	ranges []wire.Ranges // ranges from which each multicast draws its destinations
+	many   int           // average number of requests in 20 that are multicasts
 }
 
-// drawLoad draws the jobs at random and starts them.
+// drawLoad draws one to three jobs for each chip at random, and plans their starts.
 func (s *Sim) drawLoad(end mono.Time) {
 	hot := s.rng.IntN(len(s.machines))
 	for _, m := range s.machines {
@@ -93,7 +93,7 @@ func (s *Sim) drawLoad(end mono.Time) {
 
 func (s *Sim) anyPlane() wire.Plane { return wire.Plane(s.rng.IntN(s.cfg.Topology.Planes())) }
 
-// step adds a burst of a job's requests to the requests that wait at the job's chip.
+// step draws the next burst of a job's requests, and queues the requests at the job's chip.
 func (s *Sim) step(j *job) {
 	if s.healed {
 		return
@@ -124,7 +124,7 @@ func (s *Sim) newOp(src, dst int, plane wire.Plane) *op {
 	return o
 }
 
-// draw returns a job's next request, drawn at random.
+// draw draws a job's next request at random.
 func (s *Sim) draw(j *job) *op {
 	if len(j.ranges) > 0 && s.rng.IntN(20) < j.many {
 		return s.drawMulticast(j)
@@ -162,10 +162,10 @@ func (s *Sim) size(j *job) int {
 	return minWrite + s.rng.IntN(400)
 }
 
-// minWrite is the smallest write, in bytes. A write must hold the op's name.
+// minWrite is the smallest write, in bytes. The data of a write must have room for the op's id.
 const minWrite = 8
 
-// write makes o a write of n bytes to a random place in a cell of its flow.
+// write makes o a write of n bytes to a random place in a cell of o's flow.
 func (s *Sim) write(o *op, n int, dram bool) {
 	t := touch{at: o.place(dram, s.rng.IntN(cells)), off: s.rng.IntN(cellSize - n + 1), data: pattern(o.id, n)}
 	o.touches = []touch{t}
@@ -179,7 +179,7 @@ func (s *Sim) read(o *op, n int) {
 	o.req.Command = wire.Command{Type: wire.NocRead, Addr: addrOf(t.at).Add(t.off), Size: uint16(n)}
 }
 
-// fused makes o a write of n bytes that adds to a word.
+// fused makes o a write of n bytes that also increments a word.
 func (s *Sim) fused(o *op, n int) {
 	s.write(o, n, false)
 	w, k := o.place(false, wordCell), s.rng.IntN(words)
@@ -193,14 +193,15 @@ func (o *op) place(dram bool, cell int) place {
 	return place{o.src, o.plane, o.req.Other, o.group != 0, dram, cell}
 }
 
-// word makes o a command on one word. The value is the op's name.
+// word makes o a command on one word of its flow's cell of words. The command's value is o's id.
 func (o *op) word(t wire.NocSendType, n int) {
 	w := o.place(false, wordCell)
 	o.touches = []touch{{at: w, off: 4 * n, word: true, add: t == wire.NocAtomicInc, data: word(uint32(o.id))}}
 	o.req.Command = wire.Command{Type: t, Addr: addrOf(w).Add(4 * n), Value: uint32(o.id)}
 }
 
-// scatter makes o a write of n bytes in two to four chunks. Each chunk goes to a separate cell.
+// scatter makes o a scatter write of n bytes in two to four chunks. Each chunk goes to another
+// cell.
 func (s *Sim) scatter(o *op, n int) {
 	chunks := 2 + s.rng.IntN(wire.MaxScatter-1)
 	data := pattern(o.id, n)
@@ -229,10 +230,10 @@ func (s *Sim) wrong(o *op) {
 		k = 0 // a read cannot be multicast
 	}
 	switch k {
-	case 0: // the address names no tile
+	case 0: // no tile has the address
 		o.want = wire.OutcomeBadAddress
 		o.req.Command, o.req.Payload = wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(63, 63, 0)}, pattern(o.id, 64)
-	case 1: // the address is past the tile's end
+	case 1: // the address is beyond the memory of the tile
 		o.want = wire.OutcomeBadAddress
 		o.req.Command = wire.Command{Type: wire.NocRead, Addr: wire.NewNocAddr(w.X(), w.Y(), wire.MaxNocOffset-100), Size: 64}
 	case 2:
@@ -244,7 +245,7 @@ func (s *Sim) wrong(o *op) {
 	}
 }
 
-// pattern returns n bytes that contain the name of the op. The bytes differ at every place.
+// pattern returns n bytes of data for the op with the given id. The data begins with the id.
 func pattern(id uint64, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -260,12 +261,12 @@ func pattern(id uint64, n int) []byte {
 
 func word(v uint32) []byte { return []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)} }
 
-// submit hands the waiting requests to the chip, in order, until the chip has no room.
+// submit hands the ops in the backlog to the chip, in order, until the chip has no more room.
 func (s *Sim) submit(m *machine) {
 	for len(m.backlog) > 0 {
 		o := m.backlog[0]
-		// If a request goes to the chip itself, the chip performs and ends the request within the
-		// call.
+		// The model must accept the op first, because HandleRequest performs and ends a request to
+		// the chip itself at once.
 		s.model.accept(o, m.life, s.now)
 		switch a := m.chip.HandleRequest(s.now, o.req); a {
 		case flow.Accepted:
@@ -278,7 +279,7 @@ func (s *Sim) submit(m *machine) {
 			m.backlog, o.unreachable = m.backlog[1:], true
 			s.report.Refused++
 			if !s.troubled(o) {
-				s.fail("admission", "op %d from %s to %s: unreachable, and nothing was wrong on its route", o.id, m.node, o.req.Dst)
+				s.fail("admission", "op %d from %s to %s: unreachable, but its route has had no fault", o.id, m.node, o.req.Dst)
 			}
 		default:
 			s.fail("admission", "op %d from %s to %s: %v", o.id, m.node, o.req.Dst, a)
@@ -287,15 +288,15 @@ func (s *Sim) submit(m *machine) {
 	}
 }
 
-// program is the client inside a chip. A program offers ops and checks the commands that the chip
-// performs.
+// program is the client inside a chip. A program offers the ops in greedy, and checks the commands
+// that the chip performs.
 type program struct {
 	s    *Sim
 	m    *machine
 	last *op
 }
 
-// Next returns the next op as a request.
+// Next returns the request of the next op.
 func (p *program) Next(now mono.Time) (flow.Request, bool) {
 	if p.m.taken == len(p.m.greedy) {
 		p.m.greedy, p.m.taken = p.m.greedy[:0], 0
@@ -307,16 +308,16 @@ func (p *program) Next(now mono.Time) (flow.Request, bool) {
 	return p.last.req, true
 }
 
-// Undo takes back the last op.
+// Undo takes back the op that Next returned last.
 func (p *program) Undo() {
 	p.m.taken--
 	p.s.model.undo(p.last)
 }
 
-// Done notes the end of an op.
+// Done checks the result of an op.
 func (p *program) Done(_ mono.Time, r flow.Result) { p.s.ended(p.m, r) }
 
-// Performed checks a performed command and applies the command to the model.
+// Performed checks a command that the chip has performed, and performs the command on the model.
 func (p *program) Performed(_ mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, mem *noc.Memory) {
 	p.s.performed(p.m, src, plane, other, cmd, mem)
 }

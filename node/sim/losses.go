@@ -6,7 +6,7 @@ import (
 	"ttfabric/wire"
 )
 
-// account joins the counts of the chips that live.
+// account merges the packet counts of all living chips into one report.
 func (s *Sim) account() losses.Report {
 	var chips []losses.Chip
 	var dead []wire.FabricNodeID
@@ -20,9 +20,9 @@ func (s *Sim) account() losses.Report {
 	return losses.Merge(chips, dead)
 }
 
-// checkLosses checks that no packet is unexplained. checkLosses also compares two counts for each
-// incarnation that has ended. The first is inferred by package losses, and the second is the
-// incarnation's own count at its end.
+// checkLosses checks that the chips' counts explain the fate of every packet. For each ended
+// incarnation, package losses infers counts from the neighbours' counts. checkLosses compares these
+// inferred counts with the incarnation's own counts at its end.
 func (s *Sim) checkLosses() losses.Report {
 	r := s.account()
 	if n := r.Unexplained(); n != 0 {
@@ -31,12 +31,12 @@ func (s *Sim) checkLosses() losses.Report {
 	for _, g := range r.Gone {
 		truth := s.lifeOf(g.Chip, g.Incarnation)
 		if truth == nil {
-			continue // a link that began anew although both ends live
+			continue // the incarnation still lives, and only its session has ended
 		}
 		received, sent := s.told(truth)
 		for k := range wire.NumClasses {
 			if received[k] < g.Received[k] || received[k] > g.ReceivedMax[k] || sent[k] < g.Sent[k] {
-				s.fail("conservation", "%s of incarnation %#x is inferred to have received %d to %d and sent at least %d packets of class %d; it had received %d and sent %d",
+				s.fail("conservation", "by its neighbours' counts, %s with incarnation %#x received %d to %d packets and sent at least %d packets of class %d; by its own counts, the chip received %d and sent %d",
 					g.Chip, uint64(g.Incarnation), g.Received[k], g.ReceivedMax[k], g.Sent[k], k, received[k], sent[k])
 			}
 		}
@@ -44,7 +44,7 @@ func (s *Sim) checkLosses() losses.Report {
 	return r
 }
 
-// unexplained returns the chips and links of a report that do not balance.
+// unexplained returns the chips and links of a report whose counts do not explain all packets.
 func unexplained(r *losses.Report) (out []any) {
 	for _, c := range r.Chips {
 		if c.Unexplained != 0 {
@@ -59,7 +59,8 @@ func unexplained(r *losses.Report) (out []any) {
 	return out
 }
 
-// lifeOf returns the counts of an ended incarnation at its end.
+// lifeOf returns the packet counts of an ended incarnation at its end, or nil if there is no such
+// incarnation.
 func (s *Sim) lifeOf(n wire.FabricNodeID, i wire.Incarnation) *losses.Chip {
 	for _, m := range s.machines {
 		for _, l := range s.model.lives[m.index] {
@@ -71,8 +72,8 @@ func (s *Sim) lifeOf(n wire.FabricNodeID, i wire.Incarnation) *losses.Chip {
 	return nil
 }
 
-// told returns the packets that an incarnation received and sent in the sessions that its
-// neighbours know. The neighbours' present incarnations count.
+// told returns the numbers of packets that an incarnation received and sent. told counts only
+// sessions that the present incarnations of the neighbours still know.
 func (s *Sim) told(life *losses.Chip) (received, sent losses.Count) {
 	for _, p := range life.Ports {
 		e := s.byPort[p.Peer]
@@ -84,7 +85,7 @@ func (s *Sim) told(life *losses.Chip) (received, sent losses.Count) {
 		for _, q := range m.chip.Account().Ports {
 			if q.Local == p.Peer {
 				for _, t := range append(q.Link.Ended, q.Link.Now) {
-					known[t.ID] = t.Peer == life.Incarnation // otherwise the incarnation's end of the link had begun anew
+					known[t.ID] = t.Peer == life.Incarnation // false: the session was with another incarnation
 				}
 			}
 		}
@@ -100,8 +101,7 @@ func (s *Sim) told(life *losses.Chip) (received, sent losses.Count) {
 	return received, sent
 }
 
-// checkEnds checks that the chips' own counts of how requests ended agree with how the requests
-// really ended.
+// checkEnds checks that the chips' own counts of ended requests agree with the fates in the model.
 func (s *Sim) checkEnds() {
 	type way struct{ src, dst wire.FabricNodeID }
 	truth := map[way][4]uint64{}
@@ -128,12 +128,12 @@ func (s *Sim) checkEnds() {
 		for _, e := range m.chip.Ends() {
 			w := way{m.node, e.Dst}
 			if truth[w] != e.Fates || e.Open != 0 {
-				s.fail("one end", "%s says that its requests to %s ended as %v and %d are open; they ended as %v", m.node, e.Dst, e.Fates, e.Open, truth[w])
+				s.fail("one end", "%s counts its ended requests to %s as %v, and %d as open; by the model, the requests ended as %v", m.node, e.Dst, e.Fates, e.Open, truth[w])
 			}
 			delete(truth, w)
 		}
 	}
 	for w, n := range truth {
-		s.fail("one end", "%s says nothing of its requests to %s, which ended as %v", w.src, w.dst, n)
+		s.fail("one end", "%s has no counts of its requests to %s, which ended as %v", w.src, w.dst, n)
 	}
 }

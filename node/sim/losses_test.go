@@ -12,7 +12,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// flooded is a mesh in which every chip but the first writes to the one behind it, without end.
+// flooded starts a fabric in which every chip writes to another chip without end.
 func flooded(t *testing.T, name string, seed uint64) *Sim {
 	s, err := newSim(Config{Topology: topology(t, name), Seed: seed, bare: true})
 	if err != nil {
@@ -30,7 +30,7 @@ func flooded(t *testing.T, name string, seed uint64) *Sim {
 	return s
 }
 
-// calm lets the streams end.
+// calm ends the streams of all chips, and waits until the fabric is at rest.
 func (s *Sim) calm(t *testing.T) {
 	t.Helper()
 	for _, m := range s.machines {
@@ -41,11 +41,10 @@ func (s *Sim) calm(t *testing.T) {
 	s.runUntil(s.now.Add(SettleTime), func() bool { return false })
 }
 
-// TestLossesOfADeadChip kills a chip under load at changing moments. What its
-// neighbours know of it must be what it had itself counted when it died: the
-// difference between the two bounds is what was on its way, and the account of
-// the rest has no hole. With the dead chip's own last account beside theirs,
-// no more is unknown than was on the links.
+// TestLossesOfADeadChip kills a chip under load at random times. The chip's own counts at its death
+// must lie between the bounds that its neighbours' counts give. The counts of the living chips must
+// explain all other packets. With the dead chip's own counts, only packets on its links and in the
+// chip may be of unknown fate.
 func TestLossesOfADeadChip(t *testing.T) {
 	inexact := 0
 	for seed := range uint64(12) {
@@ -57,27 +56,26 @@ func TestLossesOfADeadChip(t *testing.T) {
 		truth := victim.life.account
 		r := s.account()
 		if n := r.Unexplained(); n != 0 || len(r.Gone) != 1 || len(r.Missing) != 1 || r.Total.InFlight != 0 {
-			t.Fatalf("seed %d: %d unexplained, lives gone %+v, missing %v: %+v %v", seed, n, r.Gone, r.Missing, r.Total, unexplained(&r))
+			t.Fatalf("seed %d: %d packets unexplained, ended incarnations %+v, missing chips %v: %+v %v", seed, n, r.Gone, r.Missing, r.Total, unexplained(&r))
 		}
 		g, own := r.Gone[0], losses.Merge([]losses.Chip{truth}, nil).Chips[0].Packets
 		if g.Chip != victim.node || g.Incarnation != truth.Incarnation || g.ToldBy != len(truth.Ports) {
-			t.Fatalf("seed %d: %s of life %#x died; inferred is %+v", seed, victim.node, uint64(truth.Incarnation), g)
+			t.Fatalf("seed %d: %s with incarnation %#x died, but the report says %+v", seed, victim.node, uint64(truth.Incarnation), g)
 		}
 		if r.Total.Unknown != g.ReceivedMax.Total()-g.Received.Total() {
-			t.Errorf("seed %d: %d of unknown fate; it had received %d to %d", seed, r.Total.Unknown, g.Received.Total(), g.ReceivedMax.Total())
+			t.Errorf("seed %d: %d packets of unknown fate, but the dead chip received %d to %d packets by its neighbours' counts", seed, r.Total.Unknown, g.Received.Total(), g.ReceivedMax.Total())
 		}
 		for k := range wire.NumClasses {
 			if own.Received[k] < g.Received[k] || own.Received[k] > g.ReceivedMax[k] || own.Sent[k] < g.Sent[k] {
-				t.Errorf("seed %d: class %d: it had received %d and sent %d; inferred are %d to %d, and %d", seed, k, own.Received[k], own.Sent[k], g.Received[k], g.ReceivedMax[k], g.Sent[k])
+				t.Errorf("seed %d: class %d: the dead chip received %d and sent %d packets by its own counts; by its neighbours' counts, it received %d to %d and sent at least %d", seed, k, own.Received[k], own.Sent[k], g.Received[k], g.ReceivedMax[k], g.Sent[k])
 			}
 		}
 		if own.Received != g.Received {
 			inexact++
 		}
 
-		// The dead chip speaks: every packet that was sent to it and that it
-		// did not get is still on its way to it, or was given up by a neighbour whose
-		// tables lead around it; so is what it sent and nobody got from it.
+		// Merge the dead chip's own counts too. Only packets that were on the links of the dead
+		// chip or inside the chip may then be of unknown fate or in flight.
 		all := s.account
 		chips := []losses.Chip{truth}
 		for _, m := range s.machines {
@@ -88,20 +86,20 @@ func TestLossesOfADeadChip(t *testing.T) {
 		full := losses.Merge(chips, nil)
 		lost := g.ReceivedMax.Total() - own.Received.Total() + own.Sent.Total() - g.Sent.Total()
 		if full.Unexplained() != 0 || full.Total.Unknown+full.Total.InFlight != lost+truth.InFlight.Total() {
-			t.Errorf("seed %d: with its own account: %+v; %d are on links and %d in it", seed, full.Total, lost, truth.InFlight.Total())
+			t.Errorf("seed %d: with the dead chip's own counts: %+v; %d packets were on its links and %d inside the chip", seed, full.Total, lost, truth.InFlight.Total())
 		}
 		if again := all(); again.Total != r.Total {
-			t.Errorf("seed %d: the account at rest changes: %+v, %+v", seed, r.Total, again.Total)
+			t.Errorf("seed %d: the counts change although the fabric is at rest: %+v, %+v", seed, r.Total, again.Total)
 		}
 	}
 	if inexact == 0 {
-		t.Error("no chip died with packets on their way to it: the test proves nothing")
+		t.Error("no chip died with packets on its links; the test proves nothing")
 	}
 }
 
-// TestLossesOfAQuietChip kills a chip to which nothing is on its way: what is
-// inferred is exactly what it had counted. Then it starts anew, twice, and its former
-// lives are kept apart from the present one.
+// TestLossesOfAQuietChip kills a chip without packets on its links. The neighbours' counts must
+// then give exactly the chip's own counts. The chip restarts twice, and the report must count each
+// incarnation separately.
 func TestLossesOfAQuietChip(t *testing.T) {
 	for seed := range uint64(6) {
 		s := flooded(t, "t3000", seed)
@@ -112,13 +110,13 @@ func TestLossesOfAQuietChip(t *testing.T) {
 			s.calm(t)
 			r := s.account()
 			if r.Unexplained() != 0 || r.Total.InFlight+r.Total.Unknown+r.Total.Lost != 0 || len(r.Gone) != life {
-				t.Fatalf("seed %d, life %d: %+v, gone %+v", seed, life, r.Total, r.Gone)
+				t.Fatalf("seed %d, incarnation %d: %+v, ended incarnations %+v", seed, life, r.Total, r.Gone)
 			}
 			for _, g := range r.Gone {
 				for _, l := range lives {
 					own := losses.Merge([]losses.Chip{l}, nil).Chips[0].Packets
 					if l.Incarnation == g.Incarnation && (own.Received != g.Received || own.Received != g.ReceivedMax || own.Sent != g.Sent) {
-						t.Errorf("seed %d: it had received %v and sent %v; inferred is %+v", seed, own.Received, own.Sent, g)
+						t.Errorf("seed %d: by its own counts, the dead chip received %v and sent %v; the report says %+v", seed, own.Received, own.Sent, g)
 					}
 				}
 			}

@@ -8,38 +8,37 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// These constants say where the load writes. Each flow has its own region at its destination. A
-// region has a few cells in a Tensix tile, with one cell for words. A region has the same number of
-// cells in a DRAM bank.
+// Layout of the memory to which the load writes. Each flow has a region of its own in a Tensix tile
+// and in a DRAM bank of its destination. A region consists of cells. One cell of a region holds
+// 32-bit words.
 const (
 	cells      = 4
 	wordCell   = cells // index of the cell that holds words
-	words      = 16    // words of the cell that the load uses
+	words      = 16    // number of words in the cell that the load uses
 	cellSize   = 6 << 10
 	regionSize = 32 << 10
 )
 
-// place is a cell at a destination. The cell belongs to the flow from src on a plane in one
-// direction round rings.
+// place is a cell in the memory of a destination. The cell belongs to one flow from the chip src.
 type place struct {
 	src   int
 	plane wire.Plane
-	other bool // the flow takes the other direction round rings
+	other bool // whether the flow takes the other direction round rings
 	group bool // the flow carries multicasts
 	dram  bool
 	cell  int
 }
 
-// flowID identifies a flow at one destination. All incarnations of the flow's source share the
-// flowID. Requests of an earlier incarnation come before requests of a later incarnation.
+// flowID identifies a flow in the model. All incarnations of the source have the same flowID. In
+// the flow's order, requests of an earlier incarnation come before requests of a later incarnation.
 type flowID struct {
 	src, dst int
 	plane    wire.Plane
-	other    bool // the flow takes the other direction round rings
-	group    int  // group of multicasts; 0: unicast
+	other    bool // whether the flow takes the other direction round rings
+	group    int  // number of the multicast group; 0: unicast
 }
 
-// entry is an op that a chip performed on a cell.
+// entry is a write that a chip performed on a cell.
 type entry struct {
 	index int // index of the op in its flow
 	t     *touch
@@ -49,24 +48,24 @@ type entry struct {
 type life struct {
 	chip  int
 	begin mono.Time
-	end   mono.Time // when the incarnation ended; mono.Never while it lives
+	end   mono.Time // when the incarnation ended; mono.Never: the incarnation still lives
 	mem   map[place]*[cellSize]byte
 	log   map[place][]entry
-	last  map[flowID]int // index of the last op that the incarnation performed, plus one
-	open  map[uint64]*op // ops that the incarnation accepted and that have not ended
+	last  map[flowID]int // index of the last op of each flow that the incarnation performed, plus one
+	open  map[uint64]*op // open ops of the incarnation, by id
 
-	account losses.Chip // the incarnation's counts at its end
+	account losses.Chip // the incarnation's packet counts at its end
 }
 
-// model is a naive fabric. A model holds the requests of the load, and the content that memory must
-// have.
+// model is a simple model of the fabric. The model holds all requests of the load, and the content
+// that the chips' memories must have.
 type model struct {
 	ids   uint64
-	ops   []*op // ops; the index is the id less 1
+	ops   []*op // all ops; the op with the id k has the index k-1
 	next  map[flowID]int
 	lives [][]*life // incarnations, by chip
 
-	groups map[groupID]int // numbers of groups, from 1
+	groups map[groupID]int // numbers of the multicast groups, from 1
 }
 
 func newModel(t *topo.Topology) *model {
@@ -80,7 +79,8 @@ func (m *model) begin(c int, now mono.Time) *life {
 	return l
 }
 
-// The tiles of a Wormhole over which the model spreads regions, and its DRAM banks.
+// The Tensix tiles and DRAM banks of a Wormhole in which the model places regions, for unicasts and
+// for multicasts.
 var (
 	regionTiles = [][2]uint8{{1, 1}, {2, 1}, {3, 2}, {4, 3}, {6, 4}, {7, 5}, {8, 7}, {9, 8}, {1, 9}, {2, 10}, {3, 11}, {9, 11}}
 	regionBanks = [][2]uint8{{0, 0}, {0, 5}, {5, 0}, {5, 2}}
@@ -89,8 +89,8 @@ var (
 	groupBanks = [][2]uint8{{5, 3}, {5, 5}}
 )
 
-// maxPlanes is the largest number of planes for which the model lays out regions. maxTied is that
-// number if packets go in both directions round rings.
+// maxPlanes is the largest number of planes for which the model has room for regions. If the load
+// uses both directions round rings, the largest number is maxTied.
 const (
 	maxPlanes = 4
 	maxTied   = maxPlanes / 2
@@ -128,7 +128,7 @@ func (m *model) undo(o *op) {
 	o.accepted = false
 }
 
-// orphan notes that nobody will hear how the requests of a dead chip ended.
+// orphan marks the open requests of a dead chip. orphan returns the number of these requests.
 func (m *model) orphan(k *machine) int {
 	for _, o := range k.life.open {
 		o.orphan = true
@@ -136,7 +136,7 @@ func (m *model) orphan(k *machine) int {
 	return len(k.life.open)
 }
 
-// apply performs an op on the memory that the incarnation should have.
+// apply performs an op on the memory that the model has for the incarnation.
 func (l *life) apply(o *op) {
 	for i := range o.touches {
 		t := &o.touches[i]
@@ -164,8 +164,8 @@ func (t *touch) applyTo(c *[cellSize]byte) {
 	}
 }
 
-// expected returns the bytes that a read must have seen in this incarnation. The argument index is
-// the read's number in its flow.
+// expected returns the bytes that a read must return if this incarnation performed the read. The
+// argument index is the read's index in its flow.
 func (l *life) expected(t *touch, index int) []byte {
 	var c [cellSize]byte
 	for _, e := range l.log[t.at] {
@@ -176,7 +176,7 @@ func (l *life) expected(t *touch, index int) []byte {
 	return c[t.off : t.off+len(t.data)]
 }
 
-// compare looks for a byte of memory that differs from the model, and returns it.
+// compare returns the first byte found in the memory m that differs from the model.
 func (l *life) compare(m *noc.Memory) (at wire.NocAddr, got, want byte, differ bool) {
 	var b [cellSize]byte
 	for p, c := range l.mem {

@@ -8,30 +8,30 @@ import (
 	"ttfabric/wire"
 )
 
-// A multicast is one op of a flow to a group. The group is the chips within ranges of a source on a
-// plane. The simulator checks each member like the destination of a unicast, except for the flow's
-// memory. Multicasts write to separate cells, since nothing orders multicasts among other flows.
+// A multicast is one op with several destinations, the members of a group. The simulator checks the
+// op at each member as it checks a unicast at its destination. Multicasts write to cells of their
+// own, because the order of requests holds only within a flow.
 
-// everyone stands for the destination of a group's flow.
+// everyone stands for the destination in the flowID of a multicast group.
 const everyone = -1
 
-// groupID identifies a group in the model.
+// groupID identifies a multicast group in the model.
 type groupID struct {
 	src    int
 	plane  wire.Plane
 	ranges wire.Ranges
 }
 
-// member is a chip that must perform a multicast, with what the simulator knows about the multicast
-// at that chip.
+// member is a destination of a multicast, and the state of the multicast there.
 type member struct {
 	machine   int
 	way       []route.Branch // route from the source to the member
-	fate      flow.Fate      // fate of the multicast at the member; set once the op has ended
+	fate      flow.Fate      // fate of the multicast at this member; set once the op has ended
 	performed int
 }
 
-// flow returns the flow of an op at one of the op's destinations.
+// flow returns the flow of an op. For a multicast, the argument dst is the destination in the
+// result.
 func (o *op) flow(dst int) flowID {
 	if o.group == 0 {
 		dst = o.dst
@@ -39,8 +39,8 @@ func (o *op) flow(dst int) flowID {
 	return flowID{o.src, dst, o.plane, o.req.Other, o.group}
 }
 
-// at returns how often a machine performed the op, and the op's fate there. If the machine is not a
-// destination of the op, performed is nil.
+// at returns the op's state at one of its destinations: the count of performances, and the fate. If
+// the machine is not a destination of the op, performed is nil.
 func (o *op) at(machine int) (performed *int, fate flow.Fate) {
 	if o.group == 0 && o.dst == machine {
 		return &o.performed, o.fate
@@ -53,8 +53,8 @@ func (o *op) at(machine int) (performed *int, fate flow.Fate) {
 	return nil, 0
 }
 
-// members returns the machines that ranges reach. If a multicast to the ranges is not possible,
-// members returns nil.
+// members returns the destinations of a multicast to the ranges r. If such a multicast is not
+// possible, members returns nil.
 func (s *Sim) members(src *machine, pl wire.Plane, r wire.Ranges) (ms []member) {
 	tree, err := s.routes.Multicast(pl, src.node, r)
 	if err != nil {
@@ -71,8 +71,8 @@ func (s *Sim) members(src *machine, pl wire.Plane, r wire.Ranges) (ms []member) 
 	return ms
 }
 
-// anyRanges draws random ranges to which a machine can multicast. If there are no such ranges,
-// anyRanges reports false.
+// anyRanges draws random ranges to which a machine can multicast. If anyRanges finds no such
+// ranges, it returns false.
 func (s *Sim) anyRanges(m *machine, pl wire.Plane) (r wire.Ranges, ok bool) {
 	mesh, _ := s.cfg.Topology.Mesh(m.node.Mesh)
 	for range 100 {
@@ -109,7 +109,7 @@ func (s *Sim) newMulticast(src *machine, pl wire.Plane, r wire.Ranges) *op {
 	return o
 }
 
-// drawMulticast returns a job's next multicast, drawn at random.
+// drawMulticast draws a job's next multicast at random.
 func (s *Sim) drawMulticast(j *job) *op {
 	o := s.newMulticast(j.m, j.plane, j.ranges[s.rng.IntN(len(j.ranges))])
 	if s.rng.IntN(20) < j.bad {
@@ -133,8 +133,7 @@ func (s *Sim) drawMulticast(j *job) *op {
 	return o
 }
 
-// judgeMulticast compares how a multicast ended at each member with what really happened at the
-// member.
+// judgeMulticast compares the fate of a multicast at each member with what the member really did.
 func (s *Sim) judgeMulticast(o *op, r *flow.Result) {
 	worst := flow.FateDone
 	o.anew = len(r.Members) > 0
@@ -153,7 +152,7 @@ func (s *Sim) judgeMulticast(o *op, r *flow.Result) {
 		switch m.fate {
 		case flow.FateDone:
 			if o.want != wire.OutcomeDone || !o.req.Probe && m.performed != 1 {
-				s.fail("exactly once", "multicast %d is said to be done by %s and was performed %d times; want %s", o.id, node, m.performed, o.want)
+				s.fail("exactly once", "multicast %d ended as done at %s, but was performed %d times; want %s", o.id, node, m.performed, o.want)
 			}
 			continue
 		case flow.FateRefused:
@@ -162,10 +161,10 @@ func (s *Sim) judgeMulticast(o *op, r *flow.Result) {
 			}
 		}
 		if m.fate != flow.FateUnknown && m.performed != 0 {
-			s.fail("exactly once", "multicast %d is said to be %s at %s and was performed", o.id, m.fate, node)
+			s.fail("exactly once", "multicast %d ended as %s at %s, but was performed", o.id, m.fate, node)
 		}
 		if m.fate != flow.FateRefused && !s.badTree(o, m) {
-			s.fail("cause", "multicast %d from %s by %s on plane %d ended as %s at %s and nothing was wrong on its route since %v",
+			s.fail("cause", "multicast %d from %s by %s on plane %d ended as %s at %s, but its route has had no fault since %v",
 				o.id, s.machines[o.src].node, o.req.Ranges, o.plane, m.fate, node, o.sent)
 		}
 	}
@@ -182,8 +181,8 @@ func (s *Sim) judgeMulticast(o *op, r *flow.Result) {
 	}
 }
 
-// badTree reports whether anything was wrong since the source sent a multicast to a member. badTree
-// looks at the multicast's route to the member and at the routes of the answers.
+// badTree reports whether a cable on the multicast's route to a member, or on the route of the
+// answer, has had a fault since shortly before the multicast was sent.
 func (s *Sim) badTree(o *op, m *member) bool {
 	for _, b := range m.way {
 		if s.badCable(o, b.From, b.To) {
@@ -193,7 +192,7 @@ func (s *Sim) badTree(o *op, m *member) bool {
 	return s.badWay(o, wire.ClassControl, s.machines[m.machine].node, s.machines[o.src].node)
 }
 
-// provenRanges returns the ranges of all other chips of a machine's mesh.
+// provenRanges returns the ranges from a machine to all other chips of its mesh.
 func (s *Sim) provenRanges(m *machine) (r wire.Ranges) {
 	mesh, _ := s.cfg.Topology.Mesh(m.node.Mesh)
 	row, col := int(m.node.Chip)/mesh.Cols, int(m.node.Chip)%mesh.Cols

@@ -7,28 +7,28 @@ import (
 	"ttfabric/router"
 )
 
-// This file has the orders that people give to a fabric. An order may cost time, and has no other
-// effect on requests.
+// The mishaps in this file are commands of operators, and repeated cuts of a cable. A command may
+// delay requests, but must have no other effect on requests.
 
-// longestPause is the longest pause of a port.
+// longestPause is the longest time for which a mishap pauses a port.
 const longestPause = time.Second
 
-// order gives a command to the router of a port. If all is true, order gives the command to the
-// routers of all ports of the chip.
+// order gives a command to the router at one port of a chip. If all is true, order gives the
+// command at all ports of the chip.
 func (s *Sim) order(m *machine, c *cable, side int, all bool, cmd router.Command) {
 	if m.chip == nil || m.stalled > 0 {
 		return
 	}
 	for _, p := range m.chip.Channels() {
 		if all || p.Local == c.ports[side] {
-			// A link whose path is off cannot train.
+			// A retrain fails if the link has no path. order ignores this error.
 			_ = m.chip.Command(s.now, p.Local.Channel, cmd)
 		}
 	}
 	s.run(m)
 }
 
-// retrain trains a link anew several times in a row.
+// retrain makes a link train anew several times, one after another.
 func (s *Sim) retrain() mishap {
 	c, side, n := s.anyCable(), s.rng.IntN(2), 1+s.rng.IntN(20)
 	gap := time.Duration(s.rng.Int64N(int64(20 * time.Millisecond)))
@@ -41,7 +41,7 @@ func (s *Sim) retrain() mishap {
 	}}
 }
 
-// pause makes a port, or a whole chip, stand still for a while.
+// pause pauses the router at one port or at all ports of a chip.
 func (s *Sim) pause() mishap {
 	c, side, all := s.anyCable(), s.rng.IntN(2), s.rng.IntN(3) == 0
 	m := c.chips[side]
@@ -50,7 +50,7 @@ func (s *Sim) pause() mishap {
 		end:   func() { s.order(m, c, side, all, router.CommandRun) }}
 }
 
-// flapping cuts a cable again and again.
+// flapping cuts and repairs a cable several times.
 func (s *Sim) flapping() mishap {
 	c, n := s.anyCable(), 2+s.rng.IntN(10)
 	down := 20*time.Millisecond + time.Duration(s.rng.Int64N(int64(200*time.Millisecond)))
@@ -71,7 +71,7 @@ func (s *Sim) unlessHealed(do func()) {
 	}
 }
 
-// resumeAll makes all ports of a chip run again.
+// resumeAll ends the pauses of all ports of a chip.
 func (s *Sim) resumeAll(m *machine) {
 	for _, p := range m.chip.Channels() {
 		_ = m.chip.Command(s.now, p.Local.Channel, router.CommandRun)

@@ -16,8 +16,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Every pattern of the literature with an offered load, half of what its
-// routes take with completions: all of it is delivered, whole and in order.
+// TestPatternsWithALoad runs each traffic pattern of the literature with half of the load that its
+// routes can carry. All packets must arrive whole and in order.
 func TestPatternsWithALoad(t *testing.T) {
 	ph := phases{200, 600, 600}
 	for _, machine := range []string{"mesh:4x4", "torus:4x4"} {
@@ -37,7 +37,7 @@ func TestPatternsWithALoad(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				few := 3 / math.Sqrt(p.Load*float64(ph.measure*len(l.s.machines)/2)) // three standard deviations of a count; some chips may send nothing
+				few := 3 / math.Sqrt(p.Load*float64(ph.measure*len(l.s.machines)/2)) // three standard deviations of a count; some patterns have chips that send nothing
 				if p.Unstable || p.Wrong != 0 || p.Resent != 0 || math.Abs(p.Accepted/p.Load-1) > few {
 					t.Errorf("offered %.3f packets per cycle and chip: %+v", p.Load, p)
 				}
@@ -46,8 +46,8 @@ func TestPatternsWithALoad(t *testing.T) {
 	}
 }
 
-// carried lets every pair of a setup's pattern send so many packets per unit of
-// its weight, as fast as the window allows, and returns what each channel carried of them.
+// carried makes every pair of a setup's pattern send packets in proportion to its weight, as fast
+// as the window allows. carried returns the number of packets that each channel carried.
 func (l *lab) carried(t *testing.T, c setup, each int) map[route.Out]float64 {
 	t.Helper()
 	weight := 0
@@ -82,7 +82,7 @@ func (l *lab) carried(t *testing.T, c setup, each int) map[route.Out]float64 {
 	return after
 }
 
-// sent are the requests that each channel has carried.
+// sent returns the number of requests that each channel has carried.
 func (l *lab) sent() map[route.Out]float64 {
 	out := map[route.Out]float64{}
 	for _, k := range l.s.machines {
@@ -93,10 +93,10 @@ func (l *lab) sent() map[route.Out]float64 {
 	return out
 }
 
-// Every pattern of the literature on every machine of the analytic bounds: all
-// packets arrive as they were sent, no channel carries more than the bound, and
-// each carries just what the routes say (route.Plan.Loads). Where both ways
-// round a ring are equally long, packets take them in turn, as the bound has it.
+// TestPatternsKeepTheBounds runs each traffic pattern of the literature on each machine with known
+// analytic bounds. All packets must arrive as sent. No channel may carry more packets than the
+// bound, and each channel must carry exactly the packets that route.Plan.Loads predicts. If both
+// directions round a ring are equally long, packets take them in turn.
 func TestPatternsKeepTheBounds(t *testing.T) {
 	f, err := os.Open("../traffic/testdata/analytic_bounds.csv")
 	if err != nil {
@@ -116,7 +116,7 @@ func TestPatternsKeepTheBounds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			each := 4 // half of which go each way
+			each := 4 // half of the packets take each direction
 			if c.pattern == "uniform" {
 				each = 2
 			}
@@ -130,24 +130,24 @@ func TestPatternsKeepTheBounds(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !maps.Equal(got, want.Channels) {
-				t.Errorf("channels carried %v, by the routes %v", got, want.Channels)
+				t.Errorf("the channels carried %v, but the routes predict %v", got, want.Channels)
 			}
 			bound, err := strconv.ParseFloat(row[3], 64)
 			if err != nil {
 				t.Fatal(err)
 			}
-			unit := float64(each) // packets that a chip sends, itself among the destinations
+			unit := float64(each) // packets that a chip sends, including packets to itself
 			if c.pattern == "uniform" {
 				unit *= float64(len(l.s.machines))
 			}
 			most := 0.0
 			for o, v := range got {
 				if most = max(most, v); v > bound*unit {
-					t.Errorf("%s %s carried %v packets for each that a chip sent: the bound is %v", o.At, o.Dir, v/unit, bound)
+					t.Errorf("%s %s carried %v packets for each packet of a chip; the bound is %v", o.At, o.Dir, v/unit, bound)
 				}
 			}
 			if most < bound*unit {
-				t.Errorf("the busiest channel carried %v packets for each that a chip sent, of %v", most/unit, bound)
+				t.Errorf("the busiest channel carried %v packets for each packet of a chip; the bound is %v", most/unit, bound)
 			}
 		})
 	}

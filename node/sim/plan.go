@@ -10,8 +10,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// mishap is a fault that lasts for a while. The simulator calls begin once and end once. If all
-// faults of the run end earlier than the mishap, the simulator does not call end.
+// mishap is one planned fault of a run. The simulator calls begin at the time "at", and end after
+// the time "last". If the run ends all faults earlier, the simulator does not call end.
 type mishap struct {
 	at         mono.Time
 	last       time.Duration
@@ -19,7 +19,7 @@ type mishap struct {
 	begin, end func()
 }
 
-// String describes the mishap for people.
+// String returns the mishap's time, duration and description.
 func (f mishap) String() string { return fmt.Sprintf("at %v for %v: %s", f.at, f.last, f.what) }
 
 // Limits of a plan.
@@ -27,12 +27,12 @@ const (
 	maxMishaps  = 12
 	longestCut  = 3 * time.Second
 	longestDead = 2 * time.Second
-	longestRest = 1500 * time.Millisecond // longest stall of a chip
+	longestRest = 1500 * time.Millisecond // longest duration of a chip's stall
 )
 
 // drawPlan draws the impairments of the cables and the mishaps of the run.
 func (s *Sim) drawPlan(end mono.Time) {
-	if s.rng.IntN(3) == 0 { // all cables are bad
+	if s.rng.IntN(3) == 0 { // all cables get an impairment for the whole time of the faults
 		for _, c := range s.cables {
 			for side := range c.way {
 				s.set(c, side, s.weather(0.05))
@@ -68,7 +68,7 @@ func (s *Sim) heal() {
 	s.tracef("-- all faults end")
 	s.healed = true
 	for _, c := range s.cables {
-		if c.avoided { // operators avoided the cable until now, and packets sent until now may have taken another route
+		if c.avoided { // the cable was out of service until now; recent packets may have taken another route
 			c.lastBad = s.now
 		}
 		c.swapped, c.cuts, c.avoided = nil, [2]int{}, false
@@ -98,7 +98,8 @@ func (s *Sim) set(c *cable, side int, o fault.Options) {
 	}
 }
 
-// weather draws the impairment of a bad cable, up to a level of loss.
+// weather draws the impairment of a bad cable at random. The argument level is the largest share of
+// lost datagrams.
 func (s *Sim) weather(level float64) fault.Options {
 	r := s.rng
 	o := fault.Options{Delay: time.Duration(r.Int64N(int64(2 * time.Millisecond)))}
@@ -142,7 +143,8 @@ func (s *Sim) storm() mishap {
 		end:   func() { s.set(c, 0, fault.Options{Delay: cleanDelay}); s.set(c, 1, fault.Options{Delay: cleanDelay}) }}
 }
 
-// cutWays cuts some directions of a cable, or repairs these directions.
+// cutWays cuts the directions of a cable from the given sides if "by" is 1. If "by" is -1, cutWays
+// ends one cut of each of these directions.
 func (c *cable) cutWays(by int, sides ...int) {
 	for _, side := range sides {
 		c.cuts[side] += by
@@ -166,12 +168,12 @@ func (s *Sim) sever() mishap {
 			}
 		}
 	}
-	return mishap{last: s.span(longestCut), what: fmt.Sprintf("cut of all between %s and %s", c.chips[0].node, c.chips[1].node),
+	return mishap{last: s.span(longestCut), what: fmt.Sprintf("cut of all cables between %s and %s", c.chips[0].node, c.chips[1].node),
 		begin: func() { each(1) }, end: func() { each(-1) }}
 }
 
-// avoid makes an operator take a cable out of service at one end, and later return the cable to
-// service.
+// avoid takes a cable out of service at one end, as an operator would, and later puts the cable
+// back into service.
 func (s *Sim) avoid() mishap {
 	c, side := s.anyCable(), s.rng.IntN(2)
 	set := func(on bool) {
@@ -187,7 +189,7 @@ func (s *Sim) avoid() mishap {
 
 func (s *Sim) oneWayCut() mishap {
 	c, side := s.anyCable(), s.rng.IntN(2)
-	return mishap{last: s.span(longestCut), what: fmt.Sprintf("cut of what %s sends", c.ports[side]),
+	return mishap{last: s.span(longestCut), what: fmt.Sprintf("cut of the direction from %s", c.ports[side]),
 		begin: func() { c.cutWays(1, side) }, end: func() { c.cutWays(-1, side) }}
 }
 
@@ -208,7 +210,7 @@ func (s *Sim) stall() mishap {
 		}}
 }
 
-// swap exchanges the far ends of two cables.
+// swap exchanges the far ends of two cables, like a mistake in cabling.
 func (s *Sim) swap() mishap {
 	a, b := s.anyCable(), s.anyCable()
 	return mishap{last: s.span(longestCut), what: fmt.Sprintf("swap of %s and %s", a, b),
@@ -224,7 +226,7 @@ func (s *Sim) swap() mishap {
 		}}
 }
 
-// forge sends random bytes to a port.
+// forge sends datagrams of random bytes to a port.
 func (s *Sim) forge() mishap {
 	c, side, n := s.anyCable(), s.rng.IntN(2), 1+s.rng.IntN(200)
 	return mishap{what: fmt.Sprintf("%d datagrams of garbage at %s", n, c.ports[side]), begin: func() {
@@ -233,7 +235,7 @@ func (s *Sim) forge() mishap {
 			for i := range b {
 				b[i] = byte(s.rng.Uint32())
 			}
-			if len(b) > 3 && s.rng.IntN(2) == 0 && len(c.record[1-side]) > 0 { // the datagram begins like a frame
+			if len(b) > 3 && s.rng.IntN(2) == 0 && len(c.record[1-side]) > 0 { // the datagram begins like a recorded frame
 				copy(b[:len(b)/2], c.record[1-side][s.rng.IntN(len(c.record[1-side]))])
 			}
 			s.deliver(c, side, &fault.Fate{At: s.now}, b)
@@ -241,7 +243,8 @@ func (s *Sim) forge() mishap {
 	}}
 }
 
-// replay sends recorded datagrams again, including datagrams of earlier incarnations.
+// replay sends recorded datagrams to a port again. The datagrams may be from earlier incarnations
+// of the chips.
 func (s *Sim) replay() mishap {
 	c, side, n := s.anyCable(), s.rng.IntN(2), 1+s.rng.IntN(100)
 	return mishap{what: fmt.Sprintf("%d old datagrams at %s", n, c.ports[side]), begin: func() {
@@ -254,7 +257,8 @@ func (s *Sim) replay() mishap {
 	}}
 }
 
-// unplug removes a port's path, like gossip that no longer sees a peer.
+// unplug tells a chip that a port has no path to its peer, as a live node does if gossip does not
+// know the peer.
 func (s *Sim) unplug() mishap {
 	c, side := s.anyCable(), s.rng.IntN(2)
 	set := func(on bool) {
@@ -267,11 +271,12 @@ func (s *Sim) unplug() mishap {
 		begin: func() { set(false) }, end: func() { set(true) }}
 }
 
-// narrow makes one end of a cable take smaller frames from its next training on.
+// narrow sets another largest frame payload at one end of a cable, as if the MTU of the path had
+// changed.
 func (s *Sim) narrow() mishap {
 	c, side := s.anyCable(), s.rng.IntN(2)
 	n := (96 + s.rng.IntN(4000)) / wire.PadUnit * wire.PadUnit
-	return mishap{what: fmt.Sprintf("frames of %d bytes at %s", n, c.ports[side]), begin: func() {
+	return mishap{what: fmt.Sprintf("frame payloads of at most %d bytes at %s", n, c.ports[side]), begin: func() {
 		if m := c.chips[side]; m.chip != nil {
 			if err := m.chip.SetMaxPayload(s.now, c.ports[side].Channel, n); err != nil {
 				s.fail("plan", "%v", err)

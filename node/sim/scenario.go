@@ -20,53 +20,56 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// sampleEvery is the time between two samples of a scenario's fabric, in virtual time.
+// sampleEvery is the virtual time between two samples of the fabric in a scenario.
 const sampleEvery = 10 * time.Millisecond
 
-// scenarioLag is the longest time from a datagram's arrival until the chip reads it.
+// scenarioLag is the longest time from the arrival of a datagram until the chip reads the datagram,
+// in a scenario.
 const scenarioLag = 20 * time.Microsecond
 
-// restartTime is how long a restarted chip is away. restartTime is about as long as a process needs
-// to start.
+// restartTime is the time for which a chip is dead during a restart. A real process needs about
+// this time to start.
 const restartTime = 200 * time.Millisecond
 
-// noGossip is the reason why the simulator skips parts of a scenario.
+// noGossip is the reason that a report states for parts of a scenario that the simulator skips.
 const noGossip = "skipped (live only): the simulator has no gossip"
 
-// ScenarioDriver names the parts of a scenario that the simulator cannot carry out.
+// ScenarioDriver lists the verbs and metrics of scenarios that the simulator cannot carry out, with
+// the reasons.
 var ScenarioDriver = scenario.Driver{
 	Name:    "sim",
 	Verbs:   map[scenario.Verb]string{scenario.GossipSet: noGossip},
 	Metrics: map[string]string{"members": noGossip, "events(member)": noGossip},
 }
 
-// PlayConfig names a scenario to run in virtual time.
+// PlayConfig holds the settings of a scenario's run in virtual time.
 type PlayConfig struct {
 	Scenario *scenario.Scenario
 	Topology *topo.Topology
-	Seed     uint64    // seed of the scenario's choices and of every delay
+	Seed     uint64    // seed of the scenario's random choices and of every delay
 	Trace    io.Writer // gets a line for each event; nil: no trace
 }
 
-// stage is a fabric on which a scenario runs.
+// stage is a simulated fabric on which a scenario runs.
 type stage struct {
 	s       *Sim
 	run     *scenario.Run
-	clients []*client.Client // clients by machine; nil for a machine without traffic
+	clients []*client.Client // traffic clients, by machine; nil: the machine has no traffic
 	faults  map[end]*endFault
 }
 
-// endFault is the impairment of the datagrams that one end of a cable sends. A live chip keeps the
-// same state.
+// endFault is the fault injected into the datagrams that one end of a cable sends. The fields
+// correspond to those of a live port's fault in package node.
 type endFault struct {
-	kept         fault.Options // options without an end
-	passing      fault.Change  // changes to kept that apply for a time
+	kept         fault.Options // options without a set duration
+	passing      fault.Change  // changes of the options in kept, with a set duration
 	cut          bool
-	passID, cuts int // number of changes until now; after a further change, an end that was planned before has no effect
+	passID, cuts int // number of changes of passing and of cut; a planned end has no effect after a later change
 }
 
-// Play runs a scenario. The report, with its trace, depends on the configuration alone. The error
-// concerns the scenario or the machine. The report holds the errors during the run.
+// Play runs a scenario in virtual time. The report, with its trace, depends on cfg alone. Play
+// returns an error if the scenario does not fit the topology, or if the fabric does not come up.
+// Failures during the run are in the report.
 func Play(cfg PlayConfig) (scenario.Report, error) {
 	s, err := newSim(Config{Topology: cfg.Topology, Seed: cfg.Seed, Quick: true, Trace: cfg.Trace})
 	if err != nil {
@@ -89,7 +92,7 @@ func Play(cfg PlayConfig) (scenario.Report, error) {
 	}
 	s.begin()
 	if !s.runUntil(s.now.Add(SettleTime), g.intact) {
-		return scenario.Report{}, fmt.Errorf("%s does not come up: %d of %d cables after %v", cfg.Topology, g.linksUp(), len(s.cables), SettleTime)
+		return scenario.Report{}, fmt.Errorf("%s does not come up: %d of %d links are up after %v", cfg.Topology, g.linksUp(), len(s.cables), SettleTime)
 	}
 	s.onEvent = g.event
 	g.play()
@@ -98,8 +101,8 @@ func Play(cfg PlayConfig) (scenario.Report, error) {
 	return rep, nil
 }
 
-// of applies the options that a file states about its fabric. All other options are as in `ttfabric
-// up`.
+// of sets the options that a scenario's file states about its fabric. All other options get the
+// defaults of 'ttfabric up'.
 func (a *surroundings) of(f scenario.Fabric) error {
 	*a = surroundings{profile: ttlink.ProfileLAN, slots: router.SlotSpec, maxPayload: wire.PadTo(wire.MaxPacket), window: ttlink.DefaultWindow, lag: scenarioLag}
 	var err error
@@ -123,7 +126,7 @@ func (a *surroundings) of(f scenario.Fabric) error {
 	return err
 }
 
-// play runs the driver's loop, see scenario.Run.
+// play runs the scenario to its end, in the loop that scenario.Run describes for drivers.
 func (g *stage) play() {
 	s, r := g.s, g.run
 	r.Begin(s.now)
@@ -154,7 +157,7 @@ func (g *stage) machine(n wire.FabricNodeID) *machine {
 	return nil
 }
 
-// do carries out an action.
+// do carries out an action of the scenario.
 func (g *stage) do(a *scenario.Action) error {
 	for _, l := range a.Links {
 		for _, p := range []wire.PortID{l.A, l.B} {
@@ -229,8 +232,8 @@ func (g *stage) cut(e end, on bool, d time.Duration) {
 	}
 }
 
-// impair changes the impairment of an end like node.Node.SetImpairment changes the impairment of a
-// live port.
+// impair changes the impairment of one end of a cable. impair follows the rules of
+// node.Node.SetImpairment for a live port.
 func (g *stage) impair(e end, a *scenario.Action) error {
 	f := g.faults[e]
 	if a.For > 0 {
@@ -243,7 +246,7 @@ func (g *stage) impair(e end, a *scenario.Action) error {
 		g.s.after(a.For, func() {
 			if f.passID == id {
 				f.passing = nil
-				_ = g.enforce(e, "reset") // the earlier options were valid
+				_ = g.enforce(e, "reset") // no error is possible, because the earlier options were valid
 			}
 		})
 	} else {
@@ -266,7 +269,7 @@ func (g *stage) reset(e end) {
 	}
 	f.kept, f.passing = fault.Options{}, nil
 	f.passID++
-	_ = g.enforce(e, "reset") // options without an impairment are always valid
+	_ = g.enforce(e, "reset") // no error is possible, because zero options are valid
 }
 
 func (g *stage) enforce(e end, kind string) error {
@@ -281,7 +284,7 @@ func (g *stage) enforce(e end, kind string) error {
 	return nil
 }
 
-// event counts an event of a chip.
+// event reports an event of a chip to the scenario's run, which counts events.
 func (g *stage) event(_ *machine, e chip.Event) {
 	at := fmt.Sprintf("%s channel %d at %v", e.Local.Node, e.Local.Channel, g.s.now)
 	switch {
@@ -320,7 +323,8 @@ func (g *stage) intact() bool {
 	return true
 }
 
-// sample returns the fabric as a person would see it: chips that are dead or paused do not answer.
+// sample returns the state of the fabric as an operator sees it. Dead and paused chips are left
+// out, because they would not answer.
 func (g *stage) sample() scenario.Sample {
 	p := scenario.Sample{LinksUp: g.linksUp(), Dropped: map[wire.FabricNodeID]map[string]uint64{}}
 	for i, m := range g.s.machines {
@@ -341,7 +345,7 @@ func (g *stage) sample() scenario.Sample {
 	return p
 }
 
-// order begins a round of the traffic, or ends the sending of a round.
+// order begins a round of traffic at all chips, or makes all chips stop sending.
 func (g *stage) order(o scenario.Order) {
 	switch o.Kind {
 	case scenario.Hold:

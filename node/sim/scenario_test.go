@@ -9,7 +9,7 @@ import (
 	"ttfabric/router/topo"
 )
 
-// parsed reads a scenario and its machine.
+// parsed parses a scenario, and returns the scenario and its topology.
 func parsed(t *testing.T, name string, text []byte) (*scenario.Scenario, *topo.Topology) {
 	t.Helper()
 	s, err := scenario.Parse(name+".yaml", text)
@@ -19,10 +19,10 @@ func parsed(t *testing.T, name string, text []byte) (*scenario.Scenario, *topo.T
 	return s, topology(t, s.Fabric.Topology)
 }
 
-// thin is the share of their traffic that shipped scenarios have in tests.
+// thin is the share of their usual traffic with which the shipped scenarios run in tests.
 const thin = 0.3
 
-// TestShippedScenarios runs all scenarios that come with the program: they hold.
+// TestShippedScenarios runs all scenarios that come with the program. All of them must pass.
 func TestShippedScenarios(t *testing.T) {
 	for _, name := range scenario.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestShippedScenarios(t *testing.T) {
 	}
 }
 
-// everything is a scenario with each action that the simulator knows.
+// everything is a scenario with each action that the simulator can carry out.
 const everything = `
 scenario: 1
 topology: mesh:2x2
@@ -80,7 +80,8 @@ assertions:
 - always: members == all
 `
 
-// TestScenarioIsItsSeed finds that a run is a function of its seed, to the last datagram, and that a failure is told of.
+// TestScenarioIsItsSeed checks that runs with equal seeds are equal in every datagram, and that a
+// report contains failures.
 func TestScenarioIsItsSeed(t *testing.T) {
 	s, m := parsed(t, "everything", []byte(everything))
 	traces := map[string]uint64{}
@@ -112,7 +113,8 @@ func TestScenarioIsItsSeed(t *testing.T) {
 	}
 }
 
-// TestScenarioErrors finds what a scenario wants and its machine doesn't have.
+// TestScenarioErrors checks the errors for scenarios that name chips or links that the topology
+// does not have.
 func TestScenarioErrors(t *testing.T) {
 	s, m := parsed(t, "x", []byte("scenario: 1\ntopology: n300\ntimeline:\n- {at: 1s, chip: {kill: M0D5}}\nassertions:\n- finally: links_up == all\n"))
 	if _, err := Play(PlayConfig{Scenario: s, Topology: m}); err == nil || !strings.Contains(err.Error(), "x.yaml:4") {
@@ -120,8 +122,9 @@ func TestScenarioErrors(t *testing.T) {
 	}
 }
 
-// Spec §6.1 as a scenario: with dimension order off and local traffic first it
-// stands still, which is told; the same traffic runs with it on, and by a ring with its dateline.
+// TestDeadlockScenarios runs the deadlock of Spec §6.1 as a scenario. Without an order of
+// dimensions and with local traffic first, the traffic must deadlock, and the report must say so.
+// With an order of dimensions, and on a ring with a dateline, the traffic must end.
 func TestDeadlockScenarios(t *testing.T) {
 	const text = `
 scenario: 1

@@ -6,9 +6,9 @@ import (
 	"ttfabric/ttlink"
 )
 
-// All cables are cut, again and again, for longer than a link lives without its
-// peer, and put back before chips are taken for unreachable: every link goes
-// down and comes up again, and nothing is lost, refused or doubled.
+// TestAllCablesSilent cuts all cables repeatedly. Each cut lasts until the links go down, but ends
+// before the tables avoid the cables. Every link must come up again, and no request may be lost,
+// refused or doubled.
 func TestAllCablesSilent(t *testing.T) {
 	for seed := range uint64(4) {
 		s, err := newSim(Config{Topology: topology(t, []string{"n300", "t3000"}[seed%2]), Seed: seed + 300, Quick: true})
@@ -16,7 +16,7 @@ func TestAllCablesSilent(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.around.profile = []ttlink.Profile{ttlink.ProfileCrowded, ttlink.ProfileLAN}[seed/2]
-		down := s.around.profile.DeadTraffic * 7 / 5 // tables do without a cable after twice the silence
+		down := s.around.profile.DeadTraffic * 7 / 5 // tables avoid a cable after twice this silence
 		cuts, busy := 0, false
 		r := s.commanded(t, down, func(s *Sim) {
 			if busy {
@@ -36,7 +36,7 @@ func TestAllCablesSilent(t *testing.T) {
 		})
 		allDone(t, r)
 		if cuts == 0 || r.Refused != 0 || r.Downs < len(s.cables) {
-			t.Errorf("seed %d: %d cuts, %d links went down, %d requests found no way", r.Seed, cuts, r.Downs, r.Refused)
+			t.Errorf("seed %d: %d cuts, %d links went down, %d requests found no route", r.Seed, cuts, r.Downs, r.Refused)
 		}
 		t.Logf("seed %d: %d cuts of %v, %d links went down", r.Seed, cuts, down, r.Downs)
 	}

@@ -1,18 +1,19 @@
-// Package sim runs a whole fabric in virtual time. A live node drives a [chip.Chip] with sockets.
-// Here, an event heap drives the same [chip.Chip]. The cables lose, delay, double, reorder and
-// corrupt encoded datagrams, and are cut and swapped. The chips stall, die and start anew.
+// Package sim simulates a whole fabric in virtual time. A live node drives a [chip.Chip] with
+// sockets and a clock. The simulator drives the same [chip.Chip] with a heap of events. Simulated
+// cables lose, delay, double, reorder and corrupt datagrams, and the simulator cuts and swaps
+// cables. Simulated chips stall, die and restart.
 //
-// A run depends on its [Config] alone. The seed decides the surroundings, the faults, the load and
-// every delay. A developer can therefore run a failure again and look at it. A run has four parts:
+// A run depends on its [Config] alone. The seed decides the chips' options, the faults, the load
+// and every delay. A developer can therefore repeat a failed run exactly. A run has four parts:
 //
-//  1. Chips start, load flows, faults come and go (plan.go, load.go).
-//  2. All faults end, dead chips start again.
+//  1. Chips start and send requests, and faults begin and end (plan.go, load.go).
+//  2. All faults end, and dead chips restart.
 //  3. The fabric must come to rest: every request has ended, every link is up,
 //     every credit is home, no packet is left anywhere.
 //  4. Every pair of chips must reach each other on every plane, both ways round rings.
 //
-// During the whole run, checkers compare what happens with what may happen. check.go lists the
-// rules of the checkers. The first violation ends the run.
+// During the whole run, checkers compare the events with the rules that check.go lists. The first
+// violation of a rule ends the run.
 package sim
 
 import (
@@ -34,29 +35,29 @@ import (
 
 // Limits and times of a run.
 const (
-	lifeTick   = mono.Time(10 * time.Microsecond) // tick of the clock that orders the incarnations of a chip
-	MaxInbox   = 4096                             // datagrams that a stalled chip's socket holds; the socket drops further datagrams
-	MaxEvents  = 20_000_000                       // largest number of events of one run; a run with more events is a livelock
-	SettleTime = 45 * time.Second                 // longest time from the end of the faults until the fabric is at rest
-	startSpan  = 100 * time.Millisecond           // time within which all chips start
-	cleanDelay = 20 * time.Microsecond            // delay of a cable without faults
+	lifeTick   = mono.Time(10 * time.Microsecond) // unit of the flow epochs with which a chip's incarnations start
+	MaxInbox   = 4096                             // largest number of datagrams that wait in a chip's socket; the socket drops further datagrams
+	MaxEvents  = 20_000_000                       // largest number of events of one run; the simulator takes more events for a livelock
+	SettleTime = 45 * time.Second                 // longest time that the fabric may need from the end of the faults until it is at rest
+	startSpan  = 100 * time.Millisecond           // time within which all chips start for the first time
+	cleanDelay = 20 * time.Microsecond            // delay of a cable without injected faults
 )
 
 // Config holds the settings of a run.
 type Config struct {
 	Topology *topo.Topology
 	Seed     uint64
-	Only     []int     // numbers of the faults that the run injects; nil: all faults that the seed draws
-	Quick    bool      // check invariants after each 16th step of a chip and not after each step
+	Only     []int     // numbers of the planned faults that the run injects; nil: all planned faults
+	Quick    bool      // whether to check a chip's invariants only after every 16th step; false: after every step
 	Trace    io.Writer // gets a line for each event; nil: no trace
 
-	// Record returns a function that wraps the inputs of a chip that starts, such as a recorder's
-	// Wrap. If Record returns nil, the simulator does not wrap this chip. If Record is nil, the
-	// simulator wraps no chip.
+	// The simulator calls Record at each start of a chip. Record returns the argument of
+	// [chip.Chip.Wrap] for the chip, such as a recorder's method Wrap. If Record or its result is
+	// nil, the simulator does not call Wrap.
 	Record func(now mono.Time, cfg chip.Config) func(chip.Inputs) chip.Inputs
 
-	bare     bool     // no checkers and no hash, for speed
-	sabotage sabotage // fault that the run injects on purpose, to test the checkers
+	bare     bool     // whether to leave out the checkers and the hash, for speed
+	sabotage sabotage // error that the run makes on purpose, to test the checkers
 }
 
 // Report holds the results of a run.
@@ -64,40 +65,40 @@ type Report struct {
 	Seed    uint64
 	Faults  int
 	Events  int
-	Time    mono.Time           // virtual time at the end of the run
-	Fates   [4]int              // ends of requests, by flow.Fate
-	Doubts  [flow.NumDoubts]int // requests with an unknown outcome, by the reason why the outcome is unknown
-	Anew    int                 // requests that were refused at first because their destinations had started anew, and then taken
-	Many    int                 // multicasts among the ended requests
-	Other   int                 // ended requests that took the other direction round a ring
-	Partly  int                 // multicasts that some members performed and others did not
-	Orphans int                 // requests whose source died
-	Refused int                 // requests that the chip did not take, because no route was left
-	Starts  int                 // starts of chips, without the first start of each chip
-	Downs   int                 // times that a link went down
-	Ended   int                 // sessions that ended
-	Tables  int                 // tables that chips installed, over all chips
-	Resent  uint64              // data frames that the chips alive at the end sent again
-	Gone    int                 // incarnations that have ended, as their neighbours know at the end
-	Dropped uint64              // packets that routers of the chips alive at the end dropped
+	Time    mono.Time           // virtual time at the end of the run, from the start
+	Fates   [4]int              // number of ended requests, by flow.Fate
+	Doubts  [flow.NumDoubts]int // number of requests of unknown fate, by the reason
+	Anew    int                 // requests of the last part that a restarted destination refused at first; the simulator sent each again
+	Many    int                 // number of ended multicasts
+	Other   int                 // number of ended requests that took the other direction round a ring
+	Partly  int                 // number of multicasts that some destinations performed and other destinations did not
+	Orphans int                 // number of requests that were open when their source died
+	Refused int                 // number of requests that a chip refused to start, because it had no route
+	Starts  int                 // number of restarts of chips
+	Downs   int                 // number of times that a link went down
+	Ended   int                 // number of ends of sessions that chips reported
+	Tables  int                 // number of times that a chip installed new tables
+	Resent  uint64              // number of data frames that links sent again; without chips that died
+	Gone    int                 // number of ended incarnations that neighbours still know at the end
+	Dropped uint64              // number of packets that routers dropped; without chips that died
 	Hash    uint64              // hash of all events
 }
 
-// Failure is a violated rule.
+// Failure is the error of a run in which a rule was violated.
 type Failure struct {
 	Seed uint64
 	At   mono.Time
 	Rule string
 	What string
-	Plan []string // the faults of the run, by number
+	Plan []string // descriptions of the planned faults, with their numbers
 }
 
-// Error returns a text with the seed, the instant, the rule and the violation of the rule.
+// Error returns a text with the seed, the virtual time, the rule, and the violation of the rule.
 func (f *Failure) Error() string {
 	return fmt.Sprintf("seed %d at %v: %s: %s", f.Seed, f.At, f.Rule, f.What)
 }
 
-// machine is a place for a chip. The chip may be dead.
+// machine is the place of a chip in the topology, with the chip's present incarnation.
 type machine struct {
 	index   int
 	ends    [wire.MaxChannels]end // ends of cables, by channel
@@ -105,15 +106,15 @@ type machine struct {
 	chip    *chip.Chip // nil while the chip is dead
 	life    *life
 	inbox   []*flight
-	waiting int           // datagrams in the inbox
-	wake    mono.Time     // when the chip runs next; mono.Never if no step is planned
-	wakeID  int           // number of the planned event; older events have no effect
-	stalled int           // number of pauses in force
+	waiting int           // number of datagrams in the inbox
+	wake    mono.Time     // time of the chip's next planned step; mono.Never: no step is planned
+	wakeID  int           // number of the chip's latest planned step; events of earlier numbers have no effect
+	stalled int           // number of stalls in force; the chip runs only if the number is 0
 	skew    time.Duration // time by which the chip's clock is ahead
 	steps   int
-	greedy  []*op // ops that the chip's client offers
-	taken   int   // number of ops of greedy that the chip has taken
-	backlog []*op // ops for HandleRequest that wait until the chip has room
+	greedy  []*op // ops that the client inside the chip offers to the chip
+	taken   int   // number of ops in greedy that the chip has taken
+	backlog []*op // ops that wait for room in the chip; the simulator hands them over with HandleRequest
 	program program
 }
 
@@ -129,18 +130,19 @@ type Sim struct {
 	around   surroundings
 	model    *model
 	routes   *route.Plan
-	tied     bool // packets take both directions round rings of even length
+	tied     bool // whether the load uses both directions round rings of even length
 	report   Report
 	hash     digest
 	failure  *Failure
 	plan     []mishap
 	healed   bool
-	onEvent  func(*machine, chip.Event) // called for each event of a chip; may be nil
-	scripted bool                       // a scenario loads the chips, and the model's programs do not
-	ttl      uint16                     // see chip.Config
+	onEvent  func(*machine, chip.Event) // function that gets each event of a chip; may be nil
+	scripted bool                       // whether a scenario makes the load; false: the simulator draws the load
+	ttl      uint16                     // TTL of new packets; see chip.Config
 }
 
-// surroundings holds the options that all chips of a run share. The seed decides these options.
+// surroundings holds the options that all chips of a run share. In a run without a scenario, the
+// seed decides the options.
 type surroundings struct {
 	profile    ttlink.Profile
 	slots      router.SlotProfile
@@ -148,11 +150,11 @@ type surroundings struct {
 	maxPayload int
 	window     int
 	localFirst bool           // see router.Config
-	timeout    router.Timeout // timeout of packets that cannot move
-	lag        time.Duration  // longest time from a datagram's arrival until the chip reads it
+	timeout    router.Timeout // what routers do with packets that cannot move
+	lag        time.Duration  // longest time from the arrival of a datagram until the chip reads the datagram
 }
 
-// Run runs a fabric to its end. If a rule was violated, the error is a [*Failure].
+// Run simulates a fabric. If a rule was violated, the error is a [*Failure].
 func Run(cfg Config) (Report, error) {
 	s, err := newSim(cfg)
 	if err != nil {
@@ -206,7 +208,7 @@ func (s *Sim) drawSurroundings() {
 	switch r.IntN(4) {
 	case 0:
 		a.slots = router.SlotFast
-	case 1: // the smallest slots that a router can have
+	case 1: // the smallest numbers of slots that a router can have
 		a.slots = router.SlotProfile{Name: "tight"}
 		for v := range a.slots.Sender {
 			a.slots.Sender[v], a.slots.Receiver[v] = 1, 1
@@ -230,7 +232,7 @@ func (s *Sim) begin() {
 	}
 }
 
-// start begins an incarnation of a chip, with empty memory.
+// start begins a new incarnation of a chip, with empty memory.
 func (s *Sim) start(m *machine) {
 	if m.chip != nil || s.failure != nil {
 		return
@@ -267,11 +269,11 @@ func (s *Sim) start(m *machine) {
 	s.run(m)
 }
 
-// clock returns the time of a chip's own clock.
+// clock returns the present time on a chip's own clock.
 func (s *Sim) clock(m *machine) mono.Time { return s.now.Add(m.skew) }
 
-// stop ends an incarnation. If goodbye is true, the chip shuts down in order. Otherwise the chip
-// ends like a process after kill -9.
+// stop ends an incarnation of a chip. If goodbye is true, the chip tells its neighbours that it
+// closes. Otherwise the chip ends silently, like a process after kill -9.
 func (s *Sim) stop(m *machine, goodbye bool) {
 	if m.chip == nil {
 		return
@@ -293,9 +295,9 @@ func (s *Sim) stop(m *machine, goodbye bool) {
 	}
 }
 
-// arrive puts the datagrams of a flight into a chip's socket. The time until the chip reads a
-// datagram differs for each datagram. When the chip reads the first datagram, it reads all
-// datagrams.
+// arrive puts the datagrams of a flight into a chip's socket. For each datagram, arrive draws a
+// time at which the chip reads its socket. At the earliest of these times, the chip reads all
+// datagrams in the socket.
 func (s *Sim) arrive(f *flight) {
 	m := f.to
 	s.queue.land(f)
@@ -314,7 +316,8 @@ func (s *Sim) arrive(f *flight) {
 	}
 }
 
-// wakeAt plans the chip's next step, unless an earlier step is planned.
+// wakeAt plans a chip's next step for the time "at". If an earlier step is planned already, wakeAt
+// does nothing.
 func (s *Sim) wakeAt(m *machine, at mono.Time) {
 	if m.wake <= at {
 		return
@@ -324,7 +327,7 @@ func (s *Sim) wakeAt(m *machine, at mono.Time) {
 	s.queue.add(max(at, s.now), what{m: m, wake: m.wakeID})
 }
 
-// run runs one step of a chip: the same work that a live node does when it wakes.
+// run runs one step of a chip. In a step, the chip does the same work as when a live node wakes it.
 func (s *Sim) run(m *machine) {
 	if m.stalled > 0 {
 		return
@@ -363,7 +366,7 @@ func (s *Sim) run(m *machine) {
 	}
 }
 
-// transmit sends into the cables the datagrams that the chip has to send.
+// transmit takes the chip's outgoing datagrams, and sends them into the cables.
 func (s *Sim) transmit(m *machine) {
 	now := s.clock(m)
 	for ch, t, ok := m.chip.PollTransmit(now); ok; ch, t, ok = m.chip.PollTransmit(now) {
@@ -373,7 +376,7 @@ func (s *Sim) transmit(m *machine) {
 	}
 }
 
-// linkEvent keeps account of the state of the links.
+// linkEvent handles an event of a chip, and keeps the state of the cables up to date.
 func (s *Sim) linkEvent(m *machine, e chip.Event) {
 	s.note(uint64(m.index), uint64(e.Local.Channel), uint64(e.Link.Kind), uint64(e.Drop))
 	if s.onEvent != nil {
@@ -410,7 +413,7 @@ func (s *Sim) tracef(format string, args ...any) {
 	}
 }
 
-// note adds numbers to the hash of the run.
+// note adds numbers and the present time to the hash of the run.
 func (s *Sim) note(vs ...uint64) {
 	for _, v := range vs {
 		s.hash.word(v)

@@ -19,21 +19,23 @@ import (
 )
 
 var (
-	flagSeed     = flag.Uint64("sim.seed", 0, "run this seed alone, with a trace under -v")
-	flagOnly     = flag.String("sim.only", "", "with -sim.seed: numbers of the faults that are to happen, as 1,4,7; empty: all")
+	flagSeed     = flag.Uint64("sim.seed", 0, "run only this seed; with -v, print a trace")
+	flagOnly     = flag.String("sim.only", "", "with -sim.seed: numbers of the faults to inject, such as 1,4,7; empty: all")
 	flagFirst    = flag.Uint64("sim.first", 1, "first seed")
-	flagEach     = flag.Uint64("sim.each", 2, "seeds of each machine of TestTopologies, beside those that found something; scripts/check takes more")
-	flagSeeds    = flag.Int("sim.seeds", 0, "number of seeds; 0: what a test run should take")
+	flagEach     = flag.Uint64("sim.each", 2, "number of seeds of each topology of TestTopologies, besides the committed seeds; scripts/check takes more")
+	flagSeeds    = flag.Int("sim.seeds", 0, "number of seeds; 0: the default for a test run")
 	flagTopology = flag.String("sim.topology", "t3000", "machine")
 )
 
-// testSeeds is how many seeds a plain test run takes, and one with -short; scripts/check takes those that follow.
+// testSeeds is the number of seeds of a test run, without and with -short. scripts/check runs the
+// seeds after these.
 const (
 	testSeeds  = 150
 	shortSeeds = 24
 )
 
-// TestMain lets garbage wait: fabrics are small and short-lived, and there are thousands of them.
+// TestMain makes the garbage collector run rarely, because the tests make thousands of small
+// fabrics.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	m.Run()
@@ -48,12 +50,13 @@ func topology(t testing.TB, name string) *topo.Topology {
 	return m
 }
 
-// replay is the command that runs a failed seed again.
+// replay returns the command that runs a failed seed again.
 func replay(seed uint64, name string) string {
 	return fmt.Sprintf("go test ./node/sim -run TestSeeds -sim.seed=%d -sim.topology=%s -v", seed, name)
 }
 
-// TestSeeds runs many seeds, on all cores. A failing one prints the command that replays it.
+// TestSeeds runs many seeds on all cores. For a failed seed, the test prints the command that runs
+// the seed again.
 func TestSeeds(t *testing.T) {
 	m := topology(t, *flagTopology)
 	if *flagSeed != 0 {
@@ -119,7 +122,8 @@ func add(sum *Report, r Report) {
 	}
 }
 
-// mustHaveSeen finds that the seeds were not all fair weather.
+// mustHaveSeen checks that the seeds together caused all fates of requests and all kinds of
+// trouble.
 func mustHaveSeen(t *testing.T, r *Report, chips int) {
 	t.Helper()
 	for i, n := range r.Fates {
@@ -128,7 +132,7 @@ func mustHaveSeen(t *testing.T, r *Report, chips int) {
 		}
 	}
 	if r.Starts == 0 || r.Downs == 0 || r.Resent == 0 || (r.Partly == 0 && chips > 2) || r.Dropped == 0 || r.Orphans == 0 || r.Gone == 0 {
-		t.Errorf("the seeds were too kind: %+v", *r)
+		t.Errorf("the seeds caused too few faults: %+v", *r)
 	}
 }
 
@@ -138,7 +142,7 @@ func runOne(t *testing.T, m *topo.Topology) {
 		for _, f := range strings.Split(*flagOnly, ",") {
 			n, err := strconv.Atoi(f)
 			if err != nil {
-				t.Fatalf("-sim.only %q: want numbers, as 1,4,7", *flagOnly)
+				t.Fatalf("-sim.only %q: want numbers, such as 1,4,7", *flagOnly)
 			}
 			cfg.Only = append(cfg.Only, n)
 		}
@@ -155,7 +159,8 @@ func runOne(t *testing.T, m *topo.Topology) {
 	t.Logf("%+v", r)
 }
 
-// shrink leaves out faults as long as the same rule breaks, and says which remain.
+// shrink leaves out faults of a failed run, one after another, as long as the same rule is
+// violated. shrink returns the remaining faults.
 func shrink(m *topo.Topology, seed uint64, err error) string {
 	var f *Failure
 	if !errors.As(err, &f) {
@@ -183,10 +188,10 @@ func shrink(m *topo.Topology, seed uint64, err error) string {
 		out += "\n" + f.Plan[k]
 		only = append(only, strconv.Itoa(k))
 	}
-	return out + "\nwith them alone: -sim.only=" + strings.Join(only, ",")
+	return out + "\nwith only these faults: -sim.only=" + strings.Join(only, ",")
 }
 
-// TestCommittedSeeds runs the seeds that once failed, looking after every step.
+// TestCommittedSeeds runs the seeds that once failed, and checks the invariants after every step.
 func TestCommittedSeeds(t *testing.T) {
 	f, err := os.Open("testdata/seeds.txt")
 	if err != nil {
@@ -209,7 +214,8 @@ func TestCommittedSeeds(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameRun finds that a run is a function of its seed.
+// TestSameSeedSameRun checks that runs with equal seeds are equal, and runs with different seeds
+// differ.
 func TestSameSeedSameRun(t *testing.T) {
 	m := topology(t, "t3000")
 	for seed := range uint64(5) {
@@ -225,7 +231,7 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// TestCheckersFind breaks something on purpose and expects the rule that says so.
+// TestCheckersFind makes errors on purpose, and checks that the right rule is violated.
 func TestCheckersFind(t *testing.T) {
 	m := topology(t, "t3000")
 	for _, c := range []struct {
@@ -244,21 +250,21 @@ func TestCheckersFind(t *testing.T) {
 		var f *Failure
 		_, err := Run(Config{Topology: m, Seed: 7, Only: []int{}, sabotage: c.how})
 		if !errors.As(err, &f) {
-			t.Errorf("sabotage %d: no rule was broken: %v", c.how, err)
+			t.Errorf("sabotage %d: no rule was violated: %v", c.how, err)
 			continue
 		}
 		if f.Rule != c.rule {
-			t.Errorf("sabotage %d broke %q; want %q: %v", c.how, f.Rule, c.rule, f)
+			t.Errorf("sabotage %d violated the rule %q; want %q: %v", c.how, f.Rule, c.rule, f)
 		}
 	}
 }
 
-// found are seeds that found something, by topology.
+// found are seeds that once failed, by topology.
 var found = map[string][]uint64{
 	"spec-l1": {38, 910033, 911013}, // a way back to the mesh that a packet came from, which a route can't say
 }
 
-// seq returns 1 to n.
+// seq returns the numbers 1 to n.
 func seq(n uint64) (s []uint64) {
 	for k := range n {
 		s = append(s, k+1)
@@ -266,8 +272,8 @@ func seq(n uint64) (s []uint64) {
 	return s
 }
 
-// TestTopologies runs some seeds of lines, rings, tori and machines of several
-// meshes; scripts/soak runs as many as asked.
+// TestTopologies runs some seeds on lines, rings, tori and machines of several meshes. scripts/soak
+// runs more seeds.
 func TestTopologies(t *testing.T) {
 	for _, name := range []string{"line:5", "ring:5", "ring:6", "torus:3x3", "torus:4x4", "torus-x:2x4", "2xt3000", "spec-l1"} {
 		t.Run(name, func(t *testing.T) {
@@ -281,7 +287,7 @@ func TestTopologies(t *testing.T) {
 					t.Fatalf("%v\n%s\nreplay: %s", err, shrink(m, seed, err), replay(seed, name))
 				}
 				if p, err := route.New(m, route.Config{}); err != nil || (r.Other > 0) != (p.Other() != p) {
-					t.Errorf("seed %d: %d requests went the other way round", seed, r.Other)
+					t.Errorf("seed %d: %d requests took the other direction round a ring", seed, r.Other)
 				}
 			}
 		})

@@ -11,7 +11,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// quietLab is a fabric of a second's age, without faults or load.
+// quietLab starts a fabric without faults and load, and simulates one second.
 func quietLab(t *testing.T, name string, seed uint64) *Sim {
 	t.Helper()
 	s, err := newSim(Config{Topology: topology(t, name), Seed: seed, bare: true})
@@ -27,7 +27,7 @@ func quietLab(t *testing.T, name string, seed uint64) *Sim {
 	return s
 }
 
-// cutEdge cuts all cables between two chips, or puts them back.
+// cutEdge cuts or repairs all cables between two chips, and returns the number of cables.
 func (s *Sim) cutEdge(a, b wire.FabricNodeID, on bool) (n int) {
 	for _, c := range s.cables {
 		if c.A.Node == a && c.B.Node == b || c.A.Node == b && c.B.Node == a {
@@ -40,7 +40,7 @@ func (s *Sim) cutEdge(a, b wire.FabricNodeID, on bool) (n int) {
 	return n
 }
 
-// writes sends an endless stream from one chip to another.
+// writes starts an endless stream of writes from one chip to another.
 func (s *Sim) writes(from, to *machine) *stream {
 	f := &stream{left: 1 << 30, req: flow.Request{Dst: to.node, Payload: floodData[:],
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}}
@@ -49,14 +49,14 @@ func (s *Sim) writes(from, to *machine) *stream {
 	return f
 }
 
-// TestRoundAFault cuts all cables of an edge under load. Within the times of
-// the link and of the control plane packets take another way; what was under
-// way is accounted for, and when the cables are back, the old way is taken.
+// TestRoundAFault cuts all cables between two chips under load. Packets must soon take another
+// route. Only packets that were on the cut cables may be lost. After the repair, the chips must use
+// the tables without faults again.
 func TestRoundAFault(t *testing.T) {
 	for seed := range uint64(2) {
 		s := quietLab(t, "mesh:4x4", seed)
 		a, b, far := s.machines[5], s.machines[6], s.machines[7]
-		f := s.writes(a, far) // over b
+		f := s.writes(a, far) // the route passes chip b
 		s.runUntil(s.now.Add(5*time.Millisecond), func() bool { return false })
 		if s.cutEdge(a.node, b.node, true) == 0 {
 			t.Fatal("no cable")
@@ -66,7 +66,7 @@ func TestRoundAFault(t *testing.T) {
 		before := far.chip.Status().Counters.Performed
 		limit := 3*ttlink.ProfileLAN.DeadTraffic + 70*time.Millisecond
 		if !s.when(time.Second, func() bool { return far.chip.Status().Counters.Performed > before }) || s.now.Sub(at) > limit {
-			t.Errorf("seed %d: %v until data went on, want at most %v", seed, s.now.Sub(at), limit)
+			t.Errorf("seed %d: data arrived again after %v, want at most %v", seed, s.now.Sub(at), limit)
 		}
 		s.runUntil(s.now.Add(50*time.Millisecond), func() bool { return false })
 		if a.chip.Intact() || len(a.chip.Unreachable()) != 0 {
@@ -74,13 +74,14 @@ func TestRoundAFault(t *testing.T) {
 		}
 		s.cutEdge(a.node, b.node, false)
 		if !s.when(3*time.Second, func() bool { return a.chip.Intact() }) {
-			t.Errorf("seed %d: the tables stay", seed)
+			t.Errorf("seed %d: the tables still avoid the repaired cables", seed)
 		}
 		f.left = 0
 		if !s.runUntil(s.now.Add(SettleTime), s.atRest) {
 			t.Fatalf("seed %d: %s", seed, s.unrest())
 		}
-		// What the dead link itself held, and no more, is lost: its frames may have arrived or not.
+		// Only packets that the dead link held may be lost, or have an unknown fate because their
+		// frames may have arrived.
 		gone := f.ends[flow.FateLost] + f.ends[flow.FateUnknown]
 		if gone > router.SlotSpec.Receiver[wire.VCData]+1 || f.ends[flow.FateRefused] != 0 {
 			t.Errorf("seed %d: %v", seed, f.ends)
@@ -91,9 +92,9 @@ func TestRoundAFault(t *testing.T) {
 	}
 }
 
-// TestDeadChipIsUnreachable kills a chip under load: what was under way to it
-// ends, new requests are refused as unreachable, and all others reach each
-// other around it. When it starts again, it is reached again.
+// TestDeadChipIsUnreachable kills a chip under load. Open requests to the chip must end, and new
+// requests to the chip must be refused as unreachable. All other chips must reach each other by
+// other routes. After its restart, the chip must be reachable again.
 func TestDeadChipIsUnreachable(t *testing.T) {
 	s := quietLab(t, "mesh:4x4", 3)
 	a, dead, far := s.machines[4], s.machines[5], s.machines[7]
@@ -101,19 +102,20 @@ func TestDeadChipIsUnreachable(t *testing.T) {
 	s.runUntil(s.now.Add(5*time.Millisecond), func() bool { return false })
 	s.stop(dead, false)
 	at := s.now
-	// A neighbour that sent it nothing hears of it from one that did.
+	// The dead chip is unreachable once all its neighbours have taken their cables to the chip out
+	// of service.
 	if !s.when(time.Second, func() bool { return len(a.chip.Unreachable()) > 0 }) {
-		// The other neighbours' links are idle, and notice by the silence of those.
+		// The links of the other neighbours are idle, and go down after a longer silence.
 		if !s.when(3*time.Second, func() bool { return len(a.chip.Unreachable()) > 0 }) {
-			t.Fatal("not unreachable")
+			t.Fatal("the dead chip is still reachable")
 		}
 	}
-	t.Logf("unreachable %v after its death", s.now.Sub(at))
+	t.Logf("the dead chip is unreachable only after %v", s.now.Sub(at))
 	s.runUntil(s.now.Add(200*time.Millisecond), func() bool { return false })
 	f.left = 0
 	r := flow.Request{Dst: dead.node, Probe: true}
 	if got := a.chip.HandleRequest(s.now, r); got != flow.Unreachable {
-		t.Errorf("a request to it: %v", got)
+		t.Errorf("a request to the dead chip: %v", got)
 	}
 	for _, m := range s.machines {
 		if m.chip != nil && (len(m.chip.Unreachable()) != 1 || m.chip.Unreachable()[0] != dead.node) {
@@ -128,18 +130,19 @@ func TestDeadChipIsUnreachable(t *testing.T) {
 	g.left = 0
 	s.runUntil(s.now.Add(100*time.Millisecond), func() bool { return false })
 	if g.ends[flow.FateDone] == 0 || g.ends[flow.FateLost]+g.ends[flow.FateUnknown]+g.ends[flow.FateRefused] != 0 {
-		t.Errorf("round the dead chip: %v", g.ends)
+		t.Errorf("requests by routes around the dead chip: %v", g.ends)
 	}
 	s.start(dead)
 	if !s.runUntil(s.now.Add(SettleTime), s.atRest) {
 		t.Fatal(s.unrest())
 	}
 	if got := a.chip.HandleRequest(s.now, r); got != flow.Accepted {
-		t.Errorf("a request to it when it is back: %v", got)
+		t.Errorf("a request to the restarted chip: %v", got)
 	}
 }
 
-// TestAvoid takes a working edge out of service and gives it back, under load: nothing is lost.
+// TestAvoid takes all cables between two chips out of service and puts them back into service,
+// under load. No request may be lost.
 func TestAvoid(t *testing.T) {
 	for seed := range uint64(2) {
 		s := quietLab(t, "torus:4x4", seed)
@@ -155,13 +158,13 @@ func TestAvoid(t *testing.T) {
 			s.runUntil(s.now.Add(200*time.Millisecond), func() bool { return false })
 			for _, m := range s.machines {
 				if m.chip.Intact() {
-					t.Fatalf("seed %d: %s has the tables without faults", seed, m.node)
+					t.Fatalf("seed %d: %s uses the tables without faults", seed, m.node)
 				}
 			}
 			sent := portTo(a, b.node)
 			s.runUntil(s.now.Add(50*time.Millisecond), func() bool { return false })
-			if n := portTo(a, b.node) - sent; n > 2 { // probes of links
-				t.Errorf("seed %d: %d packets by the cable out of service", seed, n)
+			if n := portTo(a, b.node) - sent; n > 2 { // up to two probes of the links may cross
+				t.Errorf("seed %d: %d packets crossed a cable out of service", seed, n)
 			}
 			for _, p := range a.chip.Channels() {
 				a.chip.Avoid(s.now, p.Local.Channel, false)
@@ -179,7 +182,7 @@ func TestAvoid(t *testing.T) {
 	}
 }
 
-// portTo counts the packets that a chip has sent to a neighbour.
+// portTo returns the number of packets that a chip has sent to a neighbour.
 func portTo(m *machine, n wire.FabricNodeID) (sent uint64) {
 	for _, p := range m.chip.Status().Ports {
 		if p.Peer.Node == n {

@@ -6,16 +6,16 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// arrivals holds the packets of an offered load, from their arrival at the source until the source
-// sends them. Packets arrive whether or not the fabric keeps up. The latency of a packet therefore
-// includes the time for which the packet waits behind others.
+// arrivals holds the packets of an offered load, from their arrival at the source until the
+// source sends them. Packets arrive at the rate of the load, even if the fabric is slower. The
+// latency of a packet therefore includes the time that the packet waits in the queue.
 //
 // Invariant: 0 ≤ head ≤ len(queue), and len(queue)-head ≤ MaxQueue.
 type arrivals struct {
 	started bool
 	start   mono.Time
 	next    float64   // time from start to the next arrival, in nanoseconds
-	last    mono.Time // instant of the latest arrival
+	last    mono.Time // time of the latest arrival
 	queue   []waiting
 	head    int // index in queue of the oldest packet that waits; the source has sent the entries before it
 }
@@ -35,10 +35,10 @@ func (a *arrivals) take() (flow int, came mono.Time) {
 	return w.flow, w.came
 }
 
-// putBack undoes the last call of take. No packet may have arrived since that call.
+// putBack undoes the last call of take. No packet may have arrived since the call of take.
 func (a *arrivals) putBack() { a.head-- }
 
-// add appends a packet. If there is no room, add reports false.
+// add appends a packet to the queue. If MaxQueue packets already wait, add returns false.
 func (a *arrivals) add(flow int, came mono.Time) bool {
 	if a.waiting() >= MaxQueue {
 		return false
@@ -50,7 +50,7 @@ func (a *arrivals) add(flow int, came mono.Time) bool {
 	return true
 }
 
-// arriveUntil makes all packets arrive that are due by now.
+// arriveUntil puts all packets into the queue that are due by now.
 func (g *Generator) arriveUntil(now mono.Time) {
 	a := &g.arrive
 	if !a.started {
@@ -77,8 +77,9 @@ func (g *Generator) arriveUntil(now mono.Time) {
 // pause returns the time from one arrival to the next, in nanoseconds.
 func (g *Generator) pause() float64 { return g.rng.ExpFloat64() / g.spec.Load * float64(time.Second) }
 
-// Deadline returns when the next packet arrives while no packet waits. The caller must then call
-// [Generator.Next] even if no packet has ended.
+// Deadline returns the time of the next arrival, if no packet waits now. At the time of the
+// arrival, the caller must call [Generator.Next], even if no packet has ended. If a packet waits,
+// or if no packet will arrive, Deadline returns false.
 func (g *Generator) Deadline() (mono.Time, bool) {
 	a := &g.arrive
 	if !a.started || g.fresh == 0 || a.waiting() > 0 {
@@ -87,5 +88,5 @@ func (g *Generator) Deadline() (mono.Time, bool) {
 	return a.start.Add(time.Duration(a.next)), true
 }
 
-// offering returns the time from the start to the latest arrival.
+// offering returns the time from the start of the arrivals to the latest arrival.
 func (g *Generator) offering() time.Duration { return g.arrive.last.Sub(g.arrive.start) }

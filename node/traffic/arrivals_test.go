@@ -9,8 +9,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// offered is a run of one chip whose fabric takes a packet whenever its server
-// is idle, and serves each for so long.
+// offered runs a generator with a load against a server that takes time "serve" for each packet.
+// The server takes one packet at a time.
 func offered(t *testing.T, spec Spec, pairs []Pair, serve time.Duration) (*Generator, Report) {
 	t.Helper()
 	if err := spec.Validate(); err != nil {
@@ -34,7 +34,7 @@ func offered(t *testing.T, spec Spec, pairs []Pair, serve time.Duration) (*Gener
 	return g, NewReport(g, v)
 }
 
-// star is a chip that sends to n others.
+// star returns the pairs of one chip that sends to n other chips.
 func star(n int) (out []Pair) {
 	for i := range n {
 		out = append(out, Pair{Dst: wire.FabricNodeID{Chip: wire.ChipID(i + 1)}})
@@ -42,8 +42,9 @@ func star(n int) (out []Pair) {
 	return out
 }
 
-// Arrivals are a Poisson process of the load: a queue before a server of fixed
-// time is M/D/1, whose mean wait is known (Pollaczek and Khinchine).
+// Arrivals are a Poisson process with the rate of the load. A queue in front of a server with
+// fixed service time is then an M/D/1 queue. The formula of Pollaczek and Khinchine gives the
+// queue's mean wait.
 func TestArrivalsArePoisson(t *testing.T) {
 	const serve = 10 * time.Microsecond
 	for _, share := range []float64{0.2, 0.5, 0.8} {
@@ -66,7 +67,8 @@ func TestArrivalsArePoisson(t *testing.T) {
 	}
 }
 
-// More than the fabric takes fills the queue, and the rest is refused and counted.
+// The load is four times the rate at which the server takes packets, and fills the queue. The
+// generator discards and counts all further arrivals.
 func TestOverflow(t *testing.T) {
 	const serve = 10 * time.Microsecond
 	spec := Spec{Run: 1, Packets: 3 * MaxQueue, Size: MinSize, Planes: 1, Window: MaxWindow, Seed: 4, Load: 4 / serve.Seconds()}
@@ -78,7 +80,7 @@ func TestOverflow(t *testing.T) {
 	if all.Offered != spec.Packets || all.Sent+all.Overflowed != spec.Packets || all.Completed != all.Sent {
 		t.Errorf("%+v", all)
 	}
-	// Three of four arrivals are too many from when the queue is full.
+	// Once the queue is full, three of four arrivals overflow.
 	want := float64(spec.Packets) - MaxQueue*4/3
 	want -= want / 4
 	if math.Abs(float64(all.Overflowed)/want-1) > 0.02 {
@@ -93,7 +95,7 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// What overflowed at the source is not held against a run.
+// Packets that overflowed at the source do not make a run fail.
 func TestOverflowIsNoLoss(t *testing.T) {
 	r := Result{Spec: Spec{Packets: 10}, Total: Row{Sent: 7, Overflowed: 3, Completed: 7, Delivered: 7}}
 	if !r.OK() {
@@ -104,7 +106,8 @@ func TestOverflowIsNoLoss(t *testing.T) {
 	}
 }
 
-// A packet that the fabric has no room for comes again, the same, and keeps its place and its arrival.
+// After Undo, Next returns the same packet again, with its destination, number and time of
+// arrival.
 func TestUndoOfAnArrival(t *testing.T) {
 	for _, load := range []float64{0, 1000} {
 		spec := Spec{Packets: 500, Size: MinSize, Planes: 2, Window: 3, Seed: 9, Draw: true, Load: load}
@@ -124,7 +127,8 @@ func TestUndoOfAnArrival(t *testing.T) {
 	}
 }
 
-// The window holds with a load too: what has arrived waits.
+// The window limits a source with a load too. Packets that arrive while the window is full wait
+// in the queue.
 func TestWindowWithALoad(t *testing.T) {
 	spec := Spec{Packets: 100, Size: MinSize, Planes: 1, Window: 3, Seed: 9, Load: MaxLoad}
 	g := NewGenerator(spec, wire.FabricNodeID{}, star(2))
@@ -137,7 +141,8 @@ func TestWindowWithALoad(t *testing.T) {
 	}
 }
 
-// A draw gives every pair exactly its share, and any stretch of it about that.
+// With Draw, every pair gets exactly its share of all packets, and about its share of the first
+// packets.
 func TestDraw(t *testing.T) {
 	pairs := star(8)
 	pairs[2].Weight = 8

@@ -14,22 +14,23 @@ import (
 // machine and not safe for concurrent use.
 //
 // Invariants: 0 ≤ open ≤ Window. The field fresh is the sum of the flows' field rest. The field
-// left is fresh plus the packets that have had their turn and wait. Such a packet is either one
-// packet that was taken back, or a packet that has arrived.
+// left is fresh plus the packets that were picked and wait to be sent. Without a load, at most
+// one packet waits: the packet that Undo took back. With a load, the packets in the queue of
+// arrivals wait.
 type Generator struct {
 	spec    Spec
 	self    wire.FabricNodeID
 	rng     *rand.Rand
 	flows   []sending // flows in the order of their turns
 	turn    int       // index in flows of the flow to try first
-	again   int       // index of the flow whose last packet was taken back; -1: no packet was taken back
-	last    int       // index of the flow of the last Next; -1: the last Next cannot be undone
-	open    int       // packets that have not ended
-	left    uint64    // packets that the generator has neither sent nor refused
-	fresh   uint64    // packets counted in left that have not had their turn
+	again   int       // index of the flow whose last packet Undo took back; -1: none
+	last    int       // index of the flow of the packet that Next returned last; -1: Undo is not allowed now
+	open    int       // number of packets that were sent and have not ended
+	left    uint64    // number of packets that are neither sent nor discarded as overflow
+	fresh   uint64    // number of packets counted in left that have not been picked
 	arrive  arrivals  // used if the spec has a load
 	begin   mono.Time // when the generator sent the first packet
-	end     mono.Time // when a packet last ended
+	end     mono.Time // when the latest packet ended
 	started bool
 }
 
@@ -37,11 +38,11 @@ type Generator struct {
 type sending struct {
 	PairReport
 	slots
-	rest uint64 // packets that have not had their turn
+	rest uint64 // number of packets that have not been picked
 }
 
-// NewGenerator returns the generator of self's share of a run. If the spec does not pass
-// [Spec.Validate], NewGenerator panics. The pairs must pass [CheckPairs].
+// NewGenerator returns the generator of the packets that chip self sends in a run. If the spec
+// does not pass [Spec.Validate], NewGenerator panics. The pairs must pass [CheckPairs].
 func NewGenerator(spec Spec, self wire.FabricNodeID, pairs []Pair) *Generator {
 	spec.must()
 	g := &Generator{spec: spec, self: self, last: -1, again: -1}
@@ -64,8 +65,8 @@ func NewGenerator(spec Spec, self wire.FabricNodeID, pairs []Pair) *Generator {
 		g.left += f.rest
 	}
 	g.fresh = g.left
-	// Every source begins with another destination. Otherwise all sources would send to the same
-	// destination at once.
+	// Every source takes its destinations in an order of its own. Otherwise all sources would send
+	// to one destination at once.
 	g.rng = rand.New(rand.NewPCG(spec.Seed, uint64(self.Mesh)<<16|uint64(self.Chip)))
 	g.rng.Shuffle(len(g.flows), func(i, j int) { g.flows[i], g.flows[j] = g.flows[j], g.flows[i] })
 	return g
@@ -83,8 +84,8 @@ func (w *place) count(src, self wire.FabricNodeID) {
 
 func (w *place) slots() slots { return slotsOf(w.rank, w.n) }
 
-// Next returns the next packet. Next reports false while the window is full, while no packet has
-// arrived, and when no packet is left. If the spec has a load, the first call starts the arrivals.
+// Next returns the next packet. Next returns false if the window is full, if no arrived packet
+// waits, or if no packet is left. If the spec has a load, the first call starts the arrivals.
 func (g *Generator) Next(now mono.Time) (Packet, bool) {
 	if g.spec.Load > 0 {
 		g.arriveUntil(now)
@@ -112,9 +113,10 @@ func (g *Generator) Next(now mono.Time) (Packet, bool) {
 	return p, true
 }
 
-// pick chooses the flow whose turn it is. That flow is the next flow that has packets left. If the
-// spec draws at random, pick chooses a random flow, in proportion to the packets that each flow has
-// left. At least one flow must have packets left.
+// pick chooses the flow of the next packet, and takes the packet from the flow's rest. Without
+// Spec.Draw, pick takes the flows in turn, and skips flows that have no packets left. With
+// Spec.Draw, pick draws a flow at random, with a chance in proportion to the packets that the
+// flow has left. At least one flow must have packets left.
 func (g *Generator) pick() int {
 	i := g.turn
 	if g.spec.Draw {
@@ -133,9 +135,9 @@ func (g *Generator) pick() int {
 	return i
 }
 
-// Undo takes back the packet of the last Next. The caller calls Undo if the fabric had no room for
-// the packet. Next then returns the same packet again. If the last call was not a Next that
-// returned a packet, Undo panics.
+// Undo takes back the packet that the last call of Next returned. The caller calls Undo if the
+// fabric had no room for the packet. Next then returns the packet again. If the last call was not
+// a Next that returned a packet, Undo panics.
 func (g *Generator) Undo() {
 	if g.last < 0 {
 		panic(fmt.Sprintf("traffic: nothing to undo: chip %s, %d open, %d left", g.self, g.open, g.left))
@@ -154,14 +156,14 @@ func (g *Generator) Undo() {
 // Fill writes the packet's bytes into b. The length of b is Spec.Size.
 func (g *Generator) Fill(p Packet, b []byte) {
 	if len(b) != g.spec.Size {
-		panic(fmt.Sprintf("traffic: a packet of %d bytes filled into %d", g.spec.Size, len(b)))
+		panic(fmt.Sprintf("traffic: a packet of %d bytes cannot fill %d bytes", g.spec.Size, len(b)))
 	}
 	p.fill(g.spec.Run, b)
 }
 
 // Done tells the generator how a packet ended. The caller calls Done once for each packet. The
-// argument o is the outcome at the destination. The argument lost says that the packet did not
-// arrive, or that nobody knows whether the packet arrived. If Done can tell that a packet is not
+// argument o is the outcome at the destination. The argument lost is true if the packet did not
+// arrive, or if nobody knows whether the packet arrived. If Done finds that the packet is not
 // outstanding, Done panics.
 func (g *Generator) Done(p Packet, sent, now mono.Time, o wire.Outcome, lost bool) {
 	if g.open == 0 || p.flow >= len(g.flows) || g.flows[p.flow].Dst != p.Dst {
@@ -193,7 +195,7 @@ func (g *Generator) Done(p Packet, sent, now mono.Time, o wire.Outcome, lost boo
 // Finished reports whether all packets have been sent and have ended.
 func (g *Generator) Finished() bool { return g.left == 0 && g.open == 0 }
 
-// elapsed returns the time from the first packet to the last end of a packet.
+// elapsed returns the time from the sending of the first packet to the latest end of a packet.
 func (g *Generator) elapsed() time.Duration {
 	if !g.started {
 		return 0

@@ -12,9 +12,9 @@ import (
 // the middle of a bucket. The error is therefore at most half a bucket, 1/64 or 1.6 %.
 const subBits = 5
 
-// Histogram counts durations in log-linear buckets: one bucket for each nanosecond below 32 ns, and
-// 32 buckets for each doubling above. The zero value is empty. Encoding to JSON and back does not
-// change a Histogram. Copies share their buckets.
+// Histogram counts durations in log-linear buckets: one bucket for each nanosecond below 32 ns,
+// and 32 buckets for each doubling above. The zero value is empty. A Histogram that is encoded to
+// JSON and decoded again is unchanged. Copies of a Histogram share their buckets.
 type Histogram struct {
 	N       uint64         `json:"n"`                 // number of durations counted
 	Buckets map[int]uint64 `json:"buckets,omitempty"` // number of durations by bucket number; at most 1888 buckets
@@ -29,7 +29,7 @@ func (h *Histogram) Add(d time.Duration) {
 	h.N++
 }
 
-// Merge adds what o has counted.
+// Merge adds all durations that o has counted.
 func (h *Histogram) Merge(o *Histogram) {
 	if h.Buckets == nil && len(o.Buckets) > 0 {
 		h.Buckets = make(map[int]uint64, len(o.Buckets))
@@ -64,8 +64,7 @@ func bucket(n uint64) int {
 	return e<<subBits + int(n>>e)
 }
 
-// middle returns the middle of the bucket with number k. If no bucket has that number, middle
-// returns 0.
+// middle returns the middle of bucket k. If bucket k does not exist, middle returns 0.
 func middle(k int) time.Duration {
 	switch {
 	case k < 0 || k > bucket(math.MaxInt64):

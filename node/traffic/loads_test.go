@@ -13,8 +13,8 @@ import (
 	"ttfabric/wire"
 )
 
-// bound is a line of testdata/analytic_bounds.csv: what BookSim's routes make
-// of a pattern if every node sends one flit per cycle, itself among the destinations.
+// bound is a line of testdata/analytic_bounds.csv: the mean distance and the largest channel load
+// of a pattern with BookSim's routes. Every node sends one flit per cycle.
 type bound struct {
 	machine, pattern string
 	distance, load   float64
@@ -41,8 +41,9 @@ func bounds(t *testing.T) (out []bound) {
 	return out
 }
 
-// offer is a pattern's traffic where each chip sends at a rate of 1. What a
-// chip sends to itself, as BookSim counts it, is what its pairs leave of that.
+// offer returns the flows of a pattern if each chip sends at a rate of 1. BookSim also counts
+// packets of a chip to itself. The flow of a chip to itself gets the rate that the chip's pairs
+// leave.
 func offer(t *testing.T, m *topo.Topology, pattern string) (flows []route.Flow) {
 	t.Helper()
 	rest := map[wire.FabricNodeID]float64{}
@@ -63,11 +64,12 @@ func offer(t *testing.T, m *topo.Topology, pattern string) (flows []route.Flow) 
 	return flows
 }
 
-// Distances are the bound's everywhere, and with packets that take the two ways
-// round a ring in turn where both are as long, as the bound has it, so is the
-// largest load. Whole paths alone reach it, too, but in a transpose and a bit
-// reverse on a torus, where all chips of a row turn into one column: of an odd
-// number of flows, one cable has more than the other.
+// The mean distance must equal the bound for every machine and pattern. If packets with
+// two equally short routes take both in turn, the largest load must equal the bound too.
+// Without this split, the largest load exceeds the bound only for transpose and
+// bit-reverse on a torus. In transpose and bit-reverse, all chips of a row turn into one
+// column. The number of flows that turn is odd, and therefore one of the column's two
+// directions carries more flows than the other.
 func TestChannelLoadsAreTheAnalyticOnes(t *testing.T) {
 	all := bounds(t)
 	if len(all) != 47 {
@@ -103,7 +105,8 @@ func TestChannelLoadsAreTheAnalyticOnes(t *testing.T) {
 	}
 }
 
-// Every packet's hops are somebody's load, over meshes too, and a flow without a way is named.
+// The loads of all channels add up to the hops of all packets, also across meshes. The error for
+// a flow without a route names the flow.
 func TestChannelLoadsAddUp(t *testing.T) {
 	for _, machine := range []string{"mesh:3x5", "torus:3x4", "spec-l1"} {
 		m := named(t, machine)
@@ -130,7 +133,7 @@ func TestChannelLoadsAddUp(t *testing.T) {
 		if math.Abs(sum-hops) > 1e-6 || math.Abs(l.Distance-hops/rate) > 1e-9 {
 			t.Errorf("%s: loads of %v for %v hops, distance %v", machine, sum, hops, l.Distance)
 		}
-		if _, err := plan.Loads(wire.ClassRequest, 9, flows); err == nil || !strings.Contains(err.Error(), "no way from M0D0") {
+		if _, err := plan.Loads(wire.ClassRequest, 9, flows); err == nil || !strings.Contains(err.Error(), "no route from M0D0") {
 			t.Errorf("%s has no plane 9, and %v", machine, err)
 		}
 	}

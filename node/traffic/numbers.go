@@ -2,24 +2,24 @@ package traffic
 
 import "slices"
 
-// maxGaps is the number of gaps that the verifier remembers per source and plane. A loss of many
-// packets in a row makes one gap. Only maxGaps separate losses therefore reach the limit.
+// maxGaps is the largest number of gaps that the verifier remembers for one stream of a pair. A
+// loss of many consecutive packets makes only one gap.
 const maxGaps = 1 << 12
 
-// gap is a range of numbers that later numbers have overtaken: from lo up to but not including hi.
+// gap is a range of numbers that have not come although later numbers have come: from lo to hi-1.
 type gap struct{ lo, hi uint64 }
 
-// numbers remembers which packet numbers have come.
+// numbers remembers which packet numbers of one stream have come.
 //
-// Invariants: each number below next has come, is in gaps, or is counted in forgotten. The gaps are
-// in order and not empty, and no two gaps touch.
+// Invariants: each number below next has come, is in gaps, or is counted in forgotten. The gaps
+// are in order, each gap has at least one number, and no two gaps touch.
 type numbers struct {
 	next      uint64
 	gaps      []gap
-	forgotten uint64 // numbers of gaps that the verifier dropped for lack of room
+	forgotten uint64 // count of the numbers in gaps that were forgotten because of maxGaps
 }
 
-// arrival says whether a number came in order, late or again.
+// arrival says whether a number came in order, late, or a second time.
 type arrival int
 
 const (
@@ -28,8 +28,8 @@ const (
 	duplicate         // this number has come before
 )
 
-// add notes that the number n has come. While forgotten is 0, the result of add is exact. If a
-// number of a forgotten gap comes, the number counts as a duplicate.
+// add notes that the number n has come. If n lies in a forgotten gap, add returns duplicate. In
+// all other cases the result is exact.
 func (s *numbers) add(n uint64) arrival {
 	if n >= s.next {
 		if n > s.next {

@@ -16,12 +16,12 @@ type Packet struct {
 	Other  bool         // the packet takes the other direction round a ring
 	Number uint64       // number of the packet among the pair's packets on this plane and direction, from 0
 	Addr   wire.NocAddr // address in Dst's memory
-	Came   mono.Time    // when the packet arrived at its source; set if the spec has a load
+	Came   mono.Time    // when the packet arrived at its source's queue; set only if the spec has a load
 	flow   int          // index into Generator.flows
 }
 
-// A packet begins with a header. The bytes after it follow from the header. Little-endian, offsets
-// and lengths in bytes:
+// A packet begins with a header, which determines all bytes after the header. Integers are
+// little-endian. The table shows offset, length and content of each field, in bytes:
 //
 //	 0  2  magic "TF"
 //	 2  2  length of the packet
@@ -58,7 +58,7 @@ func (p *Packet) fill(run uint64, b []byte) {
 	le.PutUint16(b[offDst:], uint16(p.Dst.Mesh))
 	le.PutUint16(b[offDst+2:], uint16(p.Dst.Chip))
 	le.PutUint64(b[offRun:], run)
-	le.PutUint64(b[offNumber:], p.Number&(1<<48-1)) // writes zeros over the following bytes for plane and direction
+	le.PutUint64(b[offNumber:], p.Number&(1<<48-1)) // also writes zeros into the bytes of plane and direction
 	b[offPlane] = byte(p.Plane)
 	if p.Other {
 		b[offOther] = 1
@@ -77,8 +77,8 @@ func (p *Packet) fill(run uint64, b []byte) {
 	le.PutUint32(b[offCRC:], wire.Checksum(b))
 }
 
-// step is the step of the counter of SplitMix64 (Steele, Lea, Flood 2014). SplitMix64 mixes a
-// counter that grows by step.
+// step is the increment of the counter in SplitMix64 (Steele, Lea, Flood 2014). For each output,
+// SplitMix64 adds step to the counter and mixes the counter.
 const step = 0x9E3779B97F4A7C15
 
 func mix(z uint64) uint64 {

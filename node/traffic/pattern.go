@@ -1,16 +1,17 @@
-// Package traffic makes traffic whose results can be trusted. The package has patterns of pairs, a
-// generator of packets, and a verifier. Every byte of a packet follows from the packet's header.
-// From the bytes alone, the verifier therefore tells which packets were lost, duplicated,
-// corrupted, reordered or delivered to the wrong place. The patterns are the patterns of tt-metal's
-// test_tt_fabric (pattern.go) and of the literature on networks on chips (synthetic.go).
+// Package traffic makes traffic and verifies every byte that arrives. The package has patterns of
+// pairs, a generator of packets, and a verifier. Every byte of a packet follows from the packet's
+// header. From the bytes alone, the verifier therefore finds which packets were lost, duplicated,
+// corrupted, reordered or delivered to the wrong place. The patterns are the patterns of
+// tt-metal's test_tt_fabric (pattern.go) and of the literature on networks on chips
+// (synthetic.go).
 //
-// A source sends as fast as its window allows. If the spec has a [Spec.Load], packets instead
-// arrive at the source's queue at the rate of the load (arrivals.go).
+// A source sends as fast as its window allows. If the spec has a [Spec.Load], packets arrive at
+// the source's queue at the rate of the load instead (arrivals.go).
 //
-// All chips of a run get the same [Spec] and the same pairs. The chips exchange no other data about
-// the run. A chip's [Generator] makes its packets. A chip's [Verifier] checks the data that others
-// have written into the chip's memory. A [Report] holds the results of both. [Merge] joins the
-// reports of all chips.
+// All chips of a run get the same [Spec] and the same pairs. The chips exchange no other data
+// about the run. A chip's [Generator] makes its packets. A chip's [Verifier] checks the data that
+// other chips have written into the chip's memory. A [Report] holds the results of a chip's
+// generator and verifier. [Merge] joins the reports of all chips.
 package traffic
 
 import (
@@ -28,8 +29,8 @@ import (
 type Pair struct {
 	Src    wire.FabricNodeID `json:"src"`
 	Dst    wire.FabricNodeID `json:"dst"`
-	Weight uint32            `json:"weight,omitempty"` // weight of the pair's share of the run's packets, relative to the other pairs; at most MaxWeight; 0 counts as 1
-	Planes uint8             `json:"planes,omitempty"` // number of planes that lead from source to destination, numbered from 0; 0 counts as all planes of the run
+	Weight uint32            `json:"weight,omitempty"` // the pair's share of the run's packets, relative to the weights of the other pairs; at most MaxWeight; 0 counts as 1
+	Planes uint8             `json:"planes,omitempty"` // number of planes with a route from Src to Dst; planes are numbered from 0; 0 counts as all planes of the run
 	Ways   uint8             `json:"ways,omitempty"`   // number of directions round rings: 2 if both directions are equally long; 0 counts as 1
 }
 
@@ -38,31 +39,31 @@ func (p *Pair) weight() uint64 { return max(uint64(p.Weight), 1) }
 
 // Options holds parameters of some patterns.
 type Options struct {
-	Seed     uint64            // seed of the patterns random-pairs and permutation
+	Seed     uint64            // seed of the random choices in the patterns random-pairs and permutation
 	Hot      wire.FabricNodeID // for the pattern hotspot: the hot chip
-	HotShare int               // for the pattern hotspot: percentage of each source's packets that go to the hot chip, 1 to 100; 0 for DefaultHotShare
+	HotShare int               // for the pattern hotspot: percentage of each source's packets that go to the hot chip, 1 to 100; 0: DefaultHotShare
 
-	// Planes returns how many routing planes lead from one chip to another, numbered from 0. The
-	// run leaves out pairs without a plane. If Planes is nil, all planes lead everywhere. On some
-	// machines, not all planes do. Meshes may be joined by fewer cables than they have planes. On a
-	// 1D fabric, only chips of one line have a route.
+	// Planes returns the number of planes with a route from src to dst. The planes with a route have
+	// the lowest numbers, from 0. A pattern leaves out pairs with 0 planes. If Planes is nil, every
+	// pair has all planes. Some fabrics need Planes: meshes may be joined by fewer cables than they
+	// have planes, and on a 1D fabric only chips of one line have routes.
 	Planes func(src, dst wire.FabricNodeID) int
 
-	// Ways returns how many routes lead from one chip to another on each plane. If both directions
-	// round a ring are equally long, there are 2 routes, see route.Plan.WaysBetween. If Ways is
-	// nil, there is 1 route.
+	// Ways returns the number of routes from src to dst on each plane: 2 if both directions round a
+	// ring are equally long, else 1. See route.Plan.WaysBetween. If Ways is nil, every pair has 1
+	// route.
 	Ways func(src, dst wire.FabricNodeID) int
 }
 
-// DefaultHotShare is the percentage of packets that go to the hot chip if [Options] states no
-// percentage.
+// DefaultHotShare is the percentage of packets that go to the hot chip if HotShare in [Options]
+// is 0.
 const DefaultHotShare = 20
 
 // Pattern chooses the pairs of a run.
 type Pattern struct {
 	Name    string
 	Aliases []string // other accepted names, including the names in test_tt_fabric or BookSim
-	Help    string   // one line
+	Help    string   // description in one line
 	Draw    bool     // sources draw the destination of each packet at random, see Spec.Draw
 	pairs   func(t *topo.Topology, o Options) ([]Pair, error)
 }
@@ -99,9 +100,9 @@ func PatternByName(name string) (Pattern, error) {
 	return Pattern{}, fmt.Errorf("traffic pattern %q: want one of %s", name, strings.Join(have, ", "))
 }
 
-// Pairs returns distinct pairs of different chips. The same topology and options always give the
-// same pairs. A chip that the pattern maps to itself sends nothing. If the pattern does not exist
-// on the topology, the error says why.
+// Pairs returns the pattern's pairs: distinct pairs of different chips. Equal topologies and
+// equal options give equal pairs. A chip that the pattern maps to itself sends nothing. If the
+// pattern does not exist on the topology, the error says why.
 func (p *Pattern) Pairs(t *topo.Topology, o Options) ([]Pair, error) {
 	pairs, err := p.pairs(t, o)
 	if err == nil && o.Planes != nil {
@@ -123,8 +124,8 @@ func (p *Pattern) Pairs(t *topo.Topology, o Options) ([]Pair, error) {
 	return pairs, nil
 }
 
-// onPlanes writes the number of planes into pairs that have fewer than all planes. onPlanes leaves
-// out pairs without a plane.
+// onPlanes sets the field Planes of each pair that has fewer than all planes. onPlanes leaves out
+// pairs that have no plane.
 func onPlanes(pairs []Pair, all int, planes func(src, dst wire.FabricNodeID) int) (out []Pair) {
 	for _, p := range pairs {
 		n := planes(p.Src, p.Dst)
@@ -168,7 +169,7 @@ func neighbours(t *topo.Topology, _ Options) (out []Pair, err error) {
 	for _, a := range t.Chips {
 		first := len(out)
 		for d := range wire.Direction(wire.NumDirections) {
-			// On a short ring, two directions lead to the same chip.
+			// On a ring of two chips, both directions lead to the same neighbour.
 			if n, ok := t.Neighbour(a.Node, d, 0); ok && !slices.Contains(out[first:], Pair{Src: a.Node, Dst: n}) {
 				out = append(out, Pair{Src: a.Node, Dst: n})
 			}
@@ -192,8 +193,8 @@ func randomPairs(t *topo.Topology, o Options) (out []Pair, err error) {
 	return out, nil
 }
 
-// permutation returns the pairs of one cycle through all chips in random order. No chip is its own
-// destination.
+// permutation returns the pairs of one cycle through all chips in random order. A chip's
+// destination is therefore always another chip.
 func permutation(t *topo.Topology, o Options) (out []Pair, err error) {
 	order := shuffled(t, o.Seed)
 	if len(order) < 2 {

@@ -62,7 +62,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// pairsOf are a pattern's pairs where it has some.
+// pairsOf returns the pairs of the pattern with a name. pairsOf fails the test if there are none.
 func pairsOf(t *testing.T, name string, m *topo.Topology, o Options) []Pair {
 	t.Helper()
 	p, err := PatternByName(name)
@@ -95,7 +95,7 @@ func TestCheckPairs(t *testing.T) {
 	if err := CheckPairs(crowd(MaxSources)); err != nil {
 		t.Error(err)
 	}
-	// What is refused must still do no harm to a chip that gets it.
+	// Generator and verifier must not fail on pairs that CheckPairs refuses.
 	spec := Spec{Run: 1, Packets: 100, Size: 32, Planes: 1, Window: 8}
 	for _, pairs := range [][]Pair{
 		{{Src: a, Dst: b}, {Src: a, Dst: b}}, {{Src: a, Dst: a}}, {{Src: wire.FabricNodeID{Mesh: 65535, Chip: 65535}, Dst: a}}, crowd(2 * MaxSources),
@@ -114,7 +114,7 @@ func TestCheckPairs(t *testing.T) {
 	}
 }
 
-// crowd is n sources of one destination.
+// crowd returns pairs of n sources with one destination.
 func crowd(n int) (out []Pair) {
 	for i := range n {
 		out = append(out, Pair{Src: wire.FabricNodeID{Mesh: wire.MeshID(1 + i/256), Chip: wire.ChipID(i % 256)}})
@@ -143,10 +143,11 @@ func TestSpecValidate(t *testing.T) {
 	}
 }
 
-// Pairs take the planes that lead from the one to the other, and none that doesn't; those without a way are left out.
+// A pair's packets use only planes with a route from the source to the destination. Pairs
+// without a route on any plane are left out.
 func TestPairsKeepToTheirPlanes(t *testing.T) {
 	m, _ := topo.Named("mesh:2x2")
-	planes := func(a, b wire.FabricNodeID) int { return int(a.Chip+b.Chip) % 3 } // 0 for chips 0 and 3, 1 and 2
+	planes := func(a, b wire.FabricNodeID) int { return int(a.Chip+b.Chip) % 3 } // 0 planes between chips 0 and 3, and between chips 1 and 2
 	pairs := pairsOf(t, "all-to-all", m, Options{Planes: planes})
 	if len(pairs) != 8 {
 		t.Fatalf("%d pairs, want 8: %v", len(pairs), pairs)
@@ -166,7 +167,7 @@ func TestPairsKeepToTheirPlanes(t *testing.T) {
 			}
 			g.Fill(p, b)
 			v[p.Dst].Arrived(p.Src, p.Plane, p.Other, b)
-			if p.Plane == 0 && planes(p.Src, p.Dst) == 1 { // the run has this plane, the pair hasn't
+			if p.Plane == 0 && planes(p.Src, p.Dst) == 1 { // the run has plane 1, but the pair does not
 				q := p
 				q.Plane = 1
 				g.Fill(q, b)
@@ -176,7 +177,7 @@ func TestPairsKeepToTheirPlanes(t *testing.T) {
 		}
 		reports = append(reports, NewReport(g, v[c.Node]))
 	}
-	for i, c := range m.Chips { // all have arrived now
+	for i, c := range m.Chips { // all packets have arrived: take the verifiers' final counts
 		reports[i].Dest, reports[i].Misdirected = nil, v[c.Node].misdirected
 		for _, f := range v[c.Node].order {
 			reports[i].Dest = append(reports[i].Dest, f.report())
@@ -188,8 +189,9 @@ func TestPairsKeepToTheirPlanes(t *testing.T) {
 	}
 }
 
-// Packets of a pair with two ways take them in turn, plane by plane, each with
-// numbers of its own; those of a run that takes one way, or of other pairs, don't.
+// If a run uses two directions, the packets of a pair with two routes take all planes of one
+// direction, and then all planes of the other. Each plane and direction has its own packet
+// numbers. All other packets take only the usual direction.
 func TestPairsTakeBothWays(t *testing.T) {
 	m, _ := topo.Named("ring:4")
 	ways := func(a, b wire.FabricNodeID) int { return 2 - int(a.Chip+b.Chip)%2 }

@@ -10,17 +10,17 @@ import (
 // of Tensix tiles that both Wormhole and Blackhole have. The slots of the first tile suffice for
 // 256 sources. More sources take more tiles.
 //
-// Every source of a destination has its own slots, chosen by its rank among that destination's
-// sources. A source uses its slots in turn. No two sources therefore ever write the same byte. The
-// verifier never blames one source for damage by another source.
+// Every source of a destination has its own slots, chosen by the source's rank among all sources
+// of the destination. A source uses its slots in turn. Two sources therefore never write the same
+// byte, and the verifier cannot blame one source for damage by another.
 const (
-	regionBase      = 0x20000 // bytes; kernels and firmware use the memory below
-	slotsPerTile    = 256     // 1 MiB: the region ends at 0x120000, within the 0x16E000 bytes of a Wormhole L1
+	regionBase      = 0x20000 // offset of the region in each tile, in bytes; kernels and firmware use the memory below the region
+	slotsPerTile    = 256     // the slots take 1 MiB: the region ends at 0x120000, within the 0x16E000 bytes of a Wormhole L1
 	maxSlotsPerPair = 16
 )
 
-// The columns and rows that are Tensix tiles on both architectures
-// (tt-metal, wormhole_b0_80_arch.yaml and blackhole_140_arch.yaml: functional_workers).
+// The columns and rows in which both architectures have Tensix tiles (tt-metal,
+// wormhole_b0_80_arch.yaml and blackhole_140_arch.yaml: functional_workers).
 var (
 	regionX = [...]uint8{1, 2, 3, 4, 6, 7}
 	regionY = [...]uint8{2, 3, 4, 5, 7, 8, 9, 10, 11}
@@ -34,10 +34,10 @@ const MaxSources = regionTiles * slotsPerTile
 
 // slots describes the slots of one pair in its destination's memory.
 type slots struct {
-	first, count int // slot numbers
+	first, count int // number of the first slot, and number of slots
 }
 
-// slotsOf returns the slots of the source with the given rank among n sources.
+// slotsOf returns the slots of the source with the given rank, from 0, among n sources.
 func slotsOf(rank, n int) slots {
 	k := max(1, min(maxSlotsPerPair, slotsPerTile/n))
 	return slots{rank * k, k}
@@ -50,8 +50,8 @@ func (s slots) addr(k uint64) wire.NocAddr {
 	return wire.NewNocAddr(regionX[tile%len(regionX)], regionY[tile/len(regionX)], regionBase+uint64(n%slotsPerTile)*MaxSize)
 }
 
-// slotAt returns the number of the slot that contains the address a. Outside the region, slotAt
-// reports false.
+// slotAt returns the number of the slot that contains the address a. If a lies outside the
+// region, slotAt returns false.
 func slotAt(a wire.NocAddr) (int, bool) {
 	x, y := slices.Index(regionX[:], a.X()), slices.Index(regionY[:], a.Y())
 	if x < 0 || y < 0 || a.Offset() < regionBase || a.Offset() >= regionBase+slotsPerTile*MaxSize {

@@ -13,14 +13,14 @@ import (
 	"ttfabric/wire"
 )
 
-// No two sources of a chip share a byte, whatever their number and their mesh.
+// Two sources of a destination never share a byte, whatever the number of sources.
 func TestSourcesShareNoBytes(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7, 31, 255, 256, 257, 300, 1000, MaxSources} {
 		pairs := crowd(n)
 		owner := map[wire.NocAddr]wire.FabricNodeID{}
 		spec := Spec{Packets: uint64(n) * 20, Size: MaxSize, Planes: 2, Window: 1}
 		v := NewVerifier(spec, pairs[0].Dst, pairs)
-		every := 1 + n/200 // a generator looks at all pairs, so not all of many
+		every := 1 + n/200 // NewGenerator reads all pairs: of many sources, the test runs about 200
 		for i := 0; i < n; i += every {
 			g := NewGenerator(spec, pairs[i].Src, pairs)
 			for !g.Finished() {
@@ -47,7 +47,7 @@ func TestSourcesShareNoBytes(t *testing.T) {
 	}
 }
 
-// The whole region is L1 of Tensix tiles on both architectures.
+// All slots of the region lie in the L1 of Tensix tiles, on both architectures.
 func TestRegionIsTensixL1(t *testing.T) {
 	for _, arch := range []wire.Arch{wire.Wormhole, wire.Blackhole} {
 		m, err := noc.New(arch, 0)
@@ -66,7 +66,8 @@ func TestRegionIsTensixL1(t *testing.T) {
 	}
 }
 
-// Packets that differ in anything differ in content, not in their header alone.
+// If two packets differ in any field of the header, they also differ in the bytes after the
+// header.
 func TestContentFollowsFromAllThatAPacketIs(t *testing.T) {
 	base := Packet{Src: wire.FabricNodeID{Chip: 1}, Dst: wire.FabricNodeID{Chip: 2}, Plane: 1, Number: 7}
 	bodies := [][]byte{}
@@ -142,7 +143,7 @@ func TestQuantilesAgainstSorting(t *testing.T) {
 	}
 }
 
-// Whatever arrives counts as exactly one thing, and as delivered only if it is a packet of the run.
+// The verifier counts any arrival exactly once. Only a packet of the run counts as delivered.
 func FuzzArrived(f *testing.F) {
 	pairs := []Pair{{Src: wire.FabricNodeID{Chip: 1}, Ways: 2}, {Src: wire.FabricNodeID{Chip: 2}}}
 	spec := Spec{Run: 3, Packets: 40, Size: 48, Planes: 2, Ways: 2, Window: 4}

@@ -7,28 +7,28 @@ import (
 	"ttfabric/wire"
 )
 
-// PairReport is what one chip knows about a pair. The source fills in the fields down to
-// Overflowed, and the destination fills in the fields from Delivered on. At the source, Sent =
-// Completed + Refused + Failed + the packets still under way.
+// PairReport holds what one chip of a pair knows about the pair's packets. The source fills in
+// the fields down to Overflowed. The destination fills in the fields from Delivered on. At the
+// source, Sent = Completed + Refused + Failed + the packets still under way.
 type PairReport struct {
 	Pair
 	Sent      uint64            `json:"sent"`
 	Completed uint64            `json:"completed"`          // packets that the destination has confirmed as performed
 	Refused   uint64            `json:"refused"`            // packets that the destination did not perform
 	Outcomes  map[string]uint64 `json:"outcomes,omitempty"` // the packets counted in Refused, by outcome
-	Failed    uint64            `json:"failed"`             // packets that were lost on the way, or whose outcome is unknown
+	Failed    uint64            `json:"failed"`             // packets that were lost on their route, or whose outcome is unknown
 	Latency   Histogram         `json:"latency"`            // latency of the completed packets, from the request to the completion; with a load, from the arrival at the source to the completion
 
 	// If the spec has a load: Offered = Sent + Overflowed + the packets that wait at the source.
 	Offered    uint64 `json:"offered,omitempty"`    // packets that arrived at the source
-	Overflowed uint64 `json:"overflowed,omitempty"` // packets counted in Offered that the source did not send, since MaxQueue packets were waiting
+	Overflowed uint64 `json:"overflowed,omitempty"` // packets counted in Offered that the source discarded, because MaxQueue packets were waiting
 
 	Delivered  uint64 `json:"delivered"`           // packets verified at the destination, each counted once
 	Missing    uint64 `json:"missing"`             // packets of the pair that are not delivered yet
-	Duplicated uint64 `json:"duplicated"`          // packets that were delivered more than once
-	Corrupted  uint64 `json:"corrupted"`           // packets that differ from what their source made
+	Duplicated uint64 `json:"duplicated"`          // arrivals of packets that had been delivered before
+	Corrupted  uint64 `json:"corrupted"`           // arrivals that are not packets as their source makes them
 	Reordered  uint64 `json:"reordered"`           // packets delivered after later packets of their plane and direction
-	Forgotten  uint64 `json:"forgotten,omitempty"` // packets counted in Missing that would count as duplicated if they came, since there were too many gaps
+	Forgotten  uint64 `json:"forgotten,omitempty"` // packets counted in Missing whose gap the verifier has forgotten; such a packet would count as duplicated if it came
 }
 
 func (p *PairReport) refuse(o wire.Outcome) {
@@ -44,7 +44,7 @@ type Report struct {
 	Run         uint64            `json:"run"`
 	Chip        wire.FabricNodeID `json:"chip"`
 	Finished    bool              `json:"finished"`                       // all packets of the chip have ended
-	Elapsed     time.Duration     `json:"elapsed_nanoseconds"`            // time from the chip's first packet to the last end of a packet
+	Elapsed     time.Duration     `json:"elapsed_nanoseconds"`            // time from the sending of the chip's first packet to the latest end of a packet
 	Offering    time.Duration     `json:"offering_nanoseconds,omitempty"` // with a load: time from the run's start to the latest arrival
 	Source      []PairReport      `json:"source"`
 	Dest        []PairReport      `json:"destination"`
@@ -71,52 +71,53 @@ type Row struct {
 	Pair              // the pair; zero for the row of all pairs
 	Sent       uint64 `json:"sent"`
 	Delivered  uint64 `json:"delivered"`
-	Lost       uint64 `json:"lost"` // packets that were sent and not delivered; before the end of the run, this includes packets under way
+	Lost       uint64 `json:"lost"` // packets that were sent and not delivered; before the end of the run, packets under way are included
 	Duplicated uint64 `json:"duplicated"`
 	Corrupted  uint64 `json:"corrupted"`
 	Reordered  uint64 `json:"reordered"`
-	Failed     uint64 `json:"failed"`    // packets counted in Sent that ended without a confirmation to their source that they were performed
-	Completed  uint64 `json:"completed"` // packets counted in Sent that the destination confirmed to their source as performed
+	Failed     uint64 `json:"failed"`    // packets counted in Sent that ended as refused, lost or unknown at their source
+	Completed  uint64 `json:"completed"` // packets counted in Sent that the destination has confirmed as performed
 	Bytes      uint64 `json:"bytes"`     // bytes of the delivered packets
-	// Gbps is the rate of the delivered bytes, over the time in which the pair's source was at
-	// work. For the row of all pairs, the rate is over the longest of these times.
+	// Gbps is the rate of the delivered bytes, over the busy time of the pair's source. The busy
+	// time goes from a source's first packet to the latest end of a packet. For the row of all
+	// pairs, the rate is over the longest busy time of any source.
 	Gbps float64 `json:"gigabits_per_second"`
 	P50  float64 `json:"latency_p50_microseconds"`
 	P99  float64 `json:"latency_p99_microseconds"`
 
-	// The following fields are set if the spec has a load. In the row of all pairs, they are the
-	// sums over the pairs.
+	// Offered, Overflowed, OfferedRate and AcceptedRate are set if the spec has a load. In the row
+	// of all pairs, each of the four fields is the sum over the pairs.
 	Offered      uint64  `json:"offered,omitempty"`                     // packets that arrived at the source
-	Overflowed   uint64  `json:"overflowed,omitempty"`                  // packets counted in Offered that the source did not send, since too many packets were waiting
+	Overflowed   uint64  `json:"overflowed,omitempty"`                  // packets counted in Offered that the source discarded, because MaxQueue packets were waiting
 	OfferedRate  float64 `json:"offered_packets_per_second,omitempty"`  // Offered divided by the time in which the packets arrived
-	AcceptedRate float64 `json:"accepted_packets_per_second,omitempty"` // Delivered divided by the time in which the pair's source was at work
+	AcceptedRate float64 `json:"accepted_packets_per_second,omitempty"` // Delivered divided by the busy time of the pair's source, see Gbps
 }
 
 // Result is the result of a whole run.
 type Result struct {
 	Spec        Spec    `json:"spec"`
-	Seconds     float64 `json:"seconds"` // the longest time for which any source was at work
+	Seconds     float64 `json:"seconds"` // longest busy time of any source, see Row.Gbps
 	Rows        []Row   `json:"pairs"`   // one row for each pair, in the order of the pairs
 	Total       Row     `json:"total"`
 	Misdirected uint64  `json:"misdirected"` // packets of this run that were delivered to the wrong place
-	Stray       uint64  `json:"stray"`       // arrivals that do not belong to this run; strays do not make the run fail
-	// Silent lists chips that died or restarted during the run. The last report of such a chip is
-	// not from the end of the run. Merge does not know about such chips. The collector of the
-	// reports sets the field.
+	Stray       uint64  `json:"stray"`       // arrivals that do not belong to this run; they do not make the run fail
+	// Silent lists chips that died or restarted during the run. The last report of a silent chip is
+	// not from the end of the run. The collector of the reports sets the field. Merge leaves Silent
+	// empty.
 	Silent []wire.FabricNodeID `json:"silent,omitempty"`
 }
 
-// OK reports whether each packet of the run arrived exactly once, whole, in order and at the right
-// place. Every source must also know that its packets arrived. Packets that overflowed at a source
-// do not count, because the source never sent them.
+// OK reports whether each packet of the run arrived exactly once, whole, in order and at the
+// right place. Every source must also have a confirmation for each of its packets. OK ignores
+// packets that overflowed at a source, because the source never sent them.
 func (r *Result) OK() bool {
 	t := &r.Total
 	return t.Sent+t.Overflowed == r.Spec.Packets && t.Completed == t.Sent && t.Delivered == t.Sent &&
 		t.Lost+t.Duplicated+t.Corrupted+t.Reordered+t.Failed+r.Misdirected == 0
 }
 
-// Merge joins the chips' reports. If one chip of a pair did not report, Merge uses what the other
-// chip knows. Merge ignores reports of another run.
+// Merge joins the chips' reports. If one chip of a pair did not report, Merge uses only the
+// report of the pair's other chip. Merge ignores reports of another run.
 func Merge(spec Spec, pairs []Pair, reports []Report) Result {
 	src, dst := map[Pair]*PairReport{}, map[Pair]*PairReport{}
 	res := Result{Spec: spec}

@@ -8,40 +8,40 @@ import (
 
 // Limits of a run.
 const (
-	MinSize       = headerLen       // smallest packet: its header alone, in bytes
-	MaxSize       = wire.MaxPayload // largest packet, in bytes
+	MinSize       = headerLen       // length of the smallest packet, which is only a header, in bytes
+	MaxSize       = wire.MaxPayload // length of the largest packet, in bytes
 	MaxPackets    = 1 << 40         // largest number of packets in one run
 	MaxWays       = 2               // largest number of directions round rings
-	MaxWindow     = 1024            // packets outstanding per source
-	DefaultWindow = 32              // packets outstanding per source
+	MaxWindow     = 1024            // largest window, in packets outstanding per source
+	DefaultWindow = 32              // default window, in packets outstanding per source
 	MaxPairs      = 1 << 18         // largest number of pairs in one run: four times as many as all-to-all on a full mesh of 256 chips
-	MaxWeight     = 1 << 20         // largest weight of a pair: twenty times the weights of hotspot on 512 chips
+	MaxWeight     = 1 << 20         // largest weight of a pair: twenty times the largest weight in the pattern hotspot on 512 chips
 	MinLoad       = 1e-3            // smallest load, in packets per second and source
-	MaxLoad       = 1e6             // largest load, in packets per second and source; no chip sends as many packets
-	MaxQueue      = 1 << 16         // packets that may wait at a source; the source does not send further arrivals
+	MaxLoad       = 1e6             // largest load, in packets per second and source; more than a chip can send
+	MaxQueue      = 1 << 16         // largest number of packets that wait at a source; the source discards further arrivals
 )
 
 // Spec describes one run. All chips of the run get the same Spec.
 type Spec struct {
-	Run     uint64 `json:"run"`            // identifies the run; random
+	Run     uint64 `json:"run"`            // random number that identifies the run
 	Pattern string `json:"pattern"`        // name of the pattern, for reports
-	Packets uint64 `json:"packets"`        // packets of the whole run, split over the pairs by weight, the remainder to the first pairs; 1 to MaxPackets
+	Packets uint64 `json:"packets"`        // number of packets of the whole run, 1 to MaxPackets; split over the pairs by weight, with the remainder for the first pairs
 	Size    int    `json:"size"`           // length of each packet in bytes, MinSize to MaxSize
-	Planes  int    `json:"planes"`         // packets of a pair use these planes in turn, or the planes of these that the pair has; 1 to wire.MaxChannels
-	Ways    int    `json:"ways,omitempty"` // packets of a pair with two directions round a ring use this number of directions in turn, plane by plane: 1 or MaxWays; 0 counts as 1
-	Window  int    `json:"window"`         // packets outstanding per source, 1 to MaxWindow; DefaultWindow is a good value without a load
+	Planes  int    `json:"planes"`         // number of planes, 1 to wire.MaxChannels; a pair's packets use planes 0 to Planes-1 in turn, except planes that the pair lacks
+	Ways    int    `json:"ways,omitempty"` // number of directions that a pair's packets use in turn if both directions round a ring are equally long: 1 or MaxWays; 0 counts as 1
+	Window  int    `json:"window"`         // largest number of packets outstanding per source, 1 to MaxWindow; DefaultWindow is a good value if Load is 0
 	Seed    uint64 `json:"seed"`           // seed of the order in which sources take their destinations, and of the arrivals
 
 	// Draw makes sources draw the destination of each packet at random instead of taking
-	// destinations in turn. The chance of a destination is proportional to the packets that the
-	// destination is still to get. Each packet's destination is therefore as random as in a free
-	// draw. Both ends still know how many packets the pair has in total.
+	// destinations in turn. The chance of a destination is proportional to the number of packets
+	// that its pair has left. Each destination is therefore random, and yet both ends know how many
+	// packets the pair has in total.
 	Draw bool `json:"draw,omitempty"`
 
-	// Load is how many packets per second arrive at each source, at random times (a Poisson
-	// process). Arrived packets wait until the source can send them; at most MaxQueue packets wait.
-	// Latency then counts from the arrival. Load is MinLoad to MaxLoad, or 0. If Load is 0, sources
-	// send as fast as Window allows.
+	// Load is the number of packets per second that arrive at each source, at random times (a
+	// Poisson process). Arrived packets wait until the source can send them. At most MaxQueue
+	// packets wait. With a load, latency is the time since the packet's arrival at its source. Load
+	// is MinLoad to MaxLoad, or 0. If Load is 0, sources send as fast as Window allows.
 	Load float64 `json:"load,omitempty"`
 }
 
@@ -64,15 +64,15 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// must panics if the spec is not valid. Code that takes a spec from outside the program validates
-// the spec first.
+// must panics if the spec is not valid. Code that gets a spec from outside the program must call
+// Validate first.
 func (s *Spec) must() {
 	if err := s.Validate(); err != nil {
 		panic(fmt.Sprintf("traffic: spec was not validated: %v", err))
 	}
 }
 
-// shares returns the number of packets of each pair.
+// shares returns the number of packets of each pair, in the order of the pairs.
 func (s *Spec) shares(pairs []Pair) []uint64 {
 	all, left := uint64(0), s.Packets
 	for i := range pairs {
@@ -90,7 +90,7 @@ func (s *Spec) shares(pairs []Pair) []uint64 {
 	return out
 }
 
-// planes returns how many planes a pair's packets take in turn.
+// planes returns how many planes a pair's packets use in turn.
 func (s *Spec) planes(p *Pair) int {
 	if p.Planes == 0 {
 		return s.Planes
@@ -103,15 +103,15 @@ func (s *Spec) ways(p *Pair) int {
 	return min(max(s.Ways, 1), max(int(p.Ways), 1))
 }
 
-// The generator deals a pair's packets to streams. Each stream is a flow of the fabric and keeps
-// its order. The first streams belong to the first direction round rings, one stream for each
-// plane. The streams of the other direction follow, again one for each plane.
+// The generator deals a pair's packets to streams. Each stream is a flow of the fabric, whose
+// packets stay in order. The first streams belong to the usual direction round rings, one stream
+// for each plane. The streams of the other direction follow, again one for each plane.
 
 // streams returns how many streams a pair has.
 func (s *Spec) streams(p *Pair) int { return s.planes(p) * s.ways(p) }
 
-// stream returns the number of a stream. For a plane or direction that the pair does not have,
-// stream returns -1.
+// stream returns the number of the stream for a plane and a direction. For a plane or direction
+// that the pair does not have, stream returns -1.
 func (s *Spec) stream(p *Pair, plane wire.Plane, other bool) int {
 	n := s.planes(p)
 	switch {
@@ -128,12 +128,12 @@ func ofStream(target uint64, n, stream int) uint64 {
 	return (target + uint64(n) - 1 - uint64(stream)) / uint64(n)
 }
 
-// CheckPairs returns an error that names the first pair that is unfit for a run. A pair is unfit if
-// an address is out of range, if a chip sends to itself, or if the pair occurs twice. A pair is
-// also unfit if its weight is above [MaxWeight], if it has more than [MaxWays] ways, or if its
-// destination has more than [MaxSources] sources. More than [MaxPairs] pairs are unfit too. The
-// pairs of a [Pattern] are fit, unless the pattern has no pairs. Unfit pairs cause wrong counts,
-// and no other harm.
+// CheckPairs returns an error that names the first pair that is unfit for a run. A pair is unfit
+// if an address is out of range, if a chip sends to itself, or if the pair occurs twice. A pair
+// is also unfit if its weight is above [MaxWeight], if its field Ways is above [MaxWays], or if
+// its destination has more than [MaxSources] sources. CheckPairs also returns an error if there
+// are no pairs or more than [MaxPairs] pairs. A run with unfit pairs counts wrong, but does no
+// other harm.
 func CheckPairs(pairs []Pair) error {
 	if len(pairs) == 0 || len(pairs) > MaxPairs {
 		return fmt.Errorf("%d pairs: want 1 to %d", len(pairs), MaxPairs)

@@ -8,17 +8,18 @@ import (
 )
 
 // This file has the patterns of the literature, as BookSim defines them (booksim2, traffic.cpp).
-// For BookSim's node address, this file takes a chip's place in row-major order. BookSim's
-// dimension 0 is the columns.
+// The number of a chip in row-major order serves as BookSim's node address. BookSim's dimension 0
+// is the columns.
 //
-// BookSim requires powers of two and square grids for all these patterns. Here, if rows and columns
-// can replace address bits, every mesh has the pattern. The complement of an address is then the
-// chip opposite the centre. The exchange of an address's halves is then the exchange of row and
-// column. The patterns bit-reverse and shuffle have no such meaning. Patterns that need rows and
-// columns require a single mesh. The other patterns take the chips of all meshes in order.
+// BookSim requires powers of two and square grids for all these patterns. This file defines some
+// patterns for every mesh, by rows and columns instead of address bits. The pattern
+// bit-complement goes to the chip on the opposite side of the centre. The pattern transpose
+// exchanges row and column. The patterns bit-reverse and shuffle have no meaning in rows and
+// columns. Patterns that need rows and columns require a single mesh. The other patterns take the
+// chips of all meshes in order.
 
-// toEach returns pairs. The function "to" maps a source's place in the topology to its
-// destination's place.
+// toEach returns one pair for each source whose destination is another chip. The function "to"
+// maps a source's index in the topology to its destination's index.
 func toEach(t *topo.Topology, to func(i int) int) (out []Pair) {
 	for i, c := range t.Chips {
 		if k := to(i); k != i {
@@ -40,21 +41,21 @@ func grid(t *topo.Topology) (rows, cols int, err error) {
 func addressBits(t *topo.Topology) (int, error) {
 	n := len(t.Chips)
 	if n&(n-1) != 0 {
-		return 0, fmt.Errorf("the pattern permutes the bits of an address, so it needs 2, 4, 8 … chips, but this topology has %d chips", n)
+		return 0, fmt.Errorf("the pattern permutes the bits of a chip's address: want 2, 4, 8 … chips, but this topology has %d chips", n)
 	}
 	return bits.Len(uint(n)) - 1, nil
 }
 
 // transpose exchanges row and column on a square mesh. On other shapes, transpose exchanges the
-// halves of an address. If the number of rows of a square is a power of two, both give the same
-// pairs.
+// two halves of an address's bits. On a square mesh whose number of rows is a power of two, the
+// two rules give equal pairs.
 func transpose(t *topo.Topology, _ Options) ([]Pair, error) {
 	if rows, cols, err := grid(t); err == nil && rows == cols {
 		return toEach(t, func(i int) int { return i%cols*cols + i/cols }), nil
 	}
 	n, err := addressBits(t)
 	if err != nil || n%2 != 0 {
-		return nil, fmt.Errorf("the pattern exchanges row and column, or the halves of an address, so it needs one mesh with as many rows as columns, or 4, 16, 64 … chips, but this topology has %d chips in %s", len(t.Chips), shapes(t))
+		return nil, fmt.Errorf("the pattern exchanges row and column, or the halves of an address: want one mesh with as many rows as columns, or 4, 16, 64 … chips, but this topology has %d chips in %s", len(t.Chips), shapes(t))
 	}
 	half := n / 2
 	return toEach(t, func(i int) int { return (i<<half | i>>half) & (1<<n - 1) }), nil
@@ -88,8 +89,8 @@ func shuffle(t *topo.Topology, _ Options) ([]Pair, error) {
 	return toEach(t, func(i int) int { return (i<<1 | i>>max(n-1, 0)) & (1<<n - 1) }), nil
 }
 
-// tornado goes ⌈k/2⌉-1 places further in a dimension of k places. At this distance all packets take
-// the same direction. At any larger distance they do not.
+// tornado goes ⌈k/2⌉-1 places further in a dimension of k places. ⌈k/2⌉-1 is the largest distance
+// at which all packets go round a ring in one direction.
 func tornado(t *topo.Topology, _ Options) ([]Pair, error) {
 	return shifted(t, func(k int) int { return (k+1)/2 - 1 })
 }
@@ -98,8 +99,8 @@ func nextInEach(t *topo.Topology, _ Options) ([]Pair, error) {
 	return shifted(t, func(int) int { return 1 })
 }
 
-// shifted goes by(k) places further in each dimension of k places. shifted continues round the
-// edge, whether or not a cable leads there.
+// shifted goes by(k) places further in each dimension of k places. At the end of a dimension,
+// shifted continues at the start, whether or not a cable wraps.
 func shifted(t *topo.Topology, by func(k int) int) ([]Pair, error) {
 	rows, cols, err := grid(t)
 	if err != nil {
@@ -111,8 +112,8 @@ func shifted(t *topo.Topology, by func(k int) int) ([]Pair, error) {
 }
 
 // hotspot returns the pairs of uniform traffic with a hot chip. A share of each source's packets
-// goes to the hot chip. The other packets are uniform, and the hot chip also gets its part of them.
-// Packets from the hot chip are uniform.
+// goes to the hot chip. The rest of the packets go to all other chips in equal parts, including
+// the hot chip. The hot chip itself sends to all other chips in equal parts.
 func hotspot(t *topo.Topology, o Options) ([]Pair, error) {
 	share := o.HotShare
 	if share == 0 {
@@ -124,8 +125,8 @@ func hotspot(t *topo.Topology, o Options) ([]Pair, error) {
 	if _, ok := t.Chip(o.Hot); !ok {
 		return nil, fmt.Errorf("the hot chip %s is not in the topology; name a chip of the topology", o.Hot)
 	}
-	// All packets together are 100 (n-1) parts. Each of n-1 destinations gets 100 parts, or fewer
-	// after the hot chip has taken its share.
+	// The packets of a source are 100 (n-1) parts, with n chips. Without a hot chip, each of the n-1
+	// destinations gets 100 parts. The hot chip takes its share from the parts of every destination.
 	others := len(t.Chips) - 1
 	var out []Pair
 	for _, a := range t.Chips {

@@ -19,7 +19,8 @@ func named(t testing.TB, name string) *topo.Topology {
 	return m
 }
 
-// destinations is where each chip of a machine's one mesh sends; itself where it sends nothing.
+// destinations returns the index of each chip's destination. A chip that sends nothing has itself
+// as destination.
 func destinations(t *testing.T, name string, m *topo.Topology) []int {
 	t.Helper()
 	to := make([]int, len(m.Chips))
@@ -32,8 +33,8 @@ func destinations(t *testing.T, name string, m *topo.Topology) []int {
 	return to
 }
 
-// On a square of k×k places, k a power of two, every permutation is what
-// BookSim computes from a node's number (booksim2, traffic.cpp), written here as it is there.
+// On a square mesh of k×k chips, with k a power of two, every permutation must equal BookSim's.
+// The test copies BookSim's formulas (booksim2, traffic.cpp).
 func TestPermutationsAreBookSims(t *testing.T) {
 	for _, k := range []int{2, 4, 8} {
 		m := named(t, "mesh:"+map[int]string{2: "2x2", 4: "4x4", 8: "8x8"}[k])
@@ -67,7 +68,7 @@ func TestPermutationsAreBookSims(t *testing.T) {
 			"neighbor": perDimension(1),
 		} {
 			if name == "tornado" && k == 2 {
-				continue // each chip would be its own destination; see below
+				continue // each chip would be its own destination
 			}
 			to := destinations(t, name, m)
 			for source := range nodes {
@@ -79,7 +80,8 @@ func TestPermutationsAreBookSims(t *testing.T) {
 	}
 }
 
-// Where rows and columns say it, other meshes have the pattern too; else it is refused by name, with the reason.
+// Patterns that are defined by rows and columns exist on every mesh. For other patterns, the
+// error names the pattern and the reason.
 func TestPatternsOfOtherShapes(t *testing.T) {
 	m := named(t, "mesh:3x5")
 	for name, want := range map[string]func(r, c int) (int, int){
@@ -110,7 +112,7 @@ func TestPatternsOfOtherShapes(t *testing.T) {
 			t.Errorf("%s on %s: %d pairs and %v; want the reason %q", x.pattern, x.machine, len(pairs), err, x.reason)
 		}
 	}
-	// What needs no rows and columns takes the chips of all meshes.
+	// Patterns that need no rows and columns take the chips of all meshes.
 	for name, n := range map[string]int{"uniform": 16 * 15, "bit-complement": 16, "bit-reverse": 12, "transpose": 12, "shuffle": 14, "hotspot": 16 * 15} {
 		if pairs := pairsOf(t, name, named(t, "2xt3000"), Options{}); len(pairs) != n || CheckPairs(pairs) != nil {
 			t.Errorf("%s on two meshes: %d pairs, want %d", name, len(pairs), n)
@@ -130,7 +132,7 @@ func TestHotspotShares(t *testing.T) {
 				toHot[p.Src] = float64(p.Weight)
 			}
 		}
-		want := float64(share)/100 + (1-float64(share)/100)/11 // its share, and what it gets as one of eleven
+		want := float64(share)/100 + (1-float64(share)/100)/11 // the hot chip's share, and its part of the rest as one of eleven destinations
 		for _, c := range m.Chips {
 			if out[c.Node] != 1100 {
 				t.Errorf("%d %%: %s sends %v parts of 1100", share, c.Node, out[c.Node])
@@ -151,7 +153,7 @@ func TestHotspotShares(t *testing.T) {
 	}
 }
 
-// What the pairs get follows their weights, to the last packet.
+// Every pair gets its share by weight, and the shares add up to all packets.
 func TestSharesFollowWeights(t *testing.T) {
 	spec := Spec{Packets: 1003}
 	pairs := crowd(4)

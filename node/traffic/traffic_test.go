@@ -12,7 +12,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// arrival of a packet's bytes, as the fabric hands them over.
+// delivery is the arrival of a packet's bytes, with source, destination, plane and direction as
+// the fabric reports them.
 type delivery struct {
 	src   wire.FabricNodeID
 	dst   wire.FabricNodeID
@@ -21,7 +22,8 @@ type delivery struct {
 	data  []byte
 }
 
-// rig is a run on a 2×2 mesh without a fabric: what the generators make goes to the verifiers directly.
+// rig is a run on a 2×2 mesh without a fabric. The test hands the generators' packets directly to
+// the verifiers.
 type rig struct {
 	spec  Spec
 	pairs []Pair
@@ -45,7 +47,8 @@ func newRig(t *testing.T, size int) *rig {
 	return r
 }
 
-// run moves the run's packets, of which meddle may change, drop, repeat or hold back any.
+// run moves all packets of the run. The function meddle may change, drop, repeat or delay each
+// packet.
 func (r *rig) run(t *testing.T, meddle func(i int, d delivery) []delivery) Result {
 	t.Helper()
 	vs, gs := map[wire.FabricNodeID]*Verifier{}, map[wire.FabricNodeID]*Generator{}
@@ -60,7 +63,7 @@ func (r *rig) run(t *testing.T, meddle func(i int, d delivery) []delivery) Resul
 			if !ok {
 				t.Fatal("the generator stands still with nothing outstanding")
 			}
-			if i%5 == 0 { // the fabric had no room: it must come again, the same
+			if i%5 == 0 { // as if the fabric had no room: Next must return the same packet again
 				g.Undo()
 				if q, _ := g.Next(0); q != p {
 					t.Fatalf("after Undo %+v, before %+v", q, p)
@@ -85,7 +88,7 @@ func (r *rig) run(t *testing.T, meddle func(i int, d delivery) []delivery) Resul
 	return Merge(r.spec, r.pairs, reports)
 }
 
-// overJSON is a report as the other side of an HTTP connection gets it.
+// overJSON returns a report encoded to JSON and decoded again.
 func overJSON(t *testing.T, r Report) (out Report) {
 	t.Helper()
 	b, err := json.Marshal(r)
@@ -113,13 +116,13 @@ func TestAllIsWell(t *testing.T) {
 	}
 }
 
-// intended is the destination that a packet names.
+// intended returns the destination that a packet's header names.
 func intended(b []byte) wire.FabricNodeID {
 	p, _, _ := parse(b, make([]byte, MaxSize))
 	return p.Dst
 }
 
-// harm is what a result says went wrong.
+// harm holds the counts of a result that are 0 in a run without faults.
 type harm struct{ lost, duplicated, corrupted, reordered, misdirected, stray uint64 }
 
 func harmOf(r Result) harm {
@@ -145,13 +148,14 @@ func TestEveryFlippedBitIsCorruption(t *testing.T) {
 	}
 }
 
-// Whatever is done to a packet is found, and counted as what it is.
+// The test does one kind of harm to one packet. The result must count exactly the harm
+// that was done.
 func TestEveryHarmIsCountedAsWhatItIs(t *testing.T) {
 	r := newRig(t, 200)
 	var held *delivery
 	other := make([]byte, 200)
 	for name, c := range map[string]struct {
-		do   func(d delivery) []delivery // to packet 100
+		do   func(d delivery) []delivery // applied to packet 100
 		want harm
 	}{
 		"dropped":            {func(d delivery) []delivery { return nil }, harm{lost: 1}},
@@ -168,7 +172,7 @@ func TestEveryHarmIsCountedAsWhatItIs(t *testing.T) {
 		"on no plane":        {func(d delivery) []delivery { d.plane = 7; return []delivery{d} }, harm{lost: 1, misdirected: 1}},
 		"the wrong way":      {func(d delivery) []delivery { d.other = !d.other; return []delivery{d} }, harm{lost: 1, misdirected: 1}},
 		"to the wrong chip": {func(d delivery) []delivery {
-			// One that the source sends to as well.
+			// Choose another destination of the source.
 			for d.dst.Chip = 0; d.dst == d.src || d.dst == intended(d.data); d.dst.Chip++ {
 			}
 			return []delivery{d}
@@ -192,7 +196,7 @@ func TestEveryHarmIsCountedAsWhatItIs(t *testing.T) {
 			return []delivery{d, {d.src, d.dst, 7, d.other, other}}
 		}, harm{misdirected: 1}},
 		"with one of a way too many": {func(d delivery) []delivery {
-			d.dst.Chip = (d.src.Chip + 2) % 4 // one to which there is one way
+			d.dst.Chip = (d.src.Chip + 2) % 4 // a chip to which the source has only one route
 			(&Packet{Src: d.src, Dst: d.dst, Plane: d.plane, Other: true}).fill(9, other)
 			return []delivery{{d.src, d.dst, d.plane, true, other}}
 		}, harm{lost: 1, misdirected: 1}},
@@ -211,7 +215,7 @@ func TestEveryHarmIsCountedAsWhatItIs(t *testing.T) {
 			t.Errorf("one packet %s: got %+v, want %+v; OK %v", name, harmOf(res), c.want, res.OK())
 		}
 	}
-	res := r.run(t, func(i int, d delivery) []delivery { // one comes after its next one of the same pair, plane and way
+	res := r.run(t, func(i int, d delivery) []delivery { // packet 100 comes after the next packet of its pair, plane and direction
 		if i == 100 {
 			held = &d
 			return nil
@@ -228,7 +232,7 @@ func TestEveryHarmIsCountedAsWhatItIs(t *testing.T) {
 	}
 }
 
-// Any mixture of harms adds up to what was done.
+// The test does several kinds of harm to random packets. The result must count each kind exactly.
 func TestManyHarmsAddUp(t *testing.T) {
 	for seed := range uint64(30) {
 		r := newRig(t, 64)
@@ -260,7 +264,7 @@ func TestNumbersAgainstASet(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		var s numbers
 		seen := map[uint64]bool{}
-		top := uint64(0) // one past the highest
+		top := uint64(0) // one more than the highest number so far
 		for range 300 {
 			n := uint64(r.IntN(120))
 			if r.IntN(3) > 0 {
@@ -290,7 +294,7 @@ func TestNumbersAgainstASet(t *testing.T) {
 	}
 }
 
-// Losses without end take no memory without end, and what was forgotten is said.
+// The memory for gaps is bounded, and forgotten numbers are counted.
 func TestGapsAreBounded(t *testing.T) {
 	var s numbers
 	for n := uint64(1); n < 4*maxGaps; n += 2 {
@@ -306,7 +310,7 @@ func TestGapsAreBounded(t *testing.T) {
 		t.Errorf("a number of the last gap: %d", got)
 	}
 	s = numbers{}
-	for n := uint64(3); len(s.gaps) < maxGaps; n += 4 { // gaps of three, then one broken in two
+	for n := uint64(3); len(s.gaps) < maxGaps; n += 4 { // gaps of three numbers; then a number in the middle splits a gap in two
 		s.add(n)
 	}
 	if got := s.add(4*maxGaps - 3); got != late || len(s.gaps) != maxGaps || s.forgotten != 3 {

@@ -2,8 +2,9 @@ package traffic
 
 import "ttfabric/wire"
 
-// Verifier runs at the destination and checks, byte for byte, the data that others have written
-// into its traffic region. A Verifier is a pure machine and not safe for concurrent use.
+// Verifier runs at the destination. A Verifier checks, byte for byte, the data that other chips
+// have written into the destination's traffic region. A Verifier is a pure machine and not safe
+// for concurrent use.
 type Verifier struct {
 	spec        Spec
 	self        wire.FabricNodeID
@@ -22,8 +23,8 @@ type receiving struct {
 	streams []numbers
 }
 
-// NewVerifier returns the verifier of the packets that a run sends to self. If the spec does not
-// pass [Spec.Validate], NewVerifier panics. The pairs must pass [CheckPairs].
+// NewVerifier returns the verifier of the packets that a run sends to chip self. If the spec does
+// not pass [Spec.Validate], NewVerifier panics. The pairs must pass [CheckPairs].
 func NewVerifier(spec Spec, self wire.FabricNodeID, pairs []Pair) *Verifier {
 	spec.must()
 	v := &Verifier{spec: spec, self: self, flows: map[wire.FabricNodeID]*receiving{}, buf: make([]byte, MaxSize)}
@@ -42,23 +43,25 @@ func NewVerifier(spec Spec, self wire.FabricNodeID, pairs []Pair) *Verifier {
 	return v
 }
 
-// Owns reports whether an address lies in a slot of the traffic region that this run uses. Data at
-// any other address is not a packet of the run, or is a misdirected packet. A misdirected packet of
-// that kind counts as missing.
+// Owns reports whether an address lies in a slot of the traffic region that this run uses. The
+// verifier need not check data at any other address. A packet of the run that was written to
+// another address counts as missing.
 func (v *Verifier) Owns(a wire.NocAddr) bool {
 	n, ok := slotAt(a)
 	return ok && n < v.used
 }
 
-// Arrived checks the data that src has written, as read back from memory. The fabric reports the
-// arguments src, plane and other; other is the direction round rings. Arrived checks that the
-// packet's header states the same source, plane and direction. Each call counts as one of:
+// Arrived checks the data that src has written, as read back from memory. The arguments src,
+// plane and other are what the fabric reports about the packet: its source, its plane, and
+// whether it took the other direction round rings. Arrived checks that the packet's header
+// agrees. Each call counts the data as one of:
 //
-//   - delivered, and also reordered if later packets of its plane and direction came first;
+//   - delivered, and also reordered if later packets of the pair's plane and direction came
+//     first;
 //   - duplicated: delivered before;
-//   - corrupted: not a packet, or not as its source made it;
-//   - misdirected: a whole packet of this run that does not belong to this chip, source, plane and
-//     direction, or that the run does not have;
+//   - corrupted: bytes that are not exactly a packet as [Generator.Fill] makes it;
+//   - misdirected: a whole packet of this run that names another destination, source, plane or
+//     direction, or that has a number or length that the run does not have;
 //   - stray: a whole packet of another run, or other data from a chip that sends nothing to this
 //     chip.
 func (v *Verifier) Arrived(src wire.FabricNodeID, plane wire.Plane, other bool, data []byte) {
@@ -87,7 +90,7 @@ func (v *Verifier) Arrived(src wire.FabricNodeID, plane wire.Plane, other bool, 
 	}
 }
 
-// report returns the report of the pair.
+// report returns the report of the pair as the destination sees it.
 func (r *receiving) report() PairReport {
 	p := r.PairReport
 	p.Missing = r.target - r.Delivered

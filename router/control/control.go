@@ -1,17 +1,19 @@
-// Package control is one chip's part of the control plane. The package collects what every chip
-// says about its own ports, and finds which cables the tables must avoid.
+// Package control is one chip's part of the control plane. The package collects link states: what
+// each chip says about its own ports. From the link states, the package finds the cables that the tables must
+// avoid.
 //
-// Each chip says in a numbered [wire.LinkState] which of its ports are out of service. A port is
-// out of service if its link has been down for [Config.Hold], by its own cable and by any other
-// cable. A port that an operator took out of service is also out of service. Each chip floods the
-// newest link state of every chip to its neighbours, and gossip repairs what flooding missed. A
-// cable is out of service if the chip at either end says that its port is. All connected chips
-// therefore plan from the same link states, without a leader. The table epoch is a hash of the link
-// states from which the tables were planned.
+// Each chip says in a numbered [wire.LinkState] which of its ports are out of service. A chip takes
+// a port out of service after the port's link has been down for [Config.Hold]. A link is down while
+// neither its own cable nor a fallback path works. An operator can also take a port out of service.
+// Each chip floods the newest link state of every chip to its neighbours. Gossip repairs what
+// flooding missed. A cable is out of service if the chip at either end says that its own port is
+// out of service. All connected chips therefore plan from the same link states, without a leader.
+// The table epoch is a hash of the link states from which the tables were planned.
 //
-// Invariants: Control keeps the highest version of each chip's link state that it has heard. This
-// chip's own link state has the highest version of all link states of this chip that exist. Every
-// neighbour whose link is up has received each link state, or is still owed this link state.
+// Invariants: For each chip, Control keeps the link state with the highest version that Control has
+// heard. Once this chip has heard its neighbours, no other chip has a newer link state of this chip
+// than this chip itself. Every neighbour whose link is up has received each link state, or Control
+// still owes the link state to that neighbour.
 package control
 
 import (
@@ -24,9 +26,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// The times are our own choices, not the specification's.
+// The specification names no values for these times. The values are our own choices.
 const (
-	Settle   = 5 * time.Millisecond   // time from a change of the link states until tables are planned: further changes often follow soon
+	Settle   = 5 * time.Millisecond   // delay from a change of the link states to the next plan of the tables: further changes often follow soon
 	Throttle = 100 * time.Millisecond // shortest time between two plans
 )
 
@@ -34,25 +36,25 @@ const (
 type Config struct {
 	Self  wire.FabricNodeID
 	Ports []topo.Port
-	Hold  time.Duration // a link that has been up before is out of service after being down for this time
-	Boot  time.Duration // a link that has never been up is out of service when this time has passed since the start
+	Hold  time.Duration // how long the link of a port in service may be down before Control takes the port out of service
+	Boot  time.Duration // how long after the start Control waits for the first time that a link comes up, before Control takes the port out of service
 }
 
 // port is one of the chip's own ports.
 type port struct {
 	topo.Port
 	up      bool
-	since   mono.Time // when the link went down, or the start
-	been    bool      // the link has been up before
-	failed  bool      // the link has been down for Hold, or since the start for Boot
+	since   mono.Time // when the link went down; before the link's first time up: when Control started
+	been    bool      // the link has been up at least once
+	failed  bool      // the link has been down for Hold, or has not come up within Boot of the start
 	avoided bool      // an operator took the port out of service
-	told    uint64    // number of the latest change that was sent to the neighbour
+	told    uint64    // number of the latest change that the neighbour has been sent
 }
 
-// word is the newest link state of a chip.
+// word is the newest link state of a chip that Control has heard.
 type word struct {
 	wire.LinkState
-	changed uint64 // number of the latest change
+	changed uint64 // number of the change by which Control learned this link state; 0: Control has heard nothing yet
 }
 
 // Control is the state machine of one chip's part of the control plane. A Control is not safe for
@@ -60,11 +62,11 @@ type word struct {
 type Control struct {
 	cfg     Config
 	ports   []port
-	words   []*word // link state of this chip first, then link states of the other chips heard from
+	words   []*word // link state of this chip first, then link states of other chips in the order in which Control first heard them
 	byNode  map[wire.FabricNodeID]*word
 	self    *word
 	changes uint64
-	planAt  mono.Time // when tables must be planned; mono.Never: nothing has changed
+	planAt  mono.Time // when new tables must be planned; mono.Never: no change since the last plan
 	planned mono.Time // when tables were last planned
 }
 
@@ -78,7 +80,8 @@ func New(now mono.Time, cfg Config) *Control {
 	return c
 }
 
-// word returns the link state of a chip. For a chip not heard from, word adds an empty link state.
+// word returns the link state of chip n. If Control has heard nothing from chip n, word adds an
+// empty link state.
 func (c *Control) word(n wire.FabricNodeID) *word {
 	w := c.byNode[n]
 	if w == nil {
@@ -88,8 +91,8 @@ func (c *Control) word(n wire.FabricNodeID) *word {
 	return w
 }
 
-// The owner calls SetPort when the link of port i came up or went down. A neighbour whose link came
-// up is owed all link states.
+// SetPort tells Control that the link of port i came up or went down. Control owes all link states
+// to a neighbour whose link came up.
 func (c *Control) SetPort(now mono.Time, i int, up bool) {
 	p := &c.ports[i]
 	if p.up == up {
@@ -104,16 +107,18 @@ func (c *Control) SetPort(now mono.Time, i int, up bool) {
 	}
 }
 
-// Avoid takes port i out of service, whether its link works or not, or puts it back into service.
+// Avoid takes port i out of service if "on" is true, even if the port's link works. Otherwise Avoid
+// puts the port back into service.
 func (c *Control) Avoid(now mono.Time, i int, on bool) {
 	c.ports[i].avoided = on
 	c.judge(now)
 }
 
-// Avoided reports whether port i was taken out of service by [Control.Avoid].
+// Avoided reports whether [Control.Avoid] took port i out of service.
 func (c *Control) Avoided(i int) bool { return c.ports[i].avoided }
 
-// failsAt returns the time at which a port that is down counts as failed.
+// failsAt returns the time at which Control takes a port out of service if the port's link stays
+// down.
 func (c *Control) failsAt(p *port) mono.Time {
 	if p.been {
 		return p.since.Add(c.cfg.Hold)
@@ -121,7 +126,8 @@ func (c *Control) failsAt(p *port) mono.Time {
 	return p.since.Add(c.cfg.Boot)
 }
 
-// Deadline returns the time at which Tick is due next, and false if Tick is not due.
+// Deadline returns the time at which the chip must call Tick next. Deadline returns false if no
+// timer runs.
 func (c *Control) Deadline() (mono.Time, bool) {
 	at := c.planAt
 	for i := range c.ports {
@@ -132,7 +138,8 @@ func (c *Control) Deadline() (mono.Time, bool) {
 	return at, at != mono.Never
 }
 
-// Tick runs the timers. Tick reports whether tables must be planned anew, from [Control.Out].
+// Tick runs the timers. Tick reports whether the chip must now plan new tables, without the ports
+// of [Control.Out].
 func (c *Control) Tick(now mono.Time) (plan bool) {
 	c.judge(now)
 	if now.Before(c.planAt) {
@@ -142,7 +149,8 @@ func (c *Control) Tick(now mono.Time) (plan bool) {
 	return true
 }
 
-// judge finds the ports that are out of service, and updates this chip's link state.
+// judge finds this chip's ports that are out of service. If they have changed, judge makes a new
+// version of this chip's link state.
 func (c *Control) judge(now mono.Time) {
 	var out uint16
 	for i := range c.ports {
@@ -158,7 +166,7 @@ func (c *Control) judge(now mono.Time) {
 	}
 }
 
-// say gives this chip's link state the given version number.
+// say gives this chip's link state the given version number, and marks the link state as changed.
 func (c *Control) say(now mono.Time, version uint32) {
 	c.self.Version = version
 	c.changes++
@@ -166,8 +174,8 @@ func (c *Control) say(now mono.Time, version uint32) {
 	c.replan(now)
 }
 
-// replan sets the time at which tables must be planned: [Settle] from now, but at least [Throttle]
-// after the previous plan.
+// replan sets the time of the next plan if none is set. The time is [Settle] from now, but at least
+// [Throttle] after the previous plan.
 func (c *Control) replan(now mono.Time) {
 	if c.planAt == mono.Never {
 		c.planAt = now.Add(Settle)
@@ -177,10 +185,11 @@ func (c *Control) replan(now mono.Time) {
 	}
 }
 
-// Hear takes link states from a neighbour or from gossip. Hear ignores chips for which has reports
-// false. Hear keeps a link state that is newer than the stored link state of the same chip. If
-// others send a link state of this chip that is newer than its own, or that contradicts its own,
-// this chip sends the next version.
+// Hear takes link states from a neighbour or from gossip. Hear ignores link states of chips that
+// are not in the fabric, for which has returns false. Hear keeps each link state that is newer than
+// the one that Control has of the same chip. A link state of this chip that comes from other chips
+// can be newer than this chip's own, or contradict it. This chip then makes a still newer version
+// of its own link state.
 func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.FabricNodeID) bool) {
 	for _, s := range words {
 		if s.Node == c.cfg.Self {
@@ -204,12 +213,12 @@ func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.Fabr
 	}
 }
 
-// Owes reports whether the neighbour at port i is owed link states.
+// Owes reports whether Control has link states that the neighbour at port i has not been sent.
 func (c *Control) Owes(i int) bool { return c.ports[i].up && c.ports[i].told < c.changes }
 
-// Tell lists the link states that were not yet sent to the neighbour at port i. The list begins
-// with the oldest change and has at most [wire.MaxLinkStates] entries. The result upTo is the
-// argument for [Control.Told].
+// Tell lists link states that the neighbour at port i has not been sent. The list begins with the
+// oldest change and has at most [wire.MaxLinkStates] entries. The result upTo is the argument for
+// [Control.Told].
 func (c *Control) Tell(i int) (words []wire.LinkState, upTo uint64) {
 	var owed []*word
 	for _, w := range c.words {
@@ -224,13 +233,14 @@ func (c *Control) Tell(i int) (words []wire.LinkState, upTo uint64) {
 	return words, upTo
 }
 
-// The owner calls Told when it has sent the link states from [Control.Tell].
+// Told notes that the chip has sent the link states from [Control.Tell] to the neighbour at port i.
 func (c *Control) Told(i int, upTo uint64) { c.ports[i].told = upTo }
 
-// Self returns this chip's own link state.
+// Self returns the link state that this chip says of its own ports.
 func (c *Control) Self() wire.LinkState { return c.self.LinkState }
 
-// Out lists the ports that are out of service according to their own chips, in no particular order.
+// Out lists the ports of the whole fabric whose own chips say that the ports are out of service.
+// The list is in no particular order.
 func (c *Control) Out() []wire.PortID {
 	var out []wire.PortID
 	for _, w := range c.words {

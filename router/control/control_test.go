@@ -31,7 +31,7 @@ func newControl(m *topo.Topology, now mono.Time, chip int) *Control {
 	return New(now, Config{Self: n, Ports: m.Ports(n), Hold: hold, Boot: boot})
 }
 
-// at runs c until an instant, and counts how often tables were to be planned.
+// at runs c's timers up to an instant, and returns how often c asked for new tables.
 func at(c *Control, until mono.Time) (plans int) {
 	for {
 		d, ok := c.Deadline()
@@ -44,8 +44,8 @@ func at(c *Control, until mono.Time) (plans int) {
 	}
 }
 
-// TestHold: a link counts as failed after it has been down for the hold, one
-// that was never up after the boot time, and not before.
+// TestHold finds that a link counts as failed when it has been down for Hold, and not before. A
+// link that has never been up counts as failed when Boot has passed since the start.
 func TestHold(t *testing.T) {
 	m := machine(t, "t3000")
 	c := newControl(m, 1, 0)
@@ -70,23 +70,24 @@ func TestHold(t *testing.T) {
 	c.SetPort(now, 2, false)
 	at(c, now.Add(hold-1))
 	if c.Self().Version != version {
-		t.Errorf("failed %v after it went down", hold-1)
+		t.Errorf("the link counts as failed %v after the link went down", hold-1)
 	}
 	if at(c, now.Add(hold+Settle)) != 1 || len(c.Out()) != 1 || c.Self().Version != version+1 {
 		t.Errorf("%+v, out %v", c.Self(), c.Out())
 	}
-	// A blink that is shorter than the hold changes nothing.
+	// A link that is down for less than Hold changes nothing.
 	c.SetPort(now.Add(time.Second), 2, true)
 	at(c, now.Add(2*time.Second))
 	version = c.Self().Version
 	c.SetPort(now.Add(3*time.Second), 1, false)
 	c.SetPort(now.Add(3*time.Second+hold/2), 1, true)
 	if at(c, now.Add(5*time.Second)) != 0 || c.Self().Version != version {
-		t.Errorf("a blink: %+v, version before %d", c.Self(), version)
+		t.Errorf("after a short outage: %+v, version before %d", c.Self(), version)
 	}
 }
 
-// TestFormerLife hears words of a former life of this chip, and says the next version.
+// TestFormerLife hears link states that an earlier incarnation of this chip sent. This chip then
+// makes a newer version of its link state.
 func TestFormerLife(t *testing.T) {
 	m := machine(t, "t3000")
 	c := newControl(m, 1, 3)
@@ -97,19 +98,20 @@ func TestFormerLife(t *testing.T) {
 	}
 	c.Hear(3, []wire.LinkState{old}, known)
 	if s := c.Self(); s.Version != old.Version+1 {
-		t.Errorf("%+v after it was heard again", s)
+		t.Errorf("%+v after the chip heard the old link state again", s)
 	}
 	c.Hear(4, []wire.LinkState{{Node: m.Chips[3].Node, Version: old.Version + 1, Out: 9}}, known)
 	if s := c.Self(); s.Version != old.Version+2 || s.Out != 0 {
-		t.Errorf("%+v after another one of the same version", s)
+		t.Errorf("%+v after the chip heard another link state of the same version", s)
 	}
 	c.Hear(5, []wire.LinkState{{Node: wire.FabricNodeID{Mesh: 7}, Version: 1, Out: 1}}, func(wire.FabricNodeID) bool { return false })
 	if len(c.Out()) != 0 {
-		t.Errorf("out %v by the word of a chip that is not there", c.Out())
+		t.Errorf("out %v, by the link state of a chip outside the fabric", c.Out())
 	}
 }
 
-// TestThrottle: many changes in a row are few plans, and the last one is planned.
+// TestThrottle finds that many changes in a row lead to few plans, and that the chip plans for the
+// last change too.
 func TestThrottle(t *testing.T) {
 	m := machine(t, "mesh:4x4")
 	c := newControl(m, 1, 0)
@@ -125,8 +127,8 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// TestFlood lets words spread over links that come and go. When all is calm,
-// every chip that is connected has heard the same.
+// TestFlood floods link states over links that come up and go down at random. At the end, all
+// connected chips must have the same link states.
 func TestFlood(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -146,7 +148,7 @@ func TestFlood(t *testing.T) {
 			case 2:
 				i := r.IntN(len(m.Chips))
 				f.chips[i].Avoid(f.now, r.IntN(len(m.Ports(m.Chips[i].Node))), r.IntN(2) == 0)
-			case 3: // a chip starts anew: it has forgotten all, and its links come up again
+			case 3: // a chip restarts: it has lost all link states, and its links come up again
 				i := r.IntN(len(m.Chips))
 				f.chips[i] = newControl(m, f.now, i)
 				for _, c := range m.Cables {
@@ -168,7 +170,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// flood is chips that are connected by reliable links.
+// flood is a set of chips that are connected by links without loss.
 type flood struct {
 	t     testing.TB
 	m     *topo.Topology
@@ -199,7 +201,7 @@ func (f *flood) pass(d time.Duration) {
 	}
 }
 
-// send carries at most n messages.
+// send carries at most n messages between neighbours.
 func (f *flood) send(n int) {
 	for moved := true; moved && n > 0; {
 		moved = false
@@ -210,7 +212,7 @@ func (f *flood) send(n int) {
 				}
 				words, upTo := c.Tell(k)
 				if len(words) == 0 {
-					f.t.Fatalf("%s owes %s words and tells none", p.Local.Node, p.Peer.Node)
+					f.t.Fatalf("%s owes %s link states, but Tell lists none", p.Local.Node, p.Peer.Node)
 				}
 				c.Told(k, upTo)
 				f.chips[f.at[p.Peer.Node]].Hear(f.now, words, known)
@@ -228,7 +230,7 @@ func (f *flood) compare(seed uint64) {
 		}
 		a, b := f.chips[f.at[c.A.Node]], f.chips[f.at[c.B.Node]]
 		if x, y := sorted(a.Out()), sorted(b.Out()); x != y {
-			f.t.Fatalf("seed %d: %s and %s are connected; out by the one %s, by the other %s", seed, c.A.Node, c.B.Node, x, y)
+			f.t.Fatalf("seed %d: %s and %s are connected; ports out of service: at the first chip %s, at the second %s", seed, c.A.Node, c.B.Node, x, y)
 		}
 	}
 	for i, c := range f.chips {
@@ -251,7 +253,7 @@ func sorted(ps []wire.PortID) string {
 	return fmt.Sprint(ps)
 }
 
-// TestManyWords tells more words than a packet holds.
+// TestManyWords sends a neighbour more link states than fit into one packet.
 func TestManyWords(t *testing.T) {
 	m := machine(t, "t3000")
 	c := newControl(m, 1, 0)
@@ -265,7 +267,7 @@ func TestManyWords(t *testing.T) {
 	for n := 0; c.Owes(0); n++ {
 		ws, upTo := c.Tell(0)
 		if len(ws) > wire.MaxLinkStates || n > 3 {
-			t.Fatalf("%d words in packet %d", len(ws), n)
+			t.Fatalf("%d link states in packet %d", len(ws), n)
 		}
 		for _, w := range ws {
 			told[w.Node] = true
@@ -273,6 +275,6 @@ func TestManyWords(t *testing.T) {
 		c.Told(0, upTo)
 	}
 	if len(told) != 1000 {
-		t.Errorf("%d of 1000 words told", len(told))
+		t.Errorf("%d of 1000 link states were listed", len(told))
 	}
 }

@@ -16,61 +16,63 @@ import (
 	"ttfabric/wire/tracetest"
 )
 
-var rewriteTraces = flag.Bool("rewrite", false, "write the traces of testdata/traces anew, to be looked at")
+var rewriteTraces = flag.Bool("rewrite", false, "write new outcomes into testdata/traces, for a person to check")
 
-// TestTraces runs the scripts of testdata/traces and compares what the chips
-// of a machine tell each other of their ports, and what each plans its tables
-// without, with what stands below the line. A script has one command per line:
+// TestTraces runs the scripts of testdata/traces. TestTraces compares what happens with the outcome
+// below the line of dashes in each script's file. A script is about the chips of one machine: the
+// link states that they send each other, and the ports without which each chip plans its tables. A
+// script has one command per line:
 //
-//	machine line:3 hold=120ms boot=10s   makes the machine, with all links down
+//	machine line:3 hold=120ms boot=10s   make the machine, with all links down
 //	up all, up M0D0-M0D1       links come up, at both ends
 //	down M0D0-M0D1, down all   links go down, at both ends
-//	run 200ms                  lets time pass
-//	avoid M0D0/1, use M0D0/1   an operator takes a port out of service, or gives it back
-//	kill M0D2                  the chip is gone: its links go down at the other ends, and it says nothing more
-//	start M0D2                 the chip starts anew and knows nothing; its links stay down
-//	hear M0D0 M0D2 7 1,4       gossip brings M0D0 version 7 of M0D2: channels 1 and 4 are out of service, - for none
-//	out                        what each chip holds to be out of service
+//	run 200ms                  time passes
+//	avoid M0D0/1, use M0D0/1   an operator takes a port out of service, or puts it back into service
+//	kill M0D2                  the chip stops, and its links go down at the other ends
+//	start M0D2                 the chip starts without any link state; its links stay down
+//	hear M0D0 M0D2 7 1,4       gossip brings M0D0 a link state of M0D2: version 7, channels 1 and 4 out of service
+//	hear M0D0 M0D2 8 -         gossip brings M0D0 a link state of M0D2: version 8, no channel out of service
+//	out                        write down which ports are out of service, according to each chip
 //
-// A word takes 1 ms to the neighbour, and is lost where the link goes down
-// meanwhile. The trace has a line where a chip tells a neighbour something,
-// where a chip says something new of itself, and where a chip plans.
+// A message takes 1 ms to the neighbour. A message is lost if the link goes down during this time.
+// The outcome has a line whenever a chip sends a neighbour link states, makes a new link state of
+// its own, or plans tables.
 func TestTraces(t *testing.T) {
 	tracetest.Run(t, *rewriteTraces, func(t *testing.T, trace *tracetest.Trace) tracetest.Machine {
 		return &tracer{Trace: trace, t: t, now: 1, up: map[wire.PortID]bool{}}
 	})
 }
 
-// cableDelay is how long a word takes from a chip to its neighbour.
+// cableDelay is how long a message takes from a chip to its neighbour.
 const cableDelay = time.Millisecond
 
-// tracer is the chips of a machine, and the words under way between them.
+// tracer is the chips of a machine, and the messages under way between them.
 type tracer struct {
 	*tracetest.Trace
 	t     *testing.T
 	now   mono.Time
 	m     *topo.Topology
-	cfg   Config     // of every chip, but for its name and ports
-	chips []*Control // nil: killed
+	cfg   Config     // configuration of every chip, without the chip's name and ports
+	chips []*Control // by index in m.Chips; nil: the chip was killed
 	said  []wire.LinkState
 	up    map[wire.PortID]bool
-	sent  []message // in the order of arrival
+	sent  []message // messages under way, in the order of arrival
 }
 
-// message is words under way to the port of a chip.
+// message is a list of link states under way to a chip.
 type message struct {
 	at    mono.Time
-	to    topo.Port // as its chip sees it
+	to    topo.Port // the port by which the message arrives; Local is the receiver's port
 	words []wire.LinkState
 }
 
-// Now is the time since the script began.
+// Now returns the time since the script began.
 func (x *tracer) Now() time.Duration { return time.Duration(x.now - 1) }
 
 // Do performs one command of a script.
 func (x *tracer) Do(f []string) error {
 	if (f[0] == "machine") != (x.m == nil) || len(f) < 2 && f[0] != "out" {
-		return fmt.Errorf("want the machine first, and once, and what each command is for")
+		return fmt.Errorf("the first command, and only the first, must be machine; every command but out needs an argument")
 	}
 	switch f[0] {
 	case "machine":
@@ -110,7 +112,7 @@ func (x *tracer) Do(f []string) error {
 			}
 		}
 	default:
-		return fmt.Errorf("no such command")
+		return fmt.Errorf("%s: no such command", f[0])
 	}
 	return nil
 }
@@ -141,7 +143,7 @@ func (x *tracer) machine(name string, options []string) (err error) {
 	return nil
 }
 
-// start starts a chip anew.
+// start starts or restarts chip i, without any link states of other chips.
 func (x *tracer) start(i int) {
 	cfg := x.cfg
 	cfg.Self = x.m.Chips[i].Node
@@ -149,7 +151,8 @@ func (x *tracer) start(i int) {
 	x.chips[i], x.said[i] = New(x.now, cfg), wire.LinkState{Node: cfg.Self}
 }
 
-// chip finds a chip that runs, or, if it is to start, any.
+// chip returns the index of the running chip with the name s. If start is true, the chip need not
+// run.
 func (x *tracer) chip(s string, start bool) (int, error) {
 	n, err := wire.ParseFabricNodeID(s)
 	if err != nil {
@@ -157,12 +160,13 @@ func (x *tracer) chip(s string, start bool) (int, error) {
 	}
 	i := slices.IndexFunc(x.m.Chips, func(c topo.Chip) bool { return c.Node == n })
 	if i < 0 || x.chips[i] == nil && !start {
-		return 0, fmt.Errorf("%s: there is no such chip", s)
+		return 0, fmt.Errorf("%s: the machine has no such chip, or the chip was killed", s)
 	}
 	return i, nil
 }
 
-// port reads a port, as M0D0/1, and finds its number at its chip.
+// port reads a port, such as M0D0/1. port returns the index of the port's chip, and the index of
+// the port among that chip's ports.
 func (x *tracer) port(s string) (chip, port int, err error) {
 	name, channel, _ := strings.Cut(s, "/")
 	if chip, err = x.chip(name, false); err != nil {
@@ -173,10 +177,11 @@ func (x *tracer) port(s string) (chip, port int, err error) {
 			return chip, k, nil
 		}
 	}
-	return 0, 0, fmt.Errorf("%s: there is no such port", s)
+	return 0, 0, fmt.Errorf("%s: the chip has no such port", s)
 }
 
-// links brings links up or down at both ends, named as in [topo.Topology.SelectLinks].
+// links brings links up or down at both ends. The links are named as in
+// [topo.Topology.SelectLinks].
 func (x *tracer) links(which string, up bool) error {
 	links, err := x.m.SelectLinks([]string{which})
 	for _, l := range links {
@@ -185,7 +190,8 @@ func (x *tracer) links(which string, up bool) error {
 	return err
 }
 
-// set says at both ends that a link came up or went down. A link to a chip that is gone stays down.
+// set tells the chips at both ends that a link came up or went down. A link to a killed chip stays
+// down.
 func (x *tracer) set(a, b wire.PortID, up bool) {
 	ends := []*Control{x.control(a), x.control(b)}
 	up = up && ends[0] != nil && ends[1] != nil
@@ -197,15 +203,16 @@ func (x *tracer) set(a, b wire.PortID, up bool) {
 	}
 }
 
-// control is the chip at an end of a cable; nil if it is gone.
+// control returns the chip that has port p, or nil if the chip was killed.
 func (x *tracer) control(p wire.PortID) *Control {
 	return x.chips[slices.IndexFunc(x.m.Chips, func(c topo.Chip) bool { return c.Node == p.Node })]
 }
 
-// hear has gossip bring a word to a chip. The word's chip need not be in the machine.
+// hear has gossip bring a link state to a chip. The link state may be of a chip that is not in the
+// machine.
 func (x *tracer) hear(f []string) error {
 	if len(f) != 4 {
-		return fmt.Errorf("want who hears, of whom, the version and the channels")
+		return fmt.Errorf("hear: want the chip that hears, the chip of the link state, its version and its channels")
 	}
 	i, err := x.chip(f[0], false)
 	if err != nil {
@@ -237,7 +244,7 @@ func (x *tracer) has(n wire.FabricNodeID) bool {
 	return ok
 }
 
-// until lets time pass: words arrive, and the chips do what is due.
+// until lets time pass up to an instant. Messages arrive, and the chips run their timers.
 func (x *tracer) until(stop mono.Time) {
 	for {
 		x.Tell()
@@ -253,7 +260,7 @@ func (x *tracer) until(stop mono.Time) {
 			}
 		}
 		if next.Before(x.now) {
-			x.t.Fatalf("at %v a chip asks for %v", x.now, next)
+			x.t.Fatalf("the time is %v, but a chip's deadline is %v", x.now, next)
 		}
 		x.now = next
 		for ; len(x.sent) > 0 && x.sent[0].at == x.now; x.sent = x.sent[1:] {
@@ -275,7 +282,7 @@ func (x *tracer) until(stop mono.Time) {
 				x.Say("   %s plans without: %s", x.m.Chips[i].Node, outOf(c))
 			}
 			if at, ok := c.Deadline(); ok && !at.After(x.now) {
-				x.t.Fatalf("after Tick at %v %s asks for %v", x.now, x.m.Chips[i].Node, at)
+				x.t.Fatalf("after Tick at %v, the deadline of %s is %v", x.now, x.m.Chips[i].Node, at)
 			}
 		}
 		if x.now == stop {
@@ -285,7 +292,8 @@ func (x *tracer) until(stop mono.Time) {
 	}
 }
 
-// Tell writes down what chips say of themselves that is new, and sends what they owe their neighbours.
+// Tell writes down the chips' own link states that have changed, and sends the link states that the
+// chips owe their neighbours.
 func (x *tracer) Tell() {
 	for i, c := range x.chips {
 		if c == nil {
@@ -304,7 +312,7 @@ func (x *tracer) Tell() {
 			for c.Owes(k) {
 				words, upTo := c.Tell(k)
 				if len(words) == 0 {
-					x.t.Fatalf("%s owes %s words and tells none", p.Local.Node, p.Peer.Node)
+					x.t.Fatalf("%s owes %s link states, but Tell lists none", p.Local.Node, p.Peer.Node)
 				}
 				c.Told(k, upTo)
 				x.Say("   %s/%d to %s: %s", p.Local.Node, p.Local.Channel, p.Peer.Node, wordsOf(words))
@@ -314,7 +322,7 @@ func (x *tracer) Tell() {
 	}
 }
 
-// wordsOf renders words: chip, version and the channels that are out of service.
+// wordsOf renders link states: chip, version, and the channels that are out of service.
 func wordsOf(words []wire.LinkState) string {
 	var all []string
 	for _, w := range words {
@@ -329,7 +337,7 @@ func wordsOf(words []wire.LinkState) string {
 	return strings.Join(all, "; ")
 }
 
-// outOf renders the ports that a chip holds to be out of service.
+// outOf renders the ports that are out of service according to the link states that chip c has.
 func outOf(c *Control) string {
 	ports := c.Out()
 	slices.SortFunc(ports, byPort)

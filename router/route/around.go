@@ -6,10 +6,10 @@ import (
 	"ttfabric/wire"
 )
 
-// Around returns the plan of the same machine while the given cables are out of service. A port in
-// the list names the cable of which the port is either end. See the package documentation. A route
-// that does not cross such a cable stays the same. If the list is empty, Around returns the plan
-// without faults.
+// Around returns the plan for the same machine while cables are out of service. The list "out"
+// names a cable by the port at either end. A route of p without faults that does not cross such a
+// cable stays unchanged. For an empty list, Around returns the plan without faults. The package
+// documentation describes detours.
 func (p *Plan) Around(out []wire.PortID) *Plan {
 	q := &Plan{cfg: p.cfg, top: p.top}
 	for _, e := range out {
@@ -34,11 +34,11 @@ func (p *Plan) Around(out []wire.PortID) *Plan {
 	return q
 }
 
-// Out reports whether the cable at a port is out of service.
+// Out reports whether the cable at port q is out of service.
 func (p *Plan) Out(q wire.PortID) bool { return p.out[q] }
 
-// detours reports whether any packet could ever take a detour. A packet can do so if turns are
-// allowed and some mesh has more cables on a plane than a tree needs.
+// detours reports whether any packet could ever take a detour. Detours need a fabric that allows
+// turns. Detours also need a mesh that has more cables on a plane than a tree of the mesh's chips.
 func (p *Plan) detours() bool {
 	if p.cfg.Lines {
 		return false
@@ -59,21 +59,21 @@ func (p *Plan) detours() bool {
 	return false
 }
 
-// Conflict says why new tables cannot simply replace old tables while packets of the old tables are
-// under way.
+// Conflict is the reason why new tables cannot simply replace old tables while packets that were
+// routed by the old tables are under way.
 type Conflict uint8
 
-// The conflicts.
+// The conflicts that exist.
 const (
 	NoConflict Conflict = iota
-	OldDetours          // packets of the old tables that go round a fault, or to another mesh, must be dropped
+	OldDetours          // packets of the old tables that are on detours or go to another mesh must be dropped first
 	Unsound             // the new tables can deadlock or lead packets astray, and must not be installed
 )
 
-// Replaces proves that this plan can replace another plan of the same machine while packets of the
-// old plan are under way. Some of these packets may be caught at a fault and sent on by this plan.
-// If there is no proof, Replaces returns the conflict. Replaces looks only at the dependencies that
-// can differ between the two plans, see the package documentation.
+// Replaces proves that plan p can replace plan old, of the same machine, while packets of old are
+// under way. Some of these packets are caught at a fault, and continue on routes of p. If there is
+// no proof, Replaces returns the conflict. For a machine of one mesh, Replaces looks only at
+// dependencies that can differ between the plans, see the package documentation.
 func (p *Plan) Replaces(old *Plan) Conflict {
 	if len(p.grids) > 1 && !maps.Equal(p.out, old.out) {
 		mc := p.Multicasts()
@@ -96,7 +96,7 @@ func (p *Plan) Replaces(old *Plan) Conflict {
 			}
 			newChecker(old, wire.Plane(pl), c, g).detours()
 			k.caught(old)
-			if old.other != old { // the detours of old.other are among the detours of old
+			if old.other != old { // the detours of old.other are among the detours of old, so only packets that are caught remain to be added
 				newChecker(p.other, wire.Plane(pl), c, g).caught(old.other)
 			}
 			if k.g.cycle() != nil {
@@ -107,8 +107,7 @@ func (p *Plan) Replaces(old *Plan) Conflict {
 	return worst
 }
 
-// detours adds the dependencies of the detours between all pairs of chips of a mesh, and nothing
-// else.
+// detours adds the dependencies of all detours within the meshes.
 func (k *checker) detours() {
 	for _, g := range k.p.grids {
 		if g.detours == nil {
@@ -125,8 +124,8 @@ func (k *checker) detours() {
 	}
 }
 
-// caught adds the routes of packets of an older plan. Each route begins at the chip where the
-// packet meets a cable that is out of service in this plan.
+// caught adds the dependencies of packets of plan old that are caught at a fault. A caught packet
+// continues from the chip where its old route meets a cable that is out of service.
 func (k *checker) caught(old *Plan) {
 	var buf [wire.MaxHops + 1]wire.Direction
 	for i, g := range k.p.grids {
@@ -161,7 +160,7 @@ func (k *checker) caught(old *Plan) {
 	}
 }
 
-// last returns the channel at the end of a leg.
+// last returns the number of the channel that a packet uses on the last hop of a leg.
 func (k *checker) last(g *grid, chip int, leg []wire.Direction, detour bool) int32 {
 	s := Steps{detour: detour}
 	held := int32(-1)

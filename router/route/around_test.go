@@ -10,7 +10,7 @@ import (
 	"ttfabric/wire"
 )
 
-// cablesBetween are the ports of one edge: all cables between two chips that lie side by side.
+// cablesBetween returns the ports, at chip a, of all cables between the neighbours a and b.
 func cablesBetween(m *topo.Topology, a, b wire.FabricNodeID) (out []wire.PortID) {
 	for _, p := range m.Ports(a) {
 		if p.Peer.Node == b {
@@ -20,7 +20,7 @@ func cablesBetween(m *topo.Topology, a, b wire.FabricNodeID) (out []wire.PortID)
 	return out
 }
 
-// cablesOf are all ports of a chip.
+// cablesOf returns all ports of chip n.
 func cablesOf(m *topo.Topology, n wire.FabricNodeID) (out []wire.PortID) {
 	for _, p := range m.Ports(n) {
 		out = append(out, p.Local)
@@ -28,7 +28,8 @@ func cablesOf(m *topo.Topology, n wire.FabricNodeID) (out []wire.PortID) {
 	return out
 }
 
-// connected lists the chips of a mesh that cables in service connect with a chip, on plane 0.
+// connected returns the chips of a mesh that cables in service connect with chip "from", on plane
+// 0.
 func connected(p *Plan, from wire.FabricNodeID) map[wire.FabricNodeID]bool {
 	seen := map[wire.FabricNodeID]bool{from: true}
 	for queue := []wire.FabricNodeID{from}; len(queue) > 0; queue = queue[1:] {
@@ -42,9 +43,9 @@ func connected(p *Plan, from wire.FabricNodeID) map[wire.FabricNodeID]bool {
 	return seen
 }
 
-// checkAround proves a plan around faults: what is connected has a way, that
-// avoids them; what does not cross them has its old way; nothing can deadlock,
-// packets of the old plan included.
+// checkAround checks plan p, which has routes round faults. Connected chips must have a route that
+// avoids the faults. Routes that do not cross a fault must be the routes of plan base. No traffic
+// may deadlock, with packets of plan old under way.
 func checkAround(t *testing.T, name string, base, old, p *Plan) {
 	t.Helper()
 	for _, a := range p.top.Chips {
@@ -56,7 +57,7 @@ func checkAround(t *testing.T, name string, base, old, p *Plan) {
 			for c := range wire.Class(wire.NumClasses) {
 				walk, ok := p.Walk(c, 0, a.Node, b.Node)
 				if ok != there[b.Node] {
-					t.Fatalf("%s: %s to %s: a way: %v, connected: %v", name, a.Node, b.Node, ok, there[b.Node])
+					t.Fatalf("%s: %s to %s: has a route: %v, connected: %v", name, a.Node, b.Node, ok, there[b.Node])
 				}
 				crosses := false
 				before, _ := base.Walk(c, 0, a.Node, b.Node)
@@ -69,14 +70,14 @@ func checkAround(t *testing.T, name string, base, old, p *Plan) {
 						t.Fatalf("%s: %s to %s crosses %s %s", name, a.Node, b.Node, h.At, h.Dir)
 					}
 					if h.VC.Detour() != crosses {
-						t.Fatalf("%s: %s to %s is on %s; it crosses a fault: %v", name, a.Node, b.Node, h.VC, crosses)
+						t.Fatalf("%s: the route from %s to %s uses %s; the route crosses a fault: %v", name, a.Node, b.Node, h.VC, crosses)
 					}
 				}
 				if !crosses && fmt.Sprint(walk) != fmt.Sprint(before) {
-					t.Fatalf("%s: %s to %s changed its way without need", name, a.Node, b.Node)
+					t.Fatalf("%s: the route from %s to %s crosses no fault, but has changed", name, a.Node, b.Node)
 				}
 				if len(walk) > p.Longest() {
-					t.Fatalf("%s: %s to %s has %d hops, the longest should be %d", name, a.Node, b.Node, len(walk), p.Longest())
+					t.Fatalf("%s: the route from %s to %s has %d hops; the longest route should have %d", name, a.Node, b.Node, len(walk), p.Longest())
 				}
 				checkOther(t, name, base, p, c, a.Node, b.Node, walk)
 			}
@@ -90,7 +91,8 @@ func checkAround(t *testing.T, name string, base, old, p *Plan) {
 	}
 }
 
-// checkOther finds that the other way round is what it is without faults, or the usual one if that is broken.
+// checkOther finds that the route of Other is the same as without faults. If a fault breaks that
+// route, Other must have the usual route.
 func checkOther(t *testing.T, name string, base, p *Plan, c wire.Class, a, b wire.FabricNodeID, usual []Hop) {
 	t.Helper()
 	want, _ := base.Other().Walk(c, 0, a, b)
@@ -101,17 +103,16 @@ func checkOther(t *testing.T, name string, base, p *Plan, c wire.Class, a, b wir
 		}
 	}
 	if got, _ := p.Other().Walk(c, 0, a, b); !slices.Equal(got, want) {
-		t.Fatalf("%s: %s to %s the other way round goes by %v, want %v", name, a, b, got, want)
+		t.Fatalf("%s: from %s to %s, Other has the route %v, want %v", name, a, b, got, want)
 	}
 }
 
-// TestAroundOne takes every single cable edge and every single chip out of
-// service: what is left stays connected and free of deadlock, before, after,
-// and while one plan takes the place of the other.
+// TestAroundOne takes the cables of one edge, or of one chip, out of service. The remaining machine
+// must stay free of deadlock: before the change of plans, after it, and during it.
 func TestAroundOne(t *testing.T) {
 	for _, name := range []string{"t3000", "mesh:4x4", "mesh:2x2", "torus:4x4", "mesh:8x4", "ring:6"} {
 		m := machine(t, name)
-		every := 1 + len(m.Chips)/8 // of the larger machines a sample
+		every := 1 + len(m.Chips)/8 // in larger machines, test only a sample of the cables and chips
 		if *all {
 			every = 1
 		}
@@ -140,10 +141,10 @@ func TestAroundOne(t *testing.T) {
 				p := base.Around(out)
 				checkAround(t, what, base, base, p)
 				if c := p.Replaces(base); c != NoConflict {
-					t.Errorf("%s: %v after the plan without faults", what, c)
+					t.Errorf("%s: conflict %v after the plan without faults", what, c)
 				}
 				if c := base.Replaces(p); c != NoConflict {
-					t.Errorf("%s: %v when it has gone", what, c)
+					t.Errorf("%s: conflict %v when the fault has gone", what, c)
 				}
 				if p.Hash() == base.Hash() || base.Around(nil).Hash() != base.Hash() {
 					t.Errorf("%s: hash %x, of the plan without faults %x", what, p.Hash(), base.Hash())
@@ -153,10 +154,10 @@ func TestAroundOne(t *testing.T) {
 	}
 }
 
-// TestAroundMany draws sets of faults, one after another.
+// TestAroundMany takes random sets of cables out of service, one set after another.
 func TestAroundMany(t *testing.T) {
 	conflicts := map[Conflict]int{}
-	seeds := []uint64{109, 4925, 4932, 4956} // the first closed a cycle when a packet left its detour at a second fault; in the others old detours are in the way
+	seeds := []uint64{109, 4925, 4932, 4956} // seed 109 once closed a cycle: a packet left its detour at a second fault; with the other three seeds, Replaces finds OldDetours
 	for seed := range uint64(20) {
 		seeds = append(seeds, seed)
 	}
@@ -193,7 +194,7 @@ func TestAroundMany(t *testing.T) {
 	}
 }
 
-// TestAroundLines has no turns to go round a fault by.
+// TestAroundLines finds that a 1D fabric has no detours, because it allows no turns.
 func TestAroundLines(t *testing.T) {
 	m := machine(t, "mesh:4x4")
 	base, err := New(m, Config{Lines: true})
@@ -203,14 +204,15 @@ func TestAroundLines(t *testing.T) {
 	a, b := wire.FabricNodeID{Chip: 1}, wire.FabricNodeID{Chip: 2}
 	p := base.Around(cablesBetween(m, a, b))
 	if _, ok := p.Walk(wire.ClassRequest, 0, a, b); ok {
-		t.Error("a way round in a 1D fabric")
+		t.Error("a 1D fabric has a detour")
 	}
 	if base.VCs()[wire.VCDataDetour] {
-		t.Error("channels for detours that cannot be")
+		t.Error("a 1D fabric has virtual channels for detours")
 	}
 }
 
-// TestAroundMeshes takes cables between and within several meshes out of service.
+// TestAroundMeshes takes cables of a machine of several meshes out of service, within and between
+// the meshes.
 func TestAroundMeshes(t *testing.T) {
 	for _, name := range []string{"spec-l1", "2xt3000"} {
 		m := machine(t, name)

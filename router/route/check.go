@@ -8,18 +8,18 @@ import (
 	"ttfabric/wire"
 )
 
-// Channel is a receiver channel at the end of a cable. A Channel belongs to a virtual channel. With
-// bubble flow control, one Channel stands for a whole ring, and one of the ring's cables names this
-// Channel.
+// Channel is the receiver channel of one virtual channel at the end of a cable. From and Dir name
+// the cable by the port that sends. With bubble flow control, one Channel stands for all cables of
+// a ring, and From and Dir name one of these cables.
 type Channel struct {
 	From wire.FabricNodeID
 	Dir  wire.Direction
 	VC   wire.VC
-	N    int // index of the channel, if a [Scheme] does not use the plan's channels
+	N    int // number that a [Scheme] gives the channel; 0 with the plan's own virtual channels
 	Ring bool
 }
 
-// String renders the channel: "M0D3 E data".
+// String renders the channel with its port and virtual channel, such as "M0D3 E data".
 func (c Channel) String() string {
 	s := fmt.Sprintf("%s %s %s", c.From, c.Dir, c.VC)
 	if c.N > 0 {
@@ -31,36 +31,37 @@ func (c Channel) String() string {
 	return s
 }
 
-// Verdict holds the results of a check.
+// Verdict holds the results of a check of a plan.
 type Verdict struct {
-	Channels     int       // channels that packets use, of all classes and planes
-	Dependencies int       // dependencies between these channels
+	Channels     int       // number of channels that wait for another channel, over all classes and planes
+	Dependencies int       // number of dependencies between the channels
 	Cycle        []Channel // cycle in which each channel waits for the next, and the last channel for the first; nil: no traffic can deadlock
 	Plane        wire.Plane
-	Pairs        int                  // ordered pairs of chips with a route, counted on each plane; with several meshes: pairs of meshes
-	Unreachable  int                  // such pairs that have no route for some class of messages
+	Pairs        int                  // number of ordered pairs with a route, added up over all planes; the pairs are pairs of chips of one mesh and pairs of meshes
+	Unreachable  int                  // number of ordered pairs without a route for some class of messages
 	Example      [2]wire.FabricNodeID // one pair without a route
-	Longest      int                  // hops of the longest route between two chips; with several meshes: an upper bound
-	Astray       int                  // routes that pass a chip twice or do not end at their destination; between meshes: routes that pass a mesh twice
-	Long         int                  // routes whose leg or whose crossings have more hops than [Plan.Longest]
-	Stray        [2]wire.FabricNodeID // ends of one route that Astray or Long counts; with several meshes, the first chips of the two meshes
+	Longest      int                  // number of hops of the longest route between two chips; with several meshes: an upper bound
+	Astray       int                  // number of routes that do not end at their destination, or pass a chip twice (within a mesh) or a mesh twice (between meshes)
+	Long         int                  // number of routes within a mesh with more hops, or between meshes with more crossings, than the plan says
+	Stray        [2]wire.FabricNodeID // first and last chip of one route that Astray or Long counts; for a route between meshes: the first chips of the two meshes
 
-	// Thin counts ordered pairs of meshes that reach each other on fewer planes than the machine
-	// has. ThinPair is one such pair. ThinPlanes is the number of planes that lead from the first
-	// mesh of ThinPair to the second. Traffic between two such meshes uses only these planes.
+	// Thin counts ordered pairs of meshes that are connected on some planes, but not on all planes
+	// of the machine. ThinPair is one such pair. ThinPlanes is the number of planes that lead from
+	// the first mesh of ThinPair to the second. Traffic from the first mesh of a thin pair to the
+	// second uses only these planes.
 	Thin       int
 	ThinPair   [2]wire.MeshID
 	ThinPlanes int
 }
 
-// Sound reports whether nothing can deadlock, and every packet with a route arrives within the
-// plan's number of hops. A packet's time to live starts from that number.
+// Sound reports whether no traffic can deadlock, and whether every packet that has a route arrives
+// before its TTL runs out.
 func (v *Verdict) Sound() bool { return v.Cycle == nil && v.Astray == 0 && v.Long == 0 }
 
-// OK reports whether the plan is sound and all pairs have a route.
+// OK reports whether the plan is sound and every pair has a route.
 func (v *Verdict) OK() bool { return v.Sound() && v.Unreachable == 0 }
 
-// String describes the result in a sentence.
+// String describes the verdict in one sentence.
 func (v *Verdict) String() string {
 	var b strings.Builder
 	if v.Cycle == nil {
@@ -81,26 +82,26 @@ func (v *Verdict) String() string {
 	return b.String()
 }
 
-// Multicasts says which multicast trees a check includes beside unicast.
+// Multicasts says which multicast trees a check includes, besides unicast routes.
 type Multicasts struct {
 	Any   bool
-	Trunk Order // the trunk uses the first dimension of this order
+	Trunk Order // the trunks lie along the dimension that this order uses first
 }
 
-// Check builds the channel dependency graph of everything that the plan lets packets do, and looks
-// for a cycle. Check does so for each class of messages and each plane. Check includes the routes
-// of [Plan.Other]. Check follows all routes to their ends, and looks for pairs without a route.
-// Each class has channels of its own, and no class waits for a later class (see the chip's flows).
-// Check can therefore prove each class separately.
+// Check builds the channel dependency graph of all traffic that the plan allows, and looks for a
+// cycle. The graph includes the routes of [Plan.Other]. Check also follows all routes to their
+// ends, and looks for pairs without a route. Check makes a graph for each class of messages on each
+// plane. Separate graphs are enough, because each class has virtual channels of its own, and no
+// class waits for a later class.
 func (p *Plan) Check(mc Multicasts) Verdict { return p.CheckAfter(nil, mc) }
 
-// CheckAfter does what [Plan.Check] does, for a plan that replaces the plan "old" while packets of
-// the old plan are still under way. CheckAfter checks what both plans together allow. Both must be
-// plans of one machine, with one ring scheme.
+// CheckAfter does what [Plan.Check] does, for a plan that replaces plan old while packets of old
+// are still under way. The graph holds the traffic of both plans together. Plan p and plan old must
+// be plans of the same machine, with the same ring scheme.
 func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 	v, g := Verdict{}, p.graph()
 	for pl := range max(p.top.Planes(), 1) {
-		least := (*checker)(nil) // checker of the class that has the fewest routes
+		least := (*checker)(nil) // checker of the class of messages with the most pairs without a route
 		for c := range wire.Class(wire.NumClasses) {
 			g.reset()
 			k := newChecker(p, wire.Plane(pl), c, g)
@@ -108,7 +109,7 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 			k.stray(&v)
 			if p.other != p {
 				o := newChecker(p.other, wire.Plane(pl), c, g)
-				o.all(Multicasts{}) // without multicasts: the checker k includes the multicast trees already
+				o.all(Multicasts{}) // without multicasts, because checker k has included them already
 				o.stray(&v)
 				k.longest = max(k.longest, o.longest)
 			}
@@ -137,8 +138,8 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 	return v
 }
 
-// after adds the routes of packets that are under way by an older plan, and the routes that this
-// plan gives these packets.
+// after adds the routes of packets of plan old. For packets of old that are caught at a fault,
+// after also adds the routes by the new plan.
 func (k *checker) after(old *Plan, mc Multicasts) {
 	newChecker(old, k.pl, k.c, k.g).all(mc)
 	k.caught(old)
@@ -148,7 +149,7 @@ func (k *checker) after(old *Plan, mc Multicasts) {
 	}
 }
 
-// checker builds the channel dependency graph of one class on one plane.
+// checker builds the channel dependency graph of one class of messages on one plane.
 type checker struct {
 	p       *Plan
 	pl      wire.Plane
@@ -156,17 +157,17 @@ type checker struct {
 	g       *graph
 	buf     [wire.MaxHops + 1]wire.Direction
 	longest int
-	lost    int // pairs of chips of one mesh without a route
+	lost    int // number of pairs of chips of one mesh without a route
 	found   int
 	example [2]wire.FabricNodeID
 
-	astray, long int // see the fields Astray and Long of [Verdict]
+	astray, long int // the counts for the fields Astray and Long of [Verdict]
 	stranger     [2]wire.FabricNodeID
-	seen         []int32 // for each chip: number of the route that passed the chip last
-	routes       int32   // routes followed so far
+	seen         []int32 // for each chip: number of the last route that passed the chip
+	routes       int32   // number of routes followed so far
 }
 
-// all adds the dependencies of everything that the plan allows.
+// all adds the dependencies of all traffic that the plan allows.
 func (k *checker) all(mc Multicasts) {
 	k.within(mc)
 	if len(k.p.grids) > 1 {
@@ -174,15 +175,15 @@ func (k *checker) all(mc Multicasts) {
 	}
 }
 
-// perPort is the number of channel numbers that a class takes at a cable's end. Channels are up or
-// not up, and in both cases plain, dateline or detour.
+// perPort is the number of channel numbers per cable end and class. Three bits make these numbers:
+// up, detour, and behind the dateline.
 const perPort = 8
 
 func newChecker(p *Plan, pl wire.Plane, c wire.Class, g *graph) *checker {
 	return &checker{p: p, pl: pl, c: c, g: g}
 }
 
-// graph returns a graph with room for all channels of a class and plane.
+// graph returns a graph with room for all channels of one class on one plane.
 func (p *Plan) graph() *graph {
 	n := 0
 	for _, g := range p.grids {
@@ -191,9 +192,9 @@ func (p *Plan) graph() *graph {
 	return newGraph(n * wire.NumDirections * perPort)
 }
 
-// id returns the number of a channel. With bubble flow control, all channels of a ring count as one
-// channel. The reason is that a ring always has a free slot: a packet in the ring never waits for
-// another packet in the ring.
+// id returns the number of a channel in the graph. With bubble flow control, all channels of a ring
+// have one number. One number is enough because a ring always keeps a free slot. A packet in the
+// ring therefore never waits for another packet in the ring.
 func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bool) int32 {
 	if !external && k.bubbles(g, d, v) {
 		if axis(d) == 0 {
@@ -216,10 +217,12 @@ func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bo
 	return int32(n)
 }
 
-// bubbles reports whether all channels of the channel's ring count as one channel. On up*/down*
-// routes they do not. Such routes turn within a ring at any chip, and close no cycle by themselves.
-// A packet that enters a ring waits for two slots there. This wait closes no cycle either, since
-// the slots ahead of the packet empty first.
+// bubbles reports whether all channels of a cable's ring have one number in the graph. The
+// condition is bubble flow control, an axis that wraps, and dimension-ordered routes. Channels of
+// detours and control messages have separate numbers. Channels of up*/down* routes have separate
+// numbers too, because up*/down* routes close no cycle by themselves. An up*/down* packet may still
+// wait for two slots to enter a ring. This wait closes no cycle either, because the slots ahead of
+// the packet become free first.
 func (k *checker) bubbles(g *grid, d wire.Direction, v wire.VC) bool {
 	return k.p.cfg.Ring == Bubble && k.p.dor() && k.c != wire.ClassControl && g.wraps(d) && !v.Detour()
 }
@@ -238,9 +241,9 @@ func (k *checker) channel(n int32) Channel {
 	}
 }
 
-// path adds the dependencies of the hops of a leg that begins at the given chip. The parameter held
-// is the channel from which the packet comes, or -1 for none. The parameter leaves says whether the
-// last hop leaves the mesh.
+// path adds the dependencies of the hops of a leg that begins at the given chip, and returns the
+// last channel. The argument held is the channel from which the packet comes, or -1 if the packet
+// starts at the given chip. The argument leaves says whether the last hop leaves the mesh.
 func (k *checker) path(g *grid, chip int, leg []wire.Direction, up, leaves, detour bool, held int32) int32 {
 	s := Steps{detour: detour}
 	for i, d := range leg {
@@ -255,13 +258,13 @@ func (k *checker) path(g *grid, chip int, leg []wire.Direction, up, leaves, deto
 	return held
 }
 
-// shape is everything on which the routes within a mesh depend. Meshes of one shape have the same
-// routes.
+// shape holds all properties of a mesh that determine the routes within the mesh. Meshes of the
+// same shape have the same routes.
 type shape struct {
 	rows, cols, planes int
 	wrapX, wrapY       bool
-	works              string // directions whose cables work
-	own                int    // number of the mesh itself, while its routes go round faults
+	works              string // working cables: the field works of the grid
+	own                int    // 0, or 1 + index of the mesh's first chip if the mesh has detours: each mesh with detours has a shape of its own
 }
 
 func (g *grid) shape() shape {
@@ -272,7 +275,7 @@ func (g *grid) shape() shape {
 	return s
 }
 
-// within adds the traffic that stays in a mesh, for every mesh. within looks at one mesh of each
+// within adds the traffic within each mesh. within builds the graph only once for all meshes of one
 // shape.
 func (k *checker) within(mc Multicasts) {
 	seen := map[shape]*checker{}
@@ -296,8 +299,8 @@ func (k *checker) within(mc Multicasts) {
 	}
 }
 
-// mesh adds the traffic that stays in one mesh, whose channels are numbered from 0: unicast between
-// all pairs, and multicast.
+// mesh adds the traffic within one mesh: unicast between all pairs of chips, and multicasts. The
+// channels are numbered as if the mesh were the first.
 func (k *checker) mesh(of *grid, mc Multicasts) {
 	alone := *of
 	alone.first = 0
@@ -326,8 +329,8 @@ func (k *checker) mesh(of *grid, mc Multicasts) {
 	}
 }
 
-// multicast adds the longest trees from a chip. A chip keeps a packet until the packet's last
-// branch has gone, so the packet waits for each branch.
+// multicast adds the longest multicast trees of a chip. A chip keeps a packet until the packet's
+// last branch has left. The packet therefore waits for each branch.
 func (k *checker) multicast(g *grid, src int, o Order) {
 	for leg := range g.trees(src, o) {
 		k.path(g, src, leg, false, false, false, -1)
@@ -335,8 +338,8 @@ func (k *checker) multicast(g *grid, src int, o Order) {
 }
 
 // between adds the traffic between meshes. This traffic leaves a mesh from each of the mesh's
-// chips. It enters a mesh over each external cable, and goes on to any of the mesh's chips or out
-// again.
+// chips. In the next mesh, the traffic goes on from the end of each cable between the meshes, to
+// any chip of that mesh or to a further mesh.
 func (k *checker) between() {
 	if int(k.pl) >= len(k.p.inter) {
 		return
@@ -360,7 +363,7 @@ func (k *checker) between() {
 	}
 }
 
-// used reports whether any traffic goes from a mesh to a neighbouring one.
+// used reports whether any route leads from mesh "from" directly to its neighbour mesh "to".
 func (k *checker) used(from, to int) bool {
 	im := k.p.inter[k.pl]
 	for d := range im.meshes {
@@ -371,11 +374,12 @@ func (k *checker) used(from, to int) bool {
 	return false
 }
 
-// out adds the route from a chip out of its mesh to the next mesh.
+// out adds the dependencies of the route from chip src to the exit of its mesh, and over that exit
+// to the next mesh.
 func (k *checker) out(g *grid, src, from, to int, held int32) {
 	im := k.p.inter[k.pl]
 	best, chip, dir := math.MaxInt, 0, wire.Direction(0)
-	for _, q := range im.exits[[2]int32{int32(from), int32(to)}] { // sorted by the function before
+	for _, q := range im.exits[[2]int32{int32(from), int32(to)}] { // in the order in which Topology.Exits lists the exits
 		leg, hops := k.buf[:0], 0
 		if x := int(q.Local.Node.Chip); x != src {
 			var ok bool
@@ -398,7 +402,7 @@ func (k *checker) out(g *grid, src, from, to int, held int32) {
 	k.path(g, src, append(leg, dir), im.up(from, to), true, detour, held)
 }
 
-// enter adds the routes of the traffic that comes into a mesh by one cable.
+// enter adds the dependencies of the traffic that comes into a mesh by one cable.
 func (k *checker) enter(mesh, from, chip int, held int32) {
 	im, g := k.p.inter[k.pl], k.p.grids[mesh]
 	onward := map[uint16]bool{}
@@ -424,7 +428,7 @@ func (k *checker) enter(mesh, from, chip int, held int32) {
 	}
 }
 
-// thin counts the pairs of meshes that some planes do not join.
+// thin counts the pairs of meshes that are connected on some planes, but not on all.
 func (p *Plan) thin(v *Verdict) {
 	for i := range p.grids {
 		for j := range p.grids {
@@ -443,7 +447,7 @@ func (p *Plan) thin(v *Verdict) {
 	}
 }
 
-// reach counts the pairs with a route and those without.
+// reach adds the numbers of pairs with and without a route to verdict v.
 func (k *checker) reach(v *Verdict) {
 	found, lost, example := k.found, k.lost, k.example
 	if len(k.p.grids) > 1 && int(k.pl) < len(k.p.inter) {
@@ -453,7 +457,7 @@ func (k *checker) reach(v *Verdict) {
 				switch {
 				case i == j:
 				case im.next[i*im.meshes+j] == none:
-					if k.pl == 0 { // not every plane needs to reach every mesh
+					if k.pl == 0 { // each mesh must reach each other mesh on plane 0 only
 						lost++
 						example = [2]wire.FabricNodeID{g.node(0), h.node(0)}
 					}

@@ -3,25 +3,25 @@ package route
 import "ttfabric/wire"
 
 // dor is dimension-ordered routing. On an axis that wraps, a packet takes the shorter direction.
-// Chips opposite each other on a ring of even length have two equally long routes. From an even
+// Two chips opposite each other on a ring of even length have two equally long routes. From an even
 // place on the ring, the packet goes East or South. From an odd place, the packet goes West or
-// North. In this way both directions carry the same load. The packets of a flow still have one
-// path, which keeps their order.
+// North. In this way both directions carry the same load. All packets of a flow take one route, so
+// they arrive in order.
 type dor struct {
 	g      *grid
-	oneWay bool // see OneWay in [Config]
-	other  bool // see [Plan.Other]
+	oneWay bool // see the field OneWay of [Config]
+	other  bool // take the opposite one of two equally long routes, see [Plan.Other]
 }
 
-// newDOR does not look at the cables: a valid topology has a cable on every edge of the grid for
-// each of its planes.
+// newDOR returns the dimension-ordered engine of a mesh. newDOR need not look at the cables,
+// because a valid topology has a cable on every plane between any two neighbours of the grid.
 func newDOR(g *grid) (legger, error) { return dor{g: g, oneWay: g.plan.cfg.OneWay}, nil }
 
 func (r dor) leg(buf []wire.Direction, pl wire.Plane, o Order, wraps bool, src, dst int) ([]wire.Direction, bool) {
 	m, from := &r.g.mesh, len(buf)
 	x := r.along(src%m.Cols, dst%m.Cols, m.Cols, wraps && m.WrapX)
 	y := r.along(src/m.Cols, dst/m.Cols, m.Rows, wraps && m.WrapY)
-	if o == XY || o == NoOrder && (x > 0) == (y > 0) { // from East to South and from West to North is a turn to the right
+	if o == XY || o == NoOrder && (x > 0) == (y > 0) { // a turn from East to South, or from West to North, is a turn to the right
 		buf = hops(buf, x, wire.East, wire.West)
 		buf = hops(buf, y, wire.South, wire.North)
 	} else {
@@ -34,8 +34,8 @@ func (r dor) leg(buf []wire.Direction, pl wire.Plane, o Order, wraps bool, src, 
 	return buf, true
 }
 
-// along returns the number of hops along one axis of n places. A number above 0 means East or
-// South, below 0 West or North.
+// along returns the number of hops from place src to place dst on an axis of n places. A positive
+// number means East or South, a negative number West or North.
 func (r dor) along(src, dst, n int, wrap bool) int {
 	k := dst - src
 	if wrap {
@@ -49,7 +49,7 @@ func (r dor) along(src, dst, n int, wrap bool) int {
 	return k
 }
 
-// hops appends k hops in the direction "plus". If k is below 0, hops appends -k hops in the
+// hops appends k hops in the direction "plus". If k is negative, hops appends -k hops in the
 // direction "minus".
 func hops(buf []wire.Direction, k int, plus, minus wire.Direction) []wire.Direction {
 	for ; k > 0; k-- {
@@ -61,7 +61,7 @@ func hops(buf []wire.Direction, k int, plus, minus wire.Direction) []wire.Direct
 	return buf
 }
 
-// intact reports whether none of a leg's cables has failed.
+// intact reports whether all cables of a leg from chip "at" work and are in service.
 func (g *grid) intact(leg []wire.Direction, pl wire.Plane, at int) bool {
 	for _, d := range leg {
 		if g.failed(at, d, pl) {
@@ -72,14 +72,14 @@ func (g *grid) intact(leg []wire.Direction, pl wire.Plane, at int) bool {
 	return true
 }
 
-// failed reports whether a chip's cable in a direction is missing, has failed, or is out of
+// failed reports whether a chip's cable in direction d does not exist, is missing, or is out of
 // service.
 func (g *grid) failed(chip int, d wire.Direction, pl wire.Plane) bool {
 	k := int(pl)*g.chips() + chip
 	return k >= len(g.works) || g.works[k]>>d&1 == 0
 }
 
-// survey records which cables of the mesh work.
+// survey records which cables of the mesh work and are in service.
 func (g *grid) survey() {
 	n := g.chips()
 	g.works = make([]uint8, max(g.plan.top.MeshPlanes(g.mesh.ID), 1)*n)
@@ -92,7 +92,7 @@ func (g *grid) survey() {
 	}
 }
 
-// port returns the port of a chip in a direction on a plane.
+// port returns the port of chip n that leads in direction d on plane pl.
 func (p *Plan) port(n wire.FabricNodeID, d wire.Direction, pl wire.Plane) (wire.PortID, bool) {
 	for _, q := range p.top.Ports(n) {
 		if q.Dir == d && q.Plane == pl {

@@ -8,15 +8,15 @@ import (
 	"ttfabric/wire"
 )
 
-// interMesh is the L1 routing of one plane. For each pair of meshes, an interMesh knows the next
-// mesh on the route. See the package documentation.
+// interMesh is the L1 routing of one plane. For each pair of meshes, an interMesh has the next mesh
+// on the route from the first to the second. The package documentation has the rules.
 type interMesh struct {
 	meshes int
 	peers  [][]int32 // indices of the neighbours of each mesh
-	rank   []int32   // place of each mesh in the walk from the root
-	next   []uint16  // [from*meshes+to]: index of the next mesh; none if there is no route
+	rank   []int32   // place of each mesh in the breadth-first walk from the root
+	next   []uint16  // element from*meshes+to is the index of the next mesh; none: there is no route
 	exits  map[[2]int32][]topo.Port
-	most   int // crossings of the longest route
+	most   int // number of crossings of the longest route
 }
 
 const none = math.MaxUint16
@@ -25,7 +25,7 @@ func newInterMesh(p *Plan, pl wire.Plane) *interMesh {
 	n := len(p.grids)
 	im := &interMesh{meshes: n, peers: make([][]int32, n), exits: map[[2]int32][]topo.Port{}, next: make([]uint16, n*n)}
 	for i, g := range p.grids {
-		for _, q := range p.top.Exits(g.mesh.ID, g.mesh.ID) { // the exits to all meshes
+		for _, q := range p.top.Exits(g.mesh.ID, g.mesh.ID) { // the exits of this mesh to all other meshes
 			if q.Plane != pl || p.down(q.Local) {
 				continue
 			}
@@ -48,7 +48,7 @@ func (p *Plan) meshIndex(id wire.MeshID) int {
 	return i
 }
 
-// walk ranks the meshes.
+// walk ranks the meshes by a breadth-first walk.
 func (im *interMesh) walk() {
 	im.rank = make([]int32, im.meshes)
 	for i := range im.rank {
@@ -73,15 +73,15 @@ func (im *interMesh) walk() {
 	}
 }
 
-// up reports whether a crossing leads towards the root.
+// up reports whether a crossing from mesh "from" to mesh "to" leads up.
 func (im *interMesh) up(from, to int) bool { return im.rank[to] < im.rank[from] }
 
-// choose fills in the next mesh for all pairs. choose begins with pairs that are joined by down
-// crossings alone. choose then goes through the other pairs from the root outwards. The reason is
-// that a mesh that has to go up relies on the choice of the meshes above it.
+// choose fills in the next mesh for all pairs. choose first handles the pairs that down crossings
+// alone connect. Then choose handles the other pairs, from the root outwards. This order is needed
+// because a route that goes up uses the choice of the mesh above.
 func (im *interMesh) choose() {
 	n := im.meshes
-	dist := make([]uint16, n*n) // crossings
+	dist := make([]uint16, n*n) // number of crossings for each pair
 	queue := make([]int32, 0, n)
 	for m := range n {
 		im.fall(m, dist[m*n:][:n], queue)
@@ -115,7 +115,8 @@ func (im *interMesh) choose() {
 	}
 }
 
-// fall counts the crossings from a mesh to every other mesh that down crossings alone reach.
+// fall sets dist to the number of crossings to each mesh that down crossings alone reach from mesh
+// "from". For all other meshes, fall sets dist to none.
 func (im *interMesh) fall(from int, dist []uint16, queue []int32) {
 	for i := range dist {
 		dist[i] = none
@@ -132,7 +133,7 @@ func (im *interMesh) fall(from int, dist []uint16, queue []int32) {
 	}
 }
 
-// firstFalls fills in the first crossing from a mesh to each mesh that down crossings alone reach.
+// firstFalls fills in the next mesh from mesh m to each mesh that down crossings alone reach.
 func (im *interMesh) firstFalls(m int, dist []uint16) {
 	n := im.meshes
 	row := im.next[m*n:][:n]
@@ -142,7 +143,7 @@ func (im *interMesh) firstFalls(m int, dist []uint16) {
 			row[d] = uint16(m)
 		}
 	}
-	for k := len(im.peers[m]) - 1; k >= 0; k-- { // the lowest mesh last, so that its entry stays
+	for k := len(im.peers[m]) - 1; k >= 0; k-- { // the neighbour with the lowest id comes last, so that its entry stays
 		j := int(im.peers[m][k])
 		if im.up(m, j) {
 			continue
@@ -155,8 +156,8 @@ func (im *interMesh) firstFalls(m int, dist []uint16) {
 	}
 }
 
-// Next returns the next mesh on the route of a plane's packets from one mesh to another, and
-// whether the crossing leads up. If there is no route, Next reports false.
+// Next returns the mesh after mesh "from" on the route to mesh "to" on plane pl, and whether the
+// crossing leads up. If there is no route, Next reports false.
 func (p *Plan) Next(pl wire.Plane, from, to wire.MeshID) (next wire.MeshID, up, ok bool) {
 	if int(pl) >= len(p.inter) {
 		return 0, false, false
@@ -169,8 +170,8 @@ func (p *Plan) Next(pl wire.Plane, from, to wire.MeshID) (next wire.MeshID, up, 
 	return p.grids[j].mesh.ID, im.up(i, int(j)), true
 }
 
-// Exit returns the port by which a plane's packets leave the mesh of src on their route to another
-// mesh (L1), and whether the crossing leads up.
+// Exit returns the port by which packets from chip src leave their mesh on the route to mesh "to"
+// (L1). Exit also returns whether the crossing leads up. If there is no route, Exit reports false.
 func (p *Plan) Exit(c wire.Class, pl wire.Plane, src wire.FabricNodeID, to wire.MeshID) (x topo.Port, up, ok bool) {
 	next, up, ok := p.Next(pl, src.Mesh, to)
 	if !ok {
@@ -196,7 +197,7 @@ func (p *Plan) Exit(c wire.Class, pl wire.Plane, src wire.FabricNodeID, to wire.
 	return x, up, best < math.MaxInt
 }
 
-// before reports whether exit a comes before exit b, if both are at the same distance.
+// before reports whether a packet prefers exit a to exit b if both are equally far away.
 func before(a, b topo.Port) bool {
 	if a.Local.Node.Chip != b.Local.Node.Chip {
 		return a.Local.Node.Chip < b.Local.Node.Chip

@@ -6,8 +6,9 @@ import (
 	"ttfabric/wire"
 )
 
-// follow follows the hops of a leg. If the leg does not lead straight to its end, follow counts the
-// leg.
+// follow follows the hops of a leg from src to dst. follow counts the leg as astray if the leg
+// passes a chip twice, leaves the mesh or ends elsewhere. follow counts the leg as long if the leg
+// has too many hops.
 func (k *checker) follow(g *grid, src, dst int, leg []wire.Direction) {
 	if len(k.seen) < g.chips() {
 		k.seen, k.routes = make([]int32, g.chips()), 0
@@ -32,7 +33,7 @@ func (k *checker) follow(g *grid, src, dst int, leg []wire.Direction) {
 	}
 }
 
-// stray adds the counted legs to a verdict.
+// stray adds the numbers of astray and long routes to verdict v.
 func (k *checker) stray(v *Verdict) {
 	if v.Astray+v.Long == 0 {
 		v.Stray = k.stranger
@@ -41,10 +42,11 @@ func (k *checker) stray(v *Verdict) {
 	v.Long += k.long
 }
 
-// followMeshes follows the crossings from every mesh to every other mesh. followMeshes counts the
-// crossings that do not lead to the destination.
+// followMeshes follows the route from every mesh to every other mesh, and counts the routes that do
+// not reach their destination. followMeshes also counts the routes with more crossings than the
+// plan says.
 func (k *checker) followMeshes(im *interMesh) {
-	const fresh, open, lost = -1, -2, -3 // other values: the crossings that remain
+	const fresh, open, lost = -1, -2, -3 // states of a mesh; a value of 0 or more is the number of crossings that remain to dst
 	left := make([]int, im.meshes)
 	var path []int
 	for dst := range im.meshes {
@@ -73,7 +75,7 @@ func (k *checker) followMeshes(im *interMesh) {
 				left[m] = n
 			}
 			if im.next[src*im.meshes+dst] == none {
-				continue // counted as unreachable
+				continue // function reach counts this pair as unreachable
 			}
 			stranger := [2]wire.FabricNodeID{k.p.grids[src].node(0), k.p.grids[dst].node(0)}
 			if left[src] == lost {

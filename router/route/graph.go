@@ -1,37 +1,38 @@
 package route
 
-// graph is a channel dependency graph (Dally and Seitz, 1987). An edge from one channel to another
-// says that a packet may hold a slot of the first while it waits for a slot of the second. Without
-// a cycle, some packet can always move. Most channels of a large fabric wait for no other channel.
-// A channel therefore takes only four bytes, and a dependency eight.
+// graph is a channel dependency graph (Dally and Seitz, 1987). An edge from channel a to channel b
+// says that a packet may hold a slot of a while it waits for a slot of b. If the graph has no
+// cycle, some packet can always move. The graph is compact, because most channels of a large fabric
+// wait for no other channel. A channel takes four bytes, and a dependency takes eight bytes.
 type graph struct {
-	first []int32 // for each channel: number of its latest dependency; 0: none
-	deps  []dep   // number 0 stands for no dependency
+	first []int32 // for each channel: index in deps of the latest dependency; 0: no dependency
+	deps  []dep   // all dependencies; element 0 is not used
 }
 
-// dep is a dependency of a channel.
+// dep is a dependency of a channel on another channel.
 type dep struct {
-	on   int32 // the channel that is waited for
-	next int32 // number of another dependency of the same channel; 0: none
+	on   int32 // the channel that the dependent channel waits for
+	next int32 // index in deps of another dependency of the same channel; 0: no more
 }
 
 func newGraph(channels int) *graph {
 	return &graph{first: make([]int32, channels), deps: make([]dep, 1)}
 }
 
-// reset forgets all dependencies.
+// reset removes all dependencies.
 func (g *graph) reset() {
 	clear(g.first)
 	g.deps = g.deps[:1]
 }
 
-// grow adds a channel.
+// grow adds a channel without dependencies.
 func (g *graph) grow() { g.first = append(g.first, 0) }
 
 // edges returns the number of dependencies.
 func (g *graph) edges() int { return len(g.deps) - 1 }
 
-// add adds the dependency of channel a on channel b, unless the graph has it already.
+// add adds the dependency of channel a on channel b. A dependency that the graph already has is not
+// added again.
 func (g *graph) add(a, b int32) {
 	if a == b {
 		return
@@ -45,7 +46,7 @@ func (g *graph) add(a, b int32) {
 	g.first[a] = int32(len(g.deps) - 1)
 }
 
-// join adds all dependencies of graph h. Channel c of graph h becomes channel c+by of graph g.
+// join adds all dependencies of graph h to graph g. Channel c of h becomes channel c+by of g.
 func (g *graph) join(h *graph, by int32) {
 	for a, e := range h.first {
 		for ; e != 0; e = h.deps[e].next {
@@ -64,7 +65,8 @@ func (g *graph) used() (n int) {
 	return n
 }
 
-// cycle returns the channels of a cycle, each once. If there is no cycle, cycle returns nil.
+// cycle returns the channels of a cycle, each once, in the order of the dependencies. If there is
+// no cycle, cycle returns nil.
 func (g *graph) cycle() []int32 {
 	const fresh, open, done = 0, 1, 2
 	mark := make([]uint8, len(g.first))

@@ -6,32 +6,32 @@ import (
 	"ttfabric/wire"
 )
 
-// Flow is the traffic that one chip sends to another.
+// Flow is the traffic from one chip to another, as a rate.
 type Flow struct {
-	Src, Dst wire.FabricNodeID // source and destination; if both are the same chip, the flow uses no channel
-	Rate     float64           // packets per unit of time; the unit is the caller's choice
-	Split    bool              // half of the packets take the opposite direction round rings, if there is such a route: see [Plan.Other]
+	Src, Dst wire.FabricNodeID // source and destination; if both are the same chip, the flow puts no load on any channel
+	Rate     float64           // packets per unit of time; the caller chooses the unit
+	Split    bool              // half of the packets take the opposite direction round rings, if [Plan.Other] has a different route
 }
 
-// Out is one direction of a cable on a plane, named by the chip that it leads out of.
+// Out is one direction of a cable. At is the chip at which packets enter the cable.
 type Out struct {
 	At  wire.FabricNodeID
 	Dir wire.Direction
 }
 
-// Loads are the loads that flows put on the channels that they use, in the unit of the flows'
-// rates. The unit is flits per cycle if every chip sends packets of one flit at a rate of 1.
+// Loads are the loads that flows put on cables, in packets per unit of time. If every chip sends
+// packets of one flit at a rate of 1, the unit is flits per cycle.
 type Loads struct {
 	Channels map[Out]float64
-	Max      float64 // the largest load; sources that send at 1/Max saturate the channel
-	Busiest  Out     // a channel with the largest load
+	Max      float64 // the largest load; if all rates are divided by Max, the busiest cable is just saturated
+	Busiest  Out     // a direction of a cable with the largest load
 	Distance float64 // mean number of hops of a packet
 }
 
-// Loads adds up the flows of a class and plane over their routes (Dally and Towles, "Principles and
-// Practices of Interconnection Networks", 2004, §3.3.1, where the largest load is γ_max). Virtual
-// channels of a cable count together, since they share the cable's rate. The error names a flow
-// without a route.
+// Loads adds up the rates of the flows along their routes, for packets of class c on plane pl. The
+// method is that of Dally and Towles, "Principles and Practices of Interconnection Networks", 2004,
+// §3.3.1, where the largest load is γ_max. All virtual channels of a cable count together, because
+// they share the cable's rate. Loads returns an error that names a flow without a route.
 func (p *Plan) Loads(c wire.Class, pl wire.Plane, flows []Flow) (Loads, error) {
 	l := Loads{Channels: map[Out]float64{}}
 	rate := 0.0
@@ -44,7 +44,7 @@ func (p *Plan) Loads(c wire.Class, pl wire.Plane, flows []Flow) (Loads, error) {
 		for _, q := range plans {
 			hops, ok := q.Walk(c, pl, f.Src, f.Dst)
 			if !ok {
-				return Loads{}, fmt.Errorf("no way from %s to %s on plane %d", f.Src, f.Dst, pl)
+				return Loads{}, fmt.Errorf("no route from %s to %s on plane %d", f.Src, f.Dst, pl)
 			}
 			part := f.Rate / float64(len(plans))
 			l.Distance += part * float64(len(hops))

@@ -7,7 +7,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Trunk returns the axis of the trunks of multicast trees: the axis that requests use first.
+// Trunk returns the axis of the trunks of multicast trees, which is the axis that requests use
+// first.
 func (p *Plan) Trunk() wire.Trunk {
 	if p.cfg.Order == YX {
 		return wire.TrunkY
@@ -15,26 +16,26 @@ func (p *Plan) Trunk() wire.Trunk {
 	return wire.TrunkX
 }
 
-// Multicasts returns the kinds of multicast that the plan's routers allow. The result is an
-// argument for [Plan.Check].
+// Multicasts returns the kinds of multicast that the plan supports, as the argument for
+// [Plan.Check].
 func (p *Plan) Multicasts() Multicasts {
 	return Multicasts{Any: p.dor(), Trunk: p.cfg.Order}
 }
 
-// dor reports whether the plan routes by dimensions. Trees along rows and columns are free of
-// deadlock only together with such routes.
+// dor reports whether the plan uses the dimension-ordered engine. Only with this engine, multicast
+// trees are free of deadlock together with unicast routes.
 func (p *Plan) dor() bool { return p.cfg.Engine == "" || p.cfg.Engine == Engines[0].Name }
 
 // Branch is one hop of a multicast's tree.
 type Branch struct {
 	From, To wire.FabricNodeID
 	Dir      wire.Direction
-	Member   bool // To is a member of the multicast
+	Member   bool // the chip To is a member of the multicast
 }
 
-// Multicast lists the hops of a multicast's tree from src. Each hop comes after the hops that lead
-// to it. Every member is the end of exactly one hop. The error says why the ranges cannot be
-// reached.
+// Multicast lists the hops of a multicast's tree from chip src. A hop that leaves a chip comes
+// after the hop that leads to this chip. Each member is the end of exactly one hop. The error says
+// why the plan cannot reach all chips of the ranges.
 func (p *Plan) Multicast(pl wire.Plane, src wire.FabricNodeID, r wire.Ranges) ([]Branch, error) {
 	g := p.grid(src)
 	if g == nil {
@@ -57,34 +58,34 @@ func (p *Plan) Multicast(pl wire.Plane, src wire.FabricNodeID, r wire.Ranges) ([
 	return tree, nil
 }
 
-// reaches returns an error if ranges leave the mesh or name a chip twice.
+// reaches returns an error if the ranges leave the mesh, name a chip twice, or need a turn or an
+// engine that the plan does not have.
 func (g *grid) reaches(src int, r wire.Ranges) error {
 	m := &g.mesh
 	e, w, n, s := int(r.Hops[wire.East]), int(r.Hops[wire.West]), int(r.Hops[wire.North]), int(r.Hops[wire.South])
 	row, col := src/m.Cols, src%m.Cols
 	for d := range wire.Direction(wire.NumDirections) {
 		if r.Skip[d] > 0 && r.Skip[d] >= r.Hops[d] {
-			return fmt.Errorf("all hops %s are skipped", d)
+			return fmt.Errorf("the ranges skip all hops %s", d)
 		}
 	}
 	switch {
 	case !r.Any():
-		return fmt.Errorf("no hops")
+		return fmt.Errorf("the ranges have no hops")
 	case !g.plan.dor():
-		return fmt.Errorf("the routing engine %s has no multicast", g.plan.cfg.Engine)
+		return fmt.Errorf("the routing engine %s does not support multicast", g.plan.cfg.Engine)
 	case g.plan.cfg.Lines && e+w > 0 && n+s > 0:
 		return fmt.Errorf("a 1D fabric has no turns")
 	case e+w > m.Cols-1 || n+s > m.Rows-1:
-		return fmt.Errorf("mesh %d has %d rows and %d columns: at most %d hops east and west together, and %d north and south, or a chip is named twice", m.ID, m.Rows, m.Cols, m.Cols-1, m.Rows-1)
+		return fmt.Errorf("mesh %d has %d rows and %d columns: want at most %d hops east and west together, and at most %d north and south together; otherwise a chip is named twice", m.ID, m.Rows, m.Cols, m.Cols-1, m.Rows-1)
 	case !m.WrapX && (e > m.Cols-1-col || w > col), !m.WrapY && (s > m.Rows-1-row || n > row):
-		return fmt.Errorf("they leave mesh %d: the chip has %d columns to the east, %d to the west, %d rows to the north, %d to the south", m.ID, m.Cols-1-col, col, row, m.Rows-1-row)
+		return fmt.Errorf("the ranges leave mesh %d: the chip has %d columns to the east, %d to the west, %d rows to the north, %d to the south", m.ID, m.Cols-1-col, col, row, m.Rows-1-row)
 	}
 	return nil
 }
 
-// Beyond appends the hops of the copy of a multicast that leaves the chip "at" in direction d with
-// the given ranges. If the ranges could name a chip twice or lead out of the mesh, Beyond appends
-// nothing.
+// Beyond appends to tree the hops of a multicast's copy that leaves chip "at" in direction d with
+// ranges r. If the ranges could name a chip twice or lead out of the mesh, Beyond appends nothing.
 func (p *Plan) Beyond(tree []Branch, at wire.FabricNodeID, d wire.Direction, t wire.Trunk, r wire.Ranges) []Branch {
 	g := p.grid(at)
 	if g == nil || d >= wire.NumDirections ||
@@ -107,9 +108,9 @@ func (p *Plan) Beyond(tree []Branch, at wire.FabricNodeID, d wire.Direction, t w
 }
 
 // trees yields the routes from a chip to the ends of the branches of its longest multicasts. Such a
-// multicast has a trunk in both directions along the first dimension. From each chip of the trunk,
-// branches leave in both directions along the second dimension. A yielded route is valid until
-// trees yields the next route.
+// multicast has a trunk in both directions along the first dimension of order o. From each chip of
+// the trunk, branches leave in both directions along the second dimension. A yielded route is valid
+// until trees yields the next route.
 func (g *grid) trees(src int, o Order) iter.Seq[[]wire.Direction] {
 	trunk, branch := []wire.Direction{wire.East, wire.West}, []wire.Direction{wire.South, wire.North}
 	if o == YX {
@@ -117,7 +118,7 @@ func (g *grid) trees(src int, o Order) iter.Seq[[]wire.Direction] {
 	}
 	return func(yield func([]wire.Direction) bool) {
 		var buf [wire.MaxHops]wire.Direction
-		if g.plan.cfg.Lines { // no turns: only trunks, and branches from the chip itself
+		if g.plan.cfg.Lines { // a 1D fabric has only trunks and branches that begin at the source
 			for d := range wire.Direction(wire.NumDirections) {
 				if !yield(straight(buf[:0], d, min(g.run(src, d), wire.MaxHops))) {
 					return
@@ -142,7 +143,7 @@ func (g *grid) trees(src int, o Order) iter.Seq[[]wire.Direction] {
 	}
 }
 
-// straight appends n hops in one direction.
+// straight appends n hops in direction d.
 func straight(buf []wire.Direction, d wire.Direction, n int) []wire.Direction {
 	for range n {
 		buf = append(buf, d)
@@ -150,8 +151,8 @@ func straight(buf []wire.Direction, d wire.Direction, n int) []wire.Direction {
 	return buf
 }
 
-// run returns the number of hops from a chip in a direction: to the edge of the mesh, or round the
-// ring to the chip's neighbour on the other side.
+// run returns the number of hops from a chip in direction d to the edge of the mesh. On a ring, the
+// last of these hops ends at the chip's neighbour on the other side.
 func (g *grid) run(chip int, d wire.Direction) (n int) {
 	for at := chip; ; n++ {
 		next, _, ok := g.beside(at, d)

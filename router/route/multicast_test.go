@@ -8,9 +8,9 @@ import (
 	"ttfabric/wire"
 )
 
-// TestMulticastTrees follows every range from every chip of some machines: it
-// reaches what the arithmetic says, each member once, over cables that are
-// there, and turns on no way but from the dimension that routes use first.
+// TestMulticastTrees plans multicasts for all ranges from every chip of some machines. The tree
+// must reach exactly the members that function rectangle computes, each once, over existing cables.
+// Branches may turn only from the dimension that routes use first to the other dimension.
 func TestMulticastTrees(t *testing.T) {
 	for _, name := range []string{"line:4", "ring:5", "mesh:3x4", "torus:3x4", "torus-x:3x3", "t3000"} {
 		for _, cfg := range []Config{{}, {Order: YX}} {
@@ -31,7 +31,8 @@ func TestMulticastTrees(t *testing.T) {
 	}
 }
 
-// rectangle is the set of members by plain arithmetic; nil where there is none.
+// rectangle computes the members of a multicast by arithmetic, and returns nil if the ranges are
+// invalid.
 func rectangle(rows, cols int, wrapX, wrapY bool, src int, r wire.Ranges) map[int]bool {
 	e, w, n, s := int(r.Hops[0]), int(r.Hops[1]), int(r.Hops[2]), int(r.Hops[3])
 	if e+w+n+s == 0 || e+w >= cols || n+s >= rows {
@@ -54,7 +55,7 @@ func rectangle(rows, cols int, wrapX, wrapY bool, src int, r wire.Ranges) map[in
 func checkTree(t *testing.T, p *Plan, tree []Branch, src wire.FabricNodeID, want map[int]bool) {
 	t.Helper()
 	at := map[wire.FabricNodeID]bool{src: true}
-	second := map[wire.FabricNodeID]bool{} // reached along the second dimension
+	second := map[wire.FabricNodeID]bool{} // chips reached along the second dimension
 	for _, b := range tree {
 		along := (axis(b.Dir) == 0) != (p.Config().Order == XY)
 		if second[b.From] && !along {
@@ -72,7 +73,8 @@ func checkTree(t *testing.T, p *Plan, tree []Branch, src wire.FabricNodeID, want
 	}
 }
 
-// TestMulticastsNeverDeadlock checks that the trees of each order go with its unicast, by each scheme.
+// TestMulticastsNeverDeadlock finds that multicast trees and unicast routes of one plan together
+// close no cycle.
 func TestMulticastsNeverDeadlock(t *testing.T) {
 	for _, name := range []string{"line:5", "ring:5", "mesh:3x3", "torus:3x3", "torus:4x4", "torus-y:5x2", "spec-l1", "2xt3000"} {
 		for _, cfg := range []Config{{}, {Order: YX}, {Ring: Bubble}, {Lines: true}, {Engine: "updown"}} {
@@ -100,16 +102,16 @@ func TestMulticastErrors(t *testing.T) {
 		r       wire.Ranges
 		want    string
 	}{
-		{"mesh:3x3", Config{}, 0, wire.Ranges{}, "no hops"},
-		{"mesh:3x3", Config{}, 0, line(wire.West, 1, 0), "they leave mesh 0"},
+		{"mesh:3x3", Config{}, 0, wire.Ranges{}, "the ranges have no hops"},
+		{"mesh:3x3", Config{}, 0, line(wire.West, 1, 0), "the ranges leave mesh 0"},
 		{"mesh:3x3", Config{}, 0, line(wire.East, 3, 0), "at most 2 hops east and west together"},
 		{"ring:5", Config{}, 0, wire.Ranges{Hops: [4]uint8{3, 2}}, "a chip is named twice"},
-		{"mesh:3x3", Config{}, 0, line(wire.East, 2, 2), "all hops E are skipped"},
+		{"mesh:3x3", Config{}, 0, line(wire.East, 2, 2), "the ranges skip all hops E"},
 		{"mesh:3x3", Config{}, 7, line(wire.East, 2, 0), "no cable from M0D0 to M0D1 on plane 7"},
 		{"mesh:3x3", Config{Failed: gone}, 0, line(wire.East, 2, 0), "no cable from M0D1 to M0D2"},
-		{"mesh:3x3", Config{Engine: "updown"}, 0, line(wire.East, 2, 0), "updown has no multicast"},
+		{"mesh:3x3", Config{Engine: "updown"}, 0, line(wire.East, 2, 0), "updown does not support multicast"},
 		{"mesh:3x3", Config{Lines: true}, 0, wire.Ranges{Hops: [4]uint8{1, 0, 0, 1}}, "no turns"},
-		{"2xt3000", Config{}, 0, line(wire.East, 4, 0), "mesh 0"}, // it does not go over to the next one
+		{"2xt3000", Config{}, 0, line(wire.East, 4, 0), "mesh 0"}, // the ranges would need a cable to the next mesh
 	} {
 		_, err := plan(t, c.machine, c.cfg).Multicast(c.plane, chip(0, 0), c.r)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

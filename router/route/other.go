@@ -6,19 +6,18 @@ import (
 	"ttfabric/wire"
 )
 
-// Other returns the plan for packets that have the mark Other set, see [wire.Packet]. Two chips
-// opposite each other on a ring of even length have two equally long routes in that dimension. In
-// both dimensions, Other has the route that the plan itself does not have. All other routes of both
-// plans are equal. If a cable on the opposite route is out of service, Other also has the plan's
-// route. The method Other of the plan Other returns the plan itself.
+// Other returns the plan for packets that carry the mark OTHER, see [wire.Packet]. Two chips
+// opposite each other on a ring of even length have two equally long routes along that dimension.
+// In both dimensions, Other has the route that plan p does not have. All other routes are the same
+// in both plans. If a cable of the opposite route is out of service, Other has the route of p. The
+// plan that Other returns has p as its own Other.
 //
-// If the plan has no such choice, Other returns the plan itself. The plan has no choice without
-// rings of even length, with any engine but the dimension-ordered engine, and with [Config].OneWay.
-// The plan also has no choice with the scheme [NoRing]. With NoRing, the opposite routes would
-// close cycles on rings of four.
+// If the plan has no such choice, Other returns p itself. The choice exists only on rings of even
+// length, with the dimension-ordered engine, and without [Config].OneWay. With the scheme [NoRing],
+// there is no choice either, because the opposite routes would close cycles on rings of four chips.
 func (p *Plan) Other() *Plan { return p.other }
 
-// turn makes the plan with the opposite routes.
+// turn makes the plan that Other returns.
 func (p *Plan) turn() *Plan {
 	if !p.dor() || p.cfg.OneWay || p.cfg.Ring == NoRing || !slices.ContainsFunc(p.grids, (*grid).even) {
 		return p
@@ -42,8 +41,8 @@ func (g *grid) even() bool {
 	return g.mesh.WrapX && g.mesh.Cols%2 == 0 || g.mesh.WrapY && g.mesh.Rows%2 == 0
 }
 
-// WaysBetween returns the number of routes that requests may take from one chip to another: 2 if
-// [Plan.Other] has a different route, else 1. WaysBetween looks at plane 0.
+// WaysBetween returns the number of routes that requests may take from src to dst on plane 0: 2 if
+// [Plan.Other] has a different route, else 1.
 func (p *Plan) WaysBetween(src, dst wire.FabricNodeID) int {
 	if p.other == p {
 		return 1

@@ -8,16 +8,16 @@ import (
 	"ttfabric/wire"
 )
 
-// Where two chips lie opposite each other on a ring, the other way goes round it
-// the other way, in both dimensions at once, and is as long; all else is the
-// same. So both ways together put half of such packets on each side.
+// TestOtherWays compares the routes of a plan and its Other. For chips opposite each other on a
+// ring, the route of Other goes the opposite direction round the ring, in both dimensions. Both
+// routes have the same length. All other routes must be equal.
 func TestOtherWays(t *testing.T) {
 	for _, name := range []string{"ring:4", "ring:6", "ring:8", "torus:4x4", "torus:3x4", "torus:8x8", "torus-x:3x4", "torus-y:4x2"} {
 		for _, cfg := range []Config{{}, {Order: YX}, {Ring: Bubble}} {
 			p := plan(t, name, cfg)
 			o := p.Other()
 			if o == p || o.Other() != p || o.Hash() != p.Hash() || o.Longest() != p.Longest() {
-				t.Fatalf("%s %+v: no other ways, or a plan of its own", name, cfg)
+				t.Fatalf("%s %+v: Other has no opposite routes, or does not belong to the plan", name, cfg)
 			}
 			m := p.top.Meshes[0]
 			for _, a := range p.top.Chips {
@@ -39,10 +39,10 @@ func TestOtherWays(t *testing.T) {
 							}
 						}
 						if !slices.Equal(other, want) {
-							t.Fatalf("%s %+v class %d: %s to %s by %v, the other way by %v, want %v", name, cfg, c, a.Node, b.Node, usual, other, want)
+							t.Fatalf("%s %+v class %d: the route from %s to %s is %v, Other has %v, want %v", name, cfg, c, a.Node, b.Node, usual, other, want)
 						}
 						if got := p.WaysBetween(a.Node, b.Node); c == wire.ClassRequest && got != ways {
-							t.Fatalf("%s %+v: %d ways from %s to %s, want %d", name, cfg, got, a.Node, b.Node, ways)
+							t.Fatalf("%s %+v: %d routes from %s to %s, want %d", name, cfg, got, a.Node, b.Node, ways)
 						}
 					}
 				}
@@ -51,7 +51,8 @@ func TestOtherWays(t *testing.T) {
 	}
 }
 
-// Where nothing is to be chosen, or must not be, there are no other ways.
+// TestNoOtherWays finds that Other returns the plan itself if the plan has no opposite routes or
+// must not use them.
 func TestNoOtherWays(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -59,13 +60,14 @@ func TestNoOtherWays(t *testing.T) {
 	}{{"mesh:4x4", Config{}}, {"ring:5", Config{}}, {"torus:3x5", Config{}}, {"torus:4x4", Config{OneWay: true}}, {"torus:4x4", Config{Ring: NoRing}},
 		{"torus:4x4", Config{Engine: "updown"}}, {"spec-l1", Config{}}} {
 		if p := plan(t, c.name, c.cfg); p.Other() != p || p.WaysBetween(chip(0, 0), chip(0, 2)) != 1 {
-			t.Errorf("%s %+v has other ways", c.name, c.cfg)
+			t.Errorf("%s %+v has opposite routes", c.name, c.cfg)
 		}
 	}
 }
 
-// A proof is of both ways: on rings of four without a scheme, either is free of
-// deadlock alone and both together are not; and one that leads astray is found.
+// TestOtherWaysAreProved finds that Check covers the routes of Other. On rings of four chips with
+// NoRing, each of the two plans is free of deadlock alone, but both together are not. Check must
+// also find routes of Other that lead astray.
 func TestOtherWaysAreProved(t *testing.T) {
 	for _, name := range []string{"ring:4", "torus:4x4"} {
 		p := plan(t, name, Config{})
@@ -88,17 +90,17 @@ func TestOtherWaysAreProved(t *testing.T) {
 	}
 	p.other = p
 	if v := p.CheckAfter(old, Multicasts{}); v.Cycle == nil {
-		t.Errorf("what is under way the other way round is not looked at: %s", &v)
+		t.Errorf("CheckAfter does not include the packets of Other that are under way: %s", &v)
 	}
 	q := plan(t, "torus:4x4", Config{})
 	q.other.grids[0].legs = strays{q.other.grids[0].legs, func([]wire.Direction) []wire.Direction { return []wire.Direction{wire.East} }}
 	if v, w := q.Check(Multicasts{}), q.CheckScheme(scheme(t, "own"), Multicasts{}); v.Astray == 0 || v.Sound() || w.Channels == 0 {
-		t.Errorf("astray the other way round: %s; followed: %s", &v, &w)
+		t.Errorf("a route of Other goes astray: Check says %s; CheckScheme says %s", &v, &w)
 	}
 }
 
-// Tables that replace others are proved with what is caught at a fault on its
-// other way: it goes on by the usual one from there, which closes nothing.
+// TestOtherWaysAreCaught finds that CheckAfter covers packets of Other that are caught at a fault.
+// These packets continue on the usual route, and close no cycle.
 func TestOtherWaysAreCaught(t *testing.T) {
 	for _, name := range []string{"ring:4", "ring:6", "torus:4x4", "torus:3x4"} {
 		for _, ring := range []Ring{Dateline, Bubble} {
@@ -111,7 +113,7 @@ func TestOtherWaysAreCaught(t *testing.T) {
 				for pl := range base.top.Planes() {
 					k := newChecker(p.other, wire.Plane(pl), wire.ClassRequest, p.graph())
 					if k.caught(base.other); name != "ring:4" && c.Plane == wire.Plane(pl) && k.g.edges() == 0 {
-						t.Errorf("%s %s: nothing is caught at %s", name, ring, fmt.Sprint(c.A))
+						t.Errorf("%s %s: no packet is caught at %s", name, ring, fmt.Sprint(c.A))
 					}
 				}
 			}
@@ -119,7 +121,7 @@ func TestOtherWaysAreCaught(t *testing.T) {
 	}
 }
 
-// Loads of flows that are split are half on each way.
+// TestSplitLoads finds that a split flow puts half of its load on each of two routes.
 func TestSplitLoads(t *testing.T) {
 	p := plan(t, "ring:4", Config{})
 	l, err := p.Loads(wire.ClassRequest, 0, []Flow{{chip(0, 0), chip(0, 2), 3, true}, {chip(0, 1), chip(0, 2), 1, true}})

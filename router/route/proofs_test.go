@@ -9,7 +9,7 @@ import (
 	"ttfabric/wire"
 )
 
-// scheme finds a scheme of virtual channels.
+// scheme returns the scheme with the given name.
 func scheme(t *testing.T, name string) Scheme {
 	t.Helper()
 	s, err := SchemeByName(name)
@@ -19,8 +19,7 @@ func scheme(t *testing.T, name string) Scheme {
 	return s
 }
 
-// cyclic checks a machine by a scheme, and compares with what is known. A cycle
-// that is found is one of channels that follow each other round the machine.
+// cyclic finds that a plan with the named scheme has a cycle exactly if want is true.
 func cyclic(t *testing.T, row string, p *Plan, name string, mc Multicasts, want bool) {
 	t.Helper()
 	v := p.CheckScheme(scheme(t, name), mc)
@@ -30,23 +29,23 @@ func cyclic(t *testing.T, row string, p *Plan, name string, mc Multicasts, want 
 	checkCycle(t, p, &v)
 }
 
-// checkCycle finds that the end of each channel of a cycle is where the next one begins.
+// checkCycle finds that each channel of a cycle ends at the chip where the next channel begins.
 func checkCycle(t *testing.T, p *Plan, v *Verdict) {
 	t.Helper()
 	for i, a := range v.Cycle {
 		b := v.Cycle[(i+1)%len(v.Cycle)]
-		if a.Ring { // all cables of it
+		if a.Ring { // the channel stands for all cables of a ring, so it has no single end
 			continue
 		}
 		if to, ok := p.Topology().Neighbour(a.From, a.Dir, v.Plane); !ok || to != b.From {
-			t.Errorf("%s: the cycle's %s does not lead to %s", p.Topology().Name, a, b)
+			t.Errorf("%s: channel %s of the cycle does not lead to channel %s", p.Topology().Name, a, b)
 		}
 	}
 }
 
-// TestDeadlockTable reproduces what is known of rings and tori, the cyclic rows
-// included. Multicasts go as far round a ring as there are chips, which is what
-// routes of k-1 hops are. Where a plan's own channels are meant, Check must say the same.
+// TestDeadlockTable reproduces the known results for rings and tori, the rows with cycles included.
+// Multicasts stand for routes of k-1 hops, because a multicast may go as far as a ring of k chips
+// allows. For the scheme "own", Check must give the same result as CheckScheme.
 func TestDeadlockTable(t *testing.T) {
 	minimal, far := Multicasts{}, Multicasts{Any: true}
 	own := func(row string, p *Plan, mc Multicasts, want bool) {
@@ -71,7 +70,7 @@ func TestDeadlockTable(t *testing.T) {
 	cyclic(t, "torus of 4x4, both ways at once, dateline kept over the turn", plan(t, "torus:4x4", Config{}), "kept", minimal, true)
 	cyclic(t, "torus of 4x4, both ways at once, channel chosen at entry", plan(t, "torus:4x4", Config{}), "entry", minimal, false)
 	own("ring of 4, dateline, both ways at once", plan(t, "ring:4", Config{}), minimal, false)
-	own("ring of 4, one VC, minimal, each tie one way", plan(t, "ring:4", Config{Ring: NoRing}), minimal, false) // no two of its routes of two hops meet at both ends
+	own("ring of 4, one VC, minimal, each tie one way", plan(t, "ring:4", Config{Ring: NoRing}), minimal, false) // in each direction, the two routes of two hops share no channel
 	own("ring of 3, one VC, minimal", plan(t, "ring:3", Config{Ring: NoRing}), minimal, false)
 	own("ring of 3, one VC, routes of 2 hops", plan(t, "ring:3", Config{Ring: NoRing}), far, true)
 	for _, name := range []string{"torus:3x3", "torus:4x4", "torus:4x8", "torus:5x5"} {
@@ -85,13 +84,14 @@ func TestDeadlockTable(t *testing.T) {
 	own("mesh 2x2, no order", plan(t, "mesh:2x2", Config{Order: NoOrder}), minimal, true)
 }
 
-// TestFourMeshes is the specification's example, as it prints it and with its slip corrected.
+// TestFourMeshes checks the specification's example of four meshes, as printed and with the
+// specification's error corrected.
 func TestFourMeshes(t *testing.T) {
 	for _, slip := range []bool{false, true} {
 		p := plan(t, "spec-l1", Config{})
 		if slip {
 			for _, im := range p.inter {
-				im.next[3*4+2], im.most = 1, 3 // Mesh 3 to Mesh 2 by way of Mesh 1
+				im.next[3*4+2], im.most = 1, 3 // the route from Mesh 3 to Mesh 2 leads through Mesh 1
 			}
 		}
 		for _, mc := range []Multicasts{{}, {Any: true}} {
@@ -108,9 +108,9 @@ func TestFourMeshes(t *testing.T) {
 	}
 }
 
-// TestBothCheckersAgree compares Check, which adds up legs, with CheckScheme,
-// which follows every packet. Within one mesh the two graphs are the same;
-// between meshes Check allows for every exit, nearest or not.
+// TestBothCheckersAgree compares Check, which works leg by leg, with CheckScheme, which follows
+// every packet. Within one mesh, both must build the same graph. Between meshes, Check may have
+// more dependencies, because Check does not use only the nearest exits.
 func TestBothCheckersAgree(t *testing.T) {
 	for _, name := range []string{"n300", "t3000", "line:5", "mesh:2x2", "mesh:4x4", "mesh:3x5", "ring:3", "ring:6", "torus:3x3", "torus:4x4", "torus:4x6", "torus-x:3x4", "torus-y:4x3", "spec-l1", "2xt3000"} {
 		for _, cfg := range []Config{{}, {Order: YX}, {Order: NoOrder}, {Ring: NoRing}, {OneWay: true, Ring: NoRing}, {Lines: true}, {Engine: "updown"}} {
@@ -128,7 +128,7 @@ func TestBothCheckersAgree(t *testing.T) {
 					same = a.Channels >= b.Channels && a.Dependencies >= b.Dependencies && a.Longest >= b.Longest
 				}
 				if !same || (a.Cycle == nil) != (b.Cycle == nil) && (len(p.grids) == 1 || a.Cycle == nil) || a.Astray+b.Astray != 0 {
-					t.Errorf("%s %+v %+v: %s; followed: %s", name, cfg, mc, &a, &b)
+					t.Errorf("%s %+v %+v: Check says %s; CheckScheme says %s", name, cfg, mc, &a, &b)
 				}
 				checkCycle(t, p, &a)
 				checkCycle(t, p, &b)
@@ -137,7 +137,7 @@ func TestBothCheckersAgree(t *testing.T) {
 	}
 }
 
-// strays is an engine that leads some packets astray.
+// strays is an engine that changes the route from chip 0 to chip 5.
 type strays struct {
 	legger
 	bend func(leg []wire.Direction) []wire.Direction
@@ -151,21 +151,22 @@ func (s strays) leg(buf []wire.Direction, pl wire.Plane, o Order, wraps bool, sr
 	return leg, ok
 }
 
-// What goes in circles, ends elsewhere, or is longer than the plan says is found, within meshes and between them.
+// TestCheckFollowsWays finds that Check counts routes that pass a chip or mesh twice, end
+// elsewhere, or are longer than the plan says.
 func TestCheckFollowsWays(t *testing.T) {
 	e, s, w, n := wire.East, wire.South, wire.West, wire.North
 	for _, c := range []struct {
 		name         string
-		leg          []wire.Direction // from the first chip of a 4×4 mesh to the sixth
+		leg          []wire.Direction // directions of the hops from chip 0 to chip 5 of a 4×4 mesh
 		astray, long int
 	}{
-		{"as it should be", []wire.Direction{e, s}, 0, 0},
+		{"correct", []wire.Direction{e, s}, 0, 0},
 		{"round a circle first", []wire.Direction{e, s, w, n, e, s}, 1, 0},
-		{"there and back", []wire.Direction{e, w, e, s}, 1, 0},
+		{"back to the first chip", []wire.Direction{e, w, e, s}, 1, 0},
 		{"ends before", []wire.Direction{e}, 1, 0},
 		{"ends elsewhere", []wire.Direction{e, e}, 1, 0},
 		{"over the edge", []wire.Direction{w, e, e, s}, 1, 0},
-		{"a long way", []wire.Direction{e, e, e, s, s, s, w, w, n, n}, 0, 1},
+		{"too many hops", []wire.Direction{e, e, e, s, s, s, w, w, n, n}, 0, 1},
 	} {
 		p := plan(t, "mesh:4x4", Config{})
 		p.grids[0].legs = strays{p.grids[0].legs, func([]wire.Direction) []wire.Direction { return c.leg }}
@@ -181,13 +182,13 @@ func TestCheckFollowsWays(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(im *interMesh)
-		astray int // pairs of meshes
+		astray int // number of pairs of meshes with such a route, on each plane and in each class
 		long   int
 	}{
-		{"as it should be", func(*interMesh) {}, 0, 0},
-		{"two meshes to each other", func(im *interMesh) { im.next[0*4+3], im.next[2*4+3] = 2, 0 }, 2, 0},
-		{"where no cable leads", func(im *interMesh) { im.next[1*4+2] = 2 }, 1, 0},
-		{"where it goes no further", func(im *interMesh) { im.next[2*4+1], im.next[0*4+1] = 0, none }, 1, 0},
+		{"correct", func(*interMesh) {}, 0, 0},
+		{"two meshes send to each other", func(im *interMesh) { im.next[0*4+3], im.next[2*4+3] = 2, 0 }, 2, 0},
+		{"next mesh without a cable", func(im *interMesh) { im.next[1*4+2] = 2 }, 1, 0},
+		{"next mesh has no route", func(im *interMesh) { im.next[2*4+1], im.next[0*4+1] = 0, none }, 1, 0},
 		{"more crossings than the plan says", func(im *interMesh) { im.most = 1 }, 0, 4},
 	} {
 		p := plan(t, "spec-l1", Config{})
@@ -201,7 +202,7 @@ func TestCheckFollowsWays(t *testing.T) {
 	}
 }
 
-// TestCheckFinds lets the checker find the cycles that its own plans can have.
+// TestCheckFinds finds that Check reports a cycle for exactly those plans that have one.
 func TestCheckFinds(t *testing.T) {
 	for _, c := range []struct {
 		machine string
@@ -221,9 +222,9 @@ func TestCheckFinds(t *testing.T) {
 		{"torus:4x4", Config{}, Multicasts{true, XY}, false},
 		{"torus:4x4", Config{}, Multicasts{true, YX}, true},
 		{"mesh:2x2", Config{}, Multicasts{true, XY}, false},
-		{"mesh:2x2", Config{}, Multicasts{true, YX}, true}, // XY unicast and a Y-first trunk
+		{"mesh:2x2", Config{}, Multicasts{true, YX}, true}, // XY unicast and a trunk along Y close a cycle
 		{"mesh:2x2", Config{Order: YX}, Multicasts{true, YX}, false},
-		{"mesh:2x2", Config{Order: NoOrder}, Multicasts{}, true}, // Spec §6.1
+		{"mesh:2x2", Config{Order: NoOrder}, Multicasts{}, true}, // the deadlock of Spec §6.1
 		{"mesh:4x5", Config{Order: NoOrder}, Multicasts{}, true},
 		{"line:5", Config{Order: NoOrder}, Multicasts{}, false},
 		{"mesh:4x8", Config{}, Multicasts{true, XY}, false},
@@ -239,10 +240,11 @@ func TestCheckFinds(t *testing.T) {
 	}
 }
 
-var all = flag.Bool("route.all", false, "try every failed cable of the large machines, not a sample")
+var all = flag.Bool("route.all", false, "in large machines, test every cable instead of a sample")
 
-// named are machines of every builder: those of at most 16 chips, and of
-// several meshes, are looked at as a whole, of the others a sample.
+// named lists machines for every builder. In a single mesh with more than 16 chips, the tests
+// remove only a sample of the cables. In all other machines, the tests remove every cable, one at a
+// time.
 var named = map[string][]string{
 	"n300": {"n300"}, "t3000": {"t3000"}, "2xt3000": {"2xt3000"}, "galaxy": {"galaxy"}, "spec-l1": {"spec-l1"},
 	"line:": {"line:2", "line:5"}, "ring:": {"ring:3", "ring:4", "ring:5", "ring:8"},
@@ -250,7 +252,7 @@ var named = map[string][]string{
 	"torus:": {"torus:3x3", "torus:4x4", "torus:3x4", "torus:5x5", "torus:8x8"}, "torus-x:": {"torus-x:3x4", "torus-x:2x3"}, "torus-y:": {"torus-y:4x2", "torus-y:4x4"},
 }
 
-// configs are the ways to route a machine that must not deadlock.
+// configs returns the configurations with which machine m must not deadlock.
 func configs(m *topo.Topology) (cs []Config) {
 	rings := []Ring{Dateline}
 	lines := len(m.Meshes) == 1
@@ -274,7 +276,7 @@ func configs(m *topo.Topology) (cs []Config) {
 	return cs
 }
 
-// joined reports whether all chips of a mesh are connected on a plane.
+// joined reports whether working cables of a plane connect all chips of a mesh.
 func joined(p *Plan, mesh wire.MeshID, pl wire.Plane) bool {
 	m, _ := p.Topology().Mesh(mesh)
 	seen := map[wire.FabricNodeID]bool{{Mesh: mesh}: true}
@@ -289,10 +291,10 @@ func joined(p *Plan, mesh wire.MeshID, pl wire.Plane) bool {
 	return len(seen) == m.Rows*m.Cols
 }
 
-// TestFailedLinks takes each cable away alone, of machines of every builder, by
-// every engine, ring scheme and order: as one that is not there, and as one
-// that goes out of service while packets are under way. Nothing that is left can
-// deadlock or goes astray, and what is connected has a way where the engine knows of faults.
+// TestFailedLinks removes each cable of each machine, with every engine, ring scheme and order.
+// First the cable is missing from the start. Then the cable goes out of service while packets are
+// under way. No remaining traffic may deadlock or go astray. If the engine can avoid missing
+// cables, all connected chips must have a route.
 func TestFailedLinks(t *testing.T) {
 	for _, b := range topo.Builders {
 		if len(named[b.Name]) == 0 {
@@ -307,7 +309,8 @@ func TestFailedLinks(t *testing.T) {
 	}
 }
 
-// failLinks takes each cable of a machine away, or of a large one a sample.
+// failLinks removes each cable of a machine, one at a time. In a large machine, failLinks removes a
+// sample of the cables.
 func failLinks(t *testing.T, m *topo.Topology) {
 	every := 1
 	switch {
@@ -333,7 +336,7 @@ func failLinks(t *testing.T, m *topo.Topology) {
 	}
 }
 
-// failLink takes one cable away from a plan.
+// failLink removes one cable from the machine of plan base.
 func failLink(t *testing.T, base *Plan, c topo.Cable) {
 	cfg := base.cfg
 	name := fmt.Sprintf("%s %s %s %s lines %v without %s–%s", base.top.Name, cfg.Engine, cfg.Order, cfg.Ring, cfg.Lines, c.A, c.B)
@@ -350,18 +353,18 @@ func failLink(t *testing.T, base *Plan, c topo.Cable) {
 	around := base.Around([]wire.PortID{c.A})
 	v = around.Check(base.Multicasts())
 	if !v.Sound() || !cfg.Lines && (v.Unreachable == 0) != whole {
-		t.Errorf("%s, around it: connected: %v; %s", name, whole, &v)
+		t.Errorf("%s, out of service: connected: %v; %s", name, whole, &v)
 	}
 	if there, back := around.Replaces(base), base.Replaces(around); there != NoConflict || back != NoConflict {
-		t.Errorf("%s: conflicts %d, %d", name, there, back)
+		t.Errorf("%s: conflict %d when the cable goes out of service, conflict %d when it comes back", name, there, back)
 	}
-	if v := around.CheckAfter(base, base.Multicasts()); !v.Sound() { // the same graph as when it comes back
-		t.Errorf("%s, with what is under way: %s", name, &v)
+	if v := around.CheckAfter(base, base.Multicasts()); !v.Sound() { // the graph is the same when the cable comes back into service
+		t.Errorf("%s, with packets under way: %s", name, &v)
 	}
 }
 
-// manyMeshes is a square of side×side meshes, each rows×cols, joined at the
-// middles of their edges, those of 16 chips and more by four exits each.
+// manyMeshes returns a square of side×side meshes of rows×cols chips. Exits are in the middles of
+// the edges. Along an edge of 16 chips or more, there is an exit at every fourth chip.
 func manyMeshes(t testing.TB, side, rows, cols int) *topo.Topology {
 	m := &topo.Topology{Name: fmt.Sprintf("%d meshes of %dx%d", side*side, rows, cols), Arch: wire.Wormhole}
 	node := func(mesh, r, c int) wire.FabricNodeID { return chip(mesh, r*cols+c) }
@@ -392,7 +395,7 @@ func manyMeshes(t testing.TB, side, rows, cols int) *topo.Topology {
 	return m
 }
 
-// TestManyMeshes checks fabrics of many meshes, and follows some of their longest ways.
+// TestManyMeshes checks fabrics of many meshes, and follows some of their longest routes.
 func TestManyMeshes(t *testing.T) {
 	for _, c := range [][3]int{{2, 3, 3}, {4, 2, 4}, {8, 2, 2}} {
 		p, err := New(manyMeshes(t, c[0], c[1], c[2]), Config{})
@@ -412,7 +415,7 @@ func TestManyMeshes(t *testing.T) {
 	}
 }
 
-// BenchmarkFabric plans and checks whole fabrics of 256-chip meshes.
+// BenchmarkFabric plans and checks whole fabrics of meshes of 256 chips.
 func BenchmarkFabric(b *testing.B) {
 	for _, side := range []int{2, 4, 8, 16, 32} {
 		m := manyMeshes(b, side, 16, 16)
@@ -436,7 +439,7 @@ func BenchmarkFabric(b *testing.B) {
 	}
 }
 
-// TestCheckAfter proves a change of routes together with what is under way by the old ones.
+// TestCheckAfter checks changes of plans while packets of the old plan are under way.
 func TestCheckAfter(t *testing.T) {
 	for _, c := range []struct {
 		machine  string

@@ -1,65 +1,75 @@
-// Package route turns a machine's cabling into routes, and proves that no traffic on these routes
-// can deadlock.
+// Package route plans the routes of a machine from the machine's cabling. The package also proves
+// that no traffic on these routes can deadlock.
 //
-// All chips of a fabric agree on one [Plan]. A Plan contains the engine that routes within a mesh
-// (L0, Spec §2.2.1.1), and the choice of exit nodes between meshes (L1, Spec §2.2.1.2). A Plan also
-// contains the rule for the virtual channel of each hop. A Plan keeps no table of all pairs of
-// chips. The Plan computes the legs of dimension-ordered routes, and has one entry for each pair of
-// meshes. [Plan.Check] builds the channel dependency graph of everything that the plan allows
-// (Dally and Seitz). Check reports either that the graph is acyclic or a cycle of the graph. Check
-// also follows every route to its end. [Plan.CheckScheme] makes the same checks packet by packet,
-// with the plan's virtual channels or with others.
+// All chips of a fabric agree on one [Plan]. A Plan has an engine that finds routes within a mesh
+// (L0, Spec §2.2.1.1). Between meshes, a Plan chooses exit nodes (L1, Spec §2.2.1.2). A Plan also
+// chooses the virtual channel of each hop. A Plan has a table with one entry per pair of meshes,
+// but no table of all pairs of chips. A Plan computes dimension-ordered routes when a caller asks
+// for them.
+//
+// A leg is the part of a route that lies within one mesh, with the hop out of the mesh if the route
+// leaves it.
+//
+// [Plan.Check] builds the channel dependency graph of all traffic that the plan allows (Dally and
+// Seitz). Check reports a cycle of this graph, or that the graph has no cycle. Check also follows
+// every route to its end. [Plan.CheckScheme] makes the same checks packet by packet, with the
+// plan's choice of virtual channels or with another choice.
 //
 // # Between meshes
 //
-// The meshes form a graph. Its root is the mesh with the lowest id. A mesh's rank is its place in a
-// breadth-first walk from the root, which visits neighbours in the order of their ids. A crossing
-// to a lower rank leads up, a crossing to a higher rank leads down.
+// The meshes form a graph. The graph's root is the mesh with the lowest id. A breadth-first walk
+// from the root ranks the meshes, and visits the neighbours of a mesh in the order of their ids. A
+// crossing is a hop from one mesh to another. A crossing to a mesh of lower rank leads up, a
+// crossing to a mesh of higher rank leads down.
 //
-// A packet goes up as often as needed and then only down. A mesh therefore need not know where a
-// packet came from. If down crossings alone lead to the destination, the packet takes a route with
-// the fewest of these crossings. Otherwise the packet goes up, to the mesh from which the fewest
-// crossings remain. Between equal choices, the lower mesh id decides. Within a mesh, the packet
-// goes to the exit node that is the fewest hops away. Between equal choices, first the lower chip
-// id decides, then the order East, West, North, South.
+// A packet makes all its up crossings before its down crossings. A mesh therefore need not know
+// where a packet came from. If down crossings alone lead to the destination, the packet takes a
+// route with the fewest down crossings. Otherwise the packet goes up to the neighbour from which
+// the fewest crossings remain. Between equal choices, the packet takes the mesh with the lower id.
+// Within a mesh, the packet goes to the exit node that is the fewest hops away. Between equally
+// distant exits, the packet takes the exit node with the lower chip id. Between exits of one chip,
+// the packet takes the first in the order East, West, North, South.
 //
 // # Virtual channels
 //
-// Packets with an up crossing ahead of them travel in channels of their own, see [wire.VCFor].
+// Packets with an up crossing ahead of them travel in virtual channels of their own, see
+// [wire.VCFor].
 //
-// By the scheme [Dateline], on an axis that wraps, the hop over the wrap cable and the hops after
-// it use the dateline channel. A packet leaves that channel when it turns, leaves the mesh, or
-// arrives. If a packet kept the channel over the turn, a cycle would close on every torus of 4×4
-// chips or more.
+// The scheme [Dateline] is for axes that wrap. A packet that crosses the cable that wraps uses a
+// virtual channel behind the dateline, from that hop on. The packet leaves this channel when it
+// turns, leaves the mesh, or arrives. If packets kept the channel after a turn, a cycle would close
+// on every torus of 4×4 chips or more.
 //
-// By the scheme [Bubble], there is only one channel. A packet enters a ring from its chip or by a
-// turn. The packet may do so only if two slots are free.
+// The scheme [Bubble] has no channels behind the dateline. A packet enters a ring when it leaves
+// its source or turns. The packet may enter only if the next chip has two free slots.
 //
-// Control messages use no cable that wraps, except on up*/down* routes.
+// Control messages on dimension-ordered routes use no cable that wraps.
 //
 // # Around faults
 //
 // [Plan.Around] returns the plan that holds while cables are out of service. A route that does not
-// cross such a cable stays the same. A route that would cross such a cable becomes a detour. A
-// detour is an up*/down* route within the mesh over the remaining cables, in virtual channels of
-// its own.
+// cross such a cable stays unchanged. A route that would cross such a cable becomes a detour. A
+// detour is an up*/down* route within the mesh over the remaining cables, in virtual channels for
+// detours.
 //
-// A packet may change from the other channels to those of detours when it is caught at a fault, but
-// never back. Therefore dimension order, detours, and both together close no cycle, whatever cables
-// are missing. Tables can thus be replaced while packets are under way. The detours before and the
-// detours after a further fault may together close a cycle. [Plan.Replaces] checks this.
+// A packet that is caught at a fault may change from other virtual channels to the virtual channels
+// for detours. A packet on a detour stays in the virtual channels for detours. Therefore
+// dimension-ordered routes and detours together close no cycle, whichever cables are missing.
+// Tables can thus be replaced while packets are under way. There is one exception: after a further
+// fault, the old detours and the new detours may together close a cycle. [Plan.Replaces] checks for
+// such a cycle.
 //
 // # Ties
 //
-// Chips opposite each other on a ring of even length have two equally long routes. A plan has one
-// of these routes. [Plan.Other] has the other route, for packets that ask for the other route. A
-// source splits its load by setting that mark on some of its packets. Each direction round the ring
-// is for a flow of its own. The proofs cover both plans together.
+// Two chips opposite each other on a ring of even length have two equally long routes. A plan uses
+// one of these routes. [Plan.Other] has the other route, for packets that carry the mark OTHER. A
+// source splits its load by setting this mark on some of its packets. The packets with the mark
+// form a flow of their own. The proofs cover both plans together.
 //
 // # Multicasts
 //
 // A multicast's tree has its trunk along the dimension that requests use first, and its branches
-// along the other dimension. Each route of the tree therefore turns as a unicast does, see
+// along the other dimension. Each route of the tree therefore turns as a unicast route does, see
 // [Plan.Multicast]. [Plan.Check] proves unicast and multicast together.
 package route
 
@@ -70,13 +80,13 @@ import (
 	"ttfabric/wire"
 )
 
-// Order is the order in which a route uses the two dimensions.
+// Order is the order in which a route uses the two dimensions of a mesh.
 type Order uint8
 
-// The orders. XY is the specification's (§2.2.1.1.1: "Packets go X dimension first then Y"), YX is
-// tt-metal's. With NoOrder, a route takes first the dimension that makes its turn a turn to the
-// right, so that four routes close the circle of Spec §6.1. NoOrder exists to show the deadlock
-// that follows.
+// The orders that exist. XY is the specification's order (§2.2.1.1.1: "Packets go X dimension first
+// then Y"). YX is tt-metal's order. NoOrder exists to show the deadlock of Spec §6.1. With NoOrder,
+// every route that turns makes a right turn, so that four routes can form the cycle of that
+// section.
 const (
 	XY Order = iota
 	YX
@@ -88,8 +98,9 @@ var orderNames = []string{"xy", "yx", "none"}
 // String returns "xy", "yx" or "none".
 func (o Order) String() string { return orderNames[o] }
 
-// Reverse returns the order of replies and control messages. On a mesh, a route of YX from b to a
-// passes the same chips as a route of XY from a to b. Answers to packets with NoOrder go Y first.
+// Reverse returns the order of replies and control messages for requests with order o. On a mesh, a
+// YX route from b to a passes the same chips as an XY route from a to b. For NoOrder, Reverse
+// returns YX.
 func (o Order) Reverse() Order {
 	if o == YX {
 		return XY
@@ -107,12 +118,12 @@ func ParseOrder(s string) (Order, error) {
 	return XY, fmt.Errorf("route order %q: want xy, yx or none", s)
 }
 
-// Ring is a scheme that keeps cycles from closing on axes that wrap.
+// Ring is a scheme that prevents cycles of waiting packets on axes that wrap.
 type Ring uint8
 
-// The schemes. Dateline is the specification's (§2.3.1); tt-metal replaced it by bubble flow
-// control in November 2025. NoRing breaks no cycle. NoRing exists to show the deadlock that
-// follows.
+// The schemes that exist. Dateline is the specification's scheme (§2.3.1). Bubble is bubble flow
+// control, with which tt-metal replaced the dateline in November 2025. NoRing prevents no cycle,
+// and exists to show the deadlock that follows.
 const (
 	Dateline Ring = iota
 	Bubble
@@ -134,48 +145,50 @@ func ParseRing(s string) (Ring, error) {
 	return 0, fmt.Errorf("ring scheme %q: want dateline, bubble or none", s)
 }
 
-// Config says how routes are planned.
+// Config says how to plan routes.
 type Config struct {
-	Engine string // name of one of [Engines]; empty: the first of the list
+	Engine string // name of one of [Engines]; empty: the first engine of the list
 	Order  Order
 	Ring   Ring
 	OneWay bool                   // between chips opposite each other on an even ring, always go East or South, as textbooks do
-	Lines  bool                   // 1D fabric: independent row and column lines, no turns (Spec §3)
-	Failed func(wire.PortID) bool // reports whether the cable at a port, which may be either end, is missing; nil: no cable is missing
+	Lines  bool                   // 1D fabric: each row and each column is a line of its own, and routes do not turn (Spec §3)
+	Failed func(wire.PortID) bool // reports whether the cable at a port is missing; the port may be either end of the cable; nil: no cable is missing
 }
 
-// Plan is the routes of a machine. A Plan is read-only and safe for concurrent use.
+// Plan holds the routes of a machine. A Plan is read-only and safe for concurrent use.
 type Plan struct {
 	cfg     Config
 	top     *topo.Topology
-	grids   []*grid              // by mesh, as in the topology
-	inter   []*interMesh         // by plane; nil for a single mesh
+	grids   []*grid              // by mesh, in the order of the topology's meshes
+	inter   []*interMesh         // routing between meshes, by plane; nil: the machine has a single mesh
 	out     map[wire.PortID]bool // ports of cables out of service; nil: none
-	other   *Plan                // see [Plan.Other]; the plan itself if it has no opposite routes
-	longest int                  // upper bound of the number of hops of the longest whole route
+	other   *Plan                // see [Plan.Other]; the plan itself if Other would have the same routes
+	longest int                  // upper bound of the number of hops of any whole route
 	leg     int                  // number of hops of the longest leg, including the hop out of the mesh
 	hash    uint32
 }
 
-// Engine routes within one mesh.
+// Engine is an algorithm that finds routes within one mesh.
 type Engine struct {
 	Name string
 	Help string
 	make func(g *grid) (legger, error)
 }
 
-// legger finds the hops between two chips of a mesh. A legger reports false if there is no route.
+// legger finds the directions of the hops between two chips of a mesh, and appends them to buf. A
+// legger reports false if there is no route.
 type legger interface {
 	leg(buf []wire.Direction, p wire.Plane, o Order, wraps bool, src, dst int) ([]wire.Direction, bool)
 }
 
-// Engines are the routing engines; the first is the default.
+// Engines are the routing engines. The first engine is the default.
 var Engines = []Engine{
 	{"dor", "dimension-ordered, on full meshes and tori", newDOR},
-	{"updown", "shortest up*/down* routes, on whatever is connected", newUpDown},
+	{"updown", "shortest up*/down* routes, over any cables that work", newUpDown},
 }
 
-// New plans the routes of a machine. The error names what cannot be routed.
+// New plans the routes of a machine. New returns an error if the engine does not exist or a route
+// is too long for a packet's header.
 func New(t *topo.Topology, cfg Config) (*Plan, error) {
 	e, err := engine(cfg.Engine)
 	if err != nil {
@@ -196,12 +209,13 @@ func New(t *topo.Topology, cfg Config) (*Plan, error) {
 	}
 	p.finish()
 	if n := p.leg; n > wire.MaxHops {
-		return nil, fmt.Errorf("topology %s: a route of %d hops: the largest packet header has room for %d", t.Name, n, wire.MaxHops)
+		return nil, fmt.Errorf("topology %s: a route has %d hops, but the largest packet header has room for %d", t.Name, n, wire.MaxHops)
 	}
 	return p, nil
 }
 
-// finish plans the routes between the meshes, after those within the meshes.
+// finish plans the routes between meshes, and computes the values that depend on all routes. The
+// routes within the meshes must be planned already.
 func (p *Plan) finish() {
 	for _, g := range p.grids {
 		p.leg = max(p.leg, g.longest())
@@ -237,7 +251,7 @@ func engine(name string) (Engine, error) {
 	return Engine{}, fmt.Errorf("routing engine %q: want one of %v", name, names)
 }
 
-// Topology returns the topology that the plan routes.
+// Topology returns the machine whose routes the plan holds.
 func (p *Plan) Topology() *topo.Topology { return p.top }
 
 // Config returns the configuration of the plan.
@@ -246,20 +260,20 @@ func (p *Plan) Config() Config { return p.cfg }
 // Has reports whether n is a chip of the machine.
 func (p *Plan) Has(n wire.FabricNodeID) bool { return p.grid(n) != nil }
 
-// Longest returns the most hops that a route may have. Longest is the start value of a packet's TTL
+// Longest returns the largest number of hops of any route. A packet's TTL starts at this number
 // (Spec §7.2). For a single mesh, the number is exact. For several meshes, the number is an upper
 // bound.
 func (p *Plan) Longest() int { return p.longest }
 
-// LongestLeg returns the most hops within one mesh, including the hop out of it. A packet's header
-// needs room for this number of actions.
+// LongestLeg returns the largest number of hops within one mesh, with the hop out of the mesh. A
+// packet's header needs room for this number of route bytes.
 func (p *Plan) LongestLeg() int { return p.leg }
 
-// Hash returns a number that identifies the plan. Two plans with the same hash have the same
-// routes. Hash is the table epoch that packets carry.
+// Hash returns a checksum of the machine, of the cables out of service, and of the configuration
+// except OneWay. Packets carry the hash as their table epoch.
 func (p *Plan) Hash() uint32 { return p.hash }
 
-// sum returns a checksum of everything that determines the routes.
+// sum computes the value that Hash returns.
 func (p *Plan) sum() uint32 {
 	h := p.top.Hash()
 	b := []byte{byte(p.cfg.Order), byte(p.cfg.Ring), 0}
@@ -281,19 +295,19 @@ func (p *Plan) sum() uint32 {
 	return wire.Checksum(b)
 }
 
-// down reports whether the cable at a port has failed or is out of service.
+// down reports whether the cable at port q is missing or out of service.
 func (p *Plan) down(q wire.PortID) bool { return p.out[q] || p.cfg.Failed != nil && p.cfg.Failed(q) }
 
 // grid is one mesh of the plan.
 type grid struct {
 	plan   *Plan
 	mesh   topo.Mesh
-	planes int // routing planes of the mesh
-	first  int // index of the mesh's first chip among the chips of the topology
+	planes int // number of routing planes of the mesh
+	first  int // index of the mesh's first chip among all chips of the topology
 	legs   legger
-	usual  *grid // set if this plan is the [Plan.Other] of another plan: that plan's grid; else nil
+	usual  *grid // if this plan is the Other of a second plan: the grid of the second plan; else nil
 
-	works   []uint8 // set of directions whose cables work, by plane and chip, one bit for each direction; nil: no cable has failed
+	works   []uint8 // directions of working cables, by plane and chip, one bit for each direction; nil: not recorded
 	detours *upDown // detours while cables are out of service; nil: no cable is out of service
 }
 
@@ -323,8 +337,9 @@ func (g *grid) node(chip int) wire.FabricNodeID {
 	return wire.FabricNodeID{Mesh: g.mesh.ID, Chip: wire.ChipID(chip)}
 }
 
-// beside returns the next chip in a direction, by the grid and its wraps. The result wrap tells
-// whether the cable to this chip wraps.
+// beside returns the neighbour of a chip in direction d, by the shape of the mesh alone. The result
+// wrap tells whether the cable to the neighbour wraps. The result ok is false if the mesh ends at
+// the chip.
 func (g *grid) beside(chip int, d wire.Direction) (next int, wrap, ok bool) {
 	row, col := chip/g.mesh.Cols, chip%g.mesh.Cols
 	switch d {
@@ -351,7 +366,7 @@ func (g *grid) beside(chip int, d wire.Direction) (next int, wrap, ok bool) {
 	return row*g.mesh.Cols + col, wrap, true
 }
 
-// wraps reports whether the axis of a direction wraps.
+// wraps reports whether the axis of direction d wraps.
 func (g *grid) wraps(d wire.Direction) bool {
 	if d == wire.East || d == wire.West {
 		return g.mesh.WrapX
@@ -359,8 +374,8 @@ func (g *grid) wraps(d wire.Direction) bool {
 	return g.mesh.WrapY
 }
 
-// longest returns the number of hops of the longest leg. A control message may have the longest
-// leg, since control messages use no cable that wraps.
+// longest returns the number of hops of the longest leg, detours included. The hop out of the mesh
+// does not count.
 func (g *grid) longest() int {
 	if g.detours != nil {
 		return max(g.detours.longest, g.plain())
@@ -368,7 +383,8 @@ func (g *grid) longest() int {
 	return g.plain()
 }
 
-// plain returns the number of hops of the longest leg that is not a detour.
+// plain returns the number of hops of the longest leg that is not a detour. Control messages do not
+// use cables that wrap, so a leg can be as long as on a mesh without wraps.
 func (g *grid) plain() int {
 	if u, ok := g.legs.(*upDown); ok {
 		return u.longest
@@ -380,8 +396,8 @@ func (g *grid) plain() int {
 	return x + y
 }
 
-// Ring reports whether a port's cable is part of an axis that wraps, and whether the cable crosses
-// the axis's dateline.
+// Ring reports whether a port's cable is part of an axis that wraps, and whether the cable itself
+// wraps from the axis's last chip to its first.
 func (p *Plan) Ring(q topo.Port) (ring, wrap bool) {
 	g := p.grid(q.Local.Node)
 	if g == nil || q.Peer.Node.Mesh != q.Local.Node.Mesh {
@@ -391,8 +407,8 @@ func (p *Plan) Ring(q topo.Port) (ring, wrap bool) {
 	return g.wraps(q.Dir), wrap
 }
 
-// Leg appends the hops of a class's packets from one chip to another of the same mesh. Leg reports
-// false if there is no route or if both chips are the same.
+// Leg appends the directions of the hops from src to dst, two chips of one mesh, for packets of
+// class c. Leg reports false if there is no route or if both chips are the same.
 func (p *Plan) Leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]wire.Direction, bool) {
 	g := p.grid(src)
 	if g == nil || src.Mesh != dst.Mesh || src == dst || int(dst.Chip) >= g.chips() {
@@ -427,10 +443,11 @@ func (g *grid) leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst i
 	return leg, ok, ok
 }
 
-// detour appends the hops of a leg in the detour channels.
+// detour appends the directions of a detour from src to dst. detour reports false if there is no
+// detour.
 func (g *grid) detour(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst int) ([]wire.Direction, bool) {
 	if g.detours == nil || g.plan.cfg.Lines || int(pl) >= g.planes {
-		return buf, false // the detour turns, and lines have no turns
+		return buf, false // a detour can turn, and a 1D fabric allows no turns
 	}
 	o := g.plan.cfg.Order
 	if c != wire.ClassRequest {
@@ -443,9 +460,9 @@ func (g *grid) detour(buf []wire.Direction, c wire.Class, pl wire.Plane, src, ds
 	return leg, ok
 }
 
-// onward appends the leg of a packet from the fault where the packet was caught. A packet that is
-// already on a detour stays in the detour channels, even if a route without a fault exists. Packets
-// change from plain channels to detour channels, but never back.
+// onward appends the leg of a packet that was caught at a fault at chip "at". If the packet is
+// already on a detour, the leg is a detour too, even if a route without a fault exists. A packet on
+// a detour must stay in the virtual channels for detours.
 func (g *grid) onward(buf []wire.Direction, c wire.Class, pl wire.Plane, at, dst int, detour bool) (leg []wire.Direction, still, ok bool) {
 	if !detour {
 		return g.leg(buf, c, pl, at, dst)
@@ -454,7 +471,7 @@ func (g *grid) onward(buf []wire.Direction, c wire.Class, pl wire.Plane, at, dst
 	return leg, ok, ok
 }
 
-// VCs reports which virtual channels the plan's packets use.
+// VCs reports for each virtual channel whether packets of the plan use the channel.
 func (p *Plan) VCs() (used [wire.NumVCs]bool) {
 	wraps := false
 	for _, g := range p.grids {

@@ -42,7 +42,7 @@ func chip(mesh, chip int) wire.FabricNodeID {
 	return wire.FabricNodeID{Mesh: wire.MeshID(mesh), Chip: wire.ChipID(chip)}
 }
 
-// Spec §2.2.1.1.1: the intra-mesh routing table of the devices on Mesh 0, all 72 routes.
+// TestSpecificationsL0Table compares all 72 routes within Mesh 0 with the table of Spec §2.2.1.1.1.
 func TestSpecificationsL0Table(t *testing.T) {
 	want := `
 - E EE S ES EES SS ESS EESS
@@ -65,13 +65,14 @@ WWNN WNN NN WWN WN N WW W -`
 	}
 }
 
-// Spec §2.2.1.2.1: the inter-mesh routing tables of all devices, as printed
-// there but for Mesh 3 → Mesh 2. The specification sends that through exit node
-// 2 to Mesh 1, although its figure draws a cable from Mesh 3's node 6 to Mesh
-// 2's node 8, its text says that only M0–M3 and M1–M2 lack one, and Mesh 2 →
-// Mesh 3 takes it (exit node 8).
+// TestSpecificationsL1Table compares the exits of all chips with the tables of Spec §2.2.1.2.1,
+// except from Mesh 3 to Mesh 2. For that pair, the specification's table has exit node 2, which
+// leads to Mesh 1. We take this for an error of the specification. The specification's figure has a
+// cable from node 6 of Mesh 3 to node 8 of Mesh 2. The specification's text says that only M0–M3
+// and M1–M2 have no cable. From Mesh 2 to Mesh 3, the specification's table uses the cable at exit
+// node 8.
 func TestSpecificationsL1Table(t *testing.T) {
-	const slip = 6 // where the specification prints 2
+	const slip = 6 // the specification prints 2
 	want := map[int][9][4]int{
 		0: {{-1, 5, 6, 5}, {-1, 5, 6, 5}, {-1, 5, 8, 5}, {-1, 5, 6, 5}, {-1, 5, 6, 5}, {-1, 5, 8, 5}, {-1, 5, 6, 5}, {-1, 5, 6, 5}, {-1, 5, 8, 5}},
 		2: {{0, 0, -1, 8}, {0, 0, -1, 8}, {2, 2, -1, 8}, {0, 0, -1, 8}, {0, 0, -1, 8}, {2, 2, -1, 8}, {0, 0, -1, 8}, {0, 0, -1, 8}, {2, 2, -1, 8}},
@@ -98,8 +99,9 @@ func TestSpecificationsL1Table(t *testing.T) {
 	}
 }
 
-// Every route of every built-in machine ends where it should, in all classes,
-// on all planes, by every engine, without a cycle, and no longer than the plan says.
+// TestWalks follows every route of built-in machines, in all classes, on all planes, with every
+// engine. Each route must end at its destination within the plan's number of hops. The plan must
+// have no cycle.
 func TestWalks(t *testing.T) {
 	for _, name := range []string{"n300", "t3000", "mesh:4x4", "mesh:1x5", "line:5", "ring:6", "torus:4x4", "torus-x:3x4", "torus-y:5x2", "spec-l1", "2xt3000"} {
 		for _, cfg := range []Config{{}, {Order: YX}, {Ring: Bubble}, {Engine: "updown"}, {Order: NoOrder}} {
@@ -128,7 +130,7 @@ func TestWalks(t *testing.T) {
 				}
 			}
 			if most > p.Longest() || (len(m.Meshes) == 1 && most != p.Longest()) {
-				t.Errorf("%s %+v: longest way %d, the plan says %d", name, cfg, most, p.Longest())
+				t.Errorf("%s %+v: the longest route has %d hops, the plan says %d", name, cfg, most, p.Longest())
 			}
 			if v := p.Check(Multicasts{}); !v.OK() && cfg.Order != NoOrder {
 				t.Errorf("%s %+v: %s", name, cfg, &v)
@@ -145,15 +147,16 @@ func TestReverseOrderGoesBackTheSameWay(t *testing.T) {
 			back, _ := p.Leg(nil, wire.ClassReply, 0, b.Node, a.Node)
 			for i := range there {
 				if there[i] != back[len(back)-1-i].Opposite() {
-					t.Fatalf("%s→%s is %v and back %v", a.Node, b.Node, there, back)
+					t.Fatalf("the route %s→%s is %v, and the route back is %v", a.Node, b.Node, there, back)
 				}
 			}
 		}
 	}
 }
 
-// Spec §6.1 without dimension order: the four flows of the example go round the
-// corners as drawn, and on any mesh a route that turns does so to the right.
+// TestNoOrderTurnsRight is about Spec §6.1, routing without dimension order. The four flows of the
+// specification's example take the drawn routes. On any mesh, each route that turns makes a right
+// turn.
 func TestNoOrderTurnsRight(t *testing.T) {
 	p := plan(t, "mesh:2x2", Config{Order: NoOrder})
 	for _, c := range []struct {
@@ -173,7 +176,7 @@ func TestNoOrderTurnsRight(t *testing.T) {
 			for _, b := range p.Topology().Chips {
 				leg, ok := p.Leg(nil, wire.ClassRequest, 0, a.Node, b.Node)
 				if xy, _ := plan(t, name, Config{}).Leg(nil, wire.ClassRequest, 0, a.Node, b.Node); ok && len(leg) != len(xy) {
-					t.Fatalf("%s: %s→%s is %v, of another length than %v", name, a.Node, b.Node, leg, xy)
+					t.Fatalf("%s: the route %s→%s is %v, but must have the same length as %v", name, a.Node, b.Node, leg, xy)
 				}
 				for i := 1; i < len(leg); i++ {
 					if leg[i] != leg[i-1] {
@@ -190,9 +193,9 @@ func TestNoOrderTurnsRight(t *testing.T) {
 	}
 }
 
-// Shorter ways round are taken, ties go East and South from even places and West and
-// North from odd ones, and the channel behind
-// the dateline ends at the turn.
+// TestTorusWays finds that packets take the shorter direction round a ring. Between equally long
+// directions, packets go East or South from even places, and West or North from odd places. A
+// packet leaves the channel behind the dateline when it turns.
 func TestTorusWays(t *testing.T) {
 	p := plan(t, "torus:4x4", Config{})
 	for _, c := range []struct {
@@ -226,7 +229,7 @@ func TestPlanErrors(t *testing.T) {
 		want    string
 	}{
 		"engine": {"n300", Config{Engine: "psychic"}, `routing engine "psychic": want one of [dor updown]`},
-		"long":   {"line:70", Config{}, "a route of 69 hops: the largest packet header has room for 67"},
+		"long":   {"line:70", Config{}, "a route has 69 hops, but the largest packet header has room for 67"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := topo.Named(c.machine)
@@ -239,15 +242,16 @@ func TestPlanErrors(t *testing.T) {
 		})
 	}
 	if _, err := ParseRing("zigzag"); err == nil {
-		t.Error("a ring scheme that is none was taken")
+		t.Error("ParseRing accepts a ring scheme that does not exist")
 	}
 }
 
-// A 1D fabric on a 2D machine: rows and columns are lines of their own (Spec §3).
+// TestLines finds that in a 1D fabric on a 2D machine, rows and columns are separate lines (Spec
+// §3).
 func TestLines(t *testing.T) {
 	p := plan(t, "mesh:3x3", Config{Lines: true})
 	if _, ok := p.Leg(nil, wire.ClassRequest, 0, chip(0, 0), chip(0, 4)); ok {
-		t.Error("a 1D fabric turns")
+		t.Error("a route of a 1D fabric turns")
 	}
 	leg, ok := p.Leg(nil, wire.ClassRequest, 0, chip(0, 0), chip(0, 6))
 	if v := p.Check(Multicasts{}); !ok || letters(leg) != "SS" || !v.OK() || p.Longest() != 2 {
@@ -255,14 +259,14 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// The drawings of Spec §3: on an 8x4 Galaxy a 1D fabric is "8 independent line
-// fabric instances" of rows and 4 of columns, or as many rings. A chip reaches
-// those of its row and column and no others, along it, and nothing can deadlock.
+// TestGalaxyAsLinesAndRings is about the figures of Spec §3. On an 8x4 Galaxy, a 1D fabric is "8
+// independent line fabric instances" of rows and 4 of columns, or the same numbers of rings. A chip
+// reaches only the chips of its row and its column. No traffic can deadlock.
 func TestGalaxyAsLinesAndRings(t *testing.T) {
 	for _, c := range []struct {
 		machine string
 		ring    Ring
-		longest int // hops of a request
+		longest int // number of hops of the longest route of a request
 	}{{"mesh:8x4", Dateline, 7}, {"torus:8x4", Dateline, 4}, {"torus:8x4", Bubble, 4}, {"torus-y:8x4", Dateline, 4}} {
 		p := plan(t, c.machine, Config{Lines: true, Ring: c.ring})
 		ways, longest, wraps := 0, 0, 0
@@ -290,7 +294,7 @@ func TestGalaxyAsLinesAndRings(t *testing.T) {
 			}
 		}
 		if ways != 32*(3+7) || longest != c.longest || (wraps > 0) != (c.machine != "mesh:8x4") {
-			t.Errorf("%s: %d ways, want 320; the longest has %d hops, want %d; %d go round", c.machine, ways, longest, c.longest, wraps)
+			t.Errorf("%s: %d routes, want 320; the longest has %d hops, want %d; %d hops wrap", c.machine, ways, longest, c.longest, wraps)
 		}
 		if v := p.Check(p.Multicasts()); !v.OK() {
 			t.Errorf("%s %s: %s", c.machine, c.ring, &v)
@@ -298,8 +302,9 @@ func TestGalaxyAsLinesAndRings(t *testing.T) {
 	}
 }
 
-// Not every plane leads everywhere: meshes may be joined by fewer cables than
-// they have planes, have fewer than others, or be lines that don't turn.
+// TestPlanesBetween finds that not every plane leads to every chip. Two meshes may be joined by
+// fewer cables than they have planes. Some meshes have fewer planes than others. In a 1D fabric,
+// routes do not turn.
 func TestPlanesBetween(t *testing.T) {
 	text := "ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 3, E: 3, S: 3, W: 3}}\nBoard: [{name: B, type: Mesh, topology: [1, 2]}]\n" +
 		"Mesh: [{id: 0, board: B}, {id: 1, board: B}, {id: 2, board: B}]\nRelaxedGraph: [[M0, M1, 2], [M1, M2, 1]]\n"
@@ -322,7 +327,7 @@ func TestPlanesBetween(t *testing.T) {
 	if v := p.Check(Multicasts{}); !v.OK() || v.Thin != 6 || v.ThinPair != [2]wire.MeshID{0, 1} || v.ThinPlanes != 2 {
 		t.Errorf("%+v", v)
 	}
-	for _, e := range Engines { // a plane that isn't there leads nowhere
+	for _, e := range Engines { // a plane that the machine does not have leads nowhere
 		p := plan(t, "mesh:2x2", Config{Engine: e.Name})
 		if _, ok := p.Route(nil, wire.ClassRequest, 2, chip(0, 0), chip(0, 3)); ok {
 			t.Errorf("%s has a route on plane 2 of 2", e.Name)
@@ -330,16 +335,16 @@ func TestPlanesBetween(t *testing.T) {
 	}
 	lines := plan(t, "mesh:2x2", Config{Lines: true})
 	if n, none := lines.PlanesBetween(chip(0, 0), chip(0, 1)), lines.PlanesBetween(chip(0, 0), chip(0, 3)); n != 2 || none != 0 {
-		t.Errorf("along a line %d planes, want 2; round a corner %d, want 0", n, none)
+		t.Errorf("%d planes along a line, want 2; %d planes round a corner, want 0", n, none)
 	}
 	if v := plan(t, "spec-l1", Config{}).Check(Multicasts{}); v.Thin != 0 {
 		t.Errorf("the specification's meshes: %+v", v)
 	}
 }
 
-// channelsUsed are the virtual channels that a plan's packets take where nothing
-// is out of service, and the most sides, the chip's own among them, from which
-// they come to one port.
+// channelsUsed returns the virtual channels that the plan's packets use without faults.
+// channelsUsed also returns the largest number of sources of packets at one port. A source is a
+// side by which packets come in, or the chip itself.
 func channelsUsed(t *testing.T, p *Plan) (vcs map[string]bool, senders int) {
 	type port struct {
 		at  wire.FabricNodeID
@@ -354,9 +359,9 @@ func channelsUsed(t *testing.T, p *Plan) (vcs map[string]bool, senders int) {
 				}
 				hops, ok := p.Walk(c, 0, a.Node, b.Node)
 				if !ok {
-					t.Fatalf("%s to %s: no way", a.Node, b.Node)
+					t.Fatalf("no route from %s to %s", a.Node, b.Node)
 				}
-				side := wire.Direction(wire.NumDirections) // the chip's own
+				side := wire.Direction(wire.NumDirections) // the packet starts at this chip
 				for _, h := range hops {
 					q := port{h.At, h.Dir}
 					if from[q] == nil {
@@ -372,7 +377,8 @@ func channelsUsed(t *testing.T, p *Plan) (vcs map[string]bool, senders int) {
 	return vcs, senders
 }
 
-// meshesThatWrap is a ring of three meshes, whose rows are rings.
+// meshesThatWrap returns a machine of three meshes that form a ring. The rows of each mesh are
+// rings too.
 func meshesThatWrap(t *testing.T) *topo.Topology {
 	t.Helper()
 	text := "mesh_descriptors { name: \"M\" arch: WORMHOLE_B0 device_topology { dims: [ 4, 4 ] dim_types: [ LINE, RING ] } channels { count: 2 } }\n" +
@@ -385,8 +391,8 @@ func meshesThatWrap(t *testing.T) *topo.Topology {
 	return m
 }
 
-// Meshes that wrap and are joined in a ring are free of deadlock by dateline and
-// by bubbles, with any single cable missing, and are not by neither.
+// TestMeshesThatWrap finds that a ring of meshes whose axes wrap is free of deadlock with Dateline
+// and with Bubble. Any single cable may be missing. With NoRing, the machine can deadlock.
 func TestMeshesThatWrap(t *testing.T) {
 	m := meshesThatWrap(t)
 	for _, cfg := range []Config{{}, {Order: YX}, {Ring: Bubble}, {Ring: Bubble, Order: YX}, {Engine: "updown"}, {Ring: NoRing, OneWay: true}} {
@@ -411,9 +417,10 @@ func TestMeshesThatWrap(t *testing.T) {
 	}
 }
 
-// The table of channels in router's README, which the specification leaves open
-// ("TODO: Add a table here", §3.1.2), is that of the plans: packets take the
-// virtual channels that it names, all of which have slots, and need as many sender channels.
+// TestTableOfChannels compares the table of channels in the router's README with the plans. The
+// specification leaves this table open ("TODO: Add a table here", §3.1.2). Packets must use exactly
+// the virtual channels of the table, and exactly these channels must have slots. The number of
+// sender channels must be that of the table.
 func TestTableOfChannels(t *testing.T) {
 	text, err := os.ReadFile("../README.md")
 	if err != nil {

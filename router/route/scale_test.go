@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// spent runs f and returns the processor time and the memory that it took,
-// which other programs on the machine change less than the time that passes.
+// spent runs f and returns the processor time and the memory that f used. Other programs disturb
+// processor time less than elapsed time.
 func spent(t *testing.T, f func()) (cpu time.Duration, bytes uint64) {
 	t.Helper()
 	used := func() time.Duration {
@@ -28,10 +28,9 @@ func spent(t *testing.T, f func()) (cpu time.Duration, bytes uint64) {
 	return cpu, after.TotalAlloc - before.TotalAlloc
 }
 
-// TestGrowth plans and checks fabrics of 4 to 1024 meshes of 256 chips, all
-// pairs of meshes by every exit, and holds them against the bounds of memory:
-// a few MB for one chip's tables. With -route.all, as scripts/soak runs it, also
-// against those of time: 50 ms for the tables, a minute for the check.
+// TestGrowth plans and checks fabrics of 4 to 1024 meshes of 256 chips, and compares the memory
+// with upper bounds. With -route.all, TestGrowth also compares the processor time: 50 ms for one
+// chip's tables, one minute for the check. The scripts soak and check set -route.all.
 func TestGrowth(t *testing.T) {
 	sides := []int{2, 4, 8, 16, 32}
 	switch {

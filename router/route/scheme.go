@@ -8,26 +8,27 @@ import (
 	"ttfabric/wire"
 )
 
-// Scheme is a rule that chooses the virtual channel of each hop of a packet. A Scheme is the plan's
-// own rule, or another rule from the literature for comparison. [Plan.CheckScheme] finds out
-// whether the same routes could deadlock with a Scheme.
+// Scheme is a rule that chooses the virtual channel of each hop of a packet: the plan's own rule,
+// or a rule from the literature for comparison. [Plan.CheckScheme] finds out whether the plan's
+// routes could deadlock with the scheme.
 type Scheme struct {
 	Name, Help string
-	vc         func(route []Hop, i int) int // returns the number of the channel of the i-th hop of a whole route; nil: use the plan's channels
+	vc         func(route []Hop, i int) int // returns the number of the virtual channel for the i-th hop of a whole route; nil: use the plan's virtual channels
 }
 
-// Schemes lists the schemes. The first is the plan's own scheme. The schemes "one", "entry" and
+// Schemes lists the schemes. The first scheme is the plan's own. The schemes "one", "entry" and
 // "kept" are for rings and tori. The schemes "apart" and "crossings" are for several meshes.
 var Schemes = []Scheme{
-	{"own", "as the routers do it", nil},
-	{"one", "one channel for all", func([]Hop, int) int { return 0 }},
-	{"entry", "the dateline channel from the first hop along an axis, where the packet will cross its dateline", entry},
-	{"kept", "the dateline channel kept over the turn", kept},
-	{"apart", "one channel for what stays in its mesh, another for what does not", apart},
-	{"crossings", "a channel for each crossing from mesh to mesh", crossings},
+	{"own", "the virtual channels that the routers use", nil},
+	{"one", "one channel for all hops", func([]Hop, int) int { return 0 }},
+	{"entry", "the dateline channel from the first hop along an axis on, if the packet will cross the dateline of that axis", entry},
+	{"kept", "the dateline channel from the dateline to the end of the route, also after a turn", kept},
+	{"apart", "one channel for packets that stay in their mesh, another channel for packets that leave it", apart},
+	{"crossings", "a new channel after each crossing from one mesh to another", crossings},
 }
 
-// SchemeByName returns the scheme with the given name. The error lists the names.
+// SchemeByName returns the scheme with the given name. If no scheme has the name, the error lists
+// all names.
 func SchemeByName(name string) (Scheme, error) {
 	var names []string
 	for _, s := range Schemes {
@@ -39,8 +40,8 @@ func SchemeByName(name string) (Scheme, error) {
 	return Scheme{}, fmt.Errorf("scheme of virtual channels %q: want one of %v", name, names)
 }
 
-// entry is BookSim's scheme. It chooses the channel where a packet enters an axis, by whether the
-// packet will cross the dateline of this axis.
+// entry is BookSim's scheme. When a packet enters an axis, entry chooses the channel for all hops
+// along that axis. The choice depends on whether the packet will cross the axis's dateline.
 func entry(route []Hop, i int) int {
 	first := i
 	for first > 0 && axis(route[first-1].Dir) == axis(route[i].Dir) && !route[first-1].external() {
@@ -85,9 +86,9 @@ func crossings(route []Hop, i int) (n int) {
 // external reports whether the hop leads to another mesh.
 func (h Hop) external() bool { return h.At.Mesh != h.To.Mesh }
 
-// CheckScheme does what [Plan.Check] does, with the virtual channels of a scheme. CheckScheme
-// follows every packet hop by hop from its source to its end. CheckScheme shares only the graph
-// with Check. CheckScheme is fast enough for machines of up to some hundred chips.
+// CheckScheme does what [Plan.Check] does, with the virtual channels of scheme s. CheckScheme
+// follows every packet hop by hop from its source to its destination. Check and CheckScheme share
+// only the code of the graph. CheckScheme is fast enough for machines of up to a few hundred chips.
 func (p *Plan) CheckScheme(s Scheme, mc Multicasts) Verdict {
 	v := Verdict{}
 	for pl := range max(p.top.Planes(), 1) {
@@ -108,10 +109,10 @@ func (p *Plan) CheckScheme(s Scheme, mc Multicasts) Verdict {
 	return v
 }
 
-// Ways yields the whole routes of a class's packets on a plane. Ways includes the unicast route of
-// every pair of chips, and the second route of a pair if [Plan.Other] has one. For requests with
-// multicasts, Ways includes the route from each source to the end of each branch of the source's
-// longest trees. A yielded route is valid until Ways yields the next route.
+// Ways yields the whole routes of packets of class c on plane pl. The routes are the unicast routes
+// of all pairs of chips, and the second route of a pair if [Plan.Other] has one. For requests, Ways
+// also yields the routes along the longest multicast trees of each source, if mc allows multicasts.
+// A yielded route is valid until Ways yields the next route.
 func (p *Plan) Ways(c wire.Class, pl wire.Plane, mc Multicasts) iter.Seq[[]Hop] {
 	return func(yield func([]Hop) bool) {
 		for _, a := range p.top.Chips {
@@ -142,7 +143,7 @@ func (p *Plan) Ways(c wire.Class, pl wire.Plane, mc Multicasts) iter.Seq[[]Hop] 
 					for at := g.node(src); len(route) < len(leg); at = route[len(route)-1].To {
 						h, ok := p.step(&s, c, false, pl, at, leg[len(route)])
 						if !ok {
-							break // the plane has no such cable
+							break // the plane has no cable here
 						}
 						route = append(route, h)
 					}
@@ -155,7 +156,8 @@ func (p *Plan) Ways(c wire.Class, pl wire.Plane, mc Multicasts) iter.Seq[[]Hop] 
 	}
 }
 
-// prove looks for a cycle in the dependency graph of whole routes.
+// prove builds the dependency graph of whole routes, and looks for a cycle and for routes that pass
+// a chip twice.
 func prove(c wire.Class, s Scheme, routes iter.Seq[[]Hop]) Verdict {
 	var v Verdict
 	var channels []Channel

@@ -6,23 +6,23 @@ import (
 	"ttfabric/wire"
 )
 
-// upDown routes over whatever cables are connected. A breadth-first walk from the first chip ranks
-// the chips of a mesh by their distance. The walk visits neighbours in the order East, West, North,
-// South. A hop to an earlier chip of the walk leads up. A route goes up and then only down. Such
-// routes cannot close a cycle of waiting packets, whatever cables are missing (Autonet, Schroeder
-// et al., 1991). The engine takes the shortest such route. Of several shortest routes, the engine
-// takes the first in the same order of directions. An upDown uses cables that wrap like all other
-// cables, also for control messages.
+// upDown plans up*/down* routes, over any set of working cables. A breadth-first walk from the
+// first chip ranks the chips of a mesh by distance. The walk visits neighbours in the order East,
+// West, North, South. A hop to a chip of lower rank leads up. A route makes all its up hops before
+// its down hops. Such routes close no cycle of waiting packets, whichever cables are missing
+// (Autonet, Schroeder et al., 1991). The engine takes the shortest of these routes. Of several
+// shortest routes, the engine takes the first in the order of directions of the walk. An upDown
+// treats cables that wrap like all other cables, also for control messages.
 type upDown struct {
 	g       *grid
-	next    [][4]int16 // by plane and chip: number of the neighbour in each direction; -1: none
-	rank    []int32    // by plane and chip: place of the chip in the walk; -1 if the walk does not reach the chip
+	next    [][4]int16 // by plane and chip: number of the neighbour in each direction; -1: no working cable leads there
+	rank    []int32    // by plane and chip: place of the chip in the walk
 	longest int
 }
 
 func newUpDown(g *grid) (legger, error) { return upDownOf(g), nil }
 
-// upDownOf plans up*/down* routes over the cables that have not failed and are in service.
+// upDownOf plans up*/down* routes over the cables of a mesh that work and are in service.
 func upDownOf(g *grid) *upDown {
 	if g.works == nil {
 		g.survey()
@@ -46,7 +46,7 @@ func upDownOf(g *grid) *upDown {
 	return u
 }
 
-// walk numbers the chips of a plane.
+// walk ranks the chips of a mesh on one plane.
 func (u *upDown) walk(pl int) {
 	n := u.g.chips()
 	rank := u.rank[pl*n:][:n]
@@ -54,7 +54,7 @@ func (u *upDown) walk(pl int) {
 		rank[i] = -1
 	}
 	count := int32(0)
-	for root := range n { // parts that are not connected have roots of their own
+	for root := range n { // each connected part of the mesh has a root of its own
 		if rank[root] >= 0 {
 			continue
 		}
@@ -72,17 +72,18 @@ func (u *upDown) walk(pl int) {
 	}
 }
 
-// reached holds what a search has reached. A state of the search is a chip together with whether
-// the route may still go up. The number of the state is 2·chip if the route may still go up, else
-// 2·chip+1.
+// reached holds the states that a search has found. A state is a chip, together with the fact
+// whether the route may still go up. State 2·chip says that the route may still go up. State
+// 2·chip+1 says that the route may only go down.
 type reached struct {
-	from [maxStates]int16 // for each state: the previous state; -1 if the search did not reach the state
+	from [maxStates]int16 // for each state: the state before it on the route; -1: not found yet
 	dir  [maxStates]wire.Direction
 }
 
 const maxStates = 2 * wire.MaxChipsPerMesh
 
-// search walks the states from src, the nearest first, until visit returns false.
+// search visits the states that routes from src can reach, in the order of their distance, until
+// visit returns false.
 func (u *upDown) search(r *reached, pl, src int, visit func(state, depth int) (more bool)) {
 	n := u.g.chips()
 	rank := u.rank[pl*n:][:n]
@@ -92,7 +93,7 @@ func (u *upDown) search(r *reached, pl, src int, visit func(state, depth int) (m
 	r.from[2*src] = int16(2 * src)
 	var queue [maxStates]int16
 	queue[0] = int16(2 * src)
-	next, end := 1, 1 // ends, in the queue, of the states of this depth and of all states
+	next, end := 1, 1 // positions in the queue: end of the states at the present depth, and end of all states
 	for depth, i := 0, 0; i < end; i++ {
 		if i == next {
 			depth, next = depth+1, end
@@ -122,7 +123,7 @@ func (u *upDown) search(r *reached, pl, src int, visit func(state, depth int) (m
 	}
 }
 
-// depth returns the length of the longest route from src, in hops.
+// depth returns the number of hops from src to the chip that is farthest away by up*/down* routes.
 func (u *upDown) depth(pl, src int) int {
 	var r reached
 	var seen [wire.MaxChipsPerMesh]bool

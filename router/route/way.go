@@ -2,17 +2,17 @@ package route
 
 import "ttfabric/wire"
 
-// Way is a packet's route from a chip, where the packet starts or enters the mesh, to its
-// destination or out of the mesh.
+// Way is a packet's route through one mesh. The route begins at the packet's source or at the chip
+// where the packet entered the mesh. The route ends at the destination or in the next mesh.
 type Way struct {
 	Hops   []wire.Direction
 	Leaves bool // the last hop leads to another mesh
-	Up     bool // an up crossing lies ahead of the packet
+	Up     bool // the packet still has to make an up crossing
 	Detour bool // the route leads round a fault
 }
 
-// Route finds the route of a class's packets from src to dst, and appends its hops to buf. If there
-// is no route on the plane, Route reports false.
+// Route finds the route of packets of class c from src towards dst through the mesh of src. Route
+// appends the hops to buf. If there is no route on plane pl, Route reports false.
 func (p *Plan) Route(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) (w Way, ok bool) {
 	g := p.grid(src)
 	if g == nil || !p.Has(dst) {
@@ -38,8 +38,8 @@ func (p *Plan) Route(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst
 	return w, true
 }
 
-// Onward appends the route of a packet to another chip of the mesh, from the fault where the packet
-// was caught. The parameter detour says whether the packet is already on a detour.
+// Onward appends the route of a packet that was caught at a fault at chip "at", to chip dst of the
+// same mesh. The argument detour says whether the packet is already on a detour.
 func (p *Plan) Onward(buf []wire.Direction, c wire.Class, pl wire.Plane, at, dst wire.FabricNodeID, detour bool) (w Way, ok bool) {
 	g := p.grid(at)
 	if g == nil || at.Mesh != dst.Mesh || at == dst || int(dst.Chip) >= g.chips() {
@@ -58,8 +58,8 @@ type Hop struct {
 	To   wire.FabricNodeID
 }
 
-// Walk lists the whole route of a class's packets from src to dst, with the virtual channel of each
-// hop. Walk reports false if there is no route.
+// Walk lists the hops of the whole route of packets of class c from src to dst, through all meshes.
+// Walk reports false if there is no route.
 func (p *Plan) Walk(c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]Hop, bool) {
 	var hops []Hop
 	var buf [wire.MaxHops]wire.Direction
@@ -82,9 +82,9 @@ func (p *Plan) Walk(c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]
 }
 
 // PlanesBetween returns the number n of routing planes that lead from one chip to another. These
-// are the planes 0 to n-1. The number is less than [topo.Topology.Planes] if meshes differ in their
-// numbers of planes. The number is also less if two meshes are joined by fewer cables than they
-// have planes. If there is no route at all, the number is 0.
+// planes are numbered 0 to n-1. If there is no route, n is 0. PlanesBetween returns less than
+// [topo.Topology.Planes] in two cases. In the first case, a mesh on the route has fewer planes than
+// other meshes. In the second case, two meshes are joined by fewer cables than they have planes.
 func (p *Plan) PlanesBetween(src, dst wire.FabricNodeID) (n int) {
 	for n < max(p.top.Planes(), 1) {
 		if _, ok := p.Walk(wire.ClassRequest, wire.Plane(n), src, dst); !ok {
@@ -95,14 +95,14 @@ func (p *Plan) PlanesBetween(src, dst wire.FabricNodeID) (n int) {
 	return n
 }
 
-// Steps tracks the virtual channel along the hops within a mesh.
+// Steps follows a packet hop by hop through one mesh, and finds the virtual channel of each hop.
 type Steps struct {
 	begun, dateline bool
 	detour          bool // the packet is on a detour
 	last            wire.Direction
 }
 
-// next returns the virtual channel of a hop in direction d.
+// next returns the virtual channel of the packet's next hop, which leads in direction d.
 func (s *Steps) next(r Ring, c wire.Class, up bool, d wire.Direction, wrap, external bool) wire.VC {
 	if !s.begun || axis(s.last) != axis(d) || external {
 		s.dateline = false
@@ -115,7 +115,7 @@ func (s *Steps) next(r Ring, c wire.Class, up bool, d wire.Direction, wrap, exte
 	return wire.VCFor(c, up, s.dateline)
 }
 
-// axis returns 0 for East and West, 1 for North and South.
+// axis returns 0 for East and West, and 1 for North and South.
 func axis(d wire.Direction) int {
 	if d == wire.East || d == wire.West {
 		return 0
@@ -123,7 +123,8 @@ func axis(d wire.Direction) int {
 	return 1
 }
 
-// step takes one hop of a route, and returns the hop with its virtual channel.
+// step returns the hop from chip "at" in direction d with its virtual channel. step reports false
+// if there is no cable on plane pl.
 func (p *Plan) step(s *Steps, c wire.Class, up bool, pl wire.Plane, at wire.FabricNodeID, d wire.Direction) (Hop, bool) {
 	to, ok := p.top.Neighbour(at, d, pl)
 	if !ok {

@@ -7,10 +7,11 @@ import (
 	"ttfabric/wire"
 )
 
-// Builder makes a topology by name.
+// Builder builds one named topology, or generates topologies whose names have an argument, such as
+// mesh:4x8.
 type Builder struct {
-	Name    string // "t3000", or "mesh:" for a generator with an argument
-	Example string // a whole name, as an example for help and completion
+	Name    string // such as "t3000"; a name that ends in a colon, such as "mesh:", needs an argument
+	Example string // an example of a whole name, for help texts and command completion
 	Help    string
 	Build   func(arg string) (*Topology, error)
 }
@@ -23,17 +24,18 @@ var Builders = []Builder{
 	{"galaxy", "galaxy", "a Wormhole Galaxy as a 4×8 mesh: 32 chips, four cables on every edge", func(string) (*Topology, error) { return galaxy() }},
 	{"spec-l1", "spec-l1", "the four meshes of 3×3 chips of the specification's L1 example (§2.2.1.2.1)", func(string) (*Topology, error) { return specL1() }},
 	{"line:", "line:8", "line:CHIPS, a row of Wormhole chips with two cables on every edge", func(a string) (*Topology, error) { return line("line", a, false) }},
-	{"ring:", "ring:8", "ring:CHIPS, the same, closed to a ring", func(a string) (*Topology, error) { return line("ring", a, true) }},
+	{"ring:", "ring:8", "ring:CHIPS, a ring of Wormhole chips with two cables on every edge", func(a string) (*Topology, error) { return line("ring", a, true) }},
 	{"mesh:", "mesh:4x8", "mesh:ROWSxCOLS, a Wormhole mesh with two cables on every edge", func(a string) (*Topology, error) { return mesh("mesh", a, false, false) }},
-	{"torus:", "torus:4x8", "torus:ROWSxCOLS, the same, with rows and columns that wrap", func(a string) (*Topology, error) { return mesh("torus", a, true, true) }},
-	{"torus-x:", "torus-x:4x8", "torus-x:ROWSxCOLS, with a wrap from the east to the west edge only", func(a string) (*Topology, error) { return mesh("torus-x", a, true, false) }},
-	{"torus-y:", "torus-y:4x8", "torus-y:ROWSxCOLS, with a wrap from the south to the north edge only", func(a string) (*Topology, error) { return mesh("torus-y", a, false, true) }},
+	{"torus:", "torus:4x8", "torus:ROWSxCOLS, a Wormhole mesh whose rows and columns wrap, with two cables on every edge", func(a string) (*Topology, error) { return mesh("torus", a, true, true) }},
+	{"torus-x:", "torus-x:4x8", "torus-x:ROWSxCOLS, a Wormhole mesh that wraps only from the east edge to the west edge, with two cables on every edge", func(a string) (*Topology, error) { return mesh("torus-x", a, true, false) }},
+	{"torus-y:", "torus-y:4x8", "torus-y:ROWSxCOLS, a Wormhole mesh that wraps only from the south edge to the north edge, with two cables on every edge", func(a string) (*Topology, error) { return mesh("torus-y", a, false, true) }},
 }
 
 // builtIn is the Source of a topology that does not come from a file.
 const builtIn = "built-in"
 
-// Named builds the topology with the given name. The error lists the names.
+// Named builds the topology with the given name. If no topology has the name, the error lists all
+// names.
 func Named(name string) (*Topology, error) {
 	for _, b := range Builders {
 		if name == b.Name && !strings.HasSuffix(b.Name, ":") {
@@ -47,10 +49,10 @@ func Named(name string) (*Topology, error) {
 	for _, b := range Builders {
 		have = append(have, b.Name+" ("+b.Help+")")
 	}
-	return nil, fmt.Errorf("no file and no built-in topology is named %q; built in: %s", name, strings.Join(have, ", "))
+	return nil, fmt.Errorf("no file and no built-in topology has the name %q; built-in topologies: %s", name, strings.Join(have, ", "))
 }
 
-// grid makes the chips of a mesh.
+// grid returns a topology of one mesh with chips and without cables.
 func grid(name string, rows, cols int) *Topology {
 	t := &Topology{Name: name, Arch: wire.Wormhole, Source: builtIn, Meshes: []Mesh{{Rows: rows, Cols: cols}}}
 	for i := range rows * cols {
@@ -59,7 +61,8 @@ func grid(name string, rows, cols int) *Topology {
 	return t
 }
 
-// join cables two chips by the given channels, pair by pair.
+// join adds cables between chips a and b. Cable k joins channel ca[k] of chip a with channel cb[k]
+// of chip b.
 func (t *Topology) join(a, b int, ca, cb []wire.Channel) {
 	for k := range ca {
 		t.Cables = append(t.Cables, Cable{

@@ -9,24 +9,24 @@ import (
 	"ttfabric/wire"
 )
 
-// umdPort is an ethernet port in the descriptor's numbering.
+// umdPort is an ethernet port, by tt-umd's id of the chip.
 type umdPort struct {
 	chip    int
 	channel wire.Channel
 }
 
-// String renders the port: "chip 0 channel 8".
+// String renders the port, such as "chip 0 channel 8".
 func (p umdPort) String() string { return fmt.Sprintf("chip %d channel %d", p.chip, p.channel) }
 
-// umdTarget is the other end of a port's cable.
+// umdTarget is the far end of a cable, seen from one of its ports.
 type umdTarget struct {
 	port   umdPort
-	remote uint64 // unique id of a chip of another host; set only if the field away is set
+	remote uint64 // unique id of the chip of another host; used only if away is true
 	away   bool
 	line   int
 }
 
-// String renders the end: "chip 4 channel 0".
+// String renders the far end, such as "chip 4 channel 0".
 func (t umdTarget) String() string {
 	if t.away {
 		return fmt.Sprintf("channel %d of the remote chip %d", t.port.channel, t.remote)
@@ -34,15 +34,15 @@ func (t umdTarget) String() string {
 	return t.port.String()
 }
 
-// umdCable is a cable within the machine.
+// umdCable is a cable between two chips of the descriptor.
 type umdCable struct {
 	ends [2]umdPort
 	at   *yaml.Node
 }
 
 // readConnections reads ethernet_connections: [[{chip, chan}, {chip, chan}, {routing_enabled}]]. A
-// cable may be listed from both its ends. routing_enabled tells tt-umd whether the chip's own
-// firmware routes there. TT-Fabric does not use that firmware.
+// file may list a cable once from each end. The reader ignores the value of routing_enabled, which
+// is about firmware that TT-Fabric does not use.
 func (d *descriptor) readConnections() error {
 	const key, want = "ethernet_connections", "a connection has two ends, each {chip, chan}, and perhaps {routing_enabled}"
 	list, err := d.items(d.keys[key].val, key, "a list of connections")
@@ -78,10 +78,10 @@ func (d *descriptor) readConnections() error {
 
 func (d *descriptor) addCable(ends [2]umdPort, at *yaml.Node) error {
 	if ends[0].chip == ends[1].chip {
-		return d.fail(at, "the cable from %s leads to %s, the same chip; remove it", ends[0], ends[1])
+		return d.fail(at, "the cable from %s to %s joins two channels of one chip; remove the cable", ends[0], ends[1])
 	}
 	if was, dup := d.peer[ends[0]]; dup && !was.away && was.port == ends[1] {
-		return nil // the file lists the cable again, from the same end or from the other end
+		return nil // the file lists this cable a second time, from either end
 	}
 	for k, p := range ends {
 		if err := d.connect(p, umdTarget{port: ends[1-k], line: at.Line}, at); err != nil {
@@ -92,7 +92,7 @@ func (d *descriptor) addCable(ends [2]umdPort, at *yaml.Node) error {
 	return nil
 }
 
-// connect records where the cable of port p leads. A port has one cable.
+// connect records the far end of the cable at port p. A second cable at one port is an error.
 func (d *descriptor) connect(p umdPort, to umdTarget, at *yaml.Node) error {
 	if was, dup := d.peer[p]; dup {
 		return d.fail(at, "%s carries two cables: to %s (line %d) and to %s", p, was, was.line, to)
@@ -102,8 +102,8 @@ func (d *descriptor) connect(p umdPort, to umdTarget, at *yaml.Node) error {
 }
 
 // readRemote reads ethernet_connections_to_remote_devices: [[{chip, chan}, {remote_chip_id,
-// chan}]]. Such a cable leaves the machine and is not part of the topology. However, no other cable
-// can use the channel of such a cable.
+// chan}]]. The topology does not include these cables, because they lead out of the machine. The
+// channels of these cables are still in use, and no other cable can use them.
 func (d *descriptor) readRemote() error {
 	const key, want = "ethernet_connections_to_remote_devices", "a remote connection is {chip, chan} and {remote_chip_id, chan}"
 	list, err := d.items(d.keys[key].val, key, "a list of connections")
@@ -169,12 +169,12 @@ func (d *descriptor) readEnd(n *yaml.Node) (umdPort, error) {
 		if c.fused > 0 {
 			harvested = fmt.Sprintf(" with %d harvested", c.fused)
 		}
-		return umdPort{}, d.fail(ch, "chip %d channel %d: a %s chip%s has %d channels, from 0", c.id, v, d.arch, harvested, c.channels)
+		return umdPort{}, d.fail(ch, "chip %d channel %d: a %s chip%s has %d channels, numbered from 0", c.id, v, d.arch, harvested, c.channels)
 	}
 	return umdPort{c.id, wire.Channel(v)}, nil
 }
 
-// endKeys returns the values of the two keys of an end.
+// endKeys returns the values of the keys chipKey and chan of an end of a connection.
 func (d *descriptor) endKeys(n *yaml.Node, chipKey, want string) (chip, channel *yaml.Node, err error) {
 	if n.Kind != yaml.MappingNode {
 		return nil, nil, d.fail(n, "%s", want)

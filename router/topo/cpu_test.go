@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// cpu is the processor time that this process has used. What takes long is found
-// by it and not by the clock, which runs on while a busy machine does other things.
+// cpu returns the processor time that this process has used. Tests compare processor time with
+// limits, because elapsed time is longer on a busy machine.
 func cpu(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage

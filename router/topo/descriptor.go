@@ -14,11 +14,11 @@ import (
 
 // Limits of a cluster descriptor.
 const (
-	maxUMD        = math.MaxInt32 // chip ids are C++ ints in tt-umd
-	maxCoordinate = 255           // the chip's firmware keeps each coordinate in one byte (tt-umd, ethernet coordinates)
+	maxUMD        = math.MaxInt32 // largest chip id: tt-umd keeps ids as C++ ints
+	maxCoordinate = 255           // largest coordinate: the chip's firmware keeps each coordinate in one byte (tt-umd, ethernet coordinates)
 )
 
-// descriptor is the state of reading one cluster descriptor.
+// descriptor is the state of a reader of one cluster descriptor.
 type descriptor struct {
 	file
 	root   *yaml.Node
@@ -26,17 +26,17 @@ type descriptor struct {
 	arch   wire.Arch
 	chips  map[int]*umdChip
 	ids    []int                 // ids of the chips, sorted
-	cables []umdCable            // all cables, each once
-	peer   map[umdPort]umdTarget // other end of each cable, by each of its ends
-	layout string                // says in a sentence how the chips were placed
+	cables []umdCable            // cables between chips of the descriptor, each once
+	peer   map[umdPort]umdTarget // far end of each cable, by each of its two ports
+	layout string                // a sentence that says how the chips got their rows and columns
 	origin [2]int                // x and y of the north-west corner, in the file's coordinates
 }
 
-// umdChip is a chip as the descriptor describes it.
+// umdChip is a chip as the cluster descriptor describes it.
 type umdChip struct {
 	id       int
 	coord    [4]int     // x, y, rack, shelf
-	at       *yaml.Node // where the file has the coordinates; nil if it has none
+	at       *yaml.Node // YAML node of the coordinates; nil: the file has no coordinates of this chip
 	board    string
 	onBoard  bool
 	unique   uint64
@@ -45,7 +45,7 @@ type umdChip struct {
 	fused    int // number of harvested ethernet channels
 }
 
-// load reads everything, checks it, and builds the topology.
+// load reads and checks all keys of the file, and builds the topology.
 func (d *descriptor) load(name string) (*Topology, error) {
 	for _, read := range []func() error{
 		d.readArch, d.readHarvesting, d.readCoords, d.readUniqueIDs, d.readMMIO, d.readBoardTypes, d.readBoards,
@@ -76,12 +76,12 @@ func (d *descriptor) load(name string) (*Topology, error) {
 	return t, nil
 }
 
-// node returns the address of a placed chip.
+// node returns the fabric address of a chip whose row and column are known.
 func node(m Mesh, c *umdChip) wire.FabricNodeID {
 	return wire.FabricNodeID{Mesh: m.ID, Chip: wire.ChipID(c.coord[1]*m.Cols + c.coord[0])}
 }
 
-// readArch reads which chips exist: tt-umd takes the set of chips from this key.
+// readArch reads the key arch. tt-umd takes the list of chips from this key too.
 func (d *descriptor) readArch() error {
 	ps, err := d.pairs(d.keys["arch"].val, "arch", "a map of chip ids to architectures")
 	if err != nil {
@@ -112,7 +112,7 @@ func (d *descriptor) readArch() error {
 			return d.fail(p.val, "chip %d: architecture %s: want %s or %s", id, show(p.val), wire.Wormhole, wire.Blackhole)
 		}
 		if d.arch != wire.ArchUnknown && a != d.arch {
-			return d.fail(p.val, "chip %d is %s and others are %s: a fabric has one architecture (Spec §1.2)", id, a, d.arch)
+			return d.fail(p.val, "chip %d has the architecture %s and other chips have %s: a fabric has only one architecture (Spec §1.2)", id, a, d.arch)
 		}
 		d.arch = a
 		d.chips[id] = &umdChip{id: id, unique: uint64(id) << 32, channels: Channels(a)}
@@ -122,7 +122,7 @@ func (d *descriptor) readArch() error {
 	return nil
 }
 
-// chip returns the chip that a YAML node names.
+// chip returns the chip whose id is the value of a YAML node.
 func (d *descriptor) chip(n *yaml.Node) (*umdChip, error) {
 	id, err := d.number(n, "chip id", maxUMD)
 	if err != nil {
@@ -135,7 +135,7 @@ func (d *descriptor) chip(n *yaml.Node) (*umdChip, error) {
 	return c, nil
 }
 
-// perChip calls read for every entry of a map from chip ids.
+// perChip calls read for every entry of a map whose keys are chip ids.
 func (d *descriptor) perChip(key, want string, read func(c *umdChip, v *yaml.Node) error) error {
 	ps, err := d.pairs(d.keys[key].val, key, "a map of chip ids to "+want)
 	if err != nil {
@@ -158,8 +158,8 @@ func (d *descriptor) perChip(key, want string, read func(c *umdChip, v *yaml.Nod
 	return nil
 }
 
-// readHarvesting reads how many ethernet channels each chip has lost. The descriptor numbers the
-// remaining channels from 0.
+// readHarvesting reads how many ethernet channels of each chip are harvested, which means switched
+// off. The descriptor numbers the remaining channels from 0.
 func (d *descriptor) readHarvesting() error {
 	const want = "harvesting masks"
 	return d.perChip("harvesting", want, func(c *umdChip, v *yaml.Node) error {
@@ -191,8 +191,8 @@ func (d *descriptor) readHarvesting() error {
 	})
 }
 
-// readCoords reads chips: {id: [x, y, rack, shelf]}. The parser of tt-umd has this order of
-// coordinates. A comment in tt-umd's schema gives another order.
+// readCoords reads chips: {id: [x, y, rack, shelf]}. The parser of tt-umd uses this order of
+// coordinates, although a comment in tt-umd's schema gives another order.
 func (d *descriptor) readCoords() error {
 	return d.perChip("chips", "[x, y, rack, shelf]", func(c *umdChip, v *yaml.Node) error {
 		want := fmt.Sprintf("chip %d", c.id)
@@ -222,7 +222,7 @@ func (d *descriptor) readUniqueIDs() error {
 	})
 }
 
-// readMMIO reads chips_with_mmio: a list of {id: PCI index}, or of ids in older files.
+// readMMIO reads chips_with_mmio: a list of {id: PCI index}. In older files, the entries are ids.
 func (d *descriptor) readMMIO() error {
 	const key = "chips_with_mmio"
 	list, err := d.items(d.keys[key].val, key, "a list of {chip id: PCI index}")
@@ -255,8 +255,8 @@ func (d *descriptor) readMMIO() error {
 	return nil
 }
 
-// readBoardTypes reads boardtype: {id: type}. luwen's create-ethernet-map writes this key in place
-// of tt-umd's boards.
+// readBoardTypes reads boardtype: {id: type}. The tool create-ethernet-map of luwen writes this
+// key, and tt-umd writes the key boards.
 func (d *descriptor) readBoardTypes() error {
 	return d.perChip("boardtype", "board types", func(c *umdChip, v *yaml.Node) (err error) {
 		c.board, err = d.scalar(v, fmt.Sprintf("board type of chip %d", c.id))
@@ -302,7 +302,7 @@ func (d *descriptor) readBoards() error {
 				return err
 			}
 			if c.onBoard {
-				return d.fail(n, "chip %d is on a board already", c.id)
+				return d.fail(n, "chip %d is on two boards", c.id)
 			}
 			c.board, c.onBoard = kind, true
 		}
@@ -310,7 +310,7 @@ func (d *descriptor) readBoards() error {
 	return nil
 }
 
-// readRest checks the keys that do not describe the wiring.
+// readRest checks the keys that do not describe chips or cables.
 func (d *descriptor) readRest() error {
 	plain := func(key string) error {
 		return d.perChip(key, "plain values", func(c *umdChip, v *yaml.Node) error {

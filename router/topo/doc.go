@@ -1,56 +1,61 @@
-// Package topo describes machines: which chips a machine has, and which ports its cables join.
+// Package topo describes machines: the chips of a machine, and the cables between their ports.
 //
-// A [Topology] is one machine: its chips with their places in the grid, and the cables between
-// their ethernet channels. A Topology comes from one of three places:
+// A [Topology] is one machine: its chips with their rows and columns, and the cables between their
+// ethernet channels. A program gets a Topology in one of three ways:
 //
-//   - [Named] builds a machine that has a name ("t3000") or generates a machine ("torus:4x8"). A
-//     developer adds a new machine with one file and one row of [Builders].
-//   - [Load] reads what Tenstorrent's software writes about machines. One such file is a cluster
-//     descriptor of the user-mode driver tt-umd, which describes the cables of one machine. The
-//     other is a mesh graph descriptor of tt-metal, in YAML or textual protobuf. The mesh graph
-//     descriptor says which meshes there are and how many cables join them.
-//   - [Load] also reads back exactly the topology that [Topology.Encode] wrote. In this way every
-//     process of a running fabric gets the same topology.
+//   - [Named] builds a machine with a name ("t3000"), or generates a machine of a given size
+//     ("torus:4x8"). A new machine needs one new file and one new entry in [Builders].
+//   - [Load] reads two kinds of files that Tenstorrent's software uses. A cluster descriptor of
+//     the user-mode driver tt-umd lists the chips and cables of one machine. A mesh graph
+//     descriptor of tt-metal (YAML or textual protobuf) names meshes, and the numbers of cables
+//     between them.
+//   - [Load] also reads the files that [Topology.Encode] writes. Load then returns exactly the
+//     topology that Encode wrote. In this way every process of a running fabric gets the same
+//     topology.
 //
 // # Orientation
 //
-// A mesh has Rows from North to South and Cols from West to East. Row 0 is the north edge, column 0
-// the west edge, as in the figures of Spec §2.2.1.1.1. A cluster descriptor's x is the column and
-// grows to the East, its y is the row and grows to the South.
+// Rows are counted from North to South, and columns from West to East. Row 0 is the north edge of
+// a mesh, column 0 the west edge, as in the figures of Spec §2.2.1.1.1. In a cluster descriptor, x
+// is the column and grows to the East, and y is the row and grows to the South.
 //
-// A descriptor without coordinates gives only the cabling. The chips are then laid out as a line,
-// ring, mesh or torus with no more rows than columns. The smallest chip id for which such a layout
-// exists is in the north-west corner. [Topology].Layout describes the result.
+// A cluster descriptor without coordinates gives only the cables. [Load] then arranges the chips
+// as a line, ring, mesh or torus with at most as many rows as columns. Of the possible
+// arrangements, Load takes one with the smallest possible chip id in the north-west corner.
+// [Topology].Layout describes the result.
 //
-// Device ids are row-major: Row*Cols+Col. Device ids are the fabric's own numbers. tt-umd numbers
-// the same chips in the order in which it found them. [Chip].UMD keeps tt-umd's number so that both
-// can be shown.
+// The fabric numbers the chips of a mesh row by row: the number of a chip is Row*Cols+Col. The
+// driver tt-umd numbers the same chips in the order in which tt-umd found them. Programs can show
+// both numbers, because [Chip].UMD is tt-umd's number.
 //
 // # Planes
 //
-// Port k of one edge routes only over port k of the other edges (Spec §2.2.2). One rule decides
-// which port is "port k". The cables between two neighbours are sorted by the channel at their
-// lower end (the end with the smaller [wire.PortID]). The k-th of these cables, counted from 0,
-// belongs to plane k. The mesh has as many planes as its thinnest edge has cables. The topology
-// keeps a cable beyond this number, and marks the cable Unused. An unused cable never carries
-// traffic.
+// A packet stays on one plane, and uses port k of every edge (Spec §2.2.2). An edge is two
+// neighbours and the direction from one to the other. Each edge has one or more cables. The package
+// sorts the cables of an edge by the channel at their lower end, which is the end with the smaller
+// [wire.PortID]. The k-th of these cables, counted from 0, belongs to plane k. The number of planes
+// of a mesh is the smallest number of cables on any of its edges. The package marks each cable
+// beyond this number as Unused. An unused cable never carries traffic.
 //
 // # Several meshes
 //
-// Meshes are joined by cables between exit nodes (Spec §2.2.1). Such a cable leaves each of its
-// chips in a direction in which the chip has no neighbour. The two directions need not be opposite.
-// The planes of these cables are counted in the same way as within a mesh. Cables beyond the plane
-// count of either mesh are unused. A direction and a plane of a chip therefore lead to one place.
-// If no cable of a plane joins two meshes, this plane does not lead from one mesh to the other.
+// Cables between exit nodes join meshes (Spec §2.2.1). At each end, such a cable leaves the chip in
+// a direction in which the chip has no neighbour. The directions at the two ends need not be
+// opposite. The planes of these cables are counted in the same way as within a mesh. A cable is
+// used only if its plane exists in both meshes, where a mesh of one chip has every plane. For each
+// direction and plane, a chip thus has at most one used cable. On a plane without a cable between
+// two meshes, no packet crosses directly from one of these meshes to the other.
 //
-// A mesh graph descriptor may leave open which chips a connection joins. A fixed rule then chooses
-// the chips. Chips of a torus have no free direction. The shorter axis of such a torus therefore
-// gets no rings.
+// A mesh graph descriptor need not say which chips a connection joins. [Load] then chooses the
+// chips by a fixed rule. The chips of a torus have no free direction for exits. If a connection
+// leads to a torus, Load therefore turns the rings of one axis into lines, in most cases the rings
+// of the shorter axis.
 //
-// # What is not here yet
+// # What is not supported
 //
-// Load checks cables to chips of other hosts but leaves them out. In a cluster descriptor without
-// coordinates, Load leaves out the cables of a third dimension too. Load refuses a mesh graph
-// descriptor with more than two dimensions, with express cables between chips that are not
-// neighbours, or with switches. The error names the refused part.
+// In a cluster descriptor, Load checks the cables to chips of other hosts, but leaves them out of
+// the topology. If a cluster descriptor has no coordinates, Load also leaves out the cables of a
+// third dimension. Load refuses three kinds of mesh graph descriptors. The first kind has more than
+// two dimensions. The second kind has express cables, which join chips that are not neighbours. The
+// third kind has switches. The error names the part that Load refuses.
 package topo

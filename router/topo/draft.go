@@ -14,14 +14,15 @@ const (
 	blackholePerDirection = 3
 )
 
-// draft is a machine under construction whose channel numbers don't matter. Channel k of direction
-// d is number d*4+k (Blackhole: d*3+k) while such a channel is free. Otherwise the draft takes the
-// lowest free channel. Equal descriptions therefore give equal channels.
+// draft is a topology under construction whose description does not give channels, so the draft
+// chooses them. Cable k of direction d gets channel d*4+k (on Blackhole, d*3+k) if k is below the
+// number of reserved channels and this channel is free. Otherwise the cable gets the lowest free
+// channel. Equal descriptions therefore give equal channels.
 type draft struct {
 	t     *Topology
 	first map[wire.MeshID]int // for each mesh: index of its first chip in t.Chips
-	used  []uint16            // for each chip: channels in use, as bits
-	dirs  []uint8             // for each chip: directions that lead to a neighbour or exit, as bits
+	used  []uint16            // for each chip: set of channels in use, one bit for each channel
+	dirs  []uint8             // for each chip: set of directions in which a cable leaves the chip, one bit for each direction
 	per   int                 // number of channels that are reserved for each direction
 }
 
@@ -33,9 +34,8 @@ func newDraft(name, source string, arch wire.Arch) *draft {
 	return d
 }
 
-// addMesh adds a mesh with its chips. The parameter across is the number of cables between two
-// neighbours in a row. The parameter down is the number of cables between two neighbours in a
-// column.
+// addMesh adds a mesh with its chips and cables. Two neighbours in a row get "across" cables. Two
+// neighbours in a column get "down" cables.
 func (d *draft) addMesh(m Mesh, across, down int) error {
 	first := len(d.t.Chips)
 	d.first[m.ID] = first
@@ -62,8 +62,8 @@ func (d *draft) addMesh(m Mesh, across, down int) error {
 	return nil
 }
 
-// cable adds n cables from chip a to chip b. The cables leave chip a in direction dir and chip b in
-// direction back.
+// cable adds n cables between chips a and b, on free channels. The cables leave chip a in direction
+// dir and chip b in direction back.
 func (d *draft) cable(a, b int, dir, back wire.Direction, n int) error {
 	for range n {
 		ca, err := d.channel(a, dir)
@@ -79,7 +79,8 @@ func (d *draft) cable(a, b int, dir, back wire.Direction, n int) error {
 	return nil
 }
 
-// join adds the cable between two channels, which must be free.
+// join adds a cable between channel ca of chip a and channel cb of chip b. Both channels must be
+// free.
 func (d *draft) join(a, b int, ca, cb wire.Channel, dir, back wire.Direction) {
 	d.used[a] |= 1 << ca
 	d.used[b] |= 1 << cb
@@ -90,7 +91,7 @@ func (d *draft) join(a, b int, ca, cb wire.Channel, dir, back wire.Direction) {
 	})
 }
 
-// channel returns a free channel of the chip for a cable in direction dir.
+// channel chooses a free channel of the chip for a cable in direction dir.
 func (d *draft) channel(chip int, dir wire.Direction) (wire.Channel, error) {
 	for k := range d.per {
 		if ch := int(dir)*d.per + k; d.used[chip]>>ch&1 == 0 {
@@ -99,15 +100,15 @@ func (d *draft) channel(chip int, dir wire.Direction) (wire.Channel, error) {
 	}
 	ch := bits.TrailingZeros16(^d.used[chip])
 	if ch >= Channels(d.t.Arch) {
-		return 0, fmt.Errorf("chip %s needs more than the %d ethernet channels that a %s chip has; ask for fewer cables", d.t.Chips[chip].Node, Channels(d.t.Arch), d.t.Arch)
+		return 0, fmt.Errorf("chip %s needs more than the %d ethernet channels of a %s chip; ask for fewer cables", d.t.Chips[chip].Node, Channels(d.t.Arch), d.t.Arch)
 	}
 	return wire.Channel(ch), nil
 }
 
-// free reports whether the chip has neither neighbour nor exit in direction dir.
+// free reports whether no cable leaves the chip in direction dir.
 func (d *draft) free(chip int, dir wire.Direction) bool { return d.dirs[chip]>>dir&1 == 0 }
 
-// finish calls [Topology.finish] on the drafted topology, and returns the topology.
+// finish completes and validates the topology, and returns it.
 func (d *draft) finish() (*Topology, error) {
 	if err := d.t.finish(); err != nil {
 		return nil, err

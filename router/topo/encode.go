@@ -11,25 +11,26 @@ import (
 	"ttfabric/wire"
 )
 
-// The rendered form of a topology lists every chip and cable. The form leaves out places,
-// directions within a mesh, and planes, which follow from ids and cables.
+// The rendered form is ttfabric's own file format for a topology. The rendered form lists every
+// chip and cable. Rows, columns, planes and directions within a mesh are not in the file, because
+// they follow from ids and cables.
 //
-//	ttfabric: 1               # version of this form
+//	ttfabric: 1               # version of the rendered form
 //	name: t3000
 //	source: built-in
-//	layout: …               # left out: none
-//	transport: udp          # what carries the links: udp or quic; left out: the file does not say
-//	auth: psk               # how chips know each other: none, psk or mtls; left out: the file does not say
+//	layout: …               # see Topology.Layout; left out: empty
+//	transport: udp          # transport of the links: udp or quic; left out: not given
+//	auth: psk               # how chips authenticate each other: none, psk or mtls; left out: not given
 //	arch: wormhole_b0
 //	meshes:
 //	    - id: 0
 //	      rows: 2
 //	      cols: 4
-//	      wrap_x: true        # columns wrap; left out: they don't
-//	      wrap_y: true        # rows wrap
+//	      wrap_x: true        # the axis from west to east wraps; left out: false
+//	      wrap_y: true        # the axis from north to south wraps; left out: false
 //	chips:
 //	    - chip: M0D0
-//	      umd: 4              # left out: none
+//	      umd: 4              # tt-umd's id of the chip; left out: none
 //	      board: n300
 //	      unique_id: 17179869184
 //	      mmio: true
@@ -38,19 +39,19 @@ import (
 //	      b: M0D1/8
 //	    - a: M0D5/3
 //	      b: M1D3/4
-//	      dir: E              # between meshes: the direction of the exit at a
-//	      back: W             # and the direction of the exit at b
-//	      labels: [wan]       # names for this cable in 'netem' and 'link'
-//	      netem: delay=1ms    # an impairment from the start; direction=a-to-b for one direction
-//	netem:                    # impairments of several cables, as for 'up --netem'
+//	      dir: E              # only between meshes: direction in which the cable leaves chip a
+//	      back: W             # only between meshes: direction in which the cable leaves chip b
+//	      labels: [wan]       # names of this cable for the commands 'netem' and 'link'
+//	      netem: delay=1ms    # impairment that applies from the start; with direction=a-to-b, only in this direction
+//	netem:                    # impairments of several cables, in the form of 'up --netem'
 //	    - label:wan,loss=1%
 const (
 	renderedKey     = "ttfabric"
 	renderedVersion = 1
 )
 
-// rendered is the structure that Encode writes. Load reads YAML nodes instead, since YAML nodes
-// know their lines.
+// rendered is the structure that Encode writes. Load does not use this structure. Load reads YAML
+// nodes, because only YAML nodes have line numbers for error messages.
 type rendered struct {
 	TTFabric int             `yaml:"ttfabric"`
 	Name     string          `yaml:"name"`
@@ -91,8 +92,8 @@ type renderedCable struct {
 	Netem  string   `yaml:"netem,omitempty"`
 }
 
-// Encode renders a valid topology as text that [Load] reads back exactly. Encode converts text that
-// is not UTF-8 to UTF-8.
+// Encode renders a valid topology as a file that [Load] reads back exactly. In names and other
+// texts, Encode replaces bytes that are not UTF-8.
 func (t *Topology) Encode() []byte {
 	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 	r := rendered{TTFabric: renderedVersion, Name: text(t.Name), Source: text(t.Source), Layout: text(t.Layout), Carrier: t.Transport, Auth: t.Auth, Arch: t.Arch.String()}
@@ -121,22 +122,22 @@ func (t *Topology) Encode() []byte {
 	}
 	b, err := yaml.Marshal(r)
 	if err != nil {
-		panic("topo: " + err.Error()) // cannot happen: plain structs always marshal
+		panic("topo: " + err.Error()) // cannot happen, because plain structs always marshal
 	}
 	return append([]byte("# A ttfabric topology, rendered. 'ttfabric up FILE' reads it.\n"), b...)
 }
 
-// renderedFile is the state of reading the rendered form.
+// renderedFile is the state of a reader of the rendered form.
 type renderedFile struct {
 	file
 	t       *Topology
 	meshAt  map[wire.MeshID]*yaml.Node
 	chipAt  map[wire.FabricNodeID]*yaml.Node
-	cableAt map[wire.PortID]*yaml.Node // node of the cable at each port, by either end
+	cableAt map[wire.PortID]*yaml.Node // YAML node of each cable, by each of the cable's two ports
 }
 
-// loadRendered reads the rendered form. The rendered form is ttfabric's own, unlike a descriptor.
-// An unknown key is therefore an error.
+// loadRendered reads the rendered form. An unknown key is an error, because ttfabric itself defines
+// all keys of the rendered form.
 func loadRendered(f file, top []pair) (*Topology, error) {
 	r := &renderedFile{file: f, t: &Topology{}, meshAt: map[wire.MeshID]*yaml.Node{}, chipAt: map[wire.FabricNodeID]*yaml.Node{}, cableAt: map[wire.PortID]*yaml.Node{}}
 	for _, p := range top {
@@ -213,14 +214,15 @@ func (r *renderedFile) unknown(p pair) error {
 	return r.fail(p.key, "unknown key %s in version %d of the topology form", show(p.key), renderedVersion)
 }
 
-// each calls read for every entry of a list of maps.
+// each calls read for every entry of a list whose entries are maps. More than "most" entries are an
+// error.
 func (r *renderedFile) each(p pair, what string, most int, read func(n *yaml.Node, ps []pair) error) error {
 	list, err := r.items(p.val, p.key.Value, "a list")
 	if err != nil {
 		return err
 	}
 	if len(list) > most {
-		return r.fail(p.key, "%s: %d; at most %d", p.key.Value, len(list), most)
+		return r.fail(p.key, "%s: %d entries, at most %d", p.key.Value, len(list), most)
 	}
 	for _, n := range list {
 		ps, err := r.pairs(n, what, "a map")
@@ -261,7 +263,7 @@ func (r *renderedFile) readMesh(n *yaml.Node, ps []pair) error {
 		}
 	}
 	if was := r.meshAt[m.ID]; was != nil {
-		return r.fail(n, "mesh %d is listed already, on line %d", m.ID, was.Line)
+		return r.fail(n, "mesh %d is already listed on line %d", m.ID, was.Line)
 	}
 	r.meshAt[m.ID] = n
 	r.t.Meshes = append(r.t.Meshes, m)
@@ -297,10 +299,10 @@ func (r *renderedFile) readChip(n *yaml.Node, ps []pair) error {
 		}
 	}
 	if !named {
-		return r.fail(n, "a chip without an id: want a key chip, such as M0D3")
+		return r.fail(n, "a chip without an id: want a key chip with a value such as M0D3")
 	}
 	if was := r.chipAt[c.Node]; was != nil {
-		return r.fail(n, "chip %s is listed already, on line %d", c.Node, was.Line)
+		return r.fail(n, "chip %s is already listed on line %d", c.Node, was.Line)
 	}
 	r.chipAt[c.Node] = n
 	r.t.Chips = append(r.t.Chips, c)
@@ -343,7 +345,7 @@ func (r *renderedFile) readCable(n *yaml.Node, ps []pair) error {
 			return err
 		}
 		if was := r.cableAt[*end]; was != nil {
-			return r.fail(p.val, "%s carries two cables, this one and that of line %d", *end, was.Line)
+			return r.fail(p.val, "%s carries two cables: this one, and the cable of line %d", *end, was.Line)
 		}
 		ends++
 	}
@@ -355,7 +357,7 @@ func (r *renderedFile) readCable(n *yaml.Node, ps []pair) error {
 	case c.External() && dirs != 2:
 		return r.fail(n, "the cable joins meshes %d and %d: it needs dir and back, the direction of the exit at each end", c.A.Node.Mesh, c.B.Node.Mesh)
 	case !c.External() && dirs != 0:
-		return r.fail(n, "the cable is within mesh %d, where its directions follow from the places of its chips; remove dir and back", c.A.Node.Mesh)
+		return r.fail(n, "the cable is within mesh %d, and its directions follow from the ids of its chips; remove dir and back", c.A.Node.Mesh)
 	}
 	r.note(c, note)
 	r.cableAt[c.A], r.cableAt[c.B] = n, n
@@ -384,7 +386,7 @@ func (r *renderedFile) port(n *yaml.Node) (p wire.PortID, err error) {
 	return p, err
 }
 
-// placeByID gives every chip the place that its row-major id names.
+// placeByID computes the row and column of every chip from the chip's id.
 func (r *renderedFile) placeByID() {
 	for i := range r.t.Chips {
 		c := &r.t.Chips[i]

@@ -8,30 +8,30 @@ import (
 	"ttfabric/wire"
 )
 
-// boardTypes are the board types that tt-umd knows (docs/yaml_schemas/cluster_descriptor.yaml).
+// boardTypes are the board types of tt-umd (docs/yaml_schemas/cluster_descriptor.yaml).
 var boardTypes = []string{"n150", "n300", "p100", "p150", "p300", "ubb", "ubb_blackhole", "ubb_wormhole", "quasar"}
 
 // EncodeClusterDescriptor renders a valid topology of one mesh as a cluster descriptor of tt-umd.
 // [Load] turns this descriptor back into a topology with the same [Topology.Hash]. The error says
-// why a topology cannot be rendered.
+// what a cluster descriptor cannot express.
 //
-// EncodeClusterDescriptor fills in what a topology does not know. If all chips have UMD ids, the
-// chips keep these ids. Otherwise the chips get their fabric ids. The host reaches the chips marked
-// MMIO, or all chips if no chip has this mark. No channel is harvested. A chip whose board is not
-// known sits alone on an n150 or p150. EncodeClusterDescriptor always writes coordinates, although
-// real files have coordinates only for Wormhole boards. Without coordinates, a reader could find
-// other wraps or another orientation.
+// EncodeClusterDescriptor makes up the data that a topology lacks. If all chips have UMD ids, the
+// descriptor uses these ids. Otherwise the descriptor uses the chips' fabric ids. In the
+// descriptor, the host reaches the chips with MMIO set, or all chips if no chip has MMIO set. No
+// channel of the descriptor is harvested. A chip with an unknown board is alone on an n150 or p150.
+// The descriptor always has coordinates, although real files have coordinates only for Wormhole
+// boards. Without coordinates, a reader might find other wraps or another orientation.
 func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	if len(t.Meshes) != 1 {
-		return nil, fmt.Errorf("topology %s has %d meshes, and a cluster descriptor describes one; the form ttfabric holds them all", t.Name, len(t.Meshes))
+		return nil, fmt.Errorf("topology %s has %d meshes, but a cluster descriptor describes only one mesh; write the form ttfabric instead", t.Name, len(t.Meshes))
 	}
 	if id := t.Meshes[0].ID; id != 0 {
-		return nil, fmt.Errorf("topology %s is mesh %d, and a cluster descriptor has no number for its mesh; the form ttfabric has", t.Name, id)
+		return nil, fmt.Errorf("topology %s is mesh %d, but a cluster descriptor cannot give the number of its mesh; write the form ttfabric instead", t.Name, id)
 	}
 	if t.Transport != "" || t.Auth != "" {
-		return nil, fmt.Errorf("topology %s says how its links are secured (transport, auth), and a cluster descriptor cannot; the form ttfabric can", t.Name)
+		return nil, fmt.Errorf("topology %s says how its links are secured (transport, auth), but a cluster descriptor cannot say this; write the form ttfabric instead", t.Name)
 	}
-	ids := make([]int, len(t.Chips)) // id of each chip
+	ids := make([]int, len(t.Chips)) // id of each chip in the descriptor
 	numbered := !slices.ContainsFunc(t.Chips, func(c Chip) bool { return c.UMD == NoUMD })
 	reached := slices.ContainsFunc(t.Chips, func(c Chip) bool { return c.MMIO })
 	order := make([]int, len(t.Chips)) // indices of the chips, sorted by id
@@ -86,15 +86,15 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// Channels that join the two chips of an n300 (tt-umd, wormhole_N300.yaml): first the channels of
-// the left chip, then the channels of the right chip.
+// Channel numbers at the two ends of a cable within an n300, at its left chip and at its right chip
+// (tt-umd, wormhole_N300.yaml).
 const (
 	n300Left  = 8
 	n300Right = 0
 )
 
-// boards groups chips, in the given order. The two chips that an n300 joins are one group. All
-// boards of a Galaxy are one group, as tt-umd reports them. Any other chip is a group of its own.
+// boards groups the chips into boards, in the given order. The two chips of an n300 are one board.
+// All chips of a Galaxy are one board, as in tt-umd's files. Any other chip is a board of its own.
 func (t *Topology) boards(order []int) (bs [][]int) {
 	partner := map[int]int{}
 	for _, c := range t.Cables {
@@ -108,7 +108,7 @@ func (t *Topology) boards(order []int) (bs [][]int) {
 		}
 	}
 	done := make([]bool, len(t.Chips))
-	galaxy := -1 // index in bs of the group of Galaxy boards; -1: none yet
+	galaxy := -1 // index in bs of the board of the Galaxy chips; -1: none yet
 	for _, i := range order {
 		ubb := strings.HasPrefix(t.Chips[i].Board, "ubb")
 		other, pair := partner[i]

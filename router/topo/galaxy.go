@@ -2,7 +2,7 @@ package topo
 
 import "ttfabric/wire"
 
-// galaxyUMD lists, by row, the ids that tt-umd gives the chips of a Wormhole Galaxy.
+// galaxyUMD lists tt-umd's ids of the chips of a Wormhole Galaxy, row by row.
 var galaxyUMD = [4][8]int{
 	{0, 4, 8, 12, 13, 9, 5, 1},
 	{16, 20, 24, 28, 29, 25, 21, 17},
@@ -10,14 +10,14 @@ var galaxyUMD = [4][8]int{
 	{2, 6, 10, 14, 15, 11, 7, 3},
 }
 
-// galaxy builds a Wormhole Galaxy (6U) as one mesh: four trays of 2×4 chips, each mirrored on its
-// neighbours, with four cables on every edge. On a tray, each cable joins two successive chips of a
-// row or column. Channels 8 to 11 and 12 to 15 of the chip nearer to the corner of the machine lead
-// to channels 4 to 7 and 0 to 3 of the other chip. Between two trays, each cable joins channels
-// with equal numbers.
+// galaxy builds a Wormhole Galaxy (6U) as one mesh: four trays of 2×4 chips, with four cables on
+// every edge. Neighbouring trays are mirror images of each other. Within a row of a tray, channels
+// 8 to 11 of the chip nearer to the machine's outer edge lead to channels 4 to 7 of the next chip.
+// Within a column of a tray, channels 12 to 15 of the outer chip lead to channels 0 to 3 of the
+// next chip. Between two trays, each cable joins channels with equal numbers.
 //
-// tt-umd tests/cluster_descriptor_examples/6u_cluster_desc.yaml has the same cables with its own
-// chip numbers.
+// tt-umd tests/cluster_descriptor_examples/6u_cluster_desc.yaml has the same cables, with tt-umd's
+// ids for the chips.
 func galaxy() (*Topology, error) {
 	const rows, cols, planes = 4, 8, 4
 	t := grid("galaxy", rows, cols)
@@ -41,8 +41,8 @@ func galaxy() (*Topology, error) {
 }
 
 // outward returns the channels of the cable from the place "at" to the next place on an axis of n
-// places. The chip nearer to the end of the axis uses the channel "out", the other chip the channel
-// "in".
+// places. The chip nearer to an end of the axis uses channel out, and the other chip uses channel
+// in. In the middle of the axis, both chips use channel out.
 func outward(at, n int, out, in wire.Channel) (a, b wire.Channel) {
 	switch {
 	case at < n/2-1:

@@ -11,7 +11,8 @@ import (
 
 var update = flag.Bool("topo.update", false, "rewrite testdata/golden.txt")
 
-// describe is all that a machine's golden text holds: its meshes, their planes, every edge between meshes, and the hash of the rest.
+// describe returns the golden text of a machine: its meshes, their planes, the cables between
+// meshes, and the machine's hash.
 func describe(t *Topology) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n  hash %016x\n", t, t.Hash())
@@ -29,7 +30,8 @@ func describe(t *Topology) string {
 	return b.String()
 }
 
-// One text for every built-in machine and every descriptor of testdata; -topo.update writes it anew.
+// TestGolden compares all built-in machines and all descriptors of testdata with
+// testdata/golden.txt. The flag -topo.update rewrites this file.
 func TestGolden(t *testing.T) {
 	var b strings.Builder
 	for _, x := range Builders {

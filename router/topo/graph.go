@@ -12,44 +12,47 @@ import (
 
 // Limits of a mesh graph descriptor.
 const (
-	maxConnections = 1 << 16 // connections between meshes: more than the free directions of the edge chips of all meshes
-	maxNotes       = 4       // largest number of sentences in a [Topology].Layout
+	maxConnections = 1 << 16 // largest number of connections of one descriptor
+	maxNotes       = 4       // largest number of notes in a [Topology].Layout
 )
 
-// graph is the content of a mesh graph descriptor of either form. A graph names meshes and
-// connections. The cables and their channels follow from the meshes and connections.
+// graph is the content of a mesh graph descriptor of either form. The descriptor names meshes and
+// connections. A connection asks for a number of cables between two meshes. The graph chooses the
+// cables and their channels.
 //
 // # Where exits are placed
 //
-// A connection may leave open which chips it joins, or in which direction it leaves these chips.
-// Connections that give both chips and directions come first. Then come the connections that give
-// only chips, then all others. Each kind comes in the order of the file. A connection takes cables
-// in groups. A group has as many cables as the smaller plane count of the two meshes. At each end,
-// a group takes one chip and one free direction of this chip.
+// A connection need not say which chips it joins, or in which direction its cables leave these
+// chips. The graph first places connections that give both chips and directions. Then the graph
+// places connections that give only chips, and then all others. Within each kind, the order of the
+// file decides. A connection takes cables in groups. The number of cables in a group is the smaller
+// number of planes of the two meshes. At each end, a group takes one chip and one free direction of
+// this chip. A direction of a chip is free if no cable leaves the chip in this direction.
 //
-// In the first mesh, the group takes the first free place: directions in the order E, S, W, N, and
-// chips in the order of their ids. In the second mesh, the group takes the opposite direction if
-// this direction is free, else the first free direction in the same order. Among the chips of the
-// second mesh, the group takes the chip that most nearly faces the first chip. If a relaxed
-// connection finds no room at all, the relaxed connections take one group each in turn. Tori make
-// room by giving up rings, see downshift.
+// In the first mesh, the group takes the first free direction in the order E, S, W, N. Of the chips
+// with this direction free, the group takes the chip with the lowest id. In the second mesh, the
+// group prefers the opposite direction. If no chip has the opposite direction free, the group takes
+// the first free direction in the same order. Of the chips of the second mesh with this direction
+// free, the group takes the chip whose row or column is nearest to that of the first chip. If a
+// connection with the policy RELAXED finds no room at all, the graph starts again: RELAXED
+// connections then take one group each in turn. Tori give up rings to make room, see downshift.
 type graph struct {
 	file
 	arch   wire.Arch
 	meshes []graphMesh
 	links  []graphLink
 	notes  []string
-	open   []int // for each mesh: number of places where an exit can be
+	open   []int // for each mesh: number of pairs of a chip and a free direction
 }
 
-// graphMesh is a mesh and the number of cables on its edges.
+// graphMesh is a mesh with the numbers of cables between its neighbours.
 type graphMesh struct {
 	Mesh
 	across, down int // number of cables between neighbours in a row, and between neighbours in a column
 	line         int
 }
 
-// planes returns the number of cables in a group of exits.
+// planes returns the number of planes of the mesh.
 func (m *graphMesh) planes() int {
 	switch {
 	case m.Rows == 1 && m.Cols > 1:
@@ -60,7 +63,7 @@ func (m *graphMesh) planes() int {
 	return min(m.across, m.down)
 }
 
-// anyChip and anyDir stand for a chip or direction that an end of a connection leaves open.
+// anyChip and anyDir say that an end of a connection does not give its chip or its direction.
 const (
 	anyChip = -1
 	anyDir  = wire.Direction(wire.NumDirections)
@@ -68,28 +71,28 @@ const (
 
 // graphEnd is one end of a connection.
 type graphEnd struct {
-	meshes []int // indices in graph.meshes; if there are several, the first mesh with room is taken
-	chip   int   // chip of the mesh, or anyChip
+	meshes []int // indices in graph.meshes; if there are several, the connection ends at the first mesh with room
+	chip   int   // number of the chip in its mesh, or anyChip
 	dir    wire.Direction
 }
 
 func (e graphEnd) open() int { return bit(e.chip == anyChip) + bit(e.dir == anyDir) }
 
-// graphLink is a connection.
+// graphLink is a connection of the descriptor, which asks for cables between two meshes.
 type graphLink struct {
 	a, b    graphEnd
 	n       int  // number of cables
-	relaxed bool // fewer cables are allowed, but at least one
-	z       bool // the file asks for a third dimension (assign_z_direction), which this package does not have
+	relaxed bool // the policy is RELAXED: the connection may get fewer than n cables, but at least one
+	z       bool // the file asks for a third dimension (assign_z_direction), which this package does not support
 	line    int
 }
 
-// exitOrder is the order in which free directions are used.
+// exitOrder is the order in which exits take free directions.
 var exitOrder = [wire.NumDirections]wire.Direction{wire.East, wire.South, wire.West, wire.North}
 
 func (g *graph) note(format string, a ...any) { g.notes = append(g.notes, fmt.Sprintf(format, a...)) }
 
-// connect adds a connection.
+// connect adds a connection to the graph.
 func (g *graph) connect(l graphLink) error {
 	if len(g.links) >= maxConnections {
 		return g.failAt(l.line, "more than %d connections", maxConnections)
@@ -98,7 +101,7 @@ func (g *graph) connect(l graphLink) error {
 	return nil
 }
 
-// build makes the topology.
+// build places all connections and returns the topology.
 func (g *graph) build(name string) (*Topology, error) {
 	g.downshift()
 	slices.SortStableFunc(g.links, func(l, k graphLink) int {
@@ -117,16 +120,16 @@ func (g *graph) build(name string) (*Topology, error) {
 		z += bit(l.z)
 	}
 	if open > 0 {
-		g.note("exits of %s placed where a chip has a direction free", Count(open, "connection"))
+		g.note("exits of %s placed at chips with a free direction", Count(open, "connection"))
 	}
 	if z > 0 {
-		g.note("assign_z_direction of %s counts for nothing, as there is no third dimension here", Count(z, "connection"))
+		g.note("assign_z_direction of %s ignored, because a third dimension is not supported", Count(z, "connection"))
 	}
 	if left > 0 {
-		g.note("%s left out, for which no chip had a direction or channel free; the policy there is RELAXED", Count(left, "cable"))
+		g.note("%s of RELAXED connections left out, because no chip had a free direction or channel for them", Count(left, "cable"))
 	}
 	if over := len(g.notes) - maxNotes; over > 0 {
-		g.notes = append(g.notes[:maxNotes], fmt.Sprintf("and %d more of the like", over))
+		g.notes = append(g.notes[:maxNotes], fmt.Sprintf("and %d more notes", over))
 	}
 	d.t.Layout = strings.ToValidUTF8(strings.Join(g.notes, "; "), "\uFFFD")
 	t, err := d.finish()
@@ -136,12 +139,12 @@ func (g *graph) build(name string) (*Topology, error) {
 	return t, nil
 }
 
-// downshift makes room for exits in meshes whose both axes wrap, and which therefore have no free
-// direction. downshift turns the rings of an axis into lines. It chooses the axis or axes that give
-// the chips named in connections a free direction. If the named chips decide nothing, downshift
-// chooses the shorter axis. Spec §3: "TT-Fabric topology can be an exact match of the physical
-// connection topology, or it can be a functionally downshifted topology where all available
-// ethernet links are not utilized".
+// downshift makes room for exits in tori, whose chips have no free direction. downshift turns the
+// rings of an axis into lines. downshift chooses the axis or axes that give the chips named in
+// connections a free direction. If no connection names a chip at an edge, downshift chooses the
+// shorter axis. Spec §3: "TT-Fabric topology can be an exact match of the physical connection
+// topology, or it can be a functionally downshifted topology where all available ethernet links are
+// not utilized".
 func (g *graph) downshift() {
 	joined, needX, needY := make([]bool, len(g.meshes)), make([]bool, len(g.meshes)), make([]bool, len(g.meshes))
 	for _, l := range g.links {
@@ -180,14 +183,15 @@ func (g *graph) downshift() {
 			if n > 1 {
 				of = fmt.Sprintf("%d meshes, %s to %s,", n, ids[0], ids[n-1])
 			}
-			g.note("the %s of %s are lines and no rings, as a chip of a torus has no direction free for exits", [2]string{"rows", "columns"}[k], of)
+			g.note("the %s of %s are lines instead of rings, because a chip of a torus has no free direction for exits", [2]string{"rows", "columns"}[k], of)
 		}
 	}
 }
 
-// lay makes a draft with all connections, and returns how many cables it left out. Each connection
-// takes all its cables at its turn. If fair is set, the other connections come first. The relaxed
-// connections then take one group each in turn, while there is room.
+// lay makes a draft with all meshes and connections, and returns the number of cables for which
+// there was no room. If fair is false, each connection takes all its cables before the next
+// connection. If fair is true, the relaxed connections come last. The relaxed connections then take
+// one group each in turn, while there is room.
 func (g *graph) lay(name string, fair bool) (d *draft, out int, err error) {
 	d = newDraft(strings.ToValidUTF8(name, "\uFFFD"), strings.ToValidUTF8(g.path, "\uFFFD"), g.arch)
 	g.open = make([]int, len(g.meshes))
@@ -224,9 +228,9 @@ func (g *graph) lay(name string, fair bool) (d *draft, out int, err error) {
 }
 
 // share gives the relaxed connections one group each in turn, until no connection has room. The
-// parameter left lists the number of cables that each connection still lacks.
+// argument left is the number of cables that each connection still lacks.
 func (g *graph) share(d *draft, left []int) error {
-	full := make([]bool, len(g.links)) // connections for which no room is left
+	full := make([]bool, len(g.links)) // for each connection: there is no more room for it
 	for placed := true; placed; {
 		placed = false
 		for i, l := range g.links {
@@ -247,9 +251,9 @@ func (g *graph) share(d *draft, left []int) error {
 	return nil
 }
 
-// place gives a connection one group of cables. The parameter left is the number of cables that the
-// connection lacks. place returns the number of cables in the group. The number is 0 if there is no
-// room, or if the connection lacks no cables.
+// place gives a connection one group of cables. The argument left is the number of cables that the
+// connection still lacks. place returns the number of cables in the group, or 0 if there is no room
+// or left is 0.
 func (g *graph) place(d *draft, l graphLink, left int) (int, error) {
 	if left == 0 {
 		return 0, nil
@@ -266,15 +270,15 @@ func (g *graph) place(d *draft, l graphLink, left int) (int, error) {
 	return n, nil
 }
 
-// noRoom returns the error for a connection that has no place for some cables. The parameter left
-// is the number of these cables.
+// noRoom returns the error for a connection for which there is no room. The argument left is the
+// number of cables that the connection lacks.
 func (g *graph) noRoom(l graphLink, left int) error {
 	third := ""
 	if l.z {
 		third = "; assign_z_direction asks for a third dimension, which is not supported"
 	}
-	return g.failAt(l.line, "the connection of %s with %s: for %d of its %s no chip at both ends has a direction and channels free "+
-		"(a direction is free where the mesh neither continues nor wraps and no other connection leaves%s); ask for fewer, or name other chips",
+	return g.failAt(l.line, "the connection of %s with %s: for %d of its %s, no chip at both ends has a free direction and free channels "+
+		"(a direction of a chip is free if it leads to no neighbour and no other connection uses it%s); ask for fewer channels, or name other chips",
 		g.nameOf(l.a), g.nameOf(l.b), left, Count(l.n, "channel"), third)
 }
 
@@ -289,14 +293,14 @@ func (g *graph) nameOf(e graphEnd) string {
 	return fmt.Sprintf("mesh %d", m.ID)
 }
 
-// slot is a chip of a mesh and a direction in which it can have an exit.
+// slot is a chip of a mesh and a free direction of this chip, in which it can have an exit.
 type slot struct {
 	chip int // number of the chip within its mesh
 	dir  wire.Direction
 }
 
-// room finds the place for the next group of a connection, and the number of cables in the group.
-// If there is no place, the number is 0.
+// room finds the meshes and slots for the next group of a connection, and the number n of cables in
+// the group. If there is no room, n is 0.
 func (g *graph) room(d *draft, l graphLink, left int) (ma, mb int, a, b slot, n int) {
 	for _, ma = range l.a.meshes {
 		for _, mb = range l.b.meshes {
@@ -304,7 +308,7 @@ func (g *graph) room(d *draft, l graphLink, left int) (ma, mb int, a, b slot, n 
 				continue
 			}
 			most := left
-			if l.a.open()+l.b.open() > 0 { // otherwise there is only one place, for all cables
+			if l.a.open()+l.b.open() > 0 { // if both ends give chip and direction, one group takes all cables
 				most = min(left, g.meshes[ma].planes(), g.meshes[mb].planes())
 			}
 			for n = most; n > 0 && (n == most || l.relaxed); n-- {
@@ -318,8 +322,8 @@ func (g *graph) room(d *draft, l graphLink, left int) (ma, mb int, a, b slot, n 
 	return 0, 0, slot{}, slot{}, 0
 }
 
-// slots lists the places where mesh m can have an exit of n cables. If the end e names a chip or a
-// direction, slots lists only places with this chip or direction.
+// slots lists the slots of mesh m for an exit of n cables. If the end e names a chip or a
+// direction, slots lists only slots with this chip or direction.
 func (g *graph) slots(d *draft, m int, e graphEnd, n int) (ss []slot) {
 	first := d.first[g.meshes[m].ID]
 	for _, dir := range exitOrder {
@@ -336,7 +340,9 @@ func (g *graph) slots(d *draft, m int, e graphEnd, n int) (ss []slot) {
 	return ss
 }
 
-// facing returns the slot of mesh mb that most nearly faces slot a of mesh ma.
+// facing returns the slot from the list "to" of mesh mb that best faces slot a of mesh ma. A slot
+// in the opposite direction is better. Between equal directions, the slot whose row or column is
+// nearer is better.
 func (g *graph) facing(ma, mb int, a slot, to []slot) slot {
 	along := func(m int, s slot) int {
 		if s.dir == wire.East || s.dir == wire.West {

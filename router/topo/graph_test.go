@@ -11,7 +11,7 @@ import (
 	"ttfabric/wire"
 )
 
-// descriptors are the files of testdata that describe machines.
+// descriptors returns the names of the files in testdata that describe machines.
 func descriptors(t testing.TB) (names []string) {
 	for _, pattern := range []string{"testdata/*.yaml", "testdata/*.textproto"} {
 		files, err := filepath.Glob(pattern)
@@ -25,11 +25,13 @@ func descriptors(t testing.TB) (names []string) {
 	return names
 }
 
-// m0 is a mesh descriptor of five lines; top names it.
+// Parts of mesh graph descriptors. m0 is a mesh descriptor of five lines, and g0 is the beginning
+// of a graph descriptor with two meshes of m0.
 const (
 	m0 = "mesh_descriptors {\n  name: \"M0\" arch: WORMHOLE_B0\n  device_topology { dims: [ 2, 2 ] }\n  channels { count: 2 }\n}\n"
 	g0 = "graph_descriptors {\n  name: \"G0\" type: \"FABRIC\"\n  instances { mesh { mesh_descriptor: \"M0\" mesh_id: 0 } }\n  instances { mesh { mesh_descriptor: \"M0\" mesh_id: 1 } }\n"
-	// topMesh and topGraph end a file.
+	// topMesh and topGraph are the last lines of a file. topMesh names a mesh of m0 as the whole
+	// machine, and topGraph the graph g0.
 	topMesh  = "top_level_instance { mesh { mesh_descriptor: \"M0\" mesh_id: 0 } }\n"
 	topGraph = "top_level_instance { graph { graph_descriptor: \"G0\" graph_id: 0 } }\n"
 )
@@ -38,7 +40,8 @@ func connection(a, b, rest string) string {
 	return fmt.Sprintf("  connections {\n    nodes { mesh { mesh_descriptor: \"M0\" %s } }\n    nodes { mesh { mesh_descriptor: \"M0\" %s } }\n    %s\n  }\n", a, b, rest)
 }
 
-// All that the two drafts of the schema and the text format allow means the same.
+// TestToleratedGraphs finds that Load reads different spellings of one machine as equal topologies.
+// The spellings come from two versions of the schema and from textual protobuf.
 func TestToleratedGraphs(t *testing.T) {
 	want := "f: 8 chips in 2 meshes 2×2, 18 cables, 2 planes"
 	conn := connection("mesh_id: 0", "mesh_id: 1", "channels { count: 2 }")
@@ -86,7 +89,7 @@ func TestToleratedGraphs(t *testing.T) {
 	}
 }
 
-// Ports beyond the planes of a mesh are cables without traffic.
+// TestMorePortsThanPlanes finds that cables beyond the number of planes of a mesh are unused.
 func TestMorePortsThanPlanes(t *testing.T) {
 	topo, err := Load("f", []byte("ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 4, E: 2, S: 4, W: 2}}\nBoard: [{name: B, type: Mesh, topology: [2, 2]}]\nMesh: [{id: 0, board: B}, {id: 1, board: B}]\n"+
 		"Graph: [[[0, S0], [1, N0]], [[0, S1], [1, N1]], [[0, S2], [1, N2]], [[0, S3], [1, N3]]]\n"))
@@ -95,7 +98,8 @@ func TestMorePortsThanPlanes(t *testing.T) {
 	}
 }
 
-// Graphs of graphs: tt-metal's mgd2_syntax_check, but for its express connections, in short.
+// TestGraphsOfGraphs reads graphs that contain graphs. The file is a short form of tt-metal's
+// mgd2_syntax_check without its express connections.
 func TestGraphsOfGraphs(t *testing.T) {
 	pod := func(name string, n int, body string) string {
 		var b strings.Builder
@@ -130,14 +134,14 @@ func TestGraphsOfGraphs(t *testing.T) {
 	}
 }
 
-// Tori that are joined, as tt-metal's quad Galaxies are, give up the rings of
-// their shorter axis, since a chip of a torus has no direction free for exits.
+// TestToriMakeRoomForExits finds that connected tori give up the rings of their shorter axis. A
+// chip of a torus has no free direction for exits. An example is tt-metal's quad Galaxy.
 func TestToriMakeRoomForExits(t *testing.T) {
 	for _, c := range []struct{ dims, shape, layout string }{
-		{"[ 5, 4 ] dim_types: [ RING, RING ]", "5○×4", "the rows of 2 meshes, 0 to 1, are lines and no rings, as a chip of a torus has no direction free for exits"},
-		{"[ 3, 8 ] dim_types: [ RING, RING ]", "3×8○", "the columns of 2 meshes, 0 to 1, are lines and no rings"},
+		{"[ 5, 4 ] dim_types: [ RING, RING ]", "5○×4", "the rows of 2 meshes, 0 to 1, are lines instead of rings, because a chip of a torus has no free direction for exits"},
+		{"[ 3, 8 ] dim_types: [ RING, RING ]", "3×8○", "the columns of 2 meshes, 0 to 1, are lines instead of rings"},
 		{"[ 5, 4 ] dim_types: [ RING, LINE ]", "5○×4", ""},
-		{"[ 2, 4 ] dim_types: [ RING, RING ]", "2×4○", ""}, // a ring of two is none
+		{"[ 2, 4 ] dim_types: [ RING, RING ]", "2×4○", ""}, // an axis of two chips does not wrap
 	} {
 		topo, err := Load("f", []byte(strings.Replace(m0, "[ 2, 2 ]", c.dims, 1)+g0+connection("mesh_id: 0", "mesh_id: 1", "channels { count: 4 }")+"}\n"+topGraph))
 		if err != nil {
@@ -148,7 +152,7 @@ func TestToriMakeRoomForExits(t *testing.T) {
 			t.Errorf("%s: %s; %s", c.dims, topo, topo.Layout)
 		}
 	}
-	for ids, shape := range map[[2]int]string{{1, 2}: "4×5○", {5, 10}: "4○×5", {1, 5}: "4○×5 and 4×5○", {0, 19}: "4×5○"} { // the chips that connections name
+	for ids, shape := range map[[2]int]string{{1, 2}: "4×5○", {5, 10}: "4○×5", {1, 5}: "4○×5 and 4×5○", {0, 19}: "4×5○"} { // the connection names these chips
 		topo, err := Load("f", []byte(strings.Replace(m0, "[ 2, 2 ]", "[ 4, 5 ] dim_types: [ RING, RING ]", 1)+g0+
 			connection(fmt.Sprintf("mesh_id: 0 device_id: %d", ids[0]), fmt.Sprintf("mesh_id: 1 device_id: %d", ids[1]), "channels { count: 2 }")+"}\n"+topGraph))
 		if err != nil {
@@ -166,8 +170,9 @@ func TestToriMakeRoomForExits(t *testing.T) {
 	}
 }
 
-// Connections that are RELAXED share the room where there is not enough for all;
-// where there is, and for those that are STRICT, each takes what it asks for.
+// TestRelaxedConnectionsShareTheRoom finds that RELAXED connections share the room if there is not
+// enough room for all. STRICT connections get all cables that they ask for, or Load returns an
+// error.
 func TestRelaxedConnectionsShareTheRoom(t *testing.T) {
 	ring := func(policy [3]string) (*Topology, error) {
 		var b strings.Builder
@@ -180,7 +185,7 @@ func TestRelaxedConnectionsShareTheRoom(t *testing.T) {
 		}
 		return Load("f", []byte(b.String()+"}\n"+topGraph))
 	}
-	topo, err := ring([3]string{"RELAXED", "RELAXED", "RELAXED"}) // a mesh has room for 16 cables, at the ends of its rows
+	topo, err := ring([3]string{"RELAXED", "RELAXED", "RELAXED"}) // each mesh has room for 16 cables, at the ends of its rows
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +194,7 @@ func TestRelaxedConnectionsShareTheRoom(t *testing.T) {
 			t.Errorf("%d exits between meshes %v, want 8", n, pair)
 		}
 	}
-	if !strings.Contains(topo.Layout, "24 cables left out") {
+	if !strings.Contains(topo.Layout, "24 cables of RELAXED connections left out") {
 		t.Errorf("layout %q", topo.Layout)
 	}
 	if topo, err := ring([3]string{"RELAXED", "STRICT", "RELAXED"}); err == nil || !strings.Contains(err.Error(), "connection of mesh 0 with mesh 1: for 16 of its 16 channels") {
@@ -208,56 +213,56 @@ func TestBadGraphs(t *testing.T) {
 		return b.String()
 	}
 	for _, c := range []struct{ name, in, want string }{
-		{"no top", m0, "f: no top_level_instance: want one that names a mesh or a graph"},
-		{"two tops", m0 + topMesh + topMesh, "f:7: top_level_instance is there already, on line 6"},
+		{"no top", m0, "f: the file has no top_level_instance: want a top_level_instance that names a mesh or a graph"},
+		{"two tops", m0 + topMesh + topMesh, "f:7: top_level_instance is already given on line 6"},
 		{"open", "mesh_descriptors {\n  name: \"M0\"\n", `f:3: not a textual protobuf: the end of the file, want the name of a field`},
 		{"sign", m0 + topMesh + "}", `f:7: not a textual protobuf: "}", want the name of a field`},
 		{"string", "mesh_descriptors {\n  name: \"M0\n}", "f:2: not a textual protobuf: the string that begins here has no end on this line"},
-		{"escape", "mesh_descriptors {\n  name: \"\\q\"\n}", `f:2: not a textual protobuf: a string has a \ that escapes nothing known`},
+		{"escape", "mesh_descriptors {\n  name: \"\\q\"\n}", `f:2: not a textual protobuf: a string has an unknown escape after \`},
 		{"character", "mesh_descriptors {\n  name: §\n}", `f:2: not a textual protobuf: unexpected '§'`},
 		{"not UTF-8", "mesh_descriptors {\n  name: \"\xff\"\n}", "f:2: not a textual protobuf: byte 0xFF is not UTF-8 text"},
 		{"no colon", "mesh_descriptors {\n  name \"M0\"\n}", "f:2: not a textual protobuf: want a : between name and its value"},
 		{"no value", "mesh_descriptors {\n  name:\n}", `f:3: not a textual protobuf: "}", want a value of name`},
 		{"list", "mesh_descriptors {\n  dims: [1, 2\n}", `f:3: not a textual protobuf: "}", want "," or "]"`},
-		{"lists", "mesh_descriptors {\n  dims: [[1]]\n}", `f:2: not a textual protobuf: "[", want a value; lists don't nest`},
+		{"lists", "mesh_descriptors {\n  dims: [[1]]\n}", `f:2: not a textual protobuf: "[", want a value, because lists do not nest`},
 		{"deep", "mesh_descriptors " + strings.Repeat("{a ", 40), "f:1: messages nest deeper than 32"},
 		{"name", strings.Replace(m0, `name: "M0"`, "", 1) + topMesh, "f:1: a mesh descriptor has no name"},
 		{"name word", strings.Replace(m0, `"M0"`, "M0", 1) + topMesh, "f:2: name: M0, want a string in quotes"},
-		{"twice", m0 + m0 + topMesh, `f:7: mesh descriptor "M0" is there already, on line 1`},
+		{"twice", m0 + m0 + topMesh, `f:7: mesh descriptor "M0" is already defined on line 1`},
 		{"arch", strings.Replace(m0, "WORMHOLE_B0", "GRAYSKULL", 1) + topMesh, `f:2: mesh descriptor "M0": arch GRAYSKULL: want WORMHOLE_B0 or BLACKHOLE`},
-		{"mixed", m0 + strings.NewReplacer("WORMHOLE_B0", "BLACKHOLE", "M0", "M1").Replace(m0) + topMesh, `f:7: mesh descriptor "M1" is blackhole and others are wormhole_b0: a fabric has one architecture (Spec §1.2)`},
+		{"mixed", m0 + strings.NewReplacer("WORMHOLE_B0", "BLACKHOLE", "M0", "M1").Replace(m0) + topMesh, `f:7: mesh descriptor "M1" has the architecture blackhole and others have wormhole_b0: a fabric has only one architecture (Spec §1.2)`},
 		{"negative", strings.Replace(m0, "[ 2, 2 ]", "[ 2, -2 ]", 1) + topMesh, "f:3: dims: -2, want a number from 1 to 2147483647"},
 		{"no rows", strings.Replace(m0, "[ 2, 2 ]", "[ 0, 2 ]", 1) + topMesh, "f:3: dims: 0, want a number from 1 to 2147483647"},
-		{"257", strings.Replace(m0, "[ 2, 2 ]", "[ 1, 257 ]", 1) + topMesh, `f:3: mesh descriptor "M0": 1×257 chips: a mesh has at most 256; describe several, with connections`},
+		{"257", strings.Replace(m0, "[ 2, 2 ]", "[ 1, 257 ]", 1) + topMesh, `f:3: mesh descriptor "M0": 1×257 chips: a mesh has at most 256 chips; describe several meshes with connections`},
 		{"three dimensions", strings.Replace(m0, "[ 2, 2 ]", "[ 2, 2, 2 ]", 1) + topMesh, `f:3: mesh descriptor "M0": device_topology has 3 dims: want [rows, columns], or the columns of a single row; meshes of three dimensions are not supported`},
 		{"type", strings.Replace(m0, "[ 2, 2 ]", "[ 2, 2 ] dim_types: [ TREE ]", 1) + topMesh, `f:3: mesh descriptor "M0": dim_types TREE: want LINE or RING`},
 		{"types", strings.Replace(m0, "[ 2, 2 ]", "[ 2, 2 ] dim_types: [ LINE, LINE, LINE ]", 1) + topMesh, `f:3: mesh descriptor "M0": 3 dim_types for 2 dims`},
 		{"count", strings.Replace(m0, "count: 2", "count: 17", 1) + topMesh, "f:4: count: 17, want a number from 1 to 16"},
-		{"channels", strings.NewReplacer("[ 2, 2 ]", "[ 3, 3 ]", "count: 2", "count: 5").Replace(m0) + topMesh, "f:6: mesh 0: chip M0D4 needs more than the 16 ethernet channels that a wormhole_b0 chip has; ask for fewer cables"},
+		{"channels", strings.NewReplacer("[ 2, 2 ]", "[ 3, 3 ]", "count: 2", "count: 5").Replace(m0) + topMesh, "f:6: mesh 0: chip M0D4 needs more than the 16 ethernet channels of a wormhole_b0 chip; ask for fewer cables"},
 		{"policy", strings.Replace(m0, "count: 2", "count: 2 policy: LAX", 1) + topMesh, `f:4: mesh descriptor "M0": policy LAX: want STRICT or RELAXED`},
-		{"hosts", strings.Replace(m0, "channels", "host_topology { dims: [ 1, 3 ] }\n channels", 1) + topMesh, `f:4: mesh descriptor "M0": 2×2 chips cannot be shared out evenly to 1×3 hosts`},
-		{"express", strings.Replace(m0, "channels", "express_connections { src: 0 dst: 3 }\n channels", 1) + topMesh, `f:4: mesh descriptor "M0": express_connections, cables between chips that are not neighbours, are not supported; remove them`},
-		{"express links", strings.Replace(m0, "channels", "express_links { dim_idx: 0 }\n channels", 1) + topMesh, `f:4: mesh descriptor "M0": express_links, cables between chips that are not neighbours, are not supported; remove them`},
-		{"switches", m0 + "switch_descriptors { name: \"S\" }\n" + topMesh, "f:6: switch_descriptors: switches are not supported; describe the meshes and their connections alone"},
-		{"stranger", m0 + strings.Replace(topMesh, "M0", "M7", 1), `f:6: there is no mesh descriptor "M7"`},
-		{"no graph", m0 + topGraph, `f:6: there is no graph descriptor "G0"`},
+		{"hosts", strings.Replace(m0, "channels", "host_topology { dims: [ 1, 3 ] }\n channels", 1) + topMesh, `f:4: mesh descriptor "M0": 2×2 chips cannot be divided evenly among 1×3 hosts`},
+		{"express", strings.Replace(m0, "channels", "express_connections { src: 0 dst: 3 }\n channels", 1) + topMesh, `f:4: mesh descriptor "M0": express_connections (cables between chips that are not neighbours) are not supported; remove them`},
+		{"express links", strings.Replace(m0, "channels", "express_links { dim_idx: 0 }\n channels", 1) + topMesh, `f:4: mesh descriptor "M0": express_links (cables between chips that are not neighbours) are not supported; remove them`},
+		{"switches", m0 + "switch_descriptors { name: \"S\" }\n" + topMesh, "f:6: switch_descriptors: switches are not supported; describe only meshes and their connections"},
+		{"stranger", m0 + strings.Replace(topMesh, "M0", "M7", 1), `f:6: the file defines no mesh descriptor "M7"`},
+		{"no graph", m0 + topGraph, `f:6: the file defines no graph descriptor "G0"`},
 		{"empty graph", m0 + "graph_descriptors { name: \"G0\" }\n" + topGraph, "f:6: graph G0 has no instances"},
 		{"itself", "graph_descriptors { name: \"G0\" instances { graph { graph_descriptor: \"G1\" } } }\ngraph_descriptors { name: \"G1\" instances { graph { graph_descriptor: \"G0\" } } }\n" + topGraph, "f:2: graph G0 contains itself: G0 → G1 → G0"},
 		{"nested", nest(40) + topGraph, "f:16: graphs nest deeper than 16"},
 		{"1025 meshes", m0 + "graph_descriptors { name: \"G0\"\n" + manyInstances() + "}\n" + topGraph, "f:1031: more than 1024 meshes"},
 		{"doubling", doubling(12) + m0 + topGraph, "f:13: more than 1024 meshes"},
 		{"mesh id", m0 + strings.Replace(topMesh, "mesh_id: 0", "mesh_id: 1024", 1), "f:6: mesh_id: 1024, want a number from 0 to 1023"},
-		{"instance twice", m0 + strings.Replace(g0, "mesh_id: 1", "mesh_id: 0", 1) + "}\n" + topGraph, "f:9: graph G0 has mesh M0 0 already, on line 8"},
+		{"instance twice", m0 + strings.Replace(g0, "mesh_id: 1", "mesh_id: 0", 1) + "}\n" + topGraph, "f:9: graph G0 already has mesh M0 0 on line 8"},
 		{"node", m0 + g0 + strings.Replace(conn, "mesh_id: 1", "mesh_id: 5", 1) + "}\n" + topGraph, "f:12: graph G0 has no instance mesh M0 5"},
 		{"device", m0 + g0 + strings.Replace(conn, "mesh_id: 1", "mesh_id: 1 device_id: 4", 1) + "}\n" + topGraph, "f:12: device_id: 4, want a number from 0 to 3"},
-		{"self-loop", m0 + g0 + strings.Replace(conn, "mesh_id: 1", "mesh_id: 0", 1) + "}\n" + topGraph, "f:10: a connection of graph G0 joins a mesh with itself; connections are between meshes"},
+		{"self-loop", m0 + g0 + strings.Replace(conn, "mesh_id: 1", "mesh_id: 0", 1) + "}\n" + topGraph, "f:10: a connection of graph G0 joins a mesh with itself; a connection must join two meshes"},
 		{"one node", m0 + g0 + "connections { nodes { mesh { mesh_descriptor: \"M0\" } } channels { count: 1 } }}\n" + topGraph, "f:10: a connection of graph G0 has 1 nodes: want two; write one connection for each pair"},
 		{"too many cables", m0 + g0 + strings.Replace(conn, "count: 2", "count: 30", 1) + "}\n" + topGraph,
-			"f:10: the connection of mesh 0 with mesh 1: for 14 of its 30 channels no chip at both ends has a direction and channels free (a direction is free where the mesh neither continues nor wraps and no other connection leaves); ask for fewer, or name other chips"},
+			"f:10: the connection of mesh 0 with mesh 1: for 14 of its 30 channels, no chip at both ends has a free direction and free channels (a direction of a chip is free if it leads to no neighbour and no other connection uses it); ask for fewer channels, or name other chips"},
 		{"no exit", strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ] dim_types: [RING, RING]", 1) + g0 + strings.NewReplacer("count: 2", "count: 2 policy: RELAXED", "mesh_id: 0", "mesh_id: 0 device_id: 4").Replace(conn) + "}\n" + topGraph,
-			"f:10: the connection of M0D4 with mesh 1: for 2 of its 2 channels no chip at both ends has a direction and channels free (a direction is free where the mesh neither continues nor wraps and no other connection leaves); ask for fewer, or name other chips"},
+			"f:10: the connection of M0D4 with mesh 1: for 2 of its 2 channels, no chip at both ends has a free direction and free channels (a direction of a chip is free if it leads to no neighbour and no other connection uses it); ask for fewer channels, or name other chips"},
 		{"no third dimension", strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ] dim_types: [RING, RING]", 1) + g0 + strings.Replace(conn, "channels { count: 2 }", "channels { count: 16 } assign_z_direction: true", 1) + "}\n" + topGraph,
-			"f:10: the connection of mesh 0 with mesh 1: for 4 of its 16 channels no chip at both ends has a direction and channels free (a direction is free where the mesh neither continues nor wraps and no other connection leaves; assign_z_direction asks for a third dimension, which is not supported); ask for fewer, or name other chips"},
+			"f:10: the connection of mesh 0 with mesh 1: for 4 of its 16 channels, no chip at both ends has a free direction and free channels (a direction of a chip is free if it leads to no neighbour and no other connection uses it; assign_z_direction asks for a third dimension, which is not supported); ask for fewer channels, or name other chips"},
 		{"z", m0 + g0 + strings.Replace(conn, "channels", "assign_z_direction: up channels", 1) + "}\n" + topGraph, "f:13: assign_z_direction: up, want true or false"},
 		{"directional", m0 + g0 + strings.Replace(conn, "channels", "directional: 1 channels", 1) + "}\n" + topGraph, "f:13: directional: 1, want true or false"},
 		{"pattern", m0 + g0 + "graph_topology: TREE }\n" + topGraph, "f:10: graph_topology of graph G0: TREE, want ALL_TO_ALL or RING"},
@@ -265,25 +270,25 @@ func TestBadGraphs(t *testing.T) {
 
 		{"YAML", "ChipSpec: {arch: [}\n", "f:1: not YAML: did not find expected node content"},
 		{"ChipSpec", "ChipSpec: {arch: wormhole_b0}\n", "f:1: ChipSpec: want arch and ethernet_ports"},
-		{"ports", "ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 2}}\n", "f:1: ethernet_ports: no number for E: want one for each of N, E, S and W"},
+		{"ports", "ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 2}}\n", "f:1: ethernet_ports has no number for E: want a number for each of N, E, S and W"},
 		{"no meshes", "ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 2, E: 2, S: 2, W: 2}}\n", "f:1: no meshes: want a key Mesh with a list of {id, board, device_topology}"},
-		{"board", yaml + " - {id: 2, board: C}\n", `f:6: mesh 2: there is no board "C"`},
+		{"board", yaml + " - {id: 2, board: C}\n", `f:6: mesh 2: the file defines no board "C"`},
 		{"board type", strings.Replace(yaml, "type: Mesh", "type: TORUS_1D", 1), `f:2: board type "TORUS_1D": want Mesh, TORUS_X, TORUS_Y or TORUS_2D`},
-		{"mesh twice", yaml + " - {id: 1, board: B}\n", "f:6: mesh 1 is there already, on line 5"},
+		{"mesh twice", yaml + " - {id: 1, board: B}\n", "f:6: mesh 1 is already defined on line 5"},
 		{"mesh 1024", yaml + " - {id: 1024, board: B}\n", `f:6: mesh id "1024": want a number from 0 to 1023`},
 		{"size", yaml + " - {id: 2, board: B, device_topology: [2, -1]}\n", `f:6: device_topology of mesh 2 "-1": want a number from 0 to 256`},
 		{"zero", yaml + " - {id: 2, board: B, device_topology: [2, 0]}\n", `f:6: device_topology of mesh 2: want at least one row and column`},
 		{"large", yaml + " - {id: 2, board: B, topology: [9, 9]}\n", "f:6: mesh 2: 18×18 chips: a mesh has at most 256"},
 		{"port", yaml + "Graph:\n - [[0, E0], [1, Q0]]\n", `f:7: port "Q0": want a direction and a number, such as N12`},
 		{"Z port", yaml + "Graph:\n - [[0, E0], [1, Z0]]\n", `f:7: port "Z0": a third dimension is not supported`},
-		{"far port", yaml + "Graph:\n - [[0, E0], [1, W4]]\n", `f:7: port "W4": mesh 1 has 4 channels on that edge, from 0`},
-		{"no such mesh", yaml + "Graph:\n - [[0, E0], [2, W0]]\n", `f:7: there is no mesh "2"`},
+		{"far port", yaml + "Graph:\n - [[0, E0], [1, W4]]\n", `f:7: port "W4": mesh 1 has only 4 channels on that edge, numbered from 0`},
+		{"no such mesh", yaml + "Graph:\n - [[0, E0], [2, W0]]\n", `f:7: the file defines no mesh "2"`},
 		{"loop", yaml + "Graph:\n - [[0, E0], [0, W0]]\n", "f:7: the connection joins mesh 0 with itself; Graph is for connections between meshes"},
-		{"port twice", yaml + "Graph:\n - [[0, E0], [1, W0]]\n - [[0, E0], [1, W1]]\n", "f:8: port E0 of mesh 0 has a connection already"},
-		{"chip", yaml + "Graph:\n - [[M0, D1], [M1, D4], 1]\n", `f:7: there is no chip "D4" in mesh 1 of 4 chips`},
+		{"port twice", yaml + "Graph:\n - [[0, E0], [1, W0]]\n - [[0, E0], [1, W1]]\n", "f:8: port E0 of mesh 0 has two connections"},
+		{"chip", yaml + "Graph:\n - [[M0, D1], [M1, D4], 1]\n", `f:7: there is no chip "D4" in mesh 1, which has 4 chips`},
 		{"chips", yaml + "Graph:\n - [[M0, D1], [M1, W0], 1]\n", "f:7: a connection of chips is [[M0, D1], [M1, D1], COUNT]"},
-		{"wrapped", strings.NewReplacer("type: Mesh, topology: [2, 2]", "type: TORUS_2D, topology: [3, 3]").Replace(yaml) + "Graph:\n - [[0, E0], [1, W0]]\n", `f:7: port "E0": mesh 0 wraps there, so no cable can leave it`},
-		{"relaxed", yaml + "RelaxedGraph:\n - [M0, M0, 2]\n", "f:7: a connection of RelaxedGraph is [M0, M1, COUNT], of two different meshes and with at least one cable"},
+		{"wrapped", strings.NewReplacer("type: Mesh, topology: [2, 2]", "type: TORUS_2D, topology: [3, 3]").Replace(yaml) + "Graph:\n - [[0, E0], [1, W0]]\n", `f:7: port "E0": mesh 0 wraps at that edge, so no cable can leave the mesh there`},
+		{"relaxed", yaml + "RelaxedGraph:\n - [M0, M0, 2]\n", "f:7: a connection of RelaxedGraph is [M0, M1, COUNT]: want two different meshes and at least one cable"},
 		{"relaxed count", yaml + "RelaxedGraph:\n - [M0, M1, 5000]\n", `f:7: count of a connection "5000": want a number from 0 to 4096`},
 	} {
 		begin := cpu(t)
@@ -297,7 +302,7 @@ func TestBadGraphs(t *testing.T) {
 	}
 }
 
-// manyInstances is 1025 lines, each with a mesh.
+// manyInstances returns 1025 lines, each with an instance of a mesh.
 func manyInstances() string {
 	var b strings.Builder
 	for i := range 1025 {
@@ -306,7 +311,8 @@ func manyInstances() string {
 	return b.String()
 }
 
-// doubling is a graph of graphs that stands for 2^n meshes: each of n lines has the next twice.
+// doubling returns n+1 graph descriptors that stand for 2^n meshes. Each graph contains the next
+// graph twice.
 func doubling(n int) string {
 	var b strings.Builder
 	for i := range n {

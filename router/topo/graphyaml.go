@@ -11,26 +11,26 @@ import (
 	"ttfabric/wire"
 )
 
-// yamlGraph is the state of reading a mesh graph descriptor of the first
-// form: ChipSpec, Board, Mesh, Graph and RelaxedGraph (tt-metal,
+// yamlGraph is the state of a reader of a mesh graph descriptor in YAML, the older form. The file
+// has the keys ChipSpec, Board, Mesh, Graph and RelaxedGraph (tt-metal,
 // tt_metal/fabric/mesh_graph_descriptors/*.yaml).
 type yamlGraph struct {
 	graph
 	keys   map[string]pair
-	ports  [wire.NumDirections]int // number of channels for each direction of a chip
+	ports  [wire.NumDirections]int // number of channels of a chip, by direction
 	boards map[string]yamlBoard
-	ids    map[wire.MeshID]int // for each mesh id: index in meshes
+	ids    map[wire.MeshID]int // index in meshes, by mesh id
 }
 
-// yamlBoard is a type of board: its chips, and whether a mesh made of such boards wraps at its
-// edges.
+// yamlBoard is a type of board: the rows and columns of its chips, and whether the axes of a mesh
+// of such boards wrap.
 type yamlBoard struct {
 	rows, cols   int
 	wrapX, wrapY bool
 	line         int
 }
 
-// loadYAMLGraph reads a mesh graph descriptor of the first form.
+// loadYAMLGraph reads a mesh graph descriptor in YAML.
 func loadYAMLGraph(f file, name string, root *yaml.Node, keys map[string]pair) (*Topology, error) {
 	g := &yamlGraph{graph: graph{file: f}, keys: keys, boards: map[string]yamlBoard{}, ids: map[wire.MeshID]int{}}
 	for _, read := range []func() error{g.readChipSpec, g.readBoards, g.readMeshes, g.readGraph, g.readRelaxed} {
@@ -44,7 +44,7 @@ func loadYAMLGraph(f file, name string, root *yaml.Node, keys map[string]pair) (
 	return g.build(name)
 }
 
-// table reads a map with plain keys.
+// table reads a YAML map, and returns its values by key.
 func (f file) table(n *yaml.Node, what string) (map[string]*yaml.Node, error) {
 	ps, err := f.pairs(n, what, "a map")
 	if err != nil {
@@ -76,7 +76,7 @@ func (g *yamlGraph) readChipSpec() error {
 	for d := range wire.Direction(wire.NumDirections) {
 		n := ports[d.String()]
 		if n == nil {
-			return g.fail(spec["ethernet_ports"], "ethernet_ports: no number for %s: want one for each of N, E, S and W", d)
+			return g.fail(spec["ethernet_ports"], "ethernet_ports has no number for %s: want a number for each of N, E, S and W", d)
 		}
 		v, err := g.number(n, "ethernet_ports "+d.String(), wire.MaxChannels)
 		if err != nil {
@@ -105,7 +105,7 @@ func (g *yamlGraph) readBoards() error {
 			return err
 		}
 		if was, dup := g.boards[name]; dup {
-			return g.fail(b["name"], "board %s is there already, on line %d", show(b["name"]), was.line)
+			return g.fail(b["name"], "board %s is already defined on line %d", show(b["name"]), was.line)
 		}
 		out := yamlBoard{line: n.Line}
 		if out.rows, out.cols, err = g.size(b["topology"], "topology of board "+show(b["name"])); err != nil {
@@ -129,7 +129,7 @@ func (g *yamlGraph) readBoards() error {
 	return nil
 }
 
-// size reads [rows, cols].
+// size reads a list [rows, cols].
 func (g *yamlGraph) size(n *yaml.Node, what string) (rows, cols int, err error) {
 	vs, err := g.items(n, what, "[rows, columns]")
 	if err != nil {
@@ -168,8 +168,9 @@ func (g *yamlGraph) readMeshes() error {
 	return nil
 }
 
-// readMesh reads a mesh. Its size is device_topology, in chips. In older files the size is the key
-// topology. This size counts boards, or chips if host_ranks implies chips.
+// readMesh reads a mesh. The key device_topology gives the size in chips. Older files have the key
+// topology instead, which gives the size in boards. If host_ranks shows that topology gives the
+// size in chips, readMesh takes topology as chips.
 func (g *yamlGraph) readMesh(n *yaml.Node) error {
 	t, err := g.table(n, "mesh")
 	if err != nil {
@@ -184,11 +185,11 @@ func (g *yamlGraph) readMesh(n *yaml.Node) error {
 	}
 	m := graphMesh{Mesh: Mesh{ID: wire.MeshID(id)}, line: n.Line}
 	if was, dup := g.ids[m.ID]; dup {
-		return g.fail(t["id"], "mesh %d is there already, on line %d", id, g.meshes[was].line)
+		return g.fail(t["id"], "mesh %d is already defined on line %d", id, g.meshes[was].line)
 	}
 	b, ok := g.boards[t["board"].Value]
 	if !ok {
-		return g.fail(t["board"], "mesh %d: there is no board %s", id, show(t["board"]))
+		return g.fail(t["board"], "mesh %d: the file defines no board %s", id, show(t["board"]))
 	}
 	what := fmt.Sprintf("topology of mesh %d", id)
 	switch {
@@ -197,7 +198,7 @@ func (g *yamlGraph) readMesh(n *yaml.Node) error {
 	case t["topology"] != nil:
 		m.Rows, m.Cols, err = g.size(t["topology"], what)
 		if hosts := rankSize(t["host_ranks"]); hosts != [2]int{} && hosts[0]*b.rows == m.Rows && hosts[1]*b.cols == m.Cols && b.rows*b.cols > 1 {
-			g.note("the topology of mesh %d counts chips, not boards: host_ranks has %d×%d boards", id, hosts[0], hosts[1])
+			g.note("the topology of mesh %d counts chips instead of boards, because host_ranks has %d×%d boards", id, hosts[0], hosts[1])
 		} else {
 			m.Rows, m.Cols = m.Rows*b.rows, m.Cols*b.cols
 		}
@@ -220,8 +221,8 @@ func (g *yamlGraph) readMesh(n *yaml.Node) error {
 	return nil
 }
 
-// rankSize returns the rows and columns of host_ranks, which has a rank for each board (tt-metal,
-// mesh_graph.cpp). If host_ranks is not such a grid, rankSize returns zeros.
+// rankSize returns the numbers of rows and columns of host_ranks, which has an entry for each board
+// (tt-metal, mesh_graph.cpp). If the rows have different lengths, rankSize returns zeros.
 func rankSize(n *yaml.Node) (size [2]int) {
 	if n == nil || n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		return size
@@ -235,15 +236,16 @@ func rankSize(n *yaml.Node) (size [2]int) {
 	return [2]int{len(n.Content), cols}
 }
 
-// yamlPort is [mesh, "N12"] of a Graph: channel 12 along the north edge of the mesh.
+// yamlPort is a port in the key Graph, such as [0, "N12"]: channel 12 along the north edge of mesh
+// 0.
 type yamlPort struct {
 	mesh  int // index in meshes
 	dir   wire.Direction
 	index int
 }
 
-// chip returns the chip that has the port. Ports are counted along the edge chip by chip, from west
-// or north.
+// chip returns the number of the chip that has port p. Ports are counted along an edge of the mesh
+// chip by chip, from west to east or from north to south.
 func (g *yamlGraph) chip(p yamlPort) int {
 	m, k := g.meshes[p.mesh], p.index/g.ports[p.dir]
 	switch p.dir {
@@ -257,7 +259,7 @@ func (g *yamlGraph) chip(p yamlPort) int {
 	return k
 }
 
-// readPort reads [mesh, PORT].
+// readPort reads a port, such as [0, N12].
 func (g *yamlGraph) readPort(n *yaml.Node) (p yamlPort, err error) {
 	const want = "an end of a connection is [MESH, PORT], such as [0, N12]"
 	vs, err := g.items(n, "Graph", want)
@@ -286,27 +288,27 @@ func (g *yamlGraph) readPort(n *yaml.Node) (p yamlPort, err error) {
 		chips, wraps = m.Cols, m.WrapY
 	}
 	if most := chips * g.ports[p.dir]; p.index >= most {
-		return p, g.fail(vs[1], "port %s: mesh %d has %s on that edge, from 0", show(vs[1]), m.ID, Count(most, "channel"))
+		return p, g.fail(vs[1], "port %s: mesh %d has only %s on that edge, numbered from 0", show(vs[1]), m.ID, Count(most, "channel"))
 	}
 	if wraps {
-		return p, g.fail(vs[1], "port %s: mesh %d wraps there, so no cable can leave it", show(vs[1]), m.ID)
+		return p, g.fail(vs[1], "port %s: mesh %d wraps at that edge, so no cable can leave the mesh there", show(vs[1]), m.ID)
 	}
 	return p, nil
 }
 
-// readMeshID reads the number of a mesh, which may have a prefix. readMeshID returns the mesh's
-// index.
+// readMeshID reads a mesh id, which may have a prefix such as M. readMeshID returns the index of
+// the mesh in meshes.
 func (g *yamlGraph) readMeshID(n *yaml.Node, prefix string) (int, error) {
 	id, err := strconv.ParseUint(strings.TrimPrefix(n.Value, prefix), 10, 16)
 	i, ok := g.ids[wire.MeshID(id)]
 	if n.Kind != yaml.ScalarNode || err != nil || !ok {
-		return 0, g.fail(n, "there is no mesh %s", show(n))
+		return 0, g.fail(n, "the file defines no mesh %s", show(n))
 	}
 	return i, nil
 }
 
-// readGraph reads Graph: [[[mesh, port], [mesh, port]], …], with each cable from one end or from
-// both. The other form has chips instead of ports: [[[M0, D1], [M1, D1], count], …].
+// readGraph reads Graph: [[[mesh, port], [mesh, port]], …]. A file may list a cable once from each
+// end. Entries may also name chips instead of ports: [[[M0, D1], [M1, D1], count], …].
 func (g *yamlGraph) readGraph() error {
 	list, err := g.items(g.keys["Graph"].val, "Graph", "a list of connections")
 	if err != nil {
@@ -341,11 +343,11 @@ func (g *yamlGraph) readGraph() error {
 			return g.fail(n, "the connection joins mesh %d with itself; Graph is for connections between meshes", g.meshes[ps[0].mesh].ID)
 		}
 		if at[ps[0]] == ps[1] && at[ps[1]] == ps[0] {
-			continue // the file lists this cable from the other end too
+			continue // the file has listed this cable from its other end
 		}
 		for k, p := range ps {
 			if was, dup := at[p]; dup && was != ps[1-k] {
-				return g.fail(n, "port %s%d of mesh %d has a connection already", p.dir, p.index, g.meshes[p.mesh].ID)
+				return g.fail(n, "port %s%d of mesh %d has two connections", p.dir, p.index, g.meshes[p.mesh].ID)
 			}
 		}
 		at[ps[0]], at[ps[1]] = ps[1], ps[0]
@@ -366,8 +368,8 @@ func (g *yamlGraph) readGraph() error {
 	return g.turn()
 }
 
-// readChips reads a connection of Graph that names chips: [[M0, D1], [M1, D1], count]. The map
-// pairs holds the connections read so far.
+// readChips reads an entry of Graph that names chips: [[M0, D1], [M1, D1], count]. The map pairs
+// holds the entries with chips that were read so far.
 func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bool) error {
 	const want = "a connection of chips is [[M0, D1], [M1, D1], COUNT]"
 	var ends [2]graphEnd
@@ -386,7 +388,7 @@ func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bo
 		m := g.meshes[mesh]
 		chip, err := strconv.ParseUint(e[1].Value[1:], 10, 16)
 		if err != nil || int(chip) >= m.Rows*m.Cols {
-			return g.fail(e[1], "there is no chip %s in mesh %d of %s", show(e[1]), m.ID, Count(m.Rows*m.Cols, "chip"))
+			return g.fail(e[1], "there is no chip %s in mesh %d, which has %s", show(e[1]), m.ID, Count(m.Rows*m.Cols, "chip"))
 		}
 		ends[k] = graphEnd{[]int{mesh}, int(chip), anyDir}
 	}
@@ -395,18 +397,18 @@ func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bo
 		return err
 	}
 	if ends[0].meshes[0] == ends[1].meshes[0] || v == 0 {
-		return g.fail(n, "%s, of two different meshes and with at least one cable", want)
+		return g.fail(n, "%s: want two different meshes and at least one cable", want)
 	}
 	if pairs[fmt.Sprint(ends[1], ends[0])] || pairs[fmt.Sprint(ends[0], ends[1])] {
-		return nil // the file lists this connection from the other end too
+		return nil // the file has listed this connection from its other end
 	}
 	pairs[fmt.Sprint(ends[0], ends[1])] = true
 	return g.connect(graphLink{n: int(v), line: n.Line, a: ends[0], b: ends[1]})
 }
 
-// turn gives different directions to exits that share a chip and direction but lead to different
-// chips. The reason is that on a plane, one direction of a chip leads to only one place. Each cable
-// stays on its chip.
+// turn gives different directions to exits that leave one chip in one direction but lead to
+// different chips. On each plane, a direction of a chip can lead to only one chip. The exits stay
+// at their chips.
 func (g *yamlGraph) turn() error {
 	type side struct {
 		mesh, chip int
@@ -435,16 +437,16 @@ func (g *yamlGraph) turn() error {
 		})
 		node := wire.FabricNodeID{Mesh: m.ID, Chip: wire.ChipID(e.chip)}
 		if i < 0 {
-			return g.failAt(lines[k], "chip %s has a second connection %s, to another chip than the first, and no other direction is free to tell them apart", node, was)
+			return g.failAt(lines[k], "chip %s has two connections in direction %s to different chips, and no other direction of the chip is free for the second connection", node, was)
 		}
 		e.dir = exitOrder[i]
 		taken[side{e.meshes[0], e.chip, e.dir}] = true
-		g.note("the second connection %s of %s leads to another chip than the first and counts as %s", was, node, e.dir)
+		g.note("the second connection in direction %s of %s leads to another chip than the first connection, and now has direction %s", was, node, e.dir)
 	}
 	return nil
 }
 
-// readRelaxed reads RelaxedGraph: [[M0, M1, count], …].
+// readRelaxed reads RelaxedGraph: [[M0, M1, count], …]. These connections have the policy RELAXED.
 func (g *yamlGraph) readRelaxed() error {
 	const want = "a connection of RelaxedGraph is [M0, M1, COUNT]"
 	list, err := g.items(g.keys["RelaxedGraph"].val, "RelaxedGraph", "a list of connections")
@@ -473,10 +475,10 @@ func (g *yamlGraph) readRelaxed() error {
 			return err
 		}
 		if a == b || v == 0 {
-			return g.fail(n, "%s, of two different meshes and with at least one cable", want)
+			return g.fail(n, "%s: want two different meshes and at least one cable", want)
 		}
 		if pair := [2]int{min(a, b), max(a, b)}; seen[pair] {
-			continue // the file lists this connection from the other end too
+			continue // the file has listed this connection from its other end
 		} else {
 			seen[pair] = true
 		}

@@ -8,12 +8,13 @@ import (
 	"ttfabric/wire"
 )
 
-// This file compares expected with live cables. Names and rules are those of tt-metal's reliability
-// mode (tt_metal/fabric/README_fabric_reliability_mode.md). The mesh graph descriptor (MGD) says
-// how many cables the fabric routes. The factory system descriptor (FSD) says which cables should
-// exist. The physical system descriptor (PSD) says which are live.
+// This file compares the cables that should exist with the cables that are live. Names and rules
+// are those of tt-metal's reliability mode (tt_metal/fabric/README_fabric_reliability_mode.md). The
+// mesh graph descriptor (MGD) says how many cables the fabric routes. The factory system descriptor
+// (FSD) says which cables should exist. The physical system descriptor (PSD) says which cables are
+// live.
 
-// PlaneCount counts the cables that lead from one chip in one direction.
+// PlaneCount counts the cables from one chip to a neighbour in one direction.
 type PlaneCount struct {
 	Declared int `json:"declared"` // cables that the fabric routes (MGD)
 	Expected int `json:"expected"` // cables that should exist (FSD)
@@ -30,34 +31,35 @@ func (n PlaneCount) Downed() int { return max(0, n.Planes()-n.Live) }
 // UnusedDowned returns the number of missing cables that the fabric does not need.
 func (n PlaneCount) UnusedDowned() int { return max(0, n.Expected-n.Live) - n.Downed() }
 
-// Registered returns the number of live cables that the fabric routes. The number serves between
-// meshes, which have no planes between them.
+// Registered returns the number of live cables that the fabric routes. Health uses this number for
+// cables between meshes, where tt-metal counts no planes.
 func (n PlaneCount) Registered() int { return min(n.Declared, n.Live) }
 
-// DirectionHealth describes one direction of one chip in which cables are expected.
+// DirectionHealth describes the cables from one chip in one direction in which cables should exist.
 type DirectionHealth struct {
 	Chip      wire.FabricNodeID `json:"chip"`
-	Direction string            `json:"direction"` // direction as a letter, or "NONE" if the fabric does not route there because no mesh graph has the edge
+	Direction string            `json:"direction"` // direction as a letter; NoDirection: the fabric routes none of these cables
 	Peer      wire.FabricNodeID `json:"peer"`
 	External  bool              `json:"inter_mesh"`
 	PlaneCount
-	Usable int `json:"planes"`        // number of routing planes, the fewest along the row or column; between meshes, number of registered cables
+	Usable int `json:"planes"`        // within a mesh: smallest number of routing planes on any edge of this row or column; between meshes: see PlaneCount.Registered
 	Down   int `json:"downed"`        // number of missing cables that the fabric needs, see PlaneCount.Downed
 	Unused int `json:"unused_downed"` // number of missing cables that the fabric does not need, see PlaneCount.UnusedDowned
 }
 
-// NoDirection is the direction of a cable that the fabric does not route.
+// NoDirection stands for the direction of cables that the fabric does not route.
 const NoDirection = "NONE"
 
-// Health is the comparison of the expected with the live cables.
+// Health is the result of comparing the cables that should exist with the live cables.
 type Health struct {
-	Directions []DirectionHealth // one entry for each chip and direction, sorted by both
-	Downed     []Cable           // missing cables that the fabric routes, sorted by A
+	Directions []DirectionHealth // one entry for each chip and each of its directions with cables, sorted by chip and direction
+	Downed     []Cable           // missing cables that the fabric needs, sorted by A
 	Unused     []Cable           // missing cables that the fabric does not need, sorted by A
 	ends       map[wire.PortID]bool
 }
 
-// edge names two neighbours and the direction from the first neighbour to the second.
+// edge names two chips with cables between them, and the direction of these cables from the first
+// chip.
 type edge struct {
 	a, b wire.FabricNodeID
 	dir  wire.Direction
@@ -70,10 +72,10 @@ type gridLine struct {
 	ofRow bool
 }
 
-// Diagnose compares the cables that should exist with the live cables, with regard to the cables
-// that the fabric routes. The topologies routed and expected may be the same. The fabric then
-// routes the cables that are not Unused. Diagnose calls the function live once for each cable of
-// expected.
+// Diagnose compares the cables that should exist with the cables that are live. The topology
+// "expected" has the cables that should exist. The cables of "routed" that are not Unused are the
+// cables that the fabric routes. The two topologies may be the same. Diagnose calls the function
+// live once for each cable of expected.
 func Diagnose(routed, expected *Topology, live func(Cable) bool) Health {
 	h := Health{ends: map[wire.PortID]bool{}}
 	counts := map[edge]*PlaneCount{}
@@ -134,7 +136,7 @@ func Diagnose(routed, expected *Topology, live func(Cable) bool) Health {
 	return h
 }
 
-// leastOf returns the smallest number of planes on an edge of each row and column.
+// leastOf returns, for each row and column, the smallest number of planes on any of its edges.
 func leastOf(t *Topology, counts map[edge]*PlaneCount) map[gridLine]int {
 	least := map[gridLine]int{}
 	for e, n := range counts {
@@ -157,18 +159,19 @@ func lineOf(t *Topology, e edge) gridLine {
 	return gridLine{e.a.Mesh, c.Col, false}
 }
 
-// Healthy reports whether the cable at a port is live. The error names a port at which no cable is
-// expected.
+// Healthy reports whether the cable at port p is live. If no cable should exist at p, Healthy
+// returns an error.
 func (h *Health) Healthy(p wire.PortID) (bool, error) {
 	ok, expected := h.ends[p]
 	if !expected {
-		return false, fmt.Errorf("%s: no cable is expected there", p)
+		return false, fmt.Errorf("%s: no cable should exist at this port", p)
 	}
 	return ok, nil
 }
 
-// UsablePlanes returns the number of routing planes from a chip in a direction: the fewest along
-// the chip's row or column. If the fabric routes no cable there, UsablePlanes returns 0.
+// UsablePlanes returns the number of routing planes in direction d from chip n: the smallest number
+// on any edge of the chip's row or column. If the fabric routes no cable from n in direction d,
+// UsablePlanes returns 0.
 func (h *Health) UsablePlanes(n wire.FabricNodeID, d wire.Direction) int {
 	for _, x := range h.Directions {
 		if x.Chip == n && x.Direction == d.String() {

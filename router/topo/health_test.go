@@ -6,7 +6,8 @@ import (
 	"ttfabric/wire"
 )
 
-// The worked tables of tt-metal's reliability-mode notes (README_fabric_reliability_mode.md, "RELAXED intramesh" and "RELAXED intermesh").
+// worked has the example tables of tt-metal's README_fabric_reliability_mode.md, sections "RELAXED
+// intramesh" and "RELAXED intermesh".
 var worked = []struct {
 	mgd, fsd, psd                                     int
 	planes, downed, unused, registered, notRegistered int
@@ -38,7 +39,8 @@ func TestWorkedTables(t *testing.T) {
 	}
 }
 
-// twoChips is two chips with n cables between them: of one mesh, or each a mesh.
+// twoChips returns a machine of two chips with n cables between them. The chips are in one mesh, or
+// in two meshes if intermesh is true.
 func twoChips(t *testing.T, n int, intermesh bool) *Topology {
 	t.Helper()
 	d := newDraft("two", "", wire.Wormhole)
@@ -63,14 +65,14 @@ func twoChips(t *testing.T, n int, intermesh bool) *Topology {
 	return m
 }
 
-// The same tables on machines: the cables by name, in both directions, and each end's health.
+// TestWorkedTablesOnMachines compares Diagnose with the example tables, on machines of two chips.
 func TestWorkedTablesOnMachines(t *testing.T) {
 	for _, w := range worked {
 		routed, expected := twoChips(t, w.mgd, w.intermesh), twoChips(t, w.fsd, w.intermesh)
 		left := w.psd
 		gone := map[wire.PortID]bool{}
 		h := Diagnose(routed, expected, func(c Cable) bool {
-			// The first ones are missing: those that the fabric routes.
+			// The cables on the lowest planes are missing, because the fabric routes these cables.
 			if missing := w.fsd - left; missing > 0 && int(c.Plane) < w.fsd-w.psd {
 				gone[c.A], gone[c.B] = true, true
 				return false
@@ -100,20 +102,21 @@ func TestWorkedTablesOnMachines(t *testing.T) {
 			}
 		}
 		if _, err := h.Healthy(wire.PortID{Channel: 15, Node: wire.FabricNodeID{Chip: 7}}); err == nil {
-			t.Error("a port that was never declared is healthy or not")
+			t.Error("Healthy returns no error for a port without a cable")
 		}
 	}
 }
 
-// The pod's rows of the notes: a thin edge makes its whole row thin and no
-// other, a cable of an edge that no mesh graph has is unused, direction NONE.
+// TestPlanesAreTheFewestOfTheRow finds that an edge with fewer cables lowers the number of planes
+// of its row, but of no other row. A missing cable that the fabric does not route counts as unused,
+// with direction NONE.
 func TestPlanesAreTheFewestOfTheRow(t *testing.T) {
 	build := func(thin bool) *Topology {
 		d := newDraft("grid", "", wire.Wormhole)
 		if err := d.addMesh(Mesh{Rows: 2, Cols: 3}, 2, 2); err != nil {
 			t.Fatal(err)
 		}
-		if thin { // one cable of the first row's second edge has never been there, and another leads where no edge is
+		if thin { // the second edge of the first row lacks a cable
 			k := len(d.t.Cables)
 			for i, c := range d.t.Cables {
 				if c.A.Node.Chip == 1 && c.Dir == wire.East {
@@ -155,7 +158,8 @@ func TestPlanesAreTheFewestOfTheRow(t *testing.T) {
 	}
 }
 
-// Of every machine, with everything live nothing is downed; with nothing, each cable once.
+// TestDiagnoseEveryMachine diagnoses every built-in machine. With all cables live, no cable is
+// missing. With no cable live, each cable is missing once.
 func TestDiagnoseEveryMachine(t *testing.T) {
 	for _, b := range Builders {
 		m, err := Named(b.Example)
@@ -171,7 +175,7 @@ func TestDiagnoseEveryMachine(t *testing.T) {
 		}
 		for _, c := range h.Unused {
 			if !c.Unused {
-				t.Errorf("%s: %v is said to be unused", m, c)
+				t.Errorf("%s: Health.Unused has %v, which the fabric routes", m, c)
 			}
 		}
 		for _, d := range h.Directions {

@@ -8,37 +8,36 @@ import (
 	"ttfabric/wire"
 )
 
-// maxLayoutSteps bounds the search for a layout. It is the largest number of times that the search
-// may put a chip somewhere, for one size of grid. A grid of 256 chips takes less than a thousand
-// steps.
+// maxLayoutSteps is the largest number of steps of a search. In each step, the search puts one chip
+// in one place. A search for 256 chips that succeeds takes less than a thousand steps.
 const maxLayoutSteps = 20_000
 
-// layout searches a place for every chip of a machine of which only the wiring is known.
+// layout searches for the row and column of every chip of a machine, from the cables alone.
 //
-// Of the grids that fit the cabling, the search takes the grids with the fewest wraps, and of these
-// the squarest grid. The grid has no more rows than columns. If rows and columns are equally many
-// and only one axis wraps, the columns wrap. The north-west corner gets the smallest chip id that
-// is possible there. The place east of the corner gets the smallest possible neighbour of the
-// corner chip.
+// Of the grids that fit the cables, the search takes a grid with the fewest wraps. Of several such
+// grids, the search takes the grid that is nearest to a square. The grid has at most as many rows
+// as columns. If a square grid wraps on only one axis, this is the axis from west to east. The
+// north-west corner gets the smallest possible chip id. The place east of the corner gets the
+// smallest possible neighbour of the corner chip.
 //
-// Chips may have more than four neighbours, as those of a Blackhole Galaxy that is wired for a
-// third dimension. Then no grid fits the cabling, but the cabling may contain a grid. Of such
-// grids, the search takes the grids with the most cables, and of these the squarest grid. Cables
-// between chips that are not neighbours in the grid are left out.
+// Chips may have cables to more than four other chips, as in a Blackhole Galaxy that is wired for a
+// third dimension. Then no grid fits all cables, but a grid may fit some of the cables. Of such
+// grids, the search takes a grid with the most cables, and of these the grid that is nearest to a
+// square. The topology leaves out cables between chips that are not neighbours in the grid.
 type layout struct {
 	m     Mesh
 	adj   [][]int  // for each chip: the chips to which it has cables, sorted
-	cable [][]bool // for each two chips: whether a cable joins them
-	at    []int    // chip at each place, row-major; -1: no chip yet
+	cable [][]bool // for each pair of chips: whether a cable joins them
+	at    []int    // chip at each place of the grid, row by row; -1: no chip yet
 	put   []bool   // for each chip: whether the chip has a place
 	near  [][]int  // for each place: the neighbouring places
-	loose bool     // chips may have cables to chips that are not their neighbours in the grid
+	loose bool     // cables may join chips that are not neighbours in the grid
 	steps int      // number of steps left, see maxLayoutSteps
 }
 
-// findLayout lays out chips with the given neighbours, which are sorted and unique. findLayout
-// returns the chip at every place, row-major. The error says which property of the cabling no grid
-// has. The error names chips by the numbers in ids.
+// findLayout arranges chips in a grid. The list adj has, for each chip, the chips to which cables
+// lead, sorted and each once. findLayout returns the chip at every place of the grid, row by row.
+// The error says why no grid fits the cables, and names chips by their numbers in ids.
 func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
 	if err := apart(adj, ids); err != nil {
 		return Mesh{}, nil, err
@@ -60,7 +59,7 @@ func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
 		if m, ok := l.within(len(adj[most])); ok {
 			return m, l.at, nil
 		}
-		return Mesh{}, nil, fmt.Errorf("chip %d has cables to %d others, and a chip of a mesh has at most %d neighbours, as there is no third dimension here", ids[most], len(adj[most]), wire.NumDirections)
+		return Mesh{}, nil, fmt.Errorf("chip %d has cables to %d other chips, and a chip of a mesh has at most %d neighbours, because a third dimension is not supported", ids[most], len(adj[most]), wire.NumDirections)
 	}
 	for _, m := range shapes(len(adj)) {
 		if l.try(m) {
@@ -77,10 +76,10 @@ func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
 			have = append(have, fmt.Sprintf("%s to %s", Count(kinds[n], "chip"), Count(n, "other")))
 		}
 	}
-	return Mesh{}, nil, fmt.Errorf("no line, ring, mesh or torus of %d chips is cabled like that (there are cables from %s)", len(adj), strings.Join(have, ", "))
+	return Mesh{}, nil, fmt.Errorf("the cables fit no line, ring, mesh or torus of %d chips (there are cables from %s)", len(adj), strings.Join(have, ", "))
 }
 
-// apart returns an error if some chips cannot be reached from the others over cables.
+// apart returns an error if cables do not connect all chips.
 func apart(adj [][]int, ids []int) error {
 	seen, todo := make([]bool, len(adj)), []int{0}
 	seen[0] = true
@@ -95,7 +94,7 @@ func apart(adj [][]int, ids []int) error {
 		}
 	}
 	if i := slices.Index(seen, false); i >= 0 {
-		return fmt.Errorf("no cables lead from chip %d to chip %d, over other chips or directly", ids[0], ids[i])
+		return fmt.Errorf("no cables lead from chip %d to chip %d, directly or over other chips", ids[0], ids[i])
 	}
 	return nil
 }
@@ -124,14 +123,15 @@ func shapes(n int) (ms []Mesh) {
 // maxNeighbours is the largest number of neighbours that a chip has in three dimensions.
 const maxNeighbours = wire.NumDirections + 2
 
-// within looks for a grid in cabling that has more cables than the grid.
+// within searches for a grid that fits some of the cables of a machine. The argument most is the
+// largest number of neighbours of a chip.
 func (l *layout) within(most int) (Mesh, bool) {
 	if most > maxNeighbours {
 		return Mesh{}, false
 	}
 	l.steps = maxLayoutSteps
 	ms := shapes(len(l.adj))
-	missing := func(m Mesh) int { return m.Rows*bit(!m.WrapX) + m.Cols*bit(!m.WrapY) } // number of wraps that a torus of this size would have in addition
+	missing := func(m Mesh) int { return m.Rows*bit(!m.WrapX) + m.Cols*bit(!m.WrapY) } // number of edges that a torus of this size has and m lacks
 	slices.SortStableFunc(ms, func(a, b Mesh) int { return missing(a) - missing(b) })
 	for _, m := range ms {
 		for corner := range l.adj {
@@ -143,7 +143,7 @@ func (l *layout) within(most int) (Mesh, bool) {
 			if l.fill(1) {
 				return m, true
 			}
-			if m.WrapX && m.WrapY || l.steps < 0 { // in a torus any chip can be in the corner
+			if m.WrapX && m.WrapY || l.steps < 0 { // in a torus, any chip can be in the corner, so one attempt is enough
 				break
 			}
 		}
@@ -151,7 +151,7 @@ func (l *layout) within(most int) (Mesh, bool) {
 	return Mesh{}, false
 }
 
-// try tries to fit the chips into the grid m, and reports whether they fit.
+// try searches for a place for every chip in grid m, and reports whether the search succeeded.
 func (l *layout) try(m Mesh) bool {
 	l.begin(m)
 	have, want := [wire.NumDirections + 1]int{}, [wire.NumDirections + 1]int{}
@@ -162,14 +162,14 @@ func (l *layout) try(m Mesh) bool {
 	if have != want {
 		return false
 	}
-	// Chips with as many neighbours as the corner are equivalent: a symmetry of the grid exchanges
-	// them.
+	// The search tries only one chip in the corner. All chips with as many neighbours as the corner
+	// are equivalent, because a symmetry of the grid exchanges them.
 	l.set(0, slices.IndexFunc(l.adj, func(a []int) bool { return len(a) == len(l.near[0]) }))
 	l.steps = maxLayoutSteps
 	return l.fill(1)
 }
 
-// begin prepares the search with an empty grid m.
+// begin prepares a search with the empty grid m.
 func (l *layout) begin(m Mesh) {
 	n := len(l.adj)
 	l.m, l.at, l.put, l.near = m, make([]int, n), make([]bool, n), make([][]int, n)
@@ -187,9 +187,9 @@ func (l *layout) set(place, chip int) { l.at[place], l.put[chip] = chip, true }
 
 func (l *layout) unset(place int) { l.put[l.at[place]], l.at[place] = false, -1 }
 
-// fill places the remaining chips. The parameter n is the number of chips that have a place. fill
-// always continues with the place that the fewest chips fit. Of several such places, fill takes the
-// first in row-major order.
+// fill searches for places for the remaining chips, and reports whether it succeeded. The argument
+// n is the number of chips that have a place. fill continues with the place that the fewest chips
+// fit. Of several such places, fill takes the first, row by row.
 func (l *layout) fill(n int) bool {
 	if n == len(l.at) {
 		return true
@@ -219,9 +219,9 @@ func (l *layout) fill(n int) bool {
 	return false
 }
 
-// fitting lists the chips that can be at place p. Such a chip has cables to all placed chips around
-// p, and to as many other chips as p has neighbours without a chip. In a loose layout, such a chip
-// may have cables to more chips.
+// fitting lists the chips that can be at place p. Each of these chips has cables to all chips at
+// neighbouring places of p. For each neighbouring place without a chip, such a chip has a cable to
+// one more chip. In a loose layout, such a chip may have cables to further chips.
 func (l *layout) fitting(p int) (cs []int) {
 	placed, from := 0, -1
 	for _, q := range l.near[p] {

@@ -13,7 +13,8 @@ import (
 	"ttfabric/wire"
 )
 
-// The built-in Galaxy is our own description; the real machine's descriptor, which has no coordinates, must say the same.
+// TestBuiltInGalaxyIsTheRealOne compares the built-in Galaxy with the cluster descriptor of a real
+// Galaxy, which has no coordinates.
 func TestBuiltInGalaxyIsTheRealOne(t *testing.T) {
 	real, err := load(t, "6u_cluster_desc.yaml")
 	if err != nil {
@@ -34,7 +35,8 @@ func TestBuiltInGalaxyIsTheRealOne(t *testing.T) {
 	}
 }
 
-// withoutPlaces is a cluster descriptor of t without coordinates; chip i of t has id ids[i].
+// withoutPlaces returns a cluster descriptor of t without coordinates. Chip i of t has the id
+// ids[i].
 func withoutPlaces(t *Topology, ids []int) []byte {
 	var b strings.Builder
 	b.WriteString("arch:\n")
@@ -48,7 +50,8 @@ func withoutPlaces(t *Topology, ids []int) []byte {
 	return []byte(b.String())
 }
 
-// Every grid is found again from its cabling, whatever the order of the ids, the same each time, and soon.
+// TestLayoutFollowsFromTheCabling finds that Load recovers every grid from its cables, for any
+// order of the chip ids. The result is the same each time, and the search is fast.
 func TestLayoutFollowsFromTheCabling(t *testing.T) {
 	const limit = time.Second
 	r := rand.New(rand.NewPCG(1, 2))
@@ -72,7 +75,7 @@ func TestLayoutFollowsFromTheCabling(t *testing.T) {
 		}
 		again, err := Load("f", in)
 		if err != nil || !reflect.DeepEqual(got, again) {
-			t.Errorf("%s: laid out differently the second time", name)
+			t.Errorf("%s: Load lays the chips out differently the second time", name)
 		}
 		corner := got.Chips[0].UMD
 		if m := got.Meshes[0]; m.WrapX && (m.WrapY || m.Rows == 1) && corner != 0 {
@@ -80,14 +83,15 @@ func TestLayoutFollowsFromTheCabling(t *testing.T) {
 		}
 	}
 	if got, err := Load("f", withoutPlaces(mustName(t, "ring:4"), []int{0, 1, 2, 3})); err != nil || got.Meshes[0] != (Mesh{Rows: 2, Cols: 2}) {
-		t.Errorf("a ring of 4 is %v %v, want the mesh 2×2, which has fewer wraps", got, err)
+		t.Errorf("a ring of 4 chips is read as %v %v, want the mesh 2×2, which has fewer wraps", got, err)
 	}
 	if got, err := Load("f", withoutPlaces(mustName(t, "mesh:8x2"), r.Perm(16))); err != nil || got.Meshes[0] != (Mesh{Rows: 2, Cols: 8}) {
-		t.Errorf("8×2 is %v %v, want it lying", got, err)
+		t.Errorf("mesh:8x2 is read as %v %v, want a mesh of 2 rows and 8 columns", got, err)
 	}
 }
 
-// Coordinates that count from the corner of each shelf say nothing about who is next to whom across shelves; the cabling does.
+// TestShelvesAreLaidOutByTheCabling finds that Load uses the cables if chips are on several
+// shelves, because each shelf has coordinates of its own.
 func TestShelvesAreLaidOutByTheCabling(t *testing.T) {
 	b, err := mustName(t, "torus:3x4").EncodeClusterDescriptor()
 	if err != nil {
@@ -101,7 +105,7 @@ func TestShelvesAreLaidOutByTheCabling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Meshes[0] != want.Meshes[0] || !strings.HasPrefix(got.Layout, "chip 0 is on rack 0 shelf 0 and chip 6 on rack 0 shelf 1, and coordinates count from each shelf's corner: laid out from the cabling, chip 0 in the north-west corner") {
+	if got.Meshes[0] != want.Meshes[0] || !strings.HasPrefix(got.Layout, "chip 0 is on rack 0 shelf 0 and chip 6 on rack 0 shelf 1, and each shelf has coordinates of its own: laid out from the cabling, chip 0 in the north-west corner") {
 		t.Errorf("%v: %s", got, got.Layout)
 	}
 }
@@ -122,8 +126,8 @@ func TestNoLayout(t *testing.T) {
 		topo *Topology
 		want string
 	}{
-		{star, "but chip 0 has cables to 5 others, and a chip of a mesh has at most 4 neighbours, as there is no third dimension here; give"},
-		{tee, "but no line, ring, mesh or torus of 4 chips is cabled like that (there are cables from 3 chips to 1 other, 1 chip to 3 others)"},
+		{star, "but chip 0 has cables to 5 other chips, and a chip of a mesh has at most 4 neighbours, because a third dimension is not supported; give"},
+		{tee, "but the cables fit no line, ring, mesh or torus of 4 chips (there are cables from 3 chips to 1 other, 1 chip to 3 others)"},
 		{cut, "(there are cables from 4 chips to 2 others, 10 chips to 3 others, 2 chips to 4 others)"},
 	} {
 		ids := make([]int, len(c.topo.Chips))
@@ -138,13 +142,14 @@ func TestNoLayout(t *testing.T) {
 	}
 }
 
-// Cabling made to mislead costs little.
+// TestHostileCablingEndsSoon finds that the search for a grid is fast even for cables that mislead
+// the search.
 func TestHostileCablingEndsSoon(t *testing.T) {
 	const limit = 2 * time.Second
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 3 {
 		topo := mustName(t, "torus:16x16")
-		for range 40 { // exchange the ends of two cables: still four neighbours each
+		for range 40 { // exchange the ends of two cables: each chip still has cables to four chips
 			a, b := &topo.Cables[r.IntN(len(topo.Cables))], &topo.Cables[r.IntN(len(topo.Cables))]
 			a.B, b.B = b.B, a.B
 		}
@@ -155,7 +160,7 @@ func TestHostileCablingEndsSoon(t *testing.T) {
 			t.Errorf("%v after %s", err, took)
 		}
 	}
-	for range 3 { // six neighbours each, and a torus among them that lacks a few edges
+	for range 3 { // each chip has cables to about six chips, and the cables contain a torus that lacks a few edges
 		topo := mustName(t, "torus:16x16")
 		lacks := map[wire.ChipID]bool{}
 		for range 5 {
@@ -176,14 +181,14 @@ func TestHostileCablingEndsSoon(t *testing.T) {
 	}
 }
 
-// A torus or mesh is found within cabling that has a fifth and sixth neighbour for
-// some chips, as tt-umd describes a Blackhole Galaxy (blackhole_galaxy.yaml: a torus
-// of 4×8 chips with four edges beside it), and what is beside it is left out.
+// TestLayoutWithinAThirdDimension finds that Load finds a torus or mesh even if some chips have
+// cables to a fifth or sixth chip. Load leaves out the extra cables. An example is tt-umd's
+// blackhole_galaxy.yaml, a torus of 4×8 chips with four extra edges.
 func TestLayoutWithinAThirdDimension(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, c := range []struct {
 		name  string
-		extra [][2]int // chips that cables join beside the grid's
+		extra [][2]int // pairs of chips with an extra cable
 	}{
 		{"torus:4x8", [][2]int{{2, 5}, {10, 13}, {18, 21}, {26, 29}}},
 		{"torus:4x8", [][2]int{{0, 31}}},
@@ -205,7 +210,7 @@ func TestLayoutWithinAThirdDimension(t *testing.T) {
 		if got.Meshes[0] != want.Meshes[0] || got.Planes() != want.Planes() || len(got.Cables) != len(want.Cables) {
 			t.Errorf("%s with %v: laid out as %s", c.name, c.extra, got)
 		}
-		if n := Count(len(c.extra), "cable") + " left out, as there is no third dimension here"; !strings.Contains(got.Layout, n) {
+		if n := Count(len(c.extra), "cable") + " left out, such as the cable from "; !strings.Contains(got.Layout, n) {
 			t.Errorf("%s: layout %q, want %q", c.name, got.Layout, n)
 		}
 	}

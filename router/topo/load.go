@@ -8,17 +8,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Load reads a machine from data, the content of the file at path. Load recognises the format by
-// the content: a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal (YAML or textual
-// protobuf), or the format that [Topology.Encode] writes. Load uses path in messages, for the name
-// of the topology, and to recognise the ending .textproto. Load does not open the file at path. The error is an [*Error] that names the line and a remedy.
-// If the cabling fits no grid, the error wraps [ErrNoLayout].
+// Load reads a topology from data, the content of the file at path. Load does not open the file.
+// The format is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal (YAML or
+// textual protobuf), or the format that [Topology.Encode] writes. Load recognises the format by the
+// content, and textual protobuf also by the ending .textproto of path. Load names the topology
+// after the file. The error is an [*Error], and names the line and a remedy. If the cables fit no
+// grid, the error wraps [ErrNoLayout].
 //
-// Load reads a cluster descriptor as tt-umd does (docs/yaml_schemas/cluster_descriptor.yaml, and
-// device/cluster_descriptor.cpp where the two differ). Load ignores unknown keys in cluster
-// descriptors and mesh graph descriptors, since newer releases add keys. Two keys are an
-// exception: Load refuses the keys "transport" and "auth" in descriptors, because these keys belong
-// to the format that [Topology.Encode] writes.
+// Load reads a cluster descriptor as tt-umd does (docs/yaml_schemas/cluster_descriptor.yaml;
+// device/cluster_descriptor.cpp is right if the two differ). Load ignores unknown keys in cluster
+// descriptors and mesh graph descriptors, because newer releases add keys. However, Load refuses
+// the keys "transport" and "auth" in descriptors, because only the format that [Topology.Encode]
+// writes has these keys.
 func Load(path string, data []byte) (*Topology, error) {
 	f := file{path}
 	if len(data) > MaxFile {
@@ -60,5 +61,5 @@ func Load(path string, data []byte) (*Topology, error) {
 	return d.load(filepath.Base(path))
 }
 
-// protoGraph recognises a mesh graph descriptor in textual protobuf.
+// protoGraph matches the content of a mesh graph descriptor in textual protobuf.
 var protoGraph = regexp.MustCompile(`(?m)^[ \t]*(mesh_descriptors|graph_descriptors|top_level_instance)[ \t]*:?\s*[{<[]`)

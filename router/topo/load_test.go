@@ -56,10 +56,11 @@ func TestEncodeIsReadBack(t *testing.T) {
 	}
 }
 
-// two is the start of a sound descriptor of two neighbours, three lines of it.
+// two is the start of a valid cluster descriptor of two neighbours. The entry for the cable is
+// missing.
 const two = "arch: {0: wormhole_b0, 1: wormhole_b0}\nchips: {0: [0,0,0,0], 1: [1,0,0,0]}\n"
 
-// joined has the cable that two lacks.
+// joined is the descriptor "two" with the entry for the cable.
 const joined = two + "ethernet_connections: [[{chip: 0, chan: 8}, {chip: 1, chan: 0}]]\n"
 
 func TestBadDescriptors(t *testing.T) {
@@ -76,14 +77,14 @@ func TestBadDescriptors(t *testing.T) {
 		{"anchor", "arch:\n  0: *nope\n", "f: not YAML: unknown anchor 'nope' referenced"},
 		{"not UTF-8", "arch:\n  0: worm\xffhole\n", "f:2: not YAML: byte 0xFF is not UTF-8 text"},
 		{"binary", "arch:\n\n\x00\n", "f:3: not YAML: character U+0000 is not text"},
-		{"two documents", joined + "---\n" + joined, "f:4: a second YAML document begins here; a file holds one machine"},
-		{"key twice", two + "arch: {}\n", `f:3: file: "arch" is there already, on line 1`},
+		{"two documents", joined + "---\n" + joined, "f:4: a second YAML document begins here; a file must have only one document, for one machine"},
+		{"key twice", two + "arch: {}\n", `f:3: file: key "arch" occurs already on line 1`},
 		{"alias", "arch: &a {0: wormhole_b0}\nchips: *a\n", "f:2: *a is a YAML alias, which is not supported; write the value out"},
 		{"no arch", "chips: {}\n", "f:1: no chips: want a key arch that maps chip ids to architectures"},
 		{"arch list", "arch: [wormhole_b0]\n", "f:1: arch: want a map of chip ids to architectures"},
 		{"arch name", "arch:\n  0: grayskull\n", `f:2: chip 0: architecture "grayskull": want wormhole_b0 or blackhole`},
 		{"arch map", "arch:\n  0: {a: b}\n", "f:2: chip 0: want a plain value, not a map"},
-		{"mixed", "arch:\n  0: wormhole_b0\n  1: blackhole\n", "f:3: chip 1 is blackhole and others are wormhole_b0: a fabric has one architecture (Spec §1.2)"},
+		{"mixed", "arch:\n  0: wormhole_b0\n  1: blackhole\n", "f:3: chip 1 has the architecture blackhole and other chips have wormhole_b0: a fabric has only one architecture (Spec §1.2)"},
 		{"chip id", "arch:\n  x: wormhole_b0\n", `f:2: chip id "x": want a number from 0 to 2147483647`},
 		{"twice", "arch:\n  0: wormhole_b0\n  00: wormhole_b0\n", "f:3: chip 0 is listed twice"},
 		{"stranger", "arch: {0: wormhole_b0}\nchips:\n  7: [0,0,0,0]\n", "f:3: chip 7 is not listed under arch"},
@@ -93,13 +94,13 @@ func TestBadDescriptors(t *testing.T) {
 		{"wrap in one row", "arch: {0: wormhole_b0, 1: wormhole_b0, 2: wormhole_b0, 3: wormhole_b0, 4: wormhole_b0, 5: wormhole_b0}\nchips: {0: [0,0,0,0], 1: [1,0,0,0], 2: [2,0,0,0], 3: [0,1,0,0], 4: [1,1,0,0], 5: [2,1,0,0]}\nethernet_connections:\n" +
 			" - [{chip: 0, chan: 0}, {chip: 1, chan: 4}]\n - [{chip: 1, chan: 0}, {chip: 2, chan: 4}]\n - [{chip: 3, chan: 0}, {chip: 4, chan: 4}]\n - [{chip: 4, chan: 0}, {chip: 5, chan: 4}]\n" +
 			" - [{chip: 0, chan: 8}, {chip: 3, chan: 8}]\n - [{chip: 1, chan: 8}, {chip: 4, chan: 8}]\n - [{chip: 2, chan: 8}, {chip: 5, chan: 8}]\n - [{chip: 5, chan: 0}, {chip: 3, chan: 4}]\n",
-			"f:11: the cable from chip 5 channel 0 to chip 3 channel 4 leads around the machine, but none does from chip 2 at x 2, y 0 to chip 0 at x 0, y 0: an axis wraps everywhere or nowhere"},
-		{"hole", "arch: {0: wormhole_b0, 1: wormhole_b0}\nchips: {0: [4,9,0,0], 1: [6,9,0,0]}\n", "f:2: the chips span x 4 to 6 and y 9 to 9 but none is at x 5, y 9: a mesh is a full rectangle"},
-		{"shelves", "arch: {0: wormhole_b0, 1: wormhole_b0}\nchips:\n  0: [0,0,0,0]\n  1: [1,0,0,1]\n", "f:2: chip 0 is on rack 0 shelf 0 and chip 1 on rack 0 shelf 1, and coordinates count from each shelf's corner, so places would follow from the cabling, but no cables lead from chip 0 to chip 1, over other chips or directly; give all chips coordinates of one shelf, or correct ethernet_connections"},
-		{"channel", two + "ethernet_connections: [[{chip: 0, chan: 16}, {chip: 1, chan: 0}]]", "f:3: chip 0 channel 16: a wormhole_b0 chip has 16 channels, from 0"},
+			"f:11: the cable from chip 5 channel 0 to chip 3 channel 4 joins the two ends of a row or column, but no cable joins chip 2 at x 2, y 0 and chip 0 at x 0, y 0: an axis wraps in all rows or columns, or in none"},
+		{"hole", "arch: {0: wormhole_b0, 1: wormhole_b0}\nchips: {0: [4,9,0,0], 1: [6,9,0,0]}\n", "f:2: the chips span x 4 to 6 and y 9 to 9, but no chip is at x 5, y 9: a mesh is a full rectangle"},
+		{"shelves", "arch: {0: wormhole_b0, 1: wormhole_b0}\nchips:\n  0: [0,0,0,0]\n  1: [1,0,0,1]\n", "f:2: chip 0 is on rack 0 shelf 0 and chip 1 on rack 0 shelf 1, and each shelf has coordinates of its own, so rows and columns must follow from the cables, but no cables lead from chip 0 to chip 1, directly or over other chips; give all chips coordinates of one shelf, or correct ethernet_connections"},
+		{"channel", two + "ethernet_connections: [[{chip: 0, chan: 16}, {chip: 1, chan: 0}]]", "f:3: chip 0 channel 16: a wormhole_b0 chip has 16 channels, numbered from 0"},
 		{"negative channel", two + "ethernet_connections: [[{chip: 0, chan: -1}, {chip: 1, chan: 0}]]", `f:3: channel "-1": want a number from 0 to 4294967295`},
 		{"harvested channel", strings.ReplaceAll(two, "wormhole_b0", "blackhole") + "harvesting: {1: {eth_harvesting_mask: 0x120}}\nethernet_connections:\n - [{chip: 0, chan: 12}, {chip: 1, chan: 11}]\n - [{chip: 0, chan: 13}, {chip: 1, chan: 12}]",
-			"f:6: chip 1 channel 12: a blackhole chip with 2 harvested has 12 channels, from 0"},
+			"f:6: chip 1 channel 12: a blackhole chip with 2 harvested has 12 channels, numbered from 0"},
 		{"harvesting mask", two + "harvesting:\n  0: {eth_harvesting_mask: 65536}\n", `f:4: chip 0: eth_harvesting_mask "65536": want a number from 0 to 65535`},
 		{"harvesting flag", two + "harvesting:\n  0: {noc_translation: 3}\n", `f:4: chip 0: noc_translation "3": want true or false`},
 		{"one end", two + "ethernet_connections:\n - [{chip: 0, chan: 1}]", "f:4: a connection has two ends, each {chip, chan}, and perhaps {routing_enabled}"},
@@ -107,20 +108,20 @@ func TestBadDescriptors(t *testing.T) {
 		{"routing_enabled", two + "ethernet_connections:\n - [{chip: 0, chan: 1}, {chip: 1, chan: 1}, {routing_enabled: maybe}]", `f:4: routing_enabled "maybe": want true or false`},
 		{"no chan", two + "ethernet_connections:\n - [{chip: 0}, {chip: 1, chan: 1}]", "f:4: the end of a connection is {chip: ID, chan: CHANNEL}"},
 		{"unknown chip", two + "ethernet_connections:\n - [{chip: 0, chan: 1}, {chip: 2, chan: 1}]", "f:4: chip 2 is not listed under arch"},
-		{"loop", two + "ethernet_connections:\n - [{chip: 0, chan: 1}, {chip: 0, chan: 2}]", "f:4: the cable from chip 0 channel 1 leads to chip 0 channel 2, the same chip; remove it"},
+		{"loop", two + "ethernet_connections:\n - [{chip: 0, chan: 1}, {chip: 0, chan: 2}]", "f:4: the cable from chip 0 channel 1 to chip 0 channel 2 joins two channels of one chip; remove the cable"},
 		{"reused", two + "ethernet_connections:\n - [{chip: 0, chan: 1}, {chip: 1, chan: 1}]\n - [{chip: 0, chan: 1}, {chip: 1, chan: 2}]", "f:5: chip 0 channel 1 carries two cables: to chip 1 channel 1 (line 4) and to chip 1 channel 2"},
 		{"reused far end", two + "ethernet_connections:\n - [{chip: 0, chan: 1}, {chip: 1, chan: 1}]\n - [{chip: 0, chan: 2}, {chip: 1, chan: 1}]", "f:5: chip 1 channel 1 carries two cables: to chip 0 channel 1 (line 4) and to chip 0 channel 2"},
 		{"reused by remote", joined + "ethernet_connections_to_remote_devices:\n - [{chip: 0, chan: 8}, {remote_chip_id: 77, chan: 3}]", "f:5: chip 0 channel 8 carries two cables: to chip 1 channel 0 (line 3) and to channel 3 of the remote chip 77"},
 		{"remote", joined + "ethernet_connections_to_remote_devices:\n - [{chip: 0, chan: 9}, {chip: 77, chan: 3}]", "f:5: a remote connection is {chip, chan} and {remote_chip_id, chan}"},
 		{"far", "arch: {0: wormhole_b0, 1: wormhole_b0, 2: wormhole_b0, 3: wormhole_b0}\nchips: {0: [3,1,0,0], 1: [4,1,0,0], 2: [5,1,0,0], 3: [6,1,0,0]}\nethernet_connections:\n - [{chip: 0, chan: 1}, {chip: 2, chan: 1}]",
-			"f:4: the cable from chip 0 channel 1 to chip 2 channel 1 joins chip 0 at x 3, y 1 and chip 2 at x 5, y 1, which are neither neighbours nor the two ends of a row or column; correct the coordinates or remove it"},
-		{"no cable", two + "\nethernet_connections: []", "f:4: no cable joins the neighbours chip 0 at x 0, y 0 and chip 1 at x 1, y 0: a mesh has one on every edge; add it, or remove the chips that it cuts off"},
-		{"no cables", two, "f:1: no cable joins the neighbours chip 0 at x 0, y 0 and chip 1 at x 1, y 0: a mesh has one on every edge; add it, or remove the chips that it cuts off"},
+			"f:4: the cable from chip 0 channel 1 to chip 2 channel 1 joins chip 0 at x 3, y 1 and chip 2 at x 5, y 1, which are neither neighbours nor the two ends of a row or column; correct the coordinates or remove the cable"},
+		{"no cable", two + "\nethernet_connections: []", "f:4: no cable joins the neighbours chip 0 at x 0, y 0 and chip 1 at x 1, y 0: a mesh has a cable between any two neighbours; add the cable, or describe a smaller mesh"},
+		{"no cables", two, "f:1: no cable joins the neighbours chip 0 at x 0, y 0 and chip 1 at x 1, y 0: a mesh has a cable between any two neighbours; add the cable, or describe a smaller mesh"},
 		{"board", two + "boards:\n - [{board_id: 1}, {board_type: n300}, {chips: [5]}]", "f:4: chip 5 is not listed under arch"},
-		{"two boards", two + "boards:\n - [{board_type: n300}, {chips: [0]}]\n - [{board_type: n300}, {chips: [1, 0]}]", "f:5: chip 0 is on a board already"},
+		{"two boards", two + "boards:\n - [{board_type: n300}, {chips: [0]}]\n - [{board_type: n300}, {chips: [1, 0]}]", "f:5: chip 0 is on two boards"},
 		{"mmio", two + "chips_with_mmio:\n - 0: x\n", `f:4: PCI index "x": want a number from 0 to 2147483647`},
 		{"unique id", two + "chip_unique_ids:\n  0: 18446744073709551616\n", `f:4: chip 0: unique id "18446744073709551616": want a number from 0 to 18446744073709551615`},
-		{"some coordinates", "arch: {0: wormhole_b0, 1: wormhole_b0}\n\nchips: {0: [0,0,0,0]}", "f:3: chip 1 has no coordinates, so places would follow from the cabling, but no cables lead from chip 0 to chip 1, over other chips or directly; give all chips coordinates of one shelf, or correct ethernet_connections"},
+		{"some coordinates", "arch: {0: wormhole_b0, 1: wormhole_b0}\n\nchips: {0: [0,0,0,0]}", "f:3: chip 1 has no coordinates, so rows and columns must follow from the cables, but no cables lead from chip 0 to chip 1, directly or over other chips; give all chips coordinates of one shelf, or correct ethernet_connections"},
 	} {
 		_, err := Load("f", []byte(c.in))
 		if err == nil || err.Error() != c.want {
@@ -129,7 +130,8 @@ func TestBadDescriptors(t *testing.T) {
 	}
 }
 
-// What differs between real descriptors but means the same.
+// TestToleratedDescriptors finds that Load reads different spellings of one machine as equal
+// topologies. Real descriptors have these spellings.
 func TestToleratedDescriptors(t *testing.T) {
 	want := "f: 2 chips 1×2, 1 cable, 1 plane"
 	for name, in := range map[string]string{
@@ -164,15 +166,15 @@ func TestBadRendered(t *testing.T) {
 		{"mesh", "rows: 1", "rows: 0", "f:7: mesh of 0×2: want at least 1×1 and at most 256 chips"},
 		{"row", "rows: 1", "rows: many", `f:8: mesh rows "many": want a number from 0 to 256`},
 		{"chip", "chip: M0D1", "chip: third", `f:15: chip "third": want an id such as M0D3`},
-		{"chip twice", "chip: M0D1", "chip: M0D0", "f:15: chip M0D0 is listed already, on line 11"},
-		{"chip missing", "chip: M0D1", "chip: M0D2", "f:15: chip M0D2 where M0D1 is due: chips must be sorted, and all of them there"},
+		{"chip twice", "chip: M0D1", "chip: M0D0", "f:15: chip M0D0 is already listed on line 11"},
+		{"chip missing", "chip: M0D1", "chip: M0D2", "f:15: found chip M0D2 instead of chip M0D1: chips must be sorted, and no chip may be missing"},
 		{"umd twice", "umd: 1", "umd: 0", "f:15: chips M0D0 and M0D1 both have UMD id 0"},
 		{"port", "a: M0D0/8", "a: M0D0", `f:19: end of a cable "M0D0": want a chip and a channel such as M0D0/8`},
 		{"channel", "a: M0D0/8", "a: M0D0/x", `f:19: channel "x": want a number from 0 to 15`},
 		{"stranger", "a: M0D0/8", "a: M0D7/8", "f:19: cable mesh 0 chip 1 channel 0 to mesh 0 chip 7 channel 8: there is no chip M0D7"},
-		{"port twice", "a: M0D0/9", "a: M0D0/8", "f:21: mesh 0 chip 0 channel 8 carries two cables, this one and that of line 19"},
+		{"port twice", "a: M0D0/9", "a: M0D0/8", "f:21: mesh 0 chip 0 channel 8 carries two cables: this one, and the cable of line 19"},
 		{"loop", "b: M0D1/0", "b: M0D0/8", "f:19: both ends of the cable are mesh 0 chip 0 channel 8"},
-		{"one end", "b: M0D1/0", "a: M0D1/0", `f:20: cable: "a" is there already, on line 19`},
+		{"one end", "b: M0D1/0", "a: M0D1/0", `f:20: cable: key "a" occurs already on line 19`},
 	} {
 		in := strings.Replace(good, c.old, c.with, 1)
 		if in == good {
@@ -185,11 +187,12 @@ func TestBadRendered(t *testing.T) {
 	}
 }
 
-// Text made to cost much costs little processor time. The limit is generous: it is about minutes, not about milliseconds.
+// TestHostileFilesEndSoon finds that Load needs little processor time for files that are made to be
+// slow. The limit is high, because a slow reader would take minutes.
 func TestHostileFilesEndSoon(t *testing.T) {
 	const limit = 5 * time.Second
 	size := MaxFile
-	if testing.Short() { // the race detector takes ten times as long
+	if testing.Short() { // with the race detector, Load takes ten times as long
 		size /= 8
 	}
 	fill := func(head, s string) []byte {
@@ -226,14 +229,15 @@ func TestHostileFilesEndSoon(t *testing.T) {
 	}
 }
 
-// The limit on a file leaves room for the largest machine.
+// TestLargestMachineFits finds that MaxFile is large enough for sixteen full meshes.
 func TestLargestMachineFits(t *testing.T) {
 	if n := len(mustName(t, "mesh:16x16").Encode()); n*16 > MaxFile {
 		t.Errorf("a full mesh with two cables per edge is rendered in %d bytes, more than a sixteenth of the limit", n)
 	}
 }
 
-// Names are taken from paths, and paths may be anything.
+// TestStrangeNamesAreReadBack finds that topologies with strange names can be read back. A name
+// comes from a path, which may contain any bytes.
 func TestStrangeNamesAreReadBack(t *testing.T) {
 	for _, name := range []string{"", "null", "1", "a: b", "#x", "\xff\xfe", "line\nbreak", "\x00\x85", "\"'\\", "*a", "-", "é ×"} {
 		a, err := Load(name, []byte(joined))
@@ -268,7 +272,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// checkLoad loads anything: it is refused with an [*Error], or valid and read back from both forms.
+// checkLoad loads arbitrary data. Load must return an [*Error] or a valid topology. The topology
+// must be the same when it is read back from ttfabric's own form and from a cluster descriptor.
 func checkLoad(t *testing.T, path string, b []byte) {
 	topo, err := Load(path, b)
 	if err != nil {

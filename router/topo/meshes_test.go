@@ -11,8 +11,8 @@ import (
 	"ttfabric/wire"
 )
 
-// The exits that the figure of Spec §2.2.1.1.1 draws, and no others. The
-// nodes that the table of §2.2.1.2.1 names are among them.
+// TestSpecL1HasTheExitsOfTheFigure finds that spec-l1 has exactly the exits of the figure in Spec
+// §2.2.1.1.1. The figure has all exit nodes of the table in Spec §2.2.1.2.1.
 func TestSpecL1HasTheExitsOfTheFigure(t *testing.T) {
 	topo := mustName(t, "spec-l1")
 	var got []string
@@ -40,7 +40,8 @@ func TestSpecL1HasTheExitsOfTheFigure(t *testing.T) {
 	}
 }
 
-// Every port of every machine leads to the chip that Neighbour says, and back, whatever is built in.
+// TestPortsAndNeighboursOfEveryBuiltIn finds for all built-in machines that Ports and Neighbour
+// agree, and that each port is the peer of its peer.
 func TestPortsAndNeighboursOfEveryBuiltIn(t *testing.T) {
 	for _, b := range Builders {
 		topo := mustName(t, b.Example)
@@ -88,7 +89,9 @@ func TestNeighbourDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// twin is two meshes of 1×2, the first with as many cables as it is given planes, joined by east and west.
+// twin returns two meshes of 1×2 chips with planesA and planesB planes. A mesh with 0 planes has
+// only one chip. The argument between is the number of cables between the meshes, from the east of
+// the first to the west of the second.
 func twin(t *testing.T, planesA, planesB, between int) *Topology {
 	d := newDraft("twin", "test", wire.Wormhole)
 	for i, n := range []int{planesA, planesB} {
@@ -111,7 +114,8 @@ func twin(t *testing.T, planesA, planesB, between int) *Topology {
 	return topo
 }
 
-// "Unused": each mesh has its own plane count; between two, the smaller counts; one chip doesn't limit.
+// TestPlanesOfSeveralMeshes finds which cables between two meshes are unused: those beyond the
+// smaller number of planes. A mesh of one chip has no limit.
 func TestPlanesOfSeveralMeshes(t *testing.T) {
 	for _, c := range []struct{ a, b, between, planes, used int }{
 		{2, 2, 2, 2, 2}, {4, 2, 4, 4, 2}, {2, 4, 1, 4, 1}, {0, 3, 4, 3, 3}, {0, 0, 4, 4, 4}, {4, 0, 2, 4, 2},
@@ -124,7 +128,7 @@ func TestPlanesOfSeveralMeshes(t *testing.T) {
 }
 
 func TestValidateSeveralMeshes(t *testing.T) {
-	last := func(t *Topology) *Cable { // the cable between M2 and M3
+	last := func(t *Topology) *Cable { // a cable between meshes 2 and 3
 		return &t.Cables[slices.IndexFunc(t.Cables, func(c Cable) bool { return c.A.Node.Mesh == 2 && c.External() })]
 	}
 	for _, c := range []struct {
@@ -132,15 +136,15 @@ func TestValidateSeveralMeshes(t *testing.T) {
 		change func(*Topology)
 		want   string
 	}{
-		{"order", func(t *Topology) { t.Meshes[1], t.Meshes[2] = t.Meshes[2], t.Meshes[1] }, "mesh 1 after mesh 2: meshes must be sorted by id"},
-		{"twice", func(t *Topology) { t.Meshes[1].ID = 0 }, "mesh 0 after mesh 0"},
+		{"order", func(t *Topology) { t.Meshes[1], t.Meshes[2] = t.Meshes[2], t.Meshes[1] }, "mesh 1 follows mesh 2: meshes must be sorted by id"},
+		{"twice", func(t *Topology) { t.Meshes[1].ID = 0 }, "mesh 0 follows mesh 0"},
 		{"too many", func(t *Topology) { t.Meshes = make([]Mesh, 1025) }, "1025 meshes: want 1 to 1024"},
-		{"a mesh without chips", func(t *Topology) { t.Meshes[3].ID = 7 }, "chip M3D0 where M7D0 is due"},
+		{"a mesh without chips", func(t *Topology) { t.Meshes[3].ID = 7 }, "found chip M3D0 instead of chip M7D0"},
 		{"chips without a mesh", func(t *Topology) { t.Meshes = t.Meshes[:3] }, "chip M3D0: there is no mesh 3"},
 		{"wrap", func(t *Topology) { t.Meshes[1].WrapX = true }, "no cable joins the neighbours M1D2 and M1D0"},
-		{"dir", func(t *Topology) { last(t).Dir = 4 }, "has directions 4 and 1: there are 4, from 0"},
+		{"dir", func(t *Topology) { last(t).Dir = 4 }, "has directions 4 and 1: want numbers below 4"},
 		{"taken direction", func(t *Topology) { last(t).Dir = wire.West }, "plane"},
-		{"back", func(t *Topology) { t.Cables[0].Back = wire.North }, "has direction N back: want W"},
+		{"back", func(t *Topology) { t.Cables[0].Back = wire.North }, "has direction N at its upper end: want W"},
 	} {
 		topo := mustName(t, "spec-l1")
 		c.change(topo)
@@ -153,7 +157,7 @@ func TestValidateSeveralMeshes(t *testing.T) {
 	if err := short.Validate(); err == nil || !strings.Contains(err.Error(), "an axis that wraps has at least 3 chips") {
 		t.Errorf("a wrap over two chips: %v", err)
 	}
-	// Two exits of one chip in one direction, both on plane 0.
+	// Chip M0D0 has two exits in one direction, both on plane 0.
 	d := newDraft("two exits", "test", wire.Wormhole)
 	for id := range wire.MeshID(3) {
 		if err := d.addMesh(Mesh{ID: id, Rows: 1, Cols: 1}, 1, 1); err != nil {
@@ -165,7 +169,7 @@ func TestValidateSeveralMeshes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := d.finish(); err == nil || !strings.Contains(err.Error(), "chip M0D0 has another cable E on plane 0; give this one a direction that is free there") {
+	if _, err := d.finish(); err == nil || !strings.Contains(err.Error(), "chip M0D0 has another cable in direction E on plane 0; give this cable a direction that is free at the chip") {
 		t.Errorf("two exits in one direction: %v", err)
 	}
 }
@@ -183,12 +187,13 @@ func TestHashCoversWrapsAndDirections(t *testing.T) {
 	}
 }
 
-// The largest machine of Spec §2.2.1 can be built and asked; nothing that is done per chip looks at all cables.
+// TestTheLargestMachine builds the largest machine of Spec §2.2.1 and calls methods for every chip.
+// These methods must not look at all cables.
 func TestTheLargestMachine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	const limit = 30 * time.Second // about quadratic work, not about milliseconds
+	const limit = 30 * time.Second // far above the usual time, but below the time of quadratic work
 	begin := cpu(t)
 	d := newDraft("largest", "test", wire.Wormhole)
 	for id := range wire.MeshID(wire.MaxMeshes) {
@@ -220,7 +225,8 @@ func TestTheLargestMachine(t *testing.T) {
 	}
 }
 
-// Every machine is read back from its rendered form, and one mesh from its cluster descriptor, too.
+// TestBothFormsAreReadBack finds that every machine can be read back from ttfabric's own form. A
+// machine of one mesh can also be read back from a cluster descriptor.
 func TestBothFormsAreReadBack(t *testing.T) {
 	machines := []*Topology{mustName(t, "mesh:1x1"), mustName(t, "mesh:16x16"), mustName(t, "torus:3x3"), mustName(t, "mesh:8x2"), twin(t, 4, 2, 4), twin(t, 0, 0, 1)}
 	for _, b := range Builders {
@@ -263,13 +269,13 @@ func TestBadRenderedMeshes(t *testing.T) {
 	for _, c := range []struct{ name, old, with, want string }{
 		{"no dir", "      dir: \"N\"\n", "", "f:79: the cable joins meshes 0 and 1: it needs dir and back, the direction of the exit at each end"},
 		{"dir", "dir: \"N\"", "dir: Up", `f:81: direction "Up": want E, W, N or S`},
-		{"dir within", "      b: M0D4/6\n", "      b: M0D4/6\n      dir: S\n      back: N\n", "f:75: the cable is within mesh 0, where its directions follow from the places of its chips; remove dir and back"},
-		{"taken", "dir: \"N\"", "dir: S", "f:83: cable mesh 0 chip 1 channel 1 to mesh 1 chip 1 channel 1: chip M1D1 has another cable N on plane 0; give this one a direction that is free there"},
-		{"mesh twice", "- id: 1", "- id: 0", "f:10: mesh 0 is listed already, on line 7"},
+		{"dir within", "      b: M0D4/6\n", "      b: M0D4/6\n      dir: S\n      back: N\n", "f:75: the cable is within mesh 0, and its directions follow from the ids of its chips; remove dir and back"},
+		{"taken", "dir: \"N\"", "dir: S", "f:83: cable mesh 0 chip 1 channel 1 to mesh 1 chip 1 channel 1: chip M1D1 has another cable in direction N on plane 0; give this cable a direction that is free at the chip"},
+		{"mesh twice", "- id: 1", "- id: 0", "f:10: mesh 0 is already listed on line 7"},
 		{"wrap", "cols: 4\n", "cols: 4\n      wrap_x: 1\n", `f:10: wrap_x "1": want true or false`},
 		{"wrap of two", "cols: 4\n", "cols: 4\n      wrap_y: true\n", "f:7: mesh 0 of 2○×4: an axis that wraps has at least 3 chips"},
-		{"no cable round", "cols: 4\n", "cols: 4\n      wrap_x: true\n", "no cable joins the neighbours M0D3 and M0D0: a mesh needs at least one between any two; add it, or describe a smaller mesh"},
-		{"1025 meshes", "meshes:\n", "meshes:\n" + strings.Repeat("    - {}\n", 1023), "f:6: meshes: 1025; at most 1024"},
+		{"no cable round", "cols: 4\n", "cols: 4\n      wrap_x: true\n", "no cable joins the neighbours M0D3 and M0D0: a mesh has a cable between any two neighbours; add the cable, or describe a smaller mesh"},
+		{"1025 meshes", "meshes:\n", "meshes:\n" + strings.Repeat("    - {}\n", 1023), "f:6: meshes: 1025 entries, at most 1024"},
 	} {
 		in := strings.Replace(good, c.old, c.with, 1)
 		if in == good {

@@ -10,31 +10,31 @@ import (
 	"ttfabric/wire"
 )
 
-// maxGraphDepth is the largest depth to which graphs may contain graphs.
+// maxGraphDepth is the largest depth to which graphs may nest in a descriptor.
 const maxGraphDepth = 16
 
-// mgd is the state of reading a mesh graph descriptor 2.0, the text form of tt-metal's
-// tt_metal/fabric/protobuf/mesh_graph_descriptor.proto. A mgd reads the spelling of the schema
-// (types, graph_topology: RING), and that of the shipped files (dim_types, graph_topology {
-// layout_type: RING }).
+// mgd is the state of a reader of a mesh graph descriptor 2.0. Such a file is textual protobuf of
+// tt-metal's schema tt_metal/fabric/protobuf/mesh_graph_descriptor.proto. An mgd reads the names of
+// the schema (types, graph_topology: RING). An mgd also reads the names in tt-metal's own files
+// (dim_types, graph_topology { layout_type: RING }).
 type mgd struct {
 	graph
 	meshDescs  map[string]graphMesh
 	graphDescs map[string]*protoMessage
-	ids        []uint64 // the key mesh_id of each mesh
+	ids        []uint64 // value of mesh_id of each mesh, in the order of meshes
 }
 
-// instance is one part of a graph: a mesh or another graph.
+// instance is a mesh or a graph within a graph.
 type instance struct {
 	mesh     bool
 	desc     string
 	id       uint64
-	meshes   []int // indices in graph.meshes: the mesh itself, or all meshes below the graph
+	meshes   []int // indices in graph.meshes: the mesh itself, or all meshes within the graph
 	children []*instance
 	line     int
 }
 
-// named returns the name of the instance: "mesh M0 3".
+// named returns kind, descriptor and id of the instance, such as "mesh M0 3".
 func (i *instance) named() string {
 	kind := "graph"
 	if i.mesh {
@@ -57,7 +57,7 @@ func loadMGD(f file, name string, data []byte) (*Topology, error) {
 		case "graph_descriptors":
 			err = g.readGraph(p)
 		case "switch_descriptors":
-			err = g.failAt(p.line, "switch_descriptors: switches are not supported; describe the meshes and their connections alone")
+			err = g.failAt(p.line, "switch_descriptors: switches are not supported; describe only meshes and their connections")
 		}
 		if err != nil {
 			return nil, err
@@ -68,7 +68,7 @@ func loadMGD(f file, name string, data []byte) (*Topology, error) {
 		return nil, err
 	}
 	if top == nil {
-		return nil, g.failAt(0, "no top_level_instance: want one that names a mesh or a graph")
+		return nil, g.failAt(0, "the file has no top_level_instance: want a top_level_instance that names a mesh or a graph")
 	}
 	if _, err := g.expand(top, nil); err != nil {
 		return nil, err
@@ -77,8 +77,8 @@ func loadMGD(f file, name string, data []byte) (*Topology, error) {
 	return g.build(name)
 }
 
-// number gives the meshes their ids. If each id in the file occurs once, the meshes get these ids.
-// Otherwise the meshes are numbered in their order.
+// number gives the meshes their ids. If each mesh_id in the file occurs only once, the meshes get
+// these ids. Otherwise the ids follow the order of the instances.
 func (g *mgd) number() {
 	seen := map[uint64]bool{}
 	for _, id := range g.ids {
@@ -91,18 +91,18 @@ func (g *mgd) number() {
 		}
 	}
 	if len(seen) != len(g.ids) {
-		g.note("the file uses a mesh_id twice: meshes are numbered in the order of their instances")
+		g.note("the file uses a mesh_id twice, so meshes are numbered in the order of their instances")
 	}
 }
 
-// one returns the value of a field that a message may have once. If the field is missing, one
-// returns nil.
+// one returns the field with one of the given names, or nil if the message has no such field. Two
+// such fields are an error.
 func (g *mgd) one(m *protoMessage, names ...string) (*protoField, error) {
 	var found *protoField
 	for i := range m.fields {
 		if f := &m.fields[i]; slices.Contains(names, f.name) {
 			if found != nil {
-				return nil, g.failAt(f.line, "%s is there already, on line %d", f.name, found.line)
+				return nil, g.failAt(f.line, "%s is already given on line %d", f.name, found.line)
 			}
 			found = f
 		}
@@ -110,7 +110,7 @@ func (g *mgd) one(m *protoMessage, names ...string) (*protoField, error) {
 	return found, nil
 }
 
-// message returns a required field that is a message.
+// message returns the content of a field that must exist and be a message.
 func (g *mgd) message(m *protoMessage, of string, names ...string) (*protoMessage, error) {
 	f, err := g.one(m, names...)
 	if err != nil {
@@ -129,7 +129,8 @@ func (g *mgd) asMessage(f *protoField) (*protoMessage, error) {
 	return f.msg, nil
 }
 
-// text reads a required string.
+// text returns the string in a field that must exist and must not be empty, and the line of the
+// field.
 func (g *mgd) text(m *protoMessage, of, name string) (string, int, error) {
 	f, err := g.one(m, name)
 	if err != nil {
@@ -144,7 +145,7 @@ func (g *mgd) text(m *protoMessage, of, name string) (string, int, error) {
 	return f.text, f.line, nil
 }
 
-// whole reads a whole number in the range from low to high.
+// whole reads a whole number from low to high.
 func (g *mgd) whole(f *protoField, low, high uint64) (uint64, error) {
 	v, err := strconv.ParseUint(f.text, 0, 64)
 	if f.kind != 'w' || err != nil || v < low || v > high {
@@ -153,7 +154,7 @@ func (g *mgd) whole(f *protoField, low, high uint64) (uint64, error) {
 	return v, nil
 }
 
-// boolean reads true or false. A missing field is false.
+// boolean reads a field that is true or false. For a missing field, boolean returns false.
 func (g *mgd) boolean(m *protoMessage, name string) (bool, error) {
 	f, err := g.one(m, name)
 	if err != nil || f == nil {
@@ -176,12 +177,12 @@ func (g *mgd) readMesh(f *protoField) error {
 		return err
 	}
 	if was, dup := g.meshDescs[name]; dup {
-		return g.failAt(line, "mesh descriptor %q is there already, on line %d", name, was.line)
+		return g.failAt(line, "mesh descriptor %q is already defined on line %d", name, was.line)
 	}
 	of := fmt.Sprintf("mesh descriptor %q", name)
 	for _, x := range []string{"express_connections", "express_links"} {
 		if i := slices.IndexFunc(m.fields, func(f protoField) bool { return f.name == x }); i >= 0 {
-			return g.failAt(m.fields[i].line, "%s: %s, cables between chips that are not neighbours, are not supported; remove them", of, x)
+			return g.failAt(m.fields[i].line, "%s: %s (cables between chips that are not neighbours) are not supported; remove them", of, x)
 		}
 	}
 	desc := graphMesh{line: f.line}
@@ -219,14 +220,14 @@ func (g *mgd) readArch(m *protoMessage, of string) error {
 		return g.failAt(f.line, "%s: arch %s: want WORMHOLE_B0 or BLACKHOLE", of, f.show())
 	}
 	if g.arch != wire.ArchUnknown && a != g.arch {
-		return g.failAt(f.line, "%s is %s and others are %s: a fabric has one architecture (Spec §1.2)", of, a, g.arch)
+		return g.failAt(f.line, "%s has the architecture %s and others have %s: a fabric has only one architecture (Spec §1.2)", of, a, g.arch)
 	}
 	g.arch = a
 	return nil
 }
 
-// readDims reads device_topology. Its dims are the rows and columns of the mesh, or the columns
-// alone.
+// readDims reads device_topology, which has the rows and columns of the mesh. A single number is
+// the number of columns of a single row.
 func (g *mgd) readDims(m *protoMessage, of string) (Mesh, error) {
 	topology, err := g.message(m, of, "device_topology")
 	if err != nil {
@@ -258,7 +259,7 @@ func (g *mgd) readDims(m *protoMessage, of string) (Mesh, error) {
 	}
 	r := Mesh{Rows: dims[0], Cols: dims[1], WrapY: wrap[0], WrapX: wrap[1]}
 	if !fits(r.Rows, r.Cols) {
-		return Mesh{}, g.failAt(topology.line, "%s: %d×%d chips: a mesh has at most %d; describe several, with connections", of, r.Rows, r.Cols, wire.MaxChipsPerMesh)
+		return Mesh{}, g.failAt(topology.line, "%s: %d×%d chips: a mesh has at most %d chips; describe several meshes with connections", of, r.Rows, r.Cols, wire.MaxChipsPerMesh)
 	}
 	if r.WrapX && r.Cols < MinWrap || r.WrapY && r.Rows < MinWrap {
 		g.note("%s: a RING of fewer than %d chips has no wrap", of, MinWrap)
@@ -267,7 +268,7 @@ func (g *mgd) readDims(m *protoMessage, of string) (Mesh, error) {
 	return r, nil
 }
 
-// dims reads one or two sizes.
+// dims reads the one or two sizes in the field dims.
 func (g *mgd) dims(m *protoMessage, of string) (dims []int, err error) {
 	for i := range m.fields {
 		if f := &m.fields[i]; f.name == "dims" {
@@ -284,8 +285,8 @@ func (g *mgd) dims(m *protoMessage, of string) (dims []int, err error) {
 	return dims, nil
 }
 
-// readHosts reads host_topology, which does not describe cables. The host topology must divide the
-// mesh evenly.
+// readHosts checks host_topology: its rows and columns of hosts must divide the mesh evenly. The
+// topology does not use host_topology.
 func (g *mgd) readHosts(m *protoMessage, mesh Mesh, of string) error {
 	f, err := g.one(m, "host_topology")
 	if err != nil || f == nil {
@@ -303,12 +304,12 @@ func (g *mgd) readHosts(m *protoMessage, mesh Mesh, of string) error {
 		dims = []int{1, dims[0]}
 	}
 	if mesh.Rows%dims[0] != 0 || mesh.Cols%dims[1] != 0 {
-		return g.failAt(f.line, "%s: %d×%d chips cannot be shared out evenly to %d×%d hosts", of, mesh.Rows, mesh.Cols, dims[0], dims[1])
+		return g.failAt(f.line, "%s: %d×%d chips cannot be divided evenly among %d×%d hosts", of, mesh.Rows, mesh.Cols, dims[0], dims[1])
 	}
 	return nil
 }
 
-// readChannels reads { count policy }. The count may be at most the parameter most.
+// readChannels reads { count policy }. The count must be at least 1 and at most the argument most.
 func (g *mgd) readChannels(m *protoMessage, of string, most uint64) (n int, relaxed bool, err error) {
 	f, err := g.one(m, "count")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // of all chips of the largest mesh.
 const maxCount = wire.MaxChipsPerMesh * wire.MaxChannels
 
-// readGraph stores an entry of graph_descriptors. The content of the entry is read when a graph
-// uses the entry, since only then the meaning of the entry's names is known.
+// readGraph stores an entry of graph_descriptors. The reader reads the entry's content later, when
+// an instance uses the entry. The names in the entry have no meaning before that.
 func (g *mgd) readGraph(f *protoField) error {
 	m, err := g.asMessage(f)
 	if err != nil {
@@ -26,14 +26,14 @@ func (g *mgd) readGraph(f *protoField) error {
 		return err
 	}
 	if was := g.graphDescs[name]; was != nil {
-		return g.failAt(line, "graph descriptor %q is there already, on line %d", name, was.line)
+		return g.failAt(line, "graph descriptor %q is already defined on line %d", name, was.line)
 	}
 	g.graphDescs[name] = m
 	return nil
 }
 
-// ref reads a reference to a mesh or a graph. The message result is the content of the reference's
-// braces.
+// ref reads a reference to a mesh or a graph, such as mesh { mesh_descriptor: "M0" mesh_id: 1 }.
+// The second result is the content of the reference's braces.
 func (g *mgd) ref(f *protoField) (*instance, *protoMessage, error) {
 	node, err := g.asMessage(f)
 	if err != nil {
@@ -65,7 +65,7 @@ func (g *mgd) ref(f *protoField) (*instance, *protoMessage, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if id != nil { // proto3 omits a 0
+	if id != nil { // proto3 leaves out a field that is 0
 		if in.id, err = g.whole(id, 0, most); err != nil {
 			return nil, nil, err
 		}
@@ -73,8 +73,8 @@ func (g *mgd) ref(f *protoField) (*instance, *protoMessage, error) {
 	return in, m, nil
 }
 
-// expand makes the instance that f refers to, with everything below it. The parameter chain names
-// the graphs that contain f, the outermost first.
+// expand makes the instance that f refers to, with all instances within it. The argument chain has
+// the names of the graphs that contain f, the outermost graph first.
 func (g *mgd) expand(f *protoField, chain []string) (*instance, error) {
 	in, _, err := g.ref(f)
 	if err != nil {
@@ -83,7 +83,7 @@ func (g *mgd) expand(f *protoField, chain []string) (*instance, error) {
 	if in.mesh {
 		desc, ok := g.meshDescs[in.desc]
 		if !ok {
-			return nil, g.failAt(in.line, "there is no mesh descriptor %q", in.desc)
+			return nil, g.failAt(in.line, "the file defines no mesh descriptor %q", in.desc)
 		}
 		if len(g.meshes) >= wire.MaxMeshes {
 			return nil, g.failAt(in.line, "more than %d meshes", wire.MaxMeshes)
@@ -95,7 +95,7 @@ func (g *mgd) expand(f *protoField, chain []string) (*instance, error) {
 	}
 	m := g.graphDescs[in.desc]
 	if m == nil {
-		return nil, g.failAt(in.line, "there is no graph descriptor %q", in.desc)
+		return nil, g.failAt(in.line, "the file defines no graph descriptor %q", in.desc)
 	}
 	if slices.Contains(chain, in.desc) {
 		return nil, g.failAt(in.line, "graph %s contains itself: %s", in.desc, strings.Join(append(chain, in.desc), " → "))
@@ -109,7 +109,7 @@ func (g *mgd) expand(f *protoField, chain []string) (*instance, error) {
 	return in, nil
 }
 
-// fill makes a graph's instances and connections.
+// fill makes the instances and connections within a graph.
 func (g *mgd) fill(in *instance, m *protoMessage, chain []string) error {
 	have := map[string]int{}
 	for i := range m.fields {
@@ -122,7 +122,7 @@ func (g *mgd) fill(in *instance, m *protoMessage, chain []string) error {
 			return err
 		}
 		if line, dup := have[child.named()]; dup {
-			return g.failAt(f.line, "graph %s has %s already, on line %d", in.desc, child.named(), line)
+			return g.failAt(f.line, "graph %s already has %s on line %d", in.desc, child.named(), line)
 		}
 		have[child.named()] = f.line
 		in.children = append(in.children, child)
@@ -131,7 +131,7 @@ func (g *mgd) fill(in *instance, m *protoMessage, chain []string) error {
 	if len(in.children) == 0 {
 		return g.failAt(m.line, "graph %s has no instances", in.desc)
 	}
-	directed := map[string]int{} // connections of one direction whose opposite connection has not been read yet
+	directed := map[string]int{} // directional connections whose opposite connection has not been read yet
 	for i := range m.fields {
 		if f := &m.fields[i]; f.name == "connections" {
 			if err := g.readConnection(in, f, directed); err != nil {
@@ -142,8 +142,8 @@ func (g *mgd) fill(in *instance, m *protoMessage, chain []string) error {
 	return g.readPattern(in, m)
 }
 
-// readConnection reads an entry of connections. A cable carries both directions, so two directional
-// connections in opposite directions are one cable.
+// readConnection reads an entry of connections. Two directional connections in opposite directions
+// become one connection, because a cable carries both directions.
 func (g *mgd) readConnection(in *instance, f *protoField, directed map[string]int) error {
 	m, err := g.asMessage(f)
 	if err != nil {
@@ -166,7 +166,7 @@ func (g *mgd) readConnection(in *instance, f *protoField, directed map[string]in
 	}
 	l.a, l.b = ends[0], ends[1]
 	if len(l.a.meshes) == 1 && len(l.b.meshes) == 1 && l.a.meshes[0] == l.b.meshes[0] {
-		return g.failAt(f.line, "%s joins a mesh with itself; connections are between meshes", of)
+		return g.failAt(f.line, "%s joins a mesh with itself; a connection must join two meshes", of)
 	}
 	ch, err := g.message(m, of, "channels")
 	if err != nil {
@@ -192,7 +192,8 @@ func (g *mgd) readConnection(in *instance, f *protoField, directed map[string]in
 	return g.connect(l)
 }
 
-// resolve finds what a node of a connection means within the graph instance in.
+// resolve finds the meshes and the chip that a node of a connection names. The connection belongs
+// to graph in.
 func (g *mgd) resolve(in *instance, f *protoField) (graphEnd, error) {
 	to, m, err := g.ref(f)
 	if err != nil {
@@ -221,7 +222,8 @@ func (g *mgd) resolve(in *instance, f *protoField) (graphEnd, error) {
 	return e, err
 }
 
-// readPattern reads graph_topology, in both spellings, and adds its connections.
+// readPattern reads graph_topology, and adds the connections of its pattern: between all instances,
+// or round a ring of all instances.
 func (g *mgd) readPattern(in *instance, m *protoMessage) error {
 	f, err := g.one(m, "graph_topology")
 	if err != nil || f == nil {

@@ -2,8 +2,8 @@ package topo
 
 import "ttfabric/wire"
 
-// n300 builds an n300 board: a left chip, which the host reaches, and a right chip. The cables join
-// channel 8 to channel 0, and channel 9 to channel 1 (E8↔E0 and E9↔E1).
+// n300 builds an n300 board: a left chip, which the host reaches, and a right chip. Cables join
+// channels 8 and 9 of the left chip with channels 0 and 1 of the right chip (E8↔E0 and E9↔E1).
 func n300() (*Topology, error) {
 	t := grid("n300", 1, 2)
 	for i := range t.Chips {

@@ -12,27 +12,26 @@ import (
 	"ttfabric/wire"
 )
 
-// Limits of the notes that a topology has about cables in addition to the wiring.
+// Limits of a topology's notes about cables.
 const (
-	MaxLabels   = 8    // number of labels of one cable
-	MaxDeclared = 1024 // length of one declared impairment, in bytes
-	MaxNetem    = 1024 // number of impairments of a whole topology, not counting the impairments in notes of single cables
+	MaxLabels   = 8    // largest number of labels of one cable
+	MaxDeclared = 1024 // largest length of one impairment in a topology file, in bytes
+	MaxNetem    = 1024 // largest number of impairments in the list netem of a topology
 )
 
-// labelForm is the form of a label. A label can be part of a word on a command line.
+// labelForm matches a valid label. A label needs no quotes on a command line.
 var labelForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// Note holds what a topology says about a cable in addition to the wiring. Notes are not part of
-// [Topology.Hash].
+// Note holds a cable's labels and impairment. Notes are not part of [Topology.Hash].
 type Note struct {
-	Labels []string // names by which people select cables, sorted; at most [MaxLabels]
-	Netem  string   // an impairment from the start, as "delay=1ms,loss=1%"; direction=a-to-b or b-to-a, where a is the lower end
+	Labels []string // names by which people select the cable in commands, sorted; at most [MaxLabels]
+	Netem  string   // impairment that applies from the start, such as "delay=1ms,loss=1%"; it may contain direction=a-to-b or direction=b-to-a, where a is the lower end of the cable
 }
 
 func (n Note) empty() bool { return len(n.Labels) == 0 && n.Netem == "" }
 
-// Labels returns the labels of the cable at port p, which may be either end. If the cable has no
-// labels, Labels returns nil.
+// Labels returns the labels of the cable at port p, which may be either end of the cable. If the
+// cable has no labels, Labels returns nil.
 func (t *Topology) Labels(p wire.PortID) []string {
 	if len(t.Notes) == 0 {
 		return nil
@@ -65,14 +64,15 @@ const (
 	authKey      = "auth"
 )
 
-// The allowed values of the keys transport and auth. The code that opens the links checks whether
-// the two values fit together, since the command line may override both values.
+// The allowed values of the keys transport and auth. This package does not check whether the two
+// values fit together. The code that opens the links checks this, because the command line may
+// override both values.
 var (
 	Transports = []string{"udp", "quic"}
 	Auths      = []string{"none", "psk", "mtls"}
 )
 
-// readWord reads a value that must be one of the given words.
+// readWord reads the value of an entry. The value must be one of the given words.
 func (f file) readWord(p pair, words []string) (string, error) {
 	s, err := f.scalar(p.val, p.key.Value)
 	if err == nil && !slices.Contains(words, s) {
@@ -87,19 +87,19 @@ func oneOf(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// refuseSecured refuses the keys transport and auth in a descriptor. Only the rendered form has
-// these keys. If the reader ignored them like other unknown keys, links would be open although
-// their owner believes that they are sealed.
+// refuseSecured returns an error if a descriptor has the keys transport or auth. Only the rendered
+// form has these keys. If the reader ignored them like other unknown keys, links would have no
+// encryption although the file asks for encryption.
 func (f file) refuseSecured(keys map[string]pair) error {
 	for _, k := range []string{transportKey, authKey} {
 		if p, ok := keys[k]; ok {
-			return f.fail(p.key, "key %s: a descriptor has no such key; 'ttfabric generate FILE' writes ttfabric's own form, which has it, or use the flag --%s", k, k)
+			return f.fail(p.key, "key %s: a descriptor has no such key; use the flag --%s, or use 'ttfabric generate FILE' to convert the file to ttfabric's own form, which has this key", k, k)
 		}
 	}
 	return nil
 }
 
-// checkSecured reports a value of transport or auth that the rendered form does not know.
+// checkSecured returns a fault if the value of transport or auth is not allowed.
 func (t *Topology) checkSecured() *fault {
 	for _, x := range []struct {
 		key, value string
@@ -112,19 +112,19 @@ func (t *Topology) checkSecured() *fault {
 	return nil
 }
 
-// SameNotes reports whether both topologies have the same notes about their cables, and secure
-// their links in the same way.
+// SameNotes reports whether two topologies have equal notes, impairments, transport and auth.
 func (t *Topology) SameNotes(o *Topology) bool {
 	same := func(a, b Note) bool { return slices.Equal(a.Labels, b.Labels) && a.Netem == b.Netem }
 	return maps.EqualFunc(t.Notes, o.Notes, same) && slices.Equal(t.Netem, o.Netem) && t.Transport == o.Transport && t.Auth == o.Auth
 }
 
-// checkNotes reports the first note that belongs to no cable or exceeds a limit.
+// checkNotes returns a fault if a note belongs to no cable or exceeds a limit. checkNotes also
+// checks transport and auth.
 func (t *Topology) checkNotes() *fault {
 	for p, n := range t.Notes {
 		i := t.lower(p)
 		if i >= len(t.Cables) || t.Cables[i].A != p {
-			return faultOf(-1, -1, "a note about a cable from %s: no cable has this lower end", p)
+			return faultOf(-1, -1, "there is a note about the cable with the lower end %s, but no cable has this lower end", p)
 		}
 		if err := n.check(); err != nil {
 			return faultOf(-1, i, "cable %s-%s: %v", t.Cables[i].A, t.Cables[i].B, err)
@@ -150,7 +150,7 @@ func (n *Note) check() error {
 			return fmt.Errorf("label %q: want letters, digits, '-', '_' and '.', at most 64", l)
 		}
 		if i > 0 && n.Labels[i-1] >= l {
-			return fmt.Errorf("label %q: it is there already, or the labels are not sorted", l)
+			return fmt.Errorf("label %q occurs twice, or the labels are not sorted", l)
 		}
 	}
 	if len(n.Netem) > MaxDeclared {
@@ -159,7 +159,7 @@ func (n *Note) check() error {
 	return nil
 }
 
-// readLabels reads labels: [wan, east].
+// readLabels reads the labels of a cable, such as [wan, east].
 func (f file) readLabels(v *yaml.Node, n *Note) error {
 	list, err := f.items(v, "labels", "a list of words")
 	if err != nil {
@@ -175,7 +175,7 @@ func (f file) readLabels(v *yaml.Node, n *Note) error {
 			return f.fail(x, "%v", err)
 		}
 		if slices.Contains(n.Labels, l) {
-			return f.fail(x, "label %q: the cable has it already", l)
+			return f.fail(x, "label %q occurs twice", l)
 		}
 		n.Labels = append(n.Labels, l)
 	}
@@ -186,8 +186,8 @@ func (f file) readLabels(v *yaml.Node, n *Note) error {
 	return nil
 }
 
-// readDeclared reads an impairment. The code that applies the impairment checks whether the
-// impairment is possible.
+// readDeclared reads an impairment. readDeclared checks only the length and the characters. The
+// code that applies the impairment checks the meaning.
 func (f file) readDeclared(v *yaml.Node) (string, error) {
 	s, err := f.scalar(v, "netem")
 	if err != nil {
@@ -199,7 +199,7 @@ func (f file) readDeclared(v *yaml.Node) (string, error) {
 	return s, nil
 }
 
-// note stores a note of the file about a cable, under the cable's lower end.
+// note stores a note about cable c under the cable's lower end.
 func (r *renderedFile) note(c Cable, n Note) {
 	if n.empty() {
 		return
@@ -214,7 +214,7 @@ func (r *renderedFile) note(c Cable, n Note) {
 	r.t.Notes[at] = n
 }
 
-// readNetem reads netem: a list of impairments of the topology.
+// readNetem reads the key netem, a list of impairments for several cables.
 func (r *renderedFile) readNetem(p pair) error {
 	list, err := r.items(p.val, "netem", "a list of impairments, such as label:wan,delay=1ms")
 	if err != nil {
@@ -233,7 +233,7 @@ func (r *renderedFile) readNetem(p pair) error {
 	return nil
 }
 
-// turned returns a declared impairment of a cable after the ends of the cable have changed places.
+// turned exchanges the ends a and b in an impairment.
 func turned(s string) string {
 	return strings.NewReplacer("direction=a-to-b", "direction=b-to-a", "direction=b-to-a", "direction=a-to-b").Replace(s)
 }

@@ -9,7 +9,8 @@ import (
 	"ttfabric/wire"
 )
 
-// noted is a file with labels and impairments; its second cable is written upper end first.
+// noted is a file with labels and impairments. The second cable in the file has its upper end
+// first.
 const noted = `ttfabric: 1
 name: lab
 arch: wormhole_b0
@@ -69,7 +70,7 @@ func TestBadNotes(t *testing.T) {
 	many := "[" + strings.Join(strings.Split(strings.Repeat("abcdefghi", 1), ""), ", ") + "]"
 	for _, c := range []struct{ what, with, want string }{
 		{"labels: [wan, east]", "labels: wan", `f:12: labels: want a list of words`},
-		{"labels: [wan, east]", "labels: [wan, wan]", `f:12: label "wan": the cable has it already`},
+		{"labels: [wan, east]", "labels: [wan, wan]", `f:12: label "wan" occurs twice`},
 		{"labels: [wan, east]", "labels: ['a b']", `f:12: label "a b": want letters, digits, '-', '_' and '.', at most 64`},
 		{"labels: [wan, east]", "labels: ['']", `f:12: label "": want letters, digits, '-', '_' and '.', at most 64`},
 		{"labels: [wan, east]", "labels: [[x]]", `f:12: label: want a plain value, not a list`},
@@ -87,7 +88,7 @@ func TestBadNotes(t *testing.T) {
 	m := mustName(t, "n300")
 	m.Notes = map[wire.PortID]Note{m.Cables[0].B: {Labels: []string{"x"}}}
 	if err := m.Validate(); err == nil {
-		t.Error("a note about an upper end is taken")
+		t.Error("Validate accepts a note about an upper end")
 	}
 	m.Notes = map[wire.PortID]Note{m.Cables[0].A: {Labels: []string{"b", "a"}}}
 	if err := m.Validate(); err == nil || !strings.Contains(err.Error(), "sorted") {

@@ -10,12 +10,12 @@ import (
 	"ttfabric/wire"
 )
 
-// PlacedByCoordinates is the [Topology].Layout of a cluster descriptor whose coordinates give the
-// place of each chip.
+// PlacedByCoordinates is the [Topology].Layout if the coordinates in a cluster descriptor give the
+// row and column of each chip.
 const PlacedByCoordinates = "placed by the coordinates in the file"
 
-// place gives every chip its row and column. If all chips have coordinates and are on one shelf,
-// place uses the coordinates. Otherwise place uses the cabling.
+// place finds the row and column of every chip. If all chips have coordinates and are on one shelf,
+// place uses the coordinates. Otherwise place uses the cables.
 func (d *descriptor) place() (Mesh, error) {
 	first := d.chips[d.ids[0]]
 	if len(d.ids) == 1 {
@@ -31,7 +31,7 @@ func (d *descriptor) place() (Mesh, error) {
 		case c.at == nil:
 			return d.placeByCabling(fmt.Sprintf("chip %d has no coordinates", id))
 		case c.coord[2] != first.coord[2] || c.coord[3] != first.coord[3]:
-			return d.placeByCabling(fmt.Sprintf("chip %d is on rack %d shelf %d and chip %d on rack %d shelf %d, and coordinates count from each shelf's corner",
+			return d.placeByCabling(fmt.Sprintf("chip %d is on rack %d shelf %d and chip %d on rack %d shelf %d, and each shelf has coordinates of its own",
 				first.id, first.coord[2], first.coord[3], id, c.coord[2], c.coord[3]))
 		}
 	}
@@ -43,7 +43,7 @@ func (d *descriptor) place() (Mesh, error) {
 	return m, d.checkGrid(&m)
 }
 
-// chipsKey returns the node to which errors about all coordinates point.
+// chipsKey returns the YAML node whose line appears in errors about the coordinates of all chips.
 func (d *descriptor) chipsKey() *yaml.Node {
 	if at := d.keys["chips"].key; at != nil {
 		return at
@@ -51,7 +51,8 @@ func (d *descriptor) chipsKey() *yaml.Node {
 	return d.root
 }
 
-// placeByCabling derives the grid from the cables between the chips.
+// placeByCabling finds the rows and columns of the chips from the cables. The argument why is a
+// text for messages that says why place cannot use coordinates.
 func (d *descriptor) placeByCabling(why string) (Mesh, error) {
 	index := make(map[int]int, len(d.ids))
 	for i, id := range d.ids {
@@ -69,7 +70,7 @@ func (d *descriptor) placeByCabling(why string) (Mesh, error) {
 	m, at, err := findLayout(adj, d.ids)
 	if err != nil {
 		return Mesh{}, &Error{File: d.path, Line: d.chipsKey().Line, Err: ErrNoLayout,
-			Reason: fmt.Sprintf("%s, so places would follow from the cabling, but %v; give all chips coordinates of one shelf, or correct ethernet_connections", why, err)}
+			Reason: fmt.Sprintf("%s, so rows and columns must follow from the cables, but %v; give all chips coordinates of one shelf, or correct ethernet_connections", why, err)}
 	}
 	for place, i := range at {
 		d.chips[d.ids[i]].coord = [4]int{place % m.Cols, place / m.Cols}
@@ -87,7 +88,7 @@ func (d *descriptor) placeByCabling(why string) (Mesh, error) {
 	return m, nil
 }
 
-// leaveOut drops the cables between chips that are not neighbours in the grid.
+// leaveOut removes the cables between chips that are not neighbours in the grid.
 func (d *descriptor) leaveOut(m *Mesh) {
 	var out []umdCable
 	d.cables = slices.DeleteFunc(d.cables, func(c umdCable) bool {
@@ -101,12 +102,13 @@ func (d *descriptor) leaveOut(m *Mesh) {
 		return true
 	})
 	if len(out) > 0 {
-		d.layout += fmt.Sprintf("; %s left out, as there is no third dimension here, such as that from %s to %s", Count(len(out), "cable"), out[0].ends[0], out[0].ends[1])
+		d.layout += fmt.Sprintf("; %s left out, such as the cable from %s to %s, because a third dimension is not supported", Count(len(out), "cable"), out[0].ends[0], out[0].ends[1])
 	}
 }
 
-// placeByCoordinates moves the grid to row 0 and column 0 and returns its size. The chips must fill
-// a rectangle.
+// placeByCoordinates computes rows and columns from coordinates, so that the north-west corner is
+// row 0 and column 0. placeByCoordinates returns the size of the grid. The chips must fill a
+// rectangle.
 func (d *descriptor) placeByCoordinates() (Mesh, error) {
 	chips := d.chipsKey()
 	low, high := [2]int{maxCoordinate, maxCoordinate}, [2]int{}
@@ -125,7 +127,7 @@ func (d *descriptor) placeByCoordinates() (Mesh, error) {
 	for y := low[1]; y <= high[1]; y++ {
 		for x := low[0]; x <= high[0]; x++ {
 			if _, ok := at[[2]int{x, y}]; !ok {
-				return Mesh{}, d.fail(chips, "the chips span x %d to %d and y %d to %d but none is at x %d, y %d: a mesh is a full rectangle",
+				return Mesh{}, d.fail(chips, "the chips span x %d to %d and y %d to %d, but no chip is at x %d, y %d: a mesh is a full rectangle",
 					low[0], high[0], low[1], high[1], x, y)
 			}
 		}
@@ -138,11 +140,11 @@ func (d *descriptor) placeByCoordinates() (Mesh, error) {
 	return Mesh{Rows: high[1] - low[1] + 1, Cols: high[0] - low[0] + 1}, nil
 }
 
-// checkGrid finds the axes that wrap. checkGrid returns an error for cables between chips that are
-// not neighbours, and for neighbours without a cable.
+// checkGrid finds the axes that wrap. checkGrid returns an error if a cable joins chips that are
+// not neighbours, or if neighbours have no cable.
 func (d *descriptor) checkGrid(m *Mesh) error {
 	joined := map[[2]int]bool{}
-	var round [2]*umdCable // one cable that leads round a row, and one cable that leads round a column
+	var round [2]*umdCable // a cable from the last to the first column of a row, and a cable from the last to the first row of a column
 	for i := range d.cables {
 		c := &d.cables[i]
 		a, b := d.chips[c.ends[0].chip], d.chips[c.ends[1].chip]
@@ -157,7 +159,7 @@ func (d *descriptor) checkGrid(m *Mesh) error {
 		case dx == 0 && dy == m.Rows-1 && m.Rows >= MinWrap:
 			round[1] = c
 		default:
-			return d.fail(c.at, "the cable from %s to %s joins %s and %s, which are neither neighbours nor the two ends of a row or column; correct the coordinates or remove it",
+			return d.fail(c.at, "the cable from %s to %s joins %s and %s, which are neither neighbours nor the two ends of a row or column; correct the coordinates or remove the cable",
 				c.ends[0], c.ends[1], d.where(a), d.where(b))
 		}
 	}
@@ -181,17 +183,17 @@ func (d *descriptor) checkGrid(m *Mesh) error {
 			switch {
 			case joined[[2]int{a.id, b.id}]:
 			case row < a.coord[1] || col < a.coord[0]:
-				return d.fail(round[k].at, "the cable from %s to %s leads around the machine, but none does from %s to %s: an axis wraps everywhere or nowhere",
+				return d.fail(round[k].at, "the cable from %s to %s joins the two ends of a row or column, but no cable joins %s and %s: an axis wraps in all rows or columns, or in none",
 					round[k].ends[0], round[k].ends[1], d.where(a), d.where(b))
 			default:
-				return d.fail(at, "no cable joins the neighbours %s and %s: a mesh has one on every edge; add it, or remove the chips that it cuts off", d.where(a), d.where(b))
+				return d.fail(at, "no cable joins the neighbours %s and %s: a mesh has a cable between any two neighbours; add the cable, or describe a smaller mesh", d.where(a), d.where(b))
 			}
 		}
 	}
 	return nil
 }
 
-// where names a placed chip by its coordinates in the file.
+// where names a chip with its coordinates in the file.
 func (d *descriptor) where(c *umdChip) string {
 	return fmt.Sprintf("chip %d at x %d, y %d", c.id, c.coord[0]+d.origin[0], c.coord[1]+d.origin[1])
 }

@@ -7,16 +7,16 @@ import (
 	"ttfabric/wire"
 )
 
-// index finds cables by their upper end, and keeps values computed from all cables. The list Cables
-// is sorted by the lower ends, so lower ends need no index.
+// index finds cables by their upper end, which is the end B. An index also keeps values that are
+// computed from all cables. Lower ends need no index, because the list Cables is sorted by lower
+// ends.
 type index struct {
 	upper  []int32 // indices of the cables, sorted by the end B
 	planes []int   // number of planes of each mesh, in the order of Meshes
 	most   int     // number of planes of the machine
 }
 
-// lookup returns the index. For a topology that was not validated, lookup makes a new index each
-// time.
+// lookup returns the index. If the topology was not validated, lookup makes a new index each time.
 func (t *Topology) lookup() *index {
 	if t.ix != nil && len(t.ix.upper) == len(t.Cables) && len(t.ix.planes) == len(t.Meshes) {
 		return t.ix
@@ -49,13 +49,13 @@ func (t *Topology) makeIndex() *index {
 	return ix
 }
 
-// lower returns the index in Cables of the first cable whose lower end is q or higher.
+// lower returns the position in Cables of the first cable whose lower end is q or higher.
 func (t *Topology) lower(q wire.PortID) int {
 	i, _ := slices.BinarySearchFunc(t.Cables, q, func(c Cable, q wire.PortID) int { return comparePorts(c.A, q) })
 	return i
 }
 
-// firstUpper returns the index in ix.upper of the first cable whose upper end is q or higher.
+// firstUpper returns the position in ix.upper of the first cable whose upper end is q or higher.
 func (t *Topology) firstUpper(ix *index, q wire.PortID) int {
 	low, high := 0, len(ix.upper)
 	for low < high {
@@ -76,13 +76,13 @@ func (c *Cable) fromB() Port {
 	return Port{Local: c.B, Peer: c.A, Dir: c.Back, Plane: c.Plane}
 }
 
-// chipAt returns the index in Chips of the chip with address n, and reports whether there is such a
-// chip.
+// chipAt returns the position in Chips of the chip with address n, and whether the topology has
+// this chip.
 func (t *Topology) chipAt(n wire.FabricNodeID) (int, bool) {
 	return slices.BinarySearchFunc(t.Chips, n, func(c Chip, n wire.FabricNodeID) int { return c.Node.Compare(n) })
 }
 
-// Chip returns the chip with address n.
+// Chip returns the chip with address n, and whether the topology has this chip.
 func (t *Topology) Chip(n wire.FabricNodeID) (Chip, bool) {
 	i, ok := t.chipAt(n)
 	if !ok {
@@ -91,13 +91,13 @@ func (t *Topology) Chip(n wire.FabricNodeID) (Chip, bool) {
 	return t.Chips[i], true
 }
 
-// meshAt returns the index in Meshes of the mesh numbered id, and reports whether there is such a
-// mesh.
+// meshAt returns the position in Meshes of the mesh with the given id, and whether the topology has
+// this mesh.
 func (t *Topology) meshAt(id wire.MeshID) (int, bool) {
 	return slices.BinarySearchFunc(t.Meshes, id, func(m Mesh, id wire.MeshID) int { return cmp.Compare(m.ID, id) })
 }
 
-// Nodes returns the addresses of all chips, in the topology's order.
+// Nodes returns the addresses of all chips, in the order of Chips.
 func (t *Topology) Nodes() []wire.FabricNodeID {
 	out := make([]wire.FabricNodeID, len(t.Chips))
 	for i := range t.Chips {
@@ -106,8 +106,8 @@ func (t *Topology) Nodes() []wire.FabricNodeID {
 	return out
 }
 
-// Index returns a chip's place in the topology's order. If the topology has no such chip, Index
-// returns -1.
+// Index returns the position in Chips of the chip with address n, or -1 if the topology has no such
+// chip.
 func (t *Topology) Index(n wire.FabricNodeID) int {
 	if i, ok := t.chipAt(n); ok {
 		return i
@@ -115,7 +115,7 @@ func (t *Topology) Index(n wire.FabricNodeID) int {
 	return -1
 }
 
-// ExitNode reports whether a chip has a cable to another mesh (Spec §2.2.1).
+// ExitNode reports whether chip n has a used cable to another mesh (Spec §2.2.1).
 func (t *Topology) ExitNode(n wire.FabricNodeID) bool {
 	for _, p := range t.Ports(n) {
 		if p.Peer.Node.Mesh != n.Mesh {
@@ -135,7 +135,7 @@ func (t *Topology) Routed() (n int) {
 	return n
 }
 
-// Mesh returns the mesh numbered id.
+// Mesh returns the mesh with the given id, and whether the topology has this mesh.
 func (t *Topology) Mesh(id wire.MeshID) (Mesh, bool) {
 	i, ok := t.meshAt(id)
 	if !ok {
@@ -144,8 +144,8 @@ func (t *Topology) Mesh(id wire.MeshID) (Mesh, bool) {
 	return t.Meshes[i], true
 }
 
-// Ports lists the ports of chip n that carry traffic, including those to other meshes, sorted by
-// channel. Ports leaves out ports of unused cables.
+// Ports lists the ports of chip n that have used cables, within the mesh or to other meshes, sorted
+// by channel.
 func (t *Topology) Ports(n wire.FabricNodeID) []Port {
 	var ps []Port
 	for i := t.lower(wire.PortID{Node: n}); i < len(t.Cables) && t.Cables[i].A.Node == n; i++ {
@@ -163,10 +163,11 @@ func (t *Topology) Ports(n wire.FabricNodeID) []Port {
 	return ps
 }
 
-// Neighbour returns the chip at the other end of n's cable in direction d on plane p. Over a wrap,
-// the neighbour is the chip at the far edge. Over an exit, the neighbour is a chip of another mesh.
-// At the edge of the grid and over an unused cable, there is no neighbour. Neighbour takes
-// logarithmic time. On a validated topology, Neighbour does not allocate.
+// Neighbour returns the chip at the other end of the used cable that leaves chip n in direction d
+// on plane p. If the cable wraps, the neighbour is at the opposite edge of the mesh. If n is an
+// exit node, the neighbour may be a chip of another mesh. If there is no such cable, Neighbour
+// reports false. Neighbour takes logarithmic time. On a validated topology, Neighbour does not
+// allocate.
 func (t *Topology) Neighbour(n wire.FabricNodeID, d wire.Direction, p wire.Plane) (wire.FabricNodeID, bool) {
 	for i := t.lower(wire.PortID{Node: n}); i < len(t.Cables) && t.Cables[i].A.Node == n; i++ {
 		if c := &t.Cables[i]; c.Dir == d && c.Plane == p && !c.Unused {
@@ -182,14 +183,14 @@ func (t *Topology) Neighbour(n wire.FabricNodeID, d wire.Direction, p wire.Plane
 	return wire.FabricNodeID{}, false
 }
 
-// Planes returns the number of routing planes: the largest of the meshes' [Topology.MeshPlanes]. If
-// every mesh is a single chip, the number of planes is the largest number of cables on an edge
-// between meshes. A single chip without cables has no planes.
+// Planes returns the number of routing planes: the largest [Topology.MeshPlanes] of any mesh. If
+// every mesh is a single chip, Planes returns the largest number of cables on an edge between two
+// meshes. If the topology has no cables, Planes returns 0.
 func (t *Topology) Planes() int { return t.lookup().most }
 
-// MeshPlanes returns the number of routing planes of the mesh numbered id: the minimum number of
-// cables over the edges of its grid (Spec §2.2.2). A mesh of one chip has no edges and no planes.
-// For a mesh that does not exist, MeshPlanes returns 0.
+// MeshPlanes returns the number of routing planes of a mesh: the smallest number of cables on an
+// edge of its grid (Spec §2.2.2). For a mesh of one chip, and for a mesh that does not exist,
+// MeshPlanes returns 0.
 func (t *Topology) MeshPlanes(id wire.MeshID) int {
 	i, ok := t.meshAt(id)
 	if !ok {
@@ -198,9 +199,9 @@ func (t *Topology) MeshPlanes(id wire.MeshID) int {
 	return t.lookup().planes[i]
 }
 
-// Exits lists the used ports by which cables lead from mesh "from" to mesh "to". If "to" equals
-// "from", Exits lists the used ports that lead to any other mesh. The ports are sorted by peer
-// mesh, plane, chip and direction.
+// Exits lists the ports of mesh "from" from which used cables lead to mesh "to". If "to" equals
+// "from", Exits lists the ports from which used cables lead to any other mesh. The ports are sorted
+// by peer mesh, plane, chip and direction.
 func (t *Topology) Exits(from, to wire.MeshID) []Port {
 	var ps []Port
 	add := func(p Port) {
@@ -227,7 +228,8 @@ func (t *Topology) Exits(from, to wire.MeshID) []Port {
 	return ps
 }
 
-// Peers lists the meshes that a used cable joins with the mesh numbered id, sorted by number.
+// Peers lists the ids of the meshes to which used cables lead from the mesh with the given id,
+// sorted.
 func (t *Topology) Peers(id wire.MeshID) []wire.MeshID {
 	var ids []wire.MeshID
 	for _, p := range t.Exits(id, id) {

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// plainMap is a YAML map as JSON schema sees it: all keys are strings.
+// plainMap converts the keys of all maps in a YAML value to strings, as a JSON schema needs them.
 func plainMap(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -41,8 +41,8 @@ func readYAML(t *testing.T, b []byte) any {
 	return plainMap(v)
 }
 
-// against checks a value by a JSON schema (2020-12) of the keywords that
-// tt-umd's has, and lists what is wrong with it; another keyword is wrong, too.
+// against checks value v by a JSON schema (2020-12), and returns a list of errors. The function
+// supports only the keywords of tt-umd's schema. Any other keyword is an error.
 func against(schema map[string]any, v any, at string) (wrong []string) {
 	fail := func(format string, a ...any) { wrong = append(wrong, at+": "+fmt.Sprintf(format, a...)) }
 	m, isMap := v.(map[string]any)
@@ -52,7 +52,7 @@ func against(schema map[string]any, v any, at string) (wrong []string) {
 	switch n := v.(type) {
 	case int:
 		number = int64(n)
-	case uint64: // too large for an int
+	case uint64: // the number is too large for an int
 	default:
 		isNumber = false
 	}
@@ -107,7 +107,8 @@ func against(schema map[string]any, v any, at string) (wrong []string) {
 	return append(wrong, keysAgainst(schema, m, at)...)
 }
 
-// keysAgainst checks the keys of a map that are named by pattern or not at all.
+// keysAgainst checks the keys of map m that match a pattern of the schema, and the keys that the
+// schema does not allow.
 func keysAgainst(schema map[string]any, m map[string]any, at string) (wrong []string) {
 	named, _ := schema["properties"].(map[string]any)
 	patterns, _ := schema["patternProperties"].(map[string]any)
@@ -120,14 +121,15 @@ func keysAgainst(schema map[string]any, m map[string]any, at string) (wrong []st
 			}
 		}
 		if schema["additionalProperties"] == false && !known {
-			wrong = append(wrong, at+": "+k+" is no key of it")
+			wrong = append(wrong, at+": "+k+" is not a key of the schema")
 		}
 	}
 	return wrong
 }
 
-// What is written as a cluster descriptor is accepted by tt-umd's schema: that
-// of every machine of one mesh which is built in or described in testdata.
+// TestClusterDescriptorsKeepToTheSchema finds that tt-umd's schema accepts the output of
+// EncodeClusterDescriptor. The machines are all built-in machines and all descriptors of testdata
+// with one mesh.
 func TestClusterDescriptorsKeepToTheSchema(t *testing.T) {
 	b, err := os.ReadFile("testdata/umd/schema_cluster_descriptor.yaml")
 	if err != nil {
@@ -173,7 +175,7 @@ func TestClusterDescriptorsKeepToTheSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for old, with := range map[string]string{ // the check finds each of these
+	for old, with := range map[string]string{ // each of these changes breaks the schema
 		"0: wormhole_b0":    "0: grayskull",
 		"  0: wormhole_b0":  "  x: wormhole_b0",
 		"arch:":             "arches:",
@@ -184,7 +186,7 @@ func TestClusterDescriptorsKeepToTheSchema(t *testing.T) {
 		"noc_translation: ": "translation: ",
 	} {
 		if in := strings.Replace(string(sound), old, with, 1); in == string(sound) || len(against(schema, readYAML(t, []byte(in)), "f")) == 0 {
-			t.Errorf("with %q for %q the schema is kept to", with, old)
+			t.Errorf("with %q instead of %q, the check finds no error", with, old)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// secured is a file that says how its links are secured.
+// secured is a file with the keys transport and auth.
 const secured = `ttfabric: 1
 name: lab
 arch: wormhole_b0
@@ -43,7 +43,7 @@ func TestSecuredLinks(t *testing.T) {
 		{"auth: psk", "auth: PSK", `f:5: auth "PSK": want none, psk or mtls`},
 		{"auth: psk", "auth:", `f:5: auth "": want none, psk or mtls`},
 		{"auth: psk", "auth: off", `f:5: auth "off": want none, psk or mtls`},
-		{"auth: psk", "auth: psk\nauth: none", `f:6: file: "auth" is there already, on line 5`},
+		{"auth: psk", "auth: psk\nauth: none", `f:6: file: key "auth" occurs already on line 5`},
 		{"auth: psk", "auth: psk\npsk: x", `f:6: unknown key "psk" in version 1 of the topology form`},
 	} {
 		if _, err := Load("f", []byte(strings.Replace(secured, c.what, c.with, 1))); err == nil || err.Error() != c.want {
@@ -56,7 +56,9 @@ func TestSecuredLinks(t *testing.T) {
 	}
 }
 
-// A descriptor passes unknown keys over; these two are not, as links would go unsealed.
+// TestDescriptorsAreNotSecured finds that Load refuses the keys transport and auth in descriptors,
+// although Load ignores other unknown keys. Ignoring these keys would leave links without
+// encryption.
 func TestDescriptorsAreNotSecured(t *testing.T) {
 	m := mustName(t, "n300")
 	umd, err := m.EncodeClusterDescriptor()
@@ -69,7 +71,7 @@ func TestDescriptorsAreNotSecured(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, key := range []string{"auth", "transport"} {
-			if _, err := Load("f", []byte(text+key+": psk\n")); err == nil || !strings.Contains(err.Error(), "key "+key+": a descriptor has no such key; 'ttfabric generate FILE'") {
+			if _, err := Load("f", []byte(text+key+": psk\n")); err == nil || !strings.Contains(err.Error(), "key "+key+": a descriptor has no such key; use the flag --"+key+", or use 'ttfabric generate FILE'") {
 				t.Errorf("%s in a descriptor: %v", key, err)
 			}
 		}

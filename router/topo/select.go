@@ -10,20 +10,21 @@ import (
 	"ttfabric/wire"
 )
 
-// Link is a cable as a person names it. If the person wrote an end first, A is that end. Otherwise
-// A is the lower end.
+// Link is a cable that a name in a command stands for. A is the end that the name gives first. If
+// the name gives no end first, A is the lower end.
 type Link struct {
 	A, B  wire.PortID
 	Plane wire.Plane
 }
 
-// String returns the name of the cable in the form that commands accept: "M0D0/8-M0D1/0".
+// String returns the name of the cable in the form that commands accept, such as "M0D0/8-M0D1/0".
 func (l Link) String() string { return l.A.Short() + "-" + l.B.Short() }
 
-// SelectLinks finds the cables that the names in args stand for. It lists each cable once, in the
-// order of the topology. A name is a chip and a channel (M0D0:8, M0D0/8), two chips (M0D0-M0D1),
-// one chip (M0D3), or patterns of chips (M0D*-M1D*). Any of these names may have a plane
-// (M0D0-M0D1/p1). A name may also be plane:1, label:NAME, or all. The error quotes the bad name.
+// SelectLinks finds the used cables that the names in args stand for. SelectLinks lists each cable
+// once, in the order of the topology. A name is a chip and a channel (M0D0:8, M0D0/8), two chips
+// (M0D0-M0D1), one chip (M0D3), or patterns of chips (M0D*-M1D*). A plane may follow any of these
+// names (M0D0-M0D1/p1). Other names are plane:1, label:NAME and all. The error quotes the name that
+// stands for no cable.
 func (t *Topology) SelectLinks(args []string) ([]Link, error) {
 	found := map[wire.PortID]Link{} // key: the lower end of the cable
 	for _, arg := range args {
@@ -50,7 +51,7 @@ func (t *Topology) SelectLinks(args []string) ([]Link, error) {
 	return out, nil
 }
 
-// selectLink finds the cables that one name stands for.
+// selectLink finds the used cables that one name stands for.
 func (t *Topology) selectLink(arg string) ([]Link, error) {
 	rest, plane := arg, -1
 	if number, ok := strings.CutPrefix(arg, "plane:"); ok {
@@ -65,7 +66,7 @@ func (t *Topology) selectLink(arg string) ([]Link, error) {
 	}
 	label, labelled := strings.CutPrefix(rest, "label:")
 	if labelled && !slices.Contains(t.AllLabels(), label) {
-		return nil, fmt.Errorf("no cable of %s has that label; %s", t.Name, t.knownLabels())
+		return nil, fmt.Errorf("no cable of %s has this label; %s", t.Name, t.knownLabels())
 	}
 	if rest == "all" || labelled {
 		rest = "*"
@@ -91,21 +92,22 @@ func (t *Topology) selectLink(arg string) ([]Link, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s has no such cable; 'ttfabric inspect --links' lists its cables", t.Name)
+		return nil, fmt.Errorf("%s has no such cable; 'ttfabric inspect --links' lists all cables", t.Name)
 	}
 	return out, nil
 }
 
-// knownLabels lists the labels of the topology.
+// knownLabels returns the part of an error message that lists the labels of the topology.
 func (t *Topology) knownLabels() string {
 	all := t.AllLabels()
 	if len(all) == 0 {
 		return "no cable of this topology has a label; the key 'labels' in a topology file gives cables labels, see 'ttfabric generate'"
 	}
-	return "there are " + strings.Join(all, ", ")
+	return "its labels are " + strings.Join(all, ", ")
 }
 
-// cutOutside splits s at the first dash outside brackets. It reports whether s has such a dash.
+// cutOutside splits s at the first dash outside brackets. cutOutside reports whether s has such a
+// dash.
 func cutOutside(s string) (left, right string, found bool) {
 	within := false
 	for i, c := range s {
@@ -123,8 +125,8 @@ func cutOutside(s string) (left, right string, found bool) {
 
 const anyChannel = -1
 
-// side is one half of a cable's name: a pattern of chips, and either one ethernet channel of these
-// chips or anyChannel.
+// side is one end in the name of a cable: a pattern of chips, and an ethernet channel or
+// anyChannel.
 type side struct {
 	glob    string
 	channel int
@@ -138,7 +140,7 @@ func (s side) holds(p wire.PortID) bool {
 func (t *Topology) parseSide(text string) (side, error) {
 	s := side{channel: anyChannel}
 	chips := text
-	if i := strings.LastIndexAny(text, ":/"); i >= 0 && (text[i] == '/' || !isNumber(text[:i])) { // after a colon that follows only digits, the number is a chip: "0:3" is a chip of mesh 0
+	if i := strings.LastIndexAny(text, ":/"); i >= 0 && (text[i] == '/' || !isNumber(text[:i])) { // a number after a colon is a channel only if the part before the colon is no number: "0:3" is chip 3 of mesh 0
 		n, err := strconv.ParseUint(text[i+1:], 10, 8)
 		if err != nil || n >= wire.MaxChannels {
 			return s, fmt.Errorf("channel %q: want 0 to %d", text[i+1:], wire.MaxChannels-1)
@@ -155,8 +157,8 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// chipGlob returns the pattern of one chip or of several chips. The pattern must fit at least one
-// chip of the topology.
+// chipGlob reads the name of one chip or a pattern of chips, and returns it as a pattern. The
+// pattern must match at least one chip of the topology.
 func (t *Topology) chipGlob(text string) (string, error) {
 	if !strings.ContainsAny(text, "*?[") {
 		n, err := wire.ParseFabricNodeID(text)
@@ -173,13 +175,13 @@ func (t *Topology) chipGlob(text string) (string, error) {
 		return "", fmt.Errorf("pattern %q: a bracket is not closed", text)
 	}
 	if !slices.ContainsFunc(t.Chips, func(c Chip) bool { ok, _ := path.Match(glob, c.Node.String()); return ok }) {
-		return "", fmt.Errorf("pattern %q: it fits no chip of %s", text, t)
+		return "", fmt.Errorf("pattern %q matches no chip of %s", text, t)
 	}
 	return glob, nil
 }
 
-// SelectChips finds the chips of a list such as "M0D0,M0D1" or "M0D[0-3],M1D*".
-// The error quotes the list and names the word that fits no chip.
+// SelectChips finds the chips that a list names, such as "M0D0,M0D1" or "M0D[0-3],M1D*". The error
+// quotes the list and the entry that matches no chip.
 func (t *Topology) SelectChips(list string) (map[wire.FabricNodeID]bool, error) {
 	set := map[wire.FabricNodeID]bool{}
 	for word := range strings.SplitSeq(list, ",") {
@@ -196,8 +198,8 @@ func (t *Topology) SelectChips(list string) (map[wire.FabricNodeID]bool, error) 
 	return set, nil
 }
 
-// Between returns the cables between two lists of chips. If the second list is "", Between returns
-// the cables between the first list and all other chips.
+// Between returns the used cables between the chips of two lists. If the second list is "", Between
+// returns the used cables between the chips of the first list and all other chips.
 func (t *Topology) Between(one, other string) ([]Link, error) {
 	a, err := t.SelectChips(one)
 	if err != nil {

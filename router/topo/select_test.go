@@ -13,13 +13,14 @@ func names(ls []Link) string {
 	return strings.Join(out, " ")
 }
 
-// TestParseLinks finds cables by their names. The error quotes a bad name.
+// TestParseLinks finds that SelectLinks finds cables by their names. The error must quote a bad
+// name.
 func TestParseLinks(t *testing.T) {
 	m := mustName(t, "n300")
 	for _, c := range []struct{ args, want string }{
 		{"M0D0:8", "M0D0/8-M0D1/0"},
 		{"M0D0/8", "M0D0/8-M0D1/0"},
-		{"m0d1:0", "M0D1/0-M0D0/8"}, // the end that is written is a
+		{"m0d1:0", "M0D1/0-M0D0/8"}, // the end in the name becomes end A
 		{"M0D0-M0D1", "M0D0/8-M0D1/0 M0D0/9-M0D1/1"},
 		{"M0D1-M0D0", "M0D1/0-M0D0/8 M0D1/1-M0D0/9"},
 		{"M0D0-M0D1/p1", "M0D0/9-M0D1/1"},
@@ -32,7 +33,7 @@ func TestParseLinks(t *testing.T) {
 		{"plane:1", "M0D0/9-M0D1/1"},
 		{"M0D[1-3]-M0D[0]", "M0D1/0-M0D0/8 M0D1/1-M0D0/9"},
 		{"M?D*", "M0D0/8-M0D1/0 M0D0/9-M0D1/1"},
-		{"M0D1:1 plane:0 all", "M0D0/8-M0D1/0 M0D1/1-M0D0/9"}, // each once, as it was first named
+		{"M0D1:1 plane:0 all", "M0D0/8-M0D1/0 M0D1/1-M0D0/9"}, // each cable once, with the ends in the order of the first name
 	} {
 		ls, err := m.SelectLinks(strings.Fields(c.args))
 		if err != nil || names(ls) != c.want {
@@ -51,7 +52,7 @@ func TestParseLinks(t *testing.T) {
 		"plane:2":        "planes 0 to 1",
 		"plane:":         "planes 0 to 1",
 		"M0D[":           "bracket",
-		"M0D7*":          "fits no chip",
+		"M0D7*":          "matches no chip",
 		"M0D0-":          "chip \"\"",
 		"M0D0-M0D1-M0D0": "M0D1-M0D0",
 	} {

@@ -3,8 +3,8 @@ package topo
 import "ttfabric/wire"
 
 // specL1 builds the machine of Spec §2.2.1.1.1 and §2.2.1.2.1: four meshes of 3×3 chips and the
-// five pairs of exit nodes that the figure draws. Every edge, including those between exit nodes,
-// has two cables, although the figure draws one.
+// five pairs of exit nodes of the specification's figure. Each edge has two cables, also between
+// exit nodes, although the figure draws one cable.
 //
 //	M0 D5 E ══ W D3 M1
 //	D6 S, D8 S      D8 S

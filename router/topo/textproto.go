@@ -7,27 +7,27 @@ import (
 	"unicode/utf8"
 )
 
-// maxProtoDepth is the largest depth to which messages may nest in a textual protobuf. Mesh graph
-// descriptors need a depth of about six.
+// maxProtoDepth is the largest depth to which messages and lists may nest in a textual protobuf.
+// Mesh graph descriptors need a depth of about six.
 const maxProtoDepth = 32
 
-// protoMessage is a message of a textual protobuf: its fields in the order of the file. A list
-// becomes one field per entry.
+// protoMessage is a message of a textual protobuf, with its fields in the order of the file. Each
+// entry of a list is a field of its own.
 type protoMessage struct {
 	line   int
 	fields []protoField
 }
 
-// protoField is one value of a message.
+// protoField is one field of a message, with its value.
 type protoField struct {
 	name string
 	line int
-	kind byte          // 'm' for a message, 's' for a string, 'w' for a word or number
-	text string        // content of a string, a word or a number
-	msg  *protoMessage // content of a message
+	kind byte          // kind of the value: 'm' message, 's' string, 'w' word or number
+	text string        // value, if it is a string, word or number
+	msg  *protoMessage // value, if it is a message
 }
 
-// show returns the value in the form in which error messages quote values.
+// show returns the value in the form that error messages quote.
 func (f *protoField) show() string {
 	if f.kind == 'm' {
 		return "a message"
@@ -42,19 +42,19 @@ func (f *protoField) show() string {
 	return s
 }
 
-// protoReader reads the text form of protocol buffers without a schema (protobuf.dev, "Text Format
-// Language"). A protoReader reads fields whose values are words, numbers, strings, messages or
-// lists. Unknown fields have values of these kinds too.
+// protoReader reads textual protobuf without a schema (protobuf.dev, "Text Format Language"). The
+// values of fields are words, numbers, strings, messages or lists. A protoReader also reads fields
+// with unknown names.
 type protoReader struct {
 	file
 	in    string
 	line  int
-	token string // "" at the end of the file; if str is set, a string; else a word, a number or one of the signs {}<>[]:,;-./
+	token string // present token: the content of a string if str is true, else a word, a number or one of the signs {}<>[]:,;-./; at the end of the file: ""
 	str   bool
 	at    int // line of token
 }
 
-// parseProto reads a whole file.
+// parseProto reads a whole file of textual protobuf, and returns its fields as a message.
 func (f file) parseProto(data []byte) (*protoMessage, error) {
 	if line, what := unprintable(data); line > 0 {
 		return nil, f.failAt(line, "not a textual protobuf: %s", what)
@@ -66,7 +66,7 @@ func (f file) parseProto(data []byte) (*protoMessage, error) {
 	return r.message("", 0)
 }
 
-// failAt returns an error about a line of the file.
+// failAt returns an error about a line of the file. Line 0 stands for the whole file.
 func (f file) failAt(line int, format string, a ...any) error {
 	return &Error{File: f.path, Line: line, Reason: fmt.Sprintf(format, a...)}
 }
@@ -102,7 +102,7 @@ func (r *protoReader) next() error {
 	return nil
 }
 
-// take reads the token that begins at the reader's place.
+// take reads the token at the start of r.in.
 func (r *protoReader) take() error {
 	r.at, r.str = r.line, false
 	switch c := r.in[0]; {
@@ -129,7 +129,7 @@ func word(c byte) bool {
 	return c == '_' || digit(c) || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
 
-// quoted reads a string and the strings right after it, which continue the first string.
+// quoted reads a string up to its closing quote.
 func (r *protoReader) quoted(quote byte) error {
 	r.str, r.token = true, ""
 	var b strings.Builder
@@ -143,7 +143,7 @@ func (r *protoReader) quoted(quote byte) error {
 		}
 		c, multibyte, rest, err := strconv.UnquoteChar(unproto(in), quote)
 		if err != nil {
-			return r.failAt(r.line, "not a textual protobuf: a string has a \\ that escapes nothing known")
+			return r.failAt(r.line, "not a textual protobuf: a string has an unknown escape after \\")
 		}
 		if multibyte {
 			b.WriteRune(c)
@@ -156,8 +156,8 @@ func (r *protoReader) quoted(quote byte) error {
 	return nil
 }
 
-// unproto turns the two escapes that Go lacks into escapes that Go has. Unlike Go, a textual
-// protobuf also allows escaping a quote of the other kind.
+// unproto rewrites an escape at the start of a text if Go lacks this escape. Textual protobuf has
+// the escape \?, and allows escapes of both kinds of quotes in any string.
 func unproto(in string) string {
 	if len(in) > 1 && in[0] == '\\' && (in[1] == '?' || in[1] == '"' || in[1] == '\'') {
 		return fmt.Sprintf(`\x%02x`, in[1]) + in[2:]
@@ -165,8 +165,7 @@ func unproto(in string) string {
 	return in
 }
 
-// message reads fields up to the closing sign. If closing is "", message reads up to the end of the
-// file.
+// message reads fields up to the sign "closing", or up to the end of the file if closing is "".
 func (r *protoReader) message(closing string, depth int) (*protoMessage, error) {
 	m := &protoMessage{line: r.at}
 	if depth > maxProtoDepth {
@@ -199,8 +198,8 @@ func (r *protoReader) message(closing string, depth int) (*protoMessage, error) 
 	return m, nil
 }
 
-// name reads a field's name, which may be an extension's in brackets. name stops at the last token
-// of the name.
+// name returns the name of a field. The name of an extension is in brackets, and name returns "[]"
+// for it. The last token of the name stays the present token.
 func (r *protoReader) name() (string, error) {
 	if r.token == "[" && !r.str {
 		for r.token != "]" || r.str {
@@ -211,7 +210,7 @@ func (r *protoReader) name() (string, error) {
 				return "", err
 			}
 		}
-		return "[]", nil // name of an extension field, which this reader ignores
+		return "[]", nil // the reader ignores extension fields
 	}
 	if r.token == "" || r.str || !word(r.token[0]) || digit(r.token[0]) {
 		return "", r.wrong("the name of a field")
@@ -219,7 +218,8 @@ func (r *protoReader) name() (string, error) {
 	return r.token, nil
 }
 
-// value reads the value of a field, and the token after the value.
+// value reads the value of a field, and appends the field to message m. The token after the value
+// becomes the present token.
 func (r *protoReader) value(m *protoMessage, f protoField, colon bool, depth int) error {
 	switch {
 	case r.str:
@@ -270,7 +270,7 @@ func (r *protoReader) value(m *protoMessage, f protoField, colon bool, depth int
 	return r.next()
 }
 
-// list reads [value, value …]. Each value becomes a field of its own.
+// list reads [value, value …], and appends a field for each value to message m.
 func (r *protoReader) list(m *protoMessage, f protoField, colon bool, depth int) error {
 	if depth >= maxProtoDepth {
 		return r.failAt(r.at, "messages and lists nest deeper than %d", maxProtoDepth)
@@ -281,7 +281,7 @@ func (r *protoReader) list(m *protoMessage, f protoField, colon bool, depth int)
 	for r.token != "]" || r.str {
 		f.line = r.at
 		if r.token == "[" && !r.str {
-			return r.wrong("a value; lists don't nest")
+			return r.wrong("a value, because lists do not nest")
 		}
 		if err := r.value(m, f, colon, depth+1); err != nil {
 			return err

@@ -9,24 +9,23 @@ import (
 	"ttfabric/wire"
 )
 
-// Limits of a topology. A builder may make a topology that does not fit into a file of MaxFile
-// longest name of a board, in bytes.
+// Limits of a topology. A generated topology may be too large for a file of MaxFile bytes.
 const (
-	MaxFile      = 4 << 20                                                      // largest size of a file, in bytes: about the size of twenty full meshes with two cables per edge
-	MaxBoardName = 64                                                           // bytes
+	MaxFile      = 4 << 20                                                      // largest size of a topology file, in bytes; a file of about twenty full meshes with two cables per edge has this size
+	MaxBoardName = 64                                                           // largest length of the name of a board, in bytes
 	MaxCables    = wire.MaxMeshes * wire.MaxChipsPerMesh * wire.MaxChannels / 2 // largest number of cables of one topology
-	MinWrap      = 3                                                            // smallest number of chips of an axis that wraps: with two, the wrap would be a second edge (tt-metal, mesh_graph.cpp)
+	MinWrap      = 3                                                            // smallest number of chips of an axis that wraps: with two chips, the wrap would join the same two neighbours again (tt-metal, mesh_graph.cpp)
 )
 
-// Numbers of ethernet channels of a chip with nothing harvested (tt-isa-documentation,
+// Numbers of ethernet channels of a chip without harvested channels (tt-isa-documentation,
 // EthernetTile: 16 such tiles on Wormhole, 14 on Blackhole).
 const (
 	wormholeChannels  = 16
 	blackholeChannels = 14
 )
 
-// Channels returns the number of ethernet channels of a chip with nothing harvested. For an unknown
-// architecture, Channels returns 0.
+// Channels returns the number of ethernet channels of a chip without harvested channels. For an
+// unknown architecture, Channels returns 0.
 func Channels(a wire.Arch) int {
 	switch a {
 	case wire.Wormhole:
@@ -37,14 +36,14 @@ func Channels(a wire.Arch) int {
 	return 0
 }
 
-// ErrNoLayout says that a descriptor of several chips gives them no usable coordinates, and that
-// the cabling fits none of the grids that a mesh can have.
+// ErrNoLayout is the error for a cluster descriptor without usable coordinates whose cables fit no
+// line, ring, mesh or torus.
 var ErrNoLayout = errors.New("the cabling fits no grid")
 
-// Error is a fault in a topology file. The file or its author causes it, never the program.
+// Error is a fault in the content of a topology file.
 type Error struct {
 	File   string
-	Line   int // number of the line, from 1; 0 if the fault concerns the file as a whole
+	Line   int // number of the line, from 1; 0: the fault concerns the file as a whole
 	Reason string
 	Err    error // cause of the fault, such as [ErrNoLayout]; or nil
 }
@@ -61,22 +60,22 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Topology is a machine: chips in one or more meshes and the cables between their ethernet
-// channels. [Named] and [Load] return valid topologies. A topology that a program puts together by
-// hand, or changes, must pass [Topology.Validate] before use. Other methods only read the topology.
+// channels. [Named] and [Load] return valid topologies. A program that builds or changes a topology
+// itself must call [Topology.Validate] before any other method.
 type Topology struct {
 	Name   string // "t3000", "mesh:4x8", or a file's name without its folder
 	Arch   wire.Arch
 	Meshes []Mesh  // sorted by ID, at most [wire.MaxMeshes]; ids may have gaps
 	Chips  []Chip  // sorted by Node; each mesh is full
-	Cables []Cable // A.Less(B); sorted by A
-	Source string  // where the topology was read from, for messages
-	Layout string  // a sentence for people that says how chips got their places and exits their directions, if the file did not give these; may be empty
+	Cables []Cable // each with A.Less(B); sorted by A
+	Source string  // the file that the topology comes from, or built-in; for messages
+	Layout string  // a sentence for people about what Load chose itself, such as rows and columns of chips or directions of exits; may be empty
 
-	Notes map[wire.PortID]Note // notes about cables, by the lower end; nil: none
-	Netem []string             // impairments that apply from the start, as "LINK,delay=1ms"; LINK has the form of the command line
+	Notes map[wire.PortID]Note // notes about cables, by the cable's lower end; nil: none
+	Netem []string             // impairments that apply from the start, such as "M0D0-M0D1,delay=1ms"; the first part names cables in the form of [Topology.SelectLinks]
 
-	Transport string // what carries the links, one of [Transports]; "": the file does not say
-	Auth      string // how chips know each other, one of [Auths]; "": the file does not say
+	Transport string // transport of the links, one of [Transports]; "": the file has no such key
+	Auth      string // how chips authenticate each other, one of [Auths]; "": the file has no such key
 
 	ix *index // index of Cables; Validate makes it
 }
@@ -84,52 +83,52 @@ type Topology struct {
 // Mesh is a full grid of chips.
 type Mesh struct {
 	ID    wire.MeshID
-	Rows  int  // North to South, at least 1
-	Cols  int  // West to East, at least 1; Rows*Cols is at most [wire.MaxChipsPerMesh]
-	WrapX bool // columns wrap: East of the last column is the first; Cols is at least [MinWrap]
-	WrapY bool // rows wrap: South of the last row is the first; Rows is at least [MinWrap]
+	Rows  int  // number of rows, from North to South; at least 1
+	Cols  int  // number of columns, from West to East; at least 1; Rows*Cols is at most [wire.MaxChipsPerMesh]
+	WrapX bool // the east neighbour of the last column is the first column; Cols is then at least [MinWrap]
+	WrapY bool // the south neighbour of the last row is the first row; Rows is then at least [MinWrap]
 }
 
-// NoUMD is the UMD number of a chip that no cluster descriptor numbers.
+// NoUMD is the value of UMD for a chip without an id of tt-umd.
 const NoUMD = -1
 
-// Chip is one device and its place.
+// Chip is one device and its place in the grid of its mesh.
 type Chip struct {
-	Node     wire.FabricNodeID // Node.Chip = Row*Cols+Col
-	Row, Col int               // place of the chip, counted from the north-west corner of its mesh
-	UMD      int               // logical id in the cluster descriptor of the mesh; [NoUMD] for a generated chip
+	Node     wire.FabricNodeID // address; Node.Chip is Row*Cols+Col
+	Row, Col int               // row and column of the chip, counted from 0 at the north-west corner of its mesh
+	UMD      int               // tt-umd's id of the chip, as in a cluster descriptor; [NoUMD]: none
 	Board    string            // type of the chip's board, such as n300; may be empty
-	UniqueID uint64            // id from chip_unique_ids of the descriptor, by default UMD<<32 as in tt-umd; 0 for a built-in topology
+	UniqueID uint64            // id from the key chip_unique_ids of the cluster descriptor; if the descriptor has no such id, UMD<<32 as in tt-umd; 0: the topology is not from a descriptor
 	MMIO     bool              // the host reaches the chip directly (over PCIe)
 }
 
-// Cable joins two ethernet ports. The ports belong to neighbours in a mesh's grid, or to exit nodes
-// of two meshes (Spec §2.2.1). Between two meshes, A.Node.Mesh != B.Node.Mesh.
+// Cable joins two ethernet ports. The ports belong to neighbours in the grid of one mesh, or to
+// exit nodes of two meshes (Spec §2.2.1).
 type Cable struct {
-	A, B   wire.PortID    // A.Less(B)
-	Dir    wire.Direction // direction in which B lies seen from A
-	Back   wire.Direction // direction in which A lies seen from B: the opposite of Dir within a mesh. Between meshes Back may be any direction, since real machines have rotated labels
-	Plane  wire.Plane     // the cable's number among the cables of its edge, which is (A's chip, B's chip, Dir)
-	Unused bool           // the mesh of the cable, or one of the two meshes that the cable joins, has no such plane
+	A, B   wire.PortID    // the two ends, with A.Less(B)
+	Dir    wire.Direction // direction from A to B
+	Back   wire.Direction // direction from B to A: within a mesh, the opposite of Dir; between meshes, any direction, because real machines have rotated labels
+	Plane  wire.Plane     // the cable's number among the cables with the same chips and the same Dir, sorted by A.Channel
+	Unused bool           // the cable carries no traffic, because a mesh at one of its ends has no such plane
 }
 
 // External reports whether the cable joins two meshes.
 func (c Cable) External() bool { return c.A.Node.Mesh != c.B.Node.Mesh }
 
-// Port is one chip's view of a cable.
+// Port is a cable, seen from the chip at one of its ends.
 type Port struct {
 	Local, Peer wire.PortID
-	Dir         wire.Direction // direction in which the peer lies
+	Dir         wire.Direction // direction from Local to Peer
 	Plane       wire.Plane
 }
 
-// Hash returns a number that identifies the wiring: the architecture, the meshes, the chips'
-// places, the cables and their planes. Chips that form one fabric compare their hashes. Names,
-// boards, UMD numbers, labels and impairments are not part of the hash. One machine therefore has
-// one hash, however a file describes the machine.
+// Hash returns a checksum of the architecture, the meshes, the rows and columns of chips, and the
+// cables with their planes. Chips that form one fabric compare their hashes. Names, boards, UMD
+// numbers, labels and impairments are not part of the hash. The hash of a machine is therefore the
+// same in every file format.
 func (t *Topology) Hash() uint64 {
-	// The hash is FNV-1a, as in hash/fnv, of the values as little-endian 32-bit numbers. A zero
-	// byte costs only a multiplication, and most bytes are zero.
+	// The hash is FNV-1a, as in hash/fnv, of the values as little-endian 32-bit numbers. Most bytes
+	// are zero, and a zero byte costs only a multiplication.
 	const (
 		offset, prime  = 14695981039346656037, 1099511628211
 		prime3, prime4 = prime * prime * prime % (1 << 64), prime * prime * prime * prime % (1 << 64)
@@ -171,7 +170,7 @@ func bit(b bool) int {
 	return 0
 }
 
-// maxSummary is the largest number of kinds of mesh that String lists.
+// maxSummary is the largest number of mesh sizes that String lists.
 const maxSummary = 4
 
 // String summarises the machine: "t3000: 8 chips 2×4, 20 cables, 2 planes", or "spec-l1: 36 chips
@@ -209,7 +208,7 @@ func (t *Topology) String() string {
 	return b.String()
 }
 
-// Count returns a number of things in words: "1 cable", "3 cables".
+// Count returns a number and a noun in singular or plural: "1 cable", "3 cables".
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -224,8 +223,8 @@ func (m Mesh) Shape() string {
 	return fmt.Sprintf("%d%s×%d%s", m.Rows, ring[bit(m.WrapY)], m.Cols, ring[bit(m.WrapX)])
 }
 
-// step moves one place in direction d. If the axis wraps, step crosses the wrap at the edge.
-// Otherwise step reports false beyond the edge of the grid.
+// step returns the row and column of the neighbour in direction d. At an edge of the grid, step
+// follows the wrap if the axis wraps, else step reports false.
 func (m Mesh) step(row, col int, d wire.Direction) (int, int, bool) {
 	switch d {
 	case wire.East:
@@ -248,8 +247,8 @@ func (m Mesh) step(row, col int, d wire.Direction) (int, int, bool) {
 	return row, col, row >= 0 && row < m.Rows && col >= 0 && col < m.Cols
 }
 
-// towards returns the direction of a step from one place to another. If the places are not
-// neighbours, towards reports false.
+// towards returns the direction from one place of the grid to a neighbouring place. If the places
+// are not neighbours, towards reports false.
 func (m Mesh) towards(rowA, colA, rowB, colB int) (wire.Direction, bool) {
 	for d := range wire.Direction(wire.NumDirections) {
 		if r, c, ok := m.step(rowA, colA, d); ok && r == rowB && c == colB {

@@ -8,7 +8,8 @@ import (
 	"ttfabric/wire"
 )
 
-// The built-in T3000 is our own description; the real machine's descriptor must say the same.
+// TestBuiltInT3000IsTheRealOne compares the built-in T3000 with the cluster descriptor of a real
+// T3000.
 func TestBuiltInT3000IsTheRealOne(t *testing.T) {
 	real, err := load(t, "t3k_cluster_desc.yaml")
 	if err != nil {
@@ -68,7 +69,8 @@ func TestNamedErrors(t *testing.T) {
 	}
 }
 
-// The fast path of Neighbour agrees with a search of all cables, on every chip, direction and plane.
+// TestNeighbourAgreesWithTheCables compares Neighbour with a search of all ports, for every chip,
+// direction and plane.
 func TestNeighbourAgreesWithTheCables(t *testing.T) {
 	odd, err := Load("f", []byte(strings.Replace(string(mustName(t, "mesh:3x3").Encode()), "    - a: M0D1/1\n      b: M0D2/5\n", "", 1)))
 	if err != nil {
@@ -111,7 +113,8 @@ func mustName(t testing.TB, name string) *Topology {
 	return topo
 }
 
-// One machine has one hash, however it was described; any other wiring has another.
+// TestHashIsTheWiring finds that two descriptions of one machine have the same hash, and that any
+// change of the wiring changes the hash.
 func TestHashIsTheWiring(t *testing.T) {
 	base := mustName(t, "t3000")
 	real, err := load(t, "t3k_cluster_desc.yaml")
@@ -138,7 +141,8 @@ func TestHashIsTheWiring(t *testing.T) {
 	}
 }
 
-// The rule for planes: the k-th cable of an edge, by the channel of the lower end, is on plane k.
+// TestPlanesFollowTheLowerEnd finds that cable k of an edge is on plane k, if the cables are sorted
+// by the channel at their lower ends.
 func TestPlanesFollowTheLowerEnd(t *testing.T) {
 	topo, err := Load("f", []byte("arch: {5: wormhole_b0, 9: wormhole_b0}\nchips: {5: [3,7,1,2], 9: [2,7,1,2]}\n"+
 		"ethernet_connections: [[{chip: 5, chan: 1}, {chip: 9, chan: 9}], [{chip: 5, chan: 0}, {chip: 9, chan: 3}], [{chip: 9, chan: 4}, {chip: 5, chan: 15}]]"))
@@ -159,7 +163,7 @@ func TestPlanesFollowTheLowerEnd(t *testing.T) {
 	}
 }
 
-// Validate notices every single thing that can be wrong with a topology made by hand.
+// TestValidate finds that Validate returns an error for each kind of mistake in a topology.
 func TestValidate(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -173,20 +177,20 @@ func TestValidate(t *testing.T) {
 		{"size", func(t *Topology) { t.Meshes[0].Rows = 0 }, "mesh of 0×4"},
 		{"overflow", func(t *Topology) { t.Meshes[0].Rows, t.Meshes[0].Cols = 1<<32, 1<<32 }, "at most 256 chips"},
 		{"missing chip", func(t *Topology) { t.Chips = t.Chips[:7] }, "7 chips in a 2×4 mesh"},
-		{"extra chip", func(t *Topology) { t.Chips = append(t.Chips, Chip{}) }, "one more than the 2×4 mesh holds"},
-		{"order", func(t *Topology) { t.Chips[0], t.Chips[1] = t.Chips[1], t.Chips[0] }, "chip M0D1 where M0D0 is due"},
-		{"place", func(t *Topology) { t.Chips[2].Row = 1 }, "its place is row 0 column 2"},
+		{"extra chip", func(t *Topology) { t.Chips = append(t.Chips, Chip{}) }, "one chip too many for the 2×4 mesh"},
+		{"order", func(t *Topology) { t.Chips[0], t.Chips[1] = t.Chips[1], t.Chips[0] }, "found chip M0D1 instead of chip M0D0"},
+		{"place", func(t *Topology) { t.Chips[2].Row = 1 }, "its id stands for row 0 and column 2"},
 		{"umd", func(t *Topology) { t.Chips[2].UMD = -2 }, "UMD id -2"},
 		{"umd twice", func(t *Topology) { t.Chips[2].UMD = 4 }, "chips M0D0 and M0D2 both have UMD id 4"},
-		{"ends", func(t *Topology) { c := &t.Cables[0]; c.A, c.B = c.B, c.A }, "the lower end comes first"},
+		{"ends", func(t *Topology) { c := &t.Cables[0]; c.A, c.B = c.B, c.A }, "the lower end must come first"},
 		{"cable order", func(t *Topology) { t.Cables[0], t.Cables[1] = t.Cables[1], t.Cables[0] }, "cables must be sorted"},
 		{"stranger", func(t *Topology) { t.Cables[19].B.Node.Chip = 8 }, "there is no chip M0D8"},
 		{"channel", func(t *Topology) { t.Cables[19].B.Channel = 16 }, "wormhole_b0 has channels 0 to 15"},
-		{"used twice", func(t *Topology) { t.Cables[1].B = t.Cables[0].B }, "is in use by another cable"},
+		{"used twice", func(t *Topology) { t.Cables[1].B = t.Cables[0].B }, "another cable uses"},
 		{"far", func(t *Topology) { t.Cables[0].B.Node.Chip = 2 }, "must join neighbours"},
 		{"direction", func(t *Topology) { t.Cables[0].Dir = wire.West }, "has direction W: want E"},
-		{"plane", func(t *Topology) { t.Cables[0].Plane = 1 }, "has plane 1 unused false: want plane 0 unused false"},
-		{"unused", func(t *Topology) { t.Cables[0].Unused = true }, "unused true: want plane 0 unused false"},
+		{"plane", func(t *Topology) { t.Cables[0].Plane = 1 }, "has plane 1 and unused false: want plane 0 and unused false"},
+		{"unused", func(t *Topology) { t.Cables[0].Unused = true }, "unused true: want plane 0 and unused false"},
 		{"edge", func(t *Topology) { t.Cables = t.Cables[2:] }, "no cable joins the neighbours M0D0 and M0D1"},
 	} {
 		topo := mustName(t, "t3000")

@@ -8,19 +8,20 @@ import (
 	"ttfabric/wire"
 )
 
-// Validate reports the first rule that the topology breaks. The rules:
+// Validate returns an error that names the first broken rule. The rules are:
 //
-//   - There is one known architecture.
-//   - Meshes are sorted by id. Each mesh is a full grid of chips. The chips are sorted and have the
-//     places that their ids give. Only an axis with at least [MinWrap] chips wraps.
-//   - Cables join neighbours in a grid, or chips of two meshes. Each cable has its lower end first,
-//     and the cables are sorted. No two cables use one channel. No cable uses a channel beyond the
-//     architecture's number. Every pair of neighbours is joined at least once.
-//   - Directions and planes are as the package documents. A direction and plane of a chip has at
-//     most one used cable.
+//   - The architecture is Wormhole or Blackhole.
+//   - Meshes are sorted by id. Each mesh is a full grid of chips. The chips are sorted. A chip's
+//     row and column follow from its id. An axis that wraps has at least [MinWrap] chips.
+//   - Each cable joins neighbours in a grid, or chips of two meshes. The end A of a cable is the
+//     lower end, and cables are sorted by A. At most one cable uses a channel. Each channel exists
+//     in the architecture. At least one cable joins each pair of neighbours.
+//   - Directions and planes follow the rules in the package documentation. Each chip has at most
+//     one used cable for a direction and plane.
+//   - Notes, impairments, transport and auth are valid.
 //
-// Validate makes the index that queries use. The first call of Validate must therefore not run at
-// the same time as queries.
+// Validate also makes the index that other methods use. No other method may run during the first
+// call of Validate.
 func (t *Topology) Validate() error {
 	if f := t.check(); f != nil {
 		return fmt.Errorf("topology %s: %s", t.Name, f.reason)
@@ -32,8 +33,8 @@ func (t *Topology) Validate() error {
 	return nil
 }
 
-// fault describes one broken rule. It holds the index of the chip or cable that breaks the rule, or
-// -1.
+// fault describes a broken rule. The numbers are the indices of the mesh, chip or cable that breaks
+// the rule, or -1.
 type fault struct {
 	mesh, chip, cable int
 	reason            string
@@ -71,7 +72,7 @@ func (t *Topology) check() *fault {
 		if c.Node.Mesh != m.ID {
 			return faultOf(at, -1, "chip %s: there is no mesh %d", c.Node, c.Node.Mesh)
 		}
-		return faultOf(at, -1, "chip %s is one more than the %d×%d mesh holds", c.Node, m.Rows, m.Cols)
+		return faultOf(at, -1, "chip %s is one chip too many for the %d×%d mesh", c.Node, m.Rows, m.Cols)
 	}
 	joined, f := t.checkCables()
 	if f != nil {
@@ -92,7 +93,7 @@ func (t *Topology) checkMesh(i int) *fault {
 		return faultOf(-1, -1, "mesh id %d: the highest is %d", m.ID, wire.MaxMeshes-1)
 	}
 	if i > 0 && t.Meshes[i-1].ID >= m.ID {
-		return faultOf(-1, -1, "mesh %d after mesh %d: meshes must be sorted by id, each once", m.ID, t.Meshes[i-1].ID)
+		return faultOf(-1, -1, "mesh %d follows mesh %d: meshes must be sorted by id, and each id must occur only once", m.ID, t.Meshes[i-1].ID)
 	}
 	if !fits(m.Rows, m.Cols) {
 		return faultOf(-1, -1, "mesh of %d×%d: want at least 1×1 and at most %d chips", m.Rows, m.Cols, wire.MaxChipsPerMesh)
@@ -103,13 +104,13 @@ func (t *Topology) checkMesh(i int) *fault {
 	return nil
 }
 
-// fits reports whether a mesh can have the given numbers of rows and columns.
+// fits reports whether a mesh may have the given numbers of rows and columns.
 func fits(rows, cols int) bool {
 	return rows >= 1 && cols >= 1 && rows <= wire.MaxChipsPerMesh && cols <= wire.MaxChipsPerMesh && rows*cols <= wire.MaxChipsPerMesh
 }
 
 // checkChips checks the chips of mesh m, which begin at t.Chips[at]. checkChips returns the index
-// at which the next mesh's chips begin.
+// at which the chips of the next mesh begin.
 func (t *Topology) checkChips(m Mesh, at int) (int, *fault) {
 	umd := map[int]wire.FabricNodeID{}
 	for k := range m.Rows * m.Cols {
@@ -119,10 +120,10 @@ func (t *Topology) checkChips(m Mesh, at int) (int, *fault) {
 		}
 		c, want := t.Chips[i], wire.FabricNodeID{Mesh: m.ID, Chip: wire.ChipID(k)}
 		if c.Node != want {
-			return at, faultOf(i, -1, "chip %s where %s is due: chips must be sorted, and all of them there", c.Node, want)
+			return at, faultOf(i, -1, "found chip %s instead of chip %s: chips must be sorted, and no chip may be missing", c.Node, want)
 		}
 		if c.Row != k/m.Cols || c.Col != k%m.Cols {
-			return at, faultOf(i, -1, "chip %s at row %d column %d: ids are row-major, so its place is row %d column %d", c.Node, c.Row, c.Col, k/m.Cols, k%m.Cols)
+			return at, faultOf(i, -1, "chip %s has row %d and column %d, but its id stands for row %d and column %d", c.Node, c.Row, c.Col, k/m.Cols, k%m.Cols)
 		}
 		if len(c.Board) > MaxBoardName {
 			return at, faultOf(i, -1, "chip %s has a board name of %d bytes: at most %d", c.Node, len(c.Board), MaxBoardName)
@@ -138,17 +139,17 @@ func (t *Topology) checkChips(m Mesh, at int) (int, *fault) {
 	return at + m.Rows*m.Cols, nil
 }
 
-// checkCables returns for each chip the directions, as bits, in which a cable joins the chip to a
-// neighbour of its own mesh.
+// checkCables checks all cables. For each chip, checkCables returns the set of directions in which
+// a cable leads to a neighbour in the chip's mesh, one bit for each direction.
 func (t *Topology) checkCables() (joined []uint8, f *fault) {
 	joined = make([]uint8, len(t.Chips))
-	used := make([]uint32, len(t.Chips)) // for each chip: set of used channels, as bits
+	used := make([]uint32, len(t.Chips)) // for each chip: set of channels in use, one bit for each channel
 	for i, c := range t.Cables {
 		if !c.A.Less(c.B) {
-			return nil, faultOf(-1, i, "cable %s to %s: the lower end comes first", c.A, c.B)
+			return nil, faultOf(-1, i, "cable %s to %s: the lower end must come first", c.A, c.B)
 		}
 		if i > 0 && !t.Cables[i-1].A.Less(c.A) {
-			return nil, faultOf(-1, i, "cable %s to %s: cables must be sorted by their lower end, each channel once", c.A, c.B)
+			return nil, faultOf(-1, i, "cable %s to %s: cables must be sorted by their lower ends, and each lower end must occur only once", c.A, c.B)
 		}
 		var ends [2]int
 		for k, p := range [2]wire.PortID{c.A, c.B} {
@@ -160,7 +161,7 @@ func (t *Topology) checkCables() (joined []uint8, f *fault) {
 				return nil, faultOf(-1, i, "cable %s to %s: %s has channels 0 to %d", c.A, c.B, t.Arch, Channels(t.Arch)-1)
 			}
 			if used[at]>>p.Channel&1 != 0 {
-				return nil, faultOf(-1, i, "cable %s to %s: %s is in use by another cable", c.A, c.B, p)
+				return nil, faultOf(-1, i, "cable %s to %s: another cable uses %s", c.A, c.B, p)
 			}
 			used[at] |= 1 << p.Channel
 			ends[k] = at
@@ -172,11 +173,12 @@ func (t *Topology) checkCables() (joined []uint8, f *fault) {
 	return joined, nil
 }
 
-// checkDirections checks the directions of cable i, whose ends are the given chips.
+// checkDirections checks the directions of cable i. The cable's ends A and B are at the chips with
+// the indices in ends. checkDirections adds the directions to joined.
 func (t *Topology) checkDirections(i int, ends [2]int, joined []uint8) *fault {
 	c := &t.Cables[i]
 	if c.Dir >= wire.NumDirections || c.Back >= wire.NumDirections {
-		return faultOf(-1, i, "cable %s to %s has directions %d and %d: there are %d, from 0", c.A, c.B, c.Dir, c.Back, wire.NumDirections)
+		return faultOf(-1, i, "cable %s to %s has directions %d and %d: want numbers below %d", c.A, c.B, c.Dir, c.Back, wire.NumDirections)
 	}
 	if c.External() {
 		return nil
@@ -191,15 +193,15 @@ func (t *Topology) checkDirections(i int, ends [2]int, joined []uint8) *fault {
 		return faultOf(-1, i, "cable %s to %s has direction %s: want %s", c.A, c.B, c.Dir, d)
 	}
 	if c.Back != d.Opposite() {
-		return faultOf(-1, i, "cable %s to %s has direction %s back: want %s", c.A, c.B, c.Back, d.Opposite())
+		return faultOf(-1, i, "cable %s to %s has direction %s at its upper end: want %s", c.A, c.B, c.Back, d.Opposite())
 	}
 	joined[ends[0]] |= 1 << c.Dir
 	joined[ends[1]] |= 1 << c.Back
 	return nil
 }
 
-// checkEdges checks that every chip is cabled to its neighbours (Spec §2.2.1: "A mesh is a fully
-// and uniformaly connected grid").
+// checkEdges checks that every chip has a cable to each of its neighbours (Spec §2.2.1: "A mesh is
+// a fully and uniformaly connected grid").
 func (t *Topology) checkEdges(joined []uint8) *fault {
 	at := 0
 	for _, m := range t.Meshes {
@@ -210,7 +212,7 @@ func (t *Topology) checkEdges(joined []uint8) *fault {
 					continue
 				}
 				peer := t.Chips[at+row*m.Cols+col].Node
-				return faultOf(at+i, -1, "no cable joins the neighbours %s and %s: a mesh needs at least one between any two; add it, or describe a smaller mesh", c.Node, peer)
+				return faultOf(at+i, -1, "no cable joins the neighbours %s and %s: a mesh has a cable between any two neighbours; add the cable, or describe a smaller mesh", c.Node, peer)
 			}
 		}
 		at += m.Rows * m.Cols
@@ -221,10 +223,10 @@ func (t *Topology) checkEdges(joined []uint8) *fault {
 func (t *Topology) checkPlanes() *fault {
 	want := slices.Clone(t.Cables)
 	t.assignPlanes(want)
-	taken := make([]uint64, len(t.Chips)) // for each chip: set of taken pairs of direction and plane, as bits
+	taken := make([]uint64, len(t.Chips)) // for each chip: set of pairs of direction and plane with a used cable, one bit for each pair
 	for i, c := range t.Cables {
 		if c != want[i] {
-			return faultOf(-1, i, "cable %s to %s has plane %d unused %t: want plane %d unused %t", c.A, c.B, c.Plane, c.Unused, want[i].Plane, want[i].Unused)
+			return faultOf(-1, i, "cable %s to %s has plane %d and unused %t: want plane %d and unused %t", c.A, c.B, c.Plane, c.Unused, want[i].Plane, want[i].Unused)
 		}
 		if c.Unused {
 			continue
@@ -233,7 +235,7 @@ func (t *Topology) checkPlanes() *fault {
 			at, _ := t.chipAt(p.Local.Node)
 			bit := uint64(1) << (int(p.Dir)*wire.MaxChannels + int(p.Plane))
 			if taken[at]&bit != 0 {
-				return faultOf(-1, i, "cable %s to %s: chip %s has another cable %s on plane %d; give this one a direction that is free there", c.A, c.B, p.Local.Node, p.Dir, p.Plane)
+				return faultOf(-1, i, "cable %s to %s: chip %s has another cable in direction %s on plane %d; give this cable a direction that is free at the chip", c.A, c.B, p.Local.Node, p.Dir, p.Plane)
 			}
 			taken[at] |= bit
 		}
@@ -241,16 +243,15 @@ func (t *Topology) checkPlanes() *fault {
 	return nil
 }
 
-// finish sorts chips and cables. finish gives each cable its direction and plane, decides whether
-// the cable is used, and validates the result. The caller must have set the chips, the cable ends
+// finish calls arrange and Validate. The caller must have set the chips, the ends of all cables,
 // and the directions of cables between meshes.
 func (t *Topology) finish() error {
 	t.arrange()
 	return t.Validate()
 }
 
-// arrange does what finish does, without the validation. A cable that does not join neighbours
-// keeps its directions.
+// arrange sorts meshes, chips and cables. arrange sets the directions of each cable between
+// neighbours, and the plane and the field Unused of each cable. Other cables keep their directions.
 func (t *Topology) arrange() {
 	slices.SortStableFunc(t.Meshes, func(a, b Mesh) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortStableFunc(t.Chips, func(a, b Chip) int { return a.Node.Compare(b.Node) })
@@ -273,22 +274,23 @@ func (t *Topology) arrange() {
 	t.assignPlanes(t.Cables)
 }
 
-// assignPlanes numbers the given cables, which must be in the order of t.Cables. It marks a cable
-// unused if its number is beyond the number of cables on the thinnest edge of the mesh. Between two
-// meshes, the mesh with fewer planes decides. A mesh without edges does not count.
+// assignPlanes sets the fields Plane and Unused of the given cables, which must be in the order of
+// t.Cables. A cable is unused if a mesh at one of its ends does not have the cable's plane. The
+// number of planes of a mesh is the smallest number of cables on any of its edges. A mesh without
+// edges has no limit.
 func (t *Topology) assignPlanes(cables []Cable) {
 	thinnest := make([]int, len(t.Meshes))
 	for i := range thinnest {
 		thinnest[i] = wire.MaxChannels
 	}
 	for first := 0; first < len(cables); {
-		end := first + 1 // end of the cables that have the same lower chip
+		end := first + 1 // end of the cables whose lower ends are at the same chip
 		for end < len(cables) && cables[end].A.Node == cables[first].A.Node {
 			end++
 		}
 		m, known := t.meshAt(cables[first].A.Node.Mesh)
 		for i := first; i < end; i++ {
-			c, n := &cables[i], 0 // n: number of cables on the edge of c so far
+			c, n := &cables[i], 0 // n is the number of cables on the edge of c so far
 			for k := first; k < end; k++ {
 				if k == i {
 					c.Plane = wire.Plane(n)

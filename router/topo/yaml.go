@@ -11,13 +11,14 @@ import (
 	"ttfabric/router/topo/yamldoc"
 )
 
-// file is a YAML file that is being read. A file holds the data that every error message about the
-// file needs.
+// file is a topology file that is being read. The path of the file appears in every error message
+// about the file.
 type file struct {
 	path string
 }
 
-// fail returns an error about the line of node n. If n is nil, the error is about the whole file.
+// fail returns an error about the line of YAML node n. If n is nil, the error is about the whole
+// file.
 func (f file) fail(n *yaml.Node, format string, a ...any) error {
 	e := &Error{File: f.path, Reason: fmt.Sprintf(format, a...)}
 	if n != nil {
@@ -26,8 +27,9 @@ func (f file) fail(n *yaml.Node, format string, a ...any) error {
 	return e
 }
 
-// parse returns the root of the only document in data, or nil for an empty document. The package
-// uses YAML nodes instead of Go structs, since only nodes know their line.
+// parse returns the root of the YAML document in data, or nil for an empty document. More than one
+// document is an error. The package reads YAML nodes instead of Go structs, because only nodes have
+// line numbers.
 func (f file) parse(data []byte) (*yaml.Node, error) {
 	if line, what := unprintable(data); line > 0 {
 		return nil, &Error{File: f.path, Line: line, Reason: "not YAML: " + what}
@@ -37,13 +39,14 @@ func (f file) parse(data []byte) (*yaml.Node, error) {
 	case err != nil:
 		return nil, f.syntax(err)
 	case second != nil:
-		return nil, f.fail(second, "a second YAML document begins here; a file holds one machine")
+		return nil, f.fail(second, "a second YAML document begins here; a file must have only one document, for one machine")
 	}
 	return root, nil
 }
 
-// unprintable finds the first line with a character that YAML forbids (YAML 1.2.2 §5.1). The parser
-// would refuse the character too, but without naming the line.
+// unprintable finds the first line with a character that YAML forbids (YAML 1.2.2 §5.1), and
+// describes the character. The YAML parser refuses this character too, but its error does not name
+// the line.
 func unprintable(data []byte) (line int, what string) {
 	line = 1
 	for rest := data; len(rest) > 0; {
@@ -61,16 +64,15 @@ func unprintable(data []byte) (line int, what string) {
 	return 0, ""
 }
 
-// syntax turns a complaint of the YAML parser into an [*Error] with the right line. The parser
-// leaves out the number of the first line. For complaints about structure ("did not find expected
-// …"), the parser counts lines from 0. For complaints about single characters, the parser counts
-// lines from 1.
+// syntax turns an error of the YAML parser into an [*Error] with the right line. The parser gives
+// no line number for the first line. In errors about structure ("did not find expected …"), the
+// parser counts lines from 0. In errors about single characters, the parser counts lines from 1.
 func (f file) syntax(err error) error {
 	line, complaint := yamldoc.Place(err)
 	switch {
 	case line > 0 && (strings.HasPrefix(complaint, "did not find expected") || complaint == "found undefined tag handle"):
 		line++
-	case line == 0 && !strings.HasPrefix(complaint, "unknown anchor"): // "unknown anchor" is the only complaint for which the parser never gives a line
+	case line == 0 && !strings.HasPrefix(complaint, "unknown anchor"): // in the error "unknown anchor", the parser never gives a line
 		line = 1
 	}
 	return &Error{File: f.path, Line: line, Err: err, Reason: "not YAML: " + complaint}
@@ -79,11 +81,11 @@ func (f file) syntax(err error) error {
 // pair is one entry of a mapping.
 type pair struct{ key, val *yaml.Node }
 
-// isNull reports whether a value was left out: "chips:" or "chips: ~".
+// isNull reports whether a key has no value, as in "chips:" or "chips: ~".
 func isNull(n *yaml.Node) bool { return n == nil || yamldoc.Null(n) }
 
-// noAlias refuses YAML's references. A few lines of references can stand for billions of values,
-// and no descriptor uses references.
+// noAlias returns an error if n is a YAML alias. A few lines of aliases can stand for billions of
+// values, and no descriptor uses aliases.
 func (f file) noAlias(n *yaml.Node) error {
 	if alias := yamldoc.Alias(n); alias != "" {
 		return f.fail(n, "%s", alias)
@@ -91,8 +93,8 @@ func (f file) noAlias(n *yaml.Node) error {
 	return nil
 }
 
-// pairs returns the entries of mapping n. For a null, pairs returns no entries. Keys are plain and
-// differ from each other. The text in what describes n in messages.
+// pairs returns the entries of map n, or no entries if n has no value. Each key must be a plain
+// word or number, and must occur only once. Error messages call the map "what".
 func (f file) pairs(n *yaml.Node, what, want string) ([]pair, error) {
 	if isNull(n) {
 		return nil, nil
@@ -111,7 +113,7 @@ func (f file) pairs(n *yaml.Node, what, want string) ([]pair, error) {
 			return nil, f.fail(k, "%s: a key must be a plain word or number", what)
 		}
 		if line, dup := seen[k.Value]; dup {
-			return nil, f.fail(k, "%s: %q is there already, on line %d", what, k.Value, line)
+			return nil, f.fail(k, "%s: key %q occurs already on line %d", what, k.Value, line)
 		}
 		seen[k.Value] = k.Line
 		if err := f.noAlias(v); err != nil {
@@ -122,7 +124,7 @@ func (f file) pairs(n *yaml.Node, what, want string) ([]pair, error) {
 	return ps, nil
 }
 
-// items returns the entries of sequence n. For a null, items returns no entries.
+// items returns the entries of list n, or no entries if n has no value.
 func (f file) items(n *yaml.Node, what, want string) ([]*yaml.Node, error) {
 	if isNull(n) {
 		return nil, nil
@@ -141,7 +143,7 @@ func (f file) items(n *yaml.Node, what, want string) ([]*yaml.Node, error) {
 	return n.Content, nil
 }
 
-// number reads a whole number in the range from 0 to most, in decimal, 0x or 0o form.
+// number reads a whole number from 0 to most, in decimal, hexadecimal (0x) or octal (0o) form.
 func (f file) number(n *yaml.Node, what string, most uint64) (uint64, error) {
 	v, err := strconv.ParseUint(n.Value, 0, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || v > most {
@@ -161,7 +163,7 @@ func (f file) boolean(n *yaml.Node, what string) (bool, error) {
 	return false, f.fail(n, "%s %s: want true or false", what, show(n))
 }
 
-// scalar reads a plain value.
+// scalar reads a value that is neither a map nor a list.
 func (f file) scalar(n *yaml.Node, what string) (string, error) {
 	if n.Kind != yaml.ScalarNode {
 		return "", f.fail(n, "%s: want a plain value, not %s", what, show(n))
@@ -169,10 +171,10 @@ func (f file) scalar(n *yaml.Node, what string) (string, error) {
 	return n.Value, nil
 }
 
-// maxShown is the largest number of bytes of a wrong value that a message quotes.
+// maxShown is the largest number of bytes of a wrong value that an error message quotes.
 const maxShown = 40
 
-// show returns a value in the form in which messages quote values.
+// show returns a value in the form that error messages quote.
 func show(n *yaml.Node) string {
 	if kind := yamldoc.Kind(n); kind != "" {
 		return kind

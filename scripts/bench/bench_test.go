@@ -13,7 +13,7 @@ import (
 	"ttfabric/ttlink/fault"
 )
 
-// pair is two ends that keep the bounds of packets, as a TUN device does.
+// pair returns two joined sockets. Each read returns one whole packet, as with a TUN device.
 func pair(t *testing.T) (a, b int) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -24,7 +24,8 @@ func pair(t *testing.T) (a, b int) {
 	return fds[0], fds[1]
 }
 
-// A direction delays each packet by the delay, loses what the model loses, and keeps the order.
+// TestRelayDirection sends packets through a direction of the relay. The direction must delay each
+// packet by the delay, must drop the packets that the fault model drops, and must keep the order.
 func TestRelayDirection(t *testing.T) {
 	for _, c := range []struct {
 		delay time.Duration
@@ -79,7 +80,8 @@ func TestRelayDirection(t *testing.T) {
 	}
 }
 
-// What is under way when the wire changes is lost.
+// TestRelaySetDropsWhatIsUnderWay changes the wire while a packet is under way. The packet must be
+// lost.
 func TestRelaySetDropsWhatIsUnderWay(t *testing.T) {
 	near, in := pair(t)
 	out, far := pair(t)
@@ -97,7 +99,8 @@ func TestRelaySetDropsWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// With a window of 1 only the lost frame itself is sent again; N = (1-P+KP)/(1-P) otherwise.
+// TestEfficiency compares efficiency with values of Stallings' formula, N = (1-P+KP)/(1-P). With a
+// window of 1, go-back-N sends only the lost frame again.
 func TestEfficiency(t *testing.T) {
 	for _, c := range []struct{ p, w, want float64 }{{0, 700, 1}, {0.01, 1, 0.99}, {0.5, 1, 0.5}, {0.01, 100, 0.99 / 1.99}, {1, 5, 0}} {
 		if got := efficiency(c.p, c.w); math.Abs(got-c.want) > 1e-9 {
@@ -106,7 +109,8 @@ func TestEfficiency(t *testing.T) {
 	}
 }
 
-// 4 KiB over 1500 bytes is three frames, over 9000 bytes one.
+// TestWanFrame computes the frames of a 4 KiB packet: three with an MTU of 1500 bytes, and one with
+// an MTU of 9000 bytes.
 func TestWanFrame(t *testing.T) {
 	for _, c := range []struct {
 		mtu    int
@@ -119,7 +123,8 @@ func TestWanFrame(t *testing.T) {
 	}
 }
 
-// The theory takes the link's figures of its own round: the rate, and the median of the pings.
+// TestGoBackN checks which figures the theory's curve uses: the link's goodput without loss, and the
+// median of the link's pings, of the same round.
 func TestGoBackN(t *testing.T) {
 	rs := []result{
 		{Kind: "tcp", Unit: "Gb/s", Value: 9, Size: wanSize, Delay: 100},
@@ -166,7 +171,7 @@ func TestNatural(t *testing.T) {
 	}
 }
 
-// ofEveryKind is a report that has something for every plot.
+// ofEveryKind returns a report with at least one figure for every plot.
 func ofEveryKind() *report {
 	p := &report{Machine: facts()}
 	for round, v := range []float64{1, 2} {
@@ -188,7 +193,7 @@ func ofEveryKind() *report {
 	return p
 }
 
-// What is saved is read again.
+// TestSaveLoad writes a report and reads the report again. The report must be unchanged.
 func TestSaveLoad(t *testing.T) {
 	p := ofEveryKind()
 	name := filepath.Join(t.TempDir(), "x.json")
@@ -204,7 +209,8 @@ func TestSaveLoad(t *testing.T) {
 	}
 }
 
-// A link that has less than its share of the raw datagrams is told of, by the median of the rounds.
+// TestShare compares the goodput of links with the goodput of raw datagrams. If the median of the
+// rounds' ratios is below the wanted share, share must return an error.
 func TestShare(t *testing.T) {
 	rounds := func(ours, theirs []float64) *report {
 		p := &report{}

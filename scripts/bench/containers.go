@@ -12,7 +12,7 @@ const (
 	// bridgeMTU is the MTU of the containers' network, in bytes. Docker gives its networks this MTU
 	// by default.
 	bridgeMTU = 1500
-	// bridgeSize is the size of a message, in bytes. A packet of this usual size takes several
+	// bridgeSize is the size of a message, in bytes. Over this MTU, such a message takes several
 	// frames.
 	bridgeSize = 4096
 	// bridgeShare is the smallest share of the raw datagrams' goodput that a link must reach.
@@ -36,12 +36,12 @@ var bridgeKinds = []struct {
 	{"tcp", bridgeSize},
 }
 
-// containers measures with each end in a container of its own, on one bridge. This process only
-// controls the two ends.
+// containers measures goodput between two containers on one bridge. This process only controls
+// the processes in the containers.
 func (b *bench) containers(round int, r *rand.Rand) error {
 	near, far, ok := strings.Cut(b.pair, " ")
 	if !ok {
-		return errors.New("-only container needs two containers on a bridge: use scripts/bench/container")
+		return errors.New("-only container needs two containers on a bridge; use scripts/bench/container")
 	}
 	name := fmt.Sprintf("two containers, bridge with MTU %d", bridgeMTU)
 	for _, i := range r.Perm(len(bridgeKinds)) {
@@ -112,7 +112,7 @@ func between(near, far place, kind string, size int, d time.Duration) (float64, 
 		return 0, err
 	}
 	if said, err := n.ask(""); err != nil || said != "done" {
-		return 0, fmt.Errorf("%s: the near end says %q: %w", kind, said, err)
+		return 0, fmt.Errorf("%s: the near end printed %q: %w", kind, said, err)
 	}
 	return float64(b-a) * 8 / end.Sub(begin).Seconds() / 1e9, nil
 }

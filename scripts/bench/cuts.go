@@ -20,7 +20,7 @@ import (
 	"ttfabric/wire"
 )
 
-// cutSet is a fabric whose cables are cut one after the other.
+// cutSet describes a fabric for 'bench -only cuts', and how many of its cables to cut.
 type cutSet struct {
 	name    string
 	machine string
@@ -60,7 +60,7 @@ func (b *bench) cutCables(round int, _ *rand.Rand) error {
 		return nil
 	}
 	if b.ttfabric == "" {
-		return errors.New("-only cuts needs the fabric's program: scripts/bench/cuts builds it")
+		return errors.New("-only cuts needs the program ttfabric; scripts/bench/cuts builds the program")
 	}
 	if b.seed == 0 {
 		b.seed = uint64(time.Now().UnixNano())
@@ -134,14 +134,14 @@ func (b *bench) cutSet(s cutSet, up *fabric.Fabric, r *rand.Rand) error {
 		fmt.Fprintf(os.Stderr, "%s: a write ended with: %v\n", s.name, flows.err)
 	}
 	if n := sum.Lost + sum.Failed + sum.Duplicated + sum.Corrupted + sum.Reordered + flows.lost + flows.doubled; n > 0 {
-		b.broken = append(b.broken, fmt.Errorf("%s, seed %d: %d packets were lost, doubled, damaged or late; of the traffic %+v, of the writes over cut links %d lost and %d doubled", s.name, b.seed, n, *sum, flows.lost, flows.doubled))
+		b.broken = append(b.broken, fmt.Errorf("%s, seed %d: %d packets were lost, doubled, damaged or late; background traffic: %+v; writes over cut links: %d lost and %d doubled", s.name, b.seed, n, *sum, flows.lost, flows.doubled))
 	}
 	return nil
 }
 
-// anyCable draws a cable whose edge has another cable. anyCable draws every such cable once before
-// it draws any of them again. The reason is that the fabric holds down a cable that is cut too
-// often.
+// anyCable draws a cable that has a parallel cable between the same two chips. anyCable draws every
+// such cable once before it draws a cable a second time, because chips hold down a cable that
+// fails too often.
 func (f *cutFabric) anyCable(r *rand.Rand) topo.Cable {
 	for {
 		if len(f.deck) == 0 {
@@ -228,8 +228,9 @@ func (f *cutFlow) count(ctx context.Context) (uint32, error) {
 	return binary.LittleEndian.Uint32(b[:]), err
 }
 
-// cut cuts a cable while writes cross it in both directions, and puts it back. It returns one time
-// for each direction: from the cut to the end of the first write that began after the cut.
+// cut cuts a cable while writes cross the cable in both directions, and puts the cable back. For
+// each direction, took is the time from the cut to the end of the first write that began after the
+// cut.
 func (f *cutFabric) cut(r *rand.Rand, c topo.Cable, sum *cutFlows) (took [2]time.Duration, err error) {
 	a, b := f.Client(c.A.Node), f.Client(c.B.Node)
 	flows := [2]*cutFlow{newCutFlow(a, b, c.Plane), newCutFlow(b, a, c.Plane)}
@@ -324,12 +325,12 @@ func (f *cutFabric) ends(ctx context.Context, c topo.Cable) (out [2]api.LinkView
 func (f *cutFabric) byAnother(ctx context.Context, c topo.Cable) error {
 	v, err := f.ends(ctx, c)
 	if err == nil && (v[0].By == nil || v[1].By == nil) {
-		err = fmt.Errorf("its frames go by their own cable, although that is cut: %s and %s", v[0].State, v[1].State)
+		err = fmt.Errorf("the link's frames still go by its own cable, although the cable is cut: %s and %s", v[0].State, v[1].State)
 	}
 	return err
 }
 
-// home waits until the frames of all links of a cable's edge go by their own cables.
+// home waits until all links between the two chips of a cable send their frames by their own cables.
 func (f *cutFabric) home(ctx context.Context, c topo.Cable) error {
 	own := func(l api.LinkView) bool { return l.State == "up" && l.By == nil }
 	for end := time.Now().Add(cutGiveUp); ; time.Sleep(20 * time.Millisecond) {
@@ -348,12 +349,12 @@ func (f *cutFabric) home(ctx context.Context, c topo.Cable) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("its frames did not go home within %v", cutGiveUp)
+			return fmt.Errorf("the links' frames did not return to their own cables within %v", cutGiveUp)
 		}
 	}
 }
 
-// cutTraffic is the background traffic. It runs again and again until stop ends it.
+// cutTraffic is the background traffic, which runs again and again until the method stop is called.
 type cutTraffic struct {
 	enough chan struct{}
 	once   sync.Once

@@ -76,8 +76,8 @@ func anyPort() netip.AddrPort { return netip.AddrPortFrom(where.near, 0) }
 // endTime is the time within which the far end must end by itself.
 const endTime = 2 * time.Second
 
-// farEnd runs in the other process. It prints its address, and reads the address of the peer. It
-// works until standard input ends, and then prints the number of bytes that it counted.
+// farEnd runs in the other process. farEnd prints its own address, and reads the address of the peer.
+// farEnd works until standard input ends, and then prints the number of bytes that it counted.
 func farEnd(kind, task string) error {
 	switch kind {
 	case "chip":
@@ -139,14 +139,14 @@ func pumpFor(c conv, size int, text string) error {
 	return err
 }
 
-// hold does nothing until standard input ends. It is the first process of a container in which
-// other processes start and end.
+// hold does nothing until standard input ends. A container runs hold as its first process, because
+// the container must exist before and after the measurements.
 func hold() error {
 	_, err := io.Copy(io.Discard, os.Stdin)
 	return err
 }
 
-// other is the far end as the near end sees it.
+// other is the process of the far end, as the near end controls it.
 type other struct {
 	cmd *exec.Cmd
 	in  interface{ Write([]byte) (int, error) }

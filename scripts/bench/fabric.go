@@ -89,8 +89,8 @@ func farChip(task string) error {
 // portBase returns the first number of a range of UDP ports that are probably free.
 func portBase() int { return 20000 + 256*(os.Getpid()%80) + 16*int(time.Now().UnixNano()/1000%8) }
 
-// withChips starts a machine: chip 0 in this process, and each other chip in a process of its own.
-// Then withChips runs f on the session of chip 0.
+// withChips starts the chips of a fabric. Chip 0 runs in this process, and each other chip runs in
+// a process of its own. Then withChips calls f with a session on chip 0.
 func withChips(machine string, slots router.SlotProfile, chips int, f func(ctx context.Context, s *session.Session) error) error {
 	defer node.ConfigureProcess()()
 	base := portBase()

@@ -40,7 +40,7 @@ func (b *bench) latencies(round int, r *rand.Rand) error {
 		}
 	}
 	if b.pingpong == "" && round == 0 && b.chosen(udpC) {
-		fmt.Fprintln(os.Stderr, "udp-c is left out: there is no C ping-pong; install a C compiler (cc) and use scripts/bench/run, which builds it")
+		fmt.Fprintln(os.Stderr, "udp-c is left out, because there is no ping-pong in C; install a C compiler (cc), and use scripts/bench/run, which builds the ping-pong")
 	}
 	for _, s := range seats() {
 		for _, i := range r.Perm(len(names)) {

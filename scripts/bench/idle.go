@@ -26,8 +26,7 @@ func fabricOf(ttfabric, machine string, f func(fab *fabric.Fabric, up time.Durat
 	return fabricWith(ttfabric, []string{machine}, f)
 }
 
-// fabricWith does what fabricOf does. Its parameter machine holds the arguments of the command
-// "up".
+// fabricWith runs 'up' with the arguments machine, and then runs f on the fabric.
 func fabricWith(ttfabric string, machine []string, f func(fab *fabric.Fabric, up time.Duration) error) error {
 	name := fmt.Sprintf("bench-%d", os.Getpid())
 	up := exec.Command(ttfabric, append([]string{"up", "-d", "--name", name, "-o", "json"}, machine...)...)
@@ -109,7 +108,7 @@ func trafficOf(ttfabric string, f *fabric.Fabric, packets int, flags ...string) 
 func gbpsOf(ttfabric string, f *fabric.Fabric, packets int) (float64, error) {
 	r, err := trafficOf(ttfabric, f, packets)
 	if err == nil && !r.OK() {
-		err = fmt.Errorf("traffic: not everything arrived exactly once: %+v", r.Total)
+		err = fmt.Errorf("traffic: not every packet arrived exactly once: %+v", r.Total)
 	}
 	return r.Total.Gbps, err
 }
@@ -130,7 +129,7 @@ const (
 // growth measures fabrics of more and more processes on the same cores.
 func (b *bench) growth(round int, r *rand.Rand) error {
 	if b.ttfabric == "" {
-		return errors.New("-only growth needs the fabric's program: scripts/bench/run builds it")
+		return errors.New("-only growth needs the program ttfabric; scripts/bench/run builds the program")
 	}
 	for _, i := range r.Perm(len(growths)) {
 		g := growths[i]

@@ -19,7 +19,7 @@ const lossChain = "inet bench in"
 // drops single frames by itself.
 func (b *bench) losses(round int, r *rand.Rand) error {
 	if os.Getenv(lossEnv) == "" {
-		return errors.New("-only loss needs a loopback that may lose: use scripts/bench/loss")
+		return errors.New("-only loss needs a loopback that drops packets; use scripts/bench/loss")
 	}
 	type job struct {
 		kind    string

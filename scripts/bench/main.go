@@ -1,6 +1,6 @@
 // Command bench measures one link, a session write and an idle fabric, and compares them with their
-// peers in one interleaved run. The far end of every measurement is another process: this program,
-// started again.
+// peers in one interleaved run. The far end of every measurement is another process, which also runs
+// this program.
 package main
 
 import (
@@ -84,15 +84,15 @@ func main() {
 	task := flag.String("task", "", "task of the far end: drain or echo (used by the program itself)")
 	flag.IntVar(&b.rounds, "rounds", 5, "interleaved rounds")
 	seconds := flag.Float64("seconds", 1, "time of each goodput measurement, in seconds")
-	flag.StringVar(&b.only, "only", "", "goodput, latency, session, chain, idle or growth; wan, loss, cuts and container by the scripts of their names")
-	sizes := flag.String("sizes", "64,256,1024,4096,16384", "message sizes of the goodput measurement, in bytes; a packet carries up to 4096, and a longer message takes several")
+	flag.StringVar(&b.only, "only", "", "name of one measurement: goodput, latency, session, chain, idle or growth; the scripts wan, loss, cuts and container call the measurements of these names")
+	sizes := flag.String("sizes", "64,256,1024,4096,16384", "message sizes of the goodput measurement, in bytes; a packet carries up to 4096 bytes, and a longer message takes several packets")
 	names := flag.String("kinds", "", "transports to measure, with commas; empty: all")
 	out := flag.String("o", "", "write the results as JSON to this file, and plots beside it (default results/TIME.json)")
-	plot := flag.String("plot", "", "measure nothing: print this results file and plot it again")
+	plot := flag.String("plot", "", "measure nothing; print this results file, and plot the results again")
 	flag.StringVar(&b.ttfabric, "ttfabric", "", "path of the fabric's program, for the idle cost")
 	flag.StringVar(&b.pingpong, "pingpong", "", "path of the built ping-pong in C")
 	flag.StringVar(&b.wire, "wire", "", "the wire to cross: NEAR-NAMESPACE FAR-NAMESPACE DEVICE")
-	flag.StringVar(&b.pair, "containers", "", "two containers on one bridge, whose addresses -listen and -far-listen are: NEAR FAR")
+	flag.StringVar(&b.pair, "containers", "", "two containers on one bridge, as NEAR FAR; -listen and -far-listen give their addresses")
 	flag.IntVar(&b.mtu, "mtu", 1500, "MTU of the wire of -wire, in bytes")
 	flag.IntVar(&b.cuts, "cuts", 200, "cables to cut, one after the other, of each machine of -only cuts")
 	flag.Uint64Var(&b.seed, "seed", 0, "seed of the cables and moments of -only cuts; 0: taken from the clock and printed")
@@ -177,7 +177,7 @@ func (b *bench) choose(sizes, names string, seconds float64) error {
 	case b.only != "" && !slices.Contains(all, b.only):
 		return fmt.Errorf("-only %q: want one of %s", b.only, strings.Join(all, ", "))
 	case where.netns != "" && !slices.Contains([]string{"goodput", "latency", "wan"}, b.only):
-		return fmt.Errorf("-netns %q -only %q: of the measurements, goodput, latency and wan can have their far end in a namespace", where.netns, b.only)
+		return fmt.Errorf("-netns %q -only %q: only the measurements goodput, latency and wan can have their far end in a namespace", where.netns, b.only)
 	}
 	return nil
 }

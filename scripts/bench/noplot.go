@@ -10,6 +10,6 @@ import (
 // plot prints that this build draws no plots. The results are complete. A build with the plotting
 // library draws them with the flag -plot.
 func (p *report) plot(base string) error {
-	fmt.Fprintf(os.Stderr, "no plots: this benchmark was built without gonum.org/v1/plot, which could not be downloaded; scripts/bench/run -plot %s.json draws them once it can\n", base)
+	fmt.Fprintf(os.Stderr, "no plots: this benchmark was built without gonum.org/v1/plot, which could not be downloaded; if it can be downloaded later, scripts/bench/run -plot %s.json draws the plots\n", base)
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Beside what is saved stands a plot of every kind.
+// TestPlots saves a report. save must write a plot of every kind beside the results.
 func TestPlots(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.json")
 	if err := ofEveryKind().save(name); err != nil {

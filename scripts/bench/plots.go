@@ -200,8 +200,8 @@ func (c *chart) bars(title string, rs []result, bench string) error {
 	return nil
 }
 
-// plotTrips plots the round trips on loopback, for each seat: each choice of the cores on which the
-// two ends run.
+// plotTrips plots the round trips on loopback, for each seat. A seat is a choice of the cores on
+// which the two ends run.
 func (p *report) plotTrips(base string) error {
 	var c chart
 	for _, s := range p.seatNames() {

@@ -30,11 +30,11 @@ const (
 	seedBack   = 2
 )
 
-// relay is the wire between two network namespaces. It moves IP packets between their TUN devices
-// through the product's fault model, with one system call for each packet. The parameter task names
-// the namespaces and the device. Each line of standard input is a command. A line with a delay and
-// a loss from 0 to 1 sets both, which hold once relay has answered. The line "used" asks for the
-// number of packets moved so far, and for the CPU time used so far in nanoseconds.
+// relay is the wire between two network namespaces. relay moves IP packets between their TUN devices
+// through the fault model of package fault, with one system call for each packet. The parameter task
+// names the namespaces and the device. Each line of standard input is a command. A line with a delay
+// and a loss from 0 to 1 sets delay and loss, and relay answers when they are in force. The line
+// "used" asks for the number of packets moved so far, and for the CPU time used so far in nanoseconds.
 func relay(task string) error {
 	var names [2]string
 	var device string
@@ -122,7 +122,7 @@ func openTUNHere(netns, device string) (int, error) {
 	}
 	defer unix.Close(ns)
 	if err := unix.Setns(ns, unix.CLONE_NEWNET); err != nil {
-		return 0, fmt.Errorf("entering %s: %w; that takes root", path, err)
+		return 0, fmt.Errorf("entering %s: %w; this needs root", path, err)
 	}
 	fd, err := unix.Open(tunDevice, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -134,7 +134,7 @@ func openTUNHere(netns, device string) (int, error) {
 	}
 	req.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
 	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
-		return 0, fmt.Errorf("attaching to device %s in %s: %w; another relay may hold it", device, netns, err)
+		return 0, fmt.Errorf("attaching to device %s in %s: %w; another relay may use the device", device, netns, err)
 	}
 	return fd, nil
 }
@@ -195,8 +195,8 @@ func (d *direction) run() error {
 func (d *direction) now() mono.Time { return mono.Time(time.Since(d.start)) }
 
 // pass moves a batch of packets: packets that are due go out, and packets that have arrived come
-// in. It reports whether more packets may be ready at once. If not, it returns the time until a
-// packet is due.
+// in. The result more says whether further packets may be ready at once. If more is false, wait is
+// the time until a packet is due.
 func (d *direction) pass() (more bool, wait time.Duration, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -226,9 +226,9 @@ func (d *direction) pass() (more bool, wait time.Duration, err error) {
 	return true, 0, nil
 }
 
-// carry takes one packet through the model. Delay and loss do not depend on the bytes of a packet,
-// and the model would copy the bytes. carry therefore gives the model only the length, and keeps
-// the packet itself.
+// carry applies the fault model's delay and loss to one packet. The model would copy the bytes of
+// the packet, but delay and loss do not depend on the bytes. So carry gives the model only the
+// length, and keeps the packet itself.
 func (d *direction) carry(now mono.Time, buf []byte, n int) {
 	var token [2]byte
 	binary.LittleEndian.PutUint16(token[:], uint16(n))

@@ -86,7 +86,7 @@ func load(name string) (*report, error) {
 	}
 	var p report
 	if err := json.Unmarshal(b, &p); err != nil {
-		return nil, fmt.Errorf("%s is not a results file: %w; measure again, files of an older form can't be read", name, err)
+		return nil, fmt.Errorf("%s is not a results file: %w; this program cannot read files of an older form, so measure again", name, err)
 	}
 	if len(p.Results) == 0 {
 		return nil, fmt.Errorf("%s holds no results", name)
@@ -122,7 +122,7 @@ func median(v []float64) float64 {
 	return (v[n/2-1] + v[n/2]) / 2
 }
 
-// natural compares two names. It compares whole numbers within the names by value.
+// natural compares two names. Whole numbers within the names are compared by value.
 func natural(a, b string) int {
 	digits := func(s string) int {
 		return len(s) - len(strings.TrimLeft(s, "0123456789"))
@@ -158,7 +158,7 @@ func digits(v float64) string {
 // the rounds.
 func (p *report) print() error {
 	if len(p.Results) == 0 {
-		return errors.New("nothing was measured: the measurement of -only has none of the transports of -kinds")
+		return errors.New("nothing was measured, because the measurement of -only uses none of the transports of -kinds")
 	}
 	type key struct{ bench, kind string }
 	vals := map[key][]float64{}

@@ -22,8 +22,8 @@ const (
 )
 
 // wanKinds lists the transports that cross the wire. The benchmark measures the goodput of the
-// transports that repair loss, and the round trips of these transports and of plain UDP. It
-// measures kcp only if -kinds names kcp.
+// transports that repair loss, and the round trips of these transports and of plain UDP. The
+// benchmark measures kcp only if -kinds names kcp.
 var wanKinds = []string{"ttlink-fast", "tcp", "tcp-cubic", "quic", "kcp"}
 
 // wirePrefix begins the name of every measurement over the wire.
@@ -65,7 +65,7 @@ func (b *bench) wanJobs() []wanJob {
 // them. Every transport thus crosses the same delay and loss.
 func (b *bench) wan(round int, r *rand.Rand) error {
 	if b.wire == "" || where.netns == "" {
-		return errors.New("-only wan needs two namespaces and a wire between them: use scripts/bench/wan")
+		return errors.New("-only wan needs two namespaces and a wire between them; use scripts/bench/wan")
 	}
 	if b.mtu < 576 || b.mtu > maxMTU {
 		return fmt.Errorf("-mtu %d: want 576 to %d bytes", b.mtu, maxMTU)
@@ -149,12 +149,12 @@ func (b *bench) ceiling(at result, j wanJob, relay *other) error {
 }
 
 // goBackN computes the goodput that textbook go-back-N would reach, from the link's own goodput
-// without loss in the same round. A frame is lost with probability p. Until the lost frame is sent
-// again, W frames have been sent. The share of new frames in all frames sent is therefore
-// (1-p)/(1-p+p·W) (W. Stallings, Data and Computer Communications, appendix on the performance of
-// ARQ: N = (1-P+KP)/(1-P)). In one curve, W is the number of frames in the round trip of a single
-// ping, at most the window. In the other curve, W is the whole window, which is under way if the
-// sender fills the queues before the wire.
+// without loss in the same round. A frame is lost with probability p. Until the sender learns of the
+// loss, it sends W frames, and then sends them all again. The share of new frames in all frames sent
+// is therefore (1-p)/(1-p+p·W) (W. Stallings, Data and Computer Communications, appendix on the
+// performance of ARQ: N = (1-P+KP)/(1-P)). goBackN computes two curves. In the first curve, W is the
+// number of frames in the round trip of a single ping, at most the window. In the second curve, W is
+// the whole window, because a busy sender fills the queues before the wire.
 func goBackN(rs []result, round, mtu int) []result {
 	find := func(delay float64, unit string, ping bool) (float64, bool) {
 		for _, r := range rs {
@@ -190,9 +190,10 @@ func goBackN(rs []result, round, mtu int) []result {
 // efficiency returns the share of new frames in all frames that go-back-N sends.
 func efficiency(p, w float64) float64 { return (1 - p) / (1 - p + p*w) }
 
-// wanFrame describes a frame of a 4 KiB packet over a wire with the given MTU. It returns the bytes
-// of payload, the bytes on the wire with the link's own overhead, and the number of such frames
-// that fit into the link's window.
+// wanFrame describes a frame of a 4 KiB packet over a wire with the given MTU. The result payload is
+// the frame's share of the packet's data. The result onWire is the whole frame with headers and
+// padding. Both are in bytes. The result window is the number of these frames that fit into the
+// link's window.
 func wanFrame(mtu int) (payload, onWire, window float64) {
 	most := framePayload(mtu - udpBytes)
 	n := (wanSize + most - 1) / most

@@ -22,9 +22,9 @@ type options struct {
 	twoPass     bool
 }
 
-// with adds the arguments that all calls of tshark have in common. As in the profile, tshark asks
-// our dissector before the dissectors that have ports of their own. The reason is that a port of
-// ours may be the port of another dissector.
+// with adds the arguments that all calls of tshark have in common. tshark tries our dissector before
+// the dissectors that have fixed ports, because a port of ours may be the port of another dissector.
+// Our Wireshark profile has this setting too.
 func (o *options) with(args []string) []string {
 	args = append(args, "-o", "udp.try_heuristic_first:TRUE")
 	if o.lua != "" {
@@ -36,7 +36,7 @@ func (o *options) with(args []string) []string {
 	return args
 }
 
-// count holds the numbers of what was compared.
+// count holds numbers of compared datagrams, frames, packets and fields.
 type count struct {
 	datagrams, frames, packets, assembled, partial, fields, faults int
 }
@@ -80,7 +80,7 @@ func (n *count) packet(d *capture.Decoder, p *packet) error {
 	}
 	if len(p.layers) == 0 {
 		if capture.IsTTLink(payload) {
-			return fmt.Errorf("packet %s (%s): the Go decoder takes it for TT-link, tshark for %s: %.80s…", p.number, strings.TrimSpace(p.from), strings.Join(p.protos, ", "), p.payload)
+			return fmt.Errorf("packet %s (%s): the Go decoder finds TT-link, but tshark finds %s: %.80s…", p.number, strings.TrimSpace(p.from), strings.Join(p.protos, ", "), p.payload)
 		}
 		return nil
 	}
@@ -111,8 +111,8 @@ func (n *count) packet(d *capture.Decoder, p *packet) error {
 	return nil
 }
 
-// wanted returns the fields that the dissector must show of a layer: the fields of the Go decoder,
-// and a few more that follow from these fields.
+// wanted returns the fields that the dissector must show of a layer. These are the fields of the Go
+// decoder, and a few fields that follow from them.
 func wanted(l gopacket.Layer) map[string][]string {
 	want := map[string][]string{}
 	add := func(name, value string) { want[name] = append(want[name], normal(value)) }
@@ -145,8 +145,8 @@ func wanted(l gopacket.Layer) map[string][]string {
 	return want
 }
 
-// ours reports whether a field is one that only the dissector has. Such fields hold what the
-// dissector learned from other frames.
+// ours reports whether only the dissector has a field. The dissector computes the values of these
+// fields from other frames.
 func ours(name string) bool {
 	for _, prefix := range []string{"ttlink.analysis.", "_ws."} {
 		if strings.HasPrefix(name, prefix) {
@@ -165,7 +165,7 @@ func ours(name string) bool {
 func (n *count) layer(want map[string][]string, got *layer) error {
 	for name, values := range got.fields {
 		if _, known := want[name]; !known && !ours(name) && !(name == "ttlink.payload" && len(got.fields["ttlink.fault"]) > 0) {
-			return fmt.Errorf("tshark shows %s %q, the Go decoder has no such field here", name, values)
+			return fmt.Errorf("tshark shows %s %q, but the Go decoder has no such field here", name, values)
 		}
 	}
 	for name, values := range want {
@@ -174,15 +174,16 @@ func (n *count) layer(want map[string][]string, got *layer) error {
 			shown = append(shown, normal(v))
 		}
 		if !slices.Equal(shown, values) {
-			return fmt.Errorf("%s: tshark shows %q, the Go decoder says %q", name, shown, values)
+			return fmt.Errorf("%s: tshark shows %q, but the Go decoder reads %q", name, shown, values)
 		}
 		n.fields += len(values)
 	}
 	return nil
 }
 
-// normal writes a value in one common form. The hexadecimal numbers of tshark have as many digits
-// as the field is wide. From version 4.2 on, the flags of tshark are words.
+// normal returns a value in a form that is common to tshark and the Go decoder. In tshark's output,
+// the number of hexadecimal digits depends on the width of the field. From version 4.2 on, tshark
+// prints flags as words.
 func normal(v string) string {
 	switch v {
 	case "True":

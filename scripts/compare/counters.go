@@ -22,8 +22,8 @@ type seen struct {
 }
 
 // counted lists the kinds of expert information whose number must equal a counter exactly. The
-// capture must be a port's own view. The port sees a leaving frame before anything is done to it,
-// and an arriving frame after everything was done to it.
+// capture must come from 'ttfabric capture'. A port captures an outgoing frame before impairments
+// change the frame, and an incoming frame afterwards.
 var counted = []seen{
 	{"ttlink.analysis.retransmission", "2", "retransmitted"},
 	{"ttlink.analysis.nack", "2", "nacks_sent"},
@@ -32,7 +32,7 @@ var counted = []seen{
 }
 
 // readLinks reads the counters of all ports by interface and counter, and the incarnation of each
-// chip. A chip that restarted counts from 0 again, in another incarnation.
+// chip. A chip that restarts has another incarnation, and counts from 0 again.
 func readLinks(name string) (out map[string]int, lives map[string]string, err error) {
 	chips, err := readFile(name)
 	if err != nil {
@@ -69,7 +69,7 @@ func undisturbed(before, after string) error {
 		retrains[i] = map[string]int{}
 		for _, c := range chips {
 			for _, l := range c.Links {
-				port := fmt.Sprintf("%s/eth%d of life %s", c.Chip, l.Channel, c.Incarnation)
+				port := fmt.Sprintf("%s/eth%d of incarnation %s", c.Chip, l.Channel, c.Incarnation)
 				if l.State != "up" || l.By != nil {
 					return fmt.Errorf("%s: %s is %s, or another port carries its frames", name, port, l.State)
 				}
@@ -132,7 +132,7 @@ func counters(o *options, before, after, name string) error {
 	}
 	for _, k := range counted {
 		if totals[k.counter] == 0 {
-			return fmt.Errorf("not one %s in it: nothing was compared", k.counter)
+			return fmt.Errorf("the capture has no %s; so nothing was compared", k.counter)
 		}
 	}
 	fmt.Printf("%s: expert information equals the counters of all ports: %d retransmitted, %d NACKs sent, %d received, %d damaged\n",
@@ -167,7 +167,7 @@ func experts(o *options, name string) (map[string]int, error) {
 		}
 		direction, err := strconv.ParseUint(f[1], 0, 32)
 		if err != nil {
-			return nil, fmt.Errorf("direction %q: the capture must be one of 'ttfabric capture'", f[1])
+			return nil, fmt.Errorf("direction %q: want a capture that 'ttfabric capture' wrote", f[1])
 		}
 		for _, k := range counted {
 			if f[column[k.field]] != "" && strconv.FormatUint(direction, 10) == k.direction {

@@ -55,8 +55,8 @@ func drive(name string) error {
 		}
 	}
 	for what, err := range map[string]error{
-		"a tile that isn't there": s.Write(ctx, last, wire.NewNocAddr(63, 63, 0), data),
-		"a misaligned atomic":     s.AtomicInc(ctx, last, tile(0x2003), 1, false),
+		"a tile that does not exist": s.Write(ctx, last, wire.NewNocAddr(63, 63, 0), data),
+		"a misaligned atomic":        s.AtomicInc(ctx, last, tile(0x2003), 1, false),
 	} {
 		if err == nil {
 			return fmt.Errorf("%s: no exception", what)

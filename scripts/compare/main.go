@@ -26,12 +26,12 @@ func main() {
 	flag.StringVar(&o.lua, "lua", "", "dissector to load; empty: the installed dissector")
 	flag.StringVar(&o.tshark, "tshark", "tshark", "path of the program tshark")
 	flag.BoolVar(&o.twoPass, "two-pass", false, "run tshark with its option -2")
-	mutations := flag.Int("mutate", 0, "write this many damaged datagrams instead")
+	mutations := flag.Int("mutate", 0, "instead, write this many damaged datagrams")
 	seed := flag.Uint64("seed", 1, "seed of the damage")
-	wraps := flag.Bool("wrap", false, "write the capture anew with sequence numbers that wrap instead")
-	against := flag.String("counters", "", "compare expert information with these two files of 'ttfabric inspect --links -o json' instead")
-	between := flag.String("undisturbed", "", "check whether a link went down between these two files of 'ttfabric inspect --links -o json' instead")
-	driven := flag.String("drive", "", "perform every NoC command in the running fabric of this name instead")
+	wraps := flag.Bool("wrap", false, "instead, write the capture again, with sequence numbers that wrap")
+	against := flag.String("counters", "", "instead, compare expert information with these two files of 'ttfabric inspect --links -o json'")
+	between := flag.String("undisturbed", "", "instead, check whether a link went down between these two files of 'ttfabric inspect --links -o json'")
+	driven := flag.String("drive", "", "instead, perform every NoC command in the running fabric of this name")
 	flag.Parse()
 	before, after, _ := strings.Cut(*between, ",")
 	var err error
@@ -54,14 +54,14 @@ func main() {
 func run(o *options, mutations int, seed uint64, against string, files []string) error {
 	if mutations > 0 {
 		if len(files) != 2 {
-			return fmt.Errorf("-mutate wants a capture and the file to write, not %d names", len(files))
+			return fmt.Errorf("-mutate: want a capture and the file to write, got %d names", len(files))
 		}
 		return mutate(files[0], files[1], mutations, seed)
 	}
 	if before, after, ok := strings.Cut(against, ","); ok && len(files) == 1 {
 		return counters(o, before, after, files[0])
 	} else if against != "" {
-		return fmt.Errorf("-counters wants two files with a comma between, and one capture")
+		return fmt.Errorf("-counters: want two files with a comma between them, and one capture")
 	}
 	if len(files) == 0 {
 		return fmt.Errorf("no capture; see compare -h")

@@ -16,8 +16,8 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// udpAt is the offset of the UDP payload in a captured packet: the lengths of the headers of
-// Ethernet, IPv4 without options, and UDP.
+// udpAt is the offset of the UDP payload in a captured packet: the sum of the lengths of the headers
+// of Ethernet, IPv4 without options, and UDP.
 const udpAt = 14 + 20 + 8
 
 // readAll reads the TT-link datagrams of a capture, in either format.
@@ -60,7 +60,7 @@ func mutate(from, to string, n int, seed uint64) error {
 		return err
 	}
 	if len(packets) == 0 {
-		return fmt.Errorf("%s: no TT-link datagram in it", from)
+		return fmt.Errorf("%s: the capture has no TT-link datagram", from)
 	}
 	f, err := os.Create(to)
 	if err != nil {
@@ -83,8 +83,8 @@ func mutate(from, to string, n int, seed uint64) error {
 	return f.Close()
 }
 
-// damage returns a damaged copy of a captured packet, and the length that the copy would have if it
-// were not cut off.
+// damage returns a damaged copy of a captured packet, and the length of the copy before it was cut
+// off.
 func damage(rng *rand.Rand, packet, other []byte) ([]byte, int) {
 	head := append([]byte(nil), packet[:udpAt]...)
 	p := append([]byte(nil), packet[udpAt:]...)
@@ -132,7 +132,7 @@ func damage(rng *rand.Rand, packet, other []byte) ([]byte, int) {
 	return b[:len(b)-min(cut, len(p)-1)], len(b)
 }
 
-// seal writes good checksums into all frames that can be told apart.
+// seal writes right checksums into all frames whose beginning and end it can find.
 func seal(p []byte) {
 	for len(p) > 0 {
 		n, err := wire.FrameLen(p)

@@ -18,7 +18,7 @@ type packet struct {
 	layers   []layer // TT-link frames and fabric packets, in order
 }
 
-// layer is one frame or packet. It holds the values of the fields by name, in order.
+// layer holds the fields of one frame or packet: the values by name, in the order of tshark's output.
 type layer struct {
 	name   string
 	fields map[string][]string

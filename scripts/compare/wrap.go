@@ -11,11 +11,11 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// wrapAt is the sequence number that the first frame of each direction gets. It is a few numbers
-// before the wrap.
+// wrapAt is the sequence number that the first frame of each direction gets. A few frames later, the
+// sequence number wraps to 0.
 const wrapAt = wire.Seq(0xFFFFFFF0)
 
-// end names one direction of a session, by the channel that the frames are for. In the machines
+// end names one direction of a session, by the destination channel of the frames. In the machines
 // that this test uses, the two ends of a link have different channels.
 type end struct {
 	session wire.SessionID
@@ -23,7 +23,8 @@ type end struct {
 }
 
 // wrap copies a capture of 'ttfabric capture', and shifts all sequence numbers so that they wrap
-// soon. Nothing else changes. The analysis of the copy must therefore have the same result.
+// soon. Nothing else changes. The dissector must therefore find the same retransmissions and gaps in
+// the capture and in the copy.
 func wrap(from, to string) error {
 	first, channels := map[end]wire.Seq{}, map[wire.SessionID][]wire.Channel{}
 	if err := each(from, nil, func(b []byte) {
@@ -47,7 +48,7 @@ func wrap(from, to string) error {
 	wrapped := 0
 	err = each(from, out, func(b []byte) {
 		f, err := wire.DecodeFrame(b)
-		if err != nil || f.Session == 0 || f.Kind == wire.KindHello { // the incarnation in a hello tells the first sequence number
+		if err != nil || f.Session == 0 || f.Kind == wire.KindHello { // the first sequence number follows from the incarnation in a hello
 			return
 		}
 		le := binary.LittleEndian

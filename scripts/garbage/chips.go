@@ -59,7 +59,7 @@ func (cs chips) targets() ([]*target, error) {
 			t := &target{self: wire.PortID{Node: v.Chip, Channel: l.Channel}, peer: wire.PortID{Node: l.Peer, Channel: l.PeerChan}}
 			var err error
 			if t.at, err = netip.ParseAddrPort(l.Address); err != nil || !t.at.Addr().IsLoopback() {
-				return nil, fmt.Errorf("%s: only loopback addresses are shot at", l.Address)
+				return nil, fmt.Errorf("%s: the port is not on loopback; garbage goes only to loopback addresses", l.Address)
 			}
 			fmt.Sscanf(l.Session, "%x", (*uint32)(&t.session))
 			where[t.self] = t.at
@@ -94,7 +94,7 @@ func load(name string, ts []*target) error {
 	for {
 		b, _, err := ng.ReadPacketData()
 		if err != nil {
-			break // the capture ends here, perhaps with a packet that was cut off
+			break // the capture ends here, perhaps with an incomplete packet
 		}
 		_, to, ok := capture.PortsOf(b)
 		_, _, d, whole := capture.Payload(b)
@@ -118,6 +118,6 @@ func load(name string, ts []*target) error {
 	if len(lives) <= len(ts)/2+1 {
 		return fmt.Errorf("%s holds no frame of a session that has ended", name)
 	}
-	fmt.Printf("garbage: %d frames of %d sessions are there to be repeated\n", len(known), len(lives))
+	fmt.Printf("garbage: the capture has %d frames of %d sessions to repeat\n", len(known), len(lives))
 	return nil
 }

@@ -17,11 +17,11 @@ var still = []string{"packets_sent", "packets_received", "injected", "forwarded"
 // noFrames lists the counters of datagrams that are no frames, by the reason.
 var noFrames = []string{"short", "length", "magic", "version", "checksum", "reserved", "kind"}
 
-// looks is the largest allowed difference between the counters of a socket and of its link. The two
-// are read one after the other, and a live link sends a frame from time to time.
+// looks is the largest allowed difference between the counters of a socket and of its link. A chip
+// reads the two counters one after the other, and a live link sends a frame from time to time.
 const looks = 8
 
-// judgement holds what has changed between two looks at the chips.
+// judgement collects the faults that a comparison of two states of the chips finds.
 type judgement struct {
 	idle  bool // there is no traffic: only counters of frames may change
 	sum   map[string]uint64
@@ -46,7 +46,7 @@ func (cs chips) judge(before chips, ts []*target, idle bool) error {
 	for id, was := range before {
 		is, ok := cs[id]
 		if !ok || len(is.Links) != len(was.Links) {
-			j.bad("%s: not there as before", id)
+			j.bad("%s: the chip has other ports than before, or none", id)
 			continue
 		}
 		j.chip(&is, &was)
@@ -56,13 +56,13 @@ func (cs chips) judge(before chips, ts []*target, idle bool) error {
 			j.counts(port, &is.Links[i], &was.Links[i], at[port])
 		}
 		if apart := int64(j.got - j.counted); idle && (apart > looks || apart < -looks) {
-			j.bad("%s: %d datagrams received, and %d counted as frames or none", id, j.got, j.counted)
+			j.bad("%s: %d datagrams received, but %d counted as frames or as no frames", id, j.got, j.counted)
 		}
 		j.got, j.counted = 0, 0
 	}
 	for _, k := range moved {
 		if j.sum[k] == 0 {
-			j.bad("nothing counted as %s", k)
+			j.bad("no datagram was counted as %s", k)
 		}
 	}
 	for _, k := range append(moved, "no room") {
@@ -90,8 +90,8 @@ func (j *judgement) chip(is, was *api.ChipView) {
 	}
 }
 
-// link compares a link's state before and after. Under traffic, a link may go down and come up
-// again in the same session, if chips wait long for a processor.
+// link compares a link's state before and after. If chips wait long for a processor during traffic,
+// a link may go down, and come up again in the same session.
 func (j *judgement) link(port wire.PortID, is, was *api.LinkView) {
 	state := func(l *api.LinkView) string {
 		s := fmt.Sprintf("session %s, frames of %d, to %s, %q", l.Session, l.Payload, l.PeerAddr, l.Miswired)

@@ -1,10 +1,10 @@
 // Command garbage sends noise, repeated frames and forged frames to every UDP port of a running
 // fabric on loopback. The noise is random bytes, and truncated and bit-flipped frames with right
 // and wrong checksums. The repeated frames come from a capture. The forged frames are hellos of
-// strangers, and hellos of the true peer with a wrong incarnation. They are also updates, closes
-// and data of guessed sessions, and data and updates of the true session with guessed numbers. As
-// root, the command forges the peer's address, so that the datagrams pass the kernel's filter of
-// the connected socket. Without root, hardly any datagram passes this filter.
+// strangers, and hellos of the true peer with a wrong incarnation. Further forged frames are
+// updates, closes and data of guessed sessions, and data and updates of the true session with
+// guessed numbers. As root, the command sends the datagrams from the peer's address. The kernel then
+// delivers the datagrams to the connected socket. Without root, hardly any datagram reaches a socket.
 //
 // With -judge, the command compares the state that the chips report before and after. The chips
 // must have counted every datagram, and nothing else may have changed.
@@ -35,10 +35,10 @@ func main() {
 	var o options
 	flag.StringVar(&o.name, "name", "default", "name of the fabric")
 	flag.DurationVar(&o.span, "for", 10*time.Second, "longest time to send, up to 10m")
-	flag.IntVar(&o.count, "count", 0, "stop after so many datagrams that reach the ports; 0: when the time is over")
-	flag.StringVar(&o.replay, "replay", "", "send the frames of this capture again, too")
+	flag.IntVar(&o.count, "count", 0, "stop after this many datagrams that reach the ports; 0: stop when the time of -for is over")
+	flag.StringVar(&o.replay, "replay", "", "also send the frames of this capture again")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of the noise")
-	flag.StringVar(&o.judge, "judge", "", "fail unless all is counted and nothing else changes: idle, or busy where traffic runs")
+	flag.StringVar(&o.judge, "judge", "", "fail if the chips do not count every datagram, or if something else changes: idle (there is no traffic) or busy (traffic runs)")
 	flag.Parse()
 	o.span = min(o.span, 10*time.Minute)
 	if err := run(&o); err != nil {
@@ -47,8 +47,8 @@ func main() {
 	}
 }
 
-// pace is the number of datagrams that are sent before each pause. The length of the pause is the
-// constant pause. The sockets' buffers and the chips can take datagrams at this rate.
+// pace is the number of datagrams before each pause, and pause is the length of the pause. The
+// sockets' buffers and the chips can take datagrams at this rate.
 const (
 	pace  = 40
 	pause = time.Millisecond
@@ -100,18 +100,18 @@ func run(o *options) error {
 		}
 		time.Sleep(pause)
 	}
-	fmt.Printf("garbage: %d datagrams with the peers' addresses forged at %d ports, %d of a stranger, in %.1f s (seed %d)\n", spoofed, len(ts), strange,
+	fmt.Printf("garbage: %d datagrams from forged addresses of the peers to %d ports, %d datagrams from another address, in %.1f s (seed %d)\n", spoofed, len(ts), strange,
 		time.Since(begun).Seconds(), o.seed)
 	if rawErr != nil {
-		fmt.Println("garbage: for want of rights no address was forged:", rawErr)
+		fmt.Println("garbage: no address was forged, because this user has no right to do so:", rawErr)
 	}
 	if o.judge == "" {
 		return nil
 	}
 	if spoofed < o.count {
-		return fmt.Errorf("%d of %d datagrams within %v: take longer with -for", spoofed, o.count, o.span)
+		return fmt.Errorf("only %d of %d datagrams were sent within %v; allow more time with -for", spoofed, o.count, o.span)
 	}
-	time.Sleep(3 * time.Second) // time in which the chips receive all datagrams and send all answers that they owe
+	time.Sleep(3 * time.Second) // time in which the chips receive all datagrams and send all answers
 	after, err := look(o.name)
 	return errors.Join(err, after.judge(before, ts, o.judge == "idle"))
 }

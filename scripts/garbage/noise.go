@@ -7,7 +7,7 @@ import (
 	"ttfabric/wire"
 )
 
-// noise makes one bad datagram.
+// noise returns one random bad datagram.
 func noise(r *rand.Rand, t *target) []byte {
 	random := make([]byte, r.IntN(1500))
 	for i := range random {

@@ -28,7 +28,7 @@ import (
 	"ttfabric/wire"
 )
 
-// The addresses of the chips and the cables of an n300. Channels 8 and 9 of chip M0D0 lead to
+// Names and ports of the fabric, an n300. Its two cables join channels 8 and 9 of chip M0D0 with
 // channels 0 and 1 of chip M0D1.
 const (
 	machine    = "n300"
@@ -38,7 +38,7 @@ const (
 	bothChips  = 2
 )
 
-// profile is the profile of link times for chips that share processors.
+// profile is the profile of link timers for chips that share processors.
 var profile = ttlink.ProfileCrowded.Name
 
 // lab runs two chips in two network namespaces.
@@ -47,7 +47,7 @@ type lab struct {
 	spaces   [bothChips]string // names of the namespaces, as 'ip netns' shows them
 	chips    [bothChips]*exec.Cmd
 	logs     [bothChips]*bytes.Buffer
-	fabric   *fabric.Fabric // fabric whose run folder the command line finds
+	fabric   *fabric.Fabric // the two chips as a fabric, which commands find by its run folder
 	token    string         // token of the chips' APIs
 	window   int            // packets that each chip keeps outstanding in a run; 0: the command's default
 }
@@ -56,12 +56,12 @@ func address(i int) string         { return fmt.Sprintf("10.77.0.%d", i+1) }
 func apiAt(i int) string           { return fmt.Sprintf("%s:%d", address(i), apiPort) }
 func chip(i int) wire.FabricNodeID { return wire.FabricNodeID{Chip: wire.ChipID(i)} }
 
-// inside runs f on a thread of its own in a namespace. Processes that f starts are in the namespace
-// too.
+// inside runs f in a namespace, on a thread of its own. Processes that f starts are also in this
+// namespace.
 func inside(space string, f func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // the thread stays locked, and ends with the goroutine
 		ns, err := netns.GetFromName(space)
 		if err == nil {
 			err = netns.Set(ns)
@@ -119,7 +119,7 @@ func newLab(bin, name string) (*lab, error) {
 	return l, nil
 }
 
-// up brings up the interfaces of the present namespace.
+// up gives eth0 of the present namespace the address cidr, and brings up lo and eth0.
 func up(cidr string) error {
 	for _, name := range []string{"lo", "eth0"} {
 		link, err := netlink.LinkByName(name)
@@ -165,8 +165,8 @@ func (l *lab) stop() {
 
 func (l *lab) env() []string { return append(os.Environ(), "TTFABRIC_TOKEN="+l.token) }
 
-// create makes the run folder by which the command line finds the fabric, in a folder of the lab's
-// own. [lab.start] writes the address of each chip into the run folder.
+// create makes the run folder by which commands find the fabric, below a temporary folder.
+// [lab.start] writes the address of each chip into the run folder.
 func (l *lab) create() (err error) {
 	if l.dir, err = os.MkdirTemp("", "ttfabric-lab"); err != nil {
 		return err
@@ -217,7 +217,7 @@ func (l *lab) start(flags ...string) error {
 	return l.settled()
 }
 
-// settled waits until each link goes by its own cable.
+// settled waits until each link sends its frames by its own cable.
 func (l *lab) settled() error {
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
 		links, err := l.links()
@@ -234,13 +234,13 @@ func (l *lab) settled() error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("only %d of %d links go by their own cable", own, 2*bothChips)
+			return fmt.Errorf("only %d of %d link ends send by their own cable", own, 2*bothChips)
 		}
 	}
 }
 
-// run runs the command line in the first chip's namespace, from which both chips' APIs can be
-// reached.
+// run runs a command of ttfabric in the first chip's namespace, and returns its standard output. The
+// APIs of both chips are reachable from this namespace.
 func (l *lab) run(args ...string) ([]byte, error) {
 	var out []byte
 	return out, inside(l.spaces[0], func() error {
@@ -288,27 +288,27 @@ func (l *lab) links() (out []link, err error) {
 	return out, err
 }
 
-// traffic sends verified packets in both directions. If any packet did not arrive exactly once,
-// whole and in order, the command fails.
+// traffic sends verified packets in both directions. If a packet does not arrive exactly once,
+// whole and in order, traffic returns an error.
 func (l *lab) traffic(packets, size, planes int) (r traffic.Result, err error) {
 	err = l.runJSON(&r, "traffic", "all-to-all", "--packets", strconv.Itoa(packets), "--size", strconv.Itoa(size), "--planes", strconv.Itoa(planes), "--window", strconv.Itoa(l.window), "--timeout", "60s")
 	if err != nil {
 		return r, err
 	}
 	if !r.OK() || r.Total.Delivered != uint64(packets) {
-		return r, fmt.Errorf("the promise is broken: %+v", r.Total)
+		return r, fmt.Errorf("packets were lost, doubled, damaged or reordered: %+v", r.Total)
 	}
 	return r, nil
 }
 
-// errDown says that a link was down during a run. The counters of such a run prove nothing.
+// errDown says that a link was down during a run. The counters of that run prove nothing.
 var errDown = errors.New("was down")
 
-// effect holds what a run did to the links: the increase of the counters of both ends, for the
-// degraded cable (index 0) and for the other cable (index 1).
+// effect holds the effect of a run on the links. Index 0 is the degraded cable, and index 1 is the
+// other cable.
 type effect struct {
-	grown [2]map[string]uint64
-	rtt   [2]float64 // round trip in microseconds, the greater of both ends
+	grown [2]map[string]uint64 // increase of each counter, summed over the two ends of the cable
+	rtt   [2]float64           // round trip in microseconds, the greater value of the two ends
 	run   traffic.Result
 }
 

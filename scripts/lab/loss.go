@@ -11,7 +11,7 @@ import (
 	"ttfabric/node/traffic"
 )
 
-// Figures of the nftables part.
+// Figures of the trials with nftables and token buckets.
 const (
 	lossShare = .02
 	limitMbit = 40
@@ -20,8 +20,8 @@ const (
 	sigmas = 5
 )
 
-// loss degrades the cable with means that every kernel has: nftables that drop at random, and token
-// buckets.
+// loss degrades the cable with nftables and with token buckets, which every kernel has, and checks
+// the effects.
 func (l *lab) loss() error {
 	if err := l.start("--offload", "off"); err != nil { // without offload, a rule sees single datagrams
 		return err
@@ -63,9 +63,8 @@ func (l *lab) script(i int, commands ...string) error {
 // cablePort returns the UDP port of the degraded cable at chip i.
 func cablePort(i int) int { return portBase + 8 - 8*i }
 
-// within returns an error if the number of successes "got" in n trials is further from the wanted
-// share than chance explains. The parameter spread is the factor by which the variance is greater
-// than the variance of independent trials.
+// within returns an error if the number got of successes in n trials is further from n × share than
+// chance explains. The variance is spread times the variance of independent trials.
 func within(what string, got, n uint64, share, spread float64) error {
 	mean, dev := float64(n)*share, sigmas*math.Sqrt(float64(n)*share*(1-share)*spread)
 	if math.Abs(float64(got)-mean) > dev+1 {
@@ -74,34 +73,33 @@ func within(what string, got, n uint64, share, spread float64) error {
 	return nil
 }
 
-// balance compares the frames that the link sent again with the frames that arrived without need. A
-// frame arrives without need if it comes behind a gap or twice. All other frames sent again replace
-// lost frames, so the counters of the link alone give the number of lost frames. The other
-// datagrams that the network dropped were acknowledgements, which a link does not send again.
+// balance compares the number of dropped datagrams with the link's counters. The counters give the
+// number of lost frames: the frames sent again, less the frames that arrived behind a gap or twice.
+// The remaining dropped datagrams were acknowledgements, which a link does not send again.
 // Acknowledgements may be at most the share 1-least of all dropped datagrams.
 func (e *effect) balance(dropped uint64, least float64) error {
 	g := e.grown[0]
 	lost := float64(g["retransmitted"]) - float64(g["gaps"]+g["duplicates"])
-	const underWay = 10 // frames that may be under way at the moments of counting
+	const underWay = 10 // largest number of frames under way when the counters were read
 	if lost < least*float64(dropped)-underWay || lost > float64(dropped)+underWay {
 		return fmt.Errorf("%d frames sent again, %d behind gaps, %d twice: %.0f lost, want %.0f to %d", g["retransmitted"], g["gaps"], g["duplicates"], lost, least*float64(dropped), dropped)
 	}
 	return nil
 }
 
-// untouched returns an error if the other cable had to send any frame again.
+// untouched returns an error if the link of the other cable had to send a frame again.
 func (e *effect) untouched() error {
 	g := e.grown[1]
 	if g["frames_received"] < 100 {
-		return fmt.Errorf("the other cable carried %d frames only, which shows nothing", g["frames_received"])
+		return fmt.Errorf("the other cable carried only %d frames; want at least 100", g["frames_received"])
 	}
-	if g["gaps"] > 0 || g["retransmitted"] != g["duplicates"] { // on a busy machine a timer may expire without a loss
+	if g["gaps"] > 0 || g["retransmitted"] != g["duplicates"] { // on a busy machine, a link may send a frame again that was not lost
 		return fmt.Errorf("the other cable has %d retransmissions, %d gaps, %d duplicates", g["retransmitted"], g["gaps"], g["duplicates"])
 	}
 	return nil
 }
 
-// nftLoss drops datagrams at random, in a run in which no link goes down.
+// nftLoss drops datagrams at random, and repeats the run if a link went down.
 func (l *lab) nftLoss() error {
 	return l.again(func() error {
 		for i := range l.spaces {
@@ -141,7 +139,7 @@ func (l *lab) nftLossOnce() error {
 		seen, dropped = seen+n[0], dropped+n[1]
 	}
 	g := e.grown[0]
-	say("   %d datagrams, %d dropped; the link saw %d gaps, sent %d again, took %d twice", seen, dropped, g["gaps"], g["retransmitted"], g["duplicates"])
+	say("   %d datagrams, %d dropped; the link counted %d gaps, %d frames sent again, %d frames received twice", seen, dropped, g["gaps"], g["retransmitted"], g["duplicates"])
 	if err := e.balance(dropped, .7); err != nil {
 		return err
 	}
@@ -186,9 +184,9 @@ func (l *lab) nftCounters(i int) (out []uint64, err error) {
 }
 
 // limited sends on the first plane only, and compares the received rate with the limit in each
-// direction. The received rate must never exceed the limit. In at least one of several tries, the
-// received rate must reach the share "least" of the limit. A machine with other work may send less
-// than it could in a single try.
+// direction. The received rate must not exceed the limit. In at least one of several tries, the
+// received rate must reach the share least of the limit. On a busy machine, the rate of a single
+// try may be lower.
 func (l *lab) limited(least float64) error {
 	for n := 1; ; n++ {
 		mbit, err := l.limitedOnce()

@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// begun is the time at which the program started, for the lines that the program prints.
+// begun is the time at which the program started. Each printed line begins with the time since then.
 var begun = time.Now()
 
 func say(format string, a ...any) {

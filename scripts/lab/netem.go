@@ -23,7 +23,7 @@ type trial struct {
 	check   func(l *lab, e *effect, k kernelState) error
 }
 
-// kernelState holds what 'netem show' prints about the first cable, both ends together.
+// kernelState holds the output of 'netem show' about the first cable, summed over both ends.
 type kernelState struct {
 	Options        string
 	Passed, Lost   uint64
@@ -32,7 +32,7 @@ type kernelState struct {
 
 // netem degrades cables with the kernel's netem, through the command line.
 func (l *lab) netem() error {
-	l.window = 8 // an emulated machine is slow: with more packets under way, it would mostly send frames again
+	l.window = 8 // an emulated machine is slow, and with more packets under way links would mostly send frames again
 	if err := l.start(); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (l *lab) netem() error {
 	if err := l.rounds(); err != nil {
 		return err
 	}
-	say("ok: changes, two cables at once, one direction, a duration, and a reset when the chips are gone")
+	say("ok: changes, two cables at once, one direction, a duration, and a reset after the chips have ended")
 	return nil
 }
 
@@ -135,11 +135,11 @@ func (l *lab) tryOnce(t trial) error {
 	}
 	k.ChecksumErrors = after - before
 	g := e.grown[0]
-	say("   %s: passed %d, lost %d; found wrong by the link %d, by UDP %d; round trip %.1f ms; %d behind gaps, %d sent again, %d twice; %.2f s", k.Options, k.Passed, k.Lost, g["bad"], k.ChecksumErrors,
+	say("   %s: passed %d, lost %d; the link found %d damaged, UDP found %d; round trip %.1f ms; frames: %d behind gaps, %d sent again, %d twice; %.2f s", k.Options, k.Passed, k.Lost, g["bad"], k.ChecksumErrors,
 		e.rtt[0]/1e3, g["gaps"], g["retransmitted"], g["duplicates"], e.run.Seconds)
 	for _, f := range strings.Split(strings.TrimPrefix(t.flags, "--"), " --") {
 		if want := strings.Replace(f, " ", "=", 1); !strings.Contains(k.Options, want) {
-			return fmt.Errorf("the kernel says %q, want %s", k.Options, want)
+			return fmt.Errorf("the kernel reports %q, want %s", k.Options, want)
 		}
 	}
 	if err := t.check(l, &e, k); err != nil {
@@ -154,12 +154,12 @@ func (l *lab) tryOnce(t trial) error {
 		return err
 	}
 	if k, err = l.kernel(); err != nil || k.Options != "" {
-		return fmt.Errorf("after the reset there is still %q (%v)", k.Options, err)
+		return fmt.Errorf("after the reset, the impairment %q is still in force (%v)", k.Options, err)
 	}
 	return l.settled()
 }
 
-// kernel asks the kernel for its impairment of the first cable.
+// kernel returns the kernel's impairment of the first cable.
 func (l *lab) kernel() (k kernelState, err error) {
 	var rows []api.ImpairmentView
 	if err := l.runJSON(&rows, "netem", "show", "all", "--backend", "kernel"); err != nil {
@@ -167,7 +167,7 @@ func (l *lab) kernel() (k kernelState, err error) {
 	}
 	for _, r := range rows {
 		if r.Plane != 0 && r.Active {
-			return k, fmt.Errorf("the other cable has %s", r.Options)
+			return k, fmt.Errorf("the other cable has the impairment %s", r.Options)
 		}
 		if r.Plane == 0 {
 			k.Options = r.Options
@@ -213,7 +213,7 @@ func (l *lab) ping(plane int) (p pings, err error) {
 	return pings{v[0].P50 / 1e3, v[0].Max / 1e3}, nil
 }
 
-// trips measures round trips over both cables. If the round trips of the first cable are not
+// trips measures round trips over each cable. If the round trips of the first cable are not
 // between low and high, in milliseconds, trips returns an error. If the round trips of the other
 // cable are not fast, trips also returns an error.
 func (l *lab) trips(low, high float64) (pings, error) {
@@ -238,7 +238,7 @@ func (e *effect) data() uint64 {
 	return g["frames_sent"] - g["updates_sent"] - g["hellos_sent"]
 }
 
-// slack is the time that a loaded, emulated machine adds to a round trip, in milliseconds.
+// slack is the largest time that a busy, emulated machine adds to a round trip, in milliseconds.
 const slack = 80
 
 // bare lists trials without super-packets. In these trials nothing is split, and the wrong bits of
@@ -249,8 +249,8 @@ var bare = []trial{
 		// before UDP, the IP checksum finds the wrong bit, or the wrong bit does no harm.
 		bad := e.grown[0]["bad"] + k.ChecksumErrors
 		if n := float64(k.Passed) * .03; float64(bad) < .5*n {
-			return fmt.Errorf("%d of %d were found to be wrong, want about %.0f", bad, k.Passed, n)
-		} else if err := within("found to be wrong", bad, k.Passed, .03, 1); err != nil && float64(bad) > n {
+			return fmt.Errorf("%d of %d frames were found to be damaged, want about %.0f", bad, k.Passed, n)
+		} else if err := within("damaged frames", bad, k.Passed, .03, 1); err != nil && float64(bad) > n {
 			return err
 		}
 		return e.balance(k.Passed/20, .2)
@@ -279,10 +279,10 @@ var trials = []trial{
 			return err
 		}
 		if p.max-p.p50 < 2 {
-			return fmt.Errorf("of 20 round trips that vary by 10 ms each way none took 2 ms more than %.1f", p.p50)
+			return fmt.Errorf("20 round trips that vary by 10 ms in each direction took %.1f ms at least, and none took 2 ms more", p.p50)
 		}
 		if g := e.grown[0]; g["gaps"] < e.data()/20 {
-			return fmt.Errorf("5 ms of jitter made only %d of %d frames overtake another", g["gaps"], e.data())
+			return fmt.Errorf("5 ms of jitter made only %d of %d frames overtake another frame", g["gaps"], e.data())
 		}
 		return e.balance(k.Lost, 1)
 	}},
@@ -310,7 +310,7 @@ var trials = []trial{
 	}},
 	{"--reorder 10%", 0, 500, func(_ *lab, e *effect, k kernelState) error {
 		if g := e.grown[0]; g["gaps"] < e.data()/20 {
-			return fmt.Errorf("only %d of %d frames came behind one that was held back", g["gaps"], e.data())
+			return fmt.Errorf("only %d of %d frames overtook a delayed frame", g["gaps"], e.data())
 		}
 		return e.balance(k.Lost, 1)
 	}},
@@ -348,9 +348,9 @@ var trials = []trial{
 	}},
 }
 
-// rounds tries what else a user does. It changes one option of an impairment, and impairs two
-// cables of one interface. It lets an impairment end by itself, and resets the cables after a
-// crash.
+// rounds tries further uses of 'netem'. It changes one option of an impairment, and impairs two
+// cables of one interface. It lets an impairment end after a duration, and resets the cables after
+// the chips were killed.
 func (l *lab) rounds() error {
 	steps := []struct{ what, args, want string }{
 		{"set", "set M0D0:8 --delay 10ms --loss 1%", "delay=10ms,loss=1%"},
@@ -385,7 +385,7 @@ func (l *lab) rounds() error {
 	if err := l.interrupted(); err != nil {
 		return err
 	}
-	l.stop() // kill -9: no process remains that knows the impairment
+	l.stop() // kill -9: after this, no process knows the impairment
 	for i, space := range l.spaces {
 		if _, err := l.run("netem", "reset", "--backend", "kernel", "--netns", space); err != nil {
 			return fmt.Errorf("reset after a crash: %w", err)
@@ -402,7 +402,8 @@ func (l *lab) rounds() error {
 	return nil
 }
 
-// interrupted ends a command with Ctrl-C while the command waits to take back its impairment.
+// interrupted ends 'netem set --duration' with Ctrl-C while the command waits. The command must then
+// restore the earlier impairments.
 func (l *lab) interrupted() error {
 	var cmd *exec.Cmd
 	err := inside(l.spaces[0], func() error {

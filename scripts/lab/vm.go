@@ -22,7 +22,7 @@ const (
 func runVM() {
 	err := prepareVM()
 	if err == nil {
-		say("modules are in; what node/netem does to qdiscs of every kind")
+		say("the modules are loaded; now the tests of node/netem run with qdiscs of every kind")
 		err = stream("/netem.test", "-test.v", "-test.run", "TestPutBack|TestNetem|TestOnePortOnly|TestSplit")
 	}
 	if err == nil {

@@ -2,22 +2,23 @@ package fault
 
 import "math/bits"
 
-// dice gives the same random numbers as math/rand/v2.PCG, draw for draw, and can postpone draws. If
-// the value of a draw does not matter, dice postpones the draw. dice makes the postponed draws at
-// the next draw whose value matters. To do so takes the time of a few draws, however many draws
-// were postponed.
+// dice is a random number generator that gives the same numbers as [math/rand/v2.PCG]. dice can
+// also postpone draws whose values do not matter. dice makes all postponed draws before the next
+// draw whose value matters. The time for the postponed draws grows only with the logarithm of their
+// number.
 type dice struct {
-	hi, lo uint64 // the state: a linear congruential generator of 128 bits
+	hi, lo uint64 // upper and lower half of the 128-bit state of the linear congruential generator
 	off    uint64 // number of postponed draws
 }
 
-// pcgStep is the generator's step: a multiplication and an addition, modulo 2¹²⁸.
+// pcgStep is the step that leads from one state of the generator to the next.
 var pcgStep = step{mul: [2]uint64{2549297995355413924, 4865540595714422341}, add: [2]uint64{6364136223846793005, 1442695040888963407}}
 
-// pcgMix is the multiplier of the output function DXSM.
+// pcgMix is the multiplier of DXSM, the function that computes a random number from the state.
 const pcgMix = 0xda942042e4dd58b5
 
-// step is x·mul + add. Each value has its high word first.
+// step is the function x·mul + add of a 128-bit number x, modulo 2¹²⁸. Element 0 of mul and add is
+// the upper half, element 1 the lower half.
 type step struct{ mul, add [2]uint64 }
 
 func (s *step) apply(hi, lo uint64) (uint64, uint64) {
@@ -32,7 +33,7 @@ func mul128(hi, lo uint64, by [2]uint64) (uint64, uint64) {
 	return h + hi*by[1] + lo*by[0], l
 }
 
-// Uint64 draws a number.
+// Uint64 makes the postponed draws, and then draws a number.
 func (d *dice) Uint64() uint64 {
 	if d.off > 0 {
 		d.catchUp()
@@ -45,8 +46,8 @@ func (d *dice) Uint64() uint64 {
 	return hi * (d.lo | 1)
 }
 
-// catchUp makes the postponed draws, by squaring (Brown, "Random Number Generation with Arbitrary
-// Strides", 1994).
+// catchUp makes the postponed draws: catchUp squares the step repeatedly (Brown, "Random Number
+// Generation with Arbitrary Strides", 1994).
 func (d *dice) catchUp() {
 	s := pcgStep
 	for ; d.off > 0; d.off >>= 1 {

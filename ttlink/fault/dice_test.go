@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestDice throws the dice as rand.PCG does, with any number of throws put off in between.
+// TestDice checks that dice and rand.PCG give the same numbers. Before each number, the test
+// postpones up to 2047 draws of dice.
 func TestDice(t *testing.T) {
 	for seed := range uint64(50) {
 		d, want := &dice{hi: seed, lo: ^seed << 7}, rand.NewPCG(seed, ^seed<<7)
@@ -17,22 +18,23 @@ func TestDice(t *testing.T) {
 				want.Uint64()
 			}
 			if got, want := d.Uint64(), want.Uint64(); got != want {
-				t.Fatalf("seed %d, throw %d after %d put off: %#x, want %#x", seed, n, off, got, want)
+				t.Fatalf("seed %d, draw %d after %d postponed draws: %#x, want %#x", seed, n, off, got, want)
 			}
 		}
 	}
 }
 
-// TestQuietDice checks that options at zero leave the dice of others as they were, throw for throw.
+// TestQuietDice checks that each datagram takes six random numbers even if all options are zero. A
+// change of one option then leaves the random numbers of the other options unchanged.
 func TestQuietDice(t *testing.T) {
 	m, want := model(t, 7, Options{}), rand.New(rand.NewPCG(7, 0x6661756c74))
 	for range 1000 {
 		m.Send(0, 100)
 	}
-	for range 1000 * 6 { // two of bursts, loss, reordering, corruption, duplication
+	for range 1000 * 6 { // six draws per datagram: two for bursts, and one each for loss, reordering, corruption, duplication
 		want.Uint64()
 	}
 	if got, want := m.rng.Uint64(), want.Uint64(); got != want {
-		t.Errorf("the dice after 1000 datagrams show %#x, want %#x", got, want)
+		t.Errorf("the next random number after 1000 datagrams is %#x, want %#x", got, want)
 	}
 }

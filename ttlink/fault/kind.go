@@ -7,8 +7,9 @@ import (
 // Kind says which fault somebody injected or ended.
 type Kind uint8
 
-// The kinds of faults. The kinds from KindKilled on concern another chip's process. Whoever
-// injects such a fault reports the fault.
+// The kinds of faults. KindSet to KindRestored concern a port of the reporting chip. The later
+// kinds concern the process of another chip, and whoever injects the fault reports it to a running
+// chip.
 const (
 	KindSet      Kind = iota // the impairment of a port changed
 	KindReset                // the impairment of a port was removed
@@ -24,13 +25,13 @@ const (
 
 var kindNames = [numKinds]string{"set", "reset", "cut", "restored", "killed", "paused", "resumed", "restarted", "removed"}
 
-// String returns the kind in one word.
+// String returns the kind's name, such as "cut".
 func (k Kind) String() string { return kindNames[k] }
 
-// MarshalText writes the kind for JSON.
+// MarshalText returns the kind's name, for JSON.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText sets k to the kind with the name b.
 func (k *Kind) UnmarshalText(b []byte) error {
 	for i, s := range kindNames {
 		if s == string(b) {

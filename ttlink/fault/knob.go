@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Knob is one option in the form in which people name and write the option: as a flag, as a key of
-// a declaration, or as a word of an event.
+// Knob is one field of [Options] with a name and a text form. People use the name and the text form
+// in flags, in declarations of a fabric, and in events.
 type Knob struct {
-	Name string // name of the option, as in containerlab and tc-netem(8)
+	Name string // name of the option, taken from containerlab and tc-netem(8)
 	Help string
 	set  func(*Options, string) error
-	text func(*Options) string // returns the value in text form; "" while the option has no effect
+	text func(*Options) string // returns the option's value in text form, or "" if the option has no effect
 }
 
-// Knobs are the options that people set.
+// Knobs are the options that people can set by name.
 //
 // A share is a percentage, with or without the percent sign, as in tc-netem(8) and containerlab.
-// Both 0.1% and 0.1 mean one datagram in a thousand.
+// For example, 0.1% and 0.1 both mean one datagram in a thousand.
 var Knobs = []Knob{
 	durationKnob("delay", "time added to each datagram, such as 10ms", func(o *Options) *time.Duration { return &o.Delay }),
 	durationKnob("jitter", "by how much the delay may be longer or shorter, such as 2ms", func(o *Options) *time.Duration { return &o.Jitter }),
@@ -34,8 +34,8 @@ var Knobs = []Knob{
 	shareKnob("reorder", "share of datagrams held back for up to 2ms, so that others overtake them", func(o *Options) *float64 { return &o.Reorder }),
 }
 
-// Text returns the knob's setting in o, in the form that [ParseChange] reads. While the knob has no
-// effect, Text returns "".
+// Text returns the knob's value in o, in the form that [ParseChange] reads. If the knob has no
+// effect in o, Text returns "".
 func (k *Knob) Text(o Options) string { return k.text(&o) }
 
 func knob(name string) *Knob {
@@ -67,11 +67,12 @@ func (o Options) String() string {
 	return strings.Join(out, ",")
 }
 
-// Change names new values of some knobs. The other knobs keep their values.
+// Change maps names of knobs to new values in text form. Knobs that a change does not name keep
+// their values.
 type Change map[string]string
 
-// ParseChange reads a text such as "delay=10ms,loss=1%". A value may contain commas. A part without
-// "=" belongs to the knob before the part.
+// ParseChange reads a text such as "delay=10ms,loss=1%". A value may contain commas: ParseChange
+// adds a part without "=" to the value before that part.
 func ParseChange(s string) (Change, error) {
 	c := Change{}
 	last := ""
@@ -93,8 +94,8 @@ func ParseChange(s string) (Change, error) {
 	return c, err
 }
 
-// Apply returns the options o with the new values of the change. The error names the bad knob or
-// value.
+// Apply returns a copy of o with the new values of the change. If a knob is unknown or a value is
+// out of range, the error names the knob or the value.
 func (c Change) Apply(o Options) (Options, error) {
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		k := knob(name)
@@ -139,7 +140,7 @@ func shareKnob(name, help string, field func(*Options) *float64) Knob {
 	}}
 }
 
-// parseShare reads a percentage.
+// parseShare reads a percentage from 0 to 100, and returns a number from 0 to 1.
 func parseShare(s string) (float64, error) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(s, "%")), 64)
 	if err != nil || !(v >= 0 && v <= 100) {
@@ -148,14 +149,14 @@ func parseShare(s string) (float64, error) {
 	return v / 100, nil
 }
 
-// shareDigits is the number of significant digits of a percentage. With this precision, the errors
-// of binary fractions do not show.
+// shareDigits is the number of significant digits with which a percentage is printed. More digits
+// would show the rounding errors of binary fractions.
 const shareDigits = 9
 
 func shareText(v float64) string { return strconv.FormatFloat(v*100, 'g', shareDigits, 64) + "%" }
 
-// setBurst reads the syntax of tc-netem(8): "gemodel P [R [1-H [1-K]]]". The value "0" switches
-// bursts off.
+// setBurst reads up to four percentages with commas between them. The percentages are the
+// parameters P, R, 1-H and 1-K of "gemodel" in tc-netem(8). The value "0" switches bursts off.
 func setBurst(o *Options, s string) error {
 	words := strings.Split(s, ",")
 	if len(words) > 4 {
@@ -179,7 +180,7 @@ func setBurst(o *Options, s string) error {
 	case b.ToBad == 0 && b.LossGood == 0:
 		b = Burst{}
 	case b.ToBad > 0 && b.ToGood == 0:
-		return fmt.Errorf("the burst model turns bad and never good again: give a second value above 0, or cut the link")
+		return fmt.Errorf("the burst model turns bad and is never good again: set the second value above 0, or cut the link")
 	}
 	o.Burst = b
 	return nil
@@ -199,11 +200,11 @@ var rateUnits = []struct {
 	bits int64 // bits per second in one unit
 }{{"Tbit", 1e12}, {"Gbit", 1e9}, {"Mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}
 
-// MaxRate is the highest limit of a rate, in bits per second.
+// MaxRate is the highest rate limit that a knob accepts, in bits per second.
 const MaxRate = 1e15
 
 func setRate(o *Options, s string) error {
-	number, bits := s, int64(1e3) // without a unit, the number is in containerlab's unit
+	number, bits := s, int64(1e3) // a number without a unit is in kbit, as in containerlab
 	for _, u := range rateUnits {
 		if n := len(s) - len(u.name); n > 0 && strings.EqualFold(s[n:], u.name) {
 			number, bits = s[:n], u.bits

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// What people write is read, and told back in one form.
+// TestParseChange checks how changes are read, how options are written as text, and which changes
+// are refused.
 func TestParseChange(t *testing.T) {
 	for _, c := range []struct {
 		in   string
@@ -40,7 +41,7 @@ func TestParseChange(t *testing.T) {
 		}
 		again, err := ParseChange(c.text)
 		if back, _ := again.Apply(Options{}); err != nil || back != got {
-			t.Errorf("%q does not come back from %q: %v, %+v", c.in, c.text, err, back)
+			t.Errorf("%q: the text form %q gives other options: %v, %+v", c.in, c.text, err, back)
 		}
 	}
 	for in, want := range map[string]string{
@@ -68,7 +69,7 @@ func TestParseChange(t *testing.T) {
 	}
 }
 
-// A change leaves alone what it does not name.
+// TestChangeMerges checks that a change leaves the options that it does not name unchanged.
 func TestChangeMerges(t *testing.T) {
 	o := Options{Delay: time.Millisecond, Loss: .5, Queue: 9}
 	c, err := ParseChange("loss=0,rate=1Mbit")

@@ -1,9 +1,9 @@
 // Package fault models the faults of a network: delay, loss, bursts, duplication, reordering,
-// corruption, limited rate, and a cut. The model has a seed and holds no clock. For that reason the
-// same seed and the same datagrams give the same faults in the simulator, in tests, and around a
-// live transport.
+// corruption, limited rate, and a cut. The model draws its random numbers from a seed, and takes
+// the time from its caller. The same seed and the same datagrams therefore give the same faults in
+// the simulator, in tests, and around a live transport.
 //
-// If Linux's netem (tc-netem(8)) has an option, the option here has the same name and meaning.
+// Options that Linux's netem has too have the same names and meanings as in tc-netem(8).
 package fault
 
 import (
@@ -14,35 +14,35 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// DefaultReorderSpan is the longest time for which the model holds a reordered datagram back.
-// DefaultReorderSpan applies if Options gives no time.
+// DefaultReorderSpan is the longest time for which a model holds a reordered datagram back if
+// Options.ReorderSpan is 0.
 const DefaultReorderSpan = 2 * time.Millisecond
 
-// DefaultQueue is how many bytes may wait for a limited rate. DefaultQueue applies if Options gives
-// no size.
+// DefaultQueue is the number of bytes that may wait in a model with a limited rate if Options.Queue
+// is 0.
 const DefaultQueue = 1 << 20
 
-// MaxDelay is the largest delay, jitter or reorder span.
+// MaxDelay is the largest value of Options.Delay, Options.Jitter and Options.ReorderSpan.
 const MaxDelay = time.Minute
 
 // Options says what faults a [Model] injects in one direction. With the zero Options, the Model
 // passes every datagram on at once. Probabilities are from 0 to 1 and apply to each datagram.
 type Options struct {
 	Delay       time.Duration // added to each datagram
-	Jitter      time.Duration // longest time by which a delay is longer or shorter than Delay, evenly distributed; may reorder datagrams
-	Loss        float64       // probability to lose a datagram, each independently
+	Jitter      time.Duration // largest difference between a datagram's delay and Delay; evenly distributed; may reorder datagrams
+	Loss        float64       // probability to lose a datagram, independent of other datagrams
 	Duplicate   float64       // probability to send a datagram twice
 	Reorder     float64       // probability to hold a datagram back; later datagrams then overtake it
 	ReorderSpan time.Duration // longest time to hold a datagram back; 0 for DefaultReorderSpan
 	Corrupt     float64       // probability to flip one to three bits of a datagram
 	Burst       Burst         // loss in bursts, in addition to Loss
 	Rate        int64         // limit of the rate in bits per second; 0 for no limit
-	Queue       int           // bytes that may wait for Rate; the model drops further datagrams; 0 for DefaultQueue
+	Queue       int           // bytes that may wait because of Rate; the model drops datagrams beyond this; 0 for DefaultQueue
 }
 
-// Burst is the Gilbert-Elliott model of loss: a channel that changes between a
-// good and a bad state (E. N. Gilbert, "Capacity of a Burst-Noise Channel",
-// 1960). The zero Burst never leaves the good state.
+// Burst holds the parameters of the Gilbert-Elliott model of loss (E. N. Gilbert, "Capacity of a
+// Burst-Noise Channel", 1960). A [Model] changes at random between a good and a bad state, in which
+// the probabilities of loss differ.
 type Burst struct {
 	ToBad    float64 // probability per datagram to change to the bad state
 	ToGood   float64 // probability per datagram to change to the good state; must be above 0 if ToBad is above 0
@@ -74,7 +74,7 @@ func (o *Options) Valid() error {
 	}
 	switch {
 	case o.Burst.ToBad > 0 && o.Burst.ToGood == 0:
-		return fmt.Errorf("fault: burst turns bad with probability %v and never good again: set ToGood above 0, or cut the link", o.Burst.ToBad)
+		return fmt.Errorf("fault: burst turns bad with probability %v and is never good again: set ToGood above 0, or cut the link", o.Burst.ToBad)
 	case o.Rate < 0:
 		return fmt.Errorf("fault: rate %d bits/s: want 0 for no limit, or more", o.Rate)
 	case o.Queue < 0:
@@ -83,23 +83,24 @@ func (o *Options) Valid() error {
 	return nil
 }
 
-// Outcome is a datagram that arrives at the other end.
+// Outcome is one copy of a datagram as the copy arrives at the other end of the cable.
 type Outcome struct {
 	At   mono.Time
 	Data []byte // a copy of the datagram; belongs to the caller
 }
 
-// Fate is what happens to a copy of a datagram that arrives at the other end.
+// Fate says when one copy of a datagram arrives at the other end of the cable, and which bits of
+// the copy are flipped.
 type Fate struct {
 	At      mono.Time
-	flipped [maxFlips]int // bits of the datagram, by number
-	flips   int           // number of entries of flipped that are in use
+	flipped [maxFlips]int // numbers of the flipped bits; bit 0 is the lowest bit of byte 0
+	flips   int           // number of valid entries in flipped
 }
 
 // maxFlips is the largest number of bits that are flipped in one datagram.
 const maxFlips = 3
 
-// Append appends the copy as it arrives, with its bits flipped.
+// Append appends datagram to b with the bits of the fate flipped.
 func (f *Fate) Append(b, datagram []byte) []byte {
 	start := len(b)
 	b = append(b, datagram...)
@@ -111,7 +112,7 @@ func (f *Fate) Append(b, datagram []byte) []byte {
 
 // Counts says how many faults a model has injected. The counts never decrease.
 type Counts struct {
-	Passed     uint64 // datagrams that arrived, at least once
+	Passed     uint64 // datagrams that the model passed on; a datagram passed on twice counts once
 	Lost       uint64 // datagrams lost because of Loss
 	BurstLost  uint64 // datagrams lost because of Burst
 	CutOff     uint64 // datagrams lost while the cable was cut
@@ -127,22 +128,22 @@ func (c Counts) Since(before Counts) Counts {
 		c.Overflowed - before.Overflowed, c.Duplicated - before.Duplicated, c.Reordered - before.Reordered, c.Corrupted - before.Corrupted}
 }
 
-// Model is one direction of a cable.
+// Model injects faults into the datagrams of one direction of a cable.
 type Model struct {
 	opts   Options
-	plain  bool // opts contains nothing but a delay
+	plain  bool // every option but Delay is zero
 	dice   dice
 	rng    *rand.Rand // draws from dice
 	cut    bool
 	bad    bool      // the burst model is in the bad state
-	free   mono.Time // when the limited rate has sent all waiting datagrams
+	free   mono.Time // when the last waiting datagram has left at the limited rate
 	counts Counts
 	fates  [2]Fate
 	out    [2]Outcome
 }
 
-// New returns a model whose random numbers start from seed. The error names the option that is out
-// of range.
+// New returns a model whose random numbers start from seed. If an option is out of range, the error
+// names the option.
 func New(seed uint64, o Options) (*Model, error) {
 	m := &Model{}
 	m.Seed(seed)
@@ -152,14 +153,16 @@ func New(seed uint64, o Options) (*Model, error) {
 	return m, nil
 }
 
-// Seed restarts the random numbers from seed. Options and counters stay.
+// Seed restarts the random numbers from seed, and puts the burst model into the good state. Options
+// and counters keep their values.
 func (m *Model) Seed(seed uint64) {
 	m.dice = dice{hi: seed, lo: 0x6661756c74}
 	m.rng = rand.New(&m.dice)
 	m.bad = false
 }
 
-// Set changes the options from the next datagram on. If it returns an error, nothing changes.
+// Set replaces the options from the next datagram on. If Set returns an error, the old options stay
+// in force.
 func (m *Model) Set(o Options) error {
 	if err := o.Valid(); err != nil {
 		return err
@@ -174,19 +177,19 @@ func (m *Model) Set(o Options) error {
 // Options returns the options in force.
 func (m *Model) Options() Options { return m.opts }
 
-// Cut cuts the cable in this direction, or repairs it. Datagrams that are already under way still
-// arrive.
+// Cut(true) cuts the cable in this direction, and Cut(false) repairs the cable. Datagrams that were
+// sent before a cut still arrive.
 func (m *Model) Cut(on bool) { m.cut = on }
 
-// IsCut reports whether the cable is cut.
+// IsCut reports whether the cable is cut in this direction.
 func (m *Model) IsCut() bool { return m.cut }
 
-// Counts returns the counters.
+// Counts returns the numbers of faults injected since New.
 func (m *Model) Counts() Counts { return m.counts }
 
-// Apply sends one datagram into the cable at the instant now. Apply returns what arrives: nothing,
-// the datagram, or the datagram twice. The slice is valid until the next call. The copies in the
-// slice stay valid. An outcome may have an earlier instant than the outcomes of previous calls.
+// Apply sends one datagram into the cable at the instant now. Apply returns the copies that arrive:
+// none, one or two. The returned slice is valid until the next call, but the bytes of the copies
+// stay valid. A copy may arrive earlier than copies that previous calls returned.
 func (m *Model) Apply(now mono.Time, datagram []byte) []Outcome {
 	fates := m.Send(now, len(datagram))
 	if fates == nil {
@@ -198,12 +201,13 @@ func (m *Model) Apply(now mono.Time, datagram []byte) []Outcome {
 	return m.out[:len(fates)]
 }
 
-// plainRolls is how many random numbers the model draws for a datagram without a fault. Bursts take
-// two numbers. Loss, reordering, corruption and duplication take one number each.
+// plainRolls is the number of random numbers that the model draws for a datagram that no fault
+// hits. Bursts take two numbers. Loss, reordering, corruption and duplication take one number each.
 const plainRolls = 6
 
-// Send does the same as [Model.Apply] for a datagram of n bytes that the caller copies with
-// [Fate.Append]. The slice is valid until the next call.
+// Send sends a datagram of n bytes into the cable at the instant now. Send returns the fates of the
+// copies that arrive: none, one or two. The caller makes the copies with [Fate.Append]. The
+// returned slice is valid until the next call.
 func (m *Model) Send(now mono.Time, n int) []Fate {
 	if m.plain && !m.cut {
 		m.dice.off += plainRolls
@@ -229,7 +233,7 @@ func (m *Model) Send(now mono.Time, n int) []Fate {
 	return m.fates[:2]
 }
 
-// lose decides whether a datagram is lost.
+// lose decides whether a cut, Loss or Burst loses the next datagram, and counts the loss.
 func (m *Model) lose() bool {
 	b := &m.opts.Burst
 	loss, change := b.LossGood, b.ToBad
@@ -253,7 +257,8 @@ func (m *Model) lose() bool {
 	return true
 }
 
-// queue returns when a datagram of n bytes has left the queue at the limited rate.
+// queue returns the instant at which a datagram of n bytes has left the queue at the limited rate.
+// If the queue has no room for the datagram, queue returns false.
 func (m *Model) queue(now mono.Time, n int) (mono.Time, bool) {
 	if m.opts.Rate == 0 {
 		return now, true
@@ -273,7 +278,8 @@ func (m *Model) queue(now mono.Time, n int) (mono.Time, bool) {
 	return m.free, true
 }
 
-// one decides the fate of one copy of n bytes.
+// one sets f to the fate of one copy of a datagram of n bytes. The argument leaves is the instant
+// at which the copy leaves the queue.
 func (m *Model) one(f *Fate, leaves mono.Time, n int) {
 	at := leaves.Add(m.opts.Delay)
 	if j := m.opts.Jitter; j > 0 {
@@ -301,11 +307,11 @@ func (m *Model) one(f *Fate, leaves mono.Time, n int) {
 	}
 }
 
-// roll reports true with probability p. roll draws a number even if p is 0 or 1. For that reason
-// changing one option does not change the random numbers of the other options.
+// roll returns true with probability p. roll draws a number even if p is 0 or 1. A change of one
+// option therefore leaves the random numbers of the other options unchanged.
 func (m *Model) roll(p float64) bool {
 	if p == 0 {
-		m.dice.off++ // nobody needs the value
+		m.dice.off++ // the result does not depend on the value
 		return false
 	}
 	return m.rng.Float64() < p

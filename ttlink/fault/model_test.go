@@ -18,7 +18,7 @@ func model(t *testing.T, seed uint64, o Options) *Model {
 	return m
 }
 
-// TestNothing passes everything on at once and unchanged.
+// TestNothing checks that a model with zero options passes a datagram on at once and unchanged.
 func TestNothing(t *testing.T) {
 	m := model(t, 1, Options{})
 	in := []byte("hello")
@@ -32,7 +32,7 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// TestShares compares what happened to many datagrams with what was asked.
+// TestShares checks that the shares of datagrams with faults are close to the options.
 func TestShares(t *testing.T) {
 	const n = 50000
 	m := model(t, 7, Options{Delay: time.Millisecond, Loss: .1, Duplicate: .2, Reorder: .25, Corrupt: .05})
@@ -62,7 +62,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestBurst checks share and length of the bursts: bad for 1/ToGood datagrams on average.
+// TestBurst checks the share of lost datagrams and the mean length of bursts.
 func TestBurst(t *testing.T) {
 	const n = 200000
 	m := model(t, 3, Options{Burst: Burst{ToBad: .01, ToGood: .1, LossBad: 1}})
@@ -85,9 +85,9 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// TestRate spaces datagrams by their length and drops what the queue doesn't hold.
+// TestRate checks the spacing of datagrams by a rate limit, and the drops beyond the queue.
 func TestRate(t *testing.T) {
-	m := model(t, 1, Options{Rate: 8_000_000, Queue: 5000, Delay: time.Millisecond}) // a byte per microsecond
+	m := model(t, 1, Options{Rate: 8_000_000, Queue: 5000, Delay: time.Millisecond}) // the rate is one byte per microsecond
 	for n := range 10 {
 		out := m.Apply(0, make([]byte, 1000))
 		if n >= 5 {
@@ -108,7 +108,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestJitter stays within its bounds and never comes before it was sent.
+// TestJitter checks that delays stay within the bounds of the jitter and are never negative.
 func TestJitter(t *testing.T) {
 	m := model(t, 1, Options{Delay: 100, Jitter: 300})
 	low, high := mono.Never, mono.Time(0)
@@ -121,7 +121,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// TestCut lets nothing through until it is lifted, and options change in between.
+// TestCut checks that a model drops datagrams while it is cut.
 func TestCut(t *testing.T) {
 	m := model(t, 1, Options{})
 	m.Cut(true)
@@ -137,7 +137,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestSameSeed gives the same faults twice, and others with another seed.
+// TestSameSeed checks that only models with equal seeds inject equal faults.
 func TestSameSeed(t *testing.T) {
 	o := Options{Delay: 1000, Jitter: 900, Loss: .2, Duplicate: .2, Reorder: .2, Corrupt: .2, Burst: Burst{ToBad: .1, ToGood: .1, LossBad: .5}}
 	trace := func(seed uint64) (b []byte) {
@@ -150,14 +150,14 @@ func TestSameSeed(t *testing.T) {
 		return b
 	}
 	if !bytes.Equal(trace(1), trace(1)) {
-		t.Error("the same seed differs")
+		t.Error("two models with one seed inject different faults")
 	}
 	if bytes.Equal(trace(1), trace(2)) {
-		t.Error("two seeds are the same")
+		t.Error("two models with different seeds inject the same faults")
 	}
 }
 
-// TestEmptyDatagram survives every fault.
+// TestEmptyDatagram checks that every fault works on a datagram of no bytes.
 func TestEmptyDatagram(t *testing.T) {
 	m := model(t, 1, Options{Corrupt: 1, Duplicate: 1, Reorder: 1, Rate: 1})
 	if out := m.Apply(0, nil); len(out) != 2 || len(out[0].Data) != 0 {
@@ -165,7 +165,7 @@ func TestEmptyDatagram(t *testing.T) {
 	}
 }
 
-// TestBadOptions names what is out of range and changes nothing.
+// TestBadOptions checks that Set and New refuse an option out of range.
 func TestBadOptions(t *testing.T) {
 	m := model(t, 1, Options{Loss: .5})
 	for name, o := range map[string]Options{
@@ -176,7 +176,7 @@ func TestBadOptions(t *testing.T) {
 			t.Errorf("%s: error %v, options %+v", name, err, m.Options())
 		}
 		if m, err := New(1, o); err == nil || m != nil {
-			t.Errorf("%s: New takes it", name)
+			t.Errorf("%s: New accepts the option", name)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	batchMessages = 8        // messages of one receive call
-	messageBytes  = 64 << 10 // bytes of each message; no UDP datagram and therefore no super-packet is longer
+	batchMessages = 8        // largest number of messages that one receive call returns
+	messageBytes  = 64 << 10 // bytes of memory for each message; no UDP datagram and no super-packet is longer
 )
 
 // Super is a super-packet: consecutive datagrams of one sender in one buffer.
@@ -26,10 +26,10 @@ func (s *Super) Each(f func(datagram []byte)) {
 	f(d[:len(d):len(d)])
 }
 
-// Batch holds the datagrams that one [Port.Recv] returns. The zero value is ready for use. The
-// caller should use a Batch again. While a Batch holds datagrams, the Batch borrows its memory from
-// a pool. A port without traffic therefore holds no memory. All data that a Batch hands out is
-// valid until the next Recv into the Batch.
+// Batch holds the datagrams that one [Port.Recv] received. The zero value is ready for use. A
+// caller should use one Batch for many calls of Recv. A Batch borrows memory from a pool only while
+// it holds datagrams, so that ports without traffic need no memory. All data of a Batch is valid
+// until the next Recv into the Batch.
 type Batch struct {
 	_      noCopy
 	block  *block
@@ -38,21 +38,22 @@ type Batch struct {
 	sys    receiver
 }
 
-// block is a batch's memory.
+// block is the memory that a Batch borrows for the datagrams of one receive call.
 type block [batchMessages][messageBytes]byte
 
-// blocks holds the memory blocks that are not in use. The garbage collector frees blocks that are
-// unused for a while.
+// blocks is the pool of unused blocks. The garbage collector frees blocks that stay in the pool for
+// some time.
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
-// noCopy lets vet find copies of a Batch, which points into itself.
+// noCopy makes go vet report code that copies a Batch. A Batch contains pointers into itself, so a
+// copy would be wrong.
 type noCopy struct{}
 
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// Supers returns the super-packets in the order of arrival. A wrapper may change the slice and its
-// datagrams in place.
+// Supers returns the super-packets in the order of arrival. A wrapper around a port may change the
+// super-packets and their bytes in place.
 func (b *Batch) Supers() []Super { return b.supers[:b.n] }
 
 // Each calls f for each datagram in the order of arrival.
@@ -72,8 +73,8 @@ func (b *Batch) Len() int {
 	return n
 }
 
-// Reset empties b and gives the memory of b back. Reset and [Batch.Append] are for code that itself
-// fills batches.
+// Reset empties b and returns the memory of b to the pool. Reset and [Batch.Append] are for ports
+// that fill batches themselves.
 func (b *Batch) Reset() {
 	b.n = 0
 	if b.block != nil {
@@ -83,8 +84,9 @@ func (b *Batch) Reset() {
 	}
 }
 
-// Append copies a datagram of 1 to [MaxDatagram] bytes into b. Append reports false if b has no
-// room for the datagram. Consecutive datagrams of equal size share a super-packet.
+// Append copies a datagram of 1 to [MaxDatagram] bytes into b, and returns true. If b has no room
+// for the datagram, Append returns false. Consecutive datagrams of one size and one sender share a
+// super-packet.
 func (b *Batch) Append(datagram []byte, from netip.AddrPort) bool {
 	if len(datagram) == 0 || len(datagram) > messageBytes {
 		return false
@@ -106,7 +108,7 @@ func (b *Batch) Append(datagram []byte, from netip.AddrPort) bool {
 	return true
 }
 
-// borrow makes sure that b has memory.
+// borrow takes a block from the pool if b has none.
 func (b *Batch) borrow() {
 	if b.block == nil {
 		b.block = blocks.Get().(*block)

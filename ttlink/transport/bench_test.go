@@ -12,9 +12,9 @@ import (
 	"ttfabric/ttlink/transport"
 )
 
-// BenchmarkGoodput measures what arrives, one way over loopback, between two
-// goroutines. What the receiver's buffer could not hold is in the column lost.
-// Compare the lines of one run only.
+// BenchmarkGoodput measures the bit rate of received datagrams, in one direction over loopback,
+// between two goroutines. The metric %lost is the share of bytes that did not arrive. Results of
+// different machines or runs cannot be compared.
 func BenchmarkGoodput(b *testing.B) {
 	for _, seg := range []int{64, 1500, 4224} {
 		b.Run(fmt.Sprintf("%d/plain", seg), func(b *testing.B) { goodputPlain(b, seg) })
@@ -32,7 +32,7 @@ func BenchmarkGoodput(b *testing.B) {
 	}
 }
 
-// goodput sends 8 runs per call, each as full as it may be.
+// goodput sends runs through two ports, 8 runs of the largest size per call.
 func goodput(b *testing.B, seg int, o transport.Options) {
 	x, y := joined(b, o)
 	runs := make([]transport.Run, 8)
@@ -56,7 +56,7 @@ func goodput(b *testing.B, seg int, o transport.Options) {
 	})
 }
 
-// goodputPlain is the standard library's way: a call per datagram.
+// goodputPlain sends the same amount through the standard library, one datagram per call.
 func goodputPlain(b *testing.B, seg int) {
 	x, y := plainPair(b)
 	var received atomic.Uint64
@@ -93,10 +93,11 @@ func report(b *testing.B, bytes int, received *atomic.Uint64, send func()) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// plainPair is two connected sockets of the standard library, with the same buffers.
+// plainPair returns two UDP sockets of the standard library that are connected to each other. The
+// sockets' buffers have the size of a port's buffers.
 func plainPair(b *testing.B) (x, y *net.UDPConn) {
 	ports := [2]netip.AddrPort{}
-	for i := range ports { // find two numbers, so that both can be connected
+	for i := range ports { // find two free port numbers, because each socket must know the other's number when it is opened
 		p := open(b, transport.Options{})
 		ports[i] = p.LocalAddr()
 		p.Close()
@@ -115,7 +116,8 @@ func plainPair(b *testing.B) (x, y *net.UDPConn) {
 	return conns[0], conns[1]
 }
 
-// BenchmarkRoundTrip measures 64 bytes there and back between two goroutines, one at a time.
+// BenchmarkRoundTrip measures the round-trip time of a datagram of 64 bytes between two goroutines.
+// Only one datagram is under way at a time.
 func BenchmarkRoundTrip(b *testing.B) {
 	ping := make([]byte, 64)
 	b.Run("plain", func(b *testing.B) {

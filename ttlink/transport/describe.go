@@ -1,7 +1,7 @@
 package transport
 
-// Describer is a port that describes itself, for people who look at its traffic. A port that is not
-// a Describer is plain UDP.
+// Describer is a port that describes its encryption in a few words, for people who look at the
+// port's traffic. A port that is not a Describer sends plain UDP.
 type Describer interface {
 	Port
 	Describe() string

@@ -10,18 +10,18 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// MaxDelayed is how many bytes of datagrams may wait in an impaired port for their delay to end.
-// The port drops further datagrams.
+// MaxDelayed limits the bytes of delayed datagrams that wait in an impaired port. The port drops a
+// delayed datagram that would exceed MaxDelayed.
 const MaxDelayed = 64 << 20
 
-// Impaired is a port that injects the faults of a bad network into the datagrams that it sends. An
-// Impaired does not change received datagrams. To impair both directions, wrap the ports at both
+// Impaired is a wrapper around a port that injects the faults of a bad network into sent datagrams.
+// An Impaired does not change received datagrams. To impair both directions, wrap the ports at both
 // ends.
 //
-// The port draws random numbers for each datagram of a run separately. The datagrams of a run that
-// are neither lost nor delayed go on as one run. Delayed datagrams of one size that fall due
-// together form a run again. With delay and rate limits, the port therefore loses most of the gain
-// of segmentation offload.
+// Each datagram of a run has its own random faults. An Impaired sends the datagrams of a run that
+// are neither lost nor delayed as one run. An Impaired also sends delayed datagrams of one size as
+// one run if their delays end together. With delays, runs are short, and segmentation offload gains
+// little.
 type Impaired struct {
 	Port
 	start time.Time
@@ -39,8 +39,8 @@ type Impaired struct {
 	wg      sync.WaitGroup
 }
 
-// Impair wraps a port. The random numbers start from seed. The error names the option that is out
-// of range.
+// Impair wraps a port. The random numbers start from seed. If an option is out of range, the error
+// names the option.
 func Impair(p Port, seed uint64, o fault.Options) (*Impaired, error) {
 	m, err := fault.New(seed, o)
 	if err != nil {
@@ -58,38 +58,39 @@ func (i *Impaired) Set(o fault.Options) error {
 	return i.model.Set(o)
 }
 
-// Seed restarts the random numbers.
+// Seed restarts the random numbers from seed.
 func (i *Impaired) Seed(seed uint64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.model.Seed(seed)
 }
 
-// Cut cuts the cable in this direction, or repairs it.
+// Cut(true) cuts the cable in the sending direction, and Cut(false) repairs the cable.
 func (i *Impaired) Cut(on bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.model.Cut(on)
 }
 
-// Watch makes Send call see for each datagram that a caller hands to Send. The function see gets
-// the datagram as the caller handed it over, and the datagram's fate. Send waits for see to return.
-// A nil see ends the watch.
+// Watch makes Send call see for each datagram that a caller sends. The function see gets the
+// datagram before any fault, together with the datagram's fate. Send waits until see returns. A nil
+// see ends the watch.
 func (i *Impaired) Watch(see func(Tapped)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.watch = see
 }
 
-// Counts returns how many faults the port has injected. Counts also returns how many datagrams the
-// port dropped because too many waited.
+// Counts returns the numbers of faults that the port has injected. The result dropped is the number
+// of datagrams that the port dropped because of [MaxDelayed].
 func (i *Impaired) Counts() (c fault.Counts, dropped uint64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.model.Counts(), i.full
 }
 
-// Send implements [Port]. Lost and delayed datagrams count as taken.
+// Send implements [Port]. In the number that Send returns, lost and delayed datagrams count as
+// accepted.
 func (i *Impaired) Send(data []byte, seg int) (int, error) {
 	r := Run{Data: data, Seg: seg}
 	n := r.datagrams()
@@ -99,11 +100,11 @@ func (i *Impaired) Send(data []byte, seg int) (int, error) {
 	case i.closed:
 		return 0, net.ErrClosed
 	case min(seg, len(data)) > i.Port.MaxDatagram():
-		return i.Port.Send(data, seg) // the port counts the error
+		return i.Port.Send(data, seg) // the port beneath counts the datagrams as too long
 	}
 	now := mono.Time(time.Since(i.start))
 	i.scratch = i.scratch[:0]
-	whole := 0 // bytes of scratch in datagrams of seg bytes; copies of a short last datagram follow
+	whole := 0 // scratch[:whole] holds datagrams of seg bytes; copies of a short last datagram follow
 	for b := data; len(b) > 0; b = b[min(seg, len(b)):] {
 		d := b[:min(seg, len(b))]
 		before, full := i.model.Counts(), i.full
@@ -123,7 +124,7 @@ func (i *Impaired) Send(data []byte, seg int) (int, error) {
 		}
 	}
 	short := len(i.scratch) - whole
-	if len(i.scratch) == len(data) && short < seg { // no datagram was changed
+	if len(i.scratch) == len(data) && short < seg { // the datagrams still form one run
 		return i.Port.Send(i.scratch, seg)
 	}
 	if whole > 0 {
@@ -139,7 +140,8 @@ func (i *Impaired) Send(data []byte, seg int) (int, error) {
 	return n, nil
 }
 
-// wait returns how long the first outcome waits.
+// wait returns the time from now until the earliest outcome. If there is no outcome, wait returns
+// 0.
 func wait(now mono.Time, outcomes []fault.Outcome) (d time.Duration) {
 	for n, o := range outcomes {
 		if w := o.At.Sub(now); n == 0 || w < d {
@@ -150,23 +152,13 @@ func wait(now mono.Time, outcomes []fault.Outcome) (d time.Duration) {
 }
 
 // SendBatch implements [Port].
-func (i *Impaired) SendBatch(runs []Run) (int, error) {
-	n := 0
-	for _, r := range runs {
-		k, err := i.Send(r.Data, r.Seg)
-		n += k
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
+func (i *Impaired) SendBatch(runs []Run) (int, error) { return SendEach(i, runs) }
 
 // Close implements [Port]. Close drops the waiting datagrams.
 func (i *Impaired) Close() error { return i.Unwrap().Close() }
 
-// Unwrap ends the impairment and returns the port beneath, which stays open. Unwrap drops the
-// waiting datagrams.
+// Unwrap stops the wrapper and returns the wrapped port, which stays open. Unwrap drops the waiting
+// datagrams.
 func (i *Impaired) Unwrap() Port {
 	i.mu.Lock()
 	i.closed = true
@@ -177,7 +169,8 @@ func (i *Impaired) Unwrap() Port {
 	return i.Port
 }
 
-// delay puts a datagram into the queue.
+// delay puts a datagram into the queue of delayed datagrams. If MaxDelayed leaves no room, delay
+// drops and counts the datagram.
 func (i *Impaired) delay(o fault.Outcome) {
 	if i.bytes+len(o.Data) > MaxDelayed {
 		i.full++
@@ -198,7 +191,8 @@ func (i *Impaired) nudge() {
 	}
 }
 
-// release sends delayed datagrams when their delay has ended.
+// release sends each delayed datagram when its delay ends. release runs in a goroutine until the
+// wrapper is closed.
 func (i *Impaired) release() {
 	t := time.NewTimer(time.Hour)
 	defer t.Stop()
@@ -224,7 +218,8 @@ func (i *Impaired) release() {
 	}
 }
 
-// sendDue sends the first datagram, together with datagrams of the same size that are due too.
+// sendDue sends the first datagram of the queue. In the same run, sendDue sends the next datagrams
+// whose delay has ended, as far as they have the same size.
 func (i *Impaired) sendDue() {
 	now := mono.Time(time.Since(i.start))
 	seg := len(i.queue[0].Data)
@@ -234,10 +229,11 @@ func (i *Impaired) sendDue() {
 		i.bytes -= len(w.Data)
 		i.scratch = append(i.scratch, w.Data...)
 	}
-	_, _ = i.Port.Send(i.scratch, seg) // the port counts the datagrams that it cannot send
+	_, _ = i.Port.Send(i.scratch, seg) // the port beneath counts the datagrams that it cannot send
 }
 
-// waiting is a delayed datagram. The number n keeps the order of datagrams of the same instant.
+// waiting is a delayed datagram. Among datagrams whose delays end at the same instant, the datagram
+// with the lowest n is sent first.
 type waiting struct {
 	fault.Outcome
 	n int
@@ -251,10 +247,10 @@ func (d delayed) Less(a, b int) bool {
 }
 func (d delayed) Swap(a, b int) { d[a], d[b] = d[b], d[a] }
 
-// Push appends, for container/heap.
+// Push appends x. Only container/heap calls Push.
 func (d *delayed) Push(x any) { *d = append(*d, x.(waiting)) }
 
-// Pop takes the last, for container/heap.
+// Pop removes and returns the last element. Only container/heap calls Pop.
 func (d *delayed) Pop() any {
 	old := *d
 	w := old[len(old)-1]

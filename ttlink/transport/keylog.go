@@ -6,22 +6,23 @@ import (
 	"sync"
 )
 
-// MaxKeyLog is how many bytes of key lines a [KeyLog] keeps. The KeyLog drops the oldest lines
-// first.
+// MaxKeyLog is the largest number of bytes of lines that a [KeyLog] keeps. Beyond this limit, the
+// KeyLog drops the oldest lines.
 const MaxKeyLog = 4 << 20
 
-// KeyLog keeps the secrets of TLS connections, in the lines of NSS's key log format, for people who
-// read captured traffic. Whoever has a KeyLog can read all traffic. For that reason a transport
-// gets a KeyLog only if somebody asks for a KeyLog. A KeyLog is safe for concurrent use. A nil
-// KeyLog keeps nothing.
+// KeyLog keeps the secrets of TLS connections, as lines in the NSS key log format. People need
+// these lines to decrypt captured traffic. Whoever has the lines can decrypt all traffic, so a
+// transport has a KeyLog only if its user asks for a KeyLog. A KeyLog is safe for concurrent use. A
+// nil KeyLog keeps no lines.
 type KeyLog struct {
 	mu    sync.Mutex
 	lines []byte
-	first int // number of the first byte that the log still has
+	first int // offset of lines[0] among all bytes ever written
 	subs  []*func(line []byte)
 }
 
-// Write takes whole lines in the form that tls.Config.KeyLogWriter gets. Write never fails.
+// Write adds whole lines, and passes them to the subscribers. The lines have the form that
+// crypto/tls writes to tls.Config.KeyLogWriter. The error is always nil.
 func (k *KeyLog) Write(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -30,7 +31,7 @@ func (k *KeyLog) Write(p []byte) (int, error) {
 		if nl := bytes.IndexByte(k.lines[over:], '\n'); nl >= 0 {
 			over += nl + 1
 		}
-		k.lines, k.first = k.lines[over:], k.first+over // append moves the remaining lines from time to time
+		k.lines, k.first = k.lines[over:], k.first+over // a later append copies the remaining lines to new memory, which frees the dropped lines
 	}
 	for _, f := range k.subs {
 		(*f)(p)
@@ -38,7 +39,7 @@ func (k *KeyLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Lines returns all lines that the log has now, each with its end of line.
+// Lines returns a copy of all lines that the log has now. Each line ends with a newline.
 func (k *KeyLog) Lines() []byte {
 	if k == nil {
 		return nil
@@ -48,8 +49,9 @@ func (k *KeyLog) Lines() []byte {
 	return bytes.Clone(k.lines)
 }
 
-// Since returns the lines from byte n on, and the number for the next call. Since leaves out lines
-// that the log has dropped. A nil KeyLog has no lines.
+// Since returns the lines from offset n on, and the offset to pass to the next call of Since.
+// Offsets count all bytes ever written to the log, from 0. Since leaves out lines that the log has
+// dropped.
 func (k *KeyLog) Since(n int) ([]byte, int) {
 	if k == nil {
 		return nil, n
@@ -61,10 +63,10 @@ func (k *KeyLog) Since(n int) ([]byte, int) {
 	return bytes.Clone(k.lines[from:]), end
 }
 
-// Subscribe calls f with all lines that the log has now, if there are any, and then with each new
-// line. Lines come in order and once, until the caller calls the returned function. f must not
-// block, keep its argument, or call the KeyLog. f gets a line before any datagram is sent that can
-// only be read with the line.
+// Subscribe calls f with all lines that the log has now, and later with each new line. f gets each
+// line once and in order. The calls end when the caller calls cancel. f must not block, keep its
+// argument, or call the KeyLog. f gets each line before the connection sends datagrams that the
+// line decrypts.
 func (k *KeyLog) Subscribe(f func(lines []byte)) (cancel func()) {
 	if k == nil {
 		return func() {}

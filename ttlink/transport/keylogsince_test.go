@@ -7,7 +7,8 @@ import (
 	"ttfabric/ttlink/transport"
 )
 
-// TestKeyLog keeps whole lines up to its limit.
+// TestKeyLog checks that a KeyLog keeps whole lines up to MaxKeyLog, and that Since returns the
+// lines from an offset on.
 func TestKeyLog(t *testing.T) {
 	var k transport.KeyLog
 	line := strings.Repeat("x", 999) + "\n"
@@ -29,6 +30,6 @@ func TestKeyLog(t *testing.T) {
 		t.Errorf("%d bytes", len(b))
 	}
 	if b, n := (*transport.KeyLog)(nil).Since(3); b != nil || n != 3 {
-		t.Error("a nil key log has keys")
+		t.Error("a nil KeyLog returns lines")
 	}
 }

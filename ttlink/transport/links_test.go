@@ -9,13 +9,14 @@ import (
 	"ttfabric/ttlink/transport/linktest"
 )
 
-// How much of the link scenarios; scripts/soak asks for more.
+// The flags set how often the link scenarios run. scripts/soak sets higher numbers.
 var (
-	linksSeeds  = flag.Int("links.seeds", 1, "seeds of each link scenario")
-	linksRounds = flag.Int("links.rounds", 1, "rounds of link scenarios that repeat something")
+	linksSeeds  = flag.Int("links.seeds", 1, "number of seeds with which each link scenario runs")
+	linksRounds = flag.Int("links.rounds", 1, "number of rounds in link scenarios that repeat their steps")
 )
 
-// The carriers are plain UDP and sealed UDP; QUIC's is in package quicport.
+// carriers are the transports on which TestLinks runs: plain UDP and sealed UDP. Package quicport
+// has the test on QUIC.
 var carriers = []linktest.Carrier{
 	{Name: "udp", Profile: ttlink.ProfileCrowded, Open: func(t testing.TB, _ transport.Cable) transport.Port { return open(t, transport.Options{}) }},
 	{Name: "psk", Profile: ttlink.ProfileCrowded, Open: func(t testing.TB, c transport.Cable) transport.Port {

@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// unknownMTU is the MTU of ethernet, in bytes (RFC 894). unknownMTU applies if no interface states
-// its MTU.
+// unknownMTU is the MTU that a port assumes if it cannot find the MTU of an interface. The value is
+// the MTU of ethernet, in bytes (RFC 894).
 const unknownMTU = 1500
 
-// bind opens a socket of the address's family only. Otherwise a wildcard address would open a
-// socket of both families, whose IPv4 peers look like IPv6 peers. The error names the address and a
-// remedy.
+// bind opens a UDP socket for IPv4 only or IPv6 only, depending on the address local. A socket for
+// both would report the addresses of IPv4 peers as IPv6 addresses. The error names the address and
+// a remedy.
 func bind(local netip.AddrPort) (*net.UDPConn, error) {
 	network := "udp4"
 	if local.Addr().Is6() {
@@ -38,14 +38,15 @@ func bind(local netip.AddrPort) (*net.UDPConn, error) {
 	return nil, fmt.Errorf("UDP port %s cannot be opened: %w", local, err)
 }
 
-// localAddr returns the address that the socket got.
+// localAddr returns the address to which the socket is bound.
 func localAddr(conn *net.UDPConn) netip.AddrPort {
 	a := conn.LocalAddr().(*net.UDPAddr).AddrPort()
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// checkPeer returns the peer's address, or an error that says what is wrong with the peer's
-// address. An IPv4 address that is written as an IPv6 address becomes an IPv4 address.
+// checkPeer checks that a port at the address local can have a peer at the address peer. checkPeer
+// returns peer, with an IPv4-mapped IPv6 address replaced by the IPv4 address. The error says why
+// the peer's address cannot be used.
 func checkPeer(local, peer netip.AddrPort) (netip.AddrPort, error) {
 	peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
 	switch {
@@ -57,7 +58,7 @@ func checkPeer(local, peer netip.AddrPort) (netip.AddrPort, error) {
 	return peer, nil
 }
 
-// payloadOf returns the largest datagram that fits into an MTU, both in bytes.
+// payloadOf returns the size of the largest UDP datagram that fits into an IP packet of mtu bytes.
 func payloadOf(mtu int, a netip.Addr) int {
 	overhead := ipv4Overhead
 	if a.Is6() {
@@ -66,8 +67,8 @@ func payloadOf(mtu int, a netip.Addr) int {
 	return max(1, min(mtu-overhead, MaxDatagram))
 }
 
-// interfaceMTU returns the MTU of the interface with the address, in bytes. For a wildcard address,
-// interfaceMTU returns the smallest MTU of the interfaces that lead out of the machine.
+// interfaceMTU returns the MTU in bytes of the interface whose network contains the address a. For
+// a wildcard address, interfaceMTU returns the smallest MTU of all interfaces but loopback.
 func interfaceMTU(a netip.Addr) int {
 	ifs, err := net.Interfaces()
 	if err != nil {
@@ -97,8 +98,8 @@ func interfaceMTU(a netip.Addr) int {
 	return least
 }
 
-// Bind opens a UDP socket as [Listen] does, for a transport that reads and writes the socket itself. The error names the
-// address and a remedy.
+// Bind opens a UDP socket for a transport that reads and writes the socket itself. The error names
+// the address and a remedy.
 func Bind(local netip.AddrPort) (*net.UDPConn, error) {
 	if !local.IsValid() {
 		return nil, fmt.Errorf("UDP port: no local address: name one, such as 127.0.0.1:0")
@@ -106,8 +107,9 @@ func Bind(local netip.AddrPort) (*net.UDPConn, error) {
 	return bind(netip.AddrPortFrom(local.Addr().Unmap(), local.Port()))
 }
 
-// Route returns the largest UDP datagram, in bytes, that this machine's route from a local address
-// to a peer takes without fragmentation. The error says why the address cannot be a peer.
+// Route returns the size of the largest UDP datagram, in bytes, that this machine can send from a
+// local address to a peer without fragmentation. The error says why this machine cannot send to the
+// peer.
 func Route(local, peer netip.AddrPort) (int, error) {
 	p, err := Listen(Options{Local: netip.AddrPortFrom(local.Addr(), 0)})
 	if err != nil {

@@ -8,16 +8,16 @@ import (
 	"sync/atomic"
 )
 
-// Limits of a memory port's queue. The port loses datagrams beyond these limits, like a socket
-// whose buffer is full.
+// Limits of a memory port. The port drops received datagrams if its queue would hold more than
+// memoryQueue datagrams or memoryBytes bytes.
 const (
-	memoryQueue = 4096          // datagrams
-	memoryBytes = DefaultBuffer // bytes
-	memoryFree  = 256           // buffers kept for reuse
+	memoryQueue = 4096          // datagrams in the queue
+	memoryBytes = DefaultBuffer // bytes in the queue
+	memoryFree  = 256           // buffers that the port keeps for reuse
 )
 
-// Memory joins ports within one process, for programs and tests without sockets. A Memory neither
-// loses nor reorders datagrams while the receiver keeps up.
+// Memory connects ports within one process, for programs and tests without sockets. A Memory keeps
+// datagrams in order, and loses datagrams only if the receiver's queue is full.
 type Memory struct {
 	mu    sync.Mutex
 	ports map[netip.AddrPort]*memoryPort
@@ -27,14 +27,14 @@ type Memory struct {
 // NewMemory returns a Memory without ports.
 func NewMemory() *Memory { return &Memory{ports: map[netip.AddrPort]*memoryPort{}} }
 
-// NewPair returns two ports of one [Memory]. Neither has a peer yet.
+// NewPair returns two ports of one [Memory]. The caller must still call SetPeer on both ports.
 func NewPair() (a, b Port) {
 	m := NewMemory()
 	return m.Listen(), m.Listen()
 }
 
-// Listen opens a port with an address of its own. A Memory has room for 65,535 ports. Closed ports
-// also count.
+// Listen opens a port with a new address. One Memory can open 65,535 ports in all, and closed ports
+// count.
 func (m *Memory) Listen() Port {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,10 +60,10 @@ type memoryPort struct {
 	peer atomic.Pointer[netip.AddrPort]
 
 	mu     sync.Mutex
-	cond   sync.Cond // signalled when a datagram was queued, or the port was closed
+	cond   sync.Cond // signalled when datagrams enter the queue, and when the port is closed
 	queue  []memoryDatagram
-	head   int // index of the first datagram of the queue
-	bytes  int // bytes of the datagrams in the queue
+	head   int // index in queue of the oldest datagram that waits
+	bytes  int // bytes of the datagrams that wait
 	free   [][]byte
 	closed bool
 	stats  Stats
@@ -105,19 +105,10 @@ func (p *memoryPort) Send(data []byte, seg int) (int, error) {
 }
 
 // SendBatch implements [Port].
-func (p *memoryPort) SendBatch(runs []Run) (int, error) {
-	n := 0
-	for _, r := range runs {
-		k, err := p.Send(r.Data, r.Seg)
-		n += k
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
+func (p *memoryPort) SendBatch(runs []Run) (int, error) { return SendEach(p, runs) }
 
-// put queues a run. If the receiving port is closed, put reports false.
+// put adds the datagrams of a run from the sender from to the queue. If the port is closed, put
+// returns false.
 func (p *memoryPort) put(r Run, from netip.AddrPort) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,9 +154,9 @@ func (p *memoryPort) Recv(b *Batch) error {
 	return nil
 }
 
-// take moves datagrams out of the queue, as many as b has room for. take drops datagrams of senders
-// other than the peer. put cannot drop such datagrams, since the peer may change between put and
-// take.
+// take moves datagrams from the queue into b until the queue is empty or b is full. take drops
+// datagrams whose sender is not the peer. take makes this check, and not put, because the peer may
+// change between put and take.
 func (p *memoryPort) take(b *Batch) {
 	peer := p.peer.Load()
 	for ; p.head < len(p.queue); p.head++ {

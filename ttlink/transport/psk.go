@@ -12,17 +12,18 @@ import (
 	"sync/atomic"
 )
 
-// Limits of a sealed port.
+// Limits of a key.
 const (
-	pskRekeyAfter = 1 << 23 // datagrams under one key after which the ends agree on new keys (RFC 9001 §6.6)
-	pskStopAfter  = 1 << 28 // largest number of datagrams that one key carries (RFC 9001 §B.1.1, for packets of up to 2 KiB)
+	pskRekeyAfter = 1 << 23 // number of datagrams under one key after which an end asks for new keys (RFC 9001 §6.6)
+	pskStopAfter  = 1 << 28 // largest number of datagrams under one key (RFC 9001 §B.1.1, for packets of up to 2 KiB)
 )
 
-// psk is a port that seals the datagrams that it sends. See pskwire.go for the format.
+// psk is a wrapper around a port that seals sent datagrams and opens received datagrams. pskwire.go
+// describes the format.
 type psk struct {
 	Port
 	hs      pskHandshake
-	current atomic.Pointer[pskSession] // the session that seals sent datagrams; nil: there is no session
+	current atomic.Pointer[pskSession] // the session whose key seals sent datagrams; nil: no keys are agreed
 	closed  atomic.Bool
 
 	tx struct {
@@ -44,23 +45,23 @@ type pskCounters struct {
 	stale, limited, unknownKey, forged, replayed   atomic.Uint64
 }
 
-// pskSession holds the keys that two ends agreed on, one key for each direction.
+// pskSession holds the two keys on which the ends of a cable agreed, one for each direction.
 type pskSession struct {
 	id         uint32
 	peer       uint64 // incarnation of the other end
 	asked      [pskNonce]byte
-	answer     []byte // the answer that this end sent and may have to repeat; nil at the asker
+	answer     []byte // at the answerer, the answer, which the answerer may have to repeat; nil at the asker
 	seal, open cipher.AEAD
-	sent       atomic.Uint64 // counter of the next datagram
-	window     replayWindow  // guarded by rx
+	sent       atomic.Uint64 // counter of the next datagram to seal
+	window     replayWindow  // counters of received datagrams; guarded by rx
 }
 
-// slabs are the buffers in which runs are sealed.
+// slabs is a pool of the buffers in which Send seals runs.
 var slabs = sync.Pool{New: func() any { return new([MaxDatagram]byte) }}
 
-// PSK wraps a port. PSK seals sent datagrams under keys that are derived from a pre-shared key of
-// at least [MinPSK] bytes. PSK receives only datagrams that the other end of the cable sealed. The
-// returned port is a [Keyed]. The errors name what is wrong with the key or the cable.
+// PSK wraps a port in one that seals all datagrams. The keys are derived from a pre-shared key of
+// at least [MinPSK] bytes. The wrapper receives only datagrams that the other end of the cable
+// sealed. The returned port is a [Keyed].
 func PSK(p Port, key []byte, c Cable) (Port, error) {
 	switch {
 	case len(key) < MinPSK:
@@ -80,7 +81,8 @@ func PSK(p Port, key []byte, c Cable) (Port, error) {
 	return k, nil
 }
 
-// newPSKSession makes the session of a handshake from the handshake's two messages.
+// newPSKSession makes a session from the ask and the answer of a handshake. The argument asker says
+// whether this end sent the ask.
 func newPSKSession(keys *pskKeys, ask, answer []byte, asker bool) (*pskSession, error) {
 	a, b, id, err := keys.session(ask, answer)
 	if err != nil {
@@ -145,14 +147,14 @@ func (k *psk) Send(data []byte, seg int) (int, error) {
 		k.counts.sentBytes.Add(uint64(min(n*seg, len(part))))
 		sent += n
 		if err != nil || n < want {
-			k.counts.full.Add(uint64(total - sent - (want - n))) // the port itself has counted the refused datagrams of this part
+			k.counts.full.Add(uint64(total - sent - (want - n))) // k.Port has counted the refused datagrams of this part
 			return sent, err
 		}
 	}
 	return sent, nil
 }
 
-// sealed seals each datagram of a run. The caller holds tx.
+// sealed seals each datagram of a run, and returns the sealed run in slab. The caller holds tx.
 func (k *psk) sealed(slab *[MaxDatagram]byte, s *pskSession, data []byte, seg int) []byte {
 	out := slab[:0]
 	for len(data) > 0 {
@@ -164,7 +166,8 @@ func (k *psk) sealed(slab *[MaxDatagram]byte, s *pskSession, data []byte, seg in
 	return out
 }
 
-// seal appends one sealed datagram. The datagram's header begins at offset at.
+// seal appends the datagram d in sealed form to out. The header of the sealed datagram begins at
+// offset at of out.
 func (k *psk) seal(out []byte, at int, s *pskSession, d []byte) []byte {
 	counter := s.sent.Add(1) - 1
 	putPSKHeader(out[at:], s.id, counter)
@@ -172,8 +175,8 @@ func (k *psk) seal(out []byte, at int, s *pskSession, d []byte) []byte {
 	return s.seal.Seal(out, k.tx.nonce[:], d, out[at:at+pskHeader])
 }
 
-// spent asks for new keys once a session has carried pskRekeyAfter datagrams. spent reports whether
-// the session may carry more datagrams until the ends have agreed on new keys.
+// spent sends an ask for new keys, because the session s has carried rekeyAfter datagrams. spent
+// returns true if s may carry another super-packet before the ends agree on new keys.
 func (k *psk) spent(s *pskSession) bool {
 	k.hs.renew()
 	return s.sent.Load()+MaxSegments <= k.rekeyBounds
@@ -216,8 +219,8 @@ func (k *psk) Recv(b *Batch) error {
 	}
 }
 
-// opened opens the datagrams of a super-packet in place, and moves the authentic datagrams
-// together. opened reports whether any datagram remains.
+// opened opens the datagrams of a super-packet in place, and removes the datagrams that are not
+// authentic. opened reports whether any datagram remains. The caller holds rx.
 func (k *psk) opened(s *Super) bool {
 	rest, out := s.Data, 0
 	for len(rest) > 0 {
@@ -233,8 +236,9 @@ func (k *psk) opened(s *Super) bool {
 	return out > 0
 }
 
-// open opens one datagram in place. The caller holds rx. If the datagram carries nothing for the
-// link, open returns nil.
+// open opens one datagram in place, and returns the datagram's content for the link. If the
+// datagram is not authentic or carries nothing for the link, the result is empty. The caller holds
+// rx.
 func (k *psk) open(d []byte) []byte {
 	id, counter, ok := parsePSKHeader(d)
 	if !ok {
@@ -267,7 +271,8 @@ func (k *psk) open(d []byte) []byte {
 	return p
 }
 
-// SetPeer implements [Port]. If the peer is at another address, the ends must agree on new keys.
+// SetPeer implements [Port]. If the address differs from the present peer's, the port drops all
+// keys and starts a new handshake.
 func (k *psk) SetPeer(a netip.AddrPort) error {
 	if err := k.Port.SetPeer(a); err != nil {
 		return err
@@ -283,8 +288,8 @@ func (k *psk) Close() error {
 	return k.Port.Close()
 }
 
-// Stats implements [Port]. The counts of datagrams and bytes are counts of the link's datagrams,
-// without the seal.
+// Stats implements [Port]. Sent, Received and their bytes count the datagrams of the link before
+// they are sealed and after they are opened.
 func (k *psk) Stats() Stats {
 	s, c := k.Port.Stats(), &k.counts
 	s.Sent, s.SentBytes, s.Received, s.ReceivedBytes = c.sent.Load(), c.sentBytes.Load(), c.received.Load(), c.receivedBytes.Load()

@@ -22,7 +22,7 @@ var (
 	upper  = wire.PortID{Node: wire.FabricNodeID{Chip: 1}, Channel: 9}
 )
 
-// notices collects what a port tells.
+// notices collects the notices of a port.
 type notices struct {
 	mu  sync.Mutex
 	all []transport.Notice
@@ -34,7 +34,7 @@ func (n *notices) tell(x transport.Notice) {
 	n.all = append(n.all, x)
 }
 
-// refusals are the reasons told so far.
+// refusals returns the reasons of all refusals so far.
 func (n *notices) refusals() (out []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -48,7 +48,7 @@ func (n *notices) refusals() (out []string) {
 
 var lives wire.Incarnation = 100
 
-// seal wraps a port as the end of a cable.
+// seal wraps p in a sealed port for the cable c.
 func seal(t testing.TB, p transport.Port, key []byte, c transport.Cable) transport.Keyed {
 	t.Helper()
 	if c.Fabric == "" {
@@ -88,24 +88,24 @@ func TestPSKConforms(t *testing.T) {
 	}
 }
 
-// wireTap is a pair of sealed ports over memory ports, with all that passes below in view.
+// wireTap is a pair of sealed ports, with a record of the datagrams that both ends send.
 type wireTap struct {
 	a, b   transport.Keyed
-	ma, mb transport.Port // below
-	life   *mortal        // what a has of ma
+	ma, mb transport.Port // memory ports beneath a and b
+	life   *mortal        // the wrapper between a and ma
 	said   [2]notices
 	mu     sync.Mutex
-	seen   [2][][]byte // sent by a, by b
-	got    chan []byte // received by b
+	seen   [2][][]byte // datagrams sent by a, and by b
+	got    chan []byte // datagrams that b received and opened
 }
 
-// mortal is a port that one life of an end has until it is over; the next life has the port itself.
+// mortal is a wrapper around a port that a test can stop without closing the port.
 type mortal struct {
 	transport.Port
 	over atomic.Bool
 }
 
-// Recv may take one datagram more, which is lost.
+// Recv returns an error after the stop. A Recv that already waits loses the next datagram.
 func (m *mortal) Recv(x *transport.Batch) error {
 	if err := m.Port.Recv(x); err != nil || m.over.Load() {
 		return net.ErrClosed
@@ -172,7 +172,7 @@ func (w *wireTap) keyed(t *testing.T) *wireTap {
 	return w
 }
 
-// sealedOf are the sealed datagrams that an end has sent.
+// sealedOf returns the sealed datagrams that end i has sent so far.
 func (w *wireTap) sealedOf(i int) (out [][]byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +184,8 @@ func (w *wireTap) sealedOf(i int) (out [][]byte) {
 	return out
 }
 
-// Nothing of the content, and no counter twice, is seen on the wire; what is replayed, changed or reflected is dropped and counted.
+// TestPSKSealsAndRefuses checks that sealed datagrams hide their content and never repeat a
+// counter. Replayed, changed and reflected datagrams must be dropped and counted.
 func TestPSKSealsAndRefuses(t *testing.T) {
 	w := tapped(t, nil).keyed(t)
 	secret := []byte("nobody reads this, whoever listens")
@@ -207,23 +208,23 @@ func TestPSKSealsAndRefuses(t *testing.T) {
 		t.Fatalf("%d sealed datagrams were seen", len(sealed))
 	}
 	before := w.b.Stats()
-	for _, d := range sealed { // a replay of all
+	for _, d := range sealed { // replay every datagram to b
 		w.ma.Send(d, len(d))
 	}
-	for i := range sealed[0] { // each byte of one that never came
+	for i := range sealed[0] { // change each byte of one datagram in turn
 		d := bytes.Clone(sealed[0])
 		d[i] ^= 1 << (i % 8)
 		w.ma.Send(d, len(d))
 	}
-	for _, d := range sealed { // reflected to its sender
+	for _, d := range sealed { // send every datagram of a back to a
 		w.mb.Send(d, len(d))
 	}
-	until(t, "all were looked at", func() bool {
+	until(t, "all refused datagrams are counted", func() bool {
 		b, a := w.b.Stats().Auth, w.a.Stats().Auth
 		return b.Rejected()-before.Auth.Rejected() >= 150+uint64(len(sealed[0])) && a.Forged+a.Replayed >= 150
 	})
 	if len(w.got) != 150 {
-		t.Errorf("%d datagrams too many came", len(w.got)-150)
+		t.Errorf("b received %d refused datagrams", len(w.got)-150)
 	}
 	b := w.b.Stats().Auth
 	if b.Replayed < 150 || b.Forged == 0 || b.UnknownKey == 0 || b.Malformed == 0 {
@@ -235,7 +236,8 @@ func TestPSKSealsAndRefuses(t *testing.T) {
 	}
 }
 
-// What an end sent in a former life, or before its keys were renewed, is not taken in a later one.
+// TestPSKOldLives checks that replayed datagrams of an earlier incarnation are refused after a
+// restart.
 func TestPSKOldLives(t *testing.T) {
 	w := tapped(t, nil).keyed(t)
 	w.a.Send([]byte("first life"), 10)
@@ -244,7 +246,7 @@ func TestPSKOldLives(t *testing.T) {
 	w.mu.Lock()
 	hellos := slices.Clone(w.seen[0])
 	w.mu.Unlock()
-	// a restarts in place: the same address and cable, another life.
+	// The chip of a restarts: a new incarnation gets the address and the cable of a.
 	w.life.over.Store(true)
 	again := seal(t, w.ma, pskKey, transport.Cable{From: lower, To: upper})
 	again.SetPeer(w.b.LocalAddr())
@@ -253,8 +255,8 @@ func TestPSKOldLives(t *testing.T) {
 		for again.Recv(&x) == nil {
 		}
 	}()
-	until(t, "the new life has keys", again.Ready)
-	until(t, "b takes them", func() bool {
+	until(t, "the new incarnation has keys", again.Ready)
+	until(t, "b receives from the new incarnation", func() bool {
 		again.Send([]byte("second life"), 11)
 		select {
 		case d := <-w.got:
@@ -263,13 +265,13 @@ func TestPSKOldLives(t *testing.T) {
 			return false
 		}
 	})
-	time.Sleep(20 * time.Millisecond) // an ask that is under way may be answered
+	time.Sleep(20 * time.Millisecond) // gives b time to answer an ask that is under way
 	keyings := w.b.Stats().Auth.Keyings
 	for _, d := range append(hellos, old...) {
 		w.ma.Send(d, len(d))
 	}
-	until(t, "b hears the new life", func() bool {
-		again.Send([]byte("still here"), 10) // one that meets the change of keys is lost
+	until(t, "b still receives from the new incarnation", func() bool {
+		again.Send([]byte("still here"), 10) // a datagram sent during a change of keys may be lost
 		for {
 			select {
 			case d := <-w.got:
@@ -283,7 +285,8 @@ func TestPSKOldLives(t *testing.T) {
 			}
 		}
 	})
-	// An unknown key makes b ask its peer, who is the new life, for others, once.
+	// The replayed datagrams have unknown keys, so b sends one ask, which the new incarnation
+	// answers.
 	if s := w.b.Stats().Auth; s.UnknownKey == 0 || s.Keyings > keyings+1 {
 		t.Errorf("%+v, keyed %d times before", s, keyings)
 	}
@@ -304,15 +307,15 @@ func TestPSKRefusesWithReason(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := tapped(t, c.change)
 			until(t, "b says why", func() bool { return len(w.said[1].refusals()) > 0 })
-			time.Sleep(200 * time.Millisecond) // some more asks
+			time.Sleep(200 * time.Millisecond) // time for several more asks
 			if got := w.said[1].refusals(); len(got) != 1 || !strings.Contains(got[0], c.want) {
-				t.Errorf("told %q, want once, with %q", got, c.want)
+				t.Errorf("refusals %q, want one that contains %q", got, c.want)
 			}
 			if w.a.Ready() || w.b.Ready() {
 				t.Error("keys were agreed")
 			}
 			if n, err := w.a.Send([]byte("x"), 1); n != 0 || err != nil || w.a.Stats().Auth.Unkeyed != 1 {
-				t.Errorf("%d taken, %v, %+v", n, err, w.a.Stats().Auth)
+				t.Errorf("%d datagrams accepted, %v, %+v", n, err, w.a.Stats().Auth)
 			}
 		})
 	}
@@ -335,7 +338,8 @@ func TestPSKRefusesWithReason(t *testing.T) {
 	})
 }
 
-// An ask that is repeated, as by an attacker, is answered with no more bytes than it has, at a limited rate, and changes nothing.
+// TestPSKAsksAreLimited replays an ask 1000 times, as an attacker may do. The port must answer few
+// of the replays, and keep its keys.
 func TestPSKAsksAreLimited(t *testing.T) {
 	w := tapped(t, nil).keyed(t)
 	w.mu.Lock()
@@ -351,7 +355,7 @@ func TestPSKAsksAreLimited(t *testing.T) {
 	for range 1000 {
 		w.ma.Send(ask, len(ask))
 	}
-	until(t, "all were looked at", func() bool { a := w.b.Stats().Auth; return a.Stale+a.Limited >= 900 })
+	until(t, "all refused datagrams are counted", func() bool { a := w.b.Stats().Auth; return a.Stale+a.Limited >= 900 })
 	w.mu.Lock()
 	answers := len(w.seen[1]) - n
 	w.mu.Unlock()
@@ -367,7 +371,8 @@ func TestPSKAsksAreLimited(t *testing.T) {
 	}
 }
 
-// Over a path that loses, damages, doubles and reorders, keys are agreed and nothing damaged or doubled gets through.
+// TestPSKOverABadPath checks that the ends agree on keys over a path that loses, corrupts,
+// duplicates or reorders datagrams. Each datagram must arrive at most once and unchanged.
 func TestPSKOverABadPath(t *testing.T) {
 	for _, o := range []fault.Options{{Loss: .3}, {Corrupt: .3}, {Duplicate: .3}, {Delay: 2 * time.Millisecond, Jitter: 2 * time.Millisecond, Reorder: .25}} {
 		m := transport.NewMemory()
@@ -391,12 +396,12 @@ func TestPSKOverABadPath(t *testing.T) {
 		for i := range 2000 {
 			a.Send([]byte{byte(i), byte(i >> 8), 1, 2, 3, 4}, 6)
 		}
-		until(t, "half of them came", func() bool {
+		until(t, "half of the datagrams came", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return len(got) >= 1000
 		})
-		time.Sleep(50 * time.Millisecond) // for what must not come
+		time.Sleep(50 * time.Millisecond) // time for duplicates that must not come
 		mu.Lock()
 		for d, n := range got {
 			if n != 1 || len(d) != 6 || d[2:] != "\x01\x02\x03\x04" {

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Limits of the handshake.
+// Times and limits of the handshake.
 const (
-	pskRetryMin  = 50 * time.Millisecond // time between the first two asks; doubles
-	pskRetryMax  = time.Second           // longest time between two asks
-	pskSessions  = 4                     // sessions under whose keys this end receives datagrams; the newest session seals the datagrams that this end sends
-	pskPending   = 4                     // sessions of answers whose asker has not proved itself yet
-	pskBurst     = 8                     // largest number of answers that this end sends at once
-	pskRefill    = 10 * time.Millisecond // this end may send one more answer after each interval of this length
-	pskUnknown   = time.Second           // shortest time between two asks because of an unknown key
-	pskNoticeMax = 8                     // notices that wait until this end passes them on
+	pskRetryMin  = 50 * time.Millisecond // time between the first two sendings of an ask; the time doubles after each sending
+	pskRetryMax  = time.Second           // longest time between two sendings of an ask
+	pskSessions  = 4                     // largest number of sessions whose keys open received datagrams
+	pskPending   = 4                     // largest number of sessions whose asker has not yet proved that it has the keys
+	pskBurst     = 8                     // largest number of answers that this end sends in immediate succession
+	pskRefill    = 10 * time.Millisecond // time after which this end may send one more answer
+	pskUnknown   = time.Second           // shortest time between two asks that unknown keys cause
+	pskNoticeMax = 8                     // largest number of notices that wait to be passed to Cable.Tell
 )
 
-// pskHandshake holds the state of the agreement on keys.
+// pskHandshake holds the state of an end's handshakes with its peer.
 type pskHandshake struct {
 	k      *psk
 	keys   pskKeys
@@ -30,17 +30,17 @@ type pskHandshake struct {
 	fabric [4]byte
 
 	mu       sync.Mutex
-	peer     netip.AddrPort // zero: this end does not know the peer yet
-	sessions []*pskSession  // oldest first
-	pending  []*pskSession  // oldest first
+	peer     netip.AddrPort // address of the peer; zero before SetPeer
+	sessions []*pskSession  // sessions in use, the oldest first
+	pending  []*pskSession  // sessions whose asker has not yet proved that it has the keys, the oldest first
 	asking   bool
 	ask      []byte // the ask that the peer has not answered yet
 	retry    time.Duration
 	timer    *time.Timer
 	tokens   int // answers that this end may send now
 	refilled time.Time
-	asked    time.Time // when an unknown key last led to an ask
-	refused  string    // the last reason for a refusal that this end passed on
+	asked    time.Time // time of the last ask that unknown keys caused
+	refused  string    // reason of the last refusal that this end noted; "" after a successful handshake
 	notices  []Notice
 	closed   bool
 }
@@ -49,7 +49,7 @@ func (h *pskHandshake) init(k *psk, keys pskKeys, c Cable, fabric [4]byte) {
 	h.k, h.keys, h.cable, h.fabric, h.tokens = k, keys, c, fabric, pskBurst
 }
 
-// peerAt starts again with a peer at another address.
+// peerAt drops all sessions and starts a handshake if a is a new address of the peer.
 func (h *pskHandshake) peerAt(a netip.AddrPort) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,7 +74,8 @@ func (h *pskHandshake) stop() {
 	}
 }
 
-// unkeyed counts datagrams for which this end has no key yet.
+// unkeyed counts n datagrams that this end could not send because it has no keys. Before SetPeer,
+// the datagrams count as NoPeer.
 func (h *pskHandshake) unkeyed(n uint64) {
 	h.mu.Lock()
 	known := h.peer.IsValid()
@@ -86,7 +87,7 @@ func (h *pskHandshake) unkeyed(n uint64) {
 	}
 }
 
-// begin sends an ask, if no ask is open.
+// begin sends an ask if no ask is open. The caller holds mu.
 func (h *pskHandshake) begin() {
 	if h.asking || h.closed || !h.peer.IsValid() {
 		return
@@ -99,7 +100,7 @@ func (h *pskHandshake) begin() {
 	h.timer = time.AfterFunc(h.retry, func() { h.again(ask) })
 }
 
-// again repeats an ask that the peer has not answered.
+// again repeats the ask if the ask is still open.
 func (h *pskHandshake) again(ask []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -111,7 +112,7 @@ func (h *pskHandshake) again(ask []byte) {
 	h.timer.Reset(h.retry)
 }
 
-// renew asks for new keys.
+// renew sends an ask for new keys if no ask is open.
 func (h *pskHandshake) renew() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,7 +129,7 @@ func (h *pskHandshake) unknown() {
 	}
 }
 
-// hello makes an ask or an answer with a fresh nonce.
+// hello makes an ask or an answer with a fresh nonce. In an answer, echo is the nonce of the ask.
 func (h *pskHandshake) hello(kind byte, echo []byte) []byte {
 	m := pskHello{kind: kind, fabric: h.fabric, from: h.cable.From, to: h.cable.To, incarnation: h.cable.Incarnation}
 	rand.Read(m.nonce[:])
@@ -136,10 +137,10 @@ func (h *pskHandshake) hello(kind byte, echo []byte) []byte {
 	return m.appendTo(make([]byte, 0, pskHelloLen), h.keys.handshake)
 }
 
-func (h *pskHandshake) send(b []byte) { _, _ = h.k.Port.Send(b, len(b)) } // the port counts the datagrams that it cannot send
+func (h *pskHandshake) send(b []byte) { _, _ = h.k.Port.Send(b, len(b)) } // h.k.Port counts the datagrams that it cannot send
 
-// find returns the session of a key id. The result fresh says that the session's asker has not
-// proved itself yet.
+// find returns the session with a key id, or nil. The result fresh is true if the asker of the
+// session has not proved yet that it has the keys.
 func (h *pskHandshake) find(id uint32) (s *pskSession, fresh bool) {
 	if c := h.k.current.Load(); c != nil && c.id == id {
 		return c, false
@@ -159,7 +160,7 @@ func (h *pskHandshake) find(id uint32) (s *pskSession, fresh bool) {
 	return nil, false
 }
 
-// handle takes a datagram that is not sealed.
+// handle processes a received datagram that is not sealed.
 func (h *pskHandshake) handle(d []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -173,7 +174,7 @@ func (h *pskHandshake) handle(d []byte) {
 		c.malformed.Add(1)
 		if len(d) > 2 && d[0] == 'T' && d[1] == 'T' { // wire.Frame's magic
 			c.plain.Add(1)
-			h.refuse("the peer at %s sends frames in the clear: start it with --auth psk, too", h.peer)
+			h.refuse("the peer at %s sends frames in the clear: start the peer with --auth psk, too", h.peer)
 		}
 	case m.fabric != h.fabric:
 		c.wrongPeer.Add(1)
@@ -183,8 +184,8 @@ func (h *pskHandshake) handle(d []byte) {
 		h.refuse("the peer at %s has another pre-shared key: give both ends the same --psk-file", h.peer)
 	case m.from != h.cable.To || m.to != h.cable.From:
 		c.wrongPeer.Add(1)
-		h.refuse("the peer at %s is %s, cabled to %s; %s expects %s", h.peer, m.from, m.to, h.cable.From, h.cable.To)
-	case m.incarnation == h.cable.Incarnation: // this end's own ask, reflected
+		h.refuse("the peer at %s is %s and expects to be cabled to %s; this end is %s and expects %s", h.peer, m.from, m.to, h.cable.From, h.cable.To)
+	case m.incarnation == h.cable.Incarnation: // this end's own ask or answer came back
 		c.wrongPeer.Add(1)
 	case m.kind == pskAsk:
 		h.answer(&m, d)
@@ -193,7 +194,8 @@ func (h *pskHandshake) handle(d []byte) {
 	}
 }
 
-// answer answers an ask.
+// answer answers the ask m, whose bytes are in ask. answer drops an ask that led to a session in
+// use, and asks beyond the rate limit. The caller holds mu.
 func (h *pskHandshake) answer(m *pskHello, ask []byte) {
 	for _, s := range h.sessions {
 		if s.asked == m.nonce {
@@ -211,7 +213,7 @@ func (h *pskHandshake) answer(m *pskHello, ask []byte) {
 	}
 	h.tokens--
 	for _, s := range h.pending {
-		if s.asked == m.nonce { // the answer was lost, or is under way
+		if s.asked == m.nonce { // the peer repeats an ask that was answered before: the answer was lost, or is under way
 			h.send(s.answer)
 			return
 		}
@@ -230,7 +232,8 @@ func (h *pskHandshake) answer(m *pskHello, ask []byte) {
 	h.send(answer)
 }
 
-// answered takes the answer to the open ask.
+// answered uses the answer m to the open ask, whose bytes are in answer, to make a session.
+// answered drops answers to other asks. The caller holds mu.
 func (h *pskHandshake) answered(m *pskHello, answer []byte) {
 	if !h.asking || !bytes.Equal(m.echo[:], h.ask[32:32+pskNonce]) {
 		h.k.counts.stale.Add(1)
@@ -243,8 +246,8 @@ func (h *pskHandshake) answered(m *pskHello, answer []byte) {
 	}
 	s.peer = uint64(m.incarnation)
 	h.adopt(s)
-	// An empty datagram proves to the answerer that the asker is there. The datagram uses a
-	// separate nonce buffer, since senders may be using the session's buffer.
+	// An empty sealed datagram proves to the answerer that the asker has the keys. The datagram
+	// needs a nonce buffer of its own, because a call of Send may be using k.tx.nonce.
 	var nonce [12]byte
 	var b [PSKOverhead]byte
 	counter := s.sent.Add(1) - 1
@@ -255,20 +258,20 @@ func (h *pskHandshake) answered(m *pskHello, answer []byte) {
 	h.send(s.seal.Seal(b[:pskHeader], nonce[:], nil, b[:pskHeader]))
 }
 
-// proved puts a session into use after the session's asker has proved itself.
+// proved puts a session into use after the session's asker has proved that it has the keys.
 func (h *pskHandshake) proved(s *pskSession) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	i := slices.Index(h.pending, s)
 	if i < 0 || h.closed {
-		return // the peer has moved meanwhile
+		return // the peer's address changed after the call of find
 	}
 	h.pending = slices.Delete(h.pending, i, i+1)
 	h.adopt(s)
 }
 
-// adopt makes a session seal the datagrams that this end sends from now on. adopt ends the sessions
-// of other incarnations of the peer.
+// adopt makes s the session that seals all datagrams from now on. adopt drops the sessions with
+// other incarnations of the peer. The caller holds mu.
 func (h *pskHandshake) adopt(s *pskSession) {
 	h.asking = false
 	h.stop()
@@ -284,7 +287,8 @@ func (h *pskHandshake) adopt(s *pskSession) {
 	h.note(Notice{Ready: true})
 }
 
-// refuse notes why this end refuses the peer. refuse notes each reason once.
+// refuse notes the reason why this end refuses the peer. If the last noted reason was the same,
+// refuse does nothing. The caller holds mu.
 func (h *pskHandshake) refuse(format string, a ...any) {
 	if why := fmt.Sprintf(format, a...); why != h.refused {
 		h.refused = why
@@ -298,7 +302,7 @@ func (h *pskHandshake) note(n Notice) {
 	}
 }
 
-// told passes notices on, without holding a lock.
+// told passes the waiting notices to Cable.Tell. told holds no lock during these calls.
 func (h *pskHandshake) told() {
 	h.mu.Lock()
 	ns := h.notices

@@ -14,7 +14,7 @@ import (
 
 // # The format of sealed UDP, version 1
 //
-// Numbers are little-endian, as everywhere in ttfabric. Each UDP datagram begins with
+// Numbers are little-endian. Each UDP datagram begins with
 //
 //	0  2  magic "TK"
 //	2  1  version: 1
@@ -30,15 +30,15 @@ import (
 //	64 32  in an answer the nonce of the ask, in an ask zero
 //	96 32  HMAC-SHA256 of the bytes before, under the handshake key
 //
-// A sealed datagram is the AES-256-GCM of one datagram of the link, or of an empty datagram. The
-// seal adds 32 bytes:
+// A sealed datagram carries one datagram of the link, or nothing, encrypted with AES-256-GCM. A
+// sealed datagram is 32 bytes longer than its content:
 //
 //	 4  4  key id
 //	 8  8  counter: 0 for the first datagram under a key, one more for each later datagram
 //	16  n  ciphertext, and behind it the tag of 16 bytes
 //
-// The nonce of the AEAD is four zero bytes and the counter. The additional data is the first 16
-// bytes of the datagram.
+// The nonce for AES-GCM is four zero bytes and the counter. The first 16 bytes of the datagram are
+// the additional data, which the tag protects too.
 //
 // # Keys
 //
@@ -48,46 +48,49 @@ import (
 //	handshake = Expand(root, "handshake", 32)
 //	asker 32, answerer 32, key id 4 = Expand(root, "session" ‖ ask[0:96] ‖ answer[0:96], 68)
 //
-// The asker seals with the first key, and the answerer seals with the second key. The ask and the
-// answer contain both incarnations, both ports, the fabric and both nonces. For that reason no two
-// handshakes ever lead to the same keys. No end uses a counter twice with a key, even after a
-// restart.
+// The asker is the end that sends the ask, and the answerer is the end that answers it. The asker
+// seals its datagrams with the first key, and the answerer with the second key. The ask and the
+// answer contain both incarnations, both ports, the fabric and both nonces. Each handshake
+// therefore leads to new keys, and each key starts with counter 0. Even after a restart, an end
+// therefore uses each pair of key and counter only once.
 //
 // # Handshake
 //
-// An end that has no keys asks. The end repeats the ask with the same nonce until the peer answers
-// the ask. The end repeats the ask after 50 ms, and then at intervals that grow to a second. An end
-// that gets an ask answers with a fresh nonce. The answerer continues to use its present keys until
-// a datagram comes that the new keys open. Such a datagram proves that the asker is there now, and
-// knows the key. The asker uses the new keys as soon as an answer repeats the nonce of its open
-// ask. The asker then sends an empty sealed datagram at once. If both ends ask at the same time,
-// both handshakes may finish. Each end then receives under the keys of either handshake, and sends
-// under the keys of the last handshake. An end that gets datagrams under unknown keys asks, at most
-// once a second. The ends renew a session after 2²³ datagrams (RFC 9001 §6.6). No session carries
-// more than 2²⁸ datagrams.
+// An end that has no keys sends an ask. The asker repeats the ask unchanged until the answer comes:
+// first after 50 ms, and then at intervals that grow to a second. The answerer answers with a fresh
+// nonce. The asker uses the new keys as soon as an answer with the nonce of its open ask comes. The
+// asker then sends an empty sealed datagram at once. The answerer continues to use its old keys
+// until the first datagram under the new keys comes. This datagram proves that the asker knows the
+// pre-shared key, and that the ask was no replay. If both ends ask at the same time, both
+// handshakes may finish. Each end then receives under the keys of both handshakes, and sends under
+// the keys of the handshake that finished last. An end that receives a datagram under unknown keys
+// sends an ask, but at most once a second. An end also sends an ask after it has sealed 2²³
+// datagrams with one key (RFC 9001 §6.6). An end seals at most 2²⁸ datagrams with one key.
 //
 // # Attacks
 //
-// The attacker sees, delays, repeats, changes and forges datagrams, also from the peer's address.
-// The attacker does not know the key. The format handles these attacks:
+// The attacker can see, delay, repeat, change and forge datagrams. The attacker can also send from
+// the peer's address. The attacker does not know the pre-shared key. The format protects against
+// these attacks:
 //
-//   - Forged or changed datagrams: the tag or the HMAC does not fit. The end drops such datagrams.
-//   - Datagrams replayed within a session: the end has seen their counter, or the counter is older
-//     than the last 8192 counters. The end drops such datagrams.
-//   - Datagrams of earlier incarnations of either end: earlier incarnations used other nonces, and
-//     therefore other keys. The end drops such datagrams.
-//   - Reflected datagrams: each direction has its own key. An ask names its sender and receiver,
-//     and an end takes no ask that carries its own incarnation.
+//   - Forged or changed datagrams: the tag or the HMAC is wrong. The end drops the datagrams.
+//   - Datagrams replayed within a session: the end has received their counter before, or the
+//     counter is older than the last 8192 counters. The end drops the datagrams.
+//   - Replayed datagrams of earlier incarnations of either end: earlier incarnations used other
+//     nonces, and therefore other keys. The end drops the datagrams.
+//   - Datagrams sent back to their sender: each direction has its own key, and an ask names its
+//     sender and its receiver. An end refuses an ask that carries the end's own incarnation.
 //   - Datagrams moved to another cable or fabric: the keys depend on ports and fabric. The end
-//     drops such datagrams.
-//   - Replayed asks: the end answers a replayed ask, at a limited rate. The answer is no longer than
-//     the ask. Nobody can seal under the keys of such a handshake. The end therefore never uses
-//     these keys.
+//     drops the datagrams.
+//   - Replayed asks: the end answers a replayed ask, but at a limited rate, and with an answer as
+//     long as the ask. The attacker cannot seal a datagram under the new keys. The end therefore
+//     never uses the new keys.
 //
-// The format does not handle these attacks. Whoever holds the key can pose as any chip of the
-// fabric. Whoever holds the key can also read all recorded traffic, because there is no forward
-// secrecy. QUIC protects against both. Whoever can delay datagrams can cut the cable. Lengths and
-// times of datagrams are visible.
+// The format does not protect against the following attacks. Whoever knows the pre-shared key can
+// pose as any chip of the fabric. Whoever learns the pre-shared key can also decrypt all recorded
+// traffic, because there is no forward secrecy. The QUIC transport protects against both attacks.
+// An attacker who drops or delays datagrams can make the link fail. An attacker sees the lengths
+// and times of datagrams.
 const (
 	pskMagic0, pskMagic1 = 'T', 'K'
 	pskVersion           = 1
@@ -98,19 +101,19 @@ const (
 	pskHeader   = 16
 	pskTag      = 16
 	pskHelloLen = 128
-	pskSigned   = 96 // bytes of a hello under its HMAC
+	pskSigned   = 96 // bytes of an ask or answer that its HMAC protects
 	pskNonce    = 32
 
-	// PSKOverhead is what sealing adds to a datagram, in bytes.
+	// PSKOverhead is the number of bytes by which a sealed datagram is longer than its content.
 	PSKOverhead = pskHeader + pskTag
 	// MinPSK is the shortest pre-shared key, in bytes.
 	MinPSK = 16
 )
 
-// Errors of the decoders.
+// Errors of decodePSKHello.
 var (
 	errPSKMalformed = errors.New("not a message of sealed UDP")
-	errPSKKey       = errors.New("the HMAC does not fit the key")
+	errPSKKey       = errors.New("the HMAC is wrong for this key")
 )
 
 // pskHello is an ask or an answer.
@@ -122,7 +125,7 @@ type pskHello struct {
 	nonce, echo [pskNonce]byte
 }
 
-// appendTo appends the hello with its HMAC.
+// appendTo appends the hello to b, followed by an HMAC under the key.
 func (h *pskHello) appendTo(b []byte, key []byte) []byte {
 	start, le := len(b), binary.LittleEndian
 	b = append(b, pskMagic0, pskMagic1, pskVersion, h.kind)
@@ -138,8 +141,8 @@ func (h *pskHello) appendTo(b []byte, key []byte) []byte {
 	return append(b, pskMAC(key, b[start:])...)
 }
 
-// decodePSKHello reads a hello. The error is errPSKMalformed or errPSKKey. If the error is
-// errPSKKey, h holds what the message claims.
+// decodePSKHello reads a hello. If the bytes are not a hello, the error is errPSKMalformed. If only
+// the HMAC is wrong, the error is errPSKKey, and h holds the unverified fields.
 func decodePSKHello(b, key []byte) (h pskHello, err error) {
 	le := binary.LittleEndian
 	if len(b) != pskHelloLen || b[0] != pskMagic0 || b[1] != pskMagic1 || b[2] != pskVersion || b[3] != pskAsk && b[3] != pskAnswer {
@@ -172,7 +175,7 @@ func pskMAC(key, b []byte) []byte {
 	return m.Sum(nil)
 }
 
-// pskKeys holds the keys that are derived from the pre-shared key alone.
+// pskKeys holds the two keys that depend only on the pre-shared key.
 type pskKeys struct{ root, handshake []byte }
 
 func newPSKKeys(psk []byte) (k pskKeys, err error) {
@@ -182,7 +185,7 @@ func newPSKKeys(psk []byte) (k pskKeys, err error) {
 	return k, err
 }
 
-// session derives the keys of a handshake from its two messages.
+// session derives the keys and the key id of a session from the ask and the answer.
 func (k *pskKeys) session(ask, answer []byte) (asker, answerer []byte, id uint32, err error) {
 	info := bytes.Join([][]byte{[]byte("session"), ask[:pskSigned], answer[:pskSigned]}, nil)
 	b, err := hkdf.Expand(sha256.New, k.root, string(info), 68)
@@ -199,8 +202,7 @@ func putPSKHeader(b []byte, id uint32, counter uint64) {
 	binary.LittleEndian.PutUint64(b[8:], counter)
 }
 
-// parsePSKHeader reads the header of a sealed datagram. parsePSKHeader reports false for any other
-// datagram.
+// parsePSKHeader reads the header of a sealed datagram. If b is not a sealed datagram, ok is false.
 func parsePSKHeader(b []byte) (id uint32, counter uint64, ok bool) {
 	if len(b) < PSKOverhead || b[0] != pskMagic0 || b[1] != pskMagic1 || b[2] != pskVersion || b[3] != pskSealed {
 		return 0, 0, false
@@ -208,19 +210,20 @@ func parsePSKHeader(b []byte) (id uint32, counter uint64, ok bool) {
 	return binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint64(b[8:]), true
 }
 
-// ReplayWindow is how far a counter may lie behind the newest counter if a sealed datagram is to be
-// received. The window is twice the number of frames that a link has under way (ttlink.MaxFrames).
-// Each frame has its own counter. Reordering therefore loses nothing.
+// ReplayWindow is the number of newest counters that a receiver remembers. A receiver drops a
+// sealed datagram whose counter is older than all remembered counters. A link has at most half as
+// many frames under way (ttlink.MaxFrames), so frames that come out of order are still received.
 const ReplayWindow = 8192
 
-// replayWindow remembers which counters came (RFC 6479). A replayWindow holds one block more than
-// the window. For that reason a window that moves on clears whole blocks.
+// replayWindow remembers which of the newest counters were received, with one bit for each counter
+// (RFC 6479). A replayWindow has one block more than ReplayWindow needs, so that it can clear a
+// whole block when the newest counter enters the block.
 type replayWindow struct {
-	next   uint64 // one beyond the newest counter; 0: no counter came
+	next   uint64 // newest counter plus 1; 0: no counter was received yet
 	blocks [ReplayWindow/64 + 1]uint64
 }
 
-// check reports whether a counter is new and not too old.
+// check reports whether the counter c was not received before and is within the window.
 func (w *replayWindow) check(c uint64) bool {
 	if c >= w.next {
 		return true
@@ -228,7 +231,8 @@ func (w *replayWindow) check(c uint64) bool {
 	return w.next-c <= ReplayWindow && w.blocks[c/64%uint64(len(w.blocks))]&(1<<(c%64)) == 0
 }
 
-// take notes the counter of an authentic datagram. If the counter came before, take reports false.
+// take notes the counter of an authentic datagram, and returns true. If check refuses the counter,
+// take returns false.
 func (w *replayWindow) take(c uint64) bool {
 	if !w.check(c) {
 		return false
@@ -245,6 +249,6 @@ func (w *replayWindow) take(c uint64) bool {
 	return true
 }
 
-// block returns the number of the block of the newest counter. Before any counter came, block
-// returns the block of counter 0, whose bits are clear anyway.
+// block returns the number of the block that holds the newest counter. Before the first counter,
+// block returns 0.
 func (w *replayWindow) block() uint64 { return (cmp.Or(w.next, 1) - 1) / 64 }

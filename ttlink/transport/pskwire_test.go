@@ -19,7 +19,8 @@ func testHello(kind byte) pskHello {
 	return h
 }
 
-// TestPSKVector fixes the keys of version 1, for other implementations.
+// TestPSKVector compares the keys and a sealed datagram of version 1 with known values. Other
+// implementations can use the values as test vectors.
 func TestPSKVector(t *testing.T) {
 	k, err := newPSKKeys([]byte("0123456789abcdef"))
 	if err != nil {
@@ -48,7 +49,8 @@ func TestPSKVector(t *testing.T) {
 	}
 }
 
-// All but the last were computed with Python's hmac, too.
+// pskVector holds the known values. All values but "sealed" were also computed with Python's hmac
+// module.
 var pskVector = map[string]string{
 	"root":      "11da77b2649b93694802e9c6132c73dd08a45c98f945191ded0bfe0036337e27",
 	"handshake": "d8495629ca5793412dadd86018d4aa92534ee09e64ae63a9279e652943587162",
@@ -78,13 +80,14 @@ func TestPSKHelloRoundTrip(t *testing.T) {
 			x := bytes.Clone(b)
 			x[i] ^= 0x40
 			if _, err := decodePSKHello(x, key); err == nil {
-				t.Errorf("byte %d changed: taken", i)
+				t.Errorf("a hello with byte %d changed is accepted", i)
 			}
 		}
 	}
 }
 
-// TestReplayWindow compares the window with a set.
+// TestReplayWindow compares a replayWindow with a set of all counters that came, for random
+// counters.
 func TestReplayWindow(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -131,7 +134,7 @@ func FuzzPSKHello(f *testing.F) {
 	})
 }
 
-// FuzzPSKPort hands any bytes to a port in the midst of a session: it neither panics nor takes any of them.
+// FuzzPSKPort checks that a sealed port accepts no random bytes as a datagram, and does not panic.
 func FuzzPSKPort(f *testing.F) {
 	f.Add([]byte{}, byte(1))
 	f.Add(append([]byte("TK\x01\x03"), make([]byte, 60)...), byte(40))
@@ -156,7 +159,8 @@ func FuzzPSKPort(f *testing.F) {
 	})
 }
 
-// TestPSKRenews has keys that wear out soon: new ones are agreed on under traffic, and no datagram is lost by it.
+// TestPSKRenews checks that the ends agree on new keys after rekeyAfter datagrams, and that no
+// datagram is lost by the change.
 func TestPSKRenews(t *testing.T) {
 	ma, mb := NewPair()
 	key := bytes.Repeat([]byte{1}, 32)
@@ -191,7 +195,7 @@ func TestPSKRenews(t *testing.T) {
 	if s := a.Stats().Auth; s.Keyings < 3 {
 		t.Errorf("keyed %d times", s.Keyings)
 	}
-	// Where nobody answers, the key stops at its bound.
+	// If the peer does not answer the ask for new keys, the port stops sending at rekeyBounds.
 	b.Close()
 	a.rekeyBounds = 0
 	for range 200 {
@@ -199,6 +203,6 @@ func TestPSKRenews(t *testing.T) {
 	}
 	before := a.current.Load().sent.Load()
 	if n, err := a.Send([]byte{1}, 1); n != 0 || err != nil || a.current.Load().sent.Load() != before {
-		t.Errorf("%d taken under a key that has carried all that it may, %v", n, err)
+		t.Errorf("%d datagrams were sent under a key that has reached its limit, %v", n, err)
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inSandbox is set in the process whose filter refuses calls.
+// inSandbox is the environment variable that is set in the process under the filter.
 const inSandbox = "TTFABRIC_TEST_SANDBOX"
 
-// TestFallbackInASandbox runs itself again under a filter that refuses the calls
-// that move several messages, as some sandboxes' do: that is found when the port
-// is opened, and everything goes by plain calls.
+// TestFallbackInASandbox runs itself in a second process, and installs a filter there that refuses
+// sendmmsg and recvmmsg. Some sandboxes have such filters. The test checks that a port detects the
+// refusal when it is opened, and then moves one message per call.
 func TestFallbackInASandbox(t *testing.T) {
 	if os.Getenv(inSandbox) == "" {
 		c := exec.Command(os.Args[0], "-test.run=^TestFallbackInASandbox$", "-test.v")
@@ -33,7 +33,7 @@ func TestFallbackInASandbox(t *testing.T) {
 	refuse(t, unix.SYS_SENDMMSG, unix.SYS_RECVMMSG)
 	a, b := joinedLinux(t, Options{GSO: Off, GRO: Off})
 	if s := a.Stats(); s.Batching {
-		t.Fatalf("batching, though it is refused: %+v", s)
+		t.Fatalf("the port uses calls that the filter refuses: %+v", s)
 	}
 	if _, err := a.Send(make([]byte, 1000), 100); err != nil {
 		t.Fatal(err)
@@ -44,9 +44,10 @@ func TestFallbackInASandbox(t *testing.T) {
 	}
 }
 
-// refuse has the kernel answer ENOSYS to these calls of all of the process's threads (seccomp(2)).
+// refuse makes the kernel return ENOSYS for the given system calls, in all threads of the process
+// (seccomp(2)).
 func refuse(t *testing.T, calls ...uint32) {
-	const nr = 0 // offset of the call's number in struct seccomp_data
+	const nr = 0 // offset of the system call's number in struct seccomp_data
 	prog := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: nr}}
 	for _, c := range calls {
 		prog = append(prog, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: c},

@@ -7,76 +7,76 @@ import (
 	"ttfabric/wire"
 )
 
-// Cable says which cable a port belongs to, for transports that check who is at the other end.
+// Cable names the two ends of a port's cable. A transport that checks its peer needs a Cable.
 type Cable struct {
 	Fabric      string           // the fabric's name, equal at both ends
 	From, To    wire.PortID      // the port of this end and the port of the expected neighbour
 	Incarnation wire.Incarnation // incarnation of this process; random, not zero
-	// The port calls Tell when the port becomes ready, and when the port refuses its peer.
-	// Goroutines of the port call Tell without holding a lock. If Tell is nil, the port tells
-	// nobody.
+	// The port calls Tell when keys are agreed, and when one end refuses the other. Tell may be
+	// nil. The port holds no lock while it calls Tell.
 	Tell func(Notice)
 }
 
-// tell passes a notice to Tell.
+// tell calls c.Tell, unless c.Tell is nil.
 func (c *Cable) tell(n Notice) {
 	if c.Tell != nil {
 		c.Tell(n)
 	}
 }
 
-// Notice is a message of a port that checks its peer.
+// Notice tells the owner of a [Keyed] port about the port's handshake.
 type Notice struct {
-	Ready   bool   // the ends have agreed on keys: datagrams sent from now on reach the peer
-	Refused string // why this port refused the peer, or the peer refused this port; the port tells a reason once until the reason changes or the port is ready
+	Ready   bool   // the ends have agreed on keys, and the port carries datagrams from now on
+	Refused string // the reason why this port refused the peer, or the peer refused this port; the port repeats a reason only after another notice
 }
 
-// Keyed is a port that agrees on keys with its peer before it carries datagrams. Until then the
-// port drops the datagrams that a caller sends, and counts them in Stats.Auth.Unkeyed.
+// Keyed is a port that must agree on keys with its peer before it carries datagrams. Before the
+// keys are agreed, the port drops the datagrams that a caller sends, and counts them in
+// Stats.Auth.Unkeyed.
 type Keyed interface {
 	Port
-	// Ready reports whether keys are agreed.
+	// Ready reports whether the port and its peer have agreed on keys.
 	Ready() bool
 }
 
-// AuthStats holds counts of a port that checks its peer. The port counts each refused datagram
-// under one of the reasons.
+// AuthStats holds the counters of a port that checks its peer. Each datagram that the port refuses
+// counts under exactly one reason, and [AuthStats.Rejected] adds these counts.
 type AuthStats struct {
 	Keyings     uint64 // times that the ends agreed on keys
 	Unkeyed     uint64 // datagrams not sent because the ends had not agreed on keys yet
-	Malformed   uint64 // datagrams that are not of this transport's format
-	Plain       uint64 // datagrams counted in Malformed that are frames in the clear
-	WrongKey    uint64 // handshake messages of a peer with another key, or damaged handshake messages
-	WrongPeer   uint64 // handshakes of another chip, port or fabric, recognized by key or certificate
-	Stale       uint64 // handshake messages that answer no open ask, or that came before
-	Limited     uint64 // handshake messages beyond the rate at which this port answers
-	UnknownKey  uint64 // datagrams under keys that are unknown, or no longer known
-	Forged      uint64 // datagrams whose tag does not fit: damaged or forged
-	Replayed    uint64 // datagrams that came before, or are older than the replay window
+	Malformed   uint64 // datagrams that do not have this transport's format
+	Plain       uint64 // datagrams in Malformed that are unencrypted frames
+	WrongKey    uint64 // handshake messages that another key authenticates, or that are damaged
+	WrongPeer   uint64 // handshakes of a peer that is another chip, port or fabric than the cable names
+	Stale       uint64 // handshake messages that answer no open ask, or that this port has received before
+	Limited     uint64 // handshake messages that this port did not answer because too many came
+	UnknownKey  uint64 // datagrams sealed under keys that this port does not know, or has forgotten
+	Forged      uint64 // datagrams whose tag is wrong, because they are damaged or forged
+	Replayed    uint64 // datagrams that this port has received before, or that are older than the replay window
 	RefusedByIt uint64 // handshakes that the peer refused
-	Strangers   uint64 // handshakes begun from other addresses than the peer's
+	Strangers   uint64 // handshakes that began from another address than the peer's
 	Failed      uint64 // handshakes that did not finish in time
 }
 
-// Rejected returns how many messages the port refused, for all reasons together.
+// Rejected returns the number of datagrams that the port refused, for all reasons together.
 func (a *AuthStats) Rejected() uint64 {
 	return a.Malformed + a.WrongKey + a.WrongPeer + a.Stale + a.Limited + a.UnknownKey + a.Forged + a.Replayed
 }
 
-// fence is a port that refuses peers outside some networks.
+// fence is a port that accepts only peers in trusted networks.
 type fence struct {
 	Port
 	within func(netip.Addr) bool
 }
 
-// Fence wraps a port that does not check its peer. SetPeer refuses peers whose address is not
-// within the given networks.
+// Fence wraps a port that does not check its peer. The wrapper's SetPeer refuses an address for
+// which within returns false.
 func Fence(p Port, within func(netip.Addr) bool) Port { return &fence{p, within} }
 
 // SetPeer implements [Port].
 func (f *fence) SetPeer(a netip.AddrPort) error {
 	if a.IsValid() && !f.within(a.Addr().Unmap()) {
-		return fmt.Errorf("peer %s is beyond the networks that are trusted: use --auth psk or --transport quic, or name its network with --trust-network", a)
+		return fmt.Errorf("peer %s is outside the trusted networks: use --auth psk or --transport quic, or name the peer's network with --trust-network", a)
 	}
 	return f.Port.SetPeer(a)
 }

@@ -8,7 +8,8 @@ import (
 	"ttfabric/ttlink/fault"
 )
 
-// Tapped is a datagram that has passed a tapped port. Data is valid only during the call.
+// Tapped is a datagram that has passed a tapped port. Data is valid only during the call that
+// passes the Tapped.
 type Tapped struct {
 	At   time.Time
 	Sent bool // true: the port sent the datagram; false: the port received the datagram
@@ -19,9 +20,9 @@ type Tapped struct {
 // Fate says which faults an impaired port injected into a datagram. The zero Fate means that the
 // port injected no fault.
 type Fate struct {
-	Done     fault.Counts  // faults of this datagram; if there are copies, the faults of all copies
-	Overfull bool          // the port dropped the datagram because too many datagrams waited for their delay to end
-	Delay    time.Duration // delay until the port sends the datagram; if there are copies, the delay of the first copy
+	Done     fault.Counts  // faults of this datagram; if the datagram was duplicated, the faults of both copies
+	Overfull bool          // the port dropped the datagram because too many delayed datagrams waited
+	Delay    time.Duration // delay before the port sends the datagram; if the datagram was duplicated, the shorter delay of the two copies
 }
 
 // Any reports whether the port injected any fault.
@@ -40,7 +41,7 @@ func (f *Fate) String() string {
 		n    uint64
 		word string
 	}{{d.CutOff, "lost, the cable is cut"}, {d.Lost, "lost"}, {d.BurstLost, "lost in a burst"}, {d.Overflowed, "lost, the queue of the limited rate is full"},
-		{btoi(f.Overfull), "lost, too much is delayed"}, {d.Corrupted, "corrupted"}, {d.Duplicated, "duplicated"}, {d.Reordered, "held back"}} {
+		{btoi(f.Overfull), "lost, too many delayed datagrams wait"}, {d.Corrupted, "corrupted"}, {d.Duplicated, "duplicated"}, {d.Reordered, "held back"}} {
 		if w.n > 0 {
 			words = append(words, w.word)
 		}
@@ -58,15 +59,15 @@ func btoi(b bool) uint64 {
 	return 0
 }
 
-// tap is a port that shows the datagrams that pass it.
+// tap is a port that passes each datagram to the function see.
 type tap struct {
 	Port
 	see func(Tapped)
 }
 
-// Tap wraps a port. The wrapper calls see for each datagram that is handed to Send, whether or not
-// the datagram gets through, and for each received datagram. The goroutine that sends or receives
-// makes the call and waits for it to return. For an impaired port, [Impaired.Watch] is better.
+// Tap wraps a port. The wrapper calls see for each datagram that a caller sends, even if the port
+// drops the datagram, and for each received datagram. Sending and receiving wait until see returns.
+// For an impaired port, use [Impaired.Watch], which also shows the faults.
 func Tap(p Port, see func(Tapped)) Port { return &tap{p, see} }
 
 // Send implements [Port].
@@ -85,7 +86,7 @@ func (t *tap) SendBatch(runs []Run) (int, error) {
 }
 
 func (t *tap) sees(r Run, now time.Time) {
-	r.datagrams() // panics on a bad size, as Send does
+	r.datagrams() // panics if Seg is below 1, as Send does
 	for b := r.Data; len(b) > 0; b = b[min(r.Seg, len(b)):] {
 		t.see(Tapped{At: now, Sent: true, Data: b[:min(r.Seg, len(b))]})
 	}

@@ -14,29 +14,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// udp is a port on its own UDP socket. The Go runtime's poller does the waiting. An idle port
-// therefore costs no thread. The port itself makes the system calls.
+// udp is a port on a UDP socket. The port makes its own system calls, but waits in the Go runtime's
+// poller. A port that waits therefore needs no thread.
 type udp struct {
 	conn  *net.UDPConn
 	raw   syscall.RawConn
 	opts  Options
 	local netip.AddrPort
 	gro   bool
-	asks  bool // the kernel knows UDP_SEGMENT, and the options allow it
+	asks  bool // the kernel knows UDP_SEGMENT, and the options allow super-packets for sending
 	bufs  struct{ receive, send int }
 
 	conf sync.Mutex // held by SetPeer and Close
-	last uint32     // the kernel's drop counter at Close
+	last uint32     // the kernel's count of dropped messages when Close was called
 	peer atomic.Pointer[peer]
-	path atomic.Int64 // size of the largest datagram in bytes; 0 while unknown
-	gso  atomic.Bool  // asks is set, and super-packets have not failed on this path
+	path atomic.Int64 // size of the largest datagram that the path takes, in bytes; 0 before SetPeer
+	gso  atomic.Bool  // the port sends super-packets: asks is true, and the present path has not refused any
 
 	tx     sender
 	counts counters
 }
 
-// peer is the address of the other end in the form in which the kernel writes it into a message's
-// name.
+// peer is the address of the other end. The fields ip and port have the form of the sender's
+// address in a received message, so that the port can compare the two quickly.
 type peer struct {
 	addr netip.AddrPort
 	ip   [16]byte // an IPv4 address takes the first four bytes
@@ -49,8 +49,8 @@ type counters struct {
 	full, noPeer, tooLong, foreign, truncated, refused, unreachable, gso atomic.Uint64
 }
 
-// Listen opens a UDP port. The error names the address and a remedy. If the port is taken,
-// errors.Is finds syscall.EADDRINUSE.
+// Listen opens a UDP port. The error names the address and a remedy. If another socket uses the
+// address, the error matches syscall.EADDRINUSE.
 func Listen(o Options) (Port, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func Listen(o Options) (Port, error) {
 	return u, nil
 }
 
-// control runs f on the socket's descriptor.
+// control calls f with the socket's file descriptor, and returns the error of f.
 func (u *udp) control(f func(fd int) error) error {
 	var err error
 	if e := u.raw.Control(func(fd uintptr) { err = f(int(fd)) }); e != nil {
@@ -80,7 +80,7 @@ func (u *udp) control(f func(fd int) error) error {
 	return err
 }
 
-// setup asks the kernel for buffers and offloads, and uses what the kernel grants.
+// setup asks the kernel for buffer sizes and offloads, and notes what the kernel grants.
 func (u *udp) setup(fd int) error {
 	for _, b := range []struct {
 		force, plain, want int
@@ -90,7 +90,7 @@ func (u *udp) setup(fd int) error {
 		{unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, u.opts.SendBuffer, &u.bufs.send},
 	} {
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, b.force, b.want) != nil { // needs CAP_NET_ADMIN
-			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, b.plain, b.want); err != nil { // grants up to net.core.rmem_max
+			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, b.plain, b.want); err != nil { // the kernel limits the size to net.core.rmem_max or net.core.wmem_max
 				return err
 			}
 		}
@@ -98,17 +98,17 @@ func (u *udp) setup(fd int) error {
 		if err != nil {
 			return err
 		}
-		*b.got = n / 2 // the kernel doubles the size for its own use (socket(7))
+		*b.got = n / 2 // the kernel reports twice the size, because it adds room for its own data (socket(7))
 	}
-	// Never fragment, and let the kernel learn the path's MTU. A datagram that is too long then
-	// fails here with EMSGSIZE instead of being lost on the way (ip(7)). A kernel without the
-	// option fragments datagrams; the port works there too.
+	// The option makes the kernel learn the path's MTU, and send datagrams without fragmentation.
+	// If a datagram is too long for the path, the send then fails with EMSGSIZE (ip(7)). A kernel
+	// without the option fragments datagrams, and the port works there too.
 	if u.local.Addr().Is6() {
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO)
 	} else {
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
 	}
-	if u.opts.GSO == Auto { // zero leaves segmentation to each message (udp(7))
+	if u.opts.GSO == Auto { // value 0: each message sets its own segment size (udp(7))
 		u.asks = unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil
 		u.gso.Store(u.asks)
 	}
@@ -121,8 +121,8 @@ func (u *udp) setup(fd int) error {
 	return nil
 }
 
-// takesBatches tries the calls that move several messages, without any message. A sandbox's filter
-// may refuse calls that the kernel has.
+// takesBatches reports whether the process may call sendmmsg and recvmmsg. takesBatches tries both
+// calls with 0 messages, because a sandbox may refuse system calls that the kernel has.
 func takesBatches(fd int) bool {
 	for _, call := range []uintptr{unix.SYS_SENDMMSG, unix.SYS_RECVMMSG} {
 		if _, _, e := unix.Syscall6(call, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0); e == unix.ENOSYS || e == unix.EPERM || e == unix.EACCES {
@@ -132,8 +132,9 @@ func takesBatches(fd int) bool {
 	return true
 }
 
-// SetPeer implements [Port]. SetPeer connects the socket. The kernel then drops the datagrams of
-// other senders, looks up the route once, and reports the route's MTU.
+// SetPeer implements [Port]. SetPeer connects the socket to the peer. On a connected socket, the
+// kernel drops the datagrams of other senders, looks up the route only once, and reports the
+// route's MTU.
 func (u *udp) SetPeer(a netip.AddrPort) error {
 	a, err := checkPeer(u.local, a)
 	if err != nil {
@@ -147,13 +148,14 @@ func (u *udp) SetPeer(a netip.AddrPort) error {
 	copy(p.ip[:], a.Addr().AsSlice())
 	u.conf.Lock()
 	defer u.conf.Unlock()
-	// The peer is stored first. Otherwise datagrams that it sends meanwhile would count as foreign.
+	// SetPeer stores the peer before it connects the socket, so that datagrams of the new peer
+	// count as the peer's from the first one on.
 	old := u.peer.Swap(p)
 	err = u.control(func(fd int) error {
 		if old != nil && u.opts.Local.Port() != 0 && u.opts.Local.Addr().IsUnspecified() {
-			// The first connect chose a source address for the wildcard. Give that address back,
-			// since the new peer may be reached from another address. A port that was bound by
-			// number stays.
+			// The first connect of a socket on a wildcard address chose a source address. This call
+			// removes the choice, because the route to the new peer may need another source
+			// address. The socket keeps its port number, because the options named the number.
 			none := unix.RawSockaddr{Family: unix.AF_UNSPEC}
 			_, _, _ = unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&none)), unsafe.Sizeof(none))
 		}
@@ -164,14 +166,15 @@ func (u *udp) SetPeer(a netip.AddrPort) error {
 		if errors.Is(err, net.ErrClosed) {
 			return net.ErrClosed
 		}
-		return fmt.Errorf("UDP port %s cannot reach %s; look at the machine's addresses and routes: %w", u.local, a, err)
+		return fmt.Errorf("UDP port %s cannot reach %s; check the machine's addresses and routes: %w", u.local, a, err)
 	}
-	u.gso.Store(u.asks) // the other path may carry super-packets
+	u.gso.Store(u.asks) // the path to the new peer may carry super-packets
 	u.measurePath()
 	return nil
 }
 
-// sockaddr returns an address in the form that the system call takes.
+// sockaddr returns an address in the form that the connect system call takes. If the zone of an
+// IPv6 address names no interface, sockaddr returns an error.
 func sockaddr(a netip.AddrPort) (unix.Sockaddr, error) {
 	if a.Addr().Is4() {
 		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}, nil
@@ -189,8 +192,9 @@ func sockaddr(a netip.AddrPort) (unix.Sockaddr, error) {
 	return s, nil
 }
 
-// measurePath asks the kernel for the MTU of the path to the peer. Until a router on the path
-// reports a smaller MTU, the MTU is the interface's MTU.
+// measurePath asks the kernel for the MTU of the path to the peer, and stores the size of the
+// largest datagram. The kernel assumes the MTU of the local interface until a router on the path
+// reports a smaller MTU.
 func (u *udp) measurePath() {
 	level, opt := unix.IPPROTO_IP, unix.IP_MTU
 	if u.local.Addr().Is6() {
@@ -227,9 +231,9 @@ func (u *udp) Close() error {
 	return nil
 }
 
-// dropped returns the kernel's count of messages for which the receive buffer had no room
-// (SO_MEMINFO, Linux 4.12). Asking for the count on demand costs nothing on the path of the
-// packets. SO_RXQ_OVFL would cost a word per message.
+// dropped asks the kernel for the number of messages that the kernel dropped because the receive
+// buffer was full (SO_MEMINFO, Linux 4.12). The alternative, SO_RXQ_OVFL, would add control data to
+// every received message. If the kernel gives no number, dropped returns u.last.
 func (u *udp) dropped() uint32 {
 	n := u.last
 	_ = u.control(func(fd int) error {
@@ -262,9 +266,9 @@ func (u *udp) Stats() Stats {
 	}
 }
 
-// soften handles an error of a send or a receive. soften counts errors of the network and returns
-// true for them, since the link repairs the loss. ICMP errors of earlier datagrams may appear at
-// any later call (udp(7)).
+// soften reports whether the error e of a send or a receive is an error of the network. soften also
+// counts such errors. The port ignores errors of the network, because the link sends lost frames
+// again. An ICMP error about an earlier datagram may appear at any later call (udp(7)).
 func (u *udp) soften(e syscall.Errno) bool {
 	switch e {
 	case unix.ECONNREFUSED:
@@ -280,13 +284,13 @@ func (u *udp) soften(e syscall.Errno) bool {
 	return true
 }
 
-// mmsghdr is struct mmsghdr of sendmmsg(2) and recvmmsg(2).
+// mmsghdr has the memory layout of struct mmsghdr, which sendmmsg(2) and recvmmsg(2) take.
 type mmsghdr struct {
 	hdr unix.Msghdr
 	len uint32
 }
 
-// htons returns a port in network order.
+// htons returns a port number in network byte order.
 func htons(p uint16) uint16 {
 	b := [2]byte{byte(p >> 8), byte(p)}
 	return *(*uint16)(unsafe.Pointer(&b))

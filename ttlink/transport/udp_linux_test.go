@@ -46,7 +46,7 @@ func gather(t *testing.T, u *udp, n int) []int {
 	var b Batch
 	for len(sizes) < n {
 		if err := u.Recv(&b); err != nil {
-			t.Fatalf("%d of %d datagrams came: %v, counters %+v", len(sizes), n, err, u.Stats())
+			t.Fatalf("%d of %d datagrams arrived: %v, counters %+v", len(sizes), n, err, u.Stats())
 		}
 		b.Each(func(d []byte) { sizes = append(sizes, len(d)) })
 	}
@@ -78,7 +78,7 @@ func TestOffloadsCrossWhole(t *testing.T) {
 	if s := b.Stats(); s.ReceiveCalls != 1 || s.Received != 512 {
 		t.Errorf("%+v", s)
 	}
-	// Neither more than 64 datagrams nor more than 65,507 bytes, and the rest in a super-packet of its own.
+	// A super-packet holds at most 64 datagrams and at most 65,507 bytes.
 	for _, c := range []struct {
 		seg, total int
 		want       []int
@@ -97,7 +97,7 @@ func TestOffloadsCrossWhole(t *testing.T) {
 	}
 }
 
-// Where the options forbid a feature, it is not used.
+// TestForcedOff checks that a port uses no offload and no batches if the options forbid them.
 func TestForcedOff(t *testing.T) {
 	a, b := joinedLinux(t, Options{GSO: Off, GRO: Off, Batch: Off})
 	if s := a.Stats(); s.GSO || s.GRO || s.Batching {
@@ -113,8 +113,8 @@ func TestForcedOff(t *testing.T) {
 	}
 }
 
-// A socket without checksums is one on which the kernel refuses segmentation
-// (udp_send_skb), as it does on paths with IPsec: the same send goes on in single datagrams.
+// TestGSOFailsAtRunTime checks that a send continues with single datagrams if the kernel refuses a
+// super-packet. To cause the refusal, the test switches off the socket's checksums (udp_send_skb).
 func TestGSOFailsAtRunTime(t *testing.T) {
 	a, b := joinedLinux(t, Options{})
 	if !a.gso.Load() {
@@ -125,7 +125,7 @@ func TestGSOFailsAtRunTime(t *testing.T) {
 	}
 	runs := []Run{{make([]byte, 1), 1}, {make([]byte, 1050), 100}, {make([]byte, 640), 64}}
 	if n, err := a.SendBatch(runs); n != 22 || err != nil {
-		t.Fatalf("%d of 22 were taken, %v", n, err)
+		t.Fatalf("%d of 22 datagrams were sent, %v", n, err)
 	}
 	sizes := gather(t, b, 22)
 	if sizes[0] != 1 || sizes[1] != 100 || sizes[11] != 50 || sizes[12] != 64 || len(sizes) != 22 {
@@ -135,11 +135,12 @@ func TestGSOFailsAtRunTime(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	if err := a.SetPeer(b.local); err != nil || !a.Stats().GSO {
-		t.Errorf("a new path has no new chance: %v", err)
+		t.Errorf("the port does not try super-packets with a new peer: %v", err)
 	}
 }
 
-// Nobody listens at the peer's port: the ICMP errors are counted and end neither side of the port.
+// TestRefusalsAreCounted sends to a peer that is closed. The port must count the ICMP errors, and
+// neither Send nor Recv may return an error.
 func TestRefusalsAreCounted(t *testing.T) {
 	a, b := joinedLinux(t, Options{})
 	done := make(chan error, 1)
@@ -161,7 +162,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 		t.Fatalf("Recv ended: %v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
-	c := openLinux(t, Options{Local: b.local}) // the peer restarts at its address
+	c := openLinux(t, Options{Local: b.local}) // a new port opens at the peer's address
 	if err := c.SetPeer(a.local); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +176,8 @@ func TestRefusalsAreCounted(t *testing.T) {
 	}
 }
 
-// A receiver that does not read overflows its buffer: the sender goes on, the receiver's counter tells.
+// TestOverrunIsCounted sends more than a receiver's buffer holds while nobody reads. The receiver
+// must count the dropped messages.
 func TestOverrunIsCounted(t *testing.T) {
 	a, b := joinedLinux(t, Options{ReceiveBuffer: MaxDatagram})
 	for range 100 {
@@ -194,7 +196,7 @@ func TestOverrunIsCounted(t *testing.T) {
 	}
 }
 
-// A port on which nothing comes holds no memory of the batch.
+// TestIdlePortHoldsNoBuffers checks that a Batch has no memory while Recv waits.
 func TestIdlePortHoldsNoBuffers(t *testing.T) {
 	a, b := joinedLinux(t, Options{})
 	a.Send([]byte("x"), 1)
@@ -203,14 +205,14 @@ func TestIdlePortHoldsNoBuffers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if batch.block == nil {
-		t.Fatal("a datagram without memory")
+		t.Fatal("the Batch holds a datagram but no memory")
 	}
 	done := true
 	if err := b.raw.Control(func(fd uintptr) { done = batch.sys.call(fd) }); err != nil || done {
-		t.Fatalf("a receive of nothing does not wait: %v", err)
+		t.Fatalf("a receive without a datagram does not wait: %v", err)
 	}
 	if batch.block != nil || batch.sys.iov[0].Base != nil || batch.supers[0].Data != nil {
-		t.Error("the memory is still held")
+		t.Error("the Batch still holds memory")
 	}
 }
 
@@ -224,12 +226,13 @@ func TestBuffersAreReported(t *testing.T) {
 	}
 }
 
-// inNamespace gives the test a network of its own, whose loopback has an MTU. It needs privileges, and skips without.
+// inNamespace moves the test into a new network namespace, and sets the MTU of its loopback
+// interface.
 func inNamespace(t *testing.T, mtu int) (setMTU func(int)) {
 	t.Helper()
-	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
+	runtime.LockOSThread() // the thread stays locked, and ends with the test's goroutine
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skip("no network namespace without privileges:", err)
+		t.Skip("this process may not make a network namespace:", err)
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -252,7 +255,9 @@ func inNamespace(t *testing.T, mtu int) (setMTU func(int)) {
 	return setMTU
 }
 
-// An ethernet's MTU: super-packets cross it, their datagrams are within it, and when it shrinks the port tells.
+// TestPathShrinks checks a port on a path with the MTU of ethernet, with and without super-packets.
+// When the MTU becomes smaller, MaxDatagram must become smaller too, and datagrams that are too
+// long must be counted.
 func TestPathShrinks(t *testing.T) {
 	setMTU := inNamespace(t, 1500)
 	for _, gso := range []Mode{Auto, Off} {
@@ -266,24 +271,24 @@ func TestPathShrinks(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		gather(t, b, 20)
-		if n, err := a.Send(data, 1473); n > 1 || err != nil { // the short last one may fit
-			t.Errorf("%d datagrams of a byte too many were taken, %v", n, err)
+		if n, err := a.Send(data, 1473); n > 1 || err != nil { // the last datagram is short and may fit
+			t.Errorf("%d datagrams that are a byte too long were sent, %v", n, err)
 		}
 		setMTU(1400)
 		n, err := a.Send(data, 1472)
 		if n != 0 || err != nil || a.MaxDatagram() != 1372 || a.Stats().TooLong == 0 {
-			t.Errorf("on a path that shrank %d were taken, %v, MaxDatagram %d, counters %+v", n, err, a.MaxDatagram(), a.Stats())
+			t.Errorf("after the MTU became smaller: %d datagrams sent, %v, MaxDatagram %d, counters %+v", n, err, a.MaxDatagram(), a.Stats())
 		}
 		if s := a.Stats(); s.GSO != (gso == Auto) {
-			t.Errorf("too long a datagram was taken for a path without GSO: %+v", s)
+			t.Errorf("the port stopped super-packets because of a datagram that is too long: %+v", s)
 		}
 		if n, err := a.Send(data[:20*1372], 1372); n != 20 || err != nil {
-			t.Errorf("%d of 20 that fit were taken, %v", n, err)
+			t.Errorf("%d of 20 datagrams that fit were sent, %v", n, err)
 		}
 	}
 }
 
-// The interface goes away and comes back: nothing but a counter.
+// TestNetworkIsAway checks that SetPeer returns an error if no route leads to the peer.
 func TestNetworkIsAway(t *testing.T) {
 	inNamespace(t, 1500)
 	a := openLinux(t, Options{Local: netip.MustParseAddrPort("0.0.0.0:0")})
@@ -292,6 +297,6 @@ func TestNetworkIsAway(t *testing.T) {
 		t.Errorf("no route: %v", err)
 	}
 	if n, err := a.Send([]byte("x"), 1); n != 0 || err != nil || a.Stats().NoPeer != 1 {
-		t.Errorf("after a peer that could not be set: %d, %v", n, err)
+		t.Errorf("Send after SetPeer failed: %d, %v", n, err)
 	}
 }

@@ -11,11 +11,13 @@ import (
 	"syscall"
 )
 
-// receiver is empty, since this port itself makes no system calls.
+// receiver is the state for system calls in a Batch. On this operating system the state is empty,
+// because the port sends and receives through package net.
 type receiver struct{}
 
-// udp is a port on a plain UDP socket: one datagram per call, and no offloads. The socket stays
-// unconnected. The port itself therefore drops the datagrams of other senders.
+// udp is a port on a UDP socket that sends or receives one datagram per system call, without
+// offloads. The socket stays unconnected, so the port itself drops the datagrams of senders other
+// than the peer.
 type udp struct {
 	conn  *net.UDPConn
 	opts  Options
@@ -27,8 +29,8 @@ type udp struct {
 	noPeer, tooLong, foreign, refused, unreachable         atomic.Uint64
 }
 
-// Listen opens a UDP port. The error names the address and a remedy. If the port is taken,
-// errors.Is finds syscall.EADDRINUSE.
+// Listen opens a UDP port. The error names the address and a remedy. If another socket uses the
+// address, the error matches syscall.EADDRINUSE.
 func Listen(o Options) (Port, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -37,7 +39,7 @@ func Listen(o Options) (Port, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = conn.SetReadBuffer(o.ReceiveBuffer) // the system does not report what size it grants
+	_ = conn.SetReadBuffer(o.ReceiveBuffer) // the operating system does not report the size that it grants
 	_ = conn.SetWriteBuffer(o.SendBuffer)
 	u := &udp{conn: conn, opts: o, local: localAddr(conn)}
 	u.path.Store(int64(payloadOf(u.opts.within(interfaceMTU(u.local.Addr())), u.local.Addr())))
@@ -66,14 +68,14 @@ func (u *udp) Send(data []byte, seg int) (int, error) {
 		case errors.Is(err, syscall.EMSGSIZE):
 			u.tooLong.Add(1)
 			u.path.Store(min(u.path.Load(), int64(max(1, len(d)-1))))
-		default: // an error of an earlier datagram, or a network that is down; the link sends again
+		default: // the error may belong to an earlier datagram, or the network is down; the link sends lost frames again
 			u.soften(err)
 		}
 	}
 	return n, nil
 }
 
-// soften counts an error of the network.
+// soften counts an error of the network as Refused or Unreachable.
 func (u *udp) soften(err error) {
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) {
 		u.refused.Add(1)
@@ -83,17 +85,7 @@ func (u *udp) soften(err error) {
 }
 
 // SendBatch implements [Port].
-func (u *udp) SendBatch(runs []Run) (int, error) {
-	n := 0
-	for _, r := range runs {
-		k, err := u.Send(r.Data, r.Seg)
-		n += k
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
+func (u *udp) SendBatch(runs []Run) (int, error) { return SendEach(u, runs) }
 
 // Recv implements [Port].
 func (u *udp) Recv(b *Batch) error {
@@ -107,8 +99,8 @@ func (u *udp) Recv(b *Batch) error {
 				b.Reset()
 				return net.ErrClosed
 			}
-			u.soften(err)                            // an error of an earlier datagram
-			if strikes++; strikes == maxReadErrors { // after so many errors the socket may have failed for good
+			u.soften(err)                            // the error may belong to a datagram that was sent earlier
+			if strikes++; strikes == maxReadErrors { // the socket itself has probably failed
 				b.Reset()
 				return fmt.Errorf("UDP port %s cannot receive: %w", u.local, err)
 			}
@@ -121,7 +113,7 @@ func (u *udp) Recv(b *Batch) error {
 		}
 		u.received.Add(1)
 		u.receivedBytes.Add(uint64(n))
-		if n == 0 { // an empty datagram carries nothing, and no link sends one
+		if n == 0 { // links send no empty datagrams
 			continue
 		}
 		b.supers[0], b.n = Super{Data: b.block[0][:n:n], Seg: n, From: from}, 1
@@ -129,10 +121,12 @@ func (u *udp) Recv(b *Batch) error {
 	}
 }
 
-// maxReadErrors is how many errors in a row one Recv treats as errors of the network.
+// maxReadErrors is the number of consecutive read errors after which Recv returns an error. Recv
+// only counts the errors before that.
 const maxReadErrors = 100
 
-// SetPeer implements [Port]. SetPeer assumes that the path takes as much as the local interface.
+// SetPeer implements [Port]. SetPeer assumes that the path to the peer has the MTU of the local
+// interface.
 func (u *udp) SetPeer(a netip.AddrPort) error {
 	a, err := checkPeer(u.local, a)
 	if err != nil {

@@ -10,28 +10,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// receiver is the state of the system call that a Batch keeps between receives.
+// receiver is the state for the receiving system call. A Batch keeps the receiver for the next
+// receive.
 type receiver struct {
 	owner   *udp
 	iov     [batchMessages]unix.Iovec
 	msgs    [batchMessages]mmsghdr
 	names   [batchMessages]unix.RawSockaddrInet6
 	control [batchMessages]coalesced
-	n       int // messages received
+	n       int // messages that the last call received
 	errno   syscall.Errno
 	call    func(fd uintptr) bool
 }
 
-// coalesced is the control message that states the size of the datagrams in a message (UDP_GRO,
-// udp(7)).
+// coalesced has the memory layout of the control message that comes with a received super-packet.
+// The control message states the size of each datagram (UDP_GRO, udp(7)).
 type coalesced struct {
 	hdr  unix.Cmsghdr
 	size int32
 	_    [4]byte
 }
 
-// init prepares the batch for a port. The call borrows memory only when it is made, and gives the
-// memory back before it waits.
+// init prepares the system call that receives from u into b. The system call borrows memory for b
+// just before it runs, and returns the memory to the pool if no message is there. A port that waits
+// therefore needs no memory.
 func (r *receiver) init(u *udp, b *Batch) {
 	r.owner = u
 	want := batchMessages
@@ -53,8 +55,9 @@ func (r *receiver) init(u *udp, b *Batch) {
 			r.msgs[i].hdr.Namelen = unix.SizeofSockaddrInet6
 			r.msgs[i].hdr.SetControllen(int(unsafe.Sizeof(r.control[i])))
 		}
-		// The call is a raw call, since the call never waits. A system call that the runtime knows
-		// about wakes the runtime's monitor thread, which costs half a round trip.
+		// RawSyscall does not tell the Go runtime about the call. The runtime need not know,
+		// because the call never waits. Syscall would wake the runtime's monitor thread, which
+		// takes half as long as a round trip.
 		var n uintptr
 		var e syscall.Errno
 		if want == 1 {
@@ -72,7 +75,7 @@ func (r *receiver) init(u *udp, b *Batch) {
 	}
 }
 
-// drop gives the batch's memory back.
+// drop empties b and returns the memory of b to the pool.
 func (r *receiver) drop(b *Batch) {
 	for i := range r.iov {
 		r.iov[i].Base = nil
@@ -107,8 +110,9 @@ func (u *udp) Recv(b *Batch) error {
 	return nil
 }
 
-// collect keeps the datagrams that came from the peer. Datagrams of other senders may have come
-// before the port connected the socket, or while the port had another peer.
+// collect puts the received messages of the peer into b. collect drops the messages of other
+// senders. Such messages may have come before the port connected the socket, or while the port had
+// another peer.
 func (u *udp) collect(b *Batch) {
 	r, p := &b.sys, u.peer.Load()
 	var kept, bytes, foreign uint64
@@ -129,7 +133,7 @@ func (u *udp) collect(b *Batch) {
 			u.counts.truncated.Add(1)
 		default:
 			kept += n
-			if size == 0 { // an empty datagram carries nothing, and no link sends one
+			if size == 0 { // links send no empty datagrams
 				break
 			}
 			bytes += uint64(size)
@@ -144,7 +148,7 @@ func (u *udp) collect(b *Batch) {
 	}
 }
 
-// sent reports whether a message's name is the peer's address.
+// sent reports whether n, the sender's address of a received message, is the peer's address.
 func (p *peer) sent(n *unix.RawSockaddrInet6) bool {
 	if n.Port != p.port {
 		return false

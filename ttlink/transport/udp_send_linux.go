@@ -12,41 +12,41 @@ import (
 )
 
 const (
-	maxMessages = 64 // messages of one send call, and therefore the largest number of single datagrams in one call
-	maxSupers   = 8  // super-packets among the messages of one call: half a MiB; more super-packets are not faster
-	maxStrikes  = 3  // errors of the network in a row after which the port gives a message up
+	maxMessages = 64 // largest number of messages in one send call; a message is a single datagram or a super-packet
+	maxSupers   = 8  // largest number of super-packets in one send call, up to half a MiB; measurements showed no gain from more
+	maxStrikes  = 3  // consecutive errors after which the port gives up a message
 )
 
-// sender is the reusable state of sending. fill cuts the runs into messages, and flush hands the
-// messages to the kernel.
+// sender holds the state for sending system calls. The method fill cuts runs into messages, and the
+// method flush passes the messages to the kernel.
 type sender struct {
 	mu      sync.Mutex
 	u       *udp
-	one     [1]Run // the run of Send
+	one     [1]Run // the runs of a call of Send, which sends one run only
 	iov     [maxMessages]unix.Iovec
 	msgs    [maxMessages]mmsghdr
 	what    [maxMessages]content
 	control [maxSupers]segmentSize
-	n       int // number of messages
+	n       int // number of messages that fill made
 	first   int // index of the first message that the kernel has not taken
-	done    int // messages that the last call sent
+	done    int // messages that the last system call sent
 	errno   syscall.Errno
 	call    func(fd uintptr) bool
 }
 
-// position is the place in the runs at which a message begins.
+// position is a place in a slice of runs: the index of a run, and a byte offset in its data.
 type position struct{ run, off int }
 
-// content says what a message carries.
+// content describes the datagrams of one message.
 type content struct {
 	at        position
 	datagrams int
 	bytes     int
-	seg       int // bytes of the longest datagram
+	seg       int // bytes of the message's longest datagram
 }
 
-// segmentSize is the control message that makes the kernel cut a message into datagrams
-// (UDP_SEGMENT, udp(7)).
+// segmentSize has the memory layout of the control message that makes the kernel cut a message into
+// datagrams. The control message states the size of each datagram (UDP_SEGMENT, udp(7)).
 type segmentSize struct {
 	hdr  unix.Cmsghdr
 	size uint16
@@ -57,9 +57,9 @@ type segmentSize struct {
 type verdict uint8
 
 const (
-	flushed verdict = iota // all messages are handled: continue after these messages
-	full                   // the socket buffer is full: stop
-	recut                  // cut again from the first remaining message, into single datagrams
+	flushed verdict = iota // the kernel sent or refused every message: continue with the next messages
+	full                   // the socket's send buffer is full: stop
+	recut                  // the path refused a super-packet: cut the remaining messages again, into single datagrams
 )
 
 func (s *sender) init(u *udp) {
@@ -73,8 +73,8 @@ func (s *sender) init(u *udp) {
 		s.msgs[i].hdr.Iov = &s.iov[i]
 		s.msgs[i].hdr.SetIovlen(1)
 	}
-	s.call = func(fd uintptr) bool { // raw calls, as in receiver.init: they never wait
-		if one := &s.iov[s.first]; s.n-s.first == 1 && s.msgs[s.first].hdr.Controllen == 0 { // for a lone datagram, this call makes the round trip a twentieth shorter
+	s.call = func(fd uintptr) bool { // the calls are raw calls, because they never wait (see receiver.init)
+		if one := &s.iov[s.first]; s.n-s.first == 1 && s.msgs[s.first].hdr.Controllen == 0 { // for a single datagram, sendto makes a round trip 5 % shorter
 			_, _, s.errno = unix.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(one.Base)), uintptr(one.Len), unix.MSG_DONTWAIT, 0, 0)
 			s.done = 1
 			return true
@@ -86,7 +86,7 @@ func (s *sender) init(u *udp) {
 		}
 		n, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&s.msgs[s.first])), uintptr(s.n-s.first), unix.MSG_DONTWAIT, 0, 0)
 		s.done, s.errno = int(n), e
-		return true // never wait: the link handles a full buffer
+		return true // true: do not wait if the buffer is full, because the link sends again
 	}
 }
 
@@ -108,7 +108,8 @@ func (u *udp) SendBatch(runs []Run) (int, error) {
 	return u.tx.send(runs)
 }
 
-// send sends the runs and returns how many datagrams the kernel took.
+// send sends the runs and returns the number of datagrams that the kernel accepted. The caller
+// holds s.mu.
 func (s *sender) send(runs []Run) (int, error) {
 	total, sent := countDatagrams(runs), 0
 	if s.u.peer.Load() == nil {
@@ -137,7 +138,8 @@ func (s *sender) send(runs []Run) (int, error) {
 	}
 }
 
-// fill cuts the runs from position at on into messages. fill returns where the next fill begins.
+// fill cuts the runs into messages, from the position at on, until the runs end or the messages of
+// one call are complete. fill returns the position at which the next call of fill must continue.
 func (s *sender) fill(runs []Run, at position) position {
 	s.n, s.first = 0, 0
 	gso, limit, supers := s.u.gso.Load(), maxMessages, 0
@@ -170,7 +172,8 @@ func (s *sender) fill(runs []Run, at position) position {
 	return at
 }
 
-// put adds a message.
+// put adds a message with the bytes d. If c is not nil, the kernel cuts the message into datagrams
+// as c says.
 func (s *sender) put(d []byte, c *segmentSize) {
 	s.iov[s.n].Base = &d[0]
 	s.iov[s.n].SetLen(len(d))
@@ -185,7 +188,8 @@ func (s *sender) put(d []byte, c *segmentSize) {
 	s.n++
 }
 
-// flush sends the messages. flush returns how many datagrams the kernel took.
+// flush passes the messages to the kernel. The result sent is the number of datagrams that the
+// kernel accepted.
 func (s *sender) flush() (sent int, v verdict, err error) {
 	c := &s.u.counts
 	for strikes := 0; s.first < s.n; {
@@ -210,9 +214,8 @@ func (s *sender) flush() (sent int, v verdict, err error) {
 		if v, err := s.failed(); err != nil || v != flushed {
 			return sent, v, err
 		}
-		// There are two cases. Either the error belongs to an earlier datagram, and the next try
-		// sends this message. Or the error belongs to this message, and the next try gives the same
-		// error.
+		// If the error belongs to an earlier datagram, the next try sends this message. If the
+		// error belongs to this message, flush skips the message after maxStrikes errors.
 		if strikes++; strikes == maxStrikes {
 			s.first = at + 1
 		}
@@ -223,8 +226,9 @@ func (s *sender) flush() (sent int, v verdict, err error) {
 	return sent, flushed, nil
 }
 
-// failed decides why the first remaining message was not sent. failed skips a message that no
-// further try would send, or that must not be tried again.
+// failed handles the error of the last system call, which belongs to the first remaining message.
+// failed skips the message if the kernel would refuse another try, or if another try would be
+// wrong.
 func (s *sender) failed() (verdict, error) {
 	u, w := s.u, &s.what[s.first]
 	super := w.datagrams > 1
@@ -234,8 +238,9 @@ func (s *sender) failed() (verdict, error) {
 	case e == unix.EAGAIN, e == unix.ENOBUFS, e == unix.ENOMEM:
 		return full, nil
 	case e == unix.EMSGSIZE, super && (e == unix.EINVAL || e == unix.EIO || e == unix.EOPNOTSUPP):
-		// Linux returns EMSGSIZE, and before 6.14 EINVAL, for segments beyond the path's MTU. It
-		// returns EINVAL or EIO if the route or device cannot do segmentation at all.
+		// Linux returns EMSGSIZE if the datagrams are too long for the path's MTU. Before version
+		// 6.14, Linux returned EINVAL in this case. Linux returns EINVAL or EIO if the route or the
+		// device cannot do segmentation.
 		u.measurePath()
 		if w.seg > u.MaxDatagram() {
 			u.counts.tooLong.Add(uint64(w.datagrams))
@@ -246,7 +251,7 @@ func (s *sender) failed() (verdict, error) {
 			return recut, nil
 		}
 		return flushed, nil
-	case e == unix.EPERM: // a packet filter dropped it; trying again would distort a rule that drops at random
+	case e == unix.EPERM: // a packet filter dropped the message; another try would distort a filter rule that drops at random
 		u.counts.unreachable.Add(1)
 		s.first++
 		return flushed, nil
@@ -257,8 +262,8 @@ func (s *sender) failed() (verdict, error) {
 	}
 }
 
-// left returns how many datagrams of the runs remain: the datagrams in the messages and the
-// datagrams after the messages.
+// left returns the number of datagrams that the kernel has not accepted: the datagrams in the
+// remaining messages, and the datagrams of the runs from the position at on.
 func (s *sender) left(runs []Run, at position) int {
 	n := 0
 	for _, w := range s.what[s.first:s.n] {
@@ -271,7 +276,7 @@ func (s *sender) left(runs []Run, at position) int {
 	return n
 }
 
-// forget drops the references to the callers' memory.
+// forget drops the references from the messages to the caller's memory.
 func (s *sender) forget() {
 	for i := range s.n {
 		s.iov[i].Base = nil

@@ -37,7 +37,7 @@ func joined(t testing.TB, o transport.Options) (a, b transport.Port) {
 	return a, b
 }
 
-// needIPv6 skips the test on machines without it.
+// needIPv6 skips the test on a machine without IPv6.
 func needIPv6(t testing.TB) {
 	l, err := net.ListenPacket("udp6", "[::1]:0")
 	if err != nil {
@@ -73,7 +73,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// What a stranger sent before the socket was connected lies in its queue and must not be taken for the peer's.
+// TestQueuedStrangersAreCounted checks that datagrams of a stranger that wait in the socket from
+// before SetPeer are dropped and counted.
 func TestQueuedStrangersAreCounted(t *testing.T) {
 	a, b, other := open(t, transport.Options{}), open(t, transport.Options{}), open(t, transport.Options{})
 	if err := errors.Join(other.SetPeer(a.LocalAddr()), b.SetPeer(a.LocalAddr())); err != nil {
@@ -103,7 +104,8 @@ func TestQueuedStrangersAreCounted(t *testing.T) {
 	}
 }
 
-// A port on all addresses of a family reaches that family's peers, and keeps its number as they move.
+// TestWildcard checks that a port on a wildcard address reaches peers, and keeps its port number
+// when the peer changes.
 func TestWildcard(t *testing.T) {
 	for _, c := range []struct{ listen, peer string }{{"0.0.0.0", "127.0.0.1"}, {"::", "::1"}} {
 		t.Run(c.listen, func(t *testing.T) {
@@ -129,7 +131,7 @@ func TestWildcard(t *testing.T) {
 						t.Fatal(err)
 					}
 					if got, want := a.MaxDatagram(), b.MaxDatagram(); got != want {
-						t.Errorf("MaxDatagram is %d on the way to %s, want %d", got, c.peer, want)
+						t.Errorf("MaxDatagram is %d on the path to %s, want %d", got, c.peer, want)
 					}
 					var batch transport.Batch
 					a.Send([]byte("there"), 5)
@@ -214,7 +216,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// All methods at once, for the race detector.
+// TestEverythingAtOnce calls all methods of a port at the same time, for the race detector.
 func TestEverythingAtOnce(t *testing.T) {
 	a, b := joined(t, transport.Options{})
 	c := open(t, transport.Options{})
@@ -259,7 +261,7 @@ func TestBatch(t *testing.T) {
 	var b transport.Batch
 	from := netip.MustParseAddrPort("10.0.0.1:7")
 	if b.Len() != 0 || b.Append(nil, from) || b.Append(make([]byte, 1<<16+1), from) {
-		t.Error("an empty batch, and what does not fit one")
+		t.Error("an empty Batch has datagrams, or accepts a datagram that is empty or too long")
 	}
 	var want, got []int
 	for i := 0; ; i++ {
@@ -271,7 +273,7 @@ func TestBatch(t *testing.T) {
 	}
 	b.Each(func(d []byte) { got = append(got, len(d)) })
 	if len(want) < 8 || len(want) != len(got) || b.Len() != len(got) {
-		t.Fatalf("%d were appended, %d came out, Len is %d", len(want), len(got), b.Len())
+		t.Fatalf("%d datagrams were appended, Each gave %d, Len is %d", len(want), len(got), b.Len())
 	}
 	for i := range want {
 		if got[i] != want[i] {
@@ -279,7 +281,7 @@ func TestBatch(t *testing.T) {
 		}
 	}
 	b.Reset()
-	for i := range 1000 { // equal ones share a super-packet
+	for i := range 1000 { // datagrams of equal size share a super-packet
 		if !b.Append(make([]byte, 64), from) {
 			t.Fatalf("no room for datagram %d", i)
 		}
@@ -288,10 +290,10 @@ func TestBatch(t *testing.T) {
 		t.Errorf("%d super-packets", len(s))
 	}
 	if !b.Append(make([]byte, 64), netip.MustParseAddrPort("10.0.0.1:8")) || len(b.Supers()) != 2 {
-		t.Error("two senders in one super-packet")
+		t.Error("datagrams of two senders share a super-packet")
 	}
 	b.Reset()
 	if b.Len() != 0 || len(b.Supers()) != 0 {
-		t.Error("Reset left something")
+		t.Error("the Batch has datagrams after Reset")
 	}
 }

@@ -22,7 +22,8 @@ func impair(t *testing.T, p transport.Port, o fault.Options) *transport.Impaired
 	return i
 }
 
-// TestWrappersConform runs the suite over wrapped ports: a wrapper that does nothing changes nothing.
+// TestWrappersConform runs package transporttest's suite on ports in wrappers that inject no
+// faults.
 func TestWrappersConform(t *testing.T) {
 	ports := map[string]func(t *testing.T) transport.Port{
 		"udp":    func(t *testing.T) transport.Port { return open(t, transport.Options{}) },
@@ -50,8 +51,9 @@ func TestWrappersConform(t *testing.T) {
 	}
 }
 
-// count receives until as many datagrams came as ask says, which is asked once
-// sent is closed. It returns how many came, and how many were not as sent.
+// count receives from p until n reaches the number that ask returns, or for 30 s after sent is
+// closed. count calls ask only after sent is closed. The result n is the number of received
+// datagrams, and damaged the number that differ from want. At the end, count closes p.
 func count(p transport.Port, want []byte, sent <-chan struct{}, ask func() int) (n, damaged int) {
 	var mu sync.Mutex
 	done := make(chan struct{})
@@ -70,7 +72,7 @@ func count(p transport.Port, want []byte, sent <-chan struct{}, ask func() int) 
 		}
 	}()
 	<-sent
-	for range 3000 { // thirty seconds
+	for range 3000 { // 30 s
 		time.Sleep(10 * time.Millisecond)
 		mu.Lock()
 		all := n >= ask()
@@ -85,14 +87,14 @@ func count(p transport.Port, want []byte, sent <-chan struct{}, ask func() int) 
 }
 
 func TestImpairedPort(t *testing.T) {
-	const sent = 2000 // so that all fit the receiver's queue, twice too
+	const sent = 2000 // the receiver's queue must hold two copies of each datagram
 	msg := bytes.Repeat([]byte("datagram"), 8)
 	for _, c := range []struct {
 		name               string
 		o                  fault.Options
 		cut                bool
-		low, high          int // datagrams that come
-		damaged, undamaged int // at least so many of each
+		low, high          int // limits of the number of received datagrams
+		damaged, undamaged int // smallest numbers of damaged and of undamaged datagrams
 	}{
 		{"nothing", fault.Options{}, false, sent, sent, 0, sent},
 		{"loss", fault.Options{Loss: 0.25}, false, sent / 2, sent - sent/8, 0, sent / 2},
@@ -101,7 +103,7 @@ func TestImpairedPort(t *testing.T) {
 		{"delay", fault.Options{Delay: 20 * time.Millisecond, Jitter: 5 * time.Millisecond}, false, sent, sent, 0, sent},
 		{"bursts", fault.Options{Burst: fault.Burst{ToBad: 0.1, ToGood: 0.3, LossBad: 1}}, false, sent / 2, sent - sent/8, 0, sent / 2},
 		{"reorder", fault.Options{Reorder: 0.25}, false, sent, sent, 0, sent},
-		{"rate", fault.Options{Rate: sent * 64 * 8 * 2}, false, sent, sent, 0, sent}, // half a second
+		{"rate", fault.Options{Rate: sent * 64 * 8 * 2}, false, sent, sent, 0, sent}, // the rate at which all datagrams take half a second
 		{"cut", fault.Options{}, true, 0, 0, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -128,17 +130,18 @@ func TestImpairedPort(t *testing.T) {
 				return int(c.Passed + c.Duplicated)
 			})
 			if took := time.Since(begun); c.o.Rate > 0 && took < 400*time.Millisecond {
-				t.Errorf("all within %v", took)
+				t.Errorf("all datagrams came within %v, despite the rate limit", took)
 			}
 			if n < c.low || n > c.high || damaged < c.damaged || n-damaged < c.undamaged {
 				counts, dropped := a.Counts()
-				t.Errorf("%d came, %d of them damaged; %+v, %d dropped", n, damaged, counts, dropped)
+				t.Errorf("%d datagrams came, %d of them damaged; %+v, %d dropped", n, damaged, counts, dropped)
 			}
 		})
 	}
 }
 
-// TestImpairedShortLast doubles a run whose last datagram is short.
+// TestImpairedShortLast checks that all datagrams of a run are duplicated if the last datagram is
+// shorter than the others.
 func TestImpairedShortLast(t *testing.T) {
 	m := transport.NewMemory()
 	a, b := impair(t, m.Listen(), fault.Options{Duplicate: 1}), m.Listen()
@@ -159,11 +162,11 @@ func TestImpairedShortLast(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	if _, err := transport.Impair(m.Listen(), 1, fault.Options{Loss: 2}); err == nil {
-		t.Error("a loss of 2 was taken")
+		t.Error("Impair accepts a loss of 2")
 	}
 }
 
-// TestUnwrap takes an impairment away and leaves the port open.
+// TestUnwrap checks that Unwrap stops the wrapper and leaves the wrapped port open.
 func TestUnwrap(t *testing.T) {
 	m := transport.NewMemory()
 	plain, b := m.Listen(), m.Listen()
@@ -173,7 +176,7 @@ func TestUnwrap(t *testing.T) {
 	a.Send([]byte("lost"), 4)
 	for range 2 {
 		if a.Unwrap() != plain {
-			t.Error("another port comes out")
+			t.Error("Unwrap returns another port")
 		}
 	}
 	if _, err := a.Send([]byte("late"), 4); err == nil {
@@ -191,7 +194,8 @@ func TestUnwrap(t *testing.T) {
 	})
 }
 
-// TestTapSeesBothWays finds that a tap shows each datagram once, as it was.
+// TestTapSeesBothWays checks that a tap shows each sent and each received datagram once and
+// unchanged.
 func TestTapSeesBothWays(t *testing.T) {
 	m := transport.NewMemory()
 	var mu sync.Mutex
@@ -216,7 +220,8 @@ func TestTapSeesBothWays(t *testing.T) {
 	}
 }
 
-// TestFate watches an impaired port: what each datagram's fate is said to be adds up to the model's counters.
+// TestFate checks that the fates of all datagrams that Watch shows add up to the counters of the
+// fault model.
 func TestFate(t *testing.T) {
 	a, b := transport.NewMemory().Listen(), transport.NewMemory().Listen()
 	defer b.Close()
@@ -228,7 +233,7 @@ func TestFate(t *testing.T) {
 	data, seen, delayed := bytes.Repeat([]byte("0123456789"), 50), 0, 0
 	i.Watch(func(w transport.Tapped) {
 		if string(w.Data) != "0123456789" || !w.Sent || w.At.IsZero() {
-			t.Fatalf("saw %q", w.Data) // never what was corrupted
+			t.Fatalf("saw %q", w.Data) // Watch shows datagrams before corruption
 		}
 		d := w.Fate.Done
 		if d.Passed+d.Lost+d.BurstLost+d.CutOff != 1 {
@@ -252,13 +257,13 @@ func TestFate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, _ := i.Counts(); got != sum || seen != 1001 || sum.CutOff != 1 || sum.Lost == 0 || sum.Duplicated == 0 || sum.Corrupted == 0 || sum.Reordered == 0 || sum.BurstLost == 0 {
-		t.Errorf("of %d datagrams, the fates add up to %+v, the counters to %+v", seen, sum, got)
+		t.Errorf("the fates of %d datagrams add up to %+v, the counters are %+v", seen, sum, got)
 	}
 	i.Watch(nil)
 	if _, err := i.Send(data, 10); err != nil || seen != 1001 {
-		t.Errorf("seen %d after the watch: %v", seen, err)
+		t.Errorf("see was called %d times in all, also after the watch ended: %v", seen, err)
 	}
-	for f, want := range map[transport.Fate]string{{}: "", {Done: fault.Counts{Passed: 1}}: "", {Done: fault.Counts{Lost: 1}}: "lost", {Overfull: true}: "lost, too much is delayed",
+	for f, want := range map[transport.Fate]string{{}: "", {Done: fault.Counts{Passed: 1}}: "", {Done: fault.Counts{Lost: 1}}: "lost", {Overfull: true}: "lost, too many delayed datagrams wait",
 		{Done: fault.Counts{Passed: 1, Corrupted: 1, Duplicated: 1}, Delay: 1234567}: "corrupted, duplicated, delayed by 1.235ms"} {
 		if f.String() != want || f.Any() != (want != "") {
 			t.Errorf("%+v is %q, want %q", f, f.String(), want)

@@ -9,21 +9,21 @@ import (
 // Limits of a [Decoder].
 const (
 	// MaxPieces is the largest number of pieces of incomplete packets that a decoder keeps for one
-	// direction of a session. At the limit the decoder forgets the oldest piece for each new one. A
-	// link's window is 4096 frames.
+	// direction of a session. At this limit, the decoder discards the oldest piece for each new
+	// piece. The limit is the size of a link's largest window, in frames.
 	MaxPieces = 4096
-	// MaxDirections is the largest number of directions of sessions that a decoder follows. Beyond
-	// the limit the decoder forgets all of them.
+	// MaxDirections is the largest number of directions of sessions that a decoder follows. When
+	// one more direction appears, the decoder discards the pieces of all directions.
 	MaxDirections = 1 << 14
 )
 
-// Decoder decodes the datagrams of a capture, and assembles the packets that came in several
-// frames. The zero value is ready for use.
+// Decoder decodes the datagrams of a capture, and assembles packets from several frames. The zero
+// value is ready for use.
 type Decoder struct {
 	dirs map[direction]*assembly
 }
 
-// direction identifies the frames from one end of a link to the other, as captured at one place.
+// direction identifies the frames of a session in one direction, captured at one interface.
 type direction struct {
 	from    string
 	session wire.SessionID
@@ -32,10 +32,10 @@ type direction struct {
 
 // assembly holds the pieces of one direction of a session.
 type assembly struct {
-	pieces map[wire.Seq]piece // pieces that belong to no complete packet yet, by sequence number
-	order  []wire.Seq         // numbers of the pieces in the order of arrival; may name pieces that are gone
-	done   map[wire.Seq]bool  // numbers of the pieces of the packets that were completed last
-	ended  []wire.Seq         // numbers of the pieces in done, in the order of completion
+	pieces map[wire.Seq]piece // pieces of incomplete packets, by sequence number
+	order  []wire.Seq         // sequence numbers of the pieces in the order of arrival, including pieces that are no longer in pieces
+	done   map[wire.Seq]bool  // sequence numbers of the pieces of the packets that were completed last
+	ended  []wire.Seq         // sequence numbers in done, in the order of completion
 }
 
 type piece struct {
@@ -44,17 +44,19 @@ type piece struct {
 	data   []byte
 }
 
-// Datagram decodes a UDP payload. The parameter from names the interface where the datagram was
-// captured, its addresses and its ports. All pieces of one packet have the same value of from.
+// Datagram decodes a UDP payload into layers, in order. The parameter from is a text that names the
+// interface where the datagram was captured, the addresses and the ports. Datagram assembles a
+// packet only from pieces with equal values of from.
 func (d *Decoder) Datagram(from string, payload []byte) []gopacket.Layer {
 	return d.datagram(&from, payload)
 }
 
-// datagram decodes a payload. Without from, it does not assemble packets of several pieces.
+// datagram decodes a UDP payload into layers. If from is nil, datagram assembles no packets from
+// several pieces.
 func (d *Decoder) datagram(from *string, b []byte) (out []gopacket.Layer) {
 	for len(b) > 0 {
 		t := &TTLink{}
-		_ = t.DecodeFromBytes(b, gopacket.NilDecodeFeedback) // DecodeFromBytes never fails
+		_ = t.DecodeFromBytes(b, gopacket.NilDecodeFeedback) // DecodeFromBytes never returns an error
 		out = append(out, t)
 		b = b[t.Len():]
 		var p *Fabric
@@ -76,7 +78,8 @@ func (d *Decoder) datagram(from *string, b []byte) (out []gopacket.Layer) {
 	return out
 }
 
-// add takes a piece. If the piece completes a packet, add returns the packet.
+// add adds the piece in a data frame. If the piece completes a packet, add returns the packet, and
+// otherwise nil.
 func (d *Decoder) add(from string, t *TTLink) *Fabric {
 	k := direction{from, t.Frame.Session, t.Frame.Channel}
 	a := d.dirs[k]
@@ -99,8 +102,8 @@ func (d *Decoder) add(from string, t *TTLink) *Fabric {
 	return a.complete(seq)
 }
 
-// complete returns the packet that the piece seq belongs to, if the assembly has all pieces of the
-// packet.
+// complete returns the packet of the piece with number seq, or nil if pieces of the packet are
+// missing.
 func (a *assembly) complete(seq wire.Seq) *Fabric {
 	first := seq
 	for a.pieces[first].offset > 0 {

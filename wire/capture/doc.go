@@ -1,73 +1,77 @@
-// Package capture shows the traffic of ttfabric to the tools that people use for it. It has
-// gopacket layers for TT-link frames and fabric packets. It writes pcapng files that
-// Wireshark, tshark and tcpdump read.
+// Package capture makes ttfabric's traffic readable for common tools. The package has gopacket
+// layers for TT-link frames and fabric packets. The package also writes pcapng files for Wireshark,
+// tshark and tcpdump.
 //
-// The layers decode with package wire's own decoders. They give the same fields as the
-// Wireshark dissector, under the same names. Both follow the list below.
+// The layers decode with package wire's decoders. The layers and the Wireshark dissector give the
+// same fields under the same names. The section "Names" lists these fields.
 //
 // # What a datagram holds
 //
-// A UDP payload is ours if [IsTTLink] says so, whatever its ports. The payload holds one frame. If
-// a GSO or GRO super-packet was captured, the payload holds several frames back to back, and
-// [wire.FrameLen] splits these frames. Each frame is a layer [TTLink]. A fabric packet that a data
-// frame holds or completes is a layer [Fabric] behind that frame.
+// A UDP payload belongs to ttfabric if [IsTTLink] reports true. The UDP ports do not matter. The
+// payload holds one frame, or several frames back to back if segmentation offload (GSO or GRO) has
+// joined datagrams. [wire.FrameLen] gives the length of each frame. Each frame is a layer [TTLink].
+// If a data frame holds or completes a fabric packet, a layer [Fabric] for the packet follows the
+// frame's layer.
 //
-// At the end of a datagram, bytes may be left that cannot be split into frames. These bytes are one
-// [TTLink] layer with ttlink.fault "short" or "magic". At least 24 bytes with the magic may be
-// left, for example if a capture's snap length cut the frame off. The layer then has the fields
-// from ttlink.version to ttlink.ack, but not the fields of the checksum and the payload. With fewer
-// bytes, the layer has only the fault. A whole frame that [wire.DecodeFrame] refuses has the fields
-// from ttlink.version to ttlink.ack, the fields of the checksum, and the fault.
+// A datagram may end with bytes that are not a whole frame, for example if the capture's snap
+// length cut a frame off. These bytes are one [TTLink] layer with ttlink.fault "short" or "magic".
+// If at least 24 bytes are left and begin with the magic, the layer has the fields from
+// ttlink.version to ttlink.ack, and the fault. Otherwise the layer has only the fault. The layer of
+// a whole frame that [wire.DecodeFrame] refuses has the fields from ttlink.version to
+// ttlink.crc.good, and the fault.
 //
 // # Fabric packets and their pieces
 //
-// A packet is cut into data frames of consecutive ttlink.seq. The first frame has ttlink.offset 0,
-// the last frame has the END flag. A frame with both holds a whole packet. The packet's fields then
-// follow at each such frame, however often it is sent.
+// A link cuts a packet into pieces, and sends the pieces in data frames with consecutive
+// ttlink.seq. The first frame has ttlink.offset 0, and the last frame has the flag END. A frame
+// with ttlink.offset 0 and END holds a whole packet. A layer with the packet's fields follows the
+// layer of each copy of this frame.
 //
-// For a packet of several pieces, the fields stand at the frame that completes the packet, in
-// the order of capture. The pieces may come in any order, and copies of a piece change
-// nothing. Pieces belong together if they were captured at the same interface and have the
-// same addresses, ports and session. Once a packet is complete, further copies of its pieces
-// complete nothing.
+// For a packet of several pieces, the layer with the packet's fields follows the frame that
+// completes the packet. The pieces may come in any order, and copies of a piece have no effect.
+// Pieces belong together if their interface, addresses, ports and session are equal. After a packet
+// is complete, copies of its pieces do not complete it again.
 //
-// Two kinds of frame show only the packet's header, if the header is whole: a first piece that is
-// not the last, and a frame that was cut off in its packet's payload. Then ttfabric.partial is 1,
-// and the fields of a payload (data_len and all fields listed after data_len) are missing. Only
-// good frames (no ttlink.fault but "short") have packets.
+// Two kinds of frame have a layer with only the packet's header. The first kind is a frame with the
+// first of several pieces. The second kind is a frame that the capture cut off within the packet's
+// payload. In this layer, ttfabric.partial is 1, and data_len and all fields listed after data_len
+// are missing. Frames with a ttlink.fault other than "short" have no layer for a packet.
 //
 // # Files
 //
-// A capture is one section of pcapng (draft-ietf-opsawg-pcapng). Each port is an interface,
-// M0D3/eth8. Its packets are Ethernet frames, with times in nanoseconds of the clock of the chip's
-// machine. A datagram is shown behind the Ethernet, IP and UDP headers that it has, or would have,
-// on the wire. The UDP addresses are those of the two ports. The MAC addresses name mesh, chip and
-// channel ([MAC]). If the transport seals frames (a pre-shared key, QUIC), the capture shows the
-// frames before sealing. The description of the interface then says that the frames are shown
-// before sealing.
+// A capture is one section of pcapng (draft-ietf-opsawg-pcapng). Each port is an interface with a
+// name such as M0D3/eth8. The packets of an interface are Ethernet frames. The packets' times are
+// in nanoseconds, from the clock of the machine that runs the chip. Each datagram has the Ethernet,
+// IP and UDP headers that it has, or would have, on the wire. The UDP addresses are the addresses
+// of the two ports. The MAC addresses name mesh, chip and channel ([MAC]). If the transport
+// encrypts frames (with a pre-shared key or QUIC), the capture has the frames before encryption.
+// The description of the interface then says that the frames are shown before encryption.
 //
-// A capture shows an outgoing datagram as the chip hands it to the port: before an impairment
-// changes it, and whether or not the socket takes it. A capture shows an incoming datagram as it
-// arrived, damaged or not. A packet has its direction as a flag, and an identifier that is the same
-// at both ends of the cable. A packet also has the number of packets that the capture had to leave
+// A capture records an outgoing datagram when the chip gives the datagram to the port. At this
+// time, no emulated impairment has changed or lost the datagram, and the socket has not yet
+// accepted or refused the datagram. A capture records an incoming datagram as it arrived, even if
+// it is damaged. Each packet in the file has its direction as a flag, and an identifier that is
+// equal at both ends of the cable. Each packet also has the number of packets that the capture left
 // out before this packet.
 //
-// A packet's comments say what was done to it on purpose ("injected fault: lost", "corrupted,
-// delayed by 10ms"). Comments before these say what has happened at the port since the previous
-// packet: packets that the router dropped there, the link's ups and downs, faults that were set.
-// Comments left when the capture ends stand in the interface's statistics. Keys of QUIC ports are
-// decryption secrets (TLS key log). These keys also decrypt what others have captured of the same
-// connections.
+// A packet's comments name the faults that were injected into the packet ("injected fault: lost",
+// "corrupted, delayed by 10ms"). Comments about events at the port since the previous packet come
+// first. Events at the port are drops by the router, changes of the link's state, and new settings
+// of faults. Comments about events after the last packet are in the interface's statistics. If the
+// user asks for the keys of QUIC ports, the file has these keys as decryption secrets (TLS key
+// log). With these keys, a reader can also decrypt captures of the same connections by other
+// programs.
 //
 // # Names
 //
-// A field is a number, a flag (1 or 0) or text. A number is written in decimal. If the list gives a
-// number of digits, the number is written in hexadecimal, with 0x and this number of digits. Fields
-// that occur several times are in the order of the wire. Offsets are in wire/doc.go.
+// The value of a field is a number, a flag (1 or 0) or text. A number is decimal. "0x, 8 digits" in
+// the list means a hexadecimal number with 0x and 8 digits. If a field occurs several times in one
+// frame or packet, its values are in the order of the bytes. The page of package wire gives the
+// offsets of the fields.
 //
 //	ttlink.version           number
-//	ttlink.channel           number, the receiver's port
-//	ttlink.padded            bytes of payload with padding, 0: not padded
+//	ttlink.channel           number: channel of the receiver's port
+//	ttlink.padded            bytes of payload with padding; 0: not padded
 //	ttlink.session           0x, 8 digits
 //	ttlink.kind              number; 1 data, 2 update, 3 hello, 4 raw, 5 close
 //	ttlink.vc                number
@@ -82,13 +86,13 @@
 //	ttlink.crc               0x, 8 digits
 //	ttlink.crc.good          flag
 //	ttlink.fault             text: short, magic, version, checksum, kind, length,
-//	                         reserved; or hello, update for a payload that is none
-//	of good data frames:
+//	                         reserved, hello or update (malformed payload)
+//	only in valid data frames:
 //	ttlink.slot              number (dest / 8192)
 //	ttlink.offset            bytes (dest mod 8192)
-//	of good updates and hellos:
-//	ttlink.grant             number, one per VC: 3 or 16
-//	of good hellos:
+//	only in valid updates and hellos:
+//	ttlink.grant             number, occurs once for each VC (3 or 16 times)
+//	only in valid hellos:
 //	ttlink.hello.up          flag
 //	ttlink.hello.want        flag
 //	ttlink.hello.from_mesh, from_chip, from_channel               numbers
@@ -102,19 +106,19 @@
 //	ttlink.hello.max_payload        bytes
 //	ttlink.hello.via                number
 //	ttlink.hello.fabric             0x, 8 digits
-//	ttlink.hello.slots              number, one per VC: 3 or 16
+//	ttlink.hello.slots              number, occurs once for each VC (3 or 16 times)
 //
-//	ttfabric.fault           text, alone: packet (malformed), command (malformed)
-//	ttfabric.partial         flag: the header alone is here
-//	ttfabric.pieces          number of frames that the packet came in; only if not partial
+//	ttfabric.fault           text: packet or command (the malformed part); has no other fields beside it
+//	ttfabric.partial         flag: the capture has only the packet's header
+//	ttfabric.pieces          number of frames that carried the packet; only if partial is 0
 //	ttfabric.type            number; 1 request, 2 reply, 3 completion, 4 drop report, 5 probe, 6 link state
 //	ttfabric.vc, ttfabric.plane     numbers
 //	ttfabric.ttl             hops
 //	ttfabric.length          bytes of the whole packet
 //	ttfabric.route_size      bytes of the route_buffer
-//	ttfabric.src             text, M0D3
+//	ttfabric.src             text, such as M0D3
 //	ttfabric.src_mesh, ttfabric.src_chip   numbers
-//	ttfabric.dst             text
+//	ttfabric.dst             text, such as M0D7
 //	ttfabric.dst_mesh, ttfabric.dst_chip   numbers
 //	ttfabric.flow_epoch, ttfabric.flow_seq, ttfabric.flow_base   numbers
 //	ttfabric.id              0x, 16 digits
@@ -122,31 +126,31 @@
 //	ttfabric.up, ttfabric.trace, ttfabric.detour, ttfabric.known, ttfabric.other   flags
 //	ttfabric.group           number, 0: unicast
 //	ttfabric.trunk           number, 0: unicast
-//	ttfabric.mcast.hops      number, four: east, west, north, south; only with a trunk
-//	ttfabric.mcast.skip      the same
+//	ttfabric.mcast.hops      four numbers: east, west, north, south; only if trunk is not 0
+//	ttfabric.mcast.skip      four numbers: east, west, north, south; only if trunk is not 0
 //	ttfabric.hop             number
-//	ttfabric.route           text: E, W, N or S per byte, ? for any other; without the zeros at the end
-//	ttfabric.send_type       number, as in wire/doc.go; 255: none
+//	ttfabric.route           text: E, W, N or S for each byte that names a direction, ? for any other byte; without the zeros at the end
+//	ttfabric.send_type       number, as on the page of package wire; 255: no command
 //	ttfabric.size            bytes
-//	all commands but scatter writes and none:
+//	only in packets with a command that is not a scatter write:
 //	ttfabric.addr            0x, 16 digits
 //	ttfabric.addr.x, ttfabric.addr.y   numbers
 //	ttfabric.addr.offset     0x, 9 digits
-//	ttfabric.sem             0x, 16 digits: the counter's address of a write with increment
-//	ttfabric.value           number: of inline writes and increments
-//	ttfabric.flush           flag: of increments
-//	ttfabric.chunks          number: of scatter writes
-//	ttfabric.scatter.addr    0x, 16 digits, one per chunk
-//	ttfabric.scatter.size    bytes, one per chunk
-//	and of packets that are not partial:
+//	ttfabric.sem             0x, 16 digits: address of the counter; only in a write with increment
+//	ttfabric.value           number; only in inline writes and increments
+//	ttfabric.flush           flag; only in increments
+//	ttfabric.chunks          number; only in scatter writes
+//	ttfabric.scatter.addr    0x, 16 digits, one for each chunk
+//	ttfabric.scatter.size    bytes, one for each chunk
+//	only if partial is 0:
 //	ttfabric.data_len        bytes of payload
-//	ttfabric.completion.flow_epoch, next, count    numbers (count: of exceptions)
-//	ttfabric.completion.first, number, outcome     numbers, of each exception
+//	ttfabric.completion.flow_epoch, next, count    numbers (count: number of exceptions)
+//	ttfabric.completion.first, number, outcome     numbers, for each exception
 //	ttfabric.drop.dst_mesh, dst_chip, flow_epoch, flow_seq, plane, reason, channel, type   numbers
 //	ttfabric.drop.other      flag
 //	ttfabric.drop.id         0x, 16 digits
 //	ttfabric.drop.group, direction, trunk, hops (four), skip (four)   numbers; only with a group
-//	ttfabric.linkstate.mesh, chip, version         numbers, of each entry
-//	ttfabric.linkstate.out   0x, 4 digits, of each entry
-//	ttfabric.payload_fault   text: completion, drop report or link state that is malformed
+//	ttfabric.linkstate.mesh, chip, version         numbers, for each entry
+//	ttfabric.linkstate.out   0x, 4 digits, for each entry
+//	ttfabric.payload_fault   text: completion, drop report or link state (the malformed payload)
 package capture

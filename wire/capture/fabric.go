@@ -8,19 +8,19 @@ import (
 	"ttfabric/wire"
 )
 
-// Fabric is a fabric packet.
+// Fabric is the layer of one fabric packet.
 type Fabric struct {
 	base
 	Packet  wire.Packet
 	Length  int   // length of the whole packet, in bytes
-	Partial bool  // only the header of the packet is known
+	Partial bool  // the capture has the header of the packet, but not the whole payload
 	Pieces  int   // number of frames that carried the packet; 0 if Partial
-	Fault   error // [wire.ErrPacket] or [wire.ErrCommand]; all other fields are then unset
+	Fault   error // [wire.ErrPacket] or [wire.ErrCommand]; nil: the packet is valid
 
-	Completion   *wire.Completion // content of a well-formed completion; else nil
+	Completion   *wire.Completion // content of a valid completion; nil for all other packets
 	Drop         *wire.DropReport
 	LinkStates   []wire.LinkState
-	PayloadFault string // the kind of payload that the packet should have, if its payload is malformed
+	PayloadFault string // the malformed payload: "completion", "drop report" or "link state"; "": the payload is valid
 }
 
 // LayerType implements [gopacket.Layer].
@@ -29,11 +29,12 @@ func (*Fabric) LayerType() gopacket.LayerType { return LayerTypeFabric }
 // CanDecode implements [gopacket.DecodingLayer].
 func (*Fabric) CanDecode() gopacket.LayerClass { return LayerTypeFabric }
 
-// NextLayerType implements [gopacket.DecodingLayer]: the user defines the packet's payload.
+// NextLayerType implements [gopacket.DecodingLayer]. The next layer is the packet's payload, whose
+// meaning only the user of the fabric knows.
 func (*Fabric) NextLayerType() gopacket.LayerType { return gopacket.LayerTypePayload }
 
-// DecodeFromBytes implements [gopacket.DecodingLayer]. DecodeFromBytes never fails. The field Fault
-// tells what is wrong.
+// DecodeFromBytes implements [gopacket.DecodingLayer]. DecodeFromBytes always returns nil, and
+// describes faults of the packet in the fields Fault and PayloadFault.
 func (p *Fabric) DecodeFromBytes(data []byte, _ gopacket.DecodeFeedback) error {
 	*p = Fabric{Length: len(data), Pieces: 1}
 	if p.Packet, p.Fault = wire.DecodePacket(data); p.Fault != nil {
@@ -65,11 +66,11 @@ func (p *Fabric) DecodeFromBytes(data []byte, _ gopacket.DecodeFeedback) error {
 	return nil
 }
 
-// lengthAt is the offset of the length field in a packet.
+// lengthAt is the offset of the length field in a packet, in bytes.
 const lengthAt = 4
 
-// partial reads the header of a packet of which only the first bytes are known. If these bytes do
-// not hold a whole, valid header, partial returns nil.
+// partial decodes the header of a packet from the packet's first bytes b. If b does not contain a
+// whole, valid header, partial returns nil.
 func partial(b []byte) *Fabric {
 	if !wire.PacketView(b).HeadWhole() {
 		return nil
@@ -78,7 +79,8 @@ func partial(b []byte) *Fabric {
 	if n < len(b) || n > wire.MaxPacket {
 		return nil
 	}
-	// The decoder takes only whole packets. partial therefore sets the missing bytes to zero.
+	// wire.DecodePacket decodes only whole packets. partial therefore adds zeros for the missing
+	// bytes.
 	p := &Fabric{Length: n, Partial: true}
 	var err error
 	if p.Packet, err = wire.DecodePacket(append(b[:len(b):len(b)], make([]byte, n-len(b))...)); err != nil {
@@ -90,7 +92,7 @@ func partial(b []byte) *Fabric {
 	return p
 }
 
-// Fields returns the packet's fields with their names.
+// Fields returns the fields of the packet. The package documentation lists the names.
 func (p *Fabric) Fields() []Field {
 	var f fields
 	switch p.Fault {
@@ -147,10 +149,11 @@ func (p *Fabric) headFields(f *fields) {
 	f.text("ttfabric.route", RouteString(x.Route))
 }
 
-// routeSizeAt is the offset of the length of a packet's route_buffer.
+// routeSizeAt is the offset in a packet of the byte with the route_buffer's length, in bytes.
 const routeSizeAt = 7
 
-// RouteString writes a route's actions as letters, "?" for a byte that is no direction.
+// RouteString returns one letter for each action of a route: E, W, N or S, or "?" for a byte that
+// names no direction.
 func RouteString(route []byte) string {
 	out := make([]byte, len(route))
 	for i, b := range route {
@@ -252,7 +255,7 @@ func (p *Fabric) dropFields(f *fields) {
 	rangeFields(f, "ttfabric.drop", &d.Ranges)
 }
 
-// decodeFabric reads a packet that stands alone.
+// decodeFabric adds a layer for data, which is one packet without a frame around it.
 func decodeFabric(data []byte, p gopacket.PacketBuilder) error {
 	f := &Fabric{}
 	if err := f.DecodeFromBytes(data, p); err != nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/google/gopacket"
 )
 
-// Field is one field of a frame or packet, under the name that the Wireshark dissector gives it.
+// Field is one field of a frame or packet. The Wireshark dissector has a field with the same name.
 type Field struct {
 	Name  string
-	Value string // value in the form that the package's documentation gives for the field
+	Value string // value as text; the package documentation gives the form for each name
 }
 
-// fields is a list of fields that grows.
+// fields is a list of fields. Each method appends one field.
 type fields []Field
 
 func (f *fields) num(name string, v uint64) {
@@ -34,7 +34,7 @@ func (f *fields) flag(name string, v bool) {
 
 func (f *fields) text(name, v string) { *f = append(*f, Field{name, v}) }
 
-// Fields returns the fields of all our layers among ls, in order.
+// Fields returns the fields of all layers TTLink and Fabric in ls, in order.
 func Fields(ls []gopacket.Layer) []Field {
 	var out fields
 	for _, l := range ls {

@@ -9,22 +9,22 @@ import (
 
 // Limits of a filter.
 const (
-	MaxFilter      = 4096 // longest text of a filter, in bytes
-	MaxFilterDepth = 64   // largest number of parentheses and negations within each other
+	MaxFilter      = 4096 // length of the longest filter, in bytes
+	MaxFilterDepth = 64   // largest depth of nested parentheses and negations
 )
 
-// FilterHelp is the description of the filter language, for people.
+// FilterHelp describes the filter language in help texts.
 const FilterHelp = `EXPR is made of these, with and, or, not and parentheses:
-  data, update, hello, close, raw    frames of that kind (or: kind data)
-  nack, solicit, end                 frames with that flag
+  data, update, hello, close, raw    frames of the named kind (also: kind data)
+  nack, solicit, end                 frames with the named flag
   vc VC, class CLASS                 virtual channel by number or name; request, reply, control
-  seq N, ack N, slot N, length N     TT-link numbers; bytes of the frame
-  session N, channel N               session; channel of the port captured at
-  at CHIP, peer CHIP, in, out        chip captured at; chip at the other end; direction
-  src CHIP, dst CHIP, chip CHIP      source, destination, either of the fabric packet
+  seq N, ack N, slot N, length N     tx seq, rx seq, slot; length of the frame in bytes
+  session N, channel N               session id; channel of the capturing port
+  at CHIP, peer CHIP, in, out        capturing chip; chip at the other end; direction
+  src CHIP, dst CHIP, chip CHIP      source, destination, source or destination of the fabric packet
   type TYPE                          request, reply, completion, drop, probe, linkstate
   send COMMAND                       write, inline-write, atomic-inc, fused-write-inc, scatter-write, read, none
-  id N, flow N, plane N, ttl N, hop N, group N    of the fabric packet
+  id N, flow N, plane N, ttl N, hop N, group N    fields of the fabric packet (flow: flow seq)
   multicast, traced, detour          fabric packets that are multicast, traced, on a detour
   other                              fabric packets that take the other direction round rings
   retransmission, fault, bad         frames sent again; with an injected fault; refused by receivers
@@ -32,14 +32,14 @@ CHIP is M0D3 or a pattern such as M0D*. N is a number, 0x123, a range such as
 100-200 or 100-, or >100, <100. A filter that matches a packet's header matches
 all pieces of the packet.`
 
-// Filter decides which datagrams a capture takes. The zero Filter takes all datagrams.
+// Filter decides which datagrams a capture records. The zero Filter records all datagrams.
 type Filter struct {
 	text string
 	test func(*Sight) bool
 }
 
-// ParseFilter reads a filter in the language of [FilterHelp]. An empty filter takes everything. The
-// error quotes the bad word.
+// ParseFilter reads a filter in the language that [FilterHelp] describes. If s is empty, the filter
+// records all datagrams. The error quotes the first wrong word.
 func ParseFilter(s string) (*Filter, error) {
 	if len(s) > MaxFilter {
 		return nil, fmt.Errorf("filter of %d bytes: want at most %d", len(s), MaxFilter)
@@ -61,14 +61,14 @@ func ParseFilter(s string) (*Filter, error) {
 // String returns the text of the filter as the user wrote it.
 func (f *Filter) String() string { return f.text }
 
-// All reports whether the filter takes everything.
+// All reports whether the filter records all datagrams.
 func (f *Filter) All() bool { return f.test == nil }
 
-// Takes reports whether the filter takes a datagram. A [Tracker] must have looked at the datagram
+// Takes reports whether the filter records a datagram. The caller passes s to [Tracker.Look]
 // before.
 func (f *Filter) Takes(s *Sight) bool { return f.test == nil || f.test(s) }
 
-// filterWords splits a filter into words and signs.
+// filterWords splits the text of a filter into words and signs, such as "(" and "!".
 func filterWords(s string) (out []string) {
 	for _, r := range []struct{ sign, word string }{{"&&", " and "}, {"||", " or "}, {"(", " ( "}, {")", " ) "}} {
 		s = strings.ReplaceAll(s, r.sign, r.word)
@@ -82,7 +82,8 @@ func filterWords(s string) (out []string) {
 	return out
 }
 
-// filterParser reads words from left to right.
+// filterParser parses the words of a filter from left to right. Each parsing method reads a part of
+// the filter and returns the part's test of a datagram.
 type filterParser struct {
 	words []string
 	at    int
@@ -101,10 +102,10 @@ func (p *filterParser) bad(want string) error {
 	if w := p.next(); w != "" {
 		return fmt.Errorf("%q, word %d: want %s", w, p.at+1, want)
 	}
-	return fmt.Errorf("it ends too early: want %s", want)
+	return fmt.Errorf("the filter ends too early: want %s", want)
 }
 
-// either reads terms that the word "or" joins.
+// either parses one or more expressions that are joined by the word "or".
 func (p *filterParser) either() (func(*Sight) bool, error) {
 	left, err := p.both()
 	for err == nil && p.next() == "or" {
@@ -117,7 +118,7 @@ func (p *filterParser) either() (func(*Sight) bool, error) {
 	return left, err
 }
 
-// both reads terms that the word "and" joins.
+// both parses one or more terms that are joined by the word "and".
 func (p *filterParser) both() (func(*Sight) bool, error) {
 	left, err := p.one()
 	for err == nil && p.next() == "and" {
@@ -130,10 +131,10 @@ func (p *filterParser) both() (func(*Sight) bool, error) {
 	return left, err
 }
 
-// one reads a term: a primitive, a negation, or an expression in parentheses.
+// one parses a term: a primitive, a negation, or an expression in parentheses.
 func (p *filterParser) one() (func(*Sight) bool, error) {
 	if p.depth++; p.depth > MaxFilterDepth {
-		return nil, fmt.Errorf("more than %d parentheses and negations within each other", MaxFilterDepth)
+		return nil, fmt.Errorf("more than %d nested parentheses and negations", MaxFilterDepth)
 	}
 	defer func() { p.depth-- }()
 	switch w := p.next(); w {
@@ -158,7 +159,7 @@ func (p *filterParser) one() (func(*Sight) bool, error) {
 			p.at++
 			arg := p.next()
 			if arg == "" {
-				return nil, fmt.Errorf("it ends after %q", w)
+				return nil, fmt.Errorf("the filter ends after %q: want a value", w)
 			}
 			f, err := parse(arg)
 			if err != nil {
@@ -167,11 +168,12 @@ func (p *filterParser) one() (func(*Sight) bool, error) {
 			p.at++
 			return f, nil
 		}
-		return nil, p.bad("such as data, vc 0, dst M0D3, seq 100-200; 'ttfabric capture --help' lists all")
+		return nil, p.bad("a filter such as data, vc 0, dst M0D3, seq 100-200; 'ttfabric capture --help' lists all")
 	}
 }
 
-// bareWords lists the primitives without an argument.
+// bareWords maps the name of each filter primitive without an argument to the primitive's test of a
+// datagram.
 var bareWords = map[string]func(*Sight) bool{
 	"data":           isKind(wire.KindData),
 	"update":         isKind(wire.KindUpdate),
@@ -200,7 +202,8 @@ func hasFlag(f wire.Flags) func(*Sight) bool {
 	return func(s *Sight) bool { return s.IsFrame && s.Frame.Flags&f != 0 }
 }
 
-// isBad reports whether a receiver would refuse the datagram, as far as the captured bytes show.
+// isBad reports whether a receiver would refuse the datagram because it is not a valid frame. If
+// the capture does not have all bytes of the datagram, isBad reports false.
 func isBad(s *Sight) bool {
 	if len(s.Data) < s.Length {
 		return false

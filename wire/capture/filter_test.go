@@ -9,14 +9,15 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// sights are datagrams as they pass a port, looked at by one tracker.
+// sights returns the datagrams bs as a port sends them. One tracker has looked at all of them in
+// order.
 func sights(bs ...[]byte) (out []capture.Sight) {
 	var t capture.Tracker
 	for _, b := range bs {
 		s := capture.Sight{Port: wire.PortID{Node: wire.FabricNodeID{Chip: 2}, Channel: 8}, Peer: wire.PortID{Node: wire.FabricNodeID{Chip: 3}, Channel: 3},
 			Dir: capture.DirOut, Data: b, Length: len(b)}
 		t.Look(&s)
-		s.Head = append(wire.PacketView(nil), s.Head...) // it is the tracker's
+		s.Head = append(wire.PacketView(nil), s.Head...) // the tracker reuses the memory of Head
 		if len(s.Head) == 0 {
 			s.Head = nil
 		}
@@ -25,7 +26,8 @@ func sights(bs ...[]byte) (out []capture.Sight) {
 	return out
 }
 
-// TestFilter runs each filter over a whole packet, its three pieces, one of these again, an update and junk.
+// TestFilter applies each filter to seven datagrams: a packet in one frame, the three pieces of
+// another packet, a copy of one piece, an update and junk.
 func TestFilter(t *testing.T) {
 	p := aPacket(100)
 	q := aPacket(3000)
@@ -51,7 +53,7 @@ func TestFilter(t *testing.T) {
 		"ack 44":                ".....X.",
 		"session 0x77":          ".....X.",
 		"dst M1D7":              "X......",
-		"src M0D2 and dst 9":    ".XXXX..", // pieces match what their packet's header does
+		"src M0D2 and dst 9":    ".XXXX..", // a filter that matches a packet's header matches all pieces of the packet
 		"chip M1D*":             "X......",
 		"chip M0D2":             "XXXXX..",
 		"type reply":            ".XXXX..",
@@ -91,7 +93,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// TestBadFilters quotes the word that is wrong.
+// TestBadFilters checks that errors quote the first wrong word of a filter.
 func TestBadFilters(t *testing.T) {
 	for filter, words := range map[string]string{
 		"dta":               `"dta", word 1`,
@@ -102,7 +104,7 @@ func TestBadFilters(t *testing.T) {
 		"data vc 0":         `"vc", word 2: want and, or, or the end`,
 		"(data or hello":    "closing parenthesis",
 		"seq x":             `seq "x": want a number`,
-		"seq 9-3":           "a range from 9 down to 3",
+		"seq 9-3":           "the range begins at 9 and ends at 3, which is lower",
 		"dst M0":            `dst "M0": chip "M0": want M<mesh>`,
 		"dst M0D[":          "not a pattern",
 		"data)":             `")"`,
@@ -127,7 +129,7 @@ func TestBadFilters(t *testing.T) {
 	}
 }
 
-// FuzzFilter parses anything, and runs what it takes over anything.
+// FuzzFilter parses random filters, and applies valid filters to random datagrams.
 func FuzzFilter(f *testing.F) {
 	p := aPacket(100)
 	f.Add("data and not (vc 0 || dst M0D*)", frames(&p, 1408, 1, 0)[0])
@@ -146,7 +148,7 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
-// TestLine shows frames as people read them.
+// TestLine compares the lines for some frames with the expected lines.
 func TestLine(t *testing.T) {
 	p := aPacket(2000)
 	h := wire.Hello{Up: true, WantAnswer: true, From: wire.PortID{Channel: 4}, Incarnation: 7, Training: 3, MaxPayload: 1408}
@@ -155,7 +157,7 @@ func TestLine(t *testing.T) {
 	var got []string
 	for i := range all {
 		line := capture.Line(time.Unix(1760000000, 5), &all[i], []string{"injected fault: lost"}[:btoi(i == 0)])
-		_, line, _ = strings.Cut(line, " ") // the time of day is the local one
+		_, line, _ = strings.Cut(line, " ") // removes the time of day, which depends on the time zone
 		got = append(got, line)
 	}
 	want := []string{

@@ -16,7 +16,7 @@ const (
 	ipv6Len     = 40
 	udpLen      = 8
 
-	// MaxOverhead is the sum of these lengths.
+	// MaxOverhead is the largest number of header bytes before a captured datagram.
 	MaxOverhead = ethernetLen + ipv6Len + udpLen
 )
 
@@ -24,26 +24,27 @@ const (
 	etherIPv4, etherIPv6 = 0x0800, 0x86dd
 	protocolUDP          = 17 // RFC 768
 	dontFragment         = 0x4000
-	hopLimit             = 64 // Linux's value for packets that a host really sends
+	hopLimit             = 64 // the default of Linux
 )
 
-// MAC returns the Ethernet address with which a capture shows a port: locally administered (IEEE
-// 802), 'T', then mesh, chip and channel.
+// MAC returns the Ethernet address that stands for a port in captures. The first byte marks a
+// locally administered address (IEEE 802). Then come a 'T', the mesh (2 bytes), the chip and the
+// channel.
 func MAC(p wire.PortID) net.HardwareAddr {
 	return net.HardwareAddr{0x02, 'T', byte(p.Node.Mesh >> 8), byte(p.Node.Mesh), byte(p.Node.Chip), byte(p.Channel)}
 }
 
-// PortName returns the name of a port's interface: M0D3/eth0.
+// PortName returns the name of a port's interface in captures, such as "M0D3/eth0".
 func PortName(p wire.PortID) string { return fmt.Sprintf("%s/eth%d", p.Node, p.Channel) }
 
-// Endpoint is one end of a captured datagram.
+// Endpoint is the source or the destination of a captured datagram.
 type Endpoint struct {
 	Port wire.PortID
 	Addr netip.AddrPort
 }
 
-// Sum returns the sum of b for an Internet checksum (RFC 1071). A capture needs the sum of a
-// datagram of which it keeps only a part.
+// Sum returns the 16-bit sum of b for an Internet checksum (RFC 1071). A capture that keeps only
+// the first bytes of a datagram also keeps the sum of the whole datagram.
 func Sum(b []byte) uint16 {
 	var s uint64
 	for ; len(b) >= 4; b = b[4:] {
@@ -60,7 +61,7 @@ func Sum(b []byte) uint16 {
 	return fold(s)
 }
 
-// fold adds the 16-bit words of a sum, including the carries.
+// fold adds the 16-bit words of s, with end-around carry.
 func fold(s uint64) uint16 {
 	for s>>16 != 0 {
 		s = s&0xffff + s>>16
@@ -68,11 +69,11 @@ func fold(s uint64) uint16 {
 	return uint16(s)
 }
 
-// AppendFrame appends the Ethernet frame that shows a datagram: Ethernet, IPv4 or IPv6, UDP, and
-// the payload as far as it was kept. The parameter length is the payload's whole length, and sum is
-// the payload's [Sum]. The parameter id numbers the packet (IPv4). If the two addresses are of
-// different families, AppendFrame shows both as IPv6. AppendFrame also returns the length of the
-// whole frame.
+// AppendFrame appends to b the Ethernet frame for a captured datagram: an Ethernet header, an IPv4
+// or IPv6 header, a UDP header, and the kept part of the payload. The parameters length and sum are
+// the length and the [Sum] of the whole payload. The parameter id is the identification in the IPv4
+// header. If the two addresses belong to different IP versions, AppendFrame writes an IPv6 header.
+// AppendFrame returns the extended b, and the length that the frame has with its whole payload.
 func AppendFrame(b []byte, from, to Endpoint, payload []byte, length int, sum, id uint16) ([]byte, int) {
 	src, dst := from.Addr.Addr().Unmap().WithZone(""), to.Addr.Addr().Unmap().WithZone("")
 	if !src.IsValid() {
@@ -111,7 +112,7 @@ func AppendFrame(b []byte, from, to Endpoint, payload []byte, length int, sum, i
 	sp, dp := from.Addr.Port(), to.Addr.Port()
 	c := ^fold(pseudo + uint64(sp) + uint64(dp) + uint64(udpLen+length) + uint64(sum))
 	if c == 0 {
-		c = 0xffff // 0 would mean that there is no checksum (RFC 768)
+		c = 0xffff // in UDP, 0 means "no checksum" (RFC 768)
 	}
 	b = be.AppendUint16(b, sp)
 	b = be.AppendUint16(b, dp)
@@ -120,7 +121,8 @@ func AppendFrame(b []byte, from, to Endpoint, payload []byte, length int, sum, i
 	return append(b, payload...), head + length
 }
 
-// unspecified returns the unspecified address of the other address's family.
+// unspecified returns the unspecified address of other's IP version. If other is invalid, the
+// version is IPv4.
 func unspecified(other netip.Addr) netip.Addr {
 	if other.Is6() {
 		return netip.IPv6Unspecified()
@@ -128,8 +130,8 @@ func unspecified(other netip.Addr) netip.Addr {
 	return netip.IPv4Unspecified()
 }
 
-// Payload returns the UDP payload of a frame that [AppendFrame] made, with the UDP endpoints.
-// Payload returns false for any other frame. Payload checks no checksum.
+// Payload returns the UDP addresses and the UDP payload of a frame that [AppendFrame] has written.
+// For other frames, ok is false. Payload does not check checksums.
 func Payload(frame []byte) (from, to netip.AddrPort, payload []byte, ok bool) {
 	if len(frame) < ethernetLen+ipv4Len+udpLen {
 		return
@@ -154,8 +156,8 @@ func Payload(frame []byte) (from, to netip.AddrPort, payload []byte, ok bool) {
 	return netip.AddrPortFrom(src, be.Uint16(udp)), netip.AddrPortFrom(dst, be.Uint16(udp[2:])), payload, true
 }
 
-// PortsOf returns the source and destination port of a frame that [AppendFrame] made, from the
-// frame's Ethernet addresses.
+// PortsOf returns the source and destination port of a frame that [AppendFrame] has written.
+// PortsOf takes the ports from the frame's Ethernet addresses. For other frames, ok is false.
 func PortsOf(frame []byte) (from, to wire.PortID, ok bool) {
 	if len(frame) < ethernetLen {
 		return

@@ -12,7 +12,7 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// aPacket is a request with a payload of n bytes.
+// aPacket returns a request with a payload of n bytes.
 func aPacket(n int) wire.Packet {
 	return wire.Packet{Type: wire.PacketRequest, VC: wire.VCData, Plane: 1, TTL: 9,
 		Src: wire.FabricNodeID{Chip: 2}, Dst: wire.FabricNodeID{Mesh: 1, Chip: 7}, FlowEpoch: 5, FlowSeq: 6, FlowBase: 4, ID: 0x1122334455667788, Epoch: 0xabc,
@@ -20,7 +20,8 @@ func aPacket(n int) wire.Packet {
 		Route:   []byte{wire.RouteEast, wire.RouteSouth, wire.RouteNorth}, Payload: make([]byte, n)}
 }
 
-// frames cuts a packet into data frames of at most size bytes of payload.
+// frames cuts a packet into data frames with payloads of at most size bytes, and returns the
+// encoded frames.
 func frames(p *wire.Packet, size int, seq wire.Seq, slot uint32) (out [][]byte) {
 	b := p.Append(nil)
 	for o := 0; o < len(b); o += size {
@@ -35,7 +36,7 @@ func frames(p *wire.Packet, size int, seq wire.Seq, slot uint32) (out [][]byte) 
 	return out
 }
 
-// value is what a field says, "" where it isn't there.
+// value returns the value of the first field with the given name, or "" if fs has no such field.
 func value(fs []capture.Field, name string) string {
 	for _, f := range fs {
 		if f.Name == name {
@@ -54,7 +55,7 @@ func want(t *testing.T, fs []capture.Field, wants map[string]string) {
 	}
 }
 
-// TestSuperPacket decodes frames that lie back to back, as GSO hands them over.
+// TestSuperPacket decodes a payload of several frames back to back, as GSO delivers them.
 func TestSuperPacket(t *testing.T) {
 	p := aPacket(100)
 	u := wire.Update{Grants: [wire.NumVCs]uint32{3, 2, 1}}
@@ -80,7 +81,7 @@ func TestSuperPacket(t *testing.T) {
 		"ttfabric.id": "0x1122334455667788", "ttfabric.data_len": "100", "ttfabric.pieces": "1", "ttlink.grant": "3", "ttlink.hello.from_channel": "4"})
 }
 
-// TestPieces puts packets together from frames in any order, with copies, once each.
+// TestPieces assembles packets from shuffled frames with copies. Each packet must come out once.
 func TestPieces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for size := 96; size <= 1408; size += 416 {
@@ -88,9 +89,9 @@ func TestPieces(t *testing.T) {
 		for i := range p.Payload {
 			p.Payload[i] = byte(rng.Uint32())
 		}
-		fs := frames(&p, size, ^wire.Seq(0)-1, 2) // the numbers wrap
+		fs := frames(&p, size, ^wire.Seq(0)-1, 2) // the sequence numbers wrap within the packet
 		rng.Shuffle(len(fs), func(i, j int) { fs[i], fs[j] = fs[j], fs[i] })
-		fs = append(fs, fs...) // sent again
+		fs = append(fs, fs...) // each frame also comes as a copy
 		var d capture.Decoder
 		whole := 0
 		for i, f := range fs {
@@ -110,7 +111,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestPartial shows what is there of a first piece and of a frame that a snap length cut.
+// TestPartial checks the fields of a packet if the capture has only the first piece, or a frame
+// that a snap length has cut off.
 func TestPartial(t *testing.T) {
 	p := aPacket(2000)
 	first := frames(&p, 1408, 9, 0)[0]
@@ -127,7 +129,8 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// TestFaults names what is wrong, and goes on with the next frame.
+// TestFaults checks the fault of a damaged frame, and that the decoder continues with the next
+// frame.
 func TestFaults(t *testing.T) {
 	p := aPacket(10)
 	good := frames(&p, 160, 1, 0)[0]

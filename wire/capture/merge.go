@@ -7,55 +7,56 @@ import (
 
 // Limits of a [Merger].
 const (
-	MergeQuiet = 2 * time.Second // the merger does not wait for a source that has been silent for this time
-	MergeHold  = 5 * time.Second // the merger holds no packet back for longer than this time
-	MergeBytes = 256 << 20       // largest total of packets that are held back, in bytes; beyond this limit, the merger passes on the oldest
+	MergeQuiet = 2 * time.Second // the merger does not wait for a source that has neither delivered nor reported for this time
+	MergeHold  = 5 * time.Second // longest time for which the merger holds a packet back
+	MergeBytes = 256 << 20       // largest total of the packets that the merger holds back, in bytes; above this limit, the merger passes on the oldest
 )
 
-// Merger puts the packets of several captures into the order of time. Each source delivers its own
-// packets in order, but not all at once. Each source also reports from time to time up to which
-// time it has delivered. The merger holds a packet back until all sources have delivered up to the
-// packet's time, or until a limit is reached. The times of packets come from the sources' clocks.
-// The parameter now is the time of the caller's clock.
+// Merger merges the packets of several captures, its sources, in the order of time. Each source
+// delivers its own packets in the order of time. Now and then a source also reports a time up to
+// which it has delivered all packets. The merger holds a packet back until all sources have
+// delivered up to the packet's time, or until a limit is reached. The times of packets come from
+// the sources' clocks. The methods' parameter now is the time of the caller's clock.
 type Merger struct {
 	sources []mergeSource
 	queue   mergeQueue
 	bytes   int
 	n       uint64
-	newest  time.Time // latest time of all packets passed on
+	newest  time.Time // latest time of the packets passed on
 	Late    uint64    // number of packets passed on after a packet with a later time
 }
 
 // mergeSource holds what the merger knows about a source.
 type mergeSource struct {
 	open  bool
-	past  time.Time // all packets of the source up to this time have come
+	past  time.Time // the source has delivered all packets up to this time
 	heard time.Time // when the source last delivered or reported
 }
 
-// merging is a packet that is held back.
+// merging is a packet that the merger holds back.
 type merging struct {
 	Packet
 	arrived time.Time
-	n       uint64 // keeps the order of packets of the same instant
+	n       uint64 // number of the packet in the order of arrival, which decides between packets of the same time
 }
 
-// packetCost is the memory of a packet in addition to its data, in bytes.
+// packetCost is the memory that a packet takes in addition to its data, in bytes.
 const packetCost = 256
 
-// NewMerger returns a merger of sources that are numbered from 0. The merger waits for a source
-// only while the source is open.
+// NewMerger returns a merger for the given number of sources, which are numbered from 0. All
+// sources are closed at first. The merger waits only for open sources.
 func NewMerger(sources int) *Merger { return &Merger{sources: make([]mergeSource, sources)} }
 
-// Open begins to wait for a source.
+// Open opens a source. The merger waits for the source from now on.
 func (m *Merger) Open(now time.Time, source int) {
 	m.sources[source] = mergeSource{open: true, heard: now}
 }
 
-// Close stops waiting for a source. The source delivers nothing until it is opened again.
+// Close closes a source. The merger no longer waits for the source. A closed source delivers no
+// packets.
 func (m *Merger) Close(source int) { m.sources[source].open = false }
 
-// The caller calls Past when all packets of a source up to time t have come.
+// Past tells the merger that a source has delivered all its packets up to time t.
 func (m *Merger) Past(now time.Time, source int, t time.Time) {
 	s := &m.sources[source]
 	s.heard = now
@@ -64,7 +65,8 @@ func (m *Merger) Past(now time.Time, source int, t time.Time) {
 	}
 }
 
-// Add takes over a packet, with its data, that came from a source at now.
+// Add gives the merger a packet that a source has delivered at time now. The merger keeps the
+// packet's data without a copy.
 func (m *Merger) Add(now time.Time, source int, p Packet) {
 	m.Past(now, source, p.At)
 	m.n++
@@ -72,8 +74,8 @@ func (m *Merger) Add(now time.Time, source int, p Packet) {
 	heap.Push(&m.queue, &merging{p, now, m.n})
 }
 
-// Next returns the next packet that may be passed on. If all is set, Next does not wait for any
-// source.
+// Next returns the earliest packet, if the merger need not hold it back. If all is set, Next holds
+// no packet back.
 func (m *Merger) Next(now time.Time, all bool) (Packet, bool) {
 	if len(m.queue) == 0 {
 		return Packet{}, false
@@ -96,7 +98,7 @@ func (m *Merger) Next(now time.Time, all bool) (Packet, bool) {
 	return p.Packet, true
 }
 
-// Waiting returns the number of packets that are held back.
+// Waiting returns the number of packets that the merger holds back.
 func (m *Merger) Waiting() int { return len(m.queue) }
 
 type mergeQueue []*merging
@@ -110,10 +112,10 @@ func (q mergeQueue) Less(a, b int) bool {
 }
 func (q mergeQueue) Swap(a, b int) { q[a], q[b] = q[b], q[a] }
 
-// Push appends a packet. Push is for container/heap.
+// Push appends a packet to the queue, as container/heap requires.
 func (q *mergeQueue) Push(x any) { *q = append(*q, x.(*merging)) }
 
-// Pop removes the last packet and returns it. Pop is for container/heap.
+// Pop removes the last packet of the queue and returns it, as container/heap requires.
 func (q *mergeQueue) Pop() any {
 	old := *q
 	x := old[len(old)-1]

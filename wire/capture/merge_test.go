@@ -9,7 +9,8 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// TestMergeOrders feeds sources that lag, each as it likes, and tell how far they are: all packets come out once, in order, and soon.
+// TestMergeOrders merges sources that deliver with random delays and report their progress. The
+// merger must return each packet once, in the order of time, and soon.
 func TestMergeOrders(t *testing.T) {
 	const beat, lag = 200 * time.Millisecond, 700 * time.Millisecond
 	rng := rand.New(rand.NewPCG(4, 4))
@@ -17,7 +18,7 @@ func TestMergeOrders(t *testing.T) {
 	type arrival struct {
 		at     time.Time
 		source int
-		p      capture.Packet // without data: a beat
+		p      capture.Packet // a packet without data is a report of progress
 	}
 	var all []arrival
 	packets := 0
@@ -25,14 +26,14 @@ func TestMergeOrders(t *testing.T) {
 		at, came, told := begin, begin, begin
 		arrive := func(p capture.Packet) {
 			if c := p.At.Add(time.Duration(rng.Int64N(int64(lag)))); c.After(came) {
-				came = c // a stream keeps its order
+				came = c // each source delivers in order
 			}
 			all = append(all, arrival{came, s, p})
 		}
 		for range 2000 {
 			at = at.Add(time.Duration(rng.Int64N(int64(2 * time.Millisecond))))
 			if rng.IntN(500) == 0 {
-				at = at.Add(time.Second) // a quiet time
+				at = at.Add(time.Second) // a pause
 			}
 			for ; at.Sub(told) > beat; told = told.Add(beat) {
 				arrive(capture.Packet{At: told.Add(beat)})
@@ -68,16 +69,16 @@ func TestMergeOrders(t *testing.T) {
 	}
 }
 
-// TestMergeLimits keeps back no more than it may: neither a source that is silent,
-// nor one far behind, nor one that is gone holds anything up for long. What comes late is counted.
+// TestMergeLimits checks how long a merger holds packets back if one source is silent, far behind,
+// or closed. The test also checks that the merger counts late packets.
 func TestMergeLimits(t *testing.T) {
 	first := time.Unix(1000, 0)
 	for name, x := range map[string]struct {
-		behind time.Duration // of the other source's clock; 0: it says nothing
+		behind time.Duration // how far the other source's clock is behind; 0: the other source is silent
 		close  bool
 		wait   time.Duration
 	}{"silent": {0, false, capture.MergeQuiet}, "behind": {time.Hour, false, capture.MergeHold}, "gone": {0, true, 0}} {
-		m := capture.NewMerger(3) // the third is never opened
+		m := capture.NewMerger(3) // the test never opens the third source
 		m.Open(first, 0)
 		m.Open(first, 1)
 		if x.close {

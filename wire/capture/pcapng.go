@@ -9,17 +9,18 @@ import (
 	"time"
 )
 
-// The blocks and options of pcapng that this package writes: draft-ietf-opsawg-pcapng, "PCAP Next
-// Generation (pcapng) Capture File Format", sections 3.5, 4.1 to 4.7.
+// Codes of the blocks and options of pcapng that this package writes. The codes come from
+// draft-ietf-opsawg-pcapng, "PCAP Next Generation (pcapng) Capture File Format", sections 3.5 and
+// 4.1 to 4.7.
 const (
 	blockSection    = 0x0a0d0d0a
 	blockInterface  = 1
 	blockStatistics = 5
-	blockPacket     = 6 // enhanced packet block
+	blockPacket     = 6 // the draft's Enhanced Packet Block
 	blockSecrets    = 10
 
 	byteOrderMagic = 0x1a2b3c4d
-	secretsTLS     = 0x544c534b // "TLSK": lines of NSS's key log, which QUIC uses too
+	secretsTLS     = 0x544c534b // "TLSK": lines of a TLS key log in NSS's format; QUIC uses TLS
 
 	linkEthernet = 1 // LINKTYPE_ETHERNET
 
@@ -34,20 +35,20 @@ const (
 
 	optStart, optStop, optReceived, optDropped, optAccepted, optDelivered = 2, 3, 4, 5, 6, 8 // options of statistics
 
-	nanoseconds = 9 // resolution of times: ten to the power of minus nanoseconds
+	nanoseconds = 9 // code for the resolution of times: 10^-9 s
 )
 
-// Limits of what a [Writer] writes.
+// Limits of a [Writer].
 const (
-	MaxComment   = 4096    // longest comment, in bytes; the writer cuts off the rest
-	MaxComments  = 16      // largest number of comments of one packet; the writer leaves out further comments
-	writerBuffer = 1 << 16 // bytes that a Writer collects before it writes them
+	MaxComment   = 4096    // length of the longest text of an option, in bytes; the Writer cuts off the rest
+	MaxComments  = 16      // largest number of comments in one block; the Writer leaves out further comments
+	writerBuffer = 1 << 16 // number of bytes that a Writer collects before it writes them
 )
 
-// Direction is the direction of a packet, seen from the interface.
+// Direction is the direction of a packet at its interface: received or sent.
 type Direction uint8
 
-// The directions, as in the packet flags of pcapng.
+// The directions. The values are those of the packet flags of pcapng.
 const (
 	DirUnknown Direction = iota
 	DirIn
@@ -57,65 +58,66 @@ const (
 // String returns "in", "out" or "?".
 func (d Direction) String() string { return [...]string{"?", "in", "out", "?"}[d&3] }
 
-// Section describes a capture.
+// Section is the header of a capture. Hardware, OS and Application describe the machine and the
+// program that captured.
 type Section struct {
 	Hardware, OS, Application string
 	Comments                  []string
 }
 
-// Interface is a port at which packets are captured. Times are in nanoseconds, and packets are
-// Ethernet frames.
+// Interface is a port at which packets are captured. The packets are Ethernet frames, and their
+// times are in nanoseconds.
 type Interface struct {
-	Name        string // M0D3/eth0
+	Name        string // such as "M0D3/eth0"
 	Description string
 	Comment     string
-	Filter      string // the filter that the packets have passed
+	Filter      string // text of the capture filter; "": no filter
 	MAC         net.HardwareAddr
-	SnapLen     int    // number of bytes of a packet that the capture keeps; 0: all
+	SnapLen     int    // number of bytes that the capture keeps of each packet; 0: all
 	Speed       uint64 // bits per second; 0: unknown
 }
 
 // Packet is a captured packet.
 type Packet struct {
 	Interface int
-	At        time.Time // time of the packet, in the years from 1970 to 2554
+	At        time.Time // when the packet passed the port; the format can express the years 1970 to 2554
 	Dir       Direction
-	Data      []byte   // the captured bytes
-	Length    int      // of the whole packet, in bytes; 0: the length of Data
+	Data      []byte   // the captured bytes of the packet, from the first byte on
+	Length    int      // length of the whole packet, in bytes; 0: the length of Data
 	Comments  []string // comments about the packet
-	Dropped   uint64   // number of packets of the interface that the capture has lost since the previous packet
-	ID        uint64   // identifies the packet, also in a capture at another place; 0: none
+	Dropped   uint64   // number of packets of the interface that the capture left out between the previous packet and this packet
+	ID        uint64   // identifier of the packet, equal in captures at both ends of the cable; 0: none
 }
 
-// Statistics counts what the capture of an interface has done so far.
+// Statistics holds the counters of an interface's capture.
 type Statistics struct {
 	Start, End time.Time
 	Received   uint64 // number of packets that passed the port
 	Accepted   uint64 // number of received packets that passed the filter
-	Dropped    uint64 // number of accepted packets that found no room
+	Dropped    uint64 // number of accepted packets that the capture left out because its buffer was full
 	Comments   []string
 }
 
-// Writer writes a section of a pcapng file. A Writer buffers its output, see [Writer.Flush]. After
-// an error, a Writer writes nothing more.
+// Writer writes a pcapng stream of one section. A Writer buffers its output until [Writer.Flush].
+// After a write error, a Writer writes nothing more.
 type Writer struct {
 	w          io.Writer
 	buf        []byte
 	ends       []int // offsets in buf of the ends of whole blocks
-	whole      int64 // number of bytes written that belong to whole blocks
-	total      int64 // number of bytes of all blocks, including the bytes in buf
+	whole      int64 // number of bytes from the start to the end of the last block that was written completely
+	total      int64 // number of bytes of all blocks, including blocks in buf
 	interfaces int
 	err        error
 }
 
-// NewWriter begins a section.
+// NewWriter returns a Writer to w, and buffers the section header.
 func NewWriter(w io.Writer, s Section) *Writer {
 	p := &Writer{w: w}
 	p.begin(blockSection)
 	p.u32(byteOrderMagic)
 	p.u16(1) // version 1.0
 	p.u16(0)
-	p.u64(^uint64(0)) // length of the section: unknown
+	p.u64(^uint64(0)) // the section's length is unknown
 	p.comments(s.Comments)
 	p.text(optHardware, s.Hardware)
 	p.text(optOS, s.OS)
@@ -124,7 +126,8 @@ func NewWriter(w io.Writer, s Section) *Writer {
 	return p
 }
 
-// AddInterface adds a port and returns its number.
+// AddInterface writes the description of an interface, and returns the interface's number.
+// Interfaces are numbered from 0.
 func (p *Writer) AddInterface(i Interface) int {
 	p.begin(blockInterface)
 	p.u16(linkEthernet)
@@ -141,17 +144,17 @@ func (p *Writer) AddInterface(i Interface) int {
 	}
 	p.option(optResolution, []byte{nanoseconds})
 	if i.Filter != "" {
-		p.option(optFilter, append([]byte{0}, cut(i.Filter)...)) // 0: libpcap's code for a filter in words
+		p.option(optFilter, append([]byte{0}, cut(i.Filter)...)) // 0: code for a filter as text
 	}
 	p.end()
 	p.interfaces++
 	return p.interfaces - 1
 }
 
-// WritePacket writes a packet of an interface that was added before.
+// WritePacket writes a packet. The caller has added the packet's interface before.
 func (p *Writer) WritePacket(k *Packet) error {
 	if k.Interface < 0 || k.Interface >= p.interfaces {
-		return fmt.Errorf("pcapng: interface %d of %d", k.Interface, p.interfaces)
+		return fmt.Errorf("pcapng: the packet names interface %d, but there are only %d interfaces", k.Interface, p.interfaces)
 	}
 	p.begin(blockPacket)
 	p.u32(uint32(k.Interface))
@@ -173,8 +176,8 @@ func (p *Writer) WritePacket(k *Packet) error {
 	return p.err
 }
 
-// WriteKeys writes lines of a TLS key log. These keys decrypt the QUIC packets that follow in the
-// file.
+// WriteKeys writes lines of a TLS key log. With these keys, Wireshark decrypts the QUIC packets
+// that follow in the file.
 func (p *Writer) WriteKeys(lines []byte) error {
 	if len(lines) == 0 {
 		return p.err
@@ -187,11 +190,11 @@ func (p *Writer) WriteKeys(lines []byte) error {
 	return p.err
 }
 
-// WriteStatistics writes the statistics of an interface's capture so far. The last statistics of an
-// interface are the valid ones.
+// WriteStatistics writes the counters of an interface. Readers use the last counters of each
+// interface.
 func (p *Writer) WriteStatistics(iface int, s Statistics) error {
 	if iface < 0 || iface >= p.interfaces {
-		return fmt.Errorf("pcapng: interface %d of %d", iface, p.interfaces)
+		return fmt.Errorf("pcapng: the statistics name interface %d, but there are only %d interfaces", iface, p.interfaces)
 	}
 	p.begin(blockStatistics)
 	p.u32(uint32(iface))
@@ -217,7 +220,7 @@ func (p *Writer) WriteStatistics(iface int, s Statistics) error {
 	return p.err
 }
 
-// Flush writes the buffered bytes.
+// Flush writes the buffered bytes to the underlying writer.
 func (p *Writer) Flush() error {
 	if p.err != nil || len(p.buf) == 0 {
 		return p.err
@@ -237,23 +240,23 @@ func (p *Writer) Flush() error {
 	return err
 }
 
-// Whole returns the number of bytes of whole blocks that have been written. If a write has failed,
-// the caller cuts the file to this length to make the file valid.
+// Whole returns the number of bytes up to the end of the last block that was written completely. If
+// a write has failed, the caller can cut the file to this length, which makes the file valid.
 func (p *Writer) Whole() int64 { return p.whole }
 
-// Size returns the section's length so far, in bytes, including buffered bytes.
+// Size returns the length of the section so far, in bytes, including buffered bytes.
 func (p *Writer) Size() int64 { return p.total }
 
-// begin begins a block. The method end later fills in the block's length.
+// begin begins a block of the given kind. The method end later fills in the block's length.
 func (p *Writer) begin(kind uint32) {
-	if p.err != nil { // write nothing any more
+	if p.err != nil { // after an error, discard all output
 		p.buf, p.ends = p.buf[:0], p.ends[:0]
 	}
 	p.u32(kind)
 	p.u32(0)
 }
 
-// end ends a block.
+// end ends the block that begin began last.
 func (p *Writer) end() {
 	start := 0
 	if n := len(p.ends); n > 0 {
@@ -272,7 +275,8 @@ func (p *Writer) end() {
 	}
 }
 
-// bare reports whether the block at start has no options, and therefore no end-of-options mark.
+// bare reports whether the kind of the block at offset start has no options. Such a block has no
+// end-of-options mark.
 func (p *Writer) bare(start int) bool {
 	return binary.LittleEndian.Uint32(p.buf[start:]) == blockSecrets
 }
@@ -281,7 +285,7 @@ func (p *Writer) u16(v uint16) { p.buf = binary.LittleEndian.AppendUint16(p.buf,
 func (p *Writer) u32(v uint32) { p.buf = binary.LittleEndian.AppendUint32(p.buf, v) }
 func (p *Writer) u64(v uint64) { p.buf = binary.LittleEndian.AppendUint64(p.buf, v) }
 
-// time writes an instant as two words, the high word first.
+// time writes an instant in nanoseconds as two 32-bit words, the high word first.
 func (p *Writer) time(t time.Time) {
 	n := uint64(0)
 	if !t.IsZero() {
@@ -291,7 +295,7 @@ func (p *Writer) time(t time.Time) {
 	p.u32(uint32(n))
 }
 
-// padded writes bytes, and pads them with zeros to a multiple of four.
+// padded writes b, and zeros up to a multiple of four bytes.
 func (p *Writer) padded(b []byte) {
 	p.buf = append(p.buf, b...)
 	p.buf = append(p.buf, make([]byte, -len(b)&3)...)
@@ -315,7 +319,7 @@ func (p *Writer) comments(cs []string) {
 	}
 }
 
-// cut shortens a text to at most [MaxComment] bytes, and never cuts within a character.
+// cut shortens s to at most [MaxComment] bytes. The cut is between two characters of UTF-8.
 func cut(s string) string {
 	if len(s) <= MaxComment {
 		return s
@@ -327,5 +331,5 @@ func cut(s string) string {
 	return s[:n]
 }
 
-// ErrNotPcapng is returned for a stream that no [Writer] of this package has written.
-var ErrNotPcapng = errors.New("not a pcapng stream of ttfabric")
+// ErrNotPcapng is the error for a stream that a [Reader] cannot read.
+var ErrNotPcapng = errors.New("not a pcapng stream that ttfabric can read")

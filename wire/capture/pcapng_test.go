@@ -20,7 +20,7 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// captured is everything that a section may hold, drawn at random.
+// captured is the random content of a section.
 type captured struct {
 	section    capture.Section
 	interfaces []capture.Interface
@@ -80,7 +80,7 @@ func (c *captured) write(t *testing.T, w io.Writer) *capture.Writer {
 	return p
 }
 
-// read reads with our own reader.
+// read reads a section with capture.Reader.
 func read(r io.Reader) (c captured, err error) {
 	p, err := capture.NewReader(r)
 	if err != nil {
@@ -108,7 +108,8 @@ func read(r io.Reader) (c captured, err error) {
 	}
 }
 
-// FuzzRoundTrip reads what was written with our reader and with gopacket's: both must see the same.
+// FuzzRoundTrip writes a random section, and reads it with capture.Reader and with gopacket's
+// reader. The two readers must return the written content.
 func FuzzRoundTrip(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed)
@@ -134,7 +135,8 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// compareNg reads with gopacket's reader, which knows no option of packets.
+// compareNg reads the section b with gopacket's reader, and compares the result with c. gopacket's
+// reader ignores the options of packets.
 func compareNg(t *testing.T, c *captured, b []byte) {
 	t.Helper()
 	ng, err := pcapgo.NewNgReader(bytes.NewReader(b), pcapgo.NgReaderOptions{})
@@ -168,7 +170,8 @@ func compareNg(t *testing.T, c *captured, b []byte) {
 	}
 }
 
-// FuzzReader gives the reader garbage and damaged captures: it ends with an error or the end.
+// FuzzReader gives capture.Reader garbage and damaged captures. The reader must stop with an error,
+// or at the end of the input.
 func FuzzReader(f *testing.F) {
 	for seed := range uint64(3) {
 		var b bytes.Buffer
@@ -188,7 +191,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// TestFullDisk tells how much of a file is whole when a write has failed.
+// TestFullDisk checks that Writer.Whole gives the length of the whole blocks in the file after a
+// failed write.
 func TestFullDisk(t *testing.T) {
 	c := draw(7)
 	var all bytes.Buffer
@@ -222,7 +226,7 @@ func TestFullDisk(t *testing.T) {
 
 var errFull = errors.New("full")
 
-// limited takes so many bytes and no more.
+// limited is a writer that fails after room bytes.
 type limited struct {
 	w    io.Writer
 	room int
@@ -236,7 +240,7 @@ func (l *limited) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestFraming compares headers and checksums with those that gopacket makes.
+// TestFraming compares the headers and checksums of AppendFrame with gopacket's.
 func TestFraming(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for n, pair := range [][2]string{{"127.0.0.1:4000", "10.1.2.3:17000"}, {"[::1]:4000", "[2001:db8::7]:17008"}, {"[::ffff:10.0.0.1]:1", "10.0.0.2:2"}} {

@@ -11,8 +11,8 @@ import (
 	"ttfabric/wire"
 )
 
-// primitives maps the name of each primitive with an argument to the function that reads the
-// argument.
+// primitives maps the name of each filter primitive that has an argument to a function. The
+// function reads the argument, and returns the primitive's test of a datagram.
 var primitives = map[string]func(arg string) (func(*Sight) bool, error){
 	"kind": ofKind, "vc": ofVC, "class": ofClass, "type": ofType, "send": ofCommand,
 	"seq":     ofData(func(s *Sight) uint64 { return uint64(s.Frame.TxSeq) }),
@@ -34,7 +34,8 @@ var primitives = map[string]func(arg string) (func(*Sight) bool, error){
 	"group":   ofPacket(func(v wire.PacketView) uint64 { return uint64(v.Group()) }),
 }
 
-// interval reads "7", "0x7", "1-9", "5-", ">5" or "<5".
+// interval reads a number or a range of numbers: "7", "0x7", "1-9", "5-", ">5" or "<5". The range
+// includes low and high.
 func interval(arg string) (low, high uint64, err error) {
 	bad := errors.New("want a number, 0x and hexadecimal digits, a range such as 1-9 or 5-, or >5, <5")
 	read := func(s string) uint64 {
@@ -64,12 +65,13 @@ func interval(arg string) (low, high uint64, err error) {
 		high = low
 	}
 	if err == nil && low > high {
-		err = fmt.Errorf("a range from %d down to %d", low, high)
+		err = fmt.Errorf("the range begins at %d and ends at %d, which is lower", low, high)
 	}
 	return low, high, err
 }
 
-// ranged makes a primitive of a number that some datagrams do not have.
+// ranged returns the reader of a primitive that tests a number. The function get returns false for
+// datagrams that do not have the number.
 func ranged(get func(*Sight) (uint64, bool)) func(string) (func(*Sight) bool, error) {
 	return func(arg string) (func(*Sight) bool, error) {
 		low, high, err := interval(arg)
@@ -97,8 +99,8 @@ func ofPacket(get func(wire.PacketView) uint64) func(string) (func(*Sight) bool,
 	})
 }
 
-// ofChip makes a primitive of one or two chips. The primitive is true if one of the chips is the
-// argument.
+// ofChip returns the reader of a primitive that tests chips. The function get returns one or two
+// chips of a datagram. The test is true if the argument names one of these chips.
 func ofChip(get func(*Sight) (a, b wire.FabricNodeID, ok bool)) func(string) (func(*Sight) bool, error) {
 	return func(arg string) (func(*Sight) bool, error) {
 		if strings.ContainsAny(arg, "*?[") {
@@ -130,14 +132,14 @@ func ofPacketChip(get func(wire.PacketView) (a, b wire.FabricNodeID)) func(strin
 	})
 }
 
-// kindNames maps the kinds of frame to the words of filters and of [Line].
+// kindNames holds the names of the kinds of frame, in filters and in the text of [Line].
 var kindNames = map[wire.Kind]string{wire.KindData: "data", wire.KindUpdate: "update", wire.KindHello: "hello", wire.KindRaw: "raw", wire.KindClose: "close"}
 
-// typeNames maps the types of packet to the words of filters and of [Line].
+// typeNames holds the names of the types of packet, in filters and in the text of [Line].
 var typeNames = map[wire.PacketType]string{wire.PacketRequest: "request", wire.PacketReply: "reply", wire.PacketCompletion: "completion",
 	wire.PacketDropReport: "drop", wire.PacketProbe: "probe", wire.PacketLinkState: "linkstate"}
 
-// named finds the value of a word among names. named also takes the value as a number.
+// named returns the value that arg names. arg is one of the names or the number of the value.
 func named[K ~uint8](names map[K]string, arg string) (K, error) {
 	if n, err := strconv.ParseUint(arg, 0, 8); err == nil {
 		return K(n), nil

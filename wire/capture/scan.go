@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// MaxBlock is the longest block that a [Reader] takes, in bytes. This limit is longer than a packet
-// of the longest datagram with all its comments.
+// MaxBlock is the length of the longest block that a [Reader] reads, in bytes. A block with the
+// longest datagram and all its comments is shorter.
 const MaxBlock = 1 << 20
 
-// Reader reads what a [Writer] has written, with all options. A Reader also takes other writers'
-// files if they are little-endian, with times in nanoseconds and Ethernet interfaces.
+// Reader reads a pcapng stream of one section, with all options that a [Writer] writes. The stream
+// may come from any program, if it is little-endian, its times are in nanoseconds, and its
+// interfaces are Ethernet.
 type Reader struct {
 	r          *bufio.Reader
 	buf        []byte
@@ -23,7 +24,7 @@ type Reader struct {
 	Section    Section
 }
 
-// NewReader reads the section's head.
+// NewReader reads the section header, and returns a Reader for the blocks that follow.
 func NewReader(r io.Reader) (*Reader, error) {
 	p := &Reader{r: bufio.NewReaderSize(r, writerBuffer)}
 	kind, b, err := p.block()
@@ -49,17 +50,18 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return p, err
 }
 
-// Block is one block of a capture. Either one of the pointers is set, or Keys.
+// Block is one block of a capture. Exactly one of Interface, Packet, Statistics and Keys is set.
 type Block struct {
-	Interface  *Interface  // the next interface; interfaces are numbered from 0
-	Packet     *Packet     // valid until the next call
-	Statistics *Statistics // statistics of the interface whose number is Of
+	Interface  *Interface  // a new interface; its number is the number of interfaces before it
+	Packet     *Packet     // valid until the next call of Next
+	Statistics *Statistics // statistics of the interface with number Of
 	Of         int
 	Keys       []byte
 }
 
-// Next reads the next block that this package knows. At the end, Next returns [io.EOF]. If the
-// stream ends within a block, Next returns [io.ErrUnexpectedEOF].
+// Next returns the next block, and skips blocks of other kinds than those in [Block]. At the end of
+// the stream, the error is [io.EOF]. If the stream ends within a block, the error is
+// [io.ErrUnexpectedEOF].
 func (p *Reader) Next() (b Block, err error) {
 	for {
 		kind, body, err := p.block()
@@ -77,7 +79,7 @@ func (p *Reader) Next() (b Block, err error) {
 		case blockSecrets:
 			b.Keys, err = readSecrets(body)
 		case blockSection:
-			return b, fmt.Errorf("%w: a second section", ErrNotPcapng)
+			return b, fmt.Errorf("%w: the stream has a second section", ErrNotPcapng)
 		}
 		if err != nil || b.Interface != nil || b.Packet != nil || b.Statistics != nil || b.Keys != nil {
 			return b, err
@@ -85,7 +87,8 @@ func (p *Reader) Next() (b Block, err error) {
 	}
 }
 
-// block reads the next block: its kind, and the bytes between its two lengths.
+// block reads the next block. block returns the block's kind, and the bytes between the block's two
+// length fields.
 func (p *Reader) block() (kind uint32, body []byte, err error) {
 	var head [8]byte
 	if _, err := io.ReadFull(p.r, head[:]); err != nil {
@@ -95,7 +98,7 @@ func (p *Reader) block() (kind uint32, body []byte, err error) {
 	kind = le.Uint32(head[:])
 	n := int64(le.Uint32(head[4:]))
 	if n < 12 || n%4 != 0 || n > MaxBlock {
-		return 0, nil, fmt.Errorf("%w: a block of %d bytes", ErrNotPcapng, n)
+		return 0, nil, fmt.Errorf("%w: a block has the invalid length %d", ErrNotPcapng, n)
 	}
 	if int(n) > cap(p.buf) {
 		p.buf = make([]byte, n)
@@ -110,7 +113,7 @@ func (p *Reader) block() (kind uint32, body []byte, err error) {
 	return kind, b[: len(b)-4 : len(b)-4], nil
 }
 
-// noEOF turns the end of a stream within a block into an error.
+// noEOF returns [io.ErrUnexpectedEOF] for [io.EOF], and any other error unchanged.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -118,7 +121,7 @@ func noEOF(err error) error {
 	return err
 }
 
-// options calls f for each option of b.
+// options calls f for each option in b, with the option's code and value.
 func options(b []byte, f func(code uint16, v []byte) error) error {
 	le := binary.LittleEndian
 	for len(b) >= 4 {
@@ -140,7 +143,7 @@ func options(b []byte, f func(code uint16, v []byte) error) error {
 
 func readInterface(b []byte) (*Interface, error) {
 	if len(b) < 8 || binary.LittleEndian.Uint16(b) != linkEthernet {
-		return nil, fmt.Errorf("%w: an interface that isn't Ethernet", ErrNotPcapng)
+		return nil, fmt.Errorf("%w: an interface is not Ethernet", ErrNotPcapng)
 	}
 	i := &Interface{SnapLen: int(binary.LittleEndian.Uint32(b[4:]))}
 	resolution := byte(6)
@@ -168,12 +171,13 @@ func readInterface(b []byte) (*Interface, error) {
 		return nil
 	})
 	if err == nil && resolution != nanoseconds {
-		err = fmt.Errorf("%w: times that aren't in nanoseconds", ErrNotPcapng)
+		err = fmt.Errorf("%w: the times are not in nanoseconds", ErrNotPcapng)
 	}
 	return i, err
 }
 
-// number returns an option's 64-bit number, or 0 if the option does not hold such a number.
+// number returns the 64-bit number in the value v of an option. If v does not have 8 bytes, number
+// returns 0.
 func number(v []byte) uint64 {
 	if len(v) != 8 {
 		return 0
@@ -181,7 +185,8 @@ func number(v []byte) uint64 {
 	return binary.LittleEndian.Uint64(v)
 }
 
-// instant reads a time that consists of two words.
+// instant returns the time in the first 8 bytes of b. The high 32-bit word of the nanoseconds comes
+// first.
 func instant(b []byte) time.Time {
 	le := binary.LittleEndian
 	n := uint64(le.Uint32(b))<<32 | uint64(le.Uint32(b[4:]))
@@ -194,7 +199,7 @@ func instant(b []byte) time.Time {
 func (p *Reader) readPacket(b []byte) (*Packet, error) {
 	le := binary.LittleEndian
 	if len(b) < 20 || int(le.Uint32(b)) >= p.interfaces {
-		return nil, fmt.Errorf("%w: a packet of no interface", ErrNotPcapng)
+		return nil, fmt.Errorf("%w: a packet names an interface that does not exist", ErrNotPcapng)
 	}
 	n := int(le.Uint32(b[12:]))
 	if n < 0 || n > len(b)-20 {
@@ -219,7 +224,7 @@ func (p *Reader) readPacket(b []byte) (*Packet, error) {
 
 func (p *Reader) readStatistics(b []byte) (int, *Statistics, error) {
 	if len(b) < 12 || int(binary.LittleEndian.Uint32(b)) >= p.interfaces {
-		return 0, nil, fmt.Errorf("%w: statistics of no interface", ErrNotPcapng)
+		return 0, nil, fmt.Errorf("%w: statistics name an interface that does not exist", ErrNotPcapng)
 	}
 	s := &Statistics{}
 	err := options(b[12:], func(code uint16, v []byte) error {
@@ -244,14 +249,14 @@ func (p *Reader) readStatistics(b []byte) (int, *Statistics, error) {
 
 func readSecrets(b []byte) ([]byte, error) {
 	if len(b) < 8 {
-		return nil, fmt.Errorf("%w: secrets without a type", ErrNotPcapng)
+		return nil, fmt.Errorf("%w: a block of secrets is too short", ErrNotPcapng)
 	}
 	n := int(binary.LittleEndian.Uint32(b[4:]))
 	if n < 0 || n > len(b)-8 {
 		return nil, fmt.Errorf("%w: secrets are longer than their block", ErrNotPcapng)
 	}
 	if binary.LittleEndian.Uint32(b) != secretsTLS || n == 0 {
-		return nil, nil // ignore secrets of another kind
+		return nil, nil // ignore secrets that are not TLS keys
 	}
 	return append([]byte(nil), b[8:8+n]...), nil
 }

@@ -4,32 +4,35 @@ import (
 	"ttfabric/wire"
 )
 
-// Sight is one datagram as it passed a port, with the facts that earlier datagrams tell about it.
+// Sight is one datagram that passed a port, with its decoded frame. [Tracker.Look] fills in the
+// fields that depend on earlier datagrams.
 type Sight struct {
-	Port, Peer wire.PortID // port where the datagram was captured, and port at the other end of the cable
+	Port, Peer wire.PortID // the port where the datagram was captured, and the port at the other end of the cable
 	Dir        Direction
-	Data       []byte // the datagram, or its first bytes
+	Data       []byte // the captured bytes of the datagram, from its first byte on
 	Length     int    // length of the whole datagram, in bytes
-	Fault      bool   // a fault was injected into the datagram
+	Fault      bool   // an injected fault has affected the datagram
 
-	Frame         wire.Frame      // valid if IsFrame
-	IsFrame       bool            // the datagram looks like a frame
-	Head          wire.PacketView // header of the packet that the frame is a piece of; nil if unknown
-	Retransmitted bool            // a data frame with this number or a later number was seen before
+	Frame         wire.Frame      // the decoded frame; valid if IsFrame
+	IsFrame       bool            // the datagram has the magic, the version and a kind of TT-link
+	Head          wire.PacketView // header of the packet that has the frame as a piece; nil: unknown
+	Retransmitted bool            // data frame: a data frame with the same number or a later number has passed before
 }
 
-// Limits of the memory that one capture takes in a chip, in bytes of datagrams that wait to be
-// read. If a datagram finds no room, the chip leaves the datagram out of the capture and counts it.
+// Limits of a capture's buffer in a chip, in bytes. The buffer holds the captured datagrams that
+// nobody has read yet. If the buffer is full, the chip leaves further datagrams out of the capture,
+// and counts them.
 const (
-	DefaultBuffer = 16 << 20 // default limit
-	MaxBuffer     = 1 << 30
+	DefaultBuffer = 16 << 20 // default size of the buffer
+	MaxBuffer     = 1 << 30  // largest size of the buffer
 )
 
-// MaxTracks is the largest number of directions of sessions that a [Tracker] follows. Beyond this
-// limit, the Tracker forgets all of them.
+// MaxTracks is the largest number of directions of sessions that a [Tracker] follows. When one more
+// direction appears, the Tracker discards its data about all directions.
 const MaxTracks = 1024
 
-// Tracker follows the frames of a capture. The zero value is ready for use.
+// Tracker follows the data frames of a capture, to find retransmissions and the headers of packets.
+// The zero value is ready for use.
 type Tracker struct{ dirs map[trackKey]*track }
 
 type trackKey struct {
@@ -39,19 +42,20 @@ type trackKey struct {
 	channel wire.Channel
 }
 
-// track is one direction of a session at one port.
+// track holds what a Tracker knows about one direction of a session at one port.
 type track struct {
 	any     bool
 	highest wire.Seq
-	headSeq wire.Seq // number of the first piece of the packet of head
-	dest    uint32   // destination address of the slot of the packet of head
-	head    []byte   // header of the packet whose pieces are coming; empty: unknown
+	headSeq wire.Seq // sequence number of the first piece of the packet that head belongs to
+	dest    uint32   // slot of the packet that head belongs to
+	head    []byte   // header of the last packet whose first piece has passed; empty: unknown
 }
 
-// maxHead is the longest header of a packet, in bytes.
+// maxHead is the length of a packet's longest header with the extension, in bytes.
 const maxHead = wire.MaxPacket - wire.MaxPayload
 
-// Look fills in the fields of s that follow from the datagram and from earlier datagrams.
+// Look sets the fields Frame, IsFrame, Head and Retransmitted of s, from the datagram and from
+// earlier datagrams.
 func (t *Tracker) Look(s *Sight) {
 	s.Head, s.Retransmitted = nil, false
 	s.Frame, s.IsFrame = wire.PeekFrame(s.Data)
@@ -74,7 +78,8 @@ func (t *Tracker) Look(s *Sight) {
 	x.follow(s)
 }
 
-// follow finds the header of the packet that a piece belongs to.
+// follow sets s.Head to the header of the packet that the data frame s is a piece of, if the header
+// is known.
 func (x *track) follow(s *Sight) {
 	f := &s.Frame
 	slot := f.Dest / wire.SlotStride

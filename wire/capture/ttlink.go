@@ -9,27 +9,28 @@ import (
 	"ttfabric/wire"
 )
 
-// The layers' types. gopacket leaves numbers from 1000 on to its users.
+// The types of the two layers. gopacket reserves numbers from 1000 on for its users.
 var (
 	LayerTypeTTLink = gopacket.RegisterLayerType(5454, gopacket.LayerTypeMetadata{Name: "TTLink", Decoder: gopacket.DecodeFunc(decodeTTLink)})
 	LayerTypeFabric = gopacket.RegisterLayerType(5455, gopacket.LayerTypeMetadata{Name: "TTFabric", Decoder: gopacket.DecodeFunc(decodeFabric)})
 )
 
-// headLen is the length of a frame before its payload, in bytes.
+// headLen is the length of the envelope and the header of a frame, in bytes.
 const headLen = wire.EnvelopeLen + wire.HeaderLen
 
-// IsTTLink reports whether a UDP payload looks like frames of ours. IsTTLink looks for the magic,
-// our version, and an existing kind.
+// IsTTLink reports whether a UDP payload looks like TT-link frames of ttfabric. IsTTLink checks the
+// length, the magic, the version and the kind of the first frame.
 func IsTTLink(b []byte) bool {
 	f, ok := wire.PeekFrame(b)
 	return ok && len(b) >= wire.FrameOverhead && version(b) == wire.Version && f.Kind >= wire.KindData && f.Kind <= wire.KindClose
 }
 
-// version returns the high nibble of a frame's third byte.
+// version returns the version of the frame b.
 func version(b []byte) byte { return b[2] >> 4 }
 
 // base holds a layer's own bytes and the bytes of the layer's payload. The package does not use the
-// base of gopacket's package layers, which would cost each chip's process several mebibytes.
+// type BaseLayer of gopacket's package layers, because that package would cost each chip's process
+// several mebibytes.
 type base struct{ Contents, Payload []byte }
 
 // LayerContents implements [gopacket.Layer].
@@ -38,17 +39,18 @@ func (b *base) LayerContents() []byte { return b.Contents }
 // LayerPayload implements [gopacket.Layer].
 func (b *base) LayerPayload() []byte { return b.Payload }
 
-// TTLink is one TT-link frame, or the rest of a datagram that is not a frame.
+// TTLink is the layer of one TT-link frame, or of bytes at the end of a datagram that are not a
+// whole frame.
 type TTLink struct {
 	base
-	Frame  wire.Frame   // fields of the frame; Head and Whole tell which fields are set
-	Head   bool         // the envelope and the header were captured
-	Whole  bool         // the frame was captured to its end
-	CRC    uint32       // checksum of a whole frame, as received
-	Fault  error        // a [wire.FrameFault], [wire.ErrHello] or [wire.ErrUpdate]; nil: a good frame
-	Hello  *wire.Hello  // content of a good hello; else nil
-	Update *wire.Update // content of a good update; else nil
-	rest   int          // number of bytes after the payload of a frame that was cut off
+	Frame  wire.Frame   // fields of the frame; set if Head is true
+	Head   bool         // the capture has the envelope and the header of the frame
+	Whole  bool         // the capture has the frame up to its end
+	CRC    uint32       // checksum in the frame; set if Whole is true
+	Fault  error        // a [wire.FrameFault], [wire.ErrHello] or [wire.ErrUpdate]; nil: the frame is valid
+	Hello  *wire.Hello  // content of a valid hello; nil for all other frames
+	Update *wire.Update // content of a valid update; nil for all other frames
+	rest   int          // number of captured bytes after the payload of a frame that was cut off
 }
 
 // LayerType implements [gopacket.Layer].
@@ -57,8 +59,8 @@ func (*TTLink) LayerType() gopacket.LayerType { return LayerTypeTTLink }
 // CanDecode implements [gopacket.DecodingLayer].
 func (*TTLink) CanDecode() gopacket.LayerClass { return LayerTypeTTLink }
 
-// NextLayerType implements [gopacket.DecodingLayer]: a fabric packet if the frame holds a whole
-// packet.
+// NextLayerType implements [gopacket.DecodingLayer]. If the frame holds a whole packet, the next
+// layer is [Fabric].
 func (t *TTLink) NextLayerType() gopacket.LayerType {
 	if t.holdsPacket() {
 		return LayerTypeFabric
@@ -66,9 +68,9 @@ func (t *TTLink) NextLayerType() gopacket.LayerType {
 	return gopacket.LayerTypeZero
 }
 
-// DecodeFromBytes implements [gopacket.DecodingLayer]. DecodeFromBytes takes the first frame of
-// data. [TTLink.Len] tells where the next frame begins. DecodeFromBytes never fails. The field
-// Fault tells what is wrong.
+// DecodeFromBytes implements [gopacket.DecodingLayer]. DecodeFromBytes decodes the first frame of
+// data. The next frame begins [TTLink.Len] bytes later. DecodeFromBytes always returns nil, and
+// describes faults of the frame in the field Fault.
 func (t *TTLink) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	*t = TTLink{}
 	n, err := wire.FrameLen(data)
@@ -96,7 +98,7 @@ func (t *TTLink) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error 
 	return nil
 }
 
-// decodePayload reads the payload of a good frame that is not a piece of a packet.
+// decodePayload decodes the payload of a valid frame, if the frame is a hello or an update.
 func (t *TTLink) decodePayload() {
 	switch t.Frame.Kind {
 	case wire.KindHello:
@@ -114,7 +116,7 @@ func (t *TTLink) decodePayload() {
 	}
 }
 
-// Len returns the number of the datagram's bytes that the layer stands for.
+// Len returns the number of bytes of the datagram that belong to the layer.
 func (t *TTLink) Len() int {
 	if t.Whole {
 		return len(t.Contents)
@@ -122,20 +124,21 @@ func (t *TTLink) Len() int {
 	return len(t.Contents) + len(t.Payload) + t.rest
 }
 
-// Offset returns the offset of a data frame's piece in its packet, in bytes.
+// Offset returns the offset in its packet of the piece that a data frame carries, in bytes.
 func (t *TTLink) Offset() int { return int(t.Frame.Dest % wire.SlotStride) }
 
-// holdsPacket reports whether the frame holds a whole packet.
+// holdsPacket reports whether the frame is valid and holds a whole packet.
 func (t *TTLink) holdsPacket() bool {
 	return t.Fault == nil && t.Frame.Kind == wire.KindData && t.Offset() == 0 && t.Frame.Flags&wire.FlagEnd != 0
 }
 
-// startsPacket reports whether the frame is a packet's first piece, whole or cut off.
+// startsPacket reports whether the frame has the first piece of a packet. The capture may have cut
+// the frame off.
 func (t *TTLink) startsPacket() bool {
 	return t.Head && (t.Fault == nil || t.Fault == wire.FaultShort) && version(t.Contents) == wire.Version && t.Frame.Kind == wire.KindData && t.Offset() == 0
 }
 
-// FaultWord returns the fault in the words of ttlink.fault, or "" for a good frame.
+// FaultWord returns the value of the field ttlink.fault, or "" for a valid frame.
 func (t *TTLink) FaultWord() string {
 	var f wire.FrameFault
 	switch {
@@ -149,7 +152,7 @@ func (t *TTLink) FaultWord() string {
 	return "update"
 }
 
-// Fields returns the frame's fields with their names.
+// Fields returns the fields of the frame. The package documentation lists the names.
 func (t *TTLink) Fields() []Field {
 	var f fields
 	if t.Head {
@@ -225,8 +228,8 @@ func (t *TTLink) helloFields(f *fields) {
 	}
 }
 
-// decodeTTLink adds a layer for each frame of a datagram, and for each packet that lies whole in
-// one frame.
+// decodeTTLink adds a layer for each frame of a datagram, and a layer for each packet that one
+// frame holds completely.
 func decodeTTLink(data []byte, p gopacket.PacketBuilder) error {
 	var d Decoder
 	for _, l := range d.datagram(nil, data) {

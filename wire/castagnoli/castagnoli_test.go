@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// RFC 3720 §B.4 has these sums, the bytes in the order in which they are sent.
+// TestVectors compares Checksum with the examples of RFC 3720 §B.4. The RFC prints each sum as
+// bytes in the order of sending.
 func TestVectors(t *testing.T) {
 	up, down := make([]byte, 32), make([]byte, 32)
 	ones := make([]byte, 32)
@@ -26,8 +27,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestEveryLength holds each length up to two of the longest frames, at each
-// place within a block, against the standard library.
+// TestEveryLength compares Checksum with the standard library for each length up to 16 KiB, which
+// is about two of the longest frames. The inputs begin at all places within a block.
 func TestEveryLength(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	b := make([]byte, 16<<10+block)
@@ -43,7 +44,8 @@ func TestEveryLength(t *testing.T) {
 	}
 }
 
-// TestSingleBits: a fold that forgot a bit would not see it change.
+// TestSingleBits sets each bit of a long input of zeros in turn. If fold ignored a bit, the
+// checksum would be wrong for this bit.
 func TestSingleBits(t *testing.T) {
 	b := make([]byte, 1000)
 	for i := range 8 * len(b) {

@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// FOLD carries the quarters of z by the factors in k, and adds to.
+// FOLD multiplies the quarters of z by the factors in k, and adds "to" to the product.
 #define FOLD(k, z, tmp, to) \
 	VPCLMULQDQ $0x00, k, z, tmp; \
 	VPCLMULQDQ $0x11, k, z, z;   \
@@ -17,7 +17,7 @@ TEXT ·fold(SB), NOSPLIT, $0-36
 	VBROADCASTI32X4 16(BX), Z9
 	VMOVDQU64       32(BX), Z10
 
-	// The register goes into the first four bytes.
+	// Add the CRC register to the first four bytes of the input.
 	VMOVD     AX, X4
 	VPXORQ    (SI), Z4, Z0
 	VMOVDQU64 64(SI), Z1
@@ -61,7 +61,8 @@ quarters:
 	VPXOR         X5, X4, X4
 	VPXOR         X6, X4, X4
 
-	// Sixteen bytes are left that have the same remainder as all before.
+	// The last quarter now has the same remainder as all folded input. The CRC-32C of its 16 bytes
+	// is the CRC of that input.
 	VMOVQ   X4, DX
 	VPEXTRQ $1, X4, R8
 	VZEROUPPER

@@ -6,4 +6,4 @@ const folds = false
 
 var by factors
 
-func fold(uint32, *byte, int, *factors) uint32 { panic("castagnoli: nothing folds here") }
+func fold(uint32, *byte, int, *factors) uint32 { panic("castagnoli: no fold on this processor") }

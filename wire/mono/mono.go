@@ -1,21 +1,22 @@
-// Package mono has the type of the instant that every pure machine of ttfabric takes as an
-// argument.
+// Package mono has the type [Time] of instants. The parts of ttfabric that read no clock take the
+// present instant as an argument.
 //
-// An instant is a number of nanoseconds since an origin that the caller chooses: the start of the
-// process in a live node, zero in a simulation. The package holds no clock. The owner of the loop
-// reads the clock once per wake-up and passes the instant down.
+// An instant is a number of nanoseconds since an origin that the caller chooses. In a live node,
+// the origin is the start of the process. In a simulation, the origin is the start of the
+// simulation. The package reads no clock. In a live node, the chip's main loop reads the clock each
+// time it wakes up, and passes the instant to the parts that it calls.
 package mono
 
 import "time"
 
-// Time is a monotonic instant, in nanoseconds since an origin of the caller's choice. The zero Time
-// is that origin. Instants before the origin are not used.
+// Time is a monotonic instant, in nanoseconds since an origin that the caller chooses. The zero
+// Time is the origin. No instant is before the origin.
 type Time int64
 
-// Never is later than every instant that a machine may return as its deadline.
+// Never is an instant later than all others. A deadline of Never means that nothing is due.
 const Never Time = 1<<63 - 1
 
-// Add returns t+d. Adding to [Never] yields [Never].
+// Add returns t+d, or [Never] if t is [Never].
 func (t Time) Add(d time.Duration) Time {
 	if t == Never {
 		return Never
@@ -40,7 +41,7 @@ func Min(t, u Time) Time {
 	return t
 }
 
-// String renders t as the duration since its origin, for traces.
+// String returns the duration from the origin to t, such as "1.5s", or "never" for [Never].
 func (t Time) String() string {
 	if t == Never {
 		return "never"

@@ -1,11 +1,11 @@
-// Package tracetest runs scripted traces, the tests of pure machines that a
-// reader can follow line by line.
+// Package tracetest runs scripted traces. A scripted trace is a test of a machine without a clock,
+// and a reader can follow it line by line.
 //
-// A trace is a file testdata/traces/NAME.txt of the package under test. The file begins with a
-// comment, lines with #, that says what the trace shows. A script follows, one command per line.
-// Below a line of four dashes stands the outcome of the script, which a person has checked. The
-// outcome has each command, and below the command what the machine did, with the time on the
-// machine's own clock. A test runs the script anew. If anything differs, the test fails.
+// A trace is a file testdata/traces/NAME.txt of the package under test. The file begins with
+// comment lines (#) that say what the trace shows. A script follows, one command per line. After a
+// line of four dashes comes the outcome of the script, which a person has checked. The outcome
+// lists each command, and below each command the actions of the machine, with the time of the
+// machine's clock. The test runs the script again, and fails if the outcome has changed.
 package tracetest
 
 import (
@@ -17,25 +17,25 @@ import (
 	"time"
 )
 
-// Machine is what a script drives: the machine under test with its surroundings.
+// Machine is the machine under test, with the parts around it that the test supplies.
 type Machine interface {
 	// Now returns the machine's time since the script began.
 	Now() time.Duration
-	// Do performs one command of the script. An error, such as one for an
-	// unknown command, ends the test.
+	// Do performs one command of the script. If Do returns an error, for example for an unknown
+	// command, the test ends.
 	Do(words []string) error
-	// Tell writes down, with [Trace.Say], what has happened and is not written
-	// down yet. [Run] calls Tell after each command.
+	// Tell writes into the trace, with [Trace.Say], everything that the machine has done since the
+	// last call. [Run] calls Tell after each command.
 	Tell()
 }
 
-// Trace collects the lines that are written down while a script runs.
+// Trace collects the lines of the outcome while a script runs.
 type Trace struct {
 	now func() time.Duration
 	out strings.Builder
 }
 
-// Say writes a line down, behind the machine's time.
+// Say adds a line that begins with the machine's time. The parameters are those of [fmt.Sprintf].
 func (x *Trace) Say(format string, args ...any) {
 	fmt.Fprintf(&x.out, "%-10v %s\n", x.now().Round(time.Microsecond), fmt.Sprintf(format, args...))
 }
@@ -43,10 +43,10 @@ func (x *Trace) Say(format string, args ...any) {
 // end is the line between a script and its outcome.
 const end = "----\n"
 
-// Run runs all scripts of testdata/traces, each with a machine of its own that start makes. If the
-// outcome differs from the outcome in the file, Run fails. If rewrite is set, Run instead writes
-// the outcome into the file. Every script may have the command "note". Run copies the words after
-// "note" into the trace and does nothing else.
+// Run runs all scripts of testdata/traces. The function start makes a new machine for each script.
+// If a script's outcome differs from the outcome in the file, the test fails. If rewrite is set,
+// Run writes the new outcome into the file instead. Every script may have the command "note". Run
+// copies a note into the outcome, and does not pass it to the machine.
 func Run(t *testing.T, rewrite bool, start func(t *testing.T, x *Trace) Machine) {
 	files, err := filepath.Glob("testdata/traces/*.txt")
 	if err != nil || len(files) == 0 {
@@ -70,13 +70,13 @@ func Run(t *testing.T, rewrite bool, start func(t *testing.T, x *Trace) Machine)
 					t.Fatal(err)
 				}
 			default:
-				t.Errorf("the trace has changed; see with -rewrite whether for the better:\n%s", firstDifference(want, got))
+				t.Errorf("the outcome has changed; run the test with -rewrite, and check the new outcome:\n%s", firstDifference(want, got))
 			}
 		})
 	}
 }
 
-// run runs one script and returns its trace.
+// run runs one script and returns its outcome.
 func run(t *testing.T, script string, start func(t *testing.T, x *Trace) Machine) string {
 	x := &Trace{}
 	m := start(t, x)
@@ -98,7 +98,7 @@ func run(t *testing.T, script string, start func(t *testing.T, x *Trace) Machine
 	return x.out.String()
 }
 
-// firstDifference names the first line in which an outcome differs from the wanted outcome.
+// firstDifference describes the first line in which the outcome got differs from want.
 func firstDifference(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range g {
@@ -106,5 +106,5 @@ func firstDifference(want, got string) string {
 			return fmt.Sprintf("line %d:\n got  %s\n want %s", i+1, g[i], strings.Join(w[min(i, len(w)):min(i+1, len(w))], ""))
 		}
 	}
-	return "the trace is shorter than it was"
+	return "the outcome is shorter than before"
 }

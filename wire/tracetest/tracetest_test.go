@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// clock is a machine whose only command lets time pass.
+// clock is a machine with one kind of command, a duration. The command moves the machine's time
+// ahead.
 type clock struct {
 	x   *Trace
 	now time.Duration
@@ -28,7 +29,8 @@ func (c *clock) Tell() {
 	}
 }
 
-// Comments and empty lines do nothing, a note is written down and not done, and each line has the time of the machine.
+// TestScript checks that comments and empty lines have no effect, that a note only appears in the
+// outcome, and that each line has the machine's time.
 func TestScript(t *testing.T) {
 	got := run(t, "# what is shown\n1ms # a comment\n\nnote 2ms\n  1500us\n", func(t *testing.T, x *Trace) Machine { return &clock{x: x} })
 	want := `0s         > 1ms

@@ -8,20 +8,20 @@ import (
 	"ttfabric/wire"
 )
 
-// Limits of one call of the bench.
+// Limits of one call of POST /v1/bench.
 const (
 	MaxBenchBatch  = 64    // largest number of packets in one batch
 	MaxBenchRounds = 20000 // largest number of batches in one call
 )
 
-// BenchBody asks a chip to write batches of packets and to time each batch. The
-// time runs from the request of the first packet to the end of the last packet. The
-// next batch begins when the batch before has ended.
+// BenchBody asks a chip to send batches of write packets and to measure the time of each batch. The
+// time of a batch begins with the request of its first packet and ends with the end of its last
+// packet. The next batch begins when the previous batch has ended.
 type BenchBody struct {
 	Dst    wire.FabricNodeID `json:"dst"`           // the destination chip
 	Plane  wire.Plane        `json:"plane"`         // the routing plane
-	Via    Hops              `json:"via,omitempty"` // the hops to take instead of the routing table's
-	Size   int               `json:"size"`          // bytes of payload in a packet, 0 to 4096; a packet of 0 bytes is a probe
+	Via    Hops              `json:"via,omitempty"` // the directions that the packets take, hop by hop; empty: the packets follow the routing tables
+	Size   int               `json:"size"`          // bytes of payload in each packet, 0 to 4096; with 0, the chip sends probes
 	Batch  int               `json:"batch"`         // number of packets in a batch, 1 to 64
 	Rounds int               `json:"rounds"`        // number of batches, 1 to 20000
 	Addr   wire.NocAddr      `json:"addr"`          // the address to which all packets write, encoded as in CommandBody
@@ -30,37 +30,38 @@ type BenchBody struct {
 // BenchResult holds the times of the batches of a [BenchBody].
 type BenchResult struct {
 	Nanos []int64 `json:"nanoseconds"` // the time of each batch
-	Near  Load    `json:"near"`        // the work of the source chip's loop during the call
+	Near  Load    `json:"near"`        // the work of the source chip's process during the call
 }
 
-// Load is the work of a chip's loop by cause, since the start of the chip or over
-// one call.
+// Load is the work of a chip's process by cause, since the start of the chip or during one call.
+// One step of the work runs the chip for one input, sends the resulting datagrams, and hands on
+// results.
 type Load struct {
-	Received  Work `json:"received"`  // the work because datagrams came
-	Submitted Work `json:"submitted"` // the work because programs submitted requests
-	Timed     Work `json:"timed"`     // the work because a deadline passed
-	Asked     Work `json:"asked"`     // the work because a client asked the chip for its state or gave the chip an order
+	Received  Work `json:"received"`  // the steps for received datagrams
+	Submitted Work `json:"submitted"` // the steps for requests that programs submitted
+	Timed     Work `json:"timed"`     // the steps for deadlines that passed
+	Asked     Work `json:"asked"`     // the steps for everything else, such as calls of the API
 }
 
-// Work is the work of a chip's loop for one cause.
+// Work is the work of a chip's process for one cause.
 type Work struct {
-	Steps   uint64 `json:"steps"`               // number of times that the loop ran
-	Nanos   int64  `json:"nanoseconds"`         // time that the loop took
-	Sending int64  `json:"sending_nanoseconds"` // the part of the loop's time after the loop handed its first frame to the kernel
+	Steps   uint64 `json:"steps"`               // number of steps
+	Nanos   int64  `json:"nanoseconds"`         // total time of the steps
+	Sending int64  `json:"sending_nanoseconds"` // the part of nanoseconds that the steps took for sending datagrams and handing on results
 }
 
-// Minus returns the work since an earlier time. The work up to this earlier time is b.
+// Minus returns the work since an earlier time, at which the work was b.
 func (w Work) Minus(b Work) Work {
 	return Work{w.Steps - b.Steps, w.Nanos - b.Nanos, w.Sending - b.Sending}
 }
 
-// Minus returns the work since an earlier time. The work up to this earlier time is b.
+// Minus returns the work since an earlier time, at which the work was b.
 func (l Load) Minus(b Load) Load {
 	return Load{l.Received.Minus(b.Received), l.Submitted.Minus(b.Submitted), l.Timed.Minus(b.Timed), l.Asked.Minus(b.Asked)}
 }
 
-// Mean returns the mean time of a step before the step sends, and the mean time that a
-// step sends. Both times are 0 if there was no step.
+// Mean returns the two mean times of a step: the time before the step sends datagrams, and the time
+// for sending. If there was no step, both times are 0.
 func (w Work) Mean() (before, sending time.Duration) {
 	if w.Steps == 0 {
 		return 0, 0
@@ -82,7 +83,7 @@ func (b *BenchBody) Check() error {
 	return nil
 }
 
-// Bench makes the chip write batches of packets and measure the time of each batch.
+// Bench makes the chip send batches of packets and measure the time of each batch.
 func (c *Client) Bench(ctx context.Context, b BenchBody) (r BenchResult, err error) {
 	return r, c.call(ctx, "POST", "/v1/bench", b, &r)
 }

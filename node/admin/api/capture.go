@@ -10,21 +10,22 @@ import (
 	"ttfabric/wire"
 )
 
-// MaxSnapLen is the largest limit of a captured frame, in bytes. The value is the same
-// as in tcpdump.
+// MaxSnapLen is the largest value of CaptureBody.SnapLen, in bytes. tcpdump has the same largest
+// value.
 const MaxSnapLen = 1 << 18
 
-// CaptureBody says what to capture at one chip: the query of GET /v1/capture.
+// CaptureBody says which datagrams a chip captures, and how. The client sends the fields as the
+// query of GET /v1/capture.
 type CaptureBody struct {
 	Channels  []wire.Channel // the ports, by ethernet channel; an empty list means all ports
 	SnapLen   int            // number of bytes to keep of each Ethernet frame, at most MaxSnapLen; 0: all bytes
 	Filter    string         // filter of the datagrams to take, see FilterHelp of package capture; "": all datagrams
 	BufferMiB int            // MiB of datagrams that may wait in the chip, at most 1024; 0: 16
-	Keys      bool           // put the TLS keys of QUIC ports into the capture
-	ID        string         // id by which [CaptureStream.End] ends the capture, at most MaxID bytes; "": only the end of the connection ends the capture
+	Keys      bool           // whether the capture includes the TLS keys of QUIC ports
+	ID        string         // id by which [CaptureStream.End] ends the capture, at most MaxID bytes; "": the capture ends only with the connection
 }
 
-// query returns the body as the query of a URL.
+// query returns the fields as the query of a URL.
 func (b *CaptureBody) query() string {
 	q := url.Values{}
 	set := func(name, v string) {
@@ -49,8 +50,8 @@ func (b *CaptureBody) query() string {
 	return q.Encode()
 }
 
-// CaptureStream is a running capture at one chip. Its content is pcapng;
-// [ttfabric/wire/capture.NewReader] reads it.
+// CaptureStream is the answer of a chip that captures. Its content is a pcapng file;
+// [ttfabric/wire/capture.NewReader] reads this file.
 type CaptureStream struct {
 	io.ReadCloser // Close ends the stream at once
 	c             *Client
@@ -67,8 +68,8 @@ func (c *Client) Capture(ctx context.Context, b CaptureBody) (*CaptureStream, er
 	return &CaptureStream{resp.Body, c, b.ID}, nil
 }
 
-// End makes the chip end a capture that has an ID. The stream still delivers the
-// datagrams that the chip has taken, and then statistics. After that, the stream ends.
+// End makes the chip end the capture, which must have an ID. The stream then delivers the captured
+// datagrams that the caller has not read yet, then statistics, and ends.
 func (s *CaptureStream) End(ctx context.Context) error {
 	return s.c.call(ctx, "DELETE", "/v1/capture?id="+url.QueryEscape(s.id), nil, nil)
 }

@@ -1,8 +1,7 @@
-// Package api is the client's side of a chip's control API. The package holds the types
-// that travel as JSON, the table of calls ([Routes]), and [Client], which asks one
-// chip. Package admin is the server's side. A [Client] is a
-// [ttfabric/node/session.Fabric]: a program that runs inside a chip also runs against a
-// remote chip.
+// Package api is the client of a chip's control API. The package holds the types of the JSON, the
+// table of calls ([Routes]), and [Client], which makes calls to one chip. Package admin is the
+// server. A [Client] implements [ttfabric/node/session.Fabric]. A program that uses a session
+// inside a chip's process can therefore use a remote chip too.
 package api
 
 import (
@@ -19,28 +18,27 @@ import (
 	"ttfabric/wire"
 )
 
-// Client makes calls to one chip's API. A Client is a [session.Fabric]. A Client is
-// safe for concurrent use.
+// Client makes calls to one chip's API. A Client implements [session.Fabric]. Its methods are safe
+// for concurrent use.
 type Client struct {
 	base  string
 	token string
 	self  wire.FabricNodeID
-	name  string // name of the chip in errors; "": errors name the chip self
+	name  string // name of the chip in errors; "": errors state the chip's address
 	topo  *topo.Topology
 	http  *http.Client
 }
 
-// maxAnswer is the largest number of bytes of an answer that the client reads. The
-// answers of chips are shorter. The limit is needed because a program other than a chip
-// may listen at the address.
+// maxAnswer is the largest number of bytes that the client reads of an answer. A chip's answer is
+// shorter, but another program may listen at the address.
 const maxAnswer = 16 << 20
 
-// maxConns is the largest number of simultaneous calls of a client to its chip. Further
-// calls wait.
+// maxConns is the largest number of simultaneous calls of a client to its chip. Further calls wait
+// until earlier calls have ended.
 const maxConns = 64
 
-// NewClient returns a client of the chip self in the topology t. The chip's API listens
-// at addr ("host:port") and requires token.
+// NewClient returns a client of the chip "self" in the topology t. The chip's API listens at addr
+// ("host:port"), and token is the fabric's token.
 func NewClient(addr, token string, self wire.FabricNodeID, t *topo.Topology) *Client {
 	return &Client{base: "http://" + addr, token: token, self: self, topo: t,
 		http: &http.Client{Transport: &http.Transport{MaxConnsPerHost: maxConns, MaxIdleConnsPerHost: maxConns, IdleConnTimeout: time.Minute}}}
@@ -49,14 +47,14 @@ func NewClient(addr, token string, self wire.FabricNodeID, t *topo.Topology) *Cl
 // Close closes the connections that no call uses.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Self returns the chip of the client.
+// Self returns the address of the client's chip.
 func (c *Client) Self() wire.FabricNodeID { return c.self }
 
 // Topology returns the topology of the client's fabric.
 func (c *Client) Topology() *topo.Topology { return c.topo }
 
-// At makes errors name the address instead of the chip. At is for a caller who does not
-// know yet which chip listens at the address.
+// At makes the client's errors name the network address addr instead of the chip. At is for callers
+// who do not know yet which chip listens at addr.
 func (c *Client) At(addr string) *Client {
 	c.name = addr
 	return c
@@ -69,15 +67,15 @@ func (c *Client) who() string {
 	return fmt.Sprintf("chip %s", c.self)
 }
 
-// StatusError is a chip's refusal of a request.
+// StatusError is the error of a call that the chip refused.
 type StatusError struct {
 	Code   int // the HTTP status
 	who    string
-	Detail string // reason, in the chip's words
+	Detail string // reason, as stated by the chip
 	kind   string // type of the problem
 }
 
-// Error names the chip and says why the chip refused.
+// Error returns a message that names the chip and the reason.
 func (e *StatusError) Error() string { return e.who + ": " + e.Detail }
 
 // call sends the value in as JSON and reads the answer into out. If in is nil, the call
@@ -92,7 +90,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 		return nil
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(out); err != nil {
-		return fmt.Errorf("%s answered %s %s with something else than expected: %w", c.who(), method, path, err)
+		return fmt.Errorf("%s answered %s %s with unexpected content: %w", c.who(), method, path, err)
 	}
 	return nil
 }
@@ -134,35 +132,35 @@ func (c *Client) Chip(ctx context.Context) (v ChipView, err error) {
 	return v, c.call(ctx, "GET", "/v1/chip", nil, &v)
 }
 
-// Fabric reads into v how the fabric was started, in the words of its starter; see
-// Server.Describe of package admin.
+// Fabric reads the chip's description of the fabric into v. The description says how the fabric was
+// started; see Server.Describe of package admin.
 func (c *Client) Fabric(ctx context.Context, v any) error {
 	return c.call(ctx, "GET", "/v1/fabric", nil, v)
 }
 
-// Members lists the chips that the asked chip's gossip believes alive. The asked
-// chip is among them.
+// Members returns the chips that are alive according to the chip's gossip, including the chip
+// itself.
 func (c *Client) Members(ctx context.Context) (v []MemberView, err error) {
 	return v, c.call(ctx, "GET", "/v1/members", nil, &v)
 }
 
-// MaxBody is the largest size of the body of a call, in bytes. The limit of a batch of
-// requests is [MaxBatchBody].
+// MaxBody is the largest size of the body of a call, in bytes. A batch of requests has another
+// limit, [MaxBatchBody].
 const MaxBody = 1 << 20
 
-// NoWayType is the type of the problem that is a [session.NoRouteError].
+// NoWayType is the type of the problem that a chip returns if it has no route for a request. The
+// client converts the problem to a [session.NoRouteError].
 const NoWayType = "tag:ttfabric,2026:no-way"
 
 // Problem says why the chip refused a call (RFC 9457).
 type Problem struct {
-	Type   string `json:"type"`   // "about:blank", or what a program tells the problem by: "tag:ttfabric,2026:no-way" if no route leads to the chip
+	Type   string `json:"type"`   // "tag:ttfabric,2026:no-way" if the chip has no route to the destination; otherwise "about:blank"
 	Status int    `json:"status"` // the HTTP status
 	Title  string `json:"title"`  // the name of the HTTP status
 	Detail string `json:"detail"` // the reason, for people
 }
 
-// OK says that the chip has carried out the call. OK is the answer of calls without
-// another result.
+// OK is the answer of calls that return no data. OK says that the chip has carried out the call.
 type OK struct {
 	OK bool `json:"ok"` // always true
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 )
 
-// DrainBody makes a chip refuse new requests, or accept new requests again.
+// DrainBody says whether a chip refuses or accepts new requests.
 type DrainBody struct {
 	On bool `json:"on"` // true: the chip refuses new requests; false: the chip accepts new requests
 }

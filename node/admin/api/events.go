@@ -13,11 +13,12 @@ import (
 	"ttfabric/wire"
 )
 
-// Watch calls f for each event of the chip from now on; see [session.Watcher].
+// Watch calls f for each event of links, tables and dropped packets at the chip, from now on, until
+// ctx ends. See [session.Watcher].
 func (c *Client) Watch(ctx context.Context, f func(session.Event)) error {
 	from := time.Now()
 	err := c.Events(ctx, func(v EventView) {
-		if e, ok := SessionEvent(&v); ok && !v.Time.Before(from) { // leaves out past events
+		if e, ok := SessionEvent(&v); ok && !v.Time.Before(from) { // skip earlier events from the history
 			f(e)
 		}
 	})
@@ -27,15 +28,15 @@ func (c *Client) Watch(ctx context.Context, f func(session.Event)) error {
 	return err
 }
 
-// sessionKinds are the kinds of events that sessions know, by type and action of
-// the API's event.
+// sessionKinds maps the type and action of an event of the API to the kind of an event of a
+// session.
 var sessionKinds = map[string]session.EventKind{
 	"link up": session.LinkUp, "link down": session.LinkDown, "link session ended": session.SessionEnded,
 	"packet dropped": session.PacketsDropped, "tables installed": session.TablesChanged,
 }
 
-// SessionEvent translates an event of the API into an event of sessions. SessionEvent
-// returns false for an event that sessions do not know.
+// SessionEvent converts an event of the API into an event of a session. For events that sessions do
+// not report, SessionEvent returns false.
 func SessionEvent(v *EventView) (e session.Event, ok bool) {
 	if e.Kind, ok = sessionKinds[v.Type+" "+v.Action]; !ok {
 		return e, false
@@ -62,8 +63,8 @@ func SessionEvent(v *EventView) (e session.Event, ok bool) {
 	return e, true
 }
 
-// Events calls f for each event of the chip, past events first, until ctx ends or the
-// chip goes away.
+// Events calls f for each event of the chip, past events first. Events returns when ctx ends or the
+// connection to the chip breaks.
 func (c *Client) Events(ctx context.Context, f func(EventView)) error {
 	resp, err := c.open(ctx, "GET", "/v1/events", nil)
 	if err != nil {
@@ -85,7 +86,7 @@ func (c *Client) Events(ctx context.Context, f func(EventView)) error {
 	return sc.Err()
 }
 
-// EventView is one event of a chip. Archives hold one EventView in each line.
+// EventView is one event of a chip. Each line of an archive of events holds one EventView.
 type EventView struct {
 	Time   time.Time         `json:"time"`             // when the event happened
 	Chip   wire.FabricNodeID `json:"chip"`             // the chip that reports the event
@@ -93,7 +94,7 @@ type EventView struct {
 	Action string            `json:"action"`           // what happened: up, down, dropped, joined, …
 	Actor  string            `json:"actor"`            // the port or chip that the event is about
 	Detail map[string]string `json:"detail,omitempty"` // further facts about the event, by name
-	Lost   uint64            `json:"lost,omitempty"`   // number of events directly before this event that are missing, because there was no room
-	Seq    uint64            `json:"seq"`              // the number of the event: 1, 2, 3 … in each incarnation of the chip
+	Lost   uint64            `json:"lost,omitempty"`   // number of events directly before this event that are missing, because the reader was too slow or the archive left the events out
+	Seq    uint64            `json:"seq"`              // the sequence number of the event; each incarnation of the chip numbers its events 1, 2, 3 …
 	Life   string            `json:"incarnation"`      // the incarnation of the chip, 16 hexadecimal digits
 }

@@ -7,12 +7,12 @@ import (
 	"ttfabric/wire"
 )
 
-// Channels are ethernet channels of a chip: a list of numbers in JSON, each 0 to
-// 15 ([wire.MaxChannels] less 1).
+// Channels are ethernet channels of a chip. In JSON, Channels is a list of numbers from 0 to 15
+// ([wire.MaxChannels] less 1).
 type Channels []wire.Channel
 
-// MarshalJSON writes a list of numbers. Without this method package
-// encoding/json would write a string in base64, since a channel is one byte.
+// MarshalJSON writes a list of numbers. By default, package encoding/json would write a string in
+// base64, because a channel is one byte.
 func (c Channels) MarshalJSON() ([]byte, error) {
 	numbers := make([]int, len(c))
 	for i, ch := range c {
@@ -21,15 +21,15 @@ func (c Channels) MarshalJSON() ([]byte, error) {
 	return json.Marshal(numbers)
 }
 
-// UnmarshalJSON reads a list of numbers. UnmarshalJSON also reads a string in base64,
-// one byte for each channel, because an earlier version of this API used this form.
+// UnmarshalJSON reads a list of numbers. UnmarshalJSON also reads a string in base64, with one byte
+// for each channel, because clients of an earlier version of the API send such strings.
 func (c *Channels) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, (*[]wire.Channel)(c)) }
 
-// Hops are the directions that a packet takes, hop by hop: a list of "E", "W",
-// "N" and "S" in JSON, for east, west, north and south; at most [wire.MaxHops].
+// Hops are the directions that a packet takes, hop by hop, at most [wire.MaxHops]. In JSON, Hops is
+// a list of the letters "E", "W", "N" and "S", for east, west, north and south.
 type Hops []wire.Direction
 
-// Names lists the words of a hop in JSON.
+// Names returns the letters that a hop may have in JSON.
 func (Hops) Names() (all []string) {
 	for d := range wire.Direction(wire.NumDirections) {
 		all = append(all, d.String())
@@ -37,7 +37,8 @@ func (Hops) Names() (all []string) {
 	return all
 }
 
-// MarshalJSON writes a list of letters. The error names a value that is no direction.
+// MarshalJSON writes a list of letters. MarshalJSON returns an error for a value that is not a
+// direction.
 func (h Hops) MarshalJSON() ([]byte, error) {
 	letters := make([]string, len(h))
 	for i, d := range h {
@@ -49,9 +50,9 @@ func (h Hops) MarshalJSON() ([]byte, error) {
 	return json.Marshal(letters)
 }
 
-// UnmarshalJSON reads a list of letters. UnmarshalJSON also reads the numbers 0 to 3
-// for east, west, north and south, in a list or as the bytes of a string in base64. An
-// earlier version of this API used these numbers.
+// UnmarshalJSON reads a list of letters. UnmarshalJSON also reads the numbers 0 to 3 for east,
+// west, north and south, because clients of an earlier version of the API send numbers. The numbers
+// may be a list, or the bytes of a string in base64.
 func (h *Hops) UnmarshalJSON(b []byte) error {
 	var letters []string
 	if json.Unmarshal(b, &letters) != nil {

@@ -6,7 +6,7 @@ import (
 	"ttfabric/node/losses"
 )
 
-// Losses returns the packets that the chip has counted since it started, for [losses.Merge].
+// Losses returns the packet counts of the chip since its start, for [losses.Merge].
 func (c *Client) Losses(ctx context.Context) (v losses.Chip, err error) {
 	return v, c.call(ctx, "GET", "/v1/losses", nil, &v)
 }

@@ -10,35 +10,38 @@ import (
 	"ttfabric/wire"
 )
 
-// SendType is a NoC command in the API: a word in JSON, such as "write".
+// SendType is a NoC command. In JSON, SendType is a name, such as "write".
 type SendType wire.NocSendType
 
-// Fate says how a request ended; in JSON it is a word, such as "done".
+// Fate says how a request ended. In JSON, Fate is a name, such as "done".
 type Fate flow.Fate
 
-// Outcome says why the destination refused a request; in JSON it is a word, such as "misaligned".
+// Outcome says why the destination refused a request. In JSON, Outcome is a name, such as
+// "misaligned".
 type Outcome wire.Outcome
 
-// DropReason says why a router dropped a packet; in JSON it is a word, such as "next-hop-dead".
+// DropReason says why a router dropped a packet. In JSON, DropReason is a name, such as
+// "next-hop-dead".
 type DropReason wire.DropReason
 
-// Doubt says why nobody knows whether a request was performed; in JSON it is a word, such as "no-answer".
+// Doubt says why the source does not know whether a request was performed. In JSON, Doubt is a
+// name, such as "no-answer".
 type Doubt flow.Doubt
 
-// name is a value and the word that stands for this value in JSON.
+// name is a value of an enumeration, and the value's name in JSON.
 type name struct {
 	value uint8
 	word  string
 }
 
-// names are the words of one enumeration.
+// names are the values of one enumeration, with their names in JSON.
 type names struct {
-	of  string // noun for the enumeration in error messages
+	of  string // what error messages call the enumeration
 	all []name
 }
 
-// The words of each enumeration. An existing word must never change, because programs
-// compare these words.
+// The names of each enumeration. A name must never change, because programs outside this project
+// compare the names.
 var (
 	sendTypeNames = names{"NoC command", []name{
 		{uint8(wire.NocUnicastWrite), "write"}, {uint8(wire.NocInlineWrite), "inline-write"}, {uint8(wire.NocAtomicInc), "atomic-inc"},
@@ -73,8 +76,7 @@ func (n *names) words() (all []string) {
 	return all
 }
 
-// write returns the word of a value in JSON. write returns an error for a value without
-// a word.
+// write returns the name of the value v. If v has no name, write returns an error.
 func (n *names) write(v uint8) ([]byte, error) {
 	k := slices.IndexFunc(n.all, func(x name) bool { return x.value == v })
 	if k < 0 {
@@ -83,8 +85,8 @@ func (n *names) write(v uint8) ([]byte, error) {
 	return []byte(n.all[k].word), nil
 }
 
-// read reads a word from JSON, or the number that the word stands for. An earlier
-// version of this API used numbers instead of words.
+// read returns the value of a name in JSON. read also accepts the value's number, because clients
+// of an earlier version of the API send numbers.
 func (n *names) read(b []byte) (uint8, error) {
 	var word string
 	var number uint8
@@ -101,7 +103,7 @@ func (n *names) read(b []byte) (uint8, error) {
 	return n.all[k].value, nil
 }
 
-// readInto reads a word, or a number, into v.
+// readInto reads a name or a number from JSON, and stores the value in v.
 func readInto[T ~uint8](n *names, b []byte, v *T) error {
 	got, err := n.read(b)
 	if err == nil {
@@ -110,47 +112,47 @@ func readInto[T ~uint8](n *names, b []byte, v *T) error {
 	return err
 }
 
-// Names lists the words of the type in JSON.
+// Names returns the names that a value of the type may have in JSON.
 func (SendType) Names() []string { return sendTypeNames.words() }
 
-// MarshalText writes the command's word.
+// MarshalText returns the command's name.
 func (t SendType) MarshalText() ([]byte, error) { return sendTypeNames.write(uint8(t)) }
 
-// UnmarshalJSON reads the command's word, or its number ([wire.NocSendType]).
+// UnmarshalJSON reads the command's name or number ([wire.NocSendType]).
 func (t *SendType) UnmarshalJSON(b []byte) error { return readInto(&sendTypeNames, b, t) }
 
-// Names lists the words of the type in JSON.
+// Names returns the names that a value of the type may have in JSON.
 func (Fate) Names() []string { return fateNames.words() }
 
-// MarshalText writes the fate's word.
+// MarshalText returns the fate's name.
 func (f Fate) MarshalText() ([]byte, error) { return fateNames.write(uint8(f)) }
 
-// UnmarshalJSON reads the fate's word, or its number ([flow.Fate]).
+// UnmarshalJSON reads the fate's name or number ([flow.Fate]).
 func (f *Fate) UnmarshalJSON(b []byte) error { return readInto(&fateNames, b, f) }
 
-// Names lists the words of the type in JSON.
+// Names returns the names that a value of the type may have in JSON.
 func (Outcome) Names() []string { return outcomeNames.words() }
 
-// MarshalText writes the outcome's word.
+// MarshalText returns the outcome's name.
 func (o Outcome) MarshalText() ([]byte, error) { return outcomeNames.write(uint8(o)) }
 
-// UnmarshalJSON reads the outcome's word, or its number ([wire.Outcome]).
+// UnmarshalJSON reads the outcome's name or number ([wire.Outcome]).
 func (o *Outcome) UnmarshalJSON(b []byte) error { return readInto(&outcomeNames, b, o) }
 
-// Names lists the words of the type in JSON.
+// Names returns the names that a value of the type may have in JSON.
 func (DropReason) Names() []string { return dropNames.words() }
 
-// MarshalText writes the reason's word.
+// MarshalText returns the reason's name.
 func (r DropReason) MarshalText() ([]byte, error) { return dropNames.write(uint8(r)) }
 
-// UnmarshalJSON reads the reason's word, or its number ([wire.DropReason]).
+// UnmarshalJSON reads the reason's name or number ([wire.DropReason]).
 func (r *DropReason) UnmarshalJSON(b []byte) error { return readInto(&dropNames, b, r) }
 
-// Names lists the words of the type in JSON.
+// Names returns the names that a value of the type may have in JSON.
 func (Doubt) Names() []string { return doubtNames.words() }
 
-// MarshalText writes the doubt's word.
+// MarshalText returns the doubt's name.
 func (d Doubt) MarshalText() ([]byte, error) { return doubtNames.write(uint8(d)) }
 
-// UnmarshalJSON reads the doubt's word, or its number ([flow.Doubt]).
+// UnmarshalJSON reads the doubt's name or number ([flow.Doubt]).
 func (d *Doubt) UnmarshalJSON(b []byte) error { return readInto(&doubtNames, b, d) }

@@ -12,13 +12,13 @@ import (
 	"ttfabric/wire"
 )
 
-// enumerations are the types that have words, with the words for people of the
-// types that they stand for. A value that has no words there has none here.
+// enumerations are the types whose values have names in JSON. For each type, the entry has the
+// function that returns a value's text in logs and tables.
 var enumerations = []struct {
 	names  *names
-	n      int                // values from 0 on
-	people func(uint8) string // as logs and tables say it
-	differ map[string]string  // the word, where it is not what people read with hyphens between
+	n      int                // number of values, from 0 on
+	people func(uint8) string // returns the text of a value in logs and tables
+	differ map[string]string  // names in JSON that differ from the text, by the text with hyphens for spaces
 	parse  func([]byte) error
 }{
 	{&sendTypeNames, 256, func(v uint8) string { return wire.NocSendType(v).String() }, nil, func(b []byte) error { return json.Unmarshal(b, new(SendType)) }},
@@ -28,12 +28,12 @@ var enumerations = []struct {
 	{&dropNames, int(wire.NumDropReasons), func(v uint8) string { return wire.DropReason(v).String() }, map[string]string{"unknown-reason": "none"},
 		func(b []byte) error { return json.Unmarshal(b, new(DropReason)) }},
 	{&doubtNames, int(flow.NumDoubts), func(v uint8) string { return flow.Doubt(v).String() },
-		map[string]string{"": "none", "destination-restarted-or-missed-what-came-first": "destination-restarted", "taken-for-a-former-life": "taken-for-former"},
+		map[string]string{"": "none", "destination-restarted-or-missed-the-first-packets": "destination-restarted", "taken-for-a-former-incarnation": "taken-for-former"},
 		func(b []byte) error { return json.Unmarshal(b, new(Doubt)) }},
 }
 
-// TestNames compares the words with those that people read: every value has
-// one word, and the word says the same.
+// TestNames checks that every value has one name in JSON, and that the name agrees with the value's
+// text in logs and tables.
 func TestNames(t *testing.T) {
 	between := regexp.MustCompile(`[^a-z0-9]+`)
 	for _, e := range enumerations {
@@ -41,7 +41,7 @@ func TestNames(t *testing.T) {
 		for v := range e.n {
 			people := e.people(uint8(v))
 			if strings.HasPrefix(people, "noc(") {
-				continue // no command
+				continue // the value is no command
 			}
 			want := strings.Trim(between.ReplaceAllString(strings.ToLower(people), "-"), "-")
 			if w, ok := e.differ[want]; ok {
@@ -49,7 +49,7 @@ func TestNames(t *testing.T) {
 			}
 			got, err := e.names.write(uint8(v))
 			if string(got) != want || err != nil || seen[want] {
-				t.Errorf("%s %d, %q to people, is %q, want %q: %v", e.names.of, v, people, got, want, err)
+				t.Errorf("%s %d with the text %q has the name %q, want %q: %v", e.names.of, v, people, got, want, err)
 			}
 			seen[want] = true
 			for _, text := range []string{fmt.Sprintf("%q", want), fmt.Sprint(v)} {
@@ -59,21 +59,21 @@ func TestNames(t *testing.T) {
 			}
 		}
 		if len(seen) != len(e.names.all) {
-			t.Errorf("%d words of %ss for %d values", len(e.names.all), e.names.of, len(seen))
+			t.Errorf("%d names of the enumeration %s for %d values", len(e.names.all), e.names.of, len(seen))
 		}
 		for _, text := range []string{`"glad"`, `""`, `100`, `-1`, `1000`, `1.5`, `null`, `{}`, `true`} {
 			if err := e.parse([]byte(text)); err == nil || !strings.Contains(err.Error(), e.names.all[0].word) {
-				t.Errorf("%s %s: %v, want an error that lists the words", e.names.of, text, err)
+				t.Errorf("%s %s: %v, want an error that lists the names", e.names.of, text, err)
 			}
 		}
 		if b, err := e.names.write(200); err == nil {
-			t.Errorf("%s 200 is written as %q", e.names.of, b)
+			t.Errorf("%s 200 has the name %q", e.names.of, b)
 		}
 	}
 }
 
-// TestRequestRoundTrip writes requests of each kind and reads them back, and
-// reads what clients wrote before there were words.
+// TestRequestRoundTrip writes requests of each kind as JSON, and reads the JSON back. The test also
+// reads requests with numbers instead of names, as earlier clients send them.
 func TestRequestRoundTrip(t *testing.T) {
 	dst := wire.FabricNodeID{Mesh: 1, Chip: 3}
 	for _, r := range []flow.Request{
@@ -109,12 +109,12 @@ func TestRequestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := b.Request(); err == nil {
-		t.Error("a scatter write of five chunks is taken")
+		t.Error("a scatter write of five chunks was accepted")
 	}
 }
 
-// TestResultRoundTrip writes ends of each kind and reads them back, and reads
-// what chips wrote before there were words.
+// TestResultRoundTrip writes results of each kind as JSON, and reads the JSON back. The test also
+// reads results with numbers instead of names, as earlier chips send them.
 func TestResultRoundTrip(t *testing.T) {
 	dst, other := wire.FabricNodeID{Chip: 3}, wire.FabricNodeID{Chip: 4}
 	for want, r := range map[string]flow.Result{
@@ -148,7 +148,8 @@ func TestResultRoundTrip(t *testing.T) {
 	}
 }
 
-// TestLists writes channels and hops as lists, and reads the forms that were before.
+// TestLists writes channels and hops as lists, and reads the lists back. The test also reads the
+// forms of an earlier version of the API.
 func TestLists(t *testing.T) {
 	if b, err := json.Marshal(NetemBody{Channels: Channels{8, 15}}); err != nil || !strings.Contains(string(b), `"channels":[8,15]`) {
 		t.Errorf("%s %v", b, err)
@@ -167,7 +168,7 @@ func TestLists(t *testing.T) {
 	}
 	for _, text := range []string{`["E","up"]`, `[256]`, `{}`, `"%"`} {
 		if err := json.Unmarshal([]byte(text), new(Hops)); err == nil {
-			t.Errorf("hops %s are taken", text)
+			t.Errorf("the hops %s were accepted", text)
 		}
 	}
 	if b, err := json.Marshal(Hops{4}); err == nil {
@@ -175,7 +176,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// TestLimits: the largest batch and the longest line of an answer are within their limits.
+// TestLimits checks that the largest batch and the longest line of an answer are within their
+// limits.
 func TestLimits(t *testing.T) {
 	most := flow.Request{Dst: wire.FabricNodeID{Mesh: wire.MaxMeshes - 1, Chip: wire.MaxChipsPerMesh - 1}, Plane: 255, Trace: true, Other: true, Payload: make([]byte, wire.MaxPayload),
 		Via: make([]wire.Direction, wire.MaxHops), Ranges: wire.Ranges{Hops: [4]uint8{255, 255, 255, 255}},

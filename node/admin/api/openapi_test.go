@@ -23,10 +23,10 @@ import (
 	"ttfabric/wire"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write openapi.json anew, to be looked at")
+var rewrite = flag.Bool("rewrite", false, "write openapi.json anew instead of comparing; look at the changes before you commit the file")
 
-// TestOpenAPI compares the committed document with the one that follows from
-// the table of routes, the types of bodies and answers, and their comments.
+// TestOpenAPI generates the OpenAPI document from Routes, the types of bodies and answers, and the
+// comments of these types. The result must be equal to the file openapi.json.
 func TestOpenAPI(t *testing.T) {
 	d := &document{docs: map[string]string{}, schemas: object{}, closed: map[reflect.Type]bool{}}
 	var b bytes.Buffer
@@ -43,17 +43,17 @@ func TestOpenAPI(t *testing.T) {
 		return
 	}
 	if !bytes.Equal(b.Bytes(), OpenAPI) {
-		t.Error("openapi.json does not follow from the routes and their types any more; 'go test ./node/admin/api -run OpenAPI -rewrite' writes it anew")
+		t.Error("openapi.json differs from the document generated from the routes and their types; 'go test ./node/admin/api -run OpenAPI -rewrite' writes the file anew")
 	}
 }
 
 type object = map[string]any
 
-// document makes an OpenAPI document.
+// document is an OpenAPI document under construction.
 type document struct {
-	docs    map[string]string // comments by type, and by type and field, with the package's path before
+	docs    map[string]string // comments of types and fields; the keys are PACKAGE.TYPE. and PACKAGE.TYPE.FIELD
 	schemas object
-	closed  map[reflect.Type]bool // types of bodies: the chip refuses fields that they do not have
+	closed  map[reflect.Type]bool // types of bodies; the chip refuses unknown fields in them
 	parsed  map[string]bool
 }
 
@@ -73,7 +73,7 @@ func (d *document) of(t *testing.T, routes []Route) object {
 		}
 		method := strings.ToLower(r.Method)
 		if paths[r.Path].(object)[method] != nil {
-			t.Errorf("%s %s is there twice", r.Method, r.Path)
+			t.Errorf("%s %s is in the table twice", r.Method, r.Path)
 		}
 		paths[r.Path].(object)[method] = d.operation(t, r)
 	}
@@ -81,15 +81,15 @@ func (d *document) of(t *testing.T, routes []Route) object {
 	return object{
 		"openapi": "3.1.0",
 		"info": object{"title": "ttfabric: the API of a chip", "version": "1",
-			"description": "Each chip of a fabric serves this API. A field that is missing from a body counts as zero, false or empty. A field that the body does not have is an error. " +
-				"An enumeration also takes the number that its word stands for; the chip answers with words."},
+			"description": "Each chip of a fabric serves this API. A field that is missing from a body counts as zero, false or empty. An unknown field in a body is an error. " +
+				"In a body, the number of an enumeration's value may stand for the value's name. The chip answers with names."},
 		"paths": paths,
 		"components": object{"schemas": d.schemas,
 			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer", "description": "The fabric's token, from its run folder."}}},
 	}
 }
 
-// close marks the struct types of a body.
+// close marks the struct types in a body as closed.
 func (d *document) close(t reflect.Type) {
 	switch t.Kind() {
 	case reflect.Slice, reflect.Pointer, reflect.Map:
@@ -120,7 +120,7 @@ func (d *document) operation(t *testing.T, r *Route) object {
 			"description": fmt.Sprintf("At most %d bytes.", r.Limit())}
 	}
 	if !strings.HasSuffix(r.Summary, ".") {
-		t.Errorf("%s %s: the summary %q is no sentence", r.Method, r.Path, r.Summary)
+		t.Errorf("%s %s: the summary %q does not end with a full stop", r.Method, r.Path, r.Summary)
 	}
 	return o
 }
@@ -210,7 +210,7 @@ func (d *document) anyOf(t *testing.T, vs []any) object {
 	return object{"oneOf": all}
 }
 
-// known are the schemas of types that write their JSON themselves.
+// known returns the schema of a type that has its own JSON encoding, or nil for other types.
 func (d *document) known(t *testing.T, rt reflect.Type) object {
 	named := func(names []string, of reflect.Type) object {
 		ps := object{}
@@ -261,7 +261,7 @@ func (d *document) schema(t *testing.T, rt reflect.Type) object {
 		return s
 	}
 	if rt.Implements(reflect.TypeFor[json.Marshaler]()) || rt.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
-		t.Errorf("%s writes its JSON itself: give it a schema here", rt)
+		t.Errorf("%s has its own JSON encoding, but no schema in the function known", rt)
 	}
 	switch rt.Kind() {
 	case reflect.Bool:
@@ -284,7 +284,7 @@ func (d *document) schema(t *testing.T, rt reflect.Type) object {
 			return object{"type": "string", "contentEncoding": "base64"}
 		}
 		if rt.Elem().Kind() == reflect.Uint8 {
-			t.Errorf("%s is written as base64: give it a type that writes a list", rt)
+			t.Errorf("the JSON of %s is a base64 string; use a type that writes a list", rt)
 		}
 		return object{"type": "array", "items": d.schema(t, rt.Elem())}
 	case reflect.Array:
@@ -297,7 +297,8 @@ func (d *document) schema(t *testing.T, rt reflect.Type) object {
 	return nil
 }
 
-// component writes the schema of a struct, once.
+// component adds the schema of a struct to the document, if the document does not have the schema
+// yet.
 func (d *document) component(t *testing.T, rt reflect.Type) {
 	name := SchemaName(rt)
 	if d.schemas[name] != nil {
@@ -308,7 +309,7 @@ func (d *document) component(t *testing.T, rt reflect.Type) {
 	properties, required := object{}, []string{}
 	d.fields(t, rt, properties, &required)
 	s["properties"] = properties
-	if len(required) > 0 && !d.closed[rt] { // of a body a field that is missing is zero
+	if len(required) > 0 && !d.closed[rt] { // a field that is missing in a body counts as zero
 		s["required"] = required
 	}
 	if d.closed[rt] {
@@ -356,7 +357,7 @@ func (d *document) fields(t *testing.T, rt reflect.Type, properties object, requ
 	}
 }
 
-// doc is the comment of a type, or of one of its fields.
+// doc returns the comment of a field, or the comment of the type if field is "".
 func (d *document) doc(t *testing.T, rt reflect.Type, field string) string {
 	if pkg := rt.PkgPath(); !d.parsed[pkg] {
 		d.parsed[pkg] = true
@@ -365,10 +366,10 @@ func (d *document) doc(t *testing.T, rt reflect.Type, field string) string {
 	return d.docs[rt.PkgPath()+"."+rt.Name()+"."+field]
 }
 
-// links are references of Go comments, such as [wire.MaxHops].
+// links matches references in Go comments, such as [wire.MaxHops].
 var links = regexp.MustCompile(`\[([A-Za-z.]+)\]`)
 
-// parse gathers the comments of a package of this module.
+// parse reads the comments of a package. parse skips packages of other modules.
 func (d *document) parse(t *testing.T, pkg string) {
 	rest, own := strings.CutPrefix(pkg, "ttfabric/")
 	if !own {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// MaxProfile is the longest CPU profile that a chip takes.
+// MaxProfile is the longest duration of a CPU profile.
 const MaxProfile = 5 * time.Minute
 
-// ProfileKinds lists the kinds of profiles that a chip can take of its process.
+// ProfileKinds are the kinds of profiles that a chip can take of its process.
 var ProfileKinds = []string{"cpu", "allocs", "heap", "goroutine"}
 
-// Profile writes a profile of the chip's process to w, in pprof's format. A profile of
-// the kind "cpu" takes the time d, at most [MaxProfile]. Profiles of the other kinds in
-// [ProfileKinds] take no time.
+// Profile writes a profile of the chip's process to w, in pprof's format. A profile of the kind
+// "cpu" covers the time d after the call, at most [MaxProfile]. A profile of another kind in
+// [ProfileKinds] covers the present state, and d has no effect.
 func (c *Client) Profile(ctx context.Context, kind string, d time.Duration, w io.Writer) error {
 	resp, err := c.open(ctx, "GET", fmt.Sprintf("/v1/profile/%s?for=%s", kind, d), nil)
 	if err != nil {

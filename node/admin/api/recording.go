@@ -4,7 +4,7 @@ import (
 	"context"
 )
 
-// RecordingView is a recording that has ended.
+// RecordingView is a recording of a chip's calls that has ended.
 type RecordingView struct {
 	File string `json:"file"` // the path of the recording on the chip's machine
 }

@@ -8,13 +8,12 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// CommandBody is the command that a packet performs at its destination
-// ([wire.Command]).
+// CommandBody is the NoC command that the destination of a packet performs ([wire.Command]).
 type CommandBody struct {
 	Type    SendType       `json:"type"`              // the NoC command
 	Addr    wire.NocAddr   `json:"addr,omitempty"`    // for every command except scatter-write: the address, with the byte offset in bits 0 to 35, the NoC column in bits 36 to 41, and the NoC row in bits 42 to 47
 	Sem     wire.NocAddr   `json:"sem,omitempty"`     // for fused-write-inc: the address of the counter
-	Value   uint32         `json:"value,omitempty"`   // for inline-write: the word; for atomic-inc and fused-write-inc: the increment
+	Value   uint32         `json:"value,omitempty"`   // for inline-write: the value to write; for atomic-inc and fused-write-inc: the increment
 	Flush   bool           `json:"flush,omitempty"`   // for atomic-inc and fused-write-inc: whether the destination first performs earlier writes of the flow
 	Size    uint16         `json:"size,omitempty"`    // for read: the number of bytes to read; for other commands the chip uses the length of the payload
 	Chunks  uint8          `json:"chunks,omitempty"`  // for scatter-write: the number of chunks, 2 to 4
@@ -44,14 +43,14 @@ func (b *CommandBody) command() (wire.Command, error) {
 type RequestBody struct {
 	Dst     wire.FabricNodeID `json:"dst"`               // the destination chip; a multicast does not use this field
 	Plane   wire.Plane        `json:"plane"`             // the routing plane
-	Probe   bool              `json:"probe,omitempty"`   // whether the destination only answers; a probe does not use command and payload
+	Probe   bool              `json:"probe,omitempty"`   // whether to send a probe, which only asks for an answer; a probe does not use command and payload
 	Command CommandBody       `json:"command,omitzero"`  // the command that the destination performs
 	Payload []byte            `json:"payload,omitempty"` // the payload, at most 4096 bytes
-	Trace   bool              `json:"trace,omitempty"`   // whether each chip on the route records the packet; GET /v1/traces lists traced packets
-	Via     Hops              `json:"via,omitempty"`     // the hops to take instead of the routing table's, at most 67
-	Other   bool              `json:"other,omitempty"`   // take the other direction round a ring if both directions are equally long; the other direction has a flow of its own; other cannot be combined with via or a multicast
+	Trace   bool              `json:"trace,omitempty"`   // whether each chip on the route notes the packet; GET /v1/traces lists the noted packets
+	Via     Hops              `json:"via,omitempty"`     // the directions that the packet takes, hop by hop, at most 67; empty: the packet follows the routing tables
+	Other   bool              `json:"other,omitempty"`   // whether the packet takes the other direction round a ring if both directions are equally long; packets with other have a flow of their own; other cannot be combined with via or multicast
 
-	Multicast wire.Ranges `json:"multicast,omitzero"` // send to several chips, given as hops from the asked chip, such as "E2,N1"
+	Multicast wire.Ranges `json:"multicast,omitzero"` // the destinations of a multicast, as ranges of hops from the called chip, such as "E2,N1"
 }
 
 // NewRequest converts a request to the type of the API.
@@ -65,13 +64,13 @@ func (b *RequestBody) Request() (flow.Request, error) {
 	return flow.Request{Dst: b.Dst, Plane: b.Plane, Probe: b.Probe, Command: c, Payload: b.Payload, Via: b.Via, Trace: b.Trace, Ranges: b.Multicast, Other: b.Other}, err
 }
 
-// EndBody says how a request ended at one chip.
+// EndBody says how a request ended at one destination.
 type EndBody struct {
-	Fate    Fate               `json:"fate"`              // done: the destination performed the request; refused: the request arrived and was not performed; lost: the request was certainly not performed; unknown: the request may have been performed
-	Outcome Outcome            `json:"outcome,omitempty"` // why the chip refused the request; absent if the chip did not refuse the request
-	Drop    DropReason         `json:"drop,omitempty"`    // why a router dropped the request; absent if no router dropped the request, or if the destination saw a gap
+	Fate    Fate               `json:"fate"`              // done: the destination performed the request; refused: the destination received the request and did not perform it; lost: the destination certainly did not perform the request; unknown: the destination may have performed the request
+	Outcome Outcome            `json:"outcome,omitempty"` // why the destination refused the request; absent if the destination did not refuse the request
+	Drop    DropReason         `json:"drop,omitempty"`    // why a router dropped the request; absent if no router reported a drop
 	At      *wire.FabricNodeID `json:"at,omitempty"`      // the chip that dropped the request; present only together with drop
-	Doubt   Doubt              `json:"doubt,omitempty"`   // why nobody knows the outcome; present only with the fate unknown
+	Doubt   Doubt              `json:"doubt,omitempty"`   // why the source does not know whether the request was performed; present only with the fate unknown
 }
 
 func newEnd(f flow.Fate, o wire.Outcome, r wire.DropReason, at wire.FabricNodeID, d flow.Doubt) EndBody {
@@ -90,18 +89,18 @@ func (b *EndBody) at() (n wire.FabricNodeID) {
 	return n
 }
 
-// MemberBody says how a multicast ended at one of its members.
+// MemberBody says how a multicast ended at one of its destinations.
 type MemberBody struct {
-	Node wire.FabricNodeID `json:"chip"` // the member
+	Node wire.FabricNodeID `json:"chip"` // the destination
 	EndBody
 }
 
-// ResultBody says how a request ended.
+// ResultBody is the result of a request.
 type ResultBody struct {
 	EndBody
 	Data    []byte       `json:"data,omitempty"`    // the data that a read returned
-	Nanos   int64        `json:"nanoseconds"`       // the time from the request to its end, by the clock of the asked chip
-	Members []MemberBody `json:"members,omitempty"` // for a multicast: the members that did not perform the multicast
+	Nanos   int64        `json:"nanoseconds"`       // the time from the start of the request to its end, by the clock of the called chip
+	Members []MemberBody `json:"members,omitempty"` // for a multicast: the destinations that did not perform the request
 }
 
 // NewResult converts the result of a request to the type of the API.
@@ -114,8 +113,8 @@ func NewResult(r *flow.Result) ResultBody {
 	return b
 }
 
-// result converts the body to the result of a request to dst. The request counts as
-// sent at time 0.
+// result converts the body to the result of a request to dst. The result has 0 as the time of
+// sending.
 func (b *ResultBody) result(token uint64, dst wire.FabricNodeID) flow.Result {
 	r := flow.Result{Token: token, Dst: dst, Fate: flow.Fate(b.Fate), Outcome: wire.Outcome(b.Outcome), Drop: wire.DropReason(b.Drop), At: b.at(),
 		Doubt: flow.Doubt(b.Doubt), Data: b.Data, Done: mono.Time(b.Nanos)}
@@ -127,15 +126,15 @@ func (b *ResultBody) result(token uint64, dst wire.FabricNodeID) flow.Result {
 	return r
 }
 
-// BatchStart is the line in the answer to a batch that says how many of its
-// requests the chip started. The chip starts requests in the order of the batch.
+// BatchStart is one line of the answer to a batch. BatchStart says how many requests of the batch
+// the chip started. The chip starts requests in the order of the batch.
 type BatchStart struct {
 	Started int      `json:"started"`           // the number of requests that the chip started
 	Problem *Problem `json:"problem,omitempty"` // why the chip started no further requests; absent if the chip started all requests
 }
 
-// BatchEnd is the line in the answer to a batch that says how one request ended.
+// BatchEnd is one line of the answer to a batch. BatchEnd says how one request of the batch ended.
 type BatchEnd struct {
-	Index int `json:"index"` // the request's place in the batch, from 0
+	Index int `json:"index"` // the request's index in the batch, from 0
 	ResultBody
 }

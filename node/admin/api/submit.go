@@ -21,23 +21,22 @@ import (
 // Limits of a batch of requests.
 const (
 	MaxBatch     = session.InFlight // largest number of requests in one batch
-	MaxBatchBody = 2 << 20          // largest size of a batch in JSON, in bytes; MaxBatch requests with the largest payload take less
-	MaxBatchLine = 64 << 10         // largest length of one line of the answer, in bytes; the members of the largest multicast take less
+	MaxBatchBody = 2 << 20          // largest size of a batch in JSON, in bytes; even MaxBatch requests with the largest payload are smaller
+	MaxBatchLine = 64 << 10         // largest length of one line of the answer, in bytes; even the result of the largest multicast is shorter
 	MaxID        = 64               // largest length of the id that a client gives a batch or a capture, in bytes
 )
 
 // Times of a batch.
 const (
-	stopPatience = 5 * time.Second       // longest time that the chip may take to stop the start of requests; after this time Submit closes the connection
-	stopAgain    = 10 * time.Millisecond // time between two requests to stop a batch, since the batch may not have reached the chip yet
+	stopPatience = 200 * time.Millisecond // longest time that Submit waits after it has asked the chip to stop a batch; Submit then closes the connection
+	stopAgain    = 10 * time.Millisecond // time between two calls that ask the chip to stop a batch; Submit repeats the call because the batch may not have reached the chip yet
 )
 
-// Submit starts requests on the chip, in order; see [session.Fabric]. Each call sends
-// up to [MaxBatch] requests at once, as one batch, and returns when the chip has said
-// how many it started. If ctx ends first, Submit asks the chip to start no further
-// requests, and returns the number that the chip then reports. Submit calls "done" for
-// each started request in any case. If the connection breaks, all requests that the
-// chip may have started and that have not ended end with an unknown outcome.
+// Submit starts requests on the chip, in order; see [session.Fabric]. Submit sends the requests in
+// batches of up to [MaxBatch], and returns how many requests the chip has started. If ctx ends
+// first, Submit asks the chip to start no further requests. Submit calls "done" once for each
+// started request, also after Submit has returned. If the connection breaks, all open requests that
+// the chip may have started end with the fate unknown.
 func (c *Client) Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	for from := 0; from < len(rs); from += MaxBatch {
 		part := rs[from:min(from+MaxBatch, len(rs))]
@@ -49,16 +48,16 @@ func (c *Client) Submit(ctx context.Context, rs []flow.Request, done func(i int,
 	return len(rs), nil
 }
 
-// batch is one batch under way.
+// batch is one batch whose answer is not complete yet.
 type batch struct {
 	c      *Client
 	id     string
-	open   []pending // open requests, by their place in the batch
+	open   []pending // requests of the batch, by index
 	done   func(int, flow.Result)
-	begun  chan begun  // gets one value: how many requests the chip started
-	told   bool        // the channel begun has its value
-	conn   atomic.Bool // the batch has a connection, so that the chip may have received the batch
-	cancel context.CancelFunc
+	begun  chan begun  // gets one value, when the chip has reported how many requests it started
+	told   bool        // whether begun has got its value
+	conn   atomic.Bool // whether the batch has a connection; if true, the chip may have received the batch
+	cancel context.CancelCauseFunc
 }
 
 // pending is a request of a batch.
@@ -69,13 +68,13 @@ type pending struct {
 	ended bool
 }
 
-// begun says how many requests of a batch the chip started.
+// begun holds the number of requests of a batch that the chip started.
 type begun struct {
 	n   int
-	err error // why the chip did not start all requests
+	err error // why the chip did not start all requests; nil: the chip started all
 }
 
-// submit sends one batch and waits until the chip says how many requests it started.
+// submit sends one batch, and waits until the chip has reported how many requests it started.
 func (c *Client) submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -86,9 +85,9 @@ func (c *Client) submit(ctx context.Context, rs []flow.Request, done func(i int,
 		r := &rs[i]
 		b.open[i], bodies[i] = pending{token: r.Token, dst: r.Dst, plane: r.Plane}, NewRequest(r)
 	}
-	// The batch continues after the end of ctx, because the ends of its requests come
-	// after Submit has returned.
-	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	// The batch does not end with ctx, because the results of its requests arrive after Submit has
+	// returned.
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	b.cancel = cancel
 	go b.run(httptrace.WithClientTrace(own, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { b.conn.Store(true) }}), bodies)
 	select {
@@ -99,12 +98,12 @@ func (c *Client) submit(ctx context.Context, rs []flow.Request, done func(i int,
 	}
 }
 
-// run sends the batch and reads the answer to the end.
+// run sends the batch, and reads the answer to its end.
 func (b *batch) run(ctx context.Context, bodies []RequestBody) {
-	defer b.cancel()
+	defer b.cancel(nil)
 	resp, err := b.c.open(ctx, "POST", "/v1/requests?batch="+url.QueryEscape(b.id), bodies)
 	if err != nil {
-		b.fail(err)
+		b.fail(why(ctx, err))
 		return
 	}
 	defer resp.Body.Close()
@@ -112,7 +111,7 @@ func (b *batch) run(ctx context.Context, bodies []RequestBody) {
 	sc.Buffer(nil, MaxBatchLine)
 	for sc.Scan() {
 		if err := b.line(sc.Bytes()); err != nil {
-			b.lose(fmt.Errorf("%s answered a batch of requests with something else than expected: %w", b.c.who(), err))
+			b.lose(fmt.Errorf("%s answered a batch of requests with unexpected content: %w", b.c.who(), err))
 			return
 		}
 	}
@@ -120,10 +119,29 @@ func (b *batch) run(ctx context.Context, bodies []RequestBody) {
 	if err == nil {
 		err = errors.New("the answer ended")
 	}
-	b.lose(fmt.Errorf("%s went away: %w", b.c.who(), err))
+	b.lose(why(ctx, fmt.Errorf("the connection to %s broke: %w", b.c.who(), err)))
 }
 
-// line reads one line of the answer.
+// why returns the reason for which stop has closed the connection. If stop has not closed the
+// connection, why returns err.
+func why(ctx context.Context, err error) error {
+	var silent *silentError
+	if errors.As(context.Cause(ctx), &silent) {
+		return silent
+	}
+	return err
+}
+
+// silentError says that the caller stopped waiting, and that the chip did not answer in time which
+// requests it had started.
+type silentError struct{ who string }
+
+// Error names the chip.
+func (e *silentError) Error() string {
+	return fmt.Sprintf("the caller stopped waiting, and %s did not say within %v which requests it had started", e.who, stopPatience)
+}
+
+// line handles one line of the answer.
 func (b *batch) line(text []byte) error {
 	var l struct {
 		Started *int
@@ -146,8 +164,8 @@ func (b *batch) line(text []byte) error {
 	return nil
 }
 
-// start takes note of how many requests the chip started. The later requests of the
-// batch get no end.
+// start records that the chip started the first n requests of the batch. The remaining requests get
+// no result.
 func (b *batch) start(n int, why *Problem) error {
 	if b.told || n < 0 || n > len(b.open) || (n < len(b.open)) != (why != nil) {
 		return fmt.Errorf("%d of %d requests started", n, len(b.open))
@@ -161,7 +179,7 @@ func (b *batch) start(n int, why *Problem) error {
 	return nil
 }
 
-// refusal returns the error for a request that the chip did not start.
+// refusal returns the error for request i of the batch, which the chip did not start.
 func (b *batch) refusal(i int, e *StatusError) error {
 	if e.kind == NoWayType && i < len(b.open) {
 		return &session.NoRouteError{Src: b.c.self, Dst: b.open[i].dst, Plane: b.open[i].plane}
@@ -169,12 +187,12 @@ func (b *batch) refusal(i int, e *StatusError) error {
 	return e
 }
 
-// fail ends a batch that got no answer. If the chip refused the batch, or the
-// client did not reach the chip, the chip has started nothing.
+// fail ends a batch without an answer. If the chip refused the batch, or the client had no
+// connection to the chip, no request was started.
 func (b *batch) fail(err error) {
 	var refused *StatusError
 	switch {
-	case errors.As(err, &refused) && refused.Code/100 == http.StatusBadRequest/100:
+	case errors.As(err, &refused) && (refused.Code/100 == http.StatusBadRequest/100 || refused.Code == http.StatusServiceUnavailable):
 		b.tell(begun{0, b.refusal(0, refused)})
 	case !b.conn.Load():
 		b.tell(begun{0, err})
@@ -183,8 +201,8 @@ func (b *batch) fail(err error) {
 	}
 }
 
-// lose ends all open requests with an unknown outcome. If the chip has not reported how
-// many requests it started, it may have started the whole batch.
+// lose ends all open requests of the batch with the fate unknown. If the chip has not reported how
+// many requests it started, all requests count as started.
 func (b *batch) lose(why error) {
 	b.tell(begun{len(b.open), nil})
 	for i := range b.open {
@@ -195,7 +213,7 @@ func (b *batch) lose(why error) {
 	}
 }
 
-// tell lets Submit return.
+// tell sends the number of started requests to submit, once.
 func (b *batch) tell(v begun) {
 	if !b.told {
 		b.told = true
@@ -203,10 +221,10 @@ func (b *batch) tell(v begun) {
 	}
 }
 
-// stop asks the chip to start no further requests of the batch, since ctx has ended.
-// stop returns how many requests the chip started. If no answer comes, stop closes the
-// connection. All requests of the batch then count as started, and end with an unknown
-// outcome.
+// stop asks the chip to start no further requests of the batch, because ctx has ended. stop returns
+// how many requests the chip started. If the chip does not answer in time, stop closes the
+// connection. All requests of the batch then count as started, and open requests end with the fate
+// unknown.
 func (b *batch) stop(ctx context.Context) (int, error) {
 	short, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
@@ -225,16 +243,17 @@ func (b *batch) stop(ctx context.Context) (int, error) {
 		case <-short.Done():
 		}
 	}
-	b.cancel()
+	b.cancel(&silentError{b.c.who()})
 	got := <-b.begun
 	return got.n, cause(got, ctx.Err())
 }
 
-// cause returns why the chip did not start all requests, for a caller whose context has
-// ended.
+// cause returns the error of a Submit whose context has ended. If the chip nevertheless started all
+// requests, cause returns nil. The chip's own reason is that the caller stopped the batch, so cause
+// leaves the chip's reason out.
 func cause(got begun, ended error) error {
 	if got.err == nil {
 		return nil
 	}
-	return errors.Join(ended, got.err)
+	return ended
 }

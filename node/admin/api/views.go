@@ -6,78 +6,78 @@ import (
 	"ttfabric/wire"
 )
 
-// LinkHealth is the history of a link, and the state of the router of the link's port.
+// LinkHealth is the history of a port's link, and the state of the router at the port.
 type LinkHealth struct {
-	Phase       string   `json:"phase"`                   // the phase of the link training, as the router firmware names this status
-	Postcode    string   `json:"postcode"`                // the phase of the link training, as the router firmware's code of this status, such as 0xa3b3c3d3
+	Phase       string   `json:"phase"`                   // the phase of the link training, by the name that the router firmware uses
+	Postcode    string   `json:"postcode"`                // the phase of the link training, by the code that the router firmware uses, such as 0xa3b3c3d3
 	Train       string   `json:"train_status"`            // the result of the link training: in progress, ok, fail or not connected
-	TrainCode   uint8    `json:"train_status_code"`       // train_status as the number of a Wormhole's ethernet firmware, 0 to 3
-	Router      string   `json:"router_state"`            // the state of the router: initializing, running, paused, draining or retraining
-	RouterCode  uint32   `json:"router_state_code"`       // router_state as a number of tt-metal's RouterState, 0 to 4
-	RetrainedS  *float64 `json:"since_retrain_seconds"`   // the time since the link last came up again; null: the link never came up again
+	TrainCode   uint8    `json:"train_status_code"`       // train_status by the number that a Wormhole's ethernet firmware uses, 0 to 3
+	Router      string   `json:"router_state"`            // the state of the router at the port: initializing, running, paused, draining or retraining
+	RouterCode  uint32   `json:"router_state_code"`       // router_state by its number in tt-metal's enumeration RouterState, 0 to 4
+	RetrainedS  *float64 `json:"since_retrain_seconds"`   // the time since the link last came up again; null: the link has not come up again
 	MeanDownS   float64  `json:"mean_downtime_seconds"`   // the mean length of the link's downtimes since the link first came up
-	UptimeS     float64  `json:"uptime_seconds"`          // the total time that the link was up since the chip started, over its own cable or another cable
+	UptimeS     float64  `json:"uptime_seconds"`          // the total time that the link was up since the chip started, by its own cable or by another cable
 	UptimeShare *float64 `json:"uptime_share"`            // uptime_seconds as a share of the time since the chip's first link came up, 0 to 1; null: no link came up yet
 	Flaps       int      `json:"flaps"`                   // the number of failures of the link's own cable
-	Held        bool     `json:"held"`                    // whether the chip holds the link's own cable down, because the cable failed too often
-	HeldForS    float64  `json:"held_for_seconds"`        // the time for which the chip still holds the cable down; 0: the chip does not hold the cable down
-	HeldUntil   string   `json:"held_until,omitempty"`    // the time of day at which the chip stops to hold the cable down
-	DroppedHere uint64   `json:"packets_dropped_by_port"` // the number of packets that the port dropped: packets that waited to leave by the port, or packets that came in by the port without a route onward
+	Held        bool     `json:"held"`                    // whether damping holds the link's own cable out of use, because the cable failed too often
+	HeldForS    float64  `json:"held_for_seconds"`        // the time for which damping still holds the cable; 0: damping does not hold the cable
+	HeldUntil   string   `json:"held_until,omitempty"`    // the time at which damping releases the cable; absent if damping does not hold the cable
+	DroppedHere uint64   `json:"packets_dropped_by_port"` // the number of packets that the router dropped at the port: packets that waited to leave by the port, and received packets without a further route
 }
 
-// SocketView is the state of a port's socket, with counters of the socket's errors.
+// SocketView holds the settings and counters of a port's socket.
 type SocketView struct {
-	GSO                bool `json:"gso"`                        // whether the port sends super-packets (UDP GSO)
-	GRO                bool `json:"gro"`                        // whether the port receives super-packets (UDP GRO)
-	Batching           bool `json:"batching"`                   // whether one system call takes several datagrams
+	GSO                bool `json:"gso"`                        // whether the port sends several datagrams as one super-packet (UDP GSO)
+	GRO                bool `json:"gro"`                        // whether the port receives several datagrams as one super-packet (UDP GRO)
+	Batching           bool `json:"batching"`                   // whether one system call sends or receives several datagrams
 	ReceiveBuffer      int  `json:"receive_buffer_bytes"`       // the size of the receive buffer that the kernel granted
 	ReceiveBufferAsked int  `json:"receive_buffer_asked_bytes"` // the size of the receive buffer that the port asked for
 	SendBuffer         int  `json:"send_buffer_bytes"`          // the size of the send buffer that the kernel granted
 	SendBufferAsked    int  `json:"send_buffer_asked_bytes"`    // the size of the send buffer that the port asked for
-	Largest            int  `json:"largest_datagram_bytes"`     // the size of the largest datagram that the network path takes now
+	Largest            int  `json:"largest_datagram_bytes"`     // the size of the largest datagram that the network path takes at present
 
-	Counters map[string]uint64 `json:"counters"` // counters of the socket, by name; a counter counts datagrams unless its name says otherwise
+	Counters map[string]uint64 `json:"counters"` // counters of the socket, by name; names that begin with times count events, names that end in bytes or calls count bytes or system calls, and other names count datagrams
 }
 
 // ChipView is a chip's state.
 type ChipView struct {
 	Chip         wire.FabricNodeID   `json:"chip"`              // the chip
-	UMD          int                 `json:"umd"`               // the chip's id in the cluster descriptor; -1: the chip has no such id
-	Row          int                 `json:"row"`               // in its mesh, from 0
-	Col          int                 `json:"col"`               // in its mesh, from 0
+	UMD          int                 `json:"umd"`               // the chip's id in the cluster descriptor; -1: the chip has no id there
+	Row          int                 `json:"row"`               // the chip's row in its mesh, from 0
+	Col          int                 `json:"col"`               // the chip's column in its mesh, from 0
 	Fabric       string              `json:"fabric"`            // the name of the topology
 	Incarnation  string              `json:"incarnation"`       // the incarnation of the chip's process, 16 hexadecimal digits
-	TableEpoch   string              `json:"table_epoch"`       // the epoch of the routing tables in force, 8 hexadecimal digits
+	TableEpoch   string              `json:"table_epoch"`       // the table epoch of the present routing tables, 8 hexadecimal digits
 	Started      time.Time           `json:"started"`           // the time at which the chip started
 	UptimeS      float64             `json:"uptime_seconds"`    // the time since the chip started
 	Gossip       string              `json:"gossip"`            // the chip's gossip address, host:port
-	Members      int                 `json:"members"`           // the number of chips that the gossip pool believes alive
+	Members      int                 `json:"members"`           // the number of chips that are alive according to the gossip pool
 	LinksUp      int                 `json:"links_up"`          // the number of links that are up
-	OutOfService []string            `json:"out_of_service"`    // the cables that the routing tables in force do not use
-	Unreachable  []wire.FabricNodeID `json:"unreachable"`       // the chips of the mesh to which the chip has no route; the first chip of another mesh stands for that mesh
+	OutOfService []string            `json:"out_of_service"`    // the cables that the present routing tables do not use
+	Unreachable  []wire.FabricNodeID `json:"unreachable"`       // the chips of the mesh to which the chip has no route; the first chip of another mesh in the list stands for all chips of the other mesh
 	Links        []LinkView          `json:"links"`             // the chip's ports
-	OpenOps      int                 `json:"open_requests"`     // the number of the chip's requests whose fate is open
+	OpenOps      int                 `json:"open_requests"`     // the number of the chip's requests that have not ended yet
 	InFlight     int                 `json:"packets_in_flight"` // the number of packets in the router's channels
 	Memory       MemoryView          `json:"memory"`            // the chip's use of host memory
-	Loop         Load                `json:"loop"`              // the work of the chip's loop since the start
+	Loop         Load                `json:"loop"`              // the work of the chip's process since the start
 	Counters     map[string]uint64   `json:"counters"`          // counters of requests and flows, by name
 	Dropped      map[string]uint64   `json:"dropped"`           // the numbers of packets that the chip dropped, by reason
 }
 
-// MemberView is a chip that the gossip pool believes alive.
+// MemberView is a chip that is alive according to the gossip pool.
 type MemberView struct {
 	Chip        wire.FabricNodeID `json:"chip"`           // the chip
 	Name        string            `json:"name"`           // the name of the chip in the pool
 	Address     string            `json:"address"`        // the chip's gossip address
-	API         string            `json:"api,omitempty"`  // host:port of the chip's API, if the API listens at the address of the gossip
+	API         string            `json:"api,omitempty"`  // the address of the chip's API, host:port; absent if the API does not listen at the chip's gossip address
 	Incarnation string            `json:"incarnation"`    // the incarnation of the chip's process, 16 hexadecimal digits
-	InService   uint16            `json:"in_service_map"` // a bit map with one bit for each ethernet channel that is in service
+	InService   uint16            `json:"in_service_map"` // a bit mask of the ethernet channels in service; bit k stands for channel k
 }
 
 // MemoryView is a chip's use of host memory, in bytes.
 type MemoryView struct {
 	Tiles   int64 `json:"tiles_bytes"`          // the memory for data in the chip's tiles
-	Buffers int   `json:"packet_buffers_bytes"` // the memory for packets
+	Buffers int   `json:"packet_buffers_bytes"` // the memory for buffers of packets
 }
 
 // LinkView is the state of one port and its link.
@@ -89,24 +89,24 @@ type LinkView struct {
 	PeerChan   wire.Channel      `json:"peer_channel"`                     // the ethernet channel at the other end of the cable
 	Address    string            `json:"address"`                          // the port's own address, host:port
 	PeerAddr   string            `json:"peer_address,omitempty"`           // the address to which the port sends; absent while the port knows no address
-	State      string            `json:"state"`                            // the state of the link, such as up or down
-	Out        bool              `json:"out_of_service"`                   // whether the routing tables in force avoid the cable
+	State      string            `json:"state"`                            // the state of the link: off, training, up or closed
+	Out        bool              `json:"out_of_service"`                   // whether the present routing tables avoid the cable
 	Avoided    bool              `json:"avoided"`                          // whether an operator took the cable out of service
-	By         *wire.Channel     `json:"by_channel,omitempty"`             // the port whose cable carries the link's frames, while the link's own cable does not carry the frames
+	By         *wire.Channel     `json:"by_channel,omitempty"`             // the port whose cable carries the link's frames; absent if the link's own cable carries the frames, or if the link is not up
 	SinceS     float64           `json:"since_seconds"`                    // the time since the link entered its state
-	OwnDownS   *float64          `json:"own_cable_down_seconds,omitempty"` // the time since the link's own cable stopped carrying frames, even if another cable carries the frames; absent while the own cable carries frames, or if the own cable never carried frames
+	OwnDownS   *float64          `json:"own_cable_down_seconds,omitempty"` // the time since the link's own cable stopped carrying frames, even if another cable carries the frames; absent while the own cable carries frames, or if the own cable has not carried frames yet
 	Session    string            `json:"session"`                          // the id of the link's session, 8 hexadecimal digits
 	Retrains   int               `json:"retrains"`                         // the number of times that the link came up again
 	LastDown   string            `json:"last_down"`                        // the reason for which the link last went down
 	DowntimeS  float64           `json:"downtime_seconds"`                 // the total time that the link was down since the link first came up
 	RTTMicros  float64           `json:"rtt_microseconds"`                 // the smoothed round trip time; 0 before the first measurement
-	Payload    int               `json:"frame_payload_bytes"`              // the largest payload of a frame in use; 0 before the first training
-	Wanted     int               `json:"frame_payload_wanted_bytes"`       // the largest payload of a frame that both ends take; larger than frame_payload_bytes if the network path silently drops longer frames
+	Payload    int               `json:"frame_payload_bytes"`              // the largest frame payload that the link uses at present; 0 before the first training
+	Wanted     int               `json:"frame_payload_wanted_bytes"`       // the largest frame payload that both ends take; larger than frame_payload_bytes if the network path drops longer frames
 	Credits    map[string]int    `json:"credits"`                          // the number of packets that the port may send now, by virtual channel
-	Miswired   string            `json:"miswired,omitempty"`               // the port that was found at the other end of the cable, if this port is the wrong port
-	Counters   map[string]uint64 `json:"counters"`                         // counters of the link and its router, by name
-	FrameDrops map[string]uint64 `json:"frame_drops"`                      // the numbers of frames that came and that the port did not take, by reason
-	Auth       map[string]uint64 `json:"auth,omitempty"`                   // for a port that checks its peer: counters of what the port did and refused, by name; counters of 0 are absent
-	Socket     SocketView        `json:"socket"`                           // the socket of the port
+	Miswired   string            `json:"miswired,omitempty"`               // the port found at the other end of the cable, if the topology declares another port there; absent while the link is up
+	Counters   map[string]uint64 `json:"counters"`                         // counters of the link and of the router at the port, by name
+	FrameDrops map[string]uint64 `json:"frame_drops"`                      // the numbers of received frames that the port dropped, by reason
+	Auth       map[string]uint64 `json:"auth,omitempty"`                   // for a port that checks its peer: counters of agreements on keys and of refusals, by name; counters of 0 are absent
+	Socket     SocketView        `json:"socket"`                           // the settings and counters of the port's socket
 	LinkHealth
 }

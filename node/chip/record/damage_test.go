@@ -21,7 +21,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// rewrite copies a recording with another header or other records.
+// rewrite copies a recording. The function header may change the header, and the function
+// body may change each record.
 func rewrite(t *testing.T, b []byte, header func(h *record.Header), body func(n int, rec []byte) []byte) []byte {
 	t.Helper()
 	r, err := record.NewReader(bytes.NewReader(b))
@@ -66,7 +67,8 @@ var (
 	smallFile []byte
 )
 
-// small is a recording with all kinds of records, the same for all tests.
+// small returns a copy of a short recording with all kinds of records. All tests get the
+// same recording.
 func small(t testing.TB) []byte {
 	t.Helper()
 	smallOnce.Do(func() { smallFile = findSmall(t) })
@@ -124,7 +126,7 @@ func TestWhatDiffersIsFound(t *testing.T) {
 			t.Logf("%s: %v", c.name, d)
 		}
 	}
-	// One bit of each kind of answer, and of a datagram's payload.
+	// For each kind below, the test changes one bit of one record.
 	for _, k := range []record.Kind{record.Kind(chip.OpHandleDatagram), record.Kind(chip.OpPollTransmit), record.Kind(chip.OpPollResult),
 		record.Kind(chip.OpPollEvent), record.KindDue, record.KindDone, record.KindPerformed, record.KindNext, record.KindAdmission} {
 		hit := -1
@@ -162,7 +164,7 @@ func TestCutAnywhere(t *testing.T) {
 			if s.Calls > 0 || last > 0 {
 				t.Fatalf("after %d bytes: %v", n, err)
 			}
-			continue // within the header
+			continue // the file ends within the header
 		}
 		if s.Cut == nil || s.End != 0 || s.Calls < last || s.Calls > whole.Calls {
 			t.Fatalf("after %d bytes: %+v", n, s)
@@ -178,7 +180,9 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
-// TestEndsWithinACall finds that only an end between calls says that nothing more happened.
+// TestEndsWithinACall cuts a recording within calls. With the reasons limit, panic and
+// error, missing answers are no difference. With the reason "closed", a missing answer is
+// a difference.
 func TestEndsWithinACall(t *testing.T) {
 	b := small(t)
 	r, err := record.NewReader(bytes.NewReader(b))
@@ -308,7 +312,8 @@ func TestLimitIsKept(t *testing.T) {
 	}
 }
 
-// TestBlocksThatCannotBeCompressed finds that they come back, and grow by little.
+// TestBlocksThatCannotBeCompressed writes a block of random bytes. The reader must return
+// these bytes, and the file may grow by at most 200 bytes more.
 func TestBlocksThatCannotBeCompressed(t *testing.T) {
 	r, err := record.NewReader(bytes.NewReader(small(t)))
 	if err != nil {
@@ -340,7 +345,8 @@ func TestBlocksThatCannotBeCompressed(t *testing.T) {
 	}
 }
 
-// FuzzReplay feeds damaged records to reader, replayer and renderer: none may panic or hang.
+// FuzzReplay feeds damaged records to Reader, Replay and Describe. None of the three may
+// panic or hang.
 func FuzzReplay(f *testing.F) {
 	b := small(f)
 	r, err := record.NewReader(bytes.NewReader(b))
@@ -384,7 +390,7 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// FuzzReader feeds whole damaged files.
+// FuzzReader feeds damaged files to Reader and Replay.
 func FuzzReader(f *testing.F) {
 	f.Add(small(f)[:4000])
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -15,8 +15,8 @@ import (
 // errRecord is the error of bytes that form no record.
 var errRecord = errors.New("malformed record")
 
-// decoder reads the body of a record. At the first missing value, the decoder sets bad.
-// From then on, the decoder returns zeros.
+// decoder reads the body of a record. If a value is missing or invalid, the decoder sets
+// bad and returns zero for the value.
 type decoder struct {
 	last mono.Time
 	b    []byte
@@ -77,7 +77,8 @@ func (d *decoder) flag() bool               { return d.uint(1) == 1 }
 func (d *decoder) at() mono.Time            { return d.last + mono.Time(d.int()) }
 func (d *decoder) num8() uint8              { return uint8(d.uint(1<<8 - 1)) }
 
-// now reads the time of a record. Time never goes back.
+// now reads the time of a record. now refuses a time before the time of an earlier
+// record.
 func (d *decoder) now() mono.Time {
 	t := d.last + mono.Time(d.int())
 	if t < d.last || t > maxTime {
@@ -92,7 +93,7 @@ func (d *decoder) node() wire.FabricNodeID {
 	return wire.FabricNodeID{Mesh: wire.MeshID(d.uint(1<<16 - 1)), Chip: wire.ChipID(d.uint(1<<16 - 1))}
 }
 
-// record reads one record from b. The record's length comes before b.
+// record reads one record from b. The slice b holds the record without its length.
 func (d *decoder) record(b []byte) (r Record, err error) {
 	d.b, d.bad = b, false
 	r.Kind = Kind(d.byte())
@@ -107,7 +108,7 @@ func (d *decoder) record(b []byte) (r Record, err error) {
 	return r, nil
 }
 
-// call reads a call, and the answer if the answer stands in the same record.
+// call reads a call, and the answer if the record also holds the answer.
 func (d *decoder) call(r *Record) {
 	op := chip.Op(r.Kind)
 	switch op {
@@ -144,8 +145,8 @@ func (d *decoder) call(r *Record) {
 	}
 }
 
-// other reads a record of another kind: an answer, a call between chip and client, or
-// the end.
+// other reads a record that is not a call into the chip: an answer, a call from chip to
+// client, or the end.
 func (d *decoder) other(r *Record) {
 	switch r.Kind {
 	case KindAdmission:

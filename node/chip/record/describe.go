@@ -10,7 +10,8 @@ import (
 	"ttfabric/wire"
 )
 
-// String returns the name of the call, or a name for the content of the record.
+// String returns the name of a call, or for any other record a name such as "answer of
+// Deadline".
 func (k Kind) String() string {
 	switch k {
 	case KindAdmission:
@@ -35,7 +36,7 @@ func (k Kind) String() string {
 	return chip.Op(k).String()
 }
 
-// Describe renders a record in one line for people, with decoded frames.
+// Describe renders a record in one line for display, with decoded frames.
 func Describe(r *Record) string {
 	switch r.Kind {
 	case Kind(chip.OpHandleDatagram):
@@ -138,7 +139,7 @@ func describeResult(r *Result) string {
 		s += fmt.Sprintf(", data of %d bytes, sum %08x", r.DataLen, r.DataSum)
 	}
 	if r.Members > 0 {
-		s += fmt.Sprintf(", not so at %d members, sum %08x", r.Members, r.MembersSum)
+		s += fmt.Sprintf(", not done at %d members, sum %08x", r.Members, r.MembersSum)
 	}
 	return s + fmt.Sprintf(", sent at %v, after %v", r.Result.Sent, r.Done.Sub(r.Result.Sent))
 }
@@ -149,7 +150,7 @@ const shownFrames = 3
 func describeSent(s *Sent) string {
 	var b strings.Builder
 	if s.Path != ttlink.Own {
-		b.WriteString(" (for another channel)")
+		b.WriteString(" (frames of a parallel link)")
 	}
 	fmt.Fprintf(&b, ": %d frames, %d bytes, sum %08x", len(s.Heads), s.Bytes, s.Sum)
 	left := s.Bytes
@@ -166,7 +167,7 @@ func describeSent(s *Sent) string {
 	return b.String()
 }
 
-// DescribeFrame renders a frame of size bytes for people. The slice b may hold only the
+// DescribeFrame renders a frame of size bytes for display. The slice b may hold only the
 // first bytes of the frame.
 func DescribeFrame(b []byte, size int) string {
 	if len(b) == size {
@@ -231,12 +232,12 @@ func kindName(k wire.Kind) string {
 
 func otherWay(other bool) string {
 	if other {
-		return ", the other way round"
+		return ", other direction round rings"
 	}
 	return ""
 }
 
-// describePacket renders the first bytes of a packet for people.
+// describePacket renders the header of a packet for display.
 func describePacket(v wire.PacketView) string {
 	if !v.HeadWhole() {
 		return ""

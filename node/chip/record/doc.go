@@ -1,8 +1,8 @@
 // Package record records every call into a chip and the chip's answer, and replays
-// recordings. In a replay, a fresh chip of the same configuration gets the same calls
-// at the same times. The fresh chip must give the same answers, bit by bit. Therefore a
-// recording of a live chip can prove that a simulated chip runs the same code. A
-// recording of a failure is all that a bug report needs.
+// recordings. In a replay, a fresh chip of the same configuration gets the same calls at
+// the same times. The fresh chip must give the same answers, bit by bit. A replay without
+// a difference shows that the replaying program computes what the recorded chip computed.
+// A recording of a failure is all that a bug report needs.
 //
 // A recording begins with the start of the chip. A recording cannot begin later,
 // because it does not hold the chip's state.
@@ -11,7 +11,7 @@
 //
 // Numbers of fixed size are little endian. A uvarint has seven bits in each byte, the
 // lowest bits first. The high bit is set in all bytes except the last. A varint is a
-// uvarint in zigzag form. Package encoding/binary has both forms.
+// uvarint in zigzag form. Package encoding/binary reads and writes uvarints and varints.
 //
 //	0   8  magic: "TTFREC" 0x0d 0x0a
 //	8   2  version of the format: 2; version 1 lacks the parts that are marked (2)
@@ -32,13 +32,13 @@
 //
 // # Records
 //
-// A record has three parts. The first part is a uvarint with the length of the other
-// two parts, at most MaxRecord. The second part is one byte, the record's kind. The
-// third part is the body. In a body, t is a varint: the time in nanoseconds since the
-// last t of the file. The first t of the file counts from [Header.Started]. A text or a
-// list of bytes is a uvarint with the length, and then the bytes. A sum is a CRC-32 in
-// 4 bytes, with the polynomial of IEEE 802.3. A CRC-32C could not serve, because it is
-// the same for all whole frames.
+// A record has three parts. The first part is a uvarint with the length of the other two
+// parts, at most MaxRecord. The second part is one byte, the record's kind. The third
+// part is the body. In a body, t is a varint: the time in nanoseconds since the last t of
+// the file. The first t of the file counts from [Header.Started]. A text or a list of
+// bytes is a uvarint with the length, and then the bytes. A sum is a CRC-32 in 4 bytes,
+// with the polynomial of IEEE 802.3. A CRC-32C would be useless as a sum: each frame ends
+// with its own CRC-32C, and therefore all whole frames would have equal sums.
 //
 //	 1  HandleDatagram   t, channel (1 byte), the datagram (to the end)
 //	 2  HandleRequest    t, request
@@ -61,20 +61,20 @@
 //	16  Flush            t, channel, varint 0
 //	17  Ask              t, channel, varint 0
 //
-// A record of kinds 9 to 11 holds a call and the call's answer. The answers of other
-// calls are records of these kinds:
+// A record of kinds 9 to 11 holds a call and the call's answer. The answers of some other
+// calls have records of their own:
 //
 //	32  answer of HandleRequest   uvarint admission
 //	33  answer of SetMaxPayload   text of the error, empty for no error
 //	34  answer of Deadline        uvarint 0 for no deadline, or 1 and the deadline as a varint from the last t
 //
-// Calls between the chip and its client stand behind the call into the chip during
-// which they happened:
+// The chip calls its client during a call into the chip. The records of the calls to the
+// client follow the record of the call into the chip:
 //
 //	64  Next       t; then nothing, or the request that the client returned
 //	65  Undo
 //	66  Done       t, result
-//	67  Performed  t, mesh and chip of the source (uvarints), plane (1 byte; plus 128 for the other way round a ring, (2)), command
+//	67  Performed  t, mesh and chip of the source (uvarints), plane (1 byte; plus 128 for the other direction round a ring, (2)), command
 //	68  Deadline   uvarint 0 for no deadline, or 1 and the client's deadline as a varint from the last t
 //
 // The last record, if the recording was ended:
@@ -82,10 +82,10 @@
 //	96  End  uvarint: 1 the chip was closed, 2 the file reached its limit, 3 an error,
 //	              4 a user stopped the recording, 5 the chip panicked in the last call; text
 //
-// A request has these parts: uvarints token, mesh, chip, plane; 1 byte of flags (1
-// probe, 2 trace, 4 the other way round a ring (2)); command; payload as a list of
-// bytes; the hops to take as a list of bytes; then 8 bytes with the ranges of a
-// multicast: the hops to E, W, N, S, and the number of skipped hops to E, W, N, S.
+// A request has these parts: uvarints token, mesh, chip, plane; 1 byte of flags (1 probe,
+// 2 trace, 4 the other direction round a ring (2)); command; payload as a list of bytes;
+// the hops to take as a list of bytes; then 8 bytes with the ranges of a multicast: the
+// hops to E, W, N, S, and the number of skipped hops to E, W, N, S.
 //
 // A command has these parts: uvarints type, address, counter's address, value, 1 for
 // flush, size, number of chunks; then two uvarints for each chunk: address, size.

@@ -15,7 +15,7 @@ import (
 // encoder writes records, one at a time. For each record, call begin, then the methods
 // for the parts of the body, then end.
 type encoder struct {
-	last mono.Time // time of the last record with a time
+	last mono.Time // latest time in the records so far
 	body []byte
 }
 
@@ -112,8 +112,7 @@ const (
 	flagOther
 )
 
-// performedOther is added to the plane of a command that came the other way round a
-// ring.
+// performedOther is added to the plane of a command whose request had Other set.
 const performedOther = 1 << 7
 
 func (e *encoder) command(c *wire.Command) {

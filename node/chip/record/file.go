@@ -15,7 +15,7 @@ import (
 
 const (
 	magic    = "TTFREC\r\n"
-	version  = 2 // version of the format; a reader also accepts version 1, which is a part of version 2
+	version  = 2 // version of the format; a reader also accepts version 1, whose records are all valid in version 2
 	prefix   = len(magic) + 4
 	blockLen = 12 // length of a block's own header, in bytes
 
@@ -28,7 +28,7 @@ const MinLimit = 64 << 10
 // ErrLimit is the error of [Writer.Block] when a file has reached its limit.
 var ErrLimit = errors.New("the recording has reached its limit")
 
-// Writer writes a recording. A Writer buffers nothing: when a call returns, the
+// Writer writes a recording. A Writer buffers nothing. When a call returns, the
 // underlying writer has all data of the call.
 type Writer struct {
 	w     io.Writer
@@ -69,8 +69,8 @@ func NewWriter(w io.Writer, h Header, limit int64) (*Writer, error) {
 func (f *Writer) Bytes() int64 { return f.n }
 
 // Block writes a block of whole records. If the block would exceed the limit, Block
-// writes the end of the recording instead and returns [ErrLimit]. After an error, Block
-// writes nothing more.
+// writes an end record instead and returns [ErrLimit]. After an error, Block writes
+// nothing more.
 func (f *Writer) Block(raw []byte) error {
 	if f.err == nil && len(raw) > 0 {
 		if err := f.block(raw, endRoom); errors.Is(err, ErrLimit) {
@@ -83,7 +83,7 @@ func (f *Writer) Block(raw []byte) error {
 	return f.err
 }
 
-// End writes the end of the recording, with the reason and a text.
+// End writes the end record, with the reason and a text for display.
 func (f *Writer) End(why EndReason, text string) error {
 	if f.err != nil {
 		return f.err
@@ -97,7 +97,7 @@ func (f *Writer) End(why EndReason, text string) error {
 
 func (f *Writer) block(raw []byte, room int64) error {
 	if len(raw) > MaxRaw {
-		f.err = fmt.Errorf("recording: a block of %d bytes: at most %d", len(raw), MaxRaw)
+		f.err = fmt.Errorf("recording: a block of %d bytes: want at most %d", len(raw), MaxRaw)
 		return f.err
 	}
 	f.buf.Reset()
@@ -123,9 +123,10 @@ func (f *Writer) block(raw []byte, room int64) error {
 	return f.put(b)
 }
 
-// A Writer does not compress a block if a sample from the middle of the block stays
-// above a share of its length when compressed. Random payload of tests is an example.
-// The compression of such a block costs more time than all other work of the Writer.
+// A Writer first compresses a sample of sampleBytes from the middle of a large block. If
+// the compressed sample is longer than worthBytes, the Writer stores the whole block
+// without compression. An example is random payload. Compressing random payload would
+// take more time than all other work of the Writer.
 const (
 	sampleBytes = 16 << 10
 	worthBytes  = sampleBytes * 85 / 100
@@ -145,7 +146,7 @@ func (f *Writer) packer(raw []byte) (*flate.Writer, error) {
 	return f.flate, err
 }
 
-// counter counts the bytes that are written to it.
+// counter is a writer that only counts bytes.
 type counter int
 
 // Write counts the bytes of b.
@@ -163,15 +164,16 @@ func (f *Writer) put(b []byte) error {
 	return f.err
 }
 
-// Cut is the error of a recording without an end. The recording process was killed or
-// still runs, or the file is damaged. All blocks before offset At are whole.
+// Cut is the error of a recording that breaks off without an end record. The recording
+// process was killed or still runs, or the file is damaged. All blocks before offset At
+// are whole.
 type Cut struct {
 	At    int64 // offset in the file, in bytes
 	Why   string
 	Short bool // true: the file ends at At, as after a kill; false: the file is damaged
 }
 
-// Error says where and why the recording breaks off.
+// Error returns the place and the reason of the break, in one line.
 func (c *Cut) Error() string {
 	return fmt.Sprintf("the recording breaks off after %d bytes: %s", c.At, c.Why)
 }
@@ -216,7 +218,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 // Header returns the header of the recording, with the configuration of the chip.
 func (f *Reader) Header() *Header { return &f.header }
 
-// Bytes returns the length of the part of the file that was read, in bytes.
+// Bytes returns the length of the file up to the end of the last block that was read, in
+// bytes.
 func (f *Reader) Bytes() int64 { return f.pos }
 
 // next reads the next block.
@@ -228,9 +231,9 @@ func (f *Reader) next() error {
 	var head [blockLen]byte
 	switch n, err := io.ReadFull(f.r, head[:]); {
 	case err == io.EOF:
-		return short("it was not ended")
+		return short("the recording has no end record")
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return short("of a block's header there are %d bytes of %d", n, blockLen)
+		return short("only %d of the %d bytes of a block's header are there", n, blockLen)
 	case err != nil:
 		return cut("%v", err)
 	}
@@ -246,26 +249,25 @@ func (f *Reader) next() error {
 	f.stored = got.Bytes()
 	switch {
 	case err == io.EOF:
-		return short("of a block there are %d bytes of %d", n, stored)
+		return short("only %d of the %d bytes of a block are there", n, stored)
 	case err != nil:
 		return cut("%v", err)
 	}
 	if wire.Checksum(f.stored) != binary.LittleEndian.Uint32(head[8:]) {
-		return cut("the checksum of the block behind differs")
+		return cut("the checksum of the next block is wrong")
 	}
 	out := bytes.NewBuffer(f.raw[:0])
 	k, err := io.Copy(out, io.LimitReader(flate.NewReader(bytes.NewReader(f.stored)), int64(raw)+1))
 	if f.raw = out.Bytes(); err != nil || k != int64(raw) {
-		return cut("the block behind does not unpack to %d bytes", raw)
+		return cut("the next block does not unpack to %d bytes", raw)
 	}
 	f.block = f.raw
 	f.pos += int64(blockLen) + int64(stored)
 	return nil
 }
 
-// peek returns the body of the next record, and keeps the record for Next. The error is
-// io.EOF behind the last record of an ended recording. If the recording breaks off, the
-// error is a [*Cut].
+// peek returns the body of the next record, and keeps the record for Next. After the end
+// record, the error is io.EOF. If the recording breaks off, the error is a [*Cut].
 func (f *Reader) peek() ([]byte, error) {
 	for f.body == nil && f.err == nil {
 		if len(f.block) == 0 {
@@ -292,9 +294,9 @@ func (f *Reader) peek() ([]byte, error) {
 	return f.body, f.err
 }
 
-// Next returns the next record. The record is valid until the next call of Next. The
-// error is io.EOF behind the last record of an ended recording. If the recording breaks
-// off, the error is a [*Cut].
+// Next returns the next record. The record is valid until the next call of Next. After
+// the end record, the error is io.EOF. If the recording breaks off, the error is a
+// [*Cut].
 func (f *Reader) Next() (Record, error) {
 	b, err := f.peek()
 	if err != nil {
@@ -328,11 +330,11 @@ func (f *Reader) EachRaw(do func(body []byte) error) error {
 	}
 }
 
-// Now returns the time of the last record with a time among the records that were read.
+// Now returns the latest time in the records that were read so far.
 func (f *Reader) Now() mono.Time { return f.dec.last }
 
-// End returns why the recording ends, and a text. End returns 0 until the end of the
-// recording has been read.
+// End returns why the recording ends, and the text of the end record. Before the end
+// record has been read, End returns 0 and an empty text.
 func (f *Reader) End() (EndReason, string) {
 	if f.end == nil {
 		return 0, ""

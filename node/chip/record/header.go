@@ -11,16 +11,17 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// MaxSlots is the largest length of a channel of a replayed chip, in packets. Without
-// this limit, a header from an unknown source could make a replay use all memory.
+// MaxSlots is the largest length of a sender or receiver channel of a replayed chip, in
+// packets. Without this limit, a header from an unknown source could make a replay use
+// all memory.
 const MaxSlots = 1 << 12
 
 // Header describes the recorded chip.
 type Header struct {
-	Program string      // version of the recording program, for people
+	Program string      // version of the recording program, for display
 	Begun   int64       // start of the recording, in milliseconds since 1970; 0 in a simulation
 	Started mono.Time   // argument "now" of [chip.New]
-	Config  chip.Config // complete configuration; the file holds the topology, and instead of a Failed function the cables for which the function returns true
+	Config  chip.Config // complete configuration, with the topology; the file lists the ports for which Route.Failed returns true
 }
 
 // headerForm is the JSON form of a header. The outer fields hide inner fields of the
@@ -61,7 +62,7 @@ func (h *Header) encode() ([]byte, error) {
 	}
 	b, err := json.Marshal(&f)
 	if err == nil && len(b) > MaxRaw {
-		err = fmt.Errorf("the header has %d bytes: at most %d", len(b), MaxRaw)
+		err = fmt.Errorf("the header has %d bytes: want at most %d", len(b), MaxRaw)
 	}
 	return b, err
 }
@@ -80,11 +81,11 @@ func decodeHeader(b []byte) (Header, error) {
 		return Header{}, err
 	}
 	if got := uint64(c.Topology.Hash()); got != f.TopologyHash {
-		return Header{}, fmt.Errorf("recording: header: its topology has the hash %#x and not %#x", got, f.TopologyHash)
+		return Header{}, fmt.Errorf("recording: header: the topology has the hash %#x, but the header names the hash %#x", got, f.TopologyHash)
 	}
 	c.Route = f.Config.Route.Config
 	if c.Route.Order > route.NoOrder || c.Route.Ring > route.NoRing {
-		return Header{}, fmt.Errorf("recording: header: route order %d, ring %d: unknown", c.Route.Order, c.Route.Ring)
+		return Header{}, fmt.Errorf("recording: header: unknown route order %d or unknown ring %d", c.Route.Order, c.Route.Ring)
 	}
 	if failed := f.Config.Route.Failed; failed != nil {
 		set := map[wire.PortID]bool{}
@@ -96,12 +97,12 @@ func decodeHeader(b []byte) (Header, error) {
 	for v := range wire.NumVCs {
 		for _, n := range []int{c.Slots.Sender[v], c.Slots.Receiver[v]} {
 			if n < 0 || n > MaxSlots {
-				return Header{}, fmt.Errorf("recording: header: a channel of %d slots: want 0 to %d", n, MaxSlots)
+				return Header{}, fmt.Errorf("recording: header: a sender or receiver channel of %d slots: want 0 to %d", n, MaxSlots)
 			}
 		}
 	}
 	if h.Started < 0 || c.Timeout.After < 0 {
-		return Header{}, fmt.Errorf("recording: header: started at %d, timeout %v: want none below 0", int64(h.Started), c.Timeout.After)
+		return Header{}, fmt.Errorf("recording: header: start %d or timeout %v is below 0", int64(h.Started), c.Timeout.After)
 	}
 	return h, nil
 }

@@ -8,7 +8,8 @@ import (
 	"ttfabric/router/topo"
 )
 
-// FuzzHeader feeds damaged headers: each is refused, or makes a chip or an error.
+// FuzzHeader feeds damaged headers to decodeHeader. A header that decodeHeader accepts
+// must not make chip.New panic, and must be encodable again.
 func FuzzHeader(f *testing.F) {
 	m, err := topo.Named("n300")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"ttfabric/wire"
 )
 
-// readOnly are the methods of a chip that change nothing in it: a recording
-// need not know of them.
+// readOnly lists the methods of a chip that a recorder does not record, because they do
+// not change the chip. The value says why, if this is not obvious.
 var readOnly = map[string]string{
 	"Node": "", "Incarnation": "", "Channels": "", "Status": "", "LinksUp": "", "Quiet": "", "Open": "", "Sightings": "",
 	"CheckInvariants": "", "Intact": "", "Account": "", "Ends": "", "Moment": "", "Carries": "", "Up": "", "LinkState": "", "Plan": "", "Unreachable": "", "CheckMulticast": "",
@@ -23,8 +23,8 @@ var readOnly = map[string]string{
 	"Wrap":   "installs the recorder", "Unwrap": "removes the recorder",
 }
 
-// TestEveryInputIsRecorded calls each method of a chip that is recorded. It
-// fails for a method that changes the chip and that a recording does not know of.
+// TestEveryInputIsRecorded calls each method of a chip, except the methods in readOnly.
+// The test fails for a method that the recorder does not record.
 func TestEveryInputIsRecorded(t *testing.T) {
 	m, err := topo.Named("n300")
 	if err != nil {
@@ -88,7 +88,8 @@ func kindsOf(t *testing.T, block []byte) (kinds []record.Kind) {
 	return kinds
 }
 
-// TestUnwrap ends a recording while the chip runs: what follows is not recorded, and the chip works as before.
+// TestUnwrap removes the recorder while the chip runs. The recorder must record no
+// further call, and the chip must still send.
 func TestUnwrap(t *testing.T) {
 	m, err := topo.Named("n300")
 	if err != nil {
@@ -118,8 +119,8 @@ func TestUnwrap(t *testing.T) {
 	}
 }
 
-// TestFieldsAreKnown fails where a struct that a recording holds in binary
-// form has got a field that the form doesn't have.
+// TestFieldsAreKnown fails if a recorded struct has a field that the binary form of
+// recordings lacks.
 func TestFieldsAreKnown(t *testing.T) {
 	for _, c := range []struct {
 		of     any

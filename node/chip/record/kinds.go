@@ -11,7 +11,7 @@ import (
 // of its [chip.Op].
 type Kind uint8
 
-// The kinds of records that are no calls.
+// The kinds of records that are not calls into the chip.
 const (
 	KindAdmission      Kind = 32
 	KindSize           Kind = 33
@@ -29,8 +29,8 @@ const (
 	MaxRecord = 1 << 20 // largest record, without its length
 	MaxRaw    = 8 << 20 // largest block or header before compression
 	MaxStored = MaxRaw + MaxRaw/8 + 64
-	wholeMost = 192 // largest frame that a recording keeps as a whole
-	headBytes = 152 // number of first bytes that a recording keeps of a longer frame
+	wholeMost = 192 // length of the longest frame that a recording keeps as a whole
+	headBytes = 152 // number of bytes that a recording keeps from the start of a longer frame
 )
 
 // maxTime is the latest time that a reader accepts. The limit keeps sums of times from
@@ -45,7 +45,7 @@ const (
 	EndClosed  EndReason = iota + 1 // the chip was closed
 	EndLimit                        // the file reached its limit
 	EndError                        // the file could not be written any more
-	EndStopped                      // the recording was told to stop
+	EndStopped                      // a user stopped the recording
 	EndPanic                        // the chip panicked in the last call
 )
 
@@ -57,9 +57,9 @@ func (r EndReason) String() string {
 	case EndLimit:
 		return "the limit of the file's size was reached"
 	case EndError:
-		return "it could not be written any more"
+		return "the file could not be written any more"
 	case EndStopped:
-		return "it was told to stop"
+		return "a user stopped the recording"
 	case EndPanic:
 		return "the chip panicked, in the last call"
 	}
@@ -69,17 +69,17 @@ func (r EndReason) String() string {
 // Record is one record. The Kind decides which fields have a meaning.
 type Record struct {
 	Kind    Kind
-	Now     mono.Time // time of calls with a time, and of Next, Done and Performed
+	Now     mono.Time // argument "now" of the call, if the call has one
 	Channel wire.Channel
-	N       int    // argument of a call: 1 if a path is set on or a cable is avoided, the router command, the frame payload in bytes, or the kind of client
+	N       int    // SetPath and Avoid: 1 for on, 0 for off; Command: the router command; SetMaxPayload: bytes; SetClient: kind of client
 	Data    []byte // HandleDatagram: the datagram; PollEvent: the event as JSON; valid until the next record
 
-	OK        bool // whether a poll, Deadline or Next returned a value
+	OK        bool // whether a Poll method, Deadline or Next returned a value
 	Request   flow.Request
 	Admission flow.Admission
 	Sent      Sent
 	Result    Result
-	At        mono.Time // deadline
+	At        mono.Time // time that Deadline returned
 	Src       wire.FabricNodeID
 	Plane     wire.Plane
 	Other     bool

@@ -15,14 +15,14 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// life is the recording of one life of a chip in a simulation.
+// life is the recording of one incarnation of a chip in a simulation.
 type life struct {
 	file bytes.Buffer
 	w    *record.Writer
 	r    *record.Recorder
 }
 
-// simulate runs a seed with all its chips recorded.
+// simulate runs the simulation of a seed, and records every incarnation of every chip.
 func simulate(t testing.TB, name string, seed uint64) (lives []*life) {
 	t.Helper()
 	m, err := topo.Named(name)
@@ -87,23 +87,24 @@ func TestSimulatedLivesReplayIdentically(t *testing.T) {
 	}
 }
 
-// text renders a configuration.
+// text renders a configuration, so that a test can compare two configurations.
 func text(v any) string { return fmt.Sprintf("%+v", v) }
 
-// ends is something with a chip's inputs that has requests of every end to tell of, which no chip has at once.
+// ends is a stub of chip.Inputs whose PollResult returns the results of a list.
 type ends struct {
 	chip.Inputs
 	list []flow.Result
 }
 
-// PollResult yields the ends in order.
+// PollResult returns the next result of the list.
 func (e *ends) PollResult() (flow.Result, bool) {
 	r := e.list[0]
 	e.list = e.list[1:]
 	return r, true
 }
 
-// TestEveryEndComesBack records an end of every fate and doubt and reads it again.
+// TestEveryEndComesBack records results with every outcome and every doubt, and reads the
+// results back.
 func TestEveryEndComesBack(t *testing.T) {
 	m, err := topo.Named("mesh:2x2")
 	if err != nil {
@@ -145,9 +146,9 @@ func TestEveryEndComesBack(t *testing.T) {
 	}
 }
 
-// A recording of the first version is one of the second without the other way round rings; no further version is known.
+// A reader accepts versions 1 and 2 of the format, and refuses all other versions.
 func TestOlderVersionsAreRead(t *testing.T) {
-	const at = 8 // behind the magic
+	const at = 8 // offset of the version, after the magic
 	for v, taken := range map[byte]bool{0: false, 1: true, 2: true, 3: false} {
 		b := small(t)
 		b[at] = v
@@ -158,7 +159,7 @@ func TestOlderVersionsAreRead(t *testing.T) {
 	}
 }
 
-// What a client asks for the other way round a ring, and what came so, is written down.
+// A recording keeps the field Other of requests and of performed commands.
 func TestOtherWayComesBack(t *testing.T) {
 	asked, came := 0, 0
 	for _, l := range simulate(t, "ring:4", 6) {

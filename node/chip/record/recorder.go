@@ -13,15 +13,15 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Limits of the blocks that a recorder hands over.
+// Limits of the blocks that a recorder hands to its [Sink].
 const (
-	BlockBytes = 256 << 10              // length from which on the recorder hands over a block, in bytes
-	BlockAge   = 250 * time.Millisecond // age from which on the recorder hands over a block, at the end of a step of the chip
+	BlockBytes = 256 << 10              // a block of at least this length is handed over, in bytes
+	BlockAge   = 250 * time.Millisecond // a block of at least this age is handed over at the end of a step of the chip
 )
 
 // Sink takes a block of whole records, and returns an empty block for the next records.
-// After an error of the Sink, the recorder records nothing more. The Sink owns the
-// block that it took.
+// The Sink owns the block that it took. If the Sink returns an error, the recorder
+// records nothing more.
 type Sink func(block []byte) (empty []byte, err error)
 
 // Recorder records all inputs of a chip and the chip's answers. Like the chip, a
@@ -43,14 +43,13 @@ func NewRecorder(started mono.Time, sink Sink) *Recorder {
 	return r
 }
 
-// Wrap returns inputs that record each call and then make the call on the parameter
-// "of".
+// Wrap returns Inputs that record each call and pass the call on to the Inputs "of".
 func (r *Recorder) Wrap(of chip.Inputs) chip.Inputs { return &taped{of, &r.tape, r.tape.standIn} }
 
 // ErrEnded is a recorder's error after [Recorder.End].
 var ErrEnded = errors.New("the recording was ended")
 
-// End hands over the last block, and records nothing more.
+// End hands the last block to the Sink. After End, the Recorder records nothing more.
 func (r *Recorder) End() {
 	if r.Flush(); r.err == nil {
 		r.err = ErrEnded
@@ -71,7 +70,7 @@ func (r *Recorder) add() {
 	}
 }
 
-// Flush hands over all records so far.
+// Flush hands all records so far to the Sink.
 func (r *Recorder) Flush() {
 	if len(r.out) > 0 && r.err == nil {
 		r.out, r.err = r.sink(r.out)
@@ -86,9 +85,8 @@ type tape struct {
 	done func()
 }
 
-// call encodes a call. For a call without a time, now is 0. The number n is an argument
-// of the call: 1 if a path is set on or a cable is avoided, the router command, the
-// frame payload in bytes, or the kind of client.
+// call encodes a call. For a call without a time, now is 0. The number n is the field N
+// of the call's [Record].
 func (t *tape) call(op chip.Op, now mono.Time, ch wire.Channel, n int, data []byte) {
 	t.enc.call(op, now, ch, n, data)
 	t.done()
@@ -165,7 +163,8 @@ func (t *tape) standIn(cl chip.Client) chip.Client {
 	return &c
 }
 
-// client stands between a chip and its client.
+// client passes the calls of a chip on to the chip's client, and encodes the calls and
+// the client's answers.
 type client struct {
 	t  *tape
 	of chip.Client
@@ -183,14 +182,14 @@ func (c *client) Next(now mono.Time) (flow.Request, bool) {
 	return r, ok
 }
 
-// Undo encodes that the chip had no room for the last request.
+// Undo encodes the call. With Undo, the chip gives the last request back to its client.
 func (c *client) Undo() {
 	c.t.enc.begin(KindUndo)
 	c.t.done()
 	c.of.Undo()
 }
 
-// Done encodes the end of a request.
+// Done encodes how a request ended.
 func (c *client) Done(now mono.Time, r flow.Result) {
 	c.t.enc.begin(KindDone)
 	c.t.enc.now(now)

@@ -14,23 +14,23 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Options say how far to replay a recording, and which function sees the records.
+// Options say how far Replay replays a recording, and which function sees the records.
 type Options struct {
 	Until uint64    // number of calls to replay; 0: all
-	At    mono.Time // the replay ends before the first call with a later time; 0: no such end
-	// Each is called with each record before the replay makes the record's call. An
-	// error of Each ends the replay. Each may be nil.
+	At    mono.Time // the replay ends before the first call with a later time; 0: no limit
+	// Replay calls Each with the number and the record of each call into the chip, before
+	// Replay makes the call. An error of Each ends the replay. Each may be nil.
 	Each func(n uint64, r *Record) error
 }
 
-// Summary counts what a replay has made and compared.
+// Summary counts the calls that a replay made and the answers that it compared.
 type Summary struct {
 	Calls   uint64 // number of calls into the chip
 	Outputs uint64 // number of answers with a value, and of calls from the chip to the client
 	Frames  uint64 // number of sent frames
 	Events  uint64 // number of events among the outputs
 	Last    mono.Time
-	End     EndReason // why the recording ends; 0: the recording breaks off or was not replayed to its end
+	End     EndReason // why the recording ends; 0: the recording breaks off, or the replay ended earlier
 	EndText string
 	Cut     *Cut // where and why the recording breaks off; nil if it does not break off
 }
@@ -40,8 +40,8 @@ type Difference struct {
 	Call uint64 // number of the call, from 1
 	Op   string // name of the call
 	At   mono.Time
-	Want string // recorded answer
-	Got  string // answer of this program's chip
+	Want string // answer of the recorded chip
+	Got  string // answer of the replaying chip
 }
 
 // Error says what differs, in one line.
@@ -58,13 +58,14 @@ type replayer struct {
 	sum  Summary
 	op   Kind // kind of the present call
 	diff *Difference
-	stop bool // the recording ends within a call, or a comparison failed
+	stop bool // the recording has ended or breaks off
 	chip *chip.Chip
 }
 
 // Replay makes the chip of a recording and repeats its calls. If an answer differs, the
-// error is a [*Difference] of the first such answer. Another error says that the chip
-// cannot be made. If a recording breaks off, Replay replays the part before the break.
+// error is a [*Difference] of the first such answer. Any other error says that the chip
+// cannot be made, or comes from o.Each. If a recording breaks off, Replay replays the
+// part before the break.
 func Replay(r *Reader, o Options) (Summary, error) {
 	h := r.Header()
 	c, err := chip.New(h.Started, h.Config)
@@ -96,7 +97,7 @@ func (p *replayer) run(o *Options) error {
 		}
 		if rec.Kind >= Kind(chip.NumOps) {
 			p.sum.Calls++
-			p.differ(b, "nothing of the kind")
+			p.differ(b, "no such record")
 			break
 		}
 		if o.Until > 0 && p.sum.Calls == o.Until || o.At > 0 && rec.Now.After(o.At) {
@@ -114,7 +115,7 @@ func (p *replayer) run(o *Options) error {
 	return nil
 }
 
-// ended takes note of how the recording ends.
+// ended notes that the recording has ended, or where it breaks off.
 func (p *replayer) ended(err error) error {
 	p.stop = true
 	if errors.Is(err, io.EOF) {
@@ -126,7 +127,8 @@ func (p *replayer) ended(err error) error {
 	return err
 }
 
-// call makes a recorded call. The chip's answers then reach the method compare.
+// call makes a recorded call on the chip. The method compare then checks the chip's
+// answers.
 func (p *replayer) call(r *Record) {
 	c := p.chip
 	switch chip.Op(r.Kind) {
@@ -146,7 +148,7 @@ func (p *replayer) call(r *Record) {
 	case chip.OpAvoid:
 		c.Avoid(r.Now, r.Channel, r.N == 1)
 	case chip.OpCommand:
-		_ = c.Command(r.Now, r.Channel, router.Command(r.N)) // the events show the result
+		_ = c.Command(r.Now, r.Channel, router.Command(r.N)) // the chip's events show whether the command succeeded
 	case chip.OpAsk:
 		c.Ask(r.Now, r.Channel)
 	case chip.OpFlush:
@@ -197,9 +199,9 @@ func (p *replayer) compare() {
 	p.count(&r)
 }
 
-// endWithin takes note that the recording ends before the action that got describes. If
-// the recording was ended between two calls, the end shows that the recorded chip did
-// nothing more. The action is then a difference.
+// endWithin notes that the recording ends before an action of the replaying chip, which
+// "got" describes. If the reason is EndClosed or EndStopped, the recorded chip has
+// completed its last call. The action is then a difference.
 func (p *replayer) endWithin(err error, got string) {
 	why, _ := p.r.End()
 	if errors.Is(err, io.EOF) && (why == EndClosed || why == EndStopped) {
@@ -225,8 +227,9 @@ func (p *replayer) count(r *Record) {
 	}
 }
 
-// differ notes the first difference. The parameter "want" is the recorded body, or nil
-// if the recording has no such record.
+// differ notes the first difference. The parameter "want" is the recorded body, or nil if
+// the recording has no record left. The parameter "got" describes what the replaying chip
+// did. An empty "got" means the newly encoded record.
 func (p *replayer) differ(want []byte, got string) {
 	d := &Difference{Call: p.sum.Calls, Op: p.op.String(), At: p.r.dec.last, Want: "nothing more", Got: got}
 	if want != nil {
@@ -255,7 +258,7 @@ func (p *replayer) differ(want []byte, got string) {
 }
 
 // hexMost is the largest number of bytes of a record that a Difference shows. A
-// Difference shows bytes if the two records have the same description in words.
+// Difference shows bytes if the two records have equal descriptions.
 const hexMost = 512
 
 func hexOf(b []byte) string {
@@ -269,7 +272,8 @@ func hexOf(b []byte) string {
 // comparisons.
 func asIs(cl chip.Client) chip.Client { return cl }
 
-// recorded is the recorded client: it returns the recorded answers of the client.
+// recorded is the client of the replaying chip, and returns the recorded answers of the
+// recorded chip's client.
 type recorded struct{ p *replayer }
 
 // answer takes the client's next answer from the recording, if the next record has kind
@@ -318,7 +322,7 @@ func (c *recorded) Undo() {
 	c.p.compare()
 }
 
-// Done compares the result of a request with the recording.
+// Done compares the result of a request with the recorded result.
 func (c *recorded) Done(now mono.Time, r flow.Result) {
 	c.p.enc.begin(KindDone)
 	c.p.enc.now(now)
@@ -326,7 +330,7 @@ func (c *recorded) Done(now mono.Time, r flow.Result) {
 	c.p.compare()
 }
 
-// Performed compares a command that the chip performed with the recording.
+// Performed compares the command that the chip performed with the recorded command.
 func (c *recorded) Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, _ *noc.Memory) {
 	c.p.enc.performed(now, src, plane, other, cmd)
 	c.p.compare()

@@ -18,9 +18,10 @@ import (
 type taped struct {
 	of   chip.Inputs
 	tape *tape
-	// standIn returns a client that stands between the chip and the given client,
-	// because a client's answers are inputs, too. The given client is not nil. If the
-	// given client is a chip.Waker, the returned client is also a chip.Waker.
+	// standIn returns the client that the chip gets instead of the given client. A
+	// recorder's standIn records the client's answers, because they are inputs of the chip
+	// too. The given client is not nil. If the given client is a chip.Waker, the returned
+	// client is also a chip.Waker.
 	standIn func(chip.Client) chip.Client
 }
 

@@ -19,14 +19,14 @@ import (
 // Limits of a job.
 const (
 	retryTime = 500 * time.Millisecond // time between two attempts to reach a chip that does not answer
-	endTime   = 2 * time.Second        // time at the end of a job for the chips to send their last frames
-	tickTime  = 50 * time.Millisecond  // time between two checks of packets that wait for packets of other chips
-	queueLen  = 4096                   // largest number of items that wait between the streams of the chips and the sink
+	endTime   = 2 * time.Second        // longest time that chips may take to send their last frames at the end of a job
+	tickTime  = 50 * time.Millisecond  // time between two checks whether a waiting packet can go to the sink
+	queueLen  = 4096                   // largest number of items that may wait for the goroutine of Job.Run
 )
 
-// Job is a capture of many chips. A job runs once.
+// Job is a capture at the ports of many chips. A caller may call [Job.Run] once.
 type Job struct {
-	Say func(line string) // called with notices about chips that stop answering or come back, from the goroutine of [Job.Run]; nil: no notices
+	Say func(line string) // gets a message each time a chip stops answering or answers again; called in the goroutine of [Job.Run]; nil: no messages
 
 	fabric  *fabric.Fabric
 	where   fabric.Where
@@ -36,18 +36,19 @@ type Job struct {
 
 	sink   Sink
 	begin  time.Time
-	ids    map[string]int       // interfaces by name
-	past   []capture.Statistics // by interface: sum of the ended streams
-	now    []capture.Statistics // by interface: latest statistics of the running stream
-	came   []uint64             // by interface: number of packets from the running stream
-	keys   map[string]bool      // lines of the key log that the sink has already
-	merge  *capture.Merger
-	frames int
-	ended  bool // the job takes no more frames
+	ids    map[string]int       // number of each interface in the sink, by the name of the interface
+	past   []capture.Statistics // statistics of each interface, summed over the streams that have ended
+	now    []capture.Statistics // latest statistics of each interface in the running stream
+	came   []uint64             // number of packets that came from each interface in the running stream
+	keys   map[string]bool      // lines of the TLS key log that the sink has already
+	merge  *capture.Merger      // puts the packets of all chips in the order of time
+	frames int                  // number of frames that went to the sink
+	ended  bool                 // a limit of the options is reached, so that the job takes no more frames
 }
 
-// New prepares a capture at ports of a fabric; see [Ports]. The caller has checked
-// the options with [Options.Check]. New returns an error if no chip runs.
+// New prepares a capture at ports of a fabric. The parameter where has the ports, as
+// [Ports] returns them. The caller checks the options with [Options.Check] first. New
+// returns an error if no chip runs.
 func New(f *fabric.Fabric, where fabric.Where, o Options) (*Job, error) {
 	cs, missing, err := f.Clients()
 	if err != nil {
@@ -65,29 +66,29 @@ func New(f *fabric.Fabric, where fabric.Where, o Options) (*Job, error) {
 	return j, nil
 }
 
-// Missing returns the chips that did not run when the job was made. The job begins
-// to capture a missing chip as soon as the chip runs.
+// Missing returns the chips with ports of the capture that did not run at the call of
+// [New]. The job begins to capture at these ports as soon as the chip runs.
 func (j *Job) Missing() []wire.FabricNodeID { return j.missing }
 
-// item is one piece of a chip's stream. Exactly one of the fields after the field
-// source is set.
+// item is one piece of a chip's stream, or a message about the stream. Exactly one field
+// other than source and of is set.
 type item struct {
-	source  int
+	source  int  // number of the chip among the chips of the job
 	begins  bool // a new stream of the chip begins
 	ends    bool // the stream ended
 	iface   *capture.Interface
 	packet  *capture.Packet
 	stats   *capture.Statistics
-	of      int // interface that stats belongs to
-	keys    []byte
-	message string
-	fatal   error
+	of      int    // number of the interface of stats, in the chip's stream
+	keys    []byte // lines of a TLS key log
+	message string // text for Job.Say
+	fatal   error  // ends the job
 }
 
-// Run captures into the sink until ctx ends, a limit of the options is reached, or the
-// fabric is down. Run then closes the sink. If the sink's reader disconnects
-// ([syscall.EPIPE]), Run ends without an error. The summary is valid even if Run
-// returns an error.
+// Run passes captured frames to the sink until ctx ends, until a limit of the options is
+// reached, or until the fabric is taken down. Run then closes the sink. If the sink's
+// reader disconnects ([syscall.EPIPE]), Run ends and returns no error. The summary is valid
+// even if Run returns an error.
 func (j *Job) Run(ctx context.Context, sink Sink) (Summary, error) {
 	j.begin, j.sink = time.Now(), sink
 	chips := slices.SortedFunc(maps.Keys(j.where), wire.FabricNodeID.Compare)
@@ -98,7 +99,7 @@ func (j *Job) Run(ctx context.Context, sink Sink) (Summary, error) {
 		stop, done = context.WithTimeout(stop, j.o.Duration)
 		defer done()
 	}
-	hard, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends streams that do not end by themselves
+	hard, cancel := context.WithCancel(context.WithoutCancel(ctx)) // when hard ends, streams end at once
 	defer cancel()
 	items := make(chan item, queueLen)
 	var wg sync.WaitGroup
@@ -109,7 +110,7 @@ func (j *Job) Run(ctx context.Context, sink Sink) (Summary, error) {
 	err := j.take(stop, done, cancel, items, len(chips))
 	done()
 	cancel()
-	for range items { // until all streams have ended
+	for range items { // waits until all streams have ended
 	}
 	if e := sink.Close(j.totals()); err == nil {
 		err = e
@@ -124,10 +125,10 @@ func (j *Job) Run(ctx context.Context, sink Sink) (Summary, error) {
 	return sum, err
 }
 
-// take moves items from the streams to the sink. The function "done" tells the streams
-// to end, and the function "cancel" ends the streams at once.
+// take passes the items of all streams to the sink. The function done asks the chips to end
+// their streams. The function cancel ends all streams at once.
 func (j *Job) take(stop context.Context, done, cancel func(), items <-chan item, sources int) error {
-	ids := make([][]int, sources) // numbers in the sink of each source's interfaces
+	ids := make([][]int, sources) // ids[s][i] is the number in the sink of interface i of source s
 	tick := time.NewTicker(tickTime)
 	defer tick.Stop()
 	stopped := stop.Done()
@@ -170,7 +171,7 @@ func (j *Job) item(it *item, ids [][]int) error {
 			j.Say(it.message)
 		}
 	case it.begins:
-		for _, i := range ids[s] { // the chip counts from 0 again
+		for _, i := range ids[s] { // the statistics of the new stream begin with 0
 			j.past[i], j.now[i], j.came[i] = add(j.past[i], j.running(i)), capture.Statistics{}, 0
 		}
 		ids[s] = nil
@@ -197,8 +198,9 @@ func (j *Job) item(it *item, ids [][]int) error {
 	return nil
 }
 
-// interfaceOf returns the number that an interface has in the sink. Interfaces of
-// the same name in several streams of a chip have the same number.
+// interfaceOf returns the number of an interface in the sink. If the sink does not have an
+// interface of this name, interfaceOf adds the interface. A port therefore keeps its number
+// in later streams of its chip.
 func (j *Job) interfaceOf(in *capture.Interface) (int, error) {
 	i, known := j.ids[in.Name]
 	if known {
@@ -210,8 +212,8 @@ func (j *Job) interfaceOf(in *capture.Interface) (int, error) {
 	return i, j.sink.AddInterface(*in)
 }
 
-// newKeys gives the sink the key lines that the sink does not have yet. Each stream of
-// a chip begins with all lines.
+// newKeys passes the lines of a TLS key log to the sink, except lines that the sink has
+// already. Each stream of a chip begins with all lines of the chip's key log.
 func (j *Job) newKeys(lines []byte) error {
 	var fresh []byte
 	for line := range bytes.Lines(lines) {
@@ -226,8 +228,8 @@ func (j *Job) newKeys(lines []byte) error {
 	return j.sink.Keys(fresh)
 }
 
-// release gives the sink the packets whose order is certain. If all is true, release
-// gives the sink every packet.
+// release passes packets to the sink, in the order of time. A packet waits until no earlier
+// packet can come from another chip. If all is true, no packet waits.
 func (j *Job) release(all bool) error {
 	now := time.Now()
 	for !j.full() {
@@ -244,8 +246,7 @@ func (j *Job) release(all bool) error {
 	return nil
 }
 
-// full reports whether the sink has reached the limit of frames or bytes in the
-// options.
+// full reports whether the sink has the largest number of frames or bytes that the options allow.
 func (j *Job) full() bool {
 	return j.o.Count > 0 && j.frames >= j.o.Count || j.o.LimitMiB > 0 && j.sink.Size() >= int64(j.o.LimitMiB)<<20
 }

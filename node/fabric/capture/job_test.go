@@ -9,8 +9,9 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// TestTwoStreamsOfOnePort share an interface, and their statistics add up: also
-// where the chip was killed before it told any.
+// TestTwoStreamsOfOnePort passes two streams of one port to a job. The sink must have one
+// interface, with the sum of both statistics. The first stream has no statistics, because
+// the chip was killed.
 func TestTwoStreamsOfOnePort(t *testing.T) {
 	var b bytes.Buffer
 	j := &Job{ids: map[string]int{}, keys: map[string]bool{}, merge: capture.NewMerger(1), sink: Stream(&b, capture.Section{}), begin: at(0)}
@@ -28,7 +29,7 @@ func TestTwoStreamsOfOnePort(t *testing.T) {
 	for n := range 3 {
 		eat(item{packet: packet(n, 100)})
 	}
-	eat(item{ends: true}) // the chip was killed: no statistics
+	eat(item{ends: true}) // the stream ends without statistics, because the chip was killed
 	eat(item{begins: true})
 	eat(item{iface: port})
 	eat(item{keys: []byte("CLIENT a b\nCLIENT e f\n")})
@@ -55,7 +56,8 @@ func TestTwoStreamsOfOnePort(t *testing.T) {
 	}
 }
 
-// TestSummary has a hint for each thing that went wrong, and none otherwise.
+// TestSummary checks that the summary has a line for each problem, and only one line if
+// there was no problem.
 func TestSummary(t *testing.T) {
 	s := Summary{Frames: 1, Passed: 10, Ports: 2, Chips: 1, Took: 1500 * time.Millisecond, Files: []string{"a", "b", "c"}}
 	if got := s.String(); got != "1 frame of 10 that passed 2 ports of 1 chip in 1.5 s, written to a … c; 0 dropped by the capture" {
@@ -63,7 +65,7 @@ func TestSummary(t *testing.T) {
 	}
 	s.Dropped, s.Late, s.WantKeys, s.Files = 4, 3, true, s.Files[:1]
 	got := strings.Split(s.String(), "\n")
-	if len(got) != 4 || !strings.Contains(got[0], ", written to a; 4 dropped") || !strings.Contains(got[1], "--buffer") || !strings.Contains(got[2], "--keylog") || !strings.HasPrefix(got[3], "3 frames stand behind") {
+	if len(got) != 4 || !strings.Contains(got[0], ", written to a; 4 dropped") || !strings.Contains(got[1], "--buffer") || !strings.Contains(got[2], "--keylog") || !strings.HasPrefix(got[3], "3 frames came late") {
 		t.Errorf("%q", got)
 	}
 	if s.Keys = 1; strings.Contains(s.String(), "--keylog") {

@@ -10,13 +10,14 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// lines is a [Sink] that writes a line of text per frame.
+// lines is a [Sink] that writes one line of text per frame.
 type lines struct {
 	w       *bufio.Writer
 	tracker capture.Tracker
 }
 
-// Lines writes a line of text per frame to w; see [capture.Line].
+// Lines returns a sink that writes one line of text per frame to w. [capture.Line]
+// describes the lines.
 func Lines(w io.Writer) Sink { return &lines{w: bufio.NewWriter(w)} }
 
 // AddInterface implements [Sink].
@@ -39,7 +40,7 @@ func (l *lines) Packet(p *capture.Packet) error {
 	return err
 }
 
-// Keys implements [Sink]; lines have no place for keys.
+// Keys implements [Sink]. Keys does nothing, because lines of text do not contain keys.
 func (*lines) Keys([]byte) error { return nil }
 
 // Flush implements [Sink].
@@ -48,22 +49,22 @@ func (l *lines) Flush() error { return l.w.Flush() }
 // Size implements [Sink].
 func (*lines) Size() int64 { return 0 }
 
-// Close implements [Sink]; lines have no place for statistics.
+// Close implements [Sink]. Close does not write the statistics.
 func (l *lines) Close([]capture.Statistics) error { return l.w.Flush() }
 
 // Files implements [Sink].
 func (*lines) Files() []string { return nil }
 
-// objects is a [Sink] that writes a JSON object per frame.
+// objects is a [Sink] that writes one JSON object per frame.
 type objects struct {
 	lines
-	item    string   // text before each object, which makes the object an item of a YAML list
+	item    string   // text before each object: "- " makes the object an item of a YAML list
 	ports   []string // names of the interfaces
 	decoder capture.Decoder
 }
 
-// Objects writes a [Frame] per frame to w, as a line of JSON. If yaml is true, Objects
-// writes each [Frame] as an item of a YAML list.
+// Objects returns a sink that writes one [Frame] per captured frame to w, as a line of
+// JSON. If yaml is true, each line is an item of a YAML list.
 func Objects(w io.Writer, yaml bool) Sink {
 	s := &objects{lines: lines{w: bufio.NewWriter(w)}}
 	if yaml {
@@ -72,14 +73,14 @@ func Objects(w io.Writer, yaml bool) Sink {
 	return s
 }
 
-// Frame is the JSON of a captured frame, which [Objects] writes.
+// Frame is the JSON object that [Objects] writes for a captured frame.
 type Frame struct {
-	Time      time.Time           `json:"time"` // time of the frame by the clock of the chip's machine
-	Port      string              `json:"port"` // name of the port, such as M0D3/eth8
-	Direction string              `json:"direction"`
+	Time      time.Time           `json:"time"`                     // time at which the port sent or received the frame, by the clock of the chip's machine
+	Port      string              `json:"port"`                     // name of the port, such as M0D3/eth8
+	Direction string              `json:"direction"`                // in: the port received the frame; out: the port sent the frame
 	Length    int                 `json:"length"`                   // length of the whole Ethernet frame, in bytes
 	Comments  []string            `json:"comments,omitempty"`       // faults that were injected into the frame, and events at the port before the frame
-	Dropped   uint64              `json:"dropped_before,omitempty"` // number of frames before this frame for which the capture had no room, since the port's last captured frame
+	Dropped   uint64              `json:"dropped_before,omitempty"` // number of frames that the capture left out between the port's last captured frame and this frame, because of lack of room
 	Fields    map[string][]string `json:"fields"`                   // fields of the frame, by the names of the Wireshark dissector; see package wire/capture
 }
 

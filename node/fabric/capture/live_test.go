@@ -29,7 +29,8 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// patience is what a busy machine may take to do what an idle machine does at once.
+// patience is the longest time that the tests wait for one step. A step takes much less
+// time on an idle machine.
 const patience = time.Minute
 
 // machine is a fabric whose chips all run in this process, with a run folder.
@@ -42,7 +43,8 @@ type machine struct {
 	seeds []string
 }
 
-// newMachine makes the run folder of an n300 in a root of its own, and starts these chips.
+// newMachine makes the run folder of an n300 in a new folder of all fabrics, and starts the
+// chips with the given numbers.
 func newMachine(t *testing.T, chips ...int) *machine {
 	t.Helper()
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
@@ -70,7 +72,7 @@ func newMachine(t *testing.T, chips ...int) *machine {
 	return m
 }
 
-// start starts a chip with its API, and says in the run folder where the API is.
+// start starts chip number i and its API, and writes the API's address into the run folder.
 func (m *machine) start(i int) {
 	m.t.Helper()
 	id := m.topo.Chips[i].Node
@@ -93,7 +95,7 @@ func (m *machine) start(i int) {
 	m.stops[id] = func() { srv.Close(); n.Close() }
 }
 
-// stop ends a chip as if somebody had killed the chip.
+// stop ends chip number i and removes its file from the run folder.
 func (m *machine) stop(i int) {
 	id := m.topo.Chips[i].Node
 	m.stops[id]()
@@ -101,7 +103,7 @@ func (m *machine) stop(i int) {
 	m.dir.RemoveChip(id)
 }
 
-// open opens the fabric and prepares a capture at all ports.
+// open opens the fabric and prepares a capture at all ports, with the given options.
 func (m *machine) open(o Options) (*fabric.Fabric, *Job) {
 	m.t.Helper()
 	f, err := fabric.Open(m.t.Context(), "live")
@@ -113,7 +115,8 @@ func (m *machine) open(o Options) (*fabric.Fabric, *Job) {
 	return f, j
 }
 
-// write writes so many bytes from the first chip to the second, once their links are up.
+// write waits until links are up, then writes n bytes from the first chip to the memory of
+// the second.
 func (m *machine) write(n int) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
@@ -126,7 +129,7 @@ func (m *machine) write(n int) {
 	must(m.t, s.Write(ctx, m.topo.Chips[1].Node, wire.NewNocAddr(1, 1, 0), make([]byte, n)))
 }
 
-// heard are the lines that a job said.
+// heard collects the messages of a job.
 type heard struct {
 	mu    sync.Mutex
 	lines []string
@@ -138,7 +141,7 @@ func (h *heard) say(line string) {
 	h.lines = append(h.lines, line)
 }
 
-// wait waits until the job has said a line with that text.
+// wait waits until a message of the job contains the given text.
 func (h *heard) wait(t *testing.T, text string) {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -149,7 +152,7 @@ func (h *heard) wait(t *testing.T, text string) {
 			return
 		}
 	}
-	t.Fatalf("nobody said %q, but %q", text, h.lines)
+	t.Fatalf("no message contains %q, messages are %q", text, h.lines)
 }
 
 // result is what a run returned.
@@ -158,7 +161,8 @@ type result struct {
 	err error
 }
 
-// run runs a job until the returned function cancels the job, or waits for the job to end by itself.
+// run starts a job. The returned function waits for the job's end, and cancels the job
+// first if cancelled is true.
 func run(t *testing.T, j *Job, s Sink) (end func(cancelled bool) result) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan result, 1)
@@ -182,8 +186,8 @@ func run(t *testing.T, j *Job, s Sink) (end func(cancelled bool) result) {
 	}
 }
 
-// TestCaptureGoesOn captures through the death of a chip, and through a new
-// start of the fabric with another token.
+// TestCaptureGoesOn captures while a chip ends and starts again, and while the whole fabric
+// starts again with another token.
 func TestCaptureGoesOn(t *testing.T) {
 	m := newMachine(t, 0, 1)
 	o := Options{Write: filepath.Join(t.TempDir(), "all.pcapng")}
@@ -195,20 +199,20 @@ func TestCaptureGoesOn(t *testing.T) {
 	end := run(t, j, sink)
 	m.write(100_000)
 	m.stop(1)
-	h.wait(t, "chip M0D1 is gone")
+	h.wait(t, "chip M0D1 does not answer")
 	m.start(1)
-	h.wait(t, "chip M0D1 is back")
+	h.wait(t, "chip M0D1 answers again")
 	m.write(50_000)
 
 	m.stop(0)
 	m.stop(1)
-	h.wait(t, "chip M0D0 is gone")
+	h.wait(t, "chip M0D0 does not answer")
 	m.token, m.seeds = "second", nil
 	m.start(0)
 	m.start(1)
-	time.Sleep(2 * retryTime) // the chips refuse the token that the folder still has
+	time.Sleep(2 * retryTime) // during this time, the run folder has the old token, which the chips refuse
 	must(t, m.dir.WriteToken(m.token))
-	h.wait(t, "chip M0D0 is back")
+	h.wait(t, "chip M0D0 answers again")
 	m.write(50_000)
 	r := end(true)
 	if r.err != nil {
@@ -220,19 +224,21 @@ func TestCaptureGoesOn(t *testing.T) {
 		t.Errorf("interfaces %q, want %q, %d statistics", c.names, want, len(c.stats))
 	}
 	if !slices.IsSortedFunc(c.packets, func(a, b capture.Packet) int { return a.At.Compare(b.At) }) && r.sum.Late == 0 {
-		t.Error("packets stand behind later ones, and the summary does not say so")
+		t.Error("packets follow packets of a later time, and the summary does not say so")
 	}
 	var kept uint64
 	for _, s := range c.stats {
 		kept += s.Accepted - s.Dropped
 	}
-	// Each write is at least 4096 bytes a packet, and seen at both ends.
+	// Each packet writes at most 4096 bytes, and the capture sees each packet at both ends
+	// of a cable.
 	if n := len(c.packets); r.sum.Frames != n || kept < uint64(n) || n < 2*(200_000/4096) || r.sum.Ports != 4 || r.sum.Chips != 2 || !slices.Equal(r.sum.Files, []string{o.Write}) {
-		t.Errorf("%d packets, of which statistics know %d: %+v", n, kept, r.sum)
+		t.Errorf("%d packets in the file, %d packets in the statistics: %+v", n, kept, r.sum)
 	}
 }
 
-// TestCaptureEndsWithTheFabric takes the fabric down under a capture.
+// TestCaptureEndsWithTheFabric takes the fabric down during a capture. The capture must end
+// without an error.
 func TestCaptureEndsWithTheFabric(t *testing.T) {
 	m := newMachine(t, 0, 1)
 	f, j := m.open(Options{})
@@ -247,7 +253,7 @@ func TestCaptureEndsWithTheFabric(t *testing.T) {
 	}
 }
 
-// TestCount ends after exactly as many frames as the options say, and lines show them.
+// TestCount runs a capture with a limit of three frames, and a capture with a limit of time.
 func TestCount(t *testing.T) {
 	m := newMachine(t, 0, 1)
 	_, j := m.open(Options{Count: 3})
@@ -262,7 +268,8 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestMissingChipIsCapturedOnceItRuns begins with one chip of two.
+// TestMissingChipIsCapturedOnceItRuns begins a capture while one of two chips runs. The
+// capture must have the frames of the second chip after its start.
 func TestMissingChipIsCapturedOnceItRuns(t *testing.T) {
 	m := newMachine(t, 0)
 	f, j := m.open(Options{})
@@ -294,7 +301,7 @@ func TestMissingChipIsCapturedOnceItRuns(t *testing.T) {
 	}
 }
 
-// watched tells of the interfaces that a sink gets.
+// watched is a sink that sends the name of each added interface to the channel added.
 type watched struct {
 	Sink
 	added chan string
@@ -305,7 +312,8 @@ func (w *watched) AddInterface(i capture.Interface) error {
 	return w.Sink.AddInterface(i)
 }
 
-// TestRefusedCapture ends with what a chip says against the capture.
+// TestRefusedCapture runs a capture that the chips refuse. The error must have the text of
+// the chips' refusal.
 func TestRefusedCapture(t *testing.T) {
 	m := newMachine(t, 0, 1)
 	_, j := m.open(Options{Filter: "tcp"})
@@ -315,7 +323,8 @@ func TestRefusedCapture(t *testing.T) {
 	}
 }
 
-// TestReaderGoesAway ends a capture to a pipe that nobody reads any more, without an error.
+// TestReaderGoesAway closes the reading end of a capture's pipe. The capture must end
+// without an error.
 func TestReaderGoesAway(t *testing.T) {
 	m := newMachine(t, 0, 1)
 	f, j := m.open(Options{})

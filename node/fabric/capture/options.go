@@ -1,6 +1,5 @@
-// Package capture captures the ports of many chips at once, and puts all frames
-// in the order of time: into one pcapng stream, into one or more pcapng files,
-// or as lines of text or JSON.
+// Package capture captures at the ports of many chips at once. The package writes all frames in the
+// order of time, as a pcapng stream, as pcapng files, or as lines of text or JSON.
 //
 //	where, err := capture.Ports(f.Topology, []string{"M0D0"})
 //	o := capture.Options{Write: "m0d0.pcapng", Count: 100}
@@ -8,9 +7,9 @@
 //	j, err := capture.New(f, where, o)
 //	sum, err := j.Run(ctx, sink)
 //
-// A [Job] continues when chips die and come back, and when another fabric of the same
+// A [Job] continues when chips end and start again, and when another fabric of the same
 // name replaces the fabric. The chips do the capturing; see package node. Package
-// wire/capture has the format of the chips' streams.
+// wire/capture describes the format of the chips' streams.
 package capture
 
 import (
@@ -32,20 +31,20 @@ import (
 // Options say which frames a capture takes, when the capture ends, and which
 // files the capture writes.
 type Options struct {
-	Write     string        // name of the pcapng file; "-": a stream; "": no pcapng
-	Filter    string        // filter of the frames, see [capture.FilterHelp]; "": all frames
+	Write     string        // name of the pcapng file; "-": a pcapng stream to standard output; "": no pcapng
+	Filter    string        // expression that selects frames, see [capture.FilterHelp]; "": all frames
 	Count     int           // number of frames after which the capture ends; 0: no limit
 	Duration  time.Duration // time after which the capture ends; 0: no limit
-	SnapLen   int           // number of bytes to keep of each Ethernet frame, at most [api.MaxSnapLen]; 0: all
-	RingFiles int           // number of newest files to keep, which needs RingMiB; 0: all files
-	RingMiB   int           // size in MiB after which the next file begins; 0: one file
-	LimitMiB  int           // size of all files in MiB after which the capture ends; 0: no limit
-	BufferMiB int           // amount of frames that may wait in each chip, in MiB, at most [capture.MaxBuffer]; 0: [capture.DefaultBuffer]
-	Keys      bool          // whether the TLS keys of QUIC ports go into the file
+	SnapLen   int           // number of bytes to keep of each Ethernet frame, at most [api.MaxSnapLen]; 0: all bytes
+	RingFiles int           // number of files to keep, the newest ones; needs RingMiB; 0: all files
+	RingMiB   int           // size of a file in MiB at which the next file begins; 0: one file
+	LimitMiB  int           // size of all files together in MiB at which the capture ends; 0: no limit
+	BufferMiB int           // size of each chip's buffer for captured frames in MiB, at most [capture.MaxBuffer]; 0: [capture.DefaultBuffer]
+	Keys      bool          // whether the file gets the TLS keys of QUIC connections
 }
 
-// Check returns an error for options that are out of range or contradict each other.
-// The error is of kind [spec.Usage], and names the flags of 'ttfabric capture'.
+// Check returns an error of kind [spec.Usage] if an option is out of range, or if two
+// options contradict each other. The error names the flags of 'ttfabric capture'.
 func (o *Options) Check() error {
 	for _, n := range []struct {
 		name string
@@ -61,13 +60,13 @@ func (o *Options) Check() error {
 	case o.Duration < 0:
 		return spec.Usagef("--duration %v: want a time such as 10s, or 0 for no end", o.Duration)
 	case o.RingFiles > 0 && o.RingMiB == 0:
-		return spec.Usagef("--ring-files %d: want --ring-size too, the size in MiB at which the next file begins", o.RingFiles)
+		return spec.Usagef("--ring-files %d: want --ring-size too, the size of a file in MiB at which the next file begins", o.RingFiles)
 	case o.RingMiB > 0 && (o.Write == "" || o.Write == "-"):
 		return spec.Usagef("--ring-size %d: want a file name with -w FILE, from which the files get their names", o.RingMiB)
 	case o.LimitMiB > 0 && o.Write == "":
-		return spec.Usagef("--limit %d: the limit is the size of a file; name a file with -w", o.LimitMiB)
+		return spec.Usagef("--limit %d: this limit is a size of files; name a file with -w", o.LimitMiB)
 	case o.Keys && o.Write == "":
-		return spec.Usagef("--keys: the keys go into a file; name a file with -w")
+		return spec.Usagef("--keys: the capture writes keys only into a file; name a file with -w")
 	}
 	if _, err := capture.ParseFilter(o.Filter); err != nil {
 		return spec.Usagef("--%w", err)
@@ -75,10 +74,10 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// Ports returns the ports that at least one of the words names. The name of a chip, or
-// a pattern of chips, stands for the chips' own ports. "M0D0:8", "M0D0/8" and
-// "M0D0/eth8" stand for one port. Any other LINK stands for both ends of its cables
-// (see [topo.Topology.SelectLinks]). Without words, Ports returns all ports.
+// Ports returns the ports of a topology that the words name. The name of a chip, or a
+// pattern of chips, names all ports of the chips. "M0D0:8", "M0D0/8" and "M0D0/eth8" name
+// one port. Any other word names cables, see [topo.Topology.SelectLinks], and stands for
+// both ends of each cable. If there are no words, Ports returns all ports.
 func Ports(t *topo.Topology, words []string) (fabric.Where, error) {
 	if len(words) == 0 {
 		words = []string{"all"}
@@ -90,7 +89,7 @@ func Ports(t *topo.Topology, words []string) (fabric.Where, error) {
 		}
 	}
 	for _, word := range words {
-		word = strings.Replace(word, "/eth", "/", 1) // a pcapng interface is named M0D0/eth8
+		word = strings.Replace(word, "/eth", "/", 1) // accepts the name of a pcapng interface, such as M0D0/eth8
 		chips, notChips := t.SelectChips(word)
 		args := []string{word}
 		if notChips == nil {
@@ -119,8 +118,8 @@ func Ports(t *topo.Topology, words []string) (fabric.Where, error) {
 	return where, nil
 }
 
-// Section returns the description of a capture for the head of a pcapng file: the
-// fabric, the impairments from the start, and the program's version.
+// Section returns the header of a pcapng file or stream. The header names the fabric, the
+// impairments from the fabric's start, and the program's version.
 func Section(f *fabric.Fabric, version string) capture.Section {
 	host, _ := os.Hostname()
 	comments := []string{fmt.Sprintf("fabric %q, %s, started %s", f.Spec.Name, f.Topology.Name, f.Spec.Created.Format(time.RFC3339))}

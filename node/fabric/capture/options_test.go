@@ -15,7 +15,7 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// TestPorts finds the ports that words name.
+// TestPorts checks how many ports each list of words names, and that unknown names are refused.
 func TestPorts(t *testing.T) {
 	m, err := topo.Named("t3000")
 	if err != nil {
@@ -43,7 +43,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestOptionsCheck refuses options at and beyond each limit, and those that do not go together.
+// TestOptionsCheck checks options within and beyond each limit, and options that contradict
+// each other.
 func TestOptionsCheck(t *testing.T) {
 	for want, o := range map[string]Options{
 		`"tcp", word 1`:          {Filter: "tcp"},
@@ -71,7 +72,8 @@ func TestOptionsCheck(t *testing.T) {
 	}
 }
 
-// TestSection names the fabric and all impairments from the start.
+// TestSection checks that the header of a pcapng file names the fabric and all impairments
+// from the start.
 func TestSection(t *testing.T) {
 	m, err := topo.Named("n300")
 	if err != nil {

@@ -12,41 +12,41 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// Sink receives the frames of a [Job]. The interfaces of packets are numbered in
-// the order in which the job adds them.
+// Sink receives the frames of a [Job]. The job adds an interface for each port. Interfaces
+// are numbered from 0, in the order in which the job adds the interfaces.
 type Sink interface {
 	AddInterface(i capture.Interface) error
 	Packet(p *capture.Packet) error
-	Keys(lines []byte) error                // lines of a TLS key log
+	Keys(lines []byte) error                // adds lines of a TLS key log
 	Flush() error                           // writes all buffered data
-	Size() int64                            // number of bytes so far in all files; 0 if the sink writes no files
-	Close(stats []capture.Statistics) error // stats are the statistics by interface
-	Files() []string                        // names of the existing files, oldest first
+	Size() int64                            // number of bytes that the sink has written to pcapng files or a pcapng stream; 0 for other sinks
+	Close(stats []capture.Statistics) error // ends the capture; stats has the statistics of each interface
+	Files() []string                        // names of the files that exist, oldest first
 }
 
-// pcapng is a [Sink] that writes pcapng: to a stream, or to files one after the other.
+// pcapng is a [Sink] that writes a pcapng stream, or one or more pcapng files.
 type pcapng struct {
-	o       Options // options of the files; zero for a stream
+	o       Options // options of the files; the zero value for a stream
 	section capture.Section
-	file    *os.File // nil: a stream
+	file    *os.File // the present file; nil: the sink writes a stream
 	w       *capture.Writer
 	ifaces  []capture.Interface
 	keys    []byte
-	names   []string // names of the existing files, oldest first
+	names   []string // names of the files that exist, oldest first
 	number  int      // number of the present file in the series
-	before  int64    // bytes of the earlier files
+	before  int64    // number of bytes in all earlier files, also in removed files
 	stats   []capture.Statistics
 }
 
-// Stream writes one section of pcapng to w.
+// Stream returns a sink that writes a pcapng stream with one section to w.
 func Stream(w io.Writer, s capture.Section) Sink {
 	return &pcapng{section: s, w: capture.NewWriter(w, s)}
 }
 
-// Files returns a sink that writes the file that o names. With RingMiB, the sink writes
-// a series of files NAME_00001_TIME.EXT. Files opens the first file. Only the owner can
-// read a file with keys. If a file cannot be written further, for example because the
-// disk is full, the sink cuts the file to whole blocks, so that the file is valid.
+// Files returns a sink that writes the file o.Write, and opens the file. If o.RingMiB is
+// not 0, the sink writes a series of files NAME_00001_TIME.EXT. Only the owner can read a
+// file with keys. If a write fails, for example because the disk is full, the sink cuts the
+// file to whole blocks. The file is then still a valid capture.
 func Files(o *Options, s capture.Section) (Sink, error) {
 	p := &pcapng{o: *o, section: s}
 	return p, p.open()
@@ -141,14 +141,14 @@ func (p *pcapng) finish() error {
 	return err
 }
 
-// failed cuts a file to whole blocks if the file cannot be written further. The
-// returned error says that the file was cut.
+// failed cuts the present file to whole blocks if err, the error of a write, is not nil.
+// The returned error says how many bytes of the file are valid.
 func (p *pcapng) failed(err error) error {
 	if err == nil || p.file == nil {
 		return err
 	}
 	if fi, e := p.file.Stat(); e == nil && fi.Mode().IsRegular() {
-		_ = p.file.Truncate(p.w.Whole()) // the error of writing says more than an error of this call
+		_ = p.file.Truncate(p.w.Whole()) // an error of Truncate is ignored, because the caller gets the error of the write
 	}
 	var pe *os.PathError
 	if errors.As(err, &pe) {

@@ -26,10 +26,11 @@ var (
 	there = wire.PortID{Node: wire.FabricNodeID{Chip: 1}, Channel: 0}
 )
 
-// at is the time of the packet of that number.
+// at returns the time of packet number n.
 func at(n int) time.Time { return time.Unix(1_700_000_000, int64(n)) }
 
-// packet is a captured datagram of so many bytes, which is no TT-link frame, from here.
+// packet returns captured packet number n, a datagram of length zero bytes that the port
+// here sent. The datagram is no TT-link frame.
 func packet(n, length int) *capture.Packet {
 	addr := netip.MustParseAddrPort("127.0.0.1:4000")
 	payload := make([]byte, length)
@@ -37,7 +38,7 @@ func packet(n, length int) *capture.Packet {
 	return &capture.Packet{At: at(n), Dir: capture.DirOut, Data: data, Length: whole, ID: uint64(n + 1)}
 }
 
-// contents are what a pcapng file or stream holds.
+// contents holds what a pcapng file or stream contains.
 type contents struct {
 	names    []string
 	packets  []capture.Packet
@@ -86,7 +87,7 @@ func readFile(t *testing.T, name string) contents {
 	return read(t, bytes.NewReader(b))
 }
 
-// must fails the test where a call to a sink failed.
+// must fails the test if err is not nil.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -94,7 +95,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestStream writes one section, with keys and statistics.
+// TestStream writes a pcapng stream with keys, a packet and statistics, and reads the stream back.
 func TestStream(t *testing.T) {
 	var b bytes.Buffer
 	s := Stream(&b, capture.Section{Application: "test"})
@@ -108,8 +109,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestRing fills a ring: every file is a whole capture, the oldest are gone, and
-// the size is that of all files that were written.
+// TestRing writes five files, of which the sink keeps the newest two. Each file must be a
+// complete capture. The size must count all five files.
 func TestRing(t *testing.T) {
 	const length, files = 60_000, 5
 	o := Options{Write: filepath.Join(t.TempDir(), "ring.pcapng"), RingMiB: 1, RingFiles: 2, Keys: true}
@@ -127,7 +128,7 @@ func TestRing(t *testing.T) {
 	must(t, s.Close([]capture.Statistics{{Start: at(0), End: at(n), Received: uint64(n), Accepted: uint64(n)}}))
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(o.Write), "*"))
 	if !slices.Equal(left, s.Files()) || len(left) != 2 || !strings.Contains(left[0], fmt.Sprintf("ring_%05d_", files-1)) || !strings.Contains(left[1], fmt.Sprintf("ring_%05d_", files)) {
-		t.Fatalf("files %q, told %q", left, s.Files())
+		t.Fatalf("files %q, the sink names %q", left, s.Files())
 	}
 	old, last := readFile(t, left[0]), readFile(t, left[1])
 	for i, c := range []contents{old, last} {
@@ -139,14 +140,15 @@ func TestRing(t *testing.T) {
 		t.Errorf("packet %d is followed by packet %d in the next file", a.ID, b.ID)
 	}
 	if fi, err := os.Stat(left[0]); err != nil || fi.Mode().Perm() != 0o600 || fi.Size() < 1<<20 || fi.Size() > 1<<20+2*length {
-		t.Errorf("%v, %v: want a file of its owner alone, of 1 MiB and a packet", fi, err)
+		t.Errorf("%v, %v: want a file that only its owner can read, of 1 MiB and a packet", fi, err)
 	}
 	if last.stats[0].Received != uint64(n) {
 		t.Errorf("statistics %+v, want %d packets", last.stats, n)
 	}
 }
 
-// TestFullDisk says which file could not be written.
+// TestFullDisk writes to a full device, and to a folder that does not exist. The error must
+// name the file.
 func TestFullDisk(t *testing.T) {
 	s, err := Files(&Options{Write: "/dev/full"}, capture.Section{})
 	must(t, err)
@@ -160,7 +162,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFileIsCutToWholeBlocks limits the size of files of this process, as a full disk does, and reads what is left.
+// TestFileIsCutToWholeBlocks limits the size of files of this process, so that a write
+// fails as on a full disk. The file must still be a valid capture.
 func TestFileIsCutToWholeBlocks(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "cut.pcapng")
 	s, err := Files(&Options{Write: name}, capture.Section{})
@@ -183,7 +186,8 @@ func TestFileIsCutToWholeBlocks(t *testing.T) {
 	}
 }
 
-// TestLines writes a line per frame, with what was noted on the frame.
+// TestLines writes two frames as lines. The line of a frame must show the frame's comments
+// and the number of frames left out.
 func TestLines(t *testing.T) {
 	var b bytes.Buffer
 	s := Lines(&b)
@@ -202,7 +206,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestObjects writes the same frame as JSON and as an item of a YAML list.
+// TestObjects writes one frame as JSON, and again as an item of a YAML list.
 func TestObjects(t *testing.T) {
 	p := packet(5, 100)
 	p.Comments, p.Dropped = []string{"injected fault: lost"}, 7

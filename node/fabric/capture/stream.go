@@ -16,8 +16,8 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// follow reads a chip's streams until stop ends or the fabric is down. follow opens
-// another stream each time the chip has come back.
+// follow captures at the ports of chip n until stop ends or the fabric is taken down. When a stream
+// of the chip has ended, follow opens another stream as soon as the chip answers again.
 func (j *Job) follow(stop, hard context.Context, source int, n wire.FabricNodeID, items chan<- item) {
 	put := func(it item) {
 		it.source = source
@@ -39,18 +39,18 @@ func (j *Job) follow(stop, hard context.Context, source int, n wire.FabricNodeID
 		switch {
 		case stop.Err() != nil:
 			return
-		case errors.As(err, &refused) && refused.Code != http.StatusUnauthorized: // a new fabric of the same name has another token
+		case errors.As(err, &refused) && refused.Code != http.StatusUnauthorized: // StatusUnauthorized: the chips of a new fabric of the same name want another token
 			if refused.Code == http.StatusNotFound {
 				err = fmt.Errorf("chip %s runs an old version of the program, which cannot capture; restart the chip with 'ttfabric chip restart %s'", n, n)
 			}
 			put(item{fatal: err})
 			return
 		case began:
-			put(item{message: fmt.Sprintf("chip %s is gone; its capture goes on when the chip is back", n)})
+			put(item{message: fmt.Sprintf("chip %s does not answer; the capture at its ports continues when the chip answers again", n)})
 			lost = true
 		}
 		if _, err := fabric.Open(hard, j.fabric.Name()); err != nil {
-			return // the fabric is down
+			return // the fabric was taken down
 		}
 		select {
 		case <-stop.Done():
@@ -60,8 +60,8 @@ func (j *Job) follow(stop, hard context.Context, source int, n wire.FabricNodeID
 	}
 }
 
-// clientNow opens a chip's API at the address that the run folder names now. The chip
-// or the whole fabric may have restarted with another token.
+// clientNow opens a chip's API at the address and with the token that the run folder has
+// now. The chip or the whole fabric may have restarted since the last call.
 func (j *Job) clientNow(ctx context.Context, n wire.FabricNodeID) (*api.Client, error) {
 	f, err := fabric.Open(ctx, j.fabric.Name())
 	if err != nil {
@@ -70,8 +70,9 @@ func (j *Job) clientNow(ctx context.Context, n wire.FabricNodeID) (*api.Client, 
 	return f.Client(n)
 }
 
-// stream reads one stream of a chip to the stream's end. The parameter "again" says
-// that the chip had another stream before.
+// stream opens one stream of chip n and passes the pieces of the stream to put, until the
+// stream ends. If again is true, stream also reports that the chip answers again. The
+// result began says whether the chip opened the stream.
 func (j *Job) stream(stop, hard context.Context, n wire.FabricNodeID, client func() (*api.Client, error), put func(item), again bool) (began bool, err error) {
 	cl, err := client()
 	if err != nil {
@@ -99,7 +100,7 @@ func (j *Job) stream(stop, hard context.Context, n wire.FabricNodeID, client fun
 	}
 	put(item{begins: true})
 	if again {
-		put(item{message: fmt.Sprintf("chip %s is back", n)})
+		put(item{message: fmt.Sprintf("chip %s answers again", n)})
 	}
 	for {
 		k, err := r.Next()

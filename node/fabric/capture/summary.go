@@ -12,18 +12,19 @@ import (
 // Summary says what a [Job] captured.
 type Summary struct {
 	Frames   int           // number of frames that went to the sink
-	Passed   uint64        // number of frames that passed the ports
-	Dropped  uint64        // number of frames for which a chip's capture had no room
-	Late     uint64        // number of frames that stand behind frames of a later time
-	Ports    int           // number of ports at which the chips captured
-	Chips    int           // number of chips of the job
-	Took     time.Duration // time from begin to end
-	Files    []string      // names of the existing files, oldest first
-	WantKeys bool          // the options asked for keys
-	Keys     int           // number of lines of keys that came
+	Passed   uint64        // number of frames that the ports sent and received
+	Dropped  uint64        // number of frames that a chip left out, because its buffer was full
+	Late     uint64        // number of frames that came to the sink after a frame of a later time
+	Ports    int           // number of ports at which chips captured frames
+	Chips    int           // number of chips with ports of the capture
+	Took     time.Duration // time from the begin to the end of the capture
+	Files    []string      // names of the files that exist at the end, oldest first
+	WantKeys bool          // whether the user asked for TLS keys
+	Keys     int           // number of lines of the TLS key log that came from the chips
 }
 
-// String returns the summary as lines for people, without a newline at the end.
+// String returns the summary as lines of text, without a newline at the end. The lines
+// after the first explain what went wrong.
 func (s Summary) String() string {
 	written := ""
 	switch n := len(s.Files); n {
@@ -39,10 +40,10 @@ func (s Summary) String() string {
 		out = append(out, "To lose fewer frames, use a --filter, fewer ports, a --snaplen, or a larger --buffer.")
 	}
 	if s.WantKeys && s.Keys == 0 {
-		out = append(out, "No chip sent TLS keys: only ports of --transport quic have keys, and chips keep them only if the fabric was started with --keylog.")
+		out = append(out, "No chip sent TLS keys: only links of --transport quic have TLS keys, and chips keep these keys only if the fabric was started with --keylog.")
 	}
 	if s.Late > 0 {
-		out = append(out, fmt.Sprintf("%s stand behind frames of a later time, because they came late from their chips; 'reordercap' sorts the file", topo.Count(int(s.Late), "frame")))
+		out = append(out, fmt.Sprintf("%s came late from a chip and therefore follow frames of a later time; 'reordercap' sorts the file", topo.Count(int(s.Late), "frame")))
 	}
 	return strings.Join(out, "\n")
 }
@@ -56,8 +57,8 @@ func (j *Job) summary(chips int) Summary {
 	return s
 }
 
-// add returns the sum of an interface's statistics from two streams. The statistics b
-// are from the later stream.
+// add returns the sum of one interface's statistics in two streams. The statistics b come
+// from the later stream.
 func add(a, b capture.Statistics) capture.Statistics {
 	if a.Start.IsZero() || !b.Start.IsZero() && b.Start.Before(a.Start) {
 		a.Start = b.Start
@@ -70,9 +71,8 @@ func add(a, b capture.Statistics) capture.Statistics {
 	return a
 }
 
-// running returns the statistics of an interface's running stream. A killed chip does
-// not send its last statistics. Therefore the figures are at least the number of
-// packets that came.
+// running returns the statistics of interface i in the running stream. A killed chip does not send
+// its last statistics. In this case, running counts the packets that came from the chip.
 func (j *Job) running(i int) capture.Statistics {
 	s := j.now[i]
 	s.Accepted = max(s.Accepted, j.came[i]+s.Dropped)

@@ -17,17 +17,18 @@ import (
 	"ttfabric/router/topo"
 )
 
-// Unheard says that a fabric has containers, but that no chip in these containers
-// describes the fabric.
+// Unheard is the error if a fabric has containers, but no chip in these containers answers
+// a request for the fabric's spec.
 type Unheard struct {
 	error
-	Yet bool // the containers have been started, and may describe the fabric soon
+	Yet bool // the containers run or start, and a chip may answer soon
 }
 
-// Error returns the text and, if Yet is true, the command that waits for the containers.
+// Error returns the text of the error. If Yet is true, the text ends with the command that
+// waits for the containers.
 func (u Unheard) Error() string {
 	if u.Yet {
-		return u.error.Error() + "; if its containers have just been started, 'ttfabric up -d' waits for them"
+		return u.error.Error() + "; if its containers have just been started, 'ttfabric up -d' waits for the containers"
 	}
 	return u.error.Error()
 }
@@ -35,9 +36,8 @@ func (u Unheard) Error() string {
 // Unwrap returns the error without the advice.
 func (u Unheard) Unwrap() error { return u.error }
 
-// starting reports whether containers may still describe their fabric. In this case, at
-// least one container runs or is about to run, and all containers are of one compose
-// project.
+// starting reports whether a chip in the containers may answer soon. A chip may answer if at least
+// one container runs or is about to run, and if all containers belong to one compose project.
 func starting(cs []container) (some bool) {
 	for _, c := range cs {
 		if c.project != cs[0].project {
@@ -48,7 +48,7 @@ func starting(cs []container) (some bool) {
 	return some
 }
 
-// found describes a fabric that a search found by the fabric's containers.
+// found is what [Adopt] and [Strays] learn about a fabric from the fabric's containers.
 type found struct {
 	mesh  spec.Spec
 	t     *topo.Topology
@@ -56,9 +56,9 @@ type found struct {
 	ids   []string
 }
 
-// Adopt finds a fabric by its containers, asks a chip in the containers to describe the
-// fabric, and makes the run folder. If there are containers but no chip answers, the
-// error is an [Unheard].
+// Adopt makes the run folder of a fabric whose containers the user started. Adopt finds the
+// containers by their labels, and asks a chip in a container for the spec and topology. If
+// there are containers but no chip answers, the error is an [Unheard].
 func Adopt(d folder.Dir) (m spec.Spec, err error) {
 	name := d.Name()
 	if spec.CheckName(name) != nil {
@@ -72,7 +72,7 @@ func Adopt(d folder.Dir) (m spec.Spec, err error) {
 	case engineAbsent(err):
 		return m, none
 	case err != nil:
-		return m, fmt.Errorf("no fabric named %q runs as processes; start one with 'ttfabric up'. Whether it runs as containers cannot be told: %w", name, err)
+		return m, fmt.Errorf("no fabric named %q runs as processes; start one with 'ttfabric up'; cannot find out whether containers of that name run: %w", name, err)
 	case len(cs) == 0:
 		if _, err := d.Spec(); err != nil {
 			return m, none
@@ -80,7 +80,7 @@ func Adopt(d folder.Dir) (m spec.Spec, err error) {
 		if _, err := os.Stat(d.Path(ComposeName)); err == nil {
 			return m, fmt.Errorf("no container of fabric %q is left; 'ttfabric up --runtime docker' starts the fabric again, and 'ttfabric down' removes its run folder", name)
 		}
-		_ = os.RemoveAll(string(d)) // the folder was made from containers that are gone, and holds nothing else
+		_ = os.RemoveAll(string(d)) // Adopt made this folder for containers that do not exist any more
 		return m, none
 	}
 	f, err := inquire(ctx, name, cs)
@@ -90,14 +90,14 @@ func Adopt(d folder.Dir) (m spec.Spec, err error) {
 	if err := folder.MakeRoot(); err != nil {
 		return m, err
 	}
-	// Another command may make the same folder; the first complete folder stays.
+	// Another command may make the same folder at the same time. The first complete folder stays.
 	tmp, err := os.MkdirTemp(folder.Root(), ".new-*")
 	if err != nil {
 		return m, err
 	}
 	defer os.RemoveAll(tmp)
 	old, known := d.Spec()
-	f.mesh.RecordOnce = old.RecordOnce // the volume may hold recordings of containers that are gone
+	f.mesh.RecordOnce = old.RecordOnce // the volume may still have recordings for the folders in RecordOnce
 	made := folder.Dir(filepath.Join(tmp, name))
 	err = made.Create(f.t, &f.mesh, f.token, func(d folder.Dir) error { return note(d, f.ids) })
 	if err != nil {
@@ -115,7 +115,7 @@ func Adopt(d folder.Dir) (m spec.Spec, err error) {
 // inquire asks the chips in containers of one fabric to describe the fabric.
 func inquire(ctx context.Context, name string, cs []container) (f found, err error) {
 	for _, c := range cs {
-		if c.project != cs[0].project { // see the function starting
+		if c.project != cs[0].project { // one fabric has one compose project
 			return f, fmt.Errorf("compose projects %q and %q both have a fabric named %q; bring up one of the two projects with another TTFABRIC_NAME", cs[0].project, c.project, name)
 		}
 		f.ids = append(f.ids, c.id)
@@ -132,16 +132,16 @@ func inquire(ctx context.Context, name string, cs []container) (f found, err err
 	return f, err
 }
 
-// Stray is a fabric of containers that has no run folder.
+// Stray is a fabric of containers that has no run folder on this machine.
 type Stray struct {
 	Name, Topology, Project string
-	Running, Chips          int // Chips is the number of the topology's chips, or the number of containers if no chip answers
+	Running, Chips          int // Running: running containers; Chips: chips of the topology, or number of containers if no chip answers
 	Created                 time.Time
 }
 
-// Strays returns the fabrics that have containers but no run folder. The function
-// "known" reports whether a fabric has a run folder. Without an engine, Strays returns
-// no fabrics.
+// Strays returns the fabrics that have containers but no run folder. The function known
+// must report whether the fabric with the given name has a run folder. If no engine
+// answers, Strays returns no fabrics.
 func Strays(ctx context.Context, known func(name string) bool) (out []Stray) {
 	all, _ := findContainers(ctx, "")
 	by := map[string][]container{}
@@ -166,9 +166,10 @@ func Strays(ctx context.Context, known func(name string) bool) (out []Stray) {
 	return out
 }
 
-// askContainers asks the running chips, one after the other, to describe their fabric.
+// askContainers asks one running chip after the other for the spec and topology of the
+// fabric, and returns the first answer.
 func askContainers(ctx context.Context, name, token string, cs []container) (v spec.View, t *topo.Topology, err error) {
-	err = fmt.Errorf("none of the %s of fabric %q runs; 'docker compose up -d' or 'docker-compose up -d' starts them, and 'ttfabric down' removes them", topo.Count(len(cs), "container"), name)
+	err = fmt.Errorf("none of the %s of fabric %q runs; 'docker compose up -d' or 'docker-compose up -d' starts the containers, and 'ttfabric down' removes the containers", topo.Count(len(cs), "container"), name)
 	for _, c := range cs {
 		if c.state != "running" || c.api == "" {
 			continue
@@ -177,28 +178,28 @@ func askContainers(ctx context.Context, name, token string, cs []container) (v s
 		e := api.NewClient(c.api, token, c.chip, nil).Fabric(one, &v)
 		cancel()
 		if e == nil {
-			t, e = topo.Load("the topology that chip "+c.chip.String()+" tells", []byte(v.Topology))
+			t, e = topo.Load("the topology of chip "+c.chip.String(), []byte(v.Topology))
 		}
 		if e == nil {
 			return v, t, nil
 		}
-		err = fmt.Errorf("fabric %q has %s, but no chip in them describes the fabric: %w", name, topo.Count(len(cs), "container"), e)
+		err = fmt.Errorf("fabric %q has %s, but no chip in a container describes the fabric: %w", name, topo.Count(len(cs), "container"), e)
 	}
 	return v, nil, err
 }
 
-// Gone reports whether all containers that the run folder names are gone. If some
-// are left, Gone writes the ids of the present containers into the run folder,
-// because single containers may have been made again.
+// Gone reports whether none of the containers that the run folder names exists any more. If
+// one of these containers exists, Gone writes the ids of the fabric's present containers
+// into the run folder. The user may have replaced single containers by new ones.
 func (h Host) Gone() bool {
 	var seen []string
 	b, err := os.ReadFile(h.Dir.Path(engineName))
 	if err != nil || json.Unmarshal(b, &seen) != nil || len(seen) == 0 {
-		return false // the containers are about to be made
+		return false // another command is about to make the containers
 	}
 	all, err := findContainers(context.Background(), h.Dir.Name())
 	if err != nil {
-		return false // cannot be known
+		return false // the engine does not answer, so that the containers may still exist
 	}
 	var ids []string
 	for _, c := range all {
@@ -211,15 +212,14 @@ func (h Host) Gone() bool {
 		return true
 	}
 	if !slices.Equal(ids, seen) {
-		_ = note(h.Dir, ids) // older ids in the file do no harm
+		_ = note(h.Dir, ids) // a failed write leaves the older ids in the file, which do no harm
 	}
 	return false
 }
 
-// Remove stops the chips of a fabric of containers without a run folder, and removes
-// its containers, networks and volumes. If discard is false, Remove first copies
-// recordings and logged secrets. The parameter "strange" is the field Strange of
-// [Host]. Remove reports whether it found anything to remove.
+// Remove stops the chips of a fabric of containers that has no run folder. Remove then removes the
+// containers, networks and volumes of the fabric. The parameters discard and strange are the fields
+// of these names in [Host]. Remove reports whether there was anything to remove.
 func Remove(d folder.Dir, discard bool, strange string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
 	defer cancel()
@@ -243,8 +243,7 @@ func Remove(d folder.Dir, discard bool, strange string) (bool, error) {
 	return true, h.Remove()
 }
 
-// Usable returns an error if this machine cannot start containers, because it
-// lacks the docker command, the engine, or compose.
+// Usable returns an error if this machine lacks the docker command, a running engine, or compose.
 func Usable(ctx context.Context) error {
 	if _, err := composeCommand(ctx); err != nil {
 		return err
@@ -253,9 +252,10 @@ func Usable(ctx context.Context) error {
 	return err
 }
 
-// ProjectName returns the compose project of a fabric that 'up' brings up.
+// ProjectName returns the name of the compose project that 'up' uses for a fabric with the
+// given name.
 func ProjectName(name string) string { return "ttfabric-" + AsProject(name) }
 
-// AsProject turns a fabric's name into a name of a compose project, which has only
-// small letters, digits, '-' and '_'.
+// AsProject returns a fabric's name in small letters and with '-' for '.', because names of
+// compose projects contain only small letters, digits, '-' and '_'.
 func AsProject(name string) string { return strings.ReplaceAll(strings.ToLower(name), ".", "-") }

@@ -18,15 +18,15 @@ import (
 	"ttfabric/wire"
 )
 
-// Labels of a fabric's containers, network and volume, by which commands find them.
+// Labels of a fabric's containers, network and volume. Commands find these objects by their labels.
 const (
-	labelFabric  = "ttfabric.fabric"  // the fabric's name
-	labelChip    = "ttfabric.chip"    // M<mesh>D<chip>
+	labelFabric  = "ttfabric.fabric"  // name of the fabric
+	labelChip    = "ttfabric.chip"    // chip that runs in the container, as M<mesh>D<chip>
 	labelRecord  = "ttfabric.record"  // folder of this machine to which recordings are copied
 	labelKeylog  = "ttfabric.keylog"  // folder of this machine to which logged secrets are copied
-	labelArchive = "ttfabric.archive" // folder of this machine to which the archive is copied, into a subfolder with the fabric's name
-	labelPKI     = "ttfabric.pki"     // folder of this machine with the certificates
-	labelImage   = "ttfabric.image"   // the image, with which the volume can be read when no container is left
+	labelArchive = "ttfabric.archive" // folder of this machine that gets a copy of the archive, in a subfolder with the fabric's name
+	labelPKI     = "ttfabric.pki"     // folder of this machine with the chips' certificates
+	labelImage   = "ttfabric.image"   // image of the containers; a container of this image can read the volume after the removal of all others
 )
 
 // Ports and paths in a container. All containers use the same ports, because each
@@ -34,26 +34,26 @@ const (
 const (
 	composePortBase = 17000 // UDP port of channel 0
 	stateVolume     = "state"
-	stateDir        = "/state" // folder at which the volume is mounted, and which docker/Dockerfile makes
+	stateDir        = "/state" // folder at which containers mount the volume; docker/Dockerfile makes the folder
 	stateToken      = stateDir + "/token"
 	stateArchive    = stateDir + "/archive"
-	stateRecord     = stateDir + "/record" // recordings; for recordings of single starts see onceFolder
+	stateRecord     = stateDir + "/record" // recordings of every start; for recordings of one start, see onceFolder
 	stateKeylog     = stateDir + "/keylog"
 	stateOnce       = stateDir + "/once"
 )
 
 // Limits of a compose file.
 const (
-	maxEnvironment = 128<<10 - 64 // bytes of the topology's text: the longest string that execve(2) accepts (MAX_ARG_STRLEN), less the variable's name
-	maxContainers  = 1000         // chips: a Linux bridge has 1,023 ports, and the engine uses fewer
-	minHealth      = 10           // least number of seconds between two health checks of one container
-	healthPerSec   = 1            // most health checks of all containers per second, because each check starts a process
-	minMemory      = 64 << 20     // least memory of one container in bytes; an idle chip takes some 20 MiB
-	minQUIC        = 1280         // least MTU in bytes that carries QUIC's first packets of 1,200 bytes (RFC 9000 §14), over IPv6 too
+	maxEnvironment = 128<<10 - 64 // largest topology text in bytes; execve(2) accepts 128 KiB (MAX_ARG_STRLEN) for the text and the variable's name
+	maxContainers  = 1000         // largest number of chips; each container needs a port of a Linux bridge, which has 1,023 ports
+	minHealth      = 10           // shortest time between two health checks of one container, in seconds
+	healthPerSec   = 1            // largest number of health checks of all containers in one second; each check starts a process
+	minMemory      = 64 << 20     // smallest memory limit of one container in bytes; an idle chip takes some 20 MiB
+	minQUIC        = 1280         // smallest MTU in bytes for QUIC, whose first packets have 1,200 bytes (RFC 9000 §14) plus the headers of UDP and IPv6
 )
 
-// AsJSON converts a compose file into JSON, which compose can also read. The JSON
-// writes out each value that the YAML file repeats by an alias.
+// AsJSON converts a compose file from YAML into JSON, which compose can also read. AsJSON
+// replaces each YAML alias by the value that the alias stands for.
 func AsJSON(b []byte) ([]byte, error) {
 	var v map[string]any
 	if err := yaml.Unmarshal(b, &v); err != nil {
@@ -71,11 +71,11 @@ type Options struct {
 	MTU    int    // MTU of the containers' network, in bytes
 }
 
-// DefaultOptions returns the options without any user's choice.
+// DefaultOptions returns the default of every option.
 func DefaultOptions() Options { return Options{Image: "ttfabric", Memory: "512m", MTU: 1500} }
 
-// check returns an error for options, names and topologies that a fabric of containers
-// cannot have.
+// check returns an error if a fabric of containers cannot have these options, the given
+// name, or the given topology.
 func (o *Options) check(s *spec.Spec, name string, t *topo.Topology) error {
 	switch {
 	case o.MTU < spec.MinMTU || o.MTU > spec.MaxMTU:
@@ -85,19 +85,20 @@ func (o *Options) check(s *spec.Spec, name string, t *topo.Topology) error {
 	case s.Transport == spec.QUIC && o.MTU < minQUIC:
 		return spec.Usagef("--mtu %d: QUIC needs an MTU of at least %d bytes", o.MTU, minQUIC)
 	case len(t.Chips) > maxContainers:
-		return spec.Usagef("topology %s has %d chips; want at most %d, because a Linux bridge takes no more containers", t.Name, len(t.Chips), maxContainers)
+		return spec.Usagef("topology %s has %d chips; want at most %d, because all containers share one Linux bridge", t.Name, len(t.Chips), maxContainers)
 	}
 	return spec.CheckName(name)
 }
 
-// Settle returns the complete spec of a fabric of containers; see [spec.New]. The
-// error has kind [spec.Usage] for bad options.
+// Settle returns the complete spec of a fabric of containers, as [spec.New] does. If an
+// option is not valid, the error has kind [spec.Usage].
 func Settle(name string, t *topo.Topology, want spec.Spec, o Options) (s spec.Spec, err error) {
 	want.Settle(t)
 	if err := o.check(&want, name, t); err != nil {
 		return s, err
 	}
-	// Another machine may run the fabric, and on most machines chips outnumber cores.
+	// The default profile is crowded. The file may run on any machine, and most machines
+	// have fewer cores than the fabric has chips.
 	if want.Transport != spec.QUIC {
 		want.Profile = cmp.Or(want.Profile, ttlink.ProfileCrowded.Name)
 	}
@@ -106,29 +107,30 @@ func Settle(name string, t *topo.Topology, want spec.Spec, o Options) (s spec.Sp
 
 // File is the content of a compose file or a stack file.
 type File struct {
-	Spec     spec.Spec // result of [Settle]
+	Spec     spec.Spec // complete spec of the fabric, as [Settle] returns it
 	Topology *topo.Topology
-	Named    string // the user's name for the topology
+	Named    string // topology as the user named it: a file, or the name of a built-in topology
 	Options
-	Secrets string // folder of the keys and certificates, as the file names the folder; see [Keys]
-	Subnet  string // subnet of a stack's overlay; see [Subnet]
+	Secrets string // folder of the keys and certificates, as [Keys.Write] returns it
+	Subnet  string // subnet of a stack's overlay network, for example [Subnet]; a compose file has none
 }
 
-// topologyArgument returns the way in which chips learn the topology. Chips get the
-// topology's name as an argument. If the topology comes from a file, chips get the
-// file's text in the environment.
+// topologyArgument returns the topology for the chips, as arguments or as a text. If the
+// topology is built in, the result args has the flag with the topology's name. If the
+// topology comes from a file, the result text is the value of the variable
+// [spec.TopologyEnv].
 func (f *File) topologyArgument() (args []string, text string, err error) {
 	if _, err := os.Stat(f.Named); err != nil {
 		return []string{"--topology", f.Named}, "", nil
 	}
 	text = string(f.Topology.Encode())
 	if len(text) > maxEnvironment {
-		return nil, "", spec.Topologyf("topology %s: its text has %d bytes; containers get the text in an environment variable, which holds at most %d", f.Named, len(text), maxEnvironment)
+		return nil, "", spec.Topologyf("topology %s: the file's text has %d bytes; want at most %d bytes, because containers get the text in an environment variable", f.Named, len(text), maxEnvironment)
 	}
 	return nil, text, nil
 }
 
-// Compose renders the compose file of a fabric.
+// Compose returns the text of the compose file of a fabric.
 func (f *File) Compose() ([]byte, error) {
 	m, t := &f.Spec, f.Topology
 	args := []string{"node", "--name", "${TTFABRIC_NAME:-" + m.Name + "}"}
@@ -157,23 +159,23 @@ func (f *File) Compose() ([]byte, error) {
 	var b bytes.Buffer
 	f.writeCompose(&b, args, text)
 	if s := secretFiles(m, t, f.Secrets); s != "" {
-		b.WriteString("# " + secretsEnv + ", where it is set, replaces the folder of the keys and certificates.\nsecrets:\n" + s)
+		b.WriteString("# " + secretsEnv + ", if set, replaces the folder of the keys and certificates.\nsecrets:\n" + s)
 	}
 	return b.Bytes(), nil
 }
 
-// Shares of a container's memory, in percent.
+// Limits within a container's memory, in percent of the container's memory limit.
 const (
-	gcShare   = 80 // share in use above which the chip collects garbage more often
-	tileShare = 50 // share that the chip's tile memory may take; the chip refuses a write beyond, so that the kernel need not kill the container
+	gcShare   = 80 // memory above which the chip collects garbage more often
+	tileShare = 50 // memory of the chip's tiles; the chip refuses writes that need more, because the kernel kills a container that exceeds its memory
 )
 
-// ServiceName returns the compose service of a chip. The service's name is also the
-// chip's name in the engine's DNS.
+// ServiceName returns the name of a chip's service in a compose or stack file. The engine's
+// DNS resolves this name to the address of the chip's container.
 func ServiceName(n wire.FabricNodeID) string { return strings.ToLower(n.String()) }
 
-// composeSeeds returns seeds of each mesh, exit nodes first. Only exit nodes are
-// also in the second gossip pool.
+// composeSeeds returns the seeds of a fabric, some chips of each mesh, each as CHIP/SERVICE. Exit
+// nodes come first, because only exit nodes are also in the gossip pool that joins the meshes.
 func composeSeeds(t *topo.Topology) (out []string) {
 	each := max(1, min(spec.SeedChips, spec.MaxSeeds/len(t.Meshes)))
 	for _, m := range t.Meshes {
@@ -190,8 +192,8 @@ func composeSeeds(t *topo.Topology) (out []string) {
 	return out[:min(len(out), spec.MaxSeeds)]
 }
 
-// quoted returns a YAML string in double quotes. Every JSON string is such a
-// string (YAML 1.2, section 1.2).
+// quoted returns s as a YAML string in double quotes. Every JSON string is also a YAML
+// string in double quotes (YAML 1.2, section 1.2).
 func quoted(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -200,8 +202,8 @@ func quoted(s string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// writeTopology writes a topology's text as an environment variable. writeTopology
-// writes nothing if text is "".
+// writeTopology writes the YAML entry of the environment variable with a topology's text.
+// writeTopology writes nothing if text is "".
 func writeTopology(b *bytes.Buffer, text string) {
 	if text == "" {
 		return
@@ -219,7 +221,7 @@ const composeHead = `# %s
 #   ttfabric inspect                           and every other command, from this machine
 #   docker-compose -p NAME -f THIS down -v
 #
-# TTFABRIC_NAME, TTFABRIC_IMAGE and TTFABRIC_MTU, where set, replace the fabric's name, the image and the network's MTU.
+# TTFABRIC_NAME, TTFABRIC_IMAGE and TTFABRIC_MTU, if set, replace the fabric's name, the image and the network's MTU.
 x-labels: &labels
   ttfabric.fabric: "${TTFABRIC_NAME:-%s}"
   ttfabric.image: "${TTFABRIC_IMAGE:-%s}"
@@ -265,7 +267,7 @@ func (f *File) writeCompose(b *bytes.Buffer, args []string, text string) {
 	folders := ""
 	archive := ""
 	if m.Archive != "" {
-		archive = filepath.Dir(m.Archive) // the fabric may be brought up by another name, which is the subfolder's name
+		archive = filepath.Dir(m.Archive) // the subfolder gets the name under which the user brings up the fabric, which may differ from m.Name
 	}
 	for _, l := range [][2]string{{labelRecord, m.Record}, {labelKeylog, m.KeyLog}, {labelArchive, archive}, {labelPKI, m.PKI}} {
 		if l[1] != "" {

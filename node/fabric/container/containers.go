@@ -1,6 +1,6 @@
-// Package container runs the chips of a fabric as containers, and writes the files that
-// bring them up: compose files, and stack files for Docker Swarm. The package controls
-// the engine through the docker command.
+// Package container runs the chips of a fabric as containers. The package also writes
+// compose files, and stack files for Docker Swarm. The package controls the container
+// engine through the docker command.
 package container
 
 import (
@@ -24,27 +24,27 @@ import (
 )
 
 // Host runs the chips of a fabric as containers. A Host finds the containers by their
-// labels, so that anybody may have started the containers. The run folder has these
-// files of a Host:
+// labels, and therefore also finds containers that the user started with compose. A Host
+// uses these files of the run folder:
 //
 //	compose.yml   the compose file of 'up --runtime docker'
-//	engine.json   ids of the containers that were seen last; when none of them is left, the folder is obsolete
+//	engine.json   ids of the fabric's containers at the last look; if none of these containers exists, the folder is obsolete
 //	archive/      a copy of the archive in the containers' volume, see [Host.Archive]
 type Host struct {
 	Dir     folder.Dir
 	Spec    spec.Spec
-	Discard bool   // whether Remove leaves recordings and logged secrets in the volume without a copy
-	Strange string // folder for recordings whose own folder is not known any more; "": Remove fails if there are such recordings
+	Discard bool   // whether Remove deletes recordings and logged secrets without a copy
+	Strange string // folder for recordings whose folder on this machine is not known any more; "": Remove fails if there are such recordings
 }
 
-// Names of files in the run folder, and an address.
+// Names of files in the run folder, and an address of a chip's API.
 const (
 	ComposeName = "compose.yml"
 	engineName  = "engine.json"
-	unpublished = "127.0.0.1:0" // stands for the API of a container without a published port; nobody answers there
+	unpublished = "127.0.0.1:0" // address of the API of a container without a published port; nobody answers at this address
 )
 
-// list finds the fabric's containers. list returns none if the engine does not answer.
+// list returns the fabric's containers. list returns no containers if the engine does not answer.
 func (h Host) list() []container {
 	all, _ := findContainers(context.Background(), h.Dir.Name())
 	return slices.DeleteFunc(all, func(c container) bool { return c.project != h.Spec.Project })
@@ -59,7 +59,7 @@ func (h Host) byChip() map[wire.FabricNodeID]container {
 	return out
 }
 
-// Chips returns the running chips, including paused chips, sorted.
+// Chips returns the running and the paused chips of the fabric, sorted by mesh and number.
 func (h Host) Chips() (out []folder.Chip) {
 	for _, c := range h.list() {
 		if c.runs() {
@@ -70,7 +70,7 @@ func (h Host) Chips() (out []folder.Chip) {
 	return out
 }
 
-// note writes the ids of the fabric's containers into the run folder.
+// note writes the ids of the fabric's containers into the file engine.json of the run folder.
 func note(d folder.Dir, ids []string) error {
 	slices.Sort(ids)
 	b, err := json.Marshal(ids)
@@ -80,9 +80,9 @@ func note(d folder.Dir, ids []string) error {
 	return folder.WriteFile(d.Path(engineName), b)
 }
 
-// Launch starts the containers of chips that do not run. Compose makes the missing
-// containers. The parameter "rec", if not zero, says where the chips are recorded from
-// this start on. The channel "exits" gets the chips that end later.
+// Launch starts the containers of the chips ns, which do not run. Launch makes missing
+// containers with compose. If rec.Record is not "", the chips make a recording of this
+// start. Launch sends a value to exits for each chip that ends later.
 func (h Host) Launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) (err error) {
 	there := h.byChip()
 	if err := h.certify(ctx, ns, there); err != nil {
@@ -125,8 +125,8 @@ func (h Host) Launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Recor
 	return nil
 }
 
-// compose makes the containers of some services. compose also makes the network and the
-// volume if they are missing.
+// compose makes and starts the containers of the given services with the compose command.
+// The command also makes the network and the volume, if the engine does not have these yet.
 func (h Host) compose(ctx context.Context, services []string) error {
 	file := h.Dir.Path(ComposeName)
 	cmd, err := composeCommand(ctx)
@@ -139,9 +139,8 @@ func (h Host) compose(ctx context.Context, services []string) error {
 	ctx, cancel := context.WithTimeout(ctx, composeTime)
 	defer cancel()
 	args := slices.Concat(cmd[1:], []string{"-p", h.Spec.Project, "-f", file, "up", "-d", "--no-recreate"}, services)
-	// The compose file holds the values of the flags. The user's environment must not
-	// replace these values, because the environment is meant for the user's own compose
-	// files.
+	// The compose file of 'up' contains the values of the flags of 'up'. Variables in the user's
+	// environment are meant for compose files of the user, and must not replace these values.
 	_, err = engine(ctx, []string{"TTFABRIC_NAME=" + h.Dir.Name(), "TTFABRIC_IMAGE=", "TTFABRIC_MTU=", "COMPOSE_HTTP_TIMEOUT=300"}, cmd[0], args...)
 	if ctx.Err() != nil {
 		h.settle()
@@ -152,15 +151,16 @@ func (h Host) compose(ctx context.Context, services []string) error {
 // Times of waiting for containers that come up.
 const (
 	pollInterval = 50 * time.Millisecond // time between two checks
-	askTime      = 2 * time.Second       // longest time that one chip may take to answer
+	askTime      = 2 * time.Second       // longest time to wait for the answer of one chip
 )
 
-// engineQuiet is the time without a new container after which the engine counts as done with all requests.
+// engineQuiet is how long settle waits for another new container. After this time without a
+// new container, settle assumes that the engine has carried out all requests.
 const engineQuiet = 3 * time.Second
 
-// settle waits until the engine makes no more containers. If a compose command is
-// interrupted, the engine still carries out the command's requests. A container that
-// the engine makes after a removal would stay.
+// settle waits until the engine makes no more containers. The engine carries out all
+// requests of an interrupted compose command. A container that the engine makes after the
+// caller has removed all containers would stay.
 func (h Host) settle() {
 	limit := time.Now().Add(engineTime)
 	most, since := 0, time.Now()
@@ -172,8 +172,8 @@ func (h Host) settle() {
 	}
 }
 
-// token waits until the first chip has made the API's token. token writes the token and
-// the ids of the containers into the run folder.
+// token waits until a chip has written the API's bearer token into the containers' volume.
+// Then token writes the bearer token and the ids of the containers into the run folder.
 func (h Host) token(ctx context.Context) error {
 	for {
 		cs := h.list()
@@ -187,7 +187,7 @@ func (h Host) token(ctx context.Context) error {
 		}
 		for _, c := range cs {
 			if c.state == "exited" {
-				return fmt.Errorf("chip %s, container %s, ended at its start: %s", c.chip, c.name, h.LastWords(c.chip))
+				return fmt.Errorf("chip %s in container %s ended at its start: %s", c.chip, c.name, h.LastWords(c.chip))
 			}
 		}
 		select {
@@ -201,8 +201,8 @@ func (h Host) token(ctx context.Context) error {
 	}
 }
 
-// readContainerToken reads the token that the chips share in their volume. Only
-// users who may use the engine can read the volume.
+// readContainerToken reads the API's bearer token, which all chips share, from the
+// containers' volume. Only users who may use the engine can read the volume.
 func readContainerToken(ctx context.Context, cs []container) (token string, err error) {
 	err = errors.New("there is no container to read the token from")
 	for _, c := range cs {
@@ -214,14 +214,14 @@ func readContainerToken(ctx context.Context, cs []container) (token string, err 
 			return token, nil
 		}
 	}
-	return "", fmt.Errorf("the API's token is not in the containers' volume: %w", err)
+	return "", fmt.Errorf("cannot read the API's token from the containers' volume: %w", err)
 }
 
-// watchPoll is the time between two checks for ended containers.
+// watchPoll is the time between two looks for containers that have ended.
 const watchPoll = time.Second
 
-// watch sends ended containers to the channel "exits", until the run folder is removed
-// or the program ends.
+// watch sends a value to exits for each container of the fabric that ends. watch returns
+// after the removal of the run folder.
 func (h Host) watch(ns []wire.FabricNodeID, exits chan<- folder.Exit) {
 	ran := map[string]bool{}
 	for ; ; time.Sleep(watchPoll) {
@@ -237,14 +237,14 @@ func (h Host) watch(ns []wire.FabricNodeID, exits chan<- folder.Exit) {
 	}
 }
 
-// Do kills, pauses, resumes or removes a chip's container, and returns when that is done.
+// Do kills, pauses, resumes or stops a chip's container, and returns after the engine has done so.
 func (h Host) Do(ctx context.Context, f folder.Chip, k fault.Kind) error {
 	args := map[fault.Kind][]string{
 		fault.KindKilled: {"kill"}, fault.KindPaused: {"pause"}, fault.KindResumed: {"unpause"},
 		fault.KindRemoved: {"stop", "--time", fmt.Sprint(int(folder.StopTime.Seconds()))},
 	}[k]
 	if k == fault.KindRemoved {
-		_, _ = docker(ctx, "unpause", f.Container) // a paused container cannot receive the signal; the error of a container that is not paused is ignored
+		_, _ = docker(ctx, "unpause", f.Container) // a paused container cannot receive the signal of stop; the command fails for a container that is not paused
 	}
 	if _, err := docker(ctx, append(args, f.Container)...); err != nil {
 		return fmt.Errorf("chip %s: %w", f.Chip, err)
@@ -252,7 +252,7 @@ func (h Host) Do(ctx context.Context, f folder.Chip, k fault.Kind) error {
 	return nil
 }
 
-// LastWords returns the last line of a chip's log.
+// LastWords returns the last line of a chip's log, or "" if the chip has no container.
 func (h Host) LastWords(n wire.FabricNodeID) string {
 	for _, c := range h.list() {
 		if c.chip != n {
@@ -267,8 +267,8 @@ func (h Host) LastWords(n wire.FabricNodeID) string {
 	return ""
 }
 
-// Archive copies the archive from the containers' volume to the archive's folder.
-// The volume also holds the events of dead chips.
+// Archive copies the event archive from the containers' volume to the archive's folder on
+// this machine. The archive in the volume also has the events of chips that have ended.
 func (h Host) Archive(ctx context.Context) (err error) {
 	err = errors.New("no container is left from which the archive can be copied")
 	for _, c := range h.list() {
@@ -279,7 +279,8 @@ func (h Host) Archive(ctx context.Context) (err error) {
 	return err
 }
 
-// copyArchive copies the archive from the volume of the container named id.
+// copyArchive copies the event archive from the volume of the container with the given id
+// to the archive's folder on this machine.
 func (h Host) copyArchive(ctx context.Context, id string) error {
 	to := h.Dir.ArchiveDir(&h.Spec)
 	err := os.MkdirAll(to, 0o700)
@@ -309,7 +310,7 @@ func (h Host) Remove() error {
 	for _, c := range h.list() {
 		ids = append(ids, c.id)
 	}
-	if (h.Spec.Archive != "" || len(places(&h.Spec)) > 0 && !h.Discard) && len(ids) > 0 { // the chips must write their last events and recordings before the copy
+	if (h.Spec.Archive != "" || len(places(&h.Spec)) > 0 && !h.Discard) && len(ids) > 0 { // stops the chips first, because each chip writes its last events and recordings at its end
 		_, err := engine(ctx, nil, "docker", append([]string{"stop", "--time", fmt.Sprint(int(folder.StopTime.Seconds()))}, ids...)...)
 		errs = append(errs, err)
 		if h.Spec.Archive != "" {

@@ -27,39 +27,39 @@ const (
 // errNoEngine says that there is no docker command.
 var errNoEngine = errors.New("the docker command is missing: install Docker Engine (docker.io and docker-compose on Debian), or leave out '--runtime docker'")
 
-// errEngineDown says that the docker command reaches no engine. In this case, no
-// container of this machine runs.
+// errEngineDown says that the docker command reaches no engine.
 var errEngineDown = errors.New("the Docker engine does not run on this machine: 'sudo systemctl start docker' starts it; for an engine elsewhere, set DOCKER_HOST")
 
-// engineAbsent reports whether an error means that there is no engine, and so no container.
+// engineAbsent reports whether err says that this machine has no running engine. Without an
+// engine, no containers run.
 func engineAbsent(err error) bool {
 	return errors.Is(err, errNoEngine) || errors.Is(err, errEngineDown)
 }
 
-// docker runs the docker command and returns its output.
+// docker runs the docker command with the given arguments, for at most engineTime, and
+// returns the command's output.
 func docker(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
 	return engine(ctx, nil, "docker", args...)
 }
 
-// engine runs docker or compose and returns the command's output. The list "env"
-// replaces variables of the environment. Ctrl-C does not reach the command: this
-// program receives the signal and ends the command itself.
+// engine runs docker or compose and returns the command's output. The variables in env
+// replace variables of the environment. Ctrl-C interrupts only this program, which then
+// ends ctx and thereby interrupts the command.
 func engine(ctx context.Context, env []string, name string, args ...string) ([]byte, error) {
 	var out, errs bytes.Buffer
 	if err := engineTo(ctx, nil, &out, &errs, env, name, args...); err != nil {
 		return nil, err
 	}
-	if args[0] == "logs" { // docker prints a container's stderr on stderr
+	if args[0] == "logs" { // 'docker logs' prints the container's stderr on its own stderr
 		out.Write(errs.Bytes())
 	}
 	return out.Bytes(), nil
 }
 
-// engineTo runs docker or compose, in the same way as the function engine. The reader
-// "in" is the command's input, or nil for no input. The command's output goes to out
-// and errs.
+// engineTo runs docker or compose as the function engine does. The command reads from in, which may
+// be nil. The command's standard output goes to out, and its error messages go to errs.
 func engineTo(ctx context.Context, in io.Reader, out io.Writer, errs *bytes.Buffer, env []string, name string, args ...string) error {
 	if _, err := exec.LookPath("docker"); err != nil {
 		return errNoEngine
@@ -75,15 +75,15 @@ func engineTo(ctx context.Context, in io.Reader, out io.Writer, errs *bytes.Buff
 	case err == nil:
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("'%s %s' took too long and was ended; 'docker info' tells whether the engine works", name, args[0])
+		return fmt.Errorf("'%s %s' took too long and was interrupted; 'docker info' shows whether the engine works", name, args[0])
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
 	return explain(name, args, errs.String(), err)
 }
 
-// advice holds words of the engine's errors, and the advice for the user. If the field
-// way is empty, the words mean that no engine answers.
+// advice lists texts in error messages of the engine (words), each with what the user can
+// do (way). If way is "", the text means that no engine answers.
 var advice = []struct{ words, way string }{
 	{"permission denied", "you may not use the Docker engine: run 'sudo usermod -aG docker $USER' and log in again, or use sudo"},
 	{"Cannot connect to the Docker daemon", ""},
@@ -91,17 +91,18 @@ var advice = []struct{ words, way string }{
 	{"Couldn't connect to Docker daemon", ""},
 	{"error during connect", ""},
 	{"failed to connect to the docker API", ""},
-	{"pull access denied", "the image is not there: 'scripts/image' builds it, or name one with --image"},
-	{"No such image", "the image is not there: 'scripts/image' builds it, or name one with --image"},
-	{"manifest unknown", "the image is not there: 'scripts/image' builds it, or name one with --image"},
-	{"lookup registry", "the image is not there: 'scripts/image' builds it, or name one with --image"},
-	{"Client.Timeout exceeded", "the image is not there, and no registry answers: 'scripts/image' builds it, or name one with --image"},
+	{"pull access denied", "the engine does not have the image: 'scripts/image' builds the image, or name another image with --image"},
+	{"No such image", "the engine does not have the image: 'scripts/image' builds the image, or name another image with --image"},
+	{"manifest unknown", "the engine does not have the image: 'scripts/image' builds the image, or name another image with --image"},
+	{"lookup registry", "the engine does not have the image: 'scripts/image' builds the image, or name another image with --image"},
+	{"Client.Timeout exceeded", "the engine does not have the image, and no registry answers: 'scripts/image' builds the image, or name another image with --image"},
 	{"non-overlapping IPv4 address pool", "the engine has no addresses left for a network: 'docker network prune' removes unused networks"},
-	{"no space left on device", "the engine's disk is full: 'docker system df' shows what fills it"},
+	{"no space left on device", "the engine's disk is full: 'docker system df' shows the use of the disk"},
 }
 
-// explain turns an error text of the engine into an error that tells the user what to
-// do.
+// explain returns an error that tells the user what to do. The parameter said has the
+// engine's error messages. If the list advice has no entry for the messages, explain
+// returns the last line of said.
 func explain(name string, args []string, said string, err error) error {
 	for _, a := range advice {
 		switch {
@@ -119,22 +120,22 @@ func explain(name string, args []string, said string, err error) error {
 	return fmt.Errorf("%s %s: %w", name, args[0], err)
 }
 
-// container is a container with a fabric's label.
+// container is a container that has the label of a fabric.
 type container struct {
 	id, name, state, status string
 	fabric, project         string
 	chip                    wire.FabricNodeID
-	api                     string // host:port on this machine; "": not published, for example because the container does not run
+	api                     string // host:port of the chip's API on this machine; "": no port is published, for example because the container does not run
 }
 
 func (c *container) runs() bool { return c.state == "running" || c.state == "paused" }
 
-// psFormat is the format of a line of 'docker ps', one for each container; see parseContainers.
+// psFormat is the format of each line that 'docker ps' prints for parseContainers.
 var psFormat = strings.Join([]string{"{{.ID}}", "{{.Names}}", "{{.State}}", "{{.Status}}", `{{.Label "` + labelFabric + `"}}`, `{{.Label "com.docker.compose.project"}}`,
 	`{{.Label "` + labelChip + `"}}`, "{{.Ports}}"}, "\t")
 
-// findContainers lists the chips' containers of a fabric, or of all fabrics if
-// fabric is "", including containers that do not run.
+// findContainers returns the containers of a fabric's chips, including containers that do
+// not run. If fabric is "", findContainers returns the containers of all fabrics.
 func findContainers(ctx context.Context, fabric string) ([]container, error) {
 	label := "label=" + labelFabric
 	if fabric != "" {
@@ -155,7 +156,7 @@ func parseContainers(text string) (cs []container) {
 		}
 		n, err := wire.ParseFabricNodeID(f[6])
 		if err != nil {
-			continue // a container of another program with the same label
+			continue // another program made this container and uses the same label
 		}
 		c := container{id: f[0], name: f[1], state: strings.ToLower(f[2]), status: f[3], fabric: f[4], project: f[5], chip: n}
 		for p := range strings.SplitSeq(f[7], ", ") {
@@ -169,17 +170,17 @@ func parseContainers(text string) (cs []container) {
 	return cs
 }
 
-// maxCopied is the largest size of a file that this program copies from a container, in
-// bytes. Recordings may be larger.
+// maxCopied is the largest size in bytes of a file that this program copies from a
+// container. Recordings have a higher limit.
 const maxCopied = 64 << 20
 
 // errNotThere says that a container has no such file.
 var errNotThere = errors.New("the container has no such file")
 
-// copyOut reads a file or folder of a container. The parameter "from" names the file or
-// folder. The container need not run. copyOut calls the function "take" for each file,
-// with the names of the file and of its folder. copyOut leaves out files of more than
-// "most" bytes. copyOut itself writes no file.
+// copyOut reads a file of a container, or all files in a folder of a container. The parameter from
+// is the path of the file or folder. The container need not run. For each file, copyOut calls the
+// function take with the names of the folder and of the file, and the content. copyOut leaves out
+// files with more bytes than the parameter most. copyOut itself writes no file.
 func copyOut(ctx context.Context, id, from string, most int64, take func(folder, name string, r io.Reader) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -191,11 +192,11 @@ func copyOut(ctx context.Context, id, from string, most int64, take func(folder,
 		if said := errs.String(); err != nil && (strings.Contains(said, "Could not find the file") || strings.Contains(said, "No such container:path")) {
 			err = errNotThere
 		}
-		w.CloseWithError(err) // a nil err is the end of the file
+		w.CloseWithError(err) // if err is nil, the reader gets io.EOF
 		ended <- err
 	}()
 	err := eachFile(r, most, take)
-	r.CloseWithError(err) // also with nil, because nothing more is read
+	r.CloseWithError(err) // makes further writes of the command fail
 	if err == nil {
 		return <-ended
 	}
@@ -204,8 +205,7 @@ func copyOut(ctx context.Context, id, from string, most int64, take func(folder,
 	return err
 }
 
-// copyIn unpacks a tar archive into a folder of a container. The container need not
-// run.
+// copyIn unpacks a tar archive in a folder of a container. The container need not run.
 func copyIn(ctx context.Context, id, folder string, archive []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
@@ -213,20 +213,21 @@ func copyIn(ctx context.Context, id, folder string, archive []byte) error {
 	return engineTo(ctx, bytes.NewReader(archive), nil, &errs, nil, "docker", "cp", "-", id+":"+folder)
 }
 
-// eachFile calls the function "take" for each regular file of a tar archive.
+// eachFile calls the function take for each regular file of a tar archive. eachFile leaves
+// out files with more bytes than the parameter most.
 func eachFile(r io.Reader, most int64, take func(folder, name string, r io.Reader) error) error {
 	tr := tar.NewReader(r)
 	for {
 		h, err := tr.Next()
 		if err == io.EOF {
-			_, err = io.Copy(io.Discard, r) // the padding after the last block
+			_, err = io.Copy(io.Discard, r) // reads the padding after the archive's last block
 			return err
 		}
 		if err != nil {
 			return fmt.Errorf("docker cp: %w", err)
 		}
-		// Both names are single names without a slash. Therefore the function "take"
-		// cannot write outside its folder.
+		// Neither the folder's nor the file's name has a slash. These names therefore
+		// cannot lead a caller to a path outside the caller's folder.
 		if h.Typeflag == tar.TypeReg && h.Size <= most {
 			if err := take(path.Base(path.Dir(h.Name)), path.Base(h.Name), tr); err != nil {
 				return err

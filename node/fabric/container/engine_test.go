@@ -11,7 +11,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestContainersAreParsed reads lines of 'docker ps', also of containers that no fabric has.
+// TestContainersAreParsed parses lines of 'docker ps'. Lines without a valid chip, and
+// incomplete lines, must be left out.
 func TestContainersAreParsed(t *testing.T) {
 	got := parseContainers("a1\tlab_m0d3_1\trunning\tUp 3 seconds\tlab\tlab\tM0D3\t127.0.0.1:32768->8474/tcp\n" +
 		"a2\tlab-m1d0-1\tPaused\tUp 3 seconds (Paused)\tlab\tlab\tM1D0\t9000/tcp, 127.0.0.1:32769->8474/tcp, 127.0.0.1:1->9/tcp\n" +
@@ -27,7 +28,8 @@ func TestContainersAreParsed(t *testing.T) {
 	}
 }
 
-// TestTheEnginesErrors turns each known error of the engine into advice, and passes an unknown error on.
+// TestTheEnginesErrors checks that explain returns advice for known error messages of the
+// engine, and the last line of unknown messages.
 func TestTheEnginesErrors(t *testing.T) {
 	for said, want := range map[string]string{
 		"Got permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock": "usermod -aG docker",
@@ -42,7 +44,8 @@ func TestTheEnginesErrors(t *testing.T) {
 	}
 }
 
-// TestEachFile reads an archive as 'docker cp' writes one: a name in the archive is never a path.
+// TestEachFile reads an archive in the format of 'docker cp'. The names that take gets must
+// have no slash. Links and files above the limit must be left out.
 func TestEachFile(t *testing.T) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -68,14 +71,14 @@ func TestEachFile(t *testing.T) {
 	if err := eachFile(bytes.NewReader(b.Bytes()), 10, take); err != nil || fmt.Sprint(got) != "map[etc a:3 record b:10]" {
 		t.Errorf("%v, %v", got, err)
 	}
-	for n := 512; n < b.Len()-1024; n += 512 { // cut within what the last two blocks end
+	for n := 512; n < b.Len()-1024; n += 512 { // the last 1024 bytes only mark the end of the archive
 		if err := eachFile(io.MultiReader(bytes.NewReader(b.Bytes()[:n]), failing{}), 10, take); err == nil {
-			t.Errorf("cut after %d bytes, and nothing is said", n)
+			t.Errorf("no error for an archive that was cut after %d bytes", n)
 		}
 	}
 }
 
-// failing is a reader whose command has failed.
+// failing is a reader that returns an error, as if the docker command had failed.
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errNotThere }

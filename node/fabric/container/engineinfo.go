@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// MaxContainers is the largest number of containers, and so of chips, of one
-// fabric on one machine. A Linux bridge has 1,023 ports, and the engine uses fewer.
+// MaxContainers is the largest number of chips of a fabric of containers on one machine. Each chip
+// is a container and needs a port of a Linux bridge. A Linux bridge has 1,023 ports.
 const MaxContainers = maxContainers
 
-// mtuOption is the option of a network by which the engine sets the network's MTU.
+// mtuOption is the name of the option that sets the MTU of an engine's network.
 const mtuOption = "com.docker.network.driver.mtu"
 
-// engineMTU is the MTU in bytes of a network without [mtuOption]: the MTU of ethernet.
+// engineMTU is the MTU in bytes of a network without [mtuOption], which is the MTU of ethernet.
 const engineMTU = 1500
 
-// NoCommand reports whether an error of this package means that there is no docker command.
+// NoCommand reports whether err says that this machine has no docker command.
 func NoCommand(err error) bool { return errors.Is(err, errNoEngine) }
 
 // Versions are the versions that the docker command and its engine report.
 type Versions struct{ Client, Server string }
 
-// EngineVersions asks the engine for its version. If no engine answers, the error tells
-// the user what to do; see [NoCommand].
+// EngineVersions asks the engine for its version. If no engine answers, the error tells the
+// user what to do. [NoCommand] recognizes the error of a machine without a docker command.
 func EngineVersions(ctx context.Context) (v Versions, err error) {
 	s, err := ask(ctx, "version", "--format", "{{.Client.Version}} {{.Server.Version}}")
 	v.Client, v.Server, _ = strings.Cut(s, " ")
@@ -53,14 +53,14 @@ func ComposeVersion(ctx context.Context, command []string) (string, error) {
 
 // Image is a container image that the engine has.
 type Image struct {
-	ID           string // in hexadecimal digits
-	Bytes        int
-	Architecture string
+	ID           string // id of the image, in hexadecimal digits
+	Bytes        int    // size of the image
+	Architecture string // processor architecture of the image's programs, such as amd64
 }
 
-// FindImage returns an image by its name. The result "missing" reports that the engine
-// has no such image, or does not answer. The result "err" says that the engine's answer
-// cannot be read.
+// FindImage returns the image with the given name. The result missing is true if the engine
+// has no such image, or does not answer. The result err is not nil if FindImage cannot read
+// the engine's answer.
 func FindImage(ctx context.Context, name string) (i Image, missing bool, err error) {
 	s, err := ask(ctx, "image", "inspect", "--format", "{{.Id}} {{.Size}} {{.Architecture}}", name)
 	if err != nil {
@@ -77,8 +77,8 @@ func FindImage(ctx context.Context, name string) (i Image, missing bool, err err
 
 // Network is a network of the engine.
 type Network struct {
-	Name    string
-	Options map[string]string
+	Name    string            // name of the network
+	Options map[string]string // options of the network's driver, such as [mtuOption]
 }
 
 // MTU returns the network's MTU in bytes.
@@ -95,8 +95,8 @@ func BridgeIDs(ctx context.Context) ([]string, error) {
 	return strings.Fields(s), err
 }
 
-// Networks returns the networks with the given ids. Networks returns an error if a
-// network has been removed since its id was read.
+// Networks returns the networks with the given ids. Networks returns an error if one of the
+// networks does not exist any more.
 func Networks(ctx context.Context, ids []string) (nets []Network, err error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -108,7 +108,8 @@ func Networks(ctx context.Context, ids []string) (nets []Network, err error) {
 	return nets, err
 }
 
-// ask runs the docker command and returns its output, without leading and trailing white space.
+// ask runs the docker command and returns the command's output, without leading and
+// trailing white space.
 func ask(ctx context.Context, args ...string) (string, error) {
 	b, err := docker(ctx, args...)
 	return strings.TrimSpace(string(b)), err

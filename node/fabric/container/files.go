@@ -23,16 +23,16 @@ import (
 	"ttfabric/ttlink/transport/pki"
 )
 
-// Containers write recordings and the logged secrets of their connections into their
-// volume. This program copies these files to folders of this machine. The names of
-// these folders come from labels and the run folder, which no container can change.
-// Therefore no container can choose the place of written files on this machine.
+// Containers write recordings and the logged secrets of QUIC connections into their volume.
+// The functions in this file copy recordings and secrets to folders of this machine. The
+// paths of these folders come from labels and from the run folder, which no container can
+// change. Therefore no container can choose a path on this machine.
 
-// recordTime is the longest time for the copy of recordings. Other calls of the engine
-// have less time.
+// recordTime is the longest time that a copy of recordings may take. A recording may be
+// large, so that recordTime is longer than the limits of other calls of the engine.
 const recordTime = time.Hour
 
-// maxFileName is the longest name of a file, in bytes (NAME_MAX of limits.h).
+// maxFileName is the length of the longest file name, in bytes (NAME_MAX of limits.h).
 const maxFileName = 255
 
 // recordingName and keylogName match the names of the files that this program copies
@@ -42,12 +42,12 @@ var (
 	keylogName    = regexp.MustCompile(`^keylog-M\d+D\d+\.txt$`)
 )
 
-// onceFolder returns the name of a folder in the volume. This folder holds recordings
-// of single starts that belong to the folder dir of this machine.
+// onceFolder returns the name of the folder in the volume for recordings of one start that
+// the user wants in the folder dir of this machine.
 func onceFolder(dir string) string { return url.PathEscape(dir) }
 
-// places returns the folders of this machine to which recordings are copied. The keys
-// are the last names of the volume's folders from which recordings are copied.
+// places returns the folders of this machine that get copies of recordings. The key of each
+// is the last element of the path of the volume's folder that has the recordings.
 func places(m *spec.Spec) map[string]string {
 	out := map[string]string{}
 	for _, dir := range m.RecordOnce {
@@ -59,10 +59,10 @@ func places(m *spec.Spec) map[string]string {
 	return out
 }
 
-// copyRecordings copies recordings from the volume of a container. The parameter "from"
-// names a file, or a folder with files and subfolders. If places lacks the folder of a
-// recording, copyRecordings copies the recording to the folder strange. If strange is
-// "", copyRecordings does not copy such recordings, and the error names their folders.
+// copyRecordings copies recordings from the volume of a container to the folders in places. The
+// parameter from is the path of a recording, or of a folder with recordings. If places has no key
+// for the folder of a recording, copyRecordings copies the recording to the folder strange. If
+// strange is also "", copyRecordings returns an error that names the folder.
 func copyRecordings(ctx context.Context, id, from string, places map[string]string, strange string) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
@@ -71,7 +71,7 @@ func copyRecordings(ctx context.Context, id, from string, places map[string]stri
 		if !recordingName.MatchString(name) {
 			return nil
 		}
-		if folder == "." { // a single file comes without its folder
+		if folder == "." { // 'docker cp' gives the name of a single file without a folder
 			folder = path.Base(path.Dir(from))
 		}
 		to, ok := places[folder]
@@ -98,13 +98,13 @@ func copyRecordings(ctx context.Context, id, from string, places map[string]stri
 	case errors.Is(err, errNotThere):
 		return nil // no chip has recorded anything yet
 	case err == nil && len(unknown) > 0:
-		return fmt.Errorf("the containers have recordings for %s, but the run folder with these names is gone; 'ttfabric down --recordings DIR' copies the recordings to DIR", strings.Join(slices.Sorted(maps.Keys(unknown)), ", "))
+		return fmt.Errorf("the containers have recordings for %s, but the run folder with these names does not exist any more; 'ttfabric down --recordings DIR' copies the recordings to DIR", strings.Join(slices.Sorted(maps.Keys(unknown)), ", "))
 	}
 	return err
 }
 
-// rescue copies the recordings and logged secrets of a fabric's containers, before the
-// removal of the containers' volume. If rescue returns an error, the volume must stay.
+// rescue copies recordings and logged secrets from the containers' volume to this machine, before
+// the caller removes the volume. If rescue returns an error, the caller must not remove the volume.
 func (h Host) rescue(ctx context.Context, ids []string) (err error) {
 	ctx = context.WithoutCancel(ctx)
 	switch {
@@ -121,14 +121,15 @@ func (h Host) rescue(ctx context.Context, ids []string) (err error) {
 	return fmt.Errorf("%w; nothing was removed, and all recordings are still in the containers' volume; 'ttfabric down --discard-recordings' removes everything without copying", err)
 }
 
-// copyBack copies recordings and logged secrets from the volume of a container to their folders on this machine.
+// copyBack copies recordings and logged secrets from the volume of a container to folders
+// on this machine.
 func (h Host) copyBack(ctx context.Context, id string) error {
 	return errors.Join(copyRecordings(ctx, id, stateRecord, places(&h.Spec), h.Strange), h.copyKeylog(ctx, id))
 }
 
-// orphans copies recordings, logged secrets and the archive from volumes without
-// containers. A volume's labels name the folders of this machine and an image. From
-// this image, orphans makes a container to read the volume.
+// orphans copies recordings, logged secrets and the event archive from volumes whose containers do
+// not exist any more. A volume's labels name the folders of this machine and an image. orphans
+// makes a container of this image, because the engine copies files only from a container.
 func (h Host) orphans(ctx context.Context) error {
 	fabric := h.Dir.Name()
 	out, err := docker(ctx, "volume", "ls", "-q", "--filter", "label="+labelFabric+"="+fabric, "--filter", "label="+labelImage)
@@ -146,7 +147,7 @@ func (h Host) orphans(ctx context.Context) error {
 		labelled(&h.Spec, fabric, labels)
 		out, err := docker(ctx, "create", "--label", labelFabric+"="+fabric, "--volume", volume+":"+stateDir, labels[labelImage])
 		if err != nil && len(places(&h.Spec)) == 0 && h.Spec.KeyLog == "" && h.Spec.Archive == "" {
-			continue // the user asked for no recordings, secrets or archive
+			continue // there is nothing to copy, because the fabric kept no recordings, secrets or archive on this machine
 		}
 		if err != nil {
 			return fmt.Errorf("cannot copy the recordings from volume %s: %w", volume, err)
@@ -156,7 +157,7 @@ func (h Host) orphans(ctx context.Context) error {
 			err = h.copyArchive(ctx, id)
 		}
 		if errors.Is(err, errNotThere) {
-			err = nil // no chip has written such a file yet
+			err = nil // no chip has written an archive
 		}
 		if _, left := docker(ctx, "rm", id); err != nil || left != nil {
 			return errors.Join(err, left)
@@ -165,10 +166,10 @@ func (h Host) orphans(ctx context.Context) error {
 	return nil
 }
 
-// saveAs writes the content of r in one step to the file that the parameter "to" names.
-// Only the owner can read the file. If saveAs fails, the old file stays.
+// saveAs writes the content of r to the file named to, in one step. Only the owner can read
+// the file. If saveAs fails, the old file stays unchanged.
 func saveAs(to string, r io.Reader) error {
-	f, err := os.CreateTemp(filepath.Dir(to), ".copy-*") // mode 0600
+	f, err := os.CreateTemp(filepath.Dir(to), ".copy-*") // the new file has mode 0600
 	if err != nil {
 		return err
 	}
@@ -180,8 +181,8 @@ func saveAs(to string, r io.Reader) error {
 	return os.Rename(f.Name(), to)
 }
 
-// Recording copies the file of an ended recording from the volume to its folder on this
-// machine, and returns the file's path on this machine.
+// Recording copies the file of an ended recording from the containers' volume to this machine. The
+// parameter file is the path in the container. Recording returns the path on this machine.
 func (h Host) Recording(ctx context.Context, file string) (string, error) {
 	folder, name := path.Base(path.Dir(file)), path.Base(file)
 	from := path.Join(stateRecord, name)
@@ -197,7 +198,8 @@ func (h Host) Recording(ctx context.Context, file string) (string, error) {
 	return filepath.Join(places(&h.Spec)[folder], name), err
 }
 
-// KeyLog copies the secrets of connections that containers have logged so far to the folder of --keylog.
+// KeyLog copies the secrets of QUIC connections that containers have logged so far to the
+// folder of --keylog.
 func (h Host) KeyLog(ctx context.Context) (err error) {
 	if h.Spec.KeyLog == "" {
 		return nil
@@ -210,7 +212,8 @@ func (h Host) KeyLog(ctx context.Context) (err error) {
 	return err
 }
 
-// copyKeylog adds the lines that containers have logged to the files in the folder of --keylog.
+// copyKeylog appends the secrets of QUIC connections that containers have logged to the
+// files in the folder of --keylog.
 func (h Host) copyKeylog(ctx context.Context, id string) error {
 	if h.Spec.KeyLog == "" {
 		return nil
@@ -227,10 +230,9 @@ func (h Host) copyKeylog(ctx context.Context, id string) error {
 	return fmt.Errorf("cannot copy the secrets of connections to %s: %w", h.Spec.KeyLog, err)
 }
 
-// addLines appends lines of r to the file that the parameter "to" names. addLines
-// leaves out lines that the file has already. Only the owner can read the file. If the
-// last line of r has no line feed, the line is incomplete, and addLines leaves out this
-// line.
+// addLines appends the lines of r to the file named to, except lines that the file has
+// already. If the last line of r has no line feed, addLines leaves out the line as
+// incomplete. Only the owner can read the file.
 func addLines(to string, r io.Reader) error {
 	f, err := os.OpenFile(to, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
@@ -260,8 +262,8 @@ func addLines(to string, r io.Reader) error {
 	return err
 }
 
-// labelled sets the folders in m, for recordings, logged secrets, certificates and
-// the archive, from the labels of the fabric with the given name.
+// labelled sets the folders for recordings, logged secrets, certificates and the archive in m from
+// the labels of a fabric's container or volume. The parameter name is the fabric's name.
 func labelled(m *spec.Spec, name string, labels map[string]string) {
 	m.Record, m.KeyLog, m.PKI, m.Archive = labels[labelRecord], labels[labelKeylog], labels[labelPKI], ""
 	if dir := labels[labelArchive]; dir != "" {
@@ -269,9 +271,8 @@ func labelled(m *spec.Spec, name string, labels map[string]string) {
 	}
 }
 
-// composed adds values to m that no chip knows. The values come from the compose file
-// that made a container: the folders of this machine in the container's labels, and the
-// file with the gossip keys.
+// composed sets the folders of this machine and the file with the gossip keys in m, which no chip
+// knows. composed reads these paths from the labels and mounts of the container with the given id.
 func composed(ctx context.Context, m *spec.Spec, id string) error {
 	out, err := docker(ctx, "inspect", "--type", "container", "--format", `{"Labels": {{json .Config.Labels}}, "Mounts": {{json .Mounts}}}`, id)
 	if err != nil {

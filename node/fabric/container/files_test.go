@@ -12,8 +12,9 @@ import (
 	"ttfabric/wire"
 )
 
-// TestPlaces finds where on this machine the recordings of a volume go. A
-// container's name for a folder chooses among the places, and adds none.
+// TestPlaces checks which folder of this machine gets the recordings in each folder of the
+// volume. TestPlaces also checks which lengths of a folder's name and which names of
+// recordings are accepted.
 func TestPlaces(t *testing.T) {
 	m := spec.Spec{Records: spec.Records{Record: "/home/u/all calls", RecordOnce: []string{"/tmp/a$b/%2F", "/tmp/ä"}}}
 	want := map[string]string{"record": "/home/u/all calls", "%2Ftmp%2Fa$b%2F%252F": "/tmp/a$b/%2F", "%2Ftmp%2F%C3%A4": "/tmp/ä"}
@@ -25,7 +26,7 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("%s is no name of a folder", folder)
 		}
 	}
-	for n, want := range map[int]string{252: "no container of fabric", 253: "at most 255 characters"} { // "%2F" and so many
+	for n, want := range map[int]string{252: "no container of fabric", 253: "at most 255 characters"} { // the name of the volume's folder is "%2F" and n letters
 		_, err := Host{Dir: "lab"}.reader(t.Context(), []wire.FabricNodeID{{}}, nil, spec.Records{Record: "/" + strings.Repeat("x", n)})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("a folder of %d characters: %v; want %q", n+1, err, want)
@@ -33,13 +34,13 @@ func TestPlaces(t *testing.T) {
 	}
 	for name, ok := range map[string]bool{"chip-M0D3-00ff00ff00ff00ff.ttrec": true, ".bashrc": false, "chip-M0D3-00ff00ff00ff00ff.ttrec.sh": false, "x-chip-M0D3-00ff00ff00ff00ff.ttrec": false} {
 		if recordingName.MatchString(name) != ok {
-			t.Errorf("%s: taken as a recording is %v", name, !ok)
+			t.Errorf("%s: accepted as a recording: %v", name, !ok)
 		}
 	}
 }
 
-// TestAddLines adds the lines that a container has logged to the user's file: each
-// line once, and only whole lines.
+// TestAddLines adds the lines that a container has logged to the user's file. The file must
+// get each line once, and only complete lines.
 func TestAddLines(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "keylog-M0D0.txt")
 	if err := os.WriteFile(to, []byte("of another fabric\na 1\n"), 0o644); err != nil {
@@ -47,9 +48,9 @@ func TestAddLines(t *testing.T) {
 	}
 	for _, x := range [][2]string{
 		{"a 1\nb 2\n", "of another fabric\na 1\nb 2\n"},
-		{"a 1\nb 2\nc 3", "of another fabric\na 1\nb 2\n"}, // c's line is being written
+		{"a 1\nb 2\nc 3", "of another fabric\na 1\nb 2\n"}, // the container has not completed the line of c
 		{"a 1\nb 2\nc 34\n", "of another fabric\na 1\nb 2\nc 34\n"},
-		{"d 5\nd 5\n", "of another fabric\na 1\nb 2\nc 34\nd 5\n"}, // of a volume that is new
+		{"d 5\nd 5\n", "of another fabric\na 1\nb 2\nc 34\nd 5\n"}, // a new volume does not have the older lines
 		{"", "of another fabric\na 1\nb 2\nc 34\nd 5\n"},
 	} {
 		if err := addLines(to, strings.NewReader(x[0])); err != nil {
@@ -60,9 +61,9 @@ func TestAddLines(t *testing.T) {
 		}
 	}
 	if fi, err := os.Stat(to); err != nil || fi.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v: want a file for its owner alone", fi.Mode(), err)
+		t.Errorf("%v, %v: want a file that only its owner can read", fi.Mode(), err)
 	}
 	if err := addLines(to, failing{}); !errors.Is(err, errNotThere) {
-		t.Errorf("%v of a reader that failed", err)
+		t.Errorf("%v, want the reader's error", err)
 	}
 }

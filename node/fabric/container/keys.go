@@ -13,18 +13,18 @@ import (
 	"ttfabric/router/topo"
 )
 
-// Keys names the sources of a fabric's keys, and the folder of keys and
+// Keys says where a fabric's keys come from, and which folder gets the keys and
 // certificates that containers mount.
 type Keys struct {
-	Gossip string // file with the keys of encrypted gossip, or the word "generate"; "": plain gossip
-	Folder string // folder to make; "": the name of the compose or stack file with the ending .secrets
-	Made   string // folder that [Keys.Write] has made; "": no folder
+	Gossip string // file with the gossip keys, or the word "generate" for a new key; "": gossip is not encrypted
+	Folder string // folder that [Keys.Write] is to make; "": named as the compose or stack file, with the ending .secrets
+	Made   string // folder that [Keys.Write] has made; "": Write has made no folder
 }
 
-// Write makes the folder of a fabric's keys and certificates, if the fabric has any.
-// Write returns the folder's name for the compose or stack file. The parameter "file"
-// is the name of the compose or stack file, or "" for standard output. A relative name
-// of the folder starts from the place of the file.
+// Write makes the folder of a fabric's keys and certificates, if the fabric has keys or
+// certificates. The result named is the folder's name for the compose or stack file. The parameter
+// file is the path of the compose or stack file, or "" for standard output. If the result is a
+// relative path, the path starts from the folder of the compose or stack file.
 func (k *Keys) Write(ctx context.Context, in io.Reader, m *spec.Spec, t *topo.Topology, file string) (named string, err error) {
 	files := map[string][]byte{}
 	if k.Gossip != "" {
@@ -62,8 +62,8 @@ func (k *Keys) Write(ctx context.Context, in io.Reader, m *spec.Spec, t *topo.To
 	return k.place(file, files)
 }
 
-// Told returns the end of a sentence that tells the user the folder of the keys, or ""
-// if there are no keys.
+// Told returns the end of a message that says which folder holds the keys, or "" if there
+// are no keys.
 func (k *Keys) Told() string {
 	if k.Made == "" {
 		return ""
@@ -71,24 +71,25 @@ func (k *Keys) Told() string {
 	return ", whose keys are in " + k.Made
 }
 
-// place writes the folder, and returns its name for the compose or stack file.
+// place makes the folder with the given files, and returns the folder's name for the
+// compose or stack file.
 func (k *Keys) place(file string, files map[string][]byte) (string, error) {
 	dir := k.Folder
 	if dir == "" {
 		if file == "" {
-			return "", spec.Usagef("no folder for the containers' keys is named; want --secrets with a folder, or --file with the file to write")
+			return "", spec.Usagef("no flag names a folder for the containers' keys; want --secrets with a folder, or --file with the file to write")
 		}
 		dir = strings.TrimSuffix(file, filepath.Ext(file)) + ".secrets"
 	}
 	if strings.ContainsAny(dir, "}\n") {
-		return "", spec.Usagef("--secrets %q: a compose file cannot hold this name; want a name without '}' and line feed", dir)
+		return "", spec.Usagef("--secrets %q: a compose file cannot contain this name; want a name without '}' and line feed", dir)
 	}
 	if err := os.Mkdir(dir, 0o700); errors.Is(err, os.ErrExist) {
-		return "", spec.Usagef("--secrets: the folder %s exists already, and is not overwritten; remove it, or choose another folder with --secrets", dir)
+		return "", spec.Usagef("--secrets: the folder %s exists already; remove the folder, or choose another folder with --secrets", dir)
 	} else if err != nil {
 		return "", spec.Usagef("--secrets: cannot make the folder: %w", err)
 	}
-	files[".gitignore"] = []byte("*\n") // so that nobody commits the keys by accident
+	files[".gitignore"] = []byte("*\n") // git ignores the whole folder, so that nobody commits the keys by accident
 	if err := writeSecrets(dir, files); err != nil {
 		return "", err
 	}

@@ -16,9 +16,9 @@ import (
 	"ttfabric/wire"
 )
 
-// onceArchive returns a tar archive with settings s for the next start of chips ns. The
-// caller must unpack the archive in the volume. Only the image's user can read the
-// files.
+// onceArchive returns a tar archive of files with the settings s, one file for each of the
+// chips ns. The caller unpacks the archive in the containers' volume. Each chip reads its
+// file at its next start. Only the user of the containers' programs can read the files.
 func onceArchive(ns []wire.FabricNodeID, s folder.Once) ([]byte, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -36,8 +36,9 @@ func onceArchive(ns []wire.FabricNodeID, s folder.Once) ([]byte, error) {
 	return b.Bytes(), errors.Join(append(errs, w.Close())...)
 }
 
-// recordOnce arranges that the next start of chips ns is recorded. recordOnce notes in
-// the run folder to which folder of this machine the recordings belong.
+// recordOnce writes settings into the containers' volume, so that each of the chips ns
+// makes a recording at its next start. recordOnce also writes into the run folder which
+// folder of this machine will get these recordings.
 func (h Host) recordOnce(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container, rec spec.Records) error {
 	id, err := h.reader(ctx, ns, there, rec)
 	if err != nil {
@@ -60,7 +61,8 @@ func (h Host) recordOnce(ctx context.Context, ns []wire.FabricNodeID, there map[
 	return nil
 }
 
-// forgetOnce undoes recordOnce, if the chips did not start.
+// forgetOnce removes the settings of recordOnce. A caller needs forgetOnce if the start of
+// the chips ns fails.
 func (h Host) forgetOnce(ns []wire.FabricNodeID, there map[wire.FabricNodeID]container) {
 	ctx := context.Background()
 	if id, err := h.reader(ctx, ns, there, spec.Records{}); err == nil {
@@ -70,8 +72,8 @@ func (h Host) forgetOnce(ns []wire.FabricNodeID, there map[wire.FabricNodeID]con
 	}
 }
 
-// Recordable returns an error if the next start of a chip cannot be recorded according
-// to rec. A restart calls Recordable before it kills the chip.
+// Recordable returns an error if chip n cannot make the recording rec.Record at its next start. A
+// command that restarts the chip calls Recordable before the command kills the chip.
 func (h Host) Recordable(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
 	if rec.Record == "" {
 		return nil
@@ -80,13 +82,13 @@ func (h Host) Recordable(ctx context.Context, n wire.FabricNodeID, rec spec.Reco
 	return err
 }
 
-// reader returns the id of a container through which files get into the volume. This
-// container is the container of the first chip of ns. If the first chip has no
-// container, reader returns any other container. reader returns an error if the
-// containers do not read settings for one start.
+// reader returns the id of a container whose volume can get the settings for one start. The
+// container is that of the first chip of ns, if the chip has a container. Otherwise reader
+// returns another container of the fabric. reader returns an error if the containers do not
+// read settings for one start.
 func (h Host) reader(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container, rec spec.Records) (string, error) {
 	if len(onceFolder(rec.Record)) > maxFileName {
-		return "", spec.Usagef("--record %s: the name is too long; containers take a name of at most %d characters, of which each '/' counts as three", rec.Record, maxFileName)
+		return "", spec.Usagef("--record %s: the name is too long; containers accept a name of at most %d characters, and each '/' counts as three characters", rec.Record, maxFileName)
 	}
 	c, ok := there[ns[0]]
 	for _, other := range there {
@@ -99,7 +101,7 @@ func (h Host) reader(ctx context.Context, ns []wire.FabricNodeID, there map[wire
 	}
 	out, err := docker(ctx, "inspect", "--type", "container", "--format", "{{json .Config.Cmd}}", c.id)
 	if err == nil && !strings.Contains(string(out), `"--once"`) {
-		err = spec.Usagef("--record: an older 'ttfabric compose' wrote the compose file of container %s, which cannot record single starts; write the compose file again, and bring the fabric up again", c.name)
+		err = spec.Usagef("--record: an older 'ttfabric compose' wrote the compose file of container %s, and a chip of such a file cannot record a single start; write the compose file again, and bring the fabric up again", c.name)
 	}
 	return c.id, err
 }

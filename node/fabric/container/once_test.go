@@ -12,7 +12,8 @@ import (
 	"ttfabric/wire"
 )
 
-// unpacked lays the files of an archive out below a folder, as 'docker cp' does, and returns the archive's headers by name.
+// unpacked unpacks an archive in the folder dir, as 'docker cp' does, and returns the
+// archive's headers by file name.
 func unpacked(t *testing.T, dir string, archive []byte) (headers map[string]*tar.Header) {
 	t.Helper()
 	headers = map[string]*tar.Header{}
@@ -36,8 +37,8 @@ func unpacked(t *testing.T, dir string, archive []byte) (headers map[string]*tar
 	}
 }
 
-// TestOnce takes the settings of a container's next start from the archive to the
-// chip. Each chip finds its own settings, once.
+// TestOnce unpacks an archive with settings for the next start of two chips. Each of the
+// chips must find its settings at its first start only.
 func TestOnce(t *testing.T) {
 	dir := t.TempDir()
 	one, two, three := wire.FabricNodeID{Chip: 1}, wire.FabricNodeID{Chip: 2}, wire.FabricNodeID{Mesh: 1, Chip: 1}
@@ -67,9 +68,9 @@ func TestOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := folder.TakeOnce(once, one); err == nil {
-		t.Errorf("damaged: taken as %+v", got)
+		t.Errorf("a damaged file was read as %+v", got)
 	}
 	if got, err := folder.TakeOnce(once, one); err != nil {
-		t.Errorf("one that is damaged stops more than one start: %+v, %v", got, err)
+		t.Errorf("a damaged file fails more than one start: %+v, %v", got, err)
 	}
 }

@@ -8,11 +8,12 @@ import (
 	"ttfabric/wire"
 )
 
-// PIDs adds process numbers to the map "where", by chip. Each number is the number that
-// this machine gives to the first process of the chip's container.
+// PIDs fills the map named where with the process id of each running chip of a fabric of
+// containers. The process id is that of the first process in the chip's container, as this
+// machine numbers processes.
 func PIDs(ctx context.Context, fabric string, where map[wire.FabricNodeID]string) error {
 	failed := func(err error) error {
-		return fmt.Errorf("cannot ask Docker for the containers' processes: %w; name the number of a chip's process with --netns", err)
+		return fmt.Errorf("cannot ask Docker for the containers' processes: %w; name the process id of a chip with --netns", err)
 	}
 	out, err := docker(ctx, "ps", "-q", "--no-trunc", "--filter", "label="+labelFabric+"="+fabric)
 	if err != nil {

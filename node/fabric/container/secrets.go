@@ -20,17 +20,16 @@ import (
 	"ttfabric/wire"
 )
 
-// Keys and certificates of containers are files in one folder, which no other user
-// may enter. Compose mounts the files read-only, and mounts each chip's own files
-// only in its container. No image, environment, command line or compose file holds
-// them. The files have mode 0444, because the image's user is no user of this
-// machine. On this machine the folder protects the files, and a container has no
-// other user.
+// Keys and certificates of containers are files in one folder, which no other user may enter.
+// Compose mounts the files read-only. Compose mounts a chip's own certificate and key only in the
+// container of the chip. No image, environment, command line or compose file contains a key or
+// certificate. The files have mode 0444, because the user in a container has no account on this
+// machine. On this machine, the mode of the folder protects the files.
 const (
-	SecretsName = "secrets" // name of the folder in a run folder
-	SecretMode  = 0o444     // mode of the files in the folder
+	SecretsName = "secrets" // name of the folder with the secrets, in a run folder
+	SecretMode  = 0o444     // mode of the files with secrets
 	secretsEnv  = "TTFABRIC_SECRETS"
-	secretsUser = 65532 // number of the image's user, see docker/Dockerfile
+	secretsUser = 65532 // user id of the program in a container, see docker/Dockerfile
 	caCert      = "ca.pem"
 )
 
@@ -59,7 +58,7 @@ func ownSecrets(m *spec.Spec, n wire.FabricNodeID) []secret {
 	return []secret{{ServiceName(n) + "-cert", n.String() + ".pem"}, {ServiceName(n) + "-key", n.String() + ".key"}}
 }
 
-// allSecrets returns the secrets of all chips, each once.
+// allSecrets returns the secrets of all chips of a fabric, each secret once.
 func allSecrets(m *spec.Spec, t *topo.Topology) []secret {
 	out := commonSecrets(m)
 	for _, c := range t.Chips {
@@ -68,10 +67,9 @@ func allSecrets(m *spec.Spec, t *topo.Topology) []secret {
 	return out
 }
 
-// secretsKey returns the key "secrets" of a chip's service, as the end of a YAML map in
-// one line. secretsKey returns "" if the chip has no secrets. The names in the
-// parameter "more" come first in the list. The parameter "owner" is the text at the end
-// of each secret's entry.
+// secretsKey returns the text ", secrets: […]" for the service of chip n in a compose or
+// stack file. secretsKey returns "" if the chip has no secrets. The list begins with the
+// names in more. Each entry of a secret ends with the text owner.
 func secretsKey(m *spec.Spec, n wire.FabricNodeID, owner string, more ...string) string {
 	list := slices.Clone(more)
 	for _, s := range slices.Concat(commonSecrets(m), ownSecrets(m, n)) {
@@ -83,9 +81,8 @@ func secretsKey(m *spec.Spec, n wire.FabricNodeID, owner string, more ...string)
 	return ", secrets: [" + strings.Join(list, ", ") + "]"
 }
 
-// secretFiles returns the entries of the secrets in a compose or stack file. The
-// parameter "folder" is the folder of the secrets, as the compose or stack file names
-// this folder.
+// secretFiles returns the lines of a compose or stack file that declare the secrets. The parameter
+// folder is the folder of the secrets, as the compose or stack file names the folder.
 func secretFiles(m *spec.Spec, t *topo.Topology, folder string) string {
 	var b strings.Builder
 	for _, s := range allSecrets(m, t) {
@@ -111,8 +108,8 @@ func secureArguments(m *spec.Spec, t *topo.Topology) (out []string) {
 	return out
 }
 
-// certificates reads the certificates and keys of a fabric's chips from the folder dir.
-// certificates stores the content of these files in the map "into", by file name.
+// certificates reads the files with the certificates and keys of a fabric's chips from the folder
+// dir. certificates stores the content of each file in the map named into, by file name.
 func certificates(m *spec.Spec, t *topo.Topology, dir string, into map[string][]byte) error {
 	if m.Auth != spec.MTLS {
 		return nil
@@ -130,22 +127,22 @@ func certificates(m *spec.Spec, t *topo.Topology, dir string, into map[string][]
 	return nil
 }
 
-// writeSecrets writes files with secrets for containers into the folder dir.
+// writeSecrets writes files with keys and certificates into the folder dir. The map files
+// has the content of each file, by file name.
 func writeSecrets(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("cannot make the folder for the containers' keys: %w", err)
+		return fmt.Errorf("cannot make the folder for the keys of the containers: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := folder.WriteFileAs(filepath.Join(dir, name), files[name], SecretMode); err != nil {
-			return fmt.Errorf("the containers' keys cannot be written: %w", err)
+			return fmt.Errorf("cannot write the keys of the containers: %w", err)
 		}
 	}
 	return nil
 }
 
-// Share copies the run folder's keys and certificates to the folder that containers
-// mount. A container uses the files that the folder holds at the start of the
-// container.
+// Share copies the keys and certificates in the run folder to the folder [SecretsName], whose files
+// containers mount. A container uses the content that the files have when the container starts.
 func Share(d folder.Dir, m *spec.Spec, t *topo.Topology) error {
 	files := map[string][]byte{}
 	for name, there := range map[string]bool{folder.KeysFile: m.Keyed, folder.PSKFile: m.Auth == spec.PSK} {
@@ -164,10 +161,10 @@ func Share(d folder.Dir, m *spec.Spec, t *topo.Topology) error {
 	return writeSecrets(d.Path(SecretsName), files)
 }
 
-// certify brings the secrets of chips ns up to date before the chips start. If the
-// run folder has a compose file, certify copies all keys and certificates.
-// Otherwise the user wrote the compose file, and certify copies only certificates,
-// which 'pki renew' may have replaced. If the folder of the certificates is gone,
+// certify updates the keys and certificates of chips ns before the chips start. If the run
+// folder has a compose file, certify calls [Share]. Otherwise the user brought up the
+// fabric with another compose file. In this case, certify copies only certificates, which
+// 'pki renew' may have replaced. If the folder of the certificates does not exist any more,
 // the chips keep their old certificates.
 func (h Host) certify(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container) error {
 	if _, err := os.Stat(h.Dir.Path(ComposeName)); err == nil { // this program wrote the compose file
@@ -194,16 +191,18 @@ func (h Host) certify(ctx context.Context, ns []wire.FabricNodeID, there map[wir
 			err = renewed(&h.Spec, n, mounts)
 		}
 		if err != nil {
-			return fmt.Errorf("chip %s: cannot bring its certificate up to date: %w", n, err)
+			return fmt.Errorf("chip %s: cannot update the chip's certificate: %w", n, err)
 		}
 	}
 	return nil
 }
 
-// mount is a file of this machine (Source) that a container mounts as Destination.
+// mount is a file of this machine that a container mounts. Source is the path on this
+// machine, and Destination is the path in the container.
 type mount struct{ Source, Destination string }
 
-// renewed copies a chip's certificates from the folder m.PKI to the files that its container mounts.
+// renewed copies the certificates of chip n from the folder m.PKI to the files that the
+// container of the chip mounts.
 func renewed(m *spec.Spec, n wire.FabricNodeID, mounts []mount) error {
 	for _, s := range append(ownSecrets(m, n), secret{"ca", caCert}) {
 		b, err := os.ReadFile(filepath.Join(m.PKI, s.file))

@@ -17,11 +17,12 @@ import (
 	"ttfabric/wire"
 )
 
-// checkFolder finds the files of a folder as containers need them.
+// checkFolder checks that the folder dir has exactly the wanted files, and that containers
+// but no other user can read the files.
 func checkFolder(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	if fi, err := os.Stat(dir); err != nil || fi.Mode().Perm() != 0o700 {
-		t.Fatalf("%s: %v, %v; want a folder for its owner alone", dir, fi, err)
+		t.Fatalf("%s: %v, %v; want a folder that only its owner can enter", dir, fi, err)
 	}
 	ents, err := os.ReadDir(dir)
 	if err != nil {
@@ -30,7 +31,7 @@ func checkFolder(t *testing.T, dir string, want ...string) {
 	var got []string
 	for _, e := range ents {
 		if fi, err := e.Info(); err != nil || fi.Mode().Perm() != SecretMode {
-			t.Errorf("%s: mode %v, %v; the image's user could not read it", e.Name(), fi.Mode(), err)
+			t.Errorf("%s: mode %v, %v; the program in the container could not read the file", e.Name(), fi.Mode(), err)
 		}
 		if e.Name() != ".gitignore" {
 			got = append(got, e.Name())
@@ -41,7 +42,8 @@ func checkFolder(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// certified makes the certificates of a machine's chips in a new folder.
+// certified makes certificates for all chips of the topology m in a new folder. The
+// parameter name is the fabric's name.
 func certified(t *testing.T, name string, m *topo.Topology) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "pki")
@@ -54,7 +56,7 @@ func certified(t *testing.T, name string, m *topo.Topology) (dir string) {
 	return dir
 }
 
-// renew gives chips new certificates, as 'pki renew' does.
+// renew replaces the certificates of some chips in the folder dir, as 'pki renew' does.
 func renew(t *testing.T, dir, name string, chips ...wire.FabricNodeID) {
 	t.Helper()
 	a, err := pki.LoadAuthority(dir)
@@ -72,8 +74,8 @@ func renew(t *testing.T, dir, name string, chips ...wire.FabricNodeID) {
 	}
 }
 
-// TestShare finds in the run folder what its containers see: the keys and
-// certificates of now, the renewed certificates too.
+// TestShare checks that Share copies the keys and the certificates to the folder that
+// containers mount. After a renewal, Share must copy the new certificate.
 func TestShare(t *testing.T) {
 	m, err := topo.Named("n300")
 	if err != nil {
@@ -101,7 +103,7 @@ func TestShare(t *testing.T) {
 	}
 	renewed, _ := os.ReadFile(filepath.Join(dir, "M0D1.key"))
 	if after, _ := os.ReadFile(d.Path("secrets/M0D1.key")); bytes.Equal(after, before) || !bytes.Equal(after, renewed) {
-		t.Error("a container that starts again would have its old key")
+		t.Error("Share did not copy the renewed key")
 	}
 	os.Remove(d.Path(folder.KeysFile))
 	if err := share(d); err == nil || !strings.Contains(err.Error(), folder.KeysFile) {
@@ -109,7 +111,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestLabelled reads from a container's labels where on this machine the files of its fabric go.
+// TestLabelled sets the folders of a spec from labels. A missing label must give an empty folder.
 func TestLabelled(t *testing.T) {
 	s := spec.Spec{Records: spec.Records{Archive: "elsewhere"}}
 	labelled(&s, "renamed", map[string]string{labelArchive: "/kept", labelRecord: "/calls", labelKeylog: "/logs", labelPKI: "/pki"})
@@ -117,14 +119,14 @@ func TestLabelled(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	if labelled(&s, "renamed", nil); s.Archive != "" || s.Record != "" || s.KeyLog != "" || s.PKI != "" {
-		t.Errorf("of no labels: %+v", s)
+		t.Errorf("with no labels: %+v", s)
 	}
 }
 
-// TestRenewed renews all certificates of a fabric that the user's own compose file
-// brought up. The folder that one chip's container sees then has that chip's new
-// certificate, keeps the other chip's old certificate, and stays as it is once the
-// folder of the certificates is gone.
+// TestRenewed renews the certificates of both chips of a fabric that the user brought up
+// with a compose file. Then renewed runs for chip M0D1. The mounted files of M0D1 must be
+// new, and the files of M0D0 must be old. After the removal of the folder of the
+// certificates, the mounted files must not change.
 func TestRenewed(t *testing.T) {
 	topology, err := topo.Named("n300")
 	if err != nil {
@@ -143,7 +145,7 @@ func TestRenewed(t *testing.T) {
 	}
 	text, err := f.Compose()
 	if err != nil || !strings.Contains(string(text), "\n  "+labelPKI+": "+quoted(dir)+"\n") {
-		t.Errorf("no label says that certificates are from %s: %v\n%s", dir, err, text)
+		t.Errorf("the compose file has no label for the folder %s of the certificates: %v\n%s", dir, err, text)
 	}
 	seen := filepath.Join(lab, "lab.secrets")
 	if keys.Made != seen {
@@ -177,7 +179,7 @@ func TestRenewed(t *testing.T) {
 	now := files(dir)
 	for name, got := range files(seen) {
 		if want := map[bool]string{true: old[name], false: now[name]}[strings.HasPrefix(name, "M0D0")]; got != want {
-			t.Errorf("%s is not the one that the container of M0D1 is to see", name)
+			t.Errorf("%s has the wrong content after the renewal for M0D1", name)
 		}
 	}
 	checkFolder(t, seen, caCert, "M0D0.pem", "M0D0.key", "M0D1.pem", "M0D1.key")

@@ -12,41 +12,41 @@ import (
 	"ttfabric/wire"
 )
 
-// Values of a stack file that a compose file does not have.
+// Names and addresses that only stack files use.
 const (
-	Subnet       = "10.213.0.0/16"      // subnet of the overlay; the usual /24 has only 252 addresses (moby issue 31019)
+	Subnet       = "10.213.0.0/16"      // default subnet of the overlay network; Swarm's default, a /24, has only 252 addresses (moby issue 31019)
 	stackSecret  = "/run/secrets/token" // path at which Swarm mounts the secret "token"
 	stackConsole = "console"            // name of the service in which commands run
-	// Labels of a stack's containers. These labels differ from the labels of compose,
-	// by which commands find the containers of this machine.
+	// Labels of a stack's containers. A stack does not use labelFabric and labelChip, because
+	// commands would take containers with these labels for a fabric of this machine.
 	labelStack     = "ttfabric.stack"
 	labelStackChip = "ttfabric.stack.chip"
-	stackSeed      = "tasks." // prefix of a service's name, for which Swarm's DNS returns the addresses of its tasks
+	stackSeed      = "tasks." // with this prefix before a service's name, Swarm's DNS returns the addresses of the service's tasks
 )
 
-// checkSubnet returns an error for a value of --subnet that is no IPv4 network or has
-// no room for the fabric.
+// checkSubnet returns an error if s, the value of --subnet, is no IPv4 network, or has too
+// few addresses for the fabric.
 func checkSubnet(s string, chips int) error {
 	p, err := netip.ParsePrefix(s)
 	if err != nil || !p.Addr().Is4() || p.Masked() != p || p.Bits() > 30 {
 		return spec.Usagef("--subnet %q: want an IPv4 network, such as %s", s, Subnet)
 	}
-	if room := 1<<(32-p.Bits()) - 4; room < chips+1 { // all addresses except the network, broadcast and gateway addresses and the overlay's own address
+	if room := 1<<(32-p.Bits()) - 4; room < chips+1 { // an address for each task; the subnet also needs a network, a broadcast and a gateway address, and an address for the overlay itself
 		return spec.Usagef("--subnet %s: the subnet has room for %d containers, but %d chips and a console need %d; choose a larger subnet", s, room, chips, chips+1)
 	}
 	return nil
 }
 
-// CheckStack returns an error of kind [spec.Usage] for options that a stack cannot
-// carry out, and for a subnet without room for the fabric.
+// CheckStack returns an error of kind [spec.Usage] if the user chose an option that a stack
+// does not support, or a subnet with too few addresses.
 func CheckStack(want *spec.Spec, t *topo.Topology, subnet string) error {
 	switch {
 	case want.Record != "":
-		return spec.Usagef("--record: a task of a Swarm moves from machine to machine and leaves its files behind; leave out --record, or use 'ttfabric compose'")
+		return spec.Usagef("--record: a task of a Swarm may move to another machine and leaves its files behind; leave out --record, or use 'ttfabric compose'")
 	case want.KeyLog != "":
-		return spec.Usagef("--keylog: a task of a Swarm moves from machine to machine and leaves its files behind; leave out --keylog, or use 'ttfabric compose'")
+		return spec.Usagef("--keylog: a task of a Swarm may move to another machine and leaves its files behind; leave out --keylog, or use 'ttfabric compose'")
 	case want.Archive != "" || want.ArchiveMiB != 0:
-		return spec.Usagef("--archive: a task of a Swarm moves from machine to machine and leaves its files behind; leave out --archive and --archive-limit, or use 'ttfabric compose'")
+		return spec.Usagef("--archive: a task of a Swarm may move to another machine and leaves its files behind; leave out --archive and --archive-limit, or use 'ttfabric compose'")
 	}
 	return checkSubnet(subnet, len(t.Chips))
 }
@@ -64,9 +64,9 @@ func (f *File) Stack() ([]byte, error) {
 		return nil, err
 	}
 	args = append(args, named...)
-	// The subnet selects the overlay's interface, since a task also has an interface to
-	// its machine. A seed cannot select the interface, because no name is known before
-	// tasks are healthy.
+	// A task has an interface to the overlay and an interface to its machine. The subnet
+	// selects the interface to the overlay. The address of a seed cannot select the
+	// interface, because Swarm's DNS knows a task's name only after the task is healthy.
 	args = append(args, "--listen", subnet)
 	if m.Auth == spec.None {
 		args = append(args, "--trust-network", subnet)
@@ -77,7 +77,7 @@ func (f *File) Stack() ([]byte, error) {
 	var b bytes.Buffer
 	f.writeStack(&b, args, text)
 	if s := secretFiles(m, t, f.Secrets); s != "" {
-		b.WriteString("  # " + secretsEnv + ", where it is set, replaces the folder of these.\n" + s)
+		b.WriteString("  # " + secretsEnv + ", if set, replaces the folder of these secrets.\n" + s)
 	}
 	return b.Bytes(), nil
 }
@@ -90,7 +90,7 @@ const stackHead = `# %s
 #   docker exec $$(docker ps -qf name=NAME_console) /ttfabric --name %s inspect     on the machine that has the console
 #   docker stack rm NAME
 #
-# TTFABRIC_IMAGE and TTFABRIC_TOKEN_FILE, where set, replace the image and the file of the secret.
+# TTFABRIC_IMAGE and TTFABRIC_TOKEN_FILE, if set, replace the image and the file of the secret.
 version: "3.9"
 x-environment: &environment
   GOMEMLIMIT: %dKiB
@@ -162,8 +162,8 @@ func (f *File) writeStack(b *bytes.Buffer, args []string, text string) {
 		fmt.Fprintf(b, "  %s: {<<: *chip, environment: {<<: *environment, TTFABRIC_NODE_CHIP: %s}, labels: {%s: %s, %s: %s}%s}\n",
 			ServiceName(c.Node), c.Node, labelStack, quoted(name), labelStackChip, c.Node, secretsKey(m, c.Node, fmt.Sprintf(`, uid: "%d", mode: 0400`, secretsUser), "token"))
 	}
-	// Every chip knows the fabric. Therefore the console needs only the APIs of some
-	// chips of each mesh.
+	// The console needs only the APIs of some chips of each mesh, because every chip knows
+	// the addresses of other chips.
 	var apis []string
 	for _, s := range composeSeeds(t) {
 		n, _, _ := strings.Cut(s, "/")

@@ -9,19 +9,19 @@ import (
 	"os"
 )
 
-// WriteFile replaces a file in one step. If it fails, the old file stays. Only the
-// owner can read the new file.
+// WriteFile replaces a file in one step. If WriteFile fails, the old file stays unchanged.
+// Only the owner can read the new file.
 func WriteFile(path string, b []byte) error { return WriteFileAs(path, b, 0o600) }
 
-// WriteFileAs replaces a file in one step, as [WriteFile] does, and gives the new file
-// the given mode. The umask has no effect.
+// WriteFileAs replaces a file in one step, as [WriteFile] does. The new file has the given
+// mode, whatever the umask is.
 func WriteFileAs(path string, b []byte, mode os.FileMode) error {
 	return replaceFile(path, b, 0o600, mode)
 }
 
-// replaceFile writes a file beside path and renames it to path. The file gets the
-// mode exact or, if exact is 0, the bits of mode that the umask allows. If
-// replaceFile fails, it leaves path unchanged.
+// replaceFile writes a new file in the folder of path and renames the new file to path. The
+// new file has the mode exact. If exact is 0, the new file has the bits of mode that the
+// umask allows. If replaceFile fails, the old file stays unchanged.
 func replaceFile(path string, b []byte, mode, exact os.FileMode) error {
 	tmp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
 	err := os.WriteFile(tmp, b, mode)
@@ -37,9 +37,9 @@ func replaceFile(path string, b []byte, mode, exact os.FileMode) error {
 	return err
 }
 
-// WriteOut writes a file that a user names. WriteOut replaces a regular file in one
-// step. If the disk is full, the old file stays. WriteOut writes directly to a pipe, to
-// a device, and to a file in a folder that accepts no new file.
+// WriteOut writes b to a file that a user names. WriteOut replaces a regular file in one
+// step. If the disk is full, the old file stays unchanged. WriteOut writes directly to a
+// pipe, to a device, and to a file in a folder where the user may not make a new file.
 func WriteOut(path string, b []byte) error {
 	fi, err := os.Lstat(path)
 	if err == nil && !fi.Mode().IsRegular() {
@@ -54,14 +54,14 @@ func WriteOut(path string, b []byte) error {
 		return os.WriteFile(path, b, 0o644)
 	}
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
-		return &fs.PathError{Op: at.Op, Path: path, Err: at.Err} // with the name that the user gave
+		return &fs.PathError{Op: at.Op, Path: path, Err: at.Err} // names the user's file, not the temporary file
 	}
 	return err
 }
 
-// Within calls f and returns the results of f. The function f may wait without end on a
-// pipe, a terminal or a device, and does not notice the end of ctx. When ctx ends,
-// Within returns the error of ctx, and f continues to run.
+// Within calls f and returns the results of f. If ctx ends before f returns, Within returns
+// the error of ctx, and f continues to run. A caller needs Within if f may wait for a pipe,
+// a terminal or a device for any time.
 func Within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T
@@ -81,9 +81,9 @@ func Within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// ReadFile reads a file that a user names, of at most limit bytes. The name may belong
-// to a device without end, or to a silent pipe. Therefore ReadFile returns an error if
-// the file exceeds the limit, or when ctx ends.
+// ReadFile reads a file that a user names. ReadFile returns an error if the file has more
+// than limit bytes, or when ctx ends. The file may therefore be an endless device, or a
+// pipe to which nobody writes.
 func ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 	return Within(ctx, func() ([]byte, error) {
 		f, err := os.Open(path)

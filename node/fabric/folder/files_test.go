@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestReadFileHasALimit reads files at and beyond the limit, and a device without end.
+// TestReadFileHasALimit reads a file with as many bytes as the limit, a longer file, and an
+// endless device.
 func TestReadFileHasALimit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(path, []byte("12345"), 0o600); err != nil {
@@ -20,14 +21,15 @@ func TestReadFileHasALimit(t *testing.T) {
 		t.Errorf("over the limit: %q, %v", b, err)
 	}
 	if _, err := ReadFile(t.Context(), "/dev/zero", 1<<20); err == nil {
-		t.Error("a device without an end was read to its end")
+		t.Error("ReadFile of an endless device succeeded")
 	}
 	if _, err := LoadTopology(t.Context(), "/dev/zero"); err == nil {
-		t.Error("a topology without an end was taken")
+		t.Error("LoadTopology of an endless device succeeded")
 	}
 }
 
-// TestWriteOut writes a file, the file again, through a link, to a device, and into a folder that is not there.
+// TestWriteOut writes a file twice, writes through a symbolic link, to a device, and into a
+// folder that does not exist.
 func TestWriteOut(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
@@ -64,7 +66,9 @@ func TestWriteOut(t *testing.T) {
 	}
 }
 
-// TestLoadTopologySaysWhatAFolderIs names a folder in place of a file; a folder does not hide a built-in machine.
+// TestLoadTopologySaysWhatAFolderIs loads a topology whose name is that of a folder. The
+// error must say that the name is a folder. The name of a built-in machine must load the
+// machine, even if a folder has the same name.
 func TestLoadTopologySaysWhatAFolderIs(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("machine", 0o700); err != nil {

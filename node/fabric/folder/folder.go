@@ -1,20 +1,20 @@
-// Package folder is the run folder of one fabric on this machine. No other
-// package knows the files in it:
+// Package folder reads and writes the run folder of one fabric on this machine. A run
+// folder has these files:
 //
 //	topology.yaml     the topology, as a topology file
-//	mesh.json         the fabric's [spec.Spec]; written last, so a folder with this file is complete
+//	mesh.json         the fabric's [spec.Spec]; written last, so that a folder with this file is complete
 //	gossip-keys.json  keys of encrypted gossip, mode 0600
-//	psk.key           pre-shared key of sealed links, mode 0600
+//	psk.key           pre-shared key of the links, with --auth psk; mode 0600
 //	pki/              certificates of the chips for QUIC, if 'up' made them
-//	secrets/          copies of these keys for containers; see package container
+//	secrets/          copies of the keys and certificates, for containers; see package container
 //	compose.yml       compose file of a fabric of containers; see package container
 //	engine.json       ids of the containers; see package container
 //	token             bearer token of the chips' APIs, mode 0600
 //	chip-M0D0.json    process and addresses of a running chip ([Chip]); each chip writes its own file
 //	chip-M0D0.log     log of the chip
-//	archive/          archive of events, to which each chip writes its own files (package archive); 'up --archive' names another folder
+//	archive/          files of each chip with its events; see package archive; 'up --archive' names another folder
 //
-// Reading a folder changes nothing.
+// The functions that read a run folder change nothing in the folder.
 package folder
 
 import (
@@ -40,33 +40,34 @@ import (
 // Dir is the path of a run folder. The last part of the path is the fabric's name.
 type Dir string
 
-// Files of the folder that other packages below package fabric read or write.
+// Names of files in the run folder.
 const (
 	topologyFile = "topology.yaml"
 	specFile     = "mesh.json"
 	tokenFile    = "token"
 )
 
-// Chip holds the process or container of a running chip, and its addresses.
+// Chip holds the process or container of a running chip, and the chip's addresses.
 type Chip struct {
 	Chip    wire.FabricNodeID `json:"chip"`
 	PID     int               `json:"pid"`
-	Started uint64            `json:"started_ticks"`   // start of the process in clock ticks since boot, which tells a recycled process id
-	API     string            `json:"api"`             // host:port
-	Gossip  string            `json:"gossip"`          // address in the pool of the chip's mesh
-	Exits   string            `json:"exits,omitempty"` // address in the pool of exit nodes
+	Started uint64            `json:"started_ticks"`   // start of the process in clock ticks since boot; a later process with the same id has another start
+	API     string            `json:"api"`             // address of the chip's API, as host:port
+	Gossip  string            `json:"gossip"`          // address in the gossip pool of the chip's mesh
+	Exits   string            `json:"exits,omitempty"` // address in the gossip pool of exit nodes; "": the chip is not in this pool
 
-	Container string `json:"container,omitempty"` // id of the chip's container; "": the chip is no container
-	Name      string `json:"name,omitempty"`      // name of the container
+	Container string `json:"container,omitempty"` // id of the chip's container; "": the chip runs in a process without a container
+	Name      string `json:"name,omitempty"`      // name of the chip's container
 }
 
-// Exit says that a chip's process or container ended.
+// Exit says that the process or container of a chip ended, and with which error.
 type Exit struct {
 	Chip wire.FabricNodeID
 	Err  error
 }
 
-// Where names the process or container of a running chip, as the machine's own tools do.
+// Where returns the name of the process or container of a running chip, for messages. An
+// example is "process 7".
 func (c *Chip) Where() string {
 	switch {
 	case c.Container != "":
@@ -77,7 +78,8 @@ func (c *Chip) Where() string {
 	return fmt.Sprintf("process %d", c.PID)
 }
 
-// Alive reports whether the chip's process runs. A recycled process id does not count.
+// Alive reports whether the chip's process runs. A later process with the same process id
+// does not count.
 func (c *Chip) Alive() bool { return c.PID > 0 && StartTicks(c.PID) == c.Started && c.Started != 0 }
 
 // SortChips orders chips by mesh and number.
@@ -90,15 +92,16 @@ func SortChips(cs []Chip) {
 // Root returns the folder of all fabrics of this user: $XDG_RUNTIME_DIR/ttfabric,
 // or ttfabric-UID in the folder for temporary files.
 func Root() string {
-	// A relative path is invalid and is ignored (XDG Base Directory Specification, "Basics").
+	// A relative path is invalid, and programs ignore relative paths (XDG Base Directory
+	// Specification, "Basics").
 	if d := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(d) {
 		return filepath.Join(d, "ttfabric")
 	}
 	return filepath.Join(os.TempDir(), fmt.Sprintf("ttfabric-%d", os.Getuid()))
 }
 
-// For returns the run folder of the fabric with the given name. The folder need
-// not exist. For refuses a name that [spec.CheckName] refuses.
+// For returns the path of the run folder of the fabric with the given name. The folder need
+// not exist. For returns an error if [spec.CheckName] refuses the name.
 func For(name string) (Dir, error) {
 	if err := spec.CheckName(name); err != nil {
 		return "", err
@@ -106,7 +109,7 @@ func For(name string) (Dir, error) {
 	return Dir(filepath.Join(Root(), name)), nil
 }
 
-// All returns all run folders of this user, without looking into them.
+// All returns the paths of all run folders of this user. A folder in the list may be incomplete.
 func All() (out []Dir) {
 	ents, _ := os.ReadDir(Root())
 	for _, e := range ents {
@@ -123,7 +126,7 @@ func (d Dir) Name() string { return filepath.Base(string(d)) }
 // Path returns the path of a file in the folder.
 func (d Dir) Path(name string) string { return filepath.Join(string(d), name) }
 
-// ChipPath returns the path of a chip's file with the given ending.
+// ChipPath returns the path of the chip's file that ends in ext, such as ".log".
 func (d Dir) ChipPath(n wire.FabricNodeID, ext string) string {
 	return d.Path("chip-" + n.String() + ext)
 }
@@ -134,14 +137,14 @@ func (d Dir) Has() bool {
 	return err == nil
 }
 
-// Gone reports whether the folder was removed. If Gone cannot find out, it returns
-// false.
+// Gone reports whether the folder was removed. If the folder cannot be read, Gone returns false.
 func (d Dir) Gone() bool {
 	_, err := os.Stat(d.Path(specFile))
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// Spec reads the spec of the folder's fabric. The error matches [fs.ErrNotExist] if there is no fabric.
+// Spec reads the spec of the folder's fabric. The error matches [fs.ErrNotExist] if the
+// folder does not exist or is incomplete.
 func (d Dir) Spec() (s spec.Spec, err error) {
 	b, err := os.ReadFile(d.Path(specFile))
 	if errors.Is(err, fs.ErrPermission) {
@@ -178,16 +181,16 @@ func (d Dir) Topology() (*topo.Topology, error) {
 func (d Dir) Token() (string, error) {
 	b, err := os.ReadFile(d.Path(tokenFile))
 	if err != nil {
-		return "", fmt.Errorf("%w; without this token no chip answers; 'ttfabric down' removes the fabric", err)
+		return "", fmt.Errorf("%w; chips answer only commands with this token; 'ttfabric down' removes the fabric", err)
 	}
 	return string(b), nil
 }
 
-// WriteToken replaces the token.
+// WriteToken replaces the bearer token of the chips' APIs.
 func (d Dir) WriteToken(token string) error { return WriteFile(d.Path(tokenFile), []byte(token)) }
 
-// Create makes the folder of a new fabric. The functions in the parameter also write
-// further files before the folder counts as complete.
+// Create makes the folder of a new fabric. Create calls the functions in the parameter also
+// to write further files. The functions run before the folder counts as complete.
 func (d Dir) Create(t *topo.Topology, s *spec.Spec, token string, also ...func(Dir) error) error {
 	if err := os.Mkdir(string(d), 0o700); err != nil {
 		return fmt.Errorf("cannot make the run folder: %w", err)
@@ -215,8 +218,8 @@ func (d Dir) WriteChip(c Chip) error {
 // RemoveChip removes the file that [Dir.WriteChip] wrote.
 func (d Dir) RemoveChip(n wire.FabricNodeID) { os.Remove(d.ChipPath(n, ".json")) }
 
-// ChipFiles reads the files that [Dir.WriteChip] wrote, sorted by chip. A chip in
-// the list may have ended since.
+// ChipFiles reads the files that [Dir.WriteChip] wrote, and returns the chips sorted by
+// mesh and number. The process of a chip in the list may have ended since then.
 func (d Dir) ChipFiles() (out []Chip) {
 	names, _ := filepath.Glob(d.Path("chip-*.json"))
 	for _, name := range names {
@@ -229,20 +232,21 @@ func (d Dir) ChipFiles() (out []Chip) {
 	return out
 }
 
-// LastWords returns the last line of a chip's log.
+// LastWords returns the last line of a chip's log, or "" if the chip has no log.
 func (d Dir) LastWords(n wire.FabricNodeID) string {
 	b, _ := os.ReadFile(d.ChipPath(n, ".log"))
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	return strings.TrimPrefix(lines[len(lines)-1], "ttfabric: ")
 }
 
-// archiveSegments is the number of segments, before compression, that a chip's part of the archive holds at its limit.
+// archiveSegments is the number of full segments that a chip's part of the archive may
+// hold. The size of a segment counts before compression.
 const archiveSegments = 8
 
 // ArchiveDir returns the folder of the fabric's event archive.
 func (d Dir) ArchiveDir(s *spec.Spec) string { return cmp.Or(s.Archive, d.Path("archive")) }
 
-// ArchiveConfig returns the configuration of a chip's part of the archive.
+// ArchiveConfig returns the configuration of one chip's part of the fabric's event archive.
 func (d Dir) ArchiveConfig(s *spec.Spec, n wire.FabricNodeID) archive.Config {
 	c := archive.Config{Dir: d.ArchiveDir(s), Name: n.String()}
 	if s.ArchiveMiB > 0 {
@@ -252,16 +256,16 @@ func (d Dir) ArchiveConfig(s *spec.Spec, n wire.FabricNodeID) archive.Config {
 	return c
 }
 
-// StopTime is the longest time that chips may take to end in good order. After
-// StopTime, the chips are killed.
+// StopTime is how long a command waits for chips to end by themselves before the command
+// kills the chips.
 const StopTime = 3 * time.Second
 
-// lockPoll is the time between two tries to take a lock that another process holds.
+// lockPoll is the time between two attempts to take a lock that another process holds.
 const lockPoll = 20 * time.Millisecond
 
-// Lock keeps other processes of this program from starting chips in a folder at
-// the same time. If another process holds the lock, Lock waits until ctx ends. The
-// caller must call unlock.
+// Lock takes the lock of a folder. A process starts chips in a folder only while the
+// process holds this lock. If another process holds the lock, Lock waits for the lock until
+// ctx ends. The caller must call unlock.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -282,28 +286,27 @@ func Lock(ctx context.Context, path string) (unlock func(), err error) {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return nil, ctx.Err()
 			}
-			return nil, spec.NotReadyf("another ttfabric is starting chips in %s; try again when it has ended", path)
+			return nil, spec.NotReadyf("another ttfabric command is starting chips in %s; try again after that command", path)
 		case <-time.After(lockPoll):
 		}
 	}
 }
 
-// MakeRoot makes the folder of all fabrics. MakeRoot returns an error if the folder
-// belongs to another user.
+// MakeRoot makes the folder whose path [Root] returns. MakeRoot returns an error if the
+// folder belongs to another user.
 func MakeRoot() error {
 	root := Root()
 	if err := os.MkdirAll(root, 0o700); err != nil {
-		return fmt.Errorf("cannot make the run folder: %w; set XDG_RUNTIME_DIR to a folder that belongs to you", err)
+		return fmt.Errorf("cannot make the folder of all fabrics: %w; set XDG_RUNTIME_DIR to a folder that belongs to you", err)
 	}
 	if fi, err := os.Lstat(root); err != nil || !fi.IsDir() || fi.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
-		return fmt.Errorf("run folder %s does not belong to you, or is no folder; set XDG_RUNTIME_DIR to a folder that belongs to you", root)
+		return fmt.Errorf("%s does not belong to you, or is no folder; set XDG_RUNTIME_DIR to a folder that belongs to you", root)
 	}
 	return nil
 }
 
-// StartTicks returns the start time of a process in clock ticks since boot (proc(5),
-// /proc/pid/stat field 22). StartTicks returns 0 if there is no such process. A zombie
-// does not count as a process.
+// StartTicks returns the start time of a process in clock ticks since boot (proc(5), /proc/pid/stat
+// field 22). StartTicks returns 0 if no process has this id, or if the process is a zombie.
 func StartTicks(pid int) uint64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

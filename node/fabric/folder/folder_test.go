@@ -19,11 +19,12 @@ import (
 	"ttfabric/wire"
 )
 
-// TestRelativeRunFolder sets XDG_RUNTIME_DIR to a relative path, which programs have to ignore (XDG Base Directory Specification, "Basics").
+// TestRelativeRunFolder sets XDG_RUNTIME_DIR to a relative path, then to an absolute path.
+// Programs must ignore a relative path (XDG Base Directory Specification, "Basics").
 func TestRelativeRunFolder(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "run")
 	if d := Root(); !filepath.IsAbs(d) {
-		t.Errorf("the fabrics' folder depends on where a command is called: %s", d)
+		t.Errorf("the folder of all fabrics is relative: %s", d)
 	}
 	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
 	if d := Root(); d != "/run/user/7/ttfabric" {
@@ -31,7 +32,7 @@ func TestRelativeRunFolder(t *testing.T) {
 	}
 }
 
-// made makes the folder of a fabric lab below a new folder of all fabrics.
+// made makes the run folder of a fabric named lab, in a new folder of all fabrics.
 func made(t *testing.T, also ...func(Dir) error) (Dir, *topo.Topology, spec.Spec) {
 	t.Helper()
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
@@ -45,7 +46,7 @@ func made(t *testing.T, also ...func(Dir) error) (Dir, *topo.Topology, spec.Spec
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Created = s.Created.Round(0).UTC() // as JSON has it
+	s.Created = s.Created.Round(0).UTC() // the JSON holds neither a monotonic clock nor the local time zone
 	d, err := For("lab")
 	if err == nil {
 		err = MakeRoot()
@@ -59,7 +60,7 @@ func made(t *testing.T, also ...func(Dir) error) (Dir, *topo.Topology, spec.Spec
 	return d, m, s
 }
 
-// TestRoundTrip makes a folder and reads back what the folder was made with.
+// TestRoundTrip makes a run folder and reads back the spec, the topology and the token.
 func TestRoundTrip(t *testing.T) {
 	whole := true
 	d, m, s := made(t, func(d Dir) error {
@@ -67,13 +68,13 @@ func TestRoundTrip(t *testing.T) {
 		return WriteFile(d.Path("more"), []byte("text"))
 	})
 	if whole {
-		t.Error("the folder counted as whole before all was in it")
+		t.Error("the folder counted as complete before all files were written")
 	}
 	if !d.Has() || d.Gone() || !d.Exists() || d.Name() != "lab" {
-		t.Errorf("%s: whole %v, gone %v, there %v", d, d.Has(), d.Gone(), d.Exists())
+		t.Errorf("%s: complete %v, gone %v, exists %v", d, d.Has(), d.Gone(), d.Exists())
 	}
 	got, err := d.Spec()
-	s.Security = spec.Security{Transport: s.Transport, Auth: s.Auth} // where the two come from is not told
+	s.Security = spec.Security{Transport: s.Transport, Auth: s.Auth} // the file does not say where the two values come from
 	if err != nil || !reflect.DeepEqual(got, s) {
 		t.Errorf("%v\n got %+v\nwant %+v", err, got, s)
 	}
@@ -92,26 +93,27 @@ func TestRoundTrip(t *testing.T) {
 	}
 	filepath.WalkDir(string(d), func(path string, e fs.DirEntry, _ error) error {
 		if fi, err := e.Info(); err != nil || fi.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s: mode %v, %v; want none for others", path, fi.Mode(), err)
+			t.Errorf("%s: mode %v, %v; want no access for other users", path, fi.Mode(), err)
 		}
 		return nil
 	})
 	if err := d.Create(m, &s, "x"); err == nil {
-		t.Error("a folder that is there was made anew")
+		t.Error("Create succeeded although the folder exists")
 	}
 	if err := d.Remove(); err != nil || d.Exists() || d.Has() || !d.Gone() {
-		t.Errorf("%v: a removed folder is there %v", err, d.Exists())
+		t.Errorf("%v: a removed folder exists: %v", err, d.Exists())
 	}
 	if _, err := d.Spec(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of a removed folder: %v", err)
 	}
 	failed := errors.New("no certificate")
 	if err := d.Create(m, &s, "x", func(Dir) error { return failed }); !errors.Is(err, failed) || d.Has() {
-		t.Errorf("%v; the folder counts as whole: %v", err, d.Has())
+		t.Errorf("%v; the folder counts as complete: %v", err, d.Has())
 	}
 }
 
-// TestDamagedFolder has each file of a folder damaged or missing in turn: the error names the file, and a way out.
+// TestDamagedFolder damages or removes one file of a folder at a time. The error must name
+// the file, and must say what the user can do.
 func TestDamagedFolder(t *testing.T) {
 	d, _, _ := made(t)
 	for _, x := range []struct {
@@ -141,11 +143,11 @@ func TestDamagedFolder(t *testing.T) {
 		}
 	}
 	if !d.Has() || d.Gone() {
-		t.Error("a folder with a damaged mesh.json counts as gone: its chips would end by themselves")
+		t.Error("a folder with a damaged mesh.json counts as gone; the chips would therefore end by themselves")
 	}
 }
 
-// snapshot is all that is in a folder, with when each file was changed.
+// snapshot returns the path, mode, time of the last change, and content of each file below dir.
 func snapshot(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -169,7 +171,8 @@ func snapshot(t *testing.T, dir string) (out []string) {
 	return out
 }
 
-// TestReadingChangesNothing reads a folder in every way, and finds every file and its time unchanged.
+// TestReadingChangesNothing calls every function that reads a run folder. No content, mode
+// or time of a file may change.
 func TestReadingChangesNothing(t *testing.T) {
 	key, err := keyring.New(KeyBytes)
 	if err != nil {
@@ -177,7 +180,7 @@ func TestReadingChangesNothing(t *testing.T) {
 	}
 	d, m, _ := made(t, WriteGossipKeys([][]byte{key}), WritePSK(key))
 	n := m.Nodes()[1]
-	if err := d.WriteChip(Chip{Chip: n, PID: 1, Started: 1}); err != nil { // of a process that is not there any more
+	if err := d.WriteChip(Chip{Chip: n, PID: 1, Started: 1}); err != nil { // process 1 did not start at tick 1, so that the chip is not alive
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{"chip-M0D7.json": "damaged", "chip-M0D1.log": "first\nttfabric: last words\n", "chip-M0D2.json.77.tmp": "left by a crash"} {
@@ -222,7 +225,8 @@ func TestReadingChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAll lists the folders of fabrics, and leaves out folders that a command is still making.
+// TestAll lists the run folders of all fabrics. The list must not contain hidden folders,
+// which commands still write.
 func TestAll(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	if all := All(); len(all) != 0 {
@@ -250,7 +254,8 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// TestMakeRoot finds a symbolic link, which another user may have made, in place of the folder of all fabrics.
+// TestMakeRoot calls MakeRoot while the folder of all fabrics is a symbolic link, which
+// another user may have made.
 func TestMakeRoot(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", dir)
@@ -262,7 +267,8 @@ func TestMakeRoot(t *testing.T) {
 	}
 }
 
-// TestChipFiles writes where chips are, in any order, removes one chip, and reads the others in order.
+// TestChipFiles writes the files of four chips in any order and removes one file. ChipFiles
+// must return the other three chips in order.
 func TestChipFiles(t *testing.T) {
 	d, _, _ := made(t)
 	self := Chip{PID: os.Getpid(), Started: StartTicks(os.Getpid()), API: "127.0.0.1:1", Gossip: "127.0.0.1:2", Exits: "127.0.0.1:3"}
@@ -282,7 +288,7 @@ func TestChipFiles(t *testing.T) {
 			t.Errorf("%+v, alive %v; want %+v", c, c.Alive(), want)
 		}
 		if c.Started++; c.Alive() {
-			t.Error("a process that has another's number is taken for it")
+			t.Error("a later process with the same id counts as the chip's process")
 		}
 	}
 	if got := strings.Join(names, " "); got != "M0D1 M1D0 M1D2" {
@@ -295,7 +301,8 @@ func TestChipFiles(t *testing.T) {
 	}
 }
 
-// TestLock has a second process of this program wait for the first, until its context ends.
+// TestLock takes a lock that is held. The second Lock must wait until its context ends, or
+// until the first holder unlocks.
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	unlock, err := Lock(t.Context(), dir)
@@ -306,7 +313,7 @@ func TestLock(t *testing.T) {
 	defer cancel()
 	var e *spec.Error
 	if _, err := Lock(short, dir); !errors.As(err, &e) || e.Kind != spec.NotReady || !strings.Contains(err.Error(), dir) {
-		t.Errorf("while another has the lock: %v", err)
+		t.Errorf("Lock of a folder that is locked: %v", err)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -323,7 +330,7 @@ func TestLock(t *testing.T) {
 	}()
 	select {
 	case err := <-got:
-		t.Fatalf("two have the lock: %v", err)
+		t.Fatalf("a second Lock succeeded before unlock: %v", err)
 	case <-time.After(3 * lockPoll):
 	}
 	unlock()
@@ -335,7 +342,8 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestReadKeys reads what 'gossip keygen' and a fabric write, and refuses a key in place of its file.
+// TestReadKeys reads files as 'gossip keygen' and a fabric write them. ReadKeys must refuse
+// a key in place of a file's name.
 func TestReadKeys(t *testing.T) {
 	a, _ := keyring.New(16)
 	b, _ := keyring.New(32)
@@ -372,7 +380,7 @@ func TestReadKeys(t *testing.T) {
 	}
 }
 
-// TestReadToken finds the token in a file, or in the environment.
+// TestReadToken reads the token from a file, and from the environment variable.
 func TestReadToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	if err := WriteFile(path, []byte("of a file\n")); err != nil {

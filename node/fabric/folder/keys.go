@@ -24,15 +24,15 @@ import (
 
 // Names of files with secrets, in a run folder and in containers.
 const (
-	KeysFile = "gossip-keys.json" // a JSON list of base64 texts with the key in use first, as serf's keyring file
+	KeysFile = "gossip-keys.json" // a JSON list of keys in base64, with the key in use first; the format of serf's keyring file
 	PSKFile  = "psk.key"          // pre-shared key in base64, mode 0600
 	pkiDir   = "pki"              // certificates that 'up' made for the fabric
 )
 
-// KeyBytes is the length of a new key in bytes: the length for AES-256.
+// KeyBytes is the length of a new key in bytes, the length that AES-256 needs.
 const KeyBytes = 32
 
-// MinToken is the smallest length of the API's token, in bytes.
+// MinToken is the smallest length of the bearer token of the chips' APIs, in bytes.
 const MinToken = 16
 
 // maxKeyFile is the largest size of a key file, in bytes.
@@ -44,7 +44,7 @@ func (d Dir) KeysPath(s *spec.Spec) string { return cmp.Or(s.GossipKeys, d.Path(
 // PKI returns the path of the folder with a fabric's certificates.
 func (d Dir) PKI(s *spec.Spec) string { return cmp.Or(s.PKI, d.Path(pkiDir)) }
 
-// GossipKeys reads the keys of a fabric's gossip from their file.
+// GossipKeys reads the keys of a fabric's gossip from the file named path.
 func GossipKeys(path string) (keys [][]byte, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -69,12 +69,14 @@ func (d Dir) PSK() ([]byte, error) {
 	return key, nil
 }
 
-// WriteGossipKeys returns a function for [Dir.Create] that writes the keys of encrypted gossip into the folder.
+// WriteGossipKeys returns a function for [Dir.Create] that writes the gossip keys to a file
+// in the folder.
 func WriteGossipKeys(keys [][]byte) func(Dir) error {
 	return func(d Dir) error { return WriteFile(d.Path(KeysFile), KeyList(keys)) }
 }
 
-// WritePSK returns a function for [Dir.Create] that writes the pre-shared key of the links into the folder.
+// WritePSK returns a function for [Dir.Create] that writes the pre-shared key of the links
+// to a file in the folder.
 func WritePSK(key []byte) func(Dir) error {
 	return func(d Dir) error { return WriteFile(d.Path(PSKFile), PSKText(key)) }
 }
@@ -89,8 +91,8 @@ func MakeCertificates(s *spec.Spec, t *topo.Topology) func(Dir) error {
 	}
 }
 
-// CheckCertificates returns an error of kind [spec.Usage] if the folder s.PKI lacks
-// a valid certificate of one of the fabric's chips.
+// CheckCertificates returns an error of kind [spec.Usage] if a chip of the fabric has no
+// valid certificate in the folder s.PKI.
 func CheckCertificates(s *spec.Spec, t *topo.Topology) error {
 	for _, n := range t.Nodes() {
 		if _, err := pki.Load(s.PKI, pki.Identity{Fabric: s.Name, Chip: n}); err != nil {
@@ -100,8 +102,8 @@ func CheckCertificates(s *spec.Spec, t *topo.Topology) error {
 	return nil
 }
 
-// NewPSK reads the pre-shared key from the file that the spec names. If the spec
-// names no file, it makes a new key.
+// NewPSK reads the pre-shared key from the file s.PSKFile, or from in if s.PSKFile is "-".
+// If s.PSKFile is "", NewPSK makes a new key.
 func NewPSK(ctx context.Context, in io.Reader, s *spec.Spec) ([]byte, error) {
 	if s.PSKFile == "" {
 		return keyring.New(KeyBytes)
@@ -131,7 +133,7 @@ func parseKeyList(b []byte) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// KeyList returns the content of a file with gossip keys.
+// KeyList returns the content of a file with gossip keys: a JSON list of keys in base64.
 func KeyList(keys [][]byte) []byte {
 	var texts []string
 	for _, k := range keys {
@@ -139,12 +141,13 @@ func KeyList(keys [][]byte) []byte {
 	}
 	b, err := json.Marshal(texts)
 	if err != nil {
-		panic(err) // texts always marshal
+		panic(err) // the JSON form of a list of texts always exists
 	}
 	return b
 }
 
-// ReadKey reads a key from a file with one key; see [ReadKeys].
+// ReadKey reads a key as [ReadKeys] does. ReadKey returns an error if the file has more
+// than one key.
 func ReadKey(ctx context.Context, in io.Reader, what, arg string) ([]byte, error) {
 	keys, err := ReadKeys(ctx, in, what, arg)
 	if err != nil {
@@ -156,11 +159,10 @@ func ReadKey(ctx context.Context, in io.Reader, what, arg string) ([]byte, error
 	return keys[0], nil
 }
 
-// ReadKeys reads keys from the file that a user names in arg. The file holds one key,
-// or a JSON list of keys with the key in use first. If arg is "generate", ReadKeys
-// makes a key. If arg is "-", it reads from in. ReadKeys refuses an arg that is itself
-// a key, because other users can read command lines. The parameter "what" is the name
-// of the option, for errors.
+// ReadKeys reads keys from the file that a user names in arg. The file holds one key, or a JSON
+// list of keys with the key in use first. If arg is "generate", ReadKeys makes a key. If arg is
+// "-", ReadKeys reads from in. ReadKeys refuses an arg that is itself a key, because other users of
+// the machine can read command lines. The parameter what is the name of the option, for errors.
 func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, error) {
 	if arg == "generate" {
 		k, err := keyring.New(KeyBytes)
@@ -175,9 +177,9 @@ func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, er
 	}
 	if err != nil {
 		if _, isKey := keyring.Parse(arg); isKey == nil {
-			return nil, spec.Usagef("%s: want a file that holds the key, not the key itself, because other users can read command lines", what)
+			return nil, spec.Usagef("%s: want a file that holds the key, not the key itself, because other users of the machine can read command lines", what)
 		}
-		return nil, spec.Usagef("%s: %w; want a file with a key, which 'ttfabric gossip keygen -f FILE' writes, or generate", what, err)
+		return nil, spec.Usagef("%s: %w; want a file with a key, which 'ttfabric gossip keygen -f FILE' writes, or the word generate", what, err)
 	}
 	var keys [][]byte
 	if b = bytes.TrimSpace(b); bytes.HasPrefix(b, []byte("[")) {
@@ -193,8 +195,8 @@ func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, er
 	return keys, nil
 }
 
-// ReadToken reads the token of the APIs of chips on other machines from a file. If
-// file is "", it takes the token from the environment variable TTFABRIC_TOKEN.
+// ReadToken reads the bearer token for the APIs of chips on other machines from a file. If
+// file is "", ReadToken takes the token from the environment variable TTFABRIC_TOKEN.
 func ReadToken(file string) (string, error) {
 	if file == "" {
 		if token := os.Getenv("TTFABRIC_TOKEN"); token != "" {
@@ -209,21 +211,21 @@ func ReadToken(file string) (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// NewToken returns a random token for the API.
+// NewToken returns a random bearer token for the chips' APIs.
 func NewToken() string {
 	var b [MinToken]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// MakeToken writes a random token to the file named path, unless the file exists.
-// Several processes may call MakeToken at once, such as containers that share a volume.
-// The file then holds the token of one of these processes.
+// MakeToken writes a random token to the file named path if the file does not exist.
+// Several processes may call MakeToken for one file at once, such as containers that share
+// a volume. The file then holds the token of one of these processes.
 func MakeToken(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".token-*") // mode 0600
+	f, err := os.CreateTemp(filepath.Dir(path), ".token-*") // the new file has mode 0600
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,8 @@ import (
 	"ttfabric/membership/keyring"
 )
 
-// FuzzKeyList reads lists of keys. A list that is taken, written and read again, gives the same keys.
+// FuzzKeyList parses lists of keys. If parseKeyList accepts a list, then KeyList must write
+// a text that parses to the same keys.
 func FuzzKeyList(f *testing.F) {
 	f.Add([]byte(`["pUqJrVyVRj5jsiYEkM/tFQYfWyJIv4s3XkvDwy7Cu5s="]`))
 	f.Add([]byte(`["AAAAAAAAAAAAAAAAAAAAAA==","/////////////////////w=="]`))

@@ -11,20 +11,19 @@ import (
 	"ttfabric/wire"
 )
 
-// Once holds settings for one start of a chip in a container, because the command
-// of a container cannot be changed. The settings are in a file CHIP.json in the
-// folder of 'node --once', in the containers' volume. The chip reads and removes
-// the file.
+// Once holds settings for the next start of a chip in a container. The settings are in a
+// file, because the command of a container cannot be changed. The file CHIP.json is in the
+// folder of 'node --once', in the containers' volume. The chip reads and removes the file.
 type Once struct {
-	Record    string `json:"record,omitempty"`                 // folder for recordings, as of 'node --record'
-	RecordMiB int    `json:"record_limit_mebibytes,omitempty"` // limit of one recording, as of 'node --record-limit'
+	Record    string `json:"record,omitempty"`                 // folder for recordings: the value of 'node --record'
+	RecordMiB int    `json:"record_limit_mebibytes,omitempty"` // limit of one recording in MiB: the value of 'node --record-limit'
 }
 
-// OnceName returns the name of a chip's file.
+// OnceName returns the name of the file with the [Once] settings of a chip, without the folder.
 func OnceName(n wire.FabricNodeID) string { return n.String() + ".json" }
 
-// TakeOnce reads and removes the file with settings for a chip's start. If the
-// folder dir has no such file, or if dir is "", it returns the zero value.
+// TakeOnce reads and removes the file with the [Once] settings of a chip in the folder dir.
+// If there is no file, or if dir is "", TakeOnce returns the zero value.
 func TakeOnce(dir string, n wire.FabricNodeID) (s Once, err error) {
 	if dir == "" {
 		return s, nil
@@ -35,7 +34,7 @@ func TakeOnce(dir string, n wire.FabricNodeID) (s Once, err error) {
 		return s, nil
 	}
 	if err == nil {
-		err = os.Remove(file) // removes the file before parsing, so that a damaged file fails only one start
+		err = os.Remove(file) // a damaged file is also removed, so that the next start of the chip succeeds
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &s)

@@ -9,10 +9,10 @@ type Kind uint8
 const (
 	Usage    Kind = iota // a value from the user is wrong, or contradicts another value
 	Topology             // the topology, or its routes, cannot be used
-	NotReady             // the fabric did not come up, or did not finish its work, in time
+	NotReady             // the fabric did not come up in time, or did not finish its work in time
 )
 
-// Error is an error with a kind. Its text says what is wrong and what to do.
+// Error is an error with a kind. The text of an Error says what is wrong and what to do.
 type Error struct {
 	Kind Kind
 	Err  error
@@ -21,7 +21,7 @@ type Error struct {
 // Error returns the text, without the kind.
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error that the text comes from.
+// Unwrap returns the error without the kind.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Usagef returns an error of kind [Usage]. The format is that of [fmt.Errorf].
@@ -33,7 +33,7 @@ func Topologyf(format string, a ...any) error { return &Error{Topology, fmt.Erro
 // NotReadyf returns an error of kind [NotReady]. The format is that of [fmt.Errorf].
 func NotReadyf(format string, a ...any) error { return &Error{NotReady, fmt.Errorf(format, a...)} }
 
-// AsUsage gives an error the kind [Usage]; nil stays nil.
+// AsUsage returns the error err with the kind [Usage], or nil if err is nil.
 func AsUsage(err error) error {
 	if err == nil {
 		return nil

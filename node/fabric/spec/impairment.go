@@ -11,15 +11,17 @@ import (
 	"ttfabric/wire"
 )
 
-// Impairment is an impairment of ports that is in force from the start of a fabric.
+// Impairment says which ports have frames that are delayed, lost or otherwise impaired from
+// the start of a fabric, and by how much.
 type Impairment struct {
 	Text   string                               // text of the impairment, as the user wrote it
 	Where  map[wire.FabricNodeID][]wire.Channel // ports whose frames are impaired
-	Change fault.Change
-	Seed   *uint64 // seed of the random faults; nil: the user named no seed
+	Change fault.Change                         // values of the knobs, for example delay: 1ms
+	Seed   *uint64                              // seed of the random faults; nil: the user named no seed
 }
 
-// DeclaredBy returns the impairments that a topology file declares, in the form "LINK,KNOB=VALUE,…".
+// DeclaredBy returns the impairments that a topology declares for its cables, as texts
+// "LINK,KNOB=VALUE,…".
 func DeclaredBy(t *topo.Topology) (out []string) {
 	for _, c := range t.Cables {
 		if n := t.Notes[c.A]; n.Netem != "" && !c.Unused {
@@ -29,7 +31,8 @@ func DeclaredBy(t *topo.Topology) (out []string) {
 	return append(out, t.Netem...)
 }
 
-// CheckDeclared returns an error of kind [Topology] if a topology declares an impairment that chips cannot do.
+// CheckDeclared returns an error of kind [Topology] if a topology declares an impairment
+// that [ParseImpairment] refuses. The parameter file names the topology in the error.
 func CheckDeclared(file string, t *topo.Topology) error {
 	for _, text := range DeclaredBy(t) {
 		if _, err := ParseImpairment(t, text); err != nil {
@@ -39,8 +42,8 @@ func CheckDeclared(file string, t *topo.Topology) error {
 	return nil
 }
 
-// ParseImpairment reads "LINK,KNOB=VALUE,…". The keys "seed" and "direction" may
-// stand among the knobs.
+// ParseImpairment reads an impairment from a text "LINK,KNOB=VALUE,…". The text may also contain
+// "seed=NUMBER" and "direction=DIRECTION" (see [Directions]). Errors have kind [Usage].
 func ParseImpairment(t *topo.Topology, text string) (d Impairment, err error) {
 	d.Text = text
 	bad := func(err error) (Impairment, error) {
@@ -77,8 +80,8 @@ func ParseImpairment(t *topo.Topology, text string) (d Impairment, err error) {
 	return d, nil
 }
 
-// Impairments returns all impairments that are in force from the start: first the
-// impairments of the topology's file, then the impairments of the options.
+// Impairments returns all impairments that begin with the fabric. The impairments of the
+// topology come first. The impairments that the user chose with --netem follow.
 func (b *Behaviour) Impairments(t *topo.Topology) (out []Impairment, err error) {
 	for _, text := range slices.Concat(DeclaredBy(t), b.Netem) {
 		d, err := ParseImpairment(t, text)
@@ -90,13 +93,13 @@ func (b *Behaviour) Impairments(t *topo.Topology) (out []Impairment, err error) 
 	return out, nil
 }
 
-// Directions are the words for the direction of an impairment: from both ends of
-// a cable, or from one end. End a is the end that LINK names first. If LINK names
-// no end first, end a is the lower end.
+// Directions are the names of the directions of a cable that an impairment can have. The
+// name "both" means the frames that both ends send. End a is the end that LINK names first.
+// If LINK names no end first, end a is the end with the lower [wire.PortID].
 var Directions = []string{"both", "a-to-b", "b-to-a"}
 
-// Ends returns the sending ends of links by chip, for both directions or for one
-// direction. Ends returns an error of kind [Usage] for an unknown direction.
+// Ends returns the channels that send on the given links in a direction, by chip. Ends
+// returns an error of kind [Usage] if the direction is none of [Directions].
 func Ends(links []topo.Link, direction string) (map[wire.FabricNodeID][]wire.Channel, error) {
 	out := map[wire.FabricNodeID][]wire.Channel{}
 	add := func(p wire.PortID) { out[p.Node] = append(out[p.Node], p.Channel) }

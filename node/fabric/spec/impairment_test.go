@@ -10,7 +10,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestParseDeclared reads impairments as users declare them, and names what is wrong with a bad one.
+// TestParseDeclared parses impairments in the notation of --netem. The error for a bad text
+// must say what is wrong.
 func TestParseDeclared(t *testing.T) {
 	m := machine(t, "n300")
 	d, err := ParseImpairment(m, "M0D0:8,delay=1ms,loss-gemodel=1%,10%,70%,seed=7,direction=b-to-a,loss=1%")
@@ -29,7 +30,7 @@ func TestParseDeclared(t *testing.T) {
 		"all,speed=9":               "delay, jitter",
 	} {
 		if _, err := ParseImpairment(m, in); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--netem") {
-			t.Errorf("%s: %v, want it to say %q", in, err, want)
+			t.Errorf("%s: %v, want an error with %q", in, err, want)
 		}
 	}
 }
@@ -43,8 +44,8 @@ func machine(t *testing.T, name string) *topo.Topology {
 	return m
 }
 
-// TestLinksBetweenMeshes finds the cables that join two meshes by a pattern. End a
-// of each cable is in the mesh that the pattern names first.
+// TestLinksBetweenMeshes selects the cables between two meshes by a pattern. End a of each
+// cable must be in the mesh that the pattern names first.
 func TestLinksBetweenMeshes(t *testing.T) {
 	m := machine(t, "2xt3000")
 	ls, err := m.SelectLinks([]string{"M1D*-M0D*"})

@@ -7,8 +7,8 @@ import (
 
 // Limits that hold for all chips, regardless of how the chips are started.
 const (
-	MaxSeeds  = 64    // largest number of addresses of other chips that a chip, or 'attach', accepts
-	SeedChips = 8     // number of first chips of a fabric, through which the other chips join the gossip pool
+	MaxSeeds  = 64    // largest number of addresses of other chips that the command 'node' or 'attach' accepts
+	SeedChips = 8     // largest number of chips through which a chip joins the gossip pool
 	MinMTU    = 576   // smallest MTU in bytes; every IPv4 host accepts packets of this length (RFC 791)
 	MaxMTU    = 65535 // largest MTU in bytes
 )
@@ -16,12 +16,12 @@ const (
 // APIPort is the TCP port of a chip's API if each chip has an address of its own.
 const APIPort = "8474"
 
-// TopologyEnv is the environment variable that may hold the text of a topology
-// file. Containers need it, because they share no file.
+// TopologyEnv is the environment variable that may hold the text of a topology file.
+// Containers get their topology from this variable, because containers share no file.
 const TopologyEnv = "TTFABRIC_TOPOLOGY_TEXT"
 
-// Bytes reads an amount of memory in the notation of compose files, such as 268435456,
-// 256m or 1gb. Bytes returns 0 for any other text.
+// Bytes returns the number of bytes that a text such as 268435456, 256m or 1gb names. The
+// notation is that of compose files. Bytes returns 0 for any other text.
 func Bytes(s string) uint64 {
 	s = strings.TrimSuffix(strings.ToLower(s), "b")
 	shift := 0
@@ -41,8 +41,8 @@ func Bytes(s string) uint64 {
 	return n << shift
 }
 
-// View describes a fabric to a program that has no run folder. Each chip returns its
-// View at GET /v1/fabric.
+// View describes a fabric to a program that has no run folder. Each chip returns the View
+// of its fabric at GET /v1/fabric.
 type View struct {
 	Mesh     Spec   `json:"mesh"`
 	Topology string `json:"topology"` // text of a topology file

@@ -10,33 +10,34 @@ import (
 	"ttfabric/router/topo"
 )
 
-// Option is one value that people choose for a fabric. An Option is a flag of commands,
-// an environment variable, and an argument of a chip's process.
+// Option is one value that people choose for a fabric. A user sets the value with a flag of
+// a command, or with an environment variable. The program passes the value to a chip's
+// process as an argument.
 type Option struct {
 	Name  string   // name of the flag, without dashes
 	Usage string   // one line for --help
-	Words []string // the possible values of an option with few values; nil: any value
+	Words []string // all values that the option accepts; nil: the option has no such list
 	// Value returns a pointer to the option's field: *string, *int, *bool, *time.Duration or *[]string.
 	Value func(*Spec) any
 	// Container says that the option is passed unchanged to a chip's process in a container.
 	Container bool
-	// Running is advice for a user who names the option for a running fabric. If
-	// Running is "", no command can change the option of a running fabric. A
-	// command then refuses only a value other than the fabric's.
+	// Running is advice for a user who names the option in a command for a running fabric.
+	// A command refuses every value of an option that has such advice. If Running is "", a
+	// command accepts the value that the fabric has, and refuses every other value.
 	Running string
-	// Unknown says that the value cannot be learned from a fabric of containers or
-	// from chips on other machines. Such a fabric accepts any value.
+	// Unknown says that containers and chips on other machines do not report the value of
+	// the option. A command for a running fabric of such chips therefore accepts any value.
 	Unknown bool
 }
 
-// Options are all options of a fabric, in the order of --help's groups.
+// Options are all options of a fabric, in the order in which --help prints the groups of options.
 var Options = []Option{
 	{Name: "profile", Words: []string{"lan", "crowded", "paced"}, Value: func(s *Spec) any { return &s.Profile }, Container: true,
 		Usage: "profile of link timers: lan, crowded or paced (default: paced over QUIC; crowded if 'up' starts more chips than the machine has cores; else lan)"},
 	{Name: "slots", Words: slotNames(), Value: func(s *Spec) any { return &s.Slots }, Container: true,
 		Usage: "sizes of the router's channels: " + strings.Join(slotNames(), ", ") + "; spec has the sizes of the specification, fast has larger sizes for long windows"},
 	{Name: "order", Words: []string{"xy", "yx", "none"}, Value: func(s *Spec) any { return &s.Order }, Container: true,
-		Usage: "order in which routes cross the dimensions: xy (specification), yx (tt-metal), none (every turn to the right, which can deadlock)"},
+		Usage: "order in which routes cross the dimensions: xy (specification), yx (tt-metal), none (a route turns only to the right, which can deadlock)"},
 	{Name: "ring", Words: []string{"dateline", "bubble", "none"}, Value: func(s *Spec) any { return &s.Ring }, Container: true,
 		Usage: "method that keeps rings and tori free of deadlock: dateline (specification), bubble (tt-metal), none"},
 	{Name: "engine", Words: engineNames(), Value: func(s *Spec) any { return &s.Engine }, Container: true,
@@ -44,27 +45,27 @@ var Options = []Option{
 	{Name: "fabric", Words: []string{"1d", "2d"}, Value: func(s *Spec) any { return &s.Fabric }, Container: true,
 		Usage: "2d: packets turn between rows and columns; 1d: each row and column is a line or ring of its own"},
 	{Name: "stuck", Words: []string{"notify", "drop", "drain", "none"}, Value: func(s *Spec) any { return &s.Stuck }, Container: true,
-		Usage: "what a chip does about packets that cannot move, one or more words: notify (report an event), drop (give up the first packet), drain (give up the packets behind it in its channel); or none (only count)"},
+		Usage: "what a chip does about a packet that cannot move: notify (report an event), drop (drop the first packet of the channel), drain (drop the packets behind the first), several of these with commas between them, or none (only count)"},
 	{Name: "stuck-after", Value: func(s *Spec) any { return (*time.Duration)(&s.StuckAfter) }, Container: true, Unknown: true,
-		Usage: "a packet counts as stuck (see --stuck) when it has not moved for this time; 0: never"},
+		Usage: "time without a move after which a packet counts as stuck (see --stuck); 0: never"},
 	{Name: "ttl", Value: func(s *Spec) any { return &s.TTL }, Container: true, Unknown: true,
 		Usage: "number of hops after which a packet is dropped; 0: the hops of the longest route"},
 	{Name: "archive-limit", Value: func(s *Spec) any { return &s.ArchiveMiB }, Container: true, Running: "'ttfabric down' stops the fabric",
 		Usage: "disk space in MiB for the archived events of one chip; the chip removes the oldest events first (default 2)"},
 	{Name: "offload", Words: []string{"on", "off", "plain"}, Value: func(s *Spec) any { return &s.Offload }, Container: true,
-		Usage: "on: hand the kernel up to 64 datagrams as one super-packet (UDP GSO, GRO); off: hand over single datagrams, so that the network treats each by itself, which is slower; plain: also use one system call per datagram"},
+		Usage: "on: the kernel gets up to 64 datagrams as one super-packet (UDP GSO, GRO); off: the kernel gets single datagrams, and the network treats each by itself, which is slower; plain: as off, with one system call per datagram"},
 	{Name: "local-first", Value: func(s *Spec) any { return &s.LocalFirst }, Container: true, Unknown: true,
-		Usage: "let a chip serve its own packets before packets that pass through, instead of in turn"},
+		Usage: "a chip sends its own packets before packets that pass through; without this flag, both kinds take turns"},
 	{Name: "allow-deadlock", Value: func(s *Spec) any { return &s.AllowDeadlock }, Container: true, Unknown: true,
 		Usage: "accept routes that can deadlock, for example to watch a deadlock"},
 	{Name: "netem", Value: func(s *Spec) any { return &s.Netem }, Container: true, Running: "'ttfabric netem set' impairs its cables",
-		Usage: "impair cables from the start, as LINK,delay=1ms,loss=1%; the keys are the flags of 'netem set'; the flag may be repeated"},
+		Usage: "impair cables from the start of the fabric, for example LINK,delay=1ms,loss=1%; the keys are the flags of 'netem set'; the flag may be repeated"},
 	{Name: "port-base", Value: func(s *Spec) any { return &s.PortBase }, Unknown: true,
 		Usage: "UDP port of the first chip's channel 0; each chip takes 16 consecutive ports; 0: any free ports"},
 	{Name: "transport", Words: topo.Transports, Value: func(s *Spec) any { return &s.Transport }, Running: keepsLinks,
-		Usage: "what carries the links: udp, or quic (QUIC datagrams) (default: the value in the topology file, else udp)"},
+		Usage: "transport of the links' frames: udp, or quic (QUIC datagrams) (default: the value in the topology file, else udp)"},
 	{Name: "auth", Words: topo.Auths, Value: func(s *Spec) any { return &s.Auth }, Running: keepsLinks,
-		Usage: "how chips authenticate each other: none, psk (UDP sealed with a shared key), mtls (certificates, with quic) (default: the value in the topology file, else none with udp, mtls with quic)"},
+		Usage: "how chips authenticate each other: none, psk (UDP, encrypted with a shared key), mtls (certificates, with quic) (default: the value in the topology file, else none with udp, mtls with quic)"},
 	{Name: "psk-file", Value: func(s *Spec) any { return &s.PSKFile }, Running: keepsLinks,
 		Usage: "file with the pre-shared key of --auth psk, which 'gossip keygen' writes (default: 'up' makes a new key)"},
 	{Name: "pki", Value: func(s *Spec) any { return &s.PKI }, Running: keepsLinks,
@@ -72,17 +73,17 @@ var Options = []Option{
 	{Name: "keylog", Value: func(s *Spec) any { return &s.KeyLog }, Running: keepsLinks,
 		Usage: "folder in which each chip logs the secrets of its QUIC connections, for Wireshark; whoever has the secrets can decrypt the packets"},
 	{Name: "archive", Value: func(s *Spec) any { return &s.Archive }, Running: "'ttfabric down' stops the fabric",
-		Usage: "archive the events in this folder, in a subfolder with the fabric's name, which 'down' keeps (default: in the run folder, which 'down' removes)"},
+		Usage: "archive the events in a subfolder of this folder with the fabric's name; 'down' keeps the subfolder (default: a folder in the run folder, which 'down' removes)"},
 	{Name: "record", Value: func(s *Spec) any { return &s.Record }, Running: "a recording begins when a chip starts; 'ttfabric chip restart CHIP --record DIR' restarts a chip",
 		Usage: "record every call into each chip to this folder, one file per start of a chip, for 'ttfabric replay'"},
 	{Name: "record-limit", Value: func(s *Spec) any { return &s.RecordMiB }, Running: "a recording begins when a chip starts; 'ttfabric chip restart CHIP --record DIR --record-limit MiB' restarts a chip",
-		Usage: "size of a recording in MiB at which the recording ends"},
+		Usage: "a recording ends when its file has this size, in MiB"},
 }
 
 const keepsLinks = "a running fabric keeps the transport and keys of its links; 'ttfabric down' stops the fabric"
 
-// RoutingOptions and RecordOptions are groups of options, by name. Some commands
-// take only one of these groups.
+// RoutingOptions and RecordOptions are names of options. Some commands have the flags of
+// only one of these two groups.
 var (
 	RoutingOptions = []string{"order", "ring", "engine", "fabric", "allow-deadlock"}
 	RecordOptions  = []string{"record", "record-limit"}
@@ -113,7 +114,8 @@ func OptionByName(name string) *Option {
 	return &Options[i]
 }
 
-// Text returns the option's value in s, in the form of a command line.
+// Text returns the option's value in s, as a user would write the value on a command line.
+// Text joins the values of a repeated flag with spaces.
 func (o *Option) Text(s *Spec) string {
 	switch v := o.Value(s).(type) {
 	case *string:
@@ -131,9 +133,8 @@ func (o *Option) Text(s *Spec) string {
 	}
 }
 
-// Arguments returns the command-line arguments that pass options to a chip's
-// process in a container: every option with [Option.Container] whose value
-// differs from the default.
+// Arguments returns the command-line arguments for a chip's process in a container. The arguments
+// name every option with [Option.Container] that has another value than the default.
 func (s *Spec) Arguments() (out []string) {
 	usual := Default()
 	for i := range Options {
@@ -159,9 +160,9 @@ func (s *Spec) Arguments() (out []string) {
 	return out
 }
 
-// RefuseRunning returns an error of kind [Usage] if a command names an option
-// that a running fabric cannot change. s is the spec of the running fabric, and
-// want has the value that the command names.
+// RefuseRunning returns an error of kind [Usage] if the option's value in a command is
+// refused for a running fabric; see [Option.Running]. The parameter s is the spec of the
+// running fabric. The parameter want has the value that the command names.
 func (o *Option) RefuseRunning(s, want *Spec) error {
 	if o.Running != "" {
 		return Usagef("--%s: fabric %q runs already; %s", o.Name, s.Name, o.Running)

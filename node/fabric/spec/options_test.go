@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// listValue is a flag that may be given several times.
+// listValue is the value of a flag that may be repeated.
 type listValue struct{ list *[]string }
 
 func (l listValue) String() string     { return "" }
 func (l listValue) Set(s string) error { *l.list = append(*l.list, s); return nil }
 
-// flags are the options of the table as flags that write to s.
+// flags returns one flag for each of [Options]. A parsed flag writes its value to s.
 func flags(t *testing.T, s *Spec) *flag.FlagSet {
 	t.Helper()
 	fl := flag.NewFlagSet("node", flag.ContinueOnError)
@@ -42,7 +42,8 @@ func flags(t *testing.T, s *Spec) *flag.FlagSet {
 	return fl
 }
 
-// change gives an option a value other than the default; i tells the values of two options apart.
+// change sets an option in s to a value other than the default. Different numbers i give
+// different values.
 func change(o *Option, s *Spec, i int) {
 	switch p := o.Value(s).(type) {
 	case *string:
@@ -62,7 +63,7 @@ func change(o *Option, s *Spec, i int) {
 	}
 }
 
-// fields are the keys of a spec's JSON with their values.
+// fields returns the keys of a spec's JSON, and the JSON text of each key's value.
 func fields(t *testing.T, s *Spec) (out map[string]string) {
 	t.Helper()
 	b, err := json.Marshal(s)
@@ -80,8 +81,8 @@ func fields(t *testing.T, s *Spec) (out map[string]string) {
 	return out
 }
 
-// TestEachOptionIsAField changes one option at a time: the change shows in one
-// field of the spec alone, and the option's text reads back as the same value.
+// TestEachOptionIsAField changes one option at a time. Each change must appear in exactly
+// one field of the spec. A flag that parses the option's text must give the same spec.
 func TestEachOptionIsAField(t *testing.T) {
 	seen := map[string]string{}
 	for i := range Options {
@@ -90,7 +91,7 @@ func TestEachOptionIsAField(t *testing.T) {
 		change(o, &s, i)
 		text := o.Text(&s)
 		if text == o.Text(&usual) {
-			t.Errorf("--%s: another value has the text of the default, %q", o.Name, text)
+			t.Errorf("--%s: the changed value has the text of the default, %q", o.Name, text)
 		}
 		before, after := fields(t, &usual), fields(t, &s)
 		var changed []string
@@ -99,7 +100,7 @@ func TestEachOptionIsAField(t *testing.T) {
 				changed = append(changed, k)
 			}
 		}
-		if o.Name == "psk-file" { // a secret's place, which no file of the fabric tells
+		if o.Name == "psk-file" { // no file of the fabric contains the path of the secret
 			if len(changed) != 0 {
 				t.Errorf("--psk-file is in the JSON, as %v", changed)
 			}
@@ -109,13 +110,13 @@ func TestEachOptionIsAField(t *testing.T) {
 			seen[changed[0]] = o.Name
 		}
 		if _, list := o.Value(&s).(*[]string); list {
-			continue // its text is for people
+			continue // a flag cannot read several values from one text
 		}
 		if err := flags(t, &again).Set(o.Name, text); err != nil || !reflect.DeepEqual(again, s) {
 			t.Errorf("--%s=%s: %v, read back as %s", o.Name, text, err, o.Text(&again))
 		}
 		if o.Usage == "" || OptionByName(o.Name) != o {
-			t.Errorf("--%s has no help, or its name twice", o.Name)
+			t.Errorf("--%s has no help, or two options have this name", o.Name)
 		}
 		for _, w := range o.Words {
 			if !strings.Contains(o.Usage, w) {
@@ -125,8 +126,8 @@ func TestEachOptionIsAField(t *testing.T) {
 	}
 }
 
-// TestArgumentsRoundTrip gives every option another value than the default: the
-// arguments, read as flags, give the same spec but for what containers are told otherwise.
+// TestArgumentsRoundTrip sets every option to a value other than the default. Flags that parse the
+// arguments must give the same spec, except options that have no [Option.Container].
 func TestArgumentsRoundTrip(t *testing.T) {
 	want, got := Default(), Default()
 	for i := range Options {
@@ -158,7 +159,8 @@ func TestArgumentsRoundTrip(t *testing.T) {
 	}
 }
 
-// TestRefuseRunning asks of a fabric that runs for the value that it has, and for another.
+// TestRefuseRunning names each option for a running fabric, first with the fabric's value
+// and then with another value.
 func TestRefuseRunning(t *testing.T) {
 	for i := range Options {
 		o := &Options[i]
@@ -176,13 +178,13 @@ func TestRefuseRunning(t *testing.T) {
 				t.Errorf("--%s: %v; want a usage error with %q", o.Name, err, want)
 			}
 		}
-		if o.Running != "" { // no value is taken, not even the one that the fabric has
+		if o.Running != "" { // RefuseRunning refuses every value, also the fabric's value
 			refused(o.RefuseRunning(&running, &other), o.Running)
 			refused(o.RefuseRunning(&running, &same), o.Running)
 			continue
 		}
 		if err := o.RefuseRunning(&running, &same); err != nil {
-			t.Errorf("--%s as the fabric has it: %v", o.Name, err)
+			t.Errorf("--%s with the fabric's value: %v", o.Name, err)
 		}
 		refused(o.RefuseRunning(&running, &other), "--"+o.Name+" "+o.Text(&other)+":")
 		refused(o.RefuseRunning(&running, &other), "with --"+o.Name+" "+o.Text(&running)+";")
@@ -190,20 +192,21 @@ func TestRefuseRunning(t *testing.T) {
 			found := running
 			found.Runtime = runtime
 			if err := o.RefuseRunning(&found, &other); (err == nil) != o.Unknown {
-				t.Errorf("--%s of a fabric that runs as %s: %v; such a fabric does not tell: %v", o.Name, runtime, err, o.Unknown)
+				t.Errorf("--%s of a fabric that runs as %s: %v; Unknown is %v", o.Name, runtime, err, o.Unknown)
 			}
 		}
 	}
-	old := Spec{Name: "lab"} // a run folder that says nothing of a text
+	old := Spec{Name: "lab"} // the spec in an old run folder, where all texts are ""
 	want := Default()
 	for _, name := range []string{"profile", "slots", "order", "engine", "offload"} {
 		if err := OptionByName(name).RefuseRunning(&old, &want); err != nil {
-			t.Errorf("a fabric that does not say its --%s: %v", name, err)
+			t.Errorf("a fabric with an empty --%s: %v", name, err)
 		}
 	}
 }
 
-// TestOptionByName finds all that commands take alone.
+// TestOptionByName looks up every name in [RoutingOptions] and [RecordOptions], and a name
+// that no option has.
 func TestOptionByName(t *testing.T) {
 	for _, name := range slices.Concat(RoutingOptions, RecordOptions) {
 		if o := OptionByName(name); o.Name != name {
@@ -212,7 +215,7 @@ func TestOptionByName(t *testing.T) {
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("an option that is not there was found")
+			t.Error("OptionByName accepted the name of no option")
 		}
 	}()
 	OptionByName("nonsense")

@@ -13,9 +13,8 @@ const (
 	MaxArchiveMiB    = 1 << 20 // largest limit of one chip's part of the archive
 )
 
-// CheckRecording returns an error of kind [Usage] for a limit that is out of range.
-// CheckRecording makes the name of the recordings' folder absolute, because the chips'
-// processes may have another working folder.
+// CheckRecording returns an error of kind [Usage] if RecordMiB is out of range. CheckRecording also
+// makes the path in Record absolute, because a chip's process may run in another working folder.
 func (r *Records) CheckRecording() (err error) {
 	if r.RecordMiB < 1 || r.RecordMiB > MaxRecordMiB {
 		return Usagef("--record-limit %d: want 1 to %d MiB", r.RecordMiB, MaxRecordMiB)
@@ -26,8 +25,8 @@ func (r *Records) CheckRecording() (err error) {
 	return err
 }
 
-// RecordArguments returns the command-line arguments that let a chip's process record
-// its calls. RecordArguments returns nil if Record is empty.
+// RecordArguments returns the command-line arguments with which a chip's process records
+// all calls into the chip. RecordArguments returns nil if Record is empty.
 func (r *Records) RecordArguments() []string {
 	if r.Record == "" {
 		return nil
@@ -35,7 +34,8 @@ func (r *Records) RecordArguments() []string {
 	return []string{"--record", r.Record, "--record-limit", fmt.Sprint(r.RecordMiB)}
 }
 
-// places makes the names of folders absolute, and makes the folder of the archive.
+// places checks the paths of folders and makes the paths absolute. places also makes the
+// folder of the archive.
 func (s *Spec) places() error {
 	if err := s.CheckRecording(); err != nil {
 		return err

@@ -1,8 +1,8 @@
-// Package spec describes a fabric in one value, [Spec]. The package holds everything
-// that people may choose, the defaults, and a table of the options.
+// Package spec describes a fabric in one value, [Spec]. A Spec has a field for everything
+// that people may choose. The package also has the defaults and a table of the options.
 //
-// Flags of commands, the run folder, compose and stack files, scenarios and the
-// API all read and write a [Spec]. A new option is a field of Spec, a row in
+// Flags of commands, the run folder, compose and stack files, scenarios and the API all
+// read and write a [Spec]. A programmer who adds an option adds a field to Spec, a row to
 // [Options], and the code that acts on the option.
 package spec
 
@@ -26,17 +26,17 @@ import (
 
 // Values of [Place.Runtime].
 const (
-	Process   = "process"   // chips are processes of this machine; in files also ""
-	Docker    = "docker"    // chips are containers of an engine that the docker command reaches
-	Elsewhere = "elsewhere" // chips run on other machines, and this machine attached to them
+	Process   = "process"   // chips are processes of this machine; files may also have ""
+	Docker    = "docker"    // chips are containers of the engine that the docker command controls
+	Elsewhere = "elsewhere" // chips run on other machines, and the command 'attach' found the chips
 )
 
 // Values of [Security.Transport] and [Security.Auth].
 const (
 	UDP  = "udp"
 	QUIC = "quic"
-	None = "none" // frames travel in the clear
-	PSK  = "psk"  // UDP datagrams are sealed with a key that all chips share
+	None = "none" // frames are not encrypted
+	PSK  = "psk"  // UDP datagrams are encrypted with a key that all chips share
 	MTLS = "mtls" // QUIC with a certificate for each chip
 )
 
@@ -47,8 +47,8 @@ type Spec struct {
 	Name    string    `json:"name"`    // name of the fabric; see [CheckName]
 	Source  string    `json:"source"`  // name of the topology
 	Created time.Time `json:"created"` // when the fabric was started
-	ID      string    `json:"id"`      // label of the gossip pools, random for each start
-	Checked uint32    `json:"checked"` // hash of the routes, which were proved free of deadlock, or accepted because of AllowDeadlock
+	ID      string    `json:"id"`      // label of the gossip pools, drawn at random for each start of the fabric
+	Checked uint32    `json:"checked"` // hash of the routes that [New] checked, or accepted because of AllowDeadlock
 
 	Routing
 	Behaviour
@@ -68,38 +68,38 @@ type Routing struct {
 
 // Behaviour says how each chip behaves.
 type Behaviour struct {
-	Profile    string       `json:"profile"` // timers of the links: lan, crowded or paced; "": [New] chooses
-	Slots      string       `json:"slots"`   // sizes of the router's channels: a name of router.SlotProfiles
-	Stuck      string       `json:"stuck"`   // what happens to packets that cannot move; see router.ParseTimeout
-	StuckAfter Milliseconds `json:"stuck_after_milliseconds"`
-	LocalFirst bool         `json:"local_first"`       // a chip serves its own packets before packets that pass through
-	TTL        int          `json:"ttl"`               // hops of a new packet; 0: the hops of the longest route
-	PortBase   int          `json:"port_base"`         // first UDP port; 0: any free ports
-	Netem      []string     `json:"netem,omitempty"`   // impairments from the start, as LINK,KNOB=VALUE,…
-	Offload    string       `json:"offload,omitempty"` // the kernel's super-packets: on, off or plain; "": on
+	Profile    string       `json:"profile"`                  // timers of the links: lan, crowded or paced; "": [New] chooses
+	Slots      string       `json:"slots"`                    // sizes of the router's channels: a name of router.SlotProfiles
+	Stuck      string       `json:"stuck"`                    // what a chip does about packets that cannot move; see router.ParseTimeout
+	StuckAfter Milliseconds `json:"stuck_after_milliseconds"` // time without a move after which a packet counts as stuck; 0: never
+	LocalFirst bool         `json:"local_first"`              // a chip sends its own packets before packets that pass through
+	TTL        int          `json:"ttl"`                      // time to live of a new packet, in hops; 0: the hops of the longest route
+	PortBase   int          `json:"port_base"`                // UDP port of the first chip's channel 0; 0: chips use any free ports
+	Netem      []string     `json:"netem,omitempty"`          // impairments from the start of the fabric, each as LINK,KNOB=VALUE,…
+	Offload    string       `json:"offload,omitempty"`        // use of the kernel's super-packets: on, off or plain; "": on
 }
 
-// Security says what carries the links, and how chips authenticate each other.
+// Security says what transport the links' frames use, and how chips authenticate each other.
 type Security struct {
-	Transport  string `json:"transport"`             // udp or quic; "": see [Security.Settle]
-	Auth       string `json:"auth"`                  // none, psk or mtls; "": see [Security.Settle]
-	PSKFile    string `json:"-"`                     // file with the pre-shared key that the user names
-	PKI        string `json:"pki,omitempty"`         // folder of the certificates; "": in the run folder
-	KeyLog     string `json:"keylog,omitempty"`      // folder for secrets of QUIC connections; "": chips log none
-	Keyed      bool   `json:"encrypted_gossip"`      // gossip is encrypted
-	GossipKeys string `json:"gossip_keys,omitempty"` // file with the gossip keys; "": in the run folder
+	Transport  string `json:"transport"`             // udp or quic; "": [Security.Settle] chooses
+	Auth       string `json:"auth"`                  // none, psk or mtls; "": [Security.Settle] chooses
+	PSKFile    string `json:"-"`                     // file that the user names, with the pre-shared key; "": the user named no file
+	PKI        string `json:"pki,omitempty"`         // folder of the certificates; "": a folder in the run folder
+	KeyLog     string `json:"keylog,omitempty"`      // folder for secrets of QUIC connections; "": chips log no secrets
+	Keyed      bool   `json:"encrypted_gossip"`      // whether gossip is encrypted
+	GossipKeys string `json:"gossip_keys,omitempty"` // file with the gossip keys; "": a file in the run folder
 
-	said string // source of Transport and Auth, for messages; "" before [Security.Settle]
+	said string // option, file or default that Transport and Auth come from, for messages; "" before [Security.Settle]
 }
 
 // Records says which records chips write, and where.
 type Records struct {
-	Archive    string `json:"archive,omitempty"`                // folder of the event archive; "": in the run folder
-	ArchiveMiB int    `json:"archive_limit_mib,omitempty"`      // limit of one chip's part of the archive; 0: the default
-	Record     string `json:"record,omitempty"`                 // folder for recordings of all calls into chips; "": none
-	RecordMiB  int    `json:"record_limit_mebibytes,omitempty"` // limit of one recording
-	// RecordOnce lists further folders for recordings. 'chip restart --record' names
-	// such a folder for one start of a container.
+	Archive    string `json:"archive,omitempty"`                // folder of the event archive; "": a folder in the run folder
+	ArchiveMiB int    `json:"archive_limit_mib,omitempty"`      // limit of one chip's part of the archive, in MiB; 0: the default
+	Record     string `json:"record,omitempty"`                 // folder for recordings of all calls into chips; "": no recordings
+	RecordMiB  int    `json:"record_limit_mebibytes,omitempty"` // limit of one recording, in MiB
+	// RecordOnce lists further folders for recordings. A user names such a folder with
+	// 'chip restart --record', for one start of a chip in a container.
 	RecordOnce []string `json:"record_once,omitempty"`
 }
 
@@ -107,19 +107,19 @@ type Records struct {
 type Place struct {
 	Runtime  string   `json:"runtime,omitempty"`  // Process, Docker or Elsewhere
 	Project  string   `json:"project,omitempty"`  // compose project of the containers
-	Attached []string `json:"attached,omitempty"` // APIs through which chips on other machines are found
-	Program  string   `json:"program,omitempty"`  // executable that runs in each chip's process; "": ttfabric
+	Attached []string `json:"attached,omitempty"` // addresses of the APIs through which commands find chips on other machines
+	Program  string   `json:"program,omitempty"`  // program that runs in each chip's process; "": ttfabric
 }
 
 // Milliseconds is a duration that JSON holds as a whole number of milliseconds.
 type Milliseconds time.Duration
 
-// MarshalJSON writes whole milliseconds.
+// MarshalJSON writes the duration as a number of milliseconds, without the fraction.
 func (m Milliseconds) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Duration(m).Milliseconds())
 }
 
-// UnmarshalJSON reads whole milliseconds.
+// UnmarshalJSON reads a whole number of milliseconds.
 func (m *Milliseconds) UnmarshalJSON(b []byte) error {
 	var n int64
 	if err := json.Unmarshal(b, &n); err != nil {
@@ -129,7 +129,7 @@ func (m *Milliseconds) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Default returns the spec of a fabric without any user's choice.
+// Default returns a spec with the default of every option.
 func Default() Spec {
 	return Spec{
 		Routing:   Routing{Order: "xy", Ring: "dateline", Engine: route.Engines[0].Name, Fabric: "2d"},
@@ -149,8 +149,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Settle completes Transport and Auth. An option has precedence over the topology's
-// file, and the file has precedence over the default. A second call changes nothing.
+// Settle sets an empty Transport or Auth to the value in the topology's file. If the file
+// has no value either, Settle sets the default. A second call changes nothing.
 func (s *Security) Settle(t *topo.Topology) {
 	if s.said != "" {
 		return
@@ -170,8 +170,8 @@ func (s *Security) Settle(t *topo.Topology) {
 	s.said = cmp.Or(strings.Join(said, " and "), "the default")
 }
 
-// Check returns an error of kind [Usage] if the values contradict each other.
-// Call [Security.Settle] before.
+// Check returns an error of kind [Usage] if a value is unknown, or if two values contradict
+// each other. The caller calls [Security.Settle] first.
 func (s *Security) Check() error {
 	switch {
 	case !slices.Contains(topo.Transports, s.Transport):
@@ -187,15 +187,15 @@ func (s *Security) Check() error {
 	case s.PKI != "" && s.Auth != MTLS:
 		return Usagef("--pki %s: only QUIC uses certificates; add --transport quic, or leave out --pki", s.PKI)
 	case s.KeyLog != "" && s.Transport != QUIC:
-		return Usagef("--keylog %s: only QUIC has secrets to log; add --transport quic, or leave out --keylog, as captures of sealed UDP are readable without secrets", s.KeyLog)
+		return Usagef("--keylog %s: only QUIC has secrets to log; add --transport quic, or leave out --keylog, because 'ttfabric capture' shows the frames of encrypted UDP without secrets", s.KeyLog)
 	}
 	return nil
 }
 
-// New returns the complete spec of a fabric with the given name and topology. New
-// completes values that the parameter "want" leaves open, checks every value, makes the
-// names of folders absolute, and proves the routes free of deadlock. The caller sets
-// ID.
+// New returns the complete spec of a fabric with the given name and topology. The parameter
+// want has the user's choices. New fills empty values, checks every value, and makes the
+// names of folders absolute. If AllowDeadlock is not set, New also proves the routes free
+// of deadlock. The caller sets ID.
 func New(name string, t *topo.Topology, want Spec) (Spec, error) {
 	s := want
 	s.Settle(t)
@@ -221,7 +221,7 @@ func New(name string, t *topo.Topology, want Spec) (Spec, error) {
 	return s, err
 }
 
-// checkValues returns an error for a value that no chip accepts.
+// checkValues returns an error if the spec has a value that no chip accepts.
 func (s *Spec) checkValues() error {
 	if _, err := s.LinkProfile(); err != nil {
 		return err
@@ -271,9 +271,8 @@ func slotNames() (names []string) {
 	return names
 }
 
-// OffloadModes returns whether chips use the kernel's super-packets (super), and
-// several messages per system call (batch). An empty Offload means "on"; run folders of
-// older versions have an empty Offload.
+// OffloadModes returns whether chips use the kernel's super-packets (super), and several messages
+// per system call (batch). Run folders of older versions have an empty Offload, which means "on".
 func (b *Behaviour) OffloadModes() (super, batch transport.Mode, err error) {
 	switch b.Offload {
 	case "on", "":
@@ -298,7 +297,8 @@ func (b *Behaviour) Timeout() (router.Timeout, error) {
 	return t, nil
 }
 
-// Route returns the configuration of the routing engine. The error names the bad option.
+// Route returns the configuration of the routing engine. If a value is not valid, the error
+// names the option.
 func (r *Routing) Route() (route.Config, error) {
 	cfg := route.Config{Engine: r.Engine}
 	var err error
@@ -318,9 +318,8 @@ func (r *Routing) Route() (route.Config, error) {
 	return cfg, nil
 }
 
-// Prove plans the routes of a topology, proves them free of deadlock, and returns
-// their hash. With AllowDeadlock it plans the routes without a proof. The error
-// has kind [Topology] if the routes can deadlock.
+// Prove plans the routes of a topology and returns the hash of the routes. Prove returns an
+// error of kind [Topology] if the routes can deadlock and AllowDeadlock is not set.
 func (r *Routing) Prove(t *topo.Topology) (uint32, error) {
 	cfg, err := r.Route()
 	if err != nil {
@@ -334,7 +333,7 @@ func (r *Routing) Prove(t *topo.Topology) (uint32, error) {
 		return p.Hash(), nil
 	}
 	if v := p.Check(p.Multicasts()); !v.Sound() {
-		return 0, Topologyf("the routes of %s are refused, because they %s; --allow-deadlock accepts them all the same", t.Name, &v)
+		return 0, Topologyf("the routes of %s are refused, because they %s; --allow-deadlock accepts such routes", t.Name, &v)
 	}
 	return p.Hash(), nil
 }
@@ -352,6 +351,6 @@ func (r *Routing) Plan(t *topo.Topology) (*route.Plan, error) {
 	return p, nil
 }
 
-// ChannelStride is the distance between the UDP port ranges of two chips with
-// [Behaviour.PortBase]: one port per ethernet channel.
+// ChannelStride is the number of UDP ports that each chip takes with [Behaviour.PortBase],
+// one port per ethernet channel.
 const ChannelStride = wire.MaxChannels

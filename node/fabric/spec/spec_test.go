@@ -14,7 +14,7 @@ import (
 	"ttfabric/router/topo"
 )
 
-// TestDefaultIsAFabric settles a fabric of which the user says nothing.
+// TestDefaultIsAFabric makes the spec of a fabric for which the user chose nothing.
 func TestDefaultIsAFabric(t *testing.T) {
 	m := machine(t, "t3000")
 	s, err := New("lab", m, Default())
@@ -34,7 +34,8 @@ func TestDefaultIsAFabric(t *testing.T) {
 	}
 }
 
-// TestNewRefuses gives one bad value at a time: the error has the name of the option, and its kind.
+// TestNewRefuses calls New with one bad value at a time. The error must contain the name of
+// the option, and must have the right kind.
 func TestNewRefuses(t *testing.T) {
 	ring := machine(t, "ring:4")
 	for want, bad := range map[string]func(*Spec){
@@ -68,15 +69,15 @@ func TestNewRefuses(t *testing.T) {
 	s.Ring = "none"
 	var e *Error
 	if _, err := New("lab", ring, s); !errors.As(err, &e) || e.Kind != Topology || !strings.Contains(err.Error(), "--allow-deadlock") {
-		t.Errorf("a ring that can deadlock: %v", err)
+		t.Errorf("without --allow-deadlock: %v", err)
 	}
 	s.AllowDeadlock = true
 	if got, err := New("lab", ring, s); err != nil || got.Checked == 0 {
-		t.Errorf("a ring that may deadlock: %v, hash %08x", err, got.Checked)
+		t.Errorf("with --allow-deadlock: %v, hash %08x", err, got.Checked)
 	}
 }
 
-// fill gives every field of a struct, those of structs within it too, a value that is not zero.
+// fill sets every field of a struct to a value that is not zero, also in structs within the struct.
 func fill(v reflect.Value) {
 	for i := range v.NumField() {
 		f := v.Field(i)
@@ -102,7 +103,8 @@ func fill(v reflect.Value) {
 	}
 }
 
-// Keys of a run folder's mesh.json, which folders of older versions and other programs have.
+// Keys of a run folder's mesh.json. Older versions wrote these keys, and other programs
+// read these keys.
 var (
 	keysAlways = []string{"name", "source", "created", "profile", "slots", "order", "ring", "engine", "fabric", "checked", "stuck", "stuck_after_milliseconds",
 		"local_first", "ttl", "port_base", "id", "encrypted_gossip", "transport", "auth"}
@@ -110,7 +112,8 @@ var (
 		"runtime", "project", "attached", "pki", "keylog", "allow_deadlock", "program"}
 )
 
-// TestKeysOfTheJSON compares the keys of mesh.json and of GET /v1/fabric with the list above.
+// TestKeysOfTheJSON compares the keys of mesh.json and of GET /v1/fabric with keysAlways
+// and keysWhereSet.
 func TestKeysOfTheJSON(t *testing.T) {
 	sorted := func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
 	var none, all Spec
@@ -126,7 +129,7 @@ func TestKeysOfTheJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all.PSKFile = "" // in no JSON
+	all.PSKFile = "" // the JSON does not contain this field
 	var back Spec
 	if err := json.Unmarshal(b, &back); err != nil || !reflect.DeepEqual(back, all) {
 		t.Errorf("%v\n got %+v\nwant %+v", err, back, all)
@@ -137,7 +140,7 @@ func TestKeysOfTheJSON(t *testing.T) {
 	}
 }
 
-// oldMesh is the mesh.json of a fabric that a version without this package started.
+// oldMesh is a mesh.json that a version of the program without package spec wrote.
 const oldMesh = `{"name": "lab", "source": "n300", "created": "2026-01-02T03:04:05.678Z", "profile": "crowded", "slots": "spec", "order": "yx", "ring": "bubble",
  "engine": "dor", "fabric": "1d", "checked": 4294967295, "stuck": "notify,drop", "stuck_after_milliseconds": 2500, "local_first": true, "ttl": 9, "port_base": 7000,
  "netem": ["all,loss=1%"], "offload": "plain", "id": "lab-0123456789abcdef", "archive_limit_mib": 3, "record": "/calls", "record_limit_mebibytes": 5,
@@ -173,7 +176,8 @@ func TestOldRunFolder(t *testing.T) {
 	}
 }
 
-// FuzzBytes reads amounts: what is read, written as a number, is read as the same.
+// FuzzBytes reads amounts of memory. If Bytes reads a number that Bytes returned, the
+// result must be the same number. Numbers with a unit must have the right value.
 func FuzzBytes(f *testing.F) {
 	for _, s := range []string{"", "0", "b", "k", "1k", "1KB", "256m", "1gb", "268435456", "-1", "1.5g", "4294967296k", "9223372036854775807", "18446744073709551616", "1 k", "0x10", "١"} {
 		f.Add(s, uint32(len(s)))
@@ -193,8 +197,8 @@ func FuzzBytes(f *testing.F) {
 	})
 }
 
-// FuzzCheckName compares the names that are taken with their definition: 1 to 64
-// letters, digits, '-', '_' and '.', of which the first is a letter or a digit.
+// FuzzCheckName checks that CheckName accepts a name if and only if the name has 1 to 64
+// letters, digits, '-', '_' and '.'. The first character must be a letter or a digit.
 func FuzzCheckName(f *testing.F) {
 	for _, s := range []string{"", "lab", "a.b-c_D9", ".", "..", "-x", "../x", "a/b", "a\n", "ä", strings.Repeat("x", 64), strings.Repeat("x", 65)} {
 		f.Add(s)
@@ -208,12 +212,13 @@ func FuzzCheckName(f *testing.F) {
 		err := CheckName(s)
 		var e *Error
 		if (err == nil) != ok || err != nil && (!errors.As(err, &e) || e.Kind != Usage) {
-			t.Errorf("%q: %v, want taken %v", s, err, ok)
+			t.Errorf("%q: %v, want accepted %v", s, err, ok)
 		}
 	})
 }
 
-// TestSettleTwice settles transport and auth from the option, the topology's file, and the default, in this order.
+// TestSettleTwice settles transport and auth from options, from the topology's file, and
+// from the default. A second Settle must change nothing.
 func TestSettleTwice(t *testing.T) {
 	for _, x := range []struct {
 		flag, file      [2]string // transport and auth

@@ -13,7 +13,7 @@ import (
 	"ttfabric/wire"
 )
 
-// do carries out the action a.
+// do carries out one action of the scenario.
 func (g *stage) do(ctx context.Context, a *scenario.Action) error {
 	if len(a.Links) > 0 {
 		return g.doLinks(ctx, a)
@@ -26,8 +26,8 @@ func (g *stage) do(ctx context.Context, a *scenario.Action) error {
 	return nil
 }
 
-// doLinks carries out an action on links. It leaves out ends at chips that do not
-// run, because the scenario may have ended these chips.
+// doLinks carries out an action on links. doLinks leaves out the ends at chips that do not
+// run, because the scenario may have killed these chips.
 func (g *stage) doLinks(ctx context.Context, a *scenario.Action) (err error) {
 	for _, l := range a.Links {
 		if !slices.Contains(g.links, l) {
@@ -50,8 +50,8 @@ func (g *stage) doLinks(ctx context.Context, a *scenario.Action) (err error) {
 	return err
 }
 
-// doChip carries out an action on one chip. If the action is a fault of the chip's
-// process, package fabric lets another chip report the fault.
+// doChip carries out an action on chip n. Package fabric makes another chip report a kill,
+// a pause or a restart as an event.
 func (g *stage) doChip(ctx context.Context, a *scenario.Action, n wire.FabricNodeID) error {
 	switch a.Verb {
 	case scenario.ChipKill:
@@ -74,7 +74,7 @@ func (g *stage) doChip(ctx context.Context, a *scenario.Action, n wire.FabricNod
 	return nil
 }
 
-// resume lets a paused chip run again.
+// resume lets the paused chip n run again.
 func (g *stage) resume(ctx context.Context, n wire.FabricNodeID) error {
 	if err := g.f.ResumeChip(ctx, n); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (g *stage) resume(ctx context.Context, n wire.FabricNodeID) error {
 	return nil
 }
 
-// doGossip carries out an action on a chip's gossip.
+// doGossip carries out an action on the gossip of chip n.
 func (g *stage) doGossip(ctx context.Context, a *scenario.Action, n wire.FabricNodeID) error {
 	cl := g.chips.Client(n)
 	if cl == nil {
@@ -109,14 +109,14 @@ func (g *stage) doGossip(ctx context.Context, a *scenario.Action, n wire.FabricN
 	return cl.SetGossip(ctx, b)
 }
 
-// forget removes a chip from the stage before the chip ends.
+// forget removes chip n from the stage. The caller then kills the chip.
 func (g *stage) forget(n wire.FabricNodeID) {
 	g.chips.Drop(n)
 	delete(g.paused, n)
 	delete(g.views, n)
 }
 
-// meet adds a newly started chip to the stage.
+// meet adds chip n, which has just started, to the stage.
 func (g *stage) meet(ctx context.Context, n wire.FabricNodeID) error {
 	cl, err := g.f.Client(n)
 	if err == nil {
@@ -126,10 +126,10 @@ func (g *stage) meet(ctx context.Context, n wire.FabricNodeID) error {
 	return err
 }
 
-// putBack ends all faults that the scenario set. It resumes paused chips, and starts
-// chips that ran at the beginning and have ended. It puts cables back, and ends the
-// impairments of the scenario's links and of gossip. A restarted chip has lost the
-// content of its memory.
+// putBack ends all faults that the scenario caused. putBack resumes paused chips, and
+// starts the chips that ran before the run and do not run any more. putBack then puts cut
+// cables back, and ends the impairments of links and of gossip. A restarted chip has lost
+// the content of its memory.
 func (g *stage) putBack(ctx context.Context) error {
 	var errs []error
 	for _, n := range g.t.Nodes() {

@@ -1,10 +1,10 @@
-// Package live runs scenarios on a fabric of real chips, in real time. Package live is
-// one of the two drivers of scenario.Run. The other driver is the simulator, package sim.
+// Package live runs scenarios on a fabric of real chips, in real time. Package live is one
+// of the two drivers of [scenario.Run]. The other driver is the simulator, package sim.
 //
 //	rep, err := live.Run(ctx, live.Config{Scenario: s, Topology: t, Seed: 7})
 //
-// The fabric is a new fabric, which [Run] makes and removes, or a fabric that runs already.
-// The package prints nothing.
+// [Run] uses a running fabric, or makes a new fabric for the run and removes the new fabric
+// afterwards. The package prints nothing.
 package live
 
 import (
@@ -22,44 +22,43 @@ import (
 	"ttfabric/router/topo"
 )
 
-// noClockJump is the reason for skipping a step that moves a clock.
-const noClockJump = "skipped (simulator only): no process can move the clock of another process without privilege"
+// noClockJump is the reason why the live driver skips actions that make clocks jump.
+const noClockJump = "skipped (simulator only): an ordinary process cannot change the clock of another process"
 
-// Driver describes this package as a driver: it names the steps of a scenario that a
-// fabric of real chips cannot carry out.
+// Driver describes the live driver, and names the actions that the live driver cannot carry
+// out.
 var Driver = scenario.Driver{Name: "live", Verbs: map[scenario.Verb]string{scenario.ClockJump: noClockJump}}
 
-// DefaultTimeout replaces the value 0 of [Config.Timeout].
+// DefaultTimeout is the timeout if [Config.Timeout] is 0.
 const DefaultTimeout = time.Minute
 
-// Config holds a scenario to run, and the fabric on which the scenario runs.
+// Config describes a run of a scenario.
 type Config struct {
-	Scenario *scenario.Scenario
-	Seed     uint64 // seed of all choices of the scenario
+	Scenario *scenario.Scenario // the scenario to run
+	Seed     uint64             // seed of all random choices of the run
 
-	// Fabric is a running fabric. After the run, Run ends all faults that the scenario set.
-	// If Fabric is nil, Run makes a new fabric with the options of the scenario, and
-	// removes this fabric afterwards.
+	// Fabric is the running fabric for the run. After the run, [Run] ends all faults that
+	// the scenario caused. If Fabric is nil, [Run] makes a new fabric with the options of
+	// the scenario.
 	Fabric *fabric.Fabric
 
-	// Topology, Name and Timeout are for a new fabric. Timeout is the longest time
-	// until all links of the new fabric are up.
-	Topology *topo.Topology
-	Name     string        // name of the new fabric; "": "scenario-" and the number of this process
-	Timeout  time.Duration // longest time until all links are up; 0: [DefaultTimeout]
+	// Topology, Name and Timeout apply only to a new fabric.
+	Topology *topo.Topology // topology of the new fabric
+	Name     string         // name of the new fabric; "": "scenario-" and the number of this process
+	Timeout  time.Duration  // longest time that the new fabric may take until all links are up; 0: [DefaultTimeout]
 
-	// Starting may be nil. While a new fabric starts, Run calls Starting with the number
-	// of links that are up and the number of all links.
+	// Starting is called while a new fabric starts, with the number of links that are up
+	// and the number of all links. Starting may be nil.
 	Starting func(links, of int)
-	// Playing may be nil. While the timeline runs, Run calls Playing with the number of
-	// actions that are done, the number of all actions, the time since the timeline
-	// began and the timeline's length.
+	// Playing is called during the timeline. The parameter done is the number of actions
+	// done, and of is the number of all actions. The parameter at is the time since the
+	// timeline's begin, and length is the timeline's length. Playing may be nil.
 	Playing func(done, of int, at, length time.Duration)
 }
 
-// Run runs a scenario to its end and judges the scenario's assertions. Run returns an
-// error if the scenario could not begin, if ctx ended the run, or if Run could not end
-// the faults afterwards. The report holds errors during the run.
+// Run runs a scenario to its end and judges the scenario's assertions. Run returns an error
+// if the scenario could not begin, if ctx ended the run, or if Run could not clean up after
+// the run. If the run itself fails, the report has the error.
 func Run(ctx context.Context, c Config) (rep scenario.Report, err error) {
 	t := c.Topology
 	if c.Fabric != nil {
@@ -92,7 +91,7 @@ func Run(ctx context.Context, c Config) (rep scenario.Report, err error) {
 	if !own {
 		defer func() { err = errors.Join(err, g.putBack(context.WithoutCancel(ctx))) }()
 	}
-	inner, cancel := context.WithCancel(ctx) // ends the streams of events
+	inner, cancel := context.WithCancel(ctx) // cancel ends the streams of events
 	defer cancel()
 	g.play(inner, c.Playing)
 	if ctx.Err() != nil {
@@ -101,8 +100,8 @@ func Run(ctx context.Context, c Config) (rep scenario.Report, err error) {
 	return run.Report(g.now()), nil
 }
 
-// start makes a fabric with the options of the scenario, and waits until all links
-// are up. If start fails, start removes the fabric.
+// start makes a fabric with the options of the scenario, and waits until all links are up.
+// If the links do not come up, start removes the fabric.
 func (c *Config) start(ctx context.Context) (*fabric.Fabric, error) {
 	up, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, DefaultTimeout))
 	defer cancel()
@@ -127,8 +126,8 @@ func (c *Config) start(ctx context.Context) (*fabric.Fabric, error) {
 	return f, nil
 }
 
-// Spec returns the spec of the fabric for a scenario: the default spec with the
-// options that the scenario names.
+// Spec returns the spec of a new fabric for a scenario. The spec has the options that the
+// scenario names, and otherwise the defaults.
 func Spec(w *scenario.Fabric) spec.Spec {
 	s := spec.Default()
 	s.Profile, s.TTL, s.LocalFirst, s.AllowDeadlock = w.Profile, w.TTL, w.LocalFirst, w.Unsafe()
@@ -141,8 +140,8 @@ func Spec(w *scenario.Fabric) spec.Spec {
 	return s
 }
 
-// fits returns an error if an option of the running fabric differs from an option that
-// the scenario names.
+// fits returns an error if the scenario names an option, and the running fabric has another
+// value of this option.
 func fits(s *scenario.Scenario, have *spec.Spec) error {
 	want := Spec(&s.Fabric)
 	w := &s.Fabric
@@ -163,7 +162,7 @@ func fits(s *scenario.Scenario, have *spec.Spec) error {
 	} {
 		o := spec.OptionByName(x.option)
 		if wants, has := o.Text(&want), o.Text(have); x.named && wants != has {
-			return spec.Usagef("scenario %s wants %s %s, but the running fabric has %s; leave out --running, or start the fabric with --%s %s", s.File, x.key, wants, has, x.option, wants)
+			return spec.Usagef("scenario %s wants %s %s, but the running fabric has %s; leave out --running, or start the fabric again with --%s %s", s.File, x.key, wants, has, x.option, wants)
 		}
 	}
 	return nil

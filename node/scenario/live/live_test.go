@@ -20,7 +20,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestMain makes the test's own binary a chip where the binary is started as one.
+// TestMain lets the test binary run chips, so that the tests can start fabrics whose chips
+// are processes of the test binary.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "node" {
 		process.Main(nil)
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// parsed reads a scenario and its machine.
+// parsed parses a scenario, and returns the scenario and its topology.
 func parsed(t *testing.T, text string) (*scenario.Scenario, *topo.Topology) {
 	t.Helper()
 	s, err := scenario.Parse("test.yaml", []byte(text))
@@ -43,7 +44,8 @@ func parsed(t *testing.T, text string) (*scenario.Scenario, *topo.Topology) {
 	return s, m
 }
 
-// ownFolder gives fabrics of the test a folder, and returns what the test leaves there.
+// ownFolder gives the test a new folder of all fabrics. The returned function lists the run
+// folders that are left.
 func ownFolder(t *testing.T) func() []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,7 +56,7 @@ func ownFolder(t *testing.T) func() []string {
 	}
 }
 
-// held wants a report of a run in which all actions were carried out and all assertions held.
+// held fails the test if an action or assertion in the report has not passed.
 func held(t *testing.T, r *scenario.Report) {
 	t.Helper()
 	if !r.Passed || r.Error != "" || len(r.Timeline) == 0 {
@@ -88,8 +90,8 @@ assertions:
 - always: members == all
 `
 
-// TestOwnFabric runs a scenario on a fabric of its own. The choices are those of
-// the simulator for the same seed, and nothing is left of the fabric.
+// TestOwnFabric runs a scenario on a new fabric. The random choices must be those of the
+// simulator for the same seed. Run must remove the fabric.
 func TestOwnFabric(t *testing.T) {
 	left := ownFolder(t)
 	s, m := parsed(t, cut)
@@ -109,17 +111,18 @@ func TestOwnFabric(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a, b := rep.Timeline[0].What, simulated.Timeline[0].What; a != b {
-		t.Errorf("one seed, two choices: %s and %s", a, b)
+		t.Errorf("the live driver chose %s and the simulator %s for one seed", a, b)
 	}
 	if links != m.Routed() || played < 700*time.Millisecond {
-		t.Errorf("told of %d links and %v", links, played)
+		t.Errorf("Starting got %d links, and Playing got %v", links, played)
 	}
 	if l := left(); len(l) != 0 {
-		t.Errorf("it leaves %v", l)
+		t.Errorf("Run left %v", l)
 	}
 }
 
-// everything has each action that a live fabric knows, and takes none of the lasting ones back.
+// everything has each kind of action that the live driver can carry out. At the end, faults
+// of each kind are still in force.
 const everything = `
 scenario: 1
 topology: mesh:2x2
@@ -158,8 +161,9 @@ assertions:
 - finally: events(fault killed) >= 1
 `
 
-// TestPutBack runs a scenario on a fabric that runs, where it leaves chips killed
-// and paused, and cables and gossip cut and impaired. Run puts all of it back.
+// TestPutBack runs a scenario on a running fabric. At the end of the scenario, chips are
+// killed and paused, and cables and gossip are cut and impaired. Run must end all these
+// faults.
 func TestPutBack(t *testing.T) {
 	ownFolder(t)
 	s, m := parsed(t, everything)
@@ -216,7 +220,8 @@ func pidsOf(f *fabric.Fabric) map[wire.FabricNodeID]int {
 	return pids
 }
 
-// TestChipThatEnds kills a chip behind the scenario's back: the report says so, with the chip's name.
+// TestChipThatEnds kills a chip without an action of the scenario. The run must fail, and
+// the report must name the chip.
 func TestChipThatEnds(t *testing.T) {
 	left := ownFolder(t)
 	s, m := parsed(t, strings.Replace(cut, "duration: 800ms", "duration: 20s", 1))
@@ -238,11 +243,12 @@ func TestChipThatEnds(t *testing.T) {
 		t.Errorf("%v: %+v", err, rep)
 	}
 	if l := left(); len(l) != 0 {
-		t.Errorf("it leaves %v", l)
+		t.Errorf("Run left %v", l)
 	}
 }
 
-// TestInterrupted ends a run before its time: Run returns the reason, and removes its fabric.
+// TestInterrupted cancels the context of a run. Run must return the context's error, and
+// must remove the new fabric.
 func TestInterrupted(t *testing.T) {
 	left := ownFolder(t)
 	s, m := parsed(t, cut)
@@ -253,11 +259,11 @@ func TestInterrupted(t *testing.T) {
 		t.Error(err)
 	}
 	if l := left(); len(l) != 0 {
-		t.Errorf("it leaves %v", l)
+		t.Errorf("Run left %v", l)
 	}
 }
 
-// TestFits compares a running fabric with what scenarios want.
+// TestFits compares the options of a running fabric with the options that scenarios name.
 func TestFits(t *testing.T) {
 	have := spec.Default()
 	have.Profile = "crowded"
@@ -288,7 +294,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// TestSpec wants of a scenario that names nothing the fabric that 'up' starts without flags.
+// TestSpec checks that a scenario without options has the default of every option.
 func TestSpec(t *testing.T) {
 	have, usual := Spec(&scenario.Fabric{}), spec.Default()
 	for i := range spec.Options {

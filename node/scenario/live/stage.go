@@ -18,31 +18,31 @@ import (
 
 // Times of a live run.
 const (
-	lookEvery = 100 * time.Millisecond // time between two looks at the fabric
-	lookTime  = time.Second            // longest time for a chip's answer to one look
-	homeTime  = 10 * time.Second       // longest wait, before a timeline begins, until every link uses its own cable
+	lookEvery = 100 * time.Millisecond // time between two samples
+	lookTime  = time.Second            // longest time that a chip may take to answer for a sample
+	homeTime  = 10 * time.Second       // longest wait, before the timeline begins, for every link to use its own cable
 )
 
-// stage is a fabric on which a scenario runs.
+// stage is a fabric during the run of a scenario.
 type stage struct {
 	f      *fabric.Fabric
 	t      *topo.Topology
 	run    *scenario.Run
-	origin time.Time // zero of the run's clock
+	origin time.Time // time at which the run's clock had the value 0
 	began  time.Time // time at which the timeline began
 
 	chips  *fabric.Chips                      // chips that run and are not paused
 	paused map[wire.FabricNodeID]*api.Client  // paused chips
-	views  map[wire.FabricNodeID]api.ChipView // each chip's latest answer
-	first  []wire.FabricNodeID                // chips that ran when the stage was made
+	views  map[wire.FabricNodeID]api.ChipView // latest answer of each chip
+	first  []wire.FabricNodeID                // chips that ran before the run
 	links  []topo.Link                        // links that the scenario has cut or impaired
 	gossip map[wire.FabricNodeID]bool         // chips whose gossip the scenario has cut or impaired
 
 	mu     sync.Mutex
-	events []api.EventView // events that the stage has not told the run yet
+	events []api.EventView // events that the run has not counted yet
 }
 
-// newStage prepares a fabric for a run.
+// newStage returns a stage for a run on a running fabric.
 func newStage(f *fabric.Fabric, run *scenario.Run) (*stage, error) {
 	chips, err := f.Chips()
 	if err != nil {
@@ -55,11 +55,12 @@ func newStage(f *fabric.Fabric, run *scenario.Run) (*stage, error) {
 // now returns the present time on the run's clock.
 func (g *stage) now() mono.Time { return mono.Time(time.Since(g.origin)) }
 
-// play drives the run until the run is over or ctx ends; see [scenario.Run].
+// play drives the run until the run is over or ctx ends, as [scenario.Run] describes.
 func (g *stage) play(ctx context.Context, playing func(done, of int, at, length time.Duration)) {
 	r := g.run
 	for ; ctx.Err() == nil && time.Since(g.origin) < homeTime && !g.intact(ctx); time.Sleep(lookEvery) {
-		// The first of two parallel cables that comes up carries the frames of both links for a while.
+		// After one of two parallel cables has come up, both links use this cable until the
+		// other cable comes up.
 	}
 	g.began = time.Now()
 	r.Begin(g.now())
@@ -92,10 +93,11 @@ func (g *stage) play(ctx context.Context, playing func(done, of int, at, length 
 	fabric.StopTraffic(ctx, g.chips.Clients())
 }
 
-// listen collects a chip's events as long as the chip runs.
+// listen starts to collect the events of a chip. listen collects events until the chip
+// ends.
 func (g *stage) listen(ctx context.Context, cl *api.Client) {
 	go func() {
-		_ = cl.Events(ctx, func(e api.EventView) { // the stream ends with the chip
+		_ = cl.Events(ctx, func(e api.EventView) { // the stream ends when the chip ends
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			if !e.Time.Before(g.began) {
@@ -105,7 +107,7 @@ func (g *stage) listen(ctx context.Context, cl *api.Client) {
 	}()
 }
 
-// tell gives the run all collected events.
+// tell passes all collected events to the run.
 func (g *stage) tell() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,7 +118,7 @@ func (g *stage) tell() {
 	g.events = nil
 }
 
-// obey begins a round of the traffic, or ends the sending of a round.
+// obey carries out an order of the run about the traffic.
 func (g *stage) obey(ctx context.Context, o scenario.Order) error {
 	start := func(send bool) error {
 		ctx, cancel := context.WithTimeout(ctx, fabric.AskTime)
@@ -124,7 +126,7 @@ func (g *stage) obey(ctx context.Context, o scenario.Order) error {
 		return fabric.StartTraffic(ctx, g.chips.Clients(), o.Spec, o.Pairs, send)
 	}
 	switch o.Kind {
-	case scenario.Begin: // all chips can receive before the first chip sends
+	case scenario.Begin: // all chips must receive before the first chip sends
 		return errors.Join(start(false), start(true))
 	case scenario.Hold:
 		return start(false)
@@ -132,15 +134,14 @@ func (g *stage) obey(ctx context.Context, o scenario.Order) error {
 	return nil
 }
 
-// seen is a chip's answer to one look at the fabric.
+// seen is a chip's answer for a sample.
 type seen struct {
 	view    api.ChipView
-	traffic *traffic.Report // report of the chip's traffic; nil: the chip has no traffic
+	traffic *traffic.Report // report of the chip's traffic; nil: the chip takes no part in the traffic
 }
 
-// sample asks all running chips for their state. If a chip does not answer, sample uses
-// the chip's latest answer. If a chip has ended that the scenario did not end, the
-// run fails.
+// sample asks all running chips for their state, and returns a sample of the fabric. If a
+// chip does not answer, sample uses the latest answer of the chip.
 func (g *stage) sample(ctx context.Context) scenario.Sample {
 	answers := fabric.Each(ctx, g.chips.Clients(), lookTime, func(ctx context.Context, cl *api.Client) (s seen, err error) {
 		if s.view, err = cl.Chip(ctx); err != nil {
@@ -174,7 +175,7 @@ func (g *stage) sample(ctx context.Context) scenario.Sample {
 	return s
 }
 
-// missEnded fails the run if a chip has ended that the scenario did not end.
+// missEnded fails the run if a chip has ended, although the scenario did not kill the chip.
 func (g *stage) missEnded() {
 	runs := map[wire.FabricNodeID]bool{}
 	for _, c := range g.f.Running() {
@@ -182,13 +183,13 @@ func (g *stage) missEnded() {
 	}
 	for _, n := range g.chips.All() {
 		if !runs[n] {
-			g.run.Fail(fmt.Errorf("chip %s has ended, although the scenario did not end it; the last line of its log is: %s", n, g.f.LastWords(n)))
+			g.run.Fail(fmt.Errorf("chip %s has ended, although the scenario did not kill the chip; the last line of the chip's log is: %s", n, g.f.LastWords(n)))
 		}
 	}
 }
 
-// linksUp returns the number of cables with two ends that report that they are up. The
-// end at a paused chip counts as up, so the other end decides.
+// linksUp returns the number of cables whose links are up at both ends. A paused chip cannot report
+// a link. The link's end at a paused chip therefore counts as up.
 func (g *stage) linksUp() (n int) {
 	up := map[wire.PortID]bool{}
 	for _, v := range g.views {
@@ -204,7 +205,7 @@ func (g *stage) linksUp() (n int) {
 	return n
 }
 
-// intact reports whether all links are up, and each link uses its own cable.
+// intact takes a sample, and reports whether all links are up and use their own cables.
 func (g *stage) intact(ctx context.Context) bool {
 	g.sample(ctx)
 	for _, v := range g.views {

@@ -11,22 +11,23 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Client does a chip's part of one run of traffic. A Client implements chip.Client. A Client has no
-// lock, because only the code that drives the chip calls a Client.
+// Client sends and verifies a chip's packets of one run of traffic. A Client implements
+// chip.Client. A Client has no lock, because only the code that drives the chip calls a Client.
 type Client struct {
 	Spec    traffic.Spec
 	Gen     *traffic.Generator
 	Ver     *traffic.Verifier
 	Sending bool // true: the client sends and verifies; false: the client only verifies
 
-	open  map[uint64]traffic.Packet // packets under way, by token
+	open  map[uint64]traffic.Packet // packets under way, by the token of their request
 	token uint64
 	buf   []byte
 	back  []byte
 }
 
-// tokenBits is how many bits of a token hold the packet's number in one run. Packets of an earlier
-// run that are still under way have other tokens.
+// tokenBits is the number of low bits of a token that count the packets of a run. The high bits
+// come from the run's number. Packets of an earlier run that are still under way therefore have
+// other tokens.
 const tokenBits = 32
 
 // New returns a Client for a chip's part of a run. The client only verifies until the caller sets
@@ -51,7 +52,8 @@ func (c *Client) Next(now mono.Time) (flow.Request, bool) {
 	return flow.Request{Token: c.token, Dst: p.Dst, Plane: p.Plane, Other: p.Other, Payload: c.buf, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
 }
 
-// Deadline returns when the next packet arrives that the client must send.
+// Deadline returns the time at which the next packet arrives in the generator's queue. Deadline
+// returns false if the client has nothing to wait for.
 func (c *Client) Deadline() (mono.Time, bool) {
 	if !c.Sending {
 		return 0, false
@@ -66,7 +68,8 @@ func (c *Client) Undo() {
 	c.Gen.Undo()
 }
 
-// Done tells the generator how a packet ended. Done ignores packets of an earlier run.
+// Done tells the generator how a packet ended. Done ignores the results of an earlier run's
+// packets.
 func (c *Client) Done(now mono.Time, r flow.Result) {
 	p, ok := c.open[r.Token]
 	if !ok {
@@ -76,7 +79,7 @@ func (c *Client) Done(now mono.Time, r flow.Result) {
 	c.Gen.Done(p, r.Sent, now, r.Outcome, r.Fate == flow.FateLost || r.Fate == flow.FateUnknown)
 }
 
-// Performed verifies the written data by reading the data back from memory.
+// Performed reads the written data back from memory, and hands the data to the verifier.
 func (c *Client) Performed(_ mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, m *noc.Memory) {
 	if cmd.Type != wire.NocUnicastWrite || !c.Ver.Owns(cmd.Addr) {
 		return

@@ -7,12 +7,13 @@ import (
 	"ttfabric/wire"
 )
 
-// cell is the row and column of a mesh among the meshes of a picture.
+// cell is the row and column of a mesh in the grid of meshes of a picture.
 type cell struct{ row, col int }
 
-// arrange puts meshes beside each other. If possible, arrange puts a mesh on the side to which the
-// exits of its peer point. The function size returns the width and height of the drawn mesh.
-// arrange returns the cell of each mesh, and where each column and each row of cells begins.
+// arrange puts the meshes of a picture into cells. If possible, a mesh lies on the side of its
+// neighbour to which the neighbour's exits lead. The function size returns the width and height of
+// a drawn mesh. arrange returns the cell of each mesh, and the positions x and y at which each
+// column and each row of cells begins.
 func arrange(t *topo.Topology, size func(topo.Mesh) (w, h int)) (cells []cell, x, y []int) {
 	cells = cellsOf(t)
 	low := cell{cells[0].row, cells[0].col}
@@ -42,10 +43,10 @@ func arrange(t *topo.Topology, size func(topo.Mesh) (w, h int)) (cells []cell, x
 	return cells, x, y
 }
 
-// cellsOf places the first mesh. It then places the peers of each mesh that has a
-// place, each peer on the side to which the exits point. If the two ends of their
-// cables do not face each other, the peer gets a place to the east or west. A mesh
-// whose cell is taken gets the nearest free cell to the right and below.
+// cellsOf gives the first mesh a cell. Then cellsOf gives cells to the neighbours of each mesh that
+// has a cell. A neighbour lies on the side to which the exits lead. If the directions at the two
+// ends of a cable are not opposite, the neighbour lies to the east or west. If the cell of a mesh
+// is taken, the mesh gets the nearest free cell to the right or below.
 func cellsOf(t *topo.Topology) []cell {
 	type peer struct {
 		mesh int
@@ -56,7 +57,7 @@ func cellsOf(t *topo.Topology) []cell {
 		index[m.ID] = i
 	}
 	es := edgesOf(t)
-	slices.SortStableFunc(es, func(e, f edge) int { // edges whose ends face each other count first
+	slices.SortStableFunc(es, func(e, f edge) int { // edges with opposite directions at their ends come first
 		return int(e.dir^e.back.Opposite()) - int(f.dir^f.back.Opposite())
 	})
 	for _, e := range es {

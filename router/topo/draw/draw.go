@@ -1,7 +1,7 @@
-// Package draw makes pictures of a topology: its chips, meshes and cables. The package opens no
-// files. The caller writes the picture that [Form].Draw returns to a file.
+// Package draw makes pictures of a topology: its chips, meshes and cables. [Form].Draw returns a
+// picture as bytes, and the caller writes the bytes to a file.
 //
-// A developer adds a new form with a function that draws, and a row of [Forms].
+// A new form of picture needs a function that draws, and an entry in [Forms].
 package draw
 
 import (
@@ -15,14 +15,14 @@ import (
 	"ttfabric/wire"
 )
 
-// MaxChips is the largest number of chips that a drawn topology may have. People cannot read larger
-// pictures.
+// MaxChips is the largest number of chips of a topology that callers should draw. People cannot
+// read larger pictures.
 const MaxChips = 4096
 
-// Form is a kind of picture.
+// Form is a file format for pictures, with the function that draws them.
 type Form struct {
 	Name    string
-	Endings []string // endings of files in this form, each with its dot, in lower case
+	Endings []string // endings of the names of files in this form, with the dot, in lower case
 	Draw    func(t *topo.Topology) []byte
 }
 
@@ -49,13 +49,13 @@ func Endings() (endings []string) {
 	return endings
 }
 
-// ByName returns the form with the given name. If there is no such form, ByName returns false.
+// ByName returns the form with the given name, and whether there is such a form.
 func ByName(name string) (Form, bool) {
 	return find(func(f Form) bool { return f.Name == name })
 }
 
-// ByEnding returns the form for a file's ending, in upper or lower case. If no form has this
-// ending, ByEnding returns false.
+// ByEnding returns the form for the ending of a file's name, in upper or lower case, and whether
+// there is such a form.
 func ByEnding(file string) (Form, bool) {
 	ending := strings.ToLower(filepath.Ext(file))
 	return find(func(f Form) bool { return slices.Contains(f.Endings, ending) })
@@ -68,8 +68,8 @@ func find(is func(Form) bool) (Form, bool) {
 	return Form{}, false
 }
 
-// edge stands for all cables between two chips that leave the first chip in the
-// same direction, and reach the second chip from the same direction.
+// edge stands for all cables between chips a and b that leave chip a in direction dir and chip b in
+// direction back.
 type edge struct {
 	a, b         wire.FabricNodeID
 	dir, back    wire.Direction
@@ -101,7 +101,7 @@ func (e edge) label() string {
 	return fmt.Sprint(e.used)
 }
 
-// wraps reports whether the edge leads around its mesh.
+// wraps reports whether the edge joins the two ends of a row or column of a mesh.
 func (e edge) wraps(t *topo.Topology) bool {
 	a, _ := t.Chip(e.a)
 	b, _ := t.Chip(e.b)
@@ -122,8 +122,8 @@ func chipsOf(t *topo.Topology, id wire.MeshID) []topo.Chip {
 	return t.Chips[first:end]
 }
 
-// oneLine turns a name from a file into one line, so that the name fits into a comment. oneLine
-// replaces each character that some form cannot hold.
+// oneLine joins the lines of a name from a file, so that the name fits into a comment. oneLine also
+// replaces each character that is not printable.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != ' ' && !unicode.IsPrint(r) {

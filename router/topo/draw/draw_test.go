@@ -15,8 +15,9 @@ import (
 	"ttfabric/router/topo"
 )
 
-// TestForms draws every machine in every form: all chips and cables are in the
-// picture, and SVG is XML whatever name a file gives its machine.
+// TestForms draws every machine in every form. All chips must be in the picture, and all cables
+// must be in the forms dot and mermaid. An SVG picture must be valid XML, also for strange names of
+// machines.
 func TestForms(t *testing.T) {
 	var machines []*topo.Topology
 	for _, b := range topo.Builders {
@@ -34,7 +35,7 @@ func TestForms(t *testing.T) {
 		}
 	}
 	thin, _ := topo.Named("mesh:2x3")
-	thin, err := topo.Load("thin", bytes.Replace(thin.Encode(), []byte("    - a: M0D1/1\n      b: M0D2/5\n"), nil, 1)) // has one cable less
+	thin, err := topo.Load("thin", bytes.Replace(thin.Encode(), []byte("    - a: M0D1/1\n      b: M0D2/5\n"), nil, 1)) // a mesh in which one edge lacks a cable
 	if err != nil || thin.Planes() != 1 {
 		t.Fatal(thin, err)
 	}
@@ -67,20 +68,21 @@ func TestForms(t *testing.T) {
 				}
 			}
 			if bytes.Contains(text, []byte("NaN")) {
-				t.Errorf("%s: a coordinate is no number", m.Name)
+				t.Errorf("%s: a coordinate is not a number", m.Name)
 			}
 		}
 	}
 }
 
-// drawnLine is a line between two chips in a picture, with the number of cables
-// that the line stands for and the number of unused ones among them.
+// drawnLine matches, by form, a line between two chips. The numbers are those of the used cables
+// and of the unused cables that the line stands for.
 var drawnLine = map[string]*regexp.Regexp{
 	"dot":     regexp.MustCompile(`(?m)^  (M\d+D\d+) -- (M\d+D\d+) \[label="(\d+)(?:\+(\d+) unused)?"`),
 	"mermaid": regexp.MustCompile(`(?m)^  (M\d+D\d+) (?:---|===|-\.-)\|(\d+)(?:\+(\d+) unused)?\| (M\d+D\d+)$`),
 }
 
-// drawnCables counts the cables between chips in a picture: the cables in use, and all cables.
+// drawnCables counts the cables between each pair of chips in a picture: the used cables, and all
+// cables.
 func drawnCables(line *regexp.Regexp, text []byte) map[string][2]int {
 	n := map[string][2]int{}
 	for _, x := range line.FindAllStringSubmatch(string(text), -1) {
@@ -96,7 +98,8 @@ func drawnCables(line *regexp.Regexp, text []byte) map[string][2]int {
 	return n
 }
 
-// cablesOf counts the cables of a machine as drawnCables does.
+// cablesOf counts the cables between each pair of chips of a machine: the used cables, and all
+// cables.
 func cablesOf(m *topo.Topology) map[string][2]int {
 	n := map[string][2]int{}
 	for _, c := range m.Cables {
@@ -115,7 +118,7 @@ func TestByEnding(t *testing.T) {
 	for file, want := range map[string]string{"x.dot": "dot", "a/x.GV": "dot", "x.mmd": "mermaid", "x.svg.Mermaid": "mermaid", "x.SVG": "svg", "svg": "", "x.bmp": "", "": ""} {
 		f, ok := ByEnding(file)
 		if f.Name != want || ok != (want != "") {
-			t.Errorf("%q stands for %q, %v; want %q", file, f.Name, ok, want)
+			t.Errorf("the ending of %q gives form %q, %v; want %q", file, f.Name, ok, want)
 		}
 		if g, known := ByName(want); g.Name != want || known != ok {
 			t.Errorf("form %q: %q, %v", want, g.Name, known)
@@ -123,7 +126,8 @@ func TestByEnding(t *testing.T) {
 	}
 }
 
-// The README's picture is what 'ttfabric graph t3000 -f router/topo/draw/t3000.svg' writes.
+// TestPictureOfTheReadme finds that the picture in the README is the one that 'ttfabric graph t3000
+// -f router/topo/draw/t3000.svg' writes.
 func TestPictureOfTheReadme(t *testing.T) {
 	m, err := topo.Named("t3000")
 	if err != nil {
@@ -134,6 +138,6 @@ func TestPictureOfTheReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(shown, drawSVG(m)) {
-		t.Error("t3000.svg differs from the drawing: run ttfabric graph t3000 -f router/topo/draw/t3000.svg, and look at the file")
+		t.Error("t3000.svg is out of date: run ttfabric graph t3000 -f router/topo/draw/t3000.svg, and check the picture")
 	}
 }

@@ -15,22 +15,22 @@ import (
 // Sizes of the picture, in pixels.
 const (
 	chipW, chipH = 74.0, 48.0
-	pitchX       = 118.0 // distance from chip to chip
+	pitchX       = 118.0 // horizontal distance between the centres of neighbouring chips
 	pitchY       = 94.0
-	panelPad     = 34.0 // margin around the chips of a mesh; cables that lead around the mesh end in this margin
+	panelPad     = 34.0 // margin around the chips of a mesh, with room for cables that wrap
 	panelHead    = 14.0 // additional margin above the chips, for the title of a mesh
-	panelGap     = 64.0 // gap between meshes, for the cables of exits
+	panelGap     = 64.0 // gap between meshes, with room for cables between meshes
 	margin       = 24.0
 	headH        = 54.0
 	legendH      = 34.0
 	cableGap     = 5.0 // gap between the cables of an edge
 	stub         = 20.0
-	titleLetter  = 12.0 // about the width of a letter of the picture's title
-	letter       = 7.0  // about the width of a letter of other lines
+	titleLetter  = 12.0 // approximate width of a letter of the picture's title
+	letter       = 7.0  // approximate width of a letter of other texts
 )
 
-// planeColors lists the colour of each plane. Most people who do not see all colours can tell these
-// colours apart (the palette of Okabe and Ito).
+// planeColors lists the colours of planes. Most colour-blind people can distinguish them (the
+// palette of Okabe and Ito).
 var planeColors = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7a5195", "#5f6b7a"}
 
 const (
@@ -61,11 +61,11 @@ func (p point) step(d wire.Direction, n float64) point {
 	return p
 }
 
-// svg is an unfinished picture.
+// svg is a picture that is being drawn.
 type svg struct {
 	strings.Builder
 	t      *topo.Topology
-	origin map[wire.MeshID]point // for each mesh: north-west corner of its chips
+	origin map[wire.MeshID]point // for each mesh: position of the north-west corner of its chips
 	cell   map[wire.MeshID]cell
 }
 
@@ -125,7 +125,8 @@ func panelSize(m topo.Mesh) (w, h float64) {
 	return float64(m.Cols-1)*pitchX + chipW + 2*panelPad, float64(m.Rows-1)*pitchY + chipH + 2*panelPad + panelHead
 }
 
-// title writes the name of a mesh. A margin around the letters hides the cables behind them.
+// title writes the name of mesh m at the top of its panel. A margin round the letters hides cables
+// behind the text.
 func (s *svg) title(m topo.Mesh, p point) {
 	title := fmt.Sprintf("mesh %d · %s", m.ID, m.Shape())
 	if n := s.t.MeshPlanes(m.ID); n > 0 && m.Rows*m.Cols > 4 {
@@ -141,8 +142,8 @@ func (s *svg) middle(n wire.FabricNodeID) point {
 	return point{o.x + float64(c.Col)*pitchX + chipW/2, o.y + float64(c.Row)*pitchY + chipH/2}
 }
 
-// side returns the point where a cable leaves a chip. The point is on the side of direction d. The
-// parameter off is its distance in pixels from the middle of this side.
+// side returns the point where a cable leaves a chip in direction d. The point is off pixels away
+// from the middle of the chip's side.
 func (s *svg) side(n wire.FabricNodeID, d wire.Direction, off float64) point {
 	p := s.middle(n)
 	if d == wire.East || d == wire.West {
@@ -155,14 +156,14 @@ func (s *svg) side(n wire.FabricNodeID, d wire.Direction, off float64) point {
 	return p
 }
 
-// cables draws all cables. The cables of one edge lie side by side.
+// cables draws all cables. Cables of one edge lie side by side.
 func (s *svg) cables() {
 	total, seen := map[edge]int{}, map[edge]int{}
 	key := func(c topo.Cable) edge { return edge{a: c.A.Node, b: c.B.Node, dir: c.Dir, back: c.Back} }
 	for _, c := range s.t.Cables {
 		total[key(c)]++
 	}
-	for _, within := range []bool{true, false} { // cables between meshes lie on top
+	for _, within := range []bool{true, false} { // cables between meshes come last, so that they lie on top
 		for _, c := range s.t.Cables {
 			if c.External() == within {
 				continue
@@ -183,8 +184,8 @@ func (s *svg) cables() {
 	}
 }
 
-// line draws a path in the colour of the cable's plane. A viewer names the cable
-// when the pointer is over the path.
+// line draws a cable as the given SVG path, in the colour of the cable's plane. When the pointer is
+// over the path, a viewer shows the name of the cable.
 func (s *svg) line(c topo.Cable, path string, width float64) {
 	color, dash := planeColor(c)
 	what := fmt.Sprintf("%s %s – %s %s, plane %d", c.A.Short(), c.Dir, c.B.Short(), c.Back, c.Plane)
@@ -194,12 +195,12 @@ func (s *svg) line(c topo.Cable, path string, width float64) {
 	fmt.Fprintf(s, `<path d="%s" fill="none" stroke="%s" stroke-width="%.1f" stroke-linecap="round"%s><title>%s</title></path>`+"\n", path, color, width, dash, what)
 }
 
-// wrap draws a cable that leads around a mesh. On a ring the cable is a line around all chips. On a
-// mesh that is no ring, the cable is a stub at both ends. Each stub names the chip at the other
-// end.
+// wrap draws a cable that joins the two ends of a row or column. In a mesh of one row or one
+// column, wrap draws a line round all chips. In other meshes, wrap draws a stub at both ends. Each
+// stub has the name of the chip at the other end.
 func (s *svg) wrap(c topo.Cable, off float64) {
 	m, _ := s.t.Mesh(c.A.Node.Mesh)
-	a, b := s.side(c.A.Node, c.Dir, off), s.side(c.B.Node, c.Back, off) // end a is the lower end, and lies west or north of end b
+	a, b := s.side(c.A.Node, c.Dir, off), s.side(c.B.Node, c.Back, off) // end a is the lower end, and lies to the west or north of end b
 	far := stub - 6 + off
 	switch {
 	case m.Rows == 1:
@@ -215,8 +216,10 @@ func (s *svg) wrap(c topo.Cable, off float64) {
 	}
 }
 
-// between draws a cable from mesh to mesh. If the two meshes are beside each other and nothing is
-// in between, the cable is a curve. Otherwise the cable is a stub at both ends.
+// between draws a cable between two meshes. If the meshes are neighbours in the picture and the
+// cable leaves each mesh towards the other mesh, between draws a curve. If the meshes lie in one
+// row and the cable leaves both to the north or both to the south, between draws a curve too. In
+// all other cases, between draws a stub at both ends.
 func (s *svg) between(c topo.Cable, off float64) {
 	a, b := s.cell[c.A.Node.Mesh], s.cell[c.B.Node.Mesh]
 	next := cell{a.row, a.col}
@@ -237,7 +240,7 @@ func (s *svg) between(c topo.Cable, off float64) {
 		return
 	}
 	other, most := off, 150.0
-	if arc { // the curves of an edge lie within each other
+	if arc { // the curves of one edge lie inside each other
 		other, most = -off, 84-2*off
 	}
 	p, q := s.side(c.A.Node, c.Dir, off), s.side(c.B.Node, c.Back, other)
@@ -246,7 +249,7 @@ func (s *svg) between(c topo.Cable, off float64) {
 	s.line(c, fmt.Sprintf("M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f", p.x, p.y, pc.x, pc.y, qc.x, qc.y, q.x, q.y), 2.6)
 }
 
-// stubs draws the two ends of a cable, each with the name of the chip at the other end.
+// stubs draws a short line at both ends of a cable, with the name of the chip at the other end.
 func (s *svg) stubs(c topo.Cable, off, width float64, name func(wire.FabricNodeID) string) {
 	for _, end := range []struct {
 		chip, peer wire.FabricNodeID
@@ -295,8 +298,8 @@ func (s *svg) chip(c topo.Chip, exit bool) {
 	fmt.Fprintf(s, `<text x="%.1f" y="%.1f" font-size="14" font-weight="600" fill="#1b2733" text-anchor="middle">%s</text></g>`+"\n", p.x, y, c.Node)
 }
 
-// legend returns a line of text around height y that says what the colours mean. legend also
-// returns where the line ends.
+// legend returns SVG text at height y that explains the colours. legend also returns the position
+// of the right end of the text.
 func (s *svg) legend(y float64, exits bool) (text string, end float64) {
 	var b strings.Builder
 	x, gap := margin, 0.0

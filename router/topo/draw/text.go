@@ -7,10 +7,10 @@ import (
 	"ttfabric/router/topo"
 )
 
-// dot draws a topology in the language of Graphviz. The program neato -n2 uses the attribute pos.
-// Graphviz's program dot ignores pos and makes its own layout.
+// dot draws a topology in the language of Graphviz. Graphviz's program neato with the option -n2
+// places chips by the attribute pos. Graphviz's program dot ignores pos and places chips itself.
 func dot(t *topo.Topology) []byte {
-	const step, gap = 90, 60 // points
+	const step, gap = 90, 60 // distances between chips and between meshes, in points
 	var b strings.Builder
 	fmt.Fprintf(&b, "// ttfabric graph: %s\ngraph %s {\n", oneLine(t.String()), quoteDot(oneLine(t.Name)))
 	b.WriteString("  graph [fontname=\"Helvetica\", splines=true];\n  node [shape=box, style=\"rounded,filled\", fillcolor=\"#f4f7fb\", fontname=\"Helvetica\"];\n  edge [fontname=\"Helvetica\", fontsize=10];\n")
@@ -36,7 +36,7 @@ func dot(t *topo.Topology) []byte {
 	return []byte(b.String())
 }
 
-// mermaid draws a topology in the language of Mermaid, for Markdown pages.
+// mermaid draws a topology in the language of Mermaid, which Markdown pages can show.
 func mermaid(t *topo.Topology) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%%%% ttfabric graph: %s\nflowchart LR\n", oneLine(t.String()))

@@ -1,5 +1,5 @@
-// Package yamldoc reads files of one YAML document for readers that name the
-// line of every mistake: topology files, descriptors and scenarios.
+// Package yamldoc parses files that have one YAML document: topology files, descriptors and
+// scenarios. The callers of yamldoc name the line of every mistake in a file.
 package yamldoc
 
 import (
@@ -15,8 +15,8 @@ import (
 )
 
 // Parse returns the root of the first document in data, or nil if the document is empty or missing.
-// The result second is the second document, or nil if there is only one. The error is the parser's
-// own, and [Place] takes this error apart.
+// The result second is the second document, or nil if data has only one document. The error is the
+// YAML parser's own error. [Place] finds the line in this error.
 func Parse(data []byte) (root, second *yaml.Node, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
@@ -36,11 +36,11 @@ func Parse(data []byte) (root, second *yaml.Node, err error) {
 	return root, second, nil
 }
 
-// parserLine matches the form in which the YAML parser names a line.
+// parserLine matches the start of an error of the YAML parser that names a line.
 var parserLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
-// Place takes an error of the YAML parser apart. Place returns the line that the parser names, or 0
-// if the parser names no line, and the complaint itself.
+// Place splits an error of the YAML parser into the line and the complaint. The line is 0 if the
+// parser names no line.
 func Place(err error) (line int, complaint string) {
 	if m := parserLine.FindStringSubmatch(err.Error()); m != nil {
 		line, _ = strconv.Atoi(m[1])
@@ -49,8 +49,7 @@ func Place(err error) (line int, complaint string) {
 	return 0, strings.TrimPrefix(err.Error(), "yaml: ")
 }
 
-// Kind returns the kind of a node that is not a plain value: "a map", "a list" or "an alias". For a
-// plain value, Kind returns "".
+// Kind returns "a map", "a list" or "an alias" for a node of this kind, and "" for a plain value.
 func Kind(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -63,12 +62,11 @@ func Kind(n *yaml.Node) string {
 	return ""
 }
 
-// Null reports whether a plain value was left out: "chips:" or "chips: ~".
+// Null reports whether n stands for no value, as in "chips:" or "chips: ~".
 func Null(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// Alias returns the complaint about a node that is one of YAML's references. For any other node,
-// Alias returns "". A few lines of references can stand for billions of values, and no file uses
-// references.
+// Alias returns an error message for a node that is a YAML alias, and "" for any other node. A few
+// lines of aliases can stand for billions of values, and no file needs aliases.
 func Alias(n *yaml.Node) string {
 	if n.Kind != yaml.AliasNode {
 		return ""

@@ -9,8 +9,8 @@ import (
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]struct {
-		root   string // its value
-		second int    // line
+		root   string // value of the root; "": no root
+		second int    // line of the second document; 0: none
 		err    string
 	}{
 		"":                   {},

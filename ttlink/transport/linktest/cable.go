@@ -10,24 +10,24 @@ import (
 	"ttfabric/ttlink/transport"
 )
 
-// local is the address of the scenarios' sockets.
+// local is the address at which the scenarios open their sockets.
 var local = netip.MustParseAddrPort("127.0.0.1:0")
 
-// cable is a relay between two UDP ports, with its own sockets. The relay injects the faults of a
-// bad network into the datagrams that cross it, beneath QUIC and beneath the seal.
+// cable is a relay between the UDP sockets of two ports. The relay injects the faults of a bad
+// network into the UDP datagrams, after the ports have encrypted them.
 type cable struct {
 	t    testing.TB
 	seed uint64
 
 	mu      sync.Mutex
-	ports   [2]*transport.Impaired // ports that face either end; each impairs what the other end sends
+	ports   [2]*transport.Impaired // ports[i] exchanges datagrams with end i, and impairs the datagrams that it sends to end i
 	options [2]fault.Options
-	ends    [2]netip.AddrPort // addresses of the ends
-	past    fault.Counts      // faults counted by earlier ports
-	longest int               // longest datagram that gets through, in bytes; 0: any
-	long    int               // datagrams that were longer than longest
-	keep    bool              // record the datagrams that cross
-	record  [2][][]byte       // recorded datagrams, by the end that sent them
+	ends    [2]netip.AddrPort // addresses of the two ends
+	past    fault.Counts      // faults that the ports before the last rebind counted
+	longest int               // longest datagram that the relay passes on, in bytes; 0: no limit
+	long    int               // number of datagrams dropped because of longest
+	keep    bool              // the relay records the datagrams that it passes on
+	record  [2][][]byte       // record[i] holds the recorded datagrams that end i sent
 }
 
 func newCable(t testing.TB, seed uint64, o fault.Options) *cable {
@@ -37,7 +37,7 @@ func newCable(t testing.TB, seed uint64, o fault.Options) *cable {
 	return c
 }
 
-// rebind gives the relay other addresses on both sides.
+// rebind replaces the relay's ports by new ports with new addresses.
 func (c *cable) rebind() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,14 +62,14 @@ func (c *cable) rebind() {
 	}
 }
 
-// addr returns the address at which an end reaches the other end.
+// addr returns the relay's address to which end i must send.
 func (c *cable) addr(i int) netip.AddrPort {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ports[i].LocalAddr()
 }
 
-// at sets the address of an end.
+// at tells the relay the address of end i.
 func (c *cable) at(i int, a netip.AddrPort) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,14 +97,14 @@ func (c *cable) read(i int, p transport.Port) {
 	}
 }
 
-// deliver hands an end a datagram as if the other end had sent it.
+// deliver sends a datagram to an end as if the other end had sent the datagram.
 func (c *cable) deliver(to int, d []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ports[to].Send(d, len(d))
 }
 
-// set changes the impairment of the datagrams that the given ends send.
+// set changes the impairment of the datagrams that the ends in from send.
 func (c *cable) set(o fault.Options, from ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +116,7 @@ func (c *cable) set(o fault.Options, from ...int) {
 	}
 }
 
-// cut cuts off the datagrams that the given ends send, or lets them through again.
+// cut starts or stops dropping all datagrams that the ends in from send.
 func (c *cable) cut(on bool, from ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,15 +125,15 @@ func (c *cable) cut(on bool, from ...int) {
 	}
 }
 
-// narrow makes the relay drop datagrams longer than the given number of bytes, without telling
-// anybody. With 0, the relay drops no datagram for its length.
+// narrow makes the relay silently drop datagrams of more than longest bytes. If longest is 0, the
+// relay passes on datagrams of every length.
 func (c *cable) narrow(longest int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.longest = longest
 }
 
-// recorded begins or ends the recording of datagrams, and returns the datagrams recorded up to now.
+// recorded starts or stops the recording of datagrams, and returns all datagrams recorded so far.
 func (c *cable) recorded(on bool) [2][][]byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +141,7 @@ func (c *cable) recorded(on bool) [2][][]byte {
 	return c.record
 }
 
-// struck returns how many datagrams suffered any fault.
+// struck returns the number of faults that the relay has injected.
 func (c *cable) struck() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

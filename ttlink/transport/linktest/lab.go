@@ -16,23 +16,23 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// patience is how long a step may take on a machine that is busy with other work.
+// patience is the longest time that until waits, also on a busy machine.
 const patience = 80 * time.Second
 
 const (
-	slots      = 16   // size of the receiver channel, in packets
-	maxPayload = 1408 // bytes of the largest frame payload of the scenarios
-	header     = 16   // bytes of a packet that name its sender and number
+	slots      = 16   // number of slots of the receiver channel on VCData
+	maxPayload = 1408 // largest frame payload in the scenarios, in bytes
+	header     = 16   // bytes at the start of a packet that give the sender's incarnation and the packet's number
 )
 
 // Carrier is a transport that carries frames between the two ends of a cable.
 type Carrier struct {
 	Name string
-	// Open opens a port at 127.0.0.1 for an end of the cable, which is [Lower] or [Upper].
+	// Open opens a port at the address 127.0.0.1. The port's own end c.From is [Lower] or [Upper].
 	Open    func(t testing.TB, c transport.Cable) transport.Port
-	Profile ttlink.Profile // times of the carrier's links
+	Profile ttlink.Profile // times that links over the carrier use
 	Silent  bool           // the carrier does not count the datagrams that it refuses
-	Probes  bool           // the carrier itself measures what datagrams the path takes
+	Probes  bool           // the carrier itself measures how long datagrams may be
 }
 
 // The two ends of the scenarios' cable.
@@ -41,11 +41,11 @@ var (
 	Upper = wire.PortID{Node: wire.FabricNodeID{Chip: 1}, Channel: 9}
 )
 
-// Fabric is the name of the fabric to which the scenarios' cable belongs.
+// Fabric is the name of the fabric in the scenarios.
 const Fabric = "lab"
 
-// end is one incarnation of one end: a link, its port, and a program that sends packets and checks
-// the packets that it gets, as a node does.
+// end is one incarnation of a chip at one end of the cable. An end has a link and a port, sends
+// packets, and checks the packets that it receives.
 type end struct {
 	w     *lab
 	i     int
@@ -57,23 +57,23 @@ type end struct {
 	port   transport.Port
 	timer  *time.Timer
 	dead   bool
-	on     bool // the path is on
-	size   int  // frame payload that the port last gave
+	on     bool // trains has told the link that the path is usable
+	size   int  // frame payload that the link was last told to use, in bytes
 	toSend int
 	sent   uint64 // packets sent so far; the number of the next packet
 	ended  int    // sessions that have ended
 	lost   int    // packets whose fate is unknown
 
 	session wire.SessionID   // session of the last packet received
-	from    wire.Incarnation // incarnation that sent that packet
-	next    uint64           // number of the next packet from that incarnation
+	from    wire.Incarnation // incarnation that sent the last packet received
+	next    uint64           // number of the packet after the last packet received
 	partial []byte
-	hold    bool // the program frees no slot
+	hold    bool // the end frees no slots
 	held    int
 	bad     string // the first error found
 }
 
-// lab is two ends and the cable between them.
+// lab holds the two ends of a scenario, and the cable between them.
 type lab struct {
 	t      testing.TB
 	c      Carrier
@@ -82,7 +82,7 @@ type lab struct {
 	ends   [2]*end
 	lives  wire.Incarnation
 
-	stood atomic.Int64 // longest time that this process stood still since calmly began its latest try, in nanoseconds
+	stood atomic.Int64 // longest stall of this process since the last try of calmly began, in nanoseconds
 
 	mu   sync.Mutex
 	came map[wire.Incarnation]uint64 // packets received, by the incarnation that sent them
@@ -106,7 +106,7 @@ func newLab(t testing.TB, c Carrier, seed uint64, rounds int, o fault.Options) *
 	return w
 }
 
-// watch measures how late a due goroutine of this process runs.
+// watch measures stalls: the times by which a goroutine of this process runs too late.
 func (w *lab) watch(over <-chan struct{}) {
 	const pulse = 2 * ms
 	beat := time.NewTicker(pulse)
@@ -123,13 +123,15 @@ func (w *lab) watch(over <-chan struct{}) {
 	}
 }
 
-// hands is how many goroutines a frame and its answer pass. These goroutines are a timer's
-// goroutine, and the goroutines of the relay and of a reader in both directions.
+// hands is the number of goroutines that must run before a frame is answered. The five are a
+// timer's goroutine and, in each direction, a goroutine of the relay and a goroutine that reads the
+// port.
 const hands = 5
 
-// calmly runs a try that a link may fail only if this process stood still meanwhile. To excuse a
-// failure, the longest stall, counted once for each of the hands, must be as long as the silence in
-// question. calmly measures the stalls. Only if a stall was long enough, calmly repeats the try.
+// calmly runs try, which returns "" or the reason of a failure. A failure counts only if this
+// process ran without long stalls. A stall may have caused the failure if the longest stall is at
+// least DeadTraffic divided by hands. In this case, calmly calls try again, at most five times in
+// all.
 func (w *lab) calmly(try func() (bad string)) {
 	w.t.Helper()
 	for range 5 {
@@ -140,14 +142,14 @@ func (w *lab) calmly(try func() (bad string)) {
 		}
 		stood := time.Duration(w.stood.Load())
 		if stood < w.c.Profile.DeadTraffic/hands {
-			w.t.Errorf("%s; this process never stood still for longer than %v", bad, stood)
+			w.t.Errorf("%s; the longest stall of this process was %v", bad, stood)
 			return
 		}
-		w.t.Logf("not judged, as this process stood still for %v: %s", stood, bad)
+		w.t.Logf("this failure does not count, because this process was stalled for %v: %s", stood, bad)
 	}
 }
 
-// begin starts an incarnation of an end.
+// begin starts a new incarnation of end i.
 func (w *lab) begin(i int) {
 	w.t.Helper()
 	from, to := Lower, Upper
@@ -169,7 +171,8 @@ func (w *lab) begin(i int) {
 	go e.read()
 }
 
-// meet names the peer to the port. If the port needs no keys, meet makes the link train.
+// meet gives the relay's address to the port as the peer, and makes the link train if the port can
+// send.
 func (e *end) meet() {
 	if err := e.port.SetPeer(e.w.cable.addr(e.i)); err != nil {
 		e.w.t.Fatal(err)
@@ -177,14 +180,14 @@ func (e *end) meet() {
 	e.step(e.trains)
 }
 
-// told makes the link train when the port reports that the port is ready.
+// told makes the link train when the port reports that keys are agreed.
 func (e *end) told(n transport.Notice) {
 	if n.Ready {
 		e.step(e.trains)
 	}
 }
 
-// trains makes the link train if keys are agreed, or if the port needs no keys.
+// trains makes the link train if the port is ready or needs no keys.
 func (e *end) trains(now mono.Time) {
 	if k, ok := e.port.(transport.Keyed); ok && !k.Ready() {
 		return
@@ -215,12 +218,12 @@ func (e *end) read() {
 	}
 }
 
-// framePayload returns the frame payload that the path takes, in bytes.
+// framePayload returns the size of the largest frame payload that the port takes, in bytes.
 func (e *end) framePayload() int {
 	return min((e.port.MaxDatagram()-wire.FrameOverhead)/wire.PadUnit*wire.PadUnit, maxPayload)
 }
 
-// resize tells the link how long a frame payload the path takes.
+// resize tells the link the largest frame payload that the port takes.
 func (e *end) resize(now mono.Time) {
 	if n := e.framePayload(); n != e.size {
 		e.size = n
@@ -230,7 +233,7 @@ func (e *end) resize(now mono.Time) {
 	}
 }
 
-// step calls a method of the link, and then handles everything that results.
+// step calls f, which calls methods of the link. Then step sends the link's frames.
 func (e *end) step(f func(now mono.Time)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -267,8 +270,9 @@ func (e *end) wrong(format string, a ...any) {
 	}
 }
 
-// piece takes a part of a packet. A whole packet must follow the last packet of its session, and
-// must not come from an incarnation that has ended.
+// piece adds a received piece to the packet to which it belongs, and checks the packet when it is
+// complete. Within a session, packets must come in order and without gaps. After a packet of a new
+// incarnation, packets of earlier incarnations are an error.
 func (e *end) piece(x *ttlink.Delivery) {
 	if x.Offset == 0 {
 		e.partial = e.partial[:0]
@@ -285,11 +289,11 @@ func (e *end) piece(x *ttlink.Delivery) {
 	session := e.link.Status().Session
 	switch {
 	case !bytes.Equal(e.partial, packet(life, n)):
-		e.wrong("packet %d of life %d is damaged", n, life)
+		e.wrong("packet %d of incarnation %d is damaged", n, life)
 	case life < e.from:
-		e.wrong("packet %d of life %d came after life %d had begun", n, life, e.from)
+		e.wrong("packet %d of incarnation %d came after incarnation %d had begun", n, life, e.from)
 	case life == e.from && (n < e.next || n > e.next && session == e.session):
-		e.wrong("packet %d of life %d came where %d was due", n, life, e.next)
+		e.wrong("packet %d of incarnation %d came instead of packet %d", n, life, e.next)
 	}
 	e.session, e.from, e.next = session, life, n+1
 	e.w.mu.Lock()
@@ -302,8 +306,8 @@ func (e *end) piece(x *ttlink.Delivery) {
 	}
 }
 
-// packet returns the n-th packet of an incarnation. The packet holds both numbers, and bytes that
-// depend on both numbers.
+// packet returns the n-th packet that an incarnation sends. The packet begins with both numbers,
+// and its other bytes and its length depend on them.
 func packet(life wire.Incarnation, n uint64) []byte {
 	b := make([]byte, header+n*37%2000)
 	for i := range b {
@@ -321,14 +325,14 @@ func (w *lab) load(n int) {
 	}
 }
 
-// enough limits both ends to n more packets, however many packets the ends still had to send.
+// enough makes both ends send n more packets, instead of the packets that they still had to send.
 func (w *lab) enough(n int) {
 	for _, e := range w.ends {
 		e.step(func(mono.Time) { e.toSend = n })
 	}
 }
 
-// state holds what one end reports about itself.
+// state is a copy of the state of one end, for checks and error messages.
 type state struct {
 	ttlink.Status
 	counters     ttlink.Counters
@@ -363,29 +367,29 @@ func (w *lab) until(what string, f func(a, b state) bool) {
 	}
 }
 
-// up waits until the link is up.
+// up waits until the link is up and confirmed at both ends.
 func (w *lab) up() {
 	w.t.Helper()
 	w.until("the link is up", func(a, b state) bool { return a.Confirmed && b.Confirmed && a.Session == b.Session })
 }
 
-// down waits until the link is up at neither end.
+// down waits until both ends of the link are down.
 func (w *lab) down() {
 	w.t.Helper()
 	w.until("both ends are down", func(a, b state) bool { return a.State != ttlink.StateUp && b.State != ttlink.StateUp })
 }
 
-// done waits until the last packet of each end has come. Each earlier packet must have come once,
-// unless an end reported the packet's fate as unknown when a session ended. The number of ended
-// sessions must be the argument sessions.
+// done waits until the last packet of each end has arrived. At most the given number of sessions
+// may have ended at each end. A packet may be missing only if its sender reported its fate as
+// unknown when a session ended.
 func (w *lab) done(sessions int) {
 	w.t.Helper()
 	arrived := func(a, b state) bool { return a.left == 0 && (a.sent == 0 || b.from == a.life && b.next == a.sent) }
-	w.until("all has come", func(a, b state) bool { return arrived(a, b) && arrived(b, a) })
+	w.until("the last packets have arrived", func(a, b state) bool { return arrived(a, b) && arrived(b, a) })
 	for _, e := range w.ends {
 		s := e.look()
 		if s.bad != "" || s.ended > sessions || s.cameFromHere > s.sent || s.cameFromHere+uint64(s.lost) < s.sent || s.ended == 0 && s.lost > 0 {
-			w.t.Errorf("end %d: %q; of %d packets %d came and %d are of unknown fate, %d sessions ended\n%+v", e.i, s.bad, s.sent, s.cameFromHere, s.lost, s.ended, s)
+			w.t.Errorf("end %d: %q; of %d packets, %d arrived and %d have an unknown fate; %d sessions ended\n%+v", e.i, s.bad, s.sent, s.cameFromHere, s.lost, s.ended, s)
 		}
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespaceEnv is set in the process that InNamespace starts.
+// namespaceEnv is the environment variable that InNamespace sets in the process that it starts.
 const namespaceEnv = "TTFABRIC_TEST_NAMESPACE"
 
-// InNamespace runs f in a separate process and a separate network namespace, in which f may set the
-// loopback's MTU. To do so, InNamespace runs the calling test a second time in that process. If
-// namespaces are forbidden, InNamespace skips the test.
+// InNamespace runs the calling test a second time, in a new process with a new network namespace.
+// In that process, InNamespace calls f. There, setMTU sets the MTU of the loopback interface. If
+// this process may not make namespaces, InNamespace skips the test.
 func InNamespace(t *testing.T, f func(setMTU func(int))) {
 	if os.Getenv(namespaceEnv) != "" {
 		f(loopback(t))
@@ -29,9 +29,9 @@ func InNamespace(t *testing.T, f func(setMTU func(int))) {
 	}
 	out, err := cmd.CombinedOutput()
 	if _, ran := err.(*exec.ExitError); err != nil && !ran {
-		t.Skip("no network namespace without privileges:", err)
+		t.Skip("this process may not make a network namespace:", err)
 	}
-	t.Logf("in a network of its own:\n%s", out)
+	t.Logf("output of the process in the new network namespace:\n%s", out)
 	if err != nil {
 		t.Error(err)
 	}

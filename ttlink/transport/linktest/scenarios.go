@@ -1,7 +1,6 @@
-// Package linktest runs the link scenarios in real time. A scenario has two links, each on a real
-// port of a carrier. Between the ports, a relay injects the faults of a bad network into the
-// datagrams, beneath the seal and QUIC. One table states what a link owes the fabric, whichever
-// carrier carries its frames.
+// Package linktest tests links over real transports in real time. A scenario has the two ends of a
+// link, each with a real port of a transport. Between the ports, a relay injects the faults of a
+// bad network into the UDP datagrams. All transports run the same table of scenarios.
 package linktest
 
 import (
@@ -16,28 +15,27 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Extent is how much work [Links] does.
+// Extent says how often [Links] runs the scenarios.
 type Extent struct {
-	Seeds  int // seeds of the random numbers for each scenario
-	Rounds int // rounds of the scenarios that repeat something
+	Seeds  int // number of seeds of random numbers with which each scenario runs
+	Rounds int // number of rounds in scenarios that repeat their steps
 }
 
-// least is the number of datagrams that a scenario's fault must strike. most is how often the test
-// tries a scenario.
+// A scenario with random faults repeats its steps until the relay has injected the number of faults
+// in least. The test fails after the number of repetitions in most.
 const (
 	least = 10
 	most  = 100
 )
 
-// abreast is how many scenarios run at the same time. The scenarios wait most of the time. For that
-// reason abreast is more than t.Parallel would run.
+// abreast is the largest number of scenarios that run at the same time. The number is higher than
+// the limit of t.Parallel, because scenarios wait most of the time.
 const abreast = 20
 
 const ms = time.Millisecond
 
-// scenarios are the scenarios of QUIC's interoperability runner, and our own scenarios, see
-// ttlink/scenarios_test.go. They run in real time, with two links, each on a port of the carrier.
-// The relay between the ports injects the scenario's faults into the datagrams.
+// scenarios is the table of scenarios, with the fault options of the relay. Some scenarios come
+// from the QUIC interop runner (see ttlink/scenarios_test.go).
 var scenarios = []struct {
 	name string
 	o    fault.Options
@@ -67,9 +65,9 @@ var scenarios = []struct {
 	{"no fault", fault.Options{}, func(w *lab) { w.load(300); w.done(0) }},
 }
 
-// Links runs every link scenario over the carriers, except the scenario of a path whose MTU
-// shrinks. [Shrink] runs that scenario. In each scenario each packet must come once, in order and
-// intact. Otherwise the end whose session ended must report the packet's fate as unknown.
+// Links runs every scenario of the table over every carrier. In each scenario, packets must arrive
+// once, in order and unchanged. If a session ends, a packet may be missing, but the sender must
+// report its fate as unknown.
 func Links(t *testing.T, x Extent, carriers ...Carrier) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -91,7 +89,7 @@ func Links(t *testing.T, x Extent, carriers ...Carrier) {
 	}
 }
 
-// transfer sends until the fault has struck often enough.
+// transfer sends packets until the relay has injected enough faults.
 func transfer(w *lab) {
 	w.strike(func() {
 		w.load(120)
@@ -99,7 +97,8 @@ func transfer(w *lab) {
 	})
 }
 
-// strike repeats f until the scenario's fault has struck often enough.
+// strike repeats f until the number of injected faults reaches the constant least. If the number of
+// repetitions reaches the constant most, strike fails the test.
 func (w *lab) strike(f func()) {
 	for range most {
 		if w.cable.struck() >= least {
@@ -107,24 +106,25 @@ func (w *lab) strike(f func()) {
 		}
 		f()
 	}
-	w.t.Fatalf("the fault struck %d datagrams in %d tries, want %d", w.cable.struck(), most, least)
+	w.t.Fatalf("the relay injected %d faults in %d tries, want %d", w.cable.struck(), most, least)
 }
 
-// handshake brings the link up over a path that loses or damages many datagrams. handshake then
-// moves data over a good path.
+// handshake brings the link up several times over a path that loses or corrupts many datagrams.
+// Then handshake sends packets over a good path.
 func handshake(w *lab) {
 	w.up()
 	w.strike(func() {
 		w.ends[0].stop()
 		w.begin(0)
-		w.until("the new life is up", func(a, b state) bool { return a.Confirmed && a.Session == b.Session })
+		w.until("the new incarnation is up", func(a, b state) bool { return a.Confirmed && a.Session == b.Session })
 	})
 	w.cable.set(fault.Options{}, 0, 1)
 	w.load(50)
 	w.done(1 << 10)
 }
 
-// blackhole cuts the whole cable for a time, and two seconds later again.
+// blackhole cuts both directions of the cable for the time on, and then repairs the cable for two
+// seconds. With more rounds, blackhole repeats the steps.
 func blackhole(w *lab, on time.Duration) {
 	w.up()
 	for range w.rounds {
@@ -141,7 +141,7 @@ func blackhole(w *lab, on time.Duration) {
 	retrained(w)
 }
 
-// retrained checks that both ends were down and came up again.
+// retrained checks that both ends of the link have been down and trained again.
 func retrained(w *lab) {
 	w.t.Helper()
 	for _, e := range w.ends {
@@ -164,7 +164,8 @@ func shortBlackholes(w *lab) {
 	w.done(0)
 }
 
-// oneWayCut cuts one direction, and then the other. Neither end may stay up.
+// oneWayCut cuts one direction of the cable, and later the other direction. Each time, both ends
+// must go down.
 func oneWayCut(w *lab) {
 	w.up()
 	for from := range w.ends {
@@ -179,15 +180,15 @@ func oneWayCut(w *lab) {
 	retrained(w)
 }
 
-// asymmetric uses a path that takes hundreds of times longer in one direction than in the other.
+// asymmetric uses a path with a delay of 1 ms in one direction and 300 ms in the other.
 func asymmetric(w *lab) {
 	w.cable.set(fault.Options{Delay: 300 * ms, Jitter: 20 * ms}, 1)
 	w.load(25)
 	w.done(0)
 }
 
-// rebinding changes the cable's addresses during traffic. The ends then learn the new addresses, as
-// the membership would tell them.
+// rebinding changes the relay's addresses during traffic, and calls SetPeer with the new addresses.
+// In a fabric, gossip tells a chip the new addresses.
 func rebinding(w *lab) {
 	w.up()
 	for range 2 + w.rounds {
@@ -202,7 +203,7 @@ func rebinding(w *lab) {
 	w.done(0)
 }
 
-// restart stops an end with frames under way, and starts it with another incarnation.
+// restart stops end i while frames are under way, and starts a new incarnation of the end.
 func restart(w *lab, i int) {
 	w.up()
 	w.load(1 << 20)
@@ -211,7 +212,7 @@ func restart(w *lab, i int) {
 	w.begin(i)
 	other := w.ends[1-i]
 	other.step(func(mono.Time) { other.toSend = min(other.toSend, 100) })
-	w.until("the other end knows", func(a, b state) bool { return [2]state{a, b}[1-i].ended == 1 })
+	w.until("the other end has ended the session", func(a, b state) bool { return [2]state{a, b}[1-i].ended == 1 })
 	w.up()
 	w.load(50)
 	w.done(1)
@@ -220,7 +221,7 @@ func restart(w *lab, i int) {
 	}
 }
 
-// replay sends all earlier datagrams again while data flows.
+// replay sends all datagrams of the running session a second time, during traffic.
 func replay(w *lab) {
 	w.cable.recorded(true)
 	w.up()
@@ -230,8 +231,8 @@ func replay(w *lab) {
 	w.done(0)
 }
 
-// replayStale sends all datagrams of a session that has ended into the next session, including the
-// handshakes.
+// replayStale records all datagrams of a session, handshakes included. After the session has ended,
+// replayStale sends the recorded datagrams during the next session. The next session must not end.
 func replayStale(w *lab) {
 	w.cable.recorded(true)
 	w.up()
@@ -240,7 +241,7 @@ func replayStale(w *lab) {
 	record := w.cable.recorded(false)
 	w.ends[1].stop()
 	w.begin(1)
-	w.until("the new life is up", func(a, b state) bool { return b.Confirmed && a.Session == b.Session && a.ended == 1 })
+	w.until("the new incarnation is up", func(a, b state) bool { return b.Confirmed && a.Session == b.Session && a.ended == 1 })
 	first := [2]state{w.ends[0].look(), w.ends[1].look()}
 	w.calmly(func() (bad string) {
 		before := [2]state{w.ends[0].look(), w.ends[1].look()}
@@ -260,8 +261,9 @@ func replayStale(w *lab) {
 	}
 }
 
-// again delivers recorded datagrams between new packets. If the carrier counts refused datagrams,
-// again checks that the end refuses the recorded datagrams.
+// again sends recorded datagrams to their receivers, mixed with new packets. If the carrier counts
+// refused datagrams, again checks that the receiver refuses at least half of the recorded
+// datagrams.
 func again(w *lab, record [2][][]byte) {
 	refused := func(s state) uint64 {
 		return s.port.Auth.Rejected() + s.counters.StaleSession + s.counters.Duplicates + s.counters.StaleHellos
@@ -279,12 +281,13 @@ func again(w *lab, record [2][][]byte) {
 			}
 		}
 		if !w.c.Silent {
-			w.until("most of what was replayed is refused", func(state, state) bool { return refused(to.look())-before >= uint64(len(ds))/2 })
+			w.until("at least half of the replayed datagrams are refused", func(state, state) bool { return refused(to.look())-before >= uint64(len(ds))/2 })
 		}
 	}
 }
 
-// slowReceiver frees no slot for five seconds. The link must wait, stay up, and lose nothing.
+// slowReceiver makes a receiver keep its slots full for five seconds. Meanwhile the link must stay
+// up and lose no packet.
 func slowReceiver(w *lab) {
 	w.up()
 	e := w.ends[1]

@@ -9,18 +9,19 @@ import (
 	"ttfabric/wire"
 )
 
-// MTUs of the path that shrinks, in bytes. A frame for the larger MTU is longer than the smaller
-// MTU. The smaller MTU is more than the 1228 bytes of the smallest packet of QUIC (RFC 9000 §14).
+// MTUs of the path before and after the path becomes narrower, in bytes. The longest frame that
+// fits the MTU wide does not fit the MTU narrow. QUIC needs an MTU of at least 1228 bytes (RFC 9000
+// §14), and narrow is larger.
 const (
 	wide   = 1500
 	narrow = 1300
 	udpIP4 = 28 // bytes of the IPv4 and UDP headers
 )
 
-// Shrink makes the path's MTU shrink while large frames are under way. The function setMTU sets the
-// MTU of the loopback of this process alone, see [InNamespace]. The kernel then takes no longer
-// datagrams, and tells the sender that a datagram is too long. The link must come up again with
-// smaller frames. Every packet that the link takes from then on must arrive.
+// Shrink reduces the path's MTU during traffic, over every carrier. The kernel then refuses
+// datagrams that are too long, with an error to the sender. The link must come up again with
+// shorter frames, and deliver all later packets. The function setMTU must set the MTU of the
+// loopback interface (see [InNamespace]).
 func Shrink(t *testing.T, setMTU func(int), carriers ...Carrier) {
 	for _, c := range carriers {
 		t.Run(c.Name, func(t *testing.T) {
@@ -30,7 +31,8 @@ func Shrink(t *testing.T, setMTU func(int), carriers ...Carrier) {
 	}
 }
 
-// shrink narrows the path during traffic.
+// shrink calls the function narrows, which makes the path narrower, during traffic. The link must
+// come up again with shorter frames, and deliver packets.
 func shrink(w *lab, narrows func(w *lab)) {
 	w.up()
 	w.load(1 << 20)
@@ -38,16 +40,16 @@ func shrink(w *lab, narrows func(w *lab)) {
 		return a.next > 50 && b.next > 50 && a.MaxPayload+wire.FrameOverhead > narrow-udpIP4
 	})
 	narrows(w)
-	w.until("the link is up again, with smaller frames", func(a, b state) bool {
+	w.until("the link is up again, with shorter frames", func(a, b state) bool {
 		return a.Confirmed && b.Confirmed && a.Session == b.Session && max(a.MaxPayload, b.MaxPayload)+wire.FrameOverhead <= narrow-udpIP4
 	})
 	w.enough(100)
 	w.done(1)
 }
 
-// narrows makes the cable drop long datagrams during traffic, without telling anybody, and later
-// carry long datagrams again. The link must come up with shorter frames. After the next training,
-// the link must use longer frames again.
+// narrows makes the relay silently drop long datagrams during traffic. The link must come up again
+// with shorter frames. Later, the relay passes on long datagrams again. After the next training,
+// the link must use long frames again.
 func narrows(w *lab) {
 	shrink(w, func(w *lab) { w.cable.narrow(narrow - udpIP4) })
 	w.cable.narrow(0)
@@ -55,7 +57,7 @@ func narrows(w *lab) {
 	w.load(10)
 	w.down()
 	w.cable.cut(false, 0, 1)
-	if !w.c.Probes { // otherwise the transport says what the path takes, and when it measures again
+	if !w.c.Probes { // a carrier that measures the path itself decides when frames become longer
 		w.until("frames are long again", func(a, b state) bool {
 			return a.Confirmed && b.Confirmed && min(a.MaxPayload, b.MaxPayload)+wire.FrameOverhead > narrow-udpIP4
 		})
@@ -63,21 +65,22 @@ func narrows(w *lab) {
 	w.done(1)
 }
 
-// narrowPath uses a path that is narrow from the start. The link must come up with the size that
-// passes, without ending a session.
+// narrowPath uses a path that silently drops long datagrams from the start. The link must come up
+// with frames that the path takes, and no session may end.
 func narrowPath(w *lab) {
 	w.cable.narrow(narrow - udpIP4)
 	w.load(100)
 	w.done(0)
 	for _, e := range w.ends {
 		if s := e.look(); s.MaxPayload+wire.FrameOverhead > narrow-udpIP4 {
-			w.t.Errorf("end %d has frames that the path does not take: %+v", e.i, s)
+			w.t.Errorf("end %d uses frames that are too long for the path: %+v", e.i, s)
 		}
 	}
 }
 
-// lossy loses many datagrams, and long datagrams are therefore often missing while short datagrams
-// get through. The link must not take the path for narrow because of such loss.
+// lossy uses a path that loses 20 % of all datagrams, of any length. Sometimes only the long
+// datagrams are lost. A carrier that measures the path must not conclude that the path has become
+// narrower.
 func lossy(w *lab) {
 	w.up()
 	w.calmly(func() (bad string) {

@@ -14,15 +14,16 @@ import (
 	"ttfabric/wire"
 )
 
-// Chip is one chip's certificate, with its key and the authority that the chip trusts.
+// Chip holds one chip's certificate and key, and the authority that the chip trusts.
 type Chip struct {
 	Self  Identity
 	Pair  tls.Certificate
 	Roots *x509.CertPool
 }
 
-// Load reads a chip's part of a folder. Load checks that the certificate belongs to this chip of
-// this fabric and is valid now. The error names the file and a remedy.
+// Load reads the authority's certificate, and the certificate and key of the chip self, from a
+// folder. Load checks that the chip's certificate names self and is valid now. The error names the
+// file and the reason.
 func Load(dir string, self Identity) (*Chip, error) {
 	ca, err := LoadCertificate(filepath.Join(dir, "ca.pem"))
 	if err != nil {
@@ -44,9 +45,9 @@ func Load(dir string, self Identity) (*Chip, error) {
 	return c, nil
 }
 
-// Check returns an error unless a peer's certificates show that the peer is the chip named by want.
-// Check refuses another chip or fabric, another authority, and a certificate that is not valid at
-// the time now.
+// Check checks that certs, the certificates of a peer, name the chip want. The first certificate is
+// the peer's own. Check returns an error if that certificate names another chip or fabric, comes
+// from another authority, or is not valid at the time now.
 func (c *Chip) Check(certs []*x509.Certificate, want Identity, now time.Time) error {
 	if len(certs) == 0 {
 		return errors.New("the peer shows no certificate")
@@ -70,19 +71,19 @@ func (c *Chip) Check(certs []*x509.Certificate, want Identity, now time.Time) er
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("the certificate of %s expired at %s; 'ttfabric pki renew' makes another", got, leaf.NotAfter.UTC().Format(time.RFC3339))
 	case errors.As(err, &unknown):
-		return fmt.Errorf("the certificate of %s is of another authority", got)
+		return fmt.Errorf("the certificate of %s comes from another authority", got)
 	case err != nil:
 		return fmt.Errorf("the certificate of %s: %w", got, err)
 	case got.Fabric != want.Fabric:
-		return fmt.Errorf("it is %s, not of fabric %q", got, want.Fabric)
+		return fmt.Errorf("the certificate is of %s, not of fabric %q", got, want.Fabric)
 	case got.Chip != want.Chip:
-		return fmt.Errorf("it is %s, not chip %s", got, want.Chip)
+		return fmt.Errorf("the certificate is of %s, not of chip %s", got, want.Chip)
 	}
 	return nil
 }
 
-// Secret derives 32 bytes from the chip's private key. The bytes are the same in each incarnation
-// of the chip. Nobody else knows the bytes.
+// Secret derives 32 secret bytes for one purpose from the chip's private key. Every incarnation of
+// the chip gets the same bytes. Only a program that has the private key can derive the bytes.
 func (c *Chip) Secret(purpose string) (s [32]byte, err error) {
 	k, ok := c.Pair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
@@ -97,14 +98,15 @@ func (c *Chip) Secret(purpose string) (s [32]byte, err error) {
 	return s, err
 }
 
-// Make makes an authority and a certificate for each chip, in a folder that has no authority yet.
+// Make makes an authority, and a certificate for each chip. Make saves them in a folder that has no
+// authority yet.
 func Make(dir, fabric string, chips []wire.FabricNodeID, now time.Time, valid time.Duration) error {
 	a, err := NewAuthority(fabric, now)
 	if err != nil {
 		return err
 	}
-	// Make writes no file before it has made all certificates. A bad name therefore leaves no files
-	// behind.
+	// Make makes all certificates before it writes the first file. If the fabric's name is bad,
+	// Make therefore writes no file.
 	type pair struct{ cert, key []byte }
 	made := make([]pair, len(chips))
 	for i, c := range chips {

@@ -1,9 +1,10 @@
-// Package pki makes and checks the certificates of a fabric: one authority, and one certificate per
-// chip. A chip's certificate names the chip in a URI.
+// Package pki makes and checks the certificates of a fabric. A fabric has one certificate
+// authority, and one certificate for each chip. A chip's certificate names the fabric and the chip
+// in a URI.
 //
 // A folder of certificates holds
 //
-//	ca.pem, ca.key        the authority; only making certificates needs its key, no chip does
+//	ca.pem, ca.key        the authority; only a program that makes certificates needs ca.key
 //	M0D3.pem, M0D3.key    a chip's certificate and key
 //
 // A chip needs ca.pem and its own two files. Keys are ECDSA on P-256, in PKCS #8. The package
@@ -33,8 +34,8 @@ import (
 )
 
 // Mounted is the folder in which container engines put files that only one container sees. The
-// modes of these files belong to users of another machine, or to the engine. The modes do not show
-// who can read the files.
+// owners and modes of these files come from another machine or from the engine. The modes therefore
+// do not show who can read the files.
 const Mounted = "/run/secrets"
 
 // Scheme is the scheme of the URI in a chip's certificate: ttfabric://FABRIC/M0D3.
@@ -45,20 +46,20 @@ const (
 	DefaultValidity = 365 * 24 * time.Hour      // default validity of a chip's certificate
 	AuthorityFor    = 10 * 365 * 24 * time.Hour // validity of an authority
 	MaxValidity     = AuthorityFor              // longest validity of a chip's certificate
-	backdate        = 5 * time.Minute           // a certificate is valid from this long before it is made, because the clocks of two machines may differ by as much
+	backdate        = 5 * time.Minute           // time by which a certificate's validity begins before the certificate is made, because the clocks of two machines may differ
 	maxFile         = 64 << 10                  // largest file that the package reads, in bytes
 )
 
-// Identity names the owner of a certificate.
+// Identity names the chip that owns a certificate, and the chip's fabric.
 type Identity struct {
 	Fabric string
 	Chip   wire.FabricNodeID
 }
 
-// URI returns the identity in the form in which a certificate states the identity.
+// URI returns the identity as a URI, such as ttfabric://lab/M0D3.
 func (i Identity) URI() string { return Scheme + "://" + i.Fabric + "/" + i.Chip.String() }
 
-// String returns the identity in words.
+// String returns the identity in the form: chip M0D3 of fabric "lab".
 func (i Identity) String() string { return fmt.Sprintf("chip %s of fabric %q", i.Chip, i.Fabric) }
 
 // ParseIdentity reads an identity in the form that URI returns.
@@ -78,7 +79,7 @@ func ParseIdentity(uri string) (Identity, error) {
 	return i, nil
 }
 
-// IdentityOf returns the identity that a certificate states.
+// IdentityOf returns the identity that the URI in a certificate names.
 func IdentityOf(c *x509.Certificate) (Identity, error) {
 	if len(c.URIs) != 1 {
 		return Identity{}, fmt.Errorf("the certificate %q names no chip: want one URI, %s://FABRIC/M0D3", c.Subject.CommonName, Scheme)
@@ -86,7 +87,7 @@ func IdentityOf(c *x509.Certificate) (Identity, error) {
 	return ParseIdentity(c.URIs[0].String())
 }
 
-// Authority signs certificates.
+// Authority is a certificate authority, which signs the certificates of chips.
 type Authority struct {
 	Cert *x509.Certificate
 	key  crypto.Signer
@@ -109,8 +110,8 @@ func NewAuthority(fabric string, now time.Time) (*Authority, error) {
 	return &Authority{c, key}, err
 }
 
-// Issue makes a chip's certificate, valid from now on, and its key, in PEM. Issue may name
-// addresses of the chip's API, so that clients can also check the chip by address.
+// Issue makes a key for a chip, and a certificate that is valid from now on. Issue returns both in
+// PEM. The certificate ends no later than the authority's certificate.
 func (a *Authority) Issue(id Identity, now time.Time, valid time.Duration) (cert, key []byte, err error) {
 	if valid <= 0 || valid > MaxValidity {
 		return nil, nil, fmt.Errorf("a certificate for %v: want more than 0 and at most %v", valid, MaxValidity)
@@ -156,8 +157,8 @@ func keyPEM(k crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), err
 }
 
-// Save writes the authority into a folder. Save does not overwrite existing files. If a file
-// exists, the error matches fs.ErrExist.
+// Save writes the authority into a folder. If a file exists already, Save keeps the file and
+// returns an error that matches fs.ErrExist.
 func (a *Authority) Save(dir string) error {
 	key, err := keyPEM(a.key)
 	if err != nil {
@@ -167,13 +168,14 @@ func (a *Authority) Save(dir string) error {
 }
 
 // SaveChip writes a chip's certificate and key into a folder. If replace is true, SaveChip
-// overwrites existing files. Otherwise, if a file exists, the error matches fs.ErrExist.
+// overwrites existing files. If replace is false and a file exists, SaveChip returns an error that
+// matches fs.ErrExist.
 func SaveChip(dir string, chip wire.FabricNodeID, cert, key []byte, replace bool) error {
 	if !replace {
 		return saveNew(dir, chip.String(), cert, key)
 	}
-	// SaveChip renames the two files into place one after the other. A chip that starts between the
-	// two steps reports that the files do not belong together.
+	// SaveChip renames the two new files one after the other. A chip that starts between the two
+	// renames finds a key and a certificate that do not belong together, and reports this.
 	for _, f := range []struct {
 		ext  string
 		b    []byte
@@ -205,11 +207,11 @@ func saveNew(dir, name string, cert, key []byte) error {
 	return nil
 }
 
-// create writes a file that does not exist yet.
+// create writes a new file. If the file exists already, the error matches fs.ErrExist.
 func create(path string, b []byte, mode os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already: %w", path, fs.ErrExist)
+		return fmt.Errorf("%s exists already: %w", path, fs.ErrExist)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write: %w", err)
@@ -222,7 +224,7 @@ func create(path string, b []byte, mode os.FileMode) error {
 	return nil
 }
 
-// LoadAuthority reads the authority of a folder with its key.
+// LoadAuthority reads the authority's certificate and key from a folder.
 func LoadAuthority(dir string) (*Authority, error) {
 	c, err := LoadCertificate(filepath.Join(dir, "ca.pem"))
 	if err != nil {
@@ -239,7 +241,7 @@ func LoadAuthority(dir string) (*Authority, error) {
 	return &Authority{c, key}, nil
 }
 
-// LoadCertificate reads one certificate.
+// LoadCertificate reads one certificate from a PEM file.
 func LoadCertificate(path string) (*x509.Certificate, error) {
 	b, err := readFile(path)
 	if err != nil {
@@ -267,12 +269,14 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// exposed reports whether others can read a key file with the mode m in the folder dir.
+// exposed reports whether users other than the owner can read a key file with the mode m in the
+// folder dir. For the folder [Mounted], exposed returns false.
 func exposed(dir string, m fs.FileMode) bool {
 	return m.Perm()&0o077 != 0 && filepath.Clean(dir) != Mounted
 }
 
-// loadPair reads a certificate and its key. loadPair refuses a key that others can read.
+// loadPair reads a certificate and its key. If others can read the key (see exposed), loadPair
+// returns an error.
 func loadPair(dir, name string) (p tls.Certificate, err error) {
 	path := filepath.Join(dir, name)
 	cert, err := readFile(path + ".pem")
@@ -284,7 +288,7 @@ func loadPair(dir, name string) (p tls.Certificate, err error) {
 		return p, err
 	}
 	if fi, err := os.Stat(path + ".key"); err == nil && exposed(dir, fi.Mode()) {
-		return p, fmt.Errorf("%s.key can be read by others (mode %04o); 'chmod 600 %s.key' keeps it to you", path, fi.Mode().Perm(), path)
+		return p, fmt.Errorf("%s.key can be read by others (mode %04o); run 'chmod 600 %s.key' to make the key readable only by you", path, fi.Mode().Perm(), path)
 	}
 	if p, err = tls.X509KeyPair(cert, key); err != nil {
 		return p, fmt.Errorf("%s.pem and .key: %w", path, err)

@@ -103,7 +103,7 @@ func TestRefusals(t *testing.T) {
 		err   string
 	}{
 		{leaf(dir, "M0D1"), Identity{"lab", chipID(1)}, ""},
-		{leaf(dir, "M0D1"), Identity{"lab", chipID(0)}, "not chip M0D0"},
+		{leaf(dir, "M0D1"), Identity{"lab", chipID(0)}, "not of chip M0D0"},
 		{leaf(dir, "M0D1"), Identity{"other", chipID(1)}, `not of fabric "other"`},
 		{leaf(other, "M0D1"), Identity{"lab", chipID(1)}, "another authority"},
 		{leaf(dir, "ca"), Identity{"lab", chipID(1)}, "names no chip"},
@@ -130,11 +130,11 @@ func TestRefusals(t *testing.T) {
 	b, _ := os.ReadFile(filepath.Join(other, "M0D1.key"))
 	os.WriteFile(filepath.Join(dir, "M0D1.key"), b, 0o600)
 	if _, err := Load(dir, Identity{"lab", chipID(1)}); err == nil {
-		t.Error("a key of another certificate is taken")
+		t.Error("Load accepts the key of another certificate")
 	}
 	os.WriteFile(filepath.Join(dir, "M0D1.pem"), make([]byte, 1<<20), 0o600)
 	if _, err := Load(dir, Identity{"lab", chipID(1)}); err == nil {
-		t.Error("a megabyte of zeros is taken")
+		t.Error("Load accepts a file of a megabyte of zeros")
 	}
 	a, _ := LoadAuthority(other)
 	for _, d := range []time.Duration{0, -1, MaxValidity + 1} {
@@ -144,7 +144,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A key's mode counts wherever this program's user put it, and not where a container engine did.
+// TestExposed checks that the mode of a key file decides who can read the key, except in Mounted.
 func TestExposed(t *testing.T) {
 	for _, x := range []struct {
 		dir  string

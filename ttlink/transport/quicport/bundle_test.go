@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzUnbundle reads any frame: what is taken is datagrams that are written the same again.
+// FuzzUnbundle checks that unbundle accepts only frames that the sender can write in the same form.
 func FuzzUnbundle(f *testing.F) {
 	f.Add([]byte{3, 0, 1, 2, 3, 4, 5})
 	f.Add([]byte{0, 0, 1})
@@ -23,7 +23,8 @@ func FuzzUnbundle(f *testing.F) {
 	})
 }
 
-// FuzzDecodeProbe reads any frame: what is taken for a probe is no bundle of datagrams, and is written the same again.
+// FuzzDecodeProbe checks that decodeProbe accepts only frames that probe can write, and refuses
+// every frame that unbundle accepts.
 func FuzzDecodeProbe(f *testing.F) {
 	f.Add(probe(probeQuestion, 1, 1415))
 	f.Add(probe(probeAnswer, 1<<31, probeShort))
@@ -38,7 +39,7 @@ func FuzzDecodeProbe(f *testing.F) {
 			t.Fatalf("%x is kind %d, number %d", d, kind, n)
 		}
 		if _, _, ok := unbundle(d); ok {
-			t.Fatalf("%x is a probe and a bundle", d)
+			t.Fatalf("%x is accepted as a probe and as a bundle of datagrams", d)
 		}
 	})
 }
@@ -53,7 +54,8 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// TestQueueIsBounded fills a queue and empties it: nothing beyond the limit is taken, nothing is lost or moved.
+// TestQueueIsBounded checks that a queue accepts no datagrams beyond its limits, and returns all
+// others in order.
 func TestQueueIsBounded(t *testing.T) {
 	var q queue
 	q.init(1000)
@@ -62,10 +64,10 @@ func TestQueueIsBounded(t *testing.T) {
 		t.Fatalf("%d datagrams of %d bytes", n, size)
 	}
 	if n, _ := q.put(make([]byte, 101), 101); n != 0 {
-		t.Errorf("%d taken by a full queue", n)
+		t.Errorf("a full queue accepted %d datagrams", n)
 	}
 	if !q.add(bytes.Repeat([]byte{2}, 100), 50) || q.add([]byte{3}, 1) {
-		t.Error("100 bytes were not taken, or one more was")
+		t.Error("the queue refused the last 100 bytes, or accepted one byte more")
 	}
 	r, ok := q.take()
 	if !ok || len(r.data) != 900 || r.seg != 300 || r.data[0] != 1 {
@@ -81,6 +83,6 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 	q.close()
 	if _, ok := q.take(); ok || q.add([]byte{1}, 1) {
-		t.Error("a closed queue gives or takes")
+		t.Error("a closed queue returns or accepts a run")
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"ttfabric/ttlink/transport"
 )
 
-// bundleHeader is the length of the header before the datagrams in a frame, in bytes.
+// bundleHeader is the length of the header before the link's datagrams in a DATAGRAM frame, in
+// bytes.
 const bundleHeader = 2
 
-var errForeign = errors.New("not the peer's address")
+var errForeign = errors.New("the address is not the peer's")
 
-// config returns the configuration of a connection. At the begin, packets are as large as this
-// machine's route to the peer takes. If larger packets do not get through, packets are small at the
-// begin. After the begin, quic-go itself searches for the path's MTU.
+// config returns the configuration of a connection. If careful is true, the first packets are small
+// (minPacket). Otherwise the first packets are as large as this machine's route to the peer takes.
 func (p *port) config(careful bool) *quic.Config {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -34,7 +34,8 @@ func (p *port) config(careful bool) *quic.Config {
 	return c
 }
 
-// admit judges a connection before its handshake, by its address alone.
+// admit accepts or refuses a handshake at the acceptor by the dialer's address, and chooses the
+// connection's configuration.
 func (p *port) admit(info *quic.ClientInfo) (*quic.Config, error) {
 	p.mu.Lock()
 	peer, route := p.peer, p.route
@@ -43,7 +44,7 @@ func (p *port) admit(info *quic.ClientInfo) (*quic.Config, error) {
 		p.counts.strangers.Add(1)
 		return nil, errForeign
 	}
-	return p.config(p.sock.initial.Load() < int64(route)), nil // packets begin as small as the dialer's packets
+	return p.config(p.sock.initial.Load() < int64(route)), nil // if the dialer's first packet was small, the acceptor's first packets are small too
 }
 
 func addrOf(a net.Addr) netip.AddrPort {
@@ -55,7 +56,7 @@ func addrOf(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(x.Addr().Unmap(), x.Port())
 }
 
-// accept accepts connections from the peer.
+// accept puts each connection from the peer into use until the port is closed.
 func (p *port) accept() {
 	for {
 		c, err := p.ln.Accept(p.ctx)
@@ -70,7 +71,7 @@ func (p *port) accept() {
 	}
 }
 
-// dial makes a connection whenever there is a peer and no connection.
+// dial makes a connection when p.wake fires, if there is a peer and no connection.
 func (p *port) dial() {
 	for {
 		select {
@@ -87,7 +88,7 @@ func (p *port) dial() {
 	}
 }
 
-// later dials again after a while. The delay grows until a connection is proved.
+// later wakes dial after the time p.backoff, and doubles the time for the next call.
 func (p *port) later() {
 	p.mu.Lock()
 	wait := p.backoff
@@ -96,17 +97,17 @@ func (p *port) later() {
 	time.AfterFunc(wait, func() { nudge(p.wake) })
 }
 
-// try dials once. After a handshake without an answer, the next handshake begins with small
-// packets, and the handshake after it with large packets, and so on in turn. The path may be
-// narrower than this machine knows, or nobody may be there. When a handshake with small packets
-// succeeds, try tries large packets once more, since the peer may only have been away before. A
-// connection with smaller packets than the previous connection would end the link's session.
+// try dials once, and returns true if there is a connection afterwards. If nobody answers a
+// handshake, the path may be narrower than this machine knows, or the peer may be absent. The next
+// tries therefore use small packets and large packets in turn. When a handshake with small packets
+// succeeds, try makes one more handshake with large packets. A connection with smaller packets than
+// before would end the link's session.
 func (p *port) try(peer netip.AddrPort) bool {
 	careful, sure := p.begins(peer)
 	c, err := p.handshake(peer, careful)
 	switch {
 	case err == nil && careful && !sure:
-		c.CloseWithError(codeReplaced, "tried again with larger packets")
+		c.CloseWithError(codeReplaced, "another handshake with larger packets follows")
 		if c, err = p.handshake(peer, false); err == nil {
 			careful = false
 		} else {
@@ -129,8 +130,7 @@ func (p *port) try(peer netip.AddrPort) bool {
 	return true
 }
 
-// begins returns how to begin a handshake with a peer. begins also looks up the route, which may
-// have changed.
+// begins updates p.route, because the route may have changed, and returns p.careful and p.sure.
 func (p *port) begins(peer netip.AddrPort) (careful, sure bool) {
 	route, err := transport.Route(p.local, peer)
 	p.mu.Lock()
@@ -153,33 +153,33 @@ func (p *port) handshake(peer netip.AddrPort, careful bool) (*quic.Conn, error) 
 	return p.tr.Dial(ctx, net.UDPAddrFromAddrPort(peer), p.tls(), p.config(careful))
 }
 
-// unanswered reports whether a handshake failed because nothing came.
+// unanswered reports whether a handshake failed because no packet came from the peer.
 func unanswered(err error) bool {
 	var late *quic.HandshakeTimeoutError
 	var idle *quic.IdleTimeoutError
 	return errors.As(err, &late) || errors.As(err, &idle) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// judge reports a peer that refuses this end's certificate.
+// judge reports a refusal if err says that the peer refused this end's certificate.
 func (p *port) judge(err error) {
 	var t *quic.TransportError
 	if errors.As(err, &t) && t.Remote && t.ErrorCode.IsCryptoError() {
 		p.counts.refusedByIt.Add(1)
-		p.refuse(fmt.Sprintf("%s is refused by its peer: %s; its log has the reason", p.o.Cable.From, t.ErrorCode))
+		p.refuse(fmt.Sprintf("%s is refused by its peer: %s; the peer's log has the reason", p.o.Cable.From, t.ErrorCode))
 	}
 }
 
-// adopt puts a connection into use.
+// adopt puts a new connection into use and closes the old one, if the peer still has the address.
 func (p *port) adopt(c *quic.Conn) {
 	p.mu.Lock()
 	if p.closed || addrOf(c.RemoteAddr()) != p.peer {
 		p.mu.Unlock()
-		c.CloseWithError(codeMoved, "the peer is elsewhere")
+		c.CloseWithError(codeMoved, "the peer has another address")
 		return
 	}
 	old := p.conn
 	p.conn, p.gso = c, c.ConnectionState().GSO
-	p.out.clear() // the waiting datagrams belong to another connection, and the link has sent them again
+	p.out.clear() // the waiting datagrams were for the old connection; the link sends their frames again
 	p.path.Store(int64(largest(c)))
 	p.wg.Go(func() { p.receive(c) })
 	p.wg.Go(func() { p.watch(c) })
@@ -188,14 +188,14 @@ func (p *port) adopt(c *quic.Conn) {
 	}
 	p.mu.Unlock()
 	if old != nil {
-		old.CloseWithError(codeReplaced, "replaced by a later connection")
+		old.CloseWithError(codeReplaced, "replaced by a new connection")
 	}
 	if !p.dials {
 		p.proved(c)
 	}
 }
 
-// proved makes the port ready. Each end has accepted the other end's certificate.
+// proved makes the port ready, because both ends have accepted each other's certificates.
 func (p *port) proved(c *quic.Conn) {
 	p.mu.Lock()
 	first := p.conn == c && !p.closed && !p.ready.Swap(true)
@@ -209,7 +209,7 @@ func (p *port) proved(c *quic.Conn) {
 	}
 }
 
-// ask sends questions until the connection is proved or has ended.
+// ask sends empty DATAGRAM frames until the port is ready or the connection has ended.
 func (p *port) ask(c *quic.Conn) {
 	t := time.NewTicker(askEvery)
 	defer t.Stop()
@@ -227,7 +227,7 @@ func (p *port) is(c *quic.Conn) bool {
 	return p.conn == c
 }
 
-// receive receives from a connection until it ends.
+// receive handles the DATAGRAM frames of a connection until the connection ends.
 func (p *port) receive(c *quic.Conn) {
 	for {
 		d, err := c.ReceiveDatagram(context.Background())
@@ -240,7 +240,7 @@ func (p *port) receive(c *quic.Conn) {
 		}
 		if len(d) == 0 {
 			if !p.dials && p.echoes.CompareAndSwap(false, true) {
-				p.wg.Go(func() { // the new goroutine may wait, but the receiving goroutine must not wait
+				p.wg.Go(func() { // SendDatagram may wait, and the receiving goroutine must not wait
 					c.SendDatagram(nil)
 					p.echoes.Store(false)
 				})
@@ -263,7 +263,7 @@ func (p *port) receive(c *quic.Conn) {
 	}
 }
 
-// lost handles the end of a connection.
+// lost handles the end of a connection. If the connection was in use, the dialer dials again.
 func (p *port) lost(c *quic.Conn, err error) {
 	p.mu.Lock()
 	ours := p.conn == c
@@ -277,7 +277,7 @@ func (p *port) lost(c *quic.Conn, err error) {
 		p.judge(err)
 		if p.dials {
 			var closed *quic.ApplicationError
-			if errors.As(err, &closed) && closed.ErrorCode == codeNarrow { // either end may have sent the code
+			if errors.As(err, &closed) && closed.ErrorCode == codeNarrow { // this end or the peer has found that the path is narrow
 				p.mu.Lock()
 				p.careful, p.sure = true, false
 				p.mu.Unlock()
@@ -287,8 +287,7 @@ func (p *port) lost(c *quic.Conn, err error) {
 	}
 }
 
-// drain sends the waiting datagrams. quic-go makes drain wait as long as congestion control
-// demands.
+// drain sends the datagrams that wait in p.out, until the port is closed.
 func (p *port) drain() {
 	var frame []byte
 	for n := 0; ; {
@@ -326,13 +325,15 @@ func (p *port) drain() {
 	}
 }
 
-// bundle returns how many bytes of a run go into one frame.
+// bundle returns the number of bytes that the next DATAGRAM frame carries, of a run with left
+// remaining bytes. A DATAGRAM frame carries whole datagrams of seg bytes, up to largest bytes, but
+// at least one datagram.
 func bundle(left, seg, largest int) int {
 	return min(left, max(1, largest/seg)*seg)
 }
 
-// unbundle reads the datagrams in a frame. Each datagram has seg bytes, and the last datagram may
-// be shorter.
+// unbundle returns the datagrams in a DATAGRAM frame and their length seg. The last datagram may be
+// shorter. If the frame is malformed, ok is false.
 func unbundle(d []byte) (b []byte, seg int, ok bool) {
 	if len(d) < bundleHeader+1 {
 		return nil, 0, false
@@ -341,7 +342,8 @@ func unbundle(d []byte) (b []byte, seg int, ok bool) {
 	return d[bundleHeader:], seg, seg > 0 && seg <= len(d)-bundleHeader
 }
 
-// look asks how large a datagram may be now. If the size has grown, look reports the new size.
+// look asks the connection for the largest datagram that it takes now, and stores the size. If the
+// size has grown, look also calls Cable.Tell.
 func (p *port) look(c *quic.Conn) {
 	n := int64(largest(c))
 	if old := p.path.Swap(n); n > old && p.ready.Load() {
@@ -349,11 +351,11 @@ func (p *port) look(c *quic.Conn) {
 	}
 }
 
-// tooLarge is a datagram that is too large for any connection.
+// tooLarge is the content of a DATAGRAM frame that every connection refuses because of its length.
 var tooLarge [1 << 16]byte
 
-// largest asks a connection how large a datagram may be, in bytes. A connection states the size
-// only when it refuses a datagram.
+// largest returns the size of the largest datagram that a connection takes, in bytes. quic-go gives
+// the size only in the error for a datagram that is too long.
 func largest(c *quic.Conn) int {
 	var long *quic.DatagramTooLargeError
 	if errors.As(c.SendDatagram(tooLarge[:]), &long) {

@@ -13,13 +13,14 @@ import (
 	"ttfabric/wire"
 )
 
-// How much of the link scenarios; scripts/soak asks for more.
+// The flags set how often the link scenarios run. scripts/soak sets higher numbers.
 var (
-	linksSeeds  = flag.Int("links.seeds", 1, "seeds of each link scenario")
-	linksRounds = flag.Int("links.rounds", 1, "rounds of link scenarios that repeat something")
+	linksSeeds  = flag.Int("links.seeds", 1, "number of seeds with which each link scenario runs")
+	linksRounds = flag.Int("links.rounds", 1, "number of rounds in link scenarios that repeat their steps")
 )
 
-// carrier has links over QUIC, with the times that they have in a fabric.
+// carrier returns QUIC as the carrier of linktest's links. The links have the times that links over
+// QUIC have in a fabric.
 func carrier(t testing.TB) linktest.Carrier {
 	dir := papers(t, linktest.Fabric, time.Now(), time.Hour)
 	chips := map[wire.FabricNodeID]*pki.Chip{chip0: chip(t, dir, linktest.Fabric, chip0), chip1: chip(t, dir, linktest.Fabric, chip1)}

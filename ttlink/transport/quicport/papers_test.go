@@ -18,7 +18,8 @@ func pairOf(t *testing.T, dir string, n wire.FabricNodeID) tls.Certificate {
 	return p
 }
 
-// trusting is chip 1 with the certificate of one folder, who trusts the authority of another, too.
+// trusting returns chip 1 with the certificate from the folder dir. The chip trusts the authorities
+// of both folders.
 func trusting(t *testing.T, dir, also string) *pki.Chip {
 	t.Helper()
 	c := chip(t, dir, "lab", chip1)

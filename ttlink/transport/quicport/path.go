@@ -11,38 +11,39 @@ import (
 	"ttfabric/ttlink/transport"
 )
 
-// This file notices a path that has become narrower. quic-go searches only for a larger MTU of the
-// path, and never for a smaller MTU. When a path becomes narrower, the path drops long packets.
-// Short packets, such as acknowledgements, still pass. The connection therefore lives and carries
-// no data.
+// This file detects a path that has become narrower. quic-go can find out that a path takes longer
+// packets than before, but not that a path takes only shorter packets. A path that has become
+// narrower drops long packets. Short packets, such as acknowledgements, still pass. The connection
+// therefore stays open but carries no data.
 //
-// For that reason an end that sends long frames asks its peer from time to time. The end sends a
-// short question, and a question as long as the longest frame. If the peer answered many short
-// questions and no long question, the end closes the connection. The next connection begins with
-// small packets (RFC 8899 §4.3 has the same idea). If the kernel refuses packets for their length,
-// its route to the peer immediately tells how long packets may be.
+// An end that sends long DATAGRAM frames therefore sends probes from time to time: a short
+// question, and a question of the longest length. The peer answers each question with a short
+// answer. If the peer has answered many short questions and no long question, the end closes the
+// connection. The next connection begins with small packets. RFC 8899 §4.3 describes a similar
+// method. If the kernel refuses a packet because of its length, the end asks the kernel for the
+// route's MTU instead.
 
 const (
-	probeEvery  = 100 * time.Millisecond // time between two questions while the peer does not answer long questions
-	probeWait   = time.Second            // time between two questions while the peer does not answer short questions either
-	probeRest   = 500 * time.Millisecond // time to the next question after the peer answered a long question
-	probeDoubt  = 2                      // unanswered long questions after which the port holds the link's datagrams back
-	probeMisses = 10                     // answered short questions that show a narrow path while no long question is answered; happens by chance once in a thousand at 30 % loss each way
+	probeEvery  = 100 * time.Millisecond // time between two pairs of questions if the peer answers the short question only
+	probeWait   = time.Second            // time between two pairs of questions if the peer answers neither question
+	probeRest   = 500 * time.Millisecond // time between an answer to a long question and the next pair of questions
+	probeDoubt  = 2                      // unanswered pairs of questions after which the port stops sending the link's datagrams
+	probeMisses = 10                     // answered short questions, without an answered long question, that show a narrow path; at 30 % loss in each direction, loss alone gives this result in one of 1000 measurements
 	probeHeader = 7                      // length of a probe's content, in bytes
-	probeShort  = 64                     // length of a short question and of an answer, in bytes; more than a packet has left beside a long question
-	maxOwed     = 16                     // answers that wait to be sent
+	probeShort  = 64                     // length of a short question and of an answer, in bytes; too long to fit into one packet with a long question
+	maxOwed     = 16                     // largest number of answers that wait to be sent
 
-	leastOverhead = 30 // smallest number of bytes of a packet around a DATAGRAM frame's content; quic-go assumes 37
+	leastOverhead = 30 // smallest number of bytes that a packet adds to a DATAGRAM frame's content; quic-go assumes 37
 )
 
-// Kinds of probes.
+// The kinds of probes.
 const (
 	probeQuestion = 1
 	probeAnswer   = 2
 )
 
-// probe returns a frame of size bytes without datagrams. The frame begins with zero in place of the
-// datagrams' length. A kind, a number, and zeros follow.
+// probe returns the content of a DATAGRAM frame that is a probe, of at least size bytes. The
+// content is two zero bytes, the kind (1 byte), the number n (4 bytes), and zeros.
 func probe(kind byte, n uint32, size int) []byte {
 	b := make([]byte, max(size, probeHeader))
 	b[2] = kind
@@ -50,7 +51,7 @@ func probe(kind byte, n uint32, size int) []byte {
 	return b
 }
 
-// decodeProbe reads a frame that probe made.
+// decodeProbe reads a probe. If the DATAGRAM frame d is not a probe, ok is false.
 func decodeProbe(d []byte) (kind byte, n uint32, ok bool) {
 	if len(d) < probeHeader || d[0]|d[1] != 0 || d[2] != probeQuestion && d[2] != probeAnswer {
 		return 0, 0, false
@@ -58,10 +59,11 @@ func decodeProbe(d []byte) (kind byte, n uint32, ok bool) {
 	return d[2], binary.LittleEndian.Uint32(d[3:]), true
 }
 
-// prober holds the state of the questions that this end asks and answers.
+// prober holds the state of the questions that this end asks, and of the answers that this end
+// sends.
 type prober struct {
-	sent    chan struct{} // signals that this end sent a long frame
-	answers chan uint32   // numbers of answered questions; odd numbers are long questions
+	sent    chan struct{} // signals that this end sent a long DATAGRAM frame
+	answers chan uint32   // numbers of the questions that the peer answered; long questions have odd numbers
 
 	mu       sync.Mutex
 	owed     []uint32
@@ -72,10 +74,11 @@ func (w *prober) init() {
 	w.sent, w.answers = make(chan struct{}, 1), make(chan uint32, maxOwed)
 }
 
-// isLong reports whether a frame is longer than the frames that every path carries.
+// isLong reports whether a DATAGRAM frame of n bytes may be too long for some paths.
 func isLong(n int) bool { return n > minPacket-guessedOverhead }
 
-// watch ends a connection if the connection's path has become narrower.
+// watch closes a connection if its path has become narrower. watch runs until the connection has
+// ended.
 func (p *port) watch(c *quic.Conn) {
 	for number := uint32(0); ; {
 		narrow := false
@@ -99,8 +102,8 @@ func (p *port) watch(c *quic.Conn) {
 	}
 }
 
-// shrunk reports whether this machine's route to the peer takes only packets shorter than the
-// connection's packets.
+// shrunk reports whether this machine's route to the peer refuses packets that are as long as the
+// connection's longest packets.
 func (p *port) shrunk() bool {
 	p.mu.Lock()
 	peer := p.peer
@@ -109,10 +112,10 @@ func (p *port) shrunk() bool {
 	return err == nil && n < int(p.path.Load())+bundleHeader+leastOverhead
 }
 
-// measure asks questions until the peer answers a long question. If the peer answers probeMisses
-// short questions before that, the path is narrow.
+// measure sends pairs of questions until the peer answers a long question, and then returns false.
+// If the peer has answered probeMisses short questions and no long question, measure returns true.
 func (p *port) measure(c *quic.Conn, number *uint32) (narrow bool) {
-	for len(p.probes.answers) > 0 { // discards late answers
+	for len(p.probes.answers) > 0 { // discards late answers to questions of earlier calls
 		<-p.probes.answers
 	}
 	tick := time.NewTicker(probeEvery)
@@ -122,9 +125,10 @@ func (p *port) measure(c *quic.Conn, number *uint32) (narrow bool) {
 	for misses < probeMisses {
 		if answered || time.Since(asked) >= probeWait {
 			if rounds++; rounds == probeDoubt+1 {
-				// quic-go puts several frames into a packet while they fit. measure holds the lock
-				// and thereby stops all other sending. For that reason short questions are short
-				// packets.
+				// quic-go puts several DATAGRAM frames into one packet if they fit. A short
+				// question in a long packet with other frames would be lost on a narrow path.
+				// measure therefore holds the lock, which stops the sending of datagrams of the
+				// link.
 				p.line.Lock()
 				defer p.line.Unlock()
 			}
@@ -155,7 +159,7 @@ func (p *port) measure(c *quic.Conn, number *uint32) (narrow bool) {
 }
 
 // question sends a short question and a long question. If the connection has ended, question
-// reports false.
+// returns false.
 func (p *port) question(c *quic.Conn, number *uint32) bool {
 	for range 2 {
 		size := probeShort
@@ -164,7 +168,7 @@ func (p *port) question(c *quic.Conn, number *uint32) bool {
 		}
 		err := c.SendDatagram(probe(probeQuestion, *number, size))
 		*number++
-		var tooLong *quic.DatagramTooLargeError // quic-go's limit has changed
+		var tooLong *quic.DatagramTooLargeError // the size that quic-go takes has become smaller
 		if errors.As(err, &tooLong) {
 			p.look(c)
 		} else if err != nil {
@@ -174,7 +178,7 @@ func (p *port) question(c *quic.Conn, number *uint32) bool {
 	return true
 }
 
-// probed handles a probe of the peer.
+// probed handles a probe from the peer.
 func (p *port) probed(c *quic.Conn, kind byte, n uint32) {
 	w := &p.probes
 	if kind == probeAnswer {
@@ -195,8 +199,8 @@ func (p *port) probed(c *quic.Conn, kind byte, n uint32) {
 	}
 }
 
-// reply sends the answers that this end owes. reply may wait, but the receiving goroutine must not
-// wait.
+// reply sends the answers that wait in p.probes.owed. reply has its own goroutine, because
+// SendDatagram may wait and the receiving goroutine must not wait.
 func (p *port) reply(c *quic.Conn) {
 	w := &p.probes
 	for {
@@ -209,6 +213,6 @@ func (p *port) reply(c *quic.Conn) {
 		n := w.owed[0]
 		w.owed = w.owed[1:]
 		w.mu.Unlock()
-		_ = c.SendDatagram(probe(probeAnswer, n, probeShort)) // if the answer is lost, the peer asks again
+		_ = c.SendDatagram(probe(probeAnswer, n, probeShort)) // if an answer is not sent, the peer asks again
 	}
 }

@@ -1,30 +1,30 @@
-// Package quicport is a port over QUIC. A connection between the two ends of a cable carries each
-// datagram of the link in a DATAGRAM frame (RFC 9221).
+// Package quicport provides a port over QUIC. The two ends of a cable share one QUIC connection,
+// which carries the link's datagrams in DATAGRAM frames (RFC 9221).
 //
-// QUIC does not send lost DATAGRAM frames again. The link is therefore the only layer that
-// retransmits. The port opens and accepts no streams. The port does not use 0-RTT, because an
-// attacker could replay 0-RTT data. Both ends show a certificate of TLS 1.3 whose URI names chip
-// and fabric. Each end accepts only the neighbour to which the cable should lead; see package pki.
+// QUIC does not retransmit DATAGRAM frames, so only the link retransmits. The port opens and
+// accepts no streams. The port does not use 0-RTT, because an attacker could replay 0-RTT data. In
+// the TLS 1.3 handshake, each end shows a certificate whose URI names the end's chip and fabric.
+// Each end accepts only the certificate of the chip to which the cable should lead (see package
+// pki).
 //
-// The lower end of a cable (wire.PortID.Less) dials. The other end accepts connections, only from
-// its peer's address. A later connection replaces the earlier connection, since the peer may have
-// restarted. Whenever there is no connection, the dialer tries again, at growing intervals. With a
-// DATAGRAM frame without content, the dialer asks whether the acceptor has accepted the dialer's
-// certificate. A DATAGRAM frame without content from the acceptor is the answer. The dialer must
-// ask because in TLS 1.3 the client's handshake ends before the server has checked the certificate.
+// The lower end of a cable (wire.PortID.Less) is the dialer, and the higher end is the acceptor.
+// The acceptor accepts connections only from its peer's address. A new connection replaces the old
+// one, because the peer may have restarted. While there is no connection, the dialer dials again at
+// growing intervals. In TLS 1.3, the dialer's handshake ends before the acceptor has checked the
+// dialer's certificate. The dialer therefore sends empty DATAGRAM frames until the acceptor shows
+// that it has accepted the certificate. The acceptor answers with an empty DATAGRAM frame.
 //
-// quic-go sends no packet of more than 1452 bytes, and paces and delays packets as its congestion
-// control demands. quic-go does not notice when a path becomes narrower. path.go notices.
+// quic-go sends packets of at most 1452 bytes, and its congestion control delays packets. quic-go
+// does not detect that a path has become narrower, but path.go does.
 //
-// quic-go hands packets to the kernel together only if the packets have full length. A link's frame
-// is shorter. Filling frames up to full length, with super-packets at the receiver, would double
-// the speed in one direction. But full frames leave no room for acknowledgements. Acknowledgements
-// would then take separate packets, and traffic in both directions would cost half as much again.
-// For that reason the port does not fill frames up.
+// quic-go passes several packets to the kernel at once only if the packets have full length. The
+// port could pad packets to full length, which would double the speed of traffic in one direction.
+// Padded packets have no room for acknowledgements, so traffic in both directions would cost 1.5
+// times as much. The port therefore does not pad packets.
 //
-// The content of a DATAGRAM frame begins with two bytes, little-endian, that give the length of
-// each datagram of the link. As many datagrams follow as fit. The last datagram may be shorter. If
-// the two bytes are zero, the frame is a question about the path, or the answer to such a question.
+// The content of a DATAGRAM frame begins with the length of each datagram of the link, in two
+// bytes, little-endian. One or more datagrams of this length follow. The last datagram may be
+// shorter. If the two bytes are zero, the DATAGRAM frame is a probe of the path (see path.go).
 package quicport
 
 import (
@@ -44,33 +44,34 @@ import (
 	"ttfabric/ttlink/transport/pki"
 )
 
-// ALPN is the application protocol, with its version (RFC 7301).
+// ALPN is the name and version of the application protocol, which the TLS handshake checks (RFC
+// 7301).
 const ALPN = "ttfabric/1"
 
 // Limits of a port.
 const (
-	SendQueue    = 256 << 10               // bytes that may wait to be sent; the port refuses further datagrams
-	ReceiveQueue = transport.DefaultBuffer // bytes that may wait to be received; the port drops further datagrams
+	SendQueue    = 256 << 10               // largest number of bytes that wait to be sent; Send refuses datagrams beyond this
+	ReceiveQueue = transport.DefaultBuffer // largest number of bytes that wait for Recv; the port drops datagrams beyond this
 
 	maxPacket        = 1452                  // largest QUIC packet in bytes; quic-go's limit
-	minPacket        = 1200                  // packet size that every path of QUIC carries, in bytes (RFC 9000 §14)
-	guessedOverhead  = 48                    // assumed number of bytes around a datagram, until a connection states the number
-	handshakeTimeout = 3 * time.Second       // silence after which a handshake fails; a handshake takes at most twice that
-	idleTimeout      = 5 * time.Second       // silence after which a connection ends
+	minPacket        = 1200                  // packet size that every path must carry for QUIC, in bytes (RFC 9000 §14)
+	guessedOverhead  = 48                    // bytes of a QUIC packet around a datagram, as assumed before a connection gives the number
+	handshakeTimeout = 3 * time.Second       // time without a packet from the peer after which a handshake fails; a handshake takes at most twice this time
+	idleTimeout      = 5 * time.Second       // time without a packet from the peer after which a connection ends
 	keepAlive        = 2 * time.Second       // time after which an idle connection sends a packet
-	retryMin         = 20 * time.Millisecond // time between the first two dials; doubles
+	retryMin         = 20 * time.Millisecond // time between the first two dials; the time doubles after each dial
 	retryMax         = time.Second           // longest time between two dials
-	askEvery         = 50 * time.Millisecond // interval of the dialer's questions whether the acceptor has accepted the dialer's certificate
-	closeLinger      = 20 * time.Millisecond // how long Close waits until accepted datagrams have left
-	lookEvery        = 256                   // datagrams between two looks at the path
+	askEvery         = 50 * time.Millisecond // interval between the empty DATAGRAM frames that the dialer sends after the handshake
+	closeLinger      = 20 * time.Millisecond // longest time for which Close waits until the waiting datagrams are sent
+	lookEvery        = 256                   // number of sent DATAGRAM frames after which the port asks quic-go for the largest size again
 )
 
 // Codes with which an end closes a connection.
 const (
 	codeClosed   = 0 // the port was closed
-	codeReplaced = 1 // a later connection replaced it
-	codeMoved    = 2 // the peer is at another address
-	codeNarrow   = 3 // long packets no longer get through
+	codeReplaced = 1 // a new connection replaced this connection
+	codeMoved    = 2 // the peer has another address now
+	codeNarrow   = 3 // the path drops long packets
 )
 
 // Options holds the settings of a port.
@@ -78,7 +79,7 @@ type Options struct {
 	Local  netip.AddrPort // address of the port; port 0: any free port
 	Cable  transport.Cable
 	Chip   *pki.Chip         // the identity of this end, and the authority that this end trusts
-	KeyLog *transport.KeyLog // gets the secrets of each connection; nil: the port does not keep secrets
+	KeyLog *transport.KeyLog // gets the secrets of each connection; nil: the secrets are not logged
 }
 
 // port implements transport.Keyed.
@@ -95,25 +96,25 @@ type port struct {
 	wg    sync.WaitGroup
 
 	mu      sync.Mutex
-	peer    netip.AddrPort // zero: nobody has named the peer yet
-	route   int            // largest packet on the path to the peer, in bytes, as far as this machine knows
+	peer    netip.AddrPort // address of the peer; zero before SetPeer
+	route   int            // size of the largest packet that this machine's route to the peer takes, in bytes
 	conn    *quic.Conn     // nil: there is no connection
 	gso     bool
-	careful bool // the next connection begins with small packets, because large packets did not get through
-	sure    bool // careful is certain: small packets got through and large packets did not
+	careful bool // the next handshake uses small packets, because the last one with large packets had no answer
+	sure    bool // the path is narrow for certain: small packets got through, and large packets did not
 	refused string
 	backoff time.Duration // time before the next dial
-	abort   func()        // ends the handshake under way; nil: there has been no handshake
+	abort   func()        // cancels the handshake that is under way; nil before the first handshake
 	closed  bool
-	wake    chan struct{} // the dialer has something to do
+	wake    chan struct{} // wakes the dialer's goroutine
 
 	ready  atomic.Bool
-	echoes atomic.Bool  // an answer to a question waits to be sent
-	path   atomic.Int64 // size of the largest datagram, in bytes
+	echoes atomic.Bool  // a goroutine is sending the acceptor's empty DATAGRAM frame
+	path   atomic.Int64 // size of the largest datagram that the connection takes, in bytes; 0 before the first connection
 	out    queue
 	in     queue
 	probes prober
-	line   sync.Mutex // held while a goroutine gives a datagram of the link to quic-go
+	line   sync.Mutex // held while a goroutine passes datagrams of the link to quic-go
 	counts counters
 }
 
@@ -124,13 +125,12 @@ type counters struct {
 	failed, malformed                         atomic.Uint64
 }
 
-// Listen opens a port. The errors name the address and a remedy, like the errors of
-// transport.Listen.
+// Listen opens a port. If the socket cannot be opened, the error names the address and a remedy.
 func Listen(o Options) (transport.Port, error) {
 	c := &o.Cable
 	switch {
 	case o.Chip == nil:
-		return nil, errors.New("QUIC port without a certificate: 'ttfabric pki make' makes them")
+		return nil, errors.New("QUIC port without a certificate: 'ttfabric pki make' makes certificates")
 	case !c.From.Valid() || !c.To.Valid() || c.From == c.To:
 		return nil, fmt.Errorf("QUIC port of a cable from %v to %v: want two ports", c.From, c.To)
 	case o.Chip.Self != pki.Identity{Fabric: c.Fabric, Chip: c.From.Node}:
@@ -151,8 +151,9 @@ func Listen(o Options) (transport.Port, error) {
 	p.out.init(SendQueue)
 	p.probes.init()
 	p.ctx, p.stop = context.WithCancel(context.Background())
-	// After this chip has restarted at the same address, a stateless reset tells the peer that the
-	// peer's connection is gone (RFC 9000 §10.3). The key outlives the process.
+	// After a restart of this chip, the peer may still use the connection to the earlier
+	// incarnation. A stateless reset tells the peer that the connection has ended (RFC 9000 §10.3).
+	// The reset needs a key that every incarnation of the chip knows.
 	secret, err := o.Chip.Secret("stateless reset of " + c.From.String())
 	if err == nil {
 		p.tr.StatelessResetKey = (*quic.StatelessResetKey)(&secret)
@@ -174,8 +175,8 @@ func Listen(o Options) (transport.Port, error) {
 	return p, nil
 }
 
-// tls returns the configuration of both ends. Only verify checks the other end, since the standard
-// check is a check of host names.
+// tls returns the TLS configuration for the dialer and the acceptor. The method verify checks the
+// peer's certificate. The standard check of crypto/tls is off, because it checks host names.
 func (p *port) tls() *tls.Config {
 	c := &tls.Config{Certificates: []tls.Certificate{p.o.Chip.Pair}, MinVersion: tls.VersionTLS13, NextProtos: []string{ALPN},
 		ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true, VerifyConnection: p.verify, SessionTicketsDisabled: true}
@@ -185,14 +186,14 @@ func (p *port) tls() *tls.Config {
 	return c
 }
 
-// attend watches the acceptor's side of a handshake. The client may refuse the acceptor. Only the
-// end of the handshake's context tells that.
+// attend makes judge learn why a connection at the acceptor ended. The dialer may have refused the
+// acceptor's certificate, and only the connection's context shows that.
 func (p *port) attend(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
 	context.AfterFunc(ctx, func() { p.judge(context.Cause(ctx)) })
 	return ctx, nil
 }
 
-// verify refuses every peer but the expected neighbour.
+// verify refuses a peer whose certificate does not name the chip to which the cable should lead.
 func (p *port) verify(s tls.ConnectionState) error {
 	err := p.o.Chip.Check(s.PeerCertificates, p.want, time.Now())
 	if err != nil {
@@ -202,7 +203,8 @@ func (p *port) verify(s tls.ConnectionState) error {
 	return err
 }
 
-// refuse reports once why this end refuses the peer, or the peer refuses this end.
+// refuse reports the reason why one end refuses the other, if the reason is not the last reported
+// one.
 func (p *port) refuse(why string) {
 	p.mu.Lock()
 	told := p.refused == why || p.closed
@@ -250,17 +252,7 @@ func (p *port) Send(data []byte, seg int) (int, error) {
 }
 
 // SendBatch implements transport.Port.
-func (p *port) SendBatch(runs []transport.Run) (int, error) {
-	n := 0
-	for _, r := range runs {
-		k, err := p.Send(r.Data, r.Seg)
-		n += k
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
+func (p *port) SendBatch(runs []transport.Run) (int, error) { return transport.SendEach(p, runs) }
 
 // Recv implements transport.Port.
 func (p *port) Recv(b *transport.Batch) error {
@@ -276,7 +268,8 @@ func (p *port) Recv(b *transport.Batch) error {
 	return nil
 }
 
-// SetPeer implements transport.Port. A peer at another address must show its certificate again.
+// SetPeer implements transport.Port. If the address is new, SetPeer ends the connection, and the
+// ends must make a new one.
 func (p *port) SetPeer(a netip.AddrPort) error {
 	a = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 	route, err := transport.Route(p.local, a)
@@ -297,14 +290,14 @@ func (p *port) SetPeer(a netip.AddrPort) error {
 	p.peer, p.conn, p.refused, p.backoff = a, nil, "", retryMin
 	p.careful, p.sure = false, false
 	if p.abort != nil {
-		p.abort() // ends the handshake with the previous peer
+		p.abort() // cancels the handshake with the previous address
 	}
 	p.ready.Store(false)
 	p.in.clear()
 	p.out.clear()
 	p.mu.Unlock()
 	if old != nil {
-		old.CloseWithError(codeMoved, "the peer is elsewhere")
+		old.CloseWithError(codeMoved, "the peer has another address")
 	}
 	nudge(p.wake)
 	return nil
@@ -340,7 +333,7 @@ func (p *port) Stats() transport.Stats {
 			RefusedByIt: c.refusedByIt.Load(), Failed: c.failed.Load(), Strangers: c.strangers.Load()}}
 }
 
-// Close implements transport.Port. Close waits for a moment until accepted datagrams have left.
+// Close implements transport.Port. Before it closes the port, Close sends the waiting datagrams.
 func (p *port) Close() error {
 	p.mu.Lock()
 	if p.closed {

@@ -29,7 +29,7 @@ var (
 	loopback = netip.MustParseAddrPort("127.0.0.1:0")
 )
 
-// papers makes the certificates of a fabric in a folder.
+// papers makes the certificates of a fabric in a new folder, and returns the folder.
 func papers(t testing.TB, fabric string, now time.Time, valid time.Duration) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,7 +50,7 @@ func chip(t testing.TB, dir, fabric string, n wire.FabricNodeID) *pki.Chip {
 
 type opener func(t testing.TB, o quicport.Options) transport.Keyed
 
-// ends returns what opens either end of a cable.
+// ends returns functions that open a port at the lower and at the upper end of a cable.
 func ends(t testing.TB) (a, b opener) {
 	dir := papers(t, "lab", time.Now(), time.Hour)
 	end := func(from, to wire.PortID) opener {
@@ -98,7 +98,7 @@ func until(t testing.TB, what string, f func() bool) {
 	}
 }
 
-// reads collects what a port receives.
+// reads receives from a port in a goroutine, and returns the channel of received datagrams.
 func reads(p transport.Port) <-chan []byte {
 	got := make(chan []byte, 10000)
 	go func() {
@@ -118,7 +118,8 @@ func join(t testing.TB, a, b transport.Keyed) {
 	until(t, "both ends are ready", func() bool { return a.Ready() && b.Ready() })
 }
 
-// pulse measures for how long a goroutine of this process that was due did not run, in sum.
+// pulse measures stalls of this process: the time by which a goroutine of this process runs too
+// late. The function stood returns the sum of all stalls so far.
 func pulse(t testing.TB) (stood func() time.Duration) {
 	const every = 2 * time.Millisecond
 	var mu sync.Mutex
@@ -150,9 +151,9 @@ func pulse(t testing.TB) (stood func() time.Duration) {
 	return beat
 }
 
-// relay stands between two ports, and can take away what they say.
+// relay passes datagrams between two ports, and can drop all datagrams.
 type relay struct {
-	socks [2]*net.UDPConn // that an end sends to
+	socks [2]*net.UDPConn // sockets to which the two ends send
 	ends  [2]netip.AddrPort
 	mute  atomic.Bool
 }
@@ -180,18 +181,17 @@ func newRelay(t testing.TB, ends ...netip.AddrPort) *relay {
 	return r
 }
 
-// at is where an end finds the other.
+// at returns the relay's address to which end i sends.
 func (r *relay) at(i int) netip.AddrPort { return r.socks[i].LocalAddr().(*net.UDPAddr).AddrPort() }
 
-// A chip that is killed, without a word, or stopped, and started again at the
-// same address is connected again, whichever end it is, each time before
-// anything times out. What this process stood still meanwhile does not count,
-// but once it must be so without that.
+// TestRestartInPlace stops a port and opens a new port at the same address. The cable must be
+// connected again before any timeout. Stalls of this process do not count, but at least one restart
+// must be fast with its stalls counted.
 func TestRestartInPlace(t *testing.T) {
 	a, b := ends(t)
 	for name, e := range map[string][2]opener{"dialer restarts": {a, b}, "acceptor restarts": {b, a}} {
 		t.Run(name, func(t *testing.T) { restartInPlace(t, e, false) })
-		t.Run(name+" without a word", func(t *testing.T) { restartInPlace(t, e, true) })
+		t.Run(name+" without a close message", func(t *testing.T) { restartInPlace(t, e, true) })
 	}
 }
 
@@ -212,7 +212,7 @@ func restartInPlace(t *testing.T, e [2]opener, silent bool) {
 		at := x.LocalAddr()
 		between.mute.Store(silent)
 		x.Close()
-		time.Sleep(20 * time.Millisecond) // its goodbye is out
+		time.Sleep(20 * time.Millisecond) // time for x to send its close message
 		between.mute.Store(false)
 		x = e[0](t, quicport.Options{Local: at})
 		reads(x)
@@ -220,11 +220,11 @@ func restartInPlace(t *testing.T, e [2]opener, silent bool) {
 			t.Fatal(err)
 		}
 		begin, before := time.Now(), stood()
-		until(t, "the new life is ready", func() bool {
-			y.Send(hello, len(hello)) // as a link does that hears nothing
+		until(t, "the new port is ready", func() bool {
+			y.Send(hello, len(hello)) // a link that receives nothing sends too
 			return x.Ready()
 		})
-		until(t, "it is heard", func() bool {
+		until(t, "y receives from the new port", func() bool {
 			x.Send([]byte{life}, 1)
 			select {
 			case d := <-got:
@@ -235,17 +235,17 @@ func restartInPlace(t *testing.T, e [2]opener, silent bool) {
 		})
 		took := time.Since(begin)
 		if still := stood() - before; took-still >= soon {
-			t.Errorf("life %d: it took %v, of which this process stood still for %v", life, took, still)
+			t.Errorf("restart %d took %v, of which this process was stalled for %v", life, took, still)
 		}
 		best = min(best, took)
 	}
 	if best >= soon {
-		t.Errorf("it never took less than %v", best)
+		t.Errorf("no restart took less than %v", best)
 	}
-	t.Logf("at best %v", best)
+	t.Logf("the fastest restart took %v", best)
 }
 
-// told collects what ports tell.
+// told collects the reasons of refusals that a port reports.
 type told struct {
 	mu  sync.Mutex
 	why []string
@@ -271,7 +271,8 @@ func (n *told) count() int {
 	return len(n.why)
 }
 
-// TestRefusals has ends with certificates that are not those that the cable asks for.
+// TestRefusals checks that ports refuse peers whose certificates do not fit the cable, and that
+// both ends report the refusal once.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	a, b := ends(t)
@@ -280,7 +281,7 @@ func TestRefusals(t *testing.T) {
 	same := papers(t, "lab", now, time.Hour)
 	expired := chip(t, same, "lab", chip0)
 	if _, err := pki.Load(old, pki.Identity{Fabric: "lab", Chip: chip0}); err == nil || !strings.Contains(err.Error(), "expired") {
-		t.Fatalf("an expired certificate of our own: %v", err)
+		t.Fatalf("Load of an expired certificate: %v", err)
 	}
 	expired.Pair = pairOf(t, old, chip0)
 	stranger := chip(t, same, "lab", chip0)
@@ -288,11 +289,11 @@ func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
 		chip       *pki.Chip
-		peer       *pki.Chip // of the other end; nil: the usual
+		peer       *pki.Chip // identity of the other end; nil: the valid identity
 	}{
 		{"authority", "another authority", chip(t, otherCA, "lab", chip0), nil},
 		{"fabric", "another authority", chip(t, otherFabric, "elsewhere", chip0), nil},
-		{"chip", "not chip M0D0", stranger, chip(t, same, "lab", chip1)},
+		{"chip", "not of chip M0D0", stranger, chip(t, same, "lab", chip1)},
 		{"expired", "expired", expired, trusting(t, same, old)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -304,24 +305,24 @@ func TestRefusals(t *testing.T) {
 			if err := errors.Join(x.SetPeer(y.LocalAddr()), y.SetPeer(x.LocalAddr())); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "somebody says why", func() bool { return ours.has(c.want) || theirs.has(c.want) })
-			until(t, "the other end says that something is", func() bool { return ours.count() > 0 && theirs.count() > 0 })
-			time.Sleep(300 * time.Millisecond) // some more tries
+			until(t, "an end reports the reason", func() bool { return ours.has(c.want) || theirs.has(c.want) })
+			until(t, "both ends report a refusal", func() bool { return ours.count() > 0 && theirs.count() > 0 })
+			time.Sleep(300 * time.Millisecond) // time for several more handshakes
 			if n, m := ours.count(), theirs.count(); n > 1 || m > 1 {
-				t.Errorf("told %d and %d times: %q %q", n, m, ours.why, theirs.why)
+				t.Errorf("%d and %d reports: %q %q", n, m, ours.why, theirs.why)
 			}
 			if x.Ready() || y.Ready() {
 				t.Error("a port is ready")
 			}
 			if n, err := x.Send([]byte("x"), 1); n != 0 || err != nil || x.Stats().Auth.Unkeyed != 1 {
-				t.Errorf("%d taken, %v", n, err)
+				t.Errorf("%d datagrams accepted, %v", n, err)
 			}
 			t.Logf("%q %q", ours.why, theirs.why)
 		})
 	}
 }
 
-// Garbage at a port, from the peer's address or others', takes no connection down.
+// TestGarbage checks that random bytes from other addresses end no connection.
 func TestGarbage(t *testing.T) {
 	a, b := ends(t)
 	x, y := a(t, quicport.Options{}), b(t, quicport.Options{})
@@ -343,12 +344,12 @@ func TestGarbage(t *testing.T) {
 			c.Write(d)
 		}
 	}
-	// A datagram that finds a socket full of garbage is lost. What comes behind the garbage comes when that is dealt with.
+	// While the garbage fills a socket, datagrams of the peer are lost.
 	for _, way := range []struct {
 		from transport.Port
 		got  <-chan []byte
 	}{{x, got}, {y, back}} {
-		until(t, "the garbage is dealt with", func() bool {
+		until(t, "a datagram arrives after the garbage", func() bool {
 			if n, err := way.from.Send([]byte{255}, 1); n != 1 || err != nil {
 				t.Fatalf("%d %v", n, err)
 			}
@@ -364,14 +365,14 @@ func TestGarbage(t *testing.T) {
 		if n, err := x.Send([]byte{byte(i)}, 1); n != 1 || err != nil {
 			t.Fatalf("%d %v", n, err)
 		}
-		for d := []byte{255}; d[0] != byte(i); { // some of those before may come late
+		for d := []byte{255}; d[0] != byte(i); { // datagrams of 255 may still come
 			select {
 			case d = <-got:
 			case <-time.After(30 * time.Second):
 				t.Fatalf("datagram %d did not come", i)
 			}
 			if d[0] != byte(i) && d[0] != 255 {
-				t.Fatalf("%d came where %d was due", d[0], i)
+				t.Fatalf("datagram %d came instead of %d", d[0], i)
 			}
 		}
 	}
@@ -380,8 +381,9 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// What is sent faster than it leaves is refused and counted; Send never waits.
-// Most find the queue full, so that one that waited would be seen in the median.
+// TestSendNeverWaits sends faster than QUIC does. Send must refuse and count the datagrams that do
+// not fit the queue, and must return at once. Most calls find the queue full, so the median time
+// shows whether Send waits.
 func TestSendNeverWaits(t *testing.T) {
 	a, b := ends(t)
 	x, y := a(t, quicport.Options{}), b(t, quicport.Options{})
@@ -398,7 +400,7 @@ func TestSendNeverWaits(t *testing.T) {
 		}
 		d := time.Since(begin)
 		if still := stood() - before; d-still > time.Second {
-			t.Fatalf("Send took %v, of which this process stood still for %v", d, still)
+			t.Fatalf("Send took %v, of which this process was stalled for %v", d, still)
 		}
 		took = append(took, d)
 	}
@@ -411,7 +413,7 @@ func TestSendNeverWaits(t *testing.T) {
 	}
 }
 
-// The key log has the secrets of a connection once it was asked for, and whoever subscribes gets each line once.
+// TestKeyLog checks that a KeyLog gets a connection's secrets, and a subscriber each line once.
 func TestKeyLog(t *testing.T) {
 	a, b := ends(t)
 	var k transport.KeyLog

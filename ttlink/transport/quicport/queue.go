@@ -8,16 +8,16 @@ import (
 	"ttfabric/ttlink/transport"
 )
 
-// queue holds datagrams in order, up to a number of bytes.
+// queue is a first-in-first-out queue of runs of datagrams.
 type queue struct {
-	limit int // most bytes in the queue
+	limit int // largest number of bytes in the queue
 
 	mu     sync.Mutex
 	cond   sync.Cond // signalled when the queue has changed
 	runs   []run
-	head   int // index of the first run in runs
+	head   int // index in runs of the oldest run that waits
 	bytes  int
-	busy   bool // a caller is still handling the run that it took last
+	busy   bool // the caller of take is still sending the run that take last returned
 	closed bool
 }
 
@@ -27,7 +27,7 @@ type run struct {
 	seg  int
 }
 
-// maxRuns is how many runs may wait. A single datagram counts as a run.
+// maxRuns is the largest number of runs in a queue.
 const maxRuns = 8192
 
 func (q *queue) init(limit int) {
@@ -35,8 +35,8 @@ func (q *queue) init(limit int) {
 	q.cond.L = &q.mu
 }
 
-// put copies datagrams into the queue, as many as the queue has room for. put returns the number of
-// the copied datagrams and their bytes.
+// put copies as many datagrams of a run into the queue as the queue has room for. put returns the
+// number of copied datagrams, and their bytes.
 func (q *queue) put(data []byte, seg int) (n, bytes int) {
 	if len(data) == 0 {
 		return 0, 0
@@ -54,7 +54,8 @@ func (q *queue) put(data []byte, seg int) (n, bytes int) {
 	return (bytes + seg - 1) / seg, bytes
 }
 
-// add puts a run into the queue and keeps the run's memory. If there is no room, add reports false.
+// add adds a run to the queue without a copy, so the caller must not use d afterwards. If the queue
+// has no room or is closed, add returns false.
 func (q *queue) add(d []byte, seg int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -75,7 +76,8 @@ func (q *queue) push(r run) {
 	q.cond.Broadcast()
 }
 
-// take waits for the next run. When the queue is closed, take reports false.
+// take waits for the next run, removes it from the queue, and returns it. If the queue is closed,
+// take returns false.
 func (q *queue) take() (run, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -91,22 +93,22 @@ func (q *queue) take() (run, bool) {
 	return q.pop(), true
 }
 
-// pop takes the first run.
+// pop removes and returns the oldest run. The caller holds mu.
 func (q *queue) pop() run {
 	r := q.runs[q.head]
 	q.runs[q.head] = run{}
 	if q.head++; q.head == len(q.runs) {
 		q.runs, q.head = q.runs[:0], 0
 		if cap(q.runs) > 64 {
-			q.runs = nil // an idle port holds no memory
+			q.runs = nil // the memory is freed, so that an idle port needs none
 		}
 	}
 	q.bytes -= len(r.data)
 	return r
 }
 
-// batch waits for datagrams and fills b with datagrams. When the queue is closed, batch reports
-// false.
+// batch waits until the queue has datagrams, and moves as many datagrams into b as b has room for.
+// In b, the datagrams have the sender from. If the queue is closed, ok is false.
 func (q *queue) batch(b *transport.Batch, from netip.AddrPort) (n, bytes int, ok bool) {
 	b.Reset()
 	q.mu.Lock()
@@ -133,7 +135,7 @@ func (q *queue) batch(b *transport.Batch, from netip.AddrPort) (n, bytes int, ok
 	return n, bytes, true
 }
 
-// empty waits until all runs are handled, but not longer than d.
+// empty waits until the queue is empty and the last run is sent, but at most for the time d.
 func (q *queue) empty(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		q.mu.Lock()
@@ -145,14 +147,14 @@ func (q *queue) empty(d time.Duration) {
 	}
 }
 
-// clear drops the waiting runs.
+// clear drops all runs that wait.
 func (q *queue) clear() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.runs, q.head, q.bytes = nil, 0, 0
 }
 
-// close ends the queue, and wakes everybody who waits for it.
+// close drops all runs that wait, and makes all waiting calls of take and batch return.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

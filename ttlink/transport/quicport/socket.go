@@ -10,23 +10,24 @@ import (
 	"golang.org/x/net/ipv4"
 )
 
-// socket is a UDP socket that yields the processor before it reads each batch. On one processor,
-// each of quic-go's goroutines would otherwise run until it has nothing left to do. The third of
-// these goroutines takes datagrams out. The third goroutine would find 128 datagrams, and quic-go would have dropped
-// the rest. With the yield, received datagrams wait in the kernel's buffer instead.
+// socket is a UDP socket that yields the processor before it reads each batch of packets. One
+// goroutine of quic-go reads packets, and a second one puts their DATAGRAM frames into a queue of
+// 128. A goroutine of the port empties the queue. On one processor, a goroutine may run for a long
+// time, so the queue would overflow. The yield lets the other goroutines run before more packets
+// are read, and these packets wait in the kernel's buffer.
 type socket struct {
 	*net.UDPConn
 	batch   *ipv4.PacketConn
-	initial atomic.Int64  // size of the last packet that began a connection, in bytes
-	tooLong chan struct{} // signals that the kernel refused a packet for its length
+	initial atomic.Int64  // size of the last received packet that began a connection, in bytes
+	tooLong chan struct{} // signals that the kernel refused a packet because of its length
 }
 
 func newSocket(c *net.UDPConn) *socket {
 	return &socket{UDPConn: c, batch: ipv4.NewPacketConn(c), tooLong: make(chan struct{}, 1)}
 }
 
-// WriteMsgUDP writes packets. quic-go looks for this method. quic-go does not report packets that
-// are too long for the interface.
+// WriteMsgUDP sends packets, and signals s.tooLong if the kernel refuses a packet because of its
+// length. quic-go calls this method, but ignores that error.
 func (s *socket) WriteMsgUDP(b, oob []byte, to *net.UDPAddr) (n, oobn int, err error) {
 	n, oobn, err = s.UDPConn.WriteMsgUDP(b, oob, to)
 	if err != nil && errors.Is(err, syscall.EMSGSIZE) {
@@ -35,7 +36,8 @@ func (s *socket) WriteMsgUDP(b, oob []byte, to *net.UDPAddr) (n, oobn int, err e
 	return n, oobn, err
 }
 
-// nudge wakes the reader of a channel with room for one value.
+// nudge sends a value to a channel with room for one value. If the channel is full, nudge does
+// nothing.
 func nudge(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -43,7 +45,7 @@ func nudge(c chan<- struct{}) {
 	}
 }
 
-// ReadBatch reads messages, for both address families. quic-go looks for this method.
+// ReadBatch reads packets from the socket, over IPv4 or IPv6. quic-go calls this method.
 func (s *socket) ReadBatch(ms []ipv4.Message, flags int) (int, error) {
 	runtime.Gosched()
 	n, err := s.batch.ReadBatch(ms, flags)

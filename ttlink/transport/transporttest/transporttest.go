@@ -1,5 +1,5 @@
-// Package transporttest is the test suite for every transport. The suite checks what a
-// [transport.Port] owes the link, whatever carries the datagrams.
+// Package transporttest is the test suite for every transport. The suite checks that a port does
+// what [transport.Port] documents.
 package transporttest
 
 import (
@@ -16,48 +16,47 @@ import (
 )
 
 const (
-	wait   = 30 * time.Second      // longest wait for an event that must happen
-	settle = 50 * time.Millisecond // wait for an event that must not happen
-	burst  = 64 << 10              // bytes that a transport holds for a slow receiver, whatever the size of its datagrams
+	wait   = 30 * time.Second      // longest time for which a test waits for an event that must happen
+	settle = 50 * time.Millisecond // time for which a test checks that an event does not happen
+	burst  = 64 << 10              // bytes of waiting datagrams that every transport must be able to hold for a slow receiver
 )
 
-// Pair returns two ports that are not yet joined, and closes them by the end of the test. Ports of
-// several calls within one test can reach each other. The first port of each call belongs to one
-// end of a cable, the second to the other end.
+// Pair returns two ports without peers, and closes them at the end of the test. The ports a of all
+// calls within one test can be peers of the ports b of all calls.
 type Pair func(t *testing.T) (a, b transport.Port)
 
-// Run runs the suite.
+// Run runs the test suite on ports that pair opens.
 func Run(t *testing.T, pair Pair) {
 	for _, c := range []struct {
 		name string
 		f    func(t *testing.T, pair Pair)
 	}{
-		{"before the peer is known nothing goes through", beforePeer},
+		{"no datagrams before the peer is known", beforePeer},
 		{"content and boundaries", boundaries},
 		{"every size of a datagram", sizes},
 		{"several runs at once", runs},
-		{"both ways at once", duplex},
-		{"others are not heard", stranger},
-		{"the peer moves", moves},
-		{"a peer that can't be is refused", badPeer},
-		{"a dead peer does no harm", deadPeer},
+		{"both directions at once", duplex},
+		{"datagrams of strangers are dropped", stranger},
+		{"the peer changes its address", moves},
+		{"a bad peer address is refused", badPeer},
+		{"a closed peer causes no error", deadPeer},
 		{"a datagram that is too long", tooLong},
 		{"close ends everything", closing},
 		{"counters", counters},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := runtime.NumGoroutine()
-			t.Run("", func(t *testing.T) { c.f(t, pair) }) // the clean-up of the test has finished when Run returns
+			t.Run("", func(t *testing.T) { c.f(t, pair) }) // when the inner Run returns, the test's clean-up has finished
 			for end := time.Now().Add(wait); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatalf("%d goroutines are left behind", runtime.NumGoroutine()-before)
+					t.Fatalf("%d goroutines still run after the test", runtime.NumGoroutine()-before)
 				}
 			}
 		})
 	}
 }
 
-// end is a port with a reader on it.
+// end is a port and a goroutine that receives from the port.
 type end struct {
 	transport.Port
 	t    *testing.T
@@ -65,7 +64,8 @@ type end struct {
 	left chan error // the error with which Recv ended
 }
 
-// open reads from p until p is closed, at the latest by the end of the test.
+// open starts a goroutine that receives from p until p is closed. open closes p at the end of the
+// test.
 func open(t *testing.T, p transport.Port) *end {
 	e := &end{Port: p, t: t, got: make(chan []byte, 4096), left: make(chan error, 1)}
 	stop := make(chan struct{})
@@ -77,7 +77,7 @@ func open(t *testing.T, p transport.Port) *end {
 				return
 			}
 			if b.Len() == 0 {
-				e.left <- errors.New("a receive without a datagram")
+				e.left <- errors.New("no datagram, although Recv returned")
 				return
 			}
 			b.Each(func(d []byte) {
@@ -92,7 +92,7 @@ func open(t *testing.T, p transport.Port) *end {
 	return e
 }
 
-// joined returns two ports that are each other's peers.
+// joined returns two ports that have each other as peer.
 func joined(t *testing.T, pair Pair) (a, b *end) {
 	t.Helper()
 	x, y := pair(t)
@@ -113,23 +113,22 @@ func join(a, b *end) {
 	}
 }
 
-// ready reports whether the port has checked its peer. For a port that does not check its peer,
-// ready reports true.
+// ready reports whether the port can carry datagrams. A port that needs no keys is always ready.
 func (e *end) ready() bool {
 	k, ok := e.Port.(transport.Keyed)
 	return !ok || k.Ready()
 }
 
-// send sends data. The port must take all of data.
+// send sends data. If the port does not accept all datagrams, send fails the test.
 func (e *end) send(data []byte, seg int) {
 	e.t.Helper()
 	want := (len(data) + seg - 1) / seg
 	if n, err := e.Send(data, seg); err != nil || n != want {
-		e.t.Fatalf("%d of %d datagrams of %d bytes were taken, error %v, counters %+v", n, want, seg, err, e.Stats())
+		e.t.Fatalf("the port accepted %d of %d datagrams of %d bytes, error %v, counters %+v", n, want, seg, err, e.Stats())
 	}
 }
 
-// next returns the next datagram.
+// next waits for the next received datagram and returns it.
 func (e *end) next() []byte {
 	e.t.Helper()
 	select {
@@ -138,23 +137,23 @@ func (e *end) next() []byte {
 	case err := <-e.left:
 		e.t.Fatalf("Recv: %v", err)
 	case <-time.After(wait):
-		e.t.Fatalf("nothing came within %v, counters %+v", wait, e.Stats())
+		e.t.Fatalf("no datagram came within %v, counters %+v", wait, e.Stats())
 	}
 	return nil
 }
 
-// expect checks that data's datagrams come next, whole and in order.
+// expect checks that the next received datagrams are data, cut into datagrams of seg bytes.
 func (e *end) expect(data []byte, seg int) {
 	e.t.Helper()
 	for i := 0; i*seg < len(data); i++ {
 		want := data[i*seg : min((i+1)*seg, len(data))]
 		if got := e.next(); !bytes.Equal(got, want) {
-			e.t.Fatalf("%d bytes as %d each: datagram %d has %d bytes and is not the one of %d that was sent", len(data), seg, i, len(got), len(want))
+			e.t.Fatalf("%d bytes in datagrams of %d: datagram %d has %d bytes and differs from the sent datagram of %d bytes", len(data), seg, i, len(got), len(want))
 		}
 	}
 }
 
-// silent checks that nothing comes.
+// silent checks that no datagram comes for some time.
 func (e *end) silent(why string) {
 	e.t.Helper()
 	select {
@@ -178,7 +177,7 @@ func beforePeer(t *testing.T, pair Pair) {
 	x, y := pair(t)
 	a, b := open(t, x), open(t, y)
 	if n, err := a.Send(pattern(250, 0), 100); err != nil || n != 0 {
-		t.Fatalf("without a peer %d were taken, %v", n, err)
+		t.Fatalf("without a peer, Send accepted %d datagrams, %v", n, err)
 	}
 	if got := a.Stats().NoPeer; got != 3 {
 		t.Errorf("NoPeer = %d, want 3", got)
@@ -244,13 +243,13 @@ func runs(t *testing.T, pair Pair) {
 		total += (r[0] + r[1] - 1) / r[1]
 	}
 	if n, err := a.SendBatch(all); err != nil || n != total {
-		t.Fatalf("%d of %d datagrams were taken, %v", n, total, err)
+		t.Fatalf("SendBatch accepted %d of %d datagrams, %v", n, total, err)
 	}
 	for _, r := range all {
 		b.expect(r.Data, r.Seg)
 	}
 	if n, err := a.SendBatch(nil); n != 0 || err != nil {
-		t.Errorf("no runs: %d, %v", n, err)
+		t.Errorf("SendBatch without runs: %d, %v", n, err)
 	}
 }
 
@@ -264,14 +263,14 @@ func duplex(t *testing.T, pair Pair) {
 			for i := range rounds { // only one round is under way at a time, so no buffer overflows
 				data := pattern(per*size, byte(i))
 				if n, err := from.Send(data, size); n != per || err != nil {
-					done <- fmt.Sprintf("round %d: %d of %d taken, %v", i, n, per, err)
+					done <- fmt.Sprintf("round %d: Send accepted %d of %d datagrams, %v", i, n, per, err)
 					return
 				}
 				for k := range per {
 					select {
 					case d := <-to.got:
 						if !bytes.Equal(d, data[k*size:(k+1)*size]) {
-							done <- fmt.Sprintf("round %d: datagram %d is not the one that was sent", i, k)
+							done <- fmt.Sprintf("round %d: datagram %d differs from the sent datagram", i, k)
 							return
 						}
 					case <-time.After(wait):
@@ -347,7 +346,7 @@ func deadPeer(t *testing.T, pair Pair) {
 	a.silent("a dead peer")
 	_, x := pair(t)
 	c := open(t, x)
-	join(a, c) // the peer came back at another address
+	join(a, c) // the peer is back at another address
 	c.send([]byte("back"), 4)
 	a.expect([]byte("back"), 4)
 	a.send([]byte("seen"), 4)
@@ -358,7 +357,7 @@ func badPeer(t *testing.T, pair Pair) {
 	a, b := joined(t, pair)
 	for _, addr := range []netip.AddrPort{{}, netip.AddrPortFrom(b.LocalAddr().Addr(), 0)} {
 		if err := a.SetPeer(addr); err == nil {
-			t.Errorf("%s was taken for a peer", addr)
+			t.Errorf("SetPeer accepted %s", addr)
 		}
 	}
 	a.send([]byte("as before"), 9)
@@ -372,7 +371,7 @@ func tooLong(t *testing.T, pair Pair) {
 	long := pattern(transport.MaxDatagram+1, 0)
 	n, err := a.Send(long, len(long))
 	if n != 0 || err != nil {
-		t.Fatalf("%d taken, %v", n, err)
+		t.Fatalf("Send accepted %d datagrams, %v", n, err)
 	}
 	if got := a.Stats().TooLong; got != 1 {
 		t.Errorf("TooLong = %d, want 1", got)
@@ -383,7 +382,7 @@ func tooLong(t *testing.T, pair Pair) {
 
 func closing(t *testing.T, pair Pair) {
 	a, b := joined(t, pair)
-	time.Sleep(5 * time.Millisecond) // gives Recv time to begin to wait
+	time.Sleep(5 * time.Millisecond) // Recv needs time to begin its wait
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -393,7 +392,7 @@ func closing(t *testing.T, pair Pair) {
 			t.Errorf("Recv ended with %v, want net.ErrClosed", err)
 		}
 	case <-time.After(wait):
-		t.Fatal("Recv goes on after Close")
+		t.Fatal("Recv still waits after Close")
 	}
 	if _, err := a.Send([]byte("x"), 1); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Send after Close: %v, want net.ErrClosed", err)
@@ -415,12 +414,12 @@ func counters(t *testing.T, pair Pair) {
 	b.expect(pattern(10*500+1, 1), 500)
 	s, r := a.Stats(), b.Stats()
 	if s.Sent != 11 || s.SentBytes != 5001 || r.Received != 11 || r.ReceivedBytes != 5001 {
-		t.Errorf("sent %d of %d bytes, received %d of %d; want 11 of 5001 both", s.Sent, s.SentBytes, r.Received, r.ReceivedBytes)
+		t.Errorf("sent %d datagrams, %d bytes; received %d datagrams, %d bytes; want 11 datagrams, 5001 bytes each", s.Sent, s.SentBytes, r.Received, r.ReceivedBytes)
 	}
 	if _, keyed := b.Port.(transport.Keyed); keyed {
-		r.Foreign = 0 // a handshake may have begun before the peer was named
+		r.Foreign = 0 // handshake messages that came before SetPeer count as Foreign
 	}
 	if drops := s.SendFull + s.NoPeer + s.TooLong + r.Foreign + r.Truncated + r.Overrun; drops != 0 {
-		t.Errorf("%d drops: %+v %+v", drops, s, r)
+		t.Errorf("%d datagrams were dropped: %+v %+v", drops, s, r)
 	}
 }

@@ -12,38 +12,38 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// This file holds the dialogue between Wireshark and its capture plugin, see extcap(4) and
-// doc/extcap.adoc of Wireshark.
+// This file has ttfabric's side of the protocol between Wireshark and capture plugins. Wireshark's
+// extcap(4) and doc/extcap.adoc describe the protocol.
 
-// InterfacePrefix begins the names of the interfaces that the plugin offers.
+// InterfacePrefix is the prefix of the names of all interfaces that the plugin offers.
 const InterfacePrefix = "ttfabric-"
 
-// maxInterfaceChips is the largest size of a fabric, in chips, for which each chip is an interface
-// of its own.
+// maxInterfaceChips is the largest number of chips in a fabric for which the plugin offers an
+// interface for each chip.
 const maxInterfaceChips = 64
 
-// Request is one call of the plugin by Wireshark, tshark or dumpcap.
+// Request is one call of the plugin by Wireshark, tshark or dumpcap, with its arguments.
 type Request struct {
 	List    bool // --extcap-interfaces: list the interfaces
 	DLTs    bool // --extcap-dlts: list the link types of an interface
 	Config  bool // --extcap-config: list the options of an interface
-	Capture bool // --capture: capture into FIFO
+	Capture bool // --capture: capture, and write the packets into FIFO
 
 	Interface string
-	FIFO      string  // the pipe that Wireshark has made
-	Check     *string // capture filter from Wireshark's own field, to be checked or to be used by a capture
+	FIFO      string  // path of the named pipe that Wireshark reads
+	Check     *string // --extcap-capture-filter: filter from Wireshark's field for capture filters; nil: not given
 
-	// The options of an interface, as [PrintOptions] offers them.
-	Ports   []string // chips and CHIP:CHANNEL; none: all
+	// The options of an interface that [PrintOptions] offers.
+	Ports   []string // where to capture: chips (M0D3) and ports (M0D3:8); empty: all ports
 	Filter  string   // filter in the language of [capture.ParseFilter]
 	SnapLen int      // number of bytes of each frame that the capture keeps; 0: all
-	Buffer  int      // memory for datagrams that wait in each chip, in MiB; 0: the chip's default
-	Keys    bool     // TLS keys of QUIC ports go into the capture
+	Buffer  int      // size of each chip's buffer for captured datagrams, in MiB; 0: the chip's default
+	Keys    bool     // write the TLS keys of QUIC ports into the capture
 }
 
-// ParseRequest reads the arguments of a call. ParseRequest ignores unknown arguments, because later
-// versions of Wireshark may add some. If an argument must be a number and is not, ParseRequest
-// fails.
+// ParseRequest parses the arguments of a call. ParseRequest ignores unknown arguments, because
+// later versions of Wireshark may add arguments. If the value of an option must be a number and is
+// not a number, the error names the option.
 func ParseRequest(args []string) (x Request, err error) {
 	for len(args) > 0 {
 		name, v, whole := strings.Cut(args[0], "=")
@@ -87,8 +87,8 @@ func ParseRequest(args []string) (x Request, err error) {
 		case "--buffer":
 			x.Buffer = number()
 		case "--keys":
-			// A flag of Wireshark's boolean type has no value, and a flag of Wireshark's type
-			// boolflag has a value.
+			// For an option of type boolean, Wireshark passes no value. For an option of type
+			// boolflag, Wireshark passes true or false.
 			if x.Keys = true; whole || len(args) > 0 && (args[0] == "true" || args[0] == "false") {
 				x.Keys = value() != "false"
 			}
@@ -97,8 +97,8 @@ func ParseRequest(args []string) (x Request, err error) {
 	return x, err
 }
 
-// WholeFilter returns the filter of a capture. A frame must fit both the option --filter and
-// Wireshark's own field.
+// WholeFilter returns the filter of a capture. A frame passes this filter if the frame passes the
+// option --filter and the filter from Wireshark's field for capture filters.
 func (x *Request) WholeFilter() string {
 	switch {
 	case x.Check == nil || *x.Check == "":
@@ -109,15 +109,15 @@ func (x *Request) WholeFilter() string {
 	return fmt.Sprintf("(%s) and (%s)", x.Filter, *x.Check)
 }
 
-// Fabric is a running fabric that can be captured.
+// Fabric is a running fabric at which Wireshark can capture.
 type Fabric struct {
 	Name     string
 	Topology *topo.Topology
 }
 
-// Find returns the index of the fabric that an interface stands for. If the interface is one chip,
-// Find also returns the chip's name. If no such fabric runs, or if the fabric has no such chip, ok
-// is false.
+// Find returns the index, in the list all, of the fabric that an interface stands for. If the
+// interface stands for one chip, Find also returns the chip's name. If the fabric or the chip does
+// not exist, ok is false.
 func Find(all []Fabric, iface string) (fabric int, chip string, ok bool) {
 	rest, ours := strings.CutPrefix(iface, InterfacePrefix)
 	if !ours {
@@ -138,8 +138,9 @@ func Find(all []Fabric, iface string) (fabric int, chip string, ok bool) {
 	return 0, "", false
 }
 
-// PrintInterfaces answers --extcap-interfaces for a program of this version:
-// an interface for each fabric, and for each chip of a fabric of at most 64.
+// PrintInterfaces prints the answer to --extcap-interfaces. The answer has the program's version
+// and an interface for each fabric. If a fabric has at most 64 chips, the answer also has an
+// interface for each chip.
 func PrintInterfaces(w io.Writer, version string, all []Fabric) {
 	fmt.Fprintf(w, "extcap {version=%s}{help=https://www.wireshark.org/docs/man-pages/extcap.html}{display=TT-Fabric}\n", braceless(version))
 	for _, f := range all {
@@ -154,19 +155,20 @@ func PrintInterfaces(w io.Writer, version string, all []Fabric) {
 	}
 }
 
-// PrintDLTs answers --extcap-dlts: every interface has Ethernet frames.
+// PrintDLTs prints the answer to --extcap-dlts: Ethernet, the link type of all interfaces.
 func PrintDLTs(w io.Writer) {
 	fmt.Fprintln(w, "dlt {number=1}{name=EN10MB}{display=Ethernet}")
 }
 
-// PrintOptions answers --extcap-config. It prints the ports of a fabric and the flags of 'ttfabric
-// capture'. If chip is not empty, PrintOptions prints only the ports of this chip.
+// PrintOptions prints the answer to --extcap-config: the options of an interface. The options are
+// the ports of the fabric t, and some flags of 'ttfabric capture'. If chip is not empty,
+// PrintOptions prints only the ports of this chip.
 func PrintOptions(w io.Writer, t *topo.Topology, chip string) {
-	fmt.Fprintln(w, "arg {number=0}{call=--ports}{display=Chips and ports}{tooltip=Where to capture; none: everywhere}{type=multicheck}")
-	fmt.Fprintln(w, "arg {number=1}{call=--filter}{display=Filter}{tooltip=Such as: data and dst M0D3, or: retransmission or nack. 'ttfabric capture --help' has all}{type=string}")
-	fmt.Fprintln(w, "arg {number=2}{call=--snaplen}{display=Bytes of each frame}{tooltip=0: all}{type=unsigned}{default=0}{range=0,262144}")
-	fmt.Fprintf(w, "arg {number=3}{call=--buffer}{display=MiB that may wait in each chip}{tooltip=0: %d}{type=unsigned}{default=0}{range=0,%d}\n", capture.DefaultBuffer>>20, capture.MaxBuffer>>20)
-	fmt.Fprintln(w, "arg {number=4}{call=--keys}{display=Keys of QUIC ports}{tooltip=Puts the TLS keys into the capture, so that whoever has it can decrypt them}{type=boolflag}{default=false}")
+	fmt.Fprintln(w, "arg {number=0}{call=--ports}{display=Chips and ports}{tooltip=Where to capture; nothing chosen: at all ports}{type=multicheck}")
+	fmt.Fprintln(w, "arg {number=1}{call=--filter}{display=Filter}{tooltip=Such as: data and dst M0D3, or: retransmission or nack. 'ttfabric capture --help' describes all filters}{type=string}")
+	fmt.Fprintln(w, "arg {number=2}{call=--snaplen}{display=Bytes to keep of each frame}{tooltip=0: all}{type=unsigned}{default=0}{range=0,262144}")
+	fmt.Fprintf(w, "arg {number=3}{call=--buffer}{display=Buffer in each chip, in MiB}{tooltip=0: %d}{type=unsigned}{default=0}{range=0,%d}\n", capture.DefaultBuffer>>20, capture.MaxBuffer>>20)
+	fmt.Fprintln(w, "arg {number=4}{call=--keys}{display=Keys of QUIC ports}{tooltip=Puts the TLS keys into the capture. Everybody who has the capture can then decrypt the QUIC packets}{type=boolflag}{default=false}")
 	for _, c := range t.Chips {
 		name := c.Node.String()
 		if chip != "" && name != chip {
@@ -180,13 +182,13 @@ func PrintOptions(w io.Writer, t *topo.Topology, chip string) {
 	}
 }
 
-// PrintFilterFault answers --extcap-capture-filter. It prints why a capture filter is wrong. For a
-// correct filter, it prints nothing.
+// PrintFilterFault prints the answer to --extcap-capture-filter: the error in the filter. For a
+// valid filter, PrintFilterFault prints nothing.
 func PrintFilterFault(w io.Writer, filter string) {
 	if _, err := capture.ParseFilter(filter); err != nil {
 		fmt.Fprintln(w, err)
 	}
 }
 
-// braceless replaces braces in a text that stands between braces.
+// braceless replaces braces by parentheses, because extcap answers use braces as delimiters.
 func braceless(s string) string { return strings.NewReplacer("{", "(", "}", ")").Replace(s) }

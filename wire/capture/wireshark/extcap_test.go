@@ -31,7 +31,8 @@ func TestParseRequest(t *testing.T) {
 	}
 }
 
-// A frame has to fit the plugin's option and Wireshark's own field.
+// TestWholeFilter checks that WholeFilter joins the option --filter and the filter from Wireshark's
+// field by "and".
 func TestWholeFilter(t *testing.T) {
 	empty, own := "", "nack or data"
 	for _, c := range []struct {
@@ -60,7 +61,7 @@ func fabrics(t *testing.T, machines ...string) (out []Fabric) {
 
 func TestFind(t *testing.T) {
 	all := fabrics(t, "n300", "line:4")
-	all[0].Name, all[1].Name = "lab", "lab-M0D1" // the second one's name is an interface of the first, too
+	all[0].Name, all[1].Name = "lab", "lab-M0D1" // the name of the second fabric is also a chip's interface of the first fabric
 	for iface, want := range map[string]struct {
 		fabric int
 		chip   string
@@ -80,7 +81,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Each chip is an interface of its own up to 64 chips, and no name breaks the braces.
+// TestPrintInterfaces checks that a fabric of up to 64 chips has an interface for each chip, and
+// that braces in names are replaced.
 func TestPrintInterfaces(t *testing.T) {
 	all := fabrics(t, "mesh:8x8", "mesh:5x13")
 	all[0].Name, all[1].Name = "a", "b"

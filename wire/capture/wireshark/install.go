@@ -12,32 +12,32 @@ import (
 	"path/filepath"
 )
 
-// State tells how a file on disk compares with the file that would be installed.
+// State is the state of a file on disk, compared with the file that Install would write.
 type State string
 
-// The states.
+// The states of a file.
 const (
 	Missing State = "missing"
 	Current State = "installed"
-	Old     State = "old"     // unchanged since another version of ttfabric installed the file
-	Changed State = "changed" // changed since ttfabric installed the file
+	Old     State = "old"     // another version of ttfabric installed the file, and nobody has changed it since
+	Changed State = "changed" // ttfabric installed the file, and somebody has changed it since
 	Foreign State = "foreign" // ttfabric did not install the file
 )
 
-// Step tells what is to be done, or was done, with one file.
+// Step is what Install or Uninstall does with one file.
 type Step struct {
 	File  `json:"-"`
 	What  string `json:"what"`
 	Path  string `json:"path"`
 	State State  `json:"state"`
-	Done  string `json:"done,omitempty"` // written, replaced, kept, removed; empty: nothing
+	Done  string `json:"done,omitempty"` // "written", "replaced", "kept" or "removed"; "": nothing
 }
 
-// ErrForeign is the error for a file in the way that ttfabric did not install, or that was changed
-// since.
-var ErrForeign = errors.New("is not of ttfabric, or was changed")
+// ErrForeign is the error if ttfabric did not install a file that it would overwrite, or if
+// somebody has changed this file since.
+var ErrForeign = errors.New("was not installed by ttfabric, or was changed since")
 
-// manifest is the list of what was installed: the sums of the files by path.
+// manifest is the list of installed files: the SHA-256 of each file, by path.
 type manifest map[string]string
 
 func (p *Place) manifestPath() string { return filepath.Join(p.data(), "wireshark.json") }
@@ -51,7 +51,7 @@ func (p *Place) manifest() (manifest, error) {
 		return nil, err
 	}
 	if err := json.Unmarshal(b, &m); err != nil {
-		return nil, fmt.Errorf("%s: %w; it lists what 'ttfabric wireshark install' wrote: remove it and install with --force", p.manifestPath(), err)
+		return nil, fmt.Errorf("%s: %w; this file lists the files that 'ttfabric wireshark install' wrote; remove it, and install with --force", p.manifestPath(), err)
 	}
 	return m, nil
 }
@@ -77,7 +77,7 @@ func sum(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// Look returns the state of each file, and changes nothing.
+// Look returns the state of each file that Install would write. Look changes nothing.
 func (p *Place) Look(program string) ([]Step, error) {
 	m, err := p.manifest()
 	if err != nil {
@@ -107,9 +107,10 @@ func (p *Place) Look(program string) ([]Step, error) {
 	return out, nil
 }
 
-// Install writes the files that are missing or old. It keeps files of the profile that were changed
-// since they were installed. If a foreign file stands in the way, Install writes nothing at all. If
-// force is set, Install replaces such a file. If dry is set, Install only returns what it would do.
+// Install writes the files that are missing or old, and keeps changed files of the profile. If a
+// foreign file or a changed file of another kind exists, Install writes nothing and returns
+// [ErrForeign]. If force is set, Install replaces all foreign and changed files. If dry is set,
+// Install only returns what it would do.
 func (p *Place) Install(program string, force, dry bool) ([]Step, error) {
 	steps, err := p.Look(program)
 	if err != nil {
@@ -150,9 +151,10 @@ func (p *Place) Install(program string, force, dry bool) ([]Step, error) {
 	return steps, p.save(m)
 }
 
-// Uninstall removes the installed files, and the folders that are then empty. It keeps foreign
-// files. It also keeps a dissector or plugin that was changed since it was installed, unless force
-// is set. Uninstall always removes the profile, since Wireshark itself rewrites the profile.
+// Uninstall removes the installed files, and the folders that are then empty. Uninstall keeps
+// foreign files. If the user has changed the dissector or a plugin, Uninstall removes that file
+// only if force is set. Uninstall removes the profile even after changes, because Wireshark itself
+// rewrites the profile. If dry is set, Uninstall only returns what it would do.
 func (p *Place) Uninstall(program string, force, dry bool) ([]Step, error) {
 	steps, err := p.Look(program)
 	if err != nil {
@@ -189,14 +191,14 @@ func (p *Place) Uninstall(program string, force, dry bool) ([]Step, error) {
 	return steps, p.save(m)
 }
 
-// prune removes the folders above a path that are empty.
+// prune removes the empty folders above a path, up to the first folder that is not empty.
 func (p *Place) prune(path string) {
 	for dir := filepath.Dir(path); dir != p.Home && os.Remove(dir) == nil; {
 		dir = filepath.Dir(dir)
 	}
 }
 
-// write writes a whole file, or leaves the path unchanged if it fails.
+// write writes a file with content b. If write fails, the file at the path stays unchanged.
 func write(path string, b []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -30,7 +30,7 @@ func TestInstallAndUninstallLeaveNothingBehind(t *testing.T) {
 	if _, err := p.Install("/opt/ttfabric", false, true); err != nil {
 		t.Fatal(err)
 	}
-	states(t, p, Missing) // that was dry
+	states(t, p, Missing) // because Install was called with dry
 	for range 2 {
 		if _, err := p.Install("/opt/ttfabric", false, false); err != nil {
 			t.Fatal(err)
@@ -116,7 +116,8 @@ func TestWhatTheUserChangedIsKept(t *testing.T) {
 	}
 }
 
-// What wire/capture/doc.go lists is there under the same name in the dissector.
+// TestTheDissectorHasAllFieldsOfTheList checks that the dissector has each field of the list in
+// wire/capture/doc.go, under the same name.
 func TestTheDissectorHasAllFieldsOfTheList(t *testing.T) {
 	doc, err := os.ReadFile("../doc.go")
 	if err != nil {
@@ -139,7 +140,7 @@ func TestTheDissectorHasAllFieldsOfTheList(t *testing.T) {
 	}
 }
 
-// listed are the fields that a line of the list names: "a.b, c" is a.b and a.c.
+// listed returns the fields that a line of the list names. The line "a.b, c" names a.b and a.c.
 func listed(line string) (names []string) {
 	rest, ok := strings.CutPrefix(line, "//\t")
 	if !ok || !strings.HasPrefix(rest, "tt") {

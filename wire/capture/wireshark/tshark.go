@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// tsharkPatience is the longest time that tshark may take to say whether it loads the dissector.
+// tsharkPatience is the longest time for which TShark waits for the program tshark.
 const tsharkPatience = 20 * time.Second
 
-// TShark asks the user's tshark whether it loads the dissector. The result said is a sentence for
-// people.
+// TShark runs the user's tshark to find out whether tshark loads the dissector. The result said is
+// a sentence for people.
 func TShark(ctx context.Context) (said string, loads bool) {
 	ctx, stop := context.WithTimeout(ctx, tsharkPatience)
 	defer stop()
@@ -22,7 +22,7 @@ func TShark(ctx context.Context) (said string, loads bool) {
 	name := "tshark " + version
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return "There is no tshark here to try the dissector with.", false
+		return "The program tshark is not installed, so the dissector was not tried.", false
 	case errors.Is(err, errNoVersion):
 		name = "tshark"
 	case err != nil:
@@ -33,19 +33,19 @@ func TShark(ctx context.Context) (said string, loads bool) {
 	case err == nil && loads:
 		return name + " loads the dissector.", true
 	case !strings.Contains(about, "with Lua"):
-		return name + " was built without Lua: it cannot load the dissector.", false
+		return name + " was built without Lua, and cannot load the dissector.", false
 	case os.Geteuid() == 0:
-		return name + " does not load the dissector: from 4.4 on, Wireshark loads no Lua for root. Run it as another user.", false
+		return name + " does not load the dissector, because Wireshark 4.4 and later load no Lua plugins for root. Run tshark as another user.", false
 	}
 	return name + " does not load the dissector; 'tshark -v' says why.", false
 }
 
-// errNoVersion is the error for a program that runs but does not print its version.
-var errNoVersion = errors.New("what it says has no version in it")
+// errNoVersion is the error if a program's output for --version has no version.
+var errNoVersion = errors.New("the output has no version")
 
-// Version asks tshark or wireshark, by name or path, for its version, such as 4.0.17. The result
-// about is all that the program prints about itself. If there is no such program, the error is
-// [exec.ErrNotFound].
+// Version runs tshark or wireshark, given by name or path, with --version. The result version is
+// the program's version, such as "4.0.17". The result about is the whole output. If the program
+// does not exist, the error is [exec.ErrNotFound].
 func Version(ctx context.Context, program string) (version, about string, err error) {
 	out, err := exec.CommandContext(ctx, program, "--version").Output()
 	if err != nil {
@@ -57,8 +57,8 @@ func Version(ctx context.Context, program string) (version, about string, err er
 	return version, string(out), err
 }
 
-// parseVersion finds the version in "TShark (Wireshark) 4.0.17 (Git …)". If the text has no
-// version, parseVersion returns "".
+// parseVersion returns the version in an output such as "TShark (Wireshark) 4.0.17 (Git …)". If the
+// first line has no version, parseVersion returns "".
 func parseVersion(about string) string {
 	first, _, _ := strings.Cut(about, "\n")
 	for word := range strings.FieldsSeq(first) {
@@ -69,13 +69,13 @@ func parseVersion(about string) string {
 	return ""
 }
 
-// Loads asks tshark, by name or path, whether it loads the dissector.
+// Loads runs tshark, given by name or path, and reports whether tshark has loaded the dissector.
 func Loads(ctx context.Context, tshark string) (bool, error) {
 	out, err := exec.CommandContext(ctx, tshark, "-G", "protocols").Output()
 	if err != nil {
 		return false, err
 	}
-	for line := range strings.Lines(string(out)) { // each line has the name, the short name, and the name in filters
+	for line := range strings.Lines(string(out)) { // a line has a protocol's name, short name, and name in filters
 		if f := strings.Split(strings.TrimSpace(line), "\t"); len(f) > 2 && f[2] == "ttlink" {
 			return true, nil
 		}

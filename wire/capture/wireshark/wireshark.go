@@ -1,7 +1,7 @@
-// Package wireshark holds the files with which Wireshark understands ttfabric: the dissector, a
-// profile and the plugin for live captures. The package installs these files where Wireshark 4.0
-// and later look for them. It also holds the plugin's half of the dialogue with Wireshark. The file
-// README.md in this folder is for users.
+// Package wireshark adds ttfabric to Wireshark 4.0 and later. The package has a dissector, a
+// profile and a plugin for live captures, and installs these files for a user. The package also has
+// ttfabric's side of the protocol between Wireshark and the plugin. The file README.md in this
+// folder is for users.
 package wireshark
 
 import (
@@ -15,37 +15,37 @@ import (
 //go:embed ttfabric.lua profile/ttfabric
 var files embed.FS
 
-// Dissector returns the dissector's source, in Lua.
+// Dissector returns the source of the dissector, in Lua.
 func Dissector() []byte {
 	b, err := files.ReadFile("ttfabric.lua")
 	if err != nil {
-		panic(err) // cannot happen: the file is compiled in
+		panic(err) // cannot happen, because the file is compiled into the program
 	}
 	return b
 }
 
-// File is one file that Wireshark reads.
+// File is one file to install for Wireshark.
 type File struct {
-	What string // dissector, profile or extcap
+	What string // "dissector", "profile" or "extcap"
 	Path string // absolute path of the file
 	Data []byte
 	Mode fs.FileMode
 
-	// If Theirs is set, Wireshark itself rewrites the file when its user changes preferences. An
-	// installation keeps such a file as Wireshark wrote it.
+	// If Theirs is set, Wireshark itself rewrites the file when the user changes preferences.
+	// Without force, Install does not overwrite a file that Wireshark has rewritten.
 	Theirs bool
 }
 
-// Place says in which folders a user's Wireshark looks for files.
+// Place names the folders in which a user's Wireshark looks for files.
 type Place struct {
-	Home   string // $HOME
-	Config string // folder of Wireshark's configuration; empty: $HOME/.config/wireshark
-	Data   string // folder of the list of installed files; empty: $HOME/.local/share/ttfabric
+	Home   string // the user's home folder
+	Config string // folder of Wireshark's configuration; "": .config/wireshark in Home
+	Data   string // folder in which ttfabric keeps the list of installed files; "": .local/share/ttfabric in Home
 }
 
-// UserPlace returns the folders in which the Wireshark of this process's user looks for files.
-// UserPlace obeys the environment variables WIRESHARK_CONFIG_DIR (wireshark(1)), XDG_CONFIG_HOME
-// and XDG_DATA_HOME. If the user has no home folder, UserPlace fails.
+// UserPlace returns the Place of the user who runs this process. UserPlace uses the environment
+// variables WIRESHARK_CONFIG_DIR (see wireshark(1)), XDG_CONFIG_HOME and XDG_DATA_HOME. UserPlace
+// returns an error if the user has no home folder.
 func UserPlace() (*Place, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -75,10 +75,11 @@ func (p *Place) data() string {
 	return filepath.Join(p.Home, ".local", "share", "ttfabric")
 }
 
-// Files returns all files to install. The parameter program is the absolute path of the program
-// that the extcap plugin calls. All releases of Wireshark read Lua plugins from one folder, whose
-// name has no release number. Wireshark 4.0 reads extcap plugins from the configuration's folder.
-// Wireshark 4.2 and later read extcap plugins from ~/.local/lib/wireshark (release notes of 4.1.0).
+// Files returns all files to install. The parameter program is the absolute path of the ttfabric
+// program that the extcap plugin calls. All releases of Wireshark read Lua plugins from the same
+// folder in ~/.local/lib/wireshark. Wireshark 4.0 reads extcap plugins from the configuration
+// folder. Wireshark 4.2 and later read extcap plugins from ~/.local/lib/wireshark (release notes of
+// 4.1.0). Files therefore returns the extcap plugin twice, once for each folder.
 func (p *Place) Files(program string) []File {
 	lib := filepath.Join(p.Home, ".local", "lib", "wireshark")
 	out := []File{{What: "dissector", Path: filepath.Join(lib, "plugins", "ttfabric.lua"), Data: Dissector(), Mode: 0o644}}
@@ -88,7 +89,7 @@ func (p *Place) Files(program string) []File {
 	}
 	entries, err := files.ReadDir("profile/ttfabric")
 	if err != nil {
-		panic(err) // it is compiled in
+		panic(err) // cannot happen, because the folder is compiled into the program
 	}
 	for _, e := range entries {
 		b, err := files.ReadFile("profile/ttfabric/" + e.Name())
@@ -100,5 +101,5 @@ func (p *Place) Files(program string) []File {
 	return out
 }
 
-// quoted returns a text as one quoted word of the shell.
+// quoted returns s as one word in the syntax of the shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
