@@ -2,24 +2,25 @@ package router
 
 import "ttfabric/wire"
 
-// This file handles multicasts. A packet for several chips stays at the front of its channel, in
-// its slot. The packet stays until each of its copies has found room in a sender channel. If this
-// chip is a member of the group, the packet also stays until the chip has taken it (Spec §3.1.1:
-// "both forwarded as well as consumed locally"). The router notes in the channel which parts of
-// this work are left to do. A copy that waits therefore does not delay the other copies, and the
-// router makes each copy once. The last copy is the packet itself.
+// This file handles multicasts. A multicast that came in by a port stays at the front of its
+// receiver channel, in its slot. A multicast of this chip stays in the same way at the front of a
+// queue in origins. The packet stays until each of its copies has found room in a sender channel. If
+// this chip is a member of the group, the packet also stays until the chip has taken the packet
+// (Spec §3.1.1: "both forwarded as well as consumed locally"). The field left of the queue (ring.left)
+// says which parts of this work are left to do. A copy that waits therefore does not delay the other
+// copies, and the router makes each copy once. The last copy is the packet itself.
 
 // MaxOwn is the number of multicasts of this chip that may wait on one plane for room in sender
 // channels. The number equals the number of slots of a sender channel (Spec §3.1.1).
 const MaxOwn = 8
 
 // partsKnown is an extra bit of ring.left, besides the bits that wire.Ranges.Parts returns. A
-// ring.left of partsKnown alone says that no part is left to do. A ring.left of 0 says that the
-// parts are not known yet.
+// ring.left of 0 says that the parts are not known yet. The last part of the work removes the packet
+// and sets ring.left to 0.
 const partsKnown = wire.PartHere << 1
 
-// origins holds, by plane, the multicasts of this chip that have not yet left by all their first
-// ports.
+// origins holds, by plane, the multicasts that this chip sends, until each copy that must leave this
+// chip has found room in a sender channel or was dropped.
 type origins struct {
 	planes [maxPlanes]ring
 	n      int // number of packets on all planes
@@ -40,7 +41,8 @@ func (o *origins) buffers() (n int) {
 	return n
 }
 
-// head is the place of a multicast that is the first packet of its channel.
+// head names the queue whose first packet is a multicast. The queue is a receiver channel, or the
+// queue of this chip's own multicasts on a plane.
 type head struct {
 	q     *ring
 	plane wire.Plane
@@ -128,9 +130,9 @@ func (r *Router) spread(h head) bool {
 	return moved
 }
 
-// branch moves the copy that leaves in direction d to a sender channel, or drops the copy if no
-// port leads in that direction. The result ok tells whether branch moved or dropped the copy. The
-// result gone tells whether the packet itself has left the channel.
+// branch moves the copy that leaves in direction d to a sender channel. If no port leads in that
+// direction, or if the TTL is 0, branch drops the copy. If the copy has to wait, ok is false. If this
+// was the last part of the work, the packet itself has left its queue, and gone is true.
 func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 	oi, there := r.Port(d, h.plane)
 	if !there || r.ports[oi].External {
@@ -234,8 +236,8 @@ func (r *Router) dropCopies(h head, why wire.DropReason) {
 	}
 }
 
-// member returns a multicast for this chip, once, if this chip is a member of the multicast's
-// group.
+// member returns a multicast for this chip, if this chip is a member of the group and has not got the
+// multicast yet. A later call for the same multicast returns false.
 func (r *Router) member(h head) (Local, bool) {
 	if !r.parts(h) || h.q.left&wire.PartHere == 0 {
 		return Local{}, false

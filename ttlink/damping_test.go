@@ -32,7 +32,7 @@ func TestFlapLevels(t *testing.T) {
 	for _, want := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300, 300} {
 		flap(2*time.Second, want*time.Second)
 	}
-	flap(2*FlapDecay+time.Second, 80*time.Second) // two doublings have been taken back
+	flap(2*FlapDecay+time.Second, 80*time.Second) // the pause takes back two of the six doublings: HoldFirst × 2⁴ is 80 s
 	flap(FlapDecay*(holdDoublings+1)+time.Second, 0)
 	for range FlapLimit - 2 {
 		flap(time.Second, 0)
@@ -115,7 +115,7 @@ func home(w *world) bool {
 
 func isHeld(w *world) bool { return w.ends[0].link.held() || w.ends[1].link.held() }
 
-// TestHeldBesideAnother lets the own cable of a link with a fallback path fail again and again.
+// In TestHeldBesideAnother, a link has a fallback path, and the link's own cable fails again and again.
 // After FlapLimit failures, neither end may use the cable during a hold, even if only one end holds
 // the cable. Packets must arrive by the fallback path.
 func TestHeldBesideAnother(t *testing.T) {

@@ -64,8 +64,8 @@ func report(err error, interrupted bool) int {
 }
 
 // patience is the time for which an interrupted command ignores further signals
-// while the command cleans up. A signal that comes within this time is no second wish of
-// the user, because 'timeout' and some shells send each signal twice.
+// while the command cleans up. A signal within this time may be a copy of the first
+// signal, because 'timeout' and some shells send each signal twice.
 const patience = time.Second
 
 // insist waits until ctx ends. Then insist calls end at the first signal that comes at

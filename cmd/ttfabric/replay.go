@@ -30,10 +30,10 @@ func newReplay() *cobra.Command {
 	var f replayFlags
 	c := &cobra.Command{
 		Use:   "replay FILE...",
-		Short: "Repeat recordings of chips, and compare the results with the recordings",
-		Long: `The command makes a chip with the recorded configuration, and gives the chip the
-recorded calls in virtual time, as fast as possible. The command compares every
-frame, result and event with the recording. The result "identical" means that the
+		Short: "Run chips again with their recorded input, and compare the results",
+		Long: `The command starts a fresh chip with the recorded configuration, and repeats every
+recorded call into the chip, in virtual time and as fast as possible. The command
+compares every frame, result and event with the recording. The result "identical" means that the
 recorded process and this program gave the same results for the same input. If a
 result differs, the command prints the first difference. No fabric needs to run.
 
@@ -74,7 +74,7 @@ type replayed struct {
 	Took       float64           `json:"seconds_of_replay"`
 	End        string            `json:"end,omitempty"`        // reason why the recording ends
 	BreaksOff  string            `json:"breaks_off,omitempty"` // if the recording breaks off before its end: where, and why
-	Damaged    bool              `json:"damaged,omitempty"`    // whether the recording breaks off at a damaged part; false: the file ends there
+	Damaged    bool              `json:"damaged,omitempty"`    // true: the recording breaks off because the file is damaged; false: the file ends too early, or the recording is complete
 	Difference *replayDifference `json:"difference,omitempty"`
 	Panic      string            `json:"panic,omitempty"`
 }

@@ -8,13 +8,13 @@ import (
 
 // Other returns the plan for packets that carry the mark OTHER, see [wire.Packet]. Two chips
 // opposite each other on a ring of even length have two equally long routes along that dimension.
-// In both dimensions, Other has the route that plan p does not have. All other routes are the same
-// in both plans. If a cable of the opposite route is out of service, Other has the route of p. The
-// plan that Other returns has p as its own Other.
+// Plan p has one of these two routes, and the plan that Other returns has the opposite route. All
+// other routes are the same in both plans. If a cable of the opposite route is out of service, both
+// plans have the same route. The plan that Other returns has p as its own Other.
 //
-// If the plan has no such choice, Other returns p itself. The choice exists only on rings of even
-// length, with the dimension-ordered engine, and without [Config].OneWay. With the scheme [NoRing],
-// there is no choice either, because the opposite routes would close cycles on rings of four chips.
+// If no two chips have two such routes in plan p, Other returns p itself. Two such routes exist only
+// on rings of even length, with the dimension-ordered engine, and without [Config].OneWay. With the
+// scheme [NoRing], p has no opposite routes, because these would close cycles on rings of four chips.
 func (p *Plan) Other() *Plan { return p.other }
 
 // turn makes the plan that Other returns.

@@ -29,7 +29,7 @@ const (
 // Times of a batch.
 const (
 	stopPatience = 200 * time.Millisecond // longest time that Submit waits after it has asked the chip to stop a batch; Submit then closes the connection
-	stopAgain    = 10 * time.Millisecond // time between two calls that ask the chip to stop a batch; Submit repeats the call because the batch may not have reached the chip yet
+	stopAgain    = 10 * time.Millisecond  // time between two calls that ask the chip to stop a batch; Submit repeats the call because the batch may not have reached the chip yet
 )
 
 // Submit starts requests on the chip, in order; see [session.Fabric]. Submit sends the requests in

@@ -24,9 +24,9 @@ const (
 	labelChip    = "ttfabric.chip"    // chip that runs in the container, as M<mesh>D<chip>
 	labelRecord  = "ttfabric.record"  // folder of this machine to which recordings are copied
 	labelKeylog  = "ttfabric.keylog"  // folder of this machine to which logged secrets are copied
-	labelArchive = "ttfabric.archive" // folder of this machine that gets a copy of the archive, in a subfolder with the fabric's name
+	labelArchive = "ttfabric.archive" // folder of this machine to which the event archive is copied, into a subfolder with the fabric's name
 	labelPKI     = "ttfabric.pki"     // folder of this machine with the chips' certificates
-	labelImage   = "ttfabric.image"   // image of the containers; a container of this image can read the volume after the removal of all others
+	labelImage   = "ttfabric.image"   // image of the containers; when all containers are gone, a command starts a container of this image to copy files from the volume
 )
 
 // Ports and paths in a container. All containers use the same ports, because each
@@ -37,7 +37,7 @@ const (
 	stateDir        = "/state" // folder at which containers mount the volume; docker/Dockerfile makes the folder
 	stateToken      = stateDir + "/token"
 	stateArchive    = stateDir + "/archive"
-	stateRecord     = stateDir + "/record" // recordings of every start; for recordings of one start, see onceFolder
+	stateRecord     = stateDir + "/record" // recordings of chips that record after every start; a recording of a single start is in onceFolder
 	stateKeylog     = stateDir + "/keylog"
 	stateOnce       = stateDir + "/once"
 )
@@ -90,15 +90,15 @@ func (o *Options) check(s *spec.Spec, name string, t *topo.Topology) error {
 	return spec.CheckName(name)
 }
 
-// Settle returns the complete spec of a fabric of containers, as [spec.New] does. If an
-// option is not valid, the error has kind [spec.Usage].
+// Settle checks the name and the options, sets the default profile for containers, and completes
+// the spec "want" with [spec.New]. If an option is not valid, the error has kind [spec.Usage].
 func Settle(name string, t *topo.Topology, want spec.Spec, o Options) (s spec.Spec, err error) {
 	want.Settle(t)
 	if err := o.check(&want, name, t); err != nil {
 		return s, err
 	}
-	// The default profile is crowded. The file may run on any machine, and most machines
-	// have fewer cores than the fabric has chips.
+	// Without QUIC, the default profile is crowded. The compose file may run on any machine, and
+	// most machines have fewer cores than the fabric has chips.
 	if want.Transport != spec.QUIC {
 		want.Profile = cmp.Or(want.Profile, ttlink.ProfileCrowded.Name)
 	}
@@ -174,8 +174,8 @@ const (
 // DNS resolves this name to the address of the chip's container.
 func ServiceName(n wire.FabricNodeID) string { return strings.ToLower(n.String()) }
 
-// composeSeeds returns the seeds of a fabric, some chips of each mesh, each as CHIP/SERVICE. Exit
-// nodes come first, because only exit nodes are also in the gossip pool that joins the meshes.
+// composeSeeds returns the gossip seeds: the chips that a starting chip contacts first. Each mesh
+// has some. A seed has the form CHIP/SERVICE. Exit nodes come first, because only exit nodes are also in the gossip pool that joins the meshes.
 func composeSeeds(t *topo.Topology) (out []string) {
 	each := max(1, min(spec.SeedChips, spec.MaxSeeds/len(t.Meshes)))
 	for _, m := range t.Meshes {
@@ -267,7 +267,9 @@ func (f *File) writeCompose(b *bytes.Buffer, args []string, text string) {
 	folders := ""
 	archive := ""
 	if m.Archive != "" {
-		archive = filepath.Dir(m.Archive) // the subfolder gets the name under which the user brings up the fabric, which may differ from m.Name
+		// m.Archive ends with m.Name. The label has only the parent folder, because TTFABRIC_NAME may
+		// give the fabric another name when the user brings the fabric up.
+		archive = filepath.Dir(m.Archive)
 	}
 	for _, l := range [][2]string{{labelRecord, m.Record}, {labelKeylog, m.KeyLog}, {labelArchive, archive}, {labelPKI, m.PKI}} {
 		if l[1] != "" {
