@@ -7,7 +7,18 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 )
+
+// ReadPlain reads a file of a run folder. If the path is a symbolic link, ReadPlain returns an error.
+func ReadPlain(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
 
 // WriteFile replaces a file in one step. If WriteFile fails, the old file stays unchanged.
 // Only the owner can read the new file.
@@ -24,7 +35,13 @@ func WriteFileAs(path string, b []byte, mode os.FileMode) error {
 // umask allows. If replaceFile fails, the old file stays unchanged.
 func replaceFile(path string, b []byte, mode, exact os.FileMode) error {
 	tmp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
-	err := os.WriteFile(tmp, b, mode)
+	os.Remove(tmp) // the rest of a process that was killed while it wrote; O_EXCL also refuses a symbolic link
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Close())
 	if err == nil && exact != 0 && exact != mode {
 		err = os.Chmod(tmp, exact)
 	}
