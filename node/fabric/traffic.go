@@ -160,7 +160,7 @@ func (f *Fabric) PlanTraffic(w TrafficWanted) (p TrafficPlan, err error) {
 			return p, spec.Usagef("--hot: %w", err)
 		}
 		if _, there := f.Topology.Chip(o.Hot); !there {
-			return p, spec.Usagef("--hot %s: %s has no such chip", o.Hot, f.Topology)
+			return p, spec.Usagef("--hot: chip %s is not in the topology %s", o.Hot, f.Topology)
 		}
 	}
 	p.Pairs, err = pattern.Pairs(f.Topology, o)
