@@ -72,7 +72,7 @@ func NewCompliance(local, peer wire.PortID, max int) (*Compliance, error) {
 	case !local.Valid() || !peer.Valid() || local == peer:
 		return nil, fmt.Errorf("compliance mode from %v to %v: want two ports of the fabric", local, peer)
 	case max < 1 || max > wire.MaxFramePayload:
-		return nil, fmt.Errorf("compliance mode at %v: payload of %d bytes: want 1 to %d", local, max, wire.MaxFramePayload)
+		return nil, fmt.Errorf("compliance mode at %v: largest payload of %d bytes: want 1 to %d", local, max, wire.MaxFramePayload)
 	}
 	return &Compliance{local: local, peer: peer, max: max}, nil
 }

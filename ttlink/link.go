@@ -201,7 +201,7 @@ func (l *Link) Counters() Counters {
 }
 
 // Credits returns the number of packets for which the peer has granted room on vc and which this
-// end has not sent yet. The number does not depend on the state of the link.
+// end has not sent yet. The number also counts while the link is down.
 func (l *Link) Credits(vc wire.VC) int { return int(int32(l.tx.limit[vc] - l.tx.sent[vc])) }
 
 // Status returns a copy of the state of the link.

@@ -36,7 +36,7 @@ func TestOperations(t *testing.T) {
 // operations performs each pair of bytes in ops as an operation and its argument. Then operations
 // repairs the cable, and checks that all packets arrive.
 func operations(t *testing.T, seed uint64, ops []byte) {
-	const most = 200 // largest number of operations in ops
+	const most = 200 // largest number of operations in ops; if ops has more, none is performed
 	w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
 	w.start()
 	for len(ops) >= 2 && len(ops)/2 <= most {

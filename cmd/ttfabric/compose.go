@@ -32,10 +32,10 @@ keys and certificates as secrets. The command writes the secrets to a folder
 (--secrets), not into the compose file. When docker-compose brings the fabric up, the
 environment variable TTFABRIC_SECRETS may name another folder.
 
-Chips write recordings, logged secrets and the archive of events into the
-fabric's volume. 'record stop' and 'down' copy recordings to the folder of
---record. 'up', 'capture' and 'down' copy logged secrets to the folder of
---keylog. 'events' and 'down' copy the archive to the folder of --archive.`,
+Chips write recordings, key logs and the archive of events into the fabric's
+volume. A key log holds the secrets of QUIC connections, for Wireshark.
+'record stop' and 'down' copy recordings to the folder of --record. 'up',
+'capture' and 'down' copy key logs to the folder of --keylog. 'events' and 'down' copy the archive to the folder of --archive.`,
 		Example: `  ttfabric compose t3000 -f t3000.yml
   docker-compose -p t3000 -f t3000.yml up -d
   ttfabric inspect

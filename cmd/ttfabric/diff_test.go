@@ -64,7 +64,8 @@ func TestDiffLinks(t *testing.T) {
 		t.Errorf("%d directions miss a cable, want 2", thin)
 	}
 
-	// A factory descriptor has an additional cable. This cable is missing, and the fabric does not need it.
+	// The factory descriptor has one cable more than the fabric, and marks this cable as unused. The
+	// diff must list this cable under Unused, not under Downed.
 	twice, err := topo.Load("twice.yaml", bytes.Replace(machine(t, "mesh:1x2").Encode(), []byte("name: mesh:1x2"), []byte("name: twice"), 1))
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +79,8 @@ func TestDiffLinks(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 
-	// The factory descriptor expects another cable at this port.
+	// In the factory descriptor, two cables have swapped channels at their ends B. At each of the
+	// four ports, the fabric's cable is therefore not the expected cable.
 	wrong := twice.Cables[:len(one.Cables):len(one.Cables)]
 	wrong = append([]topo.Cable{}, wrong...)
 	wrong[0].B.Channel, wrong[1].B.Channel = wrong[1].B.Channel, wrong[0].B.Channel

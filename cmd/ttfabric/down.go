@@ -28,7 +28,11 @@ named another folder for the archive.`,
 			names := []string{name}
 			if all {
 				names = nil
-				for _, d := range folder.All() {
+				dirs, err := folder.All()
+				if err != nil {
+					return err
+				}
+				for _, d := range dirs {
 					names = append(names, d.Name())
 				}
 			}

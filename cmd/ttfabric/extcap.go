@@ -62,7 +62,8 @@ Wireshark offers the flags of 'ttfabric capture' as options of an interface.
 // shown.
 func extcapFabrics(ctx context.Context) (out []*fabric.Fabric, shown []wireshark.Fabric) {
 	var names []string
-	for _, dir := range folder.All() {
+	dirs, _ := folder.All() // Wireshark shows no interface for folders that other users can write
+	for _, dir := range dirs {
 		if f, err := fabric.Peek(dir); err == nil && len(f.Running()) > 0 {
 			names = append(names, dir.Name())
 		}

@@ -18,7 +18,8 @@ type impairFlags struct {
 }
 
 // add registers a flag for each impairment, and the flags --seed and --duration. The
-// help of --seed says that dice, such as "each chip", has its own random sequence.
+// parameter dice names what has a random sequence of its own, for example "each chip". The
+// help of --seed quotes dice.
 func (f *impairFlags) add(c *cobra.Command, dice string) {
 	f.values = make([]string, len(fault.Knobs))
 	for i, k := range fault.Knobs {
@@ -29,8 +30,8 @@ func (f *impairFlags) add(c *cobra.Command, dice string) {
 }
 
 // read returns the impairments that the command line sets. If the command line does
-// not set --seed, the result seed is nil. If a value is invalid, or no impairment is
-// set, read returns an error.
+// not set --seed, the result seed is nil. If a value is invalid, or neither an
+// impairment nor a seed is set, read returns an error.
 func (f *impairFlags) read(c *cobra.Command) (change fault.Change, seed *uint64, err error) {
 	change = fault.Change{}
 	for i, k := range fault.Knobs {

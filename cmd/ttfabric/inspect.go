@@ -36,7 +36,11 @@ func newLs() *cobra.Command {
 				Where []folder.Chip `json:"where"` // process, container and addresses of each running chip
 			}
 			rows := []row{}
-			for _, d := range folder.All() {
+			dirs, err := folder.All()
+			if err != nil {
+				return err
+			}
+			for _, d := range dirs {
 				fab, err := fabric.OpenDir(c.Context(), d)
 				if err != nil {
 					continue

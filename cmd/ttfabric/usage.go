@@ -49,7 +49,8 @@ func refuseUnknown(c *cobra.Command) {
 
 // completeFabrics returns the names of the running fabrics, for shell completion.
 func completeFabrics(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
-	for _, d := range folder.All() {
+	dirs, _ := folder.All() // completion shows no errors
+	for _, d := range dirs {
 		if spec.CheckName(d.Name()) == nil {
 			names = append(names, d.Name())
 		}

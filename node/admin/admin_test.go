@@ -325,7 +325,7 @@ func apiRun(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*api
 		var reports []traffic.Report
 		done := true
 		for _, c := range cs {
-			r, err := c.Traffic(ctx)
+			r, err := c.Traffic(ctx, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -343,6 +343,11 @@ func apiRun(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*api
 			}
 			// The offered load counts packets that enter the queue of their source. A busy machine
 			// delays packets, but does not change the offered load.
+			for _, c := range cs {
+				if err := c.StopTraffic(ctx, spec.Run); err != nil {
+					t.Error(err)
+				}
+			}
 			if want := spec.Load * float64(len(cs)); want > 0 && math.Abs(res.Total.OfferedRate/want-1) > 0.3 {
 				t.Errorf("%v packets per second were offered, want about %v", res.Total.OfferedRate, want)
 			}

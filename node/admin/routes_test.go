@@ -277,6 +277,13 @@ func (c *caller) commands(a, b string) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	c.call(b, "GET", "/v1/traffic", "", "", 200) // this chip is no source
+	c.call(a, "POST", "/v1/traffic", "", strings.Replace(run, `"run":5`, `"run":6`, 1)+"true}", 409)
+	c.call(a, "GET", "/v1/traffic", "owner=5", "", 200)
+	c.call(a, "GET", "/v1/traffic", "owner=6", "", 404)
+	c.call(a, "DELETE", "/v1/traffic", "owner=6", "", 200) // has no effect
+	c.call(a, "DELETE", "/v1/traffic", "owner=x", "", 400)
+	c.call(a, "GET", "/v1/traffic", "owner=-1", "", 400)
+	c.call(a, "GET", "/v1/traffic", "", "", 200)
 	c.call(a, "POST", "/v1/traffic", "", `{"spec":{}}`, 422)
 	c.call(a, "DELETE", "/v1/traffic", "", "", 200)
 }

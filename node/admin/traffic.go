@@ -1,8 +1,12 @@
 package admin
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
+	"time"
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/chip"
@@ -15,6 +19,36 @@ import (
 type trafficRun struct {
 	mu     sync.Mutex
 	client *client.Client
+	owner  uint64    // see [api.TrafficStart]
+	asked  time.Time // the time of the owner's last call
+}
+
+// of returns the client of the owner's run, and extends the owner's claim. If the owner is 0, of
+// returns the client of any owner's run. If there is no such run, of returns nil. The caller holds
+// the lock.
+func (t *trafficRun) of(owner uint64) *client.Client {
+	switch {
+	case t.client == nil || owner != 0 && owner != t.owner:
+		return nil
+	case owner != 0:
+		t.asked = time.Now()
+	}
+	return t.client
+}
+
+// owner reads the owner in the query of a call. If the value is no number, owner answers the call
+// and reports false.
+func owner(w http.ResponseWriter, r *http.Request) (o uint64, ok bool) {
+	text := r.URL.Query().Get("owner")
+	if text == "" {
+		return 0, true
+	}
+	o, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		problem(w, http.StatusBadRequest, fmt.Sprintf("owner=%.40s: want a number of 64 bits", text))
+		return 0, false
+	}
+	return o, true
 }
 
 func (s *Server) startTraffic(w http.ResponseWriter, r *http.Request) {
@@ -33,11 +67,17 @@ func (s *Server) startTraffic(w http.ResponseWriter, r *http.Request) {
 	}
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
+	by := cmp.Or(b.Owner, b.Spec.Run)
 	t := s.run.client
+	if t != nil && s.run.owner != by && time.Since(s.run.asked) < api.TrafficClaim {
+		problem(w, http.StatusConflict, "the chip takes part in the traffic run of another command; wait until that command has ended")
+		return
+	}
 	if t == nil || t.Spec.Run != b.Spec.Run {
 		t = client.New(b.Spec, s.n.Self(), b.Pairs)
 		s.run.client = t
 	}
+	s.run.owner, s.run.asked = by, time.Now()
 	s.n.WithChip(func(now mono.Time, c *chip.Chip) {
 		t.Sending = b.Send
 		c.SetClient(t)
@@ -45,12 +85,16 @@ func (s *Server) startTraffic(w http.ResponseWriter, r *http.Request) {
 	answer(w, api.OK{OK: true})
 }
 
-func (s *Server) trafficReport(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) trafficReport(w http.ResponseWriter, r *http.Request) {
+	by, ok := owner(w, r)
+	if !ok {
+		return
+	}
 	s.run.mu.Lock()
-	t := s.run.client
+	t := s.run.of(by)
 	s.run.mu.Unlock()
 	if t == nil {
-		problem(w, http.StatusNotFound, "this chip runs no traffic")
+		problem(w, http.StatusNotFound, "this chip runs no traffic of this owner")
 		return
 	}
 	var rep traffic.Report
@@ -59,10 +103,16 @@ func (s *Server) trafficReport(w http.ResponseWriter, _ *http.Request) {
 	answer(w, rep)
 }
 
-func (s *Server) stopTraffic(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) stopTraffic(w http.ResponseWriter, r *http.Request) {
+	by, ok := owner(w, r)
+	if !ok {
+		return
+	}
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
-	s.run.client = nil
-	s.n.WithChip(func(_ mono.Time, c *chip.Chip) { c.SetClient(nil) })
+	if s.run.of(by) != nil {
+		s.run.client = nil
+		s.n.WithChip(func(_ mono.Time, c *chip.Chip) { c.SetClient(nil) })
+	}
 	answer(w, api.OK{OK: true})
 }

@@ -3,11 +3,14 @@ package fabric
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/traffic"
@@ -113,6 +116,61 @@ func TestCutsAndImpairments(t *testing.T) {
 	}
 	if cut := s.CutNow(ctx, all); !slices.Equal(cut, all) {
 		t.Errorf("cables cut at one end only: %v", cut)
+	}
+}
+
+// TestTwoTrafficRuns starts several traffic runs at once. Each run has its own true result, or is
+// refused by name. After the runs, another run succeeds.
+func TestTwoTrafficRuns(t *testing.T) {
+	isolated(t)
+	f := up(t, "lab", "n300", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
+	defer cancel()
+	cs := clients(t, f)
+	want, err := f.PlanTraffic(TrafficWanted{Pattern: "all-to-all", Packets: 20000, Size: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := make(chan struct{})
+	var once sync.Once
+	first := make(chan error, 1)
+	go func() {
+		long := want.Spec
+		long.Packets = 1 << 40
+		short, cancel := context.WithTimeout(ctx, soon)
+		defer cancel()
+		res, err := Traffic(short, cs, long, want.Pairs, func(n int) {
+			if n > 0 {
+				once.Do(func() { close(began) })
+			}
+			if n > 200000 {
+				cancel()
+			}
+		})
+		if !errors.Is(err, context.Canceled) || res.Total.Failed != 0 || len(res.Silent) != 0 {
+			err = fmt.Errorf("%w: %+v, silent %v", err, res.Total, res.Silent)
+		} else {
+			err = nil
+		}
+		first <- err
+	}()
+	<-began
+	for range 3 {
+		run := want.Spec
+		run.Run = NewRun()
+		var refused *api.StatusError
+		if _, err := Traffic(ctx, cs, run, want.Pairs, nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), "another command") {
+			t.Errorf("a second run: %v", err)
+		}
+	}
+	if err := <-first; err != nil {
+		t.Errorf("the first run: %v", err)
+	}
+	if res, err := Traffic(ctx, cs, want.Spec, want.Pairs, nil); err != nil || !res.OK() {
+		t.Errorf("a run after the first: %v, %+v", err, res.Total)
+	}
+	if _, err := f.PlanTraffic(TrafficWanted{Pattern: "hotspot", Packets: 1, Size: 64, Hot: "M0D99"}); err == nil || !strings.Contains(err.Error(), "M0D99 is not in the topology") {
+		t.Errorf("a hot chip that the fabric does not have: %v", err)
 	}
 }
 

@@ -70,7 +70,7 @@ func (p processes) spawn(n wire.FabricNodeID, rec spec.Records, exits chan<- fol
 		return err
 	}
 	p.dir.RemoveChip(n)
-	log, err := os.OpenFile(p.dir.ChipPath(n, ".log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	log, err := os.OpenFile(p.dir.ChipPath(n, ".log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fmt.Errorf("chip %s: cannot open the chip's log file: %w", n, err)
 	}

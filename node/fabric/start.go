@@ -25,7 +25,7 @@ type Wanted struct {
 	Name     string
 	Topology *topo.Topology
 	Named    string    // topology as the user named it: a file, or the name of a built-in topology
-	Spec     spec.Spec // options of the fabric, for example [spec.Default]; Create uses only Runtime and Program of [spec.Place]
+	Spec     spec.Spec // options of the fabric, for example [spec.Default]; of the part [spec.Place], Create uses only Runtime and Program
 	// GossipKeys are the keys of encrypted gossip, with the key in use first. If there are
 	// no keys, the gossip is not encrypted.
 	GossipKeys [][]byte
@@ -85,7 +85,8 @@ func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 }
 
 // secrets returns functions that write keys and certificates into the run folder. If the user named
-// a folder of certificates, secrets only checks that the folder has a certificate for each chip.
+// a folder of certificates, secrets writes no certificates, and checks that the folder has a
+// certificate for each chip.
 func (w *Wanted) secrets(s *spec.Spec) (out []func(folder.Dir) error, err error) {
 	if s.Keyed {
 		out = append(out, folder.WriteGossipKeys(w.GossipKeys))
@@ -148,8 +149,9 @@ func random64() uint64 {
 }
 
 // Settled waits until a container of the fabric with the given name answers a request for
-// the fabric's spec. A command that makes a fabric of this name can then find out whether
-// the name is taken. If there are no such containers, Settled returns nil at once. If no
+// the fabric's spec. While a fabric's containers start, no command can read the fabric's
+// spec. A command that makes a fabric therefore calls Settled before the command checks
+// whether the name is taken. If there are no such containers, Settled returns nil at once. If no
 // container answers before ctx ends, Settled returns an error.
 func Settled(ctx context.Context, name string) error {
 	for {
@@ -278,7 +280,8 @@ func (f *Fabric) poll(ctx context.Context, cs []*api.Client, views map[wire.Fabr
 }
 
 // ready reports whether all links of chip v are up and the chip's tables use all links. If
-// an operator took a cable out of service, only the links must be up. The map all has the
+// an operator took any cable of the fabric out of service, ready checks only the links of v,
+// and not the tables. The map all has the
 // latest answer of each chip.
 func ready(v api.ChipView, all map[wire.FabricNodeID]api.ChipView) bool {
 	if v.LinksUp < len(v.Links) {

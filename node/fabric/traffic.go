@@ -18,17 +18,18 @@ import (
 const trafficPoll = 100 * time.Millisecond
 
 // StartTraffic makes chips take part in a run of verified traffic. If send is true, the
-// chips send and receive packets. If send is false, the chips only receive packets.
-func StartTraffic(ctx context.Context, cs []*api.Client, spec traffic.Spec, pairs []traffic.Pair, send bool) error {
+// chips send and receive packets. If send is false, the chips only receive packets. The
+// owner is a random number of the caller, see [api.TrafficStart].
+func StartTraffic(ctx context.Context, cs []*api.Client, owner uint64, spec traffic.Spec, pairs []traffic.Pair, send bool) error {
 	return Tell(ctx, cs, 0, func(ctx context.Context, c *api.Client) error {
-		return c.StartTraffic(ctx, api.TrafficStart{Spec: spec, Pairs: pairs, Send: send})
+		return c.StartTraffic(ctx, api.TrafficStart{Spec: spec, Pairs: pairs, Owner: owner, Send: send})
 	})
 }
 
-// StopTraffic ends a run of verified traffic at the given chips, even if ctx has ended.
-// StopTraffic ignores errors, because a chip that does not answer has nothing to stop.
-func StopTraffic(ctx context.Context, cs []*api.Client) {
-	_ = Tell(context.WithoutCancel(ctx), cs, AskTime, func(ctx context.Context, c *api.Client) error { return c.StopTraffic(ctx) })
+// StopTraffic ends the owner's run of verified traffic at the given chips, even if ctx has
+// ended. StopTraffic ignores errors, because a chip that does not answer has nothing to stop.
+func StopTraffic(ctx context.Context, cs []*api.Client, owner uint64) {
+	_ = Tell(context.WithoutCancel(ctx), cs, AskTime, func(ctx context.Context, c *api.Client) error { return c.StopTraffic(ctx, owner) })
 }
 
 // Traffic runs verified traffic between chips. Traffic first makes all chips receive, then
@@ -36,17 +37,18 @@ func StopTraffic(ctx context.Context, cs []*api.Client) {
 // Traffic calls the function progress, which may be nil, with the number of packets
 // delivered so far. If ctx ends first, Traffic returns the results so far and an error.
 func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []traffic.Pair, progress func(delivered int)) (traffic.Result, error) {
+	owner := random64()
+	defer StopTraffic(ctx, cs, owner)
 	for _, send := range []bool{false, true} {
-		if err := StartTraffic(ctx, cs, run, pairs, send); err != nil {
+		if err := StartTraffic(ctx, cs, owner, run, pairs, send); err != nil {
 			return traffic.Result{}, err
 		}
 	}
-	defer StopTraffic(ctx, cs)
 	last := map[wire.FabricNodeID]traffic.Report{} // latest report of each chip, also of a chip that has ended
 	for {
-		silent, done := collect(ctx, cs, run.Run, last)
+		silent, done := collect(ctx, cs, owner, run.Run, last)
 		if done { // asks again, because a chip may have received packets after its answer
-			silent, done = collect(ctx, cs, run.Run, last)
+			silent, done = collect(ctx, cs, owner, run.Run, last)
 		}
 		reports := slices.SortedFunc(maps.Values(last), func(a, b traffic.Report) int {
 			return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip))
@@ -73,9 +75,9 @@ func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []tr
 // collect asks all chips for their reports of the run, and stores the reports in last. The
 // result silent lists the chips that do not answer or do not know the run. The result done
 // reports whether all other chips have finished.
-func collect(ctx context.Context, cs []*api.Client, run uint64, last map[wire.FabricNodeID]traffic.Report) (silent []wire.FabricNodeID, done bool) {
+func collect(ctx context.Context, cs []*api.Client, owner, run uint64, last map[wire.FabricNodeID]traffic.Report) (silent []wire.FabricNodeID, done bool) {
 	done = true
-	for _, a := range Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (traffic.Report, error) { return c.Traffic(ctx) }) {
+	for _, a := range Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (traffic.Report, error) { return c.Traffic(ctx, owner) }) {
 		if a.Err != nil || a.Value.Run != run {
 			silent = append(silent, a.Chip)
 			continue
@@ -156,6 +158,9 @@ func (f *Fabric) PlanTraffic(w TrafficWanted) (p TrafficPlan, err error) {
 	if w.Hot != "" {
 		if o.Hot, err = wire.ParseFabricNodeID(w.Hot); err != nil {
 			return p, spec.Usagef("--hot: %w", err)
+		}
+		if _, there := f.Topology.Chip(o.Hot); !there {
+			return p, spec.Usagef("--hot: chip %s is not in the topology %s", o.Hot, f.Topology)
 		}
 	}
 	p.Pairs, err = pattern.Pairs(f.Topology, o)

@@ -92,8 +92,8 @@ func place(x, y uint8) int { return int(y)<<wire.NocCoordBits | int(x) }
 // belongs to the caller.
 func (m *Memory) Tiles() []Tile { return slices.Clone(m.list) }
 
-// TileAt returns the tile with memory at a NOC 0 coordinate. If the coordinate has no such tile,
-// TileAt reports false.
+// TileAt returns the tile at the coordinate (x, y) of NoC 0, if the tile has memory. Otherwise TileAt
+// reports false.
 func (m *Memory) TileAt(x, y uint8) (Tile, bool) {
 	if t := m.tile(x, y); t != nil {
 		return *t, true
@@ -115,7 +115,7 @@ func (m *Memory) tile(x, y uint8) *Tile {
 // Resident returns the number of bytes of host memory that pages take.
 func (m *Memory) Resident() int64 { return int64(len(m.pages)) * pageSize }
 
-// Check returns [wire.OutcomeDone] if the n bytes at a lie within one tile's memory, and
+// Check returns [wire.OutcomeDone] if the n bytes from address a on are within one tile's memory, and
 // [wire.OutcomeBadAddress] otherwise. If n is 0, a may be the end of the memory.
 func (m *Memory) Check(a wire.NocAddr, n int) wire.Outcome {
 	if m.isLife(a, n) {
@@ -132,7 +132,8 @@ type span struct {
 	n    int
 }
 
-// find checks that the n bytes at a lie within one tile's memory, and returns their span.
+// find checks that the n bytes from address a on are within one tile's memory, and returns the span
+// of these bytes.
 func (m *Memory) find(a wire.NocAddr, n int) (span, wire.Outcome) {
 	t := m.tile(a.X(), a.Y())
 	if t == nil || a>>addrBits != 0 || n < 0 || a.Offset() > t.Size || uint64(n) > t.Size-a.Offset() {
@@ -141,7 +142,7 @@ func (m *Memory) find(a wire.NocAddr, n int) (span, wire.Outcome) {
 	return span{t.bank, a.Offset(), n}, wire.OutcomeDone
 }
 
-// Read copies len(b) bytes of memory at a into b. The outcome is [wire.OutcomeDone] or
+// Read copies len(b) bytes of memory, from address a on, into b. The outcome is [wire.OutcomeDone] or
 // [wire.OutcomeBadAddress]. After [wire.OutcomeBadAddress], b is unchanged.
 func (m *Memory) Read(a wire.NocAddr, b []byte) wire.Outcome {
 	if m.isLife(a, len(b)) {
@@ -190,8 +191,8 @@ func (m *Memory) readPages(s span, b []byte) {
 	}
 }
 
-// write copies b into the span s. The span and b have equal lengths. The caller has checked with
-// fits that there is room for new pages.
+// write copies b into the span s. The span and b have equal lengths. Before the
+// call, the caller calls fits to check that there is room for new pages.
 func (m *Memory) write(s span, b []byte) {
 	if w := m.windows[s.bank]; w != nil {
 		m.writeWindow(w, s, b)

@@ -85,6 +85,9 @@ var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // FromFolder returns the configuration of chip id of the fabric in a run folder.
 func FromFolder(dir folder.Dir, id wire.FabricNodeID) (*Config, error) {
+	if err := dir.Check(); err != nil {
+		return nil, err
+	}
 	s, err := dir.Spec()
 	if err != nil {
 		return nil, err

@@ -9,9 +9,10 @@ import (
 	"ttfabric/wire"
 )
 
-// tally holds what the run knows about the traffic. The traffic consists of rounds, because a
-// restarted chip does not know earlier packets. When a chip starts, all chips stop sending. After
-// the packets under way have ended, a new round begins with all running chips.
+// tally holds what the run knows about the traffic. A chip that restarts has
+// lost its counts of earlier packets. The tally therefore counts the traffic in rounds. When a chip
+// starts, all chips stop sending. As soon as the sources know the fate of all sent packets, a new
+// round begins with all running chips.
 type tally struct {
 	t        *topo.Topology
 	cfg      Traffic
@@ -24,7 +25,7 @@ type tally struct {
 	before   []uint64                             // packets that each pair delivered in the earlier rounds
 	now      []uint64                             // packets that each pair has delivered so far, in all rounds
 	sources  int                                  // number of chips that send
-	was      map[traffic.Pair]uint64              // packets of each pair that had ended at the source at the previous sample
+	was      map[traffic.Pair]uint64              // packets of each pair whose fate the source knew at the previous call of observe
 	gone     map[traffic.Pair]uint64              // packets of each pair that were lost in this round
 	expected map[wire.FabricNodeID]bool           // chips that take part in the round
 }
@@ -33,7 +34,7 @@ type tally struct {
 // name of a metric.
 type counts struct {
 	sent, delivered, completed, failed, lost, unexplained, duplicated, corrupted, reordered, misdirected, overflowed uint64
-	open                                                                                                             uint64 // packets that were sent and have not ended at the source
+	open                                                                                                             uint64 // packets that were sent and whose fate the source does not know yet
 }
 
 func (c *counts) add(o counts) {
@@ -124,12 +125,12 @@ func (y *tally) begin(left float64, alive map[wire.FabricNodeID]bool) bool {
 	return true
 }
 
-// maxWeight returns a factor: how many times the average number of packets a pair may send. If all
-// pairs send equally many packets, maxWeight returns 1.
+// maxWeight returns the factor by which begin raises the number of packets of a round. If all pairs
+// send equally many packets, maxWeight returns 1.
 func maxWeight(pairs []traffic.Pair) uint32 {
 	for _, p := range pairs {
 		if p.Weight > 1 {
-			return 4 // 4 is enough even for the pairs of a chip that sends few packets
+			return 4 // a pair with a small weight also gets enough packets to send until the end of the round
 		}
 	}
 	return 1
@@ -163,8 +164,8 @@ func (y *tally) observe(reports []traffic.Report) {
 	}
 }
 
-// quiet reports whether all sent packets have ended at their source. quiet ignores the chips that
-// were killed in this round.
+// quiet reports whether each source knows the fate of all packets that the source sent. quiet ignores
+// the excused chips.
 func (y *tally) quiet() bool {
 	for n := range y.expected {
 		r, ok := y.last[n]
@@ -180,8 +181,8 @@ func (y *tally) quiet() bool {
 	return true
 }
 
-// finished reports whether all chips have sent all their packets. finished ignores the chips that
-// were killed in this round.
+// finished reports whether all chips have sent all their packets. finished ignores the
+// excused chips.
 func (y *tally) finished() bool {
 	for n := range y.expected {
 		if !y.excused[n] && !y.last[n].Finished {

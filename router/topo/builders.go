@@ -21,14 +21,14 @@ var Builders = []Builder{
 	{"n300", "n300", "one n300 board: two Wormhole chips", func(string) (*Topology, error) { return n300() }},
 	{"t3000", "t3000", "four n300 boards as a 2×4 mesh: eight Wormhole chips, 20 cables", func(string) (*Topology, error) { return t3000() }},
 	{"2xt3000", "2xt3000", "two T3000, joined by four exit nodes each", func(string) (*Topology, error) { return t3000x2() }},
-	{"galaxy", "galaxy", "a Wormhole Galaxy as a 4×8 mesh: 32 chips, four cables on every edge", func(string) (*Topology, error) { return galaxy() }},
+	{"galaxy", "galaxy", "a Wormhole Galaxy as a 4×8 mesh: 32 chips, four cables between neighbours", func(string) (*Topology, error) { return galaxy() }},
 	{"spec-l1", "spec-l1", "the four meshes of 3×3 chips of the specification's L1 example (§2.2.1.2.1)", func(string) (*Topology, error) { return specL1() }},
-	{"line:", "line:8", "line:CHIPS, a row of Wormhole chips with two cables on every edge", func(a string) (*Topology, error) { return line("line", a, false) }},
-	{"ring:", "ring:8", "ring:CHIPS, a ring of Wormhole chips with two cables on every edge", func(a string) (*Topology, error) { return line("ring", a, true) }},
-	{"mesh:", "mesh:4x8", "mesh:ROWSxCOLS, a Wormhole mesh with two cables on every edge", func(a string) (*Topology, error) { return mesh("mesh", a, false, false) }},
-	{"torus:", "torus:4x8", "torus:ROWSxCOLS, a Wormhole mesh whose rows and columns wrap, with two cables on every edge", func(a string) (*Topology, error) { return mesh("torus", a, true, true) }},
-	{"torus-x:", "torus-x:4x8", "torus-x:ROWSxCOLS, a Wormhole mesh that wraps only from the east edge to the west edge, with two cables on every edge", func(a string) (*Topology, error) { return mesh("torus-x", a, true, false) }},
-	{"torus-y:", "torus-y:4x8", "torus-y:ROWSxCOLS, a Wormhole mesh that wraps only from the south edge to the north edge, with two cables on every edge", func(a string) (*Topology, error) { return mesh("torus-y", a, false, true) }},
+	{"line:", "line:8", "line:CHIPS, a row of Wormhole chips with two cables between neighbours", func(a string) (*Topology, error) { return line("line", a, false) }},
+	{"ring:", "ring:8", "ring:CHIPS, a ring of Wormhole chips with two cables between neighbours", func(a string) (*Topology, error) { return line("ring", a, true) }},
+	{"mesh:", "mesh:4x8", "mesh:ROWSxCOLS, a Wormhole mesh with two cables between neighbours", func(a string) (*Topology, error) { return mesh("mesh", a, false, false) }},
+	{"torus:", "torus:4x8", "torus:ROWSxCOLS, a Wormhole mesh whose rows and columns wrap, with two cables between neighbours", func(a string) (*Topology, error) { return mesh("torus", a, true, true) }},
+	{"torus-x:", "torus-x:4x8", "torus-x:ROWSxCOLS, a Wormhole mesh whose rows wrap and whose columns do not, with two cables between neighbours", func(a string) (*Topology, error) { return mesh("torus-x", a, true, false) }},
+	{"torus-y:", "torus-y:4x8", "torus-y:ROWSxCOLS, a Wormhole mesh whose columns wrap and whose rows do not, with two cables between neighbours", func(a string) (*Topology, error) { return mesh("torus-y", a, false, true) }},
 }
 
 // builtIn is the Source of a topology that does not come from a file.

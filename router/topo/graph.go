@@ -16,7 +16,7 @@ const (
 	maxNotes       = 4       // largest number of notes in a [Topology].Layout
 )
 
-// graph is the content of a mesh graph descriptor of either form. The descriptor names meshes and
+// graph is the content of a mesh graph descriptor, in YAML or in textual protobuf. The descriptor names meshes and
 // connections. A connection asks for a number of cables between two meshes. The graph chooses the
 // cables and their channels.
 //
@@ -25,17 +25,19 @@ const (
 // A connection need not say which chips it joins, or in which direction its cables leave these
 // chips. The graph first places connections that give both chips and directions. Then the graph
 // places connections that give only chips, and then all others. Within each kind, the order of the
-// file decides. A connection takes cables in groups. The number of cables in a group is the smaller
-// number of planes of the two meshes. At each end, a group takes one chip and one free direction of
+// file decides. A connection takes cables in groups. A group has as many cables as the mesh with
+// fewer planes has planes. The last group may have fewer. If both ends give chip and direction, one
+// group takes all cables. At each end, a group takes one chip and one free direction of
 // this chip. A direction of a chip is free if no cable leaves the chip in this direction.
 //
 // In the first mesh, the group takes the first free direction in the order E, S, W, N. Of the chips
 // with this direction free, the group takes the chip with the lowest id. In the second mesh, the
 // group prefers the opposite direction. If no chip has the opposite direction free, the group takes
-// the first free direction in the same order. Of the chips of the second mesh with this direction
-// free, the group takes the chip whose row or column is nearest to that of the first chip. If a
-// connection with the policy RELAXED finds no room at all, the graph starts again: RELAXED
-// connections then take one group each in turn. Tori give up rings to make room, see downshift.
+// the first free direction in the same order. If several chips of the second mesh have this
+// direction free, the group takes the nearest chip. For the directions E and W, the nearest chip is
+// the chip whose row is nearest to the first chip's row. For N and S, the columns count instead. If
+// the graph finds no place for a connection, and some connections have the policy RELAXED, the graph
+// starts again: RELAXED connections then take one group each in turn. Tori give up rings to make room, see downshift.
 type graph struct {
 	file
 	arch   wire.Arch
@@ -45,7 +47,7 @@ type graph struct {
 	open   []int // for each mesh: number of pairs of a chip and a free direction
 }
 
-// graphMesh is a mesh with the numbers of cables between its neighbours.
+// graphMesh is a mesh, with the numbers of cables between two neighbouring chips.
 type graphMesh struct {
 	Mesh
 	across, down int // number of cables between neighbours in a row, and between neighbours in a column
@@ -141,8 +143,9 @@ func (g *graph) build(name string) (*Topology, error) {
 
 // downshift makes room for exits in tori, whose chips have no free direction. downshift turns the
 // rings of an axis into lines. downshift chooses the axis or axes that give the chips named in
-// connections a free direction. If no connection names a chip at an edge, downshift chooses the
-// shorter axis. Spec §3: "TT-Fabric topology can be an exact match of the physical connection
+// connections a free direction. A chip in a corner leaves the choice open, and so does a chip that is
+// not in the first or last row or column. If all named chips leave the choice open, downshift chooses
+// the shorter axis. Spec §3: "TT-Fabric topology can be an exact match of the physical connection
 // topology, or it can be a functionally downshifted topology where all available ethernet links are
 // not utilized".
 func (g *graph) downshift() {
@@ -277,7 +280,7 @@ func (g *graph) noRoom(l graphLink, left int) error {
 	if l.z {
 		third = "; assign_z_direction asks for a third dimension, which is not supported"
 	}
-	return g.failAt(l.line, "the connection of %s with %s: for %d of its %s, no chip at both ends has a free direction and free channels "+
+	return g.failAt(l.line, "the connection of %s with %s: there is no room for %d of its %s, because at one end at least no chip has a free direction and enough free channels "+
 		"(a direction of a chip is free if it leads to no neighbour and no other connection uses it%s); ask for fewer channels, or name other chips",
 		g.nameOf(l.a), g.nameOf(l.b), left, Count(l.n, "channel"), third)
 }
@@ -293,38 +296,38 @@ func (g *graph) nameOf(e graphEnd) string {
 	return fmt.Sprintf("mesh %d", m.ID)
 }
 
-// slot is a chip of a mesh and a free direction of this chip, in which it can have an exit.
-type slot struct {
+// outlet is a chip of a mesh and a free direction of this chip, in which it can have an exit.
+type outlet struct {
 	chip int // number of the chip within its mesh
 	dir  wire.Direction
 }
 
-// room finds the meshes and slots for the next group of a connection, and the number n of cables in
-// the group. If there is no room, n is 0.
-func (g *graph) room(d *draft, l graphLink, left int) (ma, mb int, a, b slot, n int) {
+// room finds the meshes and outlets for the next group of a connection, and the number n of cables
+// in the group. If there is no room, n is 0.
+func (g *graph) room(d *draft, l graphLink, left int) (ma, mb int, a, b outlet, n int) {
 	for _, ma = range l.a.meshes {
 		for _, mb = range l.b.meshes {
 			if ma == mb || g.open[ma] == 0 || g.open[mb] == 0 {
 				continue
 			}
 			most := left
-			if l.a.open()+l.b.open() > 0 { // if both ends give chip and direction, one group takes all cables
+			if l.a.open()+l.b.open() > 0 { // if both ends give chip and direction, this limit does not apply, and one group takes all cables
 				most = min(left, g.meshes[ma].planes(), g.meshes[mb].planes())
 			}
 			for n = most; n > 0 && (n == most || l.relaxed); n-- {
-				from, to := g.slots(d, ma, l.a, n), g.slots(d, mb, l.b, n)
+				from, to := g.outlets(d, ma, l.a, n), g.outlets(d, mb, l.b, n)
 				if len(from) > 0 && len(to) > 0 {
 					return ma, mb, from[0], g.facing(ma, mb, from[0], to), n
 				}
 			}
 		}
 	}
-	return 0, 0, slot{}, slot{}, 0
+	return 0, 0, outlet{}, outlet{}, 0
 }
 
-// slots lists the slots of mesh m for an exit of n cables. If the end e names a chip or a
-// direction, slots lists only slots with this chip or direction.
-func (g *graph) slots(d *draft, m int, e graphEnd, n int) (ss []slot) {
+// outlets lists the outlets of mesh m that have room for an exit of n cables. If the end e names a
+// chip or a direction, outlets lists only outlets with this chip or direction.
+func (g *graph) outlets(d *draft, m int, e graphEnd, n int) (ss []outlet) {
 	first := d.first[g.meshes[m].ID]
 	for _, dir := range exitOrder {
 		if e.dir != anyDir && e.dir != dir {
@@ -334,27 +337,28 @@ func (g *graph) slots(d *draft, m int, e graphEnd, n int) (ss []slot) {
 			if e.chip != anyChip && e.chip != chip || !d.free(first+chip, dir) || Channels(g.arch)-bits.OnesCount16(d.used[first+chip]) < n {
 				continue
 			}
-			ss = append(ss, slot{chip, dir})
+			ss = append(ss, outlet{chip, dir})
 		}
 	}
 	return ss
 }
 
-// facing returns the slot from the list "to" of mesh mb that best faces slot a of mesh ma. A slot
-// in the opposite direction is better. Between equal directions, the slot whose row or column is
-// nearer is better.
-func (g *graph) facing(ma, mb int, a slot, to []slot) slot {
-	along := func(m int, s slot) int {
+// facing returns one of the outlets of mesh mb in the list "to": the outlet that best faces outlet a
+// of mesh ma. An outlet in the opposite direction is best. Of several outlets in the same direction,
+// the outlet nearest to the row of a is best for the directions E and W, and the outlet nearest to
+// the column of a for N and S.
+func (g *graph) facing(ma, mb int, a outlet, to []outlet) outlet {
+	along := func(m int, s outlet) int {
 		if s.dir == wire.East || s.dir == wire.West {
 			return s.chip / g.meshes[m].Cols
 		}
 		return s.chip % g.meshes[m].Cols
 	}
 	best := to[0]
-	if i := slices.IndexFunc(to, func(s slot) bool { return s.dir == a.dir.Opposite() }); i >= 0 {
+	if i := slices.IndexFunc(to, func(s outlet) bool { return s.dir == a.dir.Opposite() }); i >= 0 {
 		best = to[i]
 	}
-	off := func(s slot) int { return max(along(mb, s)-along(ma, a), along(ma, a)-along(mb, s)) }
+	off := func(s outlet) int { return max(along(mb, s)-along(ma, a), along(ma, a)-along(mb, s)) }
 	for _, s := range to {
 		if s.dir == best.dir && off(s) < off(best) {
 			best = s

@@ -197,7 +197,7 @@ func TestRelaxedConnectionsShareTheRoom(t *testing.T) {
 	if !strings.Contains(topo.Layout, "24 cables of RELAXED connections left out") {
 		t.Errorf("layout %q", topo.Layout)
 	}
-	if topo, err := ring([3]string{"RELAXED", "STRICT", "RELAXED"}); err == nil || !strings.Contains(err.Error(), "connection of mesh 0 with mesh 1: for 16 of its 16 channels") {
+	if topo, err := ring([3]string{"RELAXED", "STRICT", "RELAXED"}); err == nil || !strings.Contains(err.Error(), "connection of mesh 0 with mesh 1: there is no room for 16 of its 16 channels") {
 		t.Errorf("meshes 1 and 2 have no room left: %v, %v", topo, err)
 	}
 }
@@ -258,11 +258,11 @@ func TestBadGraphs(t *testing.T) {
 		{"self-loop", m0 + g0 + strings.Replace(conn, "mesh_id: 1", "mesh_id: 0", 1) + "}\n" + topGraph, "f:10: a connection of graph G0 joins a mesh with itself; a connection must join two meshes"},
 		{"one node", m0 + g0 + "connections { nodes { mesh { mesh_descriptor: \"M0\" } } channels { count: 1 } }}\n" + topGraph, "f:10: a connection of graph G0 has 1 nodes: want two; write one connection for each pair"},
 		{"too many cables", m0 + g0 + strings.Replace(conn, "count: 2", "count: 30", 1) + "}\n" + topGraph,
-			"f:10: the connection of mesh 0 with mesh 1: for 14 of its 30 channels, no chip at both ends has a free direction and free channels (a direction of a chip is free if it leads to no neighbour and no other connection uses it); ask for fewer channels, or name other chips"},
+			"f:10: the connection of mesh 0 with mesh 1: there is no room for 14 of its 30 channels, because at one end at least no chip has a free direction and enough free channels (a direction of a chip is free if it leads to no neighbour and no other connection uses it); ask for fewer channels, or name other chips"},
 		{"no exit", strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ] dim_types: [RING, RING]", 1) + g0 + strings.NewReplacer("count: 2", "count: 2 policy: RELAXED", "mesh_id: 0", "mesh_id: 0 device_id: 4").Replace(conn) + "}\n" + topGraph,
-			"f:10: the connection of M0D4 with mesh 1: for 2 of its 2 channels, no chip at both ends has a free direction and free channels (a direction of a chip is free if it leads to no neighbour and no other connection uses it); ask for fewer channels, or name other chips"},
+			"f:10: the connection of M0D4 with mesh 1: there is no room for 2 of its 2 channels, because at one end at least no chip has a free direction and enough free channels (a direction of a chip is free if it leads to no neighbour and no other connection uses it); ask for fewer channels, or name other chips"},
 		{"no third dimension", strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ] dim_types: [RING, RING]", 1) + g0 + strings.Replace(conn, "channels { count: 2 }", "channels { count: 16 } assign_z_direction: true", 1) + "}\n" + topGraph,
-			"f:10: the connection of mesh 0 with mesh 1: for 4 of its 16 channels, no chip at both ends has a free direction and free channels (a direction of a chip is free if it leads to no neighbour and no other connection uses it; assign_z_direction asks for a third dimension, which is not supported); ask for fewer channels, or name other chips"},
+			"f:10: the connection of mesh 0 with mesh 1: there is no room for 4 of its 16 channels, because at one end at least no chip has a free direction and enough free channels (a direction of a chip is free if it leads to no neighbour and no other connection uses it; assign_z_direction asks for a third dimension, which is not supported); ask for fewer channels, or name other chips"},
 		{"z", m0 + g0 + strings.Replace(conn, "channels", "assign_z_direction: up channels", 1) + "}\n" + topGraph, "f:13: assign_z_direction: up, want true or false"},
 		{"directional", m0 + g0 + strings.Replace(conn, "channels", "directional: 1 channels", 1) + "}\n" + topGraph, "f:13: directional: 1, want true or false"},
 		{"pattern", m0 + g0 + "graph_topology: TREE }\n" + topGraph, "f:10: graph_topology of graph G0: TREE, want ALL_TO_ALL or RING"},

@@ -8,10 +8,10 @@ import (
 	"ttfabric/wire"
 )
 
-// generatedPlanes is the number of cables on every edge of a generated mesh, as on a T3000.
+// generatedPlanes is the number of cables on each pair of neighbours in a generated mesh, as on a T3000.
 const generatedPlanes = 2
 
-// mesh generates the topology KIND:ROWSxCOLS, with two cables on every edge. Cables to the east use
+// mesh generates the topology KIND:ROWSxCOLS, with two cables between neighbours. Cables to the east use
 // channels 0 and 1, to the west 4 and 5, to the north 8 and 9, and to the south 12 and 13. Each
 // direction has four channels, as on a Wormhole Galaxy (Spec §2.2.2), and two of the four stay
 // free.

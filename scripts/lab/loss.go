@@ -15,8 +15,9 @@ import (
 const (
 	lossShare = .02
 	limitMbit = 40
-	// sigmas is the largest allowed distance of a share from the wanted share, in standard
-	// deviations. By chance alone, a larger distance happens once in two million cases.
+	// sigmas is the largest allowed difference between a counted number, such as the dropped
+	// datagrams, and the expected number, in standard deviations. By chance alone, a larger
+	// difference happens once in two million cases.
 	sigmas = 5
 )
 
@@ -63,8 +64,10 @@ func (l *lab) script(i int, commands ...string) error {
 // cablePort returns the UDP port of the degraded cable at chip i.
 func cablePort(i int) int { return portBase + 8 - 8*i }
 
-// within returns an error if the number got of successes in n trials is further from n × share than
-// chance explains. The variance is spread times the variance of independent trials.
+// within checks a count of random events, such as drops. In n trials, each with the probability
+// share, the event happened got times. If got differs from n × share by more than sigmas standard
+// deviations, within returns an error. The argument spread is a factor on the variance: 1 if the
+// trials are independent, more if events come in bursts.
 func within(what string, got, n uint64, share, spread float64) error {
 	mean, dev := float64(n)*share, sigmas*math.Sqrt(float64(n)*share*(1-share)*spread)
 	if math.Abs(float64(got)-mean) > dev+1 {
@@ -75,8 +78,8 @@ func within(what string, got, n uint64, share, spread float64) error {
 
 // balance compares the number of dropped datagrams with the link's counters. The counters give the
 // number of lost frames: the frames sent again, less the frames that arrived behind a gap or twice.
-// The remaining dropped datagrams were acknowledgements, which a link does not send again.
-// Acknowledgements may be at most the share 1-least of all dropped datagrams.
+// Dropped datagrams that were not lost frames were acknowledgements, which a link does not send
+// again. If fewer than least × dropped of the datagrams were lost frames, balance returns an error.
 func (e *effect) balance(dropped uint64, least float64) error {
 	g := e.grown[0]
 	lost := float64(g["retransmitted"]) - float64(g["gaps"]+g["duplicates"])
@@ -87,7 +90,8 @@ func (e *effect) balance(dropped uint64, least float64) error {
 	return nil
 }
 
-// untouched returns an error if the link of the other cable had to send a frame again.
+// untouched returns an error if a frame was lost on the other cable, or if that cable carried fewer
+// than 100 frames.
 func (e *effect) untouched() error {
 	g := e.grown[1]
 	if g["frames_received"] < 100 {
@@ -149,7 +153,8 @@ func (l *lab) nftLossOnce() error {
 	return e.untouched()
 }
 
-// nftCounters returns the numbers of packets in the counters of the table, in order.
+// nftCounters reads the two counters of chip i's nftables table. The first counts the datagrams that
+// came for the degraded cable, and the second counts the dropped datagrams among them.
 func (l *lab) nftCounters(i int) (out []uint64, err error) {
 	b, err := l.in(i, "nft -j list table inet lab")
 	if err != nil {
@@ -183,10 +188,10 @@ func (l *lab) nftCounters(i int) (out []uint64, err error) {
 	return out, nil
 }
 
-// limited sends on the first plane only, and compares the received rate with the limit in each
-// direction. The received rate must not exceed the limit. In at least one of several tries, the
-// received rate must reach the share least of the limit. On a busy machine, the rate of a single
-// try may be lower.
+// limited sends traffic both ways between the chips, on plane 0 only, which is the degraded cable.
+// limited compares the payload rate of one direction with limitMbit. The rate must not exceed
+// limitMbit. In at least one of several tries, the rate must reach least × limitMbit. On a busy
+// machine, the rate of a single try may be lower.
 func (l *lab) limited(least float64) error {
 	for n := 1; ; n++ {
 		mbit, err := l.limitedOnce()
@@ -207,7 +212,7 @@ func (l *lab) limitedOnce() (mbit float64, err error) {
 		e, err := l.measure(func() (traffic.Result, error) { return l.traffic(packets, size, 1) })
 		if err == nil {
 			mbit = float64(packets/2*size) * 8 / e.run.Seconds / 1e6
-			say("   %.1f Mbit/s of payload each way, of %d; round trip %.1f ms, %d sent again", mbit, limitMbit, e.rtt[0]/1e3, e.grown[0]["retransmitted"])
+			say("   %.1f Mbit/s of payload each way (limit %d Mbit/s); round trip %.1f ms, %d frames sent again", mbit, limitMbit, e.rtt[0]/1e3, e.grown[0]["retransmitted"])
 		}
 		return err
 	})
@@ -252,8 +257,9 @@ func (l *lab) tbf() error {
 }
 
 func (l *lab) nftLimit() error {
-	// The limit counts datagrams of at most 1500 bytes. A limit in bytes would begin with the bytes
-	// of a whole second.
+	// The rule limits the number of datagrams per second, computed for datagrams of 1500 bytes. A
+	// limit in bytes per second would not do: nftables would first let a burst of a whole second's
+	// bytes pass.
 	for i := range l.spaces {
 		err := l.script(i, "nft add table inet lab", "nft add chain inet lab in { type filter hook input priority 0 ; }",
 			fmt.Sprintf("nft add rule inet lab in udp dport %d limit rate over %d/second burst 32 packets drop", cablePort(i), limitMbit*1000_000/8/1500))

@@ -1,6 +1,7 @@
-// Command lab runs two chips in two network namespaces, with a cable of the kernel between them.
-// The command degrades the cable, and checks the effect on the link. It also checks that programs
-// see no effect.
+// Command lab runs an n300: two chips with two cables, each chip in its own network namespace. A
+// veth pair joins the namespaces, and carries both cables. The command degrades one cable, and
+// checks the effect on the link. The command also checks that every packet still arrives exactly
+// once, whole and in order. TTFABRIC is the path of the program ttfabric.
 //
 //	lab loss TTFABRIC        on this machine: nftables and token buckets (scripts/prove-loss)
 //	/init                    as the first process of a virtual machine: netem (scripts/netem-vm)
@@ -26,7 +27,7 @@ func main() {
 		return
 	}
 	if len(os.Args) != 3 || os.Args[1] != "loss" {
-		fmt.Fprintln(os.Stderr, "usage: lab loss TTFABRIC")
+		fmt.Fprintln(os.Stderr, "usage: lab loss PATH-OF-TTFABRIC")
 		os.Exit(2)
 	}
 	l, err := newLab(os.Args[2], fmt.Sprintf("ttlab%d", os.Getpid()))

@@ -99,7 +99,7 @@ type wireTap struct {
 	got    chan []byte // datagrams that b received and opened
 }
 
-// mortal is a wrapper around a port that a test can stop without closing the port.
+// mortal wraps a port. A test can stop the wrapper, and the port stays open.
 type mortal struct {
 	transport.Port
 	over atomic.Bool
@@ -246,7 +246,8 @@ func TestPSKOldLives(t *testing.T) {
 	w.mu.Lock()
 	hellos := slices.Clone(w.seen[0])
 	w.mu.Unlock()
-	// The chip of a restarts: a new incarnation gets the address and the cable of a.
+	// The chip with port w.a restarts. Port again belongs to the new incarnation, and has the same
+	// address and cable.
 	w.life.over.Store(true)
 	again := seal(t, w.ma, pskKey, transport.Cable{From: lower, To: upper})
 	again.SetPeer(w.b.LocalAddr())
@@ -265,7 +266,7 @@ func TestPSKOldLives(t *testing.T) {
 			return false
 		}
 	})
-	time.Sleep(20 * time.Millisecond) // gives b time to answer an ask that is under way
+	time.Sleep(20 * time.Millisecond) // gives b time to answer a handshake message (an ask) that is under way
 	keyings := w.b.Stats().Auth.Keyings
 	for _, d := range append(hellos, old...) {
 		w.ma.Send(d, len(d))

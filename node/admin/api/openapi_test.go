@@ -132,7 +132,7 @@ func (d *document) param(t *testing.T, p *Param) object {
 		o["in"] = "path"
 	}
 	switch p.Type.(type) {
-	case int:
+	case int, uint64:
 		s["type"], s["minimum"] = "integer", 0
 		if p.Max > 0 {
 			s["maximum"] = p.Max

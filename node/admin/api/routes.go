@@ -35,7 +35,7 @@ type Route struct {
 // Param is a parameter of the query or of the path.
 type Param struct {
 	Name, Doc string
-	Type      any      // a zero value of the type: string, int, bool (1 stands for true) or Channels (numbers separated by commas)
+	Type      any      // a zero value of the type: string, int, uint64, bool (1 stands for true) or Channels (numbers separated by commas)
 	Enum      []string // allowed values; empty: any value
 	Max       int      // largest value of a number or largest length of a text; 0: no limit
 	Path      bool     // whether the parameter is part of the path; false: the parameter is part of the query
@@ -109,6 +109,10 @@ func unprocessable(when string) []Failure {
 	return []Failure{{Status: http.StatusUnprocessableEntity, When: when}}
 }
 
+var ownerParam = Param{Name: "owner", Type: uint64(0), Doc: "The owner in POST /v1/traffic. Without this parameter, the call applies to the run of any owner."}
+
+var badOwner = Failure{Status: http.StatusBadRequest, When: "The owner is no number of 64 bits."}
+
 var batchParam = Param{Name: "batch", Type: "", Max: MaxID, Doc: "The id that the caller gave the batch in POST /v1/requests."}
 
 // Routes are the calls of the API. Routes is the source of the API's page and of the OpenAPI
@@ -156,10 +160,10 @@ var requestRoutes = []Route{
 		Errors: []Failure{{Status: http.StatusConflict, When: "A packet was refused, was lost, or has an unknown fate."}, {Status: http.StatusUnprocessableEntity, When: "A value is out of range, or the chip did not start the packets."}}},
 	{Method: "GET", Path: "/v1/traces", Summary: "Lists the traced packets that the chip has seen, oldest first.", Answers: one([]SightingView{})},
 	{Method: "POST", Path: "/v1/traffic", Summary: "Begins a traffic run in this chip, or sets whether the chip sends in a run that has begun.", Bodies: []any{TrafficStart{}}, Answers: one(OK{}),
-		Errors: unprocessable("A value of the run is out of range.")},
-	{Method: "GET", Path: "/v1/traffic", Summary: "Returns the chip's report of the traffic run so far.", Answers: one(traffic.Report{}),
-		Errors: []Failure{{Status: http.StatusNotFound, When: "This chip runs no traffic."}}},
-	{Method: "DELETE", Path: "/v1/traffic", Summary: "Ends the traffic run in this chip.", Answers: one(OK{})},
+		Errors: []Failure{{Status: http.StatusConflict, When: "The chip takes part in the run of another owner."}, {Status: http.StatusUnprocessableEntity, When: "A value of the run is out of range."}}},
+	{Method: "GET", Path: "/v1/traffic", Summary: "Returns the chip's report of the traffic run so far.", Params: []Param{ownerParam}, Answers: one(traffic.Report{}),
+		Errors: []Failure{badOwner, {Status: http.StatusNotFound, When: "This chip runs no traffic of this owner."}}},
+	{Method: "DELETE", Path: "/v1/traffic", Summary: "Ends the traffic run in this chip.", Params: []Param{ownerParam}, Answers: one(OK{}), Errors: []Failure{badOwner}},
 }
 
 // faultRoutes are the calls that inject faults and report faults.

@@ -7,7 +7,18 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 )
+
+// ReadPlain reads a file of a run folder. If the path is a symbolic link, ReadPlain returns an error.
+func ReadPlain(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
 
 // WriteFile replaces a file in one step. If WriteFile fails, the old file stays unchanged.
 // Only the owner can read the new file.
@@ -19,12 +30,18 @@ func WriteFileAs(path string, b []byte, mode os.FileMode) error {
 	return replaceFile(path, b, 0o600, mode)
 }
 
-// replaceFile writes a new file in the folder of path and renames the new file to path. The
-// new file has the mode exact. If exact is 0, the new file has the bits of mode that the
-// umask allows. If replaceFile fails, the old file stays unchanged.
+// replaceFile writes a new file in the folder of path and renames the new file to path. If
+// exact is not 0, exact is the mode of the new file, whatever the umask is. If exact is 0, the
+// new file has the bits of mode that the umask allows. If replaceFile fails, the old file stays unchanged.
 func replaceFile(path string, b []byte, mode, exact os.FileMode) error {
 	tmp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
-	err := os.WriteFile(tmp, b, mode)
+	os.Remove(tmp) // the rest of a process that was killed while it wrote; O_EXCL also refuses a symbolic link
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Close())
 	if err == nil && exact != 0 && exact != mode {
 		err = os.Chmod(tmp, exact)
 	}
@@ -60,8 +77,8 @@ func WriteOut(path string, b []byte) error {
 }
 
 // Within calls f and returns the results of f. If ctx ends before f returns, Within returns
-// the error of ctx, and f continues to run. A caller needs Within if f may wait for a pipe,
-// a terminal or a device for any time.
+// the error of ctx, and f continues to run. Within is for an f that may wait without
+// limit, for example for a pipe, a terminal or a device.
 func Within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T

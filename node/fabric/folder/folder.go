@@ -101,23 +101,57 @@ func Root() string {
 }
 
 // For returns the path of the run folder of the fabric with the given name. The folder need
-// not exist. For returns an error if [spec.CheckName] refuses the name.
+// not exist. For returns an error if [spec.CheckName] refuses the name, and the error of
+// [Dir.Check].
 func For(name string) (Dir, error) {
 	if err := spec.CheckName(name); err != nil {
 		return "", err
 	}
-	return Dir(filepath.Join(Root(), name)), nil
+	d := Dir(filepath.Join(Root(), name))
+	return d, errors.Join(private(Root()), d.Check())
 }
 
 // All returns the paths of all run folders of this user. A folder in the list may be incomplete.
-func All() (out []Dir) {
+// All returns an error if other users can write to [Root], and leaves out each folder that
+// [Dir.Check] refuses.
+func All() (out []Dir, err error) {
+	if err := private(Root()); err != nil {
+		return nil, err
+	}
 	ents, _ := os.ReadDir(Root())
 	for _, e := range ents {
-		if !strings.HasPrefix(e.Name(), ".") {
-			out = append(out, Dir(filepath.Join(Root(), e.Name())))
+		d := Dir(filepath.Join(Root(), e.Name()))
+		if !strings.HasPrefix(e.Name(), ".") && d.Check() == nil {
+			out = append(out, d)
 		}
 	}
-	return out
+	return out, nil
+}
+
+// Check returns an error if another user could have written the folder's files. The files name
+// processes, and commands stop these processes. The folder need not exist.
+func (d Dir) Check() error { return private(string(d)) }
+
+// private returns an error if a path is no folder, belongs to another user, or can be written by
+// other users. If the path does not exist, private returns nil.
+func private(path string) error {
+	const wayOut = "set XDG_RUNTIME_DIR to a folder that belongs to you alone"
+	fi, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w; %s", err, wayOut)
+	case !fi.IsDir():
+		return fmt.Errorf("%s is no folder; %s", path, wayOut)
+	}
+	if owner := fi.Sys().(*syscall.Stat_t).Uid; owner != uint32(os.Getuid()) {
+		return fmt.Errorf("%s belongs to another user, with uid %d; %s", path, owner, wayOut)
+	}
+	if mode := fi.Mode().Perm(); mode&0o022 != 0 {
+		return fmt.Errorf("%s has mode %04o, so other users can write there; run 'chmod 700 %s', or %s", path, mode, path, wayOut)
+	}
+	return nil
 }
 
 // Name returns the fabric's name.
@@ -146,7 +180,7 @@ func (d Dir) Gone() bool {
 // Spec reads the spec of the folder's fabric. The error matches [fs.ErrNotExist] if the
 // folder does not exist or is incomplete.
 func (d Dir) Spec() (s spec.Spec, err error) {
-	b, err := os.ReadFile(d.Path(specFile))
+	b, err := ReadPlain(d.Path(specFile))
 	if errors.Is(err, fs.ErrPermission) {
 		return s, fmt.Errorf("%w; the fabric belongs to another user; run this command as that user, or choose another --name", err)
 	}
@@ -170,7 +204,7 @@ func (d Dir) WriteSpec(s *spec.Spec) error {
 
 // Topology reads the topology of the folder's fabric.
 func (d Dir) Topology() (*topo.Topology, error) {
-	b, err := os.ReadFile(d.Path(topologyFile))
+	b, err := ReadPlain(d.Path(topologyFile))
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +213,7 @@ func (d Dir) Topology() (*topo.Topology, error) {
 
 // Token reads the bearer token of the chips' APIs.
 func (d Dir) Token() (string, error) {
-	b, err := os.ReadFile(d.Path(tokenFile))
+	b, err := ReadPlain(d.Path(tokenFile))
 	if err != nil {
 		return "", fmt.Errorf("%w; chips answer only commands with this token; 'ttfabric down' removes the fabric", err)
 	}
@@ -224,7 +258,7 @@ func (d Dir) ChipFiles() (out []Chip) {
 	names, _ := filepath.Glob(d.Path("chip-*.json"))
 	for _, name := range names {
 		var c Chip
-		if b, err := os.ReadFile(name); err == nil && json.Unmarshal(b, &c) == nil {
+		if b, err := ReadPlain(name); err == nil && json.Unmarshal(b, &c) == nil {
 			out = append(out, c)
 		}
 	}
@@ -234,7 +268,7 @@ func (d Dir) ChipFiles() (out []Chip) {
 
 // LastWords returns the last line of a chip's log, or "" if the chip has no log.
 func (d Dir) LastWords(n wire.FabricNodeID) string {
-	b, _ := os.ReadFile(d.ChipPath(n, ".log"))
+	b, _ := ReadPlain(d.ChipPath(n, ".log"))
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	return strings.TrimPrefix(lines[len(lines)-1], "ttfabric: ")
 }
@@ -293,16 +327,13 @@ func Lock(ctx context.Context, path string) (unlock func(), err error) {
 }
 
 // MakeRoot makes the folder whose path [Root] returns. MakeRoot returns an error if the
-// folder belongs to another user.
+// folder belongs to another user, or if other users can write there.
 func MakeRoot() error {
 	root := Root()
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return fmt.Errorf("cannot make the folder of all fabrics: %w; set XDG_RUNTIME_DIR to a folder that belongs to you", err)
 	}
-	if fi, err := os.Lstat(root); err != nil || !fi.IsDir() || fi.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
-		return fmt.Errorf("%s does not belong to you, or is no folder; set XDG_RUNTIME_DIR to a folder that belongs to you", root)
-	}
-	return nil
+	return private(root)
 }
 
 // StartTicks returns the start time of a process in clock ticks since boot (proc(5), /proc/pid/stat

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -217,7 +218,7 @@ func TestReadingChangesNothing(t *testing.T) {
 	if c := d.ArchiveConfig(&s, n); c.Dir != d.Path("archive") || c.Name != "M0D1" || d.PKI(&s) != d.Path("pki") {
 		t.Errorf("archive %+v, certificates %s", c, d.PKI(&s))
 	}
-	if all := All(); !slices.Equal(all, []Dir{d}) || !d.Has() || d.Gone() || !d.Exists() {
+	if all, err := All(); err != nil || !slices.Equal(all, []Dir{d}) || !d.Has() || d.Gone() || !d.Exists() {
 		t.Errorf("all: %v", all)
 	}
 	if after := snapshot(t, root); !slices.Equal(before, after) {
@@ -229,7 +230,7 @@ func TestReadingChangesNothing(t *testing.T) {
 // which commands still write.
 func TestAll(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	if all := All(); len(all) != 0 {
+	if all, err := All(); err != nil || len(all) != 0 {
 		t.Errorf("without a folder of all fabrics: %v", all)
 	}
 	if err := MakeRoot(); err != nil {
@@ -241,7 +242,11 @@ func TestAll(t *testing.T) {
 		}
 	}
 	var names []string
-	for _, d := range All() {
+	all, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range all {
 		names = append(names, d.Name())
 	}
 	if !slices.Equal(names, []string{"a.b", "b"}) {
@@ -264,6 +269,97 @@ func TestMakeRoot(t *testing.T) {
 	}
 	if err := MakeRoot(); err == nil || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
 		t.Errorf("a link that somebody else may have made: %v", err)
+	}
+}
+
+// TestForeignFolders calls For, All and Check for folders that other users could have written.
+func TestForeignFolders(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	root := filepath.Join(dir, "ttfabric")
+	lab := filepath.Join(root, "lab")
+	if err := os.MkdirAll(lab, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(what, want string, all bool) {
+		t.Helper()
+		if _, err := For("lab"); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
+			t.Errorf("For, %s: %v", what, err)
+		}
+		if ds, err := All(); len(ds) != 0 || all && err == nil {
+			t.Errorf("All, %s: %v, %v", what, ds, err)
+		}
+	}
+	if _, err := For("lab"); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		path string
+		all  bool
+	}{{root, true}, {lab, false}} {
+		for _, mode := range []os.FileMode{0o777, 0o720, 0o702} {
+			if err := os.Chmod(x.path, mode); err != nil {
+				t.Fatal(err)
+			}
+			refused(fmt.Sprintf("%s with mode %o", x.path, mode), "chmod 700", x.all)
+		}
+		if err := os.Chmod(x.path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if os.Getuid() == 0 {
+			if err := os.Chown(x.path, 12345, -1); err != nil {
+				t.Fatal(err)
+			}
+			refused(x.path+" of another user", "uid 12345", x.all)
+			if err := os.Chown(x.path, 0, -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Remove(lab); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(dir, lab); err != nil {
+		t.Fatal(err)
+	}
+	refused("a link to a folder", "is no folder", false)
+}
+
+// TestLinksInTheFolder puts symbolic links in the place of the folder's files. No function may read
+// or write through a link.
+func TestLinksInTheFolder(t *testing.T) {
+	d := Dir(t.TempDir())
+	victim := filepath.Join(t.TempDir(), "victim")
+	if err := os.WriteFile(victim, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := wire.FabricNodeID{}
+	for _, path := range []string{d.Path(specFile), d.Path(topologyFile), d.Path(tokenFile), d.Path(PSKFile), d.ChipPath(n, ".log"),
+		d.ChipPath(n, ".json"), fmt.Sprintf("%s.%d.tmp", d.Path(tokenFile), os.Getpid())} {
+		if err := os.Symlink(victim, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, spec := d.Spec()
+	_, topology := d.Topology()
+	_, token := d.Token()
+	_, psk := d.PSK()
+	for what, err := range map[string]error{"Spec": spec, "Topology": topology, "Token": token, "PSK": psk} {
+		if !errors.Is(err, syscall.ELOOP) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if cs := d.ChipFiles(); len(cs) != 0 || d.LastWords(n) != "" {
+		t.Errorf("chips %v, last words %q", cs, d.LastWords(n))
+	}
+	if err := d.WriteToken("new"); err != nil {
+		t.Error(err)
+	}
+	if b, _ := os.ReadFile(victim); string(b) != "{}" {
+		t.Errorf("the file behind the links now holds %q", b)
+	}
+	if got, err := d.Token(); got != "new" || err != nil {
+		t.Errorf("token %q, %v", got, err)
 	}
 }
 

@@ -58,7 +58,7 @@ func GossipKeys(path string) (keys [][]byte, err error) {
 
 // PSK reads the pre-shared key of the fabric's links.
 func (d Dir) PSK() ([]byte, error) {
-	b, err := os.ReadFile(d.Path(PSKFile))
+	b, err := ReadPlain(d.Path(PSKFile))
 	if err != nil {
 		return nil, fmt.Errorf("the pre-shared key cannot be read: %w; take the fabric down with 'ttfabric down', and up again", err)
 	}

@@ -28,6 +28,7 @@ type stage struct {
 	f      *fabric.Fabric
 	t      *topo.Topology
 	run    *scenario.Run
+	owner  uint64    // owner of the run's traffic at the chips
 	origin time.Time // time at which the run's clock had the value 0
 	began  time.Time // time at which the timeline began
 
@@ -48,7 +49,7 @@ func newStage(f *fabric.Fabric, run *scenario.Run) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stage{f: f, t: f.Topology, run: run, origin: time.Now(), chips: chips, first: chips.All(),
+	return &stage{f: f, t: f.Topology, run: run, owner: fabric.NewRun(), origin: time.Now(), chips: chips, first: chips.All(),
 		paused: map[wire.FabricNodeID]*api.Client{}, views: map[wire.FabricNodeID]api.ChipView{}, gossip: map[wire.FabricNodeID]bool{}}, nil
 }
 
@@ -90,7 +91,7 @@ func (g *stage) play(ctx context.Context, playing func(done, of int, at, length 
 		case <-time.After(mono.Min(look, r.Next()).Sub(g.now())):
 		}
 	}
-	fabric.StopTraffic(ctx, g.chips.Clients())
+	fabric.StopTraffic(ctx, g.chips.Clients(), g.owner)
 }
 
 // listen starts to collect the events of a chip. listen collects events until the chip
@@ -123,7 +124,7 @@ func (g *stage) obey(ctx context.Context, o scenario.Order) error {
 	start := func(send bool) error {
 		ctx, cancel := context.WithTimeout(ctx, fabric.AskTime)
 		defer cancel()
-		return fabric.StartTraffic(ctx, g.chips.Clients(), o.Spec, o.Pairs, send)
+		return fabric.StartTraffic(ctx, g.chips.Clients(), g.owner, o.Spec, o.Pairs, send)
 	}
 	switch o.Kind {
 	case scenario.Begin: // all chips must receive before the first chip sends
@@ -147,7 +148,7 @@ func (g *stage) sample(ctx context.Context) scenario.Sample {
 		if s.view, err = cl.Chip(ctx); err != nil {
 			return s, err
 		}
-		if rep, err := cl.Traffic(ctx); err == nil {
+		if rep, err := cl.Traffic(ctx, g.owner); err == nil {
 			s.traffic = &rep
 		}
 		return s, nil
