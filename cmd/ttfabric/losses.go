@@ -25,7 +25,7 @@ type lossesFlags struct {
 
 const (
 	lossesWait = 5 * time.Second
-	lossesRows = 64 // if links have more directions than this number, the table leaves out directions without a loss
+	lossesRows = 64 // if the table of links would have more rows, it leaves out each direction of a link that received all packets that were sent
 )
 
 func (l *lossesFlags) register(c *cobra.Command) {

@@ -158,8 +158,8 @@ func newMemWrite() *cobra.Command {
 	c := &cobra.Command{Use: "write CHIP TILE [TEXT]", Short: "Write bytes to a tile of one chip, or of many chips at once", Args: cobra.RangeArgs(2, 3),
 		Long: `The command moves bytes from the shell to a tile of a chip.
 
-With --multicast, one multicast from CHIP writes to the same tile of many chips,
-but not to CHIP. The ranges are numbers of hops by direction. E2,S1 names the
+With --multicast, CHIP sends the bytes by multicast to the same tile of many chips,
+but not to its own tile. The ranges are numbers of hops by direction. E2,S1 names the
 rectangle of three by two chips with CHIP at the north-west corner. E2-4 names the
 chips two to four hops to the east. In tt-metal's linear API, E2-4 is start 2 and
 range 3.`,

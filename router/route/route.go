@@ -47,8 +47,9 @@
 //
 // # Around faults
 //
-// [Plan.Around] returns the plan that holds while cables are out of service. A route that does not
-// cross such a cable stays unchanged. A route that would cross such a cable becomes a detour. A
+// [Plan.Around] returns the plan that holds while cables are out of service. Within
+// a mesh, a route that does not cross such a cable stays unchanged. Routes between meshes are planned
+// again, and any of them may change. A route that would cross such a cable becomes a detour. A
 // detour is an up*/down* route within the mesh over the remaining cables, in virtual channels for
 // detours.
 //
