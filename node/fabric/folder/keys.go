@@ -162,7 +162,8 @@ func ReadKey(ctx context.Context, in io.Reader, what, arg string) ([]byte, error
 // ReadKeys reads keys from the file that a user names in arg. The file holds one key, or a JSON
 // list of keys with the key in use first. If arg is "generate", ReadKeys makes a key. If arg is
 // "-", ReadKeys reads from in. ReadKeys refuses an arg that is itself a key, because other users of
-// the machine can read command lines. The parameter what is the name of the option, for errors.
+// the machine can read command lines. ReadKeys also refuses a file that other users may read or write.
+// The parameter what is the name of the option, for errors.
 func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, error) {
 	if arg == "generate" {
 		k, err := keyring.New(KeyBytes)
@@ -172,7 +173,7 @@ func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, er
 	var err error
 	if arg == "-" {
 		b, err = Within(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(in, 1<<10)) })
-	} else {
+	} else if err = secret(arg); err == nil {
 		b, err = ReadFile(ctx, arg, maxKeyFile)
 	}
 	if err != nil {
@@ -193,6 +194,22 @@ func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, er
 		return nil, spec.Usagef("%s %s: %w", what, arg, err)
 	}
 	return keys, nil
+}
+
+// secretsMount is the folder at which container engines mount secrets. The engines give the files
+// mode 0444 (Docker, "Manage sensitive data with Docker secrets"). No other user is in the container.
+const secretsMount = "/run/secrets/"
+
+// secret returns an error if other users may read or write a file with a key.
+func secret(path string) error {
+	fi, err := os.Stat(path)
+	if err != nil || !fi.Mode().IsRegular() || strings.HasPrefix(filepath.Clean(path), secretsMount) {
+		return nil // ReadFile says what is wrong with a missing file; a pipe has no readers but this command
+	}
+	if mode := fi.Mode().Perm(); mode&0o077 != 0 {
+		return fmt.Errorf("%s has mode %04o, so other users can use the key; run 'chmod 600 %s'", path, mode, path)
+	}
+	return nil
 }
 
 // ReadToken reads the bearer token for the APIs of chips on other machines from a file. If
