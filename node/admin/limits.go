@@ -26,7 +26,7 @@ const (
 	maxConns        = 512      // connections in all
 	maxConnsPerAddr = 256      // connections from one address
 	minConns        = 16       // connections in all, however few files the process may open
-	maxBigBodies    = 8        // bodies of more than bigBody bytes that the chip reads at once; further ones wait for bodyTimeout
+	maxBigBodies    = 4        // bodies of more than bigBody bytes that the chip reads at once; further ones wait for bodyTimeout
 	bigBody         = 64 << 10 // in bytes
 	maxBatches      = 256      // batches under way
 	maxCaptures     = 8        // captures under way
@@ -181,7 +181,7 @@ func (b *bodies) limited(h http.HandlerFunc, limit int64, endless bool) http.Han
 		defer t.more() // for what the server itself writes after the handler
 		if r.Body != http.NoBody {
 			_ = rc.SetReadDeadline(time.Now().Add(b.wait)) // test recorders have no deadlines
-			c := &callBody{ReadCloser: http.MaxBytesReader(w, r.Body, limit), all: b, rc: rc}
+			c := &callBody{ReadCloser: http.MaxBytesReader(w, r.Body, limit), all: b, rc: rc, length: r.ContentLength}
 			defer c.end()
 			r.Body = c
 		}
@@ -222,16 +222,17 @@ func (t *timedWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 // callBody is the body of a call. A large body needs a place before its second part is read.
 type callBody struct {
 	io.ReadCloser
-	all   *bodies
-	rc    *http.ResponseController
-	n     int
-	held  bool // the body has a place
-	ended bool
+	all    *bodies
+	rc     *http.ResponseController
+	length int64 // length of the body, in bytes; -1: unknown
+	n      int
+	held   bool // the body has a place
+	ended  bool
 }
 
 // Read implements io.Reader.
 func (c *callBody) Read(b []byte) (int, error) {
-	if c.n >= bigBody && !c.held {
+	if c.n >= bigBody && c.length != bigBody && !c.held {
 		select {
 		case c.all.big <- struct{}{}:
 			c.held = true

@@ -180,8 +180,29 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 
 // body reads the body of a call, without leading and trailing white space.
 func body(r *http.Request) ([]byte, error) {
-	text, err := io.ReadAll(r.Body)
-	return bytes.TrimSpace(text), err
+	var b bytes.Buffer
+	length := int(max(0, min(r.ContentLength, api.MaxBatchBody)))
+	b.Grow(min(length, bigBody) + bytes.MinRead)
+	_, err := io.CopyN(&b, r.Body, bigBody)
+	if err == io.EOF {
+		return bytes.TrimSpace(b.Bytes()), nil
+	}
+	// The next read waits until the body has a place among the large bodies. Only then does the
+	// body get memory for its whole length.
+	var next [1]byte
+	if err == nil {
+		_, err = io.ReadFull(r.Body, next[:])
+	}
+	switch {
+	case err == io.EOF: // the body has exactly bigBody bytes
+		return bytes.TrimSpace(b.Bytes()), nil
+	case err != nil:
+		return nil, err
+	}
+	b.Grow(max(0, length-bigBody) + bytes.MinRead)
+	b.WriteByte(next[0])
+	_, err = b.ReadFrom(r.Body)
+	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // decode reads the body of a call, one JSON object, into b. If the object has a field that b does
