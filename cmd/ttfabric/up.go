@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/doctor"
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/container"
 	"ttfabric/node/fabric/folder"
@@ -108,6 +109,9 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 	}
 	if err := printUp(c, fab.Topology, views, took); err != nil {
 		return err
+	}
+	if text := doctor.Unsealed(doctor.OtherUsers("/proc")); text != "" && fab.Spec.Auth == spec.None && fab.Spec.Runtime != spec.Docker {
+		fmt.Fprintf(c.ErrOrStderr(), "Note: %s. --auth psk prevents this.\n", text)
 	}
 	if fab.Spec.Program != "" {
 		fmt.Fprintf(c.ErrOrStderr(), "The chips' programs print to %s.\n", fab.Dir.Path("chip-CHIP.log"))

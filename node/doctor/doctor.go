@@ -110,6 +110,7 @@ var checks = []check{
 	{"memory", lookMemory},
 	{"cores", lookCores},
 	{"run folder", lookFolder},
+	{"other users", lookUsers},
 	{"disk", lookDisk},
 	{"clock", lookClock},
 	{"docker engine", lookEngine},
