@@ -236,21 +236,44 @@ func hold(c *cobra.Command, fab *fabric.Fabric, exits fabric.Exits) error {
 	out := c.ErrOrStderr()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	tell := func(e folder.Exit) {
+		fmt.Fprintf(out, "chip %s has ended (%s): %s\n'ttfabric up -d' or 'ttfabric chip start %s' starts the chip again.\n", e.Chip, endOf(e.Err), fab.LastWords(e.Chip), e.Chip)
+	}
+	var stopped []folder.Exit // chips that ended by themselves, perhaps because of 'down'
+	var since time.Time       // the time of the first end in stopped
 	for {
 		select {
 		case e := <-exits:
-			if fab.Gone() {
-				return nil
+			if e.Err != nil {
+				tell(e)
+				continue
 			}
-			fmt.Fprintf(out, "chip %s has ended (%v): %s\n'ttfabric up -d' or 'ttfabric chip start %s' starts the chip again.\n", e.Chip, e.Err, fab.LastWords(e.Chip), e.Chip)
+			if len(stopped) == 0 {
+				since = time.Now()
+			}
+			stopped = append(stopped, e)
 		case <-tick.C:
 			if fab.Gone() {
 				fmt.Fprintln(out, "Another command has taken the fabric down.")
 				return nil
+			}
+			if time.Since(since) > folder.StopTime { // 'down' would have removed the run folder by now
+				for _, e := range stopped {
+					tell(e)
+				}
+				stopped = nil
 			}
 		case <-c.Context().Done():
 			fmt.Fprintln(out, "Stopping.")
 			return fab.Remove()
 		}
 	}
+}
+
+// endOf returns how a chip's process ended, in words.
+func endOf(err error) string {
+	if err == nil {
+		return "with exit code 0"
+	}
+	return err.Error()
 }
