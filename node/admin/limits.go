@@ -13,34 +13,22 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// Limits of the API. They keep a chip within 512 MiB of memory while callers without a token do
-// their worst.
+// Limits of the server; see also the limits in package api.
 const (
-	headerTimeout  = 5 * time.Second  // longest time for the caller to send the header of a call
-	bodyTimeout    = 10 * time.Second // longest time for the caller to send the body of a call
-	writeTimeout   = 30 * time.Second // longest time for the caller to take what the chip has written
-	idleTimeout    = time.Minute      // the chip closes a connection that has no call for this long
 	eventKeepalive = 15 * time.Second // time between two comment lines in an event stream
-
-	maxHeader       = 16 << 10 // largest header of a call, in bytes
-	maxConns        = 512      // connections in all
-	maxConnsPerAddr = 256      // connections from one address
-	minConns        = 16       // connections in all, however few files the process may open
-	maxBigBodies    = 4        // bodies of more than bigBody bytes that the chip reads at once; further ones wait for bodyTimeout
-	bigBody         = 64 << 10 // in bytes
-	maxBatches      = 256      // batches under way
-	maxCaptures     = 8        // captures under way
-	maxReaders      = 64       // event streams under way
+	minConns       = 16               // connections in all, however few files the process may open
+	maxBigBodies   = 4                // bodies of more than bigBody bytes that the chip reads at once; further ones wait for BodyTimeout
+	bigBody        = 64 << 10         // in bytes
 )
 
-// connLimit returns the limit of connections in all: maxConns, but at most half of the files that
+// connLimit returns the limit of connections in all: api.MaxConns, but at most half of the files that
 // the process may open, and at least minConns.
 func connLimit() int {
 	var r syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
-		return maxConns
+		return api.MaxConns
 	}
-	return int(max(minConns, min(maxConns, r.Cur/2)))
+	return int(max(minConns, min(api.MaxConns, r.Cur/2)))
 }
 
 // listener refuses connections beyond the limits. If a limit is reached, the listener first closes
@@ -63,7 +51,7 @@ type connection struct {
 }
 
 func newListener(l net.Listener) *listener {
-	return &listener{Listener: l, limit: connLimit(), perAddr: maxConnsPerAddr, conns: map[net.Conn]*connection{}, count: map[netip.Addr]int{}}
+	return &listener{Listener: l, limit: connLimit(), perAddr: api.MaxConnsPerAddr, conns: map[net.Conn]*connection{}, count: map[netip.Addr]int{}}
 }
 
 // Accept implements net.Listener.
@@ -189,7 +177,7 @@ func (b *bodies) limited(h http.HandlerFunc, limit int64, endless bool) http.Han
 	}
 }
 
-// timedWriter gives the caller writeTimeout to take each piece of the answer.
+// timedWriter gives the caller api.WriteTimeout to take each piece of the answer.
 type timedWriter struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
@@ -197,7 +185,7 @@ type timedWriter struct {
 }
 
 func (t *timedWriter) more() {
-	at := time.Now().Add(writeTimeout)
+	at := time.Now().Add(api.WriteTimeout)
 	if t.endless {
 		at = time.Time{}
 	}

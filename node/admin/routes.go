@@ -38,7 +38,7 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 func newMux(routes []api.Route, handlers map[string]http.HandlerFunc, token string) (*http.ServeMux, error) {
 	mux := http.NewServeMux()
 	known := map[string]bool{}
-	b := &bodies{big: make(places, maxBigBodies), wait: bodyTimeout}
+	b := &bodies{big: make(places, maxBigBodies), wait: api.BodyTimeout}
 	for i := range routes {
 		r := &routes[i]
 		name := r.Method + " " + r.Path

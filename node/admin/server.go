@@ -44,12 +44,12 @@ type Server struct {
 // NewServer returns the API server of the chip n. If token is not empty, callers must send the
 // token. NewServer panics if a route has no handler or a handler has no route.
 func NewServer(n *node.Node, token string) *Server {
-	s := &Server{n: n, capturing: make(places, maxCaptures), reading: make(places, maxReaders), batching: make(places, maxBatches)}
+	s := &Server{n: n, capturing: make(places, api.MaxCaptures), reading: make(places, api.MaxReaders), batching: make(places, api.MaxBatches)}
 	mux, err := newMux(api.Routes, s.handlers(), token)
 	if err != nil {
 		panic("admin: " + err.Error())
 	}
-	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
+	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: api.HeaderTimeout, IdleTimeout: api.IdleTimeout, MaxHeaderBytes: api.MaxHeader}
 	return s
 }
 
@@ -245,7 +245,7 @@ func badBody(w http.ResponseWriter, err error) {
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		problem(w, http.StatusRequestTimeout, fmt.Sprintf("the body did not come within %v", bodyTimeout))
+		problem(w, http.StatusRequestTimeout, fmt.Sprintf("the body did not come within %v", api.BodyTimeout))
 		return
 	case errors.Is(err, errBusy):
 		problem(w, http.StatusServiceUnavailable, err.Error())
