@@ -133,9 +133,10 @@ func address(w *flow.Route, p *wire.Packet, ttl uint16) {
 
 // enter gives a packet that has come from another mesh its route through this mesh. Spec
 // §2.2 says: "the entry node fabric router in the next mesh calculates a new source
-// route". If the faults leave no route, enter returns false. If the fabric has no route
-// even without faults, enter clears the packet's route and returns true. The router then
-// drops the packet, because the packet has no route.
+// route". If the faults leave no route that the packet can take, enter returns false. If
+// the fabric has no route even without faults, enter clears the packet's route and returns
+// true. The router then drops the packet, because the packet has no route. For a packet
+// from this mesh, enter does nothing and returns true.
 func (c *machine) enter(p *port, v wire.PacketView) bool {
 	if p.Peer.Node.Mesh == c.cfg.Node.Mesh {
 		return true

@@ -26,7 +26,7 @@ type Options struct {
 // Summary counts the calls that a replay made and the answers that it compared.
 type Summary struct {
 	Calls   uint64 // number of calls into the chip
-	Outputs uint64 // number of answers with a value, and of calls from the chip to the client
+	Outputs uint64 // number of transmits, results, events, answers with records of their own, and calls of the client's Done and Performed
 	Frames  uint64 // number of sent frames
 	Events  uint64 // number of events among the outputs
 	Last    mono.Time
@@ -65,7 +65,7 @@ type replayer struct {
 // Replay makes the chip of a recording and repeats its calls. If an answer differs, the
 // error is a [*Difference] of the first such answer. Any other error says that the chip
 // cannot be made, or comes from o.Each. If a recording breaks off, Replay replays the
-// part before the break.
+// part before the break, sets Cut of the Summary, and returns no error.
 func Replay(r *Reader, o Options) (Summary, error) {
 	h := r.Header()
 	c, err := chip.New(h.Started, h.Config)
@@ -276,8 +276,8 @@ func asIs(cl chip.Client) chip.Client { return cl }
 // recorded chip's client.
 type recorded struct{ p *replayer }
 
-// answer takes the client's next answer from the recording, if the next record has kind
-// k.
+// answer returns the client's next answer from the recording, if the next record has kind
+// k. Otherwise answer notes a difference or the end of the recording, and returns false.
 func (c *recorded) answer(k Kind) (r Record, ok bool) {
 	p := c.p
 	if p.diff != nil || p.stop {
