@@ -25,7 +25,7 @@ const (
 type Event struct {
 	Time        time.Time
 	Kind        EventKind
-	Port        wire.PortID         // port of the Session's chip; without a channel for TablesChanged
+	Port        wire.PortID         // port of the Session's chip; for TablesChanged, the channel has no meaning
 	Peer        wire.PortID         // port at the other end of Port's cable
 	Reason      string              // reason in words, for LinkDown and PacketsDropped
 	Count       int                 // number of packets, for SessionEnded and PacketsDropped
