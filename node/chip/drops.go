@@ -12,9 +12,9 @@ import (
 // stuck sender and receiver channels, see noteStuck. abandon returns true if it took a
 // packet.
 //
-// Every method that empties sender or receiver channels must call abandon at once. If the
-// channels fill again before, the pool has no room for the dropped and the new packets
-// together.
+// Every method that empties sender or receiver channels must call abandon at once. If
+// abandon came later, new packets could fill the channels first. The pool has no room for
+// the dropped packets and the new packets together.
 func (c *machine) abandon(now mono.Time) bool {
 	c.noteStuck(now)
 	moved := false

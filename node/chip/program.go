@@ -23,8 +23,8 @@ type Client interface {
 	// Done tells the client how a request ended.
 	Done(now mono.Time, r flow.Result)
 	// Performed tells the client that the chip has performed a command of chip src on
-	// m. The command is not a read. The parameter "other" is the field Other of the command's request, see
-	// [flow.Request]. The client must not change m.
+	// m. The command is not a read. The parameter "other" is the field Other of the
+	// command's request, see [flow.Request]. The client must not change m.
 	Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, m *noc.Memory)
 }
 

@@ -11,8 +11,8 @@ type routeKey struct {
 	dst   wire.FabricNodeID
 	plane wire.Plane
 	class wire.Class
-	other bool // whether the route takes the other direction round rings, see flow.Request
-	stay  bool // whether the route must stay in the virtual channels of detours, because the packet is already on a detour
+	other bool // true: the route takes the other direction round rings, see flow.Request
+	stay  bool // true: the route must stay in the virtual channels of detours, because the packet is already on a detour
 }
 
 // routes holds the routes that the chip has needed since it put its tables in force. All

@@ -14,13 +14,14 @@ import (
 // in the set of cables out of service. The chip first proves that packets of the old
 // tables and packets of the new tables cannot close a cycle together. If only packets of
 // the old tables on detours or to other meshes could close a cycle, the chip drops these
-// packets. The chip then puts the new tables in force. If other packets could close a
-// cycle, the chip refuses the new tables. All chips compute the tables independently, from
-// equal link states. Each packet carries the epoch of the tables that
-// routed the packet. New tables keep every route that crosses no fault. A flow whose
-// route changes takes the new route once its open requests have ended, because the flow's
-// packets must keep their order. A packet that waits to leave by a port out of service is
-// caught. The chip reroutes a caught packet by the new tables.
+// packets. The chip then puts the new tables in force. If the proof fails in any other
+// way, the chip refuses the new tables. All chips compute the tables independently, from
+// equal link states. Each packet carries the epoch of the tables that routed the packet.
+// Within a mesh, new tables keep every route that crosses no fault. A flow whose route
+// changes takes the new route once its open requests have ended, because the flow's
+// packets must keep their order. A packet is caught if it waits to leave by a port that is
+// out of service and whose link is down. The chip reroutes a caught packet by the new
+// tables.
 
 // tables are the routing of a chip.
 type tables struct {

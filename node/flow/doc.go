@@ -71,12 +71,12 @@
 //   - If a link's cable fails, the link continues over a parallel cable, keeps its
 //     session and loses nothing. If no cable between two chips works for twice
 //     DeadTraffic, all chips plan tables around the fault. Each chip plans its tables
-//     from the same flooded link states, without a leader. Routes that do not cross the
-//     fault stay. Routes that cross the fault become detours in virtual channels of their
-//     own. Therefore packets of old and of new tables together close no cycle. The tests
-//     of package router/route prove this for many faults. Chips reroute the packets that
-//     wait at the fault. Packets that the dead link held are lost, and the chip reports
-//     the loss to their sources.
+//     from the same flooded link states, without a leader. Within a mesh, routes
+//     that do not cross the fault stay. Routes that cross the fault become detours in
+//     virtual channels of their own. Therefore packets of old and of new tables together
+//     close no cycle. The tests of package router/route prove this for many faults. Chips
+//     reroute the packets that wait at the fault, except multicasts and packets to other
+//     meshes. The dead link discards its unacknowledged packets, and reports their number.
 //   - Every packet is accounted for. A packet was delivered, was dropped for a stated
 //     reason, is under way, or has an unknown fate because a chip died. A chip may also
 //     refuse a packet after its router delivered the packet; the chip then states a

@@ -47,7 +47,8 @@ type Route struct {
 	Plane   wire.Plane     // plane of a multicast tree
 }
 
-// Same reports whether two routes are equal.
+// Same reports whether two routes lead packets the same way. Same does not compare TTL and
+// Plane.
 func (r *Route) Same(x *Route) bool {
 	return r.OK == x.OK && r.Port == x.Port && r.VC == x.VC && r.Up == x.Up && r.Detour == x.Detour && slices.Equal(r.Actions, x.Actions)
 }
@@ -57,5 +58,5 @@ type Key struct {
 	Node  wire.FabricNodeID // chip at the other end; at the source of a multicast, the source itself
 	Group uint16            // number of the multicast group at its source; 0: unicast
 	Plane wire.Plane
-	Other bool // whether the flow takes the other route round rings, see [Request]
+	Other bool // true: the flow takes the other route round rings, see [Request]
 }

@@ -26,7 +26,7 @@ type op struct {
 	sent   mono.Time
 	left   uint16 // number of members that have not settled the request
 	known  bool   // the epoch was known when the source sent the request, see epoch
-	probe  bool   // whether the request is a probe of the flow itself
+	probe  bool   // the request is a probe of the flow itself
 	inside bool   // the program inside the chip asked for the request
 }
 

@@ -3,8 +3,8 @@
 //
 // # Rules
 //
-//   - The memory performs a command in full or not at all. Every outcome but [wire.OutcomeDone] leaves
-//     memory unchanged.
+//   - The memory performs a command in full or not at all. Every outcome but [wire.OutcomeDone]
+//     leaves memory unchanged.
 //   - Writes and reads start at any byte and have any length. The hardware requires source and
 //     destination addresses to be congruent modulo 16, or modulo 32 for DRAM
 //     (tt-isa-documentation, WormholeB0/NoC/Alignment.md). Here the source is a packet, which has
@@ -92,8 +92,8 @@ func place(x, y uint8) int { return int(y)<<wire.NocCoordBits | int(x) }
 // belongs to the caller.
 func (m *Memory) Tiles() []Tile { return slices.Clone(m.list) }
 
-// TileAt returns the tile at the coordinate (x, y) of NoC 0, if the tile has memory. Otherwise TileAt
-// returns false.
+// TileAt returns the tile at the coordinate (x, y) of NoC 0, if the tile has memory. Otherwise
+// TileAt returns false.
 func (m *Memory) TileAt(x, y uint8) (Tile, bool) {
 	if t := m.tile(x, y); t != nil {
 		return *t, true

@@ -106,10 +106,11 @@ func (s *Session) Checkpoint(ctx context.Context) (Checkpoint, error) {
 // LostSince returns how many requests got lost since a checkpoint of this chip. The
 // answer names each chip with requests that were lost or may have been lost. The answer
 // also names each chip that restarted, because earlier writes to a restarted chip are
-// gone, and each chip that does not answer. The answer includes requests that were open at the checkpoint and got lost later.
-// The answer also counts requests that are still open. A workload should therefore wait
-// until its requests have ended, and then call LostSince. LostSince returns an error if
-// it cannot get the counts, or if the checkpoint is of another chip.
+// gone, and each chip that does not answer. The answer includes requests that were open
+// at the checkpoint and got lost later. The answer also counts requests that are still
+// open. A workload should therefore wait until its requests have ended, and then call
+// LostSince. LostSince returns an error if it cannot get the counts, or if the checkpoint
+// is of another chip.
 func (s *Session) LostSince(ctx context.Context, c Checkpoint) (Losses, error) {
 	now, failed, err := s.look(ctx)
 	if err != nil {

@@ -78,8 +78,8 @@ func (g *Generator) arriveUntil(now mono.Time) {
 // pause returns the time from one arrival to the next, in nanoseconds.
 func (g *Generator) pause() float64 { return g.rng.ExpFloat64() / g.spec.Load * float64(time.Second) }
 
-// Deadline returns the time of the next arrival, if no packet waits now. At the time of the
-// arrival, the caller must call [Generator.Next], even if no packet has ended. If a packet waits,
+// Deadline returns the time of the next arrival, if no packet waits now. At this time, the caller
+// must call [Generator.Next], even if no packet has ended. If a packet waits,
 // if no packet will arrive, or before the first call of Next, Deadline returns false.
 func (g *Generator) Deadline() (mono.Time, bool) {
 	a := &g.arrive

@@ -63,8 +63,8 @@ func (v *Verifier) Owns(a wire.NocAddr) bool {
 //     sends packets to this chip;
 //   - misdirected: a whole packet of this run that names another destination, source, plane or
 //     direction, or that has a number or length that the run does not have;
-//   - stray: a whole packet of another run; or bytes that are no whole packet, from a chip that sends
-//     nothing to this chip.
+//   - stray: a whole packet of another run; or bytes that are no whole packet, from a chip that
+//     sends nothing to this chip.
 func (v *Verifier) Arrived(src wire.FabricNodeID, plane wire.Plane, other bool, data []byte) {
 	f, k := v.flows[src], -1
 	if f != nil {

@@ -21,7 +21,7 @@ type Header struct {
 	Program string      // version of the recording program, for display
 	Begun   int64       // start of the recording, in milliseconds since 1970; 0 in a simulation
 	Started mono.Time   // argument "now" of [chip.New]
-	Config  chip.Config // complete configuration, with the topology; the file lists the ports for which Route.Failed returns true
+	Config  chip.Config // complete configuration, with the topology; instead of the function Route.Failed, the file lists the ports for which the function returns true
 }
 
 // headerForm is the JSON form of a header. The outer fields hide inner fields of the

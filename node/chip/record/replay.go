@@ -14,7 +14,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Options say how far Replay replays a recording, and which function sees the records.
+// Options say how far Replay replays a recording, and which function sees the calls.
 type Options struct {
 	Until uint64    // number of calls to replay; 0: all
 	At    mono.Time // the replay ends before the first call with a later time; 0: no limit
@@ -32,7 +32,7 @@ type Summary struct {
 	Last    mono.Time
 	End     EndReason // why the recording ends; 0: the recording breaks off, or the replay ended earlier
 	EndText string
-	Cut     *Cut // where and why the recording breaks off; nil if it does not break off
+	Cut     *Cut // where and why the recording breaks off; nil if the replay came to no break
 }
 
 // Difference describes the first answer that differs from the recorded answer.
