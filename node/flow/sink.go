@@ -46,7 +46,7 @@ type inFlow struct {
 
 // HandleRequest takes a request or a probe that has arrived. The sink then owes a
 // completion to the flow. HandleRequest reports whether the chip must perform the
-// request now.
+// request now. A probe is never performed.
 func (s *Sink) HandleRequest(p *wire.Packet) (perform bool) {
 	f := s.admit(p)
 	if f == nil {
@@ -78,10 +78,11 @@ func (s *Sink) HandleRequest(p *wire.Packet) (perform bool) {
 func (s *Sink) Refuse(p *wire.Packet, why wire.Outcome) { s.last.except(p.FlowSeq, 1, why) }
 
 // Answer calls the function "send" for each flow to which the sink owes a completion, the
-// longest wait first. Answer gives "send" the flow's key, the route w and the completion m.
-// Answer gets w from the function "home", and keeps w until the tables change. The function "send" reports whether it
-// sent the completion. If "send" returns false, the sink still owes the completion.
-// Answer reports whether a completion was sent.
+// flow that has waited longest first. Answer gives "send" the flow's key, the route w and
+// the completion m. Answer gets w from the function "home", and keeps w until the tables
+// change. If "send" returns true, the completion is sent or discarded. If "send" returns
+// false, the sink still owes the completion. Answer reports whether "send" returned true
+// at least once.
 func (s *Sink) Answer(home func(to Key) *Route, send func(to Key, w *Route, m wire.Completion) bool) (sent bool) {
 	kept := s.owed[:0]
 	for _, f := range s.owed {
@@ -117,8 +118,8 @@ func (s *Sink) Counters() SinkCounters { return s.counters }
 // with no room for an exception that covers all later requests. The chip performs none of
 // these n+1 requests. Until the next gap, one exception with OutcomeOverflow covers the
 // requests that arrive. From that gap on, an exception with OutcomeLost covers the gap and
-// all later requests, until the source's base passes enough exceptions. If only one more exception fits, overflow adds the exception with
-// OutcomeLost at once.
+// all later requests, until the source's base passes enough exceptions. If only one more
+// exception fits, overflow adds the exception with OutcomeLost at once.
 func (f *inFlow) overflow(n uint32) {
 	o := wire.OutcomeOverflow
 	if k := len(f.exc); n > 0 || k > wire.MaxExceptions-2 && f.exc[k-1].Outcome != wire.OutcomeOverflow {
@@ -180,8 +181,8 @@ func (s *Sink) admit(p *wire.Packet) *inFlow {
 }
 
 // begin starts an epoch of the flow with packet p. Requests before p that are still open
-// at the source get OutcomeRestarted, if they are fewer than 2*MaxOutstanding. A former incarnation of this chip may have
-// performed these requests.
+// at the source get OutcomeRestarted, if they are fewer than 2*MaxOutstanding. A former
+// incarnation of this chip may have performed these requests.
 func (f *inFlow) begin(p *wire.Packet) {
 	f.epoch, f.next, f.exc, f.void = p.FlowEpoch, p.FlowBase, f.exc[:0], p.Known
 	if d := p.FlowSeq - p.FlowBase; d > 0 && d < 2*MaxOutstanding {
