@@ -33,7 +33,7 @@ type Membership interface {
 	Notify() <-chan struct{}         // gets a value after the pool has changed
 	View() []membership.Member       // the members that the pool takes for alive
 	Events() []membership.Event      // the pool's events since the last call of Events
-	UpdateMeta(membership.Meta)      // tells the other members new metadata of this chip
+	UpdateMeta(membership.Meta)      // tells the pool's other members new metadata of this chip
 	Addr() netip.AddrPort            // address of the pool's socket
 	Close(leave time.Duration) error // leaves the pool, and waits at most the time "leave"
 }

@@ -154,7 +154,7 @@ func (r *recording) write() {
 func (r *recording) over() bool { return r != nil && r.tape.Err() != nil }
 
 // close writes the rest of the recording and closes the file. The caller must make sure that nobody
-// calls the chip meanwhile.
+// calls the chip during close.
 func (r *recording) close() error {
 	if r == nil || r.file == nil {
 		return nil

@@ -43,9 +43,9 @@ func connLimit() int {
 	return int(max(minConns, min(maxConns, r.Cur/2)))
 }
 
-// listener refuses connections beyond the limits. If a limit is reached, the listener first tries to
-// close the connection that has had no call for the longest time. A caller who only holds connections
-// open thus keeps nobody out.
+// listener refuses connections beyond the limits. If a limit is reached, the listener first tries
+// to close the connection that has had no call for the longest time. A caller who only holds
+// connections open thus keeps nobody out.
 type listener struct {
 	net.Listener
 	limit, perAddr int
@@ -132,8 +132,8 @@ func (l *listener) forget(c net.Conn) {
 	}
 }
 
-// state notes which connections have a call, and which are closed. The HTTP server calls state at
-// each change of a connection.
+// state notes which connections have a call, and which are closed. The HTTP server calls state
+// whenever the state of a connection changes.
 func (l *listener) state(c net.Conn, s http.ConnState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,7 +167,7 @@ func (p places) leave() { <-p }
 // bodies limits the time and the memory that the bodies of calls take.
 type bodies struct {
 	big  places        // places for large bodies
-	wait time.Duration // bodyTimeout, or less in tests
+	wait time.Duration // longest time for a body to arrive, and longest wait for a place
 }
 
 // errBusy is the error of a large body that has waited for a place in vain.

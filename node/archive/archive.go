@@ -12,8 +12,8 @@
 //
 // A writer numbers its segments in order. The time in a name, in UTC, is the time at which the
 // writer began the segment. Before each write, a writer closes a segment of at least SegmentBytes
-// bytes or of the age SegmentAge; see [Limits]. When a writer opens the archive or closes a segment,
-// it removes its oldest segments until all its segments together have at most TotalBytes.
+// bytes or of the age SegmentAge; see [Limits]. When a writer opens the archive or closes a
+// segment, it removes its oldest segments until all its segments together have at most TotalBytes.
 //
 // # What is guaranteed
 //

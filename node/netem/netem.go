@@ -34,10 +34,10 @@
 //
 // A port hands the kernel up to 64 datagrams as one super-packet (UDP GSO). A qdisc treats a
 // super-packet as one packet. netem would therefore lose or double all datagrams of a super-packet
-// at once. For this reason, a tbf qdisc above netem splits each super-packet that is longer than the
-// interface's largest packet, or longer than 8400 bytes. A shorter super-packet still passes as one
-// packet. If a fixed delay is
-// the only impairment, there is no tbf, and all super-packets stay whole.
+// at once. For this reason, a tbf qdisc above netem splits each super-packet that is longer than
+// the interface's largest packet, or longer than 8400 bytes. A shorter super-packet still passes as
+// one packet. If a fixed delay is the only impairment, there is no tbf, and all super-packets stay
+// whole.
 package netem
 
 import (

@@ -45,10 +45,10 @@ type stage struct {
 //
 // Our fault model (package fault) reorders packets by holding back a share of them, for up to
 // ReorderSpan. netem sends the share in the field prompt at once, and delays all other packets. The
-// stage therefore delays the held-back share, and sends the rest at once. If the options also have a delay, jitter
-// or rate, the reordering has a stage of its own. If the options have both loss and the
-// Gilbert-Elliott model, our model draws two random numbers for a packet, and netem draws one. The
-// stage combines the probabilities, so that both models lose the same share of packets.
+// stage therefore delays the held-back share, and sends the rest at once. If the options also have
+// a delay, jitter or rate, the reordering has a stage of its own. If the options have both loss and
+// the Gilbert-Elliott model, our model draws two random numbers for a packet, and netem draws one.
+// The stage combines the probabilities, so that both models lose the same share of packets.
 func stages(o fault.Options, seed *uint64) []stage {
 	if o == (fault.Options{}) {
 		return nil
@@ -80,8 +80,8 @@ func stages(o fault.Options, seed *uint64) []stage {
 	return []stage{s, {latency: span / 2, jitter: span / 2, gap: 1, prompt: 1 - o.Reorder, limit: DefaultLimit, seed: seed}}
 }
 
-// splits reports whether netem must handle each datagram of a super-packet separately. If a
-// fixed delay is the only option, netem may handle a super-packet as a whole.
+// splits reports whether netem must handle each datagram of a super-packet separately. If a fixed
+// delay is the only option, netem may handle a super-packet as a whole.
 func splits(o fault.Options) bool {
 	o.Delay = 0
 	return o != (fault.Options{})

@@ -53,12 +53,12 @@ type sabotage int
 const (
 	noSabotage        sabotage = iota
 	sabotageMemory             // flips a bit of memory
-	sabotageTwice              // performs a request twice
+	sabotageTwice              // performs an increment twice
 	sabotageSwallow            // hides the end of a request from the model
 	sabotageDoubleEnd          // ends a request twice
 	sabotageLie                // changes the fate of a performed request from done to lost
 	sabotageRead               // changes the data that a read returned
-	sabotageBlame              // changes the fate of a read from done to lost although there was no fault
+	sabotageBlame              // changes the fate of a read from another chip's memory from done to lost
 	sabotageMember             // changes the fate of a multicast at one destination from done to lost
 )
 

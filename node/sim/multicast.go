@@ -22,7 +22,7 @@ type groupID struct {
 	ranges wire.Ranges
 }
 
-// member is a destination of a multicast, and the state of the multicast there.
+// member is a destination of a multicast, and the state of the multicast at this destination.
 type member struct {
 	machine   int
 	way       []route.Branch // route from the source to the member

@@ -28,7 +28,7 @@ func (s *Sim) order(m *machine, c *cable, side int, all bool, cmd router.Command
 	s.run(m)
 }
 
-// retrain makes a link train anew several times, one after another.
+// retrain makes a link train anew several times.
 func (s *Sim) retrain() mishap {
 	c, side, n := s.anyCable(), s.rng.IntN(2), 1+s.rng.IntN(20)
 	gap := time.Duration(s.rng.Int64N(int64(20 * time.Millisecond)))
