@@ -55,11 +55,10 @@ type Writer struct {
 	removed uint64
 }
 
-// Open makes or continues the archive of one writer. If a killed process has left the newest
-// segment open, Open continues this segment, and cuts off a torn last line. Open compresses all
-// other segments that are not compressed. If the disk is full, Open returns no error, but the first
-// [Writer.Append] returns a notice. Open returns an error if another process has the newest segment
-// open.
+// Open makes or continues the archive of one writer. If the newest segment is not compressed, Open
+// continues this segment, and cuts off a torn last line. Open compresses all other segments that
+// are not compressed. If the disk is full, Open returns no error, but the first [Writer.Append]
+// returns a notice. Open returns an error if another process has the newest segment open.
 func Open(cfg Config, now time.Time) (*Writer, error) {
 	var err error
 	if cfg.Limits, err = cfg.Limits.check(); err != nil {

@@ -13,10 +13,10 @@ import (
 	"ttfabric/wire"
 )
 
-// Watch calls f with the events of the chip that sessions report, from now on: links, installed
-// tables and dropped packets. Watch skips an event if its time, by the chip's clock, is before the
-// present time of the caller's clock. Watch returns when ctx ends or the connection breaks. See
-// [session.Watcher].
+// Watch calls f with the events of the chip that sessions report, from the call on: links,
+// installed tables and dropped packets. Watch skips an event if the event's time, by the chip's
+// clock, is before the time of the call, by the caller's clock. Watch returns when ctx ends or the
+// connection breaks. See [session.Watcher].
 func (c *Client) Watch(ctx context.Context, f func(session.Event)) error {
 	from := time.Now()
 	err := c.Events(ctx, func(v EventView) {
