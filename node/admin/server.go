@@ -206,7 +206,7 @@ func body(r *http.Request) ([]byte, error) {
 }
 
 // decode reads the body of a call, one JSON object, into b. If the object has a field that b does
-// not have, decode returns an error. The caller may have misspelled the field.
+// not have, decode returns an error, because the caller may have misspelled the field.
 func decode(r *http.Request, b any) error {
 	text, err := body(r)
 	if err != nil {

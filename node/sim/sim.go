@@ -9,7 +9,7 @@
 //  1. Chips start and send requests, and faults begin and end (plan.go, load.go).
 //  2. All faults end, and dead chips restart.
 //  3. The fabric must come to rest: every request has ended, every link is up,
-//     every credit is home, no packet is left anywhere.
+//     every credit is at its sender, no packet is left anywhere.
 //  4. Every pair of chips must reach each other on every plane. If the load uses both directions
 //     round rings of even length, opposite chips must reach each other in both directions.
 //
@@ -79,9 +79,9 @@ type Report struct {
 	Downs   int                 // number of times that a link went down
 	Ended   int                 // number of ends of sessions that chips reported
 	Tables  int                 // number of times that a chip installed new tables
-	Resent  uint64              // number of data frames that links sent again; without ended incarnations
-	Gone    int                 // number of ended incarnations that neighbours still know at the end
-	Dropped uint64              // number of packets that routers dropped; without ended incarnations
+	Resent  uint64              // number of data frames that links sent again, in the chips' last incarnations
+	Gone    int                 // number of incarnations whose sessions have ended, and that neighbours still know at the end
+	Dropped uint64              // number of packets that routers dropped, in the chips' last incarnations
 	Hash    uint64              // hash of all events
 }
 
@@ -296,7 +296,8 @@ func (s *Sim) stop(m *machine, goodbye bool) {
 	}
 }
 
-// arrive puts the datagrams of a flight into a chip's socket. For each datagram, arrive draws a
+// arrive puts the datagrams of a flight into a chip's socket. The socket of a dead chip drops all
+// datagrams, and a full socket drops the rest. For each datagram in the socket, arrive draws a
 // time, and plans a step of the chip for this time. The chip reads all datagrams in its socket in
 // its next step.
 func (s *Sim) arrive(f *flight) {
@@ -317,8 +318,8 @@ func (s *Sim) arrive(f *flight) {
 	}
 }
 
-// wakeAt plans a chip's next step for the time "at". If an earlier step is planned already, wakeAt
-// does nothing.
+// wakeAt plans a chip's next step for the time "at". If a step is planned for this time or an
+// earlier time already, wakeAt does nothing.
 func (s *Sim) wakeAt(m *machine, at mono.Time) {
 	if m.wake <= at {
 		return
@@ -328,7 +329,8 @@ func (s *Sim) wakeAt(m *machine, at mono.Time) {
 	s.queue.add(max(at, s.now), what{m: m, wake: m.wakeID})
 }
 
-// run runs one step of a chip. In a step, the chip does the same work as when a live node wakes it.
+// run runs one step of a chip, unless the chip is stalled. In a step, the chip does the same work
+// as when a live node wakes it.
 func (s *Sim) run(m *machine) {
 	if m.stalled > 0 {
 		return
