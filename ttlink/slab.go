@@ -37,8 +37,8 @@ const (
 	firstFrames = 64
 )
 
-// fits reports whether the slab has room for n more frames of size bytes each, if the ring may grow
-// to window bytes.
+// fits reports whether the slab takes n more frames of size bytes each, if the ring may grow to
+// window bytes. The slab takes at most MaxFrames frames.
 func (s *slab) fits(n, size, window int) bool {
 	if s.count+n > MaxFrames {
 		return false

@@ -7,10 +7,10 @@ import (
 // Kind says which fault somebody injected or ended.
 type Kind uint8
 
-// The kinds of faults. KindSet to KindRestored concern a port or the gossip of a chip, and this chip
-// publishes the event. The later kinds concern the process of a chip. Another chip publishes their
-// events, because a killed or paused process cannot. The program that injects the fault asks the
-// other chip to do so.
+// The kinds of faults. KindSet to KindRestored concern a port or the gossip of a chip, and this
+// chip publishes the event. The comments name only ports. The later kinds concern the process of a
+// chip. Another chip publishes their events, because a killed or paused process cannot. The program
+// that injects the fault asks the other chip to do so.
 const (
 	KindSet      Kind = iota // the impairment of a port changed
 	KindReset                // the impairment of a port was removed

@@ -84,9 +84,9 @@ func (b *Batch) Reset() {
 	}
 }
 
-// Append copies a datagram of 1 to [MaxDatagram] bytes into b, and returns true. If b has no room
-// for the datagram, Append returns false. Consecutive datagrams of one size and one sender share a
-// super-packet.
+// Append copies a datagram of 1 to [MaxDatagram] bytes into b, and returns true. If the length is
+// out of range, or b has no room for the datagram, Append returns false. Consecutive datagrams of
+// one size and one sender share a super-packet.
 func (b *Batch) Append(datagram []byte, from netip.AddrPort) bool {
 	if len(datagram) == 0 || len(datagram) > messageBytes {
 		return false
