@@ -92,7 +92,8 @@ func (d *damping) remembered(now mono.Time) int {
 // held reports whether the link holds its own cable.
 func (l *Link) held() bool { return l.damping.until != 0 }
 
-// ownFailed counts a failure of the own cable, and begins a hold if there were too many failures.
+// ownFailed counts a failure of the own cable, and begins a hold if the cable has failed too often
+// (see flap).
 func (l *Link) ownFailed(now mono.Time) {
 	d := &l.damping
 	hold := d.flap(now)
@@ -113,9 +114,9 @@ func (l *Link) ownFailed(now mono.Time) {
 	l.events.push(Event{Kind: EventHeld, At: now, Session: l.sess.id, Retrains: l.history.retrains, Flaps: d.flaps, Until: until})
 }
 
-// misses reports whether a training that the peer began counts as a failure of the own cable. It
-// does if frames are under way on the own cable, and no frame has come from the peer for half of
-// the time after which the link would go down.
+// misses reports whether a training that the peer began counts as a failure of the own cable. The
+// result is true if frames are under way on the own cable, and no frame has come from the peer for
+// half of the time after which the link would go down.
 func (l *Link) misses(now mono.Time) bool {
 	if l.state != StateUp || l.paths.now != Own || !l.tx.outstanding() {
 		return false

@@ -171,7 +171,7 @@ type Event struct {
 	// have received these packets.
 	Unknown [wire.NumVCs]int
 
-	Found        wire.PortID // EventMiswired: the port that is at the other end of the cable
+	Found        wire.PortID // EventMiswired: the port that the wrong hello names as its sender
 	FoundExpects wire.PortID // EventMiswired: the port that Found expects at this end of the cable
 	FoundFabric  uint32      // EventMiswired: the fabric of Found
 	Mismatch     Mismatch

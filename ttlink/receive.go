@@ -8,9 +8,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Delivery is one piece of a received packet. In a session, each piece comes once, and pieces come
-// in order. A piece with Offset 0 begins a packet. If the session ends before the last piece of a
-// packet, the owner must discard the packet.
+// Delivery is one piece of a received packet. In a session, each piece comes once, and the pieces
+// come in the order in which the peer sent them. A piece with Offset 0 begins a packet. If the
+// session ends before the last piece of a packet, the owner must discard the packet.
 type Delivery struct {
 	VC     wire.VC
 	Slot   uint32 // slot of the packet in the receiver channel of VC

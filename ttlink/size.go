@@ -232,7 +232,7 @@ func (l *Link) tickSize(now mono.Time) {
 }
 
 // halve chooses the length of the next question: the middle between the longest length that passes
-// and the longest that may pass. If there is no such length, halve ends the search.
+// and the longest that may pass. If no longer length may pass, halve ends the search.
 func (l *Link) halve(now mono.Time) {
 	s := &l.size
 	s.high = min(s.high, l.want())

@@ -31,7 +31,7 @@ type training struct {
 	reported   mono.Time // time of the last EventMiswired or EventIncompatible; 0: never
 }
 
-// stranger describes the port at the other end of a miswired cable.
+// stranger is the port at the other end of a miswired cable, not a stranger as in package wire.
 type stranger struct {
 	port, expects wire.PortID
 	fabric        uint32

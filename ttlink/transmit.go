@@ -16,7 +16,8 @@ type Transmit struct {
 }
 
 // PollTransmit returns the next frames to send. A close frame comes first, then hellos, then data
-// frames, and last at most one sequence update.
+// frames, and last at most one sequence update. If the link has nothing to send, PollTransmit
+// returns false.
 func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 	l.now = now
 	if l.closePending {

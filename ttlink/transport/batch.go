@@ -17,7 +17,7 @@ type Super struct {
 	From netip.AddrPort
 }
 
-// Each calls f for each datagram in order.
+// Each calls f for each datagram, in the order in which the datagrams lie in s.Data.
 func (s *Super) Each(f func(datagram []byte)) {
 	d := s.Data
 	for ; len(d) > s.Seg; d = d[s.Seg:] {

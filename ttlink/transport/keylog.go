@@ -64,9 +64,9 @@ func (k *KeyLog) Since(n int) ([]byte, int) {
 }
 
 // Subscribe calls f with all lines that the log has now, and later with each new line. f gets each
-// line once and in order. The calls end when the caller calls cancel. f must not block, keep its
-// argument, or call the KeyLog. f gets each new line before the connection sends datagrams that the
-// line decrypts.
+// line once, in the order in which the lines were written. The calls end when the caller calls
+// cancel. f must not block, keep its argument, or call the KeyLog. f gets each new line before the
+// connection sends datagrams that the line decrypts.
 func (k *KeyLog) Subscribe(f func(lines []byte)) (cancel func()) {
 	if k == nil {
 		return func() {}
