@@ -18,12 +18,12 @@ import (
 //
 // An end counts a failure if the link goes down because no frames, or no acknowledgements, come by
 // the own cable. If the peer goes down first, this end may learn of the failure from the peer's
-// hellos. This end then counts a failure if its frames are under way on the own cable, and no frame
-// has come for half of the time after which the link would have gone down. An end counts no failure
-// if the peer closed the link, restarted, or trained again without such a silence. The two ends
-// count separately, but a hold by one end keeps the cable out of use at both ends. The end that
-// holds the cable neither sends nor answers hellos by the cable, so the peer cannot use the cable
-// either.
+// hellos. This end then counts a failure if its frames are under way on the own cable, and if no
+// frame has come for long enough. Half of the silence that takes the link down is enough. An end
+// counts no failure if the peer closed the link, restarted, or trained again without such a
+// silence. The two ends count separately, but a hold by one end keeps the cable out of use at both
+// ends. The end that holds the cable neither sends nor answers hellos by the cable, so the peer
+// cannot use the cable either.
 //
 // If the link has no working fallback path, a hold makes the peer unreachable by this link. A link
 // that trains therefore ends the hold after holdAlone times the profile's DeadTraffic. Routers let
@@ -115,8 +115,8 @@ func (l *Link) ownFailed(now mono.Time) {
 }
 
 // misses reports whether a training that the peer began counts as a failure of the own cable. The
-// result is true if frames are under way on the own cable, and no frame has come from the peer for
-// half of the time after which the link would go down.
+// result is true if frames are under way on the own cable, and the peer has been silent for half of
+// the time that rttEstimate.dead returns.
 func (l *Link) misses(now mono.Time) bool {
 	if l.state != StateUp || l.paths.now != Own || !l.tx.outstanding() {
 		return false

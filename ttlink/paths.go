@@ -33,8 +33,8 @@ func (s pathSet) first() (Path, bool) {
 	return Path(bits.TrailingZeros32(uint32(s))), s != 0
 }
 
-// homeProofs is the number of hellos that the peer must answer on a link's own cable before the
-// link's frames return from a fallback path to that cable.
+// homeProofs is the number of hellos that the peer must answer on a link's own cable. The link's
+// frames then return from a fallback path to that cable.
 const homeProofs = 2
 
 // paths holds the paths of a link, and what the link knows about them.

@@ -68,8 +68,7 @@ func (r *receiver) resume() {
 func (r *receiver) occupied(v int) int { return int(r.recv[v] - r.freed[v] + r.carried[v]) }
 
 // grants returns the present grant of each VC. A grant is the number of slots freed in this
-// session, plus the size of the receiver channel, minus the slots that packets of older sessions
-// occupy.
+// session, plus the size of the receiver channel, minus the slots with packets of older sessions.
 func (l *Link) grants() (g [wire.NumVCs]uint32) {
 	for v := range l.cfg.Slots {
 		g[v] = l.grant(wire.VC(v))

@@ -107,9 +107,9 @@ func (l *Link) pieces(size int) (n, padded int) {
 }
 
 // CanSend reports whether [Link.Send] would accept a packet of size bytes on vc now. The link must
-// be up, have a credit on vc, and have room in the slab. If the link is up but has no credit on vc,
-// the link later asks the peer for its grants, because a frame with grants may have been lost. If
-// size is not 1 to [MaxPacket], or vc is out of range, CanSend panics.
+// be up, have a credit on vc, and have room in the slab. If a link that is up has no credit on vc,
+// it later asks the peer for its grants. A frame with grants may have been lost. If size is not 1
+// to [MaxPacket], or vc is out of range, CanSend panics.
 func (l *Link) CanSend(vc wire.VC, size int) bool {
 	if size <= 0 || size > MaxPacket || vc >= wire.NumVCs {
 		panic(fmt.Sprintf("ttlink: packet of %d bytes on VC %d: want 1 to %d on a VC below %d", size, vc, MaxPacket, wire.NumVCs))

@@ -124,9 +124,9 @@ func (l *Link) passes(f *wire.Frame, h *wire.Hello) (int, bool) {
 	return n, s.proofs >= sizeSure || s.proofs >= sizeProofs && !l.cutWider(h, n)
 }
 
-// cutWider reports whether the link would end its session with the sender of h if it came up with
-// frame payloads of at most n bytes. The link ends its session if the session holds longer
-// unacknowledged frames.
+// cutWider reports whether frame payloads of at most n bytes would end the link's session with the
+// sender of h. The link ends the session if it comes up and the session holds longer unacknowledged
+// frames.
 func (l *Link) cutWider(h *wire.Hello, n int) bool {
 	return l.sess.id != 0 && h.Incarnation == l.sess.peer && l.tx.widest() > n
 }
@@ -247,8 +247,8 @@ func (l *Link) halve(now mono.Time) {
 }
 
 // answered uses the peer's answer to a hello of this end while the link is up. If the answer came
-// by the path p that the link's frames use, and is longer than these frames, the link uses longer
-// frames from now on.
+// by the path of the link's frames, and is longer than these frames, the link uses longer frames
+// from now on.
 func (l *Link) answered(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	s := &l.size
 	s.most = int(h.MaxPayload)

@@ -313,8 +313,8 @@ func (m *Model) one(f *Fate, leaves mono.Time, n int) {
 }
 
 // roll returns true with probability p. roll draws a number even if p is 0 or 1. A change of one
-// probability therefore leaves the random numbers of the other options unchanged, until the change
-// makes a fault hit or miss a datagram.
+// probability therefore leaves the random numbers of the other options unchanged at first. They
+// change when the new probability makes a fault hit or miss a datagram.
 func (m *Model) roll(p float64) bool {
 	if p == 0 {
 		m.dice.off++ // the result does not depend on the value

@@ -119,8 +119,8 @@ func (h *pskHandshake) renew() {
 	h.begin()
 }
 
-// unknown sends an ask because a datagram came under an unknown key, at most once in the time
-// pskUnknown, and only if no ask is open.
+// unknown sends an ask because a datagram came under an unknown key. unknown does so at most once
+// in the time pskUnknown, and only if no ask is open.
 func (h *pskHandshake) unknown() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -7,9 +7,9 @@
 // run of equal datagrams in one buffer, and a [Batch] holds super-packets of received datagrams. If
 // the kernel has no offloads, a port moves several single datagrams per system call, or one.
 //
-// A pipe loses a datagram if the network loses it, if a buffer is full, if nobody receives at the
-// peer's address, or if the datagram is too long for the path. The pipe only counts the losses that
-// it notices, and the link above the pipe repairs all losses. The pipe returns an error only for a
+// A pipe loses a datagram if the network loses it, a buffer is full, nobody receives at the peer's
+// address, or the datagram is too long for the path. The pipe only counts the losses that it
+// notices, and the link above the pipe repairs all losses. The pipe returns an error only for a
 // problem that a person must solve.
 //
 // Every transport, and every wrapper around a transport, implements [Port]. Package transporttest

@@ -101,8 +101,8 @@ func (p *port) later() {
 // try dials, and returns true if a handshake has succeeded. If nobody answers a handshake, the path
 // may be narrower than this machine knows, or the peer may be absent. Until the path is known to be
 // narrow, the next tries therefore use small packets and large packets in turn. When a handshake
-// with small packets succeeds, try makes one more handshake with large packets, because a
-// connection with smaller packets than before would end the link's session.
+// with small packets succeeds, try makes one more handshake with large packets. The reason is that
+// a connection with smaller packets than before would end the link's session.
 func (p *port) try(peer netip.AddrPort) bool {
 	careful, sure := p.begins(peer)
 	c, err := p.handshake(peer, careful)
