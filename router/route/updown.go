@@ -72,9 +72,9 @@ func (u *upDown) walk(pl int) {
 	}
 }
 
-// reached holds the states that a search has found. A state is a chip, together with the fact
-// whether the route may still go up. State 2·chip says that the route may still go up. State
-// 2·chip+1 says that the route may only go down.
+// reached holds the states that a search has found. A state consists of a chip and of one bit,
+// which says whether the route may still go up. State 2·chip says that the route may still go up.
+// State 2·chip+1 says that the route may only go down.
 type reached struct {
 	from [maxStates]int16 // for each state: the state before it on the route; -1: not found yet
 	dir  [maxStates]wire.Direction
