@@ -27,7 +27,8 @@ type origins struct {
 	n      int // number of packets on all planes
 }
 
-// add makes room for MaxOwn multicasts on a plane. If the plane has this room already, add does nothing.
+// add makes room for MaxOwn multicasts on a plane. If the plane has this room already, add does
+// nothing.
 func (o *origins) add(pl wire.Plane) {
 	if o.planes[pl].slots == nil {
 		o.planes[pl] = newRing(MaxOwn)
@@ -240,8 +241,8 @@ func (r *Router) dropCopies(h head, why wire.DropReason) {
 	}
 }
 
-// member returns a multicast for this chip, if this chip is a member of the group and has not got the
-// multicast yet. A later call for the same multicast returns false.
+// member returns a multicast for this chip, if this chip is a member of the group and has not got
+// the multicast yet. A later call for the same multicast returns false.
 func (r *Router) member(h head) (Local, bool) {
 	if !r.parts(h) || h.q.left&wire.PartHere == 0 {
 		return Local{}, false

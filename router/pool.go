@@ -159,9 +159,9 @@ func (r *ring) pop() Slot {
 	return s
 }
 
-// remove takes the slots for which f returns true out of the queue, and appends these slots to gone. The
-// other slots keep their order. f must return false for a first packet of which the router has
-// already made copies.
+// remove takes the slots for which f returns true out of the queue, and appends these slots to
+// gone. The other slots keep their order. f must return false for a first packet of which the
+// router has already made copies.
 func (r *ring) remove(gone []Slot, f func(Slot) bool) []Slot {
 	kept := 0
 	for k := range r.n {

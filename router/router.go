@@ -242,8 +242,8 @@ func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 
 // Bypass reports whether the chip may give its own packet to the link of port i at once, without a
 // sender channel. The link must be up, the port must run normally, and no packet may wait to leave
-// by the port. With bubble flow control, the port's cable must not be part of a ring. The chip then
-// calls [Router.Bypassed] to count the packet.
+// by the port. With bubble flow control, the port's cable must not be part of a ring. If the link
+// takes the packet, the chip calls [Router.Bypassed] to count it.
 func (r *Router) Bypass(i int) bool {
 	p := &r.ports[i]
 	return p.up && p.order == CommandRun && p.queued == 0 && !(r.cfg.Bubble && p.Ring)
@@ -295,10 +295,10 @@ func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 }
 
 // Step moves the first packets of the receiver channels, and this chip's own multicasts, while
-// sender channels have room. Step drops packets without a route or with a TTL of 0. Step drops all
-// packets in the sender channels of a port whose link has been down for the grace period. Step also
-// drops requests at draining ports. Step drops packets in stuck channels if the timeout's actions
-// say so. Step reports whether it moved or dropped a packet.
+// sender channels have room. Step drops packets that it should forward but that have no route or a
+// TTL of 0. Step drops all packets in the sender channels of a port whose link has been down for
+// the grace period. Step also drops requests at draining ports. Step drops packets in stuck
+// channels if the timeout's actions say so. Step reports whether it moved or dropped a packet.
 func (r *Router) Step(now mono.Time) bool {
 	moved := r.own.n > 0 && r.depart()
 	for i := range r.ports {

@@ -1,6 +1,6 @@
 // Package control is one chip's part of the control plane. The package collects link states: what
-// each chip says about its own ports. From the link states, the package finds the cables that the tables must
-// avoid.
+// each chip says about its own ports. From the link states, the package finds the ports whose
+// cables the tables must avoid.
 //
 // Each chip says in a numbered [wire.LinkState] which of its ports are out of service. A chip takes
 // a port out of service after the port's link has been down for [Config.Hold], or if the link has
@@ -9,12 +9,12 @@
 // link state of every chip to its neighbours. Gossip repairs what flooding missed. A cable is out
 // of service if the chip at either end says that its own port is out of service. All connected
 // chips therefore plan from the same link states, without a leader. The table epoch is a hash of
-// the link states from which the tables were planned.
+// the machine, of the cables out of service, and of the configuration of the routes.
 //
 // Invariants: For each chip, Control keeps the newest link state that Control has heard, as
-// [wire.LinkState.Newer] decides. Once this chip has heard its neighbours, no other chip has a
-// newer link state of this chip than this chip itself. Every neighbour whose link is up has
-// received each link state, or Control still owes the link state to that neighbour.
+// [wire.LinkState.Newer] decides. No neighbour from which this chip has heard all link states has a
+// newer link state of this chip than this chip itself. Each link state has been sent to every
+// neighbour whose link is up, or Control still owes the link state to that neighbour.
 package control
 
 import (

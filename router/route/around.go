@@ -163,8 +163,8 @@ func (k *checker) caught(old *Plan) {
 	}
 }
 
-// last returns the number that the graph gives to the virtual channel of a leg's last hop. If the leg
-// has no hop, last returns -1.
+// last returns the number that the graph gives to the virtual channel of a leg's last hop. If the
+// leg has no hop, last returns -1.
 func (k *checker) last(g *grid, chip int, leg []wire.Direction, detour bool) int32 {
 	s := Steps{detour: detour}
 	held := int32(-1)

@@ -41,19 +41,17 @@
 // turns, leaves the mesh, or arrives. If packets kept the channel after a turn, a cycle would close
 // on every torus of 4×4 chips or more.
 //
-// The scheme [Bubble] has no channels behind the dateline. A packet enters a ring when its first
-// hop along the axis of the ring begins. The packet may enter only if the next chip has two free
-// slots.
+// The scheme [Bubble] has no channels behind the dateline. A packet enters a ring with its first
+// hop along the axis of the ring. The packet may enter only if the next chip has two free slots.
 //
 // Control messages on dimension-ordered routes use no cable that wraps.
 //
 // # Around faults
 //
-// [Plan.Around] returns the plan that holds while cables are out of service. Within
-// a mesh, a route that does not cross such a cable stays unchanged. Routes between meshes are planned
-// again, and any of them may change. A route that would cross such a cable becomes a detour. A
-// detour is an up*/down* route within the mesh over the remaining cables, in virtual channels for
-// detours.
+// [Plan.Around] returns the plan that holds while cables are out of service. Within a mesh, a route
+// that does not cross such a cable stays unchanged. Routes between meshes are planned again, and
+// any of them may change. A route that would cross such a cable becomes a detour. A detour is an
+// up*/down* route within the mesh over the remaining cables, in virtual channels for detours.
 //
 // A packet that is caught at a fault may change from other virtual channels to the virtual channels
 // for detours. A packet on a detour stays in the virtual channels for detours. Therefore

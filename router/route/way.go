@@ -61,7 +61,8 @@ type Hop struct {
 }
 
 // Walk lists the hops of the whole route of packets of class c from src to dst, through all meshes.
-// Walk reports false if there is no route.
+// Walk reports false if there is no route, or if the route has no cable on plane pl. Walk then
+// returns the hops up to that place.
 func (p *Plan) Walk(c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]Hop, bool) {
 	var hops []Hop
 	var buf [wire.MaxHops]wire.Direction

@@ -164,8 +164,8 @@ func (t *Topology) Ports(n wire.FabricNodeID) []Port {
 }
 
 // Neighbour returns the chip at the other end of the used cable that leaves chip n in direction d
-// on plane p. If the cable wraps, the neighbour is at the opposite edge of the mesh. If n is an
-// exit node, the neighbour may be a chip of another mesh. If there is no such cable, Neighbour
+// on plane p. If the cable wraps, the neighbour is at the other end of the row or column. If n is
+// an exit node, the neighbour may be a chip of another mesh. If there is no such cable, Neighbour
 // reports false. Neighbour takes logarithmic time. On a validated topology, Neighbour does not
 // allocate.
 func (t *Topology) Neighbour(n wire.FabricNodeID, d wire.Direction, p wire.Plane) (wire.FabricNodeID, bool) {
@@ -184,8 +184,8 @@ func (t *Topology) Neighbour(n wire.FabricNodeID, d wire.Direction, p wire.Plane
 }
 
 // Planes returns the number of routing planes: the largest [Topology.MeshPlanes] of any mesh. If
-// every mesh is a single chip, Planes returns the largest number of cables on an edge between two
-// meshes. If the topology has no cables, Planes returns 0.
+// every mesh is a single chip, Planes returns the largest number of used cables from one chip to
+// another in one direction. If the topology has no cables, Planes returns 0.
 func (t *Topology) Planes() int { return t.lookup().most }
 
 // MeshPlanes returns the number of routing planes of a mesh: the smallest number of cables on an
