@@ -4,8 +4,10 @@
 // Every port has, per virtual channel, one receiver channel for packets that come in and four
 // sender channels for packets that go out. Sender channel 0 takes the chip's own packets. Sender
 // channels 1 to 3 take the packets that pass through from the other three directions (Spec §3.1.2).
-// The first packet of a channel moves when the next channel has room. Until then, the packet stays
-// in its channel. The router gives a reason for each packet that it drops.
+// The first packet of a sender or receiver channel moves when the next channel or link on its way
+// has room. Until then, the packet stays in its channel. In this package, a channel of packets is
+// always a sender channel or a receiver channel. The router gives a reason for each packet that it
+// drops.
 //
 //	Arrive → receiver channel → Step → sender channel → Next/Sent → the link
 //	                          ↘ PollLocal → the chip
@@ -192,8 +194,8 @@ func (r *Router) Buffers() int {
 	return n*len(r.ports) + r.own.buffers()
 }
 
-// Port returns the index of the port that leads in direction d on plane pl, and whether the chip
-// has this port.
+// Port returns the index of the port that leads in direction d on plane pl, and true. If the chip
+// has no such port, Port returns false.
 func (r *Router) Port(d wire.Direction, pl wire.Plane) (int, bool) {
 	if d >= wire.NumDirections || pl >= maxPlanes {
 		return 0, false

@@ -99,7 +99,7 @@ func (p *Plan) Replaces(old *Plan) Conflict {
 			}
 			newChecker(old, wire.Plane(pl), c, g).detours()
 			k.caught(old)
-			if old.other != old { // at a fault, old.other has the routes of old (see Plan.Other), so the graph has its detours already, but not its caught packets
+			if old.other != old { // where a fault breaks a route of old.other, old.other has the route of old: the graph already has these detours, but not the caught packets of old.other
 				newChecker(p.other, wire.Plane(pl), c, g).caught(old.other)
 			}
 			if k.g.cycle() != nil {

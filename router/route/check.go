@@ -93,7 +93,8 @@ type Multicasts struct {
 // cycle. The graph includes the routes of [Plan.Other]. Check also follows all routes to their
 // ends, and looks for pairs without a route. Check makes a graph for each class of messages on each
 // plane. Separate graphs are enough, because each class has virtual channels of its own, and no
-// class waits for a later class.
+// packet waits for a packet of another class. In particular, a chip takes a request even if it has
+// no room for an answer.
 func (p *Plan) Check(mc Multicasts) Verdict { return p.CheckAfter(nil, mc) }
 
 // CheckAfter does what [Plan.Check] does, for a plan that replaces plan old while packets of old

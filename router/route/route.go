@@ -11,9 +11,10 @@
 // leaves it.
 //
 // [Plan.Check] builds the channel dependency graph of all traffic that the plan allows (Dally and
-// Seitz). Check reports a cycle of this graph, or that the graph has no cycle. Check also follows
-// every route to its end. [Plan.CheckScheme] looks for such a cycle packet by packet, with the
-// plan's choice of virtual channels or with another choice.
+// Seitz). Check reports a cycle of this graph, or that the graph has no cycle. In this graph, a
+// channel is the receiver channel of one virtual channel, see [Channel]. Check also follows every
+// route to its end. [Plan.CheckScheme] looks for such a cycle packet by packet, with the plan's
+// choice of virtual channels or with another choice.
 //
 // # Between meshes
 //
@@ -37,12 +38,13 @@
 // [wire.VCFor].
 //
 // The scheme [Dateline] is for axes that wrap. A packet that crosses the cable that wraps uses a
-// virtual channel behind the dateline, from that hop on. The packet leaves this channel when it
-// turns, leaves the mesh, or arrives. If packets kept the channel after a turn, a cycle would close
-// on every torus of 4×4 chips or more.
+// virtual channel behind the dateline, from that hop on. The packet leaves this virtual channel
+// when it turns, leaves the mesh, or arrives. If packets kept the virtual channel after a turn, a
+// cycle would close on every torus of 4×4 chips or more.
 //
-// The scheme [Bubble] has no channels behind the dateline. A packet enters a ring with its first
-// hop along the axis of the ring. The packet may enter only if the next chip has two free slots.
+// The scheme [Bubble] has no virtual channels behind the dateline. A packet enters a ring with its
+// first hop along the axis of the ring. The packet may enter only if the next chip has two free
+// slots.
 //
 // Control messages on dimension-ordered routes use no cable that wraps.
 //
@@ -475,8 +477,8 @@ func (g *grid) onward(buf []wire.Direction, c wire.Class, pl wire.Plane, at, dst
 	return leg, ok, ok
 }
 
-// VCs reports for each virtual channel whether packets of the plan may use the channel, now or
-// around a later fault.
+// VCs reports for each virtual channel whether packets of the plan may use it, now or around a
+// later fault.
 func (p *Plan) VCs() (used [wire.NumVCs]bool) {
 	wraps := false
 	for _, g := range p.grids {

@@ -40,8 +40,9 @@ func SchemeByName(name string) (Scheme, error) {
 	return Scheme{}, fmt.Errorf("scheme of virtual channels %q: want one of %v", name, names)
 }
 
-// entry is BookSim's scheme. When a packet enters an axis, entry chooses the channel for all hops
-// along that axis. The choice depends on whether the packet will cross the axis's dateline.
+// entry is BookSim's scheme. When a packet enters an axis, entry chooses the virtual channel for
+// all hops along that axis. The choice depends on whether the packet will cross the axis's
+// dateline.
 func entry(route []Hop, i int) int {
 	first := i
 	for first > 0 && axis(route[first-1].Dir) == axis(route[i].Dir) && !route[first-1].external() {

@@ -76,13 +76,14 @@ func (c *Cable) fromB() Port {
 	return Port{Local: c.B, Peer: c.A, Dir: c.Back, Plane: c.Plane}
 }
 
-// chipAt returns the position in Chips of the chip with address n, and whether the topology has
-// this chip.
+// chipAt returns the position in Chips of the chip with address n, and true. If the topology has no
+// such chip, chipAt returns false.
 func (t *Topology) chipAt(n wire.FabricNodeID) (int, bool) {
 	return slices.BinarySearchFunc(t.Chips, n, func(c Chip, n wire.FabricNodeID) int { return c.Node.Compare(n) })
 }
 
-// Chip returns the chip with address n, and whether the topology has this chip.
+// Chip returns the chip with address n, and true. If the topology has no such chip, Chip returns
+// false.
 func (t *Topology) Chip(n wire.FabricNodeID) (Chip, bool) {
 	i, ok := t.chipAt(n)
 	if !ok {
@@ -91,8 +92,8 @@ func (t *Topology) Chip(n wire.FabricNodeID) (Chip, bool) {
 	return t.Chips[i], true
 }
 
-// meshAt returns the position in Meshes of the mesh with the given id, and whether the topology has
-// this mesh.
+// meshAt returns the position in Meshes of the mesh with the given id, and true. If the topology
+// has no such mesh, meshAt returns false.
 func (t *Topology) meshAt(id wire.MeshID) (int, bool) {
 	return slices.BinarySearchFunc(t.Meshes, id, func(m Mesh, id wire.MeshID) int { return cmp.Compare(m.ID, id) })
 }
@@ -135,7 +136,8 @@ func (t *Topology) Routed() (n int) {
 	return n
 }
 
-// Mesh returns the mesh with the given id, and whether the topology has this mesh.
+// Mesh returns the mesh with the given id, and true. If the topology has no such mesh, Mesh returns
+// false.
 func (t *Topology) Mesh(id wire.MeshID) (Mesh, bool) {
 	i, ok := t.meshAt(id)
 	if !ok {

@@ -94,8 +94,8 @@ func (f file) noAlias(n *yaml.Node) error {
 }
 
 // pairs returns the entries of map n, or no entries if n has no value. Each key must be a plain
-// word or number, and must occur only once. In error messages, the argument what names the map, and
-// the argument want says what is allowed.
+// word or number, and must occur only once. In error messages, the argument "what" names the map,
+// and the argument "want" says what is allowed.
 func (f file) pairs(n *yaml.Node, what, want string) ([]pair, error) {
 	if isNull(n) {
 		return nil, nil
@@ -126,7 +126,7 @@ func (f file) pairs(n *yaml.Node, what, want string) ([]pair, error) {
 }
 
 // items returns the entries of list n, or no entries if n has no value. In error messages, the
-// argument what names the list, and the argument want says what is allowed.
+// argument "what" names the list, and the argument "want" says what is allowed.
 func (f file) items(n *yaml.Node, what, want string) ([]*yaml.Node, error) {
 	if isNull(n) {
 		return nil, nil

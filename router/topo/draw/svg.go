@@ -16,15 +16,15 @@ import (
 const (
 	chipW, chipH = 74.0, 48.0
 	pitchX       = 118.0 // horizontal distance between the centres of neighbouring chips
-	pitchY       = 94.0
-	panelPad     = 34.0 // margin around the chips of a mesh, with room for cables that wrap
-	panelHead    = 14.0 // additional margin above the chips, for the title of a mesh
-	panelGap     = 64.0 // gap between meshes, with room for cables between meshes
+	pitchY       = 94.0  // vertical distance
+	panelPad     = 34.0  // margin around the chips of a mesh, with room for cables that wrap
+	panelHead    = 14.0  // additional margin above the chips, for the title of a mesh
+	panelGap     = 64.0  // gap between meshes, with room for cables between meshes
 	margin       = 24.0
-	headH        = 54.0
-	legendH      = 34.0
-	cableGap     = 5.0 // gap between the cables of an edge
-	stub         = 20.0
+	headH        = 54.0 // height of the picture's title
+	legendH      = 34.0 // height of the legend
+	cableGap     = 5.0  // gap between the cables of an edge
+	stub         = 20.0 // length from which the lengths of stubs and of wraps follow
 	titleLetter  = 12.0 // approximate width of a letter of the picture's title
 	letter       = 7.0  // approximate width of a letter of other texts
 )
@@ -251,7 +251,7 @@ func (s *svg) between(c topo.Cable, off float64) {
 }
 
 // stubs draws a short line at both ends of a cable. For a cable on plane 0, stubs also writes the
-// name of the chip at the other end, as the function name gives it.
+// text that the argument "name" returns for the chip at the other end.
 func (s *svg) stubs(c topo.Cable, off, width float64, name func(wire.FabricNodeID) string) {
 	for _, end := range []struct {
 		chip, peer wire.FabricNodeID
