@@ -6,11 +6,11 @@ import (
 	"ttfabric/wire"
 )
 
-// Around returns the plan for the same machine while cables are out of service. The list "out"
-// names a cable by the port at either end. Within a mesh, a route of the plan without faults
-// stays if the route does not cross such a cable. Routes between meshes are planned again, and any of
-// them may change. For an empty list, Around returns the plan without faults. The package
-// documentation describes detours.
+// Around returns the plan for the same machine while cables are out of service. The argument out
+// names each cable by the port at either end. Around ignores ports without a cable in use. Within a
+// mesh, a route of the plan without faults stays if the route does not cross such a cable. Routes
+// between meshes are planned again, and any of them may change. If no cable is out of service,
+// Around returns the plan without faults. The package documentation describes detours.
 func (p *Plan) Around(out []wire.PortID) *Plan {
 	q := &Plan{cfg: p.cfg, top: p.top}
 	for _, e := range out {
@@ -74,9 +74,9 @@ const (
 
 // Replaces proves that plan p can replace plan old, of the same machine, while packets of old are
 // under way. Some of these packets are caught at a fault, and continue on routes of p. If there is
-// no proof, Replaces returns the conflict. For a machine of one mesh, Replaces looks only at
-// the detours of both plans and at caught packets. The package documentation says why the other
-// routes close no cycle with these.
+// no proof, Replaces returns the conflict. If the machine has one mesh, or if the same cables are
+// out of service in both plans, Replaces looks only at the detours of both plans and at caught
+// packets. The package documentation says why the other routes close no cycle with these.
 func (p *Plan) Replaces(old *Plan) Conflict {
 	if len(p.grids) > 1 && !maps.Equal(p.out, old.out) {
 		mc := p.Multicasts()
@@ -99,7 +99,7 @@ func (p *Plan) Replaces(old *Plan) Conflict {
 			}
 			newChecker(old, wire.Plane(pl), c, g).detours()
 			k.caught(old)
-			if old.other != old { // at a fault, old.other has the routes of old (see Plan.Other), so the graph has its detours already, but not its caught packets
+			if old.other != old { // where a fault breaks a route of old.other, old.other has the route of old: the graph already has these detours, but not the caught packets of old.other
 				newChecker(p.other, wire.Plane(pl), c, g).caught(old.other)
 			}
 			if k.g.cycle() != nil {
@@ -163,8 +163,8 @@ func (k *checker) caught(old *Plan) {
 	}
 }
 
-// last returns the number that the graph gives to the virtual channel of a leg's last hop. If the leg
-// has no hop, last returns -1.
+// last returns the number that the graph gives to the virtual channel of a leg's last hop. If the
+// leg has no hop, last returns -1.
 func (k *checker) last(g *grid, chip int, leg []wire.Direction, detour bool) int32 {
 	s := Steps{detour: detour}
 	held := int32(-1)
