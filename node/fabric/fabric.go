@@ -54,7 +54,7 @@ func (f *Fabric) bearer() string {
 }
 
 // Open opens the fabric with the given name. If there is no such fabric, the error says how
-// to start a fabric. If the fabric has containers but no run folder, and no chip in these
+// to start a fabric. If the fabric has containers but no valid run folder, and no chip in these
 // containers answers, the error is a [container.Unheard].
 func Open(ctx context.Context, name string) (*Fabric, error) {
 	dir, err := folder.For(name)

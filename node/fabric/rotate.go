@@ -20,7 +20,7 @@ import (
 // start between [Fabric.ChangeKeys] and the call of unlock.
 type KeyChange struct {
 	Keys  [][]byte // the fabric's keys, which chips get when they start; the first key is in use
-	Rows  []KeyRow // results of the steps, one row for each step on each running chip; a successful step ask leaves no rows
+	Rows  []KeyRow // results of the steps, one row for each step on each running chip; the step "ask" leaves rows only if its failure ends the change
 	Force bool     // continue although a chip has not done a step
 	// Progress is called each time a step has succeeded or failed on a chip. The parameter
 	// done is the number of these chips. The parameter total is the number of running

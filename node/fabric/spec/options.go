@@ -31,7 +31,7 @@ type Option struct {
 	Unknown bool
 }
 
-// Options are all options of a fabric, in the order in which --help prints the groups of options.
+// Options are all options of a fabric.
 var Options = []Option{
 	{Name: "profile", Words: []string{"lan", "crowded", "paced"}, Value: func(s *Spec) any { return &s.Profile }, Container: true,
 		Usage: "profile of link timers: lan, crowded or paced (default: paced over QUIC; crowded if 'up' starts more chips than the machine has cores; else lan)"},
