@@ -110,8 +110,9 @@ type roster struct {
 	answers chan rosterAnswer
 }
 
-// find asks the chips at known addresses for the addresses of other chips. find returns when it has
-// the addresses of all chips, when each address has answered or failed, or after [rosterTime].
+// find asks the chips at known addresses for the addresses of other chips. find returns
+// when it has the addresses of all chips, when each address has answered or failed, or
+// after [rosterTime].
 func (r *roster) find(known []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), rosterTime)
 	defer cancel()
@@ -142,8 +143,9 @@ func (r *roster) find(known []string) {
 	}
 }
 
-// ask asks the chip at an address for its own addresses and for the members that it knows. ask does
-// nothing if the search has asked the address before, or has asked too many addresses.
+// ask asks the chip at an address for its own addresses and for the members that it knows.
+// ask does nothing if the search has asked the address before, or has asked too many
+// addresses.
 func (r *roster) ask(ctx context.Context, addr string) {
 	if r.asked[addr] || len(r.asked) >= 4*len(r.t.Chips)+spec.MaxSeeds {
 		return

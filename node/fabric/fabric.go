@@ -53,9 +53,9 @@ func (f *Fabric) bearer() string {
 	return f.token
 }
 
-// Open opens the fabric with the given name. If there is no such fabric, the error says how
-// to start a fabric. If the fabric has containers but no valid run folder, and no chip in these
-// containers answers, the error is a [container.Unheard].
+// Open opens the fabric with the given name. If there is no such fabric, the error says
+// how to start a fabric. If the fabric has containers but no valid run folder, and no chip
+// in these containers answers, the error is a [container.Unheard].
 func Open(ctx context.Context, name string) (*Fabric, error) {
 	dir, err := folder.For(name)
 	if err != nil {
@@ -180,9 +180,9 @@ type Answer[T any] struct {
 	Err   error
 }
 
-// Each calls the function ask for all chips at the same time, and returns the answers in the
-// order of cs. The parameter limit is the longest time that a call may take; 0 means no limit.
-// All calls also end when ctx ends.
+// Each calls the function ask for all chips at the same time, and returns the answers in
+// the order of cs. The parameter limit is the longest time that a call may take; 0 means
+// no limit. All calls also end when ctx ends.
 func Each[T any](ctx context.Context, cs []*api.Client, limit time.Duration, ask func(context.Context, *api.Client) (T, error)) []Answer[T] {
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -201,7 +201,8 @@ func Each[T any](ctx context.Context, cs []*api.Client, limit time.Duration, ask
 	return out
 }
 
-// Tell calls the function tell for all chips at the same time, as [Each] does, and joins the errors.
+// Tell calls the function tell for all chips at the same time, as [Each] does, and joins
+// the errors.
 func Tell(ctx context.Context, cs []*api.Client, limit time.Duration, tell func(context.Context, *api.Client) error) error {
 	var errs []error
 	for _, a := range Each(ctx, cs, limit, func(ctx context.Context, c *api.Client) (struct{}, error) { return struct{}{}, tell(ctx, c) }) {

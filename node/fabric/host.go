@@ -73,8 +73,8 @@ func (f *Fabric) LastWords(n wire.FabricNodeID) string { return f.host().LastWor
 func (f *Fabric) Attached() bool { return f.Spec.Runtime == spec.Elsewhere }
 
 // Remove stops all chips, and removes the run folder, and the containers, networks and
-// volumes of the fabric. Folders that the user named stay, such as that of --archive. For an
-// attached fabric, Remove only removes the run folder.
+// volumes of the fabric. Folders that the user named stay, such as that of --archive. For
+// an attached fabric, Remove only removes the run folder.
 func (f *Fabric) Remove() error { return f.host().Remove() }
 
 // Removed says what [Remove] found and did.

@@ -67,10 +67,9 @@ func (s *Chips) Clients() (out []*api.Client) {
 	return out
 }
 
-// At calls the function do for each chip that the parameter where names, with the chip's
-// channels. The calls run at the same time, and have [AskTime] to end. At joins the errors.
-// The result absent lists the named chips that s has no client of. At does not call the
-// function do for these chips.
+// At calls the function do for each chip that the parameter where names, with the chip's channels.
+// The calls run at the same time, and have [AskTime] to end. At joins the errors. The result absent
+// lists the named chips that s has no client of. At does not call the function do for these chips.
 func (s *Chips) At(ctx context.Context, where Where, do func(context.Context, *api.Client, []wire.Channel) error) (absent []wire.FabricNodeID, err error) {
 	var cs []*api.Client
 	for _, n := range s.Topology.Nodes() {
@@ -115,9 +114,9 @@ func (s *sorted[T]) byChip(t *topo.Topology, chip func(*T) wire.FabricNodeID) []
 	return s.list
 }
 
-// Cut cuts cables if on is true, and puts cables back if on is false. If d is not 0, the
-// chips put cut cables back by themselves after the time d. The result absent lists the
-// chips at the cables that s has no client of.
+// Cut cuts cables if on is true, and puts cables back if on is false. If d is not 0, the chips put
+// cut cables back by themselves after the time d. The result absent lists the chips at the cables
+// that s has no client of.
 func (s *Chips) Cut(ctx context.Context, links []topo.Link, on bool, d time.Duration) (absent []wire.FabricNodeID, err error) {
 	where, _ := spec.Ends(links, "both")
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -302,9 +301,9 @@ func (s *Chips) CutGossip(ctx context.Context, one, other []wire.FabricNodeID, d
 	})
 }
 
-// HealGossip ends the cuts of the gossip at all running chips. If all is true, HealGossip
-// also ends the impairments of the gossip. The result healed lists the chips at which
-// HealGossip ended a cut or an impairment.
+// HealGossip ends the cuts of the gossip at all running chips. If all is true, HealGossip also ends
+// the impairments of the gossip. The result healed lists the chips at which HealGossip ended a cut
+// or an impairment.
 func (s *Chips) HealGossip(ctx context.Context, all bool) (healed []wire.FabricNodeID, err error) {
 	var got sorted[wire.FabricNodeID]
 	_, err = s.AtChips(ctx, s.All(), func(ctx context.Context, c *api.Client) error {

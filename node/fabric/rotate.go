@@ -79,8 +79,8 @@ func (k *KeyChange) Absent() (out []wire.FabricNodeID) {
 	return out
 }
 
-// List asks all running chips for their keys. The error names the chips that do not answer,
-// and the chips whose keys differ from the fabric's keys.
+// List asks all running chips for their keys. The error names the chips that do not
+// answer, and the chips whose keys differ from the fabric's keys.
 func (k *KeyChange) List(ctx context.Context) error {
 	return k.tell(ctx, "list", "", func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
 		ks, err := cl.GossipKeys(ctx)
@@ -120,9 +120,9 @@ func (k *KeyChange) Install(ctx context.Context, key []byte) error {
 	})
 }
 
-// Use makes all chips encrypt with the key that has the given id. Keys must contain this key.
-// If a running chip does not have the key or does not answer, and Force is not set, Use
-// returns an error and changes nothing.
+// Use makes all chips encrypt with the key that has the given id. Keys must contain this
+// key. If a running chip does not have the key or does not answer, and Force is not set,
+// Use returns an error and changes nothing.
 func (k *KeyChange) Use(ctx context.Context, id string) error {
 	err := k.tell(ctx, "ask", id, func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
 		ks, err := cl.GossipKeys(ctx)
@@ -145,9 +145,9 @@ func (k *KeyChange) Use(ctx context.Context, id string) error {
 	})
 }
 
-// Remove removes the key with the given id from all chips. Remove refuses to remove the first
-// of the Keys, even if Force is set. If a running chip encrypts with the key or does not
-// answer, and Force is not set, Remove returns an error and changes nothing.
+// Remove removes the key with the given id from all chips. Remove refuses to remove the
+// first of the Keys, even if Force is set. If a running chip encrypts with the key or does
+// not answer, and Force is not set, Remove returns an error and changes nothing.
 func (k *KeyChange) Remove(ctx context.Context, id string) error {
 	if keyring.ID(k.Keys[0]) == id {
 		return fmt.Errorf("key %s is in use and cannot be removed; let the chips use another key first, with 'ttfabric gossip keys use'", id)

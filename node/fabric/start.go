@@ -35,9 +35,9 @@ type Wanted struct {
 	Container container.Options
 }
 
-// Create makes the run folder of a new fabric, but starts no chips; see [Fabric.Up]. Create
-// checks all options first. If AllowDeadlock is not set, Create also proves the routes free
-// of deadlock. Create returns an error if the fabric exists already.
+// Create makes the run folder of a new fabric, but starts no chips; see [Fabric.Up]. Create checks
+// all options first. If AllowDeadlock is not set, Create also proves the routes free of deadlock.
+// Create returns an error if the fabric exists already.
 func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	dir, err := folder.For(w.Name)
 	if err != nil {
@@ -104,8 +104,8 @@ func (w *Wanted) secrets(s *spec.Spec) (out []func(folder.Dir) error, err error)
 
 // contained sets the fields of s that concern containers, if s is the spec of a fabric of
 // containers. contained then returns functions that write the compose file and the containers' keys
-// into the run folder. If s is the spec of a fabric of processes, contained sets s.Runtime to "" and
-// returns no functions.
+// into the run folder. If s is the spec of a fabric of processes, contained sets s.Runtime to ""
+// and returns no functions.
 func (w *Wanted) contained(ctx context.Context, s *spec.Spec) (also []func(folder.Dir) error, err error) {
 	switch s.Runtime {
 	case "", spec.Process:
@@ -149,12 +149,12 @@ func random64() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// Settled waits until a container of the fabric with the given name answers a request for
-// the fabric's spec. While a fabric's containers start, no command can read the fabric's
-// spec. A command that makes a fabric therefore calls Settled before the command checks
-// whether the name is taken. If there are no such containers, Settled returns nil at once. If there
-// are containers, but none of them runs or starts, Settled returns an error at once. If no container
-// answers before ctx ends, Settled also returns an error.
+// Settled waits until a container of the fabric with the given name answers a request for the
+// fabric's spec. While a fabric's containers start, no command can read the fabric's spec. A
+// command that makes a fabric therefore calls Settled before the command checks whether the name is
+// taken. If there are no such containers, Settled returns nil at once. If there are containers, but
+// none of them runs or starts, Settled returns an error at once. If no container answers before ctx
+// ends, Settled also returns an error.
 func Settled(ctx context.Context, name string) error {
 	for {
 		_, err := Open(ctx, name)
@@ -176,8 +176,8 @@ func Settled(ctx context.Context, name string) error {
 	}
 }
 
-// Exits is a channel that gets a value for each chip that ends. The capacity of the channel
-// must be at least the number of chips.
+// Exits is a channel that gets a value for each chip that ends. The capacity of the channel must be
+// at least the number of chips.
 type Exits = chan folder.Exit
 
 // Up starts the chips that do not run, and waits until all links are up. Up calls the function
@@ -282,10 +282,9 @@ func (f *Fabric) poll(ctx context.Context, cs []*api.Client, views map[wire.Fabr
 	}
 }
 
-// ready reports whether all links of a chip are up, and whether the chip's tables use all
-// links. The parameter v is the chip's answer. If an operator took any cable of the fabric
-// out of service, ready does not check the tables. The map all has the latest answer of each
-// chip.
+// ready reports whether all links of a chip are up, and whether the chip's tables use all links.
+// The parameter v is the chip's answer. If an operator took any cable of the fabric out of service,
+// ready does not check the tables. The map all has the latest answer of each chip.
 func ready(v api.ChipView, all map[wire.FabricNodeID]api.ChipView) bool {
 	if v.LinksUp < len(v.Links) {
 		return false

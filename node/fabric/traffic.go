@@ -33,10 +33,10 @@ func StopTraffic(ctx context.Context, cs []*api.Client, owner uint64) {
 }
 
 // Traffic runs verified traffic between chips. Traffic first makes all chips receive, and
-// then makes all chips send. Then Traffic asks the chips for their reports, until all chips
-// that answer have finished.
-// Traffic calls the function progress, which may be nil, with the number of packets
-// delivered so far. If ctx ends first, Traffic returns the results so far and an error.
+// then makes all chips send. Then Traffic asks the chips for their reports, until all
+// chips that answer have finished. Traffic calls the function progress, which may be nil,
+// with the number of packets delivered so far. If ctx ends first, Traffic returns the
+// results so far and an error.
 func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []traffic.Pair, progress func(delivered int)) (traffic.Result, error) {
 	owner := random64()
 	defer StopTraffic(ctx, cs, owner)

@@ -87,9 +87,9 @@ type item struct {
 
 // Run passes captured frames to the sink until ctx ends, until a limit of the options is
 // reached, or until the fabric is taken down. Run then closes the sink. If the sink's
-// reader disconnects ([syscall.EPIPE]), Run ends and returns no error. If a chip refuses to
-// capture, Run returns the chip's error. The summary is valid even if Run returns an error,
-// but then names no files.
+// reader disconnects ([syscall.EPIPE]), Run ends and returns no error. If a chip refuses
+// to capture, Run returns the chip's error. The summary is valid even if Run returns an
+// error, but then names no files.
 func (j *Job) Run(ctx context.Context, sink Sink) (Summary, error) {
 	j.begin, j.sink = time.Now(), sink
 	chips := slices.SortedFunc(maps.Keys(j.where), wire.FabricNodeID.Compare)
@@ -229,9 +229,9 @@ func (j *Job) newKeys(lines []byte) error {
 	return j.sink.Keys(fresh)
 }
 
-// release passes packets to the sink, in the order of time. A packet waits until no earlier
-// packet can come from another chip, but for at most [capture.MergeHold]. If all is true, no
-// packet waits. If the sink is full, release sets j.ended.
+// release passes packets to the sink, in the order of time. A packet waits until no
+// earlier packet can come from another chip, but for at most [capture.MergeHold]. If all
+// is true, no packet waits. If the sink is full, release sets j.ended.
 func (j *Job) release(all bool) error {
 	now := time.Now()
 	for !j.full() {

@@ -44,10 +44,10 @@ func Stream(w io.Writer, s capture.Section) Sink {
 }
 
 // Files returns a sink that writes the file o.Write, and opens the file. If o.RingMiB is
-// not 0, the sink writes a series of files NAME_00001_TIME.EXT. If o.Keys is true, only the
-// owner can read a new file; a file that exists already keeps its mode. If a write fails,
-// for example because the disk is full, the sink cuts the file to whole blocks. The file is
-// then still a valid capture.
+// not 0, the sink writes a series of files NAME_00001_TIME.EXT. If o.Keys is true, only
+// the owner can read a new file; a file that exists already keeps its mode. If a write
+// fails, for example because the disk is full, the sink cuts the file to whole blocks. The
+// file is then still a valid capture.
 func Files(o *Options, s capture.Section) (Sink, error) {
 	p := &pcapng{o: *o, section: s}
 	return p, p.open()
@@ -143,9 +143,9 @@ func (p *pcapng) finish() error {
 	return err
 }
 
-// failed cuts the present file to whole blocks if err, the error of a write, is not nil. If
-// err comes from the file, the returned error says how many bytes of the file are valid. For
-// a stream, failed only returns err.
+// failed cuts the present file to whole blocks if err, the error of a write, is not nil.
+// If err comes from the file, the returned error says how many bytes of the file are
+// valid. For a stream, failed only returns err.
 func (p *pcapng) failed(err error) error {
 	if err == nil || p.file == nil {
 		return err

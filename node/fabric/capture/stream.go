@@ -16,9 +16,9 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// follow captures at the ports of chip n until stop ends or the fabric is taken down. When a stream
-// of the chip has ended, follow opens another stream as soon as the chip answers again. If the chip
-// refuses a stream, follow ends the job.
+// follow captures at the ports of chip n until stop ends or the fabric is taken down. When
+// a stream of the chip has ended, follow opens another stream as soon as the chip answers
+// again. If the chip refuses a stream, follow ends the job.
 func (j *Job) follow(stop, hard context.Context, source int, n wire.FabricNodeID, items chan<- item) {
 	put := func(it item) {
 		it.source = source

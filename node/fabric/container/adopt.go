@@ -57,9 +57,9 @@ type found struct {
 }
 
 // Adopt makes the run folder of a fabric whose containers the user started. Adopt finds the
-// containers by their labels, and asks a chip in a container for the spec and topology. If
-// there are containers but no chip answers, the error is an [Unheard]. If there are no
-// containers, Adopt returns an error, and removes the folder that an earlier Adopt made.
+// containers by their labels, and asks a chip in a container for the spec and topology. If there
+// are containers but no chip answers, the error is an [Unheard]. If there are no containers, Adopt
+// returns an error, and removes the folder that an earlier Adopt made.
 func Adopt(d folder.Dir) (m spec.Spec, err error) {
 	name := d.Name()
 	if spec.CheckName(name) != nil {

@@ -42,12 +42,12 @@ var (
 	keylogName    = regexp.MustCompile(`^keylog-M\d+D\d+\.txt$`)
 )
 
-// onceFolder returns the name of a folder in the volume. This folder gets the recordings of
-// single starts that the user wants in the folder dir of this machine.
+// onceFolder returns the name of a folder in the volume. This folder gets the recordings of single
+// starts that the user wants in the folder dir of this machine.
 func onceFolder(dir string) string { return url.PathEscape(dir) }
 
-// places returns the folders of this machine that get copies of recordings. The key of each
-// is the name, without the path, of the folder in the volume that has these recordings.
+// places returns the folders of this machine that get copies of recordings. The key of each is the
+// name, without the path, of the folder in the volume that has these recordings.
 func places(m *spec.Spec) map[string]string {
 	out := map[string]string{}
 	for _, dir := range m.RecordOnce {

@@ -100,9 +100,9 @@ func Root() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("ttfabric-%d", os.Getuid()))
 }
 
-// For returns the path of the run folder of the fabric with the given name. The folder need
-// not exist. For returns an error if [spec.CheckName] refuses the name, or if another user
-// could have written files in [Root] or in the run folder.
+// For returns the path of the run folder of the fabric with the given name. The folder
+// need not exist. For returns an error if [spec.CheckName] refuses the name, or if another
+// user could have written files in [Root] or in the run folder.
 func For(name string) (Dir, error) {
 	if err := spec.CheckName(name); err != nil {
 		return "", err
@@ -111,9 +111,9 @@ func For(name string) (Dir, error) {
 	return d, errors.Join(private(Root()), d.Check())
 }
 
-// All returns the paths of all run folders of this user. A folder in the list may be incomplete.
-// All returns an error if another user could have written files in [Root]. All leaves out each
-// folder that [Dir.Check] refuses, and each name that begins with a dot.
+// All returns the paths of all run folders of this user. A folder in the list may be
+// incomplete. All returns an error if another user could have written files in [Root]. All
+// leaves out each folder that [Dir.Check] refuses, and each name that begins with a dot.
 func All() (out []Dir, err error) {
 	if err := private(Root()); err != nil {
 		return nil, err
@@ -171,8 +171,8 @@ func (d Dir) Has() bool {
 	return err == nil
 }
 
-// Gone reports whether the folder was removed or is incomplete. If the folder cannot be read, Gone
-// returns false.
+// Gone reports whether the folder was removed or is incomplete. If the folder cannot be
+// read, Gone returns false.
 func (d Dir) Gone() bool {
 	_, err := os.Stat(d.Path(specFile))
 	return errors.Is(err, fs.ErrNotExist)
@@ -292,8 +292,8 @@ func (d Dir) ArchiveConfig(s *spec.Spec, n wire.FabricNodeID) archive.Config {
 	return c
 }
 
-// StopTime is how long a command waits for chips to end by themselves. After this time, the
-// command kills the chips or gives up.
+// StopTime is how long a command waits for chips to end by themselves. After this time,
+// the command kills the chips or gives up.
 const StopTime = 3 * time.Second
 
 // lockPoll is the time between two attempts to take a lock that another process holds.

@@ -103,8 +103,8 @@ func CheckCertificates(s *spec.Spec, t *topo.Topology) error {
 	return nil
 }
 
-// NewPSK reads the pre-shared key from the file s.PSKFile, or from in if s.PSKFile is "-".
-// If s.PSKFile is "" or "generate", NewPSK makes a new key.
+// NewPSK reads the pre-shared key from the file s.PSKFile, or from in if s.PSKFile is "-". If
+// s.PSKFile is "" or "generate", NewPSK makes a new key.
 func NewPSK(ctx context.Context, in io.Reader, s *spec.Spec) ([]byte, error) {
 	if s.PSKFile == "" {
 		return keyring.New(KeyBytes)
@@ -163,7 +163,8 @@ func ReadKey(ctx context.Context, in io.Reader, what, arg string) ([]byte, error
 // ReadKeys reads keys from the file that a user names in arg. The file holds one key, or a JSON
 // list of keys with the key in use first. If arg is "generate", ReadKeys makes a key. If arg is
 // "-", ReadKeys reads at most 1,024 bytes from in. ReadKeys refuses an arg that is itself a key,
-// because other users of the machine can read command lines. The parameter what is the name of the option, for errors.
+// because other users of the machine can read command lines. The parameter what is the name of the
+// option, for errors.
 func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, error) {
 	if arg == "generate" {
 		k, err := keyring.New(KeyBytes)

@@ -80,8 +80,9 @@ func ParseImpairment(t *topo.Topology, text string) (d Impairment, err error) {
 	return d, nil
 }
 
-// Impairments returns all impairments that a new fabric has from its start. The impairments of the
-// topology come first. The impairments that the user chose with --netem follow.
+// Impairments returns all impairments that a new fabric has from its start. The
+// impairments of the topology come first. The impairments that the user chose with --netem
+// follow.
 func (b *Behaviour) Impairments(t *topo.Topology) (out []Impairment, err error) {
 	for _, text := range slices.Concat(DeclaredBy(t), b.Netem) {
 		d, err := ParseImpairment(t, text)
@@ -93,10 +94,10 @@ func (b *Behaviour) Impairments(t *topo.Topology) (out []Impairment, err error) 
 	return out, nil
 }
 
-// Directions are the names of the directions in which an impairment can act on a cable. The
-// name "both" means the frames that both ends send. The name "a-to-b" means the frames that
-// end a sends. End a is the end that LINK names first.
-// If LINK names no end first, end a is the end with the lower [wire.PortID].
+// Directions are the names of the directions in which an impairment can act on a cable.
+// The name "both" means the frames that both ends send. The name "a-to-b" means the frames
+// that end a sends. End a is the end that LINK names first. If LINK names no end first,
+// end a is the end with the lower [wire.PortID].
 var Directions = []string{"both", "a-to-b", "b-to-a"}
 
 // Ends returns the channels that send on the given links in a direction, by chip. Ends

@@ -34,9 +34,9 @@ func (r *Records) RecordArguments() []string {
 	return []string{"--record", r.Record, "--record-limit", fmt.Sprint(r.RecordMiB)}
 }
 
-// places checks [Records], and makes the paths of all folders absolute. The folder of --keylog
-// must exist. If the user named an archive, places adds the fabric's name to its path, and
-// makes this folder.
+// places checks [Records], and makes the paths of all folders absolute. The folder of
+// --keylog must exist. If the user named an archive, places adds the fabric's name to its
+// path, and makes this folder.
 func (s *Spec) places() error {
 	if err := s.CheckRecording(); err != nil {
 		return err

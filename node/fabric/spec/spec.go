@@ -2,8 +2,8 @@
 // [Options]. The package also has the defaults and a table of the options.
 //
 // The code for flags, run folders, compose and stack files, scenarios and the API all uses
-// [Spec]. A programmer who adds an option adds a field to Spec, a row to [Options], and the
-// code that acts on the option.
+// [Spec]. A programmer who adds an option adds a field to Spec, a row to [Options], and
+// the code that acts on the option.
 package spec
 
 import (
@@ -140,9 +140,9 @@ func Default() Spec {
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// CheckName returns an error of kind [Usage] if a fabric's name does not consist of 1 to 64
-// letters, digits, '-', '_' and '.', with a letter or digit first. Any name of this form can
-// serve as a file name and as a label.
+// CheckName returns an error of kind [Usage] if a fabric's name does not consist of 1 to
+// 64 letters, digits, '-', '_' and '.', with a letter or digit first. Any name of this
+// form can serve as a file name and as a label.
 func CheckName(name string) error {
 	if !validName.MatchString(name) {
 		return Usagef("fabric name %q: want at most 64 letters, digits, '-', '_' and '.', with a letter or digit first", name)
@@ -194,11 +194,11 @@ func (s *Security) Check() error {
 	return nil
 }
 
-// New returns the complete spec of a fabric with the given name and topology. The parameter
-// want has the user's choices. New sets an empty Transport, Auth or Profile, checks the
-// values, makes the names of folders absolute, and makes the folder of the archive. If
-// AllowDeadlock is not set, New also proves the routes free of deadlock. The caller checks
-// the name and PortBase, and sets ID, Keyed and the fields of [Place].
+// New returns the complete spec of a fabric with the given name and topology. The
+// parameter want has the user's choices. New sets an empty Transport, Auth or Profile,
+// checks the values, makes the names of folders absolute, and makes the folder of the
+// archive. If AllowDeadlock is not set, New also proves the routes free of deadlock. The
+// caller checks the name and PortBase, and sets ID, Keyed and the fields of [Place].
 func New(name string, t *topo.Topology, want Spec) (Spec, error) {
 	s := want
 	s.Settle(t)
@@ -224,8 +224,8 @@ func New(name string, t *topo.Topology, want Spec) (Spec, error) {
 	return s, err
 }
 
-// checkValues returns an error if [Behaviour] or [Routing] has a value that no chip accepts.
-// checkValues does not check Netem, PortBase and Engine.
+// checkValues returns an error if [Behaviour] or [Routing] has a value that no chip
+// accepts. checkValues does not check Netem, PortBase and Engine.
 func (s *Spec) checkValues() error {
 	if _, err := s.LinkProfile(); err != nil {
 		return err
@@ -301,8 +301,8 @@ func (b *Behaviour) Timeout() (router.Timeout, error) {
 	return t, nil
 }
 
-// Route returns the configuration of the routing engine. If a value is not valid, the error
-// names the option. Route does not check Engine.
+// Route returns the configuration of the routing engine. If a value is not valid, the
+// error names the option. Route does not check Engine.
 func (r *Routing) Route() (route.Config, error) {
 	cfg := route.Config{Engine: r.Engine}
 	var err error
@@ -322,8 +322,8 @@ func (r *Routing) Route() (route.Config, error) {
 	return cfg, nil
 }
 
-// Prove plans the routes of a topology and returns the hash of the routes. Prove returns an
-// error of kind [Topology] if there is no plan, or if the routes can deadlock and
+// Prove plans the routes of a topology and returns the hash of the routes. Prove returns
+// an error of kind [Topology] if there is no plan, or if the routes can deadlock and
 // AllowDeadlock is not set.
 func (r *Routing) Prove(t *topo.Topology) (uint32, error) {
 	cfg, err := r.Route()
