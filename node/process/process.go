@@ -266,8 +266,9 @@ func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 	return cfg, nil
 }
 
-// proved returns an error if the chip's routes can deadlock. If the hash of the routes equals the
-// parameter hash, the routes have been checked or accepted before, and proved returns nil.
+// proved returns an error if the chip's routes can deadlock, or if a packet might not
+// arrive. If the hash of the routes equals the parameter hash, the routes have been
+// checked or accepted before, and proved returns nil.
 func proved(t *topo.Topology, cfg route.Config, hash uint32) error {
 	p, err := route.New(t, cfg)
 	if err != nil {

@@ -142,5 +142,6 @@
 // traffic then continues with the started chip, which does not know the earlier packets.
 //
 // If a driver cannot carry out an action or judge an assertion, the report lists the action or
-// assertion as skipped. The simulator skips actions of gossip and assertions on members.
+// assertion as skipped. The simulator skips actions of gossip, and assertions on members and
+// events(member).
 package scenario

@@ -27,7 +27,7 @@ type metric struct {
 	name string
 	unit unit
 	all  bool   // an assertion can compare the metric with the word "all"
-	arg  string // kind of the text in brackets after the name: "step", "event" or "reason"; "": no brackets
+	arg  string // what the text in brackets after the name must be: "step", "event" or "reason"; "": no brackets
 	help string
 }
 

@@ -17,8 +17,8 @@ import (
 	"ttfabric/router/topo"
 )
 
-// Unheard is the error if a fabric has containers, but no chip in these containers answers
-// a request for the fabric's spec.
+// Unheard says that a fabric has containers, but that no chip in these containers answers a request
+// for the fabric's spec.
 type Unheard struct {
 	error
 	Yet bool // the containers run or start, and a chip may answer soon

@@ -322,9 +322,9 @@ func (r *Routing) Route() (route.Config, error) {
 	return cfg, nil
 }
 
-// Prove plans the routes of a topology and returns the hash of the routes. Prove returns
-// an error of kind [Topology] if there is no plan, or if the routes can deadlock and
-// AllowDeadlock is not set.
+// Prove plans the routes of a topology and returns the hash of the routes. Prove returns an
+// error of kind [Topology] if there is no plan. If AllowDeadlock is not set, Prove also
+// returns an error if the routes can deadlock, or if a packet might not arrive.
 func (r *Routing) Prove(t *topo.Topology) (uint32, error) {
 	cfg, err := r.Route()
 	if err != nil {
