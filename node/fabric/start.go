@@ -282,8 +282,8 @@ func (f *Fabric) poll(ctx context.Context, cs []*api.Client, views map[wire.Fabr
 	}
 }
 
-// ready reports whether all links of a chip are up, and whether the chip's tables use all links.
-// The parameter v is the chip's answer. If an operator took any cable of the fabric out of service,
+// ready returns true if all links of a chip are up and the chip's tables use all links. The
+// parameter v is the chip's answer. If an operator took any cable of the fabric out of service,
 // ready does not check the tables. The map all has the latest answer of each chip.
 func ready(v api.ChipView, all map[wire.FabricNodeID]api.ChipView) bool {
 	if v.LinksUp < len(v.Links) {

@@ -143,9 +143,9 @@ func (t *Tracer) Packet(ctx context.Context, plan []Hop) (hops []Hop, rtt time.D
 	return hops, rtt, sent, err
 }
 
-// newOnes returns the sightings of one packet: the first packet in the argument after that is not
-// in the argument before. The sightings have the order of the packet's hops. newOnes finds this
-// order by the TTL, which each hop decrements.
+// newOnes compares two lists of sightings. newOnes returns the sightings of the first packet that
+// only the second list has. The result has the order of the packet's hops. newOnes finds this order
+// by the TTL, which each hop decrements.
 func newOnes(before, after []sighting) (out []sighting) {
 	old := map[string]bool{}
 	for _, s := range before {

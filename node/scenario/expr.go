@@ -31,7 +31,7 @@ type metric struct {
 	help string
 }
 
-// metrics are all metrics.
+// metrics lists all metrics that an assertion can test.
 var metrics = []metric{
 	{"sent", pieces, false, "", "packets that the sources sent"},
 	{"delivered", pieces, true, "", "packets that destinations received whole, each counted once; the word 'all' means all sent packets, and has a value only at the end of the traffic"},

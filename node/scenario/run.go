@@ -331,8 +331,8 @@ func (r *Run) Observe(now mono.Time, s Sample) {
 }
 
 // Over reports whether the run has ended. A run ends when all actions are done, the timeline and
-// the traffic are over, and no eventually with the key within waits for its condition. A run also
-// ends after [Run.Fail].
+// the traffic are over, and no assertion of the kind eventually with the key "within" is open. A
+// run also ends after [Run.Fail].
 func (r *Run) Over(now mono.Time) bool {
 	r.now = r.at(now)
 	if r.err != nil {

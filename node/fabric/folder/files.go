@@ -55,8 +55,8 @@ func replaceFile(path string, b []byte, mode, exact os.FileMode) error {
 	return err
 }
 
-// WriteOut writes b to a file that a user names. WriteOut replaces a regular file in one step. If
-// the disk is full, the old file then stays unchanged. WriteOut writes directly to a pipe, to a
+// WriteOut writes b to a file that a user names. WriteOut replaces a regular file in one step. In
+// this case, a full disk leaves the old file unchanged. WriteOut writes directly to a pipe, to a
 // device, to the target of a symbolic link, and to a file in a folder where the user may not make a
 // new file.
 func WriteOut(path string, b []byte) error {

@@ -224,7 +224,7 @@ func (d Dir) Token() (string, error) {
 // WriteToken replaces the bearer token of the chips' APIs.
 func (d Dir) WriteToken(token string) error { return WriteFile(d.Path(tokenFile), []byte(token)) }
 
-// Create makes the folder of a new fabric. The parameter also has functions that write
+// Create makes the folder of a new fabric. The parameter "also" has functions that write
 // further files. Create calls these functions before the folder counts as complete. If
 // Create fails, an incomplete folder may stay.
 func (d Dir) Create(t *topo.Topology, s *spec.Spec, token string, also ...func(Dir) error) error {

@@ -47,7 +47,7 @@ type Spec struct {
 	Name    string    `json:"name"`    // name of the fabric; see [CheckName]
 	Source  string    `json:"source"`  // name of the topology
 	Created time.Time `json:"created"` // when the fabric was started
-	ID      string    `json:"id"`      // first part of the labels of the gossip pools: drawn at random for each new fabric, or the name if a chip has no run folder
+	ID      string    `json:"id"`      // first part of the labels of the gossip pools: a text that is drawn at random for each new fabric; if the chips have no run folder, the name of the fabric
 	Checked uint32    `json:"checked"` // hash of the routes that [New] checked, or accepted because of AllowDeadlock
 
 	Routing
@@ -151,8 +151,8 @@ func CheckName(name string) error {
 }
 
 // Settle sets an empty Transport or Auth to the value in the topology's file. If the file
-// has no value either, Settle sets the default. The default is udp, with none for udp and
-// mtls for quic. A second call changes nothing.
+// has no value either, Settle sets the default. The default Transport is udp. The default
+// Auth is none with udp, and mtls with quic. A second call changes nothing.
 func (s *Security) Settle(t *topo.Topology) {
 	if s.said != "" {
 		return
@@ -322,8 +322,8 @@ func (r *Routing) Route() (route.Config, error) {
 	return cfg, nil
 }
 
-// Prove plans the routes of a topology and returns the hash of the routes. Prove returns an
-// error of kind [Topology] if there is no plan. If AllowDeadlock is not set, Prove also
+// Prove plans the routes of a topology and returns the hash of the routes. Prove returns
+// an error of kind [Topology] if there is no plan. If AllowDeadlock is not set, Prove also
 // returns an error if the routes can deadlock, or if a packet might not arrive.
 func (r *Routing) Prove(t *topo.Topology) (uint32, error) {
 	cfg, err := r.Route()
