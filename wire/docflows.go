@@ -51,7 +51,7 @@
 // Completions are cumulative: a newer completion replaces all older completions of the flow. The
 // source refuses a completion of an earlier epoch, and a completion whose next is beyond the last
 // flow seq sent. All open requests before next are done, except requests with an exception. A read
-// is done when its reply has also come. The source finds the read by the id in the reply.
+// is done only when its reply has also come. The source finds the read by the id in the reply.
 //
 // If a flow with open requests makes no progress for 250 ms, the source sends a probe behind the
 // requests. Further probes follow at doubling intervals. The completion of the probe shows which
