@@ -334,7 +334,7 @@
 //	       6 unreachable, 7 tables replaced, 8 drained, 9 flushed
 //	14  1  channel of the reporting chip's port at which the packet waited, 0 to 15
 //	15  1  type of the dropped packet, 1 to 5; plus 128 for a multicast, plus 64 for a packet with OTHER
-//	16  8  id of the request
+//	16  8  id of the request or probe
 //	24  2  number of the multicast's group, not 0
 //	26  1  direction that the copy should have left by, 0 to 3 for east, west, north, south
 //	27  1  trunk, 1 or 2

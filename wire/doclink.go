@@ -3,7 +3,8 @@
 // Each end of a link is in one of three states, until its chip closes the link for good. While the
 // other end's address is unknown, an end is off. Otherwise the end is training or up. Each end has
 // a training number, which is 1 at the start. The end adds 1 to the training number each time it
-// leaves the state up, and each time it begins a session. Each end has at most one session.
+// leaves the state up, begins a session, or takes a new incarnation. Each end has at most one
+// session.
 //
 // While training, an end sends periodic hellos: the first at once, and the next ones at growing
 // intervals. A periodic hello has WANT and the end's own training number. A periodic hello echoes
@@ -74,18 +75,19 @@
 // its frame payload is smaller than the frame payload that both ends take. After an end has sent a
 // short hello, and until its training number changes, the end comes up on only two kinds of hello.
 // The first kind is an answer. The end then uses frames that are no longer than an answer that
-// proved the path. The second kind is a periodic hello with UP, whose sender has already found the
-// frame size that passes. The end then uses frames as long as this hello. An end that is up may
-// send a longer hello at any time to ask whether longer frames pass. When this hello is answered,
-// the end uses longer frames.
+// proved the path. The second kind is a padded periodic hello with UP and the session's id, whose
+// sender has already found the frame size that passes. The end then uses frames as long as this
+// hello. An end that is up may send a longer hello at any time to ask whether longer frames pass.
+// When the peer answers the longer hello, the end uses longer frames.
 //
-// In this implementation, a short hello follows each periodic hello from the third of a training
-// on. The short hellos are padded to 1152, 480 and 192 bytes in turn. If 8 short hellos are
-// answered and no long hello is answered, the end takes the path for narrow. If the session holds
-// longer frames, the end waits for 16 answers to short hellos. From the fourth hello of a training
-// on, most long hellos are padded to only 160 bytes. Hellos of full length then follow at intervals
-// of 0.5 to 8 s. An end restarts this sequence when it hears, after a silence, a short hello that
-// echoes its incarnation.
+// In this implementation, a short hello follows each long periodic hello from the fourth of a
+// training on. The short hellos are padded to 1152, 480 and 192 bytes in turn. If 8 of these short
+// hellos are answered and no long hello is answered, the end takes the path for narrow. If the
+// session holds longer frames, the end waits for 16 answers to short hellos. From the sixth
+// periodic hello of a training on, most periodic hellos are padded to only 160 bytes, until a short
+// hello is answered. Answers of 160 bytes do not count as answers to short hellos. Meanwhile, hellos
+// of full length follow at intervals of 0.5 to 8 s. An end that trains restarts this sequence when
+// it hears, after a silence, a short hello that echoes its incarnation.
 //
 // # Link: fallback paths
 //

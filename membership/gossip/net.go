@@ -42,7 +42,7 @@ type network struct {
 	end      sync.Once
 	active   atomic.Bool   // a fault is set, or this chip is cut off from a chip
 	keyed    bool          // whether gossip is encrypted
-	version  atomic.Uint64 // number of datagrams and streams dropped because they were not encrypted as version 1
+	version  atomic.Uint64 // number of dropped datagrams that were not encrypted as version 1, and of dropped streams that were encrypted with another version
 
 	mu      sync.Mutex
 	model   *fault.Model
@@ -250,7 +250,8 @@ type stream struct {
 	guard guard
 }
 
-// Read implements net.Conn. With keys, Read refuses a stream that is not encrypted as version 1.
+// Read implements net.Conn. With keys, Read refuses a stream whose first message is encrypted with
+// another version than 1.
 func (s *stream) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	if s.w.keyed && !s.guard.pass(b[:n]) {

@@ -28,7 +28,7 @@ const (
 	encryptionVersion = 1
 )
 
-// errVersion ends a stream whose encryption is of another version.
+// errVersion is the error of a stream that is encrypted with another version than 1.
 var errVersion = errors.New("gossip: the stream is encrypted, but not as version 1")
 
 // sealed reports whether a datagram is encrypted as version 1.
