@@ -67,13 +67,13 @@ const (
 
 // Frame is one TT-link frame. In a decoded frame, Payload shares the bytes of the datagram.
 type Frame struct {
-	Channel Channel   // channel of the receiver's port
+	Channel Channel   // channel of the port at the other end of the link's own cable
 	Session SessionID // 0 outside a session
 	Kind    Kind
 	VC      VC
 	Flags   Flags
 	Dest    uint32 // destination address of the payload at the receiver (Spec §2.1); see [SlotAddress]
-	TxSeq   Seq    // sequence number of a frame of KindData; 0 for other kinds
+	TxSeq   Seq    // sequence number of a data frame; 0 for other kinds
 	RxSeq   Seq    // next sequence number that the sender expects; acknowledges all earlier data frames
 	Padded  int    // length of the payload with padding, in bytes: a multiple of PadUnit; 0: no padding
 	Payload []byte // payload without its padding
@@ -101,8 +101,8 @@ const (
 	FaultVersion                        // the frame's version is not [Version]
 	FaultChecksum                       // the CRC-32C is wrong
 	FaultKind                           // the kind is unknown
-	FaultLength                         // the lengths contradict each other
-	FaultReserved                       // a reserved bit is set
+	FaultLength                         // bytes follow the frame, or the payload is longer than its padding allows or than MaxFramePayload
+	FaultReserved                       // a reserved flag is set
 	NumFrameFaults
 )
 
@@ -146,9 +146,9 @@ func FrameLen(b []byte) (int, error) {
 	return n, nil
 }
 
-// DecodeFrame decodes b, which must be exactly one frame. DecodeFrame looks for
-// every [FrameFault], which is the error. DecodeFrame does not check whether virtual channel, flags
-// and sequence numbers fit the kind.
+// DecodeFrame decodes b, which must be exactly one frame. The error is the first [FrameFault] that
+// DecodeFrame finds. DecodeFrame does not check whether virtual channel, flags and sequence numbers
+// fit the kind.
 func DecodeFrame(b []byte) (f Frame, err error) {
 	if err = f.Decode(b); err != nil {
 		return Frame{}, err
