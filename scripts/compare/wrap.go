@@ -11,8 +11,8 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// wrapAt is the sequence number that the first frame of each direction gets. A few frames later, the
-// sequence number wraps to 0.
+// wrapAt is the sequence number that the first data frame of each direction gets. A few frames
+// later, the sequence number wraps to 0.
 const wrapAt = wire.Seq(0xFFFFFFF0)
 
 // end names one direction of a session, by the destination channel of the frames. In the machines
@@ -23,8 +23,8 @@ type end struct {
 }
 
 // wrap copies a capture of 'ttfabric capture', and shifts all sequence numbers so that they wrap
-// soon. Nothing else changes. The dissector must therefore find the same retransmissions and gaps in
-// the capture and in the copy.
+// soon. Apart from the checksums, nothing else changes. The dissector must therefore find the same
+// retransmissions and gaps in the capture and in the copy.
 func wrap(from, to string) error {
 	first, channels := map[end]wire.Seq{}, map[wire.SessionID][]wire.Channel{}
 	if err := each(from, nil, func(b []byte) {
@@ -72,7 +72,8 @@ func wrap(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// each calls f with each datagram of a capture, and writes the datagram as f changed it.
+// each calls f with each datagram of a capture, and copies the capture to the writer "to", with the
+// datagrams as f changed them. If "to" is nil, each writes nothing.
 func each(from string, to io.Writer, f func(datagram []byte)) error {
 	in, err := os.Open(from)
 	if err != nil {
