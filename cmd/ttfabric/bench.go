@@ -117,6 +117,7 @@ func (b *benchTarget) running(ns ...wire.FabricNodeID) error {
 }
 
 // linkRow is the result of 'bench link' for one packet size and one number of channels.
+// In 'bench link', a channel is a packet under way, not an ethernet port.
 type linkRow struct {
 	Size     int     `json:"packet_bytes"`
 	Channels int     `json:"channels"` // packets under way in each direction

@@ -14,7 +14,7 @@ import (
 	"ttfabric/wire"
 )
 
-// downedLink is one direction of a declared cable that is not up. The
+// downedLink is one direction of a cable that should exist and is not up. The
 // downed-links report of tt-metal #52859 has the same columns.
 type downedLink struct {
 	Src        wire.FabricNodeID `json:"src"`
@@ -35,8 +35,8 @@ type downedLink struct {
 type linkDiff struct {
 	Declared int                    `json:"declared"`      // number of cables that routes use
 	Up       int                    `json:"up"`            // number of these cables that are up
-	Downed   []downedLink           `json:"downed"`        // both directions of each cable that routes use and that is not up
-	Unused   []downedLink           `json:"unused_downed"` // both directions of each cable that no route needs and that is not up
+	Downed   []downedLink           `json:"downed"`        // both directions of each missing cable that the fabric needs
+	Unused   []downedLink           `json:"unused_downed"` // both directions of each missing cable that the fabric does not need
 	Planes   []topo.DirectionHealth `json:"directions"`    // numbers of cables by chip and direction, such as the live cables
 }
 

@@ -117,8 +117,8 @@ and lost datagrams.
 	return c
 }
 
-// showNetem prints the impairments at the ends in where. If only is true, showNetem
-// leaves out ends without an impairment.
+// showNetem prints the impairments at the ports that the argument where names. If only is
+// true, showNetem leaves out ports without an impairment.
 func showNetem(c *cobra.Command, chips *fabric.Chips, where fabric.Where, only bool) error {
 	f, err := format(c)
 	if err != nil {

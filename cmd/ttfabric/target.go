@@ -85,7 +85,7 @@ func clientsOf(c *cobra.Command, args []string) (f *fabric.Fabric, cs []*api.Cli
 	return f, cs, nil, nil
 }
 
-// linkArgs returns the links that the arguments LINK of a command name, and opens the
+// linkArgs returns the links that a command's arguments LINK stand for, and opens the
 // running chips.
 func linkArgs(c *cobra.Command, args []string) ([]topo.Link, *fabric.Chips, error) {
 	f, err := openFabric(c)
@@ -100,7 +100,7 @@ func linkArgs(c *cobra.Command, args []string) ([]topo.Link, *fabric.Chips, erro
 	return links, s, err
 }
 
-// tellAbsent prints on stderr which chips a command left out because they do not run.
+// tellAbsent prints on stderr the chips that a command left out because they do not run.
 func tellAbsent(c *cobra.Command, absent []wire.FabricNodeID) {
 	for _, n := range absent {
 		fmt.Fprintf(c.ErrOrStderr(), "chip %s is not running, and the command left this chip out; run the command again after the chip has started\n", n)
@@ -218,8 +218,8 @@ func completeTopology(_ *cobra.Command, args []string, _ string) ([]string, cobr
 	return names, cobra.ShellCompDirectiveDefault
 }
 
-// gossipArgs returns the chips that the arguments CHIPS of a command name, and opens
-// the running chips.
+// gossipArgs returns the chips that a command's arguments CHIPS stand for, and opens the
+// running chips.
 func gossipArgs(c *cobra.Command, args []string) ([]wire.FabricNodeID, *fabric.Chips, error) {
 	if _, err := format(c); err != nil {
 		return nil, nil, err

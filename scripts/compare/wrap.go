@@ -22,9 +22,9 @@ type end struct {
 	channel wire.Channel
 }
 
-// wrap copies a capture of 'ttfabric capture', and shifts all sequence numbers so that they wrap
-// soon. Apart from the checksums, nothing else changes. The dissector must therefore find the same
-// retransmissions and gaps in the capture and in the copy.
+// wrap copies a capture of 'ttfabric capture', and shifts all sequence numbers, except in hellos,
+// so that they wrap soon. Apart from the checksums, nothing else changes. The dissector must
+// therefore find the same retransmissions and gaps in the capture and in the copy.
 func wrap(from, to string) error {
 	first, channels := map[end]wire.Seq{}, map[wire.SessionID][]wire.Channel{}
 	if err := each(from, nil, func(b []byte) {
@@ -48,7 +48,7 @@ func wrap(from, to string) error {
 	wrapped := 0
 	err = each(from, out, func(b []byte) {
 		f, err := wire.DecodeFrame(b)
-		if err != nil || f.Session == 0 || f.Kind == wire.KindHello { // the first sequence number follows from the incarnation in a hello
+		if err != nil || f.Session == 0 || f.Kind == wire.KindHello { // hellos are not shifted, because the incarnation in a hello gives the first sequence number
 			return
 		}
 		le := binary.LittleEndian
