@@ -14,7 +14,7 @@ import (
 	"ttfabric/wire"
 )
 
-// downedLink is one direction of a declared cable that is not up. The
+// downedLink is one direction of a cable that should exist and is not up. The
 // downed-links report of tt-metal #52859 has the same columns.
 type downedLink struct {
 	Src        wire.FabricNodeID `json:"src"`
@@ -25,26 +25,26 @@ type downedLink struct {
 	Plane      wire.Plane        `json:"plane"`
 	Scope      string            `json:"scope"`            // "intra-mesh" or "inter-mesh"
 	Reason     string            `json:"reason"`           // reason why the cable is not up, as the source sees it
-	SinceS     *float64          `json:"since_seconds"`    // time for which the cable has carried no frames; null if the source does not know
-	By         *wire.Channel     `json:"by_channel"`       // channel whose cable carries the link's frames meanwhile; null: no cable carries the frames
+	SinceS     *float64          `json:"since_seconds"`    // time for which the cable has carried no frames; null if the source does not know, or does not answer
+	By         *wire.Channel     `json:"by_channel"`       // channel whose cable carries the link's frames meanwhile; null: no other cable carries the frames
 	Retrains   int               `json:"retrains"`         // number of retrains of the source's end in the source's present incarnation
 	DowntimeS  float64           `json:"downtime_seconds"` // time for which the source's end was down in the source's present incarnation
 }
 
-// linkDiff compares the declared cables with the cables that are up.
+// linkDiff is the result of comparing the declared cables with the cables that are up.
 type linkDiff struct {
-	Declared int                    `json:"declared"`
-	Up       int                    `json:"up"`
-	Downed   []downedLink           `json:"downed"`        // both directions of each cable that routes use and that is not up
-	Unused   []downedLink           `json:"unused_downed"` // both directions of each cable that no route needs and that is not up
-	Planes   []topo.DirectionHealth `json:"directions"`    // numbers of declared, expected and live cables, by chip and direction
+	Declared int                    `json:"declared"`      // number of cables that routes use
+	Up       int                    `json:"up"`            // number of these cables that are up
+	Downed   []downedLink           `json:"downed"`        // both directions of each missing cable that the fabric needs
+	Unused   []downedLink           `json:"unused_downed"` // both directions of each missing cable that the fabric does not need
+	Planes   []topo.DirectionHealth `json:"directions"`    // numbers of cables by chip and direction, such as the live cables
 }
 
-// diffLinks compares the cables of topology t with the link ends that the chips
-// report in views. A cable is up if both of its ends report that they are up and send
-// their frames by this cable. The topology expected has the cables that should exist:
-// either t, or the topology of a factory descriptor. For each chip without a report, the
-// map quiet says why the report is missing.
+// diffLinks compares the cables of topology t with the link ends that the chips report in
+// views. A cable is up if its two ends report that they are up, have each other as peers,
+// and send their frames by this cable. The topology expected has the cables that should
+// exist: either t, or the topology that --expected names. For each chip without a report,
+// the map quiet says why the report is missing.
 func diffLinks(t, expected *topo.Topology, views []api.ChipView, quiet map[wire.FabricNodeID]string) linkDiff {
 	ends := map[wire.PortID]api.LinkView{}
 	for _, v := range views {

@@ -48,9 +48,9 @@ type memView struct {
 	Chip      wire.FabricNodeID `json:"chip"`
 	Address   string            `json:"address"`
 	Multicast string            `json:"multicast,omitempty"` // ranges of the chips that were written to, seen from Chip
-	Chips     int               `json:"chips,omitempty"`     // number of chips that were written to
+	Chips     int               `json:"chips,omitempty"`     // number of chips that a multicast wrote to
 	Bytes     int               `json:"bytes"`
-	Hex       *string           `json:"hex,omitempty"`  // bytes that were read; nil if they are in File
+	Hex       *string           `json:"hex,omitempty"`  // bytes that were read; nil if they are in File, and nil after a write
 	File      string            `json:"file,omitempty"` // name of the file with the bytes that were read
 }
 

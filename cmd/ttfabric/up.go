@@ -131,7 +131,8 @@ func bringUp(c *cobra.Command, ctx context.Context, fab *fabric.Fabric, exits fa
 	return fab.Up(ctx, func(done, _ int) { bar.set(done) }, exits)
 }
 
-// prepare opens the fabric if the fabric runs already. If not, prepare makes a new
+// prepare opens the fabric if the fabric runs already, and returns an error if the
+// command line does not fit this fabric. If the fabric does not run, prepare makes a new
 // fabric with a run folder, and the result fresh is true.
 func prepare(c *cobra.Command, ctx context.Context, args []string, f *upFlags) (fab *fabric.Fabric, fresh bool, err error) {
 	name, _ := c.Flags().GetString("name")
@@ -192,7 +193,8 @@ func prepare(c *cobra.Command, ctx context.Context, args []string, f *upFlags) (
 }
 
 // programFile returns the absolute path of the executable that --program names. This
-// executable runs in each chip's process.
+// executable runs in each chip's process. With --runtime docker, programFile returns an
+// error.
 func programFile(path, runtime string) (string, error) {
 	if runtime == spec.Docker {
 		return "", spec.Usagef("--program %s: containers run the program in their image; name another image with --image", path)
@@ -207,8 +209,8 @@ func programFile(path, runtime string) (string, error) {
 	return found, nil
 }
 
-// fits returns an error if a topology, flag or option on the command line differs from
-// the running fabric.
+// fits returns an error if the topology arg, or an option on the command line, differs
+// from the running fabric. --gossip-key is always an error.
 func (f *upFlags) fits(c *cobra.Command, fab *fabric.Fabric, arg string) error {
 	name, running := fab.Name(), fab.Topology
 	if arg != "" {
@@ -232,6 +234,7 @@ func (f *upFlags) fits(c *cobra.Command, fab *fabric.Fabric, arg string) error {
 }
 
 // hold waits for Ctrl-C and then removes the fabric. Meanwhile, hold reports chips that end.
+// If another command takes the fabric down, hold returns.
 func hold(c *cobra.Command, fab *fabric.Fabric, exits fabric.Exits) error {
 	out := c.ErrOrStderr()
 	tick := time.NewTicker(time.Second)
