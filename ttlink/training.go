@@ -209,7 +209,7 @@ func (l *Link) identified(now mono.Time, p Path, h *wire.Hello) bool {
 	if (!l.train.miswired || found != l.train.found) && l.mayReport(now) {
 		l.train.miswired, l.train.found = true, found
 		l.events.push(Event{Kind: EventMiswired, At: now, Session: l.sess.id, Retrains: l.history.retrains,
-			Found: h.From, FoundExpects: h.Expected, FoundFabric: h.Fabric})
+			Found: found.port, FoundExpects: h.Expected, FoundFabric: h.Fabric})
 	}
 	return false
 }

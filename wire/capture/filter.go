@@ -10,7 +10,7 @@ import (
 // Limits of a filter.
 const (
 	MaxFilter      = 4096 // length of the longest filter, in bytes
-	MaxFilterDepth = 64   // largest depth of nested terms; each primitive, negation and pair of parentheses is one level
+	MaxFilterDepth = 64   // largest depth of nested negations and parentheses in a filter
 )
 
 // FilterHelp describes the filter language in help texts.
@@ -133,7 +133,7 @@ func (p *filterParser) both() (func(*Sight) bool, error) {
 
 // one parses a term: a primitive, a negation, or an expression in parentheses.
 func (p *filterParser) one() (func(*Sight) bool, error) {
-	if p.depth++; p.depth > MaxFilterDepth {
+	if p.depth++; p.depth > MaxFilterDepth+1 { // the innermost primitive counts, too
 		return nil, fmt.Errorf("more than %d nested parentheses and negations", MaxFilterDepth)
 	}
 	defer func() { p.depth-- }()

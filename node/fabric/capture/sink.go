@@ -70,6 +70,12 @@ func (p *pcapng) open() error {
 	if err != nil {
 		return fmt.Errorf("cannot write the capture: %w", err)
 	}
+	if fi, err := f.Stat(); err == nil && p.o.Keys && fi.Mode().IsRegular() { // an earlier file may have another mode
+		if err := f.Chmod(mode); err != nil {
+			f.Close()
+			return fmt.Errorf("cannot write the capture: %w", err)
+		}
+	}
 	p.file, p.w = f, capture.NewWriter(f, p.section)
 	for _, i := range p.ifaces {
 		p.w.AddInterface(i)
