@@ -46,16 +46,17 @@ var ErrMeta = errors.New("membership metadata: malformed")
 // Meta is the metadata that a chip's process gossips about the chip.
 type Meta struct {
 	Node        wire.FabricNodeID
-	InService   uint16           // ethernet channels in service; bit k stands for channel k
-	Incarnation wire.Incarnation // incarnation of the process
-	Started     uint64           // start of the process in Unix milliseconds, below 2^48; of two processes that claim one chip, the later start wins
-	API         uint16           // TCP port of the chip's API at its gossip address; 0: no API at this address
-	LinkVersion uint32           // version of InService; grows with each change, wraps
-	Topology    uint32           // low bits of the topology's hash
-	Ports       [wire.MaxChannels]uint16
+	InService   uint16                   // ethernet channels in service; bit k stands for channel k
+	Incarnation wire.Incarnation         // incarnation of the process
+	Started     uint64                   // start of the process in Unix milliseconds, below 2^48; of two processes that claim one chip, the later start wins
+	API         uint16                   // TCP port of the chip's API at its gossip address; 0: no API at this address
+	LinkVersion uint32                   // version of InService; grows with each change, wraps
+	Topology    uint32                   // low bits of the topology's hash
+	Ports       [wire.MaxChannels]uint16 // UDP port of each ethernet channel; 0: no port
 }
 
-// DecodeMeta decodes metadata from b. If b is not metadata of this version, the error is [ErrMeta].
+// DecodeMeta decodes metadata from b. If b is not metadata of this version, or if the chip's address
+// is not valid or the incarnation is 0, the error is [ErrMeta].
 func DecodeMeta(b []byte) (Meta, error) {
 	if len(b) != MetaLen || b[0] != metaVersion || b[1] != 0 {
 		return Meta{}, ErrMeta
@@ -79,7 +80,8 @@ func DecodeMeta(b []byte) (Meta, error) {
 	return m, nil
 }
 
-// Append appends the encoded metadata to b. The encoded metadata has [MetaLen] bytes.
+// Append appends the encoded metadata to b. The encoded metadata has [MetaLen] bytes. Append
+// encodes a start that is too late for the format as the latest possible start.
 func (m *Meta) Append(b []byte) []byte {
 	le := binary.LittleEndian
 	b = append(b, metaVersion, 0)
@@ -96,7 +98,8 @@ func (m *Meta) Append(b []byte) []byte {
 	return b
 }
 
-// LinkState returns the chip's link state: the ports that are not in service, and the version.
+// LinkState returns the chip's link state: the existing ports that are not in service, and the
+// version.
 func (m *Meta) LinkState() wire.LinkState {
 	s := wire.LinkState{Node: m.Node, Version: m.LinkVersion}
 	for ch, port := range m.Ports {

@@ -4,7 +4,7 @@ package membership
 type Key struct {
 	ID      string // the first 8 hexadecimal digits of the key's SHA-256
 	Bits    int    // length of the key in bits: 128, 192 or 256
-	Primary bool   // whether the chip encrypts the gossip that it sends with this key
+	Primary bool   // the chip encrypts its own gossip with this key
 }
 
 // PoolStatus is the state of a gossip pool, as one chip of the pool (this chip) sees it.
@@ -14,7 +14,7 @@ type PoolStatus struct {
 	Seen       int    // number of chips that this chip believes alive, including itself
 	Expected   int    // number of chips of the complete pool; 0: unknown
 	Unreadable uint64 // number of gossip streams that this chip could not read, because the two chips have no key in common
-	Refused    uint64 // number of claims to be a chip that this chip refused; see View.Judge
-	Version    uint64 // number of datagrams and streams that this chip, which has keys, dropped because their encryption is not of memberlist's version 1
+	Refused    uint64 // number of claims to be a chip that this chip refused, for example because of View.Judge
+	Version    uint64 // with keys: number of dropped datagrams that were not encrypted as memberlist's version 1, and of dropped streams that were encrypted with another version; without keys: 0
 	Keys       []Key  // the keys of this chip, the primary key first; empty: gossip is not encrypted
 }

@@ -20,10 +20,10 @@ type EventKind uint8
 
 // The kinds of events.
 const (
-	Joined    EventKind = iota + 1 // the view believes a process to be a chip, and believed no process before
-	Updated                        // the process that the view believes has new metadata
-	Restarted                      // the view believes another process to be the chip than before
-	Left                           // the process that the view believed left or fell silent, and no other process claims to be the chip
+	Joined    EventKind = iota + 1 // the view believes a process to be a chip, and believed no process to be this chip before
+	Updated                        // the process that the view believes has new metadata or a new address
+	Restarted                      // the view now believes a process to be the chip, and believed another process before
+	Left                           // the process that the view believed has left, fallen silent or ended its valid claim, and no other process claims to be the chip
 	Rejected                       // the view has rejected a claim; see Reason
 )
 
@@ -59,7 +59,7 @@ const MaxFormer = 1024
 // A process is gone after it has left or has fallen silent. A process that is gone and has a
 // successor is a former process of its chip. A View ignores all later claims of a former process,
 // even after the successor is gone too. The View recognizes a former process by its name and not by
-// its start time, because clocks can jump.
+// its start time, because clocks can jump. A View forgets the oldest names beyond [MaxFormer].
 type View struct {
 	topology uint32
 	member   func(wire.FabricNodeID) bool // reports whether a chip belongs to the fabric; nil: every chip does
@@ -71,8 +71,8 @@ type View struct {
 }
 
 // NewView returns an empty view of a fabric. The parameter topology has the low bits of the
-// fabric's topology hash; 0 matches all fabrics. The function member reports whether a chip belongs to the
-// fabric; nil: every chip does.
+// fabric's topology hash; 0 matches all fabrics. The function member reports whether a chip belongs
+// to the fabric; nil: every chip does.
 func NewView(topology uint32, member func(wire.FabricNodeID) bool) *View {
 	return &View{topology: topology, member: member, claims: map[string]Member{}, chips: map[wire.FabricNodeID]string{}, gone: map[wire.FabricNodeID]string{}, former: map[string]bool{}}
 }
@@ -94,7 +94,8 @@ func (v *View) retire(name string) {
 }
 
 // Judge decodes the metadata of a process that claims to be a chip. The error says why the view
-// rejects the claim. If the metadata is readable, Judge returns it beside the error.
+// rejects the claim. If the metadata is readable, Judge returns the metadata together with the
+// error.
 func (v *View) Judge(name string, meta []byte) (Meta, error) {
 	m, err := DecodeMeta(meta)
 	_, known := v.claims[name]
@@ -112,7 +113,7 @@ func (v *View) Judge(name string, meta []byte) (Meta, error) {
 }
 
 // Alive tells the view that a process is alive, with its address and metadata. Alive returns the
-// events that follow.
+// resulting events.
 func (v *View) Alive(name string, addr netip.Addr, meta []byte) []Event {
 	m, err := v.Judge(name, meta)
 	mem := Member{name, addr, m}
@@ -158,7 +159,7 @@ func (v *View) Alive(name string, addr netip.Addr, meta []byte) []Event {
 }
 
 // Gone tells the view that a process has left, or that the gossip pool believes the process dead.
-// Gone returns the events that follow.
+// Gone returns the resulting events.
 func (v *View) Gone(name string) []Event {
 	m, ok := v.claims[name]
 	if !ok {
@@ -185,8 +186,8 @@ func (v *View) Gone(name string) []Event {
 	return []Event{{Left, m, ""}}
 }
 
-// elect makes the view believe the process with the best claim to chip n. If this changes the
-// process, elect returns an event.
+// elect makes the view believe the process with the best claim to chip n. If the view believed
+// another process before, elect returns an event.
 func (v *View) elect(n wire.FabricNodeID) []Event {
 	if best := v.best(n); best != v.chips[n] {
 		v.chips[n] = best

@@ -16,8 +16,9 @@ func (n *Node) Account() (a losses.Chip) {
 	return a
 }
 
-// Moment returns how many of the chip's requests have ended up to now, by destination and fate.
-// With the method Moment, a Node implements session.Counter.
+// Moment returns how many of the chip's requests have ended up to now, by destination and fate. On
+// a closed node, Moment returns ErrClosed. With the method Moment, a Node implements
+// session.Counter.
 func (n *Node) Moment(context.Context) (m flow.Moment, err error) {
 	err = ErrClosed
 	n.WithChip(func(_ mono.Time, c *chip.Chip) { m, err = c.Moment(), nil })

@@ -16,14 +16,14 @@ import (
 // the link is up by the port's own cable. Such a port keeps its peer's address as long as the peer
 // answers, whatever address gossip reports.
 
-// maxAsks is the number of hellos that a port sends to its peer after gossip has reported another
-// address. If the peer answers none of these hellos, the port sends to the reported address from
-// then on.
+// maxAsks is the largest number of hellos that a port sends to its peer's present address after
+// gossip has reported another address. If the port hears nothing from the present address after
+// these hellos, the port sends to the reported address from then on.
 const maxAsks = 3
 
-// stillThere is the time for which a datagram proves that the peer is still at its present address.
-// stillThere applies to a port whose link is up by the cable of another port. The time is longer
-// than the time between two keepalives of any profile.
+// stillThere is how long a datagram from the peer proves that the peer is still at its present
+// address. stillThere applies to a port whose link is up by the cable of another port. In every
+// profile, stillThere is longer than the time between two keepalives.
 const stillThere = 2 * time.Second
 
 // news is a report of the gossip pool that a port's peer is at another address. A port keeps a
@@ -32,12 +32,12 @@ type news struct {
 	to    netip.AddrPort // the reported address; zero: there is no report
 	asks  int            // hellos that the port has sent to the peer's present address since the report
 	since mono.Time      // time of the report
-	kept  bool           // the peer has answered a hello from its present address
-	look  mono.Time      // when the port looks for the answer to its latest hello
+	kept  bool           // since the report, the port has sent a hello and heard the peer at its present address
+	look  mono.Time      // when the port looks whether the peer has answered the latest hello
 }
 
-// follow sets the addresses of the ports' peers by the reports of the gossip pool. follow also
-// publishes the pool's events.
+// follow sets the addresses of the ports' peers by the reports of the gossip pool, until ctx ends.
+// follow also publishes the pool's events.
 func (n *Node) follow(ctx context.Context) {
 	look := time.NewTimer(time.Hour)
 	defer look.Stop()
@@ -56,9 +56,9 @@ func (n *Node) follow(ctx context.Context) {
 	}
 }
 
-// readdress hands the link states from gossip to the chip. readdress also makes ports send to the
-// addresses that gossip reports for their peers. readdress returns the time after which its caller
-// must call readdress again.
+// readdress hands the link states from gossip to the chip, and notes the chip's own address. If
+// leaves returns true for a port, readdress makes the port send to the address that gossip reports
+// for the peer. readdress returns the time after which its caller must call readdress again.
 func (n *Node) readdress() time.Duration {
 	where := map[wire.FabricNodeID]membership.Member{}
 	var words []wire.LinkState
@@ -95,8 +95,9 @@ func (n *Node) readdress() time.Duration {
 	return again
 }
 
-// leaves reports whether a port must send to the address "to" from now on. If the port keeps its
-// present address, leaves also returns the time after which the caller must call leaves again.
+// leaves returns true if a port must send to the address in the argument "to" from now on. If the
+// port keeps its present address, leaves also returns the time after which the caller must call
+// leaves again.
 func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membership.Member) (bool, time.Duration) {
 	switch {
 	case to == p.to:
@@ -136,9 +137,9 @@ func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membersh
 	return false, wait
 }
 
-// Readdress makes each port choose again the local address from which the port sends. The caller
-// calls Readdress after the address of the machine has changed. Readdress is for ports that listen
-// on the wildcard address.
+// Readdress makes each port that knows its peer's address choose again the local address from which
+// the port sends. The caller calls Readdress after the address of the machine has changed.
+// Readdress is for ports that listen on the wildcard address.
 func (n *Node) Readdress() {
 	for _, p := range n.ports {
 		var to netip.AddrPort

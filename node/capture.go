@@ -23,16 +23,16 @@ const (
 
 // CaptureConfig selects what a capture records.
 type CaptureConfig struct {
-	Channels []wire.Channel  // channels to capture; none: all
-	SnapLen  int             // bytes of each datagram to keep; 0: all
+	Channels []wire.Channel  // channels of the ports to capture; empty: all ports
+	SnapLen  int             // number of bytes to keep of each datagram, from its start; 0: all bytes
 	Filter   *capture.Filter // the datagrams to capture; nil: all datagrams
-	Buffer   int             // size of the memory for datagrams that wait to be read, in bytes, at most [capture.MaxBuffer]; 0: [capture.DefaultBuffer]
+	Buffer   int             // size of the memory for datagrams that wait to be read, in bytes, captureChunk to [capture.MaxBuffer]; 0: [capture.DefaultBuffer]
 }
 
 // Capture records the datagrams that a chip's ports send and receive, for one reader. A chip
 // without a Capture does no extra work for a packet. A Capture records a datagram as the chip sent
-// it, even if an injected fault then changes or drops the datagram. A Capture never delays a
-// packet. If a Capture has no room for a datagram, the Capture drops the datagram from its
+// it, even if an injected fault then changes or drops the datagram. No packet waits for the reader
+// of a Capture. If a Capture has no room for a datagram, the Capture drops the datagram from its
 // recording and counts the loss.
 type Capture struct {
 	n      *Node
@@ -66,8 +66,8 @@ type capturedPort struct {
 	unnoted int      // notes dropped because too many notes waited for a datagram
 }
 
-// Captured is one recorded datagram. Data is valid only until the function returns that Read calls
-// with the datagram.
+// Captured is one recorded datagram. Read hands each Captured to a function. The bytes in Data are
+// valid only until this function returns.
 type Captured struct {
 	Channel  wire.Channel
 	At       time.Time
@@ -167,7 +167,8 @@ func (p *livePort) received(b *transport.Batch) {
 	b.Each(func(d []byte) { p.seen(transport.Tapped{At: now, Data: d}) })
 }
 
-// take records a datagram if the filter accepts the datagram.
+// take records a datagram if the filter accepts the datagram. A closed capture ignores the
+// datagram. A capture without room only counts the datagram.
 func (c *Capture) take(p *livePort, t *transport.Tapped) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,7 +216,9 @@ func (c *Capture) take(p *livePort, t *transport.Tapped) {
 	}
 }
 
-// address returns the address to which the peer of a port sends. The caller holds the node's lock.
+// address returns the local address and UDP port of a port. If the port listens on all addresses of
+// the machine, the result has the chip's address in the gossip pool, once the node knows it. The
+// caller holds the node's lock.
 func (n *Node) address(p *livePort) netip.AddrPort {
 	a := p.pipe.LocalAddr()
 	if a.Addr().IsUnspecified() && n.addr.IsValid() { // the port listens on all addresses of the machine
@@ -224,8 +227,8 @@ func (n *Node) address(p *livePort) netip.AddrPort {
 	return a
 }
 
-// notesFor returns the notes on a datagram. These are the waiting notes of the port, and a note on
-// the faults injected into the datagram.
+// notesFor returns the notes on a datagram. These are the waiting notes of the port, which then no
+// longer wait, and a note on the faults injected into the datagram.
 func (x *capturedPort) notesFor(f *transport.Fate) []string {
 	notes := x.notes
 	if x.unnoted > 0 {
@@ -263,7 +266,8 @@ func (c *Capture) room(n int) *chunk {
 // maxPortNotes is the largest number of notes that may wait for the next datagram of a port.
 const maxPortNotes = capture.MaxComments - 2
 
-// note adds a text about an event at a port to the port's next recorded datagram. The caller holds
+// note makes every capture of a port add a text about an event to the port's next recorded
+// datagram. If maxPortNotes texts wait already, the capture only counts the text. The caller holds
 // the node's lock.
 func (n *Node) note(ch wire.Channel, text string) {
 	if int(ch) >= len(n.byCh) || n.byCh[ch] == nil {
@@ -291,8 +295,8 @@ func (c *Capture) Ports() []CapturedPort {
 	return out
 }
 
-// Statistics returns the capture's counts for a port so far. The field Comments holds the notes
-// that wait for the port's next datagram.
+// Statistics returns the capture's counts so far for a port that the capture records. The field
+// Comments holds the notes that wait for the port's next datagram.
 func (c *Capture) Statistics(ch wire.Channel) capture.Statistics {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -302,9 +306,9 @@ func (c *Capture) Statistics(ch wire.Channel) capture.Statistics {
 	return s
 }
 
-// Read waits until the capture has recorded at least one datagram. Read then calls f for each
-// recorded datagram that was not read yet, in the order of recording. Once the capture is closed
-// and all datagrams have been read, Read returns [io.EOF].
+// Read waits until the capture holds a datagram that was not read yet. Read then calls f for each
+// such datagram, in the order of recording, and returns nil. If ctx ends first, Read returns the
+// error of ctx. Once the capture is closed and all datagrams have been read, Read returns [io.EOF].
 func (c *Capture) Read(ctx context.Context, f func(*Captured)) error {
 	for {
 		c.mu.Lock()

@@ -11,8 +11,8 @@ import (
 // A capture shows an event at a port as a comment on the port's next datagram, because no datagram
 // belongs to the event itself.
 
-// noteEvent gives captures a note about an event at one of the chip's ports. The caller holds the
-// node's lock.
+// noteEvent gives captures a note about a link, or about a packet that was dropped or cannot move,
+// at one of the chip's ports. Other events get no note. The caller holds the node's lock.
 func (n *Node) noteEvent(e *chip.Event) {
 	text := ""
 	switch l := &e.Link; {

@@ -11,7 +11,7 @@ import (
 
 // Command makes the router run, pause or drain the ports with the given channels, or trains the
 // ports' links anew; see [chip.Chip.Command]. If the command fails at one port, Command still
-// applies the command to the remaining ports.
+// applies the command to the remaining ports. Command returns the errors of all ports.
 func (n *Node) Command(channels []wire.Channel, cmd router.Command) error {
 	var errs []error
 	closed := n.order(func(now mono.Time) {
@@ -23,7 +23,8 @@ func (n *Node) Command(channels []wire.Channel, cmd router.Command) error {
 }
 
 // Flush drops the packets that wait to leave by the ports with the given channels. Flush returns
-// the number of dropped packets for each port.
+// the number of dropped packets for each port at which the flush succeeded, and the errors of the
+// other ports.
 func (n *Node) Flush(channels []wire.Channel) (flushed map[wire.Channel]int, err error) {
 	flushed = map[wire.Channel]int{}
 	var errs []error

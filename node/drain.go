@@ -10,10 +10,10 @@ func (e *LeavingError) Error() string {
 	return fmt.Sprintf("chip %s is being removed and takes no new work", e.Chip)
 }
 
-// If on is true, Drain makes the chip refuse new requests of programs. If on is false, the chip
-// accepts new requests again. Requests that the chip has started continue, and the chip still
-// forwards packets of other chips. The caller reads from Status whether requests or packets are
-// left. A traffic run continues until somebody stops the run.
+// Drain makes the chip refuse new requests of programs if the argument "on" is true. If "on" is
+// false, the chip accepts new requests again. Requests that the chip has started continue, and the
+// chip still forwards packets of other chips. The caller reads from Status whether requests or
+// packets are left. A traffic run continues until somebody stops the run.
 func (n *Node) Drain(on bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -26,7 +26,7 @@ type FaultEvent struct {
 	Chip        wire.FabricNodeID // the chip whose process or gossip the fault hits; set for kinds from fault.KindKilled on, and if Gossip is set
 
 	Gossip bool                // the fault hits the gossip of Chip; false: the fault hits a cable or a process
-	From   []wire.FabricNodeID // the chips from which the gossip of Chip is cut off; none: all chips
+	From   []wire.FabricNodeID // for fault.KindCut with Gossip: the chips from which this cut separates the gossip of Chip; empty: all chips
 }
 
 // Impairment is the fault injected into the datagrams that one port sends.
@@ -102,10 +102,13 @@ func (n *Node) withPort(ch wire.Channel, d time.Duration, f func(p *livePort) er
 }
 
 // SetImpairment changes the impairment of the datagrams that a channel sends, from the next
-// datagram on. SetImpairment leaves options alone that c does not name. A seed restarts the random
-// numbers. Ports with equal seeds still have different random numbers. After the duration d, the
-// options in c get their earlier values again. If d is 0, the options in c have no set duration. A
-// new d also becomes the duration of all earlier options that have one.
+// datagram on. SetImpairment leaves options alone that c does not name. If seed is not nil, the
+// random numbers restart with this seed. Ports with equal seeds still have different random
+// numbers.
+//
+// If d is 0, the options in c have no set duration. If d is above 0, the options in c end after d,
+// and the values without a set duration apply again. The new d also becomes the duration of all
+// earlier options that have one.
 func (n *Node) SetImpairment(ch wire.Channel, c fault.Change, seed *uint64, d time.Duration) error {
 	return n.withPort(ch, d, func(p *livePort) error {
 		f := &p.fault
@@ -146,9 +149,9 @@ func (n *Node) ResetImpairment(ch wire.Channel) error {
 	})
 }
 
-// If on is true, Cut cuts the cable in the direction in which the channel sends. If on is false,
-// Cut repairs that direction of the cable. If d is above 0, the chip itself repairs the cable after
-// d.
+// Cut cuts the cable in the direction in which the channel sends if the argument "on" is true. If
+// "on" is false, Cut repairs that direction of the cable. If "on" is true and d is above 0, the
+// chip itself repairs the cable after d.
 func (n *Node) Cut(ch wire.Channel, on bool, d time.Duration) error {
 	return n.withPort(ch, d, func(p *livePort) error {
 		f := &p.fault
@@ -257,8 +260,8 @@ func (n *Node) Impairments() []Impairment {
 	return out
 }
 
-// TellFault publishes a fault that somebody injects into the process of chip c. The node of another
-// chip publishes the fault, because a killed or paused process cannot.
+// TellFault publishes a fault that somebody injects into the process of chip c. This node publishes
+// the fault because a killed or paused process cannot publish its own fault.
 func (n *Node) TellFault(k fault.Kind, c wire.FabricNodeID) {
 	n.events.publish(Event{Time: time.Now(), Fault: &FaultEvent{Kind: k, Chip: c}})
 }

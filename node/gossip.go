@@ -37,7 +37,7 @@ var ErrPlainGossip = errors.New("the gossip of this fabric is not encrypted; 'tt
 type GossipFault struct {
 	Options  fault.Options // impairment of the gossip that the chip sends
 	Seed     uint64
-	Alone    bool                // whether the chip's gossip is cut off from all chips, in both directions
+	Alone    bool                // the chip's gossip is cut off from all chips, in both directions
 	Apart    []wire.FabricNodeID // chips from which this chip's gossip is cut off, sorted
 	Until    time.Time           // when the options with a set duration end; zero: no option has a set duration
 	CutUntil time.Time           // when the cuts end; zero: never
@@ -74,9 +74,12 @@ func (n *Node) withGossip(d time.Duration, f func(g *gossipFault, net GossipNet)
 }
 
 // ImpairGossip changes the impairment of the gossip datagrams that the chip sends. ImpairGossip
-// leaves options alone that c does not name. A seed restarts the random numbers. After the duration
-// d, the options in c get their earlier values again. If d is 0, the options in c have no set
-// duration. The impairment takes no link down, because no link depends on gossip.
+// leaves options alone that c does not name. If seed is not nil, the random numbers restart with
+// this seed. The impairment takes no link down, because no link depends on gossip.
+//
+// If d is 0, the options in c have no set duration. If d is above 0, the options in c end after d,
+// and the values without a set duration apply again. The new d also becomes the duration of all
+// earlier options that have one.
 func (n *Node) ImpairGossip(c fault.Change, seed *uint64, d time.Duration) error {
 	return n.withGossip(d, func(g *gossipFault, net GossipNet) error {
 		if _, err := c.Apply(fault.Options{}); err != nil {
@@ -101,10 +104,10 @@ func (n *Node) ImpairGossip(c fault.Change, seed *uint64, d time.Duration) error
 	})
 }
 
-// CutGossip cuts the chip's gossip off from the chips in from, in addition to earlier cuts. If from
-// is empty, CutGossip cuts the gossip off from all chips. The caller must also tell each of these
-// chips to cut its gossip off from this chip. If d is above 0, the chip ends all cuts of its gossip
-// after d.
+// CutGossip cuts the chip's gossip off from the chips in the argument "from", in addition to
+// earlier cuts. The caller must also tell each of these chips to cut its gossip off from this chip.
+// If "from" is empty, CutGossip cuts the gossip off from all chips. If d is above 0, the chip ends
+// all cuts of its gossip after d. If d is 0, no cut has a set end any more.
 func (n *Node) CutGossip(from []wire.FabricNodeID, d time.Duration) error {
 	return n.withGossip(d, func(g *gossipFault, net GossipNet) error {
 		for _, c := range from {
@@ -189,7 +192,8 @@ func (n *Node) enforceGossip(g *gossipFault, net GossipNet, seed *uint64, e Faul
 }
 
 // Gossip returns the fault injected into the chip's gossip, and the state of the chip's gossip
-// pools. If the chip does not gossip over a network, Gossip returns an error.
+// pools. If the chip does not gossip over a network, or the node is closed, Gossip returns an
+// error.
 func (n *Node) Gossip() (f GossipFault, pools []membership.PoolStatus, err error) {
 	err = n.withGossip(0, func(g *gossipFault, net GossipNet) error {
 		f = GossipFault{Seed: g.seed, Alone: g.alone, Until: g.passEnd.at, CutUntil: g.cutUp.at, Counts: net.FaultCounts()}

@@ -33,7 +33,7 @@ type Membership interface {
 	Notify() <-chan struct{}         // gets a value after the pool has changed
 	View() []membership.Member       // the members that the pool takes for alive
 	Events() []membership.Event      // the pool's events since the last call of Events
-	UpdateMeta(membership.Meta)      // tells the other members new metadata of this chip
+	UpdateMeta(membership.Meta)      // tells the pool's other members new metadata of this chip
 	Addr() netip.AddrPort            // address of the pool's socket
 	Close(leave time.Duration) error // leaves the pool, and waits at most the time "leave"
 }
@@ -234,7 +234,7 @@ func (n *Node) Load() Load {
 	return Load{n.work[received], n.work[submitted], n.work[timed], n.work[asked]}
 }
 
-// step runs f on the chip of a running node, and then runs the chip until nothing moves.
+// step runs f on the chip, and runs the chip until nothing moves. A closed node ignores f.
 func (n *Node) step(why cause, f func(now mono.Time)) {
 	n.mu.Lock()
 	panics := true
@@ -459,9 +459,9 @@ func (n *Node) WithChip(f func(now mono.Time, c *chip.Chip)) {
 	n.step(asked, func(now mono.Time) { f(now, n.chip) })
 }
 
-// Events subscribes to the node's events. The returned function ends the subscription. If a reader
-// is too slow, the reader loses events. The field Lost of the reader's next event then counts the
-// lost events.
+// Events subscribes to the node's events, and first delivers up to 1024 earlier events. The
+// returned function ends the subscription. If a reader is too slow, events are lost. The field Lost
+// of the reader's next event counts them. Closing the node closes the Go channel.
 func (n *Node) Events() (<-chan Event, func()) { return n.events.subscribe() }
 
 // Close tells the neighbours and the gossip pool that the chip leaves, and stops the chip. Close

@@ -32,8 +32,8 @@ type Recording struct {
 type RecordEvent struct {
 	File  string
 	Ended bool
-	Bytes int64 // size of the file so far, in bytes
-	Why   string
+	Bytes int64  // size of the file so far, in bytes
+	Why   string // why the recording has ended
 }
 
 // RecordFile returns the file name of the recording of one incarnation of a chip.
@@ -96,7 +96,8 @@ func (r *recording) tell(e RecordEvent) {
 	r.hub.publish(Event{Time: time.Now(), Record: &e})
 }
 
-// take queues a full block of the recorder for writing, and returns an empty block.
+// take queues a full block of the recorder for writing, and returns an empty block. If writing has
+// failed, take returns the error.
 func (r *recording) take(block []byte) ([]byte, error) {
 	if err := r.failure(); err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func (r *recording) failure() error {
 }
 
 // write compresses and writes the queued blocks, until the queue of blocks is closed. write then
-// ends the file.
+// ends the file. After an error, write drops all further blocks.
 func (r *recording) write() {
 	for b := range r.blocks {
 		if r.failure() != nil {
@@ -148,11 +149,12 @@ func (r *recording) write() {
 	}
 }
 
-// over reports whether the recording has ended early, because of its size limit or a write error.
+// over reports whether the recorder has stopped: because of the size limit, because of a write
+// error, or because the recording was closed.
 func (r *recording) over() bool { return r != nil && r.tape.Err() != nil }
 
 // close writes the rest of the recording and closes the file. The caller must make sure that nobody
-// calls the chip meanwhile.
+// calls the chip during close.
 func (r *recording) close() error {
 	if r == nil || r.file == nil {
 		return nil

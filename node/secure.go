@@ -9,8 +9,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// PortEvent reports that a port or its peer refused the connection between the two. After a
-// refusal, a PortEvent also reports that the port has accepted the peer.
+// PortEvent reports that a port or its peer refused the connection between the two. When the port
+// accepts the peer after a refusal, the node publishes one more PortEvent.
 type PortEvent struct {
 	Local, Peer wire.PortID
 	Refused     string // reason of the refusal; "": the port has accepted the peer

@@ -11,15 +11,16 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// waiter is the function to call when a request ends, and the request's index.
+// waiter is an open request: the function to call when the request ends, the request's index, and
+// the request's token.
 type waiter struct {
 	done  func(int, flow.Result) // nil: the waiter's place is free
 	i     int
 	token uint64
 }
 
-// waiters are the waiters of all open requests. A waiter's token consists of the waiter's index in
-// "at" and of a number that never repeats.
+// waiters are the waiters of all open requests. A token consists of two numbers of 32 bits: the
+// count of tokens so far, which wraps, and the waiter's index in "at".
 type waiters struct {
 	at   []waiter
 	free []uint32 // indexes in "at" that are free
@@ -68,10 +69,11 @@ type submission struct {
 	ended   chan error // gets one value: nil if the chip has started all requests, otherwise the error
 }
 
-// Submit starts the requests of rs in order. When a request ends, the node calls done with the
-// request's index and result. done must not block. If the chip has no room for a request, Submit
-// waits for room until ctx ends. Submit returns how many requests were started, and an error if not
-// all were started.
+// Submit starts the requests of rs in order. When a request ends, perhaps before Submit returns,
+// the node calls done with the request's index and result. done must not block. If the chip has no
+// room for a request, Submit waits for room until ctx ends. A request to an unreachable chip counts
+// as started, and ends at once as lost. Submit returns how many requests were started, and an error
+// if not all were started.
 func (n *Node) Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	s := &submission{rs: rs, done: done}
 	closed, waits := true, false
@@ -128,9 +130,8 @@ func (n *Node) feed(now mono.Time) bool {
 	return moved
 }
 
-// begin starts the next requests of a submission, as many as the chip has room for. begin reports
-// whether more requests wait for room. If a request cannot be started at all, begin returns an
-// error.
+// begin starts the next requests of a submission, as many as the chip has room for. waits is true
+// if more requests wait for room. If a request cannot be started at all, begin returns an error.
 func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 	for ; s.started < len(s.rs); s.started++ {
 		r := &s.rs[s.started]

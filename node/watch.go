@@ -8,8 +8,9 @@ import (
 	"ttfabric/ttlink"
 )
 
-// Watch calls f with each event of links, tables and dropped packets at the chip, from now on,
-// until ctx ends. See [session.Watcher].
+// Watch calls f with the events of the chip that sessions report, from now on: links, installed
+// tables and dropped packets. If f is too slow, events are lost. Watch returns when ctx ends, or
+// with ErrClosed when the node is closed. See [session.Watcher].
 func (n *Node) Watch(ctx context.Context, f func(session.Event)) error {
 	from := time.Now()
 	events, cancel := n.events.subscribe()

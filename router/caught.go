@@ -5,8 +5,9 @@ import "ttfabric/wire"
 // This file handles caught packets. New tables may take a port out of service while the port's link
 // is down. The packets that wait to leave by this port are then caught. The chip, which plans the
 // routes, gives each caught packet a new route with Redirect, or drops the packet with DropCaught.
-// The caught packets leave their sender channel in order. Later packets that follow an old route to
-// this port go through the port's sender channels too, and are caught there.
+// The caught packets leave each sender channel in the order in which they entered it. Later packets
+// that follow an old route to this port go through the port's sender channels too, and are caught
+// there.
 
 // SetOut notes whether the tables have taken port i out of service.
 func (r *Router) SetOut(i int, out bool) { r.ports[i].out = out }
@@ -82,8 +83,8 @@ func (r *Router) Discard(i int, s Slot, why wire.DropReason) {
 }
 
 // Purge drops the unicast packets for which f returns true, in whichever channel they wait. Purge
-// keeps packets whose destination is this chip. The chip purges packets of old tables that could
-// close a cycle together with packets of new tables.
+// keeps packets in receiver channels whose route ends at this chip. The chip purges packets of old
+// tables that could close a cycle together with packets of new tables.
 func (r *Router) Purge(f func(wire.PacketView) bool) {
 	var gone []Slot
 	names := func(s Slot) bool {

@@ -88,14 +88,14 @@ func (r *Router) State(i int) State {
 // anything. CommandRetrain changes nothing here, because the chip trains the link.
 //
 // A paused port takes nothing from its receiver channels and sends nothing from its sender
-// channels. These channels fill, and packets behind them wait for credits. The router drops none of
-// these packets. While any port of the chip is paused, no channel of the chip counts as stuck. The
-// grace period of a dead next hop does not run for a paused port. If the port's link is down when
-// the port runs again, the grace period begins anew.
+// channels. These channels fill, and packets behind them wait for credits. The router drops these
+// packets only if the chip calls Flush, Purge or DropCaught. While any port of the chip is paused,
+// no channel of the chip counts as stuck. The grace period of a dead next hop does not run for a
+// paused port. If the port's link is down when the pause ends, the grace period begins anew.
 //
-// A draining port drops the requests that would leave by it, and their sources are told. Probes,
-// replies, completions and reports pass, so that every source learns the fate of its requests.
-// Packets that come in by the port are handled as usual.
+// A draining port drops the requests that would leave by it, and the chip reports the drops to
+// their sources. Probes, replies, completions and reports pass, so that every source learns the
+// fate of its requests. Packets that come in by the port are handled as usual.
 func (r *Router) Order(now mono.Time, i int, c Command) bool {
 	p := &r.ports[i]
 	if c == CommandRetrain || !c.Valid() || p.order == c {
@@ -139,8 +139,9 @@ func (r *Router) shed(p *port, v wire.VC, c int, why wire.DropReason, n int) int
 	return n
 }
 
-// drain drops the requests at the front of the sender channels of a draining port. drain reports
-// whether it dropped any packet.
+// drain drops the requests at the front of the sender channels of a draining port. A request behind
+// another kind of packet stays until it comes to the front. drain reports whether it dropped any
+// packet.
 func (r *Router) drain(i int) bool {
 	p := &r.ports[i]
 	if p.order != CommandDrain || p.queued == 0 {

@@ -8,12 +8,12 @@ import "ttfabric/wire"
 type Counters struct {
 	Received   uint64                      // packets that arrived
 	Delivered  uint64                      // received packets that were for this chip
-	Forwarded  uint64                      // received packets, and copies of received multicasts, that moved to a sender channel
+	Forwarded  uint64                      // received packets, and copies of received multicasts, that moved to a sender channel or that the chip passed on without one
 	Sent       uint64                      // packets that the link took
-	Injected   uint64                      // the chip's own packets that entered a sender channel of this port or left by this port without a sender channel
+	Injected   uint64                      // the chip's own packets, and copies of its own multicasts, that entered a sender channel of this port or left by this port without one; at port 0 also the copies of its own multicasts that the router dropped before a sender channel
 	Redirected uint64                      // packets that waited to leave by this port and moved to another port, because tables took this port out of service
 	Copied     uint64                      // copies that the router made of received multicasts; the received packet itself does not count
-	Dropped    [wire.NumDropReasons]uint64 // dropped packets, by reason; a packet in a sender channel counts at the port by which it would have left, any other packet at the port by which it came in
+	Dropped    [wire.NumDropReasons]uint64 // dropped packets, by reason; a packet in a sender channel counts at the port by which it would have left, a copy of an own multicast that entered no sender channel counts at port 0, and any other packet at the port by which it came in
 }
 
 // add adds the counts in o to the counts in c.

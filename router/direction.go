@@ -2,8 +2,8 @@ package router
 
 import "ttfabric/wire"
 
-// passThrough returns the number, 1 to 3, of a sender channel of a port that leads in direction d.
-// This sender channel takes the packets that came in by the side "from".
+// passThrough returns the number, 1 to 3, of the sender channel for packets that pass through from
+// the side "from" to direction d. The two must differ.
 func passThrough(d, from wire.Direction) int {
 	n := 1
 	for x := range wire.Direction(wire.NumDirections) {
@@ -17,8 +17,8 @@ func passThrough(d, from wire.Direction) int {
 	panic("router: a packet came in by a side that does not exist")
 }
 
-// side returns the side by which the packets in sender channel c came in. The port of the channel
-// leads in direction d, and c is 1 to 3.
+// side returns the side by which the packets in sender channel c, 1 to 3, came in. The channel's
+// port leads in direction d.
 func side(d wire.Direction, c int) wire.Direction {
 	for x := range wire.Direction(wire.NumDirections) {
 		if x != d && passThrough(d, x) == c {

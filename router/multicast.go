@@ -4,11 +4,12 @@ import "ttfabric/wire"
 
 // This file handles multicasts. A multicast that came in by a port stays at the front of its
 // receiver channel, in its slot. A multicast of this chip stays in the same way at the front of a
-// queue in origins. The packet stays until each of its copies has found room in a sender channel. If
-// this chip is a member of the group, the packet also stays until the chip has taken the packet
-// (Spec §3.1.1: "both forwarded as well as consumed locally"). The field left of the queue (ring.left)
-// says which parts of this work are left to do. A copy that waits therefore does not delay the other
-// copies, and the router makes each copy once. The last copy is the packet itself.
+// queue in origins. The packet stays until each of its copies has found room in a sender channel.
+// If this chip is a member of the group, the packet also stays until the chip has taken the packet
+// (Spec §3.1.1: "both forwarded as well as consumed locally"). The field ring.left of the queue
+// says which parts of this work remain. A copy that waits therefore does not delay the other
+// copies, and the router makes each copy once. The last part of the work uses the packet itself,
+// not a copy.
 
 // MaxOwn is the number of multicasts of this chip that may wait on one plane for room in sender
 // channels. The number equals the number of slots of a sender channel (Spec §3.1.1).
@@ -26,7 +27,8 @@ type origins struct {
 	n      int // number of packets on all planes
 }
 
-// add makes room for MaxOwn multicasts on a plane. If the plane has this room already, add does nothing.
+// add makes room for MaxOwn multicasts on a plane. If the plane has this room already, add does
+// nothing.
 func (o *origins) add(pl wire.Plane) {
 	if o.planes[pl].slots == nil {
 		o.planes[pl] = newRing(MaxOwn)
@@ -53,9 +55,9 @@ type head struct {
 // CanMulticast reports whether plane pl has room for another multicast of this chip.
 func (r *Router) CanMulticast(pl wire.Plane) bool { return pl < maxPlanes && !r.own.planes[pl].full() }
 
-// Multicast takes a multicast that this chip sends. Multicast reports false if plane pl has no room. The
-// packet's ranges must be the ranges of the whole multicast. The router chooses the virtual
-// channels of the copies.
+// Multicast puts a multicast of this chip into the chip's queue. Multicast reports false if plane
+// pl has no room. The packet's ranges must be the ranges of the whole multicast. The router chooses
+// the virtual channels of the copies.
 func (r *Router) Multicast(pl wire.Plane, s Slot) bool {
 	if !r.CanMulticast(pl) {
 		return false
@@ -95,7 +97,8 @@ func (r *Router) from(h head) wire.Direction {
 }
 
 // parts finds out, once for each multicast, in which directions copies leave and whether this chip
-// is a member. parts reports false if no copy leaves and this chip is no member.
+// is a member. parts reports false if no copy leaves and this chip is no member, or if the ranges
+// lead back to the side by which the multicast came in.
 func (r *Router) parts(h head) bool {
 	if h.q.left == 0 {
 		rs := r.view(h).Ranges()
@@ -130,9 +133,10 @@ func (r *Router) spread(h head) bool {
 	return moved
 }
 
-// branch moves the copy that leaves in direction d to a sender channel. If no port leads in that
-// direction, or if the TTL is 0, branch drops the copy. If the copy has to wait, ok is false. If this
-// was the last part of the work, the packet itself has left its queue, and gone is true.
+// branch moves the copy that leaves in direction d to a sender channel. If no port of this mesh
+// leads in that direction, branch drops the copy. branch also drops the copy of a multicast that
+// came in with a TTL of 0. If the copy has to wait, ok is false. If this was the last part of the
+// work, the packet itself has left its queue, and gone is true.
 func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 	oi, there := r.Port(d, h.plane)
 	if !there || r.ports[oi].External {
@@ -203,8 +207,9 @@ func (r *Router) pop(h head) Slot {
 	return h.q.pop()
 }
 
-// dropCopy drops the copy that should have left in direction d. The copy of a multicast of this
-// chip counts as dropped at port 0.
+// dropCopy drops the copy that should have left in direction d. If the pool has no buffer for the
+// copy, dropCopy drops nothing, and ok is false. The copy of a multicast of this chip counts as
+// dropped at port 0.
 func (r *Router) dropCopy(h head, d wire.Direction, why wire.DropReason) (ok, gone bool) {
 	at := h.port
 	if at < 0 {
@@ -223,8 +228,8 @@ func (r *Router) dropCopy(h head, d wire.Direction, why wire.DropReason) (ok, go
 	return ok, gone
 }
 
-// dropCopies drops all copies that the router has not moved yet. If this chip is a member of the
-// group, the chip still gets the packet.
+// dropCopies drops all copies that the router has not moved yet, except copies for which the pool
+// has no buffer. If this chip is a member of the group, the chip still gets the packet.
 func (r *Router) dropCopies(h head, why wire.DropReason) {
 	for d := range wire.Direction(wire.NumDirections) {
 		if h.q.left>>d&1 == 0 {
@@ -236,8 +241,8 @@ func (r *Router) dropCopies(h head, why wire.DropReason) {
 	}
 }
 
-// member returns a multicast for this chip, if this chip is a member of the group and has not got the
-// multicast yet. A later call for the same multicast returns false.
+// member returns a multicast for this chip, if this chip is a member of the group and has not got
+// the multicast yet. A later call for the same multicast returns false.
 func (r *Router) member(h head) (Local, bool) {
 	if !r.parts(h) || h.q.left&wire.PartHere == 0 {
 		return Local{}, false

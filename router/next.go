@@ -6,7 +6,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Skip is a set of sender channels of one port. [Router.Next] passes over these channels.
+// Skip is a set of sender channels of one port, such as the channels that [Router.Next] passes
+// over.
 type Skip uint64
 
 func one(v wire.VC, c int) Skip { return 1 << (int(v)*SenderChannels + c) }
@@ -15,23 +16,25 @@ func one(v wire.VC, c int) Skip { return 1 << (int(v)*SenderChannels + c) }
 type Offer struct {
 	Slot  Slot
 	VC    wire.VC
-	Needs int  // number of free slots that the peer must have: 2 if the packet enters a ring under bubble flow control, else 1
+	Needs int  // number of free slots that the peer must have: 2 if a request or reply that is not on a detour enters a ring under bubble flow control, else 1
 	All   Skip // the four sender channels of the packet's virtual channel: the chip skips these channels if the link has no credit for the virtual channel
 	One   Skip // the packet's own sender channel: the chip skips this channel if the link has one credit and the packet needs two
 }
 
 // Next offers the packet that port i should send next. Next serves the virtual channels round
 // robin. Within a virtual channel, Next also serves the sender channels round robin (Spec §3.1.1).
-// Next passes over the sender channels in the set skip. The packet stays in its channel until the
-// chip calls [Router.Sent].
+// With LocalFirst, Next instead serves the sender channel with the lowest number. Next passes over
+// the sender channels in the set skip, and over requests if the port drains. If the port is paused
+// or its link is down, Next offers nothing. The packet stays in its channel until the chip calls
+// [Router.Sent].
 func (r *Router) Next(i int, skip Skip) (Offer, bool) {
 	p := &r.ports[i]
 	waiting := p.waiting &^ skip
 	if !p.up || waiting == 0 || p.order == CommandPause {
 		return Offer{}, false
 	}
-	// The bits of the set are in the order of the channels. Next rotates the set until the first bit is
-	// that of the virtual channel that is served next.
+	// The bits of the set are in the order of the channels. Next rotates the set until the bits of
+	// the virtual channel that is served next come first.
 	for turn := int(p.nextVC) * SenderChannels; waiting != 0; {
 		v := wire.VC(turn+bits.TrailingZeros64(bits.RotateLeft64(uint64(waiting), -turn))) / SenderChannels % wire.NumVCs
 		four := uint(waiting>>(int(v)*SenderChannels)) & all

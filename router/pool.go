@@ -12,9 +12,9 @@ type Slot int32
 const NoSlot Slot = -1
 
 // smallPacket is the length, in bytes, of the longest packet that gets a small buffer. Longer
-// packets get a buffer of [wire.MaxPacket] bytes. A completion fits a small buffer, and so does a
-// write of 64 bytes over the longest route. Small buffers lie close together and stay in the
-// processor's cache when many short packets wait.
+// packets get a buffer of [wire.MaxPacket] bytes. A completion with up to nine exceptions fits a
+// small buffer, and so does a write of 64 bytes, even over the longest route. Small buffers lie
+// close together and stay in the processor's cache when many short packets wait.
 const smallPacket = 256
 
 // The pool allocates small buffers in chunks of smallChunk, and large buffers one by one.
@@ -60,9 +60,9 @@ func (p *Pool) Get(n int) (Slot, bool) {
 	return p.small.take(n, smallPacket, smallChunk, 0), true
 }
 
-// take takes a buffer of size bytes for a packet of n bytes. If no buffer is free, take first
-// allocates "chunk" buffers. The argument bit is the lowest bit of the slots: 0 for small buffers,
-// 1 for large ones.
+// take takes a buffer for a packet of n bytes. The argument size is the length of a buffer. If no
+// buffer is free, take first allocates "chunk" buffers. The argument bit is the lowest bit of the
+// slots: 0 for small buffers, 1 for large ones.
 func (b *buffers) take(n, size, chunk int, bit Slot) Slot {
 	if len(b.free) == 0 {
 		b.chunks = append(b.chunks, make([]byte, size*chunk))
@@ -116,14 +116,14 @@ func (p *Pool) Resident() int {
 	return len(p.small.lens)*smallPacket + len(p.large.lens)*wire.MaxPacket
 }
 
-// ring is a queue of slots with a fixed capacity. Each sender channel and each receiver channel is
-// a ring.
+// ring is a queue of slots with a fixed capacity. Each sender channel, each receiver channel and
+// each queue of this chip's own multicasts is a ring.
 type ring struct {
 	slots  []Slot
 	head   int
 	n      int
-	left   uint8  // parts that are left to do for the multicast at the front, see parts; 0: not known yet
-	popped uint32 // number of packets and copies of multicasts that have left the queue; the timeout compares popped with seen
+	left   uint8  // parts of the work that remain for the multicast at the front, see parts; 0: not known yet
+	popped uint32 // changes when packets or copies of multicasts leave the queue; the timeout compares popped with seen
 	seen   uint32 // value of popped when the router last looked for packets that cannot move
 	since  mono.Time
 }
@@ -159,9 +159,9 @@ func (r *ring) pop() Slot {
 	return s
 }
 
-// remove takes the slots for which f returns true out of the queue, and appends these slots to gone. The
-// other slots keep their order. f must return false for a first packet of which the router has
-// already made copies.
+// remove takes the slots for which f returns true out of the queue, and appends these slots to
+// gone. The other slots keep their order. f must return false for a first packet of which the
+// router has already made copies.
 func (r *ring) remove(gone []Slot, f func(Slot) bool) []Slot {
 	kept := 0
 	for k := range r.n {

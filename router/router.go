@@ -4,8 +4,10 @@
 // Every port has, per virtual channel, one receiver channel for packets that come in and four
 // sender channels for packets that go out. Sender channel 0 takes the chip's own packets. Sender
 // channels 1 to 3 take the packets that pass through from the other three directions (Spec §3.1.2).
-// The first packet of a channel moves when the next channel has room. Until then, the packet stays
-// in its channel. The router gives a reason for each packet that it drops.
+// The first packet of a sender or receiver channel moves when the next channel or link on its way
+// has room. Until then, the packet stays in its channel. In this package, a channel of packets is
+// always a sender channel or a receiver channel. The router gives a reason for each packet that it
+// drops.
 //
 //	Arrive → receiver channel → Step → sender channel → Next/Sent → the link
 //	                          ↘ PollLocal → the chip
@@ -54,8 +56,8 @@ type Config struct {
 	// Dateline moves packets to another virtual channel when the packets cross the dateline of an
 	// axis that wraps (Spec §2.3.1). Bubble lets packets enter such an axis only if the peer has
 	// two free slots. LocalFirst serves the chip's own packets before the packets that pass
-	// through. Without LocalFirst, both kinds take turns. LocalFirst exists to show the deadlock of
-	// Spec §6.1.
+	// through. Without LocalFirst, the four sender channels of a virtual channel take turns.
+	// LocalFirst exists to show the deadlock of Spec §6.1.
 	Dateline, Bubble, LocalFirst bool
 
 	Timeout Timeout
@@ -68,7 +70,7 @@ type Drop struct {
 	Slot    Slot
 	Reason  wire.DropReason
 	Channel wire.Channel
-	Dir     wire.Direction // direction in which the packet or the copy should have left; wire.NumDirections: the packet was dropped before it entered a sender channel, so the direction is unknown
+	Dir     wire.Direction // direction in which the packet, or the copy of a multicast, should have left; wire.NumDirections: the router dropped a whole packet before it entered a sender channel
 }
 
 // Local is a packet for this chip. If the packet is not shared, the caller of [Router.PollLocal]
@@ -89,7 +91,7 @@ type Freed struct {
 type port struct {
 	PortConfig
 	up        bool
-	out       bool    // the tables have taken the port out of service: packets that wait to leave by the port need a new route
+	out       bool    // the tables have taken the port out of service: while its link is down, packets that wait to leave by the port need a new route
 	wasUp     bool    // the link has been up at least once
 	order     Command // order in force: run, pause or drain
 	downSince mono.Time
@@ -138,7 +140,7 @@ type Router struct {
 	recvd int // packets in all receiver channels
 	own   origins
 
-	lastFirst []wire.VC // vcs, sorted so that control messages come first: completions free the slots that requests wait for
+	lastFirst []wire.VC // vcs in the order in which PollLocal serves them: control messages, then replies, then requests
 
 	paused int       // number of paused ports
 	lookAt mono.Time // when the router next looks for packets that cannot move
@@ -182,7 +184,8 @@ func New(now mono.Time, cfg Config) (*Router, error) {
 	return r, nil
 }
 
-// Buffers returns the largest number of packets that all channels together can hold.
+// Buffers returns the largest number of packets that the router can hold: in all channels, and in
+// the queues of this chip's own multicasts.
 func (r *Router) Buffers() int {
 	n := 0
 	for _, v := range r.vcs {
@@ -191,8 +194,8 @@ func (r *Router) Buffers() int {
 	return n*len(r.ports) + r.own.buffers()
 }
 
-// Port returns the index of the port that leads in direction d on plane pl, and whether the chip
-// has this port.
+// Port returns the index of the port that leads in direction d on plane pl, and true. If the chip
+// has no such port, Port returns false.
 func (r *Router) Port(d wire.Direction, pl wire.Plane) (int, bool) {
 	if d >= wire.NumDirections || pl >= maxPlanes {
 		return 0, false
@@ -214,12 +217,13 @@ func (r *Router) SetPort(now mono.Time, i int, up bool) {
 // aloneLimit is the number of packets of this chip that may wait in a sender channel while no other
 // packet waits at the port. The number equals the number of slots of the specification's sender
 // channel (Spec §3.1.1). The limit saves copies. The chip copies a waiting packet twice: into the
-// packet's slot, and into the link. If the port is idle, the chip copies a packet only once. When
-// packets from other ports wait too, the chip's packets may use the whole channel. The sender
+// packet's slot, and into the link. If the port is idle, the chip copies a packet only once. If
+// other packets wait at the port too, the chip's packets may use the whole channel. The sender
 // channels then take fair turns.
 const aloneLimit = 8
 
-// CanInject reports whether sender channel 0 of a port has room for another packet of this chip.
+// CanInject reports whether sender channel 0 of a port, in virtual channel v, may take another
+// packet of this chip. The channel must have room, and aloneLimit must allow the packet.
 func (r *Router) CanInject(i int, v wire.VC) bool {
 	p := &r.ports[i]
 	own := &p.send[v][0]
@@ -227,7 +231,7 @@ func (r *Router) CanInject(i int, v wire.VC) bool {
 }
 
 // Inject puts a packet of this chip into sender channel 0 of a port. Inject reports false if that
-// channel is full.
+// channel is full. Inject does not apply aloneLimit.
 func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 	p := &r.ports[i]
 	if p.send[v][0].full() {
@@ -240,8 +244,8 @@ func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 
 // Bypass reports whether the chip may give its own packet to the link of port i at once, without a
 // sender channel. The link must be up, the port must run normally, and no packet may wait to leave
-// by the port. With bubble flow control, the port's cable must not be part of a ring. The chip then
-// calls [Router.Bypassed] to count the packet.
+// by the port. With bubble flow control, the port's cable must not be part of a ring. If the link
+// takes the packet, the chip calls [Router.Bypassed] to count it.
 func (r *Router) Bypass(i int) bool {
 	p := &r.ports[i]
 	return p.up && p.order == CommandRun && p.queued == 0 && !(r.cfg.Bubble && p.Ring)
@@ -273,9 +277,10 @@ func (r *Router) Idle(i int, v wire.VC) bool {
 	return p.recv[v].n == 0 && p.order != CommandPause
 }
 
-// CutThrough handles a packet that came in by port i. The packet's receiver channel must be empty.
-// CutThrough reports whether the packet is for this chip alone. If it is, CutThrough counts the
-// packet as received and delivered, and the chip takes the packet without a receiver channel.
+// CutThrough handles a packet that came in by port i. [Router.Idle] must be true for the packet's
+// receiver channel. CutThrough reports whether the packet is for this chip alone. If it is,
+// CutThrough counts the packet as received and delivered, and the chip takes the packet without a
+// receiver channel.
 func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 	p := &r.ports[i]
 	if v.Trunk() != wire.TrunkNone {
@@ -291,10 +296,11 @@ func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 	return true
 }
 
-// Step moves the first packets of the receiver channels while there is room in sender channels.
-// Step drops packets that have waited for a dead next hop for longer than the grace period. Step
-// also drops requests at draining ports, and packets in stuck channels, if the timeout's actions
-// say so. Step reports whether it moved or dropped a packet.
+// Step moves the first packets of the receiver channels, and this chip's own multicasts, while
+// sender channels have room. Step drops packets that it should forward but that have no route or a
+// TTL of 0. Step drops all packets in the sender channels of a port whose link has been down for
+// the grace period. Step also drops requests at draining ports. Step drops packets in stuck
+// channels if the timeout's actions say so. Step reports whether it moved or dropped a packet.
 func (r *Router) Step(now mono.Time) bool {
 	moved := r.own.n > 0 && r.depart()
 	for i := range r.ports {
@@ -356,11 +362,11 @@ func (r *Router) forward(i int, v wire.VC) bool {
 	return true
 }
 
-// turn returns the virtual channel by which a packet leaves by port out. A packet that crosses the
-// dateline uses a virtual channel behind the dateline until it turns or leaves the mesh. If packets
-// kept this virtual channel after a turn, cycles of waiting packets would close on every torus of
-// 4×4 chips or more. A packet on a detour round a fault uses the virtual channels for detours until
-// the packet leaves the mesh.
+// turn returns the virtual channel by which a packet leaves by port out. If the configuration has a
+// dateline, a packet that crosses it uses a virtual channel behind the dateline until the packet
+// turns or leaves the mesh. If packets kept this virtual channel after a turn, cycles of waiting
+// packets would close on every torus of 4×4 chips or more. A packet on a detour round a fault uses
+// the virtual channels for detours until the packet leaves the mesh.
 func (r *Router) turn(v wire.VC, up, detour bool, in, out *port) wire.VC {
 	if detour && !out.External {
 		return wire.DetourVC(v.Class(), up)
@@ -475,7 +481,8 @@ func (r *Router) Deadline() (mono.Time, bool) {
 	return at, at != mono.Never
 }
 
-// InFlight returns the number of packets in all channels of the router.
+// InFlight returns the number of packets in all channels of the router, and of this chip's own
+// multicasts that wait.
 func (r *Router) InFlight() int {
 	n := r.recvd + r.own.n
 	for i := range r.ports {

@@ -10,16 +10,17 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Timeout says what the router does when the first packet of a channel cannot move for a time. The
-// timeout is the last line of defence against deadlock (Spec §7.3). The router can drop packets,
-// drain channels and notify the control plane. Each action can be switched on or off. Dropping and
-// draining are optional, because a person who looks for the cause of a deadlock wants to see the
-// packets in their channels. The specification requires at least that the control plane is
-// notified. Notifying is on by default. The chip counts stuck channels even with all actions off.
+// Timeout says what the router does when the first packet of a channel has not moved for the time
+// After. The timeout is the last line of defence against deadlock (Spec §7.3). The router can drop
+// packets, drain channels and notify the control plane. Each action can be switched on or off.
+// Dropping and draining are optional, because a person who looks for the cause of a deadlock wants
+// to see the packets in their channels. The specification requires at least that the control plane
+// is notified. Notifying is on by default. The chip counts stuck channels even with all actions
+// off.
 type Timeout struct {
 	After time.Duration // time without movement after which a first packet counts as stuck; 0: never. The router notices a stuck packet at most a quarter of this time later
 	Drop  bool          // drop the stuck packet
-	Drain bool          // drop the packets behind the stuck packet in its channel; if Drop is off, multicasts in a receiver channel stay
+	Drain bool          // drop the packets behind the stuck packet in its channel; if Drop is off, multicasts in a receiver channel stay; if Drop is on and the stuck packet is a multicast that this chip still has to take, all packets behind it stay
 	Quiet bool          // do not notify the control plane
 }
 
@@ -60,11 +61,11 @@ const looksPerTimeout = 4
 type Stuck struct {
 	Port     int
 	VC       wire.VC
-	Sender   int // number of the sender channel; -1: the channel is a receiver channel
-	For      time.Duration
+	Sender   int               // number of the sender channel; -1: the channel is a receiver channel
+	For      time.Duration     // time since the router first saw the packet at the front, or since the previous report
 	Src, Dst wire.FabricNodeID // source and destination of the first packet of the channel
-	ID       uint64
-	Waiting  int // packets in the channel, the first packet included
+	ID       uint64            // id of the request of the first packet
+	Waiting  int               // packets in the channel, the first packet included
 }
 
 // PollStuck returns the next channel whose first packet has not moved for the time of the timeout.
@@ -81,7 +82,7 @@ func (r *Router) PollStuck() (Stuck, bool) {
 // look finds the channels whose first packet has not moved, and applies the timeout's actions to
 // them. A sender channel of a port whose link is down never counts as stuck, because the grace
 // period limits how long its packets wait. While any port is paused, no channel counts as stuck.
-// look reports whether it dropped a packet.
+// look reports whether it dropped a packet, as relieve says.
 func (r *Router) look(now mono.Time) bool {
 	r.lookAt = now.Add(r.cfg.Timeout.After / looksPerTimeout)
 	gone := false
@@ -102,7 +103,8 @@ func (r *Router) look(now mono.Time) bool {
 }
 
 // relieve applies the timeout's actions to a stuck receiver channel. relieve reports whether it
-// dropped a packet.
+// dropped a packet. With the action drop, relieve always reports true, even if the first packet is
+// a multicast that only waits for this chip and stays.
 func (r *Router) relieve(i int, v wire.VC) bool {
 	p, q := &r.ports[i], &r.ports[i].recv[v]
 	if r.cfg.Timeout.Drop {
@@ -153,8 +155,8 @@ func (r *Router) relieveSender(p *port, v wire.VC, c int) bool {
 }
 
 // late reports whether the first packet of a channel has not moved for the time of the timeout. If
-// so, late adds the channel to the list for PollStuck. If excused is true, or if the first packet
-// has changed, the time begins anew.
+// so, late adds the channel to the list for PollStuck. If excused is true, or if a packet or a copy
+// has left the channel, the time begins anew.
 func (r *Router) late(now mono.Time, i int, v wire.VC, c int, q *ring, excused bool) bool {
 	if q.n == 0 || q.popped != q.seen || q.since == 0 || excused {
 		q.seen, q.since = q.popped, now

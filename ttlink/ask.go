@@ -3,8 +3,8 @@ package ttlink
 import "ttfabric/wire/mono"
 
 // Ask makes a link send a hello by its own cable if the link is up on that cable. A live peer
-// answers at once, and the answer counts in Counters.FramesReceived. In any other state, Ask does
-// nothing, because the link sends periodic hellos.
+// answers at once, and the answer counts in Counters.FramesReceived. Otherwise Ask does nothing. A
+// link that trains, or that is up by a fallback path, sends periodic hellos anyway.
 func (l *Link) Ask(now mono.Time) {
 	l.now = now
 	l.train.asking = l.Carries()
@@ -13,8 +13,8 @@ func (l *Link) Ask(now mono.Time) {
 // Carries reports whether the link is up and sends its frames by its own cable.
 func (l *Link) Carries() bool { return l.state == StateUp && l.paths.now == Own }
 
-// pollAsk returns the hello that a call of [Link.Ask] requested. If no hello is requested, pollAsk
-// returns false.
+// pollAsk returns the hello that a call of [Link.Ask] requested. If no hello is requested, or the
+// link has gone down meanwhile, pollAsk returns false.
 func (l *Link) pollAsk(now mono.Time) (Transmit, bool) {
 	if !l.train.asking {
 		return Transmit{}, false

@@ -40,8 +40,9 @@ func (l *Link) CheckInvariants() error {
 	return nil
 }
 
-// checkWindow checks the order of the sender's sequence numbers (invariant L1). checkWindow also
-// checks that the frames lie in the slab in order and without overlap.
+// checkWindow checks the limit flight and the order of the sender's sequence numbers (invariant
+// L1). checkWindow also checks that the frames lie in the slab in the order of their numbers and
+// without overlap.
 func (l *Link) checkWindow() error {
 	t := &l.tx
 	if t.flight < minFlight || t.flight > MaxFrames {

@@ -13,8 +13,8 @@ const ComplianceBuffer = 64
 // Compliance is one end of a cable in compliance mode (Spec §2.1). Each frame carries one payload.
 // Compliance mode has no training, no sequence numbers, no credits and no retransmission. The end
 // drops damaged frames. The payload of a good frame waits in the receive buffer until layer 3 reads
-// the payload. The fabric does not use compliance mode, but TT-link mode, which [Link] implements.
-// Each mode drops the frames of the other mode.
+// it. If the buffer is full, the end drops the frame. The fabric does not use compliance mode, but
+// TT-link mode, which [Link] implements. Each mode drops the frames of the other mode.
 //
 // Like a Link, a Compliance has no clock, socket or goroutine, and is not safe for concurrent use.
 type Compliance struct {
@@ -93,8 +93,8 @@ func (c *Compliance) Send(payload []byte) bool {
 	return true
 }
 
-// PollTransmit returns the next frame to send. The frame is valid until the next call of
-// PollTransmit.
+// PollTransmit returns the next frame to send. If no payload waits, PollTransmit returns false. The
+// frame is valid until the next call of PollTransmit.
 func (c *Compliance) PollTransmit() (Transmit, bool) {
 	p, ok := c.out.pop()
 	if !ok {
@@ -106,7 +106,8 @@ func (c *Compliance) PollTransmit() (Transmit, bool) {
 }
 
 // HandleDatagram processes one received datagram, and puts the payload of a good frame into the
-// receive buffer.
+// receive buffer. If the path is off, the frame is bad or the buffer is full, HandleDatagram only
+// counts.
 func (c *Compliance) HandleDatagram(b []byte) {
 	if !c.on {
 		c.counters.Off++

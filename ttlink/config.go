@@ -49,17 +49,17 @@ const (
 	ackDelay       = time.Millisecond       // longest time for which an acknowledgement waits for a data frame that can carry it
 	ackBytes       = 32 << 10               // bytes of unacknowledged payload after which the receiver acknowledges at once; half of MinWindow
 	initialRTO     = 50 * time.Millisecond  // retransmission timeout before the first measured round trip
-	unknownDead    = 8 * time.Second        // time without a frame from the peer after which a link with frames under way goes down, before the first measured round trip
+	unknownDead    = 8 * time.Second        // time without a frame from the peer after which a link with frames under way goes down, as long as no round trip has been measured
 	maxDead        = 15 * time.Second       // longest time without a frame from the peer that a long round trip can make the link accept
 	stuckMin       = 8 * time.Second        // shortest time for which the oldest frame is unacknowledged before the link goes down for this reason
 	stuckTimeouts  = 8                      // retransmission timeouts for which the oldest frame is unacknowledged before the link goes down, but at least stuckMin
 	staleRTT       = 4                      // the link discards its estimate of the round trip if the estimate is more than this many times a new measurement
-	refineMost     = 8                      // largest number of hellos that the link sends after it came up, to measure a long round trip again
-	nackDoublings  = 6                      // largest number of doublings of the time between two NACKs for one gap
+	refineMost     = 8                      // number of answered hellos after which a link that came up stops measuring a long round trip again
+	nackDoublings  = 6                      // largest number of doublings of the time between two NACKs for one missing frame
 	slabIdle       = 10 * time.Second       // the link frees the memory of a slab that has been empty for this time
 	endedRemember  = 8                      // number of incarnations with an ended session that the link remembers
-	goBackMin      = 100 * time.Microsecond // shortest time between two go-backs
-	nackMin        = time.Millisecond       // shortest time between two NACKs for one gap
+	goBackMin      = 100 * time.Microsecond // shortest time between a go-back and a later go-back because of a NACK
+	nackMin        = time.Millisecond       // shortest time between two NACKs for one missing frame
 	minFlight      = 16                     // smallest limit of the frames under way; many go-backs in a row reduce the limit to this
 	flightGain     = 3                      // after a go-back, the limit of the frames under way is at least this many times the frames acknowledged since the previous go-back; at random loss, 3 costs 5 % of the goodput
 	maxBackoff     = 10                     // largest number of doublings of a timeout
@@ -67,22 +67,24 @@ const (
 	miswiredEvents = MaxEvents / 2          // number of queued events from which on EventMiswired and EventIncompatible are dropped
 )
 
-// Profile is a named set of the times of a link, for one kind of environment.
+// Profile is a named set of the times of a link, for one kind of environment. The link varies
+// HelloMin and HelloMax at random by up to a quarter. If the measured round trip is long, the link
+// uses longer times than DeadTraffic and DeadIdle (see rttEstimate.patience), up to 15 s.
 type Profile struct {
 	Name        string
-	DeadTraffic time.Duration // time without a frame from the peer after which a link with frames under way goes down; at least four round trips
+	DeadTraffic time.Duration // time without a frame from the peer after which a link with frames under way goes down
 	DeadIdle    time.Duration // time without a frame from the peer after which an idle link goes down
 	Keepalive   time.Duration // longest time between two frames that an idle end sends
 	HelloMin    time.Duration // time between the first two hellos of a training
 	HelloMax    time.Duration // longest time between two hellos; the time doubles up to HelloMax
 	RTOMin      time.Duration // shortest retransmission timeout
-	RTOMax      time.Duration // longest retransmission timeout; the timeout doubles up to RTOMax; a long round trip may make the first timeout longer
+	RTOMax      time.Duration // the timeout doubles up to RTOMax; if a long round trip already makes the first timeout longer than RTOMax, the timeout does not double
 }
 
 // The profiles. In each profile, DeadIdle is longer than three times Keepalive. RTOMax equals
 // DeadIdle, because a path may become so slow that the link sends each frame again before its
-// acknowledgement comes. The link then cannot measure the round trip, and must double the timeout
-// until it is long enough.
+// acknowledgement comes. The link then cannot measure the round trip. It must double the timeout
+// until the timeout exceeds the round trip.
 var (
 	// ProfileLAN is for chips that each have a processor core of their own.
 	ProfileLAN = Profile{
@@ -121,7 +123,7 @@ func (p *Profile) valid() error {
 type Config struct {
 	Local, Peer wire.PortID      // the ports at this end and at the other end
 	Incarnation wire.Incarnation // incarnation of this process; random, not zero
-	Fabric      uint32           // number of the fabric; a link works with a peer of the same fabric; 0 matches every fabric
+	Fabric      uint32           // number of the fabric; the peer must have the same number; 0 matches every fabric, at either end
 	MaxPayload  int              // largest padded frame payload that the path takes, in bytes; [MinPayload] to wire.MaxFramePayload, a multiple of wire.PadUnit
 	Slots       [wire.NumVCs]int // size of each VC's receiver channel, in packets; 0: the VC is not in use
 	Window      int              // size of the retransmit slab, in bytes; 0: [DefaultWindow]

@@ -12,16 +12,17 @@ import (
 // When a cable fails, some time passes before an end detects the failure and the link uses a
 // fallback path. A cable that fails often therefore costs much time. If a cable fails [FlapLimit]
 // times within [FlapWindow], the link holds the cable for [HoldFirst]. During the hold, the link's
-// frames use a fallback path. Each further failure causes another hold that is twice as long, up to
-// [HoldMost]. Each period of [FlapDecay] in which the cable carries frames without a failure takes
-// back one doubling.
+// frames use a fallback path, if one works. Each further failure causes another hold that is twice
+// as long, up to [HoldMost]. Each period of [FlapDecay] in which the cable carries frames without a
+// failure takes back one doubling.
 //
 // An end counts a failure if the link goes down because no frames, or no acknowledgements, come by
 // the own cable. If the peer goes down first, this end may learn of the failure from the peer's
-// hellos. This end then counts a failure if no frame has come for half of the time after which the
-// link would have gone down. An end counts no failure if the peer closed the link, restarted, or
-// trained again without such a silence. The two ends count separately, but a hold by one end is
-// enough. The end that holds the cable neither sends nor answers hellos by the cable, so the peer
+// hellos. This end then counts a failure if its frames are under way on the own cable, and if no
+// frame has come for long enough. Half of the silence that takes the link down is enough. An end
+// counts no failure if the peer closed the link, restarted, or trained again without such a
+// silence. The two ends count separately, but a hold by one end keeps the cable out of use at both
+// ends. The end that holds the cable neither sends nor answers hellos by the cable, so the peer
 // cannot use the cable either.
 //
 // If the link has no working fallback path, a hold makes the peer unreachable by this link. A link
@@ -80,6 +81,7 @@ func (d *damping) flap(now mono.Time) time.Duration {
 }
 
 // remembered returns the level minus the doublings that the time without a failure has taken back.
+// A hold takes back nothing.
 func (d *damping) remembered(now mono.Time) int {
 	if d.level == 0 || d.until != 0 {
 		return d.level
@@ -90,7 +92,8 @@ func (d *damping) remembered(now mono.Time) int {
 // held reports whether the link holds its own cable.
 func (l *Link) held() bool { return l.damping.until != 0 }
 
-// ownFailed counts a failure of the own cable, and begins a hold if there were too many failures.
+// ownFailed counts a failure of the own cable, and begins a hold if the cable has failed too often
+// (see flap).
 func (l *Link) ownFailed(now mono.Time) {
 	d := &l.damping
 	hold := d.flap(now)
@@ -111,9 +114,9 @@ func (l *Link) ownFailed(now mono.Time) {
 	l.events.push(Event{Kind: EventHeld, At: now, Session: l.sess.id, Retrains: l.history.retrains, Flaps: d.flaps, Until: until})
 }
 
-// misses reports whether a training that the peer began counts as a failure of the own cable. It
-// does if frames are under way on the own cable, and no frame has come from the peer for half of
-// the time after which the link would go down.
+// misses reports whether a training that the peer began counts as a failure of the own cable. The
+// result is true if frames are under way on the own cable, and the peer has been silent for half of
+// the time that rttEstimate.dead returns.
 func (l *Link) misses(now mono.Time) bool {
 	if l.state != StateUp || l.paths.now != Own || !l.tx.outstanding() {
 		return false

@@ -17,26 +17,31 @@
 //     for packets that wait.
 //  4. [Link.PollEvent] until it returns false.
 //  5. [Link.PollTransmit] until it returns false. In this step the Link sends at most one sequence
-//     update, which acknowledges all datagrams of the batch.
+//     update, which acknowledges all data frames of the batch that the Link has accepted.
 //
 // # Session, incarnation, training
 //
-// An incarnation is one run of a chip's process. Two incarnations share a session: its sequence
-// numbers, its credits and its packets under way. Training proves that the path between the two
-// incarnations works both ways. The ends train each time the path is lost, and the session then
-// continues. Packets therefore arrive once and in order, even if the path was lost meanwhile.
+// An incarnation is one run of a chip's process. A link also takes a new incarnation if it gives up
+// its unacknowledged packets (see [EventSessionEnded]). Two incarnations share a session: its
+// sequence numbers, its credits and its packets under way. Training proves that the path between
+// the two incarnations works both ways. The ends train each time the path is lost, and the session
+// then continues. Within a session, packets therefore arrive once and in order, even if the path
+// was lost meanwhile.
 //
 // A hello proves the path both ways if it echoes this end's incarnation and current training
-// number. Only a hello that proves the path can take a link up. A link answers any other hello, and
-// then forgets it. During training, hellos are as long as the longest frame that the link may send
-// later. If the path drops such long hellos, the link comes up with shorter frames (see size.go).
-// The answer to a hello is never longer than that hello. An end refuses an incarnation whose
-// session has ended.
+// number. If the link may use several cables, the hello must also answer a hello that this end sent
+// by the same cable. Only a hello that proves the path can take a link up. A link also answers
+// hellos that prove nothing. A training begins with hellos as long as the longest frame that the
+// link may send later. If the path drops these long hellos, the link also sends shorter hellos, and
+// comes up with shorter frames (see size.go). A link never pads an answer beyond the length of the
+// hello that it answers. An end refuses the last 8 incarnations of the peer that another one has
+// replaced.
 //
 // # Bad frames
 //
-// A link drops and counts a frame that is damaged, comes from a wrong port, belongs to an ended
-// session, or exceeds the credits. A dropped frame has no other effect. If a cable leads to a wrong
-// port, a link that trains reports the wrong port, at most once a second. The link stays down on
-// that cable.
+// A link drops and counts a frame that is damaged, comes from a wrong port, belongs to another
+// session, or exceeds the credits. Such a frame carries no data to the owner. A frame that exceeds
+// the credits belongs to the running session. Such a frame therefore still acknowledges frames, and
+// shows that the peer is alive. If a cable leads to a wrong port, a link that is not up queues an
+// [EventMiswired], at most once a second. The link does not come up by that cable.
 package ttlink

@@ -40,12 +40,12 @@ type DownReason uint8
 const (
 	DownNone          DownReason = iota // the link never went down
 	DownSilence                         // no frame came from the peer for too long
-	DownPeerRetrained                   // the peer lost the path and trains again
+	DownPeerRetrained                   // the peer has left the state up, and trains again
 	DownPeerClosed                      // the peer sent a close frame
 	DownPeerRestarted                   // a new incarnation of the peer has proved the path
 	DownPathOff                         // the owner called [Link.SetPath] with false
 	DownClosed                          // the owner closed this end
-	DownPathNarrow                      // the owner's new limit of the frame payload is below the length of frames under way
+	DownPathNarrow                      // the owner's new limit of the frame payload is below the payload of an unacknowledged frame
 	DownPathGone                        // the owner removed the fallback path that the frames used
 	DownRetrain                         // the owner called [Link.Retrain]
 	DownStuck                           // the peer sends frames, but does not acknowledge the oldest frame under way
@@ -109,12 +109,13 @@ func (m Mismatch) String() string {
 // EventKind says what an [Event] reports.
 type EventKind uint8
 
-// The kinds of events.
+// The kinds of events. Every event sets Kind, At, Session and Retrains. The comments name the other
+// fields that a kind sets.
 const (
-	EventUp             EventKind = iota + 1 // the link came up; sets Session, Retrains, Path
+	EventUp             EventKind = iota + 1 // the link came up; sets Path
 	EventDown                                // the link went down; sets Reason
-	EventSessionStarted                      // a new session began; sets Session
-	EventSessionEnded                        // a session ended, because one end has another incarnation now; sets Session (the ended session), Unknown
+	EventSessionStarted                      // a new session began; Session is the new session
+	EventSessionEnded                        // a session ended, because one end has another incarnation now; Session is the ended session; sets Unknown
 	EventMiswired                            // the cable leads to a wrong port; sets Found, FoundExpects, FoundFabric
 	EventIncompatible                        // the two ends cannot work together; sets Mismatch
 	EventPath                                // the link's frames returned to its own cable; sets Path
@@ -153,7 +154,8 @@ func (k EventKind) String() string {
 	return "unknown"
 }
 
-// Event reports a change of a link to the link's owner. Kind decides which other fields are set.
+// Event reports a change of a link to the link's owner. Kind decides which of the later fields are
+// set.
 type Event struct {
 	Kind     EventKind
 	At       mono.Time
@@ -169,7 +171,7 @@ type Event struct {
 	// have received these packets.
 	Unknown [wire.NumVCs]int
 
-	Found        wire.PortID // EventMiswired: the port that is at the other end of the cable
+	Found        wire.PortID // EventMiswired: the port that the wrong hello names as its sender
 	FoundExpects wire.PortID // EventMiswired: the port that Found expects at this end of the cable
 	FoundFabric  uint32      // EventMiswired: the fabric of Found
 	Mismatch     Mismatch
@@ -178,8 +180,8 @@ type Event struct {
 }
 
 // events is a bounded queue of events. A forger can cause any number of EventMiswired and
-// EventIncompatible. These two kinds may fill only half of the queue, so there is always room for
-// events about the session.
+// EventIncompatible. These two kinds may fill only half of the queue, so a forger cannot take the
+// room of the other events.
 type events struct {
 	ring    [MaxEvents]Event
 	head, n int
@@ -236,11 +238,11 @@ type Status struct {
 	Occupied        [wire.NumVCs]int // receiver slots of this end that hold a packet
 	WindowUsed      int              // bytes of the retransmit slab in use
 	Unacked         int              // frames in the slab
-	Path            Path             // the path by which the link sends its frames
+	Path            Path             // the path by which the link sends its frames while it is up
 	OwnCarries      bool             // the link is up and sends its frames by its own cable
 	OwnSince        mono.Time        // when OwnCarries last changed; 0: the own cable never carried frames
-	Miswired        bool             // the last hello came from a wrong port
-	Found           wire.PortID      // the wrong port that sent the last hello, if Miswired
+	Miswired        bool             // while the link was not up, a hello came from a wrong port, and no hello of the right port has come since
+	Found           wire.PortID      // the wrong port that the link reported last, if Miswired
 }
 
 // Counters holds counters that never decrease. Byte counts are lengths of whole frames, from
@@ -259,15 +261,16 @@ type Counters struct {
 	HellosSent, HellosReceived     uint64 // hellos; HellosReceived counts only well-formed hellos
 	AnswersSuppressed              uint64 // hellos that the link left unanswered because of the rate limit
 
-	// Frames and datagrams that the link dropped. No drop changes the link's state.
+	// Frames and datagrams that the link dropped, and contents of frames that the link ignored.
+	// None of them changes the link's [State].
 	Faults           [wire.NumFrameFaults]uint64 // datagrams that were not valid frames, by [wire.FrameFault]
 	Duplicates       uint64                      // data frames that had been received before
 	Gaps             uint64                      // data frames that came after a missing frame
 	StaleSession     uint64                      // frames of another session
-	NotUp            uint64                      // frames of the session that came while training, and all frames that came while the path was off
+	NotUp            uint64                      // frames of the session that came while the link was not up, and hellos that came while it was off or closed
 	WrongChannel     uint64                      // frames of the session for another port
-	WrongPath        uint64                      // frames of the session that came by a cable on which the peer has not said hello
-	CreditViolations uint64                      // packets or grants that exceed the size of a receiver channel
+	WrongPath        uint64                      // frames of the session and hellos that came by a cable that the link does not use, or on which the peer has not said hello yet
+	CreditViolations uint64                      // packets beyond this end's grants, and grants beyond the size of the peer's receiver channel
 	BadPieces        uint64                      // data frames that do not fit the packet to which they should belong
 	BadAcks          uint64                      // acknowledgements of frames that were never sent
 	MalformedHellos  uint64

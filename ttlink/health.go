@@ -50,8 +50,8 @@ func (p Phase) Postcode() uint32 {
 	return phases[p].code
 }
 
-// TrainStatus is the result of a training. The codes are the codes that a Wormhole's ethernet
-// firmware keeps at address 0x1104 of an ethernet tile.
+// TrainStatus is the result of a training. A Wormhole's ethernet firmware keeps the same codes at
+// address 0x1104 of an ethernet tile.
 type TrainStatus uint8
 
 // The results of a training.
@@ -59,7 +59,7 @@ const (
 	TrainInProgress   TrainStatus = 0
 	TrainOK           TrainStatus = 1
 	TrainFail         TrainStatus = 2 // the cable leads to a wrong port, the ends cannot work together, or the cable is held
-	TrainNotConnected TrainStatus = 3 // the peer's address is unknown, or no hello of the peer has come for DeadIdle since the training began
+	TrainNotConnected TrainStatus = 3 // the link is off or closed, or has trained for DeadIdle without a hello of the peer
 )
 
 // String returns the result in words.
@@ -156,9 +156,9 @@ func (s *Status) DownFor(now mono.Time) time.Duration {
 }
 
 // Retrain takes the link down if it is up, and makes the link train at once. The session continues,
-// so no packet is lost, duplicated or reordered. If the link holds its own cable, Retrain ends the
-// hold and forgets the failures. If the link is off or closed, Retrain does nothing and returns
-// false.
+// so no packet is lost, duplicated or reordered. Retrain forgets the cable's failures, and ends the
+// hold if the link holds its own cable. If the link is off or closed, Retrain does nothing and
+// returns false.
 func (l *Link) Retrain(now mono.Time) bool {
 	l.now = now
 	if l.state != StateUp && l.state != StateTraining {

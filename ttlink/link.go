@@ -40,13 +40,13 @@ type Link struct {
 
 // session holds what this end knows about the incarnation at the other end.
 type session struct {
-	id        wire.SessionID // 0: there has been no session yet
+	id        wire.SessionID // 0: there is no session
 	peer      wire.Incarnation
 	training  uint32 // newest training number of the peer
 	slots     [wire.NumVCs]uint16
 	confirmed bool // since this end came up, the peer has shown that it is up too
 	life      mono.Time
-	ended     [endedRemember]wire.Incarnation // incarnations whose session has ended, and which the link refuses
+	ended     [endedRemember]wire.Incarnation // the last incarnations of the peer that another one has replaced; the link refuses them
 	endedNext int
 }
 
@@ -66,7 +66,8 @@ func New(cfg Config) (*Link, error) {
 // HandleDatagram processes a datagram b that came by the link's own cable. If the datagram holds
 // the next piece of a packet, HandleDatagram returns the piece and true. The bytes of the piece lie
 // in b, so the owner must use the piece before the owner reuses b. If b is not exactly one valid
-// frame, HandleDatagram only counts the fault.
+// frame, HandleDatagram only counts the fault. If b has another version of the frame format, a link
+// that trains may also queue an [EventIncompatible].
 func (l *Link) HandleDatagram(now mono.Time, b []byte) (Delivery, bool) {
 	return l.HandleVia(now, Own, b)
 }
@@ -132,7 +133,7 @@ func (l *Link) ofSession(now mono.Time, p Path, f *wire.Frame) bool {
 
 // SetPath tells the link whether the peer's address is known. If on is true, a link that is off
 // begins to train. If on is false, the link goes to the state [StateOff], in which it sends no
-// frames and drops received frames.
+// frames and drops received frames. A closed link stays closed.
 func (l *Link) SetPath(now mono.Time, on bool) {
 	l.now = now
 	switch {
@@ -151,8 +152,9 @@ func (l *Link) SetPath(now mono.Time, on bool) {
 
 // SetMaxPayload changes the largest padded frame payload that the path takes, in bytes. The link
 // obeys a smaller limit at once. The link uses longer frames only after an answered hello has shown
-// that the path carries them. If unacknowledged frames are longer than n, the link goes down, and
-// the session ends (see [EventSessionEnded]). If n is out of range, SetMaxPayload returns an error.
+// that the path carries them. If unacknowledged frames are longer than n, a link that is up goes
+// down. The session then ends when the next hello proves the path (see [EventSessionEnded]). If n
+// is out of range, SetMaxPayload returns an error.
 func (l *Link) SetMaxPayload(now mono.Time, n int) error {
 	l.now = now
 	if err := checkPayload(n); err != nil {
@@ -170,8 +172,9 @@ func (l *Link) SetMaxPayload(now mono.Time, n int) error {
 	return nil
 }
 
-// Close closes this end of the link for good. If the link is up, the next [Link.PollTransmit]
-// returns a close frame for the peer.
+// Close closes this end of the link for good, and drops the unacknowledged packets without an
+// [EventSessionEnded]. If the link was up, the next [Link.PollTransmit] returns a close frame for
+// the peer.
 func (l *Link) Close(now mono.Time) {
 	l.now = now
 	if l.state == StateClosed {
@@ -189,7 +192,8 @@ func (l *Link) Close(now mono.Time) {
 // HasEvent reports whether [Link.PollEvent] would return an event.
 func (l *Link) HasEvent() bool { return l.events.n > 0 }
 
-// PollEvent returns the oldest event that has not been fetched.
+// PollEvent removes and returns the oldest event of the queue. If no event waits, PollEvent returns
+// false.
 func (l *Link) PollEvent() (Event, bool) { return l.events.pop() }
 
 // Counters returns the link's counters since the link was made.
@@ -201,7 +205,7 @@ func (l *Link) Counters() Counters {
 }
 
 // Credits returns the number of packets for which the peer has granted room on vc and which this
-// end has not sent yet. The number also counts while the link is down.
+// end has not sent yet. The number stays valid while the link is down.
 func (l *Link) Credits(vc wire.VC) int { return int(int32(l.tx.limit[vc] - l.tx.sent[vc])) }
 
 // Status returns a copy of the state of the link.

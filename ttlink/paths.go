@@ -33,8 +33,8 @@ func (s pathSet) first() (Path, bool) {
 	return Path(bits.TrailingZeros32(uint32(s))), s != 0
 }
 
-// homeProofs is the number of hellos that the peer must answer on a link's own cable before the
-// link's frames return from a fallback path to that cable.
+// homeProofs is the number of hellos that the peer must answer on a link's own cable. The link's
+// frames then return from a fallback path to that cable.
 const homeProofs = 2
 
 // paths holds the paths of a link, and what the link knows about them.
@@ -43,9 +43,9 @@ const homeProofs = 2
 type paths struct {
 	now        Path    // the path by which the link sends frames while it is up
 	alternates pathSet // fallback paths that the link may use
-	announced  pathSet // paths by which a hello that echoes this end has come in this session; frames of the session are accepted by these paths
+	announced  pathSet // paths by which a hello that echoes this end has come in this session; the link accepts frames of the session by these paths and by its own cable
 	peerVia    [wire.MaxChannels + 1]uint8
-	home       int // number of hellos that the peer has answered on the own cable since frames use a fallback path; hellos shorter than the link's frames do not count
+	home       int // number of hellos that the peer has answered on the own cable since frames use a fallback path; answers shorter than the link's frames do not count
 
 	carries bool      // the link is up and sends its frames by the own cable
 	since   mono.Time // time of the last change of carries; 0: never
@@ -67,7 +67,7 @@ func (s *paths) takes(p Path) bool {
 }
 
 // claimed reports whether the field via of a hello names the path p by which the hello came. The
-// result is false if somebody has swapped two cables.
+// result is false, for example, if somebody has swapped two cables.
 func (s *paths) claimed(p Path, via uint8) bool {
 	if p == Own {
 		return via == 0
@@ -87,7 +87,8 @@ func (s *paths) proves(p Path, h *wire.Hello) bool {
 
 // SetAlternate adds or removes the fallback path p. If on is true, the link may send its frames by
 // p while its own cable does not carry them. The argument peer is the peer chip's channel at the
-// other end of p. If SetAlternate removes the path by which the link is up, the link goes down.
+// other end of p. If p is Own, beyond the last channel, or already as requested, SetAlternate does
+// nothing. If SetAlternate removes the path by which the link is up, the link goes down.
 func (l *Link) SetAlternate(now mono.Time, p Path, peer wire.Channel, on bool) {
 	l.now = now
 	s := &l.paths

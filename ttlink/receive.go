@@ -8,9 +8,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Delivery is one piece of a received packet. In a session, each piece comes once, and pieces come
-// in order. A piece with Offset 0 begins a packet. If the session ends before the last piece of a
-// packet, the owner must discard the packet.
+// Delivery is one piece of a received packet. In a session, each piece comes once, and the pieces
+// come in the order in which the peer sent them. A piece with Offset 0 begins a packet. If the
+// session ends before the last piece of a packet, the owner must discard the packet.
 type Delivery struct {
 	VC     wire.VC
 	Slot   uint32 // slot of the packet in the receiver channel of VC
@@ -21,8 +21,8 @@ type Delivery struct {
 
 // receiver holds what this end knows about the frames and packets that it receives.
 //
-// Invariant C1: recv[v]-freed[v]+carried[v], plus 1 if partial and v is vc, is at most
-// Config.Slots[v].
+// Invariant C1: recv[v]-freed[v]+carried[v] is at most Config.Slots[v]. If partial is true and v is
+// vc, the sum is at most Config.Slots[v]-1.
 type receiver struct {
 	expected wire.Seq // number of the next expected data frame
 	partial  bool     // a part of a packet has been received
@@ -68,8 +68,7 @@ func (r *receiver) resume() {
 func (r *receiver) occupied(v int) int { return int(r.recv[v] - r.freed[v] + r.carried[v]) }
 
 // grants returns the present grant of each VC. A grant is the number of slots freed in this
-// session, plus the size of the receiver channel, minus the slots that packets of older sessions
-// occupy.
+// session, plus the size of the receiver channel, minus the slots with packets of older sessions.
 func (l *Link) grants() (g [wire.NumVCs]uint32) {
 	for v := range l.cfg.Slots {
 		g[v] = l.grant(wire.VC(v))
@@ -81,8 +80,9 @@ func (l *Link) grant(v wire.VC) uint32 {
 	return l.rx.freed[v] + uint32(l.cfg.Slots[v]) - l.rx.carried[v]
 }
 
-// Free frees the receiver slot on vc of a delivered packet, of this or an older session. The peer
-// gets one more credit. If no slot of vc is occupied, Free panics.
+// Free frees the receiver slot on vc of a delivered packet, of this or an older session. While
+// packets of older sessions occupy slots of vc, each call counts for them. The peer gets one more
+// credit with the next sequence update. If no slot of vc is occupied, Free panics.
 func (l *Link) Free(vc wire.VC) {
 	if vc >= wire.NumVCs || l.rx.occupied(int(vc)) == 0 {
 		panic(fmt.Sprintf("ttlink: Free on VC %d, of which no slot holds a packet: %+v", vc, l.rx))
@@ -92,7 +92,7 @@ func (l *Link) Free(vc wire.VC) {
 	} else {
 		l.rx.freed[vc]++
 	}
-	// A peer that still has more than half of its credits does not need a sequence update yet.
+	// A peer whose credits still exceed half of the slots does not need a sequence update yet.
 	if left := int32(l.rx.granted[vc] - l.rx.recv[vc]); left <= int32(l.cfg.Slots[vc]/2) {
 		l.rx.updateDue, l.rx.grantsDue = true, true
 	}
@@ -155,7 +155,8 @@ func (r *receiver) acked() { r.ackAt, r.unacked = 0, 0 }
 
 // continues reports whether the data frame f, which has the expected number, is a valid piece. The
 // frame must continue the partly received packet, or begin a packet for which the peer has a
-// credit. continues counts an invalid frame.
+// credit. The VC, destination address, length and flags of the frame must fit, too. continues
+// counts an invalid frame.
 func (l *Link) continues(f *wire.Frame) bool {
 	r := &l.rx
 	if !r.partial && int32(r.recv[f.VC]-l.grant(f.VC)) >= 0 {
@@ -170,8 +171,8 @@ func (l *Link) continues(f *wire.Frame) bool {
 	return true
 }
 
-// noteGap notes that the frame seq came although an earlier frame is missing. The first time,
-// noteGap makes a NACK for the missing frame due.
+// noteGap notes that the frame seq came although an earlier frame is missing. The first time for
+// each missing frame, noteGap makes a NACK for that frame due.
 func (l *Link) noteGap(now mono.Time, seq wire.Seq) {
 	r := &l.rx
 	end := seq.Add(1)
@@ -184,7 +185,8 @@ func (l *Link) noteGap(now mono.Time, seq wire.Seq) {
 	}
 }
 
-// nackInterval returns the time before the first repetition of a NACK, about a round trip.
+// nackInterval returns the time before the first repetition of a NACK: about a round trip, but at
+// least nackMin.
 func (l *Link) nackInterval() time.Duration {
 	return max(l.rtt.smoothed+2*l.rtt.variation, nackMin)
 }

@@ -254,9 +254,9 @@ func TestPeerRetrained(t *testing.T) {
 	}
 }
 
-// TestQuickRestart restarts one end so quickly that the other end stays up meanwhile. The old
-// session must not confirm the new incarnation. The restarted end must stay up, and the other end
-// must go down once.
+// TestQuickRestart restarts one end so quickly that the other end stays up meanwhile. While the
+// other end is still in the old session, the restarted end must not count as confirmed. The restarted
+// end must stay up, and the other end must go down once.
 func TestQuickRestart(t *testing.T) {
 	w := upWorld(t, 4, nil)
 	w.restart(0)
@@ -280,8 +280,9 @@ func TestQuickRestart(t *testing.T) {
 	}
 }
 
-// TestQuickRestartBesideOthers is like TestQuickRestart, but for links with fallback paths. A proof
-// then needs an answered stamp, so the end that is still up must send a hello with WANT at once.
+// TestQuickRestartBesideOthers is like TestQuickRestart, but for links with fallback paths. Such
+// a link comes up only on a hello that answers one of the link's own stamps. The end that is still up
+// must therefore send a hello with WANT, which carries a stamp, at once.
 func TestQuickRestartBesideOthers(t *testing.T) {
 	alternate := ByChannel(5)
 	for seed := range uint64(50) {

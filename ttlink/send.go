@@ -24,13 +24,13 @@ type sender struct {
 	slot    [wire.NumVCs]uint32 // slot of the next packet at the peer
 	sent    [wire.NumVCs]uint32 // packets placed into the slab in this session
 	acked   [wire.NumVCs]uint32 // packets of which all frames are acknowledged
-	limit   [wire.NumVCs]uint32 // packets that this end may place in this session, according to the latest grants
+	limit   [wire.NumVCs]uint32 // number of packets that the latest grants allow this end to place in this session
 	starved [wire.NumVCs]bool   // the link lacks credit for a packet, or has received no grant yet
 
 	outSince    mono.Time // start of the present period in which at least one transmitted frame is unacknowledged
 	rtoAt       mono.Time
 	backoff     int
-	flight      int       // largest number of frames from base on that the link may transmit
+	flight      int       // the link may transmit at most this many frames, counted from base on
 	goBackSeq   wire.Seq  // value of base at the latest go-back
 	goBackAt    mono.Time // time of the latest go-back
 	wentBack    bool
@@ -107,9 +107,9 @@ func (l *Link) pieces(size int) (n, padded int) {
 }
 
 // CanSend reports whether [Link.Send] would accept a packet of size bytes on vc now. The link must
-// be up, have a credit on vc, and have room in the slab. If only the credit is missing, the link
-// later asks the peer for its grants, which may have been lost. If size is not 1 to [MaxPacket], or
-// vc is out of range, CanSend panics.
+// be up, have a credit on vc, and have room in the slab. If a link that is up has no credit on vc,
+// it later asks the peer for its grants. A frame with grants may have been lost. If size is not 1
+// to [MaxPacket], or vc is out of range, CanSend panics.
 func (l *Link) CanSend(vc wire.VC, size int) bool {
 	if size <= 0 || size > MaxPacket || vc >= wire.NumVCs {
 		panic(fmt.Sprintf("ttlink: packet of %d bytes on VC %d: want 1 to %d on a VC below %d", size, vc, MaxPacket, wire.NumVCs))
@@ -128,7 +128,8 @@ func (l *Link) CanSend(vc wire.VC, size int) bool {
 
 // Send copies a packet into the retransmit slab, cut into frames. If the link does not accept the
 // packet (see [Link.CanSend]), Send returns false. The peer gets each accepted packet once and in
-// order, unless the session ends (see [EventSessionEnded]).
+// order, unless the session ends (see [EventSessionEnded]) or the owner closes the link. Send
+// panics for the same sizes and VCs as CanSend.
 func (l *Link) Send(now mono.Time, vc wire.VC, packet []byte) bool {
 	l.now = now
 	if !l.CanSend(vc, len(packet)) {
@@ -192,7 +193,8 @@ func (l *Link) placed(vc wire.VC, size int) {
 }
 
 // handleAck releases the frames that the peer acknowledges. The argument ack is the next sequence
-// number that the peer expects.
+// number that the peer expects. handleAck ignores and counts an acknowledgement of frames that were
+// never sent.
 func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 	t := &l.tx
 	n := ack.Sub(t.base)
@@ -226,8 +228,8 @@ func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 	t.ackedAt = now
 }
 
-// handleGrants stores the peer's newer grants. A grant beyond the peer's slots counts as a
-// violation.
+// handleGrants stores the peer's newer grants. handleGrants ignores a grant above the number of
+// packets sent plus the peer's slots, and counts it as a violation.
 func (l *Link) handleGrants(grants [wire.NumVCs]uint32) {
 	t := &l.tx
 	for v, g := range grants {
@@ -254,7 +256,8 @@ func (s *sender) anyStarved() bool {
 	return false
 }
 
-// armProbe sets when the link asks the peer for its grants, if a VC lacks credit.
+// armProbe sets the time at which the link asks the peer for its grants. If no VC lacks credit, or
+// a time is already set, armProbe does nothing.
 func (l *Link) armProbe(now mono.Time) {
 	if t := &l.tx; t.probeAt == 0 && t.anyStarved() {
 		wait := min(l.rtt.timeout(&l.cfg.Profile, t.probeTries), max(l.cfg.Profile.Keepalive, l.rtt.timeout(&l.cfg.Profile, 0)))
@@ -262,8 +265,9 @@ func (l *Link) armProbe(now mono.Time) {
 	}
 }
 
-// handleNACK goes back to the missing frame, at most once per round trip. A NACK that comes within
-// a round trip after a go-back was sent before the frames of that go-back arrived.
+// handleNACK goes back to the missing frame, at most once per round trip. If the missing frame is
+// not the oldest unacknowledged one, handleNACK only counts the NACK. A NACK that comes within a
+// round trip after a go-back was sent before the frames of that go-back arrived.
 func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 	t := &l.tx
 	l.counters.NACKsReceived++
@@ -280,8 +284,9 @@ func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 // goBack makes the link send all unacknowledged frames again, the oldest first. goBack also reduces
 // the number of frames that may be under way, because the receiver drops all frames after a lost
 // frame. The new limit is flightGain times the number of frames acknowledged since the last
-// go-back, but at least half of the old limit. Without the limit, a path that loses many frames
-// would carry hundreds of frames for each frame that the receiver accepts.
+// go-back. The new limit is at least half of the old limit and at least minFlight, and at most the
+// old limit. Without the limit, a path that loses many frames would carry hundreds of frames for
+// each frame that the receiver accepts.
 func (l *Link) goBack(now mono.Time) {
 	t := &l.tx
 	through := 0
@@ -325,7 +330,8 @@ func (r *rttEstimate) sample(d time.Duration) {
 		return
 	}
 	if d < r.smoothed/staleRTT {
-		// The earlier estimate is far too long, because an end was stalled during a measurement.
+		// The earlier estimate is far too long, for example because an end was stalled during a
+		// measurement.
 		r.smoothed, r.variation, r.least = d, d/2, d
 		return
 	}
@@ -334,8 +340,9 @@ func (r *rttEstimate) sample(d time.Duration) {
 	r.smoothed = (7*r.smoothed + d) / 8
 }
 
-// timeout returns the retransmission timeout, doubled backoff times within the limits of the
-// profile.
+// timeout returns the retransmission timeout after the given number of doublings. The timeout is at
+// least RTOMin, and doubling does not lead beyond RTOMax. Before the first measurement, the timeout
+// starts from at least initialRTO.
 func (r *rttEstimate) timeout(p *Profile, backoff int) time.Duration {
 	base := max(p.RTOMin, initialRTO)
 	if r.smoothed > 0 {
@@ -345,7 +352,7 @@ func (r *rttEstimate) timeout(p *Profile, backoff int) time.Duration {
 }
 
 // dead returns the time without a frame from the peer after which a link with frames under way goes
-// down.
+// down. The time is at least DeadTraffic.
 func (r *rttEstimate) dead(p *Profile) time.Duration {
 	if r.smoothed == 0 {
 		return max(p.DeadTraffic, unknownDead)
@@ -356,5 +363,6 @@ func (r *rttEstimate) dead(p *Profile) time.Duration {
 // patience returns four times the smoothed round trip plus four times its variation.
 func (r *rttEstimate) patience() time.Duration { return 4*r.smoothed + 4*r.variation }
 
-// doubtful reports whether the link would detect a dead peer later than after DeadTraffic.
+// doubtful reports whether the measured round trip is so long that the link needs more time than
+// DeadTraffic to detect a dead peer.
 func (r *rttEstimate) doubtful(p *Profile) bool { return r.patience() > p.DeadTraffic }

@@ -14,10 +14,10 @@ import (
 // A path may silently drop long frames and carry short frames. An example is a path with a small
 // MTU on which a filter drops the routers' error messages. Only an attempt to send long frames
 // shows whether the path carries them (RFC 8899, RFC 4821). In this file, a hello with WANT is
-// called a question. An answer is never longer than its question. An answer therefore proves that
-// the path carries frames as long as the answer in both directions.
+// called a question. A link never pads an answer beyond the length of its question. A padded answer
+// therefore proves that the path carries frames as long as the answer in both directions.
 //
-// While a link trains, its hellos are as long as the longest frame that this end takes. After the
+// A training begins with long hellos, as long as the longest frame that this end takes. After the
 // first [sizeAfter] hellos of a training, a short hello follows each long hello. Random loss hits
 // both kinds alike, but a narrow path drops only the long hellos. If the peer has answered
 // [sizeProofs] short hellos and no long hello, the link concludes that the path is narrow. The link
@@ -29,7 +29,8 @@ import (
 // first [sizeOften] hellos of a training, a link without any answer therefore sends long hellos
 // more and more rarely. Between the long hellos, the link sends knocks. A knock is a very short
 // hello. If the peer answers a knock soon, the path's queue is short, and the link sends a long
-// hello at once. An end that receives a knock after a silence also sends long hellos at once.
+// hello at once. An end that trains and receives a knock after a silence also sends long hellos at
+// once.
 //
 // A link may come up with shorter frames than both ends could take. Such a link sends longer hellos
 // to find out whether the path carries longer frames. The first hello of this search has the
@@ -66,13 +67,13 @@ const knockSize = 160
 //
 // Invariant: while searching is true, Link.agreed < asks ≤ high, and asks ≤ Link.payload.
 type sizing struct {
-	tries  int           // periodic hellos since this training began, or since a knock came after a silence
+	tries  int           // periodic hellos after the first one of this training, or after a knock that came after a silence
 	knock  bool          // the periodic hellos that are due are knocks
 	longAt mono.Time     // when the next long hello is due
 	rare   time.Duration // time between two long hellos
 	brief  pathSet       // paths on which a short hello is due
 	turn   int           // index in shortSizes of the next short hello's size
-	short  bool          // this end has sent a short hello since the training began; after that, only answers prove the path
+	short  bool          // this end has sent a short hello since the training began; after that, only answers and padded hellos of a peer that is up prove the path
 	passed int           // longest answer to a short hello of this training, in bytes of padded payload
 	proofs int           // number of short hellos of this training that the peer answered
 	proof  uint64        // stamp of the newest short hello that the peer answered
@@ -123,9 +124,9 @@ func (l *Link) passes(f *wire.Frame, h *wire.Hello) (int, bool) {
 	return n, s.proofs >= sizeSure || s.proofs >= sizeProofs && !l.cutWider(h, n)
 }
 
-// cutWider reports whether the link would end its session with the sender of h if it came up with
-// frame payloads of at most n bytes. The link ends its session if the session holds longer
-// unacknowledged frames.
+// cutWider reports whether frame payloads of at most n bytes would end the link's session with the
+// sender of h. The link ends the session if it comes up and the session holds longer unacknowledged
+// frames.
 func (l *Link) cutWider(h *wire.Hello, n int) bool {
 	return l.sess.id != 0 && h.Incarnation == l.sess.peer && l.tx.widest() > n
 }
@@ -150,7 +151,8 @@ func (l *Link) tickTraining(now mono.Time) {
 
 // heard notes that a hello came that echoes this end's incarnation, so its sender can read this
 // end's frames. If the hello came after a silence and is short, it may be a knock or the answer to
-// a knock. This end then sends a long hello at once, and continues as at the start of a training.
+// a knock. If this end trains, it then sends a long hello at once, and continues as at the start of
+// a training.
 func (l *Link) heard(now mono.Time, room, want int) {
 	last := max(l.train.heardAt, l.since)
 	l.train.heardAt = now
@@ -160,7 +162,8 @@ func (l *Link) heard(now mono.Time, room, want int) {
 	}
 }
 
-// settle sets the largest frame payload when the link comes up on the hello h.
+// settle sets the largest frame payload to n bytes when the link comes up on the hello h. If both
+// ends take longer frames, settle also sets the time of the first search.
 func (l *Link) settle(now mono.Time, n int, h *wire.Hello) {
 	s := &l.size
 	l.agreed, s.most = n, int(h.MaxPayload)
@@ -229,7 +232,7 @@ func (l *Link) tickSize(now mono.Time) {
 }
 
 // halve chooses the length of the next question: the middle between the longest length that passes
-// and the longest that may pass. If there is no such length, halve ends the search.
+// and the longest that may pass. If no longer length may pass, halve ends the search.
 func (l *Link) halve(now mono.Time) {
 	s := &l.size
 	s.high = min(s.high, l.want())
@@ -243,8 +246,9 @@ func (l *Link) halve(now mono.Time) {
 	l.tellSize(now)
 }
 
-// answered uses the peer's answer to a hello of this end while the link is up. If the answer is
-// longer than the frames in use, the link uses longer frames from now on.
+// answered uses the peer's answer to a hello of this end while the link is up. If the answer came
+// by the path of the link's frames, and is longer than these frames, the link uses longer frames
+// from now on.
 func (l *Link) answered(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	s := &l.size
 	s.most = int(h.MaxPayload)

@@ -16,11 +16,11 @@ type frameMeta struct {
 
 func (m *frameMeta) size() int { return wire.FrameOverhead + int(m.padded) }
 
-// slab is the retransmit buffer, a ring that holds the unacknowledged frames in order. Each frame
-// is one block of memory, so the link can send neighbouring frames of equal size as one batch. If a
-// frame does not fit at the end of the ring, the end stays unused, and the frame is placed at the
-// start. The ring is small at first, so that it fits into the processor's cache. When more frames
-// are under way, the ring doubles, up to the size Config.Window.
+// slab is the retransmit buffer, a ring that holds the unacknowledged frames in the order of their
+// numbers. Each frame is one block of memory, so the link can send neighbouring frames of equal
+// size as one batch. If a frame does not fit at the end of the ring, the end stays unused, and the
+// frame is placed at the start. The ring is small at first, so that it fits into the processor's
+// cache. When more frames are under way, the ring doubles, up to the size Config.Window.
 type slab struct {
 	buf    []byte      // nil while the slab is idle
 	meta   []frameMeta // description of each frame, at its sequence number modulo len(meta), which is a power of two
@@ -37,8 +37,8 @@ const (
 	firstFrames = 64
 )
 
-// fits reports whether the slab has room for n more frames of size bytes each, if the ring may grow
-// to window bytes.
+// fits reports whether the slab takes n more frames of size bytes each, if the ring may grow to
+// window bytes. The slab takes at most MaxFrames frames.
 func (s *slab) fits(n, size, window int) bool {
 	if s.count+n > MaxFrames {
 		return false

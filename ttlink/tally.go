@@ -37,14 +37,14 @@ func (t *Tallies) minus(o *Tallies) (d Tallies) {
 // same ID at both ends. A reader can therefore compare the packets sent by one end with the packets
 // received by the other end, even after restarts.
 type SessionTally struct {
-	ID      wire.SessionID   `json:"session"` // 0: the link has had no session yet
+	ID      wire.SessionID   `json:"session"` // 0: there is no session now
 	Peer    wire.Incarnation `json:"peer_incarnation"`
 	Packets Tallies          `json:"packets"` // packets by class: requests, replies, control
 }
 
 // History counts the packets that have crossed a link since the link was made, by session.
 type History struct {
-	Now    SessionTally   `json:"now"`    // the present session, which runs or waits for the path
+	Now    SessionTally   `json:"now"`    // the present session, which runs or waits for the path, if there is one
 	Ended  []SessionTally `json:"ended"`  // the newest ended sessions, at most MaxEndedSessions, the newest last
 	Older  Tallies        `json:"older"`  // sum over all sessions that ended before the sessions in Ended
 	Olders int            `json:"olders"` // number of sessions in Older
@@ -75,7 +75,7 @@ func (b *books) close(id wire.SessionID, peer wire.Incarnation) {
 	b.ended = append(b.ended, t)
 }
 
-// History returns the packets that have crossed the link, session by session.
+// History returns the numbers of packets that have crossed the link, session by session.
 func (l *Link) History() History {
 	b := &l.books
 	return History{Now: SessionTally{l.sess.id, l.sess.peer, b.all.minus(&b.before)},

@@ -16,7 +16,7 @@ import (
 var rewriteTraces = flag.Bool("rewrite", false, "write the traces in testdata/traces again; check the changes before you commit them")
 
 // TestTraces runs the scripts in testdata/traces. The test compares the frames and events of the
-// two ends A and B with the trace below the line in each file. A script has one command per line:
+// two ends A and B with the trace below the line "----" of the script's file, see package tracetest. A script has one command per line:
 //
 //	start            switches the paths of both ends on
 //	run 10ms         runs the simulation for this time
@@ -119,7 +119,7 @@ func (x *tracer) Do(f []string) error {
 	return nil
 }
 
-// Tell writes the events and deliveries since the last call of Tell to the trace.
+// Tell adds to the trace the events and deliveries since its last call.
 func (x *tracer) Tell() {
 	for i, e := range x.w.ends {
 		for ; x.events[i] < len(e.events); x.events[i]++ {
@@ -142,7 +142,7 @@ func (x *tracer) Tell() {
 	}
 }
 
-// sent writes a frame that an end sends to the trace. If a drop command applies to the frame, sent
+// sent adds to the trace a frame that an end sends. If a drop command applies to the frame, sent
 // returns true.
 func (x *tracer) sent(from int, b []byte) bool {
 	f, err := wire.DecodeFrame(b)

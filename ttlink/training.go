@@ -17,7 +17,7 @@ type training struct {
 	echoed   mono.Time     // sending time of the newest hello that the peer answered
 	echoedBy pathSet       // paths of the hellos that this end sent at the time echoed and the peer answered
 	asking   bool          // a hello is due because of a call of [Link.Ask]
-	refine   int           // number of hellos that this end may still send to measure a long round trip again
+	refine   int           // number of answers for which this end still sends hellos, to measure a long round trip again
 
 	answers   answer // answers to the session's peer
 	strangers answer // answers to other incarnations; they have a rate limit of their own, so that forgers cannot use up the limit of the peer
@@ -31,7 +31,7 @@ type training struct {
 	reported   mono.Time // time of the last EventMiswired or EventIncompatible; 0: never
 }
 
-// stranger describes the port at the other end of a miswired cable.
+// stranger is the port at the other end of a miswired cable, not a stranger as in package wire.
 type stranger struct {
 	port, expects wire.PortID
 	fabric        uint32
@@ -57,9 +57,9 @@ type answer struct {
 	last   mono.Time // when the token bucket was last filled
 }
 
-// owe makes an answer due, or returns false if the token bucket is empty. The answer must not be
-// longer than the question, because a forger could otherwise cause much traffic. If several
-// questions of one peer wait on a path, this end answers only the longest question.
+// owe makes an answer due, or returns false if no answer is due and the token bucket is empty. The
+// argument room limits the answer's length, because a forger could otherwise cause much traffic. If
+// several questions of one peer wait on a path, this end answers only the longest.
 func (a *answer) owe(now mono.Time, p Path, room int, short, final bool, e echo) bool {
 	if n := int64(now.Sub(a.last) / answerRefill); n > 0 {
 		a.tokens = int(min(int64(a.tokens)+n, answerBurst))
@@ -188,9 +188,9 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 	}
 }
 
-// identified reports whether the hello h comes from the port to which the cable should lead, and
-// expects this port. For each new wrong port, identified queues an EventMiswired if the link is
-// down. If the link is up, the cable is right, and a hello from a wrong port is forged.
+// identified reports whether h comes from the port, the fabric and the path that this end expects,
+// and itself expects this port. For each new wrong port, a link that is not up queues an
+// EventMiswired. If the link is up, the cable is right, and a hello from a wrong port is forged.
 func (l *Link) identified(now mono.Time, p Path, h *wire.Hello) bool {
 	fabricOK := h.Fabric == l.cfg.Fabric || h.Fabric == 0 || l.cfg.Fabric == 0
 	viaOK := l.paths.claimed(p, h.Via)
@@ -209,13 +209,13 @@ func (l *Link) identified(now mono.Time, p Path, h *wire.Hello) bool {
 	if (!l.train.miswired || found != l.train.found) && l.mayReport(now) {
 		l.train.miswired, l.train.found = true, found
 		l.events.push(Event{Kind: EventMiswired, At: now, Session: l.sess.id, Retrains: l.history.retrains,
-			Found: h.From, FoundExpects: h.Expected, FoundFabric: h.Fabric})
+			Found: found.port, FoundExpects: h.Expected, FoundFabric: h.Fabric})
 	}
 	return false
 }
 
 // fits reports whether this end can work with the sender of h. If the result is false, fits also
-// queues an EventIncompatible.
+// calls incompatible.
 func (l *Link) fits(h *wire.Hello, known bool) bool {
 	switch {
 	case h.Slots == [wire.NumVCs]uint16{}, known && h.Slots != l.sess.slots:
@@ -238,8 +238,8 @@ func (l *Link) mayReport(now mono.Time) bool {
 	return true
 }
 
-// incompatible queues an EventIncompatible if the link trains and the mismatch differs from the
-// last one.
+// incompatible queues an EventIncompatible if the link trains, the mismatch differs from the last
+// one reported, and mayReport allows an event.
 func (l *Link) incompatible(m Mismatch) {
 	if l.state == StateTraining && l.train.mismatched != m && l.mayReport(l.now) {
 		l.train.mismatched = m
@@ -316,9 +316,9 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size 
 	l.settle(now, size, h)
 }
 
-// renew ends the session and takes a new incarnation for this end. The link calls renew if
-// unacknowledged frames are too long for the path. This end cannot cut these packets into shorter
-// frames, because the peer may have received some of the long frames.
+// renew ends the session and takes a new incarnation for this end. Forsake calls renew, and comeUp
+// if unacknowledged frames are too long for the path. This end cannot cut these packets again,
+// because the peer may have received some of the long frames.
 func (l *Link) renew(now mono.Time) {
 	l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked()})
 	l.books.close(l.sess.id, l.sess.peer)
@@ -349,9 +349,10 @@ func (l *Link) applyHello(now mono.Time, f *wire.Frame, h *wire.Hello) {
 	l.handleGrants(h.Grants)
 }
 
-// helloRTT returns the round-trip time of the hello that h answers. If the peer has already
-// answered this or a later hello, helloRTT returns false. The result is also false if this end's
-// loop was stalled meanwhile, or if the round trip took longer than most.
+// helloRTT returns the round-trip time of the hello that h answers. If h is no answer, or if an
+// answer to this or a later hello has come before, helloRTT returns false. The result is also false
+// if this end's loop was stalled meanwhile, or if the round trip took longer than the argument
+// most.
 func (l *Link) helloRTT(now mono.Time, h *wire.Hello, most time.Duration) (time.Duration, bool) {
 	sent := stampTime(h.EchoStamp)
 	if h.EchoStamp == 0 || sent.After(now) || now.Sub(sent) > most || sent.Before(l.stalled) || sent.Before(l.train.echoed) {
@@ -368,8 +369,8 @@ func (l *Link) helloRTT(now mono.Time, h *wire.Hello, most time.Duration) (time.
 	return now.Sub(sent), true
 }
 
-// goDown takes a link that is up down for the reason why, and begins a training in the same
-// session.
+// goDown takes down a link that is up, and begins a training in the same session. The argument why
+// is the reason. If the link is not up, goDown panics.
 func (l *Link) goDown(now mono.Time, why DownReason) {
 	if l.state != StateUp {
 		panic("ttlink: down while " + l.state.String())
@@ -429,10 +430,10 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 			continue
 		}
 		a.due = false
-		// An answer with WANT replaces the periodic hello on its path. An end that is up sets WANT
-		// only in answers to strangers, because a stranger may be the peer after a restart. An
-		// answer to an answer has no WANT, because the ends could otherwise answer each other
-		// without end.
+		// A long answer to the session's peer with WANT replaces the periodic hello on its path. An
+		// end that is up sets WANT only in answers to strangers, because a stranger may be the peer
+		// after a restart. An answer to an answer has no WANT, because the ends could otherwise
+		// answer each other without end.
 		want := !a.final && (l.state != StateUp || a == &l.train.strangers)
 		if want && a == &l.train.answers && a.room >= l.payload {
 			l.train.greet.remove(a.path)
@@ -461,8 +462,8 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 
 // greetSize returns the padded payload of a periodic hello, in bytes. Except for knocks, periodic
 // hellos are as long as the longest frame. If a path drops the longest frames, the link therefore
-// does not come up. On a slow path, such hellos measure the round trip of long frames, which
-// timeouts under traffic need.
+// does not come up with such frames. On a slow path, such hellos measure the round trip of long
+// frames, which timeouts under traffic need.
 func (l *Link) greetSize() int {
 	switch {
 	case l.state == StateUp:
@@ -473,8 +474,8 @@ func (l *Link) greetSize() int {
 	return l.payload
 }
 
-// hello makes a hello for the path p, and pads its payload to size bytes. If the payload is longer
-// than size, the hello has no padding.
+// hello makes a hello for the path p, and pads its payload to size bytes, where size is rounded
+// down to a multiple of PadUnit. If the payload does not fit, the hello has no padding.
 func (l *Link) hello(now mono.Time, p Path, e echo, want bool, size int) Transmit {
 	h := wire.Hello{
 		Up: l.state == StateUp, WantAnswer: want, From: l.cfg.Local, Expected: l.cfg.Peer,

@@ -16,7 +16,8 @@ type Transmit struct {
 }
 
 // PollTransmit returns the next frames to send. A close frame comes first, then hellos, then data
-// frames, and last at most one sequence update.
+// frames, and last at most one sequence update. If the link has nothing to send, PollTransmit
+// returns false.
 func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 	l.now = now
 	if l.closePending {
@@ -40,7 +41,7 @@ func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 }
 
 // pollData returns data frames from the cursor on, as many as have equal size and lie in the slab
-// one after another.
+// one after another. The limits MaxBatchFrames, MaxBatchBytes and flight apply.
 func (l *Link) pollData(now mono.Time) Transmit {
 	t := &l.tx
 	first := t.slab.at(t.cursor)
@@ -100,8 +101,8 @@ func (l *Link) pollUpdate(now mono.Time) Transmit {
 	return l.sealControl(&f, l.paths.now)
 }
 
-// sealControl fills in the header, the padding and the checksum of a frame whose payload lies in
-// l.control.
+// sealControl completes and counts a frame whose payload lies in l.control: it fills in the
+// destination channel, the header, the padding and the checksum.
 func (l *Link) sealControl(f *wire.Frame, p Path) Transmit {
 	f.Channel = l.cfg.Peer.Channel
 	n, b := f.WireLen(), l.control[:]
@@ -125,8 +126,8 @@ func (l *Link) count(t Transmit) Transmit {
 	return t
 }
 
-// sentOfSession postpones the next keepalive, because a frame of the session is sent at the instant
-// now.
+// sentOfSession postpones the next keepalive, because a data frame or a sequence update is sent at
+// the instant now.
 func (l *Link) sentOfSession(now mono.Time) {
 	l.tx.keepaliveAt = now.Add(l.cfg.Profile.Keepalive)
 }
@@ -135,8 +136,8 @@ func (l *Link) sentOfSession(now mono.Time) {
 func (l *Link) deadAt() mono.Time { return mono.Min(l.silentAt(), l.stuckAt()) }
 
 // stuckAt returns the instant at which the link goes down if the oldest frame stays unacknowledged.
-// Other frames may still get through, because a path that has become narrower drops only long
-// frames.
+// If no frame is under way, stuckAt returns mono.Never. Other frames may still get through, because
+// a path that has become narrower drops only long frames.
 func (l *Link) stuckAt() mono.Time {
 	if !l.tx.outstanding() {
 		return mono.Never
@@ -163,8 +164,8 @@ func (l *Link) silentAt() mono.Time {
 	return at
 }
 
-// Deadline returns the instant at which the owner must call [Link.Tick] next. If the link has no
-// timer, Deadline returns false.
+// Deadline returns the instant at which the owner must call [Link.Tick] next. If no timer of the
+// link runs, Deadline returns false.
 func (l *Link) Deadline() (mono.Time, bool) {
 	at := mono.Never
 	if l.saysHello() {
@@ -228,8 +229,8 @@ func (l *Link) Tick(now mono.Time) {
 	}
 }
 
-// forgive adds the length of a stall of the owner's loop to the times from which silence counts.
-// forgive also stops the running measurement of the round trip.
+// forgive moves the times from which silence counts forward by the length of a stall of the owner's
+// loop, but not beyond now. forgive also stops the running measurement of the round trip.
 func (l *Link) forgive(now mono.Time, stall time.Duration) {
 	l.stalled = now
 	l.tx.timing = false

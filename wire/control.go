@@ -17,11 +17,11 @@ type Outcome uint8
 // The outcomes. A completion reports every outcome except OutcomeDone as an exception.
 const (
 	OutcomeDone        Outcome = iota // the destination performed the request
-	OutcomeBadAddress                 // the tile does not exist, or the address is past the end of the tile's memory; request not performed
+	OutcomeBadAddress                 // the address names no tile with memory, or a byte past the end of the tile's memory; request not performed
 	OutcomeMisaligned                 // the command's address is not aligned as the command requires; request not performed
 	OutcomeBadCommand                 // the chip cannot perform the command; request not performed
-	OutcomeAgain                      // a table of the destination, such as its table of reads, is full; request not performed, the source may try again
-	OutcomeLost                       // the request did not arrive, but later packets of the flow arrived
+	OutcomeAgain                      // the destination has no room or no route for the reply of a read; request not performed, the source may try again
+	OutcomeLost                       // the request did not arrive before later packets of the flow, or arrived when the destination kept too many exceptions; request not performed
 	OutcomeRestarted                  // the destination has restarted; nobody knows whether the destination's earlier incarnation performed the request
 	OutcomeOverflow                   // the destination keeps too many exceptions of the flow; request not performed, the source may try again
 	OutcomeNoMemory                   // the destination has reached its limit of host memory; request not performed
@@ -109,7 +109,7 @@ const (
 	DropTTL                               // the packet's TTL was 0 (Spec §7.2)
 	DropNoRoute                           // the packet's route names no port of the chip
 	DropMalformed                         // the bytes are not a valid packet
-	DropTimeout                           // the packet's channel made no progress for the whole timeout (Spec §7.3)
+	DropTimeout                           // the packet's receiver channel or sender channel made no progress for the whole timeout (Spec §7.3)
 	DropUnreachable                       // the tables have no route to the packet's destination
 	DropTables                            // the packet's route comes from replaced tables; the routes of the old and the new tables together could close a cycle
 	DropDrained                           // the packet's route leaves by a draining port
@@ -134,8 +134,8 @@ type DropReport struct {
 	FlowEpoch uint32
 	FlowSeq   uint32
 	Reason    DropReason
-	Channel   Channel // channel of the reporting chip's port by which the packet should have left
-	ID        uint64  // id of the dropped request
+	Channel   Channel // channel of the reporting chip's port at which the packet waited: it came in by this port, or should have left by this port
+	ID        uint64  // id of the dropped request or probe
 	Type      PacketType
 
 	// The following fields are set if the router has dropped one copy of a multicast. The members

@@ -28,7 +28,7 @@
 //
 //	 0  2  magic 'T' 'T' (54 54)                               \
 //	 2  1  version (1) in the high nibble, destination channel  | envelope,
-//	       0 to 15 (the port at the receiver) in the low        | 8 bytes
+//	       0 to 15 (port of the receiving link) in the low      | 8 bytes
 //	 3  1  pad: padded payload in units of 32; 0: not padded    |
 //	 4  4  session id; 0 outside a session                     /
 //	 8  1  kind in the low nibble, virtual channel in the high \
@@ -79,7 +79,8 @@
 //
 // A fabric of one mesh needs only VC 0 to 2 if no cable wraps and no route leads round a fault.
 // Only data frames have a VC other than 0. Only data frames and hellos are padded. The destination
-// channel of every frame is the channel of the receiver's port.
+// channel of every frame is the channel of the port at the other end of the link's own cable. A
+// fallback path does not change the destination channel.
 //
 // The destination address of a data frame is slot × 8192 + the piece's offset in its packet
 // ([SlotAddress]). In each session, the packets of each VC are numbered from 0. A packet's slot is
@@ -137,8 +138,9 @@
 //
 // The link cuts a packet into pieces, one for each data frame. A packet begins with an extension of
 // 40 bytes. After the extension comes tt-metal's 2D header. The header's route_buffer has a length
-// r of 19, 35, 51 or 67 bytes, the smallest length that holds the route. The header is accordingly
-// 80, 96, 112 or 128 bytes long. The payload of at most 4096 bytes follows the header.
+// r of 19, 35, 51 or 67 bytes. The source chooses the smallest r with room for every route that the
+// packet may need. The header is accordingly 80, 96, 112 or 128 bytes long. The payload of at most
+// 4096 bytes follows the header.
 //
 //	 0  1  type: 1 request, 2 reply, 3 completion, 4 drop report, 5 probe, 6 link state; others refused
 //	 1  1  VC in the low nibble, routing plane in the high
@@ -151,7 +153,7 @@
 //	12  4  flow epoch   \
 //	16  4  flow seq      | of requests and probes; 0 for other types
 //	20  4  flow base    /
-//	24  8  id of the request, unique at the source; a reply has its request's id; 0 for completions and drop reports
+//	24  8  id of the request or probe, unique at the source; a reply has its request's id; 0 for other types
 //	32  4  table epoch of the tables that gave the route; a router drops a packet routed by older
 //	       tables if the routes of those tables and of its own tables together could close a cycle
 //	36  1  bit 0 UP: the packet still has to cross towards the root of the tree of meshes;
@@ -179,7 +181,7 @@
 //
 //   - The length is not the number of bytes that came, or the payload has more than 4096 bytes.
 //   - The source or destination has a mesh above 1023 or a chip above 255.
-//   - The r, the extension length, the type or the trunk is not among the values above.
+//   - The number r, the extension length, the type or the trunk is not among the values above.
 //   - A request or probe has a group but no trunk, or a trunk but no group.
 //   - A packet of another type has a trunk. A reply, drop report or link state has a group.
 //   - OTHER is set in a packet with a group, in a drop report, or in a link state.
@@ -194,9 +196,10 @@
 //     this cable, in either direction, puts the packet behind the dateline. The packet uses a VC
 //     behind the dateline (3, 4, 8 or 9) from that hop on, until it turns or leaves the mesh.
 //
-// A fabric with bubble flow control does not use the VCs behind the dateline. In such a fabric, a
-// packet enters an axis that wraps only if the peer has two free slots. Completions and drop
-// reports use no cable that wraps, except on up*/down* routes.
+// A fabric with bubble flow control does not use the VCs behind the dateline. In that fabric, a
+// request, probe or reply enters an axis that wraps only if the peer has two free slots. Packets on
+// detours are exempt. Completions and drop reports use no cable that wraps, except on up*/down*
+// routes.
 //
 // A reply's payload is the data that was read. All packets except requests have send type 255.
 //
@@ -243,13 +246,14 @@
 //	  7 read              0 8 address
 //	255 none              nothing (all but requests)
 //
-// A packet is malformed if it has a send type that is not in this list, or a size other than the
-// payload's length. A scatter write is also malformed if the number of chunks is not 2 to 4, if the
-// kind of a chunk is not 1, or if the chunks are longer than size. The destination drops and counts
-// a malformed packet, and sends no answer. The flow therefore treats the packet as lost. The
-// destination answers a well-formed request that it cannot perform with an exception. Three errors
-// have outcome 3 (bad command): a request of send type 255, a read of more than 4096 bytes, and a
-// payload in a command that takes no payload.
+// A packet is malformed if it has a send type that is not in this list. Except for reads, a packet
+// is also malformed if its size is not the payload's length. A scatter write is also malformed if
+// the number of chunks is not 2 to 4, if the kind of a chunk is not 1, or if the chunks are longer
+// than size. The destination drops and counts a malformed packet, and sends no answer. The flow
+// therefore treats the packet as lost. The destination answers a well-formed request that it cannot
+// perform with an exception. These errors have outcome 3 (bad command): a request of send type 255;
+// a read of more than 4096 bytes; a read by multicast; a payload in an inline write or atomic
+// increment; an inline write or an increment in DRAM.
 //
 // A writer sets the address, size and kind of unused chunks to 0, and readers ignore these fields.
 // The last chunk gets the part of the payload that the other chunks leave. A writer sets flush to 0
@@ -301,21 +305,21 @@
 //	12 8n  exceptions: first (4), count (2, not 0), outcome (1), reserved (1, refused)
 //
 // An exception says that count requests, from flow seq first on, did not end as done. Outcomes: 1
-// bad address, 2 misaligned, 3 bad command, 4 again (a table is full), 5 lost, 6 destination
-// restarted, 7 too many exceptions, 8 out of memory, 9 flow unknown. Readers refuse all other
-// outcomes.
+// bad address, 2 misaligned, 3 bad command, 4 again (no room or no route for the reply), 5 lost, 6
+// destination restarted, 7 too many exceptions, 8 out of memory, 9 flow unknown. Readers refuse all
+// other outcomes.
 //
 // With outcome 6 nobody knows whether the destination performed the request. With all other
-// outcomes the destination did not perform the request. With outcome 5 the request has not come to
-// the destination. If that request comes later, the present incarnation of the destination does not
-// perform it. "Flows" says what a later incarnation does. With all outcomes except 5 and 6 the
-// request came. After outcomes 4 and 7 a source may try again. After outcome 9 a source may try
-// again in a new flow epoch.
+// outcomes the destination did not perform the request. With outcome 5 the request did not come to
+// the destination, or came when the destination kept too many exceptions. If a request with outcome
+// 5 comes later, the present incarnation of the destination does not perform it. "Flows" says what
+// a later incarnation does. With all outcomes except 5 and 6 the request came. After outcomes 4 and
+// 7 a source may try again. After outcome 9 a source may try again in a new flow epoch.
 //
-// A destination that keeps 62 exceptions of a flow performs no further requests of the flow. One
-// more exception, with outcome 7, covers these requests. From the first gap on, a last exception,
-// with outcome 5, covers all requests. The destination performs requests again when the source's
-// flow base shows that the source has received the exceptions.
+// A destination that keeps 62 or more exceptions of a flow performs no further requests of the
+// flow. One more exception, with outcome 7, covers these requests. From the first gap on, a last
+// exception, with outcome 5, covers the gap and all later requests. The destination performs
+// requests again when the source's flow base shows that the source has received the exceptions.
 //
 // # Drop report
 //
@@ -328,16 +332,16 @@
 //	12  1  plane, 0 to 15
 //	13  1  reason: 1 next hop dead, 2 TTL used up, 3 no route, 4 malformed, 5 timeout,
 //	       6 unreachable, 7 tables replaced, 8 drained, 9 flushed
-//	14  1  channel of the reporting chip, 0 to 15
+//	14  1  channel of the reporting chip's port at which the packet waited, 0 to 15
 //	15  1  type of the dropped packet, 1 to 5; plus 128 for a multicast, plus 64 for a packet with OTHER
-//	16  8  id of the request
+//	16  8  id of the request or probe
 //	24  2  number of the multicast's group, not 0
 //	26  1  direction that the copy should have left by, 0 to 3 for east, west, north, south
 //	27  1  trunk, 1 or 2
 //	28  8  ranges of the copy, as in the packet
 //
-// Routers report only requests and probes. Routers send no report about a lost reply, completion or
-// drop report.
+// Routers report only requests and probes. Routers send no report about a dropped reply,
+// completion, drop report or link state.
 //
 // # Link state
 //

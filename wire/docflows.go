@@ -33,8 +33,8 @@
 //     earlier incarnation of the destination has answered in the epoch. The destination performs no
 //     request of a void epoch. For each packet, the numbers from next to seq-1 get an exception
 //     with outcome 6, and seq gets an exception with outcome 9 (flow unknown). If the destination
-//     already keeps 62 exceptions, one exception with outcome 6 covers all these numbers. Next
-//     becomes seq+1.
+//     already keeps 62 or more exceptions, one exception with outcome 6 covers all these numbers.
+//     Next becomes seq+1.
 //   - If the destination keeps 62 exceptions or more, it does not perform the packet. The packet
 //     gets an exception with outcome 7 (too many exceptions), and later packets extend this
 //     exception. From the first gap on, an exception with outcome 5 (lost) covers the gap and all
@@ -51,14 +51,14 @@
 // Completions are cumulative: a newer completion replaces all older completions of the flow. The
 // source refuses a completion of an earlier epoch, and a completion whose next is beyond the last
 // flow seq sent. All open requests before next are done, except requests with an exception. A read
-// is done when its reply has also come. The source finds the read by the id in the reply.
+// is done only when its reply has also come. The source finds the read by the id in the reply.
 //
 // If a flow with open requests makes no progress for 250 ms, the source sends a probe behind the
-// requests. Further probes follow at doubling intervals. The completion of the probe shows which
-// requests were lost. When a drop report of a request comes, the source settles the request as
-// lost. When a drop report of a probe comes, the source settles all open requests before the probe
-// as unknown. After 10 s without progress the source settles all open requests as unknown, and the
-// flow begins a new epoch at flow seq 0.
+// requests. Further probes follow at intervals that double up to 4 s. The completion of a probe
+// shows which requests were lost. When a drop report of a request comes, the source settles the
+// request as lost. When a drop report of a probe comes, the source settles all open requests before
+// the probe as unknown. After 10 s without progress the source settles all open requests as
+// unknown, and the flow begins a new epoch at flow seq 0.
 //
 // A source sets KNOWN once it has had a completion of the flow's present epoch. If a request that
 // was sent with KNOWN has outcome 5, the destination will never perform the request. A later
@@ -70,9 +70,10 @@
 // An epoch ends when the source settles as unknown a request that was sent without KNOWN. An epoch
 // also ends when the source receives an exception with outcome 6 or 9. In an ended epoch, the
 // source sends no new requests, and settles all requests with outcome 5 as unknown. When the flow
-// has no open request, the source begins a new epoch at flow seq 0. If a flow had no open request
-// for 100 ms, its next request also begins a new epoch. A destination that restarted in this pause
-// then refuses no request of the flow.
+// has no open request, the source begins a new epoch at flow seq 0. Suppose that a flow has no open
+// request, that the source would set KNOWN, and that no answer has come for 100 ms. The next
+// request then also begins a new epoch. A destination that restarted in this pause therefore
+// refuses no request of the flow.
 //
 // # Flows of groups
 //

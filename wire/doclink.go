@@ -1,9 +1,10 @@
 // # Link: bring-up and training
 //
-// Each end of a link is in one of three states. While the other end's address is unknown, an end is
-// off. Otherwise the end is training or up. Each end has a training number, which is 1 at the
-// start. The end adds 1 to the training number each time it leaves the state up, and each time it
-// begins a session. Each end has at most one session.
+// Each end of a link is in one of three states, until its chip closes the link for good. While the
+// other end's address is unknown, an end is off. Otherwise the end is training or up. Each end has
+// a training number, which is 1 at the start. The end adds 1 to the training number each time it
+// leaves the state up, begins a session, or takes a new incarnation. Each end has at most one
+// session.
 //
 // While training, an end sends periodic hellos: the first at once, and the next ones at growing
 // intervals. A periodic hello has WANT and the end's own training number. A periodic hello echoes
@@ -22,14 +23,15 @@
 //
 //  1. "From" must be the port that the end expects at the other end of the cable, and "expected"
 //     must be the end's own port. The hello's fabric must be the end's fabric, or one of the two
-//     must be 0. Otherwise the cable is miswired. The end refuses the hello, and reports the
-//     miswiring if it is training.
+//     must be 0. Otherwise the cable is miswired. The end refuses the hello. If the end is not up,
+//     it also reports the miswiring.
 //  2. An end that is off refuses the hello. An end refuses a hello of an incarnation whose session
 //     has ended, because the sequence numbers of that session are used up. An end remembers the
 //     last 8 incarnations whose sessions have ended. An end also refuses a hello of the session's
 //     peer with a training number older (wrapping) than the newest that the peer has sent.
-//  3. The end refuses and reports a hello whose slots are all 0, a hello whose slots differ from
-//     those in an earlier hello of the same incarnation, and a hello with a frame payload below 96.
+//  3. The end refuses a hello whose slots are all 0, and a hello with a frame payload below 96. The
+//     end also refuses a hello of the session's peer whose slots differ from those in the hello
+//     that began the session. If the end is training, it also reports the refused hello.
 //  4. The hello is a proof if it echoes this end's incarnation and this end's current training
 //     number. While the end trains, a proof from the session's peer takes the end up. A proof from
 //     an incarnation other than the session's peer starts a new session, whether the end trains or
@@ -52,8 +54,9 @@
 //     to an answer has no WANT. An end sends at most 8 answers at once, and one more every 2 ms.
 //     This limit applies to answers to the session's peer and to answers to strangers separately.
 //     The answer is padded to the length of the question, or to the longest payload that the
-//     answering end takes if that is shorter. If several questions wait, the end answers the
-//     longest question.
+//     answering end takes if that is shorter. If several questions of one training of one
+//     incarnation wait on a path, the end answers the longest. Any other new question replaces the
+//     waiting question.
 //
 // Suppose that an end comes up on a hello without WANT, and that this hello does not confirm the
 // end. The end then sends one hello at once. The frame size is the smaller of the two ends' frame
@@ -72,18 +75,19 @@
 // its frame payload is smaller than the frame payload that both ends take. After an end has sent a
 // short hello, and until its training number changes, the end comes up on only two kinds of hello.
 // The first kind is an answer. The end then uses frames that are no longer than an answer that
-// proved the path. The second kind is a periodic hello with UP, whose sender has already found the
-// frame size that passes. The end then uses frames as long as this hello. An end that is up may
-// send a longer hello at any time to ask whether longer frames pass. When this hello is answered,
-// the end uses longer frames.
+// proved the path. The second kind is a padded periodic hello with UP and the session's id, whose
+// sender has already found the frame size that passes. The end then uses frames as long as this
+// hello. An end that is up may send a longer hello at any time to ask whether longer frames pass.
+// When the peer answers the longer hello, the end uses longer frames.
 //
-// In this implementation, a short hello follows each periodic hello from the third of a training
-// on. The short hellos are padded to 1152, 480 and 192 bytes in turn. If 8 short hellos are
-// answered and no long hello is answered, the end takes the path for narrow. If the session holds
-// longer frames, the end waits for 16 answers to short hellos. From the fourth hello of a training
-// on, most long hellos are padded to only 160 bytes. Hellos of full length then follow at intervals
-// of 0.5 to 8 s. An end restarts this sequence when it hears, after a silence, a short hello that
-// echoes its incarnation.
+// In this implementation, a short hello follows each long periodic hello from the fourth of a
+// training on. The short hellos are padded to 1152, 480 and 192 bytes in turn. If 8 of these short
+// hellos are answered and no long hello is answered, the end takes the path for narrow. If the
+// session holds longer frames, the end waits for 16 answers to short hellos. From the sixth
+// periodic hello of a training on, most periodic hellos are padded to only 160 bytes, until a short
+// hello is answered. Answers of 160 bytes do not count as answers to short hellos. Meanwhile, hellos
+// of full length follow at intervals of 0.5 to 8 s. An end that trains restarts this sequence when
+// it hears, after a silence, a short hello that echoes its incarnation.
 //
 // # Link: fallback paths
 //
@@ -97,10 +101,10 @@
 // receiver treats a hello as miswired if via does not name the cable by which the hello came. An
 // end comes up by a cable if a hello that comes by this cable answers a stamp that the end sent by
 // this cable. If the link has only one cable, any proof takes the end up. An end takes other frames
-// of the session by another link's cable only after the peer has sent a hello by that cable. An end
-// that uses another link's cable also sends hellos by its own cable, and returns to its own cable
-// after two answers there. An implementation without fallback paths drops frames whose destination
-// channel is not the channel of the port.
+// of the session by another link's cable only after a hello of the peer has come by that cable and
+// echoed the end's incarnation. An end that uses another link's cable also sends hellos by its own
+// cable, and returns to its own cable after two answers by its own cable. An implementation without
+// fallback paths drops frames whose destination channel is not the channel of the port.
 //
 // # Link: held cables
 //
@@ -135,12 +139,13 @@
 // frame. The pieces of a packet have consecutive sequence numbers.
 //
 // The receiver takes a data frame only if the frame's tx seq is the next expected number. A frame
-// with an earlier number is a duplicate, which the receiver drops and acknowledges again. A frame
-// with a later number shows a gap, of at most 4096 frames (the largest window). The receiver drops
-// this frame too. A frame with the expected number must also pass these checks: a packet's first
-// piece is within the grants; later pieces are on the VC of their packet; the piece is not empty;
-// the destination address is the expected address; only the flag END may be set. If a check fails,
-// the receiver drops the frame and continues to expect the frame's number.
+// with an earlier number is a duplicate, which the receiver drops and acknowledges again. The
+// receiver also drops a frame with a later number. If that number is at most 4096 (the largest
+// window) above the expected number, the frame shows a gap. A frame with the expected number must
+// also pass these checks: a packet's first piece is within the grants; later pieces are on the VC
+// of their packet; the piece is not empty; the packet so far has at most 8192 bytes; the
+// destination address is the expected address; only the flag END may be set. If a check fails, the
+// receiver drops the frame and continues to expect the frame's number.
 //
 // When the receiver finds a gap, it sends an update with NACK. The receiver sends one NACK for each
 // missing number, and repeats the NACK if the frame is still missing after a round trip. If the rx
@@ -164,5 +169,6 @@
 // silence suffices, which lasts at least four round trips. Otherwise a long silence is necessary.
 // Each end has its own times, but three keepalive times must fit into the other end's long silence.
 // The defaults are: keepalive time 620 ms, long silence 2 s, short silence 60 ms, intervals between
-// hellos from 20 to 500 ms.
+// hellos from 20 to 500 ms. This implementation also takes an end down if the peer sends frames, but
+// does not acknowledge the oldest frame for 8 s or 8 retransmission timeouts, whichever is longer.
 package wire

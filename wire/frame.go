@@ -67,13 +67,13 @@ const (
 
 // Frame is one TT-link frame. In a decoded frame, Payload shares the bytes of the datagram.
 type Frame struct {
-	Channel Channel   // channel of the receiver's port
+	Channel Channel   // channel of the port at the other end of the link's own cable
 	Session SessionID // 0 outside a session
 	Kind    Kind
 	VC      VC
 	Flags   Flags
 	Dest    uint32 // destination address of the payload at the receiver (Spec §2.1); see [SlotAddress]
-	TxSeq   Seq    // sequence number of a frame of KindData; 0 for other kinds
+	TxSeq   Seq    // sequence number of a data frame; 0 for other kinds
 	RxSeq   Seq    // next sequence number that the sender expects; acknowledges all earlier data frames
 	Padded  int    // length of the payload with padding, in bytes: a multiple of PadUnit; 0: no padding
 	Payload []byte // payload without its padding
@@ -96,13 +96,13 @@ type FrameFault uint8
 
 // The reasons to drop a datagram that holds no valid frame.
 const (
-	FaultShort    FrameFault = iota + 1 // the datagram is shorter than the frame's length fields say
+	FaultShort    FrameFault = iota + 1 // the datagram is shorter than FrameOverhead, or than its length fields say
 	FaultMagic                          // the datagram does not begin with the magic of TT-link
 	FaultVersion                        // the frame's version is not [Version]
 	FaultChecksum                       // the CRC-32C is wrong
 	FaultKind                           // the kind is unknown
-	FaultLength                         // the lengths contradict each other
-	FaultReserved                       // a reserved bit is set
+	FaultLength                         // bytes follow the frame, or the payload is longer than its padding allows or than MaxFramePayload
+	FaultReserved                       // a reserved flag is set
 	NumFrameFaults
 )
 
@@ -146,8 +146,9 @@ func FrameLen(b []byte) (int, error) {
 	return n, nil
 }
 
-// DecodeFrame decodes b, which must be exactly one frame. DecodeFrame checks the checksum and all
-// fields. The error is a [FrameFault].
+// DecodeFrame decodes b, which must be exactly one frame. The error is the first [FrameFault] that
+// DecodeFrame finds. DecodeFrame does not check whether virtual channel, flags and sequence numbers
+// fit the kind.
 func DecodeFrame(b []byte) (f Frame, err error) {
 	if err = f.Decode(b); err != nil {
 		return Frame{}, err
@@ -194,7 +195,7 @@ func (f *Frame) Decode(b []byte) error {
 }
 
 // Append appends the encoded frame to b, with padding of zeros and with the checksum. Append panics
-// if the format cannot express the frame.
+// if a length, the channel, the kind or the virtual channel is out of range.
 func (f *Frame) Append(b []byte) []byte {
 	start := len(b)
 	n := f.WireLen()
@@ -206,10 +207,11 @@ func (f *Frame) Append(b []byte) []byte {
 
 // Seal writes envelope, header and checksum into b. b already contains the payload, at offset
 // [EnvelopeLen]+[HeaderLen]. b must be exactly [Frame.WireLen] bytes long. Of f.Payload, Seal uses
-// only the length. Seal panics if the format cannot express the frame.
+// only the length. Seal panics if a length, the channel, the kind or the virtual channel is out
+// of range.
 func (f *Frame) Seal(b []byte) {
 	if len(b) != f.WireLen() || f.Padded%PadUnit != 0 || f.Padded > MaxFramePayload ||
-		(f.Padded > 0 && len(f.Payload) > f.Padded) || len(f.Payload) > MaxFramePayload || f.Channel >= MaxChannels {
+		(f.Padded > 0 && len(f.Payload) > f.Padded) || len(f.Payload) > MaxFramePayload || f.Channel >= MaxChannels || byte(f.Kind)|byte(f.VC) > 0xF {
 		panic("wire: frame cannot be expressed")
 	}
 	b[offMagic], b[offMagic+1] = 'T', 'T'

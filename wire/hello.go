@@ -27,7 +27,7 @@ type Hello struct {
 	EchoIncarnation Incarnation // incarnation of the peer in the last hello that the sender received; 0: none
 	Training        uint32      // training number of the sender; see "Link: bring-up and training" in the package's page
 	EchoTraining    uint32      // training number of the peer in the last hello that the sender received
-	Stamp           uint64      // a number that only the sender interprets, not 0; an answer repeats it
+	Stamp           uint64      // a number that only the sender interprets, not 0; an answer repeats the number in EchoStamp
 	EchoStamp       uint64      // in an answer: the Stamp of the hello that is answered; otherwise 0
 
 	// Via is 0 in a hello that the sender sends by the link's own cable. In a hello by the cable of
@@ -49,9 +49,10 @@ const (
 // helloVia is the offset of [Hello.Via] in the payload.
 const helloVia = 60
 
-// PeekVia reads a datagram b that may be a frame. The result "to" is the channel of the receiver's
-// port. The result hello reports whether the frame is a hello, and via is then [Hello.Via]. The
-// result ok is false if b is too short to be a frame. PeekVia checks nothing else.
+// PeekVia reads a datagram b that may be a frame. The result "to" is the frame's destination
+// channel. The result hello is true if the frame is a hello. The result via is then [Hello.Via], or
+// 0 if b is too short for this field. The result ok is false if b is too short to be a frame.
+// PeekVia checks nothing else.
 func PeekVia(b []byte) (to Channel, via uint8, hello, ok bool) {
 	if len(b) < FrameOverhead {
 		return 0, 0, false, false

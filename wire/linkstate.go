@@ -5,8 +5,9 @@ import "encoding/binary"
 // LinkState says which ports of a chip are out of service, as the chip itself reports. Of two link
 // states of one chip, the link state with the higher version (wrapping) is valid. Two incarnations
 // of a chip may have sent different link states with the same version. All chips then take the link
-// state with the higher number in the field Out. If a chip receives a link state about itself from
-// an earlier incarnation, the chip sends the next version.
+// state with the higher number in the field Out. A chip may receive a different link state about
+// itself that an earlier incarnation sent. If its version is not lower than the chip's own, the
+// chip sends its own link state with the next version.
 type LinkState struct {
 	Node    FabricNodeID
 	Version uint32 // counted up at each change; 0: no port has been out of service since the start

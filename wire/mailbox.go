@@ -63,7 +63,8 @@ import (
 //	   18  1  reason. down: the down reason; incompatible: what does not fit; dropped: the drop reason;
 //	          command: the router command, or 255 for a flush;
 //	          tables: 0 in force, 1 in force and detours of the old tables dropped, 2 refused
-//	   19  1  up and path: channel whose cable carries the frames, 255 the link's own cable; stuck: sender channel, 255 the receiver channel
+//	   19  1  up and path: channel whose cable carries the frames, 255 the link's own cable; stuck: number of the sender channel,
+//	          255 for a receiver channel; other kinds: 255
 //	   20  4  number of packets that the entry is about; tables: number of cables that the tables avoid; frame size: bytes of payload
 //	   24  4  session id; tables: their table epoch
 //	   28  4  number of times that the link has trained again so far
@@ -78,14 +79,16 @@ import (
 // A router overwrites its status in place. From the 65th entry on, each new entry overwrites the
 // oldest entry. A reader that needs several packets to read the region may therefore see half of an
 // old and half of a new status or entry. The reader accepts a status or an entry only if the
-// checksum is right. The reader also checks that an entry has the number of its place and the
-// chip's incarnation. If a check fails, the reader reads again. The region holds the entries from
-// posted-64 to posted-1, or all entries before the 65th is written. A reader that has taken all
-// entries before number n has missed posted-64-n entries, if this number is above zero.
+// checksum is right. The reader also checks that an entry has the number that its place should
+// hold, and the lower half of the chip's incarnation. If a check fails, the reader reads again. The
+// region holds the entries from posted-64 to posted-1. Until the router writes the 65th entry, the
+// region holds all entries. A reader that has taken all entries before number n has missed
+// posted-64-n entries, if this number is above zero.
 //
-// A router writes its status when its link changes state, and before each read of the status
-// through the fabric. A packet that passes does not cause a write. If another chip or program
-// writes into the region, its bytes stay until the router overwrites them.
+// A router writes its status after each event of its link, after each command of an operator to the
+// router, and before each NoC read of the mailbox. A packet that passes does not cause a write. If
+// another chip or program writes into the region, the written bytes stay until the router
+// overwrites them.
 const (
 	// MailboxOffset is the offset of the mailbox in an ethernet tile, in bytes. The mailbox lies in
 	// the area of the tile that tt-metal leaves to programs. On Wormhole, this area begins at 98304
@@ -149,7 +152,7 @@ const (
 // held, 9 released, 10 frame size lowered, 11 frame size raised.
 //
 // Down reasons are 0 never, 1 silence, 2 peer retrained, 3 peer closed, 4 peer restarted, 5 path
-// off, 6 closed, 7 path narrower, 8 fallback gone, 9 retrain.
+// off, 6 closed, 7 path narrower, 8 fallback gone, 9 retrain, 10 no progress.
 type MailboxKind uint8
 
 // The kinds of entries that are not about events of the link.
@@ -157,7 +160,7 @@ const (
 	MailboxDropped MailboxKind = 64 // the router dropped packets
 	MailboxStuck   MailboxKind = 65 // the first packet of a receiver channel or sender channel could not move
 	MailboxTables  MailboxKind = 66 // the chip has put new routing tables in force or refused them; each of its routers writes this entry
-	MailboxCommand MailboxKind = 67 // an operator has given the router a command; for a flush, Packets is the number of packets dropped
+	MailboxCommand MailboxKind = 67 // an operator has given the router a command; for a flush, Packets is the number of dropped packets
 )
 
 // Severity is the severity of a mailbox entry.
@@ -193,7 +196,7 @@ type MailboxStatus struct {
 	Local       PortID
 	Dir         Direction
 	Plane       Plane
-	Path        uint8 // channel of the cable that carries the frames, or MailboxOwnCable
+	Path        uint8 // channel whose cable carries the frames, or MailboxOwnCable
 	Peer        PortID
 	LinkState   uint8
 	LastDown    uint8
@@ -220,7 +223,7 @@ type MailboxStatus struct {
 // meaning.
 type MailboxEntry struct {
 	Number   uint32
-	Life     uint32 // lower half of the chip's incarnation
+	Life     uint32 // lower 32 bits of the chip's incarnation
 	At       uint64 // time of the entry, in nanoseconds since the chip's start
 	Kind     MailboxKind
 	Severity Severity
@@ -355,8 +358,8 @@ type Mailbox struct {
 	Torn    int            // number of entries that the reader could not decode, because the router overwrote them during the read
 }
 
-// DecodeMailbox decodes a mailbox from the first [MailboxSize] bytes of b. The errors are those of
-// [DecodeMailboxStatus].
+// DecodeMailbox decodes a mailbox from the first [MailboxSize] bytes of b. If b is shorter, the
+// error is [ErrMailboxNone]. The other errors are those of [DecodeMailboxStatus].
 func DecodeMailbox(b []byte) (Mailbox, error) {
 	if len(b) < MailboxSize {
 		return Mailbox{}, ErrMailboxNone

@@ -32,7 +32,7 @@ func (t Trunk) Along(d Direction) bool {
 // each member of the trunk. For example, three hops East and one hop North reach a rectangle of two
 // by four chips, except the start in its corner.
 type Ranges struct {
-	Hops [NumDirections]uint8 // number of chips in each direction, with the chips that only pass the packet on
+	Hops [NumDirections]uint8 // number of chips in each direction, including the chips that only pass the packet on
 	Skip [NumDirections]uint8 // number of chips in each direction, from the nearest on, that only pass the packet on (linear API: start - 1)
 }
 
@@ -69,9 +69,10 @@ func (r *Ranges) Copy(t Trunk, d Direction, straight bool) Ranges {
 }
 
 // Parts returns what a chip must do with a multicast. Bit d is set if a copy leaves in direction d.
-// [PartHere] is set if the chip performs the multicast. The parameter from is the side that the
+// [PartHere] is set if the chip performs the multicast. The parameter "from" is the side that the
 // packet came from, or [NumDirections] at the source. Parts returns 0 if the ranges lead back to
-// that side, or if the chip must pass the packet on and no hops are left.
+// that side. Parts also returns 0 if the chip must only pass the packet on, but no hops are left in
+// the packet's direction of travel.
 func (r *Ranges) Parts(from Direction) (parts uint8) {
 	if from < NumDirections {
 		ahead := from.Opposite()

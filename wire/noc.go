@@ -33,7 +33,8 @@ func (a NocAddr) Y() uint8 { return uint8(a>>(NocOffsetBits+NocCoordBits)) & (1<
 // Offset returns the offset of the byte within the tile, in bytes.
 func (a NocAddr) Offset() uint64 { return uint64(a) & MaxNocOffset }
 
-// Add returns the address of the byte n bytes after a in the same tile.
+// Add returns the address of the byte n bytes after a in the same tile. The offset wraps beyond
+// [MaxNocOffset].
 func (a NocAddr) Add(n int) NocAddr { return NewNocAddr(a.X(), a.Y(), a.Offset()+uint64(n)) }
 
 // String returns the address in the form "x-y:offset", such as "1-2:0x1000".

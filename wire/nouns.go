@@ -168,17 +168,17 @@ type VC uint8
 // three. The further virtual channels prevent closed cycles of packets that wait for each other
 // (deadlocks):
 //
-//   - Dateline: on rings and tori, a packet that has crossed the dateline uses a dateline channel
-//     until the packet turns (Spec §2.3.1, §6.2).
-//   - Up: a packet uses an upward channel as long as its route still has a crossing towards the
-//     root of the tree of meshes. Other packets use the other channels. Without upward channels,
-//     packets at exit nodes could wait for each other in a cycle (Spec §6.1, "Notes on Inter-Mesh
+//   - Dateline: on rings and tori, a packet that has crossed the dateline uses a dateline VC until
+//     the packet turns or leaves the mesh (Spec §2.3.1, §6.2).
+//   - Up: a packet uses an upward VC as long as its route still has a crossing towards the root of
+//     the tree of meshes. All other packets use VCs that are not upward. Without upward VCs, packets
+//     at exit nodes could wait for each other in a cycle (Spec §6.1, "Notes on Inter-Mesh
 //     Traffic").
-//   - Detour: a packet whose route leads round a fault uses a detour channel until the packet
-//     leaves the mesh. Within a mesh, a packet may change to a detour channel, and then keeps to
-//     detour channels.
+//   - Detour: a packet whose route leads round a fault uses a detour VC until the packet leaves the
+//     mesh. Within a mesh, a packet may change to a detour VC, and then keeps to detour VCs.
 //
-// Control messages have no dateline channels, because control messages use no cable that wraps.
+// Control messages have no dateline VCs, because control messages use no cable that wraps, except
+// on up*/down* routes. These routes need no dateline.
 const (
 	VCData            VC = iota // requests: writes, reads, atomics
 	VCReply                     // replies: the data of reads
@@ -226,7 +226,7 @@ var vcTraits = [NumVCs]struct {
 	{"data-up-detour", ClassRequest, true, false, true}, {"reply-up-detour", ClassReply, true, false, true}, {"control-up-detour", ClassControl, true, false, true},
 }
 
-// vcOf holds the virtual channels that are not for detours, by the parameters of VCFor.
+// vcOf holds the virtual channels that are not for detours. The indexes are the parameters of VCFor.
 var vcOf = func() (t [NumClasses][2][2]VC) {
 	for v, x := range vcTraits {
 		if !x.detour {

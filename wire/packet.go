@@ -9,7 +9,7 @@ import (
 const (
 	ExtensionLen = 40   // length of ttfabric's own fields, which come before tt-metal's header
 	MaxPayload   = 4096 // length of the longest payload of one packet
-	MaxHops      = 67   // length of the longest source route: the largest route_buffer of tt-metal's HybridMeshPacketHeader
+	MaxHops      = 67   // largest number of actions of a source route: the largest route_buffer of tt-metal's HybridMeshPacketHeader
 	MaxPacket    = ExtensionLen + 128 + MaxPayload
 
 	baseLen      = 44 // tt-metal's base header: command union, size, send type, source channel
@@ -75,10 +75,11 @@ const (
 	packetFlags = packetUp | packetTrace | packetDetour | packetKnown | packetOther
 )
 
-// Route actions in tt-metal's 2D encoding (fabric_common.h). A route has one byte for each router,
-// the router's action. The action names a direction by one of the low four bits. A router whose
-// action names the side that the packet came in by delivers the packet. Any other router forwards
-// the packet in the direction of its action. An action of 0 means "no route".
+// Route actions in tt-metal's 2D encoding (fabric_common.h). A route has one byte for each router
+// after the source: the router's action. The action names a direction by one of the low four bits.
+// If the action names the side that the packet came in by, the router delivers the packet.
+// Otherwise the router forwards the packet in the direction of the action. An action of 0 means "no
+// route".
 const (
 	RouteEast  = 1
 	RouteWest  = 2
@@ -106,7 +107,7 @@ type Packet struct {
 	FlowEpoch uint32 // epoch of the packet's flow
 	FlowSeq   uint32 // number of the packet in its flow epoch, from 0
 	FlowBase  uint32 // lowest FlowSeq of a request whose fate the source does not know yet
-	ID        uint64 // id of the request, unique at its source; a reply has the id of its request
+	ID        uint64 // id of the request or probe, unique at its source; a reply has the id of its request
 	Epoch     uint32 // table epoch of the tables that gave the packet its route
 
 	Group  uint16 // requests, probes and completions: number of the multicast group at its source; 0: unicast
@@ -284,7 +285,8 @@ func (v PacketView) Flow() (epoch, seq uint32) {
 	return binary.LittleEndian.Uint32(v[poFlowEpoch:]), binary.LittleEndian.Uint32(v[poFlowSeq:])
 }
 
-// ID returns the id of the request, which is unique at its source.
+// ID returns the id of the request or probe, which is unique at its source. For a reply, ID returns
+// the id of its request.
 func (v PacketView) ID() uint64 { return binary.LittleEndian.Uint64(v[poID:]) }
 
 // Hop returns the index in the route of the next router's action.

@@ -3,8 +3,9 @@ package wire
 import "encoding/binary"
 
 // PeekFrame reads the fields of a frame from the frame's first bytes b. Tools use PeekFrame to show
-// cut-off frames to people. PeekFrame returns false if b is shorter than the header or has a wrong
-// magic, and checks nothing else. The result's Payload is the part of b after the header.
+// cut-off frames to people. PeekFrame returns false if b is shorter than envelope and header, or has
+// a wrong magic. PeekFrame checks nothing else. The result's Payload is all of b after the header,
+// which may include padding and checksum.
 func PeekFrame(b []byte) (Frame, bool) {
 	if len(b) < offPayload || b[offMagic] != 'T' || b[offMagic+1] != 'T' {
 		return Frame{}, false

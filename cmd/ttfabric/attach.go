@@ -16,7 +16,8 @@ import (
 	"ttfabric/wire"
 )
 
-// attachFirst is the longest time to wait for a chip's first answer, unless --wait is longer.
+// attachFirst limits the time of an attach, including --wait, unless --wait is longer.
+// With --stay and without --wait there is no limit.
 const attachFirst = 5 * time.Second
 
 type attachFlags struct {
@@ -131,7 +132,8 @@ func showAttached(c *cobra.Command, fab *fabric.Fabric, out string) error {
 }
 
 // apiAddresses reads the values of --api, HOST[:PORT]. If a value has no port,
-// apiAddresses adds the port [spec.APIPort].
+// apiAddresses adds the port [spec.APIPort]. A value of another form, or more than
+// [spec.MaxSeeds] values, is an error.
 func apiAddresses(args []string) (out []string, err error) {
 	for _, a := range args {
 		if host, port, err := net.SplitHostPort(a); err == nil && host != "" && port != "" {

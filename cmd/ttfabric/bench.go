@@ -84,7 +84,7 @@ func benchOn(c *cobra.Command, f *benchFlags) (benchTarget, error) {
 
 // neighbours returns the two chips in args. If args is empty, neighbours returns the
 // chips at the ends of the topology's first cable. If no cable of the plane joins the two
-// chips, neighbours returns an error.
+// chips, or if one of them is not running, neighbours returns an error.
 func (b *benchTarget) neighbours(c *cobra.Command, args []string, plane wire.Plane) (x, y wire.FabricNodeID, err error) {
 	if len(args) == 2 {
 		if _, x, err = chipArg(c, args[0]); err == nil {
@@ -117,6 +117,7 @@ func (b *benchTarget) running(ns ...wire.FabricNodeID) error {
 }
 
 // linkRow is the result of 'bench link' for one packet size and one number of channels.
+// In 'bench link', a channel is a packet under way, not an ethernet port.
 type linkRow struct {
 	Size     int     `json:"packet_bytes"`
 	Channels int     `json:"channels"` // packets under way in each direction
@@ -193,8 +194,9 @@ func noneOrTwo(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// firstPackets is the number of packets of the first run for each packet size and
-// number of channels. The first run measures how many packets the second run needs.
+// firstPackets is the number of packets of the first run for each packet size and number
+// of channels. The first run measures how many packets the second run needs. The second
+// run has at least as many packets as the first.
 const firstPackets = 2000
 
 func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, channels []int, each time.Duration) (rows []linkRow, frame int, err error) {
@@ -245,9 +247,10 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 	return rows, frame, nil
 }
 
-// sentBetween returns the number n of bytes that a chip has sent on its cables to its
-// neighbour to. The result frame is the largest payload of a frame on these cables, in
-// bytes.
+// sentBetween asks the chip of client cl what the chip has sent to the neighbour that the
+// argument to names. The result n is the number of bytes sent, summed over all cables to
+// this neighbour. The result frame is the largest frame payload of the last of these
+// cables, in bytes.
 func sentBetween(ctx context.Context, cl *api.Client, to wire.FabricNodeID) (n uint64, frame int, err error) {
 	v, err := cl.Chip(ctx)
 	for _, l := range v.Links {

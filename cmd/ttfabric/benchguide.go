@@ -18,18 +18,19 @@ const (
 	guidePacket   = 1500             // largest packet
 )
 
-// guideShare returns the payload's share of the bytes that cross the guide's link,
-// from 0 to 1, if a payload of size bytes is cut into packets. The guide draws its
-// utilisation curve by this formula.
+// guideShare returns the payload's share of the bytes that cross the guide's link, from 0
+// to 1, if a payload of the given size is cut into packets of at most guidePacket bytes.
+// The guide draws its utilisation curve by this formula.
 func guideShare(size int) float64 {
 	packets := (size + guidePacket - 1) / guidePacket
 	return float64(size) / float64(size+packets*guideOverhead)
 }
 
-// headerShare returns the payload's share of the bytes that cross a TT-link. The
-// payload has size bytes, and each frame carries at most frame bytes. headerShare
-// counts the packet's header for one hop, the frame headers and padding. headerShare
-// leaves out acknowledgements and completions.
+// headerShare returns the payload's share of the bytes that cross a TT-link. The argument
+// size is the length of the payload, and the argument frame is the largest frame payload,
+// both in bytes. headerShare counts the packet's header for one hop, the frame headers
+// and padding. headerShare leaves out acknowledgements and completions. If frame is not
+// above 0, headerShare returns 0.
 func headerShare(size, frame int) float64 {
 	header, ok := wire.HeaderLenFor(1)
 	if !ok || frame <= 0 {
@@ -80,8 +81,8 @@ func linesByChannels(rows []linkRow, y func(*linkRow) float64) (ls []chart.Line)
 }
 
 // linkChart draws the bandwidth by packet size, with one line for each number of
-// channels. One more line shows the largest bandwidth at each packet size, as the first
-// chart of the CCL guide does.
+// channels. If there are several numbers of channels, one more line shows the largest
+// bandwidth at each packet size. The first chart of the CCL guide has such a line too.
 func linkChart(x, y wire.FabricNodeID, rows []linkRow) *chart.Chart {
 	c := &chart.Chart{Title: fmt.Sprintf("One link, %s and %s, both directions at once", x, y), X: "packet size, bytes", Y: "payload in each direction, Gb/s", LogX: true}
 	c.Lines = linesByChannels(rows, func(r *linkRow) float64 { return r.Gbps })

@@ -79,9 +79,9 @@ measurement over 12 hops on a T3000, packets go round such a square too.`,
 	return c
 }
 
-// ringBatch is the largest number of packets that make a trip together. The smallest
-// sender channel has room for this number of packets. So a ring cannot fill up and
-// come to a standstill.
+// ringBatch is the largest number of packets that make a trip together. A ring has at
+// least four cables, and a sender channel for requests has at least seven slots. So these
+// packets cannot fill a ring and bring the ring to a standstill.
 const ringBatch = 8
 
 func (b *benchTarget) ring(c *cobra.Command, plane wire.Plane, hops, sizes, batches []int, rounds int) ([]ringRow, error) {
@@ -125,10 +125,11 @@ func percentiles(ns []int64) (p50, p99 float64) {
 	return float64(ns[len(ns)/2]) / 1e3, float64(ns[len(ns)*99/100]) / 1e3
 }
 
-// ringPath returns a route with the given number of hops. The route leads from the
-// first chip along the outline of a rectangle in two rows, or in two columns, and back
-// to the first chip. If the outline has fewer hops, the route also goes round the
-// rectangle's second square of four chips, once or several times.
+// ringPath returns a route with the given number of hops. The route leads from the first
+// chip along the outline of a rectangle in two rows, or in two columns, and back to the
+// first chip. If the outline has fewer hops, the route also goes round a square of four
+// chips in the rectangle, once or several times. This is the second square, or the only
+// one. If the topology has no such route on the plane, ringPath returns an error.
 func ringPath(t *topo.Topology, plane wire.Plane, hops int) ([]wire.Direction, error) {
 	if hops < 4 || hops%2 != 0 || hops > wire.MaxHops {
 		return nil, fmt.Errorf("want an even number from 4 to %d: a ring on a mesh has an even number of hops", wire.MaxHops-1)
@@ -142,8 +143,8 @@ func ringPath(t *topo.Topology, plane wire.Plane, hops int) ([]wire.Direction, e
 	if m.Rows > m.Cols {
 		along, across, back, home, length = wire.South, wire.East, wire.North, wire.West, m.Rows
 	}
-	width := min(hops/2, length, 4) // number of chips along the rectangle's longer side; at most four, as on a T3000
-	if hops/2 <= length && hops != 12 {
+	width := min(hops/2, length, 4)     // number of chips along the rectangle's longer side: at most four, as on a T3000
+	if hops/2 <= length && hops != 12 { // the mesh is large enough for an outline with all hops; 12 hops are as in the guide
 		width = hops / 2
 	}
 	turns := hops - 2*width
@@ -211,7 +212,7 @@ type rttReport struct {
 	Transit float64           `json:"kernel_and_wakeups_each_way_microseconds"`
 	Call    float64           `json:"send_call_microseconds"`
 	Near    float64           `json:"answer_received_until_told_microseconds"`
-	LinkRTT float64           `json:"link_round_trip_microseconds"` // TT-link's own estimate of the link's round trip
+	LinkRTT float64           `json:"link_round_trip_microseconds"` // estimate of the link's round trip by TT-link at Dst
 }
 
 func newBenchRTT() *cobra.Command {

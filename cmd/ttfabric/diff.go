@@ -9,123 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
-
-// downedLink is one direction of a declared cable that is not up. The
-// downed-links report of tt-metal #52859 has the same columns.
-type downedLink struct {
-	Src        wire.FabricNodeID `json:"src"`
-	SrcChannel wire.Channel      `json:"src_channel"`
-	Dst        wire.FabricNodeID `json:"dst"`
-	DstChannel wire.Channel      `json:"dst_channel"`
-	Direction  string            `json:"direction"` // direction in which dst lies, seen from src
-	Plane      wire.Plane        `json:"plane"`
-	Scope      string            `json:"scope"`            // "intra-mesh" or "inter-mesh"
-	Reason     string            `json:"reason"`           // reason why the cable is not up, as the source sees it
-	SinceS     *float64          `json:"since_seconds"`    // time for which the cable has carried no frames; null if the source does not know
-	By         *wire.Channel     `json:"by_channel"`       // channel whose cable carries the link's frames meanwhile; null: no cable carries the frames
-	Retrains   int               `json:"retrains"`         // number of retrains of the source's end in the source's present incarnation
-	DowntimeS  float64           `json:"downtime_seconds"` // time for which the source's end was down in the source's present incarnation
-}
-
-// linkDiff compares the declared cables with the cables that are up.
-type linkDiff struct {
-	Declared int                    `json:"declared"`
-	Up       int                    `json:"up"`
-	Downed   []downedLink           `json:"downed"`        // both directions of each cable that routes use and that is not up
-	Unused   []downedLink           `json:"unused_downed"` // both directions of each cable that no route needs and that is not up
-	Planes   []topo.DirectionHealth `json:"directions"`    // numbers of declared, expected and live cables, by chip and direction
-}
-
-// diffLinks compares the cables of topology t with the link ends that the chips
-// report in views. A cable is up if both of its ends report that they are up and send
-// their frames by this cable. The topology expected has the cables that should exist:
-// either t, or the topology of a factory descriptor. For each chip without a report, the
-// map quiet says why the report is missing.
-func diffLinks(t, expected *topo.Topology, views []api.ChipView, quiet map[wire.FabricNodeID]string) linkDiff {
-	ends := map[wire.PortID]api.LinkView{}
-	for _, v := range views {
-		for _, l := range v.Links {
-			ends[wire.PortID{Node: v.Chip, Channel: l.Channel}] = l
-		}
-	}
-	d := linkDiff{Downed: []downedLink{}, Unused: []downedLink{}}
-	h := topo.Diagnose(t, expected, func(c topo.Cable) bool { return carries(ends[c.A], c.B) && carries(ends[c.B], c.A) })
-	d.Planes = h.Directions
-	for _, c := range t.Cables {
-		if c.Unused {
-			continue
-		}
-		d.Declared++
-		if carries(ends[c.A], c.B) && carries(ends[c.B], c.A) {
-			d.Up++
-		}
-	}
-	both := func(cs []topo.Cable) (out []downedLink) {
-		out = []downedLink{}
-		for _, c := range cs {
-			out = append(out, downed(c, c.A, c.B, c.Dir, ends, quiet), downed(c, c.B, c.A, c.Back, ends, quiet))
-		}
-		return out
-	}
-	d.Downed, d.Unused = both(h.Downed), both(h.Unused)
-	return d
-}
-
-// carries reports whether a link end is up, has the given peer, and sends frames by
-// the end's own cable.
-func carries(l api.LinkView, peer wire.PortID) bool {
-	return l.State == "up" && l.By == nil && l.Peer == peer.Node && l.PeerChan == peer.Channel
-}
-
-// downed describes the direction of cable c from src to dst, which is not up. The map
-// ends holds the link ends that the chips reported, and quiet is as for [diffLinks].
-func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wire.PortID]api.LinkView, quiet map[wire.FabricNodeID]string) downedLink {
-	d := downedLink{Src: src.Node, SrcChannel: src.Channel, Dst: dst.Node, DstChannel: dst.Channel, Direction: dir.String(), Plane: c.Plane, Scope: "intra-mesh"}
-	if c.External() {
-		d.Scope = "inter-mesh"
-	}
-	l, told := ends[src]
-	if told && l.Peer == dst.Node && l.PeerChan == dst.Channel {
-		d.By, d.Retrains, d.DowntimeS = l.By, l.Retrains, l.DowntimeS
-		switch {
-		case l.OwnDownS != nil:
-			d.SinceS = l.OwnDownS
-		case l.State != "up":
-			d.SinceS = &l.SinceS
-		}
-	}
-	switch {
-	case !told && quiet[src.Node] != "":
-		d.Reason = fmt.Sprintf("%s %s", src.Node, quiet[src.Node])
-	case !told && c.Unused:
-		d.Reason = "not brought up: the mesh has fewer planes than cables here"
-	case !told:
-		d.Reason = "no such port at " + src.Node.String() // the chip was started with other cables
-	case l.Peer != dst.Node || l.PeerChan != dst.Channel:
-		d.Reason = fmt.Sprintf("the fabric was brought up with a cable to %s/%d there", l.Peer, l.PeerChan)
-	case quiet[dst.Node] != "":
-		d.Reason = fmt.Sprintf("%s %s", dst.Node, quiet[dst.Node])
-	case l.Miswired != "":
-		d.Reason = "miswired: found " + l.Miswired
-	case l.Held:
-		d.Reason = fmt.Sprintf("held down for %s more after %d failures", seconds(l.HeldForS), l.Flaps)
-	case l.By != nil:
-		d.Reason = "this cable does not carry frames"
-	case l.State == "up" && ends[dst].By != nil:
-		d.Reason = "up here, but the other end sends its frames by another cable"
-	case l.State == "up":
-		d.Reason = "up here, but not at the other end"
-	case l.Retrains == 0 && l.LastDown == "none":
-		d.Reason = "was never up"
-	default:
-		d.Reason = l.LastDown
-	}
-	return d
-}
 
 // showDiff prints the result of 'inspect --diff'.
 func showDiff(c *cobra.Command, t *topo.Topology, format, file string, views []api.ChipView, missing, silent []wire.FabricNodeID) error {
@@ -143,7 +31,7 @@ func showDiff(c *cobra.Command, t *topo.Topology, format, file string, views []a
 	for _, n := range silent {
 		quiet[n] = "does not answer"
 	}
-	d := diffLinks(t, expected, views, quiet)
+	d := fabric.DiffLinks(t, expected, views, quiet)
 	if format == "json" {
 		return printJSON(c, d)
 	}
@@ -151,7 +39,7 @@ func showDiff(c *cobra.Command, t *topo.Topology, format, file string, views []a
 	return nil
 }
 
-func printDiff(c *cobra.Command, d linkDiff) {
+func printDiff(c *cobra.Command, d fabric.LinkDiff) {
 	if len(d.Downed)+len(d.Unused) == 0 {
 		fmt.Fprintf(c.OutOrStdout(), "all %d cables are up\n", d.Declared)
 		return

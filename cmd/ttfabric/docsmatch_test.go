@@ -76,7 +76,7 @@ var (
 	rules  = regexp.MustCompile(`─+`)
 	// noise matches lines that only some machines add to a command's output. On a busy
 	// machine, for example, frames come late to a capture.
-	noise = regexp.MustCompile(`^(Running as user "root" and group "root"\. This could be dangerous\.|go: (downloading|finding|creating|to add|found) .*|go: .*module requirements and sums:|\s*go mod tidy|\d+ frames? came late from a chip .*)$`)
+	noise = regexp.MustCompile(`^(Running as user "root" and group "root"\. This could be dangerous\.|go: (downloading|finding|creating|to add|found) .*|go: .*module requirements and sums:|\s*go mod tidy|\d+ frames? came late from a chip .*|Note: other users .*)$`)
 )
 
 func plain(line string) string {

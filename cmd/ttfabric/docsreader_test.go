@@ -53,8 +53,8 @@ done
 exec "$REAL_GO" "${args[@]}"
 `
 
-// newReader makes the folders of a reader. The folder program holds the program. If
-// program is empty, the document builds the program itself.
+// newReader makes the folders of a reader. The argument program names the folder with the
+// built ttfabric. If program is empty, the document builds ttfabric itself.
 func newReader(t *testing.T, name, program string) *reader {
 	s := &reader{t: t, name: name, dir: t.TempDir(), hold: t.TempDir()}
 	s.link(checkout, func(e os.DirEntry) bool { return e.Name() != "ttfabric" && e.Name() != "go.mod" })
@@ -82,8 +82,8 @@ func newReader(t *testing.T, name, program string) *reader {
 // fabric with that name.
 var containersOf = "docs-" + strconv.Itoa(os.Getpid())
 
-// link makes symbolic links in the reader's folder to the entries of the folder from for
-// which want returns true. A name that exists already stays unchanged.
+// link makes symbolic links in the reader's folder. It links each entry of the folder
+// "from" that want accepts, except hidden entries. A name that exists already stays unchanged.
 func (s *reader) link(from string, want func(os.DirEntry) bool) {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -129,13 +129,13 @@ func (s *reader) environment(program string) {
 	}
 }
 
-// namespace makes a network namespace with the addresses of. If of is empty, namespace
-// does nothing.
-func (s *reader) namespace(of []string) {
-	if of == nil {
+// namespace makes a network namespace that has the addresses on its loopback. If
+// addresses is nil, namespace does nothing.
+func (s *reader) namespace(addresses []string) {
+	if addresses == nil {
 		return
 	}
-	holder := exec.Command("unshare", "--net", "sh", "-c", "ip link set lo up && for a in "+strings.Join(of, " ")+"; do ip addr add $a/16 dev lo || exit; done; echo ready; exec sleep infinity")
+	holder := exec.Command("unshare", "--net", "sh", "-c", "ip link set lo up && for a in "+strings.Join(addresses, " ")+"; do ip addr add $a/16 dev lo || exit; done; echo ready; exec sleep infinity")
 	out, err := holder.StdoutPipe()
 	if err == nil {
 		err = holder.Start()
@@ -194,7 +194,8 @@ func (s *reader) bash(command string, most time.Duration) (printed string, code 
 var promisedCode = regexp.MustCompile(`exit code (\d+)`)
 
 // run runs a step and compares its exit code. If compare is true, run also compares the
-// output with the lines that the document shows. A step in the list elsewhere does not run.
+// output with the lines that the document shows. A step whose command is a key of the
+// map elsewhere does not run.
 func (s *reader) run(st step, compare bool) {
 	key := s.name + ": " + st.command
 	if reason, listed := elsewhere[key]; listed {

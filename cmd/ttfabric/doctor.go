@@ -20,8 +20,8 @@ func newDoctor() *cobra.Command {
 		Use: "doctor [TOPOLOGY]", Short: "Check whether this machine can run a fabric, and say how to mend problems", Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeTopology,
 		Long: `The command checks what a fabric of the given topology needs of this machine:
-loopback, UDP offload, buffers, free ports, limits, memory, disk, clock, the Docker
-engine and its networks, kernel netem, Wireshark. The command changes nothing.
+loopback, UDP offload, buffers, free ports, limits, memory, disk, clock, other users,
+the Docker engine and its networks, kernel netem, Wireshark. The command changes nothing.
 
 The verdict of each check is ok, warn or fail. With each warning and failure,
 the command prints what you can do about the problem. A fabric runs in spite of a

@@ -25,8 +25,9 @@ func envName(c *cobra.Command, f *pflag.Flag) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(strings.Join(append(path, f.Name), "_"), "-", "_"))
 }
 
-// fromEnvironment sets each flag that the command line does not name and that has an
-// environment variable with a value.
+// fromEnvironment sets each flag that the command line does not name and whose
+// environment variable exists. The value may be empty. The flags --help and --version
+// have no variables. If a value is invalid, fromEnvironment returns an error.
 func fromEnvironment(c *cobra.Command, _ []string) (err error) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		name := envName(c, f)

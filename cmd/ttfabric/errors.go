@@ -23,8 +23,8 @@ const (
 	exitSignal   = 130
 )
 
-// assertionError is the error of a command that ran to its end and found a failure of
-// the fabric, such as a lost ping.
+// assertionError is the error of a command that found a failure of the fabric, such as a
+// lost ping.
 type assertionError struct{ error }
 
 // Unwrap returns the wrapped error, which holds the text.
@@ -54,7 +54,8 @@ func exitCode(err error, interrupted bool) int {
 	return exitFailed
 }
 
-// report prints an error and returns the exit code of the error.
+// report returns the exit code of an error, and prints the error on stderr. If err is
+// nil, or if a signal ended the command, report prints nothing.
 func report(err error, interrupted bool) int {
 	code := exitCode(err, interrupted)
 	if code != exitOK && code != exitSignal {
@@ -68,9 +69,10 @@ func report(err error, interrupted bool) int {
 // signal, because 'timeout' and some shells send each signal twice.
 const patience = time.Second
 
-// insist waits until ctx ends. Then insist calls end at the first signal that comes at
-// least [patience] later. The function end ends the process. A user who presses Ctrl-C
-// again does not want to wait for the command's cleanup.
+// insist waits until ctx ends. Then insist calls the function end at the first signal
+// that comes at least [patience] later. The function end ends the process, because a user
+// who presses Ctrl-C again does not want to wait for the command's cleanup. If the
+// channel signals is closed, insist returns.
 func insist(ctx context.Context, signals <-chan os.Signal, end func()) {
 	<-ctx.Done()
 	for first := time.Now(); ; {

@@ -85,7 +85,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	return time.Time{}, spec.Usagef("--since %q: want a duration before now, such as 90s or 10m, or an instant such as 2026-01-02T15:04:05", s)
 }
 
-// viewer prints each requested event exactly once.
+// viewer prints each requested event exactly once, unless --last leaves out the event.
 type viewer struct {
 	c     *cobra.Command
 	json  bool
@@ -97,10 +97,10 @@ type viewer struct {
 
 	mu     sync.Mutex
 	seen   map[string]uint64 // number of the last event, by chip and incarnation
-	types  map[string]int    // number of events by type, to help with a misspelt --type
+	types  map[string]int    // number of events by type, before --type leaves out events; helps with a misspelt --type
 	shown  int
 	recent []api.EventView // past events so far, with --last
-	past   bool            // whether all past events are printed
+	past   bool            // true: all past events are printed
 }
 
 func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) error {
@@ -151,8 +151,8 @@ func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) err
 	return v.live()
 }
 
-// history prints the archived events. With --last, history only keeps the events, and
-// endHistory prints the newest.
+// history prints the archived events. With --last, history prints nothing, but keeps the
+// newest events until endHistory prints them.
 func (v *viewer) history() error {
 	skipped, err := v.read(v.wants)
 	switch {
@@ -174,8 +174,8 @@ func (v *viewer) history() error {
 	return nil
 }
 
-// read reads the archive as it is now, and calls take for each event of a chip for which
-// want returns true.
+// read calls [viewer.take] for each archived event of the chips for which want returns
+// true. If chips run in containers, read first copies their latest events to the archive.
 func (v *viewer) read(want func(wire.FabricNodeID) bool) (archive.Skipped, error) {
 	if v.fab != nil {
 		if err := v.fab.Archive(v.c.Context()); err != nil && v.c.Context().Err() == nil {
@@ -186,7 +186,8 @@ func (v *viewer) read(want func(wire.FabricNodeID) bool) (archive.Skipped, error
 }
 
 // below returns the end of a message, with the names of the folders inside the folder of
-// --archive. One of these folders may be the archive that the user wanted.
+// --archive. One of these folders may be the archive that the user wanted. If there is no
+// such folder, below returns "".
 func (v *viewer) below() string {
 	ents, _ := os.ReadDir(v.dir)
 	var names []string
@@ -203,7 +204,8 @@ func (v *viewer) below() string {
 
 func (v *viewer) wants(n wire.FabricNodeID) bool { return v.chips == nil || v.chips[n] }
 
-// take prints an event if the event is new and requested.
+// take prints an event if the event is new and requested. With --last, take keeps past
+// events for endHistory instead.
 func (v *viewer) take(e api.EventView) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -230,7 +232,9 @@ func (v *viewer) take(e api.EventView) {
 	printEvent(v.c, e, v.json)
 }
 
-// endHistory prints the past events that take has kept because of --last.
+// endHistory prints the newest of the past events that take has kept because of --last.
+// If no event had a type of --type, endHistory prints which types there are. A second
+// call of endHistory does nothing.
 func (v *viewer) endHistory() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -277,7 +281,7 @@ func (v *viewer) live() error {
 	})
 	type life struct {
 		chip wire.FabricNodeID
-		api  string // address of the API; each incarnation of a chip has another address
+		api  string // address of the API; a restarted chip may have another address
 	}
 	var wg sync.WaitGroup
 	var attached sync.Map
@@ -313,8 +317,9 @@ func (v *viewer) live() error {
 	return nil
 }
 
-// attach prints a chip's events until the chip ends. Then attach reads the chip's files,
-// because a chip that ends cannot send its last events.
+// attach prints a chip's events until the chip or ctx ends. If the chip ends, attach
+// reads the archived events of the chip, because a chip that ends cannot send its last
+// events.
 func (v *viewer) attach(ctx context.Context, cl *api.Client) {
 	err := cl.Events(ctx, v.take)
 	if ctx.Err() != nil {

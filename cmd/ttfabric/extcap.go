@@ -57,12 +57,12 @@ Wireshark offers the flags of 'ttfabric capture' as options of an interface.
 		}}
 }
 
-// extcapFabrics returns all fabrics with a running chip. The results out and shown hold
-// the same fabrics in the same order. The plugin's answers to Wireshark need the form of
-// shown.
+// extcapFabrics returns all fabrics with a running chip that this user can open. The
+// results out and shown hold the same fabrics in the same order. The plugin's answers to
+// Wireshark need the form of shown.
 func extcapFabrics(ctx context.Context) (out []*fabric.Fabric, shown []wireshark.Fabric) {
 	var names []string
-	dirs, _ := folder.All() // Wireshark shows no interface for folders that other users can write
+	dirs, _ := folder.All() // the error is ignored: Wireshark shows no interface for folders that other users can write
 	for _, dir := range dirs {
 		if f, err := fabric.Peek(dir); err == nil && len(f.Running()) > 0 {
 			names = append(names, dir.Name())
@@ -119,7 +119,8 @@ func runExtcap(ctx context.Context, w io.Writer, x *wireshark.Request) error {
 	return spec.Usagef("extcap: Wireshark calls this command with --extcap-interfaces and similar flags; to capture yourself, use 'ttfabric capture'")
 }
 
-// captureExtcap captures to the pipe that Wireshark has made, until Wireshark closes the pipe or ends this process.
+// captureExtcap captures to the pipe that Wireshark has made. The capture ends when Wireshark
+// closes the pipe or ends this process, or when the fabric is taken down.
 func captureExtcap(ctx context.Context, x *wireshark.Request) error {
 	if x.FIFO == "" {
 		return spec.Usagef("--capture: the name of a pipe is missing; add --fifo PIPE")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
 )
 
 // read runs a command with -o json, and decodes the output.
@@ -145,8 +146,8 @@ func TestABadCable(t *testing.T) {
 
 	c.must("link", "down", "M0D0-M0D1")
 	c.fails(exitAssert, "ping", "M0D0", "M0D1", "-c", "1")
-	d := read[linkDiff](c, "inspect", "--diff")
-	for end := time.Now().Add(soon); d.Up > 0 && time.Now().Before(end); d = read[linkDiff](c, "inspect", "--diff") {
+	d := read[fabric.LinkDiff](c, "inspect", "--diff")
+	for end := time.Now().Add(soon); d.Up > 0 && time.Now().Before(end); d = read[fabric.LinkDiff](c, "inspect", "--diff") {
 		time.Sleep(100 * time.Millisecond)
 	}
 	if d.Declared != 2 || d.Up != 0 || len(d.Downed) != 4 || d.Downed[0].Reason != "silence" || d.Downed[0].SinceS == nil || d.Downed[0].By != nil {

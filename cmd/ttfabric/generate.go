@@ -81,9 +81,9 @@ that command overrule the keys. An example of these parts of a file:
 	return c
 }
 
-// note writes the values of --transport and --auth into a topology. If a flag is
-// empty, the topology keeps its own value. If the two values exclude each other, note
-// returns an error.
+// note writes the values of --transport and --auth into a topology. If a flag is empty,
+// the topology keeps its own value. If a value is unknown, or if the two values exclude
+// each other, note returns an error. If both flags are empty, note checks nothing.
 func note(flags spec.Security, t *topo.Topology) error {
 	if flags.Transport == "" && flags.Auth == "" {
 		return nil

@@ -73,7 +73,8 @@ func showGossip(c *cobra.Command, s *fabric.Chips, chips []wire.FabricNodeID) er
 	return err
 }
 
-// gossipInForce returns the cuts and impairments of a chip's gossip, in words.
+// gossipInForce returns the cuts and impairments of a chip's gossip in words, or "-" if
+// there are none.
 func gossipInForce(v *api.GossipView) string {
 	var words []string
 	switch {

@@ -130,7 +130,7 @@ func changeKeys(c *cobra.Command, verb string, args []string, force bool) error 
 	return err
 }
 
-// changeKey carries out one verb of 'gossip keys'.
+// changeKey carries out the command below 'gossip keys' that the argument verb names.
 func changeKey(c *cobra.Command, k *fabric.KeyChange, verb, arg string) error {
 	ctx := c.Context()
 	switch verb {
@@ -155,8 +155,9 @@ func changeKey(c *cobra.Command, k *fabric.KeyChange, verb, arg string) error {
 	return k.Remove(ctx, id)
 }
 
-// keyID returns the id of a key of the fabric. arg is the key's id, or the name of a
-// file that holds the key.
+// keyID returns the id of a key of the fabric. arg is the key's id, the name of a file
+// that holds the key, or "-" for the key on stdin. If the fabric does not have the key,
+// keyID returns an error.
 func keyID(c *cobra.Command, k *fabric.KeyChange, arg string) (string, error) {
 	var ids []string
 	for _, b := range k.Keys {
@@ -197,7 +198,7 @@ func printKeys(c *cobra.Command, k *fabric.KeyChange) {
 	fmt.Fprintf(c.ErrOrStderr(), "Chips that start after this moment use key %s.\n", keyring.ID(k.Keys[0]))
 }
 
-// keyWords returns the ids and lengths of keys, in words.
+// keyWords returns the ids and lengths of keys in words, or "-" if there are no keys.
 func keyWords(ks []api.KeyView) string {
 	var out []string
 	for _, k := range ks {

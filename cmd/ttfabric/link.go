@@ -11,7 +11,7 @@ import (
 )
 
 // minFlap is the shortest time for which a flapping cable is cut, and the shortest time
-// between two cuts. A call of a chip's API may take this long.
+// from the end of a cut to the next cut. A call of a chip's API may take this long.
 const minFlap = 10 * time.Millisecond
 
 func newLink() *cobra.Command {

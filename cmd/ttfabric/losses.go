@@ -25,7 +25,7 @@ type lossesFlags struct {
 
 const (
 	lossesWait = 5 * time.Second
-	lossesRows = 64 // if links have more directions than this number, the table leaves out directions without a loss
+	lossesRows = 64 // if the table of links would have more rows, the table leaves out the directions of links that received all packets sent
 )
 
 func (l *lossesFlags) register(c *cobra.Command) {
@@ -125,7 +125,8 @@ func printLosses(c *cobra.Command, r *fabric.Balance) {
 // life returns the upper 32 bits of an incarnation in hexadecimal.
 func life(i wire.Incarnation) string { return fmt.Sprintf("%08x", uint64(i)>>32) }
 
-// dropText returns the number of packets that a chip gave up, and the reasons, in words.
+// dropText returns the numbers of packets that a chip gave up, by reason, in words. If
+// there are none, dropText returns "0".
 func dropText(p *losses.Packets) string {
 	var parts []string
 	for r := wire.DropReason(1); r < wire.NumDropReasons; r++ {

@@ -145,8 +145,9 @@ func readMailboxes(c *cobra.Command, arg string) ([]mailboxView, error) {
 	return views, nil
 }
 
-// readMailbox reads the mailbox of port p. If the router wrote to the mailbox
-// meanwhile, readMailbox reads again, up to [mailboxTries] times.
+// readMailbox reads the mailbox of port p. If the router wrote to the mailbox meanwhile,
+// readMailbox reads the mailbox again, and reads at most [mailboxTries] times. The field
+// Torn of the result is the number of entries that the last read could not get.
 func readMailbox(ctx context.Context, s *session.Session, t *topo.Topology, p wire.PortID, plane wire.Plane) (v mailboxView, err error) {
 	at, err := chip.MailboxAddr(t.Arch, p.Channel)
 	if err != nil {
@@ -174,7 +175,8 @@ func readMailbox(ctx context.Context, s *session.Session, t *topo.Topology, p wi
 	return v, nil
 }
 
-// statusView translates a status into words.
+// statusView returns a status in the form that the command prints. The argument at is the
+// address of the mailbox.
 func statusView(s *wire.MailboxStatus, at wire.NocAddr) mailboxView {
 	const second = 1e9
 	return mailboxView{Chip: s.Local.Node, Channel: s.Local.Channel, Tile: at.String(), Incarnation: fmt.Sprintf("%016x", uint64(s.Incarnation)),

@@ -48,9 +48,9 @@ type memView struct {
 	Chip      wire.FabricNodeID `json:"chip"`
 	Address   string            `json:"address"`
 	Multicast string            `json:"multicast,omitempty"` // ranges of the chips that were written to, seen from Chip
-	Chips     int               `json:"chips,omitempty"`     // number of chips that were written to
+	Chips     int               `json:"chips,omitempty"`     // number of chips that a multicast wrote to
 	Bytes     int               `json:"bytes"`
-	Hex       *string           `json:"hex,omitempty"`  // bytes that were read; nil if they are in File
+	Hex       *string           `json:"hex,omitempty"`  // bytes that were read; nil if they are in File, and nil after a write
 	File      string            `json:"file,omitempty"` // name of the file with the bytes that were read
 }
 
@@ -158,8 +158,8 @@ func newMemWrite() *cobra.Command {
 	c := &cobra.Command{Use: "write CHIP TILE [TEXT]", Short: "Write bytes to a tile of one chip, or of many chips at once", Args: cobra.RangeArgs(2, 3),
 		Long: `The command moves bytes from the shell to a tile of a chip.
 
-With --multicast, one multicast from CHIP writes to the same tile of many chips,
-but not to CHIP. The ranges are numbers of hops by direction. E2,S1 names the
+With --multicast, CHIP sends the bytes by multicast to the same tile of many chips,
+but not to its own tile. The ranges are numbers of hops by direction. E2,S1 names the
 rectangle of three by two chips with CHIP at the north-west corner. E2-4 names the
 chips two to four hops to the east. In tt-metal's linear API, E2-4 is start 2 and
 range 3.`,

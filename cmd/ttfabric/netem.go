@@ -117,8 +117,8 @@ and lost datagrams.
 	return c
 }
 
-// showNetem prints the impairments at the ends in where. If only is true, showNetem
-// leaves out ends without an impairment.
+// showNetem prints the impairments at the ports that the argument where names. If only is
+// true, showNetem leaves out ports without an impairment.
 func showNetem(c *cobra.Command, chips *fabric.Chips, where fabric.Where, only bool) error {
 	f, err := format(c)
 	if err != nil {
@@ -129,8 +129,9 @@ func showNetem(c *cobra.Command, chips *fabric.Chips, where fabric.Where, only b
 	return errors.Join(printNetem(c, f, rows, err == nil), err) // prints the answers, even if some chips did not answer
 }
 
-// printNetem prints impairments. The parameter all says whether all chips answered. If
-// all is true and rows is empty, printNetem prints that no cable is impaired.
+// printNetem prints impairments. The argument all is true if all chips answered. If all
+// is true and rows is empty, printNetem prints that no cable is impaired, except with -o
+// json.
 func printNetem(c *cobra.Command, f string, rows []api.ImpairmentView, all bool) error {
 	if f == "json" {
 		return printJSON(c, append([]api.ImpairmentView{}, rows...))
@@ -172,7 +173,8 @@ func counted0(n map[string]uint64, names ...string) any {
 	return sum
 }
 
-// inForce returns the impairments of one direction of a cable, in words.
+// inForce returns the impairments of one direction of a cable in words, or "-" if there
+// are none.
 func inForce(v *api.ImpairmentView) string {
 	var words []string
 	if v.Cut {

@@ -59,8 +59,8 @@ func (k *kernelFlags) add(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("backend", cobra.FixedCompletions([]string{"user", "kernel"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// asked reports whether the command line sets one of the flags of kernelFlags. If a flag
-// is set without --backend kernel, the method check returns an error.
+// asked returns true if one of the flags of kernelFlags has another value than the
+// default. The method check returns an error if --backend is then still user.
 func (k *kernelFlags) asked(*cobra.Command) bool {
 	return k.backend != "user" || k.netns != "" || k.api != "" || k.topology != "" || k.token != ""
 }
@@ -89,7 +89,8 @@ func (ks *kernelPorts) Close() {
 	}
 }
 
-// check returns an error if flags contradict each other.
+// check returns an error if --backend has an unknown value, or if a flag lacks another
+// flag that it needs. The caller calls check only if asked returns true.
 func (k *kernelFlags) check() error {
 	switch {
 	case k.backend != "kernel" && k.backend != "user":
@@ -105,7 +106,8 @@ func (k *kernelFlags) check() error {
 }
 
 // chips opens the chips of the run folder, or the chip that --api names. The second
-// result holds the network namespace of each chip.
+// result holds the network namespaces of the chips. A chip is missing in this map if its
+// process is not on this machine and --netns is not set.
 func (k *kernelFlags) chips(c *cobra.Command) (*fabric.Chips, map[wire.FabricNodeID]string, error) {
 	where := map[wire.FabricNodeID]string{}
 	if k.api == "" {
@@ -173,7 +175,7 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 	if err != nil {
 		return nil, err
 	}
-	if k.api != "" { // the other chips are in other namespaces
+	if k.api != "" { // only the chip of --api is in this namespace
 		for n := range where {
 			if s.Client(n) == nil {
 				delete(where, n)
@@ -212,8 +214,9 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 	return ks, nil
 }
 
-// portsOf asks a chip for the addresses of the ports with the channels chs, and for
-// the addresses of these ports' peers.
+// portsOf asks a chip for the addresses of the ports with the channels chs, and for the
+// addresses of these ports' peers. If a port does not know the address of its peer yet,
+// its source has no Peer.
 func portsOf(ctx context.Context, cl *api.Client, chs []wire.Channel) (out []kernelPort, err error) {
 	v, err := cl.Chip(ctx)
 	if err != nil {
@@ -249,8 +252,9 @@ func (p *kernelPort) state() (netem.State, error) {
 	return netem.State{}, err
 }
 
-// change lets the kernel impair a port's datagrams as o says. The chip then reports the
-// change as an event.
+// change lets the kernel impair a port's datagrams as the options o say. Then change lets
+// the chip report an event, with d as the time until the impairment ends. If the port
+// does not know the address of its peer yet, change returns an error.
 func (p *kernelPort) change(ctx context.Context, o fault.Options, seed *uint64, d time.Duration) error {
 	if !p.source.Peer.IsValid() {
 		return spec.NotReadyf("port %s has not heard from its peer %s yet, so nobody knows by which interface the port will send; try again when the cable is up", p.local.Short(), wire.PortID{Node: p.link.Peer, Channel: p.link.PeerChan}.Short())
@@ -263,7 +267,7 @@ func (p *kernelPort) change(ctx context.Context, o fault.Options, seed *uint64, 
 	if err := p.host.Set(p.source, o, seed); err != nil {
 		return fmt.Errorf("%s: %w", p.local.Short(), err)
 	}
-	_ = p.client.TellImpairment(ctx, p.local.Channel, o, d) // the event may be missing: an older chip has no such call, and the chip may have ended
+	_ = p.client.TellImpairment(ctx, p.local.Channel, o, d) // the error is ignored: the API of an older chip has no such call, and the chip may have ended
 	return nil
 }
 
@@ -274,7 +278,7 @@ func (k *kernelFlags) set(c *cobra.Command, args []string, direction string, bod
 	}
 	defer ks.Close()
 	if err := netem.Probe(); errors.Is(err, netem.ErrMissing) {
-		return err // the kernel has changed nothing yet
+		return err // the command has changed nothing yet
 	}
 	was := make([]fault.Options, len(ks.ports))
 	var errs []error
@@ -329,8 +333,9 @@ func (k *kernelFlags) show(c *cobra.Command, args []string, only bool) error {
 	return ks.print(c, only, 0)
 }
 
-// print prints the kernel's impairments of the ports. If only is true, print leaves
-// out ports without an impairment.
+// print prints the kernel's impairments of the ports. If only is true, print leaves out
+// ports without an impairment. The argument d is the time until the impairments end; 0:
+// never.
 func (ks *kernelPorts) print(c *cobra.Command, only bool, d time.Duration) error {
 	f, err := format(c)
 	if err != nil {
@@ -385,7 +390,7 @@ func (k *kernelFlags) reset(c *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	if all { // also ends impairments of chips that do not run any more
+	if all { // in the namespaces of these ports, also ends the impairments of chips that do not run any more
 		for _, h := range ks.hosts {
 			if err := h.Reset(); err != nil {
 				return err

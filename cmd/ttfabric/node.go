@@ -97,7 +97,8 @@ func newNode() *cobra.Command {
 }
 
 // nodeConfig returns the configuration of a chip. The run folder dir gives the
-// configuration. If dir is empty, the options o give the configuration.
+// configuration, except --record and --record-limit. If dir is empty, the options o give
+// the whole configuration.
 func nodeConfig(cmd *cobra.Command, dir string, o *process.Options) (*process.Config, error) {
 	if dir == "" {
 		o.Name, _ = cmd.Flags().GetString("name")
@@ -114,7 +115,8 @@ func nodeConfig(cmd *cobra.Command, dir string, o *process.Options) (*process.Co
 	return cfg, err
 }
 
-// addAlone adds the flags of a chip that has no run folder.
+// addAlone adds the flags of a chip that has no run folder. A chip with a run folder
+// takes only --record and --record-limit of these flags.
 func addAlone(c *cobra.Command, o *process.Options) {
 	fl := c.Flags()
 	fl.StringVar(&o.Topology, "topology", "", "topology of the fabric, as for 'up'")
@@ -135,8 +137,9 @@ func addAlone(c *cobra.Command, o *process.Options) {
 	fl.BoolVar(&o.Insecure, "insecure", false, "allow --auth none in any network, although whoever reaches the ports can forge frames")
 }
 
-// nodeFlags returns an error if the command line names no fabric. With --dir, nodeFlags
-// also returns an error if the run folder holds the value of another flag.
+// nodeFlags returns an error if neither the command line nor the variable
+// [spec.TopologyEnv] names a fabric. With --dir, nodeFlags also returns an error if the
+// command line has a flag whose value the run folder holds.
 func nodeFlags(fl *pflag.FlagSet) (err error) {
 	if !fl.Changed("dir") {
 		if !fl.Changed("topology") && os.Getenv(spec.TopologyEnv) == "" {

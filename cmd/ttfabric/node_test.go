@@ -68,8 +68,8 @@ func TestChipsThatKnowSeedsOnly(t *testing.T) {
 	}
 }
 
-// TestNodeRefuses gives 'node' flags with which a chip without a run folder cannot run,
-// and compares the errors.
+// TestNodeRefuses runs 'node' with flags that are wrong, missing or contradictory, and
+// checks the exit code and a part of each message.
 func TestNodeRefuses(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

@@ -41,8 +41,9 @@ func addOptions(c *cobra.Command, s *spec.Spec, names ...string) {
 	}
 }
 
-// refuseRunning returns an error if an option on the command line differs from the
-// option of the running fabric.
+// refuseRunning returns an error if the running fabric refuses an option of the command
+// line, see [spec.Option.RefuseRunning]. An option with the value of the running fabric
+// is usually allowed.
 func refuseRunning(c *cobra.Command, running, want *spec.Spec) error {
 	for i := range spec.Options {
 		o := &spec.Options[i]

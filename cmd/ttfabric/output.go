@@ -24,8 +24,9 @@ import (
 	"ttfabric/wire"
 )
 
-// format returns the output format of --output: "table" or "json". For YAML, format
-// also returns "json", because [printJSON] prints YAML too.
+// format returns the output format of --output: "table" or "json". For YAML, format also
+// returns "json", because [printJSON] prints YAML too. Another value of --output is an
+// error.
 func format(c *cobra.Command) (string, error) {
 	f, err := c.Flags().GetString("output")
 	if err != nil {
@@ -196,7 +197,8 @@ func printChips(c *cobra.Command, views []api.ChipView, missing, silent []wire.F
 	tw.Render()
 }
 
-// addresses returns the first of a chip's UDP addresses, and the number of further addresses.
+// addresses returns the first of a chip's UDP addresses, and the number of further
+// addresses. If the chip has no link, addresses returns "-".
 func addresses(v api.ChipView) string {
 	if len(v.Links) == 0 {
 		return "-"
@@ -217,7 +219,7 @@ func sortedKeys(m map[string]uint64) []string {
 	return ks
 }
 
-// seconds converts a number of seconds into a duration in whole seconds.
+// seconds converts a number of seconds into a duration, rounded to whole seconds.
 func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Second)
 }
@@ -231,7 +233,8 @@ func ago(s *float64) string {
 	return seconds(*s).String() + " ago"
 }
 
-// share returns a share in percent as text. If s is nil, share returns "".
+// share returns the share s, from 0 to 1, as text in percent. If s is nil, share returns
+// "".
 func share(s *float64) string {
 	if s == nil {
 		return ""

@@ -17,7 +17,8 @@ import (
 	"ttfabric/wire"
 )
 
-// pingRow is one pair's result.
+// pingRow is one pair's result. P50 and Max are the times of the pings that were
+// answered. Error is the error of the last lost ping.
 type pingRow struct {
 	Src   wire.FabricNodeID `json:"src"`
 	Dst   wire.FabricNodeID `json:"dst"`
@@ -86,7 +87,8 @@ Exit code 5 if a ping is lost.`,
 }
 
 // pingPairs returns the pair of chips in args. If args is empty, pingPairs returns all
-// pairs of chips with a route on the plane. cs maps each running chip to its client.
+// ordered pairs with a running source and a route on the plane. cs maps each running chip
+// to its client.
 func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.FabricNodeID, cs map[wire.FabricNodeID]*api.Client, err error) {
 	f, err := openFabric(c)
 	if err != nil {

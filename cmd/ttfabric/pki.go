@@ -145,7 +145,8 @@ of these certificates.`,
 	return c
 }
 
-// pkiChips returns the names of the chips with a certificate in a folder, in order.
+// pkiChips returns the names of the chips with a certificate in a folder, in the order of
+// mesh and chip numbers.
 func pkiChips(dir string) (out []string, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "M*D*.pem"))
 	for _, p := range names {

@@ -11,7 +11,8 @@ import (
 )
 
 // planOf returns the present routes of the running fabric. If machine, the value of
-// --topology, is not empty, planOf returns the routes of this topology with the options f.
+// --topology, is not empty, planOf returns the routes of this topology with the routing
+// options in f. A running fabric takes no routing options.
 func planOf(c *cobra.Command, machine string, f *spec.Spec) (*route.Plan, error) {
 	if machine != "" {
 		t, err := folder.LoadTopology(c.Context(), machine)
@@ -32,8 +33,9 @@ func planOf(c *cobra.Command, machine string, f *spec.Spec) (*route.Plan, error)
 	return fab.PlanNow(c.Context())
 }
 
-// routeChips returns the chip in args. If args is empty, routeChips returns all chips
-// of a mesh. A negative mesh stands for all meshes.
+// routeChips returns the chip in args. If args is empty, routeChips returns all chips of
+// a mesh. A negative mesh stands for all meshes. The errors are a chip or mesh that the
+// topology lacks, and more than [maxRouteChips] chips.
 func routeChips(t *topo.Topology, args []string, mesh int) (chips []wire.FabricNodeID, err error) {
 	if len(args) == 1 {
 		n, err := wire.ParseFabricNodeID(args[0])

@@ -237,7 +237,9 @@ type shownRecord struct {
 	Text string        `json:"text"`
 }
 
-// showRecording prints the content of a recording.
+// showRecording prints the content of a recording. If the file ends too early,
+// showRecording prints this on stderr, and returns no error. If the file is damaged,
+// showRecording returns an error.
 func showRecording(c *cobra.Command, path string, f replayFlags, asJSON bool) error {
 	file, r, err := openRecording(c.Context(), path)
 	if err != nil {

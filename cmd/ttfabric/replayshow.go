@@ -59,7 +59,7 @@ func (p *recordPrinter) print(rec *record.Record) (more bool, err error) {
 	return true, err
 }
 
-// idle reports whether a record is a call without a result, or holds only a time.
+// idle returns true for a call without a result, and for a record that holds only a time.
 func idle(r *record.Record) bool {
 	switch r.Kind {
 	case record.Kind(chip.OpPump), record.Kind(chip.OpTick), record.Kind(chip.OpDeadline), record.KindDue, record.KindClientDeadline:

@@ -73,7 +73,8 @@ func lineCommand(name string, out bool, short, long, example string) *cobra.Comm
 	return c
 }
 
-// lineOf returns the cables of the chips of a row or column.
+// lineOf returns the cables with at least one end at a chip of the row or column. lineOf
+// leaves out cables that carry no traffic. If no cable remains, lineOf returns an error.
 func lineOf(t *topo.Topology, mesh int, kind, number string) ([]topo.Link, error) {
 	m, ok := t.Mesh(wire.MeshID(max(mesh, 0)))
 	if !ok || mesh < 0 || mesh >= wire.MaxMeshes {

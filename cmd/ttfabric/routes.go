@@ -24,8 +24,8 @@ type l0Row struct {
 type l1Row struct {
 	Src   wire.FabricNodeID `json:"src"`
 	To    []wire.MeshID     `json:"to"`
-	Exits []string          `json:"exits"` // exit node in the chip's mesh; "-" for the chip's mesh itself, "x" if there is no route
-	Ports []string          `json:"ports"` // direction of the port out of the exit node, and "up" or "down" the tree of meshes
+	Exits []string          `json:"exits"` // chip number of the exit node in the chip's mesh; "-" for the chip's mesh itself, "x" if there is no route
+	Ports []string          `json:"ports"` // direction of the port out of the exit node, and "up" or "down" the tree of meshes; "" if there is no exit node
 }
 
 func newRoutes() *cobra.Command {
@@ -181,8 +181,8 @@ type l0Group struct {
 	rows   []l0Row // rows of the first mesh
 }
 
-// alike returns groups of meshes with equal tables. The groups are in the order of
-// their first meshes.
+// alike returns groups of meshes with equal tables. In l0, the rows of each mesh stand
+// together. The groups are in the order of their first meshes.
 func alike(l0 []l0Row) (groups []l0Group) {
 	same := map[string]int{} // index of a group in groups, by the text of all routes
 	for len(l0) > 0 {

@@ -92,7 +92,7 @@ Exit code 5 if an assertion fails.`,
 	return c
 }
 
-// loadScenario reads the scenario in the file arg. If there is no such file,
+// loadScenario reads the scenario in the file arg. If the file cannot be read,
 // loadScenario returns the scenario with the name arg that comes with the program.
 func loadScenario(ctx context.Context, arg string) (*scenario.Scenario, error) {
 	b, err := folder.ReadFile(ctx, arg, scenario.MaxFile)
@@ -116,8 +116,9 @@ func loadScenario(ctx context.Context, arg string) (*scenario.Scenario, error) {
 }
 
 // scenarioTopology returns the topology of a scenario. The parameter flag names the
-// topology. If flag is empty, the scenario names the topology. If the scenario names a
-// file, scenarioTopology looks for the file first in the folder of the scenario's file.
+// topology. If flag is empty, the scenario names the topology. If the scenario names none
+// either, scenarioTopology returns the default topology. If the scenario names a file,
+// scenarioTopology looks for the file first in the folder of the scenario's file.
 func scenarioTopology(ctx context.Context, s *scenario.Scenario, flag string) (*topo.Topology, error) {
 	arg := s.Fabric.Topology
 	if beside := filepath.Join(filepath.Dir(s.File), arg); arg != "" && flag == "" {
@@ -309,7 +310,8 @@ func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellC
 	return out, cobra.ShellCompDirectiveDefault
 }
 
-// firstSentence returns the first sentence of a description.
+// firstSentence returns the first sentence of a description, or the whole description if
+// it has only one sentence.
 func firstSentence(s string) string {
 	if i := strings.Index(s, ". "); i >= 0 {
 		return s[:i+1]

@@ -21,9 +21,9 @@ func openFabric(c *cobra.Command) (*fabric.Fabric, error) {
 	return fabric.Open(c.Context(), name)
 }
 
-// peekFabric returns the topology of the fabric that --name names. If there is no such
-// fabric, peekFabric returns nil. peekFabric asks no chip, because shell completion must
-// not wait.
+// peekFabric returns the topology of the fabric that --name names. If the run folder of
+// this fabric cannot be read, peekFabric returns nil. peekFabric asks no chip, because
+// shell completion must not wait.
 func peekFabric(c *cobra.Command) *topo.Topology {
 	name, _ := c.Flags().GetString("name")
 	dir, err := folder.For(name)
@@ -85,7 +85,7 @@ func clientsOf(c *cobra.Command, args []string) (f *fabric.Fabric, cs []*api.Cli
 	return f, cs, nil, nil
 }
 
-// linkArgs returns the links that the arguments LINK of a command name, and opens the
+// linkArgs returns the links that a command's arguments LINK stand for, and opens the
 // running chips.
 func linkArgs(c *cobra.Command, args []string) ([]topo.Link, *fabric.Chips, error) {
 	f, err := openFabric(c)
@@ -100,7 +100,7 @@ func linkArgs(c *cobra.Command, args []string) ([]topo.Link, *fabric.Chips, erro
 	return links, s, err
 }
 
-// tellAbsent prints on stderr which chips a command left out because they do not run.
+// tellAbsent prints on stderr the chips that a command left out because they do not run.
 func tellAbsent(c *cobra.Command, absent []wire.FabricNodeID) {
 	for _, n := range absent {
 		fmt.Fprintf(c.ErrOrStderr(), "chip %s is not running, and the command left this chip out; run the command again after the chip has started\n", n)
@@ -125,7 +125,9 @@ func chipList(t *topo.Topology, args []string) ([]wire.FabricNodeID, error) {
 	return slices.DeleteFunc(t.Nodes(), func(n wire.FabricNodeID) bool { return !set[n] }), nil
 }
 
-// planeOf returns the routing plane that --plane names. Every topology has a plane 0.
+// planeOf returns n, the value of --plane, as a routing plane. If the topology has no
+// such plane, planeOf returns an error. Plane 0 is valid for every topology, even for a
+// topology without cables.
 func planeOf(t *topo.Topology, n int) (wire.Plane, error) {
 	if n < 0 || n >= max(t.Planes(), 1) {
 		return 0, spec.Usagef("--plane %d: want 0 to %d, the planes of %s", n, max(t.Planes(), 1)-1, t)
@@ -164,9 +166,9 @@ const linkHelp = `LINK names cables:
 const chipsHelp = `CHIPS is a list of chips or patterns of chips: M0D0,M0D1 or 'M0D[0-3]' or 'M0D*'.
 The word 'all' stands for every chip.`
 
-// completeLinks returns names for cables of the fabric, for shell completion. The
-// names are chips and pairs of chips. If the typed word begun contains a colon or
-// slash, the names are ports.
+// completeLinks returns names for cables of the fabric, for shell completion. The names
+// are those of [linkNames]. If the typed word begun contains a colon or slash, they
+// include ports.
 func completeLinks(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	t := peekFabric(c)
 	if t == nil {
@@ -175,8 +177,8 @@ func completeLinks(c *cobra.Command, _ []string, begun string) ([]string, cobra.
 	return linkNames(t, strings.ContainsAny(begun, ":/")), cobra.ShellCompDirectiveNoFileComp
 }
 
-// linkNames returns names for the cables of a topology. If channels is true, linkNames
-// returns ports instead of pairs of chips.
+// linkNames returns names for the cables of a topology: all, planes, labels, chips and
+// pairs of chips. If channels is true, linkNames returns ports instead of pairs of chips.
 func linkNames(t *topo.Topology, channels bool) []string {
 	out := []string{"all"}
 	for p := range t.Planes() {
@@ -203,8 +205,8 @@ func linkNames(t *topo.Topology, channels bool) []string {
 	return out
 }
 
-// completeTopology returns the names of the built-in topologies for shell completion.
-// The shell also completes file names.
+// completeTopology returns the names of the built-in topologies, and an example of each
+// kind of generated topology, for shell completion. The shell also completes file names.
 func completeTopology(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -216,8 +218,8 @@ func completeTopology(_ *cobra.Command, args []string, _ string) ([]string, cobr
 	return names, cobra.ShellCompDirectiveDefault
 }
 
-// gossipArgs returns the chips that the arguments CHIPS of a command name, and opens
-// the running chips.
+// gossipArgs returns the chips that a command's arguments CHIPS stand for, and opens the
+// running chips.
 func gossipArgs(c *cobra.Command, args []string) ([]wire.FabricNodeID, *fabric.Chips, error) {
 	if _, err := format(c); err != nil {
 		return nil, nil, err
@@ -234,8 +236,9 @@ func gossipArgs(c *cobra.Command, args []string) ([]wire.FabricNodeID, *fabric.C
 	return chips, s, err
 }
 
-// twoSets reads the arguments CHIPS [CHIPS], and returns the two sets of chips. Without
-// a second argument, the second set holds all chips outside the first set.
+// twoSets reads the arguments CHIPS [CHIPS], and returns the two sets of chips. Without a
+// second argument, the second set holds all chips outside the first set. If a chip is in
+// both sets, or if the second set is empty, twoSets returns an error.
 func twoSets(t *topo.Topology, args []string) (one, other []wire.FabricNodeID, err error) {
 	if one, err = chipList(t, args[:1]); err != nil {
 		return nil, nil, err

@@ -104,7 +104,8 @@ func traced(c *cobra.Command, r fabric.Route, timeout time.Duration) (*fabric.Tr
 }
 
 // observe sends one packet along the planned hops. To each hop, observe adds the port at
-// which a chip saw the packet.
+// which a chip saw the packet. If the packet got no answer, or took another hop, observe
+// returns an error too. Without a planned hop, observe sends nothing.
 func observe(c *cobra.Command, hops []fabric.Hop, way fabric.Route, timeout time.Duration) ([]fabric.Hop, error) {
 	if len(hops) == 0 {
 		return hops, nil

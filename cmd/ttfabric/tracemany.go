@@ -27,8 +27,8 @@ type hopCount struct {
 	VC        string   `json:"vc,omitempty"`
 	Seen      int      `json:"seen"`                 // packets that made a hop with this number, on any route
 	AsPlanned int      `json:"as_planned"`           // packets that took this hop as planned
-	Elsewhere []string `json:"elsewhere,omitempty"`  // chips and virtual channels where the other packets came in
-	LostShare float64  `json:"lost_before,omitzero"` // share of the packets that made fewer hops than Hop
+	Elsewhere []string `json:"elsewhere,omitempty"`  // ports and virtual channels by which the other packets came in
+	LostShare float64  `json:"lost_before,omitzero"` // share of the packets that made fewer hops than Hop; 0 if the plan has fewer hops
 }
 
 // traceCounts is the result of tracing several packets.
@@ -43,7 +43,7 @@ type traceCounts struct {
 	P50      float64           `json:"p50_microseconds"`
 	Max      float64           `json:"max_microseconds"`
 	Hops     []hopCount        `json:"hops"`
-	Error    string            `json:"error,omitempty"` // the last error
+	Error    string            `json:"error,omitempty"` // error of the last packet without an answer
 }
 
 // add adds the hops of one packet to the counts.
@@ -72,7 +72,8 @@ func (v *traceCounts) add(hops []fabric.Hop) {
 	}
 }
 
-// traceMany sends several packets, and shows how many packets made each hop.
+// traceMany sends several packets, and shows how many packets made each hop. If not all
+// packets were answered and took the planned route, traceMany returns an error.
 func traceMany(c *cobra.Command, plan []fabric.Hop, way fabric.Route, timeout time.Duration, count int, format string) error {
 	t, err := traced(c, way, timeout)
 	if err != nil {

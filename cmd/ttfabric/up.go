@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/doctor"
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/container"
 	"ttfabric/node/fabric/folder"
@@ -109,6 +110,9 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 	if err := printUp(c, fab.Topology, views, took); err != nil {
 		return err
 	}
+	if text := doctor.Unsealed(doctor.OtherUsers("/proc")); text != "" && fab.Spec.Auth == spec.None && fab.Spec.Runtime != spec.Docker {
+		fmt.Fprintf(c.ErrOrStderr(), "Note: %s. --auth psk prevents this.\n", text)
+	}
 	if fab.Spec.Program != "" {
 		fmt.Fprintf(c.ErrOrStderr(), "The chips' programs print to %s.\n", fab.Dir.Path("chip-CHIP.log"))
 	}
@@ -127,7 +131,8 @@ func bringUp(c *cobra.Command, ctx context.Context, fab *fabric.Fabric, exits fa
 	return fab.Up(ctx, func(done, _ int) { bar.set(done) }, exits)
 }
 
-// prepare opens the fabric if the fabric runs already. If not, prepare makes a new
+// prepare opens the fabric if the fabric runs already, and returns an error if the
+// command line does not fit this fabric. If the fabric does not run, prepare makes a new
 // fabric with a run folder, and the result fresh is true.
 func prepare(c *cobra.Command, ctx context.Context, args []string, f *upFlags) (fab *fabric.Fabric, fresh bool, err error) {
 	name, _ := c.Flags().GetString("name")
@@ -188,7 +193,8 @@ func prepare(c *cobra.Command, ctx context.Context, args []string, f *upFlags) (
 }
 
 // programFile returns the absolute path of the executable that --program names. This
-// executable runs in each chip's process.
+// executable runs in each chip's process. With --runtime docker, programFile returns an
+// error.
 func programFile(path, runtime string) (string, error) {
 	if runtime == spec.Docker {
 		return "", spec.Usagef("--program %s: containers run the program in their image; name another image with --image", path)
@@ -203,8 +209,8 @@ func programFile(path, runtime string) (string, error) {
 	return found, nil
 }
 
-// fits returns an error if a topology, flag or option on the command line differs from
-// the running fabric.
+// fits returns an error if the topology arg, or an option on the command line, differs
+// from the running fabric. --gossip-key is always an error.
 func (f *upFlags) fits(c *cobra.Command, fab *fabric.Fabric, arg string) error {
 	name, running := fab.Name(), fab.Topology
 	if arg != "" {
@@ -228,25 +234,49 @@ func (f *upFlags) fits(c *cobra.Command, fab *fabric.Fabric, arg string) error {
 }
 
 // hold waits for Ctrl-C and then removes the fabric. Meanwhile, hold reports chips that end.
+// If another command takes the fabric down, hold returns.
 func hold(c *cobra.Command, fab *fabric.Fabric, exits fabric.Exits) error {
 	out := c.ErrOrStderr()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	tell := func(e folder.Exit) {
+		fmt.Fprintf(out, "chip %s has ended (%s): %s\n'ttfabric up -d' or 'ttfabric chip start %s' starts the chip again.\n", e.Chip, endOf(e.Err), fab.LastWords(e.Chip), e.Chip)
+	}
+	var stopped []folder.Exit // chips that ended by themselves, perhaps because of 'down'
+	var since time.Time       // the time of the first end in stopped
 	for {
 		select {
 		case e := <-exits:
-			if fab.Gone() {
-				return nil
+			if e.Err != nil {
+				tell(e)
+				continue
 			}
-			fmt.Fprintf(out, "chip %s has ended (%v): %s\n'ttfabric up -d' or 'ttfabric chip start %s' starts the chip again.\n", e.Chip, e.Err, fab.LastWords(e.Chip), e.Chip)
+			if len(stopped) == 0 {
+				since = time.Now()
+			}
+			stopped = append(stopped, e)
 		case <-tick.C:
 			if fab.Gone() {
 				fmt.Fprintln(out, "Another command has taken the fabric down.")
 				return nil
+			}
+			if time.Since(since) > folder.StopTime { // 'down' would have removed the run folder by now
+				for _, e := range stopped {
+					tell(e)
+				}
+				stopped = nil
 			}
 		case <-c.Context().Done():
 			fmt.Fprintln(out, "Stopping.")
 			return fab.Remove()
 		}
 	}
+}
+
+// endOf returns how a chip's process ended, in words.
+func endOf(err error) string {
+	if err == nil {
+		return "with exit code 0"
+	}
+	return err.Error()
 }

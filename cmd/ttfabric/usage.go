@@ -47,7 +47,8 @@ func refuseUnknown(c *cobra.Command) {
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 }
 
-// completeFabrics returns the names of the running fabrics, for shell completion.
+// completeFabrics returns the names of the fabrics of this user that have a run folder,
+// for shell completion.
 func completeFabrics(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
 	dirs, _ := folder.All() // completion shows no errors
 	for _, d := range dirs {
@@ -59,7 +60,8 @@ func completeFabrics(*cobra.Command, []string, string) (names []string, _ cobra.
 }
 
 // plainFlagError rewrites an error about a flag's value. The error of the flag library
-// names a parsing function. The new error names the kind of value that the flag wants.
+// names a parsing function. The new error names the kind of value that the flag wants, or
+// says that the number is too large. plainFlagError returns other errors unchanged.
 func plainFlagError(err error) error {
 	var n *strconv.NumError
 	if !errors.As(err, &n) {
@@ -80,7 +82,8 @@ func plainFlagError(err error) error {
 }
 
 // watchedOutput is standard output that remembers the first error of writing. Commands
-// ignore the errors of package fmt. So main asks watchedOutput for an error at the end.
+// ignore the errors that the functions of package fmt return. So main asks watchedOutput
+// for an error at the end.
 type watchedOutput struct {
 	*os.File
 	mu  sync.Mutex

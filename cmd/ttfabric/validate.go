@@ -100,7 +100,8 @@ func (f *proofFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.unicast, "unicast", false, "leave multicast out of the proof")
 }
 
-// find plans the routes of topology t, proves the routes, and adds the verdict to view v.
+// find plans the routes of topology t, checks the routes, and adds the verdict to view v.
+// A verdict against the routes is not an error of find.
 func (f *proofFlags) find(t *topo.Topology, v *topologyView) (*route.Verdict, error) {
 	cfg, err := f.spec.Route()
 	if err != nil {
@@ -217,8 +218,9 @@ func viewTopology(t *topo.Topology) topologyView {
 	return v
 }
 
-// unused returns the cables that carry no traffic. The reason of each cable names the
-// edge with the fewest cables, because this edge limits the planes of the mesh.
+// unused returns the cables that carry no traffic. The reason of each cable names the two
+// neighbours of a mesh with the fewest cables between them, because these cables limit
+// the planes of the mesh.
 func unused(t *topo.Topology) []unusedView {
 	type edge struct {
 		a, b wire.FabricNodeID
@@ -291,8 +293,8 @@ func printTopology(c *cobra.Command, t *topo.Topology, v topologyView) {
 	fmt.Fprintf(out, "Routes by %s: longest route %s%s; %s.\n", v.Routes.Engine, most, topo.Count(v.Routes.Longest, "hop"), v.Routes.Verdict)
 }
 
-// printThin prints the number of pairs of meshes between which some routing planes have
-// no route.
+// printThin prints the number of ordered pairs of meshes between which some routing
+// planes have no route. If there is no such pair, printThin prints nothing.
 func printThin(c *cobra.Command, t *topo.Topology, v *route.Verdict) {
 	if v.Thin == 0 {
 		return

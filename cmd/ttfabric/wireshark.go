@@ -33,20 +33,20 @@ extcap plugin, by which Wireshark lists running fabrics and captures their frame
 The plugin calls this program by its path. If you move the program, run the command
 again.
 
-The command overwrites no file of somebody else, and keeps your changes of the
-profile. --uninstall removes the installed files.`,
+Without --force, the command replaces no file that ttfabric did not install, and
+keeps your changes of the profile. --uninstall removes the installed files.`,
 		Example: "  ttfabric wireshark install\n  ttfabric wireshark install --dry-run\n  ttfabric wireshark install --uninstall",
 		RunE:    func(c *cobra.Command, _ []string) error { return f.run(c) }}
 	c.Flags().StringVar(&f.dir, "dir", "", "home folder to install into (default: your home folder)")
 	c.Flags().BoolVar(&f.uninstall, "uninstall", false, "remove the installed files")
 	c.Flags().BoolVar(&f.dry, "dry-run", false, "print what the command would do, and change nothing")
-	c.Flags().BoolVar(&f.forced, "force", false, "also replace files of somebody else, and files that were changed after the installation")
+	c.Flags().BoolVar(&f.forced, "force", false, "also replace changed files, and files that ttfabric did not install; with --uninstall: also remove changed files")
 	return c
 }
 
 func newWiresharkShow() *cobra.Command {
 	var f wiresharkFlags
-	c := &cobra.Command{Use: "show", Aliases: []string{"list"}, Short: "Show what is installed, and whether tshark loads it", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "show", Aliases: []string{"list"}, Short: "Show what is installed, and whether your tshark loads the dissector", Args: cobra.NoArgs,
 		Example: "  ttfabric wireshark show\n  ttfabric wireshark show -o json",
 		RunE:    func(c *cobra.Command, _ []string) error { return f.show(c) }}
 	c.Flags().StringVar(&f.dir, "dir", "", "home folder to look into (default: your home folder)")
@@ -96,11 +96,13 @@ func (f *wiresharkFlags) run(c *cobra.Command) error {
 	if out == "json" {
 		return printJSON(c, steps)
 	}
-	did := printSteps(c, steps, f.dry)
+	did, kept := printSteps(c, steps, f.dry)
 	talk := c.ErrOrStderr()
 	switch {
 	case f.dry:
 		fmt.Fprintln(talk, "Nothing was changed, because of --dry-run.")
+	case f.uninstall && kept > 0:
+		fmt.Fprintln(talk, "Files that ttfabric did not install, or that were changed, were kept; see the table.")
 	case f.uninstall && did == 0:
 		fmt.Fprintln(talk, "Nothing was installed.")
 	case f.uninstall:
@@ -116,9 +118,11 @@ func (f *wiresharkFlags) run(c *cobra.Command) error {
 	return nil
 }
 
-// printSteps prints what the command has done with each file. The result did is the
-// number of changed files.
-func printSteps(c *cobra.Command, steps []wireshark.Step, dry bool) (did int) {
+// printSteps prints what the command has done with each file, or would do without
+// --dry-run. The result did is the number of files that changed or would change. The
+// result kept is the number of files that the command left alone, because ttfabric did
+// not install these files, or because somebody changed them.
+func printSteps(c *cobra.Command, steps []wireshark.Step, dry bool) (did, kept int) {
 	t := newTable(c, "What", "File", "Was", "Now")
 	for _, s := range steps {
 		now := s.Done
@@ -128,16 +132,20 @@ func printSteps(c *cobra.Command, steps []wireshark.Step, dry bool) (did int) {
 		case dry && now != "kept":
 			now = "would be " + now
 		}
-		if s.Done != "" {
+		switch s.Done {
+		case "":
+		case "kept":
+			kept++
+		default:
 			did++
 		}
 		t.AppendRow(table.Row{s.What, s.Path, s.State, now})
 	}
 	t.Render()
-	return did
+	return did, kept
 }
 
-// shownWireshark is the JSON that 'wireshark show' prints.
+// shownWireshark is what 'wireshark show' prints with -o json.
 type shownWireshark struct {
 	Files  []wireshark.Step `json:"files"`
 	TShark string           `json:"tshark"`

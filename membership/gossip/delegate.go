@@ -102,12 +102,12 @@ type refusals struct {
 	claims     uint64          // number of claims that NotifyAlive refused
 	reported   map[string]bool // names of the processes whose claims were reported in the present period
 	period     time.Time       // when the present period began
-	unreadable uint64          // number of streams that this chip could not read
+	unreadable uint64          // number of streams that this chip could not read (see unread)
 	told       time.Time       // when the pool last reported unreadable streams
 }
 
-// first reports whether the pool shall report a rejected claim of a process. The pool reports each
-// process once in a rejectedPeriod, and at most maxRejected processes.
+// first reports whether the pool shall report a rejected claim of a process. In each rejectedPeriod,
+// the pool reports at most maxRejected processes, and each process at most once.
 func (r *refusals) first(name string, now time.Time) bool {
 	if now.Sub(r.period) >= rejectedPeriod {
 		r.period, r.reported = now, map[string]bool{}

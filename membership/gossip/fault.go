@@ -16,9 +16,9 @@ import (
 func (p *Pool) Impair(o fault.Options, seed *uint64) error { return p.net.impair(o, seed) }
 
 // Cut cuts this chip's gossip off from other chips. If alone is true, no gossip passes in either
-// direction. Otherwise the pool sends no gossip to the chips in apart, and drops packets from them.
-// A chip in apart can still open a stream to this chip. The caller must therefore cut each chip in
-// apart off from this chip too. Each call replaces the previous cut.
+// direction. Otherwise the pool sends no gossip to the chips in the set "apart", and drops packets
+// from these chips. A chip in the set can still open a stream to this chip. The caller must
+// therefore cut each chip in the set off from this chip too. Each call replaces the previous cut.
 func (p *Pool) Cut(alone bool, apart map[wire.FabricNodeID]bool) { p.net.cut(alone, apart) }
 
 // FaultCounts returns how many faults of each kind the pool has injected into packets and pieces of
@@ -38,7 +38,8 @@ func (p *Pool) Status() []membership.PoolStatus {
 	return []membership.PoolStatus{s}
 }
 
-// Impair calls [Pool.Impair] for both pools.
+// Impair calls [Pool.Impair] for both pools. If the mesh's pool returns an error, Impair does not
+// change the other pool.
 func (p *Pools) Impair(o fault.Options, seed *uint64) error {
 	if err := p.mesh.Impair(o, seed); err != nil {
 		return err

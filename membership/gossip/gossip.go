@@ -32,7 +32,7 @@ const (
 	retryMin        = 50 * time.Millisecond  // longest time before the second attempt to join; the time doubles with each attempt
 	retryMax        = 2 * time.Second        // longest time between two attempts to join
 	repairs         = 3                      // number of random seeds that a chip joins after the first
-	healDoublings   = 2                      // how often the time between searches for missing members doubles, as long as the searches find none
+	healDoublings   = 2                      // how often the time between searches for missing members doubles, as long as the number of chips does not change
 	maxEvents       = 512                    // largest number of events that wait for a call of Events; for each further event, the pool drops the oldest
 	updateTimeout   = 100 * time.Millisecond // longest time that an announcement of new metadata blocks
 	minUpdatePeriod = 200 * time.Millisecond // shortest time between two announcements of metadata
@@ -101,8 +101,9 @@ type Pool struct {
 	telling  sync.Mutex                   // held during UpdateNode, which reads the entry self without the library's lock
 }
 
-// Start binds the sockets, and joins the pool in the background until ctx ends. The error says why
-// the configuration is wrong or why the sockets cannot be bound.
+// Start binds the sockets, and joins the pool in the background. When ctx ends, the chip joins no
+// further seeds, and announces no new metadata. The chip stays in the pool until [Pool.Close]. The
+// error says why the configuration is wrong or why the sockets cannot be bound.
 func Start(ctx context.Context, cfg Config) (*Pool, error) {
 	switch {
 	case cfg.Incarnation == 0 || cfg.Meta.Incarnation != cfg.Incarnation || cfg.Meta.Node != cfg.Node:
@@ -170,15 +171,15 @@ func (p *Pool) memberlist(port int, logger *log.Logger) *memberlist.Config {
 	return mc
 }
 
-// Addr returns the address of this chip's socket in the pool.
+// Addr returns the address at which the other chips of the pool reach this chip.
 func (p *Pool) Addr() netip.AddrPort {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.addr
 }
 
-// Notify returns a channel. A receive from the channel succeeds if new events have come since the
-// last receive.
+// Notify returns a Go channel. A receive from this Go channel waits until new events have come since
+// the last receive.
 func (p *Pool) Notify() <-chan struct{} { return p.notify }
 
 // Events returns the events since the last call. If more than 512 events have come since then,
@@ -210,10 +211,10 @@ func (p *Pool) UpdateMeta(m membership.Meta) {
 	}
 }
 
-// Close leaves the pool and closes the sockets. If leave is not 0, Close first tells the other
-// members that this chip leaves, and waits at most the time leave. If leave is 0, the other members
-// learn only from this chip's silence that this chip has left. The caller may call Close more than
-// once.
+// Close leaves the pool and closes the sockets. If the argument leave is above 0, Close first tells
+// the other members that this chip leaves, and waits at most this time for a confirmation. If leave
+// is 0, the other members learn only from this chip's silence that this chip has left. The caller
+// may call Close more than once.
 func (p *Pool) Close(leave time.Duration) error {
 	p.cancel()
 	p.net.hurry()

@@ -68,8 +68,8 @@ func (p *Pool) heal(ctx context.Context) {
 }
 
 // strangers returns the number of chips that the pool sees, and the addresses at which missing
-// chips may be. These addresses are seeds that are not members, and the last addresses of chips
-// that the pool no longer sees. If no chip is missing, strangers returns no addresses.
+// chips may be. These addresses are seeds that are not members, and the last known addresses of
+// chips that the pool no longer sees. If no chip is missing, strangers returns no addresses.
 func (p *Pool) strangers() (chips int, out []string) {
 	member := map[string]bool{} // addresses of members
 	seen := map[wire.FabricNodeID]bool{}

@@ -46,7 +46,8 @@ func (k *Keys) List() []membership.Key {
 }
 
 // Install adds a key for decryption. If the key is already installed, Install changes nothing. If
-// [keyring.Max] other keys are installed, Install returns an error.
+// [keyring.Max] other keys are installed, or if the key's length is not allowed, Install returns an
+// error.
 func (k *Keys) Install(key []byte) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,8 +61,8 @@ func (k *Keys) Install(key []byte) error {
 	return k.ring.AddKey(bytes.Clone(key))
 }
 
-// Use makes the installed key with the given name the primary key. If the key is not installed, Use
-// returns an error.
+// Use makes the installed key with the name id (see [keyring.ID]) the primary key. If the key is
+// not installed, Use returns an error.
 func (k *Keys) Use(id string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -72,8 +73,8 @@ func (k *Keys) Use(id string) error {
 	return k.ring.UseKey(key)
 }
 
-// Remove removes the key with the given name. Remove returns an error if the key is the primary
-// key. If the key is not installed, Remove does nothing.
+// Remove removes the key with the name id. If the key is the primary key, Remove returns an error.
+// If the key is not installed, Remove does nothing.
 func (k *Keys) Remove(id string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

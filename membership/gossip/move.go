@@ -11,14 +11,15 @@ import (
 // Limits of [Pool.Move]. ttfabric chose the values.
 const (
 	moveTime  = time.Minute     // how long Move announces the new address
-	moveTries = 3 * time.Second // shortest time between two announcements to a seed; the longest time is twice as long
+	moveTries = 3 * time.Second // shortest time between two announcements; the longest time is twice as long
 )
 
-// Move gives this chip's gossip another address of the same machine, and announces it to the other
-// chips. For example, the chip's container was disconnected from a network and connected again. The
-// pool must be bound to the wildcard address. Other chips keep the old address until they believe
-// this chip dead. Move therefore repeats the announcement for a minute, in the background. If the
-// new address has another IP version than the old address, Move does nothing.
+// Move gives this chip's gossip another address of the same machine, and announces the new address
+// to the other chips. A container, for example, may get another address when it is disconnected
+// from a network and connected again. The pool must be bound to the wildcard address. Other chips
+// keep the old address until they believe this chip dead. Move therefore repeats the announcement
+// for a minute, in the background. If the new address has another IP version than the old address,
+// Move does nothing.
 func (p *Pool) Move(to netip.Addr) {
 	b := to.AsSlice()
 	if p.mu.Lock(); to.Is4() != p.addr.Addr().Is4() {

@@ -40,20 +40,21 @@ type network struct {
 	closing  chan struct{} // closed when Shutdown is called, after which nobody reads packets and streams
 	done     chan struct{} // closed when the sockets are closed
 	end      sync.Once
-	active   atomic.Bool   // whether a fault is set
+	active   atomic.Bool   // a fault is set, or this chip is cut off from a chip
 	keyed    bool          // whether gossip is encrypted
-	version  atomic.Uint64 // number of datagrams and streams dropped because their encryption has another version
+	version  atomic.Uint64 // number of dropped datagrams that were not encrypted as version 1, and of dropped streams that were encrypted with another version
 
 	mu      sync.Mutex
 	model   *fault.Model
-	alone   bool
+	alone   bool                         // this chip is cut off from all chips
 	apart   map[wire.FabricNodeID]bool   // chips that this chip is cut off from
 	book    map[string]wire.FabricNodeID // chips by gossip address, as known from gossip
 	waiting int                          // number of packets that wait for their injected delay
 	full    uint64                       // number of packets dropped because maxDelayed packets were waiting
 }
 
-// listen opens a TCP and a UDP socket on the same port, and returns the port.
+// listen opens a TCP and a UDP socket on the same port, and returns the port. If the port in bind is
+// 0, the system chooses the port.
 func listen(bind netip.AddrPort, patience time.Duration, keyed bool, l *log.Logger) (*network, int, error) {
 	var inner *memberlist.NetTransport
 	var err error
@@ -77,8 +78,8 @@ func listen(bind netip.AddrPort, patience time.Duration, keyed bool, l *log.Logg
 }
 
 // receive passes received packets and streams to memberlist. receive drops packets from chips that
-// are cut off, and drops streams if this chip is cut off alone.
-// With keys, receive also drops packets that are not encrypted as version 1.
+// are cut off. If this chip is cut off from all chips, receive also drops streams. With keys,
+// receive also drops packets that are not encrypted as version 1.
 func (w *network) receive() {
 	for {
 		select {
@@ -220,7 +221,7 @@ func (w *network) sleep(d time.Duration) bool {
 
 // carry waits for the time that the injected faults add to a piece b of a stream. Each injected
 // loss adds streamResend, because a stream sends lost data again. If the faults keep the piece
-// beyond the deadline, carry returns false.
+// beyond the deadline, or if the pool closes first, carry returns false.
 func (w *network) carry(b []byte, deadline time.Time) bool {
 	for time.Now().Before(deadline) {
 		w.mu.Lock()
@@ -249,7 +250,8 @@ type stream struct {
 	guard guard
 }
 
-// Read implements net.Conn. With keys, Read refuses a stream that is not encrypted as version 1.
+// Read implements net.Conn. With keys, Read refuses a stream whose first message is encrypted with
+// another version than 1.
 func (s *stream) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	if s.w.keyed && !s.guard.pass(b[:n]) {
@@ -260,7 +262,8 @@ func (s *stream) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write writes b to the connection after the delay that the faults add. Write implements net.Conn.
+// Write writes b to the connection after the delay that the faults add. If the delay is longer than
+// network.patience, Write returns [os.ErrDeadlineExceeded]. Write implements net.Conn.
 func (s *stream) Write(b []byte) (int, error) {
 	if s.w.active.Load() && !s.w.carry(b, time.Now().Add(s.w.patience)) {
 		return 0, os.ErrDeadlineExceeded
@@ -280,8 +283,8 @@ func (w *network) know(n wire.FabricNodeID, addr string) {
 
 // cutOff reports whether this chip is cut off from a member. cutOff finds the member's chip by the
 // member's name. If the name contains no chip, cutOff finds the chip by the member's address. If
-// the member's chip is unknown, cutOff reports false. If this chip is cut off alone, cutOff reports
-// true for all members.
+// the member's chip is unknown, cutOff reports false. If this chip is cut off from all chips, cutOff
+// reports true for all members.
 func (w *network) cutOff(name, addr string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 
 // Pools is the membership of an exit node, which is in two gossip pools: the pool of its mesh, and
 // the pool of all exit nodes. Pools has the methods of [Pool], and merges what both pools report.
-// For chips of the own mesh, Pools uses only the mesh's pool, because all chips of the mesh are in
+// For chips of its own mesh, Pools uses only the mesh's pool, because all chips of the mesh are in
 // that pool.
 type Pools struct {
 	mesh, exits *Pool
@@ -41,11 +41,11 @@ func Join(mesh, exits *Pool) *Pools {
 	return p
 }
 
-// Notify returns a channel. A receive from the channel succeeds if the view has changed since the
-// last receive.
+// Notify returns a Go channel. A receive from this Go channel waits until one of the two pools has
+// had new events since the last receive.
 func (p *Pools) Notify() <-chan struct{} { return p.notify }
 
-// View returns the chips that the two pools believe alive.
+// View returns the chips that the two pools believe alive. The chips of the own mesh come first.
 func (p *Pools) View() []membership.Member {
 	v := p.mesh.View()
 	for _, m := range p.exits.View() {
@@ -58,7 +58,8 @@ func (p *Pools) View() []membership.Member {
 
 func (p *Pools) foreign(m membership.Member) bool { return m.Meta.Node.Mesh != p.mesh.cfg.Node.Mesh }
 
-// Events returns the events of both pools since the last call.
+// Events returns the events of both pools since the last call. From the pool of all exit nodes,
+// Events takes only the events about chips of other meshes.
 func (p *Pools) Events() []membership.Event {
 	es := p.mesh.Events()
 	for _, e := range p.exits.Events() {

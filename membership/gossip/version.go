@@ -18,8 +18,9 @@ import (
 // label.go, net.go and security.go).
 //
 // Memberlist also decrypts version 0, whose text is padded. The version is not authenticated. An
-// attacker who changes the version of a captured message from 1 to 0 makes memberlist remove a
-// padding that is not there, with an index out of range. The pool therefore accepts version 1 alone.
+// attacker can change the version of a captured message from 1 to 0. Memberlist then removes a
+// padding that is not there, and panics if the index is out of range. The pool therefore accepts
+// only version 1.
 const (
 	hasLabelMsg       = 244
 	encryptMsg        = 10
@@ -27,7 +28,7 @@ const (
 	encryptionVersion = 1
 )
 
-// errVersion ends a stream whose encryption is of another version.
+// errVersion is the error of a stream that is encrypted with another version than 1.
 var errVersion = errors.New("gossip: the stream is encrypted, but not as version 1")
 
 // sealed reports whether a datagram is encrypted as version 1.
@@ -55,7 +56,8 @@ const (
 )
 
 // pass looks at the next bytes of a stream. pass reports false if the first message is encrypted
-// with another version. Memberlist itself refuses a first message that is not encrypted.
+// with another version. If the first message is not encrypted, pass reports true, because
+// memberlist itself refuses this message.
 func (g *guard) pass(b []byte) bool {
 	for g.next != fieldRest && len(b) > g.skip {
 		x := b[g.skip]

@@ -20,8 +20,8 @@ func loadOf(l node.Load) api.Load {
 	return api.Load{Received: w(l.Received), Submitted: w(l.Submitted), Timed: w(l.Timed), Asked: w(l.Asked)}
 }
 
-// benchFailure returns a message about a packet that the destination did not perform, or of unknown
-// fate. The message states the reason.
+// benchFailure returns a message about a packet that was refused or lost, or whose fate is unknown.
+// The message states the reason.
 func benchFailure(dst wire.FabricNodeID, e *flow.Result) string {
 	switch e.Fate {
 	case flow.FateRefused:
@@ -33,7 +33,8 @@ func benchFailure(dst wire.FabricNodeID, e *flow.Result) string {
 }
 
 // bench submits batches of writes, each after the end of the previous batch, and measures the time
-// of each batch. With size 0, bench submits probes.
+// of each batch. With size 0, bench submits probes. If a packet does not end as done, bench stops
+// and answers with the reason.
 func (s *Server) bench(w http.ResponseWriter, r *http.Request) {
 	var b api.BenchBody
 	if err := decode(r, &b); err != nil {

@@ -22,7 +22,7 @@ import (
 
 // Times of a capture over the API.
 const (
-	captureBeat  = 200 * time.Millisecond // shortest time between two statistics blocks of a port
+	captureBeat  = 200 * time.Millisecond // shortest time between two statistics blocks of a port; the last block may come earlier
 	captureSlack = 20 * time.Millisecond  // longest time from sending or receiving a datagram until the datagram is in the capture's buffer
 )
 
@@ -58,7 +58,7 @@ func parseCapture(q url.Values) (b api.CaptureBody, err error) {
 }
 
 // capture answers with a pcapng file of the ports' datagrams. The file ends when the caller
-// disconnects, or when another call ends the capture.
+// disconnects, when another call ends the capture, or when the node is closed.
 func (s *Server) capture(w http.ResponseWriter, r *http.Request) {
 	b, err := parseCapture(r.URL.Query())
 	if err != nil {
@@ -177,8 +177,9 @@ func (k *captureStream) packet(c *node.Captured) {
 		Comments: c.Notes, Dropped: c.Dropped, ID: packetID(c.Data)}) // Flush returns the error
 }
 
-// packetID returns an id of a datagram with the bytes b. The datagram has the same id in captures
-// at both ends of a cable.
+// packetID returns an id of a datagram with the bytes b. If nothing changes the datagram on its
+// way, it has the same id in captures at both ends of a cable. Both captures must keep the same
+// number of bytes.
 func packetID(b []byte) uint64 {
 	return uint64(crc32.ChecksumIEEE(b))<<32 | uint64(wire.Checksum(b))
 }
@@ -193,8 +194,8 @@ func (k *captureStream) writeKeys() {
 }
 
 // statistics writes a statistics block for the first port, and for each other port with new
-// datagrams or notes. The end time in a block means that the stream already holds all datagrams up
-// to this time.
+// datagrams or waiting notes. The end time in a block means that the stream already holds all
+// datagrams that the capture recorded up to this time.
 func (k *captureStream) statistics() {
 	k.told = time.Now()
 	for ch, i := range k.ports {

@@ -34,11 +34,11 @@ type collector struct {
 	buf    []byte        // lines of the next write
 }
 
-// Collect archives the events of a node until the node is closed (Spec §7.1). After the end of the
-// node, the function "stop" waits until the last events are archived. Each chip's process archives
-// the events of its own chip, and the archive remains if the process is killed. If Collect cannot
-// open the archive, Collect reports the error in the log and as an event. The chip then runs
-// without an archive.
+// Collect archives the events of a node until the node is closed (Spec §7.1). The function "stop"
+// waits until the node is closed and its last events are archived. Each chip's process archives the
+// events of its own chip, and the archive remains if the process is killed. If Collect cannot open
+// the archive, Collect reports the error in the log and as an event. The chip then runs without an
+// archive.
 func Collect(n *node.Node, cfg archive.Config, log *slog.Logger) (stop func()) {
 	w, err := archive.Open(cfg, time.Now())
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *collector) run() {
 	}
 }
 
-// write archives an event and up to collectBatch-1 events that wait in the channel "more".
+// write archives the event e, and up to collectBatch-1 events that wait in the Go channel "more".
 func (c *collector) write(now time.Time, e node.Event, more <-chan node.Event) {
 	c.tokens = min(collectBurst, c.tokens+max(0, now.Sub(c.at).Seconds())*collectRate)
 	c.at = now
@@ -98,8 +98,8 @@ func (c *collector) write(now time.Time, e node.Event, more <-chan node.Event) {
 	c.tell(notice)
 }
 
-// add appends an event's line to buf. If collectRate forbids another event now, add only counts the
-// event as left out.
+// add appends an event's line to buf. If collectRate allows no further event now, add only counts
+// the event as left out.
 func (c *collector) add(e node.Event) {
 	if c.tokens < 1 {
 		c.over += 1 + e.Lost

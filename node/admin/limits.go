@@ -13,39 +13,27 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// Limits of the API. They keep a chip within 512 MiB of memory while callers without a token do
-// their worst.
+// Limits of the server; see also the limits in package api.
 const (
-	headerTimeout  = 5 * time.Second  // longest time for the caller to send the header of a call
-	bodyTimeout    = 10 * time.Second // longest time for the caller to send the body of a call
-	writeTimeout   = 30 * time.Second // longest time for the caller to take what the chip has written
-	idleTimeout    = time.Minute      // the chip closes a connection that has no call for this long
 	eventKeepalive = 15 * time.Second // time between two comment lines in an event stream
-
-	maxHeader       = 16 << 10 // largest header of a call, in bytes
-	maxConns        = 512      // connections in all
-	maxConnsPerAddr = 256      // connections from one address
-	minConns        = 16       // connections in all, however few files the process may open
-	maxBigBodies    = 8        // bodies of more than bigBody bytes that the chip reads at once; further ones wait for bodyTimeout
-	bigBody         = 64 << 10 // in bytes
-	maxBatches      = 256      // batches under way
-	maxCaptures     = 8        // captures under way
-	maxReaders      = 64       // event streams under way
+	minConns       = 16               // smallest limit of connections in all, however few files the process may open
+	maxBigBodies   = 4                // large bodies that the chip reads at once; a further large body waits for a place, at most api.BodyTimeout
+	bigBody        = 64 << 10         // a body of more than this many bytes is large
 )
 
-// connLimit returns the limit of connections in all: maxConns, but at most half of the files that
+// connLimit returns the limit of connections in all: api.MaxConns, but at most half of the files that
 // the process may open, and at least minConns.
 func connLimit() int {
 	var r syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
-		return maxConns
+		return api.MaxConns
 	}
-	return int(max(minConns, min(maxConns, r.Cur/2)))
+	return int(max(minConns, min(api.MaxConns, r.Cur/2)))
 }
 
-// listener refuses connections beyond the limits. If a limit is reached, the listener first closes
-// the connection that has had no call for the longest time. A caller who only holds connections
-// open thus keeps nobody out.
+// listener refuses connections beyond the limits. If a limit is reached, the listener first tries
+// to close the connection that has had no call for the longest time. A caller who only holds
+// connections open thus keeps nobody out.
 type listener struct {
 	net.Listener
 	limit, perAddr int
@@ -63,7 +51,7 @@ type connection struct {
 }
 
 func newListener(l net.Listener) *listener {
-	return &listener{Listener: l, limit: connLimit(), perAddr: maxConnsPerAddr, conns: map[net.Conn]*connection{}, count: map[netip.Addr]int{}}
+	return &listener{Listener: l, limit: connLimit(), perAddr: api.MaxConnsPerAddr, conns: map[net.Conn]*connection{}, count: map[netip.Addr]int{}}
 }
 
 // Accept implements net.Listener.
@@ -84,8 +72,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit takes note of a new connection. If a limit is reached and all connections have calls, admit
-// reports false.
+// admit takes note of a new connection. If a limit is reached, admit closes a connection without a
+// call. If there is no such connection, admit returns false.
 func (l *listener) admit(c net.Conn) bool {
 	var addr netip.Addr
 	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
@@ -104,8 +92,8 @@ func (l *listener) admit(c net.Conn) bool {
 	return true
 }
 
-// evict closes the matching connection that has had no call for the longest time. If every matching
-// connection has a call, evict reports false.
+// evict closes the connection without a call that has had no call for the longest time, among those
+// that match. If every matching connection has a call, evict returns false.
 func (l *listener) evict(match func(*connection) bool) bool {
 	var oldest net.Conn
 	for c, k := range l.conns {
@@ -132,7 +120,8 @@ func (l *listener) forget(c net.Conn) {
 	}
 }
 
-// state is the server's hook for the states of connections.
+// state notes which connections have a call, and which are closed. The HTTP server calls state
+// whenever the state of a connection changes.
 func (l *listener) state(c net.Conn, s http.ConnState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +138,8 @@ func (l *listener) state(c net.Conn, s http.ConnState) {
 // places is a limited number of places for calls of one kind.
 type places chan struct{}
 
-// take takes a place. If no place is free, take answers the call with a problem and reports false.
+// take takes a place, and returns true. If no place is free, take answers the call with a problem
+// and returns false.
 func (p places) take(w http.ResponseWriter, what string) bool {
 	select {
 	case p <- struct{}{}:
@@ -164,15 +154,15 @@ func (p places) leave() { <-p }
 
 // bodies limits the time and the memory that the bodies of calls take.
 type bodies struct {
-	big  places // places for bodies of more than bigBody bytes
-	wait time.Duration
+	big  places        // places for large bodies
+	wait time.Duration // longest time for a body to arrive, and longest wait for a place
 }
 
-// errBusy is the error of a body that found no free place.
+// errBusy is the error of a large body that has waited for a place in vain.
 var errBusy = fmt.Errorf("the chip reads %d large bodies already, as many as it may", maxBigBodies)
 
-// limited returns a handler whose calls keep the limits of the API. The body of a call has at most
-// limit bytes. If endless is true, the caller may take any time to read the answer.
+// limited returns a handler that calls h within the limits of the API. h can read at most the first
+// limit bytes of the body. If endless is true, the caller may take any time to read the answer.
 func (b *bodies) limited(h http.HandlerFunc, limit int64, endless bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
@@ -181,7 +171,7 @@ func (b *bodies) limited(h http.HandlerFunc, limit int64, endless bool) http.Han
 		defer t.more() // for what the server itself writes after the handler
 		if r.Body != http.NoBody {
 			_ = rc.SetReadDeadline(time.Now().Add(b.wait)) // test recorders have no deadlines
-			c := &callBody{ReadCloser: http.MaxBytesReader(w, r.Body, limit), all: b, rc: rc}
+			c := &callBody{ReadCloser: http.MaxBytesReader(w, r.Body, limit), all: b, rc: rc, length: r.ContentLength}
 			defer c.end()
 			r.Body = c
 		}
@@ -189,7 +179,8 @@ func (b *bodies) limited(h http.HandlerFunc, limit int64, endless bool) http.Han
 	}
 }
 
-// timedWriter gives the caller writeTimeout to take each piece of the answer.
+// timedWriter gives the caller api.WriteTimeout to take each piece of the answer. If endless is true,
+// the caller may take any time.
 type timedWriter struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
@@ -197,7 +188,7 @@ type timedWriter struct {
 }
 
 func (t *timedWriter) more() {
-	at := time.Now().Add(writeTimeout)
+	at := time.Now().Add(api.WriteTimeout)
 	if t.endless {
 		at = time.Time{}
 	}
@@ -219,19 +210,21 @@ func (t *timedWriter) Write(b []byte) (int, error) {
 // Unwrap returns the writer for http.ResponseController.
 func (t *timedWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// callBody is the body of a call. A large body needs a place before its second part is read.
+// callBody is the body of a call. A large body needs a place before the chip reads on after its
+// first bigBody bytes.
 type callBody struct {
 	io.ReadCloser
-	all   *bodies
-	rc    *http.ResponseController
-	n     int
-	held  bool // the body has a place
-	ended bool
+	all    *bodies
+	rc     *http.ResponseController
+	length int64 // length of the body, in bytes; -1: unknown
+	n      int
+	held   bool // the body has a place
+	ended  bool
 }
 
 // Read implements io.Reader.
 func (c *callBody) Read(b []byte) (int, error) {
-	if c.n >= bigBody && !c.held {
+	if c.n >= bigBody && c.length != bigBody && !c.held {
 		select {
 		case c.all.big <- struct{}{}:
 			c.held = true
@@ -250,7 +243,7 @@ func (c *callBody) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// end frees the place.
+// end frees the body's place, if the body has one.
 func (c *callBody) end() {
 	if c.ended {
 		return

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ttfabric/node/admin/api"
 )
 
 // limitedServer serves the handler with all limits of the API. It returns the address and the
@@ -26,7 +28,7 @@ func limitedServer(t *testing.T, b *bodies, h http.HandlerFunc, adjust func(*lis
 	if adjust != nil {
 		adjust(l)
 	}
-	s := &http.Server{Handler: b.limited(h, 1<<20, false), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ConnState: l.state}
+	s := &http.Server{Handler: b.limited(h, 1<<20, false), ReadHeaderTimeout: api.HeaderTimeout, IdleTimeout: api.IdleTimeout, MaxHeaderBytes: api.MaxHeader, ConnState: l.state}
 	go s.Serve(l)
 	t.Cleanup(func() { s.Close() })
 	return inner.Addr().String(), l
@@ -71,7 +73,7 @@ const post = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
 // served.
 func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	t.Parallel()
-	addr, l := limitedServer(t, &bodies{make(places, 1), bodyTimeout}, echo, func(l *listener) { l.limit, l.perAddr = 40, 20 })
+	addr, l := limitedServer(t, &bodies{make(places, 1), api.BodyTimeout}, echo, func(l *listener) { l.limit, l.perAddr = 40, 20 })
 	var idle []net.Conn
 	for range 100 {
 		idle = append(idle, dialed(t, addr, ""))
@@ -104,7 +106,7 @@ func TestBusyConnectionsAreRefusedByName(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	began := make(chan struct{}, 8)
-	addr, l := limitedServer(t, &bodies{make(places, 1), bodyTimeout}, func(w http.ResponseWriter, r *http.Request) {
+	addr, l := limitedServer(t, &bodies{make(places, 1), api.BodyTimeout}, func(w http.ResponseWriter, r *http.Request) {
 		began <- struct{}{}
 		<-release
 	}, func(l *listener) { l.perAddr = 4 })
@@ -149,8 +151,8 @@ func TestSlowBodies(t *testing.T) {
 	if got := status(dialed(t, addr, fmt.Sprintf(post, 10)+"hi")); got != http.StatusRequestTimeout {
 		t.Errorf("a body that stops: %d", got)
 	}
-	if got := status(dialed(t, addr, "GET / HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("x", 2*maxHeader)+"\r\n\r\n")); got != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("a header of %d bytes: %d", 2*maxHeader, got)
+	if got := status(dialed(t, addr, "GET / HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("x", 2*api.MaxHeader)+"\r\n\r\n")); got != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a header of %d bytes: %d", 2*api.MaxHeader, got)
 	}
 	if got := status(dialed(t, addr, fmt.Sprintf(post, 2<<20)+strings.Repeat("x", 2<<20))); got != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body of 2 MiB: %d", got)

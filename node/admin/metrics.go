@@ -19,10 +19,11 @@ import (
 )
 
 // The chip offers metrics in the text format of Prometheus and in the format OpenMetrics. Each
-// series has the label chip. A series of a port also has the label port, which is the port's
-// channel. Counters restart at 0 when the chip's process restarts. The number of series depends on
-// the chip's ports, the classes of packets, and the reasons for dropping packets and frames. The
-// number of series does not grow with the number of chips, flows or sessions.
+// series with the prefix ttfabric_ has the label chip. A series of a port also has the label port,
+// which is the port's channel. Counters restart at 0 when the chip's process restarts. The number
+// of series depends on the chip's ports, the classes of packets, and the reasons for dropping
+// packets and frames. The number of series does not grow with the number of chips, flows or
+// sessions.
 
 // metric is one family of series: all series with one name.
 type metric struct {

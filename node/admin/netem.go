@@ -53,8 +53,8 @@ func secondsTo(t time.Time) float64 {
 	return max(time.Until(t).Seconds(), 0)
 }
 
-// faultCounters returns the numbers of datagrams that passed and that a fault hit, by the name of
-// the fault.
+// faultCounters returns the number of datagrams that passed, and the number that each kind of fault
+// hit, by name.
 func faultCounters(c *fault.Counts) map[string]uint64 {
 	return map[string]uint64{"passed": c.Passed, "lost": c.Lost, "burst_lost": c.BurstLost, "cut_off": c.CutOff,
 		"overflowed": c.Overflowed, "duplicated": c.Duplicated, "reordered": c.Reordered, "corrupted": c.Corrupted}
@@ -130,8 +130,8 @@ func (s *Server) setNetem(w http.ResponseWriter, r *http.Request) {
 	s.netem(w, r)
 }
 
-// checkNetem returns an error for a body that changes nothing, and for a body that names a channel
-// without a cable.
+// checkNetem returns an error for a body without channels, for a body that changes nothing, and for
+// a body that names a channel without a cable.
 func (s *Server) checkNetem(b *api.NetemBody) error {
 	if len(b.Channels) == 0 {
 		return errors.New("no channels: name the channels of the ports to change")
@@ -171,9 +171,9 @@ func (s *Server) resetNetem(w http.ResponseWriter, r *http.Request) {
 	s.netem(w, r)
 }
 
-// tellFault publishes an event about a fault of another chip's process, because this process cannot
-// report the fault. tellFault also publishes events about impairments that the kernel injects at a
-// port of this chip.
+// tellFault publishes an event about a fault of another chip's process, because a killed or paused
+// process cannot report its own fault. tellFault also publishes events about impairments that the
+// kernel injects at a port of this chip.
 func (s *Server) tellFault(w http.ResponseWriter, r *http.Request) {
 	var b api.FaultBody
 	if err := decode(r, &b); err != nil {

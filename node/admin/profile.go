@@ -13,7 +13,7 @@ import (
 )
 
 // profile answers with a profile of the chip's process in the format of pprof. A CPU profile covers
-// the time in the query's parameter "for".
+// the time in the query's parameter "for", or less if the caller disconnects earlier.
 func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
 	kind := r.PathValue("kind")
 	if kind == "cpu" {

@@ -56,8 +56,9 @@ func notStarted(err error) *api.Problem {
 	return newProblem(http.StatusUnprocessableEntity, kind, err.Error())
 }
 
-// requestBatch starts the requests of a batch in order. The answer has one line for each request,
-// written when the request ends. One more line says how many requests the chip started.
+// requestBatch starts the requests of a batch in order. The answer has one line for each started
+// request, written when the request ends. One more line says how many requests the chip started. If
+// the chip starts none of the requests, the answer is a problem instead.
 func (s *Server) requestBatch(w http.ResponseWriter, r *http.Request, text []byte) {
 	rs, err := batchOf(text)
 	if err != nil {
@@ -133,14 +134,15 @@ type oneEnd struct {
 	res flow.Result
 }
 
-// startDelay is the longest time that the line of the start waits for the first end.
-// Both lines then travel in one segment. A ping over one cable takes less.
+// startDelay is the longest time for which the line with the number of started requests waits. If a
+// request ends within this time, one segment carries both lines. A ping over one cable takes less.
 const startDelay = 200 * time.Microsecond
 
-// stream writes the answer until all started requests have ended, or the caller disconnects.
+// stream writes the answer until all started requests have ended, or the caller disconnects. If the
+// chip has started none of the requests, stream answers with a problem.
 func (a *batchAnswer) stream(ctx context.Context) {
 	flush := http.NewResponseController(a.w).Flush
-	var late <-chan time.Time // the time to send the line of the start alone; nil: that line is not waiting
+	var late <-chan time.Time // fires when the line with the number of started requests has waited for startDelay; nil: this line is not waiting
 	for told := false; !told || a.left > 0; {
 		var err error
 		select {

@@ -32,13 +32,14 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 	}
 }
 
-// newMux returns a multiplexer that serves the routes by their handlers. Every route needs a
-// handler. Every handler needs a route, because the table of routes documents the calls. Otherwise
-// newMux returns an error.
+// newMux returns a multiplexer that serves the routes by their handlers. Because the table of
+// routes documents the calls, every route needs a handler, and every handler needs a route.
+// Otherwise newMux returns an error. newMux also returns an error for a route that is in the table
+// twice.
 func newMux(routes []api.Route, handlers map[string]http.HandlerFunc, token string) (*http.ServeMux, error) {
 	mux := http.NewServeMux()
 	known := map[string]bool{}
-	b := &bodies{big: make(places, maxBigBodies), wait: bodyTimeout}
+	b := &bodies{big: make(places, maxBigBodies), wait: api.BodyTimeout}
 	for i := range routes {
 		r := &routes[i]
 		name := r.Method + " " + r.Path

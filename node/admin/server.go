@@ -44,12 +44,12 @@ type Server struct {
 // NewServer returns the API server of the chip n. If token is not empty, callers must send the
 // token. NewServer panics if a route has no handler or a handler has no route.
 func NewServer(n *node.Node, token string) *Server {
-	s := &Server{n: n, capturing: make(places, maxCaptures), reading: make(places, maxReaders), batching: make(places, maxBatches)}
+	s := &Server{n: n, capturing: make(places, api.MaxCaptures), reading: make(places, api.MaxReaders), batching: make(places, api.MaxBatches)}
 	mux, err := newMux(api.Routes, s.handlers(), token)
 	if err != nil {
 		panic("admin: " + err.Error())
 	}
-	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
+	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: api.HeaderTimeout, IdleTimeout: api.IdleTimeout, MaxHeaderBytes: api.MaxHeader}
 	return s
 }
 
@@ -180,12 +180,33 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 
 // body reads the body of a call, without leading and trailing white space.
 func body(r *http.Request) ([]byte, error) {
-	text, err := io.ReadAll(r.Body)
-	return bytes.TrimSpace(text), err
+	var b bytes.Buffer
+	length := int(max(0, min(r.ContentLength, api.MaxBatchBody)))
+	b.Grow(min(length, bigBody) + bytes.MinRead)
+	_, err := io.CopyN(&b, r.Body, bigBody)
+	if err == io.EOF {
+		return bytes.TrimSpace(b.Bytes()), nil
+	}
+	// The next read waits until the body has a place among the large bodies. Only then does the
+	// body get memory for its whole length.
+	var next [1]byte
+	if err == nil {
+		_, err = io.ReadFull(r.Body, next[:])
+	}
+	switch {
+	case err == io.EOF: // the body has exactly bigBody bytes
+		return bytes.TrimSpace(b.Bytes()), nil
+	case err != nil:
+		return nil, err
+	}
+	b.Grow(max(0, length-bigBody) + bytes.MinRead)
+	b.WriteByte(next[0])
+	_, err = b.ReadFrom(r.Body)
+	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // decode reads the body of a call, one JSON object, into b. If the object has a field that b does
-// not have, decode returns an error. The caller may have misspelled the field.
+// not have, decode returns an error, because the caller may have misspelled the field.
 func decode(r *http.Request, b any) error {
 	text, err := body(r)
 	if err != nil {
@@ -224,7 +245,7 @@ func badBody(w http.ResponseWriter, err error) {
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		problem(w, http.StatusRequestTimeout, fmt.Sprintf("the body did not come within %v", bodyTimeout))
+		problem(w, http.StatusRequestTimeout, fmt.Sprintf("the body did not come within %v", api.BodyTimeout))
 		return
 	case errors.Is(err, errBusy):
 		problem(w, http.StatusServiceUnavailable, err.Error())

@@ -23,9 +23,9 @@ type trafficRun struct {
 	asked  time.Time // the time of the owner's last call
 }
 
-// of returns the client of the owner's run, and extends the owner's claim. If the owner is 0, of
-// returns the client of any owner's run. If there is no such run, of returns nil. The caller holds
-// the lock.
+// of returns the traffic client if its run belongs to the owner, and extends the owner's claim. If
+// the owner is 0, of returns the traffic client of any run, and extends no claim. If there is no
+// such run, of returns nil. The caller holds the lock.
 func (t *trafficRun) of(owner uint64) *client.Client {
 	switch {
 	case t.client == nil || owner != 0 && owner != t.owner:
@@ -36,8 +36,8 @@ func (t *trafficRun) of(owner uint64) *client.Client {
 	return t.client
 }
 
-// owner reads the owner in the query of a call. If the value is no number, owner answers the call
-// and reports false.
+// owner returns the owner in the query of a call, or 0 if the query names no owner. If the owner is
+// not a number of 64 bits, owner answers the call with a problem, and ok is false.
 func owner(w http.ResponseWriter, r *http.Request) (o uint64, ok bool) {
 	text := r.URL.Query().Get("owner")
 	if text == "" {

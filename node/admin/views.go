@@ -181,7 +181,7 @@ func EventOf(self wire.FabricNodeID, e node.Event) api.EventView {
 }
 
 // cableNames returns the names of cables, such as M0D0/8-M0D1/0. The list "ends" holds the two
-// ports of each cable, one after the other.
+// ports of the first cable, then the two ports of the second cable, and so on.
 func cableNames(ends []wire.PortID) []string {
 	names := []string{}
 	for i := 0; i+1 < len(ends); i += 2 {

@@ -11,9 +11,9 @@
 //	M0D3-000002-20260102T160405.jsonl      open: plain lines, for tail -f
 //
 // A writer numbers its segments in order. The time in a name, in UTC, is the time at which the
-// writer began the segment. A writer closes a segment of SegmentBytes bytes or of the age
-// SegmentAge; see [Limits]. If all segments of a writer together are larger than TotalBytes, the
-// writer removes its oldest segments.
+// writer began the segment. Before each write, a writer closes a segment of at least SegmentBytes
+// bytes or of the age SegmentAge; see [Limits]. When a writer opens the archive or closes a
+// segment, it removes its oldest segments until all its segments together have at most TotalBytes.
 //
 // # What is guaranteed
 //
@@ -26,7 +26,7 @@
 //     writer syncs a segment to disk only when the writer closes the segment. A busy fabric
 //     therefore does not wait for the disk.
 //   - A writer never waits for a disk that is full or fails in another manner. Up to MaxPending
-//     bytes of lines wait in memory until the disk works again. The writer drops and counts all
+//     bytes of lines wait in memory until the disk works again. The writer drops and counts
 //     further lines. The writer reports a failure once when it begins and once when it ends. The
 //     writer removes no older segments to make room, because the older segments may show the cause
 //     of the failure.
@@ -45,9 +45,9 @@ import (
 
 // Limits holds the limits of an archive. Zero fields take the values of [DefaultLimits].
 type Limits struct {
-	SegmentBytes int64         // uncompressed size at which the writer closes a segment, in bytes
+	SegmentBytes int64         // uncompressed size from which on the writer closes a segment, in bytes; the last write may exceed the size
 	SegmentAge   time.Duration // age at which the writer closes a segment that has lines
-	TotalBytes   int64         // largest size of all segments of one writer together on disk, in bytes
+	TotalBytes   int64         // largest size of all segments of one writer together on disk, in bytes; what the open segment gains before the writer closes it comes on top
 }
 
 // DefaultLimits is small enough for a folder in main memory, such as a user's runtime directory.
@@ -62,9 +62,9 @@ const MinSegment = 1 << 10
 const (
 	MaxLine    = 64 << 10          // largest length of a line with its newline, in bytes; the writer refuses longer lines
 	MaxPending = 64 << 10          // largest size of the lines that wait in memory while the writer cannot write, in bytes
-	retryAfter = time.Second       // interval between attempts to write again
+	retryAfter = time.Second       // shortest interval between two attempts to write after a failure
 	maxPlain   = 1 << 30           // largest number of bytes that a reader reads of a segment, uncompressed
-	maxRepair  = 2 * MaxLine       // number of bytes at a segment's end in which the writer looks for the last newline
+	maxRepair  = 2 * MaxLine       // number of bytes at a segment's end in which a writer looks for the last newline
 	stamp      = "20060102T150405" // format of the time in a segment's name
 	plainExt   = ".jsonl"
 	closedExt  = ".jsonl.gz"

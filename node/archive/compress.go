@@ -7,7 +7,8 @@ import (
 )
 
 // compress replaces the plain file of a segment by a compressed file with the segment's complete
-// lines. If the process is killed meanwhile, at least one of the two files remains complete.
+// lines. If the segment has no complete line, compress only removes the plain file. If the process
+// is killed meanwhile, at least one of the two files remains complete.
 func compress(s *segment) error {
 	size, err := wholeLines(s.path)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // Reader returns the lines of one writer, oldest first. A Reader reads the segments that existed
-// when the Reader was made. The writer may continue to write meanwhile. A Reader skips damaged
-// parts of files.
+// when the Reader was made, except those that the writer has removed since. The writer may continue
+// to write meanwhile. A Reader skips damaged parts of files.
 type Reader struct {
 	todo []segment
 	file io.Closer
@@ -35,8 +35,8 @@ func Read(dir, name string) (*Reader, error) {
 	return &Reader{todo: ss}, nil
 }
 
-// Next returns the next line without its newline. The line is valid until the next call of Next.
-// After the last line, Next returns false.
+// Next returns the next line without its newline, and true. The line is valid until the next call
+// of Next. After the last line, Next returns false.
 func (r *Reader) Next() ([]byte, bool) {
 	for {
 		if r.in == nil {

@@ -55,10 +55,10 @@ type Writer struct {
 	removed uint64
 }
 
-// Open makes or continues the archive of one writer. Open compresses segments that a killed process
-// left uncompressed, and cuts off a torn last line. If the disk is full, Open returns no error, but
-// the first [Writer.Append] returns a notice. Open returns an error if another process writes with
-// the same name.
+// Open makes or continues the archive of one writer. If the newest segment is not compressed, Open
+// continues this segment, and cuts off a torn last line. Open compresses all other segments that
+// are not compressed. If the disk is full, Open returns no error, but the first [Writer.Append]
+// returns a notice. Open returns an error if another process has the newest segment open.
 func Open(cfg Config, now time.Time) (*Writer, error) {
 	var err error
 	if cfg.Limits, err = cfg.Limits.check(); err != nil {
@@ -89,7 +89,8 @@ func Open(cfg Config, now time.Time) (*Writer, error) {
 	return w, nil
 }
 
-// resume opens the newest segment again, which is not compressed yet.
+// resume opens the newest segment again, which is not compressed yet, and cuts off a torn last
+// line.
 func (w *Writer) resume() error {
 	f, err := w.cfg.open(w.seg.path, os.O_RDWR|os.O_APPEND)
 	if err != nil {
@@ -143,10 +144,10 @@ func wholeLines(path string) (int64, error) {
 	return from + int64(i) + 1, nil
 }
 
-// Append writes lines, each with its newline. If the writer cannot write at present, the lines wait
-// in memory, up to MaxPending bytes. If a line is longer than [MaxLine], or bytes follow the last
-// newline, Append returns an error and writes no line. Append returns a notice only when writing
-// begins to fail or works again.
+// Append writes lines, each with its newline. If a line is longer than [MaxLine], or bytes follow
+// the last newline, Append returns an error and writes no line. If the writer cannot write at
+// present, the lines wait in memory. If more than MaxPending bytes would wait, the writer drops
+// lines of this call. Append returns a notice only when writing begins to fail or works again.
 func (w *Writer) Append(now time.Time, lines []byte) (*Notice, error) {
 	for rest := lines; len(rest) > 0; {
 		i := bytes.IndexByte(rest, '\n')
@@ -163,10 +164,11 @@ func (w *Writer) Append(now time.Time, lines []byte) (*Notice, error) {
 	return w.Retry(now), nil
 }
 
-// Retry writes the waiting lines, and closes a segment that has become too old. The owner of a
-// Writer should call Retry every minute, and every second while writing fails.
+// Retry writes the waiting lines, and closes a segment that has become too old. Retry returns a
+// notice only when writing begins to fail or works again. The owner of a Writer should call Retry
+// every minute, and every second while writing fails.
 func (w *Writer) Retry(now time.Time) *Notice {
-	if w.stopped && now.Before(w.retryAt) && w.retryAt.Sub(now) <= retryAfter { // the last condition is false after the clock has been set back; then try at once
+	if w.stopped && now.Before(w.retryAt) && w.retryAt.Sub(now) <= retryAfter { // if the clock has been set back far, the last condition is false, and Retry tries at once
 		return nil
 	}
 	path, err := w.flush(now)
@@ -191,8 +193,9 @@ func (w *Writer) Retry(now time.Time) *Notice {
 	return nil
 }
 
-// flush writes the pending lines. The returned path is the file or folder that flush has written or
-// could not write.
+// flush closes the open segment if necessary, and writes the pending lines. The returned path is
+// the file or folder that flush has written or could not write. If no line is pending, the path is
+// the folder.
 func (w *Writer) flush(now time.Time) (path string, err error) {
 	w.rotate(now)
 	if len(w.pending) == 0 {
@@ -242,8 +245,9 @@ func (w *Writer) begin(now time.Time) error {
 	return nil
 }
 
-// rotate closes the open segment if the segment is too large or too old. After the clock has been
-// set back, a segment may seem to begin far in the future. rotate closes such a segment too.
+// rotate closes the open segment if the segment is too large or too old. A segment without lines
+// stays open. After the clock has been set back, a segment may seem to begin far in the future.
+// rotate closes such a segment too.
 func (w *Writer) rotate(now time.Time) {
 	if w.out == nil || w.size == 0 {
 		return
@@ -258,8 +262,8 @@ func (w *Writer) rotate(now time.Time) {
 }
 
 // tidy compresses all segments but the open one. tidy also removes the oldest segments beyond
-// TotalBytes, and the incomplete files of a killed process. If a step fails, the next call of tidy
-// tries the step again. A failed step loses no lines.
+// TotalBytes, but never the open one, and the incomplete files of a killed process. If a step
+// fails, the next call of tidy tries the step again. A failed step loses no lines.
 func (w *Writer) tidy() {
 	ents, _ := os.ReadDir(w.cfg.Dir)
 	for _, e := range ents {
@@ -306,8 +310,9 @@ func (w *Writer) Removed() uint64 { return w.removed }
 // returns 0.
 func (w *Writer) Lost() uint64 { return w.lost }
 
-// Close writes the waiting lines, and syncs and closes the open segment. If Close cannot write
-// lines, the error says how many lines are lost.
+// Close writes the waiting lines, and syncs and closes the open segment. The segment stays
+// uncompressed, and the next Open continues it. If Close cannot write lines, the error says how
+// many lines are lost since writing began to fail.
 func (w *Writer) Close(now time.Time) error {
 	path, err := w.flush(now)
 	if n := bytes.Count(w.pending, []byte{'\n'}) + int(w.lost); err != nil {

@@ -17,11 +17,12 @@ type Chart struct {
 	Lines      []Line
 }
 
-// Line is one series of a chart. A polyline connects the points in the order of X and Y.
+// Line is one series of a chart. A polyline connects the points in the order of X and Y, two lists
+// of the same length. From the ninth line on, the colours repeat and the lines are dashed.
 type Line struct {
 	Name string
 	X, Y []float64
-	Bare bool // the chart draws the line dashed and without dots, for computed values
+	Bare bool // the chart draws the line dashed and without dots, as for computed values
 }
 
 // Sizes of a chart's parts in pixels, the wanted number of ticks of an axis, the font, and colours.
@@ -83,7 +84,8 @@ func newAxis(vs []float64, log bool) axis {
 	return a
 }
 
-// at returns the position of the value v on the axis, from 0 for low to 1 for high.
+// at returns the position of the value v on the axis, from 0 for low to 1 for high. On a
+// logarithmic axis, values below low have the position 0.
 func (a axis) at(v float64) float64 {
 	if a.log {
 		return math.Log(max(v, a.low)/a.low) / math.Log(a.high/a.low)
@@ -137,7 +139,7 @@ func (c *Chart) SVG() string {
 	return b.String()
 }
 
-// tick returns the label of an axis at the value v.
+// tick returns the label of an axis at the value v, with the unit prefix Ki or M for large values.
 func tick(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1024 && math.Mod(v, 1024) == 0:

@@ -55,7 +55,7 @@ type Config struct {
 	Window      int                // length of a link's retransmit slab, in bytes; 0: computed from Slots, for a peer with equal Slots
 	LocalFirst  bool               // the router serves the chip's own packets before packets that pass through; false: in turns
 	Timeout     router.Timeout     // what the router does with a sender or receiver channel whose first packet cannot move for a time; zero: nothing
-	TTL         uint16             // TTL of new packets, in hops; 0: the hops of the longest route (Spec §7.2)
+	TTL         uint16             // TTL of this chip's unicast requests and probes, in hops; 0: enough for the longest route (Spec §7.2)
 	MemoryLimit int64              // bytes of host memory for tiles; 0: the memory's default
 	Seed        uint64
 }
@@ -157,7 +157,8 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 
 // windowFor returns the length of a retransmit slab, in bytes. The slab has room for as
 // many packets of the largest size as the peer has slots. A quarter of this room is added
-// for the frames' headers.
+// for the frames' headers. The result is at least [ttlink.MinWindow] and at most
+// [ttlink.DefaultWindow].
 func windowFor(p router.SlotProfile) int {
 	n := 0
 	for _, s := range p.Receiver {
@@ -175,7 +176,8 @@ func (c *machine) Incarnation() wire.Incarnation { return c.cfg.Incarnation }
 // Memory returns the chip's tile memory.
 func (c *machine) Memory() *noc.Memory { return c.memory }
 
-// Tick handles all deadlines that have passed.
+// Tick handles the deadlines of links, flows and control plane that have passed. The next
+// Pump handles the deadlines of the router and of the program inside the chip.
 func (c *machine) Tick(now mono.Time) {
 	for i := range c.ports.list {
 		if d, ok := c.ports.list[i].link.Deadline(); ok && !d.After(now) {
@@ -190,7 +192,7 @@ func (c *machine) Tick(now mono.Time) {
 }
 
 // Deadline returns the time at which the next Tick, followed by a Pump, is due. Deadline
-// returns false if no Tick is due.
+// returns false if the chip waits for no time.
 func (c *machine) Deadline() (mono.Time, bool) {
 	at := mono.Never
 	for i := range c.ports.list {
@@ -213,7 +215,7 @@ func (c *machine) Deadline() (mono.Time, bool) {
 	return at, at != mono.Never
 }
 
-// Close ends every link with a close frame to the peer.
+// Close closes every link. A link that is up still sends a close frame to its peer.
 func (c *machine) Close(now mono.Time) {
 	for i := range c.ports.list {
 		c.ports.list[i].link.Close(now)

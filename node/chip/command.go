@@ -8,7 +8,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// PortEvent is a command that a port has carried out.
+// PortEvent is a command or a flush that a port has carried out.
 type PortEvent struct {
 	Command router.Command
 	Flush   bool         // true: the port was flushed, and Command has no meaning
@@ -32,7 +32,8 @@ func (e *PortEvent) Action() string {
 	return "resumed"
 }
 
-// Command orders a port to run, pause, drain or retrain.
+// Command orders a port to run, pause, drain or retrain. If the port already has the order
+// to run, pause or drain, Command does nothing.
 func (c *machine) Command(now mono.Time, ch wire.Channel, cmd router.Command) error {
 	i := c.ports.index(ch)
 	switch {
@@ -69,7 +70,7 @@ func (c *machine) Flush(now mono.Time, ch wire.Channel) (int, error) {
 	return e.Flushed, nil
 }
 
-// tell adds an event for a command that port i carries out.
+// tell adds an event for a command or a flush that port i carries out.
 func (c *machine) tell(now mono.Time, i int, e *PortEvent) {
 	c.events.add(Event{At: now, Local: c.ports.list[i].Local, Peer: c.ports.list[i].Peer, Port: e})
 }

@@ -7,11 +7,14 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// abandon takes the packets that the router dropped, reports each packet to its source,
-// and frees the packet's buffer. abandon also adds an event for each stuck sender or
-// receiver channel. Every method that empties sender or receiver channels must call
-// abandon at once, because the channels can fill again before the next Pump. The pool has
-// no room for the dropped packets and the new packets together.
+// abandon takes the packets that the router dropped. For each packet, abandon sends a drop
+// report if the packet needs one, adds an event, and frees the buffer. abandon also counts
+// stuck sender and receiver channels, see noteStuck. abandon returns true if it took a
+// packet.
+//
+// Every method that empties sender or receiver channels must call abandon at once. If
+// abandon came later, new packets could fill the channels first. The pool has no room for
+// the dropped packets and the new packets together.
 func (c *machine) abandon(now mono.Time) bool {
 	c.noteStuck(now)
 	moved := false
@@ -45,8 +48,10 @@ func (c *machine) noteStuck(now mono.Time) {
 	}
 }
 
-// report sends a drop report to the source of a dropped request or probe. The chip
-// sends no report about packets of other types.
+// report puts a drop report to the source of a dropped request or probe into the outbox.
+// If MaxReports reports already wait, report only counts the lost report. If the source is
+// this chip, report tells the flow source at once. The chip sends no report about packets
+// of other types.
 func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView) {
 	t := v.Type()
 	if t != wire.PacketRequest && t != wire.PacketProbe {
@@ -78,7 +83,8 @@ func (r *report) ofCopy(d router.Drop, v wire.PacketView) bool {
 }
 
 // dropped tells the flow source of this chip that the router of chip "at" dropped a
-// request or probe of this chip.
+// request or probe of this chip. dropped ignores a report about a multicast from a chip
+// of another mesh.
 func (c *machine) dropped(now mono.Time, r *wire.DropReport, at wire.FabricNodeID) {
 	behind := c.scratch.members[:0]
 	if r.Group != 0 {
@@ -96,7 +102,7 @@ func (c *machine) dropped(now mono.Time, r *wire.DropReport, at wire.FabricNodeI
 }
 
 // completion decodes a completion, and hands the completion to the flow source of this
-// chip.
+// chip. completion drops and counts a malformed completion.
 func (c *machine) completion(now mono.Time, from flow.Key, payload []byte) {
 	m, err := wire.DecodeCompletion(payload, c.scratch.exceptions[:0])
 	if err != nil {

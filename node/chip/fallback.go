@@ -12,8 +12,8 @@ import (
 // credits and routing plane. Only the cable that carries the link's frames changes. The
 // link that owns the working cable does not see the frames of the parallel links.
 
-// offer lets the links parallel to port i use the port's cable if on is true. If on is
-// false, offer withdraws the cable from these links.
+// offer lets the links parallel to port i use the port's cable if the argument "on" is
+// true. If "on" is false, offer withdraws the cable from these links.
 func (c *machine) offer(now mono.Time, i int, on bool) {
 	p := &c.ports.list[i]
 	if p.offered == on {
@@ -29,11 +29,14 @@ func (c *machine) offer(now mono.Time, i int, on bool) {
 	}
 }
 
-// addressed returns the index and the path of the link that must handle a datagram from
-// port i. The link may belong to a parallel port whose frames use the cable of port i. A
-// hello names the cable over which the peer sent the hello. A hello that names another
-// cable than the cable of port i goes to the link of port i. The link of port i then
-// detects the miswiring.
+// addressed returns the index and the path of the link that must handle a datagram that
+// came in on port i. The datagram's frame names the channel of the link's port. If this is
+// another port that leads to the same chip, its link uses the cable of port i as a
+// fallback path. All other datagrams go to the link of port i.
+//
+// A hello also names the cable over which the peer sent the hello. A hello that names
+// another cable than the cable of port i goes to the link of port i. The link of port i
+// then detects the miswiring.
 func (c *machine) addressed(i int, b []byte) (int, ttlink.Path) {
 	to, via, hello, ok := wire.PeekVia(b)
 	p := &c.ports.list[i]

@@ -23,45 +23,49 @@ type Inputs interface {
 	// fills in link states that neighbours failed to pass on. Gossip never takes a link
 	// up or down.
 	HandleLinkStates(now mono.Time, words []wire.LinkState)
-	// Tick handles all deadlines that have passed. Call Tick when the time of Deadline
+	// Tick handles the chip's timers. Call Tick, and then Pump, when the time of Deadline
 	// has come.
 	Tick(now mono.Time)
 	// Pump runs the chip until nothing moves. Call Pump once after a batch of other
 	// inputs.
 	Pump(now mono.Time)
 
-	// SetPath tells a port whether datagrams can reach the address of the port's peer.
-	// Without a path, the link sends no hellos.
+	// SetPath tells a port whether datagrams can reach the address of the port's peer. If
+	// the argument "on" is false, the link goes off: it sends nothing and drops received
+	// frames.
 	SetPath(now mono.Time, ch wire.Channel, on bool)
 	// SetMaxPayload sets the largest frame payload that the path of a port takes, in padded
 	// bytes. SetMaxPayload returns an error for a channel without a port, and for a size
 	// that the link refuses; see [ttlink.Link.SetMaxPayload].
 	SetMaxPayload(now mono.Time, ch wire.Channel, n int) error
 	// SetClient installs the program inside the chip. A nil cl removes the program. The
-	// chip discards the results of a removed program's requests.
+	// results of a removed program's requests go to the program that is installed when the
+	// requests end. If no program is installed then, the chip discards the results.
 	SetClient(cl Client)
-	// Avoid takes a channel's cable out of service if on is true, even if the cable works.
-	// New tables then lead around the cable. If on is false, Avoid puts the cable back into
-	// service. Avoid reports whether the chip has a port on channel ch.
+	// If the argument "on" is true, Avoid takes a channel's cable out of service, even if
+	// the cable works. New tables then lead around the cable. If "on" is false, Avoid puts
+	// the cable back into service. Avoid reports whether the chip has a port on channel ch.
 	Avoid(now mono.Time, ch wire.Channel, on bool) bool
 	// Command orders a port to run, pause, drain or retrain; see [router.Router.Order] and
 	// [ttlink.Link.Retrain]. Command returns an error for a channel without a cable and for
 	// an unknown command. Command also returns an error for the command to retrain, if the
 	// link has no path to train on.
 	Command(now mono.Time, ch wire.Channel, cmd router.Command) error
-	// Flush drops the packets that wait in the sender channels of a port, and sends drop
-	// reports to their sources. Flush returns the number of packets dropped. Flush returns
-	// an error for a channel without a cable.
+	// Flush drops the packets that wait in the sender channels of a port, and returns their
+	// number. The chip sends drop reports of the dropped requests and probes to their
+	// sources. Flush returns an error for a channel without a cable.
 	Flush(now mono.Time, ch wire.Channel) (int, error)
 	// Ask makes a port's link send a hello, if the link is up over its own cable; see
-	// [ttlink.Link.Ask]. Ask returns the longest time that a living peer takes to answer.
+	// [ttlink.Link.Ask]. Ask returns the longest time that a living peer takes to answer,
+	// or 0 for a channel without a port.
 	Ask(now mono.Time, ch wire.Channel) time.Duration
-	// Close ends every link with a close frame to the peer. After Close, call PollTransmit
-	// until PollTransmit returns no more datagrams.
+	// Close closes every link. A link that is up still sends a close frame to its peer.
+	// After Close, call PollTransmit until PollTransmit returns false.
 	Close(now mono.Time)
 
-	// PollTransmit returns the next datagram to send, and the datagram's port. The
-	// datagram is valid until the next call for the same port.
+	// PollTransmit returns the next frames to send, and the channel of the cable that must
+	// carry the frames. Each frame is a datagram of its own. The frames are valid until the
+	// next input. PollTransmit returns false if no frame waits.
 	PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool)
 	// PollResult returns the result of an ended request, oldest first.
 	PollResult() (flow.Result, bool)
@@ -69,7 +73,7 @@ type Inputs interface {
 	// mailboxes.
 	PollEvent() (Event, bool)
 	// Deadline returns the time at which the next Tick, followed by a Pump, is due. Deadline
-	// returns false if no Tick is due.
+	// returns false if the chip waits for no time.
 	Deadline() (mono.Time, bool)
 }
 

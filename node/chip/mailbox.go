@@ -12,9 +12,9 @@ import (
 // mailbox is the memory into which a port's router posts the port's status and events
 // (Spec §7.1). The mailbox lies in the L1 of the port's ethernet tile. The file
 // wire/mailbox.go has the layout. PollEvent writes an entry for each event. For a link
-// event or a command to the port, PollEvent also writes the status. Before the chip
-// performs a read of the mailbox, the chip updates the status. Packets that pass through
-// the chip write nothing into the mailbox.
+// event or a command to the port, PollEvent also writes the status of the port. Before
+// the chip performs a read of the mailbox, the chip updates the status. Packets that pass
+// through the chip write nothing into the mailbox.
 type mailbox struct {
 	at     wire.NocAddr // address of the first byte of the mailbox
 	region []byte       // bytes of the mailbox
@@ -65,8 +65,8 @@ func (c *machine) addMailboxes(now mono.Time) error {
 	return nil
 }
 
-// refreshMailbox updates the status in a mailbox if n bytes at address a are part of
-// this mailbox.
+// refreshMailbox updates the status in a mailbox if any of the n bytes from address a on
+// lies in this mailbox.
 func (c *machine) refreshMailbox(now mono.Time, a wire.NocAddr, n int) {
 	if !c.memory.Overlaps(a, n) {
 		return

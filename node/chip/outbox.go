@@ -95,13 +95,15 @@ func (c *machine) sendControl(now mono.Time, w *flow.Route, to flow.Key, t wire.
 	return c.launch(now, w.Port, &p)
 }
 
-// hasRoom reports whether launch may find room for a packet on a route.
+// hasRoom returns false if launch has no room for a packet on a route. If hasRoom returns
+// true, launch may still find no room.
 func (c *machine) hasRoom(w *flow.Route) bool {
 	return c.router.CanInject(w.Port, w.VC) || c.router.Bypass(w.Port)
 }
 
 // redirectReplies reroutes the replies in the outbox by the tables in force.
-// redirectReplies drops a reply if no route is left.
+// redirectReplies drops a reply if no route is left, or if the reply's header has no room
+// for the route.
 func (c *machine) redirectReplies() {
 	kept := c.outbox.replies[:0]
 	for _, s := range c.outbox.replies {
@@ -119,8 +121,9 @@ func (c *machine) redirectReplies() {
 	c.outbox.replies = kept
 }
 
-// tellNeighbours sends the neighbours each link state that is new to them, of this chip
-// and of other chips.
+// tellNeighbours sends each neighbour the link states that are new to the neighbour, as
+// far as there is room. The link states are about this chip and about other chips.
+// tellNeighbours leaves out neighbours whose link is down.
 func (c *machine) tellNeighbours(now mono.Time) bool {
 	moved := false
 	for i := range c.ports.list {

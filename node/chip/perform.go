@@ -55,7 +55,7 @@ func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 	w := c.route(flow.Key{Node: p.Src, Plane: p.Plane, Other: p.Other}, wire.ClassReply)
 	if !w.OK {
 		if p.Src == c.cfg.Node {
-			return wire.OutcomeBadCommand // this chip itself sent the read, by a route that leads back to this chip
+			return wire.OutcomeBadCommand // this chip sent the read to itself with Request.Via, and no route leads from a chip to itself for the reply
 		}
 		return wire.OutcomeAgain // faults leave no route to the source
 	}
@@ -71,7 +71,7 @@ func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 	return wire.OutcomeDone
 }
 
-// performHere executes a request of this chip to itself. The request never enters the
+// performHere executes a request of this chip to itself, without Via. The request never enters the
 // fabric.
 func (c *machine) performHere(now mono.Time, r flow.Request, inside bool) {
 	res := flow.Result{Fate: flow.FateDone}

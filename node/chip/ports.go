@@ -18,8 +18,8 @@ type port struct {
 	topo.Port
 	link    *ttlink.Link
 	partial router.Slot // packet under assembly, or router.NoSlot
-	up      bool
-	offered bool // the port's cable may carry the frames of the parallel links
+	up      bool        // the link is up
+	offered bool        // the port's cable may carry the frames of the parallel links
 	mail    mailbox
 
 	malformed losses.Count // malformed packets that came over the link
@@ -85,8 +85,8 @@ func (c *machine) Channels() []topo.Port {
 	return ps
 }
 
-// SetPath tells a port whether datagrams can reach the address of the port's peer.
-// Without a path, the link sends no hellos.
+// SetPath tells a port whether datagrams can reach the address of the port's peer. If the
+// argument "on" is false, the link goes off: it sends nothing and drops received frames.
 func (c *machine) SetPath(now mono.Time, ch wire.Channel, on bool) {
 	if i := c.ports.index(ch); i >= 0 {
 		c.ports.list[i].link.SetPath(now, on)
@@ -113,7 +113,7 @@ func (c *machine) Carries(ch wire.Channel) bool {
 }
 
 // Up reports whether the link of a port is up, over any cable. The time "since" is the
-// last change of the link's state.
+// last change of the link's state. For a channel without a port, Up returns 0 and false.
 func (c *machine) Up(ch wire.Channel) (since mono.Time, up bool) {
 	i := c.ports.index(ch)
 	if i < 0 {
@@ -145,7 +145,8 @@ func (c *machine) Ask(now mono.Time, ch wire.Channel) time.Duration {
 }
 
 // linkEvents passes the events of a link to the router, the control plane and the event
-// log.
+// log. At the start or end of a link session, linkEvents also frees the packet under
+// assembly.
 func (c *machine) linkEvents(now mono.Time, i int) {
 	for p := &c.ports.list[i]; p.link.HasEvent(); {
 		e, _ := p.link.PollEvent()

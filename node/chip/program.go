@@ -11,8 +11,8 @@ import (
 
 // Client is a program inside the chip, such as a traffic generator. The chip asks the
 // client for requests as fast as the fabric takes requests. The chip tells the client
-// how each request ended. The chip also shows the client every command that it performs
-// on its memory.
+// how each request ended. The chip also shows the client every requested command that it
+// performs on its memory, except reads.
 type Client interface {
 	// Next returns the client's next request. Next returns false if the client has no
 	// request now.
@@ -23,8 +23,8 @@ type Client interface {
 	// Done tells the client how a request ended.
 	Done(now mono.Time, r flow.Result)
 	// Performed tells the client that the chip has performed a command of chip src on
-	// m. The parameter "other" is the field Other of the command's request, see
-	// [flow.Request]. The client must not change m.
+	// m. The command is not a read. The parameter "other" is the field Other of the
+	// command's request, see [flow.Request]. The client must not change m.
 	Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, m *noc.Memory)
 }
 
@@ -36,8 +36,8 @@ type Waker interface {
 }
 
 // The chip refuses some requests at once, for example requests to a chip without a
-// route. After maxRefused such refusals, the chip asks the client again only after
-// refusedPause.
+// route. After maxRefused such refusals in one call of pull, the chip asks the client
+// again only after refusedPause.
 const (
 	maxRefused   = 64
 	refusedPause = time.Millisecond
@@ -64,7 +64,8 @@ func (p *program) deadline() (mono.Time, bool) {
 	return at, at != mono.Never
 }
 
-// SetClient installs the program inside the chip. A nil cl removes the program.
+// SetClient installs the program inside the chip, see [Inputs]. A nil cl removes the
+// program.
 func (c *machine) SetClient(cl Client) { c.program.client = cl }
 
 // Done tells the program inside the chip how one of its requests ended. Done discards the

@@ -67,7 +67,7 @@ func (c *machine) take(now mono.Time, i int, vc wire.VC, b []byte, s router.Slot
 }
 
 // deliverNow hands a packet for this chip to memory and flows, directly from the
-// datagram.
+// datagram. deliverNow returns false if the router forbids the shortcut.
 func (c *machine) deliverNow(now mono.Time, i int, v wire.PacketView) bool {
 	if !c.router.CutThrough(i, v) {
 		return false
@@ -98,8 +98,8 @@ func (c *machine) forwardNow(now mono.Time, i int, v wire.PacketView) bool {
 	return true
 }
 
-// launch sends a packet of this chip by a port. Before, the function address must have
-// given the packet its route. launch returns false while there is no room.
+// launch sends a packet of this chip by a port. The packet already has its route, virtual
+// channel and TTL. launch returns false while there is no room.
 func (c *machine) launch(now mono.Time, port int, p *wire.Packet) bool {
 	return c.sendNow(now, port, p) || c.inject(port, p)
 }
@@ -145,9 +145,9 @@ func (c *machine) build(p *wire.Packet) (router.Slot, bool) {
 	return s, ok
 }
 
-// HandleDatagram takes one datagram that came in on a port. A datagram may hold a whole
-// packet or a piece of a packet. The chip takes a whole packet directly from the
-// datagram.
+// HandleDatagram takes one datagram that came in on a port. If the datagram's frame holds
+// a whole packet, the chip takes the packet directly from the datagram. If the frame
+// holds a piece of a packet, assemble takes the piece. The link handles all other frames.
 func (c *machine) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	i := c.ports.index(ch)
 	if i < 0 {
@@ -249,7 +249,8 @@ func (c *machine) deliver(now mono.Time) bool {
 	}
 }
 
-// arrived handles a packet for this chip.
+// arrived handles a packet that the router delivered to this chip. arrived drops and
+// counts a packet that is malformed, for another chip, or from an unknown chip.
 func (c *machine) arrived(now mono.Time, b []byte) {
 	var err error
 	p := &c.scratch.arriving
@@ -324,8 +325,8 @@ func (c *machine) transmit(now mono.Time) bool {
 	return moved
 }
 
-// PollTransmit returns the next datagram to send, and the datagram's port. The datagram
-// is valid until the next call for the same port.
+// PollTransmit returns the next frames to send, and the channel of the cable that must
+// carry the frames; see [Inputs].
 func (c *machine) PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool) {
 	for range c.ports.list {
 		p := &c.ports.list[c.ports.turn]

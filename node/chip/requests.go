@@ -38,9 +38,10 @@ func (c *machine) start(now mono.Time, r *flow.Request, inside bool) flow.Admiss
 	return c.source.HandleRequest(now, r, inside)
 }
 
-// leads reports whether the hops of a request exist and end at the request's destination.
-// leads returns false if a hop leads straight back to the previous chip. In a route, a
-// hop back means "deliver here".
+// leads reports whether the hops of a request exist, stay in this mesh and end at the
+// request's destination. leads returns false for more than wire.MaxHops hops, and for a
+// request with Other. leads also returns false if a hop leads straight back to the
+// previous chip, because in a route a hop back means "deliver here".
 func (c *machine) leads(r *flow.Request) bool {
 	at := c.cfg.Node
 	if r.Other {
@@ -58,8 +59,8 @@ func (c *machine) leads(r *flow.Request) bool {
 	return len(r.Via) <= wire.MaxHops && at == r.Dst
 }
 
-// CheckMulticast returns an error if the chip cannot send a multicast to the ranges of
-// a request.
+// CheckMulticast returns an error if the chip cannot send a request as a multicast to the
+// request's ranges.
 func (c *machine) CheckMulticast(r *flow.Request) error {
 	switch {
 	case r.Command.Type == wire.NocRead && !r.Probe:
@@ -76,7 +77,8 @@ func (c *machine) CheckMulticast(r *flow.Request) error {
 // network implements [flow.Network] for the chip's flow source.
 type network machine
 
-// Route returns the route of a flow's requests.
+// Route returns the route of a flow's requests: by the hops of via, or by the tables in
+// force if via is empty.
 func (n *network) Route(to flow.Key, via []wire.Direction) *flow.Route {
 	c := (*machine)(n)
 	if len(via) == 0 {
@@ -120,7 +122,8 @@ func (n *network) Tree(plane wire.Plane, ranges wire.Ranges) ([]wire.FabricNodeI
 // by several ports.
 const noPort = -1
 
-// Room reports whether a request may find room on a route.
+// Room returns false if Launch has no room for a request on a route. If Room returns true,
+// Launch may still find no room.
 func (n *network) Room(w *flow.Route) bool {
 	if w.Port == noPort {
 		return n.router.CanMulticast(w.Plane)

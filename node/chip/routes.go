@@ -11,8 +11,8 @@ type routeKey struct {
 	dst   wire.FabricNodeID
 	plane wire.Plane
 	class wire.Class
-	other bool // whether the route takes the other direction round rings, see flow.Request
-	stay  bool // whether the route must stay in the virtual channels of detours, because the packet is already on a detour
+	other bool // true: the route takes the other direction round rings, see flow.Request
+	stay  bool // true: the route must stay in the virtual channels of detours, because the packet is already on a detour
 }
 
 // routes holds the routes that the chip has needed since it put its tables in force. All
@@ -133,9 +133,10 @@ func address(w *flow.Route, p *wire.Packet, ttl uint16) {
 
 // enter gives a packet that has come from another mesh its route through this mesh. Spec
 // §2.2 says: "the entry node fabric router in the next mesh calculates a new source
-// route". If the faults leave no route, enter returns false. If the fabric has no route
-// even without faults, enter clears the packet's route and returns true. The router then
-// drops the packet, because the packet has no route.
+// route". If the faults leave no route that the packet can take, enter returns false. If
+// the fabric has no route even without faults, enter clears the packet's route and returns
+// true. The router then drops the packet, because the packet has no route. For a packet
+// from this mesh, enter does nothing and returns true.
 func (c *machine) enter(p *port, v wire.PacketView) bool {
 	if p.Peer.Node.Mesh == c.cfg.Node.Mesh {
 		return true

@@ -13,7 +13,7 @@ import (
 type Counters struct {
 	Requests         uint64    // requests that this chip sent, probes included
 	Results          [4]uint64 // ended requests of this chip, indexed by flow.Fate
-	Performed        uint64    // commands of other chips that this chip performed
+	Performed        uint64    // commands that came over the fabric and that this chip performed
 	Duplicates       uint64    // requests that came again; the chip did not perform them again
 	Gaps             uint64    // requests that did not come although later requests of their flow came
 	Overflows        uint64    // requests that the chip refused because too many exceptions were open
@@ -21,7 +21,7 @@ type Counters struct {
 	StaleCompletions uint64
 	StaleReplies     uint64
 	Probes           uint64                      // probes that stalled flows sent
-	FlowResets       uint64                      // flows that the chip gave up, after flow.FlowTimeout or without a route
+	FlowResets       uint64                      // times that a flow gave up a member: after flow.FlowTimeout, without a route, or because its epoch was too old
 	ReportsLost      uint64                      // drop reports that the chip discarded because MaxReports reports waited
 	Dropped          [wire.NumDropReasons]uint64 // packets that this chip dropped, by reason
 	Timeouts         uint64                      // times that the first packet of a sender or receiver channel could not move for the timeout
@@ -35,7 +35,7 @@ type PortStatus struct {
 	Dir     wire.Direction
 	Plane   wire.Plane
 	Link    ttlink.Status
-	Out     bool // the tables in force take the port's cable out of service
+	Out     bool // the tables in force do not use the port's cable
 	Avoided bool // an operator took the port's cable out of service, see Avoid of [Inputs]
 	Frames  ttlink.Counters
 	Router  router.PortStatus
@@ -51,7 +51,7 @@ type Status struct {
 	Out         []wire.PortID       // ports of the cables that the tables in force do not use; the two ports of each cable follow each other
 	Unreachable []wire.FabricNodeID // chips of this mesh without a route from this chip; of another mesh without a route, only its first chip
 	Open        int                 // number of open requests of this chip
-	InFlight    int                 // number of packets in the router's sender and receiver channels
+	InFlight    int                 // number of packets in the router: in its sender and receiver channels, and own multicasts that wait
 	Resident    int64               // tile memory that the chip holds, in bytes
 	Buffers     int                 // packet buffers that the chip holds, in bytes
 	Counters    Counters
@@ -103,8 +103,8 @@ func (c *machine) Ends() []flow.Ends { return c.source.Ends() }
 // [flow.Moment.Since].
 func (c *machine) Moment() flow.Moment { return c.source.Moment() }
 
-// Quiet reports whether the chip has no open request, holds no packet, and owes no
-// answer.
+// Quiet reports whether the chip has no open request, its router holds no packet, and the
+// chip owes no completion, reply or drop report.
 func (c *machine) Quiet() bool {
 	return c.source.Open() == 0 && c.router.InFlight() == 0 && c.sink.Owed() == 0 && c.outbox.empty()
 }

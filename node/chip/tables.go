@@ -14,12 +14,14 @@ import (
 // in the set of cables out of service. The chip first proves that packets of the old
 // tables and packets of the new tables cannot close a cycle together. If only packets of
 // the old tables on detours or to other meshes could close a cycle, the chip drops these
-// packets. The chip then puts the new tables in force. All chips compute the tables
-// independently, from equal link states. Each packet carries the epoch of the tables that
-// routed the packet. New tables keep every route that crosses no fault. A flow whose
-// route changes takes the new route once its open requests have ended, because the flow's
-// packets must keep their order. A packet that waits to leave by a port out of service is
-// caught. The chip reroutes a caught packet by the new tables.
+// packets. The chip then puts the new tables in force. If the proof fails in any other
+// way, the chip refuses the new tables. All chips compute the tables independently, from
+// equal link states. Each packet carries the epoch of the tables that routed the packet.
+// Within a mesh, new tables keep every route that crosses no fault. A flow whose route
+// changes takes the new route once its open requests have ended, because the flow's
+// packets must keep their order. A packet is caught if it waits to leave by a port that is
+// out of service and whose link is down. The chip reroutes a caught packet by the new
+// tables.
 
 // tables are the routing of a chip.
 type tables struct {
@@ -52,7 +54,7 @@ const (
 type Tables struct {
 	Epoch       uint32
 	Out         []wire.PortID       // ports of the cables that these tables do not use, both ports of each cable
-	Unreachable []wire.FabricNodeID // chips of this mesh without a route from this chip; of another mesh without a route, only its first chip
+	Unreachable []wire.FabricNodeID // chips of this mesh without a route from this chip; of another mesh without a route, only its first chip; nil if Refused
 	Strict      bool                // the chip drops packets of the old tables that go round a fault or to another mesh
 	Refused     bool                // the chip did not put these tables in force, because the proof failed
 }
@@ -67,7 +69,7 @@ func (c *machine) enforce(p *route.Plan) {
 
 // install plans tables for the cables that are in service now. If the planned tables
 // differ from the tables in force, install proves the planned tables and puts them in
-// force.
+// force. If the proof fails, install keeps the old tables and adds an event.
 func (c *machine) install(now mono.Time) {
 	t := &c.tables
 	p := t.base.Around(c.control.Out())
@@ -170,10 +172,10 @@ func (c *machine) findUnreachable() (list []wire.FabricNodeID) {
 	return list
 }
 
-// redirect reroutes the packets that are caught at ports out of service. If the tables
-// have no route for a caught packet, redirect drops the packet. Copies of multicasts
-// and packets for other meshes wait until the port comes back, at most for the grace
-// period.
+// redirect reroutes the packets that are caught at ports out of service. redirect drops a
+// caught packet if the tables have no route for it, or if its header has no room for the
+// route. Copies of multicasts and packets for other meshes wait until the port comes back,
+// at most for the grace period.
 func (c *machine) redirect() bool {
 	moved := false
 	c.router.Caught(func(k router.Caught) bool {
@@ -228,8 +230,8 @@ func (c *machine) Avoid(now mono.Time, ch wire.Channel, on bool) bool {
 }
 
 // Unreachable lists the chips of this mesh to which the tables in force have no route
-// from this chip. If another mesh has no route, Unreachable lists the first chip of
-// that mesh only.
+// from this chip. If no route leads to another mesh, Unreachable lists only the first chip
+// of that mesh.
 func (c *machine) Unreachable() []wire.FabricNodeID { return c.tables.unreachable }
 
 // Intact reports whether the tables in force are the tables of the fabric without

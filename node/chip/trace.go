@@ -22,7 +22,7 @@ type Sighting struct {
 	Plane    wire.Plane
 }
 
-// saw remembers a traced packet that came in by a port.
+// saw remembers a packet that came in by a port, if the packet is traced.
 func (c *machine) saw(now mono.Time, p *port, v wire.PacketView) {
 	if !v.Traced() {
 		return

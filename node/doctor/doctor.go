@@ -110,6 +110,7 @@ var checks = []check{
 	{"memory", lookMemory},
 	{"cores", lookCores},
 	{"run folder", lookFolder},
+	{"other users", lookUsers},
 	{"disk", lookDisk},
 	{"clock", lookClock},
 	{"docker engine", lookEngine},
@@ -182,7 +183,8 @@ func judgeCores(chips, cores int) Finding {
 	return bad(Warning, "choose a smaller topology, or run the chips on several machines, see 'ttfabric node --help'", "%s: the chips come up, but links will go down under traffic", has)
 }
 
-// join returns the texts of a list with commas between the texts. join shortens a long list.
+// join returns the texts of a list with commas between the texts. In place of the texts after the
+// sixth, join gives their number.
 func join(list []string) string {
 	const most = 6
 	if n := len(list); n > most {

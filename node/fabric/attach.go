@@ -17,8 +17,8 @@ import (
 // attachRetry is the time between two attempts to reach a chip.
 const attachRetry = 250 * time.Millisecond
 
-// describe asks the chips at the addresses apis for the spec and topology of their fabric,
-// until one chip answers or ctx ends.
+// describe asks the chips at the addresses apis for the spec and topology of their fabric, until
+// one chip answers or ctx ends. If a chip refuses the request, describe returns the chip's error.
 func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t *topo.Topology, err error) {
 	for {
 		views, errs := make([]spec.View, len(apis)), make([]error, len(apis))
@@ -62,10 +62,11 @@ func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t 
 }
 
 // Attach makes the run folder of a fabric whose chips run on other machines. If a fabric of this
-// name is attached already, Attach replaces its folder. The parameter apis has the addresses of the
-// APIs of one or more chips, as HOST:PORT. The parameter token is the bearer token of all chips'
-// APIs. Attach waits until one chip answers or ctx ends. The parameter name is the fabric's name on
-// this machine. If name is "", the fabric's name is the name that the chips report.
+// name is attached already, Attach replaces its folder. If a fabric of this name runs on this
+// machine, Attach returns an error of kind [spec.Usage]. The parameter apis has the addresses of
+// the APIs of one or more chips, as HOST:PORT. The parameter token is the bearer token of all
+// chips' APIs. Attach waits until one chip answers or ctx ends. The parameter name is the fabric's
+// name on this machine. If name is "", the fabric's name is the name that the chips report.
 func Attach(ctx context.Context, name string, apis []string, token string) (*Fabric, error) {
 	m, t, err := describe(ctx, apis, token)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 
 // Limits of a search for the chips of an attached fabric.
 const (
-	rosterTime  = 1500 * time.Millisecond // longest time of a search; a search in which all chips answer ends earlier
+	rosterTime  = 1500 * time.Millisecond // longest time of a search; a search that finds all chips ends earlier
 	rosterFirst = 8                       // number of known addresses that a search asks first, all at once
-	rosterMore  = 200 * time.Millisecond  // time after which a search also asks the other known addresses
+	rosterMore  = 200 * time.Millisecond  // time after which a search also asks the other known addresses; earlier if all asked addresses have answered
 )
 
 // attached is the [host] of an attached fabric. The chips of an attached fabric run on
@@ -28,7 +28,8 @@ type attached struct {
 }
 
 // Chips implements [host]. Chips returns the chips that answer, and the chips that
-// answering chips list as members of the gossip.
+// answering chips list as members of the gossip. Chips also writes each new address into
+// the run folder.
 func (e attached) Chips() (out []folder.Chip) {
 	f, err := read(e.dir, e.m)
 	if err != nil {
@@ -109,8 +110,9 @@ type roster struct {
 	answers chan rosterAnswer
 }
 
-// find asks the chips at known addresses for the addresses of other chips. find returns when it has
-// the addresses of all chips, when all asked addresses have answered, or after [rosterTime].
+// find asks the chips at known addresses for the addresses of other chips. find returns
+// when it has the addresses of all chips, when each address has answered or failed, or
+// after [rosterTime].
 func (r *roster) find(known []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), rosterTime)
 	defer cancel()
@@ -141,7 +143,9 @@ func (r *roster) find(known []string) {
 	}
 }
 
-// ask sends a question to an address if the search has not asked the address before.
+// ask asks the chip at an address for its own addresses and for the members that it knows.
+// ask does nothing if the search has asked the address before, or has asked too many
+// addresses.
 func (r *roster) ask(ctx context.Context, addr string) {
 	if r.asked[addr] || len(r.asked) >= 4*len(r.t.Chips)+spec.MaxSeeds {
 		return
@@ -166,7 +170,8 @@ func (r *roster) ask(ctx context.Context, addr string) {
 }
 
 // hear adds the chips that an answer names to the chips that the search has found. hear
-// also asks each of these chips whose mesh has no chip that has answered yet.
+// also asks each of these chips whose mesh has no chip that has answered yet. hear ignores
+// chips that are not in the topology, and members without an API address.
 func (r *roster) hear(ctx context.Context, a *rosterAnswer) {
 	if a.err != nil {
 		return

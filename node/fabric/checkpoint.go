@@ -52,7 +52,8 @@ func TakeCheckpoint(ctx context.Context, cs []*api.Client) (Checkpoint, error) {
 // LostSince says which requests the chips of a checkpoint have lost since the checkpoint.
 // The parameter cs has clients of the chips. A chip of the checkpoint counts as silent if
 // cs has no client of the chip, or if the chip does not answer. LostSince reports losses
-// only of chips in the checkpoint.
+// only of chips in the checkpoint. Of a restarted chip, LostSince reports only the losses
+// since the restart.
 func LostSince(ctx context.Context, cs []*api.Client, before Checkpoint) LossesSince {
 	l := LossesSince{Restarted: []wire.FabricNodeID{}, Silent: []wire.FabricNodeID{}, Flows: []FlowLosses{}, Now: Checkpoint{[]flow.Moment{}}}
 	ms, errs := moments(ctx, cs)

@@ -32,7 +32,8 @@ func (f *Fabric) StartChip(ctx context.Context, n wire.FabricNodeID, rec spec.Re
 }
 
 // RestartChip kills a chip's process (kill -9) and starts the chip again; see
-// [Fabric.StartChip]. Before the kill, another chip reports the restart as an event.
+// [Fabric.StartChip]. Before the kill, another chip reports the restart as an event. If
+// the chip does not run, RestartChip returns an error.
 func (f *Fabric) RestartChip(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
 	f.tellFault(ctx, fault.KindRestarted, n)
 	ctx, cancel := context.WithTimeout(ctx, startTime)
@@ -94,7 +95,7 @@ func (f *Fabric) KillChip(ctx context.Context, n wire.FabricNodeID) error {
 }
 
 // PauseChip stops a chip's process (SIGSTOP), and returns when all threads of the process
-// have stopped.
+// have stopped. If the chip runs in a container, PauseChip pauses the container instead.
 func (f *Fabric) PauseChip(ctx context.Context, n wire.FabricNodeID) error {
 	return f.signal(ctx, fault.KindPaused, n)
 }
@@ -161,8 +162,9 @@ const quietPolls = 3
 
 // RemoveChip stops a chip in good order. The chip refuses new requests. RemoveChip then
 // waits until the chip has no open requests and no packets. The parameter drain is the
-// longest time of this wait. Then the chip closes its links, leaves the gossip and ends.
-// The result drained reports whether the chip had no open requests and no packets.
+// longest time of this wait. If drain is 0, RemoveChip leaves out these two steps. Then
+// the chip closes its links, leaves the gossip and ends. The result drained is true if the
+// chip had no open requests and no packets at the end of the wait.
 func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time.Duration) (drained bool, err error) {
 	if a, ok := f.host().(attached); ok {
 		return false, a.notHere(n, "removed") // returns before the chip refuses new requests
@@ -183,9 +185,10 @@ func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time
 	return drained, f.host().Do(ctx, c, fault.KindRemoved)
 }
 
-// drainChip makes a chip refuse new requests, and waits until the chip has no open requests
-// and no packets. The parameter most is the longest time of this wait. drainChip returns
-// true if the chip has no open requests and no packets.
+// drainChip makes a chip refuse new requests, and waits until the chip has no open
+// requests and no packets. The parameter most is the longest time of this wait. drainChip
+// returns true if the chip then has no open requests and no packets. If most is 0, or if
+// the chip does not answer the request to drain, drainChip returns false at once.
 func (f *Fabric) drainChip(ctx context.Context, n wire.FabricNodeID, most time.Duration) (bool, error) {
 	cl, err := f.Client(n)
 	if err != nil {

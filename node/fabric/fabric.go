@@ -1,8 +1,8 @@
-// Package fabric is a handle on a whole fabric. The chips may run as processes of this
-// machine, as containers, or on other machines.
+// Package fabric has a handle, [Fabric], on a whole fabric. The chips may run as processes
+// of this machine, as containers, or on other machines.
 //
 //	f, err := fabric.Open(ctx, "default")   // the fabric that 'ttfabric up' started
-//	s, err := f.Session(node)               // commands that start from one of its chips
+//	s, err := f.Session(node)               // for requests from one of its chips
 //	err = s.Write(ctx, dst, addr, data)
 //
 // A [Fabric] starts and stops chips, and waits until links are up. The package also asks
@@ -53,9 +53,9 @@ func (f *Fabric) bearer() string {
 	return f.token
 }
 
-// Open opens the fabric with the given name. If there is no such fabric, the error says how
-// to start a fabric. If the fabric has containers but no chip in these containers answers,
-// the error is a [container.Unheard].
+// Open opens the fabric with the given name. If there is no such fabric, the error says
+// how to start a fabric. If the fabric has containers but no valid run folder, and no chip
+// in these containers answers, the error is a [container.Unheard].
 func Open(ctx context.Context, name string) (*Fabric, error) {
 	dir, err := folder.For(name)
 	if err != nil {
@@ -180,9 +180,9 @@ type Answer[T any] struct {
 	Err   error
 }
 
-// Each calls the function ask for all chips at once, and returns the answers in the order
-// of cs. The parameter limit is the longest time that a call may take; 0 means no limit.
-// All calls also end when ctx ends.
+// Each calls the function ask for all chips at the same time, and returns the answers in
+// the order of cs. The parameter limit is the longest time that a call may take; 0 means
+// no limit. All calls also end when ctx ends.
 func Each[T any](ctx context.Context, cs []*api.Client, limit time.Duration, ask func(context.Context, *api.Client) (T, error)) []Answer[T] {
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -201,7 +201,8 @@ func Each[T any](ctx context.Context, cs []*api.Client, limit time.Duration, ask
 	return out
 }
 
-// Tell calls the function tell for all chips at once, as [Each] does, and joins the errors.
+// Tell calls the function tell for all chips at the same time, as [Each] does, and joins
+// the errors.
 func Tell(ctx context.Context, cs []*api.Client, limit time.Duration, tell func(context.Context, *api.Client) error) error {
 	var errs []error
 	for _, a := range Each(ctx, cs, limit, func(ctx context.Context, c *api.Client) (struct{}, error) { return struct{}{}, tell(ctx, c) }) {

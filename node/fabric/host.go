@@ -12,7 +12,7 @@ import (
 
 // host starts and stops the chips of one fabric. There is a host for processes of this
 // machine, for containers of an engine, and for chips on other machines. All other
-// functions of this package use only the chips' APIs.
+// functions of this package reach the chips only by the chips' APIs.
 type host interface {
 	// Chips returns the running and the paused chips, sorted by mesh and number.
 	Chips() []folder.Chip
@@ -25,8 +25,8 @@ type host interface {
 	Do(ctx context.Context, c folder.Chip, k fault.Kind) error
 	// LastWords returns the last line of a chip's log.
 	LastWords(n wire.FabricNodeID) string
-	// Archive copies the latest events of chips in containers to the event archive on this
-	// machine. Other chips write to the archive themselves.
+	// Archive copies the event archive of chips in containers to the archive's folder on
+	// this machine. Other chips write to the archive themselves.
 	Archive(ctx context.Context) error
 	// Recording returns the path of the file of an ended recording. For a chip in a
 	// container, Recording first copies the file to the folder of --record on this machine.
@@ -34,8 +34,8 @@ type host interface {
 	// KeyLog copies the secrets that chips in containers have logged to the folder of
 	// --keylog on this machine. Other chips write to this folder themselves.
 	KeyLog(ctx context.Context) error
-	// Remove stops all chips, and removes the run folder and all other files, containers
-	// and volumes of the fabric.
+	// Remove stops all chips, and removes the run folder, and the containers, networks and
+	// volumes of the fabric. Folders that the user named stay, such as that of --archive.
 	Remove() error
 }
 
@@ -51,7 +51,7 @@ func hostOf(dir folder.Dir, s *spec.Spec) host {
 
 func (f *Fabric) host() host { return hostOf(f.Dir, &f.Spec) }
 
-// Archive copies the latest events of chips in containers to the event archive on this
+// Archive copies the event archive of chips in containers to the archive's folder on this
 // machine. Other chips write to the archive themselves.
 func (f *Fabric) Archive(ctx context.Context) error { return f.host().Archive(ctx) }
 
@@ -72,8 +72,9 @@ func (f *Fabric) LastWords(n wire.FabricNodeID) string { return f.host().LastWor
 // such a chip only on the chip's own machine.
 func (f *Fabric) Attached() bool { return f.Spec.Runtime == spec.Elsewhere }
 
-// Remove stops all chips, and removes the run folder and all other files, containers and
-// volumes of the fabric. For an attached fabric, Remove only removes the run folder.
+// Remove stops all chips, and removes the run folder, and the containers, networks and
+// volumes of the fabric. Folders that the user named stay, such as that of --archive. For
+// an attached fabric, Remove only removes the run folder.
 func (f *Fabric) Remove() error { return f.host().Remove() }
 
 // Removed says what [Remove] found and did.

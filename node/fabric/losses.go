@@ -13,7 +13,7 @@ import (
 // lossesPoll is the time between two rounds in which [Losses] asks the chips.
 const lossesPoll = 50 * time.Millisecond
 
-// Balance says for every packet of a fabric how the packet ended, or where the packet is.
+// Balance counts the packets of a fabric by how they ended, or where they are.
 type Balance struct {
 	losses.Report
 	AtRest bool                `json:"at_rest"`   // no packet moved between the last two rounds in which [Losses] asked the chips, so that all figures are of one moment
@@ -21,8 +21,8 @@ type Balance struct {
 }
 
 // Losses asks the chips cs for their counts of packets, and balances these counts. Losses
-// asks in rounds until no packet has moved between two rounds. The parameter wait is the
-// longest time of all rounds. The parameter missing lists the fabric's other chips.
+// asks in rounds until no packet has moved between two rounds. When the time wait is over,
+// Losses begins no further round. The parameter missing lists the fabric's other chips.
 func Losses(ctx context.Context, cs []*api.Client, missing []wire.FabricNodeID, wait time.Duration) Balance {
 	end := time.Now().Add(wait)
 	for last := []losses.Chip(nil); ; time.Sleep(lossesPoll) {

@@ -67,9 +67,9 @@ func (s *Chips) Clients() (out []*api.Client) {
 	return out
 }
 
-// At calls the function do at once for each chip that the parameter where names, with the
-// chip's channels. At joins the errors. The result absent lists the named chips that s has
-// no client of. At does not call the function do for these chips.
+// At calls the function do for each chip that the parameter where names, with the chip's channels.
+// The calls run at the same time, and have [AskTime] to end. At joins the errors. The result absent
+// lists the named chips that s has no client of. At does not call the function do for these chips.
 func (s *Chips) At(ctx context.Context, where Where, do func(context.Context, *api.Client, []wire.Channel) error) (absent []wire.FabricNodeID, err error) {
 	var cs []*api.Client
 	for _, n := range s.Topology.Nodes() {
@@ -85,7 +85,7 @@ func (s *Chips) At(ctx context.Context, where Where, do func(context.Context, *a
 	return absent, Tell(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) error { return do(ctx, c, where[c.Self()]) })
 }
 
-// AtChips calls the function do for all given chips at once, as [Chips.At] does.
+// AtChips calls the function do for each of the given chips, as [Chips.At] does.
 func (s *Chips) AtChips(ctx context.Context, chips []wire.FabricNodeID, do func(context.Context, *api.Client) error) (absent []wire.FabricNodeID, err error) {
 	where := Where{}
 	for _, n := range chips {
@@ -114,9 +114,9 @@ func (s *sorted[T]) byChip(t *topo.Topology, chip func(*T) wire.FabricNodeID) []
 	return s.list
 }
 
-// Cut cuts cables if on is true, and puts cables back if on is false. If d is not 0, the
-// chips put cut cables back by themselves after the time d. The result absent lists the
-// chips that do not run.
+// Cut cuts cables if on is true, and puts cables back if on is false. If d is not 0, the chips put
+// cut cables back by themselves after the time d. The result absent lists the chips at the cables
+// that s has no client of.
 func (s *Chips) Cut(ctx context.Context, links []topo.Link, on bool, d time.Duration) (absent []wire.FabricNodeID, err error) {
 	where, _ := spec.Ends(links, "both")
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -146,7 +146,8 @@ func (s *Chips) CutNow(ctx context.Context, links []topo.Link) []topo.Link {
 // Flap cuts cables repeatedly. The parameter every is the time from the begin of one cut to the
 // begin of the next. The parameter down is the length of a cut. The parameter total limits the time
 // from the begin of the first cut to the end of the last cut. If total is 0, Flap continues until
-// ctx ends. Flap returns when the cables are back. The result n is the number of cuts.
+// ctx ends. Flap returns when the cables are back, or at once if a cut fails. The result n is the
+// number of cuts.
 func (s *Chips) Flap(ctx context.Context, links []topo.Link, every, down, total time.Duration) (n int, absent []wire.FabricNodeID, err error) {
 	begin := time.Now()
 	for n := 1; ; n++ {
@@ -300,9 +301,9 @@ func (s *Chips) CutGossip(ctx context.Context, one, other []wire.FabricNodeID, d
 	})
 }
 
-// HealGossip ends the cuts of the gossip at all running chips. If all is true, HealGossip
-// also ends the impairments of the gossip. The result healed lists the chips whose gossip
-// was cut or impaired before.
+// HealGossip ends the cuts of the gossip at all running chips. If all is true, HealGossip also ends
+// the impairments of the gossip. The result healed lists the chips at which HealGossip ended a cut
+// or an impairment.
 func (s *Chips) HealGossip(ctx context.Context, all bool) (healed []wire.FabricNodeID, err error) {
 	var got sorted[wire.FabricNodeID]
 	_, err = s.AtChips(ctx, s.All(), func(ctx context.Context, c *api.Client) error {

@@ -125,8 +125,9 @@ func (p processes) KeyLog(context.Context) error { return nil }
 func (p processes) Recording(_ context.Context, file string) (string, error) { return file, nil }
 
 // Remove implements [host]. Remove stops all processes of the fabric and deletes the run
-// folder. Remove also finds processes by their command lines, because a crash may have left
-// processes that the run folder does not name.
+// folder. Remove also finds processes by their command lines, because a crash may have
+// left processes that the run folder does not name. Remove kills processes that do not end
+// within [folder.StopTime].
 func (p processes) Remove() error {
 	pids := map[int]uint64{}
 	for _, c := range p.Chips() {

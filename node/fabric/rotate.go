@@ -20,11 +20,11 @@ import (
 // start between [Fabric.ChangeKeys] and the call of unlock.
 type KeyChange struct {
 	Keys  [][]byte // the fabric's keys, which chips get when they start; the first key is in use
-	Rows  []KeyRow // results of the steps, one row for each step on each chip
+	Rows  []KeyRow // results of the steps, one row for each step on each running chip; the step "ask" leaves rows only if its failure ends the change
 	Force bool     // continue although a chip has not done a step
-	// Progress is called each time a chip has done a step. The parameter done is the number
-	// of chips that have done the step. The parameter total is the number of running chips.
-	// Progress may be nil.
+	// Progress is called each time a step has succeeded or failed on a chip. The parameter
+	// done is the number of these chips. The parameter total is the number of running
+	// chips. Progress may be nil.
 	Progress func(step string, done, total int)
 	// Failed is called for each failed step that [KeyChange.Rotate] ignores because of
 	// Force. Failed may be nil.
@@ -45,6 +45,7 @@ type KeyRow struct {
 
 // ChangeKeys begins a change of the gossip's keys. The caller ends the change by a call of
 // unlock. If the fabric is attached, ChangeKeys returns an error of kind [spec.Usage].
+// ChangeKeys also returns an error if the gossip is not encrypted, or if no chip runs.
 func (f *Fabric) ChangeKeys(ctx context.Context) (k *KeyChange, unlock func(), err error) {
 	if f.Attached() {
 		return nil, nil, spec.Usagef("fabric %q is attached: each chip reads its keys from the file of 'node --gossip-key' on the chip's own machine, so a restarted chip would have the old keys; change the key files on these machines; 'ttfabric gossip show' shows which key each chip uses", f.Spec.Name)
@@ -78,8 +79,8 @@ func (k *KeyChange) Absent() (out []wire.FabricNodeID) {
 	return out
 }
 
-// List asks all running chips for their keys. The error names the chips whose keys differ
-// from the fabric's keys.
+// List asks all running chips for their keys. The error names the chips that do not
+// answer, and the chips whose keys differ from the fabric's keys.
 func (k *KeyChange) List(ctx context.Context) error {
 	return k.tell(ctx, "list", "", func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
 		ks, err := cl.GossipKeys(ctx)
@@ -101,8 +102,8 @@ func (k *KeyChange) write() error {
 	return container.Share(k.f.Dir, &k.f.Spec, k.f.Topology)
 }
 
-// Install adds a key to the keys of all chips. The chips can then decrypt with the key, but
-// do not encrypt with the key yet.
+// Install adds a key to the fabric's keys, and to the keys of all running chips. The chips
+// can then decrypt with the key, but do not encrypt with the key yet.
 func (k *KeyChange) Install(ctx context.Context, key []byte) error {
 	id := keyring.ID(key)
 	if !slices.ContainsFunc(k.Keys, func(b []byte) bool { return keyring.ID(b) == id }) {
@@ -119,8 +120,9 @@ func (k *KeyChange) Install(ctx context.Context, key []byte) error {
 	})
 }
 
-// Use makes all chips encrypt with the key that has the given id. If a running chip does
-// not have the key and Force is not set, Use returns an error and changes nothing.
+// Use makes all chips encrypt with the key that has the given id. Keys must contain this
+// key. If a running chip does not have the key or does not answer, and Force is not set,
+// Use returns an error and changes nothing.
 func (k *KeyChange) Use(ctx context.Context, id string) error {
 	err := k.tell(ctx, "ask", id, func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
 		ks, err := cl.GossipKeys(ctx)
@@ -143,8 +145,9 @@ func (k *KeyChange) Use(ctx context.Context, id string) error {
 	})
 }
 
-// Remove removes the key with the given id from all chips. If a chip encrypts with the key
-// and Force is not set, Remove returns an error and changes nothing.
+// Remove removes the key with the given id from all chips. Remove refuses to remove the
+// first of the Keys, even if Force is set. If a running chip encrypts with the key or does
+// not answer, and Force is not set, Remove returns an error and changes nothing.
 func (k *KeyChange) Remove(ctx context.Context, id string) error {
 	if keyring.ID(k.Keys[0]) == id {
 		return fmt.Errorf("key %s is in use and cannot be removed; let the chips use another key first, with 'ttfabric gossip keys use'", id)

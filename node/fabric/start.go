@@ -35,9 +35,9 @@ type Wanted struct {
 	Container container.Options
 }
 
-// Create makes the run folder of a new fabric, but starts no chips; see [Fabric.Up]. Create
-// checks all options first, and proves the routes free of deadlock. Create returns an error
-// if the fabric exists already.
+// Create makes the run folder of a new fabric, but starts no chips; see [Fabric.Up]. Create checks
+// all options first. If AllowDeadlock is not set, Create also proves the routes free of deadlock.
+// Create returns an error if the fabric exists already.
 func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	dir, err := folder.For(w.Name)
 	if err != nil {
@@ -104,7 +104,8 @@ func (w *Wanted) secrets(s *spec.Spec) (out []func(folder.Dir) error, err error)
 
 // contained sets the fields of s that concern containers, if s is the spec of a fabric of
 // containers. contained then returns functions that write the compose file and the containers' keys
-// into the run folder. If s is the spec of a fabric of processes, contained returns no functions.
+// into the run folder. If s is the spec of a fabric of processes, contained sets s.Runtime to ""
+// and returns no functions.
 func (w *Wanted) contained(ctx context.Context, s *spec.Spec) (also []func(folder.Dir) error, err error) {
 	switch s.Runtime {
 	case "", spec.Process:
@@ -148,11 +149,12 @@ func random64() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// Settled waits until a container of the fabric with the given name answers a request for
-// the fabric's spec. While a fabric's containers start, no command can read the fabric's
-// spec. A command that makes a fabric therefore calls Settled before the command checks
-// whether the name is taken. If there are no such containers, Settled returns nil at once. If no
-// container answers before ctx ends, Settled returns an error.
+// Settled waits until a container of the fabric with the given name answers a request for the
+// fabric's spec. While a fabric's containers start, no command can read the fabric's spec. A
+// command that makes a fabric therefore calls Settled before the command checks whether the name is
+// taken. If there are no such containers, Settled returns nil at once. If there are containers, but
+// none of them runs or starts, Settled returns an error at once. If no container answers before ctx
+// ends, Settled also returns an error.
 func Settled(ctx context.Context, name string) error {
 	for {
 		_, err := Open(ctx, name)
@@ -174,13 +176,14 @@ func Settled(ctx context.Context, name string) error {
 	}
 }
 
-// Exits is a channel that gets a value for each chip that ends. The capacity of the channel
-// must be the number of chips.
+// Exits is a channel that gets a value for each chip that ends. The capacity of the channel must be
+// at least the number of chips.
 type Exits = chan folder.Exit
 
 // Up starts the chips that do not run, and waits until all links are up. Up calls the function
-// progress with the number of links that are up and the number of all links. The channel exits gets
-// a value for each started chip that ends. Both progress and exits may be nil.
+// progress with the number of links that are up and the number of all links. If a started chip ends
+// meanwhile, Up returns an error. After the return, the channel exits gets a value for each started
+// chip that ends. Both progress and exits may be nil.
 func (f *Fabric) Up(ctx context.Context, progress func(done, total int), exits Exits) ([]api.ChipView, error) {
 	unlock, err := folder.Lock(ctx, string(f.Dir))
 	if err != nil {
@@ -260,8 +263,8 @@ func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), exi
 
 // Times of waiting for chips that start.
 const (
-	pollInterval = 50 * time.Millisecond  // time between two requests for the state of a chip whose links are not up
-	slowPoll     = 500 * time.Millisecond // longest time between two requests; the time grows to this value, so that slow chips get more processor time
+	pollInterval = 50 * time.Millisecond  // shortest time between two requests for the state of a chip
+	slowPoll     = 500 * time.Millisecond // longest time between two requests of waitUp; the time grows to this value, so that slow chips get more processor time
 	pollTime     = 2 * time.Second        // longest time that one chip may take to answer a request
 	startTime    = 20 * time.Second       // longest time that one chip may take to start
 )
@@ -279,10 +282,9 @@ func (f *Fabric) poll(ctx context.Context, cs []*api.Client, views map[wire.Fabr
 	}
 }
 
-// ready reports whether all links of chip v are up and the chip's tables use all links. If
-// an operator took any cable of the fabric out of service, ready checks only the links of v,
-// and not the tables. The map all has the
-// latest answer of each chip.
+// ready returns true if all links of a chip are up and the chip's tables use all links. The
+// parameter v is the chip's answer. If an operator took any cable of the fabric out of service,
+// ready does not check the tables. The map all has the latest answer of each chip.
 func ready(v api.ChipView, all map[wire.FabricNodeID]api.ChipView) bool {
 	if v.LinksUp < len(v.Links) {
 		return false

@@ -26,7 +26,7 @@ type Hop struct {
 	Seen     string `json:"seen_at,omitempty"` // chip and channel by which the packet came in
 	SeenVC   string `json:"seen_vc,omitempty"`
 	SeenTTL  int    `json:"seen_ttl"`
-	Agrees   bool   `json:"agrees"`
+	Agrees   bool   `json:"agrees"` // the packet came to the chip To, with the virtual channel VC
 	Crossing bool   `json:"leaves_mesh,omitempty"`
 }
 
@@ -46,10 +46,10 @@ func (h *Hop) Verdict() string {
 type Route struct {
 	Src, Dst wire.FabricNodeID
 	Plane    wire.Plane
-	Other    bool // use the other one of two equally long routes round a ring, see session.OtherWay
+	Other    bool // take the opposite of two equally long routes round a ring, see session.OtherWay
 }
 
-// NoRouteError says that the tables have no such route.
+// NoRouteError says that a plan does not have the given route.
 type NoRouteError struct{ Route }
 
 // Error returns a text that names the two chips, the plane, and the command that lists the routes.
@@ -107,7 +107,7 @@ type Tracer struct {
 	route   Route
 	opts    []session.Option // options of each request
 	timeout time.Duration
-	before  []sighting // records of packets that were sent before the next packet
+	before  []sighting // records that the chips had before the next packet
 }
 
 // Trace returns a [Tracer] for a route. The parameter timeout is the longest time to wait for the
@@ -143,8 +143,8 @@ func (t *Tracer) Packet(ctx context.Context, plan []Hop) (hops []Hop, rtt time.D
 	return hops, rtt, sent, err
 }
 
-// newOnes returns the sightings of the first packet in the list after that is not in the
-// list before. The sightings have the order of the packet's hops. newOnes finds this order
+// newOnes compares two lists of sightings. newOnes returns the sightings of the first packet that
+// only the second list has. The result has the order of the packet's hops. newOnes finds this order
 // by the TTL, which each hop decrements.
 func newOnes(before, after []sighting) (out []sighting) {
 	old := map[string]bool{}

@@ -27,15 +27,16 @@ func StartTraffic(ctx context.Context, cs []*api.Client, owner uint64, spec traf
 }
 
 // StopTraffic ends the owner's run of verified traffic at the given chips, even if ctx has
-// ended. StopTraffic ignores errors, because a chip that does not answer has nothing to stop.
+// ended. StopTraffic ignores errors, for example of chips that have ended.
 func StopTraffic(ctx context.Context, cs []*api.Client, owner uint64) {
 	_ = Tell(context.WithoutCancel(ctx), cs, AskTime, func(ctx context.Context, c *api.Client) error { return c.StopTraffic(ctx, owner) })
 }
 
-// Traffic runs verified traffic between chips. Traffic first makes all chips receive, then
-// send. Then Traffic asks the chips for their reports until all chips have finished.
-// Traffic calls the function progress, which may be nil, with the number of packets
-// delivered so far. If ctx ends first, Traffic returns the results so far and an error.
+// Traffic runs verified traffic between chips. Traffic first makes all chips receive, and
+// then makes all chips send. Then Traffic asks the chips for their reports, until all
+// chips that answer have finished. Traffic calls the function progress, which may be nil,
+// with the number of packets delivered so far. If ctx ends first, Traffic returns the
+// results so far and an error.
 func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []traffic.Pair, progress func(delivered int)) (traffic.Result, error) {
 	owner := random64()
 	defer StopTraffic(ctx, cs, owner)

@@ -2,15 +2,15 @@
 // a chip how each request of the chip ended. At the destination, the package decides
 // which requests the chip performs.
 //
-// A flow is the sequence of requests from one chip to another chip on one plane. If two
-// routes round a ring are equally long, each route has a flow of its own (see [Request]).
+// A flow is the sequence of requests from one chip to another chip on one plane. Requests
+// with the field Other of [Request] form a flow of their own.
 // The packets of a flow take one route, through sender and receiver channels that keep
 // packets in order. Therefore the destination sees a gap as soon as a later packet
 // arrives.
 //
 // A destination answers with completions in the control virtual channel. Completions are
 // cumulative. A completion says: "every request before n is settled; the listed requests
-// were not performed". One completion covers many requests. If a flow stalls, its source
+// did not end as done". One completion covers many requests. If a flow stalls, its source
 // sends a probe behind the requests. Since the packets of a flow keep their order, a
 // request that has not arrived before the probe is lost.
 //
@@ -26,7 +26,8 @@
 //     request that is already settled. The data of a read also counts as an answer. In
 //     a group, only a completion counts as an answer.
 //   - A flow with one member begins another epoch when the source gives up this member.
-//     A larger group continues with its other members.
+//     A larger group continues with its other members. The group stays in its epoch, if
+//     the epoch was known when the source sent the requests that it gives up.
 //
 // The package holds two machines. A [Source] numbers the requests of this chip, sends
 // them through a [Network], and turns the answers into a [Result] for each request. A
@@ -36,7 +37,7 @@
 //
 // # Guarantees
 //
-// The sender of a request has these guarantees:
+// The sender of a request has these guarantees, for a multicast at each member:
 //
 //   - FateDone means that the destination performed the request. A request of unknown
 //     outcome ends as FateUnknown, never as FateDone. Package session reports
@@ -48,33 +49,34 @@
 //     performs no request that a former incarnation sent in the same flow.
 //   - Every request ends. If a flow makes no progress for [FlowTimeout], all open
 //     requests of the flow end as FateUnknown.
-//   - If no route leads to a request's destination, the request ends at once. Its error
-//     then matches session.ErrUnreachable.
+//   - If no route leads to the destination of a new request, the request ends at once. Its
+//     error then matches session.ErrUnreachable.
 //
 // The guarantees above rest on guarantees of the lower layers:
 //
-//   - A link delivers each packet in order, exactly once. This guarantee holds under
-//     loss, duplicates, reordering, corruption, cuts and restarts of the peer. If a path
-//     is lost and works again, the link resumes its session. A retrain neither loses nor
-//     duplicates a packet. The guarantee has one exception: the path's MTU may shrink
-//     below the length of the frames under way. The link's session then ends as in a
-//     restart, and the link reports how many packets were under way. A link finds the
-//     largest frame length by itself and reports this length. The link also finds this
-//     length if IP routers silently drop longer frames (package ttlink).
-//   - No router drops a packet for lack of room. At each hop, a packet waits for a
-//     credit. If the next hop of a packet is dead, the packet waits at the head of its
-//     channel for a grace period. The grace period is four times DeadTraffic of the link
-//     profile: 240 ms, or 1 s with the profile "crowded". Then the router drops and
-//     counts the packet, and reports the drop to the packet's source (package router).
+//   - In a session, a link delivers each packet in order, exactly once. This guarantee
+//     holds under loss, duplicates, reordering, corruption and cuts. If a path is lost and
+//     works again, the link resumes its session. A retrain neither loses nor duplicates a
+//     packet. A session ends if the peer restarts, or if the path's MTU shrinks below the
+//     length of the frames under way. The link then reports how many packets were under
+//     way. A link finds the largest frame length by itself and reports this length. The
+//     link also finds this length if IP routers silently drop longer frames (package
+//     ttlink).
+//   - Without a router.Timeout, no router drops a packet for lack of room. At each hop,
+//     a packet waits for a credit. If the next hop of a packet is dead, the packet waits
+//     at the head of its channel for a grace period. The grace period is four times
+//     DeadTraffic of the link profile: 240 ms with the profile "lan", 1 s with "crowded",
+//     4 s with "paced". Then the router drops and counts the packet. The chip reports the
+//     drop of a request or probe to the packet's source (package router).
 //   - If a link's cable fails, the link continues over a parallel cable, keeps its
 //     session and loses nothing. If no cable between two chips works for twice
 //     DeadTraffic, all chips plan tables around the fault. Each chip plans its tables
-//     from the same flooded link states, without a leader. Routes that do not cross the
-//     fault stay. Routes that cross the fault become detours in virtual channels of their
-//     own. Therefore packets of old and of new tables together close no cycle. The tests
-//     of package router/route prove this for many faults. Chips reroute the packets that
-//     wait at the fault. Packets that the dead link held are lost, and the chip reports
-//     the loss to their sources.
+//     from the same flooded link states, without a leader. Within a mesh, routes
+//     that do not cross the fault stay. Routes that cross the fault become detours in
+//     virtual channels of their own. Therefore packets of old and of new tables together
+//     close no cycle. The tests of package router/route prove this for many faults. Chips
+//     reroute the packets that wait at the fault, except multicasts and packets to other
+//     meshes. The dead link discards its unacknowledged packets, and reports their number.
 //   - Every packet is accounted for. A packet was delivered, was dropped for a stated
 //     reason, is under way, or has an unknown fate because a chip died. A chip may also
 //     refuse a packet after its router delivered the packet; the chip then states a

@@ -8,7 +8,7 @@ import (
 
 // Ends counts how a chip's requests to one other chip have ended since the chip started,
 // over all planes. A multicast counts at each member. Ends counts neither the probes of
-// stalled flows nor requests of the chip to itself.
+// stalled flows nor requests of the chip to itself without Via.
 type Ends struct {
 	Dst   wire.FabricNodeID `json:"chip"`
 	Fates [4]uint64         `json:"fates"` // number of ended requests by Fate: done, refused, lost, outcome unknown

@@ -51,7 +51,9 @@ type epoch struct {
 func (e *epoch) over() bool { return e.ending || e.older != 0 }
 
 // judge notes how a request of this epoch ends. If a lost request may still arrive at a
-// later incarnation of the destination, judge changes the end from lost to unknown.
+// later incarnation of the destination, judge changes the end from lost to unknown. If
+// the end is unknown and the epoch was not known when the source sent the request, the
+// epoch ends.
 func (e *epoch) judge(o *op, x *end) {
 	if x.fate == FateLost && x.drop == 0 && (!o.known || e.ending) {
 		*x = unknown(DoubtLate)
@@ -62,7 +64,7 @@ func (e *epoch) judge(o *op, x *end) {
 }
 
 // heard notes a completion of this epoch. The epoch ends if the completion says that the
-// destination restarted.
+// destination restarted or does not know the flow.
 func (e *epoch) heard(m *wire.Completion) {
 	for _, x := range m.Exceptions {
 		if x.Outcome == wire.OutcomeRestarted || x.Outcome == wire.OutcomeUnknownFlow {

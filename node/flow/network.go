@@ -20,7 +20,8 @@ type Network interface {
 	// Tree returns the members of a multicast and the route of the multicast's packets.
 	// Tree returns false if the ranges do not fit the topology.
 	Tree(plane wire.Plane, ranges wire.Ranges) (members []wire.FabricNodeID, r *Route, ok bool)
-	// Room reports whether Launch may succeed for a packet on a route.
+	// Room returns false if Launch has no room for a packet on a route. If Room returns
+	// true, Launch may still return false.
 	Room(r *Route) bool
 	// Launch gives a request or probe its route and sends the packet. Launch returns
 	// false while there is no room. Launch does not keep the payload.
@@ -41,12 +42,13 @@ type Route struct {
 	Up      bool           // the packet still has to cross towards the root of the tree of meshes, see wire.Packet
 	Detour  bool           // the route leads round a fault
 	First   wire.Direction // direction of the first hop
-	TTL     uint16         // least number of hops that a packet needs; 0: the hops of the tables' longest route
+	TTL     uint16         // least TTL of a packet, in hops; 0: the hops of the tables' longest route
 	Actions []byte         // one route byte for each later router, with room for the route bytes of other meshes
 	Plane   wire.Plane     // plane of a multicast tree
 }
 
-// Same reports whether two routes are equal.
+// Same reports whether two routes lead packets the same way. Same does not compare TTL and
+// Plane.
 func (r *Route) Same(x *Route) bool {
 	return r.OK == x.OK && r.Port == x.Port && r.VC == x.VC && r.Up == x.Up && r.Detour == x.Detour && slices.Equal(r.Actions, x.Actions)
 }
@@ -56,5 +58,5 @@ type Key struct {
 	Node  wire.FabricNodeID // chip at the other end; at the source of a multicast, the source itself
 	Group uint16            // number of the multicast group at its source; 0: unicast
 	Plane wire.Plane
-	Other bool // whether the flow takes the other route round rings, see [Request]
+	Other bool // true: the flow takes the other route round rings, see [Request]
 }

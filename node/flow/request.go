@@ -13,7 +13,7 @@ type Request struct {
 	Probe   bool             // the destination only answers; Command and Payload are not used
 	Command wire.Command     // the chip sets Size from Payload, except for a read
 	Payload []byte           // data of at most wire.MaxPayload bytes, which the source copies
-	Trace   bool             // each chip on the route records the packet; chips do not record multicasts
+	Trace   bool             // each chip that the packet comes to records the packet; chips do not record multicasts
 	Via     []wire.Direction // hops to take instead of the routing table's, at most wire.MaxHops; the hops may lead back to the sending chip itself
 	Ranges  wire.Ranges      // if the ranges have hops: the request is a multicast to the chips in the ranges; Dst is not used, and the chip refuses Via, Other and reads
 	Other   bool             // take the other route if two routes round a ring are equally long, see route.Plan.Other; requests with Other form a flow of their own, and the chip refuses Other with Via
@@ -91,10 +91,10 @@ type Admission uint8
 // The answers to a request.
 const (
 	Accepted    Admission = iota
-	Busy                  // there is no room now; try again after the next Pump
+	Busy                  // the chip has no room for the request now; try again after a later Pump
 	NoSuchChip            // the destination is not in the fabric's tables
-	NoSuchPlane           // no port of the request's plane leads to the destination
-	Unreachable           // a port of the request's plane leads to the destination, but the tables in force have no route around the faults
+	NoSuchPlane           // even without faults, no route on the request's plane leads to the destination
+	Unreachable           // without faults, a route on the request's plane leads to the destination, but the tables in force have no route around the faults
 	TooLarge              // the payload or the read is longer than wire.MaxPayload
 	BadVia                // Via is too long, uses a cable that does not exist, turns back, leaves the mesh, does not end at Dst, or is used together with Other
 	BadRanges             // the chip cannot send a multicast to these ranges; the chip's CheckMulticast says why

@@ -8,7 +8,9 @@ import (
 )
 
 // HandleCompletion settles the requests that a destination's completion covers. The
-// parameter "from" names the flow and the chip that answers.
+// parameter "from" names the flow and the chip that answers. If the completion is of a
+// later epoch, HandleCompletion gives up the member, and the flow's epoch ends.
+// HandleCompletion counts a stale completion, and ignores it.
 func (s *Source) HandleCompletion(now mono.Time, from Key, k *wire.Completion) {
 	f, i := s.answers(from)
 	if f != nil && olderEpoch(f.epoch.number, k.FlowEpoch) {
@@ -141,7 +143,8 @@ func (s *Source) settleAt(now mono.Time, f *outFlow, i, k int, e end, data []byt
 }
 
 // HandleReply takes the data of a read. The parameter "from" names the flow and the
-// chip that replies. HandleReply copies the data.
+// chip that replies. HandleReply copies the data. If no read waits for the data,
+// HandleReply only counts the reply.
 func (s *Source) HandleReply(now mono.Time, from Key, id uint64, data []byte) {
 	ref, ok := s.reads[id]
 	if !ok || ref.flow.key != from {
@@ -164,10 +167,10 @@ func (s *Source) HandleReply(now mono.Time, from Key, id uint64, data []byte) {
 	s.finish(now, f.key.Node, &ref.op, end{}, data, nil)
 }
 
-// HandleDrop settles a request that the router of chip "at" dropped. For a multicast, the
-// parameter "behind" lists the members that the dropped copy would have reached. If the
-// dropped packet is a probe, HandleDrop also settles all open requests before the probe
-// as unknown.
+// HandleDrop settles as lost a request that the router of chip "at" dropped. For a
+// multicast, the parameter "behind" lists the members that the dropped copy would have
+// reached. If the dropped packet is a probe, HandleDrop also settles all open requests
+// before the probe as unknown.
 func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNodeID, behind []wire.FabricNodeID) {
 	f, _ := s.answers(Key{Node: r.Dst, Group: r.Group, Plane: r.Plane, Other: r.Other && r.Group == 0})
 	if f == nil || f.epoch.number != r.FlowEpoch {
@@ -198,8 +201,8 @@ func (s *Source) drop(now mono.Time, f *outFlow, i int, r *wire.DropReport, at w
 	f.members[i].progress = now
 }
 
-// giveUp settles all open requests of a flow at member i as unknown. If the flow has no
-// other member, the epoch ends.
+// giveUp settles all open requests of a flow at member i as unknown.
+// If the flow has no other member, the epoch ends.
 func (s *Source) giveUp(now mono.Time, f *outFlow, i int, why Doubt) {
 	for seq := f.base; seq != f.next; seq++ {
 		s.settle(now, f, i, seq, unknown(why), nil)

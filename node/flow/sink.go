@@ -5,7 +5,7 @@ import "ttfabric/wire"
 // SinkCounters are the counters of a sink since its start.
 type SinkCounters struct {
 	Duplicates    uint64 // requests that came again; the chip did not perform them again
-	Gaps          uint64 // requests that did not come although later requests of their flow came
+	Gaps          uint64 // requests that did not come although later requests of their flow came; without requests of a void epoch, and without those that came while the exceptions were full
 	Overflows     uint64 // requests that the sink refused because too many exceptions were open
 	StaleRequests uint64 // requests of an older epoch of their flow, or of an epoch that an earlier incarnation of this chip has answered in
 }
@@ -39,14 +39,14 @@ type inFlow struct {
 	epoch uint32
 	next  uint32
 	exc   []wire.Exception
-	void  bool   // the flow began with a packet of a known epoch, and the chip performs no request of this epoch
+	void  bool   // the epoch began here with a packet with the flag KNOWN: an earlier incarnation of this chip has answered in the epoch, and the chip performs no request of the epoch
 	owed  bool   // the sink owes a completion, and the flow is in Sink.owed
 	home  *Route // route of completions; nil until needed, and after new tables
 }
 
 // HandleRequest takes a request or a probe that has arrived. The sink then owes a
 // completion to the flow. HandleRequest reports whether the chip must perform the
-// request now.
+// request now. A probe is never performed.
 func (s *Sink) HandleRequest(p *wire.Packet) (perform bool) {
 	f := s.admit(p)
 	if f == nil {
@@ -78,10 +78,11 @@ func (s *Sink) HandleRequest(p *wire.Packet) (perform bool) {
 func (s *Sink) Refuse(p *wire.Packet, why wire.Outcome) { s.last.except(p.FlowSeq, 1, why) }
 
 // Answer calls the function "send" for each flow to which the sink owes a completion, the
-// longest wait first. The completion takes route w. Answer gets w from the function
-// "home", and keeps w until the tables change. The function "send" reports whether it
-// sent the completion. If "send" returns false, the sink still owes the completion.
-// Answer reports whether a completion was sent.
+// flow that has waited longest first. Answer gives "send" the flow's key, the route w and
+// the completion m. Answer gets w from the function "home", and keeps w until the tables
+// change. If "send" returns true, the completion is sent or discarded. If "send" returns
+// false, the sink still owes the completion. Answer reports whether "send" returned true
+// at least once.
 func (s *Sink) Answer(home func(to Key) *Route, send func(to Key, w *Route, m wire.Completion) bool) (sent bool) {
 	kept := s.owed[:0]
 	for _, f := range s.owed {
@@ -112,12 +113,13 @@ func (s *Sink) Owed() int { return len(s.owed) }
 // Counters returns the counters of the sink.
 func (s *Sink) Counters() SinkCounters { return s.counters }
 
-// overflow handles a request and the n missing requests before the request, if the
-// exceptions have no room for both a gap and a refusal. The chip performs none of these
-// n+1 requests. Before the first gap, one exception with OutcomeOverflow covers all
-// requests that arrive. From the first gap on, a second exception with OutcomeLost covers
-// all requests. If only one more exception fits, overflow adds the exception with
-// OutcomeLost at once.
+// overflow handles a request and the n missing requests before the request, if the flow
+// has at least MaxExceptions-2 exceptions. A gap and a refusal could then fill the list,
+// with no room for an exception that covers all later requests. The chip performs none of
+// these n+1 requests. Until the next gap, one exception with OutcomeOverflow covers the
+// requests that arrive. From that gap on, an exception with OutcomeLost covers the gap and
+// all later requests, until the source's base passes enough exceptions. If only one more
+// exception fits, overflow adds the exception with OutcomeLost at once.
 func (f *inFlow) overflow(n uint32) {
 	o := wire.OutcomeOverflow
 	if k := len(f.exc); n > 0 || k > wire.MaxExceptions-2 && f.exc[k-1].Outcome != wire.OutcomeOverflow {
@@ -130,7 +132,7 @@ func (f *inFlow) overflow(n uint32) {
 // refuse handles a request of a void epoch, and the n missing requests before the
 // request.
 func (f *inFlow) refuse(n uint32) {
-	if len(f.exc) >= wire.MaxExceptions-2 { // one exception covers all requests, because no more exceptions fit
+	if len(f.exc) >= wire.MaxExceptions-2 { // one exception covers all requests, because two exceptions for each request would soon not fit
 		f.except(f.next, n+1, wire.OutcomeRestarted)
 	} else {
 		if n > 0 {
@@ -169,7 +171,7 @@ func (s *Sink) admit(p *wire.Packet) *inFlow {
 		}
 	case olderEpoch(p.FlowEpoch, f.epoch):
 		s.counters.StaleRequests++
-		s.owe(f) // the completion tells the source the newer epoch, and the source begins the epoch after the newer epoch
+		s.owe(f) // the completion names the newer epoch; a source whose present epoch is older then begins the epoch after the newer epoch
 		return nil
 	default:
 		f.begin(p)
@@ -179,8 +181,8 @@ func (s *Sink) admit(p *wire.Packet) *inFlow {
 }
 
 // begin starts an epoch of the flow with packet p. Requests before p that are still open
-// at the source get OutcomeRestarted. A former incarnation of this chip may have
-// performed these requests.
+// at the source get OutcomeRestarted, if they are fewer than 2*MaxOutstanding. A former
+// incarnation of this chip may have performed these requests.
 func (f *inFlow) begin(p *wire.Packet) {
 	f.epoch, f.next, f.exc, f.void = p.FlowEpoch, p.FlowBase, f.exc[:0], p.Known
 	if d := p.FlowSeq - p.FlowBase; d > 0 && d < 2*MaxOutstanding {

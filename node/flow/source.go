@@ -12,7 +12,7 @@ import (
 const (
 	MaxOutstanding = 4096                   // largest number of requests of one flow whose fate is open
 	MaxResults     = 1 << 16                // a chip with this number of waiting results accepts no new request
-	ProbeAfter     = 250 * time.Millisecond // time without progress after which a flow sends a probe; the time doubles with each probe, up to 16 times
+	ProbeAfter     = 250 * time.Millisecond // time without progress after which a flow sends a probe; the time to the next probe doubles with each probe, up to 16 × ProbeAfter
 	FlowTimeout    = 10 * time.Second       // time without progress after which a flow ends its open requests as FateUnknown
 
 	tickEvery   = 50 * time.Millisecond  // interval at which a source checks its open flows
@@ -31,7 +31,7 @@ type Config struct {
 type SourceCounters struct {
 	Requests         uint64    // requests sent, probes included
 	Results          [4]uint64 // ended requests, by Fate
-	StaleCompletions uint64    // completions of another epoch, or of no flow
+	StaleCompletions uint64    // completions of an older epoch, of no flow, from no member, or for requests that were never sent
 	StaleReplies     uint64    // replies for which no read waits
 	Probes           uint64    // probes that stalled flows sent
 	FlowResets       uint64    // number of times that a flow gave up a member
@@ -151,8 +151,8 @@ func (f *outFlow) idle(now mono.Time) bool {
 }
 
 // Admits checks a request without regard to flows and routes. Admits returns Accepted,
-// TooLarge or BadRanges. While MaxResults results wait for PollResult, Admits returns
-// Busy.
+// TooLarge or BadRanges. While MaxResults results or more wait for PollResult, Admits
+// returns Busy instead of Accepted or BadRanges.
 func (s *Source) Admits(r *Request) Admission {
 	many, reads := r.Ranges.Any(), r.Command.Type == wire.NocRead
 	switch {

@@ -7,7 +7,8 @@ import (
 )
 
 // Tick sends probes for stalled flows. Tick gives up members that have made no progress
-// for FlowTimeout. Call Tick when the time of Deadline has come.
+// for FlowTimeout, flows whose destination has become unreachable, and reads whose data
+// does not come. Call Tick when the time of Deadline has come.
 func (s *Source) Tick(now mono.Time) {
 	if s.open == 0 || s.tickAt.After(now) {
 		return
@@ -78,8 +79,9 @@ func (s *Source) expire(now mono.Time, f *outFlow) (late bool) {
 	return late
 }
 
-// stranded gives up a unicast flow if the flow's destination has been unreachable for
-// lastWords. stranded reports whether it gave up the flow.
+// stranded gives up a unicast flow whose destination is unreachable, once the flow has
+// waited for a new route for lastWords, and has made no progress for lastWords. stranded
+// reports whether it gave up the flow.
 func (s *Source) stranded(now mono.Time, f *outFlow) bool {
 	if !f.move.waits || now.Sub(f.move.since) < lastWords || now.Sub(f.members[0].progress) < lastWords || s.net.Route(f.key, nil).OK {
 		return false
@@ -89,9 +91,9 @@ func (s *Source) stranded(now mono.Time, f *outFlow) bool {
 	return true
 }
 
-// HandleTables moves the flows to the routes of new tables. If a flow's route changes,
-// the flow first waits until none of its requests is open. Therefore the flow's packets
-// keep their order.
+// HandleTables moves the unicast flows without via to the routes of new tables. If a
+// flow's route changes, the flow first waits until none of its requests is open. Therefore
+// the flow's packets keep their order.
 func (s *Source) HandleTables(now mono.Time) {
 	for _, f := range s.list {
 		if f.route == nil || len(f.via) > 0 {
@@ -114,8 +116,8 @@ func (f *outFlow) settleMove() {
 	}
 }
 
-// expireReads gives up reads that the destination performed, but whose data was lost on
-// the route to this chip.
+// expireReads gives up reads that the destination performed, but whose data has not come
+// within FlowTimeout after the sending of the read.
 func (s *Source) expireReads(now mono.Time) {
 	var late []uint64
 	for id, ref := range s.reads {

@@ -26,7 +26,7 @@ type op struct {
 	sent   mono.Time
 	left   uint16 // number of members that have not settled the request
 	known  bool   // the epoch was known when the source sent the request, see epoch
-	probe  bool   // whether the request is a probe of the flow itself
+	probe  bool   // the request is a probe of the flow itself
 	inside bool   // the program inside the chip asked for the request
 }
 
@@ -41,7 +41,7 @@ func (o *op) settled() bool { return o.left == 0 }
 // open is nil. Otherwise (*open)[k] is the set of members that have not settled ops[k],
 // and ops[k].left is the size of the set.
 type window struct {
-	base uint32 // lowest request whose fate is open
+	base uint32 // number of the first request in the window; next if the window is empty
 	next uint32 // number of the next new request
 	ops  []op
 	head int // index of request base in ops and open

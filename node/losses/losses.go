@@ -1,7 +1,7 @@
 // Package losses keeps account of packets. A packet that entered the fabric was delivered, was
-// dropped by a router for a stated reason, or is under way. If a chip that held the packet died,
-// the fate of the packet is unknown. Any other packet is called unexplained, and shows a fault of
-// this program.
+// dropped by a router for a stated reason, was lost when a link's session ended, or is under way.
+// If a chip that held the packet died, the fate of the packet is unknown. Any other packet is
+// called unexplained, and shows a fault of this program.
 //
 // Each chip reports the counts of its router and its links ([Chip]). [Merge] joins the reports.
 // Merge compares the two ends of each link session by session. The result therefore stays right
@@ -13,9 +13,12 @@
 //
 //	received + injected + copied = sent + delivered + dropped + malformed + in its channels
 //
+// In this balance, received includes the malformed packets.
+//
 // The balance of one direction of a link, for each session:
 //
 //	sent = received + under way, while it runs
+//	sent = received + unknown, if only one end has noticed that it has ended
 //	sent = received + lost, if it has ended and both ends live
 //	sent = acknowledged + unknown, if the end that received is gone
 package losses
@@ -52,7 +55,7 @@ type Packets struct {
 	Delivered Count `json:"delivered"` // packets delivered to the chip
 	Forwarded Count `json:"forwarded"` // packets counted in Received that the router passed on to another port
 	Sent      Count `json:"sent"`      // packets sent over the link
-	Malformed Count `json:"malformed"` // packets that came over the link and that the chip could not read; not counted in Received
+	Malformed Count `json:"malformed"` // packets that came over the link and that the chip refused as malformed; not counted in Received
 	Dropped   Drops `json:"dropped"`   // packets dropped by the router, by reason; not counting Malformed
 }
 
@@ -94,7 +97,7 @@ type Chip struct {
 	Ports       []Port            `json:"ports"`
 }
 
-// Same reports whether two reports of one incarnation are equal. If the reports are equal, no
+// Same reports whether two reports are of one incarnation and have equal counts. If they have, no
 // packet moved in the time between the reports.
 func (c *Chip) Same(o *Chip) bool {
 	if c.Node != o.Node || c.Incarnation != o.Incarnation || c.InFlight != o.InFlight || c.Refused != o.Refused || len(c.Ports) != len(o.Ports) {

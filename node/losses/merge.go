@@ -22,10 +22,10 @@ type Direction struct {
 	// present incarnation at Dst has not received.
 	UnderWay Count `json:"under_way"` // packets of running sessions that Dst has not received yet
 	Lost     Count `json:"lost"`      // packets of ended sessions that Dst did not receive, as both ends report
-	ToGone   Count `json:"to_gone"`   // packets that earlier incarnations at Dst acknowledged, or packets of sessions that are too old to be compared
-	Unknown  Count `json:"unknown"`   // packets that Dst may have received: an earlier incarnation did not acknowledge them, or only one end reports the session as ended
+	ToGone   Count `json:"to_gone"`   // packets acknowledged in sessions that Dst does not report: Dst has restarted or is dead, or the sessions are too old
+	Unknown  Count `json:"unknown"`   // packets that Dst may have received: not acknowledged in a session that Dst does not report, or in a session that only one end reports as ended
 
-	FromGone Count `json:"from_gone"` // packets counted in Received that earlier incarnations at Src sent, or packets of sessions that are too old to be compared
+	FromGone Count `json:"from_gone"` // packets counted in Received of sessions that Src does not report: Src has restarted or is dead, or the sessions are too old
 
 	Unexplained int64 `json:"unexplained"` // packets that belong to none of the fields above; a value other than 0 shows a fault of this program
 	Inferred    bool  `json:"inferred"`    // the chip at Src did not report, and Sent is therefore what Dst received
@@ -44,11 +44,11 @@ type ChipTotal struct {
 // report.
 type Gone struct {
 	Chip        wire.FabricNodeID `json:"chip"`
-	Incarnation wire.Incarnation  `json:"incarnation"` // the incarnation that has ended
-	Received    Count             `json:"received"`    // packets that the incarnation acknowledged: it received at least these packets
-	ReceivedMax Count             `json:"received_max"`
-	Sent        Count             `json:"sent"`    // packets that arrived at neighbours: the incarnation sent at least these packets
-	ToldBy      int               `json:"told_by"` // number of sessions of neighbours' ports with the incarnation
+	Incarnation wire.Incarnation  `json:"incarnation"`  // the incarnation that has ended
+	Received    Count             `json:"received"`     // packets that the incarnation acknowledged: it received at least these packets
+	ReceivedMax Count             `json:"received_max"` // packets sent to the incarnation: it received at most these packets
+	Sent        Count             `json:"sent"`         // packets that arrived at neighbours: the incarnation sent at least these packets
+	ToldBy      int               `json:"told_by"`      // number of sessions of neighbours' ports with the incarnation
 }
 
 // Total is the balance of the fabric. Injected + Copied + FromGone is the number of packets that

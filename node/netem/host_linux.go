@@ -129,7 +129,7 @@ func (h *Host) Set(src Source, o fault.Options, seed *uint64) error {
 		if was, is := s.Source.Addr(), src.Local.Addr().Unmap(); s.Interface == name && !anyAddr(is) && is != was && !anyAddr(was) {
 			return fmt.Errorf("interface %s: UDP port %d is already impaired for the address %s, and one port can be impaired for one address only. Give each chip of a machine its own range of ports", name, port, was)
 		}
-		if s.Interface != name || o == (fault.Options{}) { // the route to the peer has changed
+		if s.Interface != name || o == (fault.Options{}) { // the route to the peer has changed, or Set removes the impairment
 			if err := h.Reset(s); err != nil {
 				return err
 			}
@@ -141,7 +141,8 @@ func (h *Host) Set(src Source, o fault.Options, seed *uint64) error {
 	return h.grow(index, name, src.Local, h.chain(dev, o, seed))
 }
 
-// anyAddr reports whether a stands for any address, because a is invalid or unspecified.
+// anyAddr reports whether the address a stands for any address, because it is invalid or
+// unspecified.
 func anyAddr(a netip.Addr) bool { return !a.IsValid() || a.IsUnspecified() }
 
 // chain returns the qdiscs that impair packets by the options o, from the top of the chain to its
@@ -299,7 +300,7 @@ func stateOf(chain []qdisc) (s State, err error) {
 }
 
 // addressIn returns the source address that a filter matches. If the filter matches any address,
-// addressIn returns the unspecified address.
+// addressIn returns the unspecified address of IPv4.
 func addressIn(f *netlink.U32) netip.Addr {
 	any, first := netip.IPv4Unspecified(), int32(12)
 	if f.Priority == prio6 {
@@ -318,9 +319,10 @@ func addressIn(f *netlink.U32) netip.Addr {
 	return netip.IPv4Unspecified()
 }
 
-// Reset removes the given impairments, which come from [Host.States]. Without arguments, Reset
-// removes all impairments in the namespace. If an interface has no impairment left, Reset restores
-// its earlier qdisc. Packets that wait in a removed qdisc are lost.
+// Reset removes the given impairments, which come from [Host.States]. Reset finds an impairment by
+// its interface and its port. Without arguments, Reset removes all impairments in the namespace. If
+// an interface has no impairment left, Reset restores its earlier qdisc. Packets that wait in a
+// removed qdisc are lost.
 func (h *Host) Reset(which ...State) error {
 	qs, err := h.qdiscs(0)
 	if err != nil {
@@ -395,7 +397,10 @@ func Probe() error {
 // from which the kernel makes an equal qdisc. The kernel rounds some times down when it reports
 // them. For example, the kernel reports the 5 ms of fq_codel as 4999 µs, and would report a copy
 // with 4999 µs as 4998 µs. If a value of the copy is one too small, rehearse therefore adds one to
-// the value. If the process may not make a namespace, rehearse returns the options unchanged.
+// the value.
+//
+// If three trials give no equal copy, rehearse returns an error. If the process may not make a
+// namespace, rehearse returns the options unchanged.
 func rehearse(q qdisc) ([]byte, error) {
 	options := append([]byte(nil), q.options...)
 	var got []byte

@@ -98,7 +98,8 @@ func (h *Host) make(flags int, q qdisc) error {
 	return explain(err, "sch_"+q.kind)
 }
 
-// drop removes a qdisc and all qdiscs below it. If the qdisc does not exist, drop returns no error.
+// drop removes a qdisc and all qdiscs below it. If the kernel answers that it does not have the
+// qdisc, drop returns no error.
 func (h *Host) drop(q qdisc) error {
 	req := h.request(unix.RTM_DELQDISC, unix.NLM_F_ACK, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(q.index), Handle: q.handle, Parent: q.parent})
 	if _, err := req.Execute(unix.NETLINK_ROUTE, 0); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
@@ -107,8 +108,8 @@ func (h *Host) drop(q qdisc) error {
 	return nil
 }
 
-// explain returns an error with a cause and a remedy for the kernel's error err. The argument
-// module is the kernel module that the request needs.
+// explain returns the kernel's error err with a cause and, where possible, a remedy. The argument
+// module is the kernel module that the request needs. If err is nil, explain returns nil.
 func explain(err error, module string) error {
 	switch {
 	case err == nil:
@@ -143,8 +144,9 @@ func root(qs []qdisc) (r qdisc) {
 func ours(q qdisc) bool { return q.kind == "htb" && q.handle == rootHandle }
 
 // plant replaces the root qdisc of an interface by our root qdisc. If the earlier root qdisc was
-// not the kernel's default, plant puts a copy of it below our root qdisc. The function undo
-// reverses plant if the interface has no impairment.
+// not the kernel's default, plant puts a copy of it below our root qdisc. If our root qdisc is
+// there already, plant changes nothing. The function undo reverses what plant has changed, unless
+// the interface has an impairment.
 func (h *Host) plant(index int, name string) (undo func() error, err error) {
 	qs, err := h.qdiscs(index)
 	if err != nil {
@@ -218,7 +220,8 @@ func (h *Host) describable(qs []qdisc, old qdisc, name string) error {
 	return fmt.Errorf("interface %s has the qdisc %s, which could not be restored exactly: %s. Remove this qdisc first ('tc qdisc del dev %s root'), or leave out --backend kernel", name, old.kind, why, name)
 }
 
-// prune removes our root qdisc from an interface without impairments.
+// prune removes our root qdisc from an interface, and restores the earlier one. If the interface
+// has impairments, prune does nothing.
 func (h *Host) prune(index int) error {
 	left := 0
 	if err := h.eachFilter(index, func(*netlink.U32) error { left++; return nil }); err != nil || left > 0 {
@@ -266,7 +269,7 @@ const (
 )
 
 // filters makes the filters that lead packets from the socket address src into the class of the
-// port.
+// port. If a filter for IPv4 or IPv6 exists already, filters leaves it as it is.
 func (h *Host) filters(index int, src netip.AddrPort) error {
 	have, err := h.filtersOf(index, src.Port())
 	if err != nil {

@@ -34,9 +34,10 @@
 //
 // A port hands the kernel up to 64 datagrams as one super-packet (UDP GSO). A qdisc treats a
 // super-packet as one packet. netem would therefore lose or double all datagrams of a super-packet
-// at once. For this reason, a tbf qdisc above netem splits super-packets that are longer than the
-// interface's largest packet. Super-packets below this length still pass as one packet. If delay is
-// the only impairment, there is no tbf, and all super-packets stay whole.
+// at once. For this reason, a tbf qdisc above netem splits each super-packet that is longer than
+// the interface's largest packet, or longer than 8400 bytes. A shorter super-packet still passes as
+// one packet. If a fixed delay is the only impairment, there is no tbf, and all super-packets stay
+// whole.
 package netem
 
 import (
@@ -53,11 +54,11 @@ const Marker = 0x7474
 // Limits of the kernel's queues and packets.
 const (
 	// DefaultLimit is the number of packets that may wait in netem if no rate is set. netem's own
-	// default, 1000 (tc-netem(8)), is too small: with a delay of 100 ms, it allows at most 120
-	// Mbit/s.
+	// default, 1000 (tc-netem(8)), is too small. With a delay of 100 ms and packets of 1500 bytes,
+	// it allows at most 120 Mbit/s.
 	DefaultLimit = 100_000
-	// frameForLimit is the assumed size of a packet, in bytes. It converts [fault.Options.Queue],
-	// in bytes, to netem's limit, in packets.
+	// frameForLimit is the assumed size of a packet, in bytes. The package divides
+	// [fault.Options.Queue], in bytes, by this size. The result is netem's limit, in packets.
 	frameForLimit = 1500
 	// maxSplit is the largest length of a packet that the tbf leaves whole, in bytes with headers.
 	// The longest frame (wire.MaxFrame) with headers of UDP, IPv6 and ethernet is shorter.
@@ -97,8 +98,8 @@ type State struct {
 	Counters  Counters
 }
 
-// Counters are the counters of an impairment's qdiscs since the qdiscs were made. The kernel does
-// not count the packets that it corrupts, doubles and reorders.
+// Counters are the counters of an impairment's netem qdiscs since the qdiscs were made. The kernel
+// does not count the packets that it corrupts, doubles and reorders.
 type Counters struct {
 	Packets, Bytes uint64 // packets that the qdiscs passed on, and the bytes of these packets
 	Drops          uint64 // packets that the qdiscs dropped because of the impairment or a full queue

@@ -43,12 +43,12 @@ type stage struct {
 // stages returns the netem qdiscs that together impair packets by the options o, from top to
 // bottom. If o is zero, stages returns none.
 //
-// Our fault model (package fault) reorders packets because it holds back a share of them, for up to
-// ReorderSpan. netem delays all packets but a share, which it sends at once. The stage therefore
-// delays the held-back share, and sends the rest at once. If the options also have a delay, jitter
-// or rate, the reordering has a stage of its own. If the options have both loss and the
-// Gilbert-Elliott model, our model draws two random numbers for a packet, and netem draws one. The
-// stage combines the probabilities, and both models lose the same share of packets.
+// Our fault model (package fault) reorders packets by holding back a share of them, for up to
+// ReorderSpan. netem sends the share in the field prompt at once, and delays all other packets. The
+// stage therefore delays the held-back share, and sends the rest at once. If the options also have
+// a delay, jitter or rate, the reordering has a stage of its own. If the options have both loss and
+// the Gilbert-Elliott model, our model draws two random numbers for a packet, and netem draws one.
+// The stage combines the probabilities, so that both models lose the same share of packets.
 func stages(o fault.Options, seed *uint64) []stage {
 	if o == (fault.Options{}) {
 		return nil
@@ -80,15 +80,15 @@ func stages(o fault.Options, seed *uint64) []stage {
 	return []stage{s, {latency: span / 2, jitter: span / 2, gap: 1, prompt: 1 - o.Reorder, limit: DefaultLimit, seed: seed}}
 }
 
-// splits reports whether netem must handle each datagram of a super-packet separately. With delay
-// alone, netem may handle a super-packet as a whole.
+// splits reports whether netem must handle each datagram of a super-packet separately. If a fixed
+// delay is the only option, netem may handle a super-packet as a whole.
 func splits(o fault.Options) bool {
 	o.Delay = 0
 	return o != (fault.Options{})
 }
 
-// optionsOf returns the options from which stages makes the given netem qdiscs. The values are as
-// exact as the kernel's resolution allows.
+// optionsOf returns the options from which stages makes the given netem qdiscs, except Queue. The
+// values are as exact as the kernel's resolution allows.
 func optionsOf(ss []stage) (o fault.Options) {
 	for i, s := range ss {
 		if i == 0 {
@@ -144,7 +144,8 @@ func appendAttr(b []byte, kind uint16, data []byte) []byte {
 }
 
 // encode returns the options in the kernel's format, the attribute TCA_OPTIONS. encode writes zero
-// values too, because a change leaves missing attributes as they are.
+// values too, because a change leaves missing attributes as they are. encode leaves out the loss
+// model and the seed if the stage has none, and the 64-bit rate if 32 bits suffice.
 func (s *stage) encode() []byte {
 	b := u32s(0, s.limit, share32(s.loss), s.gap, share32(s.duplicate), 0)
 	b = appendAttr(b, attrLatency64, u64(uint64(s.latency)))

@@ -15,8 +15,8 @@ const maxSpans = wire.MaxScatter
 // commands one after another. The outcomes:
 //
 //   - [wire.OutcomeDone]: Execute performed the command.
-//   - [wire.OutcomeBadAddress]: the address names no tile with memory, or a byte past the end of the
-//     tile's memory.
+//   - [wire.OutcomeBadAddress]: an address names no tile with memory, or a byte past the end of the
+//     tile's memory, or is the address of a NoC multicast.
 //   - [wire.OutcomeMisaligned]: the command needs a word, and the address is not a multiple of 4.
 //   - [wire.OutcomeBadCommand]: memory does not perform this type of command; or the number or
 //     the lengths of a scatter's chunks are wrong; or an inline write or atomic has a payload; or

@@ -18,7 +18,7 @@ const (
 )
 
 // LifeRegister returns the address of the life register. For an unknown architecture, LifeRegister
-// reports false.
+// returns false.
 func LifeRegister(a wire.Arch) (wire.NocAddr, bool) {
 	l, ok := layouts[a]
 	if !ok {
@@ -32,5 +32,5 @@ func (m *Memory) SetLife(i wire.Incarnation) {
 	binary.LittleEndian.PutUint64(m.life[:], uint64(i))
 }
 
-// isLife reports whether the n bytes at a are the life register.
+// isLife reports whether the n bytes from address a on are the whole life register.
 func (m *Memory) isLife(a wire.NocAddr, n int) bool { return a == m.lifeAt && n == LifeSize }

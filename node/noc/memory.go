@@ -3,8 +3,8 @@
 //
 // # Rules
 //
-//   - The memory performs a command in full or not at all. Every outcome but [wire.OutcomeDone] leaves
-//     memory unchanged.
+//   - The memory performs a command in full or not at all. Every outcome but [wire.OutcomeDone]
+//     leaves memory unchanged.
 //   - Writes and reads start at any byte and have any length. The hardware requires source and
 //     destination addresses to be congruent modulo 16, or modulo 32 for DRAM
 //     (tt-isa-documentation, WormholeB0/NoC/Alignment.md). Here the source is a packet, which has
@@ -92,8 +92,8 @@ func place(x, y uint8) int { return int(y)<<wire.NocCoordBits | int(x) }
 // belongs to the caller.
 func (m *Memory) Tiles() []Tile { return slices.Clone(m.list) }
 
-// TileAt returns the tile at the coordinate (x, y) of NoC 0, if the tile has memory. Otherwise TileAt
-// reports false.
+// TileAt returns the tile at the coordinate (x, y) of NoC 0, if the tile has memory. Otherwise
+// TileAt returns false.
 func (m *Memory) TileAt(x, y uint8) (Tile, bool) {
 	if t := m.tile(x, y); t != nil {
 		return *t, true
@@ -115,8 +115,9 @@ func (m *Memory) tile(x, y uint8) *Tile {
 // Resident returns the number of bytes of host memory that pages take.
 func (m *Memory) Resident() int64 { return int64(len(m.pages)) * pageSize }
 
-// Check returns [wire.OutcomeDone] if the n bytes from address a on are within one tile's memory, and
-// [wire.OutcomeBadAddress] otherwise. If n is 0, a may be the end of the memory.
+// Check returns [wire.OutcomeDone] if the n bytes from address a on are within one tile's memory or
+// are the life register, and [wire.OutcomeBadAddress] otherwise. If n is 0, a may be the address
+// behind the last byte of the memory.
 func (m *Memory) Check(a wire.NocAddr, n int) wire.Outcome {
 	if m.isLife(a, n) {
 		return wire.OutcomeDone
@@ -142,8 +143,8 @@ func (m *Memory) find(a wire.NocAddr, n int) (span, wire.Outcome) {
 	return span{t.bank, a.Offset(), n}, wire.OutcomeDone
 }
 
-// Read copies len(b) bytes of memory, from address a on, into b. The outcome is [wire.OutcomeDone] or
-// [wire.OutcomeBadAddress]. After [wire.OutcomeBadAddress], b is unchanged.
+// Read copies len(b) bytes of memory or of the life register, from address a on, into b. The outcome
+// is that of [Memory.Check]. After [wire.OutcomeBadAddress], b is unchanged.
 func (m *Memory) Read(a wire.NocAddr, b []byte) wire.Outcome {
 	if m.isLife(a, len(b)) {
 		copy(b, m.life[:])
@@ -191,8 +192,8 @@ func (m *Memory) readPages(s span, b []byte) {
 	}
 }
 
-// write copies b into the span s. The span and b have equal lengths. Before the
-// call, the caller calls fits to check that there is room for new pages.
+// write copies b into the span s. The span and b have equal lengths. Before the call, the caller
+// must check with the method fits that there is room for new pages.
 func (m *Memory) write(s span, b []byte) {
 	if w := m.windows[s.bank]; w != nil {
 		m.writeWindow(w, s, b)

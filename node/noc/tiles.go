@@ -39,8 +39,8 @@ const (
 type xy [2]uint8
 
 // layout is one architecture's floor plan, as in tt-metal's wormhole_b0_80_arch.yaml and tt-umd's
-// blackhole_implementation.hpp. A layout has every tile of the full chip, including rows that
-// harvesting switches off.
+// blackhole_implementation.hpp. A layout has every Tensix, ethernet and DRAM tile of the full chip,
+// including rows that harvesting switches off.
 type layout struct {
 	tensixX, tensixY []uint8
 	eth              []xy   // by ethernet channel: coordinates of the tile

@@ -13,10 +13,10 @@ type window struct {
 	b    []byte
 }
 
-// Map puts b in place of the len(b) bytes of memory at a, permanently. Commands then read and
-// write b. The owner of b may also read and write b between commands. The window takes no pages
-// of the memory. A tile holds at most one window. Map returns an error if the tile already has a
-// window, or if the bytes lie outside the tile's memory.
+// Map puts b in place of the len(b) bytes of memory from address a on, permanently. Commands then
+// read and write b. The owner of b may also read and write b between commands. The window takes no
+// pages of the memory. A tile holds at most one window, and so do all DRAM tiles of a bank together.
+// Map returns an error if there is a window already, or if the bytes lie outside the tile's memory.
 func (m *Memory) Map(a wire.NocAddr, b []byte) error {
 	s, o := m.find(a, len(b))
 	if o != wire.OutcomeDone {
@@ -29,7 +29,8 @@ func (m *Memory) Map(a wire.NocAddr, b []byte) error {
 	return nil
 }
 
-// Overlaps reports whether any of the n bytes at a lies in the window of their tile.
+// Overlaps reports whether any of the n bytes from address a on lies in the window of their tile. If
+// the bytes are not within one tile's memory, Overlaps returns false.
 func (m *Memory) Overlaps(a wire.NocAddr, n int) bool {
 	s, o := m.find(a, n)
 	if o != wire.OutcomeDone {
@@ -55,7 +56,7 @@ func (w *window) split(s span) (before, in, behind span) {
 // bytes returns the bytes of the window that span s covers. The span must lie within the window.
 func (w *window) bytes(s span) []byte { return w.b[s.off-w.off:][:s.n] }
 
-// readWindow copies a span of a bank that has a window into b.
+// readWindow copies the span s into b. The bank of s has the window w.
 func (m *Memory) readWindow(w *window, s span, b []byte) {
 	before, in, behind := w.split(s)
 	m.readPages(before, b[:before.n])
@@ -65,7 +66,7 @@ func (m *Memory) readWindow(w *window, s span, b []byte) {
 	m.readPages(behind, b[before.n+in.n:])
 }
 
-// writeWindow copies b into a span of a bank that has a window.
+// writeWindow copies b into the span s. The bank of s has the window w.
 func (m *Memory) writeWindow(w *window, s span, b []byte) {
 	before, in, behind := w.split(s)
 	m.writePages(before, b[:before.n])

@@ -14,9 +14,10 @@ import (
 )
 
 // listenAddr returns the address that arg, the value of --listen, names. If arg is an address,
-// listenAddr returns arg. If arg is an interface, listenAddr returns an address of the interface.
-// If arg is a network, listenAddr returns this machine's address in the network. If arg is "",
-// listenAddr returns the address from which this machine sends to a seed, see [seedList.local].
+// listenAddr returns arg. If arg is an interface, listenAddr returns an address of the interface
+// that is not link-local, if possible an IPv4 address. If arg is a network, listenAddr returns this
+// machine's address in the network. If arg is "", listenAddr returns the address from which this
+// machine sends to a seed, see [seedList.local].
 func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, error) {
 	if arg == "" {
 		return list.local(ctx)
@@ -123,8 +124,9 @@ func (s *seed) lookup(ctx context.Context) ([]netip.Addr, error) {
 	return as[:min(len(as), maxSeedByName)], err
 }
 
-// addresses returns the present addresses of the seeds for gossip pool p, as HOST:PORT.
-// addresses leaves out self, the address of chip id itself.
+// addresses returns the present addresses of the seeds for gossip pool p, as HOST:PORT. addresses
+// leaves out self, the address of chip id itself. For the pool of a mesh, addresses also leaves out
+// the seeds of other meshes.
 func (l seedList) addresses(ctx context.Context, p pool, id wire.FabricNodeID, self netip.AddrPort) []string {
 	var out []string
 	for _, s := range l {

@@ -20,9 +20,9 @@ type Options struct {
 	Name     string            // name of the fabric
 	Chip     wire.FabricNodeID // mesh and number of the chip
 	Spec     spec.Spec         // options of the fabric; see [spec.Default]
-	Topology string            // file with the topology, or name of a built-in topology; "": the text in the environment variable TTFABRIC_TOPOLOGY_TEXT
+	Topology string            // file with the topology, or name of a built-in topology; "": the text in the environment variable TTFABRIC_TOPOLOGY_TEXT, else [folder.DefaultTopology]
 
-	Listen     string   // address, interface or network for data ports and gossip; "": the address from which this machine sends to a seed
+	Listen     string   // address, interface or network for data ports and gossip; "": the address from which this machine sends to a seed, or loopback without seeds
 	Advertise  string   // address that other chips use for this chip; "": the address of Listen
 	GossipPort uint16   // TCP and UDP port of gossip; 0: any free port
 	MTU        int      // length of the longest IP packet that links send, in bytes; 0: each link finds out the longest packet of its path
@@ -43,7 +43,8 @@ type Options struct {
 const DefaultGossipPort = 7946
 
 // Alone returns the configuration of a chip that has no run folder. If a flag has a bad
-// value, the error names the flag and has the kind [spec.Usage].
+// value, the error says which value is bad. Most of these errors have the kind
+// [spec.Usage].
 func Alone(ctx context.Context, o Options) (*Config, error) {
 	if err := spec.CheckName(o.Name); err != nil {
 		return nil, err
@@ -104,7 +105,8 @@ func Alone(ctx context.Context, o Options) (*Config, error) {
 }
 
 // address sets a.Listen, the address on which the chip listens, and a.Advertise, the
-// address that other chips use for this chip.
+// address that other chips use for this chip. If Listen names an interface or a network,
+// and Advertise is "", the chip follows changes of the address; see [Address.follow].
 func (o *Options) address(ctx context.Context, a *Address, list seedList) (err error) {
 	if a.Listen, err = listenAddr(ctx, o.Listen, list); err != nil {
 		return err
@@ -157,7 +159,8 @@ func (o *Options) keyring(ctx context.Context) (*gossip.Keys, error) {
 }
 
 // load returns the topology that the options name. If the options name no topology, load
-// parses the text in the environment variable [spec.TopologyEnv].
+// parses the text in the environment variable [spec.TopologyEnv]. If there is no text
+// either, load returns the default topology.
 func (o *Options) load(ctx context.Context) (*topo.Topology, error) {
 	text := os.Getenv(spec.TopologyEnv)
 	if o.Topology != "" || text == "" {
@@ -196,7 +199,8 @@ func (o *Options) token() (string, error) {
 
 // ports returns the [Ports] that open the ports of the chip. If the chip has --auth none
 // and listens in a network that the user does not trust, ports returns an error. Loopback
-// counts as trusted.
+// counts as trusted. If the chip listens on all addresses, the user must trust at least
+// one network, or all networks with --insecure.
 func (o *Options) ports(ctx context.Context, s *spec.Spec, listen netip.Addr) (*Ports, error) {
 	var psk []byte
 	switch s.Auth {

@@ -13,8 +13,9 @@ import (
 // addressPoll is the time between two checks of the address of a chip's interface.
 const addressPoll = 2 * time.Second
 
-// follow prepares the chip for changes of the address of the interface iface. The chip then
-// listens on all addresses, and tells other chips the present address of the interface.
+// follow prepares the chip for changes of the address of iface, an interface or network.
+// The chip then listens on all addresses, and tells other chips the present address in
+// iface.
 func (a *Address) follow(iface string) {
 	a.Interface, a.Advertise = iface, a.Listen
 	if a.Listen.Is4() {
@@ -24,10 +25,11 @@ func (a *Address) follow(iface string) {
 	}
 }
 
-// current returns the present address of the interface. A container that is put back on its
-// network gets an interface with another name. If the interface does not exist any more,
-// current therefore looks at all other interfaces except loopback. If exactly one of these
-// interfaces has an address, current returns this address. Otherwise current returns false.
+// current returns the present address of the interface. A container that is put back on
+// its network gets an interface with another name. If the interface does not exist any
+// more or has no address, current therefore looks at all interfaces that are up, except
+// loopback. If exactly one of these interfaces has an address, current returns this
+// address. Otherwise current returns false.
 func (a *Address) current(ctx context.Context) (netip.Addr, bool) {
 	if at, err := listenAddr(ctx, a.Interface, nil); err == nil {
 		return at, true
@@ -47,9 +49,11 @@ func (a *Address) current(ctx context.Context) (netip.Addr, bool) {
 	return found[0], true
 }
 
-// move runs until ctx ends. When the interface gets another address, move tells the ports
-// and the gossip of the chip the new address. For example, a container may get another
-// address when the container is put back on its network.
+// move runs until ctx ends, or returns at once if the parameter pools cannot change its
+// address. When the interface gets another address of the same IP version, move makes the
+// ports of the chip send from the new address, and tells the gossip the new address. For
+// example, a container may get another address when the container is put back on its
+// network.
 func (c *Config) move(ctx context.Context, n *node.Node, pools node.Membership, log *slog.Logger) {
 	mover, ok := pools.(interface{ Move(to netip.Addr) })
 	at, away := c.Address.Advertise, false

@@ -75,8 +75,9 @@ func (l *Ports) open(local netip.AddrPort, c transport.Cable) (transport.Port, e
 	return transport.Fence(p, l.within), nil
 }
 
-// within returns a function that reports whether the chip may use --auth none with an
-// address: on loopback, and in the networks that the options trust.
+// within returns a function that reports whether the chip may use --auth none with an address. The
+// chip may do so on loopback and in the networks that the options trust, and with --insecure
+// everywhere.
 func (o *Options) within() (func(netip.Addr) bool, error) {
 	var nets []netip.Prefix
 	for _, s := range o.Trust {
@@ -103,9 +104,9 @@ func (o *Options) within() (func(netip.Addr) bool, error) {
 // use addresses of this space.
 var sharedSpace = netip.MustParsePrefix("100.64.0.0/10")
 
-// parseTrusted returns the networks that s names. If s is a network, parseTrusted returns
-// the network. If s is an interface, parseTrusted returns the networks of the interface. If
-// one of these networks is not private, parseTrusted returns an error.
+// parseTrusted returns the networks that s names. If s is a network, parseTrusted returns the
+// network. If s is an interface, parseTrusted returns the networks of the interface. If one of
+// these networks is not private, or has a prefix below 8 bits, parseTrusted returns an error.
 func parseTrusted(s string) (out []netip.Prefix, err error) {
 	if n, err := netip.ParsePrefix(s); err == nil {
 		out = append(out, n.Masked())

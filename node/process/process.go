@@ -64,7 +64,7 @@ type Program func(ctx context.Context, s *session.Session) error
 // Address holds the addresses and ports on which a chip listens.
 type Address struct {
 	Listen    netip.Addr // address of the chip's data ports and gossip
-	Interface string     // interface whose address the chip advertises, also after the address has changed; "": Advertise does not change
+	Interface string     // interface or network whose address the chip advertises, also after the address has changed; "": Advertise does not change
 	Advertise netip.Addr // address that other chips use for this chip; zero value: the address Listen
 	Gossip    uint16     // TCP and UDP port of the mesh's gossip pool, 0: any free port; the pool of exit nodes uses the next port
 	PortBase  uint16     // UDP port of the chip's channel 0; 0: any free ports
@@ -132,8 +132,8 @@ func FromFolder(dir folder.Dir, id wire.FabricNodeID) (*Config, error) {
 	return c, nil
 }
 
-// folderSeeds returns the gossip addresses of the first running chips of a run folder that
-// are in pool p. folderSeeds leaves out the chip self.
+// folderSeeds returns gossip addresses of running chips in pool p, as CHIP/HOST:PORT. The
+// chips are the first [spec.SeedChips] of the run folder, without the chip self.
 func folderSeeds(dir folder.Dir, self wire.FabricNodeID, p pool) (out []string) {
 	for _, c := range dir.ChipFiles() {
 		addr := ""
@@ -266,8 +266,9 @@ func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 	return cfg, nil
 }
 
-// proved returns an error if the chip's routes can deadlock. If the hash of the routes equals the
-// parameter hash, the routes have been checked or accepted before, and proved returns nil.
+// proved returns an error if the chip's routes can deadlock, or if a packet might not
+// arrive. If the hash of the routes equals the parameter hash, the routes have been
+// checked or accepted before, and proved returns nil.
 func proved(t *topo.Topology, cfg route.Config, hash uint32) error {
 	p, err := route.New(t, cfg)
 	if err != nil {

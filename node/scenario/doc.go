@@ -40,9 +40,9 @@
 //	slots, profile, order, ring, engine, ttl, stuck, stuck_after, local_first
 //	              options of the fabric, as the flags of `ttfabric up`. The value of stuck has no
 //	              blanks: notify,drop. The value of local_first is true or false. If order or
-//	              ring is none, deadlocks are possible
+//	              ring is none, deadlocks are possible. The value of profile is lan or crowded
 //	seed          seed of all random choices; without this key, each run draws a seed and prints the seed
-//	duration      length of the timeline and the traffic; without this key, until a second after the last action
+//	duration      length of the timeline and the traffic; without this key, until a second after the last action is over
 //	traffic       packets that the chips send to each other during the run; without this key, no packets
 //	timeline      list of steps
 //	assertions    list of assertions, at least one
@@ -52,7 +52,7 @@
 //	pattern       a pattern of `ttfabric traffic`; without this key, all-to-all
 //	load          packets per second that each source is to send, until the duration is over; without this key, 200
 //	packets       in place of load: number of packets of all sources, sent as fast as the window allows
-//	size          length of a packet in bytes; without this key, 256
+//	size          length of a packet's payload in bytes; without this key, 256
 //	window, planes, hot, hot_share
 //	              options of the traffic, as the flags of `ttfabric traffic`
 //
@@ -71,7 +71,8 @@
 //	partition:    {chips: CHIPS, from: CHIPS, for: TIME}: the cables between the two sets of chips are cut;
 //	              without the key from, the second set is all other chips
 //	heal:         all
-//	gossip:       {chips: CHIPS, delay: TIME, loss: 30%, down: true, for: TIME}; live only
+//	gossip:       {chips: CHIPS, delay: TIME, loss: 30%, down: true, for: TIME}; without the key chips, all
+//	              chips; without delay, loss and down, all faults of the gossip end; live only
 //	clock:        {chips: CHIPS, jump: TIME}: the monotonic clocks of the chips jump ahead by TIME; simulator only
 //
 // If an action has the key "for", the run undoes the action after the time that "for" gives. For
@@ -87,15 +88,16 @@
 //	next                  each repetition of the step uses the next link or chip of the topology
 //	next of M0D[0-3]      each repetition of the step uses the next of the chips M0D[0-3]
 //
-// A choice of chips leaves out chips to which the action cannot apply. For example, only a running
-// chip can be killed, and only a killed chip can be started.
+// An action leaves out chips to which the action cannot apply. For example, only a running chip can
+// be killed, and only a killed chip can be started.
 //
 // # Assertions
 //
 // An assertion has one of the first three keys, and may have some of the others:
 //
-//	always: METRIC OP VALUE       the condition must hold at each sample, and at the end
-//	eventually: METRIC OP VALUE   the condition must hold at one sample at least
+//	always: METRIC OP VALUE       the condition must hold at each sample of the period, and at the end
+//	                              of the run unless the period has ended before
+//	eventually: METRIC OP VALUE   the condition must hold at one sample of the period at least
 //	finally: METRIC OP VALUE      the condition must hold at the end, when no packet is under way any more
 //	after                         begin of the period of always or eventually; without this key, the begin of the run
 //	until                         end of the period of always; without this key, the end of the run
@@ -106,6 +108,7 @@
 //
 //	sent              packets that the sources sent
 //	delivered         packets that destinations received; the value may be all, which means all sent packets
+//	                  and is known only at the end of the traffic
 //	completed         packets that the destination has confirmed as performed
 //	failed            packets that were refused or lost, or whose outcome the source does not know
 //	lost              packets that did not reach their destination; during the run, only packets that
@@ -135,9 +138,10 @@
 //
 // Packets from and to a killed chip may fail. Nobody knows whether these packets are lost, because
 // the killed chip has lost its counts. Therefore these packets never count as lost. After the start
-// of a chip, the traffic pauses until all packets under way have ended. The traffic then continues
-// with the started chip, which does not know the earlier packets.
+// of a chip, the traffic pauses until all packets under way have ended, or for at most 15 s. The
+// traffic then continues with the started chip, which does not know the earlier packets.
 //
 // If a driver cannot carry out an action or judge an assertion, the report lists the action or
-// assertion as skipped. The simulator skips actions of gossip and assertions on members.
+// assertion as skipped. The simulator skips actions of gossip, and assertions on members and
+// events(member).
 package scenario

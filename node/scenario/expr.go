@@ -27,11 +27,11 @@ type metric struct {
 	name string
 	unit unit
 	all  bool   // an assertion can compare the metric with the word "all"
-	arg  string // kind of the text in brackets after the name: "step", "event" or "reason"; "": no brackets
+	arg  string // what the text in brackets after the name must be: "step", "event" or "reason"; "": no brackets
 	help string
 }
 
-// metrics are all metrics, in the order in which reports list metrics.
+// metrics lists all metrics that an assertion can test.
 var metrics = []metric{
 	{"sent", pieces, false, "", "packets that the sources sent"},
 	{"delivered", pieces, true, "", "packets that destinations received whole, each counted once; the word 'all' means all sent packets, and has a value only at the end of the traffic"},
@@ -136,7 +136,8 @@ func ParseExpr(text string) (Expr, error) {
 	return e, nil
 }
 
-// argument checks the text in brackets after the metric's name.
+// argument checks the text in brackets after the metric's name. If the text names a step, argument
+// moves the text from e.Arg to e.Step.
 func (e *Expr) argument(x metric) error {
 	switch {
 	case x.arg == "" && e.Arg != "":
@@ -209,7 +210,8 @@ func (e *Expr) show(v, all float64) string {
 	return s
 }
 
-// shortTime returns the text of a time, rounded to about three digits.
+// shortTime returns the text of a time. A time from 10 s on is rounded to 10 ms, from 10 ms on to
+// 10 µs, and from 10 µs on to 10 ns.
 func shortTime(d time.Duration) string {
 	for _, r := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
 		if d >= 10*r {

@@ -21,8 +21,9 @@ type mark struct {
 	linkOver bool          // a later fault began while all links were up; the run no longer measures links for this mark
 }
 
-// mark begins to measure the recovery times of an action. The action must be a fault, or must
-// belong to a step with a name.
+// mark begins to measure the recovery times of an action. The action must be a fault, or must be
+// the action of a step with a name. mark ignores actions without links and chips. mark also ignores
+// actions that undo a kill or a pause.
 func (r *Run) mark(a *Action) {
 	if !a.Verb.harms() && (a.Step.Name == "" || a.Back) || len(a.Links)+len(a.Chips) == 0 {
 		return
@@ -35,7 +36,8 @@ func (r *Run) mark(a *Action) {
 	r.marks = append(r.marks, &mark{at: r.now, step: a.Step.Name, fault: a.Verb.harms(), waits: r.state == sending || r.state == holding})
 }
 
-// follow updates the recovery times of all marks whose recovery is not over.
+// follow updates the recovery times of all marks. If links fail again after their recovery, the
+// recovery time of the links grows again, unless a later fault has begun.
 func (r *Run) follow() {
 	for _, m := range r.marks {
 		switch {
@@ -58,7 +60,7 @@ func (r *Run) follow() {
 }
 
 // deliverSince reports whether every pair has delivered more packets than base says. deliverSince
-// ignores pairs with a chip that was killed in this round.
+// ignores pairs with an excused chip; see [tally].
 func (r *Run) deliverSince(base []uint64) bool {
 	for i, p := range r.tally.pairs {
 		if r.tally.now[i] <= base[i] && !r.tally.excused[p.Src] && !r.tally.excused[p.Dst] {
@@ -113,8 +115,8 @@ func (r *Run) measure(e *Expr) (v, all float64, known bool) {
 
 // recovery returns the longest recovery time of all faults. If the expression names a step,
 // recovery returns the longest recovery time of the step's actions. While a pair or link has not
-// recovered, the recovery time is the time since the action. If a pair or link has not recovered at
-// the end of the traffic, the recovery time is infinite.
+// recovered, the recovery time is the time since the action. If a pair has not recovered at the end
+// of the traffic, or a link at the end of the run, the recovery time is infinite.
 func (r *Run) recovery(e *Expr) (longest, _ float64, known bool) {
 	r.recovering = false
 	for _, m := range r.marks {

@@ -86,7 +86,9 @@ func (p *planner) spread(s *Step) error {
 	return nil
 }
 
-// choose chooses the targets of the present action.
+// choose chooses the targets of the present action, and notes which chips the action kills, starts,
+// pauses or resumes. If the run is to undo a kill or pause, choose adds the second action to
+// p.back.
 func (p *planner) choose(a *Action) error {
 	var err error
 	switch {

@@ -26,8 +26,8 @@ type Verdict struct {
 	When     string  `json:"when"`      // kind of the assertion: always, eventually or finally
 	Line     int     `json:"line"`      // line of the assertion in the scenario file
 	Status   Status  `json:"status"`
-	At       float64 `json:"at_seconds"`         // time, since the begin of the timeline, at which the run last measured the metric, or gave up waiting for the condition
-	Measured string  `json:"measured,omitempty"` // value of the metric at the time At; "": the metric had no value
+	At       float64 `json:"at_seconds"`         // time since the begin of the timeline, in seconds: when the run last measured the metric, or gave up waiting for the condition
+	Measured string  `json:"measured,omitempty"` // value of the metric when the run last measured the metric; "": the metric had no value
 	Why      string  `json:"why,omitempty"`      // why the assertion failed or was skipped
 }
 

@@ -81,7 +81,7 @@ type Run struct {
 	dead, paused map[wire.FabricNodeID]bool
 	tally        *tally
 	state        state
-	again        bool // a new round is due, because a chip was started
+	again        bool // a new round is due, because a chip was started or restarted, or a chip that missed the begin of this round was resumed
 	held         time.Duration
 	calm         int // number of consecutive samples in which no packet was under way
 	overAt       time.Duration
@@ -330,8 +330,9 @@ func (r *Run) Observe(now mono.Time, s Sample) {
 	r.judge(false)
 }
 
-// Over reports whether the run has ended. A run ends when all actions are done, no packet is under
-// way, and no assertion waits for a condition. A run also ends after [Run.Fail].
+// Over reports whether the run has ended. A run ends when all actions are done, the timeline and
+// the traffic are over, and no assertion of the kind eventually with the key "within" is open. A
+// run also ends after [Run.Fail].
 func (r *Run) Over(now mono.Time) bool {
 	r.now = r.at(now)
 	if r.err != nil {

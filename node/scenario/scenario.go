@@ -24,7 +24,7 @@ const (
 const (
 	DefaultSize    = 256              // bytes of a packet's payload
 	DefaultLoad    = 200              // load of each source, in packets per second
-	tailTime       = time.Second      // length of the traffic after the last action, if the file has no key duration
+	tailTime       = time.Second      // length of the traffic after the end of the last action, if the file has no key duration
 	DefaultStuck   = "notify"         // default of Fabric.Stuck
 	DefaultStuckIn = 10 * time.Second // default of Fabric.StuckAfter
 )
@@ -36,7 +36,7 @@ type Scenario struct {
 	Description string
 	Fabric      Fabric
 	Seed        *uint64       // seed of all random choices; nil: the file has no seed
-	Duration    time.Duration // length of the timeline and the traffic; 0: the timeline ends a second after the last action
+	Duration    time.Duration // length of the timeline and the traffic; 0: the timeline ends a second after the last action is over
 	Traffic     *Traffic      // nil: the scenario has no traffic
 	Steps       []Step
 	Assertions  []Assertion
@@ -79,7 +79,7 @@ type Traffic struct {
 	Pattern  string  // a name of traffic.Patterns
 	Load     float64 // packets per second that each source is to send until the duration is over; 0: Packets applies
 	Packets  uint64  // number of packets of all sources, sent as fast as Window allows; 0: Load applies
-	Size     int     // length of a packet in bytes
+	Size     int     // length of a packet's payload in bytes
 	Window   int     // largest number of packets that each source has under way; 0: the default
 	Planes   int     // number of routing planes that packets use; 0: all planes
 	Hot      string  // chip of the hotspot pattern; "": the first chip
@@ -131,7 +131,7 @@ type Step struct {
 
 	Verb      Verb
 	Target    string        // cables or chips, as written in the file
-	Other     string        // second set of chips of a partition
+	Other     string        // second set of chips of a partition; "": all other chips
 	Partition bool          // the action concerns the cables between the chips Target and the chips Other
 	Last      time.Duration // time after which the run undoes the action; 0: the run does not undo the action
 	Netem     fault.Change  // for NetemSet: changes to the impairment
@@ -154,7 +154,7 @@ type Action struct {
 	Step   *Step
 	Verb   Verb
 	Links  []topo.Link         // links of the action; nil: an action on chips
-	Chips  []wire.FabricNodeID // chips of the action; nil: an action on links
+	Chips  []wire.FabricNodeID // chips of the action; nil: an action on links, or an action that can apply to no chip
 	For    time.Duration       // time after which the driver undoes the action; 0: the driver does not undo the action. To undo the kill or pause of a chip, the Run returns another action from Due
 	Number int                 // number of the action in the run, from 0
 	Back   bool                // the action undoes an earlier action of its step

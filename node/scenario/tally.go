@@ -9,10 +9,10 @@ import (
 	"ttfabric/wire"
 )
 
-// tally holds what the run knows about the traffic. A chip that restarts has
-// lost its counts of earlier packets. The tally therefore counts the traffic in rounds. When a chip
-// starts, all chips stop sending. As soon as the sources know the fate of all sent packets, a new
-// round begins with all running chips.
+// tally holds what the run knows about the traffic. A chip that restarts has lost its counts of
+// earlier packets. The tally therefore counts the traffic in rounds. When a chip starts, all chips
+// stop sending. As soon as the sources know the fate of all sent packets, but at the latest after
+// [DrainTime], a new round begins with all running chips.
 type tally struct {
 	t        *topo.Topology
 	cfg      Traffic
@@ -103,8 +103,8 @@ func newTally(s *Scenario, t *topo.Topology, seed uint64) (*tally, error) {
 // no source runs out of packets.
 const slack = 2
 
-// begin starts a round with the chips that alive names. The parameter left is the time for which
-// the traffic continues, in seconds. begin reports whether any packet is left to send.
+// begin starts a round with the chips in the parameter alive. The parameter left is the time for
+// which the traffic continues, in seconds. begin reports whether any packet is left to send.
 func (y *tally) begin(left float64, alive map[wire.FabricNodeID]bool) bool {
 	y.spec.Run++ // the new number tells the packets of this round from the packets of other rounds
 	if y.cfg.Load > 0 {

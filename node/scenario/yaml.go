@@ -58,8 +58,8 @@ func (r *reader) root(data []byte) *yaml.Node {
 	return root
 }
 
-// fields returns the values of a YAML map, by key. If the map has an unknown key, or a key twice,
-// fields keeps an error.
+// fields returns the values of a YAML map, by key. If n is no map, or if the map has an unknown
+// key, a key twice or an alias, fields keeps an error. If n is nil, fields returns an empty map.
 func (r *reader) fields(n *yaml.Node, what string, known []string) map[string]*yaml.Node {
 	out := map[string]*yaml.Node{}
 	if n == nil {
@@ -107,7 +107,8 @@ func kindOf(n *yaml.Node) string {
 	return strconv.Quote(n.Value)
 }
 
-// list returns the entries of a YAML list. If the value is missing, list returns nil.
+// list returns the entries of a YAML list. If the value is missing, list returns nil. If the value
+// is no list, or has more entries than the parameter most, list keeps an error.
 func (r *reader) list(n *yaml.Node, what string, most int) []*yaml.Node {
 	switch {
 	case n == nil:
@@ -196,7 +197,7 @@ func (r *reader) yes(n *yaml.Node, what string) bool {
 // nearest returns the known word that is most similar to word. If no known word is similar, nearest
 // returns "".
 func nearest(word string, known []string) string {
-	best, at := "", len(word)/3+2 // a word is similar to k if the distance of the two words is below at
+	best, at := "", len(word)/3+2 // best is the most similar word so far; the distance of a more similar word must be below the number at
 	for _, k := range known {
 		if d := distance(word, k); d < at {
 			best, at = k, d
@@ -205,11 +206,11 @@ func nearest(word string, known []string) string {
 	return best
 }
 
-// longWord is the number of letters of a word that distance compares. All known words are shorter.
+// longWord is the number of bytes of a word that distance compares, counted from its begin.
 const longWord = 40
 
-// distance returns how many letters of a must be replaced, added or removed to get b (the
-// Levenshtein distance).
+// distance returns how many bytes of a must be replaced, added or removed to get b (the Levenshtein
+// distance). distance compares only the first [longWord] bytes.
 func distance(a, b string) int {
 	a, b = a[:min(len(a), longWord)], b[:min(len(b), longWord)]
 	row := make([]int, len(b)+1)

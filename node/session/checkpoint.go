@@ -48,7 +48,7 @@ type PeerLosses struct {
 type Losses struct {
 	Chip      wire.FabricNodeID `json:"chip"`
 	Restarted bool              `json:"restarted"` // this chip itself restarted, and lost its memory and its count of how earlier requests ended
-	Peers     []PeerLosses      `json:"peers"`     // chips with losses, in the order of their numbers
+	Peers     []PeerLosses      `json:"peers"`     // chips with lost, unknown or open requests, and chips that restarted or did not answer; in the order of their numbers
 	Now       Checkpoint        `json:"now"`       // checkpoint made with this answer, for the next call of LostSince
 }
 
@@ -106,10 +106,11 @@ func (s *Session) Checkpoint(ctx context.Context) (Checkpoint, error) {
 // LostSince returns how many requests got lost since a checkpoint of this chip. The
 // answer names each chip with requests that were lost or may have been lost. The answer
 // also names each chip that restarted, because earlier writes to a restarted chip are
-// gone. The answer includes requests that were open at the checkpoint and got lost later.
-// The answer also counts requests that are still open. A workload should therefore wait
-// until its requests have ended, and then call LostSince. LostSince returns an error if
-// it cannot get the counts, or if the checkpoint is of another chip.
+// gone, and each chip that does not answer. The answer includes requests that were open
+// at the checkpoint and got lost later. The answer also counts requests that are still
+// open. A workload should therefore wait until its requests have ended, and then call
+// LostSince. LostSince returns an error if it cannot get the counts, or if the checkpoint
+// is of another chip.
 func (s *Session) LostSince(ctx context.Context, c Checkpoint) (Losses, error) {
 	now, failed, err := s.look(ctx)
 	if err != nil {
@@ -162,9 +163,9 @@ func (p *PeerLosses) without(err error) {
 	}
 }
 
-// look reads the incarnations of all chips, and then takes the chip's counts. Because
-// of this order, the counts include the losses of a chip that restarted after look read
-// the chip's incarnation.
+// look reads the incarnations of all other chips, and then takes this chip's counts. If a
+// chip restarts after look has read its incarnation, the counts therefore include the
+// losses. The returned map has the errors of the reads that failed.
 func (s *Session) look(ctx context.Context) (Checkpoint, map[wire.FabricNodeID]error, error) {
 	counter, ok := s.f.(Counter)
 	if !ok {

@@ -14,7 +14,7 @@ type EventKind string
 // The kinds. Later versions may add kinds. A program should ignore kinds that the
 // program does not know.
 const (
-	LinkUp         EventKind = "link up"         // the link at Port is up again, over its own cable or over the cable of another port
+	LinkUp         EventKind = "link up"         // the link at Port came up, over its own cable or over the cable of another port
 	LinkDown       EventKind = "link down"       // the link at Port is down; Reason says why
 	SessionEnded   EventKind = "session ended"   // the session of the link at Port ended, for example because the peer restarted; the fate of Count packets is unknown
 	PacketsDropped EventKind = "packets dropped" // the chip dropped Count packets at Port; Reason says why
@@ -25,7 +25,7 @@ const (
 type Event struct {
 	Time        time.Time
 	Kind        EventKind
-	Port        wire.PortID         // port of the Session's chip
+	Port        wire.PortID         // port of the Session's chip; for TablesChanged, the channel has no meaning
 	Peer        wire.PortID         // port at the other end of Port's cable
 	Reason      string              // reason in words, for LinkDown and PacketsDropped
 	Count       int                 // number of packets, for SessionEnded and PacketsDropped

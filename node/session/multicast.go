@@ -13,7 +13,7 @@ import (
 // MulticastError lists the chips that did not perform a multicast, and the chips that
 // may not have performed the multicast. All other members have performed the multicast.
 type MulticastError struct {
-	Errors []error // one error per chip, in the order of the chips: *RefusedError, *LostError or *OutcomeUnknownError
+	Errors []error // one error per chip, in the order of the chips: mostly *RefusedError, *LostError or *OutcomeUnknownError
 }
 
 // Error names the chips and what happened at each chip.
@@ -71,7 +71,8 @@ func (s *Session) Away(d wire.Direction, hops int) (wire.FabricNodeID, error) {
 
 // MulticastWrite writes data to address a of each chip within ranges, in packets of up to
 // 4 KiB. The ranges start from this Session's chip, which MulticastWrite leaves out.
-// After an error, some chips may have performed some of the packets.
+// After an error, some chips may have performed some of the packets. If data needs several
+// packets, MulticastWrite does not repeat a packet that a chip refused for lack of room.
 func (s *Session) MulticastWrite(ctx context.Context, to wire.Ranges, a wire.NocAddr, data []byte, o ...Option) error {
 	if len(data) <= wire.MaxPayload {
 		return s.multicast(ctx, to, flow.Request{Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a}, Payload: data}, o)
@@ -105,7 +106,8 @@ func (s *Session) MulticastWriteInc(ctx context.Context, to wire.Ranges, a wire.
 		Command: wire.Command{Type: wire.NocFusedInc, Addr: a, Sem: counter, Value: add, Flush: flush}}, o)
 }
 
-// MulticastScatter writes two to four chunks, up to 4 KiB together, at all chips within ranges, in one packet.
+// MulticastScatter writes two to four chunks, up to 4 KiB together, at all chips within
+// ranges, in one packet.
 func (s *Session) MulticastScatter(ctx context.Context, to wire.Ranges, chunks []Chunk, o ...Option) error {
 	r, err := scatter(chunks)
 	if err != nil {
@@ -122,9 +124,9 @@ func somewhere(r wire.Ranges) error {
 	return nil
 }
 
-// multicast submits one request to many chips and waits until all these chips have
-// answered. If a chip refused the request for lack of room or after a restart,
-// multicast sends the request to this chip again, as a unicast.
+// multicast submits one request to many chips and waits for the request's end. If a chip
+// refused the request for lack of room or after a restart, multicast sends the request to
+// this chip again, as a unicast.
 func (s *Session) multicast(ctx context.Context, to wire.Ranges, r flow.Request, o []Option) error {
 	if err := somewhere(to); err != nil {
 		return err

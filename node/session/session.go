@@ -19,13 +19,14 @@
 //
 // A [Session] uses a [Fabric]: a chip in this process, or a chip that the program
 // reaches through the chip's API. Each call blocks until the fate of the call's command
-// is known. A nil error means that the destination performed the command. The type of
-// an error says more:
+// is known, or until the call's context ends. A nil error means that the destination
+// performed the command. The type of an error says more:
 //
 //   - [RefusedError]: the destination did not perform the command, and the error says why.
 //   - [LostError]: the command did not arrive, and was not performed.
 //   - [OutcomeUnknownError]: nobody knows whether the command was performed.
-//   - [NoRouteError]: the fabric has no route to the destination.
+//   - [NoRouteError]: the fabric has no route to the destination, even without faults.
+//   - [MulticastError]: the errors of single destinations of a multicast.
 //
 // Many goroutines may call a Session at once. A call that moves more than 4 KiB keeps
 // several packets in flight.
@@ -63,7 +64,8 @@ const (
 )
 
 // OutcomeUnknownError says that nobody knows whether the destination performed a
-// command. The destination restarted, the route died, or no answer came.
+// command. The destination restarted, the route died, no answer came, or the caller
+// stopped waiting.
 type OutcomeUnknownError struct {
 	Dst    wire.FabricNodeID
 	Reason string
@@ -122,9 +124,9 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("chip %s unreachable: chip %s dropped the request: %s; not performed", e.Dst, e.At, e.Reason)
 }
 
-// NoRouteError says that the declared fabric has no route to a chip on a plane. A 1D
-// fabric, for example, has no routes between the lines of a mesh. A retry fails in the
-// same way.
+// NoRouteError says that the fabric has no route to a chip on a plane, even without
+// faults. A 1D fabric, for example, has no routes between the lines of a mesh. A retry
+// fails in the same way.
 type NoRouteError struct {
 	Src, Dst wire.FabricNodeID
 	Plane    wire.Plane
@@ -166,8 +168,8 @@ func OnPlane(p wire.Plane) Option { return func(r *flow.Request) { r.Plane = p }
 // multicasts or also have [Via].
 func OtherWay() Option { return func(r *flow.Request) { r.Other = true } }
 
-// Traced makes every chip on the route record the call's packets. The method Sightings of
-// chip.Chip returns a chip's records.
+// Traced makes every chip that the call's packets come to record the packets. Chips do not
+// record multicasts. The method Sightings of chip.Chip returns a chip's records.
 func Traced() Option { return func(r *flow.Request) { r.Trace = true } }
 
 // Via makes a call's packets take the given hops, at most [wire.MaxHops], instead of the
@@ -213,8 +215,9 @@ func (s *Session) InlineWrite(ctx context.Context, dst wire.FabricNodeID, a wire
 }
 
 // AtomicInc adds the value "add" to a 32-bit counter at dst. With flush, the destination
-// first performs this Session's earlier writes on the same plane. The address must be a
-// multiple of 4.
+// first performs the earlier writes of this Session's chip to dst on the same plane. Calls
+// with and without [OtherWay] do not wait for each other. The address must be a multiple
+// of 4.
 func (s *Session) AtomicInc(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, add uint32, flush bool, o ...Option) error {
 	_, err := s.do(ctx, with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o))
 	return err
@@ -264,9 +267,10 @@ func (s *Session) Ping(ctx context.Context, dst wire.FabricNodeID, o ...Option) 
 	return r.Done.Sub(r.Sent), err
 }
 
-// Ready waits until every chip of the fabric answers. Ready asks each chip on the first
-// plane with a route to the chip. If ctx ends first, the error names a chip that does not
-// answer. If no plane has a route to a chip, Ready returns a [NoRouteError] at once.
+// Ready waits until every chip of the fabric answers. Ready asks one chip after another,
+// each on the first plane with a route to the chip. If ctx ends first, the error names a
+// chip that does not answer. If no plane has a route to a chip, Ready does not wait for
+// this chip, and the error wraps a [NoRouteError].
 func (s *Session) Ready(ctx context.Context) error {
 	for _, c := range s.Topology().Chips {
 		if err := s.answers(ctx, c.Node); err != nil {
@@ -313,7 +317,7 @@ func withOptions(r flow.Request, o []Option) flow.Request {
 
 // passing reports whether a repetition of a request can succeed. A repetition can succeed
 // if the destination refused the request for lack of room, or because the destination
-// restarted.
+// restarted. For a multicast that failed at some members, passing returns false.
 func passing(r *flow.Result) bool {
 	return r.Fate == flow.FateRefused && r.Members == nil &&
 		(r.Outcome == wire.OutcomeAgain || r.Outcome == wire.OutcomeOverflow || r.Outcome == wire.OutcomeUnknownFlow)
@@ -324,7 +328,8 @@ func passing(r *flow.Result) bool {
 func againAfter(try int) time.Duration { return min(againWait<<min(try, againDoublings), againMax) }
 
 // do submits one request, waits for the request's end, and returns the result. do repeats
-// a request whose refusal is passing.
+// a request whose refusal is passing, at most againRetries times. If ctx ends first, do
+// stops waiting.
 func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
 	ended := make(chan flow.Result, 1)
 	for try := 0; ; try++ {
@@ -348,8 +353,8 @@ func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
 	}
 }
 
-// stopped adds the end of ctx to the error of a command with an unknown outcome. A Fabric may end an
-// open request because ctx has ended.
+// stopped adds the error of an ended ctx to the error of a command with an unknown
+// outcome. A Fabric may end an open request because ctx has ended.
 func stopped(ctx context.Context, err error) error {
 	var unknown *OutcomeUnknownError
 	if ctx.Err() == nil || !errors.As(err, &unknown) || errors.Is(err, ctx.Err()) {

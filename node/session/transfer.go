@@ -11,7 +11,7 @@ import (
 	"ttfabric/wire"
 )
 
-// transfer is one call that moves more data than one packet holds. A transfer hands
+// transfer is one call that moves data in packets of up to 4 KiB. A transfer hands
 // packets to the fabric in batches, keeps up to InFlight packets under way, and collects
 // how the packets end.
 type transfer struct {
@@ -33,7 +33,8 @@ type transfer struct {
 // batchMin is the smallest number of packets in a batch, except for the last batch.
 const batchMin = InFlight / 4
 
-// pieces moves n bytes and returns the first error after all packets have ended.
+// pieces moves n bytes, waits until all packets have ended, and returns the first error.
+// If ctx ends first, pieces stops waiting.
 func (s *Session) pieces(ctx context.Context, n int, build func(off, n int) flow.Request, took func(off, n int, r flow.Result) error) error {
 	t := &transfer{s: s, ctx: ctx, n: n, build: build, took: took, wake: make(chan struct{}, 1)}
 	rs := make([]flow.Request, 0, min(InFlight, t.packets()))

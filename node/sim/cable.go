@@ -26,7 +26,7 @@ type cable struct {
 	renewed bool            // whether a session of the link has ended
 	lastBad mono.Time       // time of the link's last event at either end, of the last death of a chip at the cable, or of the last change of avoided
 	record  [2][][]byte     // recorded datagrams, by the side that sent them
-	seen    [2]int
+	seen    [2]int          // number of datagrams sent, by the side that sent them
 }
 
 // end is one end of a cable. The field side is 0 or 1.
@@ -63,7 +63,7 @@ func (s *Sim) layCables() error {
 	return nil
 }
 
-// carry sends one datagram from a port into its cable.
+// carry sends one datagram from a port into its cable, and perhaps records the datagram.
 func (s *Sim) carry(m *machine, ch wire.Channel, b []byte) {
 	e := m.ends[ch]
 	c := e.cable
@@ -85,8 +85,8 @@ func (s *Sim) deliver(c *cable, side int, f *fault.Fate, b []byte) {
 	s.queue.send(f, s.now, c.chips[side], c.ports[side].Channel, b)
 }
 
-// keep records a datagram. If maxRecorded datagrams are recorded, the datagram replaces a random
-// one.
+// keep records a datagram. If maxRecorded datagrams are recorded already, the new datagram replaces
+// a random recorded one.
 func (s *Sim) keep(e end, b []byte) {
 	r := &e.cable.record[e.side]
 	if len(*r) < maxRecorded {
@@ -99,11 +99,12 @@ func (s *Sim) keep(e end, b []byte) {
 
 func (c *cable) bothUp() bool { return c.up[0] && c.up[1] }
 
-// badSince reports whether at any time since t the link of the cable was not up, or the cable was
-// out of service.
+// badSince reports whether the cable is in trouble now, or has been in trouble at any time since t.
+// A cable is in trouble while its link is not up, and while the cable is out of service. The times
+// in lastBad count too.
 func (c *cable) badSince(t mono.Time) bool { return !c.bothUp() || c.avoided || c.lastBad >= t }
 
-// markCables notes at the cables of a chip that the chip has died.
+// markCables notes at the cables of a chip that the chip has ended.
 func (s *Sim) markCables(m *machine) {
 	for _, c := range s.cables {
 		for side := range c.chips {

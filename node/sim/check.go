@@ -12,11 +12,13 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// The checkers check these rules. The name of a rule is the field Rule of a [Failure].
+// The checkers check these rules. The name of a rule is the field Rule of a [Failure]. Two other
+// names, plan and start, say that the simulator could not set up a fault or a chip.
 //
 //   - invariants: after each step of a chip, the chip's links, slots, buffers and counts are
 //     consistent.
-//   - progress: after the end of all faults, the fabric comes to rest within [SettleTime].
+//   - progress: after the end of all faults, the fabric comes to rest within [SettleTime]. The run
+//     ends within [MaxEvents] events.
 //   - one end: every request ends exactly once, and within maxOpen. The chips' own counts of ended
 //     requests are right.
 //   - exactly once: if a request ended as done, its destination performed the request exactly once.
@@ -36,7 +38,10 @@ import (
 //     of every packet (losses.go). The counts of an ended incarnation that its neighbours know
 //     agree with the incarnation's own counts.
 //   - as routed: no packet leaves its plane, lacks a route, or uses up its TTL.
-//   - reach: after the end of all faults, every chip can reach every chip on every plane.
+//   - admission: a chip refuses to start a request only if it has no room, or if it has no route
+//     because of a fault.
+//   - reach: after the end of all faults, every chip can reach every chip on every plane, and all
+//     chips of its mesh by multicasts.
 
 // maxOpen is the longest time that a request may be open.
 const maxOpen = 3 * flow.FlowTimeout
@@ -48,16 +53,17 @@ type sabotage int
 const (
 	noSabotage        sabotage = iota
 	sabotageMemory             // flips a bit of memory
-	sabotageTwice              // performs a request twice
+	sabotageTwice              // performs an increment twice
 	sabotageSwallow            // hides the end of a request from the model
 	sabotageDoubleEnd          // ends a request twice
 	sabotageLie                // changes the fate of a performed request from done to lost
 	sabotageRead               // changes the data that a read returned
-	sabotageBlame              // changes the fate of a read from done to lost although there was no fault
+	sabotageBlame              // changes the fate of a read from another chip's memory from done to lost
 	sabotageMember             // changes the fate of a multicast at one destination from done to lost
 )
 
-// checkStep checks the invariants of a chip after one of its steps.
+// checkStep checks the invariants of a chip after one of its steps. If Quick is set, checkStep
+// checks only after every 16th step.
 func (s *Sim) checkStep(m *machine) {
 	if s.cfg.bare || s.cfg.Quick && m.steps%16 != 0 {
 		return
@@ -179,8 +185,8 @@ func (s *Sim) badWay(o *op, c wire.Class, src, dst wire.FabricNodeID) bool {
 // limits the rate of changes, and slow cables delay link states.
 const tableLag = time.Second
 
-// before returns the time that is tableLag before t, but at least 1. At t, chips may still use
-// tables from that time.
+// before returns the time that is tableLag before t. At t, chips may still use tables from that
+// time. The result is at least 1, because lastBad is 0 for a cable without any event.
 func before(t mono.Time) mono.Time { return max(t-mono.Time(tableLag), 1) }
 
 // anyBad reports whether any cable of the fabric has had a fault since shortly before an op was
@@ -238,8 +244,9 @@ func (s *Sim) performed(m *machine, src wire.FabricNodeID, plane wire.Plane, oth
 	}
 }
 
-// identify returns the op to which a performed command belongs. The value or the data of the
-// command contains the op's id.
+// identify returns the op to which a performed command belongs, or nil. The op's id is the
+// command's value. For the two kinds of writes without a value, the data that the command has just
+// written begins with the id.
 func (s *Sim) identify(cmd *wire.Command, mem *noc.Memory) *op {
 	id := uint64(cmd.Value)
 	at := cmd.Addr
@@ -261,8 +268,9 @@ func (s *Sim) identify(cmd *wire.Command, mem *noc.Memory) *op {
 	return s.model.ops[id-1]
 }
 
-// atRest reports whether the fabric is at rest: no packet is under way, all links are up, and all
-// credits are at their senders.
+// atRest reports whether the fabric is at rest. At rest, every chip lives, all requests have ended,
+// no packet is under way, all links are up, no tables avoid a fault, and all credits are at their
+// senders.
 func (s *Sim) atRest() bool { return s.unrest() == "" }
 
 // unrest returns a text about the first part of the fabric that is not at rest. If the fabric is at
@@ -302,9 +310,10 @@ func (s *Sim) unrest() string {
 	return ""
 }
 
-// provePairs sends requests from every chip to every chip on every plane, all at once, after all
-// faults have ended. A restarted chip may refuse a request of a flow that only its earlier
-// incarnation knew. The source then sends another request, which must end as done.
+// provePairs sends requests from every chip to every chip on every plane, and multicasts from every
+// chip to its mesh. provePairs sends all of them at once, after all faults have ended. A restarted
+// chip may refuse a request of a flow that only its earlier incarnation knew. The source then sends
+// another request, which must end as done.
 func (s *Sim) provePairs() {
 	if s.failure != nil {
 		return
@@ -417,7 +426,7 @@ func (s *Sim) finalChecks() {
 }
 
 // checkCable checks that one end of a cable has received as many packets as the other end has sent.
-// checkCable skips cables whose link has begun another session.
+// checkCable skips cables with a session that has ended, and cables of restarted chips.
 func (s *Sim) checkCable(m *machine, p chip.PortStatus) {
 	e := s.byPort[p.Local]
 	peer := e.cable.chips[1-e.side]

@@ -14,8 +14,8 @@ type event struct {
 	what int // index in events.whats
 }
 
-// what is the content of an event. One field is set: a function to call, arriving datagrams, or a
-// chip that runs a step.
+// what is the content of an event: a function to call, arriving datagrams, or a chip that runs a
+// step. One of the fields do, flight and m is set.
 type what struct {
 	do     func()
 	flight *flight
@@ -105,7 +105,8 @@ func (q *events) pop() event {
 
 func (s *Sim) at(t mono.Time, do func()) { s.queue.add(max(t, s.now), what{do: do}) }
 
-// happens carries out an event.
+// happens carries out an event. A planned step has no effect if the chip has planned another step
+// since, or is dead.
 func (s *Sim) happens(w what) {
 	switch {
 	case w.do != nil:
@@ -120,11 +121,12 @@ func (s *Sim) happens(w what) {
 
 func (s *Sim) after(d time.Duration, do func()) { s.at(s.now.Add(d), do) }
 
-// restEvery is the time between two checks whether the fabric is at rest.
+// restEvery is the virtual time between two calls of the argument "done" in runUntil.
 const restEvery = 50 * time.Millisecond
 
-// runUntil carries out events until done returns true or the virtual time reaches stop. runUntil
-// calls done every restEvery. runUntil reports whether done has returned true.
+// runUntil carries out events until done returns true, until the virtual time reaches stop, or
+// until a rule is violated. runUntil calls done every restEvery, and at the time stop. runUntil
+// reports whether done has returned true.
 func (s *Sim) runUntil(stop mono.Time, done func() bool) bool {
 	ask := s.now
 	for s.failure == nil {

@@ -37,7 +37,7 @@ type op struct {
 type touch struct {
 	at   place
 	off  int
-	data []byte // data to write, or as many zeros as a read reads bytes
+	data []byte // data to write; for a read: zeros, as many as the bytes to read
 	word bool
 	add  bool // whether the op adds to the word; false: the op overwrites
 }
@@ -52,9 +52,9 @@ type job struct {
 	pause  time.Duration
 	greedy bool // whether the client inside the chip offers the requests; false: the simulator hands the requests over with HandleRequest
 	big    bool
-	bad    int           // average number of requests in 20 that the destination must refuse
+	bad    int           // of 20 requests, the average number that the destination must refuse
 	ranges []wire.Ranges // ranges from which each multicast draws its destinations
-	many   int           // average number of requests in 20 that are multicasts
+	many   int           // of 20 requests, the average number of multicasts; used only if there are ranges
 }
 
 // drawLoad draws one to three jobs for each chip at random, and plans their starts.
@@ -93,7 +93,8 @@ func (s *Sim) drawLoad(end mono.Time) {
 
 func (s *Sim) anyPlane() wire.Plane { return wire.Plane(s.rng.IntN(s.cfg.Topology.Planes())) }
 
-// step draws the next burst of a job's requests, and queues the requests at the job's chip.
+// step draws the next burst of a job's requests, queues them at the job's chip, and plans the next
+// burst. While the chip is dead, step draws nothing. After the end of all faults, the job ends.
 func (s *Sim) step(j *job) {
 	if s.healed {
 		return
@@ -200,8 +201,8 @@ func (o *op) word(t wire.NocSendType, n int) {
 	o.req.Command = wire.Command{Type: t, Addr: addrOf(w).Add(4 * n), Value: uint32(o.id)}
 }
 
-// scatter makes o a scatter write of n bytes in two to four chunks. Each chunk goes to another
-// cell.
+// scatter makes o a scatter write of n bytes in two to four chunks. Each chunk goes to a cell of
+// its own.
 func (s *Sim) scatter(o *op, n int) {
 	chunks := 2 + s.rng.IntN(wire.MaxScatter-1)
 	data := pattern(o.id, n)
@@ -296,7 +297,7 @@ type program struct {
 	last *op
 }
 
-// Next returns the request of the next op.
+// Next returns the request of the next op. If no op is left, Next returns false.
 func (p *program) Next(now mono.Time) (flow.Request, bool) {
 	if p.m.taken == len(p.m.greedy) {
 		p.m.greedy, p.m.taken = p.m.greedy[:0], 0

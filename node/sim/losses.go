@@ -101,7 +101,8 @@ func (s *Sim) told(life *losses.Chip) (received, sent losses.Count) {
 	return received, sent
 }
 
-// checkEnds checks that the chips' own counts of ended requests agree with the fates in the model.
+// checkEnds checks that the counts of ended requests of the chips' present incarnations agree with
+// the fates in the model. These counts leave out unicasts from a chip to itself.
 func (s *Sim) checkEnds() {
 	type way struct{ src, dst wire.FabricNodeID }
 	truth := map[way][4]uint64{}

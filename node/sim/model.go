@@ -8,9 +8,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Layout of the memory to which the load writes. Each flow has a region of its own in a Tensix tile
-// and in a DRAM bank of its destination. A region consists of cells. One cell of a region holds
-// 32-bit words.
+// Layout of the memory to which the load writes. Each flow of unicasts has a region of its own in a
+// Tensix tile and in a DRAM bank of its destination. All multicasts of a source on a plane share a
+// region. A region consists of cells. One cell of a region holds 32-bit words.
 const (
 	cells      = 4
 	wordCell   = cells // index of the cell that holds words
@@ -19,12 +19,13 @@ const (
 	regionSize = 32 << 10
 )
 
-// place is a cell in the memory of a destination. The cell belongs to one flow from the chip src.
+// place is a cell in the memory of a destination. The cell belongs to one flow of unicasts from the
+// chip src, or to all multicasts of this chip on a plane.
 type place struct {
 	src   int
 	plane wire.Plane
 	other bool // whether the flow takes the other direction round rings
-	group bool // the flow carries multicasts
+	group bool // the cell belongs to multicasts; false: to a flow of unicasts
 	dram  bool
 	cell  int
 }
@@ -176,7 +177,8 @@ func (l *life) expected(t *touch, index int) []byte {
 	return c[t.off : t.off+len(t.data)]
 }
 
-// compare returns the first byte found in the memory m that differs from the model.
+// compare looks in the memory m for a byte that differs from the model, in all cells that the model
+// has written. If there is such a byte, differ is true, and at is its address.
 func (l *life) compare(m *noc.Memory) (at wire.NocAddr, got, want byte, differ bool) {
 	var b [cellSize]byte
 	for p, c := range l.mem {

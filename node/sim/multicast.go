@@ -22,7 +22,7 @@ type groupID struct {
 	ranges wire.Ranges
 }
 
-// member is a destination of a multicast, and the state of the multicast there.
+// member is a destination of a multicast, and the state of the multicast at this destination.
 type member struct {
 	machine   int
 	way       []route.Branch // route from the source to the member
@@ -31,7 +31,7 @@ type member struct {
 }
 
 // flow returns the flow of an op. For a multicast, the argument dst is the destination in the
-// result.
+// result. For a unicast, dst has no effect.
 func (o *op) flow(dst int) flowID {
 	if o.group == 0 {
 		dst = o.dst
@@ -53,8 +53,8 @@ func (o *op) at(machine int) (performed *int, fate flow.Fate) {
 	return nil, 0
 }
 
-// members returns the destinations of a multicast to the ranges r. If such a multicast is not
-// possible, members returns nil.
+// members returns the destinations of a multicast to the ranges r, which "src" would send. If the
+// routing tables allow no such multicast, members returns nil.
 func (s *Sim) members(src *machine, pl wire.Plane, r wire.Ranges) (ms []member) {
 	tree, err := s.routes.Multicast(pl, src.node, r)
 	if err != nil {
@@ -71,8 +71,8 @@ func (s *Sim) members(src *machine, pl wire.Plane, r wire.Ranges) (ms []member) 
 	return ms
 }
 
-// anyRanges draws random ranges to which a machine can multicast. If anyRanges finds no such
-// ranges, it returns false.
+// anyRanges draws random ranges to which a machine can multicast. If 100 draws give no such ranges,
+// ok is false.
 func (s *Sim) anyRanges(m *machine, pl wire.Plane) (r wire.Ranges, ok bool) {
 	mesh, _ := s.cfg.Topology.Mesh(m.node.Mesh)
 	for range 100 {

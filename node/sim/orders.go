@@ -14,7 +14,7 @@ import (
 const longestPause = time.Second
 
 // order gives a command to the router at one port of a chip. If all is true, order gives the
-// command at all ports of the chip.
+// command at all ports of the chip. If the chip is dead or stalled, order does nothing.
 func (s *Sim) order(m *machine, c *cable, side int, all bool, cmd router.Command) {
 	if m.chip == nil || m.stalled > 0 {
 		return
@@ -28,7 +28,7 @@ func (s *Sim) order(m *machine, c *cable, side int, all bool, cmd router.Command
 	s.run(m)
 }
 
-// retrain makes a link train anew several times, one after another.
+// retrain makes a link train anew several times.
 func (s *Sim) retrain() mishap {
 	c, side, n := s.anyCable(), s.rng.IntN(2), 1+s.rng.IntN(20)
 	gap := time.Duration(s.rng.Int64N(int64(20 * time.Millisecond)))

@@ -10,8 +10,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// mishap is one planned fault of a run. The simulator calls begin at the time "at", and end after
-// the time "last". If the run ends all faults earlier, the simulator does not call end.
+// mishap is one planned fault of a run. The simulator calls begin at the time "at", and end when
+// the duration "last" is over. Once the run has ended all faults, the simulator calls neither.
 type mishap struct {
 	at         mono.Time
 	last       time.Duration
@@ -30,7 +30,8 @@ const (
 	longestRest = 1500 * time.Millisecond // longest duration of a chip's stall
 )
 
-// drawPlan draws the impairments of the cables and the mishaps of the run.
+// drawPlan draws the impairments of the cables and the mishaps of the run. drawPlan plans the
+// mishaps, or only those with the numbers in Only.
 func (s *Sim) drawPlan(end mono.Time) {
 	if s.rng.IntN(3) == 0 { // all cables get an impairment for the whole time of the faults
 		for _, c := range s.cables {
@@ -63,7 +64,7 @@ func (s *Sim) happen(what string, do func()) {
 	}
 }
 
-// heal ends all faults.
+// heal ends all faults, and starts the chips that are dead.
 func (s *Sim) heal() {
 	s.tracef("-- all faults end")
 	s.healed = true
@@ -99,7 +100,7 @@ func (s *Sim) set(c *cable, side int, o fault.Options) {
 }
 
 // weather draws the impairment of a bad cable at random. The argument level is the largest share of
-// lost datagrams.
+// datagrams that the options Loss and Corrupt hit. Bursts may lose more.
 func (s *Sim) weather(level float64) fault.Options {
 	r := s.rng
 	o := fault.Options{Delay: time.Duration(r.Int64N(int64(2 * time.Millisecond)))}

@@ -31,7 +31,8 @@ const scenarioLag = 20 * time.Microsecond
 // this time to start.
 const restartTime = 200 * time.Millisecond
 
-// noGossip is the reason that a report states for parts of a scenario that the simulator skips.
+// noGossip is the reason that a report states for parts of a scenario that need gossip, which the
+// simulator skips.
 const noGossip = "skipped (live only): the simulator has no gossip"
 
 // ScenarioDriver lists the verbs and metrics of scenarios that the simulator cannot carry out, with
@@ -68,8 +69,8 @@ type endFault struct {
 }
 
 // Play runs a scenario in virtual time. The report, with its trace, depends on cfg alone. Play
-// returns an error if the scenario does not fit the topology, or if the fabric does not come up.
-// Failures during the run are in the report.
+// returns an error if the scenario or its options of the fabric do not fit the topology, or if the
+// fabric does not come up. Failures during the run are in the report.
 func Play(cfg PlayConfig) (scenario.Report, error) {
 	s, err := newSim(Config{Topology: cfg.Topology, Seed: cfg.Seed, Quick: true, Trace: cfg.Trace})
 	if err != nil {
@@ -284,7 +285,8 @@ func (g *stage) enforce(e end, kind string) error {
 	return nil
 }
 
-// event reports an event of a chip to the scenario's run, which counts events.
+// event reports an event of a link or packet to the scenario's run, which counts events. event
+// leaves out other events.
 func (g *stage) event(_ *machine, e chip.Event) {
 	at := fmt.Sprintf("%s channel %d at %v", e.Local.Node, e.Local.Channel, g.s.now)
 	switch {
@@ -308,7 +310,7 @@ func (g *stage) linksUp() (n int) {
 	return n
 }
 
-// intact reports whether all links are up, each by its own cable.
+// intact reports whether all chips live, and all links are up, each by its own cable.
 func (g *stage) intact() bool {
 	for _, m := range g.s.machines {
 		if m.chip == nil {
@@ -323,8 +325,8 @@ func (g *stage) intact() bool {
 	return true
 }
 
-// sample returns the state of the fabric as an operator sees it. Dead and paused chips are left
-// out, because they would not answer.
+// sample returns the state of the fabric as an operator sees it. The drop counts and traffic
+// reports of dead and paused chips are left out, because these chips would not answer.
 func (g *stage) sample() scenario.Sample {
 	p := scenario.Sample{LinksUp: g.linksUp(), Dropped: map[wire.FabricNodeID]map[string]uint64{}}
 	for i, m := range g.s.machines {
@@ -345,7 +347,7 @@ func (g *stage) sample() scenario.Sample {
 	return p
 }
 
-// order begins a round of traffic at all chips, or makes all chips stop sending.
+// order begins a round of traffic at all living chips, or makes all chips stop sending.
 func (g *stage) order(o scenario.Order) {
 	switch o.Kind {
 	case scenario.Hold:

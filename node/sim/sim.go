@@ -9,8 +9,9 @@
 //  1. Chips start and send requests, and faults begin and end (plan.go, load.go).
 //  2. All faults end, and dead chips restart.
 //  3. The fabric must come to rest: every request has ended, every link is up,
-//     every credit is home, no packet is left anywhere.
-//  4. Every pair of chips must reach each other on every plane, both ways round rings.
+//     every credit is at its sender, no packet is left anywhere.
+//  4. Every pair of chips must reach each other on every plane. If the load uses both directions
+//     round rings of even length, opposite chips must reach each other in both directions.
 //
 // During the whole run, checkers compare the events with the rules that check.go lists. The first
 // violation of a rule ends the run.
@@ -35,9 +36,9 @@ import (
 
 // Limits and times of a run.
 const (
-	lifeTick   = mono.Time(10 * time.Microsecond) // unit of the flow epochs with which a chip's incarnations start
+	lifeTick   = mono.Time(10 * time.Microsecond) // an incarnation that starts at time t begins with flow epoch t/lifeTick + 1
 	MaxInbox   = 4096                             // largest number of datagrams that wait in a chip's socket; the socket drops further datagrams
-	MaxEvents  = 20_000_000                       // largest number of events of one run; the simulator takes more events for a livelock
+	MaxEvents  = 20_000_000                       // largest number of events of one run; a run with more events fails, because it is probably a livelock
 	SettleTime = 45 * time.Second                 // longest time that the fabric may need from the end of the faults until it is at rest
 	startSpan  = 100 * time.Millisecond           // time within which all chips start for the first time
 	cleanDelay = 20 * time.Microsecond            // delay of a cable without injected faults
@@ -56,7 +57,7 @@ type Config struct {
 	// nil, the simulator does not call Wrap.
 	Record func(now mono.Time, cfg chip.Config) func(chip.Inputs) chip.Inputs
 
-	bare     bool     // whether to leave out the checkers and the hash, for speed
+	bare     bool     // whether to leave out the costly checks (invariants after each step, losses at the end of an incarnation), and datagrams in the hash, for speed
 	sabotage sabotage // error that the run makes on purpose, to test the checkers
 }
 
@@ -70,17 +71,17 @@ type Report struct {
 	Doubts  [flow.NumDoubts]int // number of requests of unknown fate, by the reason
 	Anew    int                 // requests of the last part that a restarted destination refused at first; the simulator sent each again
 	Many    int                 // number of ended multicasts
-	Other   int                 // number of ended requests that took the other direction round a ring
-	Partly  int                 // number of multicasts that some destinations performed and other destinations did not
+	Other   int                 // number of ended requests with the flag OTHER
+	Partly  int                 // number of multicasts that ended as done at some destinations, but not at all
 	Orphans int                 // number of requests that were open when their source died
 	Refused int                 // number of requests that a chip refused to start, because it had no route
 	Starts  int                 // number of restarts of chips
 	Downs   int                 // number of times that a link went down
 	Ended   int                 // number of ends of sessions that chips reported
 	Tables  int                 // number of times that a chip installed new tables
-	Resent  uint64              // number of data frames that links sent again; without chips that died
-	Gone    int                 // number of ended incarnations that neighbours still know at the end
-	Dropped uint64              // number of packets that routers dropped; without chips that died
+	Resent  uint64              // number of data frames that links sent again, in the chips' last incarnations
+	Gone    int                 // number of incarnations whose sessions have ended, and that neighbours still know at the end
+	Dropped uint64              // number of packets that routers dropped, in the chips' last incarnations
 	Hash    uint64              // hash of all events
 }
 
@@ -142,7 +143,7 @@ type Sim struct {
 }
 
 // surroundings holds the options that all chips of a run share. In a run without a scenario, the
-// seed decides the options.
+// seed decides all options except localFirst and timeout, which keep their zero values.
 type surroundings struct {
 	profile    ttlink.Profile
 	slots      router.SlotProfile
@@ -295,9 +296,10 @@ func (s *Sim) stop(m *machine, goodbye bool) {
 	}
 }
 
-// arrive puts the datagrams of a flight into a chip's socket. For each datagram, arrive draws a
-// time at which the chip reads its socket. At the earliest of these times, the chip reads all
-// datagrams in the socket.
+// arrive puts the datagrams of a flight into a chip's socket. The socket of a dead chip drops all
+// datagrams, and a full socket drops the rest. For each datagram in the socket, arrive draws a
+// time, and plans a step of the chip for this time. The chip reads all datagrams in its socket in
+// its next step.
 func (s *Sim) arrive(f *flight) {
 	m := f.to
 	s.queue.land(f)
@@ -316,8 +318,8 @@ func (s *Sim) arrive(f *flight) {
 	}
 }
 
-// wakeAt plans a chip's next step for the time "at". If an earlier step is planned already, wakeAt
-// does nothing.
+// wakeAt plans a chip's next step for the time "at". If a step is planned for this time or an
+// earlier time already, wakeAt does nothing.
 func (s *Sim) wakeAt(m *machine, at mono.Time) {
 	if m.wake <= at {
 		return
@@ -327,7 +329,8 @@ func (s *Sim) wakeAt(m *machine, at mono.Time) {
 	s.queue.add(max(at, s.now), what{m: m, wake: m.wakeID})
 }
 
-// run runs one step of a chip. In a step, the chip does the same work as when a live node wakes it.
+// run runs one step of a chip, unless the chip is stalled. In a step, the chip does the same work
+// as when a live node wakes it.
 func (s *Sim) run(m *machine) {
 	if m.stalled > 0 {
 		return

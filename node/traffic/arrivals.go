@@ -50,7 +50,8 @@ func (a *arrivals) add(flow int, came mono.Time) bool {
 	return true
 }
 
-// arriveUntil puts all packets into the queue that are due by now.
+// arriveUntil lets all packets arrive that are due by now, and puts them into the queue. If MaxQueue
+// packets wait, arriveUntil discards the packet as overflow. The first call starts the arrivals.
 func (g *Generator) arriveUntil(now mono.Time) {
 	a := &g.arrive
 	if !a.started {
@@ -77,9 +78,9 @@ func (g *Generator) arriveUntil(now mono.Time) {
 // pause returns the time from one arrival to the next, in nanoseconds.
 func (g *Generator) pause() float64 { return g.rng.ExpFloat64() / g.spec.Load * float64(time.Second) }
 
-// Deadline returns the time of the next arrival, if no packet waits now. At the time of the
-// arrival, the caller must call [Generator.Next], even if no packet has ended. If a packet waits,
-// or if no packet will arrive, Deadline returns false.
+// Deadline returns the time of the next arrival, if no packet waits now. At this time, the caller
+// must call [Generator.Next], even if no packet has ended. If a packet waits,
+// if no packet will arrive, or before the first call of Next, Deadline returns false.
 func (g *Generator) Deadline() (mono.Time, bool) {
 	a := &g.arrive
 	if !a.started || g.fresh == 0 || a.waiting() > 0 {

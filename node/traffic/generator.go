@@ -84,8 +84,9 @@ func (w *place) count(src, self wire.FabricNodeID) {
 
 func (w *place) slots() slots { return slotsOf(w.rank, w.n) }
 
-// Next returns the next packet. Next returns false if the window is full, if no arrived packet
-// waits, or if no packet is left. If the spec has a load, the first call starts the arrivals.
+// Next returns the next packet. Next returns false if the window is full or no packet is left. If
+// the spec has a load, Next also returns false if no arrived packet waits, and the first call of
+// Next starts the arrivals.
 func (g *Generator) Next(now mono.Time) (Packet, bool) {
 	if g.spec.Load > 0 {
 		g.arriveUntil(now)
@@ -135,9 +136,9 @@ func (g *Generator) pick() int {
 	return i
 }
 
-// Undo takes back the packet that the last call of Next returned. The caller calls Undo if the
-// fabric had no room for the packet. Next then returns the packet again. If the last call was not
-// a Next that returned a packet, Undo panics.
+// Undo takes back the packet that the last call of Next returned. The caller calls Undo directly
+// after Next, if the fabric had no room for the packet. Next then returns the packet again. If Next
+// has returned no packet since the last call of Undo or Done, Undo panics.
 func (g *Generator) Undo() {
 	if g.last < 0 {
 		panic(fmt.Sprintf("traffic: nothing to undo: chip %s, %d open, %d left", g.self, g.open, g.left))
@@ -153,7 +154,7 @@ func (g *Generator) Undo() {
 	g.last = -1
 }
 
-// Fill writes the packet's bytes into b. The length of b is Spec.Size.
+// Fill writes the packet's bytes into b. If the length of b is not Spec.Size, Fill panics.
 func (g *Generator) Fill(p Packet, b []byte) {
 	if len(b) != g.spec.Size {
 		panic(fmt.Sprintf("traffic: a packet of %d bytes cannot fill %d bytes", g.spec.Size, len(b)))
@@ -161,7 +162,7 @@ func (g *Generator) Fill(p Packet, b []byte) {
 	p.fill(g.spec.Run, b)
 }
 
-// Done tells the generator how a packet ended. The caller calls Done once for each packet. The
+// Done tells the generator how a packet ended. The caller calls Done once for each packet sent. The
 // argument o is the outcome at the destination. The argument lost is true if the packet did not
 // arrive, or if nobody knows whether the packet arrived. If Done finds that the packet is not
 // outstanding, Done panics.

@@ -1,7 +1,8 @@
 // Package traffic makes traffic and verifies every byte that arrives. The package has patterns of
 // pairs, a generator of packets, and a verifier. Every byte of a packet follows from the packet's
-// header. From the bytes alone, the verifier therefore finds which packets were lost, duplicated,
-// corrupted, reordered or delivered to the wrong place. The patterns are the patterns of
+// header. The verifier compares the bytes with the header, and the header with what the fabric
+// reports about the packet. The verifier thus finds which packets were lost, duplicated, corrupted,
+// reordered or delivered to the wrong place. The patterns are the patterns of
 // tt-metal's test_tt_fabric (pattern.go) and of the literature on networks on chips
 // (synthetic.go).
 //
@@ -88,7 +89,8 @@ var Patterns = []Pattern{
 	{"hotspot", nil, "a share of the packets to the hot chip, the rest as uniform", true, hotspot},
 }
 
-// PatternByName returns the pattern with a name or an alias. The error lists the known names.
+// PatternByName returns the pattern with the given name or alias. The error lists the known names,
+// without aliases.
 func PatternByName(name string) (Pattern, error) {
 	var have []string
 	for _, p := range Patterns {
@@ -102,7 +104,7 @@ func PatternByName(name string) (Pattern, error) {
 
 // Pairs returns the pattern's pairs: distinct pairs of different chips. Equal topologies and
 // equal options give equal pairs. A chip that the pattern maps to itself sends nothing. If the
-// pattern does not exist on the topology, the error says why.
+// pattern does not exist on the topology or gives no pairs, the error says why.
 func (p *Pattern) Pairs(t *topo.Topology, o Options) ([]Pair, error) {
 	pairs, err := p.pairs(t, o)
 	if err == nil && o.Planes != nil {

@@ -14,8 +14,8 @@ const (
 	MaxWays       = 2               // largest number of directions round rings
 	MaxWindow     = 1024            // largest window, in packets outstanding per source
 	DefaultWindow = 32              // default window, in packets outstanding per source
-	MaxPairs      = 1 << 18         // largest number of pairs in one run: four times as many as all-to-all on a full mesh of 256 chips
-	MaxWeight     = 1 << 20         // largest weight of a pair: twenty times the largest weight in the pattern hotspot on 512 chips
+	MaxPairs      = 1 << 18         // largest number of pairs in one run: about four times as many as all-to-all on a full mesh of 256 chips
+	MaxWeight     = 1 << 20         // largest weight of a pair: about twenty times the largest weight in the pattern hotspot on 512 chips
 	MinLoad       = 1e-3            // smallest load, in packets per second and source
 	MaxLoad       = 1e6             // largest load, in packets per second and source; more than a chip can send
 	MaxQueue      = 1 << 16         // largest number of packets that wait at a source; the source discards further arrivals

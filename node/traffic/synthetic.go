@@ -29,7 +29,8 @@ func toEach(t *topo.Topology, to func(i int) int) (out []Pair) {
 	return out
 }
 
-// grid returns the number of rows and columns of the machine's only mesh.
+// grid returns the number of rows and columns of the topology's only mesh. For a topology of several
+// meshes, grid returns an error.
 func grid(t *topo.Topology) (rows, cols int, err error) {
 	if len(t.Meshes) != 1 {
 		return 0, 0, fmt.Errorf("the pattern needs the rows and columns of one mesh, but this topology has %d meshes", len(t.Meshes))
@@ -37,7 +38,8 @@ func grid(t *topo.Topology) (rows, cols int, err error) {
 	return t.Meshes[0].Rows, t.Meshes[0].Cols, nil
 }
 
-// addressBits returns the number of bits of a chip's address.
+// addressBits returns the number of bits of a chip's address. If the number of chips is not a power
+// of two, addressBits returns an error.
 func addressBits(t *topo.Topology) (int, error) {
 	n := len(t.Chips)
 	if n&(n-1) != 0 {
@@ -46,9 +48,9 @@ func addressBits(t *topo.Topology) (int, error) {
 	return bits.Len(uint(n)) - 1, nil
 }
 
-// transpose exchanges row and column on a square mesh. On other shapes, transpose exchanges the
-// two halves of an address's bits. On a square mesh whose number of rows is a power of two, the
-// two rules give equal pairs.
+// transpose exchanges row and column on a square mesh. On other shapes with 4, 16, 64 … chips, and
+// on several meshes, transpose exchanges the two halves of an address's bits. On a square mesh whose
+// number of rows is a power of two, the two rules give equal pairs.
 func transpose(t *topo.Topology, _ Options) ([]Pair, error) {
 	if rows, cols, err := grid(t); err == nil && rows == cols {
 		return toEach(t, func(i int) int { return i%cols*cols + i/cols }), nil
@@ -61,7 +63,7 @@ func transpose(t *topo.Topology, _ Options) ([]Pair, error) {
 	return toEach(t, func(i int) int { return (i<<half | i>>half) & (1<<n - 1) }), nil
 }
 
-// shapes returns a text that describes the meshes of a machine.
+// shapes returns a text that describes the meshes of a topology.
 func shapes(t *topo.Topology) string {
 	if len(t.Meshes) > 1 {
 		return fmt.Sprintf("%d meshes", len(t.Meshes))

@@ -10,7 +10,7 @@ type Verifier struct {
 	self        wire.FabricNodeID
 	flows       map[wire.FabricNodeID]*receiving
 	order       []*receiving
-	used        int    // slots of the region that this run uses
+	used        int    // number of slots of the region that this run uses
 	buf         []byte // working space of MaxSize bytes, for building the expected packet
 	stray       uint64
 	misdirected uint64
@@ -59,11 +59,12 @@ func (v *Verifier) Owns(a wire.NocAddr) bool {
 //   - delivered, and also reordered if later packets of the pair's plane and direction came
 //     first;
 //   - duplicated: delivered before;
-//   - corrupted: bytes that are not exactly a packet as [Generator.Fill] makes it;
+//   - corrupted: bytes that are not exactly a packet as [Generator.Fill] makes it, from a chip that
+//     sends packets to this chip;
 //   - misdirected: a whole packet of this run that names another destination, source, plane or
 //     direction, or that has a number or length that the run does not have;
-//   - stray: a whole packet of another run, or other data from a chip that sends nothing to this
-//     chip.
+//   - stray: a whole packet of another run; or bytes that are no whole packet, from a chip that
+//     sends nothing to this chip.
 func (v *Verifier) Arrived(src wire.FabricNodeID, plane wire.Plane, other bool, data []byte) {
 	f, k := v.flows[src], -1
 	if f != nil {

@@ -1,19 +1,20 @@
 // Package control is one chip's part of the control plane. The package collects link states: what
-// each chip says about its own ports. From the link states, the package finds the cables that the tables must
-// avoid.
+// each chip says about its own ports. From the link states, the package finds the ports whose
+// cables the tables must avoid.
 //
 // Each chip says in a numbered [wire.LinkState] which of its ports are out of service. A chip takes
-// a port out of service after the port's link has been down for [Config.Hold]. A link is down while
-// neither its own cable nor a fallback path works. An operator can also take a port out of service.
-// Each chip floods the newest link state of every chip to its neighbours. Gossip repairs what
-// flooding missed. A cable is out of service if the chip at either end says that its own port is
-// out of service. All connected chips therefore plan from the same link states, without a leader.
-// The table epoch is a hash of the link states from which the tables were planned.
+// a port out of service after the port's link has been down for [Config.Hold], or if the link has
+// not come up within [Config.Boot] of the start. A link is down while neither its own cable nor a
+// fallback path works. An operator can also take a port out of service. Each chip floods the newest
+// link state of every chip to its neighbours. Gossip repairs what flooding missed. A cable is out
+// of service if the chip at either end says that its own port is out of service. All connected
+// chips therefore plan from the same link states, without a leader. The table epoch is a hash of
+// the machine, of the cables out of service, and of the configuration of the routes.
 //
-// Invariants: For each chip, Control keeps the link state with the highest version that Control has
-// heard. Once this chip has heard its neighbours, no other chip has a newer link state of this chip
-// than this chip itself. Every neighbour whose link is up has received each link state, or Control
-// still owes the link state to that neighbour.
+// Invariants: For each chip, Control keeps the newest link state that Control has heard, as
+// [wire.LinkState.Newer] decides. No neighbour from which this chip has heard all link states has a
+// newer link state of this chip than this chip itself. Each link state has been sent to every
+// neighbour whose link is up, or Control still owes the link state to that neighbour.
 package control
 
 import (
@@ -67,7 +68,7 @@ type Control struct {
 	self    *word
 	changes uint64
 	planAt  mono.Time // when new tables must be planned; mono.Never: no change since the last plan
-	planned mono.Time // when tables were last planned
+	planned mono.Time // when tables were last planned; 0: never
 }
 
 // New returns a Control for a chip whose links are all down and whose ports are all in service.
@@ -91,8 +92,9 @@ func (c *Control) word(n wire.FabricNodeID) *word {
 	return w
 }
 
-// SetPort tells Control that the link of port i came up or went down. Control owes all link states
-// to a neighbour whose link came up.
+// SetPort tells Control that the link of port i came up or went down. When the link comes up,
+// Control owes all link states to the neighbour. The port is then in service at once, unless an
+// operator took it out.
 func (c *Control) SetPort(now mono.Time, i int, up bool) {
 	p := &c.ports[i]
 	if p.up == up {
@@ -185,11 +187,13 @@ func (c *Control) replan(now mono.Time) {
 	}
 }
 
-// Hear takes link states from a neighbour or from gossip. Hear ignores link states of chips that
-// are not in the fabric, for which has returns false. Hear keeps each link state that is newer than
-// the one that Control has of the same chip. A link state of this chip that comes from other chips
-// can be newer than this chip's own, or contradict it. This chip then makes a still newer version
-// of its own link state.
+// Hear takes link states from a neighbour or from gossip. Hear ignores link states of version 0,
+// and link states of chips for which the function "has" returns false because they are not in the
+// fabric. Hear keeps each link state that is newer than the one that Control has of the same chip.
+// A link state of this chip that comes from other chips can be newer than this chip's own, or have
+// the same version and other ports. It can also come before this chip has made any version since
+// its start. In these cases this chip gives its own link state the version after the one that it
+// heard.
 func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.FabricNodeID) bool) {
 	for _, s := range words {
 		if s.Node == c.cfg.Self {
@@ -216,9 +220,10 @@ func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.Fabr
 // Owes reports whether Control has link states that the neighbour at port i has not been sent.
 func (c *Control) Owes(i int) bool { return c.ports[i].up && c.ports[i].told < c.changes }
 
-// Tell lists link states that the neighbour at port i has not been sent. The list begins with the
-// oldest change and has at most [wire.MaxLinkStates] entries. The result upTo is the argument for
-// [Control.Told].
+// Tell lists link states that the neighbour at port i has not been sent. The list is in the order
+// of the changes, oldest first, and has at most [wire.MaxLinkStates] entries. The result upTo is
+// the argument for [Control.Told]. If the list is empty, upTo is 0, and the chip must not call
+// Told.
 func (c *Control) Tell(i int) (words []wire.LinkState, upTo uint64) {
 	var owed []*word
 	for _, w := range c.words {

@@ -6,10 +6,11 @@ import (
 	"ttfabric/wire"
 )
 
-// Around returns the plan for the same machine while cables are out of service. The list "out"
-// names a cable by the port at either end. A route of p without faults that does not cross such a
-// cable stays unchanged. For an empty list, Around returns the plan without faults. The package
-// documentation describes detours.
+// Around returns the plan for the same machine while cables are out of service. The argument out
+// names each cable by the port at either end. Around ignores ports without a cable in use. Within a
+// mesh, a route of the plan without faults stays if the route does not cross such a cable. Routes
+// between meshes are planned again, and any of them may change. If no cable is out of service,
+// Around returns the plan without faults. The package documentation describes detours.
 func (p *Plan) Around(out []wire.PortID) *Plan {
 	q := &Plan{cfg: p.cfg, top: p.top}
 	for _, e := range out {
@@ -38,7 +39,8 @@ func (p *Plan) Around(out []wire.PortID) *Plan {
 func (p *Plan) Out(q wire.PortID) bool { return p.out[q] }
 
 // detours reports whether any packet could ever take a detour. Detours need a fabric that allows
-// turns. Detours also need a mesh that has more cables on a plane than a tree of the mesh's chips.
+// turns. Detours also need a mesh whose grid contains a ring: at least as many cables on a plane as
+// chips.
 func (p *Plan) detours() bool {
 	if p.cfg.Lines {
 		return false
@@ -67,13 +69,14 @@ type Conflict uint8
 const (
 	NoConflict Conflict = iota
 	OldDetours          // packets of the old tables that are on detours or go to another mesh must be dropped first
-	Unsound             // the new tables can deadlock or lead packets astray, and must not be installed
+	Unsound             // the new tables can deadlock, lead packets astray or have routes that are too long, and must not be installed
 )
 
 // Replaces proves that plan p can replace plan old, of the same machine, while packets of old are
 // under way. Some of these packets are caught at a fault, and continue on routes of p. If there is
-// no proof, Replaces returns the conflict. For a machine of one mesh, Replaces looks only at
-// dependencies that can differ between the plans, see the package documentation.
+// no proof, Replaces returns the conflict. If the machine has one mesh, or if the same cables are
+// out of service in both plans, Replaces looks only at the detours of both plans and at caught
+// packets. The package documentation says why the other routes close no cycle with these.
 func (p *Plan) Replaces(old *Plan) Conflict {
 	if len(p.grids) > 1 && !maps.Equal(p.out, old.out) {
 		mc := p.Multicasts()
@@ -96,7 +99,7 @@ func (p *Plan) Replaces(old *Plan) Conflict {
 			}
 			newChecker(old, wire.Plane(pl), c, g).detours()
 			k.caught(old)
-			if old.other != old { // the detours of old.other are among the detours of old, so only packets that are caught remain to be added
+			if old.other != old { // where a fault breaks a route of old.other, old.other has the route of old: the graph already has these detours, but not the caught packets of old.other
 				newChecker(p.other, wire.Plane(pl), c, g).caught(old.other)
 			}
 			if k.g.cycle() != nil {
@@ -160,7 +163,8 @@ func (k *checker) caught(old *Plan) {
 	}
 }
 
-// last returns the number of the channel that a packet uses on the last hop of a leg.
+// last returns the number that the graph gives to the virtual channel of a leg's last hop. If the
+// leg has no hop, last returns -1.
 func (k *checker) last(g *grid, chip int, leg []wire.Direction, detour bool) int32 {
 	s := Steps{detour: detour}
 	held := int32(-1)

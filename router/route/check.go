@@ -9,17 +9,18 @@ import (
 )
 
 // Channel is the receiver channel of one virtual channel at the end of a cable. From and Dir name
-// the cable by the port that sends. With bubble flow control, one Channel stands for all cables of
-// a ring, and From and Dir name one of these cables.
+// the cable by the port that sends. With bubble flow control, one Channel stands for all receiver
+// channels of a ring in one direction, and From and Dir name one of the ring's cables.
 type Channel struct {
 	From wire.FabricNodeID
 	Dir  wire.Direction
 	VC   wire.VC
-	N    int // number that a [Scheme] gives the channel; 0 with the plan's own virtual channels
-	Ring bool
+	N    int  // number that a [Scheme] gives the channel; 0 with the plan's own virtual channels
+	Ring bool // the Channel stands for a whole ring
 }
 
-// String renders the channel with its port and virtual channel, such as "M0D3 E data".
+// String renders the channel with its port and virtual channel, such as "M0D3 E data". A channel of
+// a scheme and a ring have a suffix.
 func (c Channel) String() string {
 	s := fmt.Sprintf("%s %s %s", c.From, c.Dir, c.VC)
 	if c.N > 0 {
@@ -33,32 +34,32 @@ func (c Channel) String() string {
 
 // Verdict holds the results of a check of a plan.
 type Verdict struct {
-	Channels     int       // number of channels that wait for another channel, over all classes and planes
-	Dependencies int       // number of dependencies between the channels
-	Cycle        []Channel // cycle in which each channel waits for the next, and the last channel for the first; nil: no traffic can deadlock
-	Plane        wire.Plane
+	Channels     int                  // number of channels that wait for another channel, over all classes and planes
+	Dependencies int                  // number of dependencies between the channels
+	Cycle        []Channel            // cycle in which each channel waits for the next, and the last channel for the first; nil: no traffic can deadlock
+	Plane        wire.Plane           // plane of the cycle
 	Pairs        int                  // number of ordered pairs with a route, added up over all planes; the pairs are pairs of chips of one mesh and pairs of meshes
-	Unreachable  int                  // number of ordered pairs without a route for some class of messages
+	Unreachable  int                  // number of ordered pairs without a route, added up over all planes; on each plane, the class of messages with the most such pairs counts, and pairs of meshes count only on plane 0
 	Example      [2]wire.FabricNodeID // one pair without a route
 	Longest      int                  // number of hops of the longest route between two chips; with several meshes: an upper bound
 	Astray       int                  // number of routes that do not end at their destination, or pass a chip twice (within a mesh) or a mesh twice (between meshes)
 	Long         int                  // number of routes within a mesh with more hops, or between meshes with more crossings, than the plan says
 	Stray        [2]wire.FabricNodeID // first and last chip of one route that Astray or Long counts; for a route between meshes: the first chips of the two meshes
 
-	// Thin counts ordered pairs of meshes that are connected on some planes, but not on all planes
-	// of the machine. ThinPair is one such pair. ThinPlanes is the number of planes that lead from
-	// the first mesh of ThinPair to the second. Traffic from the first mesh of a thin pair to the
-	// second uses only these planes.
+	// Thin counts ordered pairs of meshes with a route on plane 0, but not on all planes of the
+	// machine. ThinPair is one such pair. The first ThinPlanes planes lead from the first mesh of
+	// ThinPair to the second, and the next plane does not. Traffic from the first mesh of a thin
+	// pair to the second uses only these planes.
 	Thin       int
 	ThinPair   [2]wire.MeshID
 	ThinPlanes int
 }
 
-// Sound reports whether no traffic can deadlock, and whether every packet that has a route arrives
-// before its TTL runs out.
+// Sound returns true if no traffic can deadlock and every packet that has a route arrives before
+// its TTL runs out.
 func (v *Verdict) Sound() bool { return v.Cycle == nil && v.Astray == 0 && v.Long == 0 }
 
-// OK reports whether the plan is sound and every pair has a route.
+// OK returns true if the plan is sound and Unreachable is 0.
 func (v *Verdict) OK() bool { return v.Sound() && v.Unreachable == 0 }
 
 // String describes the verdict in one sentence.
@@ -92,7 +93,8 @@ type Multicasts struct {
 // cycle. The graph includes the routes of [Plan.Other]. Check also follows all routes to their
 // ends, and looks for pairs without a route. Check makes a graph for each class of messages on each
 // plane. Separate graphs are enough, because each class has virtual channels of its own, and no
-// class waits for a later class.
+// packet waits for a packet of another class. In particular, a chip takes a request even if it has
+// no room for an answer.
 func (p *Plan) Check(mc Multicasts) Verdict { return p.CheckAfter(nil, mc) }
 
 // CheckAfter does what [Plan.Check] does, for a plan that replaces plan old while packets of old
@@ -193,8 +195,8 @@ func (p *Plan) graph() *graph {
 }
 
 // id returns the number of a channel in the graph. With bubble flow control, all channels of a ring
-// have one number. One number is enough because a ring always keeps a free slot. A packet in the
-// ring therefore never waits for another packet in the ring.
+// have one number. One number is enough because a ring always keeps a free slot. Packets in the
+// ring therefore never wait for each other for ever.
 func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bool) int32 {
 	if !external && k.bubbles(g, d, v) {
 		if axis(d) == 0 {
@@ -242,8 +244,9 @@ func (k *checker) channel(n int32) Channel {
 }
 
 // path adds the dependencies of the hops of a leg that begins at the given chip, and returns the
-// last channel. The argument held is the channel from which the packet comes, or -1 if the packet
-// starts at the given chip. The argument leaves says whether the last hop leaves the mesh.
+// number of the last channel. The argument held is the channel from which the packet comes, or -1
+// if the packet starts at the given chip. The argument leaves is true if the last hop leaves the
+// mesh. The argument detour is true if the leg is a detour.
 func (k *checker) path(g *grid, chip int, leg []wire.Direction, up, leaves, detour bool, held int32) int32 {
 	s := Steps{detour: detour}
 	for i, d := range leg {
@@ -428,7 +431,7 @@ func (k *checker) enter(mesh, from, chip int, held int32) {
 	}
 }
 
-// thin counts the pairs of meshes that are connected on some planes, but not on all.
+// thin counts the pairs of meshes with a route on plane 0, but not on all planes.
 func (p *Plan) thin(v *Verdict) {
 	for i := range p.grids {
 		for j := range p.grids {

@@ -6,7 +6,7 @@ import "ttfabric/wire"
 // Two chips opposite each other on a ring of even length have two equally long routes. From an even
 // place on the ring, the packet goes East or South. From an odd place, the packet goes West or
 // North. In this way both directions carry the same load. All packets of a flow take one route, so
-// they arrive in order.
+// they arrive in the order in which the source sent them.
 type dor struct {
 	g      *grid
 	oneWay bool // see the field OneWay of [Config]

@@ -156,8 +156,9 @@ func (im *interMesh) firstFalls(m int, dist []uint16) {
 	}
 }
 
-// Next returns the mesh after mesh "from" on the route to mesh "to" on plane pl, and whether the
-// crossing leads up. If there is no route, Next reports false.
+// Next returns the mesh after mesh "from" on the route to mesh "to" on plane pl. The machine must
+// have both meshes. The result up is true if the crossing leads up. If there is no route, or if the
+// machine has a single mesh, ok is false.
 func (p *Plan) Next(pl wire.Plane, from, to wire.MeshID) (next wire.MeshID, up, ok bool) {
 	if int(pl) >= len(p.inter) {
 		return 0, false, false
@@ -171,7 +172,7 @@ func (p *Plan) Next(pl wire.Plane, from, to wire.MeshID) (next wire.MeshID, up, 
 }
 
 // Exit returns the port by which packets from chip src leave their mesh on the route to mesh "to"
-// (L1). Exit also returns whether the crossing leads up. If there is no route, Exit reports false.
+// (L1). The result up is true if the crossing leads up. If there is no route, ok is false.
 func (p *Plan) Exit(c wire.Class, pl wire.Plane, src wire.FabricNodeID, to wire.MeshID) (x topo.Port, up, ok bool) {
 	next, up, ok := p.Next(pl, src.Mesh, to)
 	if !ok {
@@ -197,7 +198,7 @@ func (p *Plan) Exit(c wire.Class, pl wire.Plane, src wire.FabricNodeID, to wire.
 	return x, up, best < math.MaxInt
 }
 
-// before reports whether a packet prefers exit a to exit b if both are equally far away.
+// before returns true if a packet prefers exit a to exit b when both are equally far away.
 func before(a, b topo.Port) bool {
 	if a.Local.Node.Chip != b.Local.Node.Chip {
 		return a.Local.Node.Chip < b.Local.Node.Chip

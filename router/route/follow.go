@@ -8,7 +8,7 @@ import (
 
 // follow follows the hops of a leg from src to dst. follow counts the leg as astray if the leg
 // passes a chip twice, leaves the mesh or ends elsewhere. follow counts the leg as long if the leg
-// has too many hops.
+// has more hops than the plan says or than a header has room for.
 func (k *checker) follow(g *grid, src, dst int, leg []wire.Direction) {
 	if len(k.seen) < g.chips() {
 		k.seen, k.routes = make([]int32, g.chips()), 0
@@ -44,7 +44,7 @@ func (k *checker) stray(v *Verdict) {
 
 // followMeshes follows the route from every mesh to every other mesh, and counts the routes that do
 // not reach their destination. followMeshes also counts the routes with more crossings than the
-// plan says.
+// field most of im.
 func (k *checker) followMeshes(im *interMesh) {
 	const fresh, open, lost = -1, -2, -3 // states of a mesh; a value of 0 or more is the number of crossings that remain to dst
 	left := make([]int, im.meshes)

@@ -1,7 +1,7 @@
 package route
 
-// graph is a channel dependency graph (Dally and Seitz, 1987). An edge from channel a to channel b
-// says that a packet may hold a slot of a while it waits for a slot of b. If the graph has no
+// graph is a channel dependency graph (Dally and Seitz, 1987). A dependency of channel a on channel
+// b says that a packet may hold a slot of a while it waits for a slot of b. If the graph has no
 // cycle, some packet can always move. The graph is compact, because most channels of a large fabric
 // wait for no other channel. A channel takes four bytes, and a dependency takes eight bytes.
 type graph struct {
@@ -31,8 +31,8 @@ func (g *graph) grow() { g.first = append(g.first, 0) }
 // edges returns the number of dependencies.
 func (g *graph) edges() int { return len(g.deps) - 1 }
 
-// add adds the dependency of channel a on channel b. A dependency that the graph already has is not
-// added again.
+// add adds the dependency of channel a on channel b. add ignores a dependency that the graph
+// already has, and a dependency of a channel on itself.
 func (g *graph) add(a, b int32) {
 	if a == b {
 		return

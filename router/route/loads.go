@@ -8,7 +8,7 @@ import (
 
 // Flow is the traffic from one chip to another, as a rate.
 type Flow struct {
-	Src, Dst wire.FabricNodeID // source and destination; if both are the same chip, the flow puts no load on any channel
+	Src, Dst wire.FabricNodeID // source and destination; if both are the same chip, the flow puts no load on any cable
 	Rate     float64           // packets per unit of time; the caller chooses the unit
 	Split    bool              // half of the packets take the opposite direction round rings, if [Plan.Other] has a different route
 }
@@ -19,13 +19,13 @@ type Out struct {
 	Dir wire.Direction
 }
 
-// Loads are the loads that flows put on cables, in packets per unit of time. If every chip sends
-// packets of one flit at a rate of 1, the unit is flits per cycle.
+// Loads are the loads that flows put on cables, in packets per unit of time. If the packets have
+// one flit and the rates are in packets per cycle, the loads are in flits per cycle.
 type Loads struct {
-	Channels map[Out]float64
-	Max      float64 // the largest load; if all rates are divided by Max, the busiest cable is just saturated
-	Busiest  Out     // a direction of a cable with the largest load
-	Distance float64 // mean number of hops of a packet
+	Channels map[Out]float64 // load of each direction of a cable; no entry: 0
+	Max      float64         // the largest load; if all rates are divided by Max, the busiest cable is just saturated
+	Busiest  Out             // a direction of a cable with the largest load
+	Distance float64         // mean number of hops of a packet; 0: no traffic
 }
 
 // Loads adds up the rates of the flows along their routes, for packets of class c on plane pl. The

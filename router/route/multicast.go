@@ -8,7 +8,7 @@ import (
 )
 
 // Trunk returns the axis of the trunks of multicast trees, which is the axis that requests use
-// first.
+// first. For [NoOrder], Trunk returns [wire.TrunkX].
 func (p *Plan) Trunk() wire.Trunk {
 	if p.cfg.Order == YX {
 		return wire.TrunkY
@@ -22,8 +22,8 @@ func (p *Plan) Multicasts() Multicasts {
 	return Multicasts{Any: p.dor(), Trunk: p.cfg.Order}
 }
 
-// dor reports whether the plan uses the dimension-ordered engine. Only with this engine, multicast
-// trees are free of deadlock together with unicast routes.
+// dor reports whether the plan uses the dimension-ordered engine. Multicasts and [Plan.Other] need
+// this engine.
 func (p *Plan) dor() bool { return p.cfg.Engine == "" || p.cfg.Engine == Engines[0].Name }
 
 // Branch is one hop of a multicast's tree.
@@ -33,9 +33,9 @@ type Branch struct {
 	Member   bool // the chip To is a member of the multicast
 }
 
-// Multicast lists the hops of a multicast's tree from chip src. A hop that leaves a chip comes
-// after the hop that leads to this chip. Each member is the end of exactly one hop. The error says
-// why the plan cannot reach all chips of the ranges.
+// Multicast lists the hops of a multicast's tree from chip src. A hop that leaves a chip other than
+// src comes after the hop that leads to this chip. Each member is the end of exactly one hop. The
+// error says why the plan cannot reach all chips of the ranges.
 func (p *Plan) Multicast(pl wire.Plane, src wire.FabricNodeID, r wire.Ranges) ([]Branch, error) {
 	g := p.grid(src)
 	if g == nil {
@@ -58,8 +58,9 @@ func (p *Plan) Multicast(pl wire.Plane, src wire.FabricNodeID, r wire.Ranges) ([
 	return tree, nil
 }
 
-// reaches returns an error if the ranges leave the mesh, name a chip twice, or need a turn or an
-// engine that the plan does not have.
+// reaches returns an error if the ranges have no hops, skip all hops of a direction, leave the mesh
+// or name a chip twice. reaches also returns an error if the ranges need a turn that a 1D fabric
+// does not have, or if the engine does not support multicast.
 func (g *grid) reaches(src int, r wire.Ranges) error {
 	m := &g.mesh
 	e, w, n, s := int(r.Hops[wire.East]), int(r.Hops[wire.West]), int(r.Hops[wire.North]), int(r.Hops[wire.South])
@@ -85,7 +86,9 @@ func (g *grid) reaches(src int, r wire.Ranges) error {
 }
 
 // Beyond appends to tree the hops of a multicast's copy that leaves chip "at" in direction d with
-// ranges r. If the ranges could name a chip twice or lead out of the mesh, Beyond appends nothing.
+// ranges r. If the ranges have as many hops along an axis as the mesh has chips there, Beyond
+// appends nothing, because a chip could occur twice. Beyond leaves out hops that would lead out of
+// the mesh.
 func (p *Plan) Beyond(tree []Branch, at wire.FabricNodeID, d wire.Direction, t wire.Trunk, r wire.Ranges) []Branch {
 	g := p.grid(at)
 	if g == nil || d >= wire.NumDirections ||
@@ -151,8 +154,8 @@ func straight(buf []wire.Direction, d wire.Direction, n int) []wire.Direction {
 	return buf
 }
 
-// run returns the number of hops from a chip in direction d to the edge of the mesh. On a ring, the
-// last of these hops ends at the chip's neighbour on the other side.
+// run returns the number of hops from a chip in direction d to the last chip of the axis. On a
+// ring, the last of these hops ends at the chip's neighbour on the other side.
 func (g *grid) run(chip int, d wire.Direction) (n int) {
 	for at := chip; ; n++ {
 		next, _, ok := g.beside(at, d)

@@ -12,9 +12,10 @@ import (
 // other routes are the same in both plans. If a cable of the opposite route is out of service, both
 // plans have the same route. The plan that Other returns has p as its own Other.
 //
-// If no two chips have two such routes in plan p, Other returns p itself. Two such routes exist only
-// on rings of even length, with the dimension-ordered engine, and without [Config].OneWay. With the
-// scheme [NoRing], p has no opposite routes, because these would close cycles on rings of four chips.
+// If no two chips have two such routes in plan p, Other returns p itself. A plan has two such
+// routes only on rings of even length, with the dimension-ordered engine, and without the field
+// OneWay of [Config]. With the scheme [NoRing], p has no opposite routes, because these would close
+// cycles on rings of four chips.
 func (p *Plan) Other() *Plan { return p.other }
 
 // turn makes the plan that Other returns.
@@ -42,7 +43,7 @@ func (g *grid) even() bool {
 }
 
 // WaysBetween returns the number of routes that requests may take from src to dst on plane 0: 2 if
-// [Plan.Other] has a different route, else 1.
+// [Plan.Other] has a different route, else 1. WaysBetween returns 1 even if there is no route.
 func (p *Plan) WaysBetween(src, dst wire.FabricNodeID) int {
 	if p.other == p {
 		return 1

@@ -3,17 +3,18 @@
 //
 // All chips of a fabric agree on one [Plan]. A Plan has an engine that finds routes within a mesh
 // (L0, Spec §2.2.1.1). Between meshes, a Plan chooses exit nodes (L1, Spec §2.2.1.2). A Plan also
-// chooses the virtual channel of each hop. A Plan has a table with one entry per pair of meshes,
-// but no table of all pairs of chips. A Plan computes dimension-ordered routes when a caller asks
-// for them.
+// chooses the virtual channel of each hop. On each plane, a Plan has a table with one entry per
+// pair of meshes, but no table of all pairs of chips. A Plan computes a route within a mesh when a
+// caller asks for it.
 //
 // A leg is the part of a route that lies within one mesh, with the hop out of the mesh if the route
 // leaves it.
 //
 // [Plan.Check] builds the channel dependency graph of all traffic that the plan allows (Dally and
-// Seitz). Check reports a cycle of this graph, or that the graph has no cycle. Check also follows
-// every route to its end. [Plan.CheckScheme] makes the same checks packet by packet, with the
-// plan's choice of virtual channels or with another choice.
+// Seitz). Check reports a cycle of this graph, or that the graph has no cycle. In this graph, a
+// channel is the receiver channel of one virtual channel, see [Channel]. Check also follows every
+// route to its end. [Plan.CheckScheme] looks for such a cycle packet by packet, with the plan's
+// choice of virtual channels or with another choice.
 //
 // # Between meshes
 //
@@ -22,13 +23,14 @@
 // crossing is a hop from one mesh to another. A crossing to a mesh of lower rank leads up, a
 // crossing to a mesh of higher rank leads down.
 //
-// A packet makes all its up crossings before its down crossings. A mesh therefore need not know
-// where a packet came from. If down crossings alone lead to the destination, the packet takes a
-// route with the fewest down crossings. Otherwise the packet goes up to the neighbour from which
-// the fewest crossings remain. Between equal choices, the packet takes the mesh with the lower id.
-// Within a mesh, the packet goes to the exit node that is the fewest hops away. Between equally
-// distant exits, the packet takes the exit node with the lower chip id. Between exits of one chip,
-// the packet takes the first in the order East, West, North, South.
+// A packet makes all its up crossings before its down crossings. After a down crossing, down
+// crossings alone lead to the destination. A mesh can therefore choose the next crossing without
+// knowing where the packet came from. If down crossings alone lead to the destination, the packet
+// takes a route with the fewest down crossings. Otherwise the packet goes up to the neighbour from
+// which the fewest crossings remain. Between equal choices, the packet takes the mesh with the
+// lower id. Within a mesh, the packet goes to the exit node that is the fewest hops away. Between
+// equally distant exits, the packet takes the exit node with the lower chip id. Between exits of
+// one chip, the packet takes the first in the order East, West, North, South.
 //
 // # Virtual channels
 //
@@ -36,35 +38,36 @@
 // [wire.VCFor].
 //
 // The scheme [Dateline] is for axes that wrap. A packet that crosses the cable that wraps uses a
-// virtual channel behind the dateline, from that hop on. The packet leaves this channel when it
-// turns, leaves the mesh, or arrives. If packets kept the channel after a turn, a cycle would close
-// on every torus of 4×4 chips or more.
+// virtual channel behind the dateline, from that hop on. The packet leaves this virtual channel
+// when it turns, leaves the mesh, or arrives. If packets kept the virtual channel after a turn, a
+// cycle would close on every torus of 4×4 chips or more.
 //
-// The scheme [Bubble] has no channels behind the dateline. A packet enters a ring when it leaves
-// its source or turns. The packet may enter only if the next chip has two free slots.
+// The scheme [Bubble] has no virtual channels behind the dateline. A packet enters a ring with its
+// first hop along the axis of the ring. The packet may enter only if the next chip has two free
+// slots.
 //
 // Control messages on dimension-ordered routes use no cable that wraps.
 //
 // # Around faults
 //
-// [Plan.Around] returns the plan that holds while cables are out of service. A route that does not
-// cross such a cable stays unchanged. A route that would cross such a cable becomes a detour. A
-// detour is an up*/down* route within the mesh over the remaining cables, in virtual channels for
-// detours.
+// [Plan.Around] returns the plan that holds while cables are out of service. Within a mesh, a route
+// that does not cross such a cable stays unchanged. Routes between meshes are planned again, and
+// any of them may change. A route that would cross such a cable becomes a detour. A detour is an
+// up*/down* route within the mesh over the remaining cables, in virtual channels for detours.
 //
 // A packet that is caught at a fault may change from other virtual channels to the virtual channels
 // for detours. A packet on a detour stays in the virtual channels for detours. Therefore
 // dimension-ordered routes and detours together close no cycle, whichever cables are missing.
-// Tables can thus be replaced while packets are under way. There is one exception: after a further
-// fault, the old detours and the new detours may together close a cycle. [Plan.Replaces] checks for
-// such a cycle.
+// Tables can thus be replaced while packets are under way. There are two exceptions: after a
+// further fault, the old detours and the new detours may together close a cycle, and so may the old
+// and the new routes between meshes. [Plan.Replaces] checks for such a cycle.
 //
 // # Ties
 //
 // Two chips opposite each other on a ring of even length have two equally long routes. A plan uses
-// one of these routes. [Plan.Other] has the other route, for packets that carry the mark OTHER. A
-// source splits its load by setting this mark on some of its packets. The packets with the mark
-// form a flow of their own. The proofs cover both plans together.
+// one of these routes. The plan that [Plan.Other] returns has the opposite route, for packets that
+// carry the mark OTHER. A source splits its load by setting this mark on some of its packets. The
+// packets with the mark form a flow of their own. The proofs cover both plans together.
 //
 // # Multicasts
 //
@@ -85,8 +88,8 @@ type Order uint8
 
 // The orders that exist. XY is the specification's order (§2.2.1.1.1: "Packets go X dimension first
 // then Y"). YX is tt-metal's order. NoOrder exists to show the deadlock of Spec §6.1. With NoOrder,
-// every route that turns makes a right turn, so that four routes can form the cycle of that
-// section.
+// every route of a request that turns makes a right turn, so that four routes can form the cycle of
+// that section.
 const (
 	XY Order = iota
 	YX
@@ -261,16 +264,18 @@ func (p *Plan) Config() Config { return p.cfg }
 func (p *Plan) Has(n wire.FabricNodeID) bool { return p.grid(n) != nil }
 
 // Longest returns the largest number of hops of any route. A packet's TTL starts at this number
-// (Spec §7.2). For a single mesh, the number is exact. For several meshes, the number is an upper
-// bound.
+// (Spec §7.2). For a single mesh without faults, the number is exact. For several meshes, or with
+// cables missing or out of service, the number is an upper bound.
 func (p *Plan) Longest() int { return p.longest }
 
-// LongestLeg returns the largest number of hops within one mesh, with the hop out of the mesh. A
-// packet's header needs room for this number of route bytes.
+// LongestLeg returns the largest number of hops within one mesh. If the machine has several meshes,
+// the number includes the hop out of the mesh. With cables missing or out of service, the number is
+// an upper bound. A packet's header needs room for this number of route bytes.
 func (p *Plan) LongestLeg() int { return p.leg }
 
-// Hash returns a checksum of the machine, of the cables out of service, and of the configuration
-// except OneWay. Packets carry the hash as their table epoch.
+// Hash returns a checksum of the machine, of the cables that are missing or out of service, and of
+// the fields Engine, Order, Ring and Lines of the configuration. Packets carry the hash as their
+// table epoch.
 func (p *Plan) Hash() uint32 { return p.hash }
 
 // sum computes the value that Hash returns.
@@ -338,8 +343,8 @@ func (g *grid) node(chip int) wire.FabricNodeID {
 }
 
 // beside returns the neighbour of a chip in direction d, by the shape of the mesh alone. The result
-// wrap tells whether the cable to the neighbour wraps. The result ok is false if the mesh ends at
-// the chip.
+// wrap is true if the cable to the neighbour wraps. The result ok is false if the mesh ends at the
+// chip.
 func (g *grid) beside(chip int, d wire.Direction) (next int, wrap, ok bool) {
 	row, col := chip/g.mesh.Cols, chip%g.mesh.Cols
 	switch d {
@@ -444,7 +449,7 @@ func (g *grid) leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst i
 }
 
 // detour appends the directions of a detour from src to dst. detour reports false if there is no
-// detour.
+// detour, or if the detour has more than [wire.MaxHops] hops.
 func (g *grid) detour(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst int) ([]wire.Direction, bool) {
 	if g.detours == nil || g.plan.cfg.Lines || int(pl) >= g.planes {
 		return buf, false // a detour can turn, and a 1D fabric allows no turns
@@ -460,9 +465,10 @@ func (g *grid) detour(buf []wire.Direction, c wire.Class, pl wire.Plane, src, ds
 	return leg, ok
 }
 
-// onward appends the leg of a packet that was caught at a fault at chip "at". If the packet is
-// already on a detour, the leg is a detour too, even if a route without a fault exists. A packet on
-// a detour must stay in the virtual channels for detours.
+// onward appends the leg of a packet that was caught at a fault at chip "at". The result still is
+// true if the leg is a detour. If the packet is already on a detour, the leg is a detour too, even
+// if a route without a fault exists. A packet on a detour must stay in the virtual channels for
+// detours.
 func (g *grid) onward(buf []wire.Direction, c wire.Class, pl wire.Plane, at, dst int, detour bool) (leg []wire.Direction, still, ok bool) {
 	if !detour {
 		return g.leg(buf, c, pl, at, dst)
@@ -471,7 +477,8 @@ func (g *grid) onward(buf []wire.Direction, c wire.Class, pl wire.Plane, at, dst
 	return leg, ok, ok
 }
 
-// VCs reports for each virtual channel whether packets of the plan use the channel.
+// VCs reports for each virtual channel whether packets of the plan may use it, now or around a
+// later fault.
 func (p *Plan) VCs() (used [wire.NumVCs]bool) {
 	wraps := false
 	for _, g := range p.grids {

@@ -40,8 +40,9 @@ func SchemeByName(name string) (Scheme, error) {
 	return Scheme{}, fmt.Errorf("scheme of virtual channels %q: want one of %v", name, names)
 }
 
-// entry is BookSim's scheme. When a packet enters an axis, entry chooses the channel for all hops
-// along that axis. The choice depends on whether the packet will cross the axis's dateline.
+// entry is BookSim's scheme. When a packet enters an axis, entry chooses the virtual channel for
+// all hops along that axis. The choice depends on whether the packet will cross the axis's
+// dateline.
 func entry(route []Hop, i int) int {
 	first := i
 	for first > 0 && axis(route[first-1].Dir) == axis(route[i].Dir) && !route[first-1].external() {
@@ -86,9 +87,11 @@ func crossings(route []Hop, i int) (n int) {
 // external reports whether the hop leads to another mesh.
 func (h Hop) external() bool { return h.At.Mesh != h.To.Mesh }
 
-// CheckScheme does what [Plan.Check] does, with the virtual channels of scheme s. CheckScheme
-// follows every packet hop by hop from its source to its destination. Check and CheckScheme share
-// only the code of the graph. CheckScheme is fast enough for machines of up to a few hundred chips.
+// CheckScheme looks for a cycle as [Plan.Check] does, but with the virtual channels of scheme s.
+// CheckScheme follows every packet hop by hop from its source to its destination, and counts the
+// routes that pass a chip twice as Astray. CheckScheme does not look for pairs without a route.
+// Check and CheckScheme share the code of the graph, of the routes within a mesh, and of the plan's
+// virtual channels. CheckScheme is fast enough for machines of up to a few hundred chips.
 func (p *Plan) CheckScheme(s Scheme, mc Multicasts) Verdict {
 	v := Verdict{}
 	for pl := range max(p.top.Planes(), 1) {
@@ -111,8 +114,8 @@ func (p *Plan) CheckScheme(s Scheme, mc Multicasts) Verdict {
 
 // Ways yields the whole routes of packets of class c on plane pl. The routes are the unicast routes
 // of all pairs of chips, and the second route of a pair if [Plan.Other] has one. For requests, Ways
-// also yields the routes along the longest multicast trees of each source, if mc allows multicasts.
-// A yielded route is valid until Ways yields the next route.
+// also yields the routes along the longest multicast trees of each source, if mc.Any is true. A
+// yielded route is valid until Ways yields the next route.
 func (p *Plan) Ways(c wire.Class, pl wire.Plane, mc Multicasts) iter.Seq[[]Hop] {
 	return func(yield func([]Hop) bool) {
 		for _, a := range p.top.Chips {

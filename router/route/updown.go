@@ -11,8 +11,9 @@ import (
 // West, North, South. A hop to a chip of lower rank leads up. A route makes all its up hops before
 // its down hops. Such routes close no cycle of waiting packets, whichever cables are missing
 // (Autonet, Schroeder et al., 1991). The engine takes the shortest of these routes. Of several
-// shortest routes, the engine takes the first in the order of directions of the walk. An upDown
-// treats cables that wrap like all other cables, also for control messages.
+// shortest routes, the engine takes the first if their hops are compared one by one, in the order
+// of directions of the walk. An upDown treats cables that wrap like all other cables, also for
+// control messages.
 type upDown struct {
 	g       *grid
 	next    [][4]int16 // by plane and chip: number of the neighbour in each direction; -1: no working cable leads there
@@ -72,9 +73,9 @@ func (u *upDown) walk(pl int) {
 	}
 }
 
-// reached holds the states that a search has found. A state is a chip, together with the fact
-// whether the route may still go up. State 2·chip says that the route may still go up. State
-// 2·chip+1 says that the route may only go down.
+// reached holds the states that a search has found. A state consists of a chip and of one bit,
+// which says whether the route may still go up. State 2·chip says that the route may still go up.
+// State 2·chip+1 says that the route may only go down.
 type reached struct {
 	from [maxStates]int16 // for each state: the state before it on the route; -1: not found yet
 	dir  [maxStates]wire.Direction

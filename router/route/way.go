@@ -12,7 +12,8 @@ type Way struct {
 }
 
 // Route finds the route of packets of class c from src towards dst through the mesh of src. Route
-// appends the hops to buf. If there is no route on plane pl, Route reports false.
+// appends the hops to buf. If there is no route on plane pl, or if src or dst is not a chip of the
+// machine, ok is false. If src is dst, the route has no hops.
 func (p *Plan) Route(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) (w Way, ok bool) {
 	g := p.grid(src)
 	if g == nil || !p.Has(dst) {
@@ -39,7 +40,8 @@ func (p *Plan) Route(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst
 }
 
 // Onward appends the route of a packet that was caught at a fault at chip "at", to chip dst of the
-// same mesh. The argument detour says whether the packet is already on a detour.
+// same mesh. The argument detour is true if the packet is already on a detour. If there is no
+// route, ok is false.
 func (p *Plan) Onward(buf []wire.Direction, c wire.Class, pl wire.Plane, at, dst wire.FabricNodeID, detour bool) (w Way, ok bool) {
 	g := p.grid(at)
 	if g == nil || at.Mesh != dst.Mesh || at == dst || int(dst.Chip) >= g.chips() {
@@ -59,7 +61,8 @@ type Hop struct {
 }
 
 // Walk lists the hops of the whole route of packets of class c from src to dst, through all meshes.
-// Walk reports false if there is no route.
+// Walk reports false if there is no route, or if the route has no cable on plane pl. Walk then
+// returns the hops up to that place.
 func (p *Plan) Walk(c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]Hop, bool) {
 	var hops []Hop
 	var buf [wire.MaxHops]wire.Direction
@@ -81,10 +84,11 @@ func (p *Plan) Walk(c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]
 	return hops, true
 }
 
-// PlanesBetween returns the number n of routing planes that lead from one chip to another. These
-// planes are numbered 0 to n-1. If there is no route, n is 0. PlanesBetween returns less than
-// [topo.Topology.Planes] in two cases. In the first case, a mesh on the route has fewer planes than
-// other meshes. In the second case, two meshes are joined by fewer cables than they have planes.
+// PlanesBetween returns the largest number n such that planes 0 to n-1 all lead from one chip to
+// the other. If there is no route, n is 0. PlanesBetween returns less than [topo.Topology.Planes]
+// in three cases. In the first case, a mesh on the route has fewer planes than other meshes. In the
+// second case, two meshes are joined by fewer cables than they have planes. In the third case,
+// faults leave no route on plane n.
 func (p *Plan) PlanesBetween(src, dst wire.FabricNodeID) (n int) {
 	for n < max(p.top.Planes(), 1) {
 		if _, ok := p.Walk(wire.ClassRequest, wire.Plane(n), src, dst); !ok {

@@ -41,8 +41,8 @@ type umdCable struct {
 }
 
 // readConnections reads ethernet_connections: [[{chip, chan}, {chip, chan}, {routing_enabled}]]. A
-// file may list a cable once from each end. The reader ignores the value of routing_enabled, which
-// is about firmware that TT-Fabric does not use.
+// file may list a cable several times, from either end. The reader ignores the value of
+// routing_enabled, which is about firmware that TT-Fabric does not use.
 func (d *descriptor) readConnections() error {
 	const key, want = "ethernet_connections", "a connection has two ends, each {chip, chan}, and perhaps {routing_enabled}"
 	list, err := d.items(d.keys[key].val, key, "a list of connections")

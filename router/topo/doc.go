@@ -9,15 +9,16 @@
 //     the user-mode driver tt-umd lists the chips and cables of one machine. A mesh graph
 //     descriptor of tt-metal (YAML or textual protobuf) names meshes, and the numbers of cables
 //     between them.
-//   - [Load] also reads the files that [Topology.Encode] writes. Load then returns exactly the
-//     topology that Encode wrote. In this way every process of a running fabric gets the same
-//     topology.
+//   - [Load] also reads the files that [Topology.Encode] writes. Load then returns the topology
+//     that Encode wrote, with the exceptions that Encode names. In this way every process of a
+//     running fabric gets the same topology.
 //
 // # Orientation
 //
-// Rows are counted from North to South, and columns from West to East. Row 0 is the north edge of
-// a mesh, column 0 the west edge, as in the figures of Spec §2.2.1.1.1. In a cluster descriptor, x
-// is the column and grows to the East, and y is the row and grows to the South.
+// Rows are counted from North to South, and columns from West to East. Row 0 is the northernmost
+// row of a mesh, and column 0 the westernmost column, as in the figures of Spec §2.2.1.1.1. In a
+// cluster descriptor, x is the column and grows to the East, and y is the row and grows to the
+// South.
 //
 // A cluster descriptor without coordinates gives only the cables. [Load] then arranges the chips
 // as a line, ring, mesh or torus with at most as many rows as columns. Of the possible
@@ -30,12 +31,12 @@
 //
 // # Planes
 //
-// A packet stays on one plane, and uses port k of every edge (Spec §2.2.2). An edge is two
-// neighbours and the direction from one to the other. Each edge has one or more cables. The package
-// sorts the cables of an edge by the channel at their lower end, which is the end with the smaller
-// [wire.PortID]. The k-th of these cables, counted from 0, belongs to plane k. The number of planes
-// of a mesh is the smallest number of cables on any of its edges. The package marks each cable
-// beyond this number as Unused. An unused cable never carries traffic.
+// An edge consists of two neighbours and the direction from one to the other. Each edge has one or
+// more cables. A packet stays on one plane. On plane k, a packet uses cable k of every edge (Spec
+// §2.2.2). The package sorts the cables of an edge by the channel at their lower end, which is the
+// end with the smaller [wire.PortID]. The k-th of these cables, counted from 0, belongs to plane k.
+// The number of planes of a mesh is the smallest number of cables on any of its edges. The package
+// marks each cable beyond this number as Unused. An unused cable never carries traffic.
 //
 // # Several meshes
 //
@@ -48,8 +49,8 @@
 //
 // A mesh graph descriptor need not say which chips a connection joins. [Load] then chooses the
 // chips by a fixed rule. The chips of a torus have no free direction for exits. If a connection
-// leads to a torus, Load therefore turns the rings of one axis into lines, in most cases the rings
-// of the shorter axis.
+// leads to a torus, Load therefore turns the rings of one axis or of both axes into lines, in most
+// cases only the rings of the shorter axis.
 //
 // # What is not supported
 //

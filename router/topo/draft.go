@@ -15,9 +15,9 @@ const (
 )
 
 // draft is a topology under construction whose description does not give channels, so the draft
-// chooses them. Cable k of direction d gets channel d*4+k (on Blackhole, d*3+k) if k is below the
-// number of reserved channels and this channel is free. Otherwise the cable gets the lowest free
-// channel. Equal descriptions therefore give equal channels.
+// chooses them. A cable in direction d gets the first free channel from d*4 to d*4+3 (on Blackhole,
+// from d*3 to d*3+2). If none of these channels is free, the cable gets the lowest free channel of
+// the chip. Equal descriptions therefore give equal channels.
 type draft struct {
 	t     *Topology
 	first map[wire.MeshID]int // for each mesh: index of its first chip in t.Chips
@@ -91,7 +91,8 @@ func (d *draft) join(a, b int, ca, cb wire.Channel, dir, back wire.Direction) {
 	})
 }
 
-// channel chooses a free channel of the chip for a cable in direction dir.
+// channel chooses a free channel of the chip for a cable in direction dir. If the chip has no free
+// channel, channel returns an error.
 func (d *draft) channel(chip int, dir wire.Direction) (wire.Channel, error) {
 	for k := range d.per {
 		if ch := int(dir)*d.per + k; d.used[chip]>>ch&1 == 0 {

@@ -12,8 +12,8 @@ import (
 )
 
 // The rendered form is ttfabric's own file format for a topology. The rendered form lists every
-// chip and cable. Rows, columns, planes and directions within a mesh are not in the file, because
-// they follow from ids and cables.
+// chip and cable. The rows and columns of chips, the planes, and the directions within a mesh are
+// not in the file, because they follow from ids and cables.
 //
 //	ttfabric: 1               # version of the rendered form
 //	name: t3000
@@ -93,7 +93,8 @@ type renderedCable struct {
 }
 
 // Encode renders a valid topology as a file that [Load] reads back exactly. In names and other
-// texts, Encode replaces bytes that are not UTF-8.
+// texts, Encode replaces bytes that are not UTF-8. Load refuses a file of more than [MaxFile]
+// bytes, and impairments that are empty or have replaced or control characters.
 func (t *Topology) Encode() []byte {
 	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 	r := rendered{TTFabric: renderedVersion, Name: text(t.Name), Source: text(t.Source), Layout: text(t.Layout), Carrier: t.Transport, Auth: t.Auth, Arch: t.Arch.String()}

@@ -12,8 +12,10 @@ import (
 var boardTypes = []string{"n150", "n300", "p100", "p150", "p300", "ubb", "ubb_blackhole", "ubb_wormhole", "quasar"}
 
 // EncodeClusterDescriptor renders a valid topology of one mesh as a cluster descriptor of tt-umd.
-// [Load] turns this descriptor back into a topology with the same [Topology.Hash]. The error says
-// what a cluster descriptor cannot express.
+// [Load] turns this descriptor back into a topology with the same [Topology.Hash].
+// EncodeClusterDescriptor leaves out labels and impairments. The mesh must have id 0, and the
+// topology must not have transport or auth. Otherwise the error says what a cluster descriptor
+// cannot express.
 //
 // EncodeClusterDescriptor makes up the data that a topology lacks. If all chips have UMD ids, the
 // descriptor uses these ids. Otherwise the descriptor uses the chips' fabric ids. In the
@@ -93,8 +95,9 @@ const (
 	n300Right = 0
 )
 
-// boards groups the chips into boards, in the given order. The two chips of an n300 are one board.
-// All chips of a Galaxy are one board, as in tt-umd's files. Any other chip is a board of its own.
+// boards groups the chips into boards, in the given order. Two n300 chips with a cable from channel
+// 8 to channel 0 are one board. All chips whose board is a ubb are one board, as in tt-umd's files
+// of a Galaxy. Any other chip is a board of its own.
 func (t *Topology) boards(order []int) (bs [][]int) {
 	partner := map[int]int{}
 	for _, c := range t.Cables {

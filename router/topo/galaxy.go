@@ -12,9 +12,10 @@ var galaxyUMD = [4][8]int{
 
 // galaxy builds a Wormhole Galaxy (6U) as one mesh: four trays of 2×4 chips, with four cables on
 // every edge. Neighbouring trays are mirror images of each other. Within a row of a tray, channels
-// 8 to 11 of the chip nearer to the machine's outer edge lead to channels 4 to 7 of the next chip.
-// Within a column of a tray, channels 12 to 15 of the outer chip lead to channels 0 to 3 of the
-// next chip. Between two trays, each cable joins channels with equal numbers.
+// 8 to 11 of the chip nearer to an end of the machine's row lead to channels 4 to 7 of the next
+// chip. Within a column of a tray, channels 12 to 15 of the chip nearer to an end of the machine's
+// column lead to channels 0 to 3 of the next chip. Between two trays, each cable joins channels
+// with equal numbers.
 //
 // tt-umd tests/cluster_descriptor_examples/6u_cluster_desc.yaml has the same cables, with tt-umd's
 // ids for the chips.

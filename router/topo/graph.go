@@ -16,28 +16,31 @@ const (
 	maxNotes       = 4       // largest number of notes in a [Topology].Layout
 )
 
-// graph is the content of a mesh graph descriptor, in YAML or in textual protobuf. The descriptor names meshes and
-// connections. A connection asks for a number of cables between two meshes. The graph chooses the
-// cables and their channels.
+// graph is the content of a mesh graph descriptor, in YAML or in textual protobuf. The descriptor
+// names meshes and connections between them. A connection asks for a number of cables between two
+// meshes. The graph chooses the cables and their channels.
 //
 // # Where exits are placed
 //
 // A connection need not say which chips it joins, or in which direction its cables leave these
-// chips. The graph first places connections that give both chips and directions. Then the graph
-// places connections that give only chips, and then all others. Within each kind, the order of the
-// file decides. A connection takes cables in groups. A group has as many cables as the mesh with
-// fewer planes has planes. The last group may have fewer. If both ends give chip and direction, one
-// group takes all cables. At each end, a group takes one chip and one free direction of
-// this chip. A direction of a chip is free if no cable leaves the chip in this direction.
+// chips. The graph places the connections in the order of how much they leave open. Connections
+// that give both chips and both directions come first, and connections that give no chip and no
+// direction come last. Between connections that leave equally much open, the order of the file
+// decides. A connection takes cables in groups. A group has as many cables as the mesh with fewer
+// planes has planes. The last group, and a group of a RELAXED connection, may have fewer. If both
+// ends give chip and direction, one group takes all cables. At each end, a group takes one chip and
+// one free direction of this chip. A direction of a chip is free if no cable leaves the chip in
+// this direction.
 //
 // In the first mesh, the group takes the first free direction in the order E, S, W, N. Of the chips
-// with this direction free, the group takes the chip with the lowest id. In the second mesh, the
-// group prefers the opposite direction. If no chip has the opposite direction free, the group takes
-// the first free direction in the same order. If several chips of the second mesh have this
-// direction free, the group takes the nearest chip. For the directions E and W, the nearest chip is
-// the chip whose row is nearest to the first chip's row. For N and S, the columns count instead. If
-// the graph finds no place for a connection, and some connections have the policy RELAXED, the graph
-// starts again: RELAXED connections then take one group each in turn. Tori give up rings to make room, see downshift.
+// with this direction and enough channels free, the group takes the chip with the lowest id. In the
+// second mesh, the group prefers the opposite direction. If no chip has the opposite direction
+// free, the group takes the first free direction in the same order. If several chips of the second
+// mesh have this direction free, the group takes the nearest chip. For the directions E and W, the
+// nearest chip is the chip whose row is nearest to the first chip's row. For N and S, the columns
+// count instead. If the graph finds no place for a connection, and some connections have the policy
+// RELAXED, the graph starts again. The RELAXED connections then come last, and take one group each
+// in turn. Tori give up rings to make room, see downshift.
 type graph struct {
 	file
 	arch   wire.Arch
@@ -141,13 +144,13 @@ func (g *graph) build(name string) (*Topology, error) {
 	return t, nil
 }
 
-// downshift makes room for exits in tori, whose chips have no free direction. downshift turns the
-// rings of an axis into lines. downshift chooses the axis or axes that give the chips named in
-// connections a free direction. A chip in a corner leaves the choice open, and so does a chip that is
-// not in the first or last row or column. If all named chips leave the choice open, downshift chooses
-// the shorter axis. Spec §3: "TT-Fabric topology can be an exact match of the physical connection
-// topology, or it can be a functionally downshifted topology where all available ethernet links are
-// not utilized".
+// downshift makes room for exits in tori with connections, because the chips of a torus have no
+// free direction. downshift turns the rings of an axis into lines. downshift chooses the axis or
+// axes that give the chips named in connections a free direction. A chip in a corner leaves the
+// choice open, and so does a chip that is not in the first or last row or column. If all named
+// chips leave the choice open, downshift chooses the shorter axis. Spec §3: "TT-Fabric topology can
+// be an exact match of the physical connection topology, or it can be a functionally downshifted
+// topology where all available ethernet links are not utilized".
 func (g *graph) downshift() {
 	joined, needX, needY := make([]bool, len(g.meshes)), make([]bool, len(g.meshes)), make([]bool, len(g.meshes))
 	for _, l := range g.links {
@@ -193,8 +196,9 @@ func (g *graph) downshift() {
 
 // lay makes a draft with all meshes and connections, and returns the number of cables for which
 // there was no room. If fair is false, each connection takes all its cables before the next
-// connection. If fair is true, the relaxed connections come last. The relaxed connections then take
-// one group each in turn, while there is room.
+// connection. If fair is true, the relaxed connections come last, and take one group each in turn
+// while there is room. lay returns an error if a relaxed connection gets no cable, or another
+// connection not all of its cables.
 func (g *graph) lay(name string, fair bool) (d *draft, out int, err error) {
 	d = newDraft(strings.ToValidUTF8(name, "\uFFFD"), strings.ToValidUTF8(g.path, "\uFFFD"), g.arch)
 	g.open = make([]int, len(g.meshes))

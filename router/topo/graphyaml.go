@@ -170,7 +170,8 @@ func (g *yamlGraph) readMeshes() error {
 
 // readMesh reads a mesh. The key device_topology gives the size in chips. Older files have the key
 // topology instead, which gives the size in boards. If host_ranks shows that topology gives the
-// size in chips, readMesh takes topology as chips.
+// size in chips, readMesh takes topology as chips. A mesh with neither key has the size of one
+// board.
 func (g *yamlGraph) readMesh(n *yaml.Node) error {
 	t, err := g.table(n, "mesh")
 	if err != nil {
@@ -222,7 +223,8 @@ func (g *yamlGraph) readMesh(n *yaml.Node) error {
 }
 
 // rankSize returns the numbers of rows and columns of host_ranks, which has an entry for each board
-// (tt-metal, mesh_graph.cpp). If the rows have different lengths, rankSize returns zeros.
+// (tt-metal, mesh_graph.cpp). If there is no host_ranks, or if its rows have different lengths,
+// rankSize returns zeros.
 func rankSize(n *yaml.Node) (size [2]int) {
 	if n == nil || n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		return size
@@ -236,15 +238,15 @@ func rankSize(n *yaml.Node) (size [2]int) {
 	return [2]int{len(n.Content), cols}
 }
 
-// yamlPort is a port in the key Graph, such as [0, "N12"]: channel 12 along the north edge of mesh
-// 0.
+// yamlPort is a port in the key Graph, such as [0, "N12"]: channel 12 of mesh 0 towards the north,
+// counted from 0 along the north side of the mesh.
 type yamlPort struct {
 	mesh  int // index in meshes
 	dir   wire.Direction
 	index int
 }
 
-// chip returns the number of the chip that has port p. Ports are counted along an edge of the mesh
+// chip returns the number of the chip that has port p. Ports are counted along one side of the mesh
 // chip by chip, from west to east or from north to south.
 func (g *yamlGraph) chip(p yamlPort) int {
 	m, k := g.meshes[p.mesh], p.index/g.ports[p.dir]
@@ -343,7 +345,7 @@ func (g *yamlGraph) readGraph() error {
 			return g.fail(n, "the connection joins mesh %d with itself; Graph is for connections between meshes", g.meshes[ps[0].mesh].ID)
 		}
 		if at[ps[0]] == ps[1] && at[ps[1]] == ps[0] {
-			continue // the file has listed this cable from its other end
+			continue // the file has listed this cable already, from either end
 		}
 		for k, p := range ps {
 			if was, dup := at[p]; dup && was != ps[1-k] {
@@ -400,7 +402,7 @@ func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bo
 		return g.fail(n, "%s: want two different meshes and at least one cable", want)
 	}
 	if pairs[fmt.Sprint(ends[1], ends[0])] || pairs[fmt.Sprint(ends[0], ends[1])] {
-		return nil // the file has listed this connection from its other end
+		return nil // the file has listed a connection of these chips already, from either end
 	}
 	pairs[fmt.Sprint(ends[0], ends[1])] = true
 	return g.connect(graphLink{n: int(v), line: n.Line, a: ends[0], b: ends[1]})
@@ -408,7 +410,7 @@ func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bo
 
 // turn gives different directions to exits that leave one chip in one direction but lead to
 // different chips. On each plane, a direction of a chip can lead to only one chip. The exits stay
-// at their chips.
+// at their chips. If a chip has no free direction left, turn returns an error.
 func (g *yamlGraph) turn() error {
 	type side struct {
 		mesh, chip int
@@ -478,7 +480,7 @@ func (g *yamlGraph) readRelaxed() error {
 			return g.fail(n, "%s: want two different meshes and at least one cable", want)
 		}
 		if pair := [2]int{min(a, b), max(a, b)}; seen[pair] {
-			continue // the file has listed this connection from its other end
+			continue // the file has listed a connection of these meshes already, from either end
 		} else {
 			seen[pair] = true
 		}

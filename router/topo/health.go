@@ -52,8 +52,8 @@ const NoDirection = "NONE"
 
 // Health is the result of comparing the cables that should exist with the live cables.
 type Health struct {
-	Directions []DirectionHealth // one entry for each chip and each of its directions with cables, sorted by chip and direction
-	Downed     []Cable           // missing cables that the fabric needs, sorted by A
+	Directions []DirectionHealth // one entry for each chip, and each neighbour and direction to which cables should lead; sorted by chip, then by the letter of the direction
+	Downed     []Cable           // missing cables that the fabric needs, sorted by A; of the missing cables of an edge, those on the lowest planes
 	Unused     []Cable           // missing cables that the fabric does not need, sorted by A
 	ends       map[wire.PortID]bool
 }
@@ -74,8 +74,9 @@ type gridLine struct {
 
 // Diagnose compares the cables that should exist with the cables that are live. The topology
 // "expected" has the cables that should exist. The cables of "routed" that are not Unused are the
-// cables that the fabric routes. The two topologies may be the same. Diagnose calls the function
-// live once for each cable of expected.
+// cables that the fabric routes. The two topologies may be the same. Diagnose ignores cables of
+// routed in places where expected has no cable. Diagnose calls the function live once for each
+// cable of expected.
 func Diagnose(routed, expected *Topology, live func(Cable) bool) Health {
 	h := Health{ends: map[wire.PortID]bool{}}
 	counts := map[edge]*PlaneCount{}
@@ -136,7 +137,8 @@ func Diagnose(routed, expected *Topology, live func(Cable) bool) Health {
 	return h
 }
 
-// leastOf returns, for each row and column, the smallest number of planes on any of its edges.
+// leastOf returns, for each row and column, the smallest number of planes on any of its edges with
+// cables that the fabric routes.
 func leastOf(t *Topology, counts map[edge]*PlaneCount) map[gridLine]int {
 	least := map[gridLine]int{}
 	for e, n := range counts {
@@ -170,8 +172,9 @@ func (h *Health) Healthy(p wire.PortID) (bool, error) {
 }
 
 // UsablePlanes returns the number of routing planes in direction d from chip n: the smallest number
-// on any edge of the chip's row or column. If the fabric routes no cable from n in direction d,
-// UsablePlanes returns 0.
+// on any edge of the chip's row or column. If the cables lead to another mesh, UsablePlanes returns
+// the number that [PlaneCount.Registered] describes. If the fabric routes no cable from n in
+// direction d, UsablePlanes returns 0.
 func (h *Health) UsablePlanes(n wire.FabricNodeID, d wire.Direction) int {
 	for _, x := range h.Directions {
 		if x.Chip == n && x.Direction == d.String() {

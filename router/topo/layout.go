@@ -8,8 +8,10 @@ import (
 	"ttfabric/wire"
 )
 
-// maxLayoutSteps is the largest number of steps of a search. In each step, the search puts one chip
-// in one place. A search for 256 chips that succeeds takes less than a thousand steps.
+// maxLayoutSteps is the largest number of steps of one search. In each step, the search puts one
+// chip in one place. If all chips have at most four neighbours, the search in each grid is a search
+// of its own. Otherwise one search tries all grids. A search for 256 chips that succeeds takes less
+// than a thousand steps.
 const maxLayoutSteps = 20_000
 
 // layout searches for the row and column of every chip of a machine, from the cables alone.
@@ -219,9 +221,11 @@ func (l *layout) fill(n int) bool {
 	return false
 }
 
-// fitting lists the chips that can be at place p. Each of these chips has cables to all chips at
-// neighbouring places of p. For each neighbouring place without a chip, such a chip has a cable to
-// one more chip. In a loose layout, such a chip may have cables to further chips.
+// fitting lists the chips that can be at place p. At least one neighbouring place of p must have a
+// chip. A listed chip has no place yet, and has cables to all chips at the neighbouring places of
+// p. It has cables to as many chips as p has neighbouring places. Its other cables lead only to
+// chips without a place. In a loose layout, a listed chip may have cables to further chips, with or
+// without a place.
 func (l *layout) fitting(p int) (cs []int) {
 	placed, from := 0, -1
 	for _, q := range l.near[p] {

@@ -11,15 +11,16 @@ import (
 // Load reads a topology from data, the content of the file at path. Load does not open the file.
 // The format is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal (YAML or
 // textual protobuf), or the format that [Topology.Encode] writes. Load recognises the format by the
-// content, and textual protobuf also by the ending .textproto of path. Load names the topology
-// after the file. The error is an [*Error], and names the line and a remedy. If the cables fit no
-// grid, the error wraps [ErrNoLayout].
+// content, and textual protobuf also by the ending .textproto of path. Load names the topology of a
+// descriptor after the file. A file that Encode wrote has the name of its topology in it. The error
+// is an [*Error], with the line if the line is known. If the cables fit no grid, the error wraps
+// [ErrNoLayout].
 //
 // Load reads a cluster descriptor as tt-umd does (docs/yaml_schemas/cluster_descriptor.yaml;
 // device/cluster_descriptor.cpp is right if the two differ). Load ignores unknown keys in cluster
 // descriptors and mesh graph descriptors, because newer releases add keys. However, Load refuses
-// the keys "transport" and "auth" in descriptors, because only the format that [Topology.Encode]
-// writes has these keys.
+// the keys "transport" and "auth" in YAML descriptors, because only the format that
+// [Topology.Encode] writes has these keys.
 func Load(path string, data []byte) (*Topology, error) {
 	f := file{path}
 	if len(data) > MaxFile {

@@ -8,13 +8,14 @@ import (
 	"ttfabric/wire"
 )
 
-// generatedPlanes is the number of cables on each pair of neighbours in a generated mesh, as on a T3000.
+// generatedPlanes is the number of cables between two neighbours in a generated mesh, as in a
+// T3000.
 const generatedPlanes = 2
 
-// mesh generates the topology KIND:ROWSxCOLS, with two cables between neighbours. Cables to the east use
-// channels 0 and 1, to the west 4 and 5, to the north 8 and 9, and to the south 12 and 13. Each
-// direction has four channels, as on a Wormhole Galaxy (Spec §2.2.2), and two of the four stay
-// free.
+// mesh generates the topology KIND:ROWSxCOLS, with two cables between neighbours. The argument arg
+// is ROWSxCOLS. Cables to the east use channels 0 and 1, to the west 4 and 5, to the north 8 and 9,
+// and to the south 12 and 13. Each direction has four channels, as on a Wormhole Galaxy (Spec
+// §2.2.2), and two of the four stay free.
 func mesh(kind, arg string, wrapX, wrapY bool) (*Topology, error) {
 	r, c, ok := strings.Cut(strings.ToLower(arg), "x")
 	rows, err1 := strconv.Atoi(r)
@@ -28,8 +29,8 @@ func mesh(kind, arg string, wrapX, wrapY bool) (*Topology, error) {
 	return generate(fmt.Sprintf("%s:%dx%d", kind, rows, cols), Mesh{Rows: rows, Cols: cols, WrapX: wrapX, WrapY: wrapY})
 }
 
-// line generates the topology KIND:N, a mesh of one row of N chips. If wrap is true, the row is a
-// ring.
+// line generates the topology KIND:N, a mesh of one row of N chips. The argument arg is N. If wrap
+// is true, the row is a ring.
 func line(kind, arg string, wrap bool) (*Topology, error) {
 	n, err := strconv.Atoi(arg)
 	low := 1

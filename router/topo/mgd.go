@@ -145,7 +145,7 @@ func (g *mgd) text(m *protoMessage, of, name string) (string, int, error) {
 	return f.text, f.line, nil
 }
 
-// whole reads a whole number from low to high.
+// whole reads the value of a field, which must be a whole number from low to high.
 func (g *mgd) whole(f *protoField, low, high uint64) (uint64, error) {
 	v, err := strconv.ParseUint(f.text, 0, 64)
 	if f.kind != 'w' || err != nil || v < low || v > high {
@@ -285,8 +285,8 @@ func (g *mgd) dims(m *protoMessage, of string) (dims []int, err error) {
 	return dims, nil
 }
 
-// readHosts checks host_topology: its rows and columns of hosts must divide the mesh evenly. The
-// topology does not use host_topology.
+// readHosts checks host_topology: the numbers of its rows and columns of hosts must divide the rows
+// and columns of the mesh evenly. The topology does not use host_topology.
 func (g *mgd) readHosts(m *protoMessage, mesh Mesh, of string) error {
 	f, err := g.one(m, "host_topology")
 	if err != nil || f == nil {
@@ -309,7 +309,8 @@ func (g *mgd) readHosts(m *protoMessage, mesh Mesh, of string) error {
 	return nil
 }
 
-// readChannels reads { count policy }. The count must be at least 1 and at most the argument most.
+// readChannels reads the fields count and policy of a message. The count must be at least 1 and at
+// most the argument most. The result relaxed is true if the policy is RELAXED.
 func (g *mgd) readChannels(m *protoMessage, of string, most uint64) (n int, relaxed bool, err error) {
 	f, err := g.one(m, "count")
 	if err != nil {

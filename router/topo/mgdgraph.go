@@ -14,7 +14,7 @@ import (
 const maxCount = wire.MaxChipsPerMesh * wire.MaxChannels
 
 // readGraph stores an entry of graph_descriptors. The reader reads the entry's content later, when
-// an instance uses the entry. The names in the entry have no meaning before that.
+// an instance uses the entry. Only then do the names in the entry stand for instances.
 func (g *mgd) readGraph(f *protoField) error {
 	m, err := g.asMessage(f)
 	if err != nil {
@@ -33,7 +33,7 @@ func (g *mgd) readGraph(f *protoField) error {
 }
 
 // ref reads a reference to a mesh or a graph, such as mesh { mesh_descriptor: "M0" mesh_id: 1 }.
-// The second result is the content of the reference's braces.
+// The second result has the fields in the inner braces, here mesh_descriptor and mesh_id.
 func (g *mgd) ref(f *protoField) (*instance, *protoMessage, error) {
 	node, err := g.asMessage(f)
 	if err != nil {
@@ -73,8 +73,8 @@ func (g *mgd) ref(f *protoField) (*instance, *protoMessage, error) {
 	return in, m, nil
 }
 
-// expand makes the instance that f refers to, with all instances within it. The argument chain has
-// the names of the graphs that contain f, the outermost graph first.
+// expand makes the instance that field f refers to, with all instances within it. The argument
+// chain has the names of the graphs that contain f, the outermost graph first.
 func (g *mgd) expand(f *protoField, chain []string) (*instance, error) {
 	in, _, err := g.ref(f)
 	if err != nil {
@@ -142,8 +142,9 @@ func (g *mgd) fill(in *instance, m *protoMessage, chain []string) error {
 	return g.readPattern(in, m)
 }
 
-// readConnection reads an entry of connections. Two directional connections in opposite directions
-// become one connection, because a cable carries both directions.
+// readConnection reads an entry of connections. Two directional connections with equal ends and
+// numbers of cables but opposite directions become one connection, because a cable carries both
+// directions.
 func (g *mgd) readConnection(in *instance, f *protoField, directed map[string]int) error {
 	m, err := g.asMessage(f)
 	if err != nil {
@@ -192,8 +193,8 @@ func (g *mgd) readConnection(in *instance, f *protoField, directed map[string]in
 	return g.connect(l)
 }
 
-// resolve finds the meshes and the chip that a node of a connection names. The connection belongs
-// to graph in.
+// resolve finds the meshes and the chip that a node of a connection names. The argument in is the
+// graph that contains the connection.
 func (g *mgd) resolve(in *instance, f *protoField) (graphEnd, error) {
 	to, m, err := g.ref(f)
 	if err != nil {

@@ -31,7 +31,7 @@ type Note struct {
 func (n Note) empty() bool { return len(n.Labels) == 0 && n.Netem == "" }
 
 // Labels returns the labels of the cable at port p, which may be either end of the cable. If the
-// cable has no labels, Labels returns nil.
+// cable has no labels, or if p is the upper end of an unused cable, Labels returns nil.
 func (t *Topology) Labels(p wire.PortID) []string {
 	if len(t.Notes) == 0 {
 		return nil
@@ -87,9 +87,9 @@ func oneOf(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// refuseSecured returns an error if a descriptor has the keys transport or auth. Only the rendered
-// form has these keys. If the reader ignored them like other unknown keys, links would have no
-// encryption although the file asks for encryption.
+// refuseSecured returns an error if a YAML descriptor has the key transport or auth. Only the
+// rendered form has these keys. If the reader ignored them like other unknown keys, links would
+// have no encryption although the file asks for encryption.
 func (f file) refuseSecured(keys map[string]pair) error {
 	for _, k := range []string{transportKey, authKey} {
 		if p, ok := keys[k]; ok {

@@ -14,8 +14,9 @@ import (
 // row and column of each chip.
 const PlacedByCoordinates = "placed by the coordinates in the file"
 
-// place finds the row and column of every chip. If all chips have coordinates and are on one shelf,
-// place uses the coordinates. Otherwise place uses the cables.
+// place finds the row and column of every chip. If all chips have coordinates and are on one shelf
+// of one rack, place uses the coordinates. Otherwise place uses the cables. A single chip needs
+// neither.
 func (d *descriptor) place() (Mesh, error) {
 	first := d.chips[d.ids[0]]
 	if len(d.ids) == 1 {
@@ -141,7 +142,8 @@ func (d *descriptor) placeByCoordinates() (Mesh, error) {
 }
 
 // checkGrid finds the axes that wrap. checkGrid returns an error if a cable joins chips that are
-// not neighbours, or if neighbours have no cable.
+// neither neighbours nor the two ends of a row or column. checkGrid also returns an error if
+// neighbours have no cable, or if an axis wraps in some rows or columns but not in all.
 func (d *descriptor) checkGrid(m *Mesh) error {
 	joined := map[[2]int]bool{}
 	var round [2]*umdCable // a cable from the last to the first column of a row, and a cable from the last to the first row of a column

@@ -76,13 +76,14 @@ func (c *Cable) fromB() Port {
 	return Port{Local: c.B, Peer: c.A, Dir: c.Back, Plane: c.Plane}
 }
 
-// chipAt returns the position in Chips of the chip with address n, and whether the topology has
-// this chip.
+// chipAt returns the position in Chips of the chip with address n, and true. If the topology has no
+// such chip, chipAt returns false.
 func (t *Topology) chipAt(n wire.FabricNodeID) (int, bool) {
 	return slices.BinarySearchFunc(t.Chips, n, func(c Chip, n wire.FabricNodeID) int { return c.Node.Compare(n) })
 }
 
-// Chip returns the chip with address n, and whether the topology has this chip.
+// Chip returns the chip with address n, and true. If the topology has no such chip, Chip returns
+// false.
 func (t *Topology) Chip(n wire.FabricNodeID) (Chip, bool) {
 	i, ok := t.chipAt(n)
 	if !ok {
@@ -91,8 +92,8 @@ func (t *Topology) Chip(n wire.FabricNodeID) (Chip, bool) {
 	return t.Chips[i], true
 }
 
-// meshAt returns the position in Meshes of the mesh with the given id, and whether the topology has
-// this mesh.
+// meshAt returns the position in Meshes of the mesh with the given id, and true. If the topology
+// has no such mesh, meshAt returns false.
 func (t *Topology) meshAt(id wire.MeshID) (int, bool) {
 	return slices.BinarySearchFunc(t.Meshes, id, func(m Mesh, id wire.MeshID) int { return cmp.Compare(m.ID, id) })
 }
@@ -135,7 +136,8 @@ func (t *Topology) Routed() (n int) {
 	return n
 }
 
-// Mesh returns the mesh with the given id, and whether the topology has this mesh.
+// Mesh returns the mesh with the given id, and true. If the topology has no such mesh, Mesh returns
+// false.
 func (t *Topology) Mesh(id wire.MeshID) (Mesh, bool) {
 	i, ok := t.meshAt(id)
 	if !ok {
@@ -164,8 +166,8 @@ func (t *Topology) Ports(n wire.FabricNodeID) []Port {
 }
 
 // Neighbour returns the chip at the other end of the used cable that leaves chip n in direction d
-// on plane p. If the cable wraps, the neighbour is at the opposite edge of the mesh. If n is an
-// exit node, the neighbour may be a chip of another mesh. If there is no such cable, Neighbour
+// on plane p. If the cable wraps, the neighbour is at the other end of the row or column. If n is
+// an exit node, the neighbour may be a chip of another mesh. If there is no such cable, Neighbour
 // reports false. Neighbour takes logarithmic time. On a validated topology, Neighbour does not
 // allocate.
 func (t *Topology) Neighbour(n wire.FabricNodeID, d wire.Direction, p wire.Plane) (wire.FabricNodeID, bool) {
@@ -184,8 +186,8 @@ func (t *Topology) Neighbour(n wire.FabricNodeID, d wire.Direction, p wire.Plane
 }
 
 // Planes returns the number of routing planes: the largest [Topology.MeshPlanes] of any mesh. If
-// every mesh is a single chip, Planes returns the largest number of cables on an edge between two
-// meshes. If the topology has no cables, Planes returns 0.
+// every mesh is a single chip, Planes returns the largest number of used cables from one chip to
+// another in one direction. If the topology has no cables, Planes returns 0.
 func (t *Topology) Planes() int { return t.lookup().most }
 
 // MeshPlanes returns the number of routing planes of a mesh: the smallest number of cables on an

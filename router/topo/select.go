@@ -22,9 +22,9 @@ func (l Link) String() string { return l.A.Short() + "-" + l.B.Short() }
 
 // SelectLinks finds the used cables that the names in args stand for. SelectLinks lists each cable
 // once, in the order of the topology. A name is a chip and a channel (M0D0:8, M0D0/8), two chips
-// (M0D0-M0D1), one chip (M0D3), or patterns of chips (M0D*-M1D*). A plane may follow any of these
-// names (M0D0-M0D1/p1). Other names are plane:1, label:NAME and all. The error quotes the name that
-// stands for no cable.
+// (M0D0-M0D1), one chip (M0D3), or patterns of chips (M0D*-M1D*). Other names are plane:1,
+// label:NAME and all. A plane may follow any name but plane:1 (M0D0-M0D1/p1). The error quotes the
+// first name that is wrong or stands for no cable.
 func (t *Topology) SelectLinks(args []string) ([]Link, error) {
 	found := map[wire.PortID]Link{} // key: the lower end of the cable
 	for _, arg := range args {
@@ -106,7 +106,7 @@ func (t *Topology) knownLabels() string {
 	return "its labels are " + strings.Join(all, ", ")
 }
 
-// cutOutside splits s at the first dash outside brackets. cutOutside reports whether s has such a
+// cutOutside splits s at the first dash outside brackets. The result found is true if s has such a
 // dash.
 func cutOutside(s string) (left, right string, found bool) {
 	within := false
@@ -198,8 +198,10 @@ func (t *Topology) SelectChips(list string) (map[wire.FabricNodeID]bool, error) 
 	return set, nil
 }
 
-// Between returns the used cables between the chips of two lists. If the second list is "", Between
-// returns the used cables between the chips of the first list and all other chips.
+// Between returns the used cables between the chips of two lists. End A of each Link is at a chip
+// of the first list. If the second list is "", Between returns the used cables between the chips of
+// the first list and all other chips. Between returns an error if a chip is in both lists, or if
+// there is no such cable.
 func (t *Topology) Between(one, other string) ([]Link, error) {
 	a, err := t.SelectChips(one)
 	if err != nil {

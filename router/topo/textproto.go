@@ -218,8 +218,8 @@ func (r *protoReader) name() (string, error) {
 	return r.token, nil
 }
 
-// value reads the value of a field, and appends the field to message m. The token after the value
-// becomes the present token.
+// value reads the value of a field, and appends the field to message m. Consecutive strings, such
+// as "a" "b", are one value. The token after the value becomes the present token.
 func (r *protoReader) value(m *protoMessage, f protoField, colon bool, depth int) error {
 	switch {
 	case r.str:

@@ -43,12 +43,12 @@ var ErrNoLayout = errors.New("the cabling fits no grid")
 // Error is a fault in the content of a topology file.
 type Error struct {
 	File   string
-	Line   int // number of the line, from 1; 0: the fault concerns the file as a whole
+	Line   int // number of the line, counted from 1; 0: the fault concerns the file as a whole, or its line is not known
 	Reason string
 	Err    error // cause of the fault, such as [ErrNoLayout]; or nil
 }
 
-// Error returns the fault in the form "FILE:LINE: reason".
+// Error returns the fault in the form "FILE:LINE: reason", or "FILE: reason" if Line is 0.
 func (e *Error) Error() string {
 	if e.Line == 0 {
 		return e.File + ": " + e.Reason
@@ -223,8 +223,8 @@ func (m Mesh) Shape() string {
 	return fmt.Sprintf("%d%s×%d%s", m.Rows, ring[bit(m.WrapY)], m.Cols, ring[bit(m.WrapX)])
 }
 
-// step returns the row and column of the neighbour in direction d. At an edge of the grid, step
-// follows the wrap if the axis wraps, else step reports false.
+// step returns the row and column of the neighbour in direction d. At the end of an axis, step
+// follows the wrap if the axis wraps. Otherwise step reports false there.
 func (m Mesh) step(row, col int, d wire.Direction) (int, int, bool) {
 	switch d {
 	case wire.East:

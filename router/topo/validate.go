@@ -14,11 +14,13 @@ import (
 //   - Meshes are sorted by id. Each mesh is a full grid of chips. The chips are sorted. A chip's
 //     row and column follow from its id. An axis that wraps has at least [MinWrap] chips.
 //   - Each cable joins neighbours in a grid, or chips of two meshes. The end A of a cable is the
-//     lower end, and cables are sorted by A. At most one cable uses a channel. Each channel exists
-//     in the architecture. At least one cable joins each pair of neighbours.
+//     lower end, and cables are sorted by A. At most one cable uses a channel of a chip. Each
+//     channel exists in the architecture. At least one cable joins each pair of neighbours.
 //   - Directions and planes follow the rules in the package documentation. Each chip has at most
 //     one used cable for a direction and plane.
 //   - Notes, impairments, transport and auth are valid.
+//   - The numbers of meshes, chips and cables, the names of boards and the UMD ids are within their
+//     limits. No two chips of a mesh have one UMD id.
 //
 // Validate also makes the index that other methods use. No other method may run during the first
 // call of Validate.
@@ -174,7 +176,8 @@ func (t *Topology) checkCables() (joined []uint8, f *fault) {
 }
 
 // checkDirections checks the directions of cable i. The cable's ends A and B are at the chips with
-// the indices in ends. checkDirections adds the directions to joined.
+// the indices in ends. If the cable lies within a mesh, checkDirections adds its directions to
+// joined.
 func (t *Topology) checkDirections(i int, ends [2]int, joined []uint8) *fault {
 	c := &t.Cables[i]
 	if c.Dir >= wire.NumDirections || c.Back >= wire.NumDirections {

@@ -27,9 +27,9 @@ func (f file) fail(n *yaml.Node, format string, a ...any) error {
 	return e
 }
 
-// parse returns the root of the YAML document in data, or nil for an empty document. More than one
-// document is an error. The package reads YAML nodes instead of Go structs, because only nodes have
-// line numbers.
+// parse returns the root of the YAML document in data, or nil if data has no document. More than
+// one document is an error. The package reads YAML nodes instead of Go structs, because only nodes
+// have line numbers.
 func (f file) parse(data []byte) (*yaml.Node, error) {
 	if line, what := unprintable(data); line > 0 {
 		return nil, &Error{File: f.path, Line: line, Reason: "not YAML: " + what}
@@ -81,7 +81,7 @@ func (f file) syntax(err error) error {
 // pair is one entry of a mapping.
 type pair struct{ key, val *yaml.Node }
 
-// isNull reports whether a key has no value, as in "chips:" or "chips: ~".
+// isNull returns true if n is nil or stands for no value, as in "chips:" or "chips: ~".
 func isNull(n *yaml.Node) bool { return n == nil || yamldoc.Null(n) }
 
 // noAlias returns an error if n is a YAML alias. A few lines of aliases can stand for billions of
@@ -94,7 +94,8 @@ func (f file) noAlias(n *yaml.Node) error {
 }
 
 // pairs returns the entries of map n, or no entries if n has no value. Each key must be a plain
-// word or number, and must occur only once. Error messages call the map "what".
+// word or number, and must occur only once. In error messages, the argument "what" names the map,
+// and the argument "want" says what is allowed.
 func (f file) pairs(n *yaml.Node, what, want string) ([]pair, error) {
 	if isNull(n) {
 		return nil, nil
@@ -124,7 +125,8 @@ func (f file) pairs(n *yaml.Node, what, want string) ([]pair, error) {
 	return ps, nil
 }
 
-// items returns the entries of list n, or no entries if n has no value.
+// items returns the entries of list n, or no entries if n has no value. In error messages, the
+// argument "what" names the list, and the argument "want" says what is allowed.
 func (f file) items(n *yaml.Node, what, want string) ([]*yaml.Node, error) {
 	if isNull(n) {
 		return nil, nil
@@ -143,7 +145,8 @@ func (f file) items(n *yaml.Node, what, want string) ([]*yaml.Node, error) {
 	return n.Content, nil
 }
 
-// number reads a whole number from 0 to most, in decimal, hexadecimal (0x) or octal (0o) form.
+// number reads a whole number from 0 to the argument most, in decimal, hexadecimal (0x), octal (0o
+// or 0) or binary (0b) form.
 func (f file) number(n *yaml.Node, what string, most uint64) (uint64, error) {
 	v, err := strconv.ParseUint(n.Value, 0, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || v > most {
@@ -152,7 +155,7 @@ func (f file) number(n *yaml.Node, what string, most uint64) (uint64, error) {
 	return v, nil
 }
 
-// boolean reads true or false.
+// boolean reads true or false, in upper or lower case.
 func (f file) boolean(n *yaml.Node, what string) (bool, error) {
 	switch {
 	case n.Kind == yaml.ScalarNode && strings.EqualFold(n.Value, "true"):

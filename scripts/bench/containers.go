@@ -17,8 +17,8 @@ const (
 	bridgeSize = 4096
 	// bridgeShare is the smallest share of the raw datagrams' goodput that a link must reach.
 	bridgeShare = 0.5
-	// bridgeSpare is the time, beyond the time of the measurement, in which both ends must start
-	// and stop.
+	// bridgeSpare is the time, beyond twice the time of the measurement, in which both ends must
+	// start and stop. [between] kills ends that take longer.
 	bridgeSpare = 10 * time.Second
 )
 
@@ -36,8 +36,8 @@ var bridgeKinds = []struct {
 	{"tcp", bridgeSize},
 }
 
-// containers measures goodput between two containers on one bridge. This process only controls
-// the processes in the containers.
+// containers measures goodput between two containers on one bridge. This process only controls the
+// processes in the containers. After the last round, containers checks bridgeShare.
 func (b *bench) containers(round int, r *rand.Rand) error {
 	near, far, ok := strings.Cut(b.pair, " ")
 	if !ok {
@@ -62,7 +62,8 @@ func (b *bench) containers(round int, r *rand.Rand) error {
 }
 
 // share checks that the kind "ours" reaches at least the share "least" of the figure of the kind
-// "theirs". The check uses the median of the rounds' ratios.
+// "theirs". The check uses the median of the rounds' ratios. If no round has both figures, share
+// checks nothing.
 func (p *report) share(bench, ours, theirs string, least float64) error {
 	of := map[string]map[int]float64{ours: {}, theirs: {}}
 	for _, r := range p.Results {
@@ -82,8 +83,8 @@ func (p *report) share(bench, ours, theirs string, least float64) error {
 	return nil
 }
 
-// between returns the goodput that the far end counts after a warm-up, in Gb/s. The near end is
-// another process too.
+// between returns the goodput that the far end counts after a warm-up, in Gb/s. Both ends are
+// processes of their own.
 func between(near, far place, kind string, size int, d time.Duration) (float64, error) {
 	f, err := spawnAt(far, kind, "drain")
 	if err != nil {

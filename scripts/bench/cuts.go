@@ -27,7 +27,7 @@ type cutSet struct {
 	profile string
 	load    string        // rate of packets that arrive at each chip, per second; empty: as many as the window of a chip allows
 	share   int           // number of cuts of this fabric, in percent of the flag -cuts
-	limit   time.Duration // largest allowed 99th percentile; 0: the percentile is only reported
+	limit   time.Duration // largest allowed 99th percentile of the times; 0: the percentile is only reported
 }
 
 var cutSets = []cutSet{
@@ -45,7 +45,7 @@ const (
 	cutSize     = 64                     // size of a write, in bytes
 	cutTile     = 1                      // the flows' cells are in the tile 1-1, where no traffic is written
 	cutPackets  = 20000                  // number of packets of one run of the background traffic
-	cutCellSize = 0x100
+	cutCellSize = 0x100                  // size of the cell of one source, in bytes
 )
 
 // cutFabric holds the chips of a live fabric, and the cables that are still to be drawn.
@@ -54,7 +54,8 @@ type cutFabric struct {
 	deck []topo.Cable
 }
 
-// cutCables measures for how long a link delivers nothing after its cable was cut.
+// cutCables measures for how long a link delivers nothing after its cable was cut. All cuts are in
+// the first round.
 func (b *bench) cutCables(round int, _ *rand.Rand) error {
 	if round != 0 {
 		return nil
@@ -162,7 +163,7 @@ func (f *cutFabric) anyCable(r *rand.Rand) topo.Cable {
 // cutFlows holds counts of the writes of the flows over cut cables.
 type cutFlows struct {
 	writes, lost, doubled uint64
-	err                   error // error of the first write that was not performed, or perhaps not performed
+	err                   error // error of a write that was not performed, or perhaps not performed, of the first flow with such a write
 }
 
 // cutFlow is a flow of small writes from one end of a cable to the other, on the plane of the
@@ -195,7 +196,7 @@ func (f *cutFlow) run(ctx context.Context) {
 		binary.LittleEndian.PutUint64(data[:], n)
 		begin := time.Now()
 		// The write does not use ctx. Once a write has begun, run waits for its end, so that the
-		// counter can be compared.
+		// counter can be compared with the number of writes.
 		err := f.s.WriteInc(context.Background(), f.to.Self(), f.at, data[:], f.counter(), 1, false, session.OnPlane(f.plane))
 		end := time.Now()
 		f.mu.Lock()
@@ -214,7 +215,8 @@ func (f *cutFlow) run(ctx context.Context) {
 
 func (f *cutFlow) counter() wire.NocAddr { return f.at.Add(cutSize) }
 
-// await asks the flow to report the first write that begins after time t.
+// await asks the flow for the first write that begins after time t. The flow sends the time at
+// which this write ends to the channel done.
 func (f *cutFlow) await(t time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -229,8 +231,8 @@ func (f *cutFlow) count(ctx context.Context) (uint32, error) {
 }
 
 // cut cuts a cable while writes cross the cable in both directions, and puts the cable back. For
-// each direction, took is the time from the cut to the end of the first write that began after the
-// cut.
+// each direction, took is the time from the order to cut until the end of the first write that
+// began after both ends had obeyed the order.
 func (f *cutFabric) cut(r *rand.Rand, c topo.Cable, sum *cutFlows) (took [2]time.Duration, err error) {
 	a, b := f.Client(c.A.Node), f.Client(c.B.Node)
 	flows := [2]*cutFlow{newCutFlow(a, b, c.Plane), newCutFlow(b, a, c.Plane)}
@@ -320,8 +322,8 @@ func (f *cutFabric) ends(ctx context.Context, c topo.Cable) (out [2]api.LinkView
 	return out, nil
 }
 
-// byAnother checks that the frames of a cut cable's link go by another cable. The measured time is
-// then the time of a fallback.
+// byAnother checks that the frames of a cut cable's link go by another cable. If they do, the
+// measured time is the time of a fallback.
 func (f *cutFabric) byAnother(ctx context.Context, c topo.Cable) error {
 	v, err := f.ends(ctx, c)
 	if err == nil && (v[0].By == nil || v[1].By == nil) {
@@ -330,7 +332,8 @@ func (f *cutFabric) byAnother(ctx context.Context, c topo.Cable) error {
 	return err
 }
 
-// home waits until all links between the two chips of a cable send their frames by their own cables.
+// home waits until all links between the two chips of a cable send their frames by their own
+// cables. After the time cutGiveUp, home returns an error.
 func (f *cutFabric) home(ctx context.Context, c topo.Cable) error {
 	own := func(l api.LinkView) bool { return l.State == "up" && l.By == nil }
 	for end := time.Now().Add(cutGiveUp); ; time.Sleep(20 * time.Millisecond) {
@@ -392,7 +395,8 @@ func (b *bench) startTraffic(s cutSet, f *fabric.Fabric) *cutTraffic {
 	return t
 }
 
-// stop waits for the end of the present run, and returns the sum of all runs.
+// stop waits for the end of the present run, and returns the sum of all runs. If a run gave no
+// result, the traffic has ended with that run, and stop returns its error.
 func (t *cutTraffic) stop() (*traffic.Row, error) {
 	t.once.Do(func() { close(t.enough) })
 	<-t.ended

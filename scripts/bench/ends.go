@@ -25,8 +25,8 @@ type conv interface {
 	close()
 }
 
-// kinds lists the transports, ours and the peers. The field "apart" marks a transport that
-// is measured only by measurements that name the transport.
+// kinds lists the transports, ours and the peers. If the field "apart" is true, goodputs measures
+// the transport only if -kinds names it, and latencies leaves it out.
 var kinds = []struct {
 	name  string
 	apart bool
@@ -61,9 +61,9 @@ func open(name string, far bool) (conv, error) {
 
 // place says where an end of a transport runs.
 type place struct {
-	near, far netip.Addr
-	netns     string // network namespace of the far end; empty: the namespace of this process
-	container string // docker container in which the far end runs; empty: none
+	near, far netip.Addr // address of the end itself, and address of the other end
+	netns     string     // network namespace of the spawned end; empty: the namespace of this process
+	container string     // docker container in which the spawned end runs; empty: none
 }
 
 var where = place{near: loopback, far: loopback}
@@ -73,11 +73,15 @@ var loopback = netip.MustParseAddr("127.0.0.1")
 // anyPort returns this process's address with port 0, for which the kernel chooses a free port.
 func anyPort() netip.AddrPort { return netip.AddrPortFrom(where.near, 0) }
 
-// endTime is the time within which the far end must end by itself.
+// endTime is the time within which the far end must end by itself. Then the near end kills the far
+// end.
 const endTime = 2 * time.Second
 
-// farEnd runs in the other process. farEnd prints its own address, and reads the address of the peer.
-// farEnd works until standard input ends, and then prints the number of bytes that it counted.
+// farEnd runs in the other process. For a transport, farEnd prints its own address, reads the
+// address of the peer, connects, and prints "ready". Then farEnd answers each line of standard
+// input until standard input ends. With the task "drain", the answer is the number of bytes that
+// farEnd has counted so far. With the task "pump", farEnd sends for the time in the line, and
+// answers "done".
 func farEnd(kind, task string) error {
 	switch kind {
 	case "chip":
@@ -127,7 +131,7 @@ func farEnd(kind, task string) error {
 	return nil
 }
 
-// pumpFor sends for the given time, and prints a line when this time is over.
+// pumpFor sends for the time in text, and prints "done" when this time is over.
 func pumpFor(c conv, size int, text string) error {
 	d, err := time.ParseDuration(text)
 	if err == nil {
@@ -154,9 +158,10 @@ type other struct {
 	end func()
 }
 
-// spawn starts this program again, as a far end in the same place.
+// spawn starts this program again, as a far end on loopback, in the namespace of this process.
 func spawn(kind, task string) (*other, error) { return spawnAt(place{near: loopback}, kind, task) }
 
+// spawnAt starts this program again, as a far end with the address p.near.
 func spawnAt(p place, kind, task string) (*other, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -201,7 +206,8 @@ func (o *other) ask(line string) (string, error) {
 	return o.out.Text(), nil
 }
 
-// meet opens both ends of a transport.
+// meet starts the far end of a transport as a process, opens the near end here, and connects the
+// two.
 func meet(kind, task string) (conv, *other, error) {
 	o, err := spawnAt(place{near: where.far, netns: where.netns}, kind, task)
 	if err != nil {

@@ -230,7 +230,8 @@ const blockWriters = 2
 const blockWarmUp = 50
 
 // blocks writes a fixed number of blocks of 1 MiB, two at once. Then blocks reads the last block of
-// each writer back to check the block. The result is the goodput in Gb/s.
+// each writer back to check the block. The result is the goodput in Gb/s, over a time that includes
+// this reading.
 func blocks(ctx context.Context, s *session.Session, dst wire.ChipID) (float64, error) {
 	to := wire.FabricNodeID{Chip: dst}
 	errs := make([]error, blockWriters)

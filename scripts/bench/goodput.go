@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// goodputs measures every chosen transport with every message size, in random order.
+// goodputs measures every chosen transport with every message size. For each size, the transports
+// are in random order.
 func (b *bench) goodputs(round int, r *rand.Rand) error {
 	for _, size := range b.sizes {
 		for _, i := range r.Perm(len(kinds)) {
@@ -31,7 +32,9 @@ func (b *bench) goodputs(round int, r *rand.Rand) error {
 // udpC names the ping-pong in C, which is not a transport of this program.
 const udpC = "udp-c"
 
-// latencies measures the round trips of every chosen transport in every seat, in random order.
+// latencies measures the round trips of chosen transports, and of the ping-pong in C, in every
+// seat. In each seat, the transports are in random order. latencies leaves out transports that are
+// marked "apart", and raw datagrams (udp-gso, udp-mmsg).
 func (b *bench) latencies(round int, r *rand.Rand) error {
 	names := []string{udpC}
 	for _, k := range kinds {
@@ -66,7 +69,7 @@ func (b *bench) latencies(round int, r *rand.Rand) error {
 	return nil
 }
 
-// latencyC runs the ping-pong in C.
+// latencyC runs the ping-pong in C. The results are in microseconds.
 func latencyC(program string) (p50, p99 float64, err error) {
 	cmd := exec.Command(program, fmt.Sprint(pings), "64", fmt.Sprint(sitting.near), fmt.Sprint(sitting.far))
 	cmd.Stderr = os.Stderr
@@ -116,7 +119,7 @@ func goodput(kind string, size int, d time.Duration) (float64, error) {
 // pings is the number of round trips of one latency measurement on loopback.
 const pings = 5000
 
-// latency times n round trips of 64 B, one at a time.
+// latency times n round trips of 64 B, one at a time. The results are in microseconds.
 func latency(kind string, n int) (p50, p99 float64, err error) {
 	c, o, err := meet(kind, "echo")
 	if err != nil {

@@ -26,7 +26,8 @@ func fabricOf(ttfabric, machine string, f func(fab *fabric.Fabric, up time.Durat
 	return fabricWith(ttfabric, []string{machine}, f)
 }
 
-// fabricWith runs 'up' with the arguments machine, and then runs f on the fabric.
+// fabricWith runs 'up' with the arguments machine, and then runs f on the fabric. The argument up
+// of f is the time that bringing up the fabric took. At the end, fabricWith takes the fabric down.
 func fabricWith(ttfabric string, machine []string, f func(fab *fabric.Fabric, up time.Duration) error) error {
 	name := fmt.Sprintf("bench-%d", os.Getpid())
 	up := exec.Command(ttfabric, append([]string{"up", "-d", "--name", name, "-o", "json"}, machine...)...)
@@ -104,7 +105,7 @@ func trafficOf(ttfabric string, f *fabric.Fabric, packets int, flags ...string) 
 }
 
 // gbpsOf returns the goodput of verified all-to-all traffic, in Gb/s over all chips. If any packet
-// did not arrive exactly once, gbpsOf fails.
+// did not arrive exactly once, whole and in order, gbpsOf returns an error.
 func gbpsOf(ttfabric string, f *fabric.Fabric, packets int) (float64, error) {
 	r, err := trafficOf(ttfabric, f, packets)
 	if err == nil && !r.OK() {
@@ -119,7 +120,8 @@ var growths = []struct {
 	chips   int
 }{{"mesh:2x2", 4}, {"mesh:2x4", 8}, {"mesh:4x4", 16}, {"mesh:4x8", 32}, {"mesh:8x8", 64}}
 
-// The names of what "growth" measures for each machine. The map units gives their units.
+// Constants of the measurement "growth": the beginning of the names of its figures, and the numbers
+// of packets and pings for each machine.
 const (
 	growthPrefix  = "growth, "
 	growthPackets = 50000
@@ -180,7 +182,8 @@ func pingOf(f *fabric.Fabric) (float64, error) {
 	return us(d), err
 }
 
-// cpuTicks returns the processor time of a fabric's chips, and the number of running chips.
+// cpuTicks returns the processor time of a fabric's chips in ticks of USER_HZ, and the number of
+// running chips.
 func cpuTicks(f *fabric.Fabric) (sum uint64, n int, err error) {
 	chips := f.Running()
 	for _, c := range chips {

@@ -16,8 +16,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// link drives one TT-link as a live node does. A reader runs the TT-link to completion under a
-// lock, and one timer runs its deadlines.
+// link drives one TT-link as a live node does. A reader hands each batch of datagrams to the
+// TT-link under a lock, and sends what the TT-link then wants to send. A timer calls the TT-link at
+// its deadlines.
 type link struct {
 	mu    sync.Mutex
 	cfg   ttlink.Config
@@ -25,17 +26,17 @@ type link struct {
 	p     transport.Port
 	start time.Time
 	got   uint64
-	on    func(now mono.Time, d ttlink.Delivery)
-	fill  func(now mono.Time)
-	armed mono.Time
+	on    func(now mono.Time, d ttlink.Delivery) // called for each piece of a packet that arrives; may be nil
+	fill  func(now mono.Time)                    // hands packets to l as long as l takes them; may be nil
+	armed mono.Time                              // time at which the timer calls l; Never: the timer is not set
 	rearm chan struct{}
 	up    chan struct{}
 	stop  chan struct{}
 	once  sync.Once
 }
 
-// newLink opens a link over UDP. The path impairs the datagrams of both ends as the parameter bad
-// says.
+// newLink opens a link over UDP. The port impairs the datagrams that this end sends as the
+// parameter bad says.
 func newLink(far bool, slots string, gso transport.Mode, bad fault.Options) (conv, error) {
 	p, err := transport.Listen(transport.Options{Local: anyPort(), GSO: gso, GRO: gso})
 	if err != nil {
@@ -86,7 +87,7 @@ func (l *link) dial(peer string) error {
 }
 
 // framePayload returns the largest padded payload of a frame, in bytes, on a path that takes
-// datagrams of n bytes.
+// datagrams of n bytes. The payload is not longer than the longest packet needs.
 func framePayload(n int) int {
 	return min((n-wire.FrameOverhead)/wire.PadUnit*wire.PadUnit, wire.PadTo(wire.MaxPacket))
 }
@@ -149,7 +150,7 @@ func (l *link) read() {
 	}
 }
 
-// timer runs the link's deadlines, as a node's does.
+// timer calls the link at its deadlines, until close is called.
 func (l *link) timer() {
 	t := time.NewTimer(time.Hour)
 	defer t.Stop()
@@ -175,7 +176,8 @@ func (l *link) timer() {
 	}
 }
 
-// arm sets the timer to the next deadline.
+// arm sets the timer to the next deadline, if the deadline is earlier than the time to which the
+// timer is set.
 func (l *link) arm() {
 	if at, ok := l.l.Deadline(); ok && at.Before(l.armed) {
 		l.armed = at
@@ -186,7 +188,8 @@ func (l *link) arm() {
 	}
 }
 
-// pump sends messages. A message that is longer than a packet goes as several packets.
+// pump sends messages for the time d. A message that is longer than a packet goes as several
+// packets.
 func (l *link) pump(size int, d time.Duration) error {
 	msg := bytes.Repeat([]byte{0xA5}, size)
 	end := mono.Time(time.Since(l.start)).Add(d)
@@ -221,8 +224,9 @@ func (l *link) drain() func() uint64 {
 	}
 }
 
-// sendOwed makes the link send the messages that are owed, as soon as the link has credit. A new
-// session has no credit before the first grant.
+// sendOwed makes the link send msg as many times as owe says, as soon as the link has credit. After
+// each message, sendOwed takes 1 from owe and calls sent. A new session has no credit before the
+// first grant.
 func (l *link) sendOwed(msg []byte, owe *int, sent func()) {
 	l.fill = func(now mono.Time) {
 		for *owe > 0 && l.l.Send(now, wire.VCData, msg) {

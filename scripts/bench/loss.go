@@ -59,7 +59,7 @@ func (b *bench) losses(round int, r *rand.Rand) error {
 // packet filter.
 const lossEnv = "TTFABRIC_BENCH_LOSS"
 
-// dropPercent makes the packet filter drop n percent of the packets that come in.
+// dropPercent makes the packet filter drop n percent of the UDP and TCP packets that come in.
 func dropPercent(n int) error {
 	rules := "flush chain " + lossChain + "\n"
 	if n > 0 {

@@ -1,6 +1,6 @@
 // Command bench measures one link, a session write and an idle fabric, and compares them with their
-// peers in one interleaved run. The far end of every measurement is another process, which also runs
-// this program.
+// peers in one interleaved run. The far end of a transport is another process, which also runs this
+// program.
 package main
 
 import (
@@ -32,11 +32,11 @@ type bench struct {
 	pair     string // names of two containers on one bridge
 	ttfabric string // path of the fabric's program
 	pingpong string // path of the ping-pong in C
-	cuts     int    // number of cuts; each cuts one cable
+	cuts     int    // number of cuts of each fabric, before the share of its cutSet; each cuts one cable
 	seed     uint64 // seed of the cuts
 	machines string // machines whose cables are cut; empty: all
 	report   report
-	broken   []error // limits that figures exceed; reported when the figures are printed
+	broken   []error // figures that break a limit; reported after the results are saved
 }
 
 func (b *bench) add(rs ...result)        { b.report.add(rs...) }
@@ -132,7 +132,8 @@ func main() {
 	}
 }
 
-// places says where the two ends are.
+// places sets the addresses of the two ends in "where". If far is empty, both ends have the address
+// near.
 func places(near, far string) (err error) {
 	if far == "" {
 		far = near

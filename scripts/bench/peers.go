@@ -67,7 +67,7 @@ type stream struct {
 	a     string
 	rw    io.ReadWriteCloser
 	set   func(s *stream, peer string) error
-	chunk int // size of a write while pumping, in bytes; 0: the size of the message
+	chunk int // smallest size of a write of pump, in bytes; 0: each write is one message, and pump ignores errors
 	got   atomic.Uint64
 }
 
@@ -164,8 +164,8 @@ func newUDP(bool) (conv, error) {
 	}}, nil
 }
 
-// newTCP opens a TCP connection with writes of 64 KiB, under the named congestion control or the
-// system's own.
+// newTCP opens a TCP connection with writes of at least 64 KiB, under the named congestion control.
+// If congestion is empty, the connection has the system's own congestion control.
 func newTCP(far bool, congestion string) (conv, error) {
 	s := &stream{a: "-", chunk: 64 << 10}
 	if !far {

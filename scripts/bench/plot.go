@@ -192,8 +192,9 @@ func (c *chart) lines(p *plot.Plot, data map[string][]spread, shift func(x float
 	return nil
 }
 
-// logTicks returns marks at 1, 2 and 5 of each power of ten. If there are few marks, all of them
-// have names.
+// logTicks returns marks at 1, 2 and 5 times each power of ten, for an axis whose values are
+// logarithms. The marks at the powers of ten have names. If the axis covers less than 2.3 powers of
+// ten, all marks have names.
 func logTicks(low, high float64) []plot.Tick {
 	var ticks []plot.Tick
 	for power := math.Floor(low); power <= high; power++ {
@@ -221,7 +222,7 @@ func named(values []float64) plot.ConstantTicks {
 	return ticks
 }
 
-// xs returns all values of the varied parameter.
+// xs returns all values of the varied parameter, sorted.
 func xs(data map[string][]spread) []float64 {
 	var out []float64
 	for _, ss := range data {

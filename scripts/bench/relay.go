@@ -20,8 +20,8 @@ import (
 // Limits of the relay, and the paths that it uses.
 const (
 	maxMTU     = 9000
-	relayBatch = 64              // largest number of packets that are moved under one lock
-	relayWait  = time.Second     // longest wait for a packet
+	relayBatch = 64              // largest number of packets that are read under one lock
+	relayWait  = time.Second     // longest wait for a packet, if no packet is under way
 	relayFull  = 256 << 20       // largest number of bytes that may be under way in one direction; the relay drops further packets
 	slackOff   = time.Nanosecond // timer slack of the thread; the default of 50 µs is half of the shortest delay
 	netnsDir   = "/run/netns"    // folder in which ip-netns(8) keeps the names
@@ -30,11 +30,12 @@ const (
 	seedBack   = 2
 )
 
-// relay is the wire between two network namespaces. relay moves IP packets between their TUN devices
-// through the fault model of package fault, with one system call for each packet. The parameter task
-// names the namespaces and the device. Each line of standard input is a command. A line with a delay
-// and a loss from 0 to 1 sets delay and loss, and relay answers when they are in force. The line
-// "used" asks for the number of packets moved so far, and for the CPU time used so far in nanoseconds.
+// relay is the wire between two network namespaces. relay moves IP packets between their TUN
+// devices through the fault model of package fault, and each system call reads or writes one
+// packet. The parameter task names the namespaces and the device. Each line of standard input is a
+// command. A line with a delay and a loss from 0 to 1 sets delay and loss, and relay answers when
+// they are in force. The line "used" asks for the number of packets moved so far, and for the CPU
+// time used so far in nanoseconds.
 func relay(task string) error {
 	var names [2]string
 	var device string
@@ -195,8 +196,8 @@ func (d *direction) run() error {
 func (d *direction) now() mono.Time { return mono.Time(time.Since(d.start)) }
 
 // pass moves a batch of packets: packets that are due go out, and packets that have arrived come
-// in. The result more says whether further packets may be ready at once. If more is false, wait is
-// the time until a packet is due.
+// in. The result more is true if further packets may be ready at once. If more is false, wait is
+// the time until the next packet is due, or relayWait if no packet is under way.
 func (d *direction) pass() (more bool, wait time.Duration, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -228,7 +229,8 @@ func (d *direction) pass() (more bool, wait time.Duration, err error) {
 
 // carry applies the fault model's delay and loss to one packet. The model would copy the bytes of
 // the packet, but delay and loss do not depend on the bytes. So carry gives the model only the
-// length, and keeps the packet itself.
+// length, and keeps the packet itself. If more than relayFull bytes would be under way, carry drops
+// the packet.
 func (d *direction) carry(now mono.Time, buf []byte, n int) {
 	var token [2]byte
 	binary.LittleEndian.PutUint16(token[:], uint16(n))

@@ -155,7 +155,7 @@ func digits(v float64) string {
 
 // print prints a Markdown table with the median, the smallest and the largest value of each
 // measurement. The last column is our figure divided by the figure of the row, as the median over
-// the rounds.
+// the rounds, or – if there is no such ratio.
 func (p *report) print() error {
 	if len(p.Results) == 0 {
 		return errors.New("nothing was measured, because the measurement of -only uses none of the transports of -kinds")
@@ -197,7 +197,7 @@ func (p *report) print() error {
 			for i := range v {
 				each[i] = ours[i] / v[i]
 			}
-			if m := median(each); !math.IsInf(m, 0) && !math.IsNaN(m) { // a round in which the row's figure is 0 has no ratio
+			if m := median(each); !math.IsInf(m, 0) && !math.IsNaN(m) { // a row whose figures are 0 has no ratio
 				ratio = fmt.Sprintf("%.2f", m)
 			}
 		}

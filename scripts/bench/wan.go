@@ -10,20 +10,20 @@ import (
 	"ttfabric/wire"
 )
 
-// The wire's delays, one way, and the size of the messages that cross it.
+// wanDelays lists the delays of the wire, one way.
 var wanDelays = []time.Duration{0, 100 * time.Microsecond, 5 * time.Millisecond}
 
 const (
-	wanSize  = 4096
+	wanSize  = 4096        // size of a message of the goodput measurements, in bytes
 	wanPings = time.Second // approximate time that all pings of one transport take together
 	theory   = "go-back-N (theory)"
 	worst    = "go-back-N (theory, full window)"
 	udpBytes = 28 // IPv4 and UDP headers (RFC 791, RFC 768)
 )
 
-// wanKinds lists the transports that cross the wire. The benchmark measures the goodput of the
-// transports that repair loss, and the round trips of these transports and of plain UDP. The
-// benchmark measures kcp only if -kinds names kcp.
+// wanKinds lists the transports that cross the wire. The benchmark measures their goodput, and the
+// round trips of all of them except tcp-cubic. Plain UDP also crosses the wire, for its round trips
+// and for the ceiling. The benchmark measures kcp only if -kinds names kcp.
 var wanKinds = []string{"ttlink-fast", "tcp", "tcp-cubic", "quic", "kcp"}
 
 // wirePrefix begins the name of every measurement over the wire.
@@ -187,13 +187,14 @@ func goBackN(rs []result, round, mtu int) []result {
 	return out
 }
 
-// efficiency returns the share of new frames in all frames that go-back-N sends.
+// efficiency returns the share of new frames in all frames that go-back-N sends. A frame is lost
+// with probability p, and the sender sends w frames until it learns of the loss.
 func efficiency(p, w float64) float64 { return (1 - p) / (1 - p + p*w) }
 
-// wanFrame describes a frame of a 4 KiB packet over a wire with the given MTU. The result payload is
-// the frame's share of the packet's data. The result onWire is the whole frame with headers and
+// wanFrame describes a frame of a 4 KiB packet over a wire with the given MTU. The result payload
+// is the frame's share of the packet's data. The result onWire is the whole frame with headers and
 // padding. Both are in bytes. The result window is the number of these frames that fit into the
-// link's window.
+// link's window, at most [ttlink.MaxFrames].
 func wanFrame(mtu int) (payload, onWire, window float64) {
 	most := framePayload(mtu - udpBytes)
 	n := (wanSize + most - 1) / most

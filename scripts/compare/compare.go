@@ -22,8 +22,8 @@ type options struct {
 	twoPass     bool
 }
 
-// with adds the arguments that all calls of tshark have in common. tshark tries our dissector before
-// the dissectors that have fixed ports, because a port of ours may be the port of another dissector.
+// with adds the arguments that all calls of tshark have in common. tshark then tries our dissector
+// before the dissectors that have fixed ports, because such a port may also be a port of our links.
 // Our Wireshark profile has this setting too.
 func (o *options) with(args []string) []string {
 	args = append(args, "-o", "udp.try_heuristic_first:TRUE")
@@ -36,13 +36,15 @@ func (o *options) with(args []string) []string {
 	return args
 }
 
-// count holds numbers of compared datagrams, frames, packets and fields.
+// count holds numbers of compared datagrams, frames, packets and fields. The field assembled counts
+// the packets of several frames, partial the incomplete packets, and faults the frames with a
+// fault.
 type count struct {
 	datagrams, frames, packets, assembled, partial, fields, faults int
 }
 
 // compare runs tshark over a capture, and compares each of tshark's layers with the layer of the Go
-// decoder.
+// decoder. A capture without a TT-link frame is an error.
 func compare(o *options, name string) (n count, err error) {
 	cmd := exec.Command(o.tshark, o.with([]string{"-r", name, "-T", "pdml"})...)
 	cmd.Stderr = os.Stderr
@@ -145,8 +147,8 @@ func wanted(l gopacket.Layer) map[string][]string {
 	return want
 }
 
-// ours reports whether only the dissector has a field. The dissector computes the values of these
-// fields from other frames.
+// ours reports whether only the dissector has a field. For example, the dissector computes the
+// fields with the prefix ttlink.analysis from several frames.
 func ours(name string) bool {
 	for _, prefix := range []string{"ttlink.analysis.", "_ws."} {
 		if strings.HasPrefix(name, prefix) {
@@ -183,7 +185,7 @@ func (n *count) layer(want map[string][]string, got *layer) error {
 
 // normal returns a value in a form that is common to tshark and the Go decoder. In tshark's output,
 // the number of hexadecimal digits depends on the width of the field. From version 4.2 on, tshark
-// prints flags as words.
+// prints flags as words. normal also removes the colons between bytes.
 func normal(v string) string {
 	switch v {
 	case "True":

@@ -31,8 +31,8 @@ var counted = []seen{
 	{"ttlink.crc.bad", "1", "checksum"},
 }
 
-// readLinks reads the counters of all ports by interface and counter, and the incarnation of each
-// chip. A chip that restarts has another incarnation, and counts from 0 again.
+// readLinks reads the counters in the list counted of all ports, by interface and counter, and the
+// incarnation of each chip. A chip that restarts has another incarnation, and counts from 0 again.
 func readLinks(name string) (out map[string]int, lives map[string]string, err error) {
 	chips, err := readFile(name)
 	if err != nil {
@@ -99,7 +99,8 @@ func readFile(name string) ([]api.ChipView, error) {
 }
 
 // counters compares the expert information of a capture of 'ttfabric capture' with the counters of
-// the ports before and after the capture.
+// the ports before and after the capture. Chips that restarted meanwhile are left out. If one of
+// the counters has not moved at any port, counters returns an error.
 func counters(o *options, before, after, name string) error {
 	was, livesBefore, err := readLinks(before)
 	if err != nil {

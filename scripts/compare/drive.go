@@ -13,8 +13,8 @@ import (
 // drivePatience is the longest time that all commands together may take.
 const drivePatience = 30 * time.Second
 
-// drive performs every NoC command between two chips of a running fabric, so that a capture holds
-// each command. Some of these commands end with an exception.
+// drive performs every NoC command in a running fabric, so that a capture holds each command. The
+// first chip sends all commands. Two further commands must end with an exception.
 func drive(name string) error {
 	ctx, stop := context.WithTimeout(context.Background(), drivePatience)
 	defer stop()

@@ -1,14 +1,14 @@
 // Compare checks the Wireshark dissector against the Go decoder. For every frame and packet of a
 // capture, each field that tshark prints must equal the field that package capture decodes from the
-// same bytes.
+// same bytes. The exceptions are fields that only the dissector has.
 //
-//	compare FILE...                    exit 1 at the first difference that matters
+//	compare FILE...                    exit 1 at the first difference
 //	compare -two-pass FILE             the same with tshark -2
 //	compare -counters BEFORE,AFTER FILE   expert information against 'inspect --links -o json'
-//	compare -undisturbed BEFORE,AFTER     exit 1 where a link went down between the two
+//	compare -undisturbed BEFORE,AFTER     exit 1 if a link went down between the two
 //	compare -drive NAME                perform every NoC command in the running fabric of that name
 //	compare -wrap IN OUT               shift sequence numbers so that they wrap
-//	compare -mutate 1000 -seed 7 IN OUT   write damaged datagrams made from a capture's
+//	compare -mutate 1000 -seed 7 IN OUT   write 1000 damaged datagrams, made from those of IN
 //
 // A mutated capture is compared like any other capture: both decoders must give the same name to
 // each damage.

@@ -20,7 +20,8 @@ import (
 // of Ethernet, IPv4 without options, and UDP.
 const udpAt = 14 + 20 + 8
 
-// readAll reads the TT-link datagrams of a capture, in either format.
+// readAll reads the packets of a capture that hold TT-link datagrams. The capture may be a pcapng
+// or a pcap file.
 func readAll(name string) ([]gopacket.CaptureInfo, [][]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -83,8 +84,8 @@ func mutate(from, to string, n int, seed uint64) error {
 	return f.Close()
 }
 
-// damage returns a damaged copy of a captured packet, and the length of the copy before it was cut
-// off.
+// damage returns a damaged copy of a captured packet. The second result is the length that the copy
+// had before its end was cut off. The damage may take bytes from the packet other.
 func damage(rng *rand.Rand, packet, other []byte) ([]byte, int) {
 	head := append([]byte(nil), packet[:udpAt]...)
 	p := append([]byte(nil), packet[udpAt:]...)

@@ -15,10 +15,11 @@ type packet struct {
 	protos   []string // protocols that tshark found in the packet, from the outside in
 	quoted   bool     // the datagram is quoted in an ICMP message
 	luaError string
-	layers   []layer // TT-link frames and fabric packets, in order
+	layers   []layer // TT-link frames and fabric packets, in the order of tshark's output
 }
 
-// layer holds the fields of one frame or packet: the values by name, in the order of tshark's output.
+// layer holds the fields of one frame or packet: the values by name, in the order of tshark's
+// output.
 type layer struct {
 	name   string
 	fields map[string][]string
@@ -66,7 +67,8 @@ func attributes(t xml.StartElement) map[string]string {
 	return m
 }
 
-// proto begins a protocol, and returns the layer to which the following fields belong.
+// proto begins a protocol, and returns the layer to which the following fields belong. For a
+// protocol other than ours, proto returns nil.
 func (p *packet) proto(a map[string]string) *layer {
 	p.protos = append(p.protos, a["name"])
 	switch a["name"] {

@@ -11,8 +11,8 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// wrapAt is the sequence number that the first frame of each direction gets. A few frames later, the
-// sequence number wraps to 0.
+// wrapAt is the sequence number that the first data frame of each direction gets. A few frames
+// later, the sequence number wraps to 0.
 const wrapAt = wire.Seq(0xFFFFFFF0)
 
 // end names one direction of a session, by the destination channel of the frames. In the machines
@@ -22,9 +22,9 @@ type end struct {
 	channel wire.Channel
 }
 
-// wrap copies a capture of 'ttfabric capture', and shifts all sequence numbers so that they wrap
-// soon. Nothing else changes. The dissector must therefore find the same retransmissions and gaps in
-// the capture and in the copy.
+// wrap copies a capture of 'ttfabric capture', and shifts all sequence numbers, except in hellos,
+// so that they wrap soon. Apart from the checksums, nothing else changes. The dissector must
+// therefore find the same retransmissions and gaps in the capture and in the copy.
 func wrap(from, to string) error {
 	first, channels := map[end]wire.Seq{}, map[wire.SessionID][]wire.Channel{}
 	if err := each(from, nil, func(b []byte) {
@@ -48,7 +48,7 @@ func wrap(from, to string) error {
 	wrapped := 0
 	err = each(from, out, func(b []byte) {
 		f, err := wire.DecodeFrame(b)
-		if err != nil || f.Session == 0 || f.Kind == wire.KindHello { // the first sequence number follows from the incarnation in a hello
+		if err != nil || f.Session == 0 || f.Kind == wire.KindHello { // hellos are not shifted, because the incarnation in a hello gives the first sequence number
 			return
 		}
 		le := binary.LittleEndian
@@ -72,7 +72,8 @@ func wrap(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// each calls f with each datagram of a capture, and writes the datagram as f changed it.
+// each calls f with each datagram of a capture, and copies the capture to the writer "to", with the
+// datagrams as f changed them. If "to" is nil, each writes nothing.
 func each(from string, to io.Writer, f func(datagram []byte)) error {
 	in, err := os.Open(from)
 	if err != nil {

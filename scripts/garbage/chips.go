@@ -75,7 +75,9 @@ func (cs chips) targets() ([]*target, error) {
 	return out, nil
 }
 
-// load reads the frames of a capture, each for the port that received it.
+// load reads the frames of a capture, each for the port that received it. load returns an error if
+// a port received no frame, or if a present session has no frame. load also returns an error if the
+// capture has no frame of a session that has ended.
 func load(name string, ts []*target) error {
 	f, err := os.Open(name)
 	if err != nil {

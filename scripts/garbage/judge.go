@@ -8,7 +8,7 @@ import (
 	"ttfabric/wire"
 )
 
-// moved lists the counters that must all have increased.
+// moved lists the counters that must all have increased, summed over all ports.
 var moved = []string{"short", "magic", "checksum", "malformed_hello", "miswired_hello", "unproved_hello", "stale_hello", "raw", "stale_session", "duplicates", "bad_ack"}
 
 // still lists the counters that must not have changed, if there is no traffic.
@@ -27,8 +27,9 @@ type judgement struct {
 	sum   map[string]uint64
 	wrong []error
 
-	// The next fields belong to the chip that is being judged. If a frame names the channel of
-	// another port, that other port may count the frame.
+	// The next fields belong to the chip that is being judged: the datagrams that its sockets
+	// received, and the datagrams that its ports counted. If a frame names the channel of another
+	// port, that other port may count the frame.
 	got, counted uint64
 }
 
@@ -90,8 +91,9 @@ func (j *judgement) chip(is, was *api.ChipView) {
 	}
 }
 
-// link compares a link's state before and after. If chips wait long for a processor during traffic,
-// a link may go down, and come up again in the same session.
+// link compares a link's state before and after. During traffic, link does not compare the fields
+// that change when a link goes down. If chips wait long for a processor during traffic, a link may
+// go down, and come up again in the same session.
 func (j *judgement) link(port wire.PortID, is, was *api.LinkView) {
 	state := func(l *api.LinkView) string {
 		s := fmt.Sprintf("session %s, frames of %d, to %s, %q", l.Session, l.Payload, l.PeerAddr, l.Miswired)
@@ -109,6 +111,7 @@ func (j *judgement) link(port wire.PortID, is, was *api.LinkView) {
 }
 
 // counts checks that the counters of a port have counted every datagram that was sent to the port.
+// Without traffic, counts also checks the counters in the list still.
 func (j *judgement) counts(port wire.PortID, is, was *api.LinkView, t *target) {
 	got := is.Socket.Counters["received"] - was.Socket.Counters["received"]
 	lost := is.Socket.Counters["receive_buffer_full"] - was.Socket.Counters["receive_buffer_full"]

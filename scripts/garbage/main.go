@@ -3,11 +3,14 @@
 // and wrong checksums. The repeated frames come from a capture. The forged frames are hellos of
 // strangers, and hellos of the true peer with a wrong incarnation. Further forged frames are
 // updates, closes and data of guessed sessions, and data and updates of the true session with
-// guessed numbers. As root, the command sends the datagrams from the peer's address. The kernel then
-// delivers the datagrams to the connected socket. Without root, hardly any datagram reaches a socket.
+// guessed numbers. As root, the command sends the datagrams from the peer's address. The kernel
+// then delivers the datagrams to the connected socket. Without root, hardly any datagram reaches a
+// socket.
 //
 // With -judge, the command compares the state that the chips report before and after. The chips
-// must have counted every datagram, and nothing else may have changed.
+// must have counted every datagram. Incarnations, members, sessions, frame lengths and peers must
+// be as before. Without traffic (-judge idle), links, tables, memory and packet counters must be as
+// before too.
 package main
 
 import (
@@ -25,7 +28,7 @@ import (
 type options struct {
 	name   string
 	span   time.Duration
-	count  int    // total number of datagrams sent to the ports; 0: as many as fit into span
+	count  int    // number of datagrams to send from forged addresses; 0: as many as fit into span
 	replay string // pcapng file whose frames are sent again
 	seed   uint64
 	judge  string // value of -judge: "idle", "busy", or "" to judge nothing

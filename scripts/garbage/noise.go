@@ -7,7 +7,8 @@ import (
 	"ttfabric/wire"
 )
 
-// noise returns one random bad datagram.
+// noise returns one random datagram for the target t: random bytes, a forged or damaged frame, or a
+// frame that t received earlier.
 func noise(r *rand.Rand, t *target) []byte {
 	random := make([]byte, r.IntN(1500))
 	for i := range random {

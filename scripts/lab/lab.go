@@ -217,7 +217,8 @@ func (l *lab) start(flags ...string) error {
 	return l.settled()
 }
 
-// settled waits until each link sends its frames by its own cable.
+// settled waits until each link sends its frames by its own cable. After 30 s, settled returns an
+// error.
 func (l *lab) settled() error {
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
 		links, err := l.links()

@@ -51,7 +51,7 @@ func (l *lab) in(i int, command string) (out []byte, err error) {
 	})
 }
 
-// script runs commands in the namespace of chip i.
+// script runs commands in the namespace of chip i, until a command fails.
 func (l *lab) script(i int, commands ...string) error {
 	for _, c := range commands {
 		if _, err := l.in(i, c); err != nil {
@@ -65,9 +65,9 @@ func (l *lab) script(i int, commands ...string) error {
 func cablePort(i int) int { return portBase + 8 - 8*i }
 
 // within checks a count of random events, such as drops. In n trials, each with the probability
-// share, the event happened got times. If got differs from n × share by more than sigmas standard
-// deviations, within returns an error. The argument spread is a factor on the variance: 1 if the
-// trials are independent, more if events come in bursts.
+// share, the event happened got times. If got differs from n × share by more than 1 plus sigmas
+// standard deviations, within returns an error. The argument spread is a factor on the variance: 1
+// if the trials are independent, more if events come in bursts.
 func within(what string, got, n uint64, share, spread float64) error {
 	mean, dev := float64(n)*share, sigmas*math.Sqrt(float64(n)*share*(1-share)*spread)
 	if math.Abs(float64(got)-mean) > dev+1 {
@@ -79,7 +79,8 @@ func within(what string, got, n uint64, share, spread float64) error {
 // balance compares the number of dropped datagrams with the link's counters. The counters give the
 // number of lost frames: the frames sent again, less the frames that arrived behind a gap or twice.
 // Dropped datagrams that were not lost frames were acknowledgements, which a link does not send
-// again. If fewer than least × dropped of the datagrams were lost frames, balance returns an error.
+// again. The number of lost frames must be from least × dropped to dropped, with a tolerance of the
+// frames under way. If not, balance returns an error.
 func (e *effect) balance(dropped uint64, least float64) error {
 	g := e.grown[0]
 	lost := float64(g["retransmitted"]) - float64(g["gaps"]+g["duplicates"])
@@ -119,7 +120,7 @@ func (l *lab) nftLoss() error {
 	})
 }
 
-// tableless removes all tables of the packet filter.
+// tableless removes the table of the trials from the packet filters of both namespaces.
 func (l *lab) tableless() error {
 	for i := range l.spaces {
 		if err := l.script(i, "nft delete table inet lab"); err != nil {
@@ -234,7 +235,7 @@ func (l *lab) bucket() error {
 	return l.bare()
 }
 
-// bare removes all qdiscs.
+// bare removes the root qdiscs of eth0 in both namespaces.
 func (l *lab) bare() error {
 	for i := range l.spaces {
 		if err := l.script(i, "tc qdisc del dev eth0 root"); err != nil {

@@ -30,7 +30,9 @@ type kernelState struct {
 	ChecksumErrors uint64 // number of UDP checksum errors in both namespaces
 }
 
-// netem degrades cables with the kernel's netem, through the command line.
+// netem degrades cables with the kernel's netem, by the command 'ttfabric netem', and checks the
+// effects. If the environment variable ONLY is set, netem runs only the trials whose names contain
+// its value.
 func (l *lab) netem() error {
 	l.window = 8 // an emulated machine is slow, and with more packets under way links would mostly send frames again
 	if err := l.start(); err != nil {
@@ -81,7 +83,7 @@ func (l *lab) netem() error {
 	return nil
 }
 
-// tries is the largest number of times that a trial is repeated because a link went down. On an
+// tries is the largest number of times that a trial runs, if a link goes down each time. On an
 // emulated machine that other work keeps busy, a chip may not run for a quarter of a second. The
 // link then counts this time as silence, and the other cable carries the frames of both links.
 const tries = 8
@@ -111,7 +113,8 @@ func (l *lab) try(t trial) error {
 	})
 }
 
-// tryOnce sets the impairment, sends traffic, compares the effect, and resets the impairment.
+// tryOnce sets the impairment, sends traffic, checks the effect, and resets the impairment. If the
+// effect is wrong, tryOnce returns an error and leaves the impairment.
 func (l *lab) tryOnce(t trial) error {
 	args := append([]string{"netem", "set", "M0D0:8", "--backend", "kernel"}, strings.Fields(t.flags)...)
 	if _, err := l.run(args...); err != nil {
@@ -159,7 +162,8 @@ func (l *lab) tryOnce(t trial) error {
 	return l.settled()
 }
 
-// kernel returns the kernel's impairment of the first cable.
+// kernel returns the kernel's impairment of the first cable. If the other cable is impaired, kernel
+// returns an error.
 func (l *lab) kernel() (k kernelState, err error) {
 	var rows []api.ImpairmentView
 	if err := l.runJSON(&rows, "netem", "show", "all", "--backend", "kernel"); err != nil {
@@ -213,9 +217,9 @@ func (l *lab) ping(plane int) (p pings, err error) {
 	return pings{v[0].P50 / 1e3, v[0].Max / 1e3}, nil
 }
 
-// trips measures round trips over each cable. If the round trips of the first cable are not
-// between low and high, in milliseconds, trips returns an error. If the round trips of the other
-// cable are not fast, trips also returns an error.
+// trips measures round trips over each cable. The median of the first cable must be from low to
+// high, in milliseconds. The median of the other cable must be at most half of low. If not, trips
+// returns an error.
 func (l *lab) trips(low, high float64) (pings, error) {
 	slow, err := l.ping(0)
 	if err != nil {
@@ -232,7 +236,8 @@ func (l *lab) trips(low, high float64) (pings, error) {
 	return slow, nil
 }
 
-// data returns the number of data frames sent, including frames that were sent again.
+// data returns the number of data frames sent over the degraded cable, including frames that were
+// sent again.
 func (e *effect) data() uint64 {
 	g := e.grown[0]
 	return g["frames_sent"] - g["updates_sent"] - g["hellos_sent"]

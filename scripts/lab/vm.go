@@ -17,8 +17,9 @@ const (
 	failed = "netem-vm: failed"
 )
 
-// runVM is the first process of a virtual machine. The root of this machine is an initramfs with
-// this program, ttfabric, the test of node/netem, and kernel modules.
+// runVM is the first process of a virtual machine. runVM runs the tests, prints the verdict, and
+// restarts the machine. The root of this machine is an initramfs with this program, ttfabric, the
+// test of node/netem, and kernel modules.
 func runVM() {
 	err := prepareVM()
 	if err == nil {
@@ -94,7 +95,8 @@ func insert(path string) error {
 	return nil
 }
 
-// printChecksumErrors prints how many datagrams the present namespace has dropped for a wrong checksum (/proc/net/snmp).
+// printChecksumErrors prints how many datagrams the present namespace has dropped for a wrong
+// checksum (/proc/net/snmp).
 func printChecksumErrors() {
 	b, _ := os.ReadFile("/proc/self/net/snmp")
 	var names []string

@@ -7,15 +7,15 @@ import (
 // Kind says which fault somebody injected or ended.
 type Kind uint8
 
-// The kinds of faults. KindSet to KindRestored concern a port or the gossip of a chip, and this chip
-// publishes the event. The later kinds concern the process of a chip. Another chip publishes their
-// events, because a killed or paused process cannot. The program that injects the fault asks the
-// other chip to do so.
+// The kinds of faults. KindSet to KindRestored concern a port or the gossip of a chip, and this
+// chip publishes the event. The later kinds concern the process of a chip. Another chip publishes
+// their events, because a killed or paused process cannot. The program that injects the fault asks
+// the other chip to do so.
 const (
-	KindSet      Kind = iota // the impairment of a port changed
-	KindReset                // the impairment of a port was removed
-	KindCut                  // a port stopped sending
-	KindRestored             // a port sends again after a cut
+	KindSet      Kind = iota // the impairment changed
+	KindReset                // the impairment was removed
+	KindCut                  // the port stopped sending, or the gossip was cut off from some or all chips
+	KindRestored             // the cut ended
 	KindKilled
 	KindPaused
 	KindResumed

@@ -16,7 +16,7 @@ type Knob struct {
 	Name string // name of the option, taken from containerlab and tc-netem(8)
 	Help string
 	set  func(*Options, string) error
-	text func(*Options) string // returns the option's value in text form, or "" if the option has no effect
+	text func(*Options) string // returns the option's value in text form, or "" if the option is zero
 }
 
 // Knobs are the options that people can set by name.
@@ -34,8 +34,8 @@ var Knobs = []Knob{
 	shareKnob("reorder", "share of datagrams held back for up to 2ms, so that others overtake them", func(o *Options) *float64 { return &o.Reorder }),
 }
 
-// Text returns the knob's value in o, in the form that [ParseChange] reads. If the knob has no
-// effect in o, Text returns "".
+// Text returns the knob's value in o, in the form that [ParseChange] reads. If the option is zero
+// in o, Text returns "".
 func (k *Knob) Text(o Options) string { return k.text(&o) }
 
 func knob(name string) *Knob {
@@ -55,8 +55,8 @@ func knobNames() string {
 	return strings.Join(names, ", ")
 }
 
-// String lists the options that have an effect, in the form that [ParseChange] reads. If no option
-// has an effect, String returns "".
+// String lists the options that have a knob and are not zero, in the form that [ParseChange] reads.
+// If there is none, String returns "".
 func (o Options) String() string {
 	var out []string
 	for _, k := range Knobs {
@@ -94,8 +94,8 @@ func ParseChange(s string) (Change, error) {
 	return c, err
 }
 
-// Apply returns a copy of o with the new values of the change. If a knob is unknown or a value is
-// out of range, the error names the knob or the value.
+// Apply returns a copy of o with the new values of the change. The copy is useless if there is an
+// error. If a knob is unknown or a value is out of range, the error names the knob or the value.
 func (c Change) Apply(o Options) (Options, error) {
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		k := knob(name)
@@ -156,7 +156,8 @@ const shareDigits = 9
 func shareText(v float64) string { return strconv.FormatFloat(v*100, 'g', shareDigits, 64) + "%" }
 
 // setBurst reads up to four percentages with commas between them. The percentages are the
-// parameters P, R, 1-H and 1-K of "gemodel" in tc-netem(8). The value "0" switches bursts off.
+// parameters P, R, 1-H and 1-K of "gemodel" in tc-netem(8). If P and 1-K are 0, bursts are off.
+// Left out, R is 100 % minus P, 1-H is 100 %, and 1-K is 0.
 func setBurst(o *Options, s string) error {
 	words := strings.Split(s, ",")
 	if len(words) > 4 {

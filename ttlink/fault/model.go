@@ -3,7 +3,10 @@
 // the time from its caller. The same seed and the same datagrams therefore give the same faults in
 // the simulator, in tests, and around a live transport.
 //
-// Options that Linux's netem has too have the same names and meanings as in tc-netem(8).
+// Options that Linux's netem has too have the names of tc-netem(8). They also have the same
+// meanings, with two exceptions. The option reorder of netem sends a packet early, but a [Model]
+// holds the datagram back. The option corrupt of netem flips one bit, but a Model flips one to
+// three.
 package fault
 
 import (
@@ -26,18 +29,19 @@ const DefaultQueue = 1 << 20
 const MaxDelay = time.Minute
 
 // Options says what faults a [Model] injects in one direction. With the zero Options, the Model
-// passes every datagram on at once. Probabilities are from 0 to 1 and apply to each datagram.
+// passes every datagram on at once, unless the cable is cut. Probabilities are from 0 to 1. Reorder
+// and Corrupt apply to each copy of a datagram, the others to each datagram.
 type Options struct {
 	Delay       time.Duration // added to each datagram
-	Jitter      time.Duration // largest difference between a datagram's delay and Delay; evenly distributed; may reorder datagrams
+	Jitter      time.Duration // largest difference between a datagram's delay and Delay; evenly distributed; may reorder datagrams; no delay is below 0
 	Loss        float64       // probability to lose a datagram, independent of other datagrams
 	Duplicate   float64       // probability to send a datagram twice
-	Reorder     float64       // probability to hold a datagram back; later datagrams then overtake it
+	Reorder     float64       // probability to hold a datagram back, so that later datagrams may overtake it
 	ReorderSpan time.Duration // longest time to hold a datagram back; 0 for DefaultReorderSpan
 	Corrupt     float64       // probability to flip one to three bits of a datagram
 	Burst       Burst         // loss in bursts, in addition to Loss
 	Rate        int64         // limit of the rate in bits per second; 0 for no limit
-	Queue       int           // bytes that may wait because of Rate; the model drops datagrams beyond this; 0 for DefaultQueue
+	Queue       int           // bytes that may wait because of Rate; the model drops datagrams beyond this, unless none waits; 0 for DefaultQueue
 }
 
 // Burst holds the parameters of the Gilbert-Elliott model of loss (E. N. Gilbert, "Capacity of a
@@ -118,8 +122,8 @@ type Counts struct {
 	CutOff     uint64 // datagrams lost while the cable was cut
 	Overflowed uint64 // datagrams lost because of Rate and Queue
 	Duplicated uint64
-	Reordered  uint64
-	Corrupted  uint64
+	Reordered  uint64 // copies of datagrams that were held back
+	Corrupted  uint64 // copies of datagrams with flipped bits
 }
 
 // Since returns the difference between c and the earlier counts in before.
@@ -202,7 +206,8 @@ func (m *Model) Apply(now mono.Time, datagram []byte) []Outcome {
 }
 
 // plainRolls is the number of random numbers that the model draws for a datagram that no fault
-// hits. Bursts take two numbers. Loss, reordering, corruption and duplication take one number each.
+// hits, if Jitter is 0. Bursts take two numbers. Loss, reordering, corruption and duplication take
+// one number each.
 const plainRolls = 6
 
 // Send sends a datagram of n bytes into the cable at the instant now. Send returns the fates of the
@@ -308,7 +313,8 @@ func (m *Model) one(f *Fate, leaves mono.Time, n int) {
 }
 
 // roll returns true with probability p. roll draws a number even if p is 0 or 1. A change of one
-// option therefore leaves the random numbers of the other options unchanged.
+// probability therefore leaves the random numbers of the other options unchanged at first. They
+// change when the new probability makes a fault hit or miss a datagram.
 func (m *Model) roll(p float64) bool {
 	if p == 0 {
 		m.dice.off++ // the result does not depend on the value

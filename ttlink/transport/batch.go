@@ -17,7 +17,7 @@ type Super struct {
 	From netip.AddrPort
 }
 
-// Each calls f for each datagram in order.
+// Each calls f for each datagram, in the order in which the datagrams lie in s.Data.
 func (s *Super) Each(f func(datagram []byte)) {
 	d := s.Data
 	for ; len(d) > s.Seg; d = d[s.Seg:] {
@@ -84,9 +84,9 @@ func (b *Batch) Reset() {
 	}
 }
 
-// Append copies a datagram of 1 to [MaxDatagram] bytes into b, and returns true. If b has no room
-// for the datagram, Append returns false. Consecutive datagrams of one size and one sender share a
-// super-packet.
+// Append copies a datagram of 1 to [MaxDatagram] bytes into b, and returns true. If the length is
+// out of range, or b has no room for the datagram, Append returns false. Consecutive datagrams of
+// one size and one sender share a super-packet.
 func (b *Batch) Append(datagram []byte, from netip.AddrPort) bool {
 	if len(datagram) == 0 || len(datagram) > messageBytes {
 		return false

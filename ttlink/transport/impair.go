@@ -18,10 +18,10 @@ const MaxDelayed = 64 << 20
 // An Impaired does not change received datagrams. To impair both directions, wrap the ports at both
 // ends.
 //
-// Each datagram of a run has its own random faults. An Impaired sends the datagrams of a run that
-// are neither lost nor delayed as one run. An Impaired also sends delayed datagrams of one size as
-// one run if their delays end together. With delays, runs are short, and segmentation offload gains
-// little.
+// Each datagram of a run has its own random faults. Of each run, an Impaired sends the datagrams
+// that are neither lost nor delayed as one run, or as two if the last is shorter. An Impaired also
+// sends consecutive delayed datagrams of one size as one run if their delays end together. With
+// delays, runs are short, and segmentation offload gains little.
 type Impaired struct {
 	Port
 	start time.Time
@@ -72,9 +72,9 @@ func (i *Impaired) Cut(on bool) {
 	i.model.Cut(on)
 }
 
-// Watch makes Send call see for each datagram that a caller sends. The function see gets the
-// datagram before any fault, together with the datagram's fate. Send waits until see returns. A nil
-// see ends the watch.
+// Watch makes Send call see for each datagram that a caller sends, unless the datagram is too long
+// for the wrapped port. The function see gets the datagram before any fault, together with the
+// datagram's fate. Send waits until see returns. A nil see ends the watch.
 func (i *Impaired) Watch(see func(Tapped)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -90,7 +90,8 @@ func (i *Impaired) Counts() (c fault.Counts, dropped uint64) {
 }
 
 // Send implements [Port]. In the number that Send returns, lost and delayed datagrams count as
-// accepted.
+// accepted. If faults have changed a run, datagrams that the wrapped port refuses count as
+// accepted, too.
 func (i *Impaired) Send(data []byte, seg int) (int, error) {
 	r := Run{Data: data, Seg: seg}
 	n := r.datagrams()
@@ -219,7 +220,7 @@ func (i *Impaired) release() {
 }
 
 // sendDue sends the first datagram of the queue. In the same run, sendDue sends the next datagrams
-// whose delay has ended, as far as they have the same size.
+// of the same size whose delay has ended. The run has at most MaxDatagram bytes.
 func (i *Impaired) sendDue() {
 	now := mono.Time(time.Since(i.start))
 	seg := len(i.queue[0].Data)

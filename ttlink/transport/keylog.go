@@ -12,8 +12,8 @@ const MaxKeyLog = 4 << 20
 
 // KeyLog keeps the secrets of TLS connections, as lines in the NSS key log format. People need
 // these lines to decrypt captured traffic. Whoever has the lines can decrypt all traffic, so a
-// transport has a KeyLog only if its user asks for a KeyLog. A KeyLog is safe for concurrent use. A
-// nil KeyLog keeps no lines.
+// transport has a KeyLog only if its user asks for a KeyLog. A KeyLog is safe for concurrent use.
+// Lines, Since and Subscribe of a nil KeyLog work as if it had no lines.
 type KeyLog struct {
 	mu    sync.Mutex
 	lines []byte
@@ -49,7 +49,7 @@ func (k *KeyLog) Lines() []byte {
 	return bytes.Clone(k.lines)
 }
 
-// Since returns the lines from offset n on, and the offset to pass to the next call of Since.
+// Since returns the lines from the offset n on, and the offset to pass to the next call of Since.
 // Offsets count all bytes ever written to the log, from 0. Since leaves out lines that the log has
 // dropped.
 func (k *KeyLog) Since(n int) ([]byte, int) {
@@ -64,9 +64,9 @@ func (k *KeyLog) Since(n int) ([]byte, int) {
 }
 
 // Subscribe calls f with all lines that the log has now, and later with each new line. f gets each
-// line once and in order. The calls end when the caller calls cancel. f must not block, keep its
-// argument, or call the KeyLog. f gets each line before the connection sends datagrams that the
-// line decrypts.
+// line once, in the order in which the lines were written. The calls end when the caller calls
+// cancel. f must not block, keep its argument, or call the KeyLog. f gets each new line before the
+// connection sends datagrams that the line decrypts.
 func (k *KeyLog) Subscribe(f func(lines []byte)) (cancel func()) {
 	if k == nil {
 		return func() {}

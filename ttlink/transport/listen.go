@@ -13,8 +13,8 @@ import (
 const unknownMTU = 1500
 
 // bind opens a UDP socket for IPv4 only or IPv6 only, depending on the address local. A socket for
-// both would report the addresses of IPv4 peers as IPv6 addresses. The error names the address and
-// a remedy.
+// both would report the addresses of IPv4 peers as IPv6 addresses. The error names the address and,
+// for common causes, a remedy.
 func bind(local netip.AddrPort) (*net.UDPConn, error) {
 	network := "udp4"
 	if local.Addr().Is6() {
@@ -58,7 +58,8 @@ func checkPeer(local, peer netip.AddrPort) (netip.AddrPort, error) {
 	return peer, nil
 }
 
-// payloadOf returns the size of the largest UDP datagram that fits into an IP packet of mtu bytes.
+// payloadOf returns the size of the largest UDP datagram that fits into an IP packet of mtu bytes,
+// or 1 if none fits. The address a tells IPv4 from IPv6.
 func payloadOf(mtu int, a netip.Addr) int {
 	overhead := ipv4Overhead
 	if a.Is6() {
@@ -68,7 +69,8 @@ func payloadOf(mtu int, a netip.Addr) int {
 }
 
 // interfaceMTU returns the MTU in bytes of the interface whose network contains the address a. For
-// a wildcard address, interfaceMTU returns the smallest MTU of all interfaces but loopback.
+// a wildcard address, interfaceMTU returns the smallest MTU of all interfaces that are up, except
+// loopback. If there is no such interface, interfaceMTU returns unknownMTU.
 func interfaceMTU(a netip.Addr) int {
 	ifs, err := net.Interfaces()
 	if err != nil {
@@ -99,7 +101,7 @@ func interfaceMTU(a netip.Addr) int {
 }
 
 // Bind opens a UDP socket for a transport that reads and writes the socket itself. The error names
-// the address and a remedy.
+// the address and, for common causes, a remedy.
 func Bind(local netip.AddrPort) (*net.UDPConn, error) {
 	if !local.IsValid() {
 		return nil, fmt.Errorf("UDP port: no local address: name one, such as 127.0.0.1:0")

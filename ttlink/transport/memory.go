@@ -17,7 +17,8 @@ const (
 )
 
 // Memory connects ports within one process, for programs and tests without sockets. A Memory keeps
-// datagrams in order, and loses datagrams only if the receiver's queue is full.
+// datagrams in order. Between two open ports that are each other's peers, a Memory loses datagrams
+// only if the receiver's queue is full.
 type Memory struct {
 	mu    sync.Mutex
 	ports map[netip.AddrPort]*memoryPort
@@ -107,8 +108,9 @@ func (p *memoryPort) Send(data []byte, seg int) (int, error) {
 // SendBatch implements [Port].
 func (p *memoryPort) SendBatch(runs []Run) (int, error) { return SendEach(p, runs) }
 
-// put adds the datagrams of a run from the sender from to the queue. If the port is closed, put
-// returns false.
+// put adds the datagrams of a run to the queue. The argument from is the sender's address. put
+// drops and counts datagrams for which the queue has no room. If the port is closed, put returns
+// false.
 func (p *memoryPort) put(r Run, from netip.AddrPort) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

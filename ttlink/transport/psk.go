@@ -81,8 +81,8 @@ func PSK(p Port, key []byte, c Cable) (Port, error) {
 	return k, nil
 }
 
-// newPSKSession makes a session from the ask and the answer of a handshake. The argument asker says
-// whether this end sent the ask.
+// newPSKSession makes a session from the ask and the answer of a handshake. The argument asker is
+// true if this end sent the ask.
 func newPSKSession(keys *pskKeys, ask, answer []byte, asker bool) (*pskSession, error) {
 	a, b, id, err := keys.session(ask, answer)
 	if err != nil {
@@ -166,8 +166,9 @@ func (k *psk) sealed(slab *[MaxDatagram]byte, s *pskSession, data []byte, seg in
 	return out
 }
 
-// seal appends the datagram d in sealed form to out. The header of the sealed datagram begins at
-// offset at of out.
+// seal completes a sealed datagram in out with the content d. The slice out ends with room for the
+// sealed datagram's header, from the offset at on. seal writes the header there, and appends the
+// ciphertext.
 func (k *psk) seal(out []byte, at int, s *pskSession, d []byte) []byte {
 	counter := s.sent.Add(1) - 1
 	putPSKHeader(out[at:], s.id, counter)
@@ -175,8 +176,9 @@ func (k *psk) seal(out []byte, at int, s *pskSession, d []byte) []byte {
 	return s.seal.Seal(out, k.tx.nonce[:], d, out[at:at+pskHeader])
 }
 
-// spent sends an ask for new keys, because the session s has carried rekeyAfter datagrams. spent
-// returns true if s may carry another super-packet before the ends agree on new keys.
+// spent sends an ask for new keys, because the session s has carried rekeyAfter datagrams. If an
+// ask is open, spent sends no other one. spent returns true if s may carry another super-packet
+// before the ends agree on new keys.
 func (k *psk) spent(s *pskSession) bool {
 	k.hs.renew()
 	return s.sent.Load()+MaxSegments <= k.rekeyBounds
@@ -219,8 +221,8 @@ func (k *psk) Recv(b *Batch) error {
 	}
 }
 
-// opened opens the datagrams of a super-packet in place, and removes the datagrams that are not
-// authentic. opened reports whether any datagram remains. The caller holds rx.
+// opened opens the datagrams of a super-packet in place, and removes the datagrams that are empty
+// or not authentic. opened reports whether any datagram remains. The caller holds rx.
 func (k *psk) opened(s *Super) bool {
 	rest, out := s.Data, 0
 	for len(rest) > 0 {

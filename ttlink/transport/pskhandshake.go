@@ -119,7 +119,8 @@ func (h *pskHandshake) renew() {
 	h.begin()
 }
 
-// unknown sends an ask because a datagram came under an unknown key.
+// unknown sends an ask because a datagram came under an unknown key. unknown does so at most once
+// in the time pskUnknown, and only if no ask is open.
 func (h *pskHandshake) unknown() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,7 +161,8 @@ func (h *pskHandshake) find(id uint32) (s *pskSession, fresh bool) {
 	return nil, false
 }
 
-// handle processes a received datagram that is not sealed.
+// handle processes a received datagram that is not sealed. Before SetPeer and after close, handle
+// drops the datagram uncounted.
 func (h *pskHandshake) handle(d []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -195,7 +197,8 @@ func (h *pskHandshake) handle(d []byte) {
 }
 
 // answer answers the ask m, whose bytes are in ask. answer drops an ask that led to a session in
-// use, and asks beyond the rate limit. The caller holds mu.
+// use, and asks beyond the rate limit. answer repeats the old answer to a repeated ask. The caller
+// holds mu.
 func (h *pskHandshake) answer(m *pskHello, ask []byte) {
 	for _, s := range h.sessions {
 		if s.asked == m.nonce {
@@ -271,7 +274,8 @@ func (h *pskHandshake) proved(s *pskSession) {
 }
 
 // adopt makes s the session that seals all datagrams from now on. adopt drops the sessions with
-// other incarnations of the peer. The caller holds mu.
+// other incarnations of the peer, and the oldest session if there are too many. The caller holds
+// mu.
 func (h *pskHandshake) adopt(s *pskSession) {
 	h.asking = false
 	h.stop()
@@ -302,7 +306,8 @@ func (h *pskHandshake) note(n Notice) {
 	}
 }
 
-// told passes the waiting notices to Cable.Tell. told holds no lock during these calls.
+// told passes the waiting notices to Cable.Tell, in their order. told holds no lock during these
+// calls.
 func (h *pskHandshake) told() {
 	h.mu.Lock()
 	ns := h.notices

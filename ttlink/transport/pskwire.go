@@ -56,8 +56,9 @@ import (
 //
 // # Handshake
 //
-// An end that has no keys sends an ask. The asker repeats the ask unchanged until the answer comes:
-// first after 50 ms, and then at intervals that grow to a second. The answerer answers with a fresh
+// An end that has no keys sends an ask. The asker repeats the ask unchanged until the answer comes,
+// or until a handshake that the other end began has finished. The first repetition comes after 50
+// ms, and the later ones at intervals that grow to a second. The answerer answers with a fresh
 // nonce. The asker uses the new keys as soon as an answer with the nonce of its open ask comes. The
 // asker then sends an empty sealed datagram at once. The answerer continues to use its old keys
 // until the first datagram under the new keys comes. This datagram proves that the asker knows the

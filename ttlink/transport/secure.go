@@ -12,8 +12,9 @@ type Cable struct {
 	Fabric      string           // the fabric's name, equal at both ends
 	From, To    wire.PortID      // the port of this end and the port of the expected neighbour
 	Incarnation wire.Incarnation // incarnation of this process; random, not zero
-	// The port calls Tell when keys are agreed, and when one end refuses the other. Tell may be
-	// nil. The port holds no lock while it calls Tell.
+	// The port calls Tell when keys are agreed, when the port finds that the path takes longer
+	// datagrams, and when one end refuses the other. Tell may be nil. The port holds no lock while
+	// it calls Tell.
 	Tell func(Notice)
 }
 
@@ -26,13 +27,13 @@ func (c *Cable) tell(n Notice) {
 
 // Notice tells the owner of a [Keyed] port about the port's handshake.
 type Notice struct {
-	Ready   bool   // the ends have agreed on keys, and the port carries datagrams from now on
+	Ready   bool   // the ends have agreed on keys, and the port carries datagrams; a repeated notice means that the port may take longer datagrams
 	Refused string // the reason why this port refused the peer, or the peer refused this port; the port repeats a reason only after another notice
 }
 
 // Keyed is a port that must agree on keys with its peer before it carries datagrams. Before the
-// keys are agreed, the port drops the datagrams that a caller sends, and counts them in
-// Stats.Auth.Unkeyed.
+// keys are agreed, the port drops the datagrams that a caller sends. The port counts them in
+// Stats.Auth.Unkeyed, or in Stats.NoPeer before SetPeer.
 type Keyed interface {
 	Port
 	// Ready reports whether the port and its peer have agreed on keys.
@@ -40,7 +41,8 @@ type Keyed interface {
 }
 
 // AuthStats holds the counters of a port that checks its peer. Each datagram that the port refuses
-// counts under exactly one reason, and [AuthStats.Rejected] adds these counts.
+// counts under one reason, from Malformed to Replayed, and [AuthStats.Rejected] adds these counts.
+// Plain is a part of Malformed, and not another reason.
 type AuthStats struct {
 	Keyings     uint64 // times that the ends agreed on keys
 	Unkeyed     uint64 // datagrams not sent because the ends had not agreed on keys yet
@@ -58,7 +60,8 @@ type AuthStats struct {
 	Failed      uint64 // handshakes that did not finish in time
 }
 
-// Rejected returns the number of datagrams that the port refused, for all reasons together.
+// Rejected returns the number of datagrams that the port refused, for all reasons together. The
+// counts RefusedByIt, Strangers and Failed are not included.
 func (a *AuthStats) Rejected() uint64 {
 	return a.Malformed + a.WrongKey + a.WrongPeer + a.Stale + a.Limited + a.UnknownKey + a.Forged + a.Replayed
 }
@@ -69,8 +72,8 @@ type fence struct {
 	within func(netip.Addr) bool
 }
 
-// Fence wraps a port that does not check its peer. The wrapper's SetPeer refuses an address for
-// which within returns false.
+// Fence wraps a port that does not check its peer. The wrapper's SetPeer returns an error for an
+// address for which the function within returns false.
 func Fence(p Port, within func(netip.Addr) bool) Port { return &fence{p, within} }
 
 // SetPeer implements [Port].

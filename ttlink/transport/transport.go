@@ -7,9 +7,10 @@
 // run of equal datagrams in one buffer, and a [Batch] holds super-packets of received datagrams. If
 // the kernel has no offloads, a port moves several single datagrams per system call, or one.
 //
-// A pipe loses a datagram if a buffer is full, if nobody receives at the peer's address, or if the
-// datagram is too long for the path. The pipe only counts such losses, and the link above the pipe
-// repairs them. The pipe returns an error only for a problem that a person must solve.
+// A pipe loses a datagram if the network loses it, a buffer is full, nobody receives at the peer's
+// address, or the datagram is too long for the path. The pipe only counts the losses that it
+// notices, and the link above the pipe repairs all losses. The pipe returns an error only for a
+// problem that a person must solve.
 //
 // Every transport, and every wrapper around a transport, implements [Port]. Package transporttest
 // is the test suite that each transport must pass.
@@ -71,11 +72,11 @@ type Port interface {
 	// The caller may change data as soon as Send has returned. Send returns the number of datagrams
 	// that the port accepted. The port refuses datagrams if its buffer is full, if the peer is
 	// unknown or unreachable, or if a datagram is too long for the path. The port then increases a
-	// counter, and Send returns no error. After Close, Send returns net.ErrClosed. If seg is below
-	// 1, Send panics.
+	// counter, and Send returns no error. After Close, Send returns net.ErrClosed. If data is not
+	// empty and seg is below 1, Send panics.
 	Send(data []byte, seg int) (int, error)
-	// SendBatch sends several runs in order. Each run is sent as by Send, but SendBatch uses as few
-	// system calls as possible.
+	// SendBatch sends several runs in order. Each run is sent as by Send, but SendBatch may need
+	// fewer system calls than one call of Send for each run.
 	SendBatch(runs []Run) (int, error)
 	// Recv empties b, waits for at least one datagram from the peer, and puts the received
 	// datagrams into b. After Close, Recv returns net.ErrClosed.
@@ -89,8 +90,8 @@ type Port interface {
 	LocalAddr() netip.AddrPort
 	// MaxDatagram returns the size of the largest datagram, in bytes, that the path to the peer
 	// takes without fragmentation, as far as the port knows. Before SetPeer, MaxDatagram returns
-	// the limit of the local interface. The size may become smaller later. The size is at most the
-	// constant [MaxDatagram].
+	// the limit of the local interface. The size may change later. The size is at most the constant
+	// [MaxDatagram].
 	MaxDatagram() int
 	// Stats returns the port's counters. Stats also works after Close.
 	Stats() Stats
@@ -114,14 +115,14 @@ func SendEach(p Port, runs []Run) (int, error) {
 
 // Stats holds a port's counters since the port was opened, and the properties of the port's socket.
 // For a UDP port, the kernel counts Overrun, and counts a super-packet as one message. The port
-// counts all other fields.
+// counts everything else.
 type Stats struct {
 	Sent, SentBytes, SendCalls            uint64 // datagrams that the port sent, their bytes, and the system calls for sending
 	Received, ReceivedBytes, ReceiveCalls uint64 // datagrams received from the peer, their bytes, and the system calls for receiving
 	SendFull                              uint64 // datagrams not sent because the socket's send buffer was full
 	NoPeer                                uint64 // datagrams not sent because the port had no peer
 	TooLong                               uint64 // datagrams not sent because they are too long for the path
-	Foreign                               uint64 // datagrams dropped because the sender was not the peer
+	Foreign                               uint64 // datagrams that the port dropped because the sender was not the peer; on Linux, the kernel drops most such datagrams before the port sees them
 	Truncated                             uint64 // messages dropped because they were longer than the memory that Recv had for one message
 	Refused                               uint64 // times that the peer's machine reported that no socket is open at the peer's address
 	Unreachable                           uint64 // times that the network, or this machine's routes or packet filter, refused a datagram

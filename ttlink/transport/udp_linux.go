@@ -49,8 +49,8 @@ type counters struct {
 	full, noPeer, tooLong, foreign, truncated, refused, unreachable, gso atomic.Uint64
 }
 
-// Listen opens a UDP port. The error names the address and a remedy. If another socket uses the
-// address, the error matches syscall.EADDRINUSE.
+// Listen opens a UDP port. The error names the address and, for common causes, a remedy. If another
+// socket uses the address, the error matches syscall.EADDRINUSE.
 func Listen(o Options) (Port, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -267,8 +267,9 @@ func (u *udp) Stats() Stats {
 }
 
 // soften reports whether the error e of a send or a receive is an error of the network. soften also
-// counts such errors. The port ignores errors of the network, because the link sends lost frames
-// again. An ICMP error about an earlier datagram may appear at any later call (udp(7)).
+// counts such an error. For EMSGSIZE, soften measures the path instead. The port ignores errors of
+// the network, because the link sends lost frames again. An ICMP error about an earlier datagram
+// may appear at any later call (udp(7)).
 func (u *udp) soften(e syscall.Errno) bool {
 	switch e {
 	case unix.ECONNREFUSED:

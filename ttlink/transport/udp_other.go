@@ -29,8 +29,8 @@ type udp struct {
 	noPeer, tooLong, foreign, refused, unreachable         atomic.Uint64
 }
 
-// Listen opens a UDP port. The error names the address and a remedy. If another socket uses the
-// address, the error matches syscall.EADDRINUSE.
+// Listen opens a UDP port. The error names the address and, for common causes, a remedy. If another
+// socket uses the address, the error matches syscall.EADDRINUSE.
 func Listen(o Options) (Port, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -121,8 +121,8 @@ func (u *udp) Recv(b *Batch) error {
 	}
 }
 
-// maxReadErrors is the number of consecutive read errors after which Recv returns an error. Recv
-// only counts the errors before that.
+// maxReadErrors is the number of read errors within one call of Recv after which Recv returns an
+// error. Recv only counts the errors before that.
 const maxReadErrors = 100
 
 // SetPeer implements [Port]. SetPeer assumes that the path to the peer has the MTU of the local

@@ -31,9 +31,9 @@ type coalesced struct {
 	_    [4]byte
 }
 
-// init prepares the system call that receives from u into b. The system call borrows memory for b
-// just before it runs, and returns the memory to the pool if no message is there. A port that waits
-// therefore needs no memory.
+// init prepares the system call that receives from u into b. The function r.call borrows memory for
+// b just before the system call, and returns the memory to the pool if no message is there. A port
+// that waits therefore needs no memory.
 func (r *receiver) init(u *udp, b *Batch) {
 	r.owner = u
 	want := batchMessages
@@ -56,8 +56,8 @@ func (r *receiver) init(u *udp, b *Batch) {
 			r.msgs[i].hdr.SetControllen(int(unsafe.Sizeof(r.control[i])))
 		}
 		// RawSyscall does not tell the Go runtime about the call. The runtime need not know,
-		// because the call never waits. Syscall would wake the runtime's monitor thread, which
-		// takes half as long as a round trip.
+		// because the call never waits. Syscall would wake the runtime's monitor thread, and the
+		// waking takes half as long as a round trip.
 		var n uintptr
 		var e syscall.Errno
 		if want == 1 {
@@ -110,9 +110,9 @@ func (u *udp) Recv(b *Batch) error {
 	return nil
 }
 
-// collect puts the received messages of the peer into b. collect drops the messages of other
-// senders. Such messages may have come before the port connected the socket, or while the port had
-// another peer.
+// collect puts the received messages of the peer into b. collect drops empty messages, truncated
+// messages, and the messages of other senders. Other senders' messages may have come before the
+// port connected the socket, or while the port had another peer.
 func (u *udp) collect(b *Batch) {
 	r, p := &b.sys, u.peer.Load()
 	var kept, bytes, foreign uint64

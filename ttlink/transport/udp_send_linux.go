@@ -138,8 +138,8 @@ func (s *sender) send(runs []Run) (int, error) {
 	}
 }
 
-// fill cuts the runs into messages, from the position at on, until the runs end or the messages of
-// one call are complete. fill returns the position at which the next call of fill must continue.
+// fill cuts the runs into messages, from the position at on, until the runs end or one system call
+// takes no more messages. fill returns the position at which the next call of fill must continue.
 func (s *sender) fill(runs []Run, at position) position {
 	s.n, s.first = 0, 0
 	gso, limit, supers := s.u.gso.Load(), maxMessages, 0
@@ -189,7 +189,7 @@ func (s *sender) put(d []byte, c *segmentSize) {
 }
 
 // flush passes the messages to the kernel. The result sent is the number of datagrams that the
-// kernel accepted.
+// kernel accepted. The result v says how send must continue.
 func (s *sender) flush() (sent int, v verdict, err error) {
 	c := &s.u.counts
 	for strikes := 0; s.first < s.n; {
@@ -239,8 +239,8 @@ func (s *sender) failed() (verdict, error) {
 		return full, nil
 	case e == unix.EMSGSIZE, super && (e == unix.EINVAL || e == unix.EIO || e == unix.EOPNOTSUPP):
 		// Linux returns EMSGSIZE if the datagrams are too long for the path's MTU. Before version
-		// 6.14, Linux returned EINVAL in this case. Linux returns EINVAL or EIO if the route or the
-		// device cannot do segmentation.
+		// 6.14, Linux returned EINVAL for a super-packet of such datagrams. Linux also returns
+		// EINVAL or EIO if the route or the device cannot do segmentation.
 		u.measurePath()
 		if w.seg > u.MaxDatagram() {
 			u.counts.tooLong.Add(uint64(w.datagrams))

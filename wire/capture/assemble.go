@@ -8,9 +8,9 @@ import (
 
 // Limits of a [Decoder].
 const (
-	// MaxPieces is the largest number of pieces of incomplete packets that a decoder keeps for one
-	// direction of a session. At this limit, the decoder discards the oldest piece for each new
-	// piece. The limit is the size of a link's largest window, in frames.
+	// MaxPieces limits the pieces of incomplete packets that a decoder keeps for one direction of a
+	// session. The decoder discards a piece when MaxPieces later pieces of the direction have come.
+	// MaxPieces is the size of a link's largest window, in frames.
 	MaxPieces = 4096
 	// MaxDirections is the largest number of directions of sessions that a decoder follows. When
 	// one more direction appears, the decoder discards the pieces of all directions.
@@ -34,7 +34,7 @@ type direction struct {
 type assembly struct {
 	pieces map[wire.Seq]piece // pieces of incomplete packets, by sequence number
 	order  []wire.Seq         // sequence numbers of the pieces in the order of arrival, including pieces that are no longer in pieces
-	done   map[wire.Seq]bool  // sequence numbers of the pieces of the packets that were completed last
+	done   map[wire.Seq]bool  // sequence numbers of the last MaxPieces pieces of complete packets
 	ended  []wire.Seq         // sequence numbers in done, in the order of completion
 }
 
@@ -44,15 +44,15 @@ type piece struct {
 	data   []byte
 }
 
-// Datagram decodes a UDP payload into layers, in order. The parameter from is a text that names the
-// interface where the datagram was captured, the addresses and the ports. Datagram assembles a
-// packet only from pieces with equal values of from.
+// Datagram decodes a UDP payload into layers, in the order of the bytes. The parameter "from" is a
+// text that names the interface where the datagram was captured, the addresses and the ports.
+// Datagram assembles a packet only from pieces with equal values of "from".
 func (d *Decoder) Datagram(from string, payload []byte) []gopacket.Layer {
 	return d.datagram(&from, payload)
 }
 
-// datagram decodes a UDP payload into layers. If from is nil, datagram assembles no packets from
-// several pieces.
+// datagram decodes a UDP payload into layers. If the parameter "from" is nil, datagram assembles no
+// packets from several pieces.
 func (d *Decoder) datagram(from *string, b []byte) (out []gopacket.Layer) {
 	for len(b) > 0 {
 		t := &TTLink{}

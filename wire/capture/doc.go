@@ -29,13 +29,15 @@
 //
 // For a packet of several pieces, the layer with the packet's fields follows the frame that
 // completes the packet. The pieces may come in any order, and copies of a piece have no effect.
-// Pieces belong together if their interface, addresses, ports and session are equal. After a packet
-// is complete, copies of its pieces do not complete it again.
+// Pieces belong together if their interface, addresses, ports, session and destination channel are
+// equal. After a packet is complete, copies of its pieces do not complete it again.
 //
 // Two kinds of frame have a layer with only the packet's header. The first kind is a frame with the
 // first of several pieces. The second kind is a frame that the capture cut off within the packet's
-// payload. In this layer, ttfabric.partial is 1, and data_len and all fields listed after data_len
-// are missing. Frames with a ttlink.fault other than "short" have no layer for a packet.
+// payload. In this layer, ttfabric.partial is 1. The field ttfabric.pieces, the field
+// ttfabric.data_len, and all fields listed after ttfabric.data_len are missing. If a frame of these
+// two kinds does not hold the whole header, or if the header is invalid, the layer is missing.
+// Frames with a ttlink.fault other than "short" have no layer for a packet.
 //
 // # Files
 //

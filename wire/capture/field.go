@@ -34,7 +34,7 @@ func (f *fields) flag(name string, v bool) {
 
 func (f *fields) text(name, v string) { *f = append(*f, Field{name, v}) }
 
-// Fields returns the fields of all layers TTLink and Fabric in ls, in order.
+// Fields returns the fields of all layers TTLink and Fabric in ls, in the order of the layers.
 func Fields(ls []gopacket.Layer) []Field {
 	var out fields
 	for _, l := range ls {

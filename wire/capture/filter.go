@@ -10,7 +10,7 @@ import (
 // Limits of a filter.
 const (
 	MaxFilter      = 4096 // length of the longest filter, in bytes
-	MaxFilterDepth = 64   // largest depth of nested parentheses and negations
+	MaxFilterDepth = 64   // largest depth of nested negations and parentheses in a filter
 )
 
 // FilterHelp describes the filter language in help texts.
@@ -38,8 +38,8 @@ type Filter struct {
 	test func(*Sight) bool
 }
 
-// ParseFilter reads a filter in the language that [FilterHelp] describes. If s is empty, the filter
-// records all datagrams. The error quotes the first wrong word.
+// ParseFilter reads a filter in the language that [FilterHelp] describes. If s has no words, the
+// filter records all datagrams. If a word is wrong, the error quotes the first wrong word.
 func ParseFilter(s string) (*Filter, error) {
 	if len(s) > MaxFilter {
 		return nil, fmt.Errorf("filter of %d bytes: want at most %d", len(s), MaxFilter)
@@ -64,7 +64,7 @@ func (f *Filter) String() string { return f.text }
 // All reports whether the filter records all datagrams.
 func (f *Filter) All() bool { return f.test == nil }
 
-// Takes reports whether the filter records a datagram. The caller passes s to [Tracker.Look]
+// Takes reports whether the filter records a datagram. The caller must pass s to [Tracker.Look]
 // before.
 func (f *Filter) Takes(s *Sight) bool { return f.test == nil || f.test(s) }
 
@@ -133,7 +133,7 @@ func (p *filterParser) both() (func(*Sight) bool, error) {
 
 // one parses a term: a primitive, a negation, or an expression in parentheses.
 func (p *filterParser) one() (func(*Sight) bool, error) {
-	if p.depth++; p.depth > MaxFilterDepth {
+	if p.depth++; p.depth > MaxFilterDepth+1 { // the innermost primitive counts, too
 		return nil, fmt.Errorf("more than %d nested parentheses and negations", MaxFilterDepth)
 	}
 	defer func() { p.depth-- }()
@@ -202,8 +202,8 @@ func hasFlag(f wire.Flags) func(*Sight) bool {
 	return func(s *Sight) bool { return s.IsFrame && s.Frame.Flags&f != 0 }
 }
 
-// isBad reports whether a receiver would refuse the datagram because it is not a valid frame. If
-// the capture does not have all bytes of the datagram, isBad reports false.
+// isBad reports whether a receiver would refuse the datagram because the datagram is not exactly
+// one valid frame. If the capture does not have all bytes of the datagram, isBad reports false.
 func isBad(s *Sight) bool {
 	if len(s.Data) < s.Length {
 		return false

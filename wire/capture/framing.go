@@ -73,6 +73,7 @@ func fold(s uint64) uint16 {
 // or IPv6 header, a UDP header, and the kept part of the payload. The parameters length and sum are
 // the length and the [Sum] of the whole payload. The parameter id is the identification in the IPv4
 // header. If the two addresses belong to different IP versions, AppendFrame writes an IPv6 header.
+// In place of an invalid address, AppendFrame writes the unspecified address, such as 0.0.0.0.
 // AppendFrame returns the extended b, and the length that the frame has with its whole payload.
 func AppendFrame(b []byte, from, to Endpoint, payload []byte, length int, sum, id uint16) ([]byte, int) {
 	src, dst := from.Addr.Addr().Unmap().WithZone(""), to.Addr.Addr().Unmap().WithZone("")
@@ -121,8 +122,8 @@ func AppendFrame(b []byte, from, to Endpoint, payload []byte, length int, sum, i
 	return append(b, payload...), head + length
 }
 
-// unspecified returns the unspecified address of other's IP version. If other is invalid, the
-// version is IPv4.
+// unspecified returns the unspecified address of the IP version of the address "other". If this
+// address is invalid, the version is IPv4.
 func unspecified(other netip.Addr) netip.Addr {
 	if other.Is6() {
 		return netip.IPv6Unspecified()
@@ -130,8 +131,9 @@ func unspecified(other netip.Addr) netip.Addr {
 	return netip.IPv4Unspecified()
 }
 
-// Payload returns the UDP addresses and the UDP payload of a frame that [AppendFrame] has written.
-// For other frames, ok is false. Payload does not check checksums.
+// Payload returns the UDP addresses and the UDP payload of a frame such as [AppendFrame] writes. If
+// the frame is not UDP over IPv4 without options or over IPv6, or is too short, ok is false. Payload
+// does not check checksums.
 func Payload(frame []byte) (from, to netip.AddrPort, payload []byte, ok bool) {
 	if len(frame) < ethernetLen+ipv4Len+udpLen {
 		return
@@ -157,7 +159,8 @@ func Payload(frame []byte) (from, to netip.AddrPort, payload []byte, ok bool) {
 }
 
 // PortsOf returns the source and destination port of a frame that [AppendFrame] has written.
-// PortsOf takes the ports from the frame's Ethernet addresses. For other frames, ok is false.
+// PortsOf takes the ports from the frame's Ethernet addresses. If one of the two addresses does not
+// have the form of [MAC], ok is false.
 func PortsOf(frame []byte) (from, to wire.PortID, ok bool) {
 	if len(frame) < ethernetLen {
 		return

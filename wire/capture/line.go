@@ -11,8 +11,8 @@ import (
 // lineTime is the format of the time at the start of a line: the local time of day in nanoseconds.
 const lineTime = "15:04:05.000000000"
 
-// Line describes a datagram in one line for people: the time, the port, the direction, the frame,
-// the packet and the notes. The caller passes s to [Tracker.Look] before.
+// Line describes a datagram in one line for people: the time, the port, the direction, the peer's
+// port, the frame, the packet and the notes. The caller must pass s to [Tracker.Look] before.
 func Line(at time.Time, s *Sight, notes []string) string {
 	var b strings.Builder
 	arrow := ">"

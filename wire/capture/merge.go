@@ -9,14 +9,14 @@ import (
 const (
 	MergeQuiet = 2 * time.Second // the merger does not wait for a source that has neither delivered nor reported for this time
 	MergeHold  = 5 * time.Second // longest time for which the merger holds a packet back
-	MergeBytes = 256 << 20       // largest total of the packets that the merger holds back, in bytes; above this limit, the merger passes on the oldest
+	MergeBytes = 256 << 20       // largest memory of the packets that the merger holds back, in bytes; above this limit, the merger passes on the earliest packet
 )
 
 // Merger merges the packets of several captures, its sources, in the order of time. Each source
 // delivers its own packets in the order of time. Now and then a source also reports a time up to
-// which it has delivered all packets. The merger holds a packet back until all sources have
+// which it has delivered all packets. The merger holds a packet back until all open sources have
 // delivered up to the packet's time, or until a limit is reached. The times of packets come from
-// the sources' clocks. The methods' parameter now is the time of the caller's clock.
+// the sources' clocks. The parameter "now" of the methods is the time of the caller's clock.
 type Merger struct {
 	sources []mergeSource
 	queue   mergeQueue
@@ -74,8 +74,8 @@ func (m *Merger) Add(now time.Time, source int, p Packet) {
 	heap.Push(&m.queue, &merging{p, now, m.n})
 }
 
-// Next returns the earliest packet, if the merger need not hold it back. If all is set, Next holds
-// no packet back.
+// Next returns the earliest packet and true. If the merger must hold the packet back, or has no
+// packet, Next returns false. If the parameter "all" is true, Next holds no packet back.
 func (m *Merger) Next(now time.Time, all bool) (Packet, bool) {
 	if len(m.queue) == 0 {
 		return Packet{}, false

@@ -56,12 +56,13 @@ type Block struct {
 	Packet     *Packet     // valid until the next call of Next
 	Statistics *Statistics // statistics of the interface with number Of
 	Of         int
-	Keys       []byte
+	Keys       []byte // lines of a TLS key log
 }
 
 // Next returns the next block, and skips blocks of other kinds than those in [Block]. At the end of
 // the stream, the error is [io.EOF]. If the stream ends within a block, the error is
-// [io.ErrUnexpectedEOF].
+// [io.ErrUnexpectedEOF]. If a block is invalid, or is the header of a second section, the error is
+// [ErrNotPcapng].
 func (p *Reader) Next() (b Block, err error) {
 	for {
 		kind, body, err := p.block()
@@ -186,7 +187,7 @@ func number(v []byte) uint64 {
 }
 
 // instant returns the time in the first 8 bytes of b. The high 32-bit word of the nanoseconds comes
-// first.
+// first. If all 8 bytes are 0, instant returns the zero Time.
 func instant(b []byte) time.Time {
 	le := binary.LittleEndian
 	n := uint64(le.Uint32(b))<<32 | uint64(le.Uint32(b[4:]))

@@ -14,7 +14,7 @@ type Sight struct {
 	Fault      bool   // an injected fault has affected the datagram
 
 	Frame         wire.Frame      // the decoded frame; valid if IsFrame
-	IsFrame       bool            // the datagram has the magic, the version and a kind of TT-link
+	IsFrame       bool            // the datagram has the magic, the version and a kind of TT-link; if the capture cut the datagram off, the kind does not matter
 	Head          wire.PacketView // header of the packet that has the frame as a piece; nil: unknown
 	Retransmitted bool            // data frame: a data frame with the same number or a later number has passed before
 }

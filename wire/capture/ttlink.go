@@ -18,8 +18,9 @@ var (
 // headLen is the length of the envelope and the header of a frame, in bytes.
 const headLen = wire.EnvelopeLen + wire.HeaderLen
 
-// IsTTLink reports whether a UDP payload looks like TT-link frames of ttfabric. IsTTLink checks the
-// length, the magic, the version and the kind of the first frame.
+// IsTTLink reports whether a UDP payload looks like TT-link frames of ttfabric. The payload must
+// have at least [wire.FrameOverhead] bytes. IsTTLink also checks the magic, the version and the kind
+// of the first frame.
 func IsTTLink(b []byte) bool {
 	f, ok := wire.PeekFrame(b)
 	return ok && len(b) >= wire.FrameOverhead && version(b) == wire.Version && f.Kind >= wire.KindData && f.Kind <= wire.KindClose
@@ -229,7 +230,8 @@ func (t *TTLink) helloFields(f *fields) {
 }
 
 // decodeTTLink adds a layer for each frame of a datagram, and a layer for each packet that one
-// frame holds completely.
+// frame holds completely. For a packet of several pieces, decodeTTLink adds a layer with only the
+// packet's header after the first piece.
 func decodeTTLink(data []byte, p gopacket.PacketBuilder) error {
 	var d Decoder
 	for _, l := range d.datagram(nil, data) {

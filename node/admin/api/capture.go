@@ -58,8 +58,8 @@ type CaptureStream struct {
 	id            string
 }
 
-// Capture begins a capture at the chip. The capture continues until ctx ends, or until
-// the caller ends or closes the stream.
+// Capture begins a capture at the chip. The capture continues until ctx ends, until the caller ends
+// or closes the stream, or until the chip is closed.
 func (c *Client) Capture(ctx context.Context, b CaptureBody) (*CaptureStream, error) {
 	resp, err := c.open(ctx, "GET", "/v1/capture?"+b.query(), nil)
 	if err != nil {

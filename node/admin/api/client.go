@@ -53,8 +53,8 @@ func (c *Client) Self() wire.FabricNodeID { return c.self }
 // Topology returns the topology of the client's fabric.
 func (c *Client) Topology() *topo.Topology { return c.topo }
 
-// At makes the client's errors name the network address addr instead of the chip. At is for callers
-// who do not know yet which chip listens at addr.
+// At makes the client's errors name the network address addr instead of the chip, and returns the
+// client. At is for callers who do not know yet which chip listens at addr.
 func (c *Client) At(addr string) *Client {
 	c.name = addr
 	return c
@@ -78,8 +78,8 @@ type StatusError struct {
 // Error returns a message that names the chip and the reason.
 func (e *StatusError) Error() string { return e.who + ": " + e.Detail }
 
-// call sends the value in as JSON and reads the answer into out. If in is nil, the call
-// has no body. If out is nil, call does not read the answer.
+// call sends the value of the argument "in" as JSON, and reads the answer into the argument "out".
+// If "in" is nil, the call has no body. If "out" is nil, call does not read the answer.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
 	resp, err := c.open(ctx, method, path, in)
 	if err != nil {
@@ -95,8 +95,8 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	return nil
 }
 
-// open makes a call and returns the answer. If the chip refuses the call, the error is
-// a [StatusError]. The caller must close the answer's body.
+// open makes a call and returns the answer. If the chip answers with a status other than 2xx, the
+// error is a [StatusError]. The caller must close the answer's body.
 func (c *Client) open(ctx context.Context, method, path string, in any) (*http.Response, error) {
 	var body io.Reader
 	if in != nil {

@@ -13,8 +13,10 @@ import (
 	"ttfabric/wire"
 )
 
-// Watch calls f for each event of links, tables and dropped packets at the chip, from now on, until
-// ctx ends. See [session.Watcher].
+// Watch calls f with the events of the chip that sessions report, from the call on: links,
+// installed tables and dropped packets. Watch skips an event if the event's time, by the chip's
+// clock, is before the time of the call, by the caller's clock. Watch returns when ctx ends or the
+// connection breaks. See [session.Watcher].
 func (c *Client) Watch(ctx context.Context, f func(session.Event)) error {
 	from := time.Now()
 	err := c.Events(ctx, func(v EventView) {
@@ -63,8 +65,9 @@ func SessionEvent(v *EventView) (e session.Event, ok bool) {
 	return e, true
 }
 
-// Events calls f for each event of the chip, past events first. Events returns when ctx ends or the
-// connection to the chip breaks.
+// Events calls f for each event of the chip, past events first. Events returns when ctx ends, when
+// the connection to the chip breaks, or after a malformed event. If the chip ends the stream, the
+// error is nil.
 func (c *Client) Events(ctx context.Context, f func(EventView)) error {
 	resp, err := c.open(ctx, "GET", "/v1/events", nil)
 	if err != nil {

@@ -82,7 +82,7 @@ func (d *document) of(t *testing.T, routes []Route) object {
 		"openapi": "3.1.0",
 		"info": object{"title": "ttfabric: the API of a chip", "version": "1",
 			"description": "Each chip of a fabric serves this API. A field that is missing from a body counts as zero, false or empty. An unknown field in a body is an error. " +
-				"In a body, the number of an enumeration's value may stand for the value's name. The chip answers with names."},
+				"In a body, the number of an enumeration's value may stand for the value's name. The chip answers with names. " + Limits},
 		"paths": paths,
 		"components": object{"schemas": d.schemas,
 			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer", "description": "The fabric's token, from its run folder."}}},

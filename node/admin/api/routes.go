@@ -66,8 +66,9 @@ func (r *Route) Pattern() string {
 	return r.Method + " " + r.Path
 }
 
-// Failures returns all errors of the call, sorted by status. They are the call's own errors, and
-// the errors of all calls that need a token or have a body.
+// Failures returns the documented errors of the call, sorted by status. They are the call's own
+// errors, and the errors of all calls that need a token or have a body. The table does not document
+// status 503 of an overloaded chip, and status 408 for a body that comes too slowly.
 func (r *Route) Failures() []Failure {
 	all := slices.Clone(r.Errors)
 	if !r.Open {

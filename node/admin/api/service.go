@@ -13,9 +13,9 @@ type ServiceBody struct {
 	Out      bool     `json:"out"`      // true: take the cables out of service; false: put the cables back into service
 }
 
-// If out is true, SetService takes the cables of the given channels out of service, even if the
-// cables work. If out is false, SetService puts the cables back into service. Routes avoid a cable
-// that is out of service.
+// SetService takes the cables of the given channels out of service if the argument "out" is true,
+// even if the cables work. If "out" is false, SetService puts the cables back into service. Routes
+// avoid a cable that is out of service.
 func (c *Client) SetService(ctx context.Context, channels []wire.Channel, out bool) error {
 	return c.call(ctx, "PUT", "/v1/service", ServiceBody{channels, out}, nil)
 }

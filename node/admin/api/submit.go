@@ -187,8 +187,9 @@ func (b *batch) refusal(i int, e *StatusError) error {
 	return e
 }
 
-// fail ends a batch without an answer. If the chip refused the batch, or the client had no
-// connection to the chip, no request was started.
+// fail ends a batch without an answer. No request was started if the chip refused the batch with a
+// status 4xx or 503, or if the client had no connection to the chip. In all other cases, fail calls
+// lose.
 func (b *batch) fail(err error) {
 	var refused *StatusError
 	switch {
@@ -249,8 +250,8 @@ func (b *batch) stop(ctx context.Context) (int, error) {
 }
 
 // cause returns the error of a Submit whose context has ended. If the chip nevertheless started all
-// requests, cause returns nil. The chip's own reason is that the caller stopped the batch, so cause
-// leaves the chip's reason out.
+// requests, cause returns nil. Otherwise cause returns the error of the context. The chip's own
+// reason would only be that the caller stopped the batch.
 func cause(got begun, ended error) error {
 	if got.err == nil {
 		return nil

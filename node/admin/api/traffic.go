@@ -41,11 +41,11 @@ func ofOwner(owner uint64) string {
 // Every destination is then ready before the first source sends.
 //
 // A chip takes part in one run at a time. While the owner of a run asks for reports, the chip
-// refuses the runs of other owners with status 409. If the owner has not asked for [TrafficClaim],
-// the next run replaces the run.
+// refuses the runs of other owners with status 409. If the owner has made no call for
+// [TrafficClaim], the next run replaces the run.
 type TrafficStart struct {
 	Spec  traffic.Spec   `json:"spec"`            // the traffic to generate
 	Pairs []traffic.Pair `json:"pairs"`           // the sources and their destinations
-	Owner uint64         `json:"owner,omitempty"` // random number of the caller, who may replace an own run; 0: the number of the run in spec
+	Owner uint64         `json:"owner,omitempty"` // random number; a caller with the same number may replace the run; 0: the number of the run in spec
 	Send  bool           `json:"send"`            // true: the chip sends traffic and verifies received traffic; false: the chip only verifies received traffic
 }

@@ -78,7 +78,7 @@ func (d *decoder) at() mono.Time            { return d.last + mono.Time(d.int())
 func (d *decoder) num8() uint8              { return uint8(d.uint(1<<8 - 1)) }
 
 // now reads the time of a record. now refuses a time before the time of an earlier
-// record.
+// record, and a time after maxTime.
 func (d *decoder) now() mono.Time {
 	t := d.last + mono.Time(d.int())
 	if t < d.last || t > maxTime {

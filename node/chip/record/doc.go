@@ -1,8 +1,9 @@
-// Package record records every call into a chip and the chip's answer, and replays
-// recordings. In a replay, a fresh chip of the same configuration gets the same calls at
-// the same times. The fresh chip must give the same answers, bit by bit. A replay without
-// a difference shows that the replaying program computes what the recorded chip computed.
-// A recording of a failure is all that a bug report needs.
+// Package record records every call into a chip and the chip's answers, and replays
+// recordings. The answers of Avoid, Command, Flush and Ask are not recorded. In a replay,
+// a fresh chip of the same configuration gets the same calls at the same times. The fresh
+// chip must give the same recorded answers, bit by bit. A replay without a difference
+// shows that the replaying program computes what the recorded chip computed. A recording
+// of a failure is all that a bug report needs.
 //
 // A recording begins with the start of the chip. A recording cannot begin later,
 // because it does not hold the chip's state.
@@ -92,11 +93,12 @@
 //
 // A result has these parts: uvarints token, mesh, chip, fate, outcome, drop reason,
 // mesh and chip of the drop, doubt; uvarint length and sum of the data; text of the
-// error; uvarint number of the members and sum of the members as JSON; varints for the
-// times sent and done, from the last t.
+// error; uvarint number of the members, and sum of the members as JSON (0 without
+// members); varints for the times sent and done, from the last t.
 //
 // # Limits
 //
-// A [Writer] never writes more than [MaxRecord], [MaxRaw], [MaxStored] and its own
-// limit allow. A [Reader] refuses larger records and blocks.
+// A [Writer] refuses blocks of more than [MaxRaw] bytes, and keeps the file within the
+// Writer's own limit. A [Reader] refuses records and blocks beyond [MaxRecord], [MaxRaw]
+// and [MaxStored].
 package record

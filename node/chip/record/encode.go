@@ -21,7 +21,7 @@ type encoder struct {
 
 func (e *encoder) begin(k Kind) { e.body = append(e.body[:0], byte(k)) }
 
-// end appends the record to b.
+// end appends the record's length and the record to b.
 func (e *encoder) end(b []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(e.body))), e.body...)
 }

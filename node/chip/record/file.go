@@ -83,7 +83,8 @@ func (f *Writer) Block(raw []byte) error {
 	return f.err
 }
 
-// End writes the end record, with the reason and a text for display.
+// End writes the end record, with the reason and a text for display. After an error, End
+// writes nothing and returns the error.
 func (f *Writer) End(why EndReason, text string) error {
 	if f.err != nil {
 		return f.err
@@ -170,7 +171,7 @@ func (f *Writer) put(b []byte) error {
 type Cut struct {
 	At    int64 // offset in the file, in bytes
 	Why   string
-	Short bool // true: the file ends at At, as after a kill; false: the file is damaged
+	Short bool // true: the file ends at At or within the block at At, as after a kill; false: the file is damaged or cannot be read
 }
 
 // Error returns the place and the reason of the break, in one line.
@@ -311,9 +312,10 @@ func (f *Reader) Next() (Record, error) {
 	return r, nil
 }
 
-// EachRaw calls the function "do" with each record, undecoded and without the record's
-// length. EachRaw ends when a call of "do" fails or the recording ends. The slice
-// "body" is valid during the call only.
+// EachRaw calls the function "do" with each record except the end record. The slice "body"
+// holds the undecoded record without its length, and is valid during the call only. If a
+// call of "do" fails, EachRaw returns its error. After the end record, EachRaw returns
+// nil. If the recording breaks off, the error is a [*Cut].
 func (f *Reader) EachRaw(do func(body []byte) error) error {
 	for {
 		b, err := f.peek()
@@ -330,7 +332,7 @@ func (f *Reader) EachRaw(do func(body []byte) error) error {
 	}
 }
 
-// Now returns the latest time in the records that were read so far.
+// Now returns the latest time in the records that Next has returned so far.
 func (f *Reader) Now() mono.Time { return f.dec.last }
 
 // End returns why the recording ends, and the text of the end record. Before the end

@@ -21,7 +21,7 @@ type Header struct {
 	Program string      // version of the recording program, for display
 	Begun   int64       // start of the recording, in milliseconds since 1970; 0 in a simulation
 	Started mono.Time   // argument "now" of [chip.New]
-	Config  chip.Config // complete configuration, with the topology; the file lists the ports for which Route.Failed returns true
+	Config  chip.Config // complete configuration, with the topology; instead of the function Route.Failed, the file lists the ports for which the function returns true
 }
 
 // headerForm is the JSON form of a header. The outer fields hide inner fields of the
@@ -46,7 +46,7 @@ type routeForm struct {
 	Failed []wire.PortID `json:",omitempty"`
 }
 
-// encode writes the header.
+// encode returns the header as JSON. encode returns an error for more than MaxRaw bytes.
 func (h *Header) encode() ([]byte, error) {
 	c := &h.Config
 	f := headerForm{Program: h.Program, Begun: h.Begun, Started: h.Started, Topology: string(c.Topology.Encode()), TopologyHash: uint64(c.Topology.Hash())}
@@ -67,8 +67,9 @@ func (h *Header) encode() ([]byte, error) {
 	return b, err
 }
 
-// decodeHeader reads the output of encode. decodeHeader refuses a header from which no
-// chip can be made.
+// decodeHeader reads the output of encode. decodeHeader refuses a topology that cannot be
+// loaded or has another hash than the header names. decodeHeader also refuses an unknown
+// route order or ring, too many slots, and a negative time. [chip.New] checks the rest.
 func decodeHeader(b []byte) (Header, error) {
 	var f headerForm
 	if err := json.Unmarshal(b, &f); err != nil {

@@ -24,7 +24,7 @@ const (
 // records nothing more.
 type Sink func(block []byte) (empty []byte, err error)
 
-// Recorder records all inputs of a chip and the chip's answers. Like the chip, a
+// Recorder records all inputs of a chip and answers of the chip. Like the chip, a
 // Recorder is a pure machine and is not safe for concurrent use.
 type Recorder struct {
 	tape
@@ -49,7 +49,8 @@ func (r *Recorder) Wrap(of chip.Inputs) chip.Inputs { return &taped{of, &r.tape,
 // ErrEnded is a recorder's error after [Recorder.End].
 var ErrEnded = errors.New("the recording was ended")
 
-// End hands the last block to the Sink. After End, the Recorder records nothing more.
+// End hands the last block to the Sink, but writes no end record. After End, the Recorder
+// records nothing more.
 func (r *Recorder) End() {
 	if r.Flush(); r.err == nil {
 		r.err = ErrEnded

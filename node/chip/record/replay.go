@@ -14,7 +14,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Options say how far Replay replays a recording, and which function sees the records.
+// Options say how far Replay replays a recording, and which function sees the calls.
 type Options struct {
 	Until uint64    // number of calls to replay; 0: all
 	At    mono.Time // the replay ends before the first call with a later time; 0: no limit
@@ -26,13 +26,13 @@ type Options struct {
 // Summary counts the calls that a replay made and the answers that it compared.
 type Summary struct {
 	Calls   uint64 // number of calls into the chip
-	Outputs uint64 // number of answers with a value, and of calls from the chip to the client
+	Outputs uint64 // number of transmits, results, events, answers with records of their own, and calls of the client's Done and Performed
 	Frames  uint64 // number of sent frames
 	Events  uint64 // number of events among the outputs
 	Last    mono.Time
 	End     EndReason // why the recording ends; 0: the recording breaks off, or the replay ended earlier
 	EndText string
-	Cut     *Cut // where and why the recording breaks off; nil if it does not break off
+	Cut     *Cut // where and why the recording breaks off; nil if the replay came to no break
 }
 
 // Difference describes the first answer that differs from the recorded answer.
@@ -65,7 +65,7 @@ type replayer struct {
 // Replay makes the chip of a recording and repeats its calls. If an answer differs, the
 // error is a [*Difference] of the first such answer. Any other error says that the chip
 // cannot be made, or comes from o.Each. If a recording breaks off, Replay replays the
-// part before the break.
+// part before the break, sets Cut of the Summary, and returns no error.
 func Replay(r *Reader, o Options) (Summary, error) {
 	h := r.Header()
 	c, err := chip.New(h.Started, h.Config)
@@ -276,8 +276,8 @@ func asIs(cl chip.Client) chip.Client { return cl }
 // recorded chip's client.
 type recorded struct{ p *replayer }
 
-// answer takes the client's next answer from the recording, if the next record has kind
-// k.
+// answer returns the client's next answer from the recording, if the next record has kind
+// k. Otherwise answer notes a difference or the end of the recording, and returns false.
 func (c *recorded) answer(k Kind) (r Record, ok bool) {
 	p := c.p
 	if p.diff != nil || p.stop {

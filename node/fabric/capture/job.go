@@ -24,7 +24,7 @@ const (
 	queueLen  = 4096                   // largest number of items that may wait for the goroutine of Job.Run
 )
 
-// Job is a capture at the ports of many chips. A caller may call [Job.Run] once.
+// Job is a capture at the ports of many chips. A caller may call [Job.Run] only once.
 type Job struct {
 	Say func(line string) // gets a message each time a chip stops answering or answers again; called in the goroutine of [Job.Run]; nil: no messages
 
@@ -87,8 +87,9 @@ type item struct {
 
 // Run passes captured frames to the sink until ctx ends, until a limit of the options is
 // reached, or until the fabric is taken down. Run then closes the sink. If the sink's
-// reader disconnects ([syscall.EPIPE]), Run ends and returns no error. The summary is valid
-// even if Run returns an error.
+// reader disconnects ([syscall.EPIPE]), Run ends and returns no error. If a chip refuses
+// to capture, Run returns the chip's error. The summary is valid even if Run returns an
+// error, but then names no files.
 func (j *Job) Run(ctx context.Context, sink Sink) (Summary, error) {
 	j.begin, j.sink = time.Now(), sink
 	chips := slices.SortedFunc(maps.Keys(j.where), wire.FabricNodeID.Compare)
@@ -228,8 +229,9 @@ func (j *Job) newKeys(lines []byte) error {
 	return j.sink.Keys(fresh)
 }
 
-// release passes packets to the sink, in the order of time. A packet waits until no earlier
-// packet can come from another chip. If all is true, no packet waits.
+// release passes packets to the sink, in the order of time. A packet waits until no
+// earlier packet can come from another chip, but for at most [capture.MergeHold]. If all
+// is true, no packet waits. If the sink is full, release sets j.ended.
 func (j *Job) release(all bool) error {
 	now := time.Now()
 	for !j.full() {

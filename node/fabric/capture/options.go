@@ -38,7 +38,7 @@ type Options struct {
 	SnapLen   int           // number of bytes to keep of each Ethernet frame, at most [api.MaxSnapLen]; 0: all bytes
 	RingFiles int           // number of files to keep, the newest ones; needs RingMiB; 0: all files
 	RingMiB   int           // size of a file in MiB at which the next file begins; 0: one file
-	LimitMiB  int           // size of all files together in MiB at which the capture ends; 0: no limit
+	LimitMiB  int           // size of all files together, or of the stream, in MiB at which the capture ends; 0: no limit
 	BufferMiB int           // size of each chip's buffer for captured frames in MiB, at most [capture.MaxBuffer]; 0: [capture.DefaultBuffer]
 	Keys      bool          // whether the file gets the TLS keys of QUIC connections
 }

@@ -44,15 +44,17 @@ func Stream(w io.Writer, s capture.Section) Sink {
 }
 
 // Files returns a sink that writes the file o.Write, and opens the file. If o.RingMiB is
-// not 0, the sink writes a series of files NAME_00001_TIME.EXT. Only the owner can read a
-// file with keys. If a write fails, for example because the disk is full, the sink cuts the
-// file to whole blocks. The file is then still a valid capture.
+// not 0, the sink writes a series of files NAME_00001_TIME.EXT. If o.Keys is true, only
+// the owner can read a new file; a file that exists already keeps its mode. If a write
+// fails, for example because the disk is full, the sink cuts the file to whole blocks. The
+// file is then still a valid capture.
 func Files(o *Options, s capture.Section) (Sink, error) {
 	p := &pcapng{o: *o, section: s}
 	return p, p.open()
 }
 
-// open begins the next file.
+// open begins the next file. If there are more than o.RingFiles files, open removes the
+// oldest file.
 func (p *pcapng) open() error {
 	name := p.o.Write
 	if p.o.RingMiB > 0 {
@@ -67,6 +69,12 @@ func (p *pcapng) open() error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return fmt.Errorf("cannot write the capture: %w", err)
+	}
+	if fi, err := f.Stat(); err == nil && p.o.Keys && fi.Mode().IsRegular() { // an earlier file may have another mode
+		if err := f.Chmod(mode); err != nil {
+			f.Close()
+			return fmt.Errorf("cannot write the capture: %w", err)
+		}
 	}
 	p.file, p.w = f, capture.NewWriter(f, p.section)
 	for _, i := range p.ifaces {
@@ -142,7 +150,8 @@ func (p *pcapng) finish() error {
 }
 
 // failed cuts the present file to whole blocks if err, the error of a write, is not nil.
-// The returned error says how many bytes of the file are valid.
+// If err comes from the file, the returned error says how many bytes of the file are
+// valid. For a stream, failed only returns err.
 func (p *pcapng) failed(err error) error {
 	if err == nil || p.file == nil {
 		return err

@@ -114,6 +114,14 @@ func TestStream(t *testing.T) {
 func TestRing(t *testing.T) {
 	const length, files = 60_000, 5
 	o := Options{Write: filepath.Join(t.TempDir(), "ring.pcapng"), RingMiB: 1, RingFiles: 2, Keys: true}
+	earlier := Options{Write: filepath.Join(t.TempDir(), "keys.pcapng"), Keys: true}
+	must(t, os.WriteFile(earlier.Write, nil, 0o644))
+	over := &pcapng{o: earlier}
+	must(t, over.open())
+	over.file.Close()
+	if fi, err := os.Stat(earlier.Write); err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("a capture with keys over a file that others can read: %v, %v", fi.Mode(), err)
+	}
 	s, err := Files(&o, capture.Section{})
 	must(t, err)
 	must(t, s.AddInterface(capture.Interface{Name: "M0D0/eth8"}))

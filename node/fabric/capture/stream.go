@@ -16,8 +16,9 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// follow captures at the ports of chip n until stop ends or the fabric is taken down. When a stream
-// of the chip has ended, follow opens another stream as soon as the chip answers again.
+// follow captures at the ports of chip n until stop ends or the fabric is taken down. When
+// a stream of the chip has ended, follow opens another stream as soon as the chip answers
+// again. If the chip refuses a stream, follow ends the job.
 func (j *Job) follow(stop, hard context.Context, source int, n wire.FabricNodeID, items chan<- item) {
 	put := func(it item) {
 		it.source = source
@@ -72,7 +73,7 @@ func (j *Job) clientNow(ctx context.Context, n wire.FabricNodeID) (*api.Client, 
 
 // stream opens one stream of chip n and passes the pieces of the stream to put, until the
 // stream ends. If again is true, stream also reports that the chip answers again. The
-// result began says whether the chip opened the stream.
+// result began is true if the chip opened the stream.
 func (j *Job) stream(stop, hard context.Context, n wire.FabricNodeID, client func() (*api.Client, error), put func(item), again bool) (began bool, err error) {
 	cl, err := client()
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"ttfabric/router/topo"
 )
 
-// Unheard is the error if a fabric has containers, but no chip in these containers answers
-// a request for the fabric's spec.
+// Unheard says that a fabric has containers, but that no chip in these containers answers a request
+// for the fabric's spec.
 type Unheard struct {
 	error
 	Yet bool // the containers run or start, and a chip may answer soon
@@ -57,8 +57,9 @@ type found struct {
 }
 
 // Adopt makes the run folder of a fabric whose containers the user started. Adopt finds the
-// containers by their labels, and asks a chip in a container for the spec and topology. If
-// there are containers but no chip answers, the error is an [Unheard].
+// containers by their labels, and asks a chip in a container for the spec and topology. If there
+// are containers but no chip answers, the error is an [Unheard]. If there are no containers, Adopt
+// returns an error, and removes the folder that an earlier Adopt made.
 func Adopt(d folder.Dir) (m spec.Spec, err error) {
 	name := d.Name()
 	if spec.CheckName(name) != nil {
@@ -217,9 +218,9 @@ func (h Host) Gone() bool {
 	return false
 }
 
-// Remove stops the chips of a fabric of containers that has no run folder. Remove then removes the
-// containers, networks and volumes of the fabric. The parameters discard and strange are the fields
-// of these names in [Host]. Remove reports whether there was anything to remove.
+// Remove removes a fabric of containers that has no run folder, as [Host.Remove] does. The
+// parameters discard and strange are the values of the fields Discard and Strange of [Host]. Remove
+// reports whether there was anything to remove.
 func Remove(d folder.Dir, discard bool, strange string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
 	defer cancel()

@@ -37,7 +37,7 @@ const (
 	stateDir        = "/state" // folder at which containers mount the volume; docker/Dockerfile makes the folder
 	stateToken      = stateDir + "/token"
 	stateArchive    = stateDir + "/archive"
-	stateRecord     = stateDir + "/record" // recordings of chips that record after every start; a recording of a single start is in onceFolder
+	stateRecord     = stateDir + "/record" // recordings of chips that record every start; a recording of a single start is in a subfolder, see onceFolder
 	stateKeylog     = stateDir + "/keylog"
 	stateOnce       = stateDir + "/once"
 )
@@ -52,8 +52,9 @@ const (
 	minQUIC        = 1280         // smallest MTU in bytes for QUIC, whose first packets have 1,200 bytes (RFC 9000 §14) plus the headers of UDP and IPv6
 )
 
-// AsJSON converts a compose file from YAML into JSON, which compose can also read. AsJSON
-// replaces each YAML alias by the value that the alias stands for.
+// AsJSON converts a compose file from YAML into JSON, which compose can also read. AsJSON replaces
+// each YAML alias by the value that the alias stands for, and leaves out the keys of the file that
+// begin with "x-".
 func AsJSON(b []byte) ([]byte, error) {
 	var v map[string]any
 	if err := yaml.Unmarshal(b, &v); err != nil {
@@ -175,7 +176,8 @@ const (
 func ServiceName(n wire.FabricNodeID) string { return strings.ToLower(n.String()) }
 
 // composeSeeds returns the gossip seeds: the chips that a starting chip contacts first. Each mesh
-// has some. A seed has the form CHIP/SERVICE. Exit nodes come first, because only exit nodes are also in the gossip pool that joins the meshes.
+// has at most [spec.SeedChips] seeds. A seed has the form CHIP/SERVICE. In each mesh, exit nodes
+// come first, because only exit nodes are also in the gossip pool that joins the meshes.
 func composeSeeds(t *topo.Topology) (out []string) {
 	each := max(1, min(spec.SeedChips, spec.MaxSeeds/len(t.Meshes)))
 	for _, m := range t.Meshes {

@@ -80,9 +80,9 @@ func note(d folder.Dir, ids []string) error {
 	return folder.WriteFile(d.Path(engineName), b)
 }
 
-// Launch starts the containers of the chips ns, which do not run. Launch makes missing
-// containers with compose. If rec.Record is not "", the chips make a recording of this
-// start. Launch sends a value to exits for each chip that ends later.
+// Launch starts the containers of the chips ns, which do not run. Launch makes missing containers
+// with compose. If rec.Record is not "", the chips make a recording of this start. Until the run
+// folder is removed, Launch sends a value to exits for each container of the fabric that ends.
 func (h Host) Launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) (err error) {
 	there := h.byChip()
 	if err := h.certify(ctx, ns, there); err != nil {
@@ -158,9 +158,9 @@ const (
 // new container, settle assumes that the engine has carried out all requests.
 const engineQuiet = 3 * time.Second
 
-// settle waits until the engine makes no more containers. The engine carries out all
-// requests of an interrupted compose command. A container that the engine makes after the
-// caller has removed all containers would stay.
+// settle waits until the engine makes no more containers, but for at most engineTime. The engine
+// carries out all requests of an interrupted compose command. A container that the engine makes
+// after the caller has removed all containers would stay.
 func (h Host) settle() {
 	limit := time.Now().Add(engineTime)
 	most, since := 0, time.Now()
@@ -172,8 +172,9 @@ func (h Host) settle() {
 	}
 }
 
-// token waits until a chip has written the API's bearer token into the containers' volume.
-// Then token writes the bearer token and the ids of the containers into the run folder.
+// token waits until a chip has written the API's bearer token into the containers' volume. Then
+// token writes the bearer token and the ids of the containers into the run folder. If a container
+// ends before this, token returns an error.
 func (h Host) token(ctx context.Context) error {
 	for {
 		cs := h.list()
@@ -252,7 +253,8 @@ func (h Host) Do(ctx context.Context, f folder.Chip, k fault.Kind) error {
 	return nil
 }
 
-// LastWords returns the last line of a chip's log, or "" if the chip has no container.
+// LastWords returns the last line of a chip's log, or "" if the chip has no container. If the
+// engine cannot read the log, LastWords returns the text of the error.
 func (h Host) LastWords(n wire.FabricNodeID) string {
 	for _, c := range h.list() {
 		if c.chip != n {
@@ -299,9 +301,10 @@ func (h Host) copyArchive(ctx context.Context, id string) error {
 	return nil
 }
 
-// Remove removes all containers, networks and volumes with the fabric's label, and the
-// run folder. Before the removal, Remove copies recordings, logged secrets and the
-// archive to their folders on this machine.
+// Remove removes all containers, networks and volumes with the fabric's label, and the run folder.
+// Before the removal, Remove copies the archive to this machine, if the user named a folder for the
+// archive. If Discard is not set, Remove also copies recordings and logged secrets. If this second
+// copy fails, Remove removes nothing.
 func (h Host) Remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), composeTime)
 	defer cancel()

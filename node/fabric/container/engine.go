@@ -100,9 +100,9 @@ var advice = []struct{ words, way string }{
 	{"no space left on device", "the engine's disk is full: 'docker system df' shows the use of the disk"},
 }
 
-// explain returns an error that tells the user what to do. The parameter said has the
-// engine's error messages. If the list advice has no entry for the messages, explain
-// returns the last line of said.
+// explain returns an error that tells the user what to do. The parameter said has the engine's
+// error messages. If the list advice has no entry for the messages, the error has the last line of
+// said. If said is empty, the error wraps err.
 func explain(name string, args []string, said string, err error) error {
 	for _, a := range advice {
 		switch {
@@ -226,8 +226,8 @@ func eachFile(r io.Reader, most int64, take func(folder, name string, r io.Reade
 		if err != nil {
 			return fmt.Errorf("docker cp: %w", err)
 		}
-		// Neither the folder's nor the file's name has a slash. These names therefore
-		// cannot lead a caller to a path outside the caller's folder.
+		// Neither the folder's nor the file's name has a slash. With these names, a caller
+		// therefore cannot write a file outside the caller's folder.
 		if h.Typeflag == tar.TypeReg && h.Size <= most {
 			if err := take(path.Base(path.Dir(h.Name)), path.Base(h.Name), tr); err != nil {
 				return err

@@ -42,12 +42,12 @@ var (
 	keylogName    = regexp.MustCompile(`^keylog-M\d+D\d+\.txt$`)
 )
 
-// onceFolder returns the name of the folder in the volume for recordings of one start that
-// the user wants in the folder dir of this machine.
+// onceFolder returns the name of a folder in the volume. This folder gets the recordings of single
+// starts that the user wants in the folder dir of this machine.
 func onceFolder(dir string) string { return url.PathEscape(dir) }
 
-// places returns the folders of this machine that get copies of recordings. The key of each
-// is the last element of the path of the volume's folder that has the recordings.
+// places returns the folders of this machine that get copies of recordings. The key of each is the
+// name, without the path, of the folder in the volume that has these recordings.
 func places(m *spec.Spec) map[string]string {
 	out := map[string]string{}
 	for _, dir := range m.RecordOnce {
@@ -104,7 +104,8 @@ func copyRecordings(ctx context.Context, id, from string, places map[string]stri
 }
 
 // rescue copies recordings and logged secrets from the containers' volume to this machine, before
-// the caller removes the volume. If rescue returns an error, the caller must not remove the volume.
+// the caller removes the volume. If Discard is set, rescue copies nothing. If rescue returns an
+// error, the caller must not remove the volume.
 func (h Host) rescue(ctx context.Context, ids []string) (err error) {
 	ctx = context.WithoutCancel(ctx)
 	switch {

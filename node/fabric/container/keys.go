@@ -22,9 +22,11 @@ type Keys struct {
 }
 
 // Write makes the folder of a fabric's keys and certificates, if the fabric has keys or
-// certificates. The result named is the folder's name for the compose or stack file. The parameter
-// file is the path of the compose or stack file, or "" for standard output. If the result is a
-// relative path, the path starts from the folder of the compose or stack file.
+// certificates. The parameter file is the path of the compose or stack file, or "" for
+// standard output. The result named is the text that names the folder in this file: the
+// variable [secretsEnv] with the folder's path as the default. A relative path starts from
+// the folder of the compose or stack file. If there are no keys and certificates, named is
+// "".
 func (k *Keys) Write(ctx context.Context, in io.Reader, m *spec.Spec, t *topo.Topology, file string) (named string, err error) {
 	files := map[string][]byte{}
 	if k.Gossip != "" {
@@ -71,8 +73,8 @@ func (k *Keys) Told() string {
 	return ", whose keys are in " + k.Made
 }
 
-// place makes the folder with the given files, and returns the folder's name for the
-// compose or stack file.
+// place makes the folder with the given files. The result is the text that names the
+// folder in the compose or stack file; see [Keys.Write].
 func (k *Keys) place(file string, files map[string][]byte) (string, error) {
 	dir := k.Folder
 	if dir == "" {

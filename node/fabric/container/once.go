@@ -61,8 +61,8 @@ func (h Host) recordOnce(ctx context.Context, ns []wire.FabricNodeID, there map[
 	return nil
 }
 
-// forgetOnce removes the settings of recordOnce. A caller needs forgetOnce if the start of
-// the chips ns fails.
+// forgetOnce replaces the settings of recordOnce by empty settings. A caller needs
+// forgetOnce if the start of the chips ns fails.
 func (h Host) forgetOnce(ns []wire.FabricNodeID, there map[wire.FabricNodeID]container) {
 	ctx := context.Background()
 	if id, err := h.reader(ctx, ns, there, spec.Records{}); err == nil {
@@ -82,10 +82,10 @@ func (h Host) Recordable(ctx context.Context, n wire.FabricNodeID, rec spec.Reco
 	return err
 }
 
-// reader returns the id of a container whose volume can get the settings for one start. The
-// container is that of the first chip of ns, if the chip has a container. Otherwise reader
-// returns another container of the fabric. reader returns an error if the containers do not
-// read settings for one start.
+// reader returns the id of a container whose volume can get the settings for one start.
+// The container is that of the first chip of ns, if the chip has a container. Otherwise
+// reader returns another container of the fabric. reader returns an error if the
+// containers do not read settings for one start, or if the name rec.Record is too long.
 func (h Host) reader(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container, rec spec.Records) (string, error) {
 	if len(onceFolder(rec.Record)) > maxFileName {
 		return "", spec.Usagef("--record %s: the name is too long; containers accept a name of at most %d characters, and each '/' counts as three characters", rec.Record, maxFileName)

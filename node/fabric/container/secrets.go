@@ -141,8 +141,9 @@ func writeSecrets(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// Share copies the keys and certificates in the run folder to the folder [SecretsName], whose files
-// containers mount. A container uses the content that the files have when the container starts.
+// Share copies a fabric's keys and certificates to the folder [SecretsName] of the run folder.
+// Containers mount the files of this folder. A container uses the content that the files have when
+// the container starts.
 func Share(d folder.Dir, m *spec.Spec, t *topo.Topology) error {
 	files := map[string][]byte{}
 	for name, there := range map[string]bool{folder.KeysFile: m.Keyed, folder.PSKFile: m.Auth == spec.PSK} {

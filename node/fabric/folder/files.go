@@ -24,15 +24,16 @@ func ReadPlain(path string) ([]byte, error) {
 // Only the owner can read the new file.
 func WriteFile(path string, b []byte) error { return WriteFileAs(path, b, 0o600) }
 
-// WriteFileAs replaces a file in one step, as [WriteFile] does. The new file has the given
-// mode, whatever the umask is.
+// WriteFileAs replaces a file in one step, as [WriteFile] does. The new file has the given mode,
+// whatever the umask is. Only from the mode 0600, the umask may take bits away.
 func WriteFileAs(path string, b []byte, mode os.FileMode) error {
 	return replaceFile(path, b, 0o600, mode)
 }
 
-// replaceFile writes a new file in the folder of path and renames the new file to path. If
-// exact is not 0, exact is the mode of the new file, whatever the umask is. If exact is 0, the
-// new file has the bits of mode that the umask allows. If replaceFile fails, the old file stays unchanged.
+// replaceFile writes a new file in the folder of path and renames the new file to path. If the
+// argument exact is 0 or equals the argument mode, the new file has the bits of mode that the umask
+// allows. Otherwise exact is the mode of the new file, whatever the umask is. If replaceFile fails,
+// the old file stays unchanged.
 func replaceFile(path string, b []byte, mode, exact os.FileMode) error {
 	tmp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
 	os.Remove(tmp) // the rest of a process that was killed while it wrote; O_EXCL also refuses a symbolic link
@@ -54,9 +55,10 @@ func replaceFile(path string, b []byte, mode, exact os.FileMode) error {
 	return err
 }
 
-// WriteOut writes b to a file that a user names. WriteOut replaces a regular file in one
-// step. If the disk is full, the old file stays unchanged. WriteOut writes directly to a
-// pipe, to a device, and to a file in a folder where the user may not make a new file.
+// WriteOut writes b to a file that a user names. WriteOut replaces a regular file in one step. In
+// this case, a full disk leaves the old file unchanged. WriteOut writes directly to a pipe, to a
+// device, to the target of a symbolic link, and to a file in a folder where the user may not make a
+// new file.
 func WriteOut(path string, b []byte) error {
 	fi, err := os.Lstat(path)
 	if err == nil && !fi.Mode().IsRegular() {

@@ -100,9 +100,9 @@ func Root() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("ttfabric-%d", os.Getuid()))
 }
 
-// For returns the path of the run folder of the fabric with the given name. The folder need
-// not exist. For returns an error if [spec.CheckName] refuses the name, and the error of
-// [Dir.Check].
+// For returns the path of the run folder of the fabric with the given name. The folder
+// need not exist. For returns an error if [spec.CheckName] refuses the name, or if another
+// user could have written files in [Root] or in the run folder.
 func For(name string) (Dir, error) {
 	if err := spec.CheckName(name); err != nil {
 		return "", err
@@ -111,9 +111,9 @@ func For(name string) (Dir, error) {
 	return d, errors.Join(private(Root()), d.Check())
 }
 
-// All returns the paths of all run folders of this user. A folder in the list may be incomplete.
-// All returns an error if other users can write to [Root], and leaves out each folder that
-// [Dir.Check] refuses.
+// All returns the paths of all run folders of this user. A folder in the list may be
+// incomplete. All returns an error if another user could have written files in [Root]. All
+// leaves out each folder that [Dir.Check] refuses, and each name that begins with a dot.
 func All() (out []Dir, err error) {
 	if err := private(Root()); err != nil {
 		return nil, err
@@ -171,7 +171,8 @@ func (d Dir) Has() bool {
 	return err == nil
 }
 
-// Gone reports whether the folder was removed. If the folder cannot be read, Gone returns false.
+// Gone reports whether the folder was removed or is incomplete. If the folder cannot be
+// read, Gone returns false.
 func (d Dir) Gone() bool {
 	_, err := os.Stat(d.Path(specFile))
 	return errors.Is(err, fs.ErrNotExist)
@@ -223,8 +224,9 @@ func (d Dir) Token() (string, error) {
 // WriteToken replaces the bearer token of the chips' APIs.
 func (d Dir) WriteToken(token string) error { return WriteFile(d.Path(tokenFile), []byte(token)) }
 
-// Create makes the folder of a new fabric. Create calls the functions in the parameter also
-// to write further files. The functions run before the folder counts as complete.
+// Create makes the folder of a new fabric. The parameter "also" has functions that write
+// further files. Create calls these functions before the folder counts as complete. If
+// Create fails, an incomplete folder may stay.
 func (d Dir) Create(t *topo.Topology, s *spec.Spec, token string, also ...func(Dir) error) error {
 	if err := os.Mkdir(string(d), 0o700); err != nil {
 		return fmt.Errorf("cannot make the run folder: %w", err)
@@ -273,8 +275,8 @@ func (d Dir) LastWords(n wire.FabricNodeID) string {
 	return strings.TrimPrefix(lines[len(lines)-1], "ttfabric: ")
 }
 
-// archiveSegments is the number of full segments that a chip's part of the archive may
-// hold. The size of a segment counts before compression.
+// archiveSegments is the limit of a chip's part of the archive, divided by the size of a
+// full segment before compression.
 const archiveSegments = 8
 
 // ArchiveDir returns the folder of the fabric's event archive.
@@ -290,8 +292,8 @@ func (d Dir) ArchiveConfig(s *spec.Spec, n wire.FabricNodeID) archive.Config {
 	return c
 }
 
-// StopTime is how long a command waits for chips to end by themselves before the command
-// kills the chips.
+// StopTime is how long a command waits for chips to end by themselves. After this time,
+// the command kills the chips or gives up.
 const StopTime = 3 * time.Second
 
 // lockPoll is the time between two attempts to take a lock that another process holds.

@@ -25,8 +25,8 @@ import (
 // Names of files with secrets, in a run folder and in containers.
 const (
 	KeysFile = "gossip-keys.json" // a JSON list of keys in base64, with the key in use first; the format of serf's keyring file
-	PSKFile  = "psk.key"          // pre-shared key in base64, mode 0600
-	pkiDir   = "pki"              // certificates that 'up' made for the fabric
+	PSKFile  = "psk.key"          // pre-shared key in base64; mode 0600 in a run folder
+	pkiDir   = "pki"              // folder of the certificates that 'up' made for the fabric
 )
 
 // KeyBytes is the length of a new key in bytes, the length that AES-256 needs.
@@ -81,7 +81,8 @@ func WritePSK(key []byte) func(Dir) error {
 	return func(d Dir) error { return WriteFile(d.Path(PSKFile), PSKText(key)) }
 }
 
-// MakeCertificates returns a function for [Dir.Create] that makes a certificate for each chip in the folder.
+// MakeCertificates returns a function for [Dir.Create]. The function makes a folder with a
+// certificate for each chip.
 func MakeCertificates(s *spec.Spec, t *topo.Topology) func(Dir) error {
 	return func(d Dir) error {
 		if err := os.Mkdir(d.Path(pkiDir), 0o700); err != nil {
@@ -102,8 +103,8 @@ func CheckCertificates(s *spec.Spec, t *topo.Topology) error {
 	return nil
 }
 
-// NewPSK reads the pre-shared key from the file s.PSKFile, or from in if s.PSKFile is "-".
-// If s.PSKFile is "", NewPSK makes a new key.
+// NewPSK reads the pre-shared key from the file s.PSKFile, or from in if s.PSKFile is "-". If
+// s.PSKFile is "" or "generate", NewPSK makes a new key.
 func NewPSK(ctx context.Context, in io.Reader, s *spec.Spec) ([]byte, error) {
 	if s.PSKFile == "" {
 		return keyring.New(KeyBytes)
@@ -161,8 +162,9 @@ func ReadKey(ctx context.Context, in io.Reader, what, arg string) ([]byte, error
 
 // ReadKeys reads keys from the file that a user names in arg. The file holds one key, or a JSON
 // list of keys with the key in use first. If arg is "generate", ReadKeys makes a key. If arg is
-// "-", ReadKeys reads from in. ReadKeys refuses an arg that is itself a key, because other users of
-// the machine can read command lines. The parameter what is the name of the option, for errors.
+// "-", ReadKeys reads at most 1,024 bytes from in. ReadKeys refuses an arg that is itself a key,
+// because other users of the machine can read command lines. ReadKeys also refuses a file that other
+// users may read or write. The parameter what is the name of the option, for errors.
 func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, error) {
 	if arg == "generate" {
 		k, err := keyring.New(KeyBytes)
@@ -172,7 +174,7 @@ func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, er
 	var err error
 	if arg == "-" {
 		b, err = Within(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(in, 1<<10)) })
-	} else {
+	} else if err = secret(arg); err == nil {
 		b, err = ReadFile(ctx, arg, maxKeyFile)
 	}
 	if err != nil {
@@ -193,6 +195,22 @@ func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, er
 		return nil, spec.Usagef("%s %s: %w", what, arg, err)
 	}
 	return keys, nil
+}
+
+// secretsMount is the folder at which container engines mount secrets. The engines give the files
+// mode 0444 (Docker, "Manage sensitive data with Docker secrets"). No other user is in the container.
+const secretsMount = "/run/secrets/"
+
+// secret returns an error if other users may read or write a file with a key.
+func secret(path string) error {
+	fi, err := os.Stat(path)
+	if err != nil || !fi.Mode().IsRegular() || strings.HasPrefix(filepath.Clean(path), secretsMount) {
+		return nil // ReadFile says what is wrong with a missing file; a pipe has no readers but this command
+	}
+	if mode := fi.Mode().Perm(); mode&0o077 != 0 {
+		return fmt.Errorf("%s has mode %04o, so other users can use the key; run 'chmod 600 %s'", path, mode, path)
+	}
+	return nil
 }
 
 // ReadToken reads the bearer token for the APIs of chips on other machines from a file. If

@@ -14,9 +14,10 @@ import (
 // DefaultTopology is the topology of a new fabric if the user names no topology.
 const DefaultTopology = "t3000"
 
-// LoadTopology returns the topology that arg names. If a file has the name arg, LoadTopology reads
-// the file. Otherwise arg is the name of a built-in topology, or of a generator such as ring:4. An
-// empty arg means [DefaultTopology]. Errors have kind [spec.Topology].
+// LoadTopology returns the topology that arg names. If a file has the name arg,
+// LoadTopology reads the file. Otherwise arg is the name of a built-in topology, or of a
+// generator such as ring:4. An empty arg means [DefaultTopology]. An error has kind
+// [spec.Topology], or is a [*topo.Error] if the file has a mistake.
 func LoadTopology(ctx context.Context, arg string) (*topo.Topology, error) {
 	if arg == "" {
 		arg = DefaultTopology

@@ -15,13 +15,13 @@ import (
 // the start of a fabric, and by how much.
 type Impairment struct {
 	Text   string                               // text of the impairment, as the user wrote it
-	Where  map[wire.FabricNodeID][]wire.Channel // ports whose frames are impaired
+	Where  map[wire.FabricNodeID][]wire.Channel // channels, by chip, that send the impaired frames
 	Change fault.Change                         // values of the knobs, for example delay: 1ms
 	Seed   *uint64                              // seed of the random faults; nil: the user named no seed
 }
 
 // DeclaredBy returns the impairments that a topology declares for its cables, as texts
-// "LINK,KNOB=VALUE,…".
+// "LINK,KNOB=VALUE,…". DeclaredBy leaves out the notes of unused cables.
 func DeclaredBy(t *topo.Topology) (out []string) {
 	for _, c := range t.Cables {
 		if n := t.Notes[c.A]; n.Netem != "" && !c.Unused {
@@ -80,8 +80,9 @@ func ParseImpairment(t *topo.Topology, text string) (d Impairment, err error) {
 	return d, nil
 }
 
-// Impairments returns all impairments that begin with the fabric. The impairments of the
-// topology come first. The impairments that the user chose with --netem follow.
+// Impairments returns all impairments that a new fabric has from its start. The
+// impairments of the topology come first. The impairments that the user chose with --netem
+// follow.
 func (b *Behaviour) Impairments(t *topo.Topology) (out []Impairment, err error) {
 	for _, text := range slices.Concat(DeclaredBy(t), b.Netem) {
 		d, err := ParseImpairment(t, text)
@@ -93,9 +94,10 @@ func (b *Behaviour) Impairments(t *topo.Topology) (out []Impairment, err error) 
 	return out, nil
 }
 
-// Directions are the names of the directions of a cable that an impairment can have. The
-// name "both" means the frames that both ends send. End a is the end that LINK names first.
-// If LINK names no end first, end a is the end with the lower [wire.PortID].
+// Directions are the names of the directions in which an impairment can act on a cable.
+// The name "both" means the frames that both ends send. The name "a-to-b" means the frames
+// that end a sends. End a is the end that LINK names first. If LINK names no end first,
+// end a is the end with the lower [wire.PortID].
 var Directions = []string{"both", "a-to-b", "b-to-a"}
 
 // Ends returns the channels that send on the given links in a direction, by chip. Ends

@@ -21,7 +21,8 @@ const APIPort = "8474"
 const TopologyEnv = "TTFABRIC_TOPOLOGY_TEXT"
 
 // Bytes returns the number of bytes that a text such as 268435456, 256m or 1gb names. The
-// notation is that of compose files. Bytes returns 0 for any other text.
+// notation is that of compose files. A number before a unit must be below 2³². Bytes
+// returns 0 for any other text.
 func Bytes(s string) uint64 {
 	s = strings.TrimSuffix(strings.ToLower(s), "b")
 	shift := 0

@@ -10,27 +10,27 @@ import (
 	"ttfabric/router/topo"
 )
 
-// Option is one value that people choose for a fabric. A user sets the value with a flag of
-// a command, or with an environment variable. The program passes the value to a chip's
-// process as an argument.
+// Option is one value that people choose for a fabric. A user sets the value with a flag of a
+// command, or with an environment variable. A chip's process reads the value from the run folder,
+// or gets the value as an argument.
 type Option struct {
 	Name  string   // name of the flag, without dashes
 	Usage string   // one line for --help
-	Words []string // all values that the option accepts; nil: the option has no such list
+	Words []string // all words that the option accepts (stuck also accepts several words with commas); nil: the option has no such list
 	// Value returns a pointer to the option's field: *string, *int, *bool, *time.Duration or *[]string.
 	Value func(*Spec) any
 	// Container says that the option is passed unchanged to a chip's process in a container.
 	Container bool
-	// Running is advice for a user who names the option in a command for a running fabric.
-	// A command refuses every value of an option that has such advice. If Running is "", a
-	// command accepts the value that the fabric has, and refuses every other value.
+	// Running is advice for a user who names the option in a command for a running fabric. A
+	// command refuses every value of an option that has such advice. If Running is "", a command
+	// accepts the value that the fabric has, and refuses every other value, except as Unknown says.
 	Running string
-	// Unknown says that containers and chips on other machines do not report the value of
-	// the option. A command for a running fabric of such chips therefore accepts any value.
+	// Unknown says that a command accepts any value of the option if the chips of the running
+	// fabric are containers, or run on other machines.
 	Unknown bool
 }
 
-// Options are all options of a fabric, in the order in which --help prints the groups of options.
+// Options are all options of a fabric.
 var Options = []Option{
 	{Name: "profile", Words: []string{"lan", "crowded", "paced"}, Value: func(s *Spec) any { return &s.Profile }, Container: true,
 		Usage: "profile of link timers: lan, crowded or paced (default: paced over QUIC; crowded if 'up' starts more chips than the machine has cores; else lan)"},
@@ -160,9 +160,10 @@ func (s *Spec) Arguments() (out []string) {
 	return out
 }
 
-// RefuseRunning returns an error of kind [Usage] if the option's value in a command is
-// refused for a running fabric; see [Option.Running]. The parameter s is the spec of the
-// running fabric. The parameter want has the value that the command names.
+// RefuseRunning returns an error of kind [Usage] if the option's value in a command is refused for
+// a running fabric; see [Option.Running]. The parameter s is the spec of the running fabric. The
+// parameter want has the value that the command names. If s has no value for the option,
+// RefuseRunning accepts any value.
 func (o *Option) RefuseRunning(s, want *Spec) error {
 	if o.Running != "" {
 		return Usagef("--%s: fabric %q runs already; %s", o.Name, s.Name, o.Running)

@@ -34,8 +34,9 @@ func (r *Records) RecordArguments() []string {
 	return []string{"--record", r.Record, "--record-limit", fmt.Sprint(r.RecordMiB)}
 }
 
-// places checks the paths of folders and makes the paths absolute. places also makes the
-// folder of the archive.
+// places checks [Records], and makes the paths of all folders absolute. The folder of
+// --keylog must exist. If the user named an archive, places adds the fabric's name to its
+// path, and makes this folder.
 func (s *Spec) places() error {
 	if err := s.CheckRecording(); err != nil {
 		return err

@@ -1,9 +1,9 @@
-// Package spec describes a fabric in one value, [Spec]. A Spec has a field for everything
-// that people may choose. The package also has the defaults and a table of the options.
+// Package spec describes a fabric in one value, [Spec]. A Spec has a field for each of the
+// [Options]. The package also has the defaults and a table of the options.
 //
-// Flags of commands, the run folder, compose and stack files, scenarios and the API all
-// read and write a [Spec]. A programmer who adds an option adds a field to Spec, a row to
-// [Options], and the code that acts on the option.
+// The code for flags, run folders, compose and stack files, scenarios and the API all uses
+// [Spec]. A programmer who adds an option adds a field to Spec, a row to [Options], and
+// the code that acts on the option.
 package spec
 
 import (
@@ -47,7 +47,7 @@ type Spec struct {
 	Name    string    `json:"name"`    // name of the fabric; see [CheckName]
 	Source  string    `json:"source"`  // name of the topology
 	Created time.Time `json:"created"` // when the fabric was started
-	ID      string    `json:"id"`      // label of the gossip pools, drawn at random for each start of the fabric
+	ID      string    `json:"id"`      // first part of the labels of the gossip pools: a text that is drawn at random for each new fabric; if the chips have no run folder, the name of the fabric
 	Checked uint32    `json:"checked"` // hash of the routes that [New] checked, or accepted because of AllowDeadlock
 
 	Routing
@@ -140,8 +140,9 @@ func Default() Spec {
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// CheckName returns an error of kind [Usage] if a fabric's name cannot serve as
-// file name, label and host name.
+// CheckName returns an error of kind [Usage] if a fabric's name does not consist of 1 to
+// 64 letters, digits, '-', '_' and '.', with a letter or digit first. Any name of this
+// form can serve as a file name and as a label.
 func CheckName(name string) error {
 	if !validName.MatchString(name) {
 		return Usagef("fabric name %q: want at most 64 letters, digits, '-', '_' and '.', with a letter or digit first", name)
@@ -150,7 +151,8 @@ func CheckName(name string) error {
 }
 
 // Settle sets an empty Transport or Auth to the value in the topology's file. If the file
-// has no value either, Settle sets the default. A second call changes nothing.
+// has no value either, Settle sets the default. The default Transport is udp. The default
+// Auth is none with udp, and mtls with quic. A second call changes nothing.
 func (s *Security) Settle(t *topo.Topology) {
 	if s.said != "" {
 		return
@@ -192,10 +194,11 @@ func (s *Security) Check() error {
 	return nil
 }
 
-// New returns the complete spec of a fabric with the given name and topology. The parameter
-// want has the user's choices. New fills empty values, checks every value, and makes the
-// names of folders absolute. If AllowDeadlock is not set, New also proves the routes free
-// of deadlock. The caller sets ID.
+// New returns the complete spec of a fabric with the given name and topology. The
+// parameter want has the user's choices. New sets an empty Transport, Auth or Profile,
+// checks the values, makes the names of folders absolute, and makes the folder of the
+// archive. If AllowDeadlock is not set, New also proves the routes free of deadlock. The
+// caller checks the name and PortBase, and sets ID, Keyed and the fields of [Place].
 func New(name string, t *topo.Topology, want Spec) (Spec, error) {
 	s := want
 	s.Settle(t)
@@ -221,7 +224,8 @@ func New(name string, t *topo.Topology, want Spec) (Spec, error) {
 	return s, err
 }
 
-// checkValues returns an error if the spec has a value that no chip accepts.
+// checkValues returns an error if [Behaviour] or [Routing] has a value that no chip
+// accepts. checkValues does not check Netem, PortBase and Engine.
 func (s *Spec) checkValues() error {
 	if _, err := s.LinkProfile(); err != nil {
 		return err
@@ -297,8 +301,8 @@ func (b *Behaviour) Timeout() (router.Timeout, error) {
 	return t, nil
 }
 
-// Route returns the configuration of the routing engine. If a value is not valid, the error
-// names the option.
+// Route returns the configuration of the routing engine. If a value is not valid, the
+// error names the option. Route does not check Engine.
 func (r *Routing) Route() (route.Config, error) {
 	cfg := route.Config{Engine: r.Engine}
 	var err error
@@ -318,8 +322,9 @@ func (r *Routing) Route() (route.Config, error) {
 	return cfg, nil
 }
 
-// Prove plans the routes of a topology and returns the hash of the routes. Prove returns an
-// error of kind [Topology] if the routes can deadlock and AllowDeadlock is not set.
+// Prove plans the routes of a topology and returns the hash of the routes. Prove returns
+// an error of kind [Topology] if there is no plan. If AllowDeadlock is not set, Prove also
+// returns an error if the routes can deadlock, or if a packet might not arrive.
 func (r *Routing) Prove(t *topo.Topology) (uint32, error) {
 	cfg, err := r.Route()
 	if err != nil {

@@ -140,8 +140,8 @@ func Spec(w *scenario.Fabric) spec.Spec {
 	return s
 }
 
-// fits returns an error if the scenario names an option, and the running fabric has another
-// value of this option.
+// fits returns an error if the scenario names an option, and the running fabric has
+// another value of this option. The value false of local_first counts as not named.
 func fits(s *scenario.Scenario, have *spec.Spec) error {
 	want := Spec(&s.Fabric)
 	w := &s.Fabric

@@ -94,8 +94,8 @@ func (g *stage) play(ctx context.Context, playing func(done, of int, at, length 
 	fabric.StopTraffic(ctx, g.chips.Clients(), g.owner)
 }
 
-// listen starts to collect the events of a chip. listen collects events until the chip
-// ends.
+// listen starts to collect the events of a chip since the begin of the timeline. The
+// collection ends when the chip or ctx ends.
 func (g *stage) listen(ctx context.Context, cl *api.Client) {
 	go func() {
 		_ = cl.Events(ctx, func(e api.EventView) { // the stream ends when the chip ends
@@ -138,11 +138,11 @@ func (g *stage) obey(ctx context.Context, o scenario.Order) error {
 // seen is a chip's answer for a sample.
 type seen struct {
 	view    api.ChipView
-	traffic *traffic.Report // report of the chip's traffic; nil: the chip takes no part in the traffic
+	traffic *traffic.Report // report of the chip's traffic; nil: the chip gave no report
 }
 
 // sample asks all running chips for their state, and returns a sample of the fabric. If a
-// chip does not answer, sample uses the latest answer of the chip.
+// chip does not answer, sample uses the latest state of the chip, but no traffic report.
 func (g *stage) sample(ctx context.Context) scenario.Sample {
 	answers := fabric.Each(ctx, g.chips.Clients(), lookTime, func(ctx context.Context, cl *api.Client) (s seen, err error) {
 		if s.view, err = cl.Chip(ctx); err != nil {

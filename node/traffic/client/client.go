@@ -53,7 +53,7 @@ func (c *Client) Next(now mono.Time) (flow.Request, bool) {
 }
 
 // Deadline returns the time at which the next packet arrives in the generator's queue. Deadline
-// returns false if the client has nothing to wait for.
+// returns false if the client does not send, or if the generator has no deadline.
 func (c *Client) Deadline() (mono.Time, bool) {
 	if !c.Sending {
 		return 0, false
@@ -79,7 +79,8 @@ func (c *Client) Done(now mono.Time, r flow.Result) {
 	c.Gen.Done(p, r.Sent, now, r.Outcome, r.Fate == flow.FateLost || r.Fate == flow.FateUnknown)
 }
 
-// Performed reads the written data back from memory, and hands the data to the verifier.
+// Performed reads the data of a unicast write back from memory, and hands the data to the verifier.
+// Performed ignores other commands, and writes to addresses that the verifier does not own.
 func (c *Client) Performed(_ mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, m *noc.Memory) {
 	if cmd.Type != wire.NocUnicastWrite || !c.Ver.Owns(cmd.Addr) {
 		return

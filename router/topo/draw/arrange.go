@@ -46,7 +46,8 @@ func arrange(t *topo.Topology, size func(topo.Mesh) (w, h int)) (cells []cell, x
 // cellsOf gives the first mesh a cell. Then cellsOf gives cells to the neighbours of each mesh that
 // has a cell. A neighbour lies on the side to which the exits lead. If the directions at the two
 // ends of a cable are not opposite, the neighbour lies to the east or west. If the cell of a mesh
-// is taken, the mesh gets the nearest free cell to the right or below.
+// is taken, the mesh gets the nearest free cell to the right or below. A mesh that no cables join
+// to the meshes before it gets the free cell nearest to the first cell.
 func cellsOf(t *topo.Topology) []cell {
 	type peer struct {
 		mesh int

@@ -49,13 +49,14 @@ func Endings() (endings []string) {
 	return endings
 }
 
-// ByName returns the form with the given name, and whether there is such a form.
+// ByName returns the form with the given name, and true. If no form has the name, ByName returns
+// false.
 func ByName(name string) (Form, bool) {
 	return find(func(f Form) bool { return f.Name == name })
 }
 
-// ByEnding returns the form for the ending of a file's name, in upper or lower case, and whether
-// there is such a form.
+// ByEnding returns the form for the ending of a file's name, in upper or lower case, and true. If
+// no form has the ending, ByEnding returns false.
 func ByEnding(file string) (Form, bool) {
 	ending := strings.ToLower(filepath.Ext(file))
 	return find(func(f Form) bool { return slices.Contains(f.Endings, ending) })
@@ -122,8 +123,9 @@ func chipsOf(t *topo.Topology, id wire.MeshID) []topo.Chip {
 	return t.Chips[first:end]
 }
 
-// oneLine joins the lines of a name from a file, so that the name fits into a comment. oneLine also
-// replaces each character that is not printable.
+// oneLine joins the lines of a name from a file, so that the name fits into a comment. oneLine
+// turns each run of white space into one space. oneLine also replaces each character that is not
+// printable.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != ' ' && !unicode.IsPrint(r) {

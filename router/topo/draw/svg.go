@@ -16,21 +16,22 @@ import (
 const (
 	chipW, chipH = 74.0, 48.0
 	pitchX       = 118.0 // horizontal distance between the centres of neighbouring chips
-	pitchY       = 94.0
-	panelPad     = 34.0 // margin around the chips of a mesh, with room for cables that wrap
-	panelHead    = 14.0 // additional margin above the chips, for the title of a mesh
-	panelGap     = 64.0 // gap between meshes, with room for cables between meshes
+	pitchY       = 94.0  // vertical distance
+	panelPad     = 34.0  // margin around the chips of a mesh, with room for cables that wrap
+	panelHead    = 14.0  // additional margin above the chips, for the title of a mesh
+	panelGap     = 64.0  // gap between meshes, with room for cables between meshes
 	margin       = 24.0
-	headH        = 54.0
-	legendH      = 34.0
-	cableGap     = 5.0 // gap between the cables of an edge
-	stub         = 20.0
+	headH        = 54.0 // height of the picture's title
+	legendH      = 34.0 // height of the legend
+	cableGap     = 5.0  // gap between the cables of an edge
+	stub         = 20.0 // length from which the lengths of stubs and of wraps follow
 	titleLetter  = 12.0 // approximate width of a letter of the picture's title
 	letter       = 7.0  // approximate width of a letter of other texts
 )
 
-// planeColors lists the colours of planes. Most colour-blind people can distinguish them (the
-// palette of Okabe and Ito).
+// planeColors lists the colours of planes 0 to 7. Higher planes use the same colours again. The
+// first six colours are from the palette of Okabe and Ito, which most colour-blind people can
+// distinguish.
 var planeColors = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7a5195", "#5f6b7a"}
 
 const (
@@ -125,8 +126,8 @@ func panelSize(m topo.Mesh) (w, h float64) {
 	return float64(m.Cols-1)*pitchX + chipW + 2*panelPad, float64(m.Rows-1)*pitchY + chipH + 2*panelPad + panelHead
 }
 
-// title writes the name of mesh m at the top of its panel. A margin round the letters hides cables
-// behind the text.
+// title writes the name of mesh m at the top of its panel, whose north-west corner is at point p. A
+// margin round the letters hides cables behind the text.
 func (s *svg) title(m topo.Mesh, p point) {
 	title := fmt.Sprintf("mesh %d · %s", m.ID, m.Shape())
 	if n := s.t.MeshPlanes(m.ID); n > 0 && m.Rows*m.Cols > 4 {
@@ -142,8 +143,8 @@ func (s *svg) middle(n wire.FabricNodeID) point {
 	return point{o.x + float64(c.Col)*pitchX + chipW/2, o.y + float64(c.Row)*pitchY + chipH/2}
 }
 
-// side returns the point where a cable leaves a chip in direction d. The point is off pixels away
-// from the middle of the chip's side.
+// side returns the point where a cable leaves a chip in direction d. The argument off is the
+// distance in pixels of the point from the middle of the chip's side, to the south or east.
 func (s *svg) side(n wire.FabricNodeID, d wire.Direction, off float64) point {
 	p := s.middle(n)
 	if d == wire.East || d == wire.West {
@@ -196,8 +197,8 @@ func (s *svg) line(c topo.Cable, path string, width float64) {
 }
 
 // wrap draws a cable that joins the two ends of a row or column. In a mesh of one row or one
-// column, wrap draws a line round all chips. In other meshes, wrap draws a stub at both ends. Each
-// stub has the name of the chip at the other end.
+// column, wrap draws a line round all chips. In other meshes, wrap draws a stub at both ends, see
+// stubs.
 func (s *svg) wrap(c topo.Cable, off float64) {
 	m, _ := s.t.Mesh(c.A.Node.Mesh)
 	a, b := s.side(c.A.Node, c.Dir, off), s.side(c.B.Node, c.Back, off) // end a is the lower end, and lies to the west or north of end b
@@ -217,9 +218,9 @@ func (s *svg) wrap(c topo.Cable, off float64) {
 }
 
 // between draws a cable between two meshes. If the meshes are neighbours in the picture and the
-// cable leaves each mesh towards the other mesh, between draws a curve. If the meshes lie in one
-// row and the cable leaves both to the north or both to the south, between draws a curve too. In
-// all other cases, between draws a stub at both ends.
+// cable leaves each mesh towards the other mesh, between draws a curve. If the meshes lie side by
+// side in one row, and the cable leaves both to the north or both to the south, between draws a
+// curve too. In all other cases, between draws a stub at both ends, see stubs.
 func (s *svg) between(c topo.Cable, off float64) {
 	a, b := s.cell[c.A.Node.Mesh], s.cell[c.B.Node.Mesh]
 	next := cell{a.row, a.col}
@@ -249,7 +250,8 @@ func (s *svg) between(c topo.Cable, off float64) {
 	s.line(c, fmt.Sprintf("M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f", p.x, p.y, pc.x, pc.y, qc.x, qc.y, q.x, q.y), 2.6)
 }
 
-// stubs draws a short line at both ends of a cable, with the name of the chip at the other end.
+// stubs draws a short line at both ends of a cable. For a cable on plane 0, stubs also writes the
+// text that the argument "name" returns for the chip at the other end.
 func (s *svg) stubs(c topo.Cable, off, width float64, name func(wire.FabricNodeID) string) {
 	for _, end := range []struct {
 		chip, peer wire.FabricNodeID

@@ -14,9 +14,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Parse returns the root of the first document in data, or nil if the document is empty or missing.
-// The result second is the second document, or nil if data has only one document. The error is the
-// YAML parser's own error. [Place] finds the line in this error.
+// Parse returns the root of the first document in data, or nil if data has no document. The root of
+// the empty document "---" is a null value, see [Null]. The result second is the second document,
+// or nil if data has only one document. The error is the YAML parser's own error about the first or
+// second document. [Place] finds the line in this error.
 func Parse(data []byte) (root, second *yaml.Node, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
@@ -49,7 +50,8 @@ func Place(err error) (line int, complaint string) {
 	return 0, strings.TrimPrefix(err.Error(), "yaml: ")
 }
 
-// Kind returns "a map", "a list" or "an alias" for a node of this kind, and "" for a plain value.
+// Kind returns "a map" for a map, "a list" for a list, "an alias" for an alias, and "" for any
+// other node.
 func Kind(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -104,7 +104,8 @@ func (c *cable) deliver(to int, d []byte) {
 	c.ports[to].Send(d, len(d))
 }
 
-// set changes the impairment of the datagrams that the ends in from send.
+// set changes the impairment of the datagrams that some ends send. The argument from lists these
+// ends.
 func (c *cable) set(o fault.Options, from ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +117,8 @@ func (c *cable) set(o fault.Options, from ...int) {
 	}
 }
 
-// cut starts or stops dropping all datagrams that the ends in from send.
+// If on is true, cut starts dropping all datagrams that the ends in the list from send. If on is
+// false, cut stops this.
 func (c *cable) cut(on bool, from ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// patience is the longest time that until waits, also on a busy machine.
+// patience is the longest time for which the method until waits. The time suffices even on a busy
+// machine.
 const patience = 80 * time.Second
 
 const (
@@ -57,7 +58,7 @@ type end struct {
 	port   transport.Port
 	timer  *time.Timer
 	dead   bool
-	on     bool // trains has told the link that the path is usable
+	on     bool // the method trains has told the link that the path is usable
 	size   int  // frame payload that the link was last told to use, in bytes
 	toSend int
 	sent   uint64 // packets sent so far; the number of the next packet
@@ -131,7 +132,7 @@ const hands = 5
 // calmly runs try, which returns "" or the reason of a failure. A failure counts only if this
 // process ran without long stalls. A stall may have caused the failure if the longest stall is at
 // least DeadTraffic divided by hands. In this case, calmly calls try again, at most five times in
-// all.
+// all. If all five fail during stalls, calmly does not fail the test.
 func (w *lab) calmly(try func() (bad string)) {
 	w.t.Helper()
 	for range 5 {

@@ -13,8 +13,9 @@ import (
 const namespaceEnv = "TTFABRIC_TEST_NAMESPACE"
 
 // InNamespace runs the calling test a second time, in a new process with a new network namespace.
-// In that process, InNamespace calls f. There, setMTU sets the MTU of the loopback interface. If
-// this process may not make namespaces, InNamespace skips the test.
+// In that process, InNamespace calls f with the function setMTU, which sets the MTU of the
+// process's loopback interface. If this process may not make namespaces, InNamespace skips the
+// test.
 func InNamespace(t *testing.T, f func(setMTU func(int))) {
 	if os.Getenv(namespaceEnv) != "" {
 		f(loopback(t))

@@ -21,8 +21,8 @@ type Extent struct {
 	Rounds int // number of rounds in scenarios that repeat their steps
 }
 
-// A scenario with random faults repeats its steps until the relay has injected the number of faults
-// in least. The test fails after the number of repetitions in most.
+// A scenario with random faults repeats its steps until the relay has injected at least 10 faults.
+// After 100 repetitions without success, the test fails.
 const (
 	least = 10
 	most  = 100
@@ -123,8 +123,9 @@ func handshake(w *lab) {
 	w.done(1 << 10)
 }
 
-// blackhole cuts both directions of the cable for the time on, and then repairs the cable for two
-// seconds. With more rounds, blackhole repeats the steps.
+// blackhole cuts both directions of the cable for at least the time that the argument on gives.
+// blackhole then repairs the cable, and waits two seconds. With more rounds, blackhole repeats the
+// steps.
 func blackhole(w *lab, on time.Duration) {
 	w.up()
 	for range w.rounds {
@@ -232,7 +233,8 @@ func replay(w *lab) {
 }
 
 // replayStale records all datagrams of a session, handshakes included. After the session has ended,
-// replayStale sends the recorded datagrams during the next session. The next session must not end.
+// replayStale sends the recorded datagrams during the next session. The next session must not end,
+// and the link must not go down.
 func replayStale(w *lab) {
 	w.cable.recorded(true)
 	w.up()

@@ -9,9 +9,9 @@ import (
 	"ttfabric/wire"
 )
 
-// MTUs of the path before and after the path becomes narrower, in bytes. The longest frame that
-// fits the MTU wide does not fit the MTU narrow. QUIC needs an MTU of at least 1228 bytes (RFC 9000
-// §14), and narrow is larger.
+// MTUs of the path before and after the path becomes narrower, in bytes. Frames that fill the first
+// MTU do not fit the second one. QUIC needs an MTU of at least 1228 bytes (RFC 9000 §14), and both
+// MTUs are larger.
 const (
 	wide   = 1500
 	narrow = 1300

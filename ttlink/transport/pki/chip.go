@@ -22,8 +22,8 @@ type Chip struct {
 }
 
 // Load reads the authority's certificate, and the certificate and key of the chip self, from a
-// folder. Load checks that the chip's certificate names self and is valid now. The error names the
-// file and the reason.
+// folder. Load checks that the chip's certificate names self, comes from the authority, and is
+// valid now. The error names the file and the reason.
 func Load(dir string, self Identity) (*Chip, error) {
 	ca, err := LoadCertificate(filepath.Join(dir, "ca.pem"))
 	if err != nil {
@@ -98,8 +98,8 @@ func (c *Chip) Secret(purpose string) (s [32]byte, err error) {
 	return s, err
 }
 
-// Make makes an authority, and a certificate for each chip. Make saves them in a folder that has no
-// authority yet.
+// Make makes an authority, and a certificate for each chip. Make saves them in an existing folder
+// that has no authority yet.
 func Make(dir, fabric string, chips []wire.FabricNodeID, now time.Time, valid time.Duration) error {
 	a, err := NewAuthority(fabric, now)
 	if err != nil {

@@ -8,7 +8,7 @@
 //	M0D3.pem, M0D3.key    a chip's certificate and key
 //
 // A chip needs ca.pem and its own two files. Keys are ECDSA on P-256, in PKCS #8. The package
-// refuses a key that others can read, except in [Mounted].
+// refuses a key file whose mode gives any permission to others than the owner, except in [Mounted].
 package pki
 
 import (
@@ -241,7 +241,7 @@ func LoadAuthority(dir string) (*Authority, error) {
 	return &Authority{c, key}, nil
 }
 
-// LoadCertificate reads one certificate from a PEM file.
+// LoadCertificate reads the first block of a PEM file, which must be a certificate.
 func LoadCertificate(path string) (*x509.Certificate, error) {
 	b, err := readFile(path)
 	if err != nil {
@@ -269,14 +269,14 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// exposed reports whether users other than the owner can read a key file with the mode m in the
-// folder dir. For the folder [Mounted], exposed returns false.
+// exposed reports whether users other than the owner have any permission on a key file with the
+// mode m in the folder dir. For the folder [Mounted], exposed returns false.
 func exposed(dir string, m fs.FileMode) bool {
 	return m.Perm()&0o077 != 0 && filepath.Clean(dir) != Mounted
 }
 
-// loadPair reads a certificate and its key. If others can read the key (see exposed), loadPair
-// returns an error.
+// loadPair reads a certificate and its key. If others have any permission on the key's file (see
+// exposed), loadPair returns an error.
 func loadPair(dir, name string) (p tls.Certificate, err error) {
 	path := filepath.Join(dir, name)
 	cert, err := readFile(path + ".pem")

@@ -21,7 +21,8 @@ const bundleHeader = 2
 var errForeign = errors.New("the address is not the peer's")
 
 // config returns the configuration of a connection. If careful is true, the first packets are small
-// (minPacket). Otherwise the first packets are as large as this machine's route to the peer takes.
+// (minPacket). Otherwise the first packets are as large as this machine's route to the peer takes,
+// from minPacket to maxPacket.
 func (p *port) config(careful bool) *quic.Config {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,11 +98,11 @@ func (p *port) later() {
 	time.AfterFunc(wait, func() { nudge(p.wake) })
 }
 
-// try dials once, and returns true if there is a connection afterwards. If nobody answers a
-// handshake, the path may be narrower than this machine knows, or the peer may be absent. The next
-// tries therefore use small packets and large packets in turn. When a handshake with small packets
-// succeeds, try makes one more handshake with large packets. A connection with smaller packets than
-// before would end the link's session.
+// try dials, and returns true if a handshake has succeeded. If nobody answers a handshake, the path
+// may be narrower than this machine knows, or the peer may be absent. Until the path is known to be
+// narrow, the next tries therefore use small packets and large packets in turn. When a handshake
+// with small packets succeeds, try makes one more handshake with large packets. The reason is that
+// a connection with smaller packets than before would end the link's session.
 func (p *port) try(peer netip.AddrPort) bool {
 	careful, sure := p.begins(peer)
 	c, err := p.handshake(peer, careful)
@@ -153,14 +154,15 @@ func (p *port) handshake(peer netip.AddrPort, careful bool) (*quic.Conn, error) 
 	return p.tr.Dial(ctx, net.UDPAddrFromAddrPort(peer), p.tls(), p.config(careful))
 }
 
-// unanswered reports whether a handshake failed because no packet came from the peer.
+// unanswered reports whether a handshake failed because the peer did not answer in time.
 func unanswered(err error) bool {
 	var late *quic.HandshakeTimeoutError
 	var idle *quic.IdleTimeoutError
 	return errors.As(err, &late) || errors.As(err, &idle) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// judge reports a refusal if err says that the peer refused this end's certificate.
+// judge reports a refusal if err says that the peer refused the TLS handshake, usually because of
+// this end's certificate.
 func (p *port) judge(err error) {
 	var t *quic.TransportError
 	if errors.As(err, &t) && t.Remote && t.ErrorCode.IsCryptoError() {
@@ -195,7 +197,8 @@ func (p *port) adopt(c *quic.Conn) {
 	}
 }
 
-// proved makes the port ready, because both ends have accepted each other's certificates.
+// proved makes the port ready if it uses the connection c, because both ends have accepted each
+// other's certificates.
 func (p *port) proved(c *quic.Conn) {
 	p.mu.Lock()
 	first := p.conn == c && !p.closed && !p.ready.Swap(true)
@@ -209,7 +212,8 @@ func (p *port) proved(c *quic.Conn) {
 	}
 }
 
-// ask sends empty DATAGRAM frames until the port is ready or the connection has ended.
+// ask sends empty DATAGRAM frames until the port is ready, or until the connection has ended or has
+// been replaced.
 func (p *port) ask(c *quic.Conn) {
 	t := time.NewTicker(askEvery)
 	defer t.Stop()
@@ -343,7 +347,7 @@ func unbundle(d []byte) (b []byte, seg int, ok bool) {
 }
 
 // look asks the connection for the largest datagram that it takes now, and stores the size. If the
-// size has grown, look also calls Cable.Tell.
+// size has grown and the port is ready, look also calls Cable.Tell.
 func (p *port) look(c *quic.Conn) {
 	n := int64(largest(c))
 	if old := p.path.Swap(n); n > old && p.ready.Load() {
@@ -355,7 +359,8 @@ func (p *port) look(c *quic.Conn) {
 var tooLarge [1 << 16]byte
 
 // largest returns the size of the largest datagram that a connection takes, in bytes. quic-go gives
-// the size only in the error for a datagram that is too long.
+// the size only in the error for a datagram that is too long. If the connection returns another
+// error, largest returns a guess.
 func largest(c *quic.Conn) int {
 	var long *quic.DatagramTooLargeError
 	if errors.As(c.SendDatagram(tooLarge[:]), &long) {

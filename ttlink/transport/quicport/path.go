@@ -102,8 +102,8 @@ func (p *port) watch(c *quic.Conn) {
 	}
 }
 
-// shrunk reports whether this machine's route to the peer refuses packets that are as long as the
-// connection's longest packets.
+// shrunk reports whether this machine's route to the peer refuses packets as long as the longest
+// packets of the connection.
 func (p *port) shrunk() bool {
 	p.mu.Lock()
 	peer := p.peer
@@ -112,8 +112,10 @@ func (p *port) shrunk() bool {
 	return err == nil && n < int(p.path.Load())+bundleHeader+leastOverhead
 }
 
-// measure sends pairs of questions until the peer answers a long question, and then returns false.
-// If the peer has answered probeMisses short questions and no long question, measure returns true.
+// measure sends pairs of questions until the peer answers a long question or the connection ends,
+// and then returns false. If the peer has answered probeMisses short questions and no long
+// question, measure returns true. measure also returns true if the kernel refuses a packet because
+// of its length, and shrunk then returns true.
 func (p *port) measure(c *quic.Conn, number *uint32) (narrow bool) {
 	for len(p.probes.answers) > 0 { // discards late answers to questions of earlier calls
 		<-p.probes.answers

@@ -100,7 +100,7 @@ type port struct {
 	route   int            // size of the largest packet that this machine's route to the peer takes, in bytes
 	conn    *quic.Conn     // nil: there is no connection
 	gso     bool
-	careful bool // the next handshake uses small packets, because the last one with large packets had no answer
+	careful bool // the next handshake uses small packets, because the last one with large packets had no answer, or a connection has shown that the path is narrow
 	sure    bool // the path is narrow for certain: small packets got through, and large packets did not
 	refused string
 	backoff time.Duration // time before the next dial
@@ -125,7 +125,8 @@ type counters struct {
 	failed, malformed                         atomic.Uint64
 }
 
-// Listen opens a port. If the socket cannot be opened, the error names the address and a remedy.
+// Listen opens a port. If the socket cannot be opened, the error names the address and, for common
+// causes, a remedy.
 func Listen(o Options) (transport.Port, error) {
 	c := &o.Cable
 	switch {
@@ -333,7 +334,8 @@ func (p *port) Stats() transport.Stats {
 			RefusedByIt: c.refusedByIt.Load(), Failed: c.failed.Load(), Strangers: c.strangers.Load()}}
 }
 
-// Close implements transport.Port. Before it closes the port, Close sends the waiting datagrams.
+// Close implements transport.Port. Before it closes the port, Close sends the waiting datagrams, as
+// far as closeLinger suffices.
 func (p *port) Close() error {
 	p.mu.Lock()
 	if p.closed {

@@ -18,7 +18,7 @@ import (
 type socket struct {
 	*net.UDPConn
 	batch   *ipv4.PacketConn
-	initial atomic.Int64  // size of the last received packet that began a connection, in bytes
+	initial atomic.Int64  // size of the last received Initial packet, in bytes; such packets begin a connection
 	tooLong chan struct{} // signals that the kernel refused a packet because of its length
 }
 

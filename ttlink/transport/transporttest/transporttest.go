@@ -21,8 +21,8 @@ const (
 	burst  = 64 << 10              // bytes of waiting datagrams that every transport must be able to hold for a slow receiver
 )
 
-// Pair returns two ports without peers, and closes them at the end of the test. The ports a of all
-// calls within one test can be peers of the ports b of all calls.
+// Pair returns two ports without peers, and closes them at the end of the test. Within one test,
+// the port a of any call can be the peer of the port b of any call.
 type Pair func(t *testing.T) (a, b transport.Port)
 
 // Run runs the test suite on ports that pair opens.

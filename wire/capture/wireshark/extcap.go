@@ -42,8 +42,8 @@ type Request struct {
 }
 
 // ParseRequest parses the arguments of a call. ParseRequest ignores unknown arguments, because
-// later versions of Wireshark may add arguments. If the value of an option must be a number and is
-// not a number, the error names the option.
+// later versions of Wireshark may add arguments. If the value of --snaplen or --buffer is not a
+// whole number of at least 0, the error names the option.
 func ParseRequest(args []string) (x Request, err error) {
 	for len(args) > 0 {
 		name, v, whole := strings.Cut(args[0], "=")
@@ -115,7 +115,7 @@ type Fabric struct {
 	Topology *topo.Topology
 }
 
-// Find returns the index, in the list all, of the fabric that an interface stands for. If the
+// Find returns the fabric that an interface stands for, as an index into the list "all". If the
 // interface stands for one chip, Find also returns the chip's name. If the fabric or the chip does
 // not exist, ok is false.
 func Find(all []Fabric, iface string) (fabric int, chip string, ok bool) {

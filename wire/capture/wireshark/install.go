@@ -19,9 +19,9 @@ type State string
 const (
 	Missing State = "missing"
 	Current State = "installed"
-	Old     State = "old"     // another version of ttfabric installed the file, and nobody has changed it since
+	Old     State = "old"     // ttfabric installed the file with other content, for example in another version, and nobody has changed it since
 	Changed State = "changed" // ttfabric installed the file, and somebody has changed it since
-	Foreign State = "foreign" // ttfabric did not install the file
+	Foreign State = "foreign" // ttfabric did not install the file, and the file has other content
 )
 
 // Step is what Install or Uninstall does with one file.
@@ -33,8 +33,8 @@ type Step struct {
 	Done  string `json:"done,omitempty"` // "written", "replaced", "kept" or "removed"; "": nothing
 }
 
-// ErrForeign is the error if ttfabric did not install a file that it would overwrite, or if
-// somebody has changed this file since.
+// ErrForeign is the error for a file that Install would overwrite, but that ttfabric did not
+// install, or that somebody has changed since the installation.
 var ErrForeign = errors.New("was not installed by ttfabric, or was changed since")
 
 // manifest is the list of installed files: the SHA-256 of each file, by path.
@@ -151,10 +151,10 @@ func (p *Place) Install(program string, force, dry bool) ([]Step, error) {
 	return steps, p.save(m)
 }
 
-// Uninstall removes the installed files, and the folders that are then empty. Uninstall keeps
-// foreign files. If the user has changed the dissector or a plugin, Uninstall removes that file
-// only if force is set. Uninstall removes the profile even after changes, because Wireshark itself
-// rewrites the profile. If dry is set, Uninstall only returns what it would do.
+// Uninstall removes the installed files, and the folders that are then empty. Uninstall keeps files
+// that ttfabric did not install. If the user has changed the dissector or a plugin, Uninstall
+// removes that file only if force is set. Uninstall removes the profile even after changes, because
+// Wireshark itself rewrites the profile. If dry is set, Uninstall only returns what it would do.
 func (p *Place) Uninstall(program string, force, dry bool) ([]Step, error) {
 	steps, err := p.Look(program)
 	if err != nil {
@@ -191,7 +191,8 @@ func (p *Place) Uninstall(program string, force, dry bool) ([]Step, error) {
 	return steps, p.save(m)
 }
 
-// prune removes the empty folders above a path, up to the first folder that is not empty.
+// prune removes the empty folders above a path, up to the first folder that is not empty, or up to
+// the home folder.
 func (p *Place) prune(path string) {
 	for dir := filepath.Dir(path); dir != p.Home && os.Remove(dir) == nil; {
 		dir = filepath.Dir(dir)

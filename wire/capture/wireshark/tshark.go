@@ -13,8 +13,9 @@ import (
 // tsharkPatience is the longest time for which TShark waits for the program tshark.
 const tsharkPatience = 20 * time.Second
 
-// TShark runs the user's tshark to find out whether tshark loads the dissector. The result said is
-// a sentence for people.
+// TShark runs the user's tshark to find out whether tshark loads the dissector. The result "said"
+// tells people in one or two sentences what TShark found out. The result loads is true if tshark
+// loads the dissector.
 func TShark(ctx context.Context) (said string, loads bool) {
 	ctx, stop := context.WithTimeout(ctx, tsharkPatience)
 	defer stop()
@@ -40,12 +41,13 @@ func TShark(ctx context.Context) (said string, loads bool) {
 	return name + " does not load the dissector; 'tshark -v' says why.", false
 }
 
-// errNoVersion is the error if a program's output for --version has no version.
+// errNoVersion is the error if the first line of a program's output for --version has no version.
 var errNoVersion = errors.New("the output has no version")
 
 // Version runs tshark or wireshark, given by name or path, with --version. The result version is
-// the program's version, such as "4.0.17". The result about is the whole output. If the program
-// does not exist, the error is [exec.ErrNotFound].
+// the program's version, such as "4.0.17". The result about is the whole output. If the program is
+// given by name and is not installed, the error is [exec.ErrNotFound]. If the first line of the
+// output has no version, the error is errNoVersion.
 func Version(ctx context.Context, program string) (version, about string, err error) {
 	out, err := exec.CommandContext(ctx, program, "--version").Output()
 	if err != nil {

@@ -1,0 +1,29 @@
+package api
+
+import (
+	"fmt"
+	"time"
+)
+
+// Limits of a chip's API. They keep a chip within 512 MiB of memory while callers without a token do
+// their worst. Beyond the limit of connections, batches, captures or event streams, a call gets
+// status 503.
+const (
+	HeaderTimeout = 5 * time.Second  // longest time for the caller to send the header of a call
+	BodyTimeout   = 10 * time.Second // longest time for the caller to send the body of a call
+	WriteTimeout  = 30 * time.Second // longest time for the caller to take what the chip has written; a capture has no such limit
+	IdleTimeout   = time.Minute      // the chip closes a connection that has no call for this long
+
+	MaxHeader       = 16 << 10 // largest header of a call, in bytes
+	MaxConns        = 512      // connections in all; at most half of the files that the process may open
+	MaxConnsPerAddr = 256      // connections from one address
+	MaxBatches      = 256      // batches under way
+	MaxCaptures     = 8        // captures under way
+	MaxReaders      = 64       // event streams under way
+)
+
+// Limits describes the limits of a chip's API, for the page and the OpenAPI document.
+var Limits = fmt.Sprintf("A header has at most %d bytes and takes at most %v; a body takes at most %v. A chip has at most %d connections, %d from one address. "+
+	"If a limit is reached, the chip closes the connection that has had no call for the longest time. A chip has at most %d batches, %d captures and %d event streams under way. "+
+	"Beyond a limit, a call gets status 503.",
+	MaxHeader, HeaderTimeout, BodyTimeout, MaxConns, MaxConnsPerAddr, MaxBatches, MaxCaptures, MaxReaders)

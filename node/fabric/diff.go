@@ -1,0 +1,123 @@
+package fabric
+
+import (
+	"fmt"
+	"time"
+
+	"ttfabric/node/admin/api"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// DownedLink is one direction of a cable that should exist and is not up. The
+// downed-links report of tt-metal #52859 has the same columns.
+type DownedLink struct {
+	Src        wire.FabricNodeID `json:"src"`
+	SrcChannel wire.Channel      `json:"src_channel"`
+	Dst        wire.FabricNodeID `json:"dst"`
+	DstChannel wire.Channel      `json:"dst_channel"`
+	Direction  string            `json:"direction"` // direction in which dst lies, seen from src
+	Plane      wire.Plane        `json:"plane"`
+	Scope      string            `json:"scope"`            // "intra-mesh" or "inter-mesh"
+	Reason     string            `json:"reason"`           // reason why the cable is not up, as the source sees it
+	SinceS     *float64          `json:"since_seconds"`    // time for which the cable has carried no frames; null if the source does not know, or does not answer
+	By         *wire.Channel     `json:"by_channel"`       // channel whose cable carries the link's frames meanwhile; null: no other cable carries the frames
+	Retrains   int               `json:"retrains"`         // number of retrains of the source's end in the source's present incarnation
+	DowntimeS  float64           `json:"downtime_seconds"` // time for which the source's end was down in the source's present incarnation
+}
+
+// LinkDiff is the result of comparing the declared cables with the cables that are up.
+type LinkDiff struct {
+	Declared int                    `json:"declared"`      // number of cables that routes use
+	Up       int                    `json:"up"`            // number of these cables that are up
+	Downed   []DownedLink           `json:"downed"`        // both directions of each missing cable that the fabric needs
+	Unused   []DownedLink           `json:"unused_downed"` // both directions of each missing cable that the fabric does not need
+	Planes   []topo.DirectionHealth `json:"directions"`    // numbers of cables by chip and direction, such as the live cables
+}
+
+// DiffLinks compares the cables of topology t with the link ends that the chips report in
+// views. A cable is up if its two ends report that they are up, have each other as peers,
+// and send their frames by this cable. The topology expected has the cables that should
+// exist: either t, or the topology that --expected names. For each chip without a report,
+// the map quiet says why the report is missing.
+func DiffLinks(t, expected *topo.Topology, views []api.ChipView, quiet map[wire.FabricNodeID]string) LinkDiff {
+	ends := map[wire.PortID]api.LinkView{}
+	for _, v := range views {
+		for _, l := range v.Links {
+			ends[wire.PortID{Node: v.Chip, Channel: l.Channel}] = l
+		}
+	}
+	d := LinkDiff{Downed: []DownedLink{}, Unused: []DownedLink{}}
+	h := topo.Diagnose(t, expected, func(c topo.Cable) bool { return carries(ends[c.A], c.B) && carries(ends[c.B], c.A) })
+	d.Planes = h.Directions
+	for _, c := range t.Cables {
+		if c.Unused {
+			continue
+		}
+		d.Declared++
+		if carries(ends[c.A], c.B) && carries(ends[c.B], c.A) {
+			d.Up++
+		}
+	}
+	both := func(cs []topo.Cable) (out []DownedLink) {
+		out = []DownedLink{}
+		for _, c := range cs {
+			out = append(out, downed(c, c.A, c.B, c.Dir, ends, quiet), downed(c, c.B, c.A, c.Back, ends, quiet))
+		}
+		return out
+	}
+	d.Downed, d.Unused = both(h.Downed), both(h.Unused)
+	return d
+}
+
+// carries reports whether a link end is up, has the given peer, and sends frames by
+// the end's own cable.
+func carries(l api.LinkView, peer wire.PortID) bool {
+	return l.State == "up" && l.By == nil && l.Peer == peer.Node && l.PeerChan == peer.Channel
+}
+
+// downed describes the direction of cable c from src to dst, which is not up. The map
+// ends holds the link ends that the chips reported, and quiet is as for [DiffLinks].
+func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wire.PortID]api.LinkView, quiet map[wire.FabricNodeID]string) DownedLink {
+	d := DownedLink{Src: src.Node, SrcChannel: src.Channel, Dst: dst.Node, DstChannel: dst.Channel, Direction: dir.String(), Plane: c.Plane, Scope: "intra-mesh"}
+	if c.External() {
+		d.Scope = "inter-mesh"
+	}
+	l, told := ends[src]
+	if told && l.Peer == dst.Node && l.PeerChan == dst.Channel {
+		d.By, d.Retrains, d.DowntimeS = l.By, l.Retrains, l.DowntimeS
+		switch {
+		case l.OwnDownS != nil:
+			d.SinceS = l.OwnDownS
+		case l.State != "up":
+			d.SinceS = &l.SinceS
+		}
+	}
+	switch {
+	case !told && quiet[src.Node] != "":
+		d.Reason = fmt.Sprintf("%s %s", src.Node, quiet[src.Node])
+	case !told && c.Unused:
+		d.Reason = "not brought up: the mesh has fewer planes than cables here"
+	case !told:
+		d.Reason = "no such port at " + src.Node.String() // the chip was started with other cables
+	case l.Peer != dst.Node || l.PeerChan != dst.Channel:
+		d.Reason = fmt.Sprintf("the fabric was brought up with a cable to %s/%d there", l.Peer, l.PeerChan)
+	case quiet[dst.Node] != "":
+		d.Reason = fmt.Sprintf("%s %s", dst.Node, quiet[dst.Node])
+	case l.Miswired != "":
+		d.Reason = "miswired: found " + l.Miswired
+	case l.Held:
+		d.Reason = fmt.Sprintf("held down for %s more after %d failures", time.Duration(l.HeldForS*float64(time.Second)).Round(time.Second), l.Flaps)
+	case l.By != nil:
+		d.Reason = "this cable does not carry frames"
+	case l.State == "up" && ends[dst].By != nil:
+		d.Reason = "up here, but the other end sends its frames by another cable"
+	case l.State == "up":
+		d.Reason = "up here, but not at the other end"
+	case l.Retrains == 0 && l.LastDown == "none":
+		d.Reason = "was never up"
+	default:
+		d.Reason = l.LastDown
+	}
+	return d
+}
