@@ -34,7 +34,8 @@ var (
 		via: []wire.Direction{wire.East, wire.East, wire.East}}
 )
 
-// start starts the chips of the machine with LocalFirst.
+// start starts the chips of the machine. Each chip sends its own packets before packets that pass
+// through (LocalFirst).
 func (c circle) start(t *testing.T, cfg route.Config, timeout router.Timeout) []*node.Node {
 	if testing.Short() {
 		t.Skip("waits for a deadlock")

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// entry is the content of a line in these tests. Life is the process id of the writer.
+// entry is the content of a line in these tests. In TestKilled, Life is the process id of the writer.
 type entry struct {
 	Life int    `json:"life"`
 	N    int    `json:"n"`

@@ -33,7 +33,7 @@ func (c *machine) Pump(now mono.Time) {
 		moved = c.redirect() || moved       // sender channels of ports out of service → sender channels of other ports
 		c.returnCredits()                   // freed receiver slots → the peers
 		moved = c.abandon(now) || moved     // dropped packets → reports, stuck channels → events
-		moved = c.emit(now) || moved        // replies, completions, reports → launch
+		moved = c.emit(now) || moved        // replies → sender channels; completions, reports, link states → launch
 		moved = c.pull(now) || moved        // the program's requests → launch, injectTree
 		moved = c.transmit(now) || moved    // sender channels → links
 		if !moved {

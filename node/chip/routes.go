@@ -21,7 +21,7 @@ type routes struct {
 	planes int
 	sides  int                      // 2 if the plan has routes in the other direction round rings, else 1
 	near   [][]*flow.Route          // routes to chips of this mesh on planes that exist; indexed by chip, then by the number that place computes
-	others map[routeKey]*flow.Route // routes to other meshes, or on planes that do not exist
+	others map[routeKey]*flow.Route // routes to other meshes, to chips that do not exist, or on planes that do not exist
 }
 
 func newRoutes(chips, planes int, p *route.Plan) routes {

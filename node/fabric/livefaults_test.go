@@ -166,8 +166,10 @@ func TestTwoTrafficRuns(t *testing.T) {
 	if err := <-first; err != nil {
 		t.Errorf("the first run: %v", err)
 	}
-	if res, err := Traffic(ctx, cs, want.Spec, want.Pairs, nil); err != nil || !res.OK() {
-		t.Errorf("a run after the first: %v, %+v", err, res.Total)
+	after := want.Spec
+	after.Run = NewRun()
+	if res, err := Traffic(ctx, cs, after, want.Pairs, nil); err != nil || !res.OK() {
+		t.Errorf("a run after the first: %v, %+v, %d misdirected", err, res.Total, res.Misdirected)
 	}
 	if _, err := f.PlanTraffic(TrafficWanted{Pattern: "hotspot", Packets: 1, Size: 64, Hot: "M0D99"}); err == nil || !strings.Contains(err.Error(), "M0D99 is not in the topology") {
 		t.Errorf("a hot chip that the fabric does not have: %v", err)

@@ -19,14 +19,14 @@ func first(n int) (s memberSet) {
 	return s
 }
 
-// op is one open request in a flow's window.
+// op is one request in a flow's window.
 type op struct {
 	token  uint64
 	id     uint64 // ID of a read whose data has not arrived; 0 for other requests
 	sent   mono.Time
 	left   uint16 // number of members that have not settled the request
-	known  bool   // the epoch was known when the source sent the request, see epoch
-	probe  bool   // the request is a probe of the flow itself
+	known  bool   // when the source sent the request, every member had already answered in this epoch
+	probe  bool   // the flow sent this probe on its own; false for a probe that a program asked for
 	inside bool   // the program inside the chip asked for the request
 }
 

@@ -14,7 +14,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Options describes a chip that has no run folder. The fields are the values of flags of
+// Options describes a chip that has no run folder. All fields except In are values of flags of
 // 'ttfabric node'.
 type Options struct {
 	Name     string            // name of the fabric
@@ -197,7 +197,7 @@ func (o *Options) token() (string, error) {
 	return token, nil
 }
 
-// ports returns the [Ports] that open the ports of the chip. If the chip has --auth none
+// ports returns the value through which the chip opens its ethernet ports. If the chip has --auth none
 // and listens in a network that the user does not trust, ports returns an error. Loopback
 // counts as trusted. If the chip listens on all addresses, the user must trust at least
 // one network, or all networks with --insecure.

@@ -44,7 +44,7 @@ func connected(p *Plan, from wire.FabricNodeID) map[wire.FabricNodeID]bool {
 }
 
 // checkAround checks plan p, which has routes round faults. Connected chips must have a route that
-// avoids the faults. Routes that do not cross a fault must be the routes of plan base. No traffic
+// avoids the faults. If a route of plan base crosses no fault, plan p must have the same route. No traffic
 // may deadlock, with packets of plan old under way.
 func checkAround(t *testing.T, name string, base, old, p *Plan) {
 	t.Helper()

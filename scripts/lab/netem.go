@@ -320,7 +320,7 @@ var trials = []trial{
 		return e.balance(k.Lost, 1)
 	}},
 	{"--corruption 3%", 0, 1000, func(_ *lab, e *effect, k kernelState) error {
-		// The kernel's netem turns a bit of the linear part of a packet (net/sched/sch_netem.c:
+		// The kernel's netem inverts one bit in the linear part of a packet (net/sched/sch_netem.c:
 		// skb_headlen). For a super-packet that was split, the linear part is the headers. Kernels
 		// therefore drop the packet, unless the bit lies in the source address of the MAC header,
 		// which is six bytes of 42.

@@ -183,12 +183,12 @@ func (c *Cut) Error() string {
 type Reader struct {
 	r      *bufio.Reader
 	header Header
-	pos    int64 // length of the whole blocks read so far, in bytes
+	pos    int64 // offset in the file behind the last whole block read so far, in bytes
 	stored []byte
 	block  []byte // records of the block that have not been read
 	raw    []byte // all raw bytes of the block
 	dec    decoder
-	body   []byte // body of the present record; nil: not read yet
+	body   []byte // body of the record that peek has read and no caller has taken yet; nil: there is none
 	end    *Record
 	err    error
 }
