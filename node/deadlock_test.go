@@ -72,7 +72,7 @@ func counted(ns []*node.Node) (timeouts, performed uint64) {
 }
 
 // standsStill runs rounds until a round deadlocks: the routers have counted timeouts, and for two
-// seconds no packet moves. The deadlock must last until the writes are cancelled.
+// seconds no chip performs a packet. The deadlock must last until the writes are cancelled.
 func (c circle) standsStill(t *testing.T, ns []*node.Node) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -110,7 +110,7 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 	if err := printUp(c, fab.Topology, views, took); err != nil {
 		return err
 	}
-	if text := doctor.Unsealed(doctor.OtherUsers("/proc")); text != "" && fab.Spec.Auth == spec.None && fab.Spec.Runtime != spec.Docker {
+	if text := doctor.Unsealed(doctor.OtherUsers()); text != "" && fab.Spec.Auth == spec.None && fab.Spec.Runtime != spec.Docker {
 		fmt.Fprintf(c.ErrOrStderr(), "Note: %s. --auth psk prevents this.\n", text)
 	}
 	if fab.Spec.Program != "" {

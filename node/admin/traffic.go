@@ -70,7 +70,7 @@ func (s *Server) startTraffic(w http.ResponseWriter, r *http.Request) {
 	by := cmp.Or(b.Owner, b.Spec.Run)
 	t := s.run.client
 	if t != nil && s.run.owner != by && time.Since(s.run.asked) < api.TrafficClaim {
-		problem(w, http.StatusConflict, "the chip takes part in the traffic run of another command; wait until that command has ended")
+		problem(w, http.StatusConflict, fmt.Sprintf("the chip takes part in the traffic run of another command; wait until that command has ended, or %v if it was killed", api.TrafficClaim))
 		return
 	}
 	if t == nil || t.Spec.Run != b.Spec.Run {

@@ -15,7 +15,7 @@ import (
 
 // Spec §7.3: the router reports packets that cannot move, drops these packets, and drains
 // channels. Each action has a switch of its own. The four chips of §6.1 deadlock, because
-// each chip serves its own packets first. The actions that are switched on show in
+// their routes have no order of dimensions and each chip serves its own packets first. The actions that are switched on show in
 // events, drops and results. The chip always counts timeouts.
 func TestTimeoutActions(t *testing.T) {
 	m, err := topo.Named("mesh:2x2")

@@ -22,21 +22,24 @@ const (
 const maxNamed = 4
 
 // OtherUsers returns the ids of the other people who have processes on this machine, in ascending
-// order. proc is the folder /proc.
-func OtherUsers(proc string) (ids []uint32) {
-	paths, _ := filepath.Glob(filepath.Join(proc, "[0-9]*"))
+// order.
+func OtherUsers() []uint32 {
+	paths, _ := filepath.Glob("/proc/[0-9]*")
+	var owners []uint32
 	for _, path := range paths {
-		fi, err := os.Lstat(path)
-		if err != nil {
-			continue // the process has ended
-		}
-		id := fi.Sys().(*syscall.Stat_t).Uid
-		if id >= firstPerson && id <= lastPerson && id != uint32(os.Getuid()) && !slices.Contains(ids, id) {
-			ids = append(ids, id)
+		if fi, err := os.Lstat(path); err == nil { // an error means that the process has ended
+			owners = append(owners, fi.Sys().(*syscall.Stat_t).Uid)
 		}
 	}
+	return people(owners, uint32(os.Getuid()))
+}
+
+// people returns the ids of the people among the owners of processes, except self, in ascending
+// order and each once.
+func people(owners []uint32, self uint32) []uint32 {
+	ids := slices.DeleteFunc(slices.Clone(owners), func(id uint32) bool { return id < firstPerson || id > lastPerson || id == self })
 	slices.Sort(ids)
-	return ids
+	return slices.Compact(ids)
 }
 
 // Unsealed says what links without authentication mean on a machine with other users. If there are
@@ -57,7 +60,7 @@ func Unsealed(others []uint32) string {
 }
 
 func lookUsers(_ context.Context, p *patient) Finding {
-	others := OtherUsers("/proc")
+	others := OtherUsers()
 	switch text := Unsealed(others); {
 	case text == "":
 		return ok("no other user has processes on this machine")

@@ -1,30 +1,19 @@
 package doctor
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// TestOtherUsers looks at folders like those in /proc. Only folders of other people count.
-func TestOtherUsers(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can make folders of other users")
-	}
-	proc := t.TempDir()
-	for name, uid := range map[string]int{"1": 0, "20": 1002, "21": 1001, "22": 1001, "33": 33, "44": 65534, "self": 1005} {
-		path := filepath.Join(proc, name)
-		if err := os.Mkdir(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(path, uid, uid); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if ids := OtherUsers(proc); !slices.Equal(ids, []uint32{1001, 1002}) {
+// TestPeople chooses the people among the owners of processes. System accounts and the caller do not
+// count.
+func TestPeople(t *testing.T) {
+	if ids := people([]uint32{0, 1002, 33, 1001, 65534, 1001, 60000, 1005}, 1005); !slices.Equal(ids, []uint32{1001, 1002, 60000}) {
 		t.Errorf("other users %v", ids)
+	}
+	if ids := people([]uint32{0, 1001}, 1001); len(ids) != 0 {
+		t.Errorf("the caller alone: %v", ids)
 	}
 }
 

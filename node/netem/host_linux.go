@@ -394,7 +394,7 @@ func Probe() error {
 }
 
 // rehearse makes a copy of the qdisc q in a new namespace, as a trial. rehearse returns the options
-// from which the kernel makes an equal qdisc. The kernel rounds some times down when it reports
+// from which the kernel makes an equal qdisc. The kernel rounds down some durations when it reports
 // them. For example, the kernel reports the 5 ms of fq_codel as 4999 µs, and would report a copy
 // with 4999 µs as 4998 µs. If a value of the copy is one too small, rehearse therefore adds one to
 // the value.

@@ -284,7 +284,7 @@ var trials = []trial{
 			return err
 		}
 		if p.max-p.p50 < 2 {
-			return fmt.Errorf("20 round trips that vary by 10 ms in each direction took %.1f ms at least, and none took 2 ms more", p.p50)
+			return fmt.Errorf("with 5 ms of jitter in each direction, the median of 20 round trips is %.1f ms, and none took 2 ms more", p.p50)
 		}
 		if g := e.grown[0]; g["gaps"] < e.data()/20 {
 			return fmt.Errorf("5 ms of jitter made only %d of %d frames overtake another frame", g["gaps"], e.data())
