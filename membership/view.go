@@ -217,6 +217,9 @@ func (v *View) best(n wire.FabricNodeID) string {
 	return name
 }
 
+// Len returns the number of processes that the view believes to be chips.
+func (v *View) Len() int { return len(v.chips) }
+
 // Members returns the processes that the view believes to be chips, sorted by mesh and chip.
 func (v *View) Members() []Member {
 	out := make([]Member, 0, len(v.chips))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"ttfabric/membership"
@@ -11,7 +12,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// A chip learns from gossip the addresses of its peers, and the link states of other chips. A link
+// A chip learns from gossip the addresses of its peers, and the link states of other chips. If
+// another source of addresses is quicker, such as the run folder of chips on one machine, the chip
+// asks this source for the first address of each peer (see [Node.Meet]). A link
 // comes up only by an exchange of hellos, and gossip takes no link down. A port carries its link if
 // the link is up by the port's own cable. Such a port keeps its peer's address as long as the peer
 // answers, whatever address gossip reports.
@@ -36,24 +39,111 @@ type news struct {
 	look  mono.Time      // when the port looks whether the peer has answered the latest hello
 }
 
+// Shortest times between two readings of the gossip pool's view because of the pool's events. While n
+// chips join, each chip hears n events, but only a few of them change anything for its ports and
+// tables. To read the view costs time proportional to n.
+const (
+	viewPause = 50 * time.Millisecond // after an event that may change an address of a port's peer, or a link state
+	viewRest  = time.Second           // after other events
+)
+
 // follow sets the addresses of the ports' peers by the reports of the gossip pool, until ctx ends.
 // follow also publishes the pool's events.
 func (n *Node) follow(ctx context.Context) {
-	look := time.NewTimer(time.Hour)
+	look := time.NewTimer(0)
 	defer look.Stop()
+	var read, due time.Time // when follow last read the pool's view, and when follow must read the view next
 	for {
-		look.Reset(n.readdress())
 		select {
 		case <-ctx.Done():
 			return
 		case <-n.moved:
+			n.meetPeers()
 		case <-look.C:
 		case <-n.member.Notify():
-			for _, e := range n.member.Events() {
+			pause, events := viewPause, n.member.Events()
+			if len(events) > 0 && !slices.ContainsFunc(events, n.concerns) {
+				pause = viewRest
+			}
+			for _, e := range events {
 				n.events.publish(Event{Time: time.Now(), Member: &e})
 			}
+			if soon := read.Add(pause); time.Now().Before(soon) {
+				if soon.Before(due) {
+					due = soon
+					look.Reset(time.Until(due))
+				}
+				continue
+			}
+		}
+		wait := n.readdress()
+		read = time.Now()
+		due = read.Add(wait)
+		look.Reset(wait)
+	}
+}
+
+// concerns reports whether an event can change the address of a port's peer, the chip's own
+// address, or the link states.
+func (n *Node) concerns(e membership.Event) bool {
+	m := &e.Member
+	return m.Meta.LinkVersion != 0 || m.Meta.Node == n.cfg.Node || slices.ContainsFunc(n.ports, func(p *livePort) bool { return p.peer.Node == m.Meta.Node })
+}
+
+// PeerFinder returns the address of a port of another chip. If the address is not known yet, a
+// PeerFinder returns false. A PeerFinder may read files.
+type PeerFinder func(port wire.PortID) (to netip.AddrPort, ok bool)
+
+// Meet makes each port that does not know its peer's address look for the address with find: now, and
+// again when the port hears its peer. Later addresses come from gossip. The caller calls Meet once,
+// after the caller has published this chip's addresses to the other chips' PeerFinder. Of two peers,
+// the one that publishes later finds the other.
+func (n *Node) Meet(find PeerFinder) {
+	n.step(asked, func(mono.Time) {
+		for _, p := range n.ports {
+			p.find = find
+		}
+	})
+	n.look()
+}
+
+// look makes follow look for addresses of peers.
+func (n *Node) look() {
+	select {
+	case n.moved <- struct{}{}:
+	default:
+	}
+}
+
+// meetPeers makes the ports that do not know their peers' addresses send to the addresses that their
+// PeerFinder returns.
+func (n *Node) meetPeers() {
+	for _, p := range n.ports {
+		var find PeerFinder
+		n.step(asked, func(mono.Time) {
+			if !p.to.IsValid() {
+				find = p.find
+			}
+		})
+		if find == nil {
+			continue
+		}
+		if to, ok := find(p.peer); ok {
+			n.aim(p, to)
 		}
 	}
+}
+
+// aim makes a port send to its peer at the address in the argument "to".
+func (n *Node) aim(p *livePort, to netip.AddrPort) {
+	if err := p.pipe.SetPeer(to); err != nil {
+		n.log.Warn("cannot address the peer", "chip", n.cfg.Node, "channel", p.ch, "peer", to, "error", err)
+		return
+	}
+	n.step(asked, func(now mono.Time) {
+		p.to = to
+		n.trains(now, p)
+	})
 }
 
 // readdress hands the link states from gossip to the chip, and notes the chip's own address. If
@@ -80,17 +170,9 @@ func (n *Node) readdress() time.Duration {
 		move, wait := false, time.Hour
 		n.step(asked, func(now mono.Time) { move, wait = n.leaves(now, p, to, &m) })
 		again = min(again, wait)
-		if !move {
-			continue
+		if move {
+			n.aim(p, to)
 		}
-		if err := p.pipe.SetPeer(to); err != nil {
-			n.log.Warn("cannot address the peer", "chip", n.cfg.Node, "channel", p.ch, "peer", to, "error", err)
-			continue
-		}
-		n.step(asked, func(now mono.Time) {
-			p.to = to
-			n.trains(now, p)
-		})
 	}
 	return again
 }

@@ -46,6 +46,7 @@ type hub struct {
 	subs    map[*sub]struct{}
 	closed  bool
 	life    wire.Incarnation
+	latest  time.Time // time of the latest event; the times of events never decrease
 	seq     uint64
 }
 
@@ -62,7 +63,11 @@ func (h *hub) publish(e Event) {
 	if h.closed {
 		return
 	}
+	if e.Time.Before(h.latest) { // the chip noticed the event in an earlier step, and another event was published meanwhile
+		e.Time = h.latest
+	}
 	h.seq++
+	h.latest = e.Time
 	e.Seq, e.Life = h.seq, h.life
 	if len(h.history) == eventHistory {
 		h.history = append(h.history[:0], h.history[eventHistory/4:]...)
@@ -79,11 +84,19 @@ func (h *hub) publish(e Event) {
 	}
 }
 
-func (h *hub) subscribe() (<-chan Event, func()) {
+// subscribe delivers the events of the history whose number is higher than after, and all later
+// events.
+func (h *hub) subscribe(after uint64) (<-chan Event, func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &sub{ch: make(chan Event, eventHistory+eventBacklog)}
-	for _, e := range h.history {
+	for i, e := range h.history {
+		if e.Seq <= after {
+			continue
+		}
+		if i == 0 && after > 0 { // the history has lost the events in between
+			e.Lost = e.Seq - after - 1
+		}
 		s.ch <- e
 	}
 	if h.closed {
@@ -109,6 +122,21 @@ func (h *hub) close() {
 		delete(h.subs, s)
 		close(s.ch)
 	}
+}
+
+// Events subscribes to the node's events, and first delivers up to 1024 earlier events. The
+// returned function ends the subscription. If a reader is too slow, events are lost. The field Lost
+// of the reader's next event counts them. Closing the node closes the Go channel.
+func (n *Node) Events() (<-chan Event, func()) { return n.events.subscribe(0) }
+
+// EventsAfter is like Events, but delivers only events after event number seq of the incarnation
+// life. If the node no longer has the next event, the field Lost of the first delivered event counts
+// the missing events. If life is not the node's incarnation, EventsAfter is equal to Events.
+func (n *Node) EventsAfter(life wire.Incarnation, seq uint64) (<-chan Event, func()) {
+	if life != n.events.life {
+		seq = 0
+	}
+	return n.events.subscribe(seq)
 }
 
 // TellArchive publishes an event about the archive of the node's events.

@@ -18,6 +18,7 @@ import (
 	"ttfabric/membership"
 	"ttfabric/node"
 	"ttfabric/node/session"
+	"ttfabric/node/session/linear"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
 	"ttfabric/ttlink/transport"
@@ -97,7 +98,7 @@ func TestOtherImplementation(t *testing.T) {
 // after a long silence, because the Python interpreter may have to wait for a core.
 func besideForeign(t *testing.T, loss string) {
 	slow := ttlink.ProfileCrowded
-	slow.DeadTraffic = 4 * time.Second
+	slow.DeadTraffic, slow.DeadIdle = 4*time.Second, 5*time.Second
 	n, args := nextToForeign(t, slow, loss)
 	f := startForeign(t, args...)
 	f.says(t, "up")
@@ -266,6 +267,19 @@ func weAsk(ctx context.Context, t *testing.T, s *session.Session) {
 	}
 	expect(at(4, 4, 0), []byte("multicast"))
 	expect(at(4, 4, 16), []byte{7, 0, 0, 0})
+	ls, err := linear.Connect(s.Sender(ctx), linear.To{Dir: wire.East}, linear.To{Dir: wire.East, Plane: 1})
+	if err == nil {
+		err = errors.Join(linear.SparseMulticastWrite(ls[:1], []byte("members"), at(4, 5, 0), 1), linear.SparseMulticastAtomicInc(ls, at(4, 5, 16), 2, false, 1))
+	}
+	for range 100 {
+		err = errors.Join(err, s.AtomicInc(ctx, to, at(4, 5, 32), 1, false, session.Posted()))
+	}
+	if err = errors.Join(err, s.Flush(ctx, to)); err != nil {
+		t.Fatal(err)
+	}
+	expect(at(4, 5, 0), []byte("members"))
+	expect(at(4, 5, 16), []byte{4, 0, 0, 0})
+	expect(at(4, 5, 32), []byte{100, 0, 0, 0})
 	var refused *session.RefusedError
 	if err := s.Write(ctx, to, at(60, 60, 0), []byte("x")); !errors.As(err, &refused) || refused.Outcome != wire.OutcomeBadAddress {
 		t.Errorf("a write to no tile: %v", err)
@@ -296,6 +310,9 @@ func theyAsk(t *testing.T, f *foreign) {
 		{"minc 1 3 0 9", "done"},
 		{"minc 1 3 2 1", "misaligned"},
 		{"read 1 3 0 4", "done 09000000"},
+		{"swrite 1 5 0 616263", "done"},
+		{"swrite 60 60 0 61", "bad address"},
+		{"read 1 5 0 3", "done 616263"},
 	}
 	for _, e := range ends {
 		if _, err := fmt.Fprintln(f.in, e.ask); err != nil {

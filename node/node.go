@@ -3,16 +3,15 @@
 // chip's datagrams, and hands results to programs.
 //
 // One lock guards the chip. A goroutine for each port reads a batch of datagrams, takes the lock,
-// and runs the chip until nothing moves. Every command and the one timer run the chip in the same
+// and passes the datagrams to the chip. When all ports with datagrams have done so, one goroutine
+// runs the chip until nothing moves. Every command and the one timer run the chip in the same
 // manner. No packet costs a goroutine, a Go channel or an allocation.
 package node
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -85,7 +84,9 @@ type livePort struct {
 	captures []*Capture // captures that record the port's datagrams
 
 	to    netip.AddrPort // the peer's address to which the port sends; zero: unknown
+	find  PeerFinder     // see Node.Meet; nil: only gossip tells the peer's address
 	heard mono.Time      // when the port last received a datagram
+	fresh bool           // the port received datagrams, and the chip has not run since
 	news  news           // the gossip pool's report of another address of the peer
 	size  int            // largest frame payload of the path, in bytes, as the node last told the chip
 }
@@ -116,7 +117,7 @@ type Node struct {
 	byCh   [wire.MaxChannels]*livePort
 	member Membership
 	rearm  chan struct{}
-	moved  chan struct{} // gets a value when a port with a report of another address no longer carries its link
+	moved  chan struct{} // gets a value when a port with a report of another address no longer carries its link, or when a port shall look for its peer
 	events *hub
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -141,7 +142,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	var err error
 	began, cc := n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, FlowEpoch: uint32(n.start.UnixMilli()), Topology: cfg.Topology, Route: cfg.Route,
 		Profile: cfg.Profile, Slots: cfg.Slots, MaxPayload: defaultPayload, MemoryLimit: cfg.MemoryLimit, Seed: cfg.Seed,
-		LocalFirst: cfg.LocalFirst, Timeout: cfg.Timeout, TTL: cfg.TTL}
+		LocalFirst: cfg.LocalFirst, Timeout: cfg.Timeout, TTL: cfg.TTL, Phase: phase(n.start, cfg.Profile)}
 	if n.chip, err = chip.New(began, cc); err != nil {
 		return nil, err
 	}
@@ -173,94 +174,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// defaultPayload is the largest padded payload of a frame until the node knows the path's MTU, in
-// bytes. Its frame fits into an MTU of 1500 bytes, with the headers of IPv4 and UDP (28 bytes).
-const defaultPayload = (1500 - 28 - wire.FrameOverhead) / wire.PadUnit * wire.PadUnit
-
-func (n *Node) openPorts() error {
-	for _, p := range n.chip.Channels() {
-		local := netip.AddrPortFrom(n.cfg.Listen, 0)
-		if n.cfg.PortBase != 0 {
-			local = netip.AddrPortFrom(n.cfg.Listen, n.cfg.PortBase+uint16(p.Local.Channel))
-		}
-		lp := &livePort{ch: p.Local.Channel, peer: p.Peer, plane: p.Plane}
-		pipe, err := n.openPipe(local, lp)
-		if err != nil {
-			n.closePorts()
-			return fmt.Errorf("chip %s channel %d: %w", n.cfg.Node, p.Local.Channel, err)
-		}
-		lp.pipe, lp.out = pipe, pipe
-		n.ports = append(n.ports, lp)
-		n.byCh[lp.ch] = lp
-	}
-	return nil
-}
-
-func (n *Node) closePorts() {
-	for _, p := range n.ports {
-		p.close()
-	}
-}
-
 func (n *Node) now() mono.Time { return mono.Time(time.Since(n.start)) }
-
-// cause says which kind of input made the node run the chip.
-type cause int
-
-const (
-	received cause = iota
-	submitted
-	timed
-	asked
-	numCauses
-)
-
-// Work counts the node's steps for one cause, and their time. In one step, the node runs the chip
-// for one input, sends the resulting datagrams, and hands results and events to programs.
-type Work struct {
-	Steps   uint64
-	Time    time.Duration
-	Sending time.Duration // part of Time for sending datagrams and for handing results and events to programs
-}
-
-// Load is the node's work since its start, by cause. Received is work for received datagrams,
-// Submitted for requests of programs, Timed for the timer, and Asked for everything else.
-type Load struct{ Received, Submitted, Timed, Asked Work }
-
-// Load returns the node's work since its start.
-func (n *Node) Load() Load {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return Load{n.work[received], n.work[submitted], n.work[timed], n.work[asked]}
-}
-
-// step runs f on the chip, and runs the chip until nothing moves. A closed node ignores f.
-func (n *Node) step(why cause, f func(now mono.Time)) {
-	n.mu.Lock()
-	panics := true
-	defer func() {
-		if panics {
-			n.record.save()
-		}
-		n.mu.Unlock()
-	}()
-	if panics = !n.closed; !panics {
-		return
-	}
-	now := n.now()
-	f(now)
-	n.chip.Pump(now)
-	for n.feed(now) {
-		n.chip.Pump(now)
-	}
-	ran := n.now()
-	n.drain(now)
-	w, end := &n.work[why], n.now()
-	w.Steps++
-	w.Time += end.Sub(now)
-	w.Sending += end.Sub(ran)
-	panics = false
-}
 
 // drain takes the chip's outputs: datagrams, results, events and the next deadline.
 func (n *Node) drain(now mono.Time) {
@@ -276,7 +190,7 @@ func (n *Node) drain(now mono.Time) {
 		if err != nil {
 			n.log.Debug("send failed", "chip", n.cfg.Node, "channel", ch, "error", err)
 		}
-		if k < len(t.Data)/t.Seg && p.framePayload() < p.size {
+		if k < (len(t.Data)+t.Seg-1)/t.Seg && p.framePayload() < p.size {
 			n.resize(now, p)
 		}
 	}
@@ -325,38 +239,12 @@ func (n *Node) channels() (m uint16) {
 // tell is a separate function, steps without an event allocate nothing.
 func (n *Node) tell(e chip.Event) {
 	if p := n.byCh[e.Local.Channel]; p != nil && p.news.to.IsValid() && !n.chip.Carries(p.ch) {
-		select {
-		case n.moved <- struct{}{}:
-		default:
-		}
+		n.look()
 	}
 	if len(n.captures) > 0 {
 		n.noteEvent(&e)
 	}
 	n.events.publish(Event{Time: n.start.Add(time.Duration(e.At)), Chip: &e})
-}
-
-// read passes the datagrams that a port receives to the chip, until the port is closed.
-func (n *Node) read(p *livePort) {
-	var b transport.Batch
-	for {
-		err := p.pipe.Recv(&b)
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			n.log.Warn("receive failed", "chip", n.cfg.Node, "channel", p.ch, "error", err)
-			time.Sleep(10 * time.Millisecond)
-			continue
-		}
-		n.step(received, func(now mono.Time) {
-			p.heard = now
-			if len(p.captures) > 0 {
-				p.received(&b)
-			}
-			b.Each(func(d []byte) { n.chip.HandleDatagram(now, p.ch, d) })
-		})
-	}
 }
 
 // timer runs the chip whenever the chip's next deadline has come.
@@ -410,7 +298,7 @@ func (n *Node) Topology() *topo.Topology { return n.cfg.Topology }
 func (n *Node) Status() (s chip.Status, now mono.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.chip.Status(), n.now()
+	return n.chip.StatusAt(n.now()), n.now()
 }
 
 // Started returns the wall-clock time at which the node started.
@@ -458,11 +346,6 @@ func (n *Node) GossipAddr() netip.AddrPort { return n.member.Addr() }
 func (n *Node) WithChip(f func(now mono.Time, c *chip.Chip)) {
 	n.step(asked, func(now mono.Time) { f(now, n.chip) })
 }
-
-// Events subscribes to the node's events, and first delivers up to 1024 earlier events. The
-// returned function ends the subscription. If a reader is too slow, events are lost. The field Lost
-// of the reader's next event counts them. Closing the node closes the Go channel.
-func (n *Node) Events() (<-chan Event, func()) { return n.events.subscribe() }
 
 // Close tells the neighbours and the gossip pool that the chip leaves, and stops the chip. Close
 // does not wait for open requests.

@@ -86,13 +86,13 @@ func config(t *topo.Topology, p *pool, chip wire.FabricNodeID, inc wire.Incarnat
 }
 
 // fabric starts all chips of a topology over UDP, and waits until chip 0 reaches all chips.
-func fabric(t *testing.T, name string) (*topo.Topology, *pool, []*node.Node) {
+func fabric(t testing.TB, name string) (*topo.Topology, *pool, []*node.Node) {
 	t.Helper()
 	return fabricWith(t, name, func(*node.Config) {})
 }
 
 // fabricWith works like fabric, but calls change on the settings of each chip first.
-func fabricWith(t *testing.T, name string, change func(c *node.Config)) (*topo.Topology, *pool, []*node.Node) {
+func fabricWith(t testing.TB, name string, change func(c *node.Config)) (*topo.Topology, *pool, []*node.Node) {
 	t.Helper()
 	m, err := topo.Named(name)
 	if err != nil {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -147,7 +148,7 @@ func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 		case flow.NoSuchChip:
 			return false, fmt.Errorf("chip %s is not in topology %s", r.Dst, n.cfg.Topology)
 		case flow.Unreachable:
-			s.done(s.started, flow.Result{Dst: r.Dst, Fate: flow.FateLost, Drop: wire.DropUnreachable, At: n.cfg.Node, Sent: now, Done: now})
+			s.done(s.started, r.Unreachable(n.cfg.Node, now))
 			continue
 		case flow.NoSuchPlane:
 			if int(r.Plane) < n.cfg.Topology.Planes() {
@@ -156,6 +157,8 @@ func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 			return false, fmt.Errorf("plane %d: topology %s has planes 0 to %d", r.Plane, n.cfg.Topology.Name, max(n.cfg.Topology.Planes(), 1)-1)
 		case flow.BadRanges:
 			return false, n.chip.CheckMulticast(r)
+		case flow.BadPosted:
+			return false, errors.New("reads and probes need an answer, so they cannot be posted")
 		case flow.BadVia:
 			return false, fmt.Errorf("the hops %v cannot be used: the hops do not lead from %s to %s on plane %d, or turn back at once, or come together with the option of the other route round a ring, or are more than %d", r.Via, n.cfg.Node, r.Dst, r.Plane, wire.MaxHops)
 		default:

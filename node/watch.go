@@ -13,7 +13,7 @@ import (
 // with ErrClosed when the node is closed. See [session.Watcher].
 func (n *Node) Watch(ctx context.Context, f func(session.Event)) error {
 	from := time.Now()
-	events, cancel := n.events.subscribe()
+	events, cancel := n.events.subscribe(0)
 	defer cancel()
 	for {
 		select {

@@ -62,7 +62,7 @@ func (r *Router) CanRedirect(k Caught, to int, v wire.VC) bool {
 // reported that there is room.
 func (r *Router) Redirect(k Caught, to int, v wire.VC) {
 	p := &r.ports[k.Port]
-	r.ports[to].push(v, r.onward(k, to), p.pop(k.vc, k.ch))
+	r.ports[to].push(v, r.onward(k, to), p.pop(k.vc, k.ch), r.at)
 	p.of(v).Redirected++
 }
 

@@ -128,6 +128,11 @@ func (b *bench) typed(t wire.PacketType, vc wire.VC, id uint64) Slot {
 	if t != wire.PacketRequest {
 		p.Command = wire.Command{Type: wire.NocNone}
 	}
+	if t.Control() {
+		p.Route = p.Route[:1]
+		numbered(&p)
+		b.pool.SetLen(s, p.Len())
+	}
 	p.Append(b.pool.Bytes(s)[:0])
 	return s
 }

@@ -56,13 +56,13 @@ type head struct {
 func (r *Router) CanMulticast(pl wire.Plane) bool { return pl < maxPlanes && !r.own.planes[pl].full() }
 
 // Multicast puts a multicast of this chip into the chip's queue. Multicast reports false if plane
-// pl has no room. The packet's ranges must be the ranges of the whole multicast. The router chooses
+// pl has no room. The packet's ranges or members must be those of the whole multicast. The router chooses
 // the virtual channels of the copies.
 func (r *Router) Multicast(pl wire.Plane, s Slot) bool {
 	if !r.CanMulticast(pl) {
 		return false
 	}
-	r.own.planes[pl].push(s)
+	r.own.planes[pl].push(s, r.at)
 	r.own.n++
 	return true
 }
@@ -87,26 +87,49 @@ func (r *Router) arrived(i int, v wire.VC) head {
 
 func (r *Router) view(h head) wire.PacketView { return wire.PacketView(r.cfg.Pool.Bytes(h.q.peek())) }
 
-// from returns the side by which a multicast came in, or wire.NumDirections for a multicast of this
-// chip.
-func (r *Router) from(h head) wire.Direction {
-	if h.port < 0 {
+// side returns the side of a port by which a multicast came in. For the port -1, which stands for a
+// multicast of this chip, side returns wire.NumDirections.
+func (r *Router) side(port int) wire.Direction {
+	if port < 0 {
 		return wire.NumDirections
 	}
-	return r.ports[h.port].Dir
+	return r.ports[port].Dir
 }
 
 // parts finds out, once for each multicast, in which directions copies leave and whether this chip
-// is a member. parts reports false if no copy leaves and this chip is no member, or if the ranges
-// lead back to the side by which the multicast came in.
+// is a member. parts reports false if no copy leaves and this chip is no member, if the ranges lead
+// back to the side by which the multicast came in, or if a member cannot be reached from here.
 func (r *Router) parts(h head) bool {
 	if h.q.left == 0 {
-		rs := r.view(h).Ranges()
-		if n := rs.Parts(r.from(h)); n != 0 {
+		if n := r.duties(r.view(h), h.port); n != 0 {
 			h.q.left = n | partsKnown
 		}
 	}
 	return h.q.left != 0
+}
+
+// duties returns the parts of a multicast that came in by a port, or that is this chip's own if the
+// port is -1. The bits are those of [wire.Ranges.Parts].
+func (r *Router) duties(v wire.PacketView, port int) (parts uint8) {
+	if !v.HasMembers() {
+		rs := v.Ranges()
+		return rs.Parts(r.side(port))
+	}
+	m := v.Members()
+	_, parts = m.Spread(&r.cfg.Place, v.Trunk(), r.root(port))
+	if port < 0 {
+		parts &^= wire.PartHere // the source is no member
+	}
+	return parts
+}
+
+// root returns the side by which a multicast to members came in, or wire.NumDirections where its tree
+// begins: at the source, and at the entry node of the members' mesh.
+func (r *Router) root(port int) wire.Direction {
+	if port >= 0 && r.ports[port].External {
+		return wire.NumDirections
+	}
+	return r.side(port)
 }
 
 // spread moves the copies of a multicast for which sender channels have room. spread reports
@@ -166,7 +189,7 @@ func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 	} else {
 		out.of(to).Injected++
 	}
-	out.push(to, ch, s)
+	out.push(to, ch, s, r.at)
 	return true, gone
 }
 
@@ -175,8 +198,14 @@ func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 // ok.
 func (r *Router) split(h head, d wire.Direction) (s Slot, ok, gone bool) {
 	v := r.view(h)
-	rs := v.Ranges()
-	rs = rs.Copy(v.Trunk(), d, r.from(h) == d.Opposite())
+	rs, m := v.Ranges(), wire.Members{}
+	if v.HasMembers() {
+		m = v.Members()
+		copies, _ := m.Spread(&r.cfg.Place, v.Trunk(), r.root(h.port))
+		m = copies[d]
+	} else {
+		rs = rs.Copy(v.Trunk(), d, r.side(h.port) == d.Opposite())
+	}
 	if h.q.left == partsKnown|1<<d {
 		s, gone = r.pop(h), true
 	} else {
@@ -188,7 +217,11 @@ func (r *Router) split(h head, d wire.Direction) (s Slot, ok, gone bool) {
 		h.q.popped++
 		r.copied(h)
 	}
-	wire.PacketView(r.cfg.Pool.Bytes(s)).SetRanges(rs)
+	if c := wire.PacketView(r.cfg.Pool.Bytes(s)); c.HasMembers() {
+		c.SetMembers(m)
+	} else {
+		c.SetRanges(rs)
+	}
 	return s, true, gone
 }
 

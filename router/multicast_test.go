@@ -225,7 +225,7 @@ func TestMulticastDrops(t *testing.T) {
 	}
 }
 
-// TestHostileMulticasts sends a router headers with random ranges. The router must not panic, must
+// TestHostileMulticasts sends a router headers with random ranges, or with random members. The router must not panic, must
 // get rid of every packet, and must return every buffer.
 func TestHostileMulticasts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -243,6 +243,12 @@ func TestHostileMulticasts(t *testing.T) {
 		}
 		if rng.IntN(4) == 0 {
 			p.Route = []byte{byte(rng.Uint32())}
+		}
+		if rng.IntN(2) == 0 {
+			p.Members, p.Trunk = wire.Members{rng.Uint64() & rng.Uint64(), uint64(rng.IntN(3))}, wire.Trunk(rng.IntN(3))
+		}
+		if rng.IntN(100) == 0 {
+			b.r.cfg.Place = wire.Place{Chip: wire.ChipID(rng.IntN(12)), Rows: 3, Cols: rng.IntN(5), WrapX: rng.IntN(2) == 0}
 		}
 		s, _ := b.pool.Get(p.Len())
 		p.Append(b.pool.Bytes(s)[:0])

@@ -12,6 +12,18 @@ type Skip uint64
 
 func one(v wire.VC, c int) Skip { return 1 << (int(v)*SenderChannels + c) }
 
+// ControlChannels is the set of all sender channels for control messages.
+var ControlChannels = controlChannels()
+
+func controlChannels() (s Skip) {
+	for v := range wire.VC(wire.NumVCs) {
+		if v.Class() == wire.ClassControl {
+			s |= all << (int(v) * SenderChannels)
+		}
+	}
+	return s
+}
+
 // Offer is the packet that a port should send next.
 type Offer struct {
 	Slot  Slot

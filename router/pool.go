@@ -12,8 +12,8 @@ type Slot int32
 const NoSlot Slot = -1
 
 // smallPacket is the length, in bytes, of the longest packet that gets a small buffer. Longer
-// packets get a buffer of [wire.MaxPacket] bytes. A completion with up to nine exceptions fits a
-// small buffer, and so does a write of 64 bytes, even over the longest route. Small buffers lie
+// packets get a buffer of [wire.MaxPacket] bytes. A control packet fits a small buffer,
+// and so does a write of 64 bytes, even over the longest route. Small buffers lie
 // close together and stay in the processor's cache when many short packets wait.
 const smallPacket = 256
 
@@ -120,6 +120,7 @@ func (p *Pool) Resident() int {
 // each queue of this chip's own multicasts is a ring.
 type ring struct {
 	slots  []Slot
+	at     []uint32 // when the packet of each slot came into the queue, see Router.at
 	head   int
 	n      int
 	left   uint8  // parts of the work that remain for the multicast at the front, see parts; 0: not known yet
@@ -128,15 +129,18 @@ type ring struct {
 	since  mono.Time
 }
 
-func newRing(capacity int) ring { return ring{slots: make([]Slot, capacity)} }
+func newRing(capacity int) ring {
+	return ring{slots: make([]Slot, capacity), at: make([]uint32, capacity)}
+}
 
 func (r *ring) full() bool { return r.n == len(r.slots) }
 
-func (r *ring) push(s Slot) {
+func (r *ring) push(s Slot, at uint32) {
 	if r.full() {
 		panic("router: a packet came to a full channel: the peer had more credits than the channel has slots")
 	}
-	r.slots[r.index(r.n)] = s
+	k := r.index(r.n)
+	r.slots[k], r.at[k] = s, at
 	r.n++
 }
 
@@ -170,7 +174,8 @@ func (r *ring) remove(gone []Slot, f func(Slot) bool) []Slot {
 			gone = append(gone, s)
 			continue
 		}
-		r.slots[r.index(kept)] = s
+		to := r.index(kept)
+		r.slots[to], r.at[to] = s, r.at[r.index(k)]
 		kept++
 	}
 	if r.n != kept {

@@ -62,6 +62,7 @@ type Config struct {
 
 	Timeout Timeout
 	Pool    *Pool
+	Place   wire.Place // the chip's place in its mesh, for multicasts to a set of members
 }
 
 // Drop is a packet that the router dropped. The caller of [Router.PollDrop] must return the slot to
@@ -108,8 +109,8 @@ type port struct {
 }
 
 // push adds a packet to a sender channel. The sender channel must have room.
-func (p *port) push(v wire.VC, c int, s Slot) {
-	p.send[v][c].push(s)
+func (p *port) push(v wire.VC, c int, s Slot, at uint32) {
+	p.send[v][c].push(s, at)
 	p.waiting |= one(v, c)
 	p.queued++
 }
@@ -142,6 +143,7 @@ type Router struct {
 
 	lastFirst []wire.VC // vcs in the order in which PollLocal serves them: control messages, then replies, then requests
 
+	at     uint32    // milliseconds of the latest instant that the router knows, modulo 2³²
 	paused int       // number of paused ports
 	lookAt mono.Time // when the router next looks for packets that cannot move
 	stuck  []Stuck
@@ -237,7 +239,7 @@ func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 	if p.send[v][0].full() {
 		return false
 	}
-	p.push(v, 0, s)
+	p.push(v, 0, s, r.at)
 	p.of(v).Injected++
 	return true
 }
@@ -265,7 +267,7 @@ func (r *Router) Bypassed(i int, v wire.VC) {
 func (r *Router) Arrive(i int, v wire.VC, s Slot) {
 	p := &r.ports[i]
 	p.of(v).Received++
-	p.recv[v].push(s)
+	p.recv[v].push(s, r.at)
 	p.held |= 1 << v
 	r.recvd++
 }
@@ -284,7 +286,7 @@ func (r *Router) Idle(i int, v wire.VC) bool {
 func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 	p := &r.ports[i]
 	if v.Trunk() != wire.TrunkNone {
-		if r := v.Ranges(); r.Parts(p.Dir) != wire.PartHere {
+		if r.duties(v, i) != wire.PartHere {
 			return false
 		}
 	} else if v.Action() != wire.RouteBit(p.Dir) {
@@ -302,6 +304,7 @@ func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 // the grace period. Step also drops requests at draining ports. Step drops packets in stuck
 // channels if the timeout's actions say so. Step reports whether it moved or dropped a packet.
 func (r *Router) Step(now mono.Time) bool {
+	r.SetTime(now)
 	moved := r.own.n > 0 && r.depart()
 	for i := range r.ports {
 		p := &r.ports[i]
@@ -357,7 +360,7 @@ func (r *Router) forward(i int, v wire.VC) bool {
 		return true
 	}
 	pkt.SetVC(to)
-	out.push(to, ch, r.take(i, v))
+	out.push(to, ch, r.take(i, v), r.at)
 	p.of(v).Forwarded++
 	return true
 }

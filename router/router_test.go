@@ -1,6 +1,7 @@
 package router
 
 import (
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -53,11 +54,24 @@ func (b *bench) arrive(i int, s Slot) {
 }
 
 func (b *bench) id(s Slot) uint64 {
-	p, err := wire.DecodePacket(b.pool.Bytes(s))
+	v, err := wire.ViewPacket(b.pool.Bytes(s))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return p.ID
+	return number(v)
+}
+
+// numbered moves the number of a control packet, which has no field ID, to the payload.
+func numbered(p *wire.Packet) {
+	p.Payload = binary.LittleEndian.AppendUint64(nil, p.ID)
+}
+
+// number returns the number of a packet.
+func number(v wire.PacketView) uint64 {
+	if p, err := wire.DecodePacket(v); err == nil && p.Type.Control() {
+		return binary.LittleEndian.Uint64(p.Payload)
+	}
+	return v.ID()
 }
 
 // send takes the packet that port i offers, as a link with enough credits would.

@@ -121,7 +121,7 @@ func (x *tracer) Do(f []string) error {
 	case "multicast":
 		return x.multicast(f[1:])
 	case "purge":
-		x.r.Purge(func(v wire.PacketView) bool { return slices.Contains(f[1:], strconv.FormatUint(v.ID(), 10)) })
+		x.r.Purge(func(v wire.PacketView) bool { return slices.Contains(f[1:], strconv.FormatUint(number(v), 10)) })
 		x.credit()
 		x.abandon()
 	case "show":
@@ -334,6 +334,9 @@ func (x *tracer) packet(from wire.Direction, plane wire.Plane, args []string) (s
 	if p.Type == 0 || p.ID == 0 {
 		return NoSlot, fmt.Errorf("want a packet number of 1 or more, and for type= one of probe, reply and completion")
 	}
+	if p.Type.Control() {
+		numbered(&p)
+	}
 	s, ok := x.cfg.Pool.Get(p.Len())
 	if !ok {
 		return NoSlot, fmt.Errorf("the pool is empty")
@@ -411,13 +414,13 @@ func (x *tracer) arrive(i int, args []string, datagram bool) error {
 	v := x.view(s)
 	vc := v.VC()
 	if x.room[i][vc] == 0 {
-		x.Say("   the neighbour at %s has no credit for %s and keeps %d", x.name(i), vc, v.ID())
+		x.Say("   the neighbour at %s has no credit for %s and keeps %d", x.name(i), vc, number(v))
 		x.cfg.Pool.Put(s)
 		return nil
 	}
 	if datagram && x.r.Idle(i, vc) {
 		if x.r.CutThrough(i, v) {
-			x.Say("   %d, from %s, is for this chip and passes by the channels", v.ID(), x.name(i))
+			x.Say("   %d, from %s, is for this chip and passes by the channels", number(v), x.name(i))
 			x.cfg.Pool.Put(s)
 			return nil
 		}
@@ -425,7 +428,7 @@ func (x *tracer) arrive(i int, args []string, datagram bool) error {
 			v.SetVC(to)
 			v.Advance()
 			x.r.Passed(i, out, to)
-			x.Say("   %d, from %s, passes by the channels", v.ID(), x.name(i))
+			x.Say("   %d, from %s, passes by the channels", number(v), x.name(i))
 			x.credits[out][to]--
 			x.tellSent(out, to, v)
 			x.cfg.Pool.Put(s)
@@ -449,14 +452,14 @@ func (x *tracer) inject(i int, args []string, launch bool) error {
 	v.SetVC(vc)
 	if launch && x.r.Bypass(i) && x.credits[i][vc] > 0 {
 		x.r.Bypassed(i, vc)
-		x.Say("   %d passes by the channels", v.ID())
+		x.Say("   %d passes by the channels", number(v))
 		x.credits[i][vc]--
 		x.tellSent(i, vc, v)
 		x.cfg.Pool.Put(s)
 		return nil
 	}
 	if launch && !x.r.CanInject(i, vc) || !x.r.Inject(i, vc, s) {
-		x.Say("   no room for %d", v.ID())
+		x.Say("   no room for %d", number(v))
 		x.cfg.Pool.Put(s)
 		return nil
 	}
@@ -470,7 +473,7 @@ func (x *tracer) multicast(args []string) error {
 		return err
 	}
 	if !x.r.Multicast(0, s) {
-		x.Say("   no room for %d", x.view(s).ID())
+		x.Say("   no room for %d", number(x.view(s)))
 		x.cfg.Pool.Put(s)
 	}
 	return nil

@@ -59,7 +59,7 @@ func (x *tracer) deliver() (moved bool) {
 		if l.Shared {
 			shared = ", and has copies to leave"
 		}
-		x.Say("   %d, from %s, is for this chip%s", x.view(l.Slot).ID(), x.name(l.Port), shared)
+		x.Say("   %d, from %s, is for this chip%s", number(x.view(l.Slot)), x.name(l.Port), shared)
 		if !l.Shared {
 			x.cfg.Pool.Put(l.Slot)
 		}
@@ -85,7 +85,7 @@ func (x *tracer) redirect() (moved bool) {
 		v.Reroute(x.onward.route, v.Up(), x.onward.detour)
 		v.SetVC(to)
 		x.r.Redirect(k, x.onward.port, to)
-		x.Say("   %d, caught at %s, is to leave by %s on %s", v.ID(), x.name(k.Port), x.name(x.onward.port), to)
+		x.Say("   %d, caught at %s, is to leave by %s on %s", number(v), x.name(k.Port), x.name(x.onward.port), to)
 		return true
 	})
 	return moved
@@ -126,7 +126,7 @@ func (x *tracer) abandon() (moved bool) {
 		if d.Dir < wire.NumDirections {
 			to = " to " + d.Dir.String()
 		}
-		x.Say("   DROPPED at %s: %d%s%s, %s", x.name(i), v.ID(), to, ranges(v), d.Reason)
+		x.Say("   DROPPED at %s: %d%s%s, %s", x.name(i), number(v), to, ranges(v), d.Reason)
 		x.cfg.Pool.Put(d.Slot)
 		moved = true
 	}
@@ -143,7 +143,7 @@ func (x *tracer) transmit() (moved bool) {
 			}
 			v := x.view(o.Slot)
 			if have := x.credits[i][o.VC]; have < o.Needs {
-				if line := fmt.Sprintf("   %s holds %d back: %s has credit for %d of %d", x.name(i), v.ID(), o.VC, have, o.Needs); !slices.Contains(x.blocked, line) {
+				if line := fmt.Sprintf("   %s holds %d back: %s has credit for %d of %d", x.name(i), number(v), o.VC, have, o.Needs); !slices.Contains(x.blocked, line) {
 					x.blocked = append(x.blocked, line)
 					if !slices.Contains(x.before, line) {
 						x.Say("%s", line)
@@ -170,13 +170,13 @@ func (x *tracer) transmit() (moved bool) {
 
 func (x *tracer) tellSent(i int, vc wire.VC, v wire.PacketView) {
 	if v.VC() != vc {
-		x.t.Fatalf("packet %d is sent on %s, but its header has %s", v.ID(), vc, v.VC())
+		x.t.Fatalf("packet %d is sent on %s, but its header has %s", number(v), vc, v.VC())
 	}
 	detail := fmt.Sprintf(", hop %d", v.Hop())
 	if v.Trunk() != wire.TrunkNone {
 		detail = ranges(v)
 	}
-	x.Say("   %s sends %d on %s%s, TTL %d; credit %d", x.name(i), v.ID(), vc, detail, v.TTL(), x.credits[i][vc])
+	x.Say("   %s sends %d on %s%s, TTL %d; credit %d", x.name(i), number(v), vc, detail, v.TTL(), x.credits[i][vc])
 }
 
 // ranges renders the remaining ranges of a multicast. For a unicast packet, ranges returns an empty

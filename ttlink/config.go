@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ttfabric/wire"
+	"ttfabric/wire/mono"
 )
 
 // Limits of a link. A limit whose comment names no source is a choice of this project.
@@ -21,10 +22,12 @@ const (
 	// MaxFrames is the largest number of unacknowledged frames, a power of two. With this number,
 	// frames of 64 bytes reach two thirds of the goodput of plain UDP.
 	MaxFrames = 4096
-	// MaxPacket is the largest packet that a slot takes, in bytes.
-	MaxPacket = wire.SlotStride
+	// MaxPacket is the largest packet that a slot for requests or replies takes, in bytes. A slot for
+	// control packets takes [wire.ControlLen] bytes.
+	MaxPacket = wire.SlotSize
 	// MinPayload is the smallest frame payload with which a link works, in bytes. A hello of 80
-	// bytes has this length with its padding.
+	// bytes has this length with its padding. A control packet has this length, and therefore always
+	// fits one frame.
 	MinPayload = 96
 	// MaxSlots is the largest size of a receiver channel, in packets. A hello has 16 bits for the
 	// size.
@@ -51,6 +54,10 @@ const (
 	initialRTO     = 50 * time.Millisecond  // retransmission timeout before the first measured round trip
 	unknownDead    = 8 * time.Second        // time without a frame from the peer after which a link with frames under way goes down, as long as no round trip has been measured
 	maxDead        = 15 * time.Second       // longest time without a frame from the peer that a long round trip can make the link accept
+	lateRemember   = time.Second            // time after a stall of the owner's loop for which the link waits longer for a silent peer
+	lateFactor     = 2                      // a peer may be late by this many times the longest stall of the owner's loop
+	asksInSilence  = 16                     // number of times that an idle link asks a silent peer before it goes down
+	trainHellos    = 2                      // a training without a hello of the peer counts as not connected after this many times HelloMax
 	stuckMin       = 8 * time.Second        // shortest time for which the oldest frame is unacknowledged before the link goes down for this reason
 	stuckTimeouts  = 8                      // retransmission timeouts for which the oldest frame is unacknowledged before the link goes down, but at least stuckMin
 	staleRTT       = 4                      // the link discards its estimate of the round trip if the estimate is more than this many times a new measurement
@@ -74,43 +81,59 @@ type Profile struct {
 	Name        string
 	DeadTraffic time.Duration // time without a frame from the peer after which a link with frames under way goes down
 	DeadIdle    time.Duration // time without a frame from the peer after which an idle link goes down
-	Keepalive   time.Duration // longest time between two frames that an idle end sends
+	Keepalive   time.Duration // distance of the instants at which an idle end sends a frame; see Config.Phase
+	Hold        time.Duration // time for which a link may be down before the routing tables avoid its cable
+	Boot        time.Duration // time for which a link may take to come up first before the routing tables avoid its cable
 	HelloMin    time.Duration // time between the first two hellos of a training
 	HelloMax    time.Duration // longest time between two hellos; the time doubles up to HelloMax
 	RTOMin      time.Duration // shortest retransmission timeout
 	RTOMax      time.Duration // the timeout doubles up to RTOMax; if a long round trip already makes the first timeout longer than RTOMax, the timeout does not double
 }
 
-// The profiles. In each profile, DeadIdle is longer than three times Keepalive. RTOMax equals
-// DeadIdle, because a path may become so slow that the link sends each frame again before its
-// acknowledgement comes. The link then cannot measure the round trip. It must double the timeout
-// until the timeout exceeds the round trip.
+// The profiles. In each profile, DeadIdle is at least DeadTraffic plus 9/8 of Keepalive. An idle link
+// therefore stays up if the peer's process stands still for DeadTraffic. RTOMax is long, because a path
+// may become so slow that the link sends each frame again before its acknowledgement comes. The
+// link then cannot measure the round trip. It must double the timeout until the timeout exceeds the
+// round trip.
 var (
 	// ProfileLAN is for chips that each have a processor core of their own.
 	ProfileLAN = Profile{
-		Name: "lan", DeadTraffic: 60 * time.Millisecond, DeadIdle: 2 * time.Second, Keepalive: 620 * time.Millisecond,
+		Name: "lan", DeadTraffic: 60 * time.Millisecond, DeadIdle: 240 * time.Millisecond, Keepalive: 150 * time.Millisecond,
+		Hold: 120 * time.Millisecond, Boot: 10 * time.Second,
 		HelloMin: 20 * time.Millisecond, HelloMax: 500 * time.Millisecond, RTOMin: 5 * time.Millisecond, RTOMax: 2 * time.Second,
 	}
 	// ProfileCrowded is for a machine that runs more chips than it has processor cores.
 	ProfileCrowded = Profile{
-		Name: "crowded", DeadTraffic: 250 * time.Millisecond, DeadIdle: 5 * time.Second, Keepalive: 1600 * time.Millisecond,
+		Name: "crowded", DeadTraffic: 250 * time.Millisecond, DeadIdle: 620 * time.Millisecond, Keepalive: 320 * time.Millisecond,
+		Hold: 200 * time.Millisecond, Boot: 25 * time.Second,
 		HelloMin: 50 * time.Millisecond, HelloMax: time.Second, RTOMin: 20 * time.Millisecond, RTOMax: 5 * time.Second,
 	}
 	// ProfilePaced is for transports that delay datagrams. QUIC paces its packets, and may
 	// acknowledge only after 25 ms (RFC 9000 §18.2).
 	ProfilePaced = Profile{
-		Name: "paced", DeadTraffic: time.Second, DeadIdle: 5 * time.Second, Keepalive: 1600 * time.Millisecond,
+		Name: "paced", DeadTraffic: time.Second, DeadIdle: 2400 * time.Millisecond, Keepalive: 1200 * time.Millisecond,
+		Hold: 2 * time.Second, Boot: 25 * time.Second,
 		HelloMin: 50 * time.Millisecond, HelloMax: time.Second, RTOMin: 80 * time.Millisecond, RTOMax: 5 * time.Second,
 	}
 )
 
+// quiet returns the longest time without a frame from a live idle peer with the same profile. The
+// time has room for a wake-up that comes late.
+func (p *Profile) quiet() time.Duration { return p.Keepalive + p.spare() + p.Keepalive/16 }
+
+// spare returns how long before an instant of the grid a link must have sent a frame that replaces
+// the keepalive at that instant.
+func (p *Profile) spare() time.Duration { return p.Keepalive / 8 }
+
 // valid returns an error if a time of p is out of range.
 func (p *Profile) valid() error {
 	switch {
-	case p.DeadTraffic <= 0 || p.DeadIdle < p.DeadTraffic:
-		return fmt.Errorf("profile %q: DeadTraffic %v, DeadIdle %v: want 0 < DeadTraffic ≤ DeadIdle", p.Name, p.DeadTraffic, p.DeadIdle)
-	case p.Keepalive <= 0 || p.Keepalive >= p.DeadIdle:
-		return fmt.Errorf("profile %q: keepalive %v: want a time between 0 and DeadIdle, which is %v", p.Name, p.Keepalive, p.DeadIdle)
+	case p.DeadTraffic <= 0:
+		return fmt.Errorf("profile %q: DeadTraffic %v: want a time above 0", p.Name, p.DeadTraffic)
+	case p.Keepalive <= 0 || p.DeadIdle < p.DeadTraffic+p.Keepalive+p.spare():
+		return fmt.Errorf("profile %q: Keepalive %v: want a time above 0, of which 9/8 and DeadTraffic %v are at most DeadIdle, which is %v", p.Name, p.Keepalive, p.DeadTraffic, p.DeadIdle)
+	case p.Hold <= 0 || p.Boot < p.Hold:
+		return fmt.Errorf("profile %q: Hold %v, Boot %v: want 0 < Hold ≤ Boot", p.Name, p.Hold, p.Boot)
 	case p.HelloMin <= 0 || p.HelloMax < p.HelloMin:
 		return fmt.Errorf("profile %q: hello interval %v to %v: want 0 < min ≤ max", p.Name, p.HelloMin, p.HelloMax)
 	case p.RTOMin <= 0 || p.RTOMax < p.RTOMin:
@@ -128,6 +151,7 @@ type Config struct {
 	Slots       [wire.NumVCs]int // size of each VC's receiver channel, in packets; 0: the VC is not in use
 	Window      int              // size of the retransmit slab, in bytes; 0: [DefaultWindow]
 	Profile     Profile          // times of the link; zero: [ProfileLAN]
+	Phase       mono.Time        // an instant of the grid on which an idle link sends; the other instants are multiples of Profile.Keepalive away
 	Seed        uint64           // seed of the link's random numbers, which vary its timers
 }
 

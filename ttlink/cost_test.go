@@ -1,6 +1,7 @@
 package ttlink
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -34,8 +35,8 @@ func (p *pair) round(packet []byte, n int) (bytes int) {
 	for ; n > 0 && p.a.Send(p.now, wire.VCData, packet); n-- {
 	}
 	for x, ok := p.a.PollTransmit(p.now); ok; x, ok = p.a.PollTransmit(p.now) {
-		for b := x.Data; len(b) > 0; b = b[x.Seg:] {
-			if d, ok := p.b.HandleDatagram(p.now, b[:x.Seg]); ok {
+		for b := x.Data; len(b) > 0; b = b[min(x.Seg, len(b)):] {
+			if d, ok := p.b.HandleDatagram(p.now, b[:min(x.Seg, len(b))]); ok {
 				bytes += len(d.Data)
 				if d.End {
 					p.b.Free(d.VC)
@@ -68,6 +69,41 @@ func TestOneUpdatePerBatch(t *testing.T) {
 	p.round(make([]byte, 4096), 16)
 	if n := p.b.Counters().FramesSent - before; n != 1 {
 		t.Errorf("the receiver answered one batch with %d frames", n)
+	}
+}
+
+// TestShorterFrameLast checks which frames leave together: equal data frames and one shorter frame,
+// which is the next data frame or a sequence update. A sequence update that is not due does not join
+// a single data frame.
+func TestShorterFrameLast(t *testing.T) {
+	p := newPair(t, 16, 1408)
+	p.round(make([]byte, 1000), 5) // more than a quarter of the slots, less than half
+	for _, c := range []struct {
+		sizes []int
+		kinds []wire.Kind
+	}{
+		{[]int{1000}, []wire.Kind{wire.KindData}},
+		{[]int{1000, 1000, 100}, []wire.Kind{wire.KindData, wire.KindData, wire.KindData}},
+		{[]int{1000, 1000}, []wire.Kind{wire.KindData, wire.KindData, wire.KindUpdate}},
+		{[]int{1000, 1000}, []wire.Kind{wire.KindData, wire.KindData}}, // the grants are told
+	} {
+		for _, n := range c.sizes {
+			if !p.b.Send(p.now, wire.VCData, make([]byte, n)) {
+				t.Fatalf("the link refused a packet of %d bytes", n)
+			}
+		}
+		x, _ := p.b.PollTransmit(p.now)
+		var got []wire.Kind
+		for b := x.Data; len(b) > 0; b = b[min(x.Seg, len(b)):] {
+			f, err := wire.DecodeFrame(b[:min(x.Seg, len(b))])
+			if err != nil {
+				t.Fatalf("packets of %v bytes: %v", c.sizes, err)
+			}
+			got = append(got, f.Kind)
+		}
+		if !slices.Equal(got, c.kinds) {
+			t.Errorf("packets of %v bytes: frames of the kinds %v, want %v", c.sizes, got, c.kinds)
+		}
 	}
 }
 

@@ -29,6 +29,32 @@ import (
 // that trains therefore ends the hold after holdAlone times the profile's DeadTraffic. Routers let
 // packets wait for a next hop that is down for twice that time, so a hold alone loses no packet.
 
+// HoldReason says why a link holds its own cable.
+type HoldReason uint8
+
+// The reasons of a hold.
+const (
+	HoldNone       HoldReason = iota // the link does not hold its cable
+	HoldFlaps                        // the cable failed too often
+	HoldOrdered                      // the owner called [Link.Reroute]
+	HoldUnreliable                   // the cable is unreliable
+)
+
+// String returns the reason in words.
+func (r HoldReason) String() string {
+	switch r {
+	case HoldNone:
+		return "none"
+	case HoldFlaps:
+		return "failed too often"
+	case HoldOrdered:
+		return "ordered"
+	case HoldUnreliable:
+		return "unreliable"
+	}
+	return "unknown"
+}
+
 // Limits of damping. The values of FlapLimit, FlapWindow and HoldMost are the defaults of a large
 // vendor's ethernet switches (port error-disable because of link flaps).
 const (
@@ -58,7 +84,10 @@ type damping struct {
 	n      int                  // number of failures since the last call of forgive
 	level  int                  // number of doublings of the next hold; 0: there is no hold before FlapLimit failures within FlapWindow
 	inUse  mono.Time            // when the cable began to carry frames
-	until  mono.Time            // end of the hold; 0: the link does not hold the cable
+	until  mono.Time            // end of the hold; 0: the link does not hold the cable; mono.Never: until the owner ends the reroute mode
+	why    HoldReason           // reason of the hold
+
+	quality
 }
 
 // forgive forgets the failures that lead to a hold. The counter flaps keeps its value.
@@ -75,6 +104,11 @@ func (d *damping) flap(now mono.Time) time.Duration {
 	if d.level == 0 && !often {
 		return 0
 	}
+	return d.next()
+}
+
+// next returns the time of the hold that begins now, and doubles the time of the hold after it.
+func (d *damping) next() time.Duration {
 	hold := min(HoldFirst<<d.level, HoldMost)
 	d.level = min(d.level+1, holdDoublings)
 	return hold
@@ -95,23 +129,25 @@ func (l *Link) held() bool { return l.damping.until != 0 }
 // ownFailed counts a failure of the own cable, and begins a hold if the cable has failed too often
 // (see flap).
 func (l *Link) ownFailed(now mono.Time) {
-	d := &l.damping
-	hold := d.flap(now)
-	if hold == 0 {
-		return
+	if hold := l.damping.flap(now); hold != 0 {
+		l.hold(now, now.Add(hold), HoldFlaps)
 	}
-	d.until = now.Add(hold)
+}
+
+// hold begins a hold of the own cable.
+func (l *Link) hold(now, until mono.Time, why HoldReason) {
+	d := &l.damping
+	d.until, d.why = until, why
 	for _, a := range []*answer{&l.train.answers, &l.train.strangers} {
 		if a.path == Own {
 			a.due = false
 		}
 	}
 	l.train.greet.remove(Own)
-	until := d.until
 	if l.paths.alternates == 0 {
 		until = l.holdEnd()
 	}
-	l.events.push(Event{Kind: EventHeld, At: now, Session: l.sess.id, Retrains: l.history.retrains, Flaps: d.flaps, Until: until})
+	l.events.push(Event{Kind: EventHeld, At: now, Session: l.sess.id, Retrains: l.history.retrains, Flaps: d.flaps, Until: until, Hold: why})
 }
 
 // misses reports whether a training that the peer began counts as a failure of the own cable. The
@@ -133,9 +169,13 @@ func (l *Link) holdEnd() mono.Time {
 	return l.damping.until
 }
 
-// tickHold ends the hold if its time is over.
+// tickHold ends the hold if its time is over. If the link is up in reroute mode, the hold goes on.
 func (l *Link) tickHold(now mono.Time) {
-	if l.held() && !now.Before(l.holdEnd()) {
+	switch {
+	case !l.held() || now.Before(l.holdEnd()):
+	case l.state == StateUp && l.paths.ordered:
+		l.damping.until, l.damping.why = mono.Never, HoldOrdered
+	default:
 		l.letGo(now)
 	}
 }
@@ -145,8 +185,9 @@ func (l *Link) letGo(now mono.Time) {
 	if !l.held() {
 		return
 	}
-	l.damping.until = 0
-	l.events.push(Event{Kind: EventReleased, At: now, Session: l.sess.id, Retrains: l.history.retrains, Flaps: l.damping.flaps})
+	why := l.damping.why
+	l.damping.until, l.damping.why, l.paths.home = 0, HoldNone, 0
+	l.events.push(Event{Kind: EventReleased, At: now, Session: l.sess.id, Retrains: l.history.retrains, Flaps: l.damping.flaps, Hold: why})
 	switch l.state {
 	case StateTraining:
 		l.restartHellos(now)

@@ -49,6 +49,7 @@ const (
 	DownPathGone                        // the owner removed the fallback path that the frames used
 	DownRetrain                         // the owner called [Link.Retrain]
 	DownStuck                           // the peer sends frames, but does not acknowledge the oldest frame under way
+	DownRerouted                        // the link's frames move to another cable
 )
 
 // String returns the reason in words.
@@ -76,6 +77,8 @@ func (r DownReason) String() string {
 		return "retrain"
 	case DownStuck:
 		return "no progress"
+	case DownRerouted:
+		return "rerouted"
 	}
 	return "unknown"
 }
@@ -119,10 +122,12 @@ const (
 	EventMiswired                            // the cable leads to a wrong port; sets Found, FoundExpects, FoundFabric
 	EventIncompatible                        // the two ends cannot work together; sets Mismatch
 	EventPath                                // the link's frames returned to its own cable; sets Path
-	EventHeld                                // the link's own cable failed too often, and the link holds the cable; sets Flaps, Until
-	EventReleased                            // the link no longer holds its own cable; sets Flaps
+	EventHeld                                // the link holds its own cable; sets Hold, Flaps, Until
+	EventReleased                            // the link no longer holds its own cable; sets Hold, Flaps
 	EventNarrow                              // the link uses shorter frames, because the path drops the longest frames that both ends take; sets Size, SizeWanted
 	EventWide                                // after an EventNarrow, the link uses longer frames again; sets Size, SizeWanted
+	EventUnreliable                          // the link's own cable is unreliable; sets Shares
+	EventReliable                            // the link's own cable is reliable again; sets Shares
 )
 
 // String returns the kind in words.
@@ -150,6 +155,10 @@ func (k EventKind) String() string {
 		return "frame size lowered"
 	case EventWide:
 		return "frame size raised"
+	case EventUnreliable:
+		return "unreliable"
+	case EventReliable:
+		return "reliable"
 	}
 	return "unknown"
 }
@@ -163,8 +172,10 @@ type Event struct {
 	Retrains int        // number of times that the link has come up, without the first time
 	Path     Path       // EventUp and EventPath: the cable that the frames use
 	Reason   DownReason // EventDown: why the link went down
+	Hold     HoldReason // EventHeld and EventReleased: why the link holds or held its own cable
 	Flaps    int        // EventHeld and EventReleased: failures of the own cable since the link was made
-	Until    mono.Time  // EventHeld: when the hold ends
+	Until    mono.Time  // EventHeld: when the hold ends; mono.Never: when the owner ends the reroute mode
+	Shares   Shares     // EventUnreliable and EventReliable: the latest window of the own cable
 
 	// Unknown is set for EventSessionEnded. Unknown counts, for each VC, the packets of the ended
 	// session that [Link.Send] accepted and the peer did not acknowledge. The peer may or may not
@@ -228,8 +239,7 @@ type Status struct {
 	Downtime        time.Duration    // total time for which the link was down since FirstUp, without the present period; see [Status.DownFor]
 	Phase           Phase            // how far the training has come
 	Train           TrainStatus      // the result of the training
-	Flaps           int              // failures of the own cable since the link was made
-	HeldUntil       mono.Time        // when the hold of the own cable ends; 0: not held
+	Cable                            // what the link knows about its own cable
 	RTT             time.Duration    // smoothed round trip; 0 before the first measurement
 	MaxPayload      int              // largest frame payload in use, in bytes; 0 before the link first comes up
 	PayloadWanted   int              // largest frame payload that both ends take, in bytes; more than MaxPayload if the path drops longer frames; 0 before the link first comes up
@@ -243,6 +253,24 @@ type Status struct {
 	OwnSince        mono.Time        // when OwnCarries last changed; 0: the own cable never carried frames
 	Miswired        bool             // while the link was not up, a hello came from a wrong port, and no hello of the right port has come since
 	Found           wire.PortID      // the wrong port that the link reported last, if Miswired
+}
+
+// Cable is what a link knows about its own cable.
+type Cable struct {
+	Flaps      int        // failures since the link was made
+	HeldUntil  mono.Time  // when the hold ends; 0: not held; mono.Never: when the owner ends the reroute mode
+	Held       HoldReason // why the link holds the cable
+	Rerouted   bool       // the owner has ordered the reroute mode
+	Assigned   Path       // fallback path that the link prefers; Own: none
+	Unreliable bool       // too many frames were sent again or came damaged
+	Shares     Shares     // the latest window in which the cable carried enough frames
+}
+
+// cable returns what the link knows about its own cable.
+func (l *Link) cable() Cable {
+	d := &l.damping
+	return Cable{Flaps: d.flaps, HeldUntil: l.holdEnd(), Held: d.why, Rerouted: l.paths.ordered, Assigned: l.paths.assigned,
+		Unreliable: d.unreliable, Shares: d.last}
 }
 
 // Counters holds counters that never decrease. Byte counts are lengths of whole frames, from

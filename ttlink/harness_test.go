@@ -80,7 +80,8 @@ type end struct {
 	partial []byte
 	events  []Event
 	ended   map[wire.SessionID]int
-	gone    bool // the end is stopped: it neither ticks nor receives
+	gone    bool      // the end is stopped: it neither ticks nor receives
+	still   mono.Time // until this instant the end's loop stands still: received datagrams wait, and Tick comes late
 	watch   watch
 }
 
@@ -181,7 +182,8 @@ func (w *world) until(d time.Duration, done func() bool) bool {
 			next, who = w.heap[0].at, 2
 		}
 		for i, e := range w.ends {
-			if at, ok := e.link.Deadline(); ok && !e.gone && at < next {
+			at, ok := e.link.Deadline()
+			if at = max(at, e.still); ok && !e.gone && at < next {
 				next, who = at, i
 			}
 		}
@@ -196,6 +198,11 @@ func (w *world) until(d time.Duration, done func() bool) bool {
 			a := heap.Pop(&w.heap).(arrival)
 			if a.call != nil {
 				a.call()
+				break
+			}
+			if e := w.ends[a.to]; w.now.Before(e.still) {
+				a.at = e.still
+				w.push(a)
 				break
 			}
 			w.receiveVia(a.to, a.via, a.data)
@@ -303,23 +310,24 @@ func (w *world) service(i int) {
 	}
 	updates := e.link.counters.UpdatesSent
 	for t, ok := e.link.PollTransmit(w.now); ok; t, ok = e.link.PollTransmit(w.now) {
-		if len(t.Data)%t.Seg != 0 || len(t.Data) > MaxBatchBytes || len(t.Data)/t.Seg > MaxBatchFrames {
+		if len(t.Data) < t.Seg || len(t.Data) > MaxBatchBytes || (len(t.Data)+t.Seg-1)/t.Seg > MaxBatchFrames {
 			w.fail("end %d: batch of %d bytes in segments of %d", i, len(t.Data), t.Seg)
 		}
-		for b := t.Data; len(b) > 0; b = b[t.Seg:] {
+		for b := t.Data; len(b) > 0; b = b[min(t.Seg, len(b)):] {
+			f := b[:min(t.Seg, len(b))]
 			if t.Path != Own {
 				if w.other {
-					w.push(arrival{at: w.now.Add(lan), to: 1 - i, data: bytes.Clone(b[:t.Seg]), via: t.Path})
+					w.push(arrival{at: w.now.Add(lan), to: 1 - i, data: bytes.Clone(f), via: t.Path})
 				}
 				continue
 			}
 			if w.keep {
-				w.record[i] = append(w.record[i], bytes.Clone(b[:t.Seg]))
+				w.record[i] = append(w.record[i], bytes.Clone(f))
 			}
-			if w.onSend != nil && w.onSend(i, b[:t.Seg]) {
+			if w.onSend != nil && w.onSend(i, f) {
 				continue
 			}
-			for _, o := range w.cable[i].Apply(w.now, b[:t.Seg]) {
+			for _, o := range w.cable[i].Apply(w.now, f) {
 				w.push(arrival{at: o.At, to: 1 - i, data: o.Data})
 			}
 		}
@@ -338,6 +346,7 @@ func (w *world) offer(i int) {
 			if w.rng.IntN(3) == 0 {
 				size = 1 + w.rng.IntN(MaxPacket)
 			}
+			size = min(size, wire.VC(v).SlotSize())
 			if !e.link.CanSend(wire.VC(v), size) {
 				if e.link.Send(w.now, wire.VC(v), w.scratch[:size]) {
 					w.fail("end %d: Send accepts a packet that CanSend refused", i)

@@ -59,7 +59,7 @@ const (
 	TrainInProgress   TrainStatus = 0
 	TrainOK           TrainStatus = 1
 	TrainFail         TrainStatus = 2 // the cable leads to a wrong port, the ends cannot work together, or the cable is held
-	TrainNotConnected TrainStatus = 3 // the link is off or closed, or has trained for DeadIdle without a hello of the peer
+	TrainNotConnected TrainStatus = 3 // the link is off or closed, or has trained for trainHellos times HelloMax without a hello of the peer
 )
 
 // String returns the result in words.
@@ -103,7 +103,7 @@ func (l *Link) trainStatus() TrainStatus {
 		return TrainNotConnected
 	case l.held(), l.train.miswired, l.train.mismatched != MismatchNone:
 		return TrainFail
-	case !l.train.heardPeer && l.now.Sub(l.since) >= l.cfg.Profile.DeadIdle:
+	case !l.train.heardPeer && l.now.Sub(l.since) >= trainHellos*l.cfg.Profile.HelloMax:
 		return TrainNotConnected
 	}
 	return TrainInProgress
@@ -156,16 +156,19 @@ func (s *Status) DownFor(now mono.Time) time.Duration {
 }
 
 // Retrain takes the link down if it is up, and makes the link train at once. The session continues,
-// so no packet is lost, duplicated or reordered. Retrain forgets the cable's failures, and ends the
-// hold if the link holds its own cable. If the link is off or closed, Retrain does nothing and
-// returns false.
+// so no packet is lost, duplicated or reordered. Retrain forgets the cable's failures and that the
+// cable is unreliable. Retrain ends a hold of the own cable, except for the hold of [Link.Reroute].
+// If the link is off or closed, Retrain does nothing and returns false.
 func (l *Link) Retrain(now mono.Time) bool {
 	l.now = now
 	if l.state != StateUp && l.state != StateTraining {
 		return false
 	}
 	l.damping.forgive()
-	l.letGo(now)
+	l.trust(now)
+	if l.damping.why != HoldOrdered {
+		l.letGo(now)
+	}
 	if l.state == StateUp {
 		l.goDown(now, DownRetrain)
 	} else {

@@ -200,10 +200,10 @@ func TestBadFramesOfTheSession(t *testing.T) {
 		count func(c *Counters) uint64
 	}{
 		{"wrong slot", func(l *Link) []byte {
-			return frameTo(l, wire.Frame{Kind: wire.KindData, TxSeq: l.rx.expected, Dest: wire.SlotAddress(1, 0), Payload: []byte{1}})
+			return frameTo(l, wire.Frame{Kind: wire.KindData, TxSeq: l.rx.expected, Dest: wire.SlotAddress(0, 1, 0), Payload: []byte{1}})
 		}, func(c *Counters) uint64 { return c.BadPieces }},
 		{"wrong offset", func(l *Link) []byte {
-			return frameTo(l, wire.Frame{Kind: wire.KindData, TxSeq: l.rx.expected, Dest: wire.SlotAddress(0, 32), Payload: []byte{1}})
+			return frameTo(l, wire.Frame{Kind: wire.KindData, TxSeq: l.rx.expected, Dest: wire.SlotAddress(0, 0, 32), Payload: []byte{1}})
 		}, func(c *Counters) uint64 { return c.BadPieces }},
 		{"empty piece", func(l *Link) []byte {
 			return frameTo(l, wire.Frame{Kind: wire.KindData, TxSeq: l.rx.expected})
@@ -264,7 +264,7 @@ func TestCreditViolation(t *testing.T) {
 	l := w.ends[0].link
 	for n := range 6 {
 		b := frameTo(l, wire.Frame{Kind: wire.KindData, VC: wire.VCReply, TxSeq: l.rx.expected, Flags: wire.FlagEnd,
-			Dest: wire.SlotAddress(uint32(n%5), 0), Payload: []byte{1}})
+			Dest: wire.SlotAddress(0, uint32(n%5), 0), Payload: []byte{1}})
 		if _, ok := l.HandleDatagram(w.now, b); ok != (n < 5) {
 			t.Fatalf("packet %d into 5 slots: delivered %v", n, ok)
 		}
@@ -322,7 +322,7 @@ func FuzzHandleDatagram(f *testing.F) {
 		f.Add(b)
 	}
 	data := frameTo(l, wire.Frame{Kind: wire.KindData, TxSeq: l.rx.expected, Payload: []byte("abc"), Padded: 32})
-	last := frameTo(l, wire.Frame{Kind: wire.KindData, TxSeq: l.rx.expected.Add(1), Dest: wire.SlotAddress(0, 3), Flags: wire.FlagEnd, Payload: []byte("def"), Padded: 32})
+	last := frameTo(l, wire.Frame{Kind: wire.KindData, TxSeq: l.rx.expected.Add(1), Dest: wire.SlotAddress(0, 0, 3), Flags: wire.FlagEnd, Payload: []byte("def"), Padded: 32})
 	update := frameTo(l, wire.Frame{Kind: wire.KindUpdate, Payload: make([]byte, wire.UpdateLen), Flags: wire.FlagNACK | wire.FlagSolicit})
 	hello := helloFrame(wire.Hello{Up: true, WantAnswer: true, From: portB, Expected: portA, MaxPayload: 1408, Incarnation: l.sess.peer,
 		EchoIncarnation: l.cfg.Incarnation, Training: 1, EchoTraining: 1, Slots: l.sess.slots, Fabric: 7}, l.sess.id, 8)

@@ -44,8 +44,10 @@ type session struct {
 	peer      wire.Incarnation
 	training  uint32 // newest training number of the peer
 	slots     [wire.NumVCs]uint16
-	confirmed bool // since this end came up, the peer has shown that it is up too
-	life      mono.Time
+	confirmed bool                            // since this end came up, the peer has shown that it is up too
+	life      mono.Time                       // when a frame of the session last came from the peer; after a stall of the owner's loop, later
+	asked     mono.Time                       // when this end last asked the silent peer for a frame
+	late      time.Duration                   // how much longer than usual the link waits for a silent peer, because the owner's loop was stalled; at most DeadIdle
 	ended     [endedRemember]wire.Incarnation // the last incarnations of the peer that another one has replaced; the link refuses them
 	endedNext int
 }
@@ -87,6 +89,7 @@ func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 	}
 	l.counters.FramesReceived++
 	l.counters.BytesReceived += uint64(len(b))
+	l.assess(now)
 	switch f.Kind {
 	case wire.KindHello:
 		l.handleHello(now, p, &f)
@@ -126,8 +129,11 @@ func (l *Link) ofSession(now mono.Time, p Path, f *wire.Frame) bool {
 		l.counters.WrongPath++
 		return false
 	}
-	l.sess.life = now
+	l.alive(now)
 	l.sess.confirmed = true
+	if p == Own && l.paths.now != Own {
+		l.damping.peerOwn = true
+	}
 	return true
 }
 
@@ -184,7 +190,7 @@ func (l *Link) Close(now mono.Time) {
 		l.closePending = true
 		l.goDown(now, DownClosed)
 	}
-	l.damping.until = 0
+	l.damping.until, l.damping.why = 0, HoldNone
 	l.setState(now, StateClosed)
 	l.tx.abandon()
 }
@@ -215,7 +221,7 @@ func (l *Link) Status() Status {
 		Session: l.sess.id, PeerIncarnation: l.sess.peer, Training: l.train.number,
 		Retrains: l.history.retrains, LastRetrain: l.history.lastRetrain, LastDown: l.history.lastDown,
 		FirstUp: l.history.firstUp, DownSince: l.history.downSince, Uptime: l.history.uptime, Downtime: l.history.downtime,
-		Phase: l.phase(), Train: l.trainStatus(), Flaps: l.damping.flaps, HeldUntil: l.holdEnd(),
+		Phase: l.phase(), Train: l.trainStatus(), Cable: l.cable(),
 		RTT: l.rtt.smoothed, MaxPayload: l.agreed, PayloadWanted: l.want(),
 		WindowUsed: l.tx.slab.used, Unacked: l.tx.slab.count,
 		Miswired: l.train.miswired, Found: l.train.found.port, Path: l.paths.now,

@@ -189,9 +189,10 @@ func TestOneWayCut(t *testing.T) {
 	}
 }
 
-// TestDeadTimes checks how long after a cut a link goes down, with traffic and without.
+// TestDeadTimes checks how long after a cut a link goes down, with traffic and without. An idle link
+// must ask its silent peer asksInSilence times before the link goes down.
 func TestDeadTimes(t *testing.T) {
-	for _, p := range []Profile{ProfileLAN, ProfileCrowded} {
+	for _, p := range []Profile{ProfileLAN, ProfileCrowded, ProfilePaced} {
 		for _, busy := range []bool{true, false} {
 			w := newWorld(t, 3, fault.Options{Delay: lan}, func(_ int, c *Config) { c.Profile = p })
 			w.start()
@@ -294,31 +295,55 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestPathOff checks that an end whose path is off sends no frames, and later continues the
-// session.
-func TestPathOff(t *testing.T) {
-	w := newWorld(t, 1, fault.Options{Delay: lan}, nil)
-	w.load(50)
-	w.start()
-	w.run(2 * time.Millisecond)
-	w.ends[0].link.SetPath(w.now, false)
-	w.service(0)
-	sent := w.ends[0].link.Counters().FramesSent
-	w.run(5 * time.Second)
-	if got := w.ends[0].link.Counters().FramesSent; got != sent {
-		w.fail("%d frames sent with the path off", got-sent)
-	}
-	if err := w.ends[0].link.SetMaxPayload(w.now, 512); err != nil {
-		t.Fatal(err)
-	}
-	w.ends[0].link.SetPath(w.now, true)
-	w.service(0)
-	w.load(5)
-	w.mustQuiet(10 * time.Second)
-	for i, e := range w.ends {
-		if s := e.link.Status(); s.MaxPayload != 512 || s.Retrains != 1 || len(e.ended) != 0 {
-			w.fail("end %d: %+v", i, s)
+// lacksLonger reports whether end i has a frame with a padded payload of more than size bytes that
+// the other end has not received.
+func (w *world) lacksLonger(i, size int) bool {
+	tx := &w.ends[i].link.tx
+	for q := w.ends[1-i].link.rx.expected; q != tx.next; q = q.Add(1) {
+		if int(tx.slab.at(q).padded) > size {
+			return true
 		}
+	}
+	return false
+}
+
+// TestPathOff checks that an end whose path is off sends no frames, and later continues the
+// session. The path then takes frames of 512 bytes. So the session ends if the other end lacks a longer
+// frame.
+func TestPathOff(t *testing.T) {
+	continued := 0
+	for seed := range uint64(20) {
+		w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
+		w.load(50)
+		w.start()
+		w.run(2 * time.Millisecond)
+		w.ends[0].link.SetPath(w.now, false)
+		w.service(0)
+		sent := w.ends[0].link.Counters().FramesSent
+		w.run(5 * time.Second)
+		if got := w.ends[0].link.Counters().FramesSent; got != sent {
+			w.fail("%d frames sent with the path off", got-sent)
+		}
+		long := w.lacksLonger(0, 512) || w.lacksLonger(1, 512)
+		if err := w.ends[0].link.SetMaxPayload(w.now, 512); err != nil {
+			t.Fatal(err)
+		}
+		w.ends[0].link.SetPath(w.now, true)
+		w.service(0)
+		w.load(5)
+		w.mustQuiet(10 * time.Second)
+		ended := len(w.ends[0].ended) + len(w.ends[1].ended)
+		for i, e := range w.ends {
+			if s := e.link.Status(); s.MaxPayload != 512 || long != (ended > 0) || !long && s.Retrains != 1 {
+				w.fail("end %d, a long frame was under way: %v: %+v", i, long, s)
+			}
+		}
+		if !long {
+			continued++
+		}
+	}
+	if continued == 0 {
+		t.Error("no session continued")
 	}
 }
 

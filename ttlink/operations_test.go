@@ -60,7 +60,7 @@ func operate(w *world, op, arg byte) {
 	i := int(arg & 1)
 	e := w.ends[i]
 	n := int(arg >> 1)
-	switch op % 18 {
+	switch op % 21 {
 	case 0: // send a few packets
 		e.toSend[n%wire.BasicVCs] += 1 + n%8
 		w.service(i)
@@ -121,5 +121,14 @@ func operate(w *world, op, arg byte) {
 		w.service(i)
 	case 17: // repair or cut the cable of the fallback path
 		w.other = n%2 == 0
+	case 18:
+		e.link.Reroute(w.now, n%2 == 0)
+		w.service(i)
+	case 19:
+		e.link.Assign(w.now, Path(n%3))
+		w.service(i)
+	case 20:
+		e.link.Trust(w.now, ByChannel(0), n%2 == 0)
+		w.service(i)
 	}
 }

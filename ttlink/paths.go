@@ -16,6 +16,9 @@ type Path uint8
 // Own is the path by the link's own cable.
 const Own Path = 0
 
+// maxPath is the path by the cable of the last channel.
+const maxPath = Path(wire.MaxChannels)
+
 // ByChannel returns the path by the cable of this chip's channel c.
 func ByChannel(c wire.Channel) Path { return Path(c) + 1 }
 
@@ -46,6 +49,10 @@ type paths struct {
 	announced  pathSet // paths by which a hello that echoes this end has come in this session; the link accepts frames of the session by these paths and by its own cable
 	peerVia    [wire.MaxChannels + 1]uint8
 	home       int // number of hellos that the peer has answered on the own cable since frames use a fallback path; answers shorter than the link's frames do not count
+
+	assigned Path    // fallback path that the link prefers; Own: no preference
+	ordered  bool    // the owner has ordered the reroute mode
+	poor     pathSet // fallback paths whose cables are unreliable
 
 	carries bool      // the link is up and sends its frames by the own cable
 	since   mono.Time // time of the last change of carries; 0: never
@@ -92,7 +99,7 @@ func (s *paths) proves(p Path, h *wire.Hello) bool {
 func (l *Link) SetAlternate(now mono.Time, p Path, peer wire.Channel, on bool) {
 	l.now = now
 	s := &l.paths
-	if p == Own || p > wire.MaxChannels || s.alternates.has(p) == on {
+	if p == Own || p > maxPath || s.alternates.has(p) == on {
 		return
 	}
 	if on {
@@ -101,6 +108,7 @@ func (l *Link) SetAlternate(now mono.Time, p Path, peer wire.Channel, on bool) {
 		if l.state == StateTraining {
 			l.train.greet.add(p)
 		}
+		l.seek(now)
 		return
 	}
 	s.alternates.remove(p)
@@ -109,17 +117,25 @@ func (l *Link) SetAlternate(now mono.Time, p Path, peer wire.Channel, on bool) {
 	if s.now == p && l.state == StateUp {
 		l.goDown(now, DownPathGone)
 	}
+	if s.alternates == 0 && l.held() && l.damping.why != HoldFlaps {
+		l.letGo(now)
+	}
 }
 
 // greets returns the paths by which the link sends periodic hellos now.
 func (l *Link) greets() (s pathSet) {
-	if l.state == StateTraining {
-		s = l.paths.all()
-	} else {
+	switch a := l.paths.assigned; {
+	case l.state == StateUp:
+		s = l.seeks()
 		s.add(Own)
 		if !l.sess.confirmed {
 			s.add(l.paths.now)
 		}
+	case l.size.tries == 0 && l.paths.alternates.has(a): // the preferred path gets a start of HelloMin
+		s.add(Own)
+		s.add(a)
+	default:
+		s = l.paths.all()
 	}
 	if l.held() {
 		s.remove(Own)
@@ -127,21 +143,33 @@ func (l *Link) greets() (s pathSet) {
 	return s
 }
 
-// comeHome counts an answer that came by the own cable while frames use a fallback path. After
-// homeProofs answers, comeHome makes the link send its frames by the own cable again.
-func (l *Link) comeHome(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
+// change counts an answer that came by a path which does not carry the link's frames. After
+// homeProofs answers by the own cable, change makes the link send its frames by that cable again. If
+// the cable is on trial, change needs [ReliableProofs] answers. If the link wants to leave its own
+// cable, one answer by a fallback path is enough: change then takes the link down, and returns true.
+func (l *Link) change(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) (down bool) {
 	s := &l.paths
-	narrow := f.Padded != 0 && f.Padded < l.agreed
-	if s.now == Own || p != Own || narrow || stampPath(h.EchoStamp) != Own {
-		return
+	if narrow := f.Padded != 0 && f.Padded < l.agreed; narrow || stampPath(h.EchoStamp) != p {
+		return false
 	}
-	if s.home++; s.home < homeProofs {
-		return
+	if l.seeks().has(p) {
+		l.leave(now)
+		return true
+	}
+	if s.now == Own || p != Own {
+		return false
+	}
+	s.home++
+	if trial := l.onTrial(); s.home < homeProofs || trial && s.home < ReliableProofs {
+		return false
+	} else if trial {
+		l.trust(now)
 	}
 	s.now, s.home = Own, 0
-	s.own(now, true)
+	l.carry(now, true)
 	l.events.push(Event{Kind: EventPath, At: now, Session: l.sess.id, Retrains: l.history.retrains, Path: Own})
 	l.damping.inUse = now
+	return false
 }
 
 // stampPathBits is the number of low bits of a hello's stamp that hold the path by which the hello

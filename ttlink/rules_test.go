@@ -14,8 +14,8 @@ import (
 // frames returns all frames that l sends at the instant now.
 func frames(l *Link, now mono.Time) (all []wire.Frame) {
 	for x, ok := l.PollTransmit(now); ok; x, ok = l.PollTransmit(now) {
-		for b := x.Data; len(b) > 0; b = b[x.Seg:] {
-			f, err := wire.DecodeFrame(bytes.Clone(b[:x.Seg]))
+		for b := x.Data; len(b) > 0; b = b[min(x.Seg, len(b)):] {
+			f, err := wire.DecodeFrame(bytes.Clone(b[:min(x.Seg, len(b))]))
 			if err != nil {
 				panic(err)
 			}
@@ -210,7 +210,7 @@ func TestStarvedSenderAsks(t *testing.T) {
 		p.now = at
 		p.a.Tick(at)
 		for _, f := range frames(p.a, at) {
-			if f.Flags&wire.FlagSolicit == 0 {
+			if f.Kind != wire.KindData && f.Flags&wire.FlagSolicit == 0 { // a data frame is sent again, because nothing has acknowledged it
 				t.Fatalf("a sender without credit sent: %+v", f)
 			}
 			give(p.b, at, f)

@@ -80,6 +80,16 @@ func (s *sender) unacked() (n [wire.NumVCs]int) {
 	return n
 }
 
+// Unacked calls f for each packet whose first piece is unacknowledged, the oldest first. The
+// argument piece is the first piece of the packet, and is valid only during the call.
+func (l *Link) Unacked(f func(piece []byte)) {
+	for q := l.tx.base; q != l.tx.next; q = q.Add(1) {
+		if m := l.tx.slab.at(q); m.first() {
+			f(l.tx.slab.bytes(m)[wire.EnvelopeLen+wire.HeaderLen:][:m.length])
+		}
+	}
+}
+
 // widest returns the padded payload of the largest unacknowledged frame, in bytes. If there is no
 // such frame, widest returns 0.
 func (s *sender) widest() int {
@@ -96,6 +106,9 @@ func (s *sender) outstanding() bool { return s.sentTo != s.base }
 // transmission.
 func (s *sender) sendable() bool { return s.cursor != s.next && s.cursor.Sub(s.base) < s.flight }
 
+// Waiting reports whether frames wait for [Link.PollTransmit].
+func (l *Link) Waiting() bool { return l.tx.cursor != l.tx.next }
+
 // pieces returns the number n of frames into which a packet of size bytes is cut, and the padded
 // payload of each frame.
 func (l *Link) pieces(size int) (n, padded int) {
@@ -109,10 +122,10 @@ func (l *Link) pieces(size int) (n, padded int) {
 // CanSend reports whether [Link.Send] would accept a packet of size bytes on vc now. The link must
 // be up, have a credit on vc, and have room in the slab. If a link that is up has no credit on vc,
 // it later asks the peer for its grants. A frame with grants may have been lost. If size is not 1
-// to [MaxPacket], or vc is out of range, CanSend panics.
+// to the size of the VC's slots, or vc is out of range, CanSend panics.
 func (l *Link) CanSend(vc wire.VC, size int) bool {
-	if size <= 0 || size > MaxPacket || vc >= wire.NumVCs {
-		panic(fmt.Sprintf("ttlink: packet of %d bytes on VC %d: want 1 to %d on a VC below %d", size, vc, MaxPacket, wire.NumVCs))
+	if vc >= wire.NumVCs || size <= 0 || size > vc.SlotSize() {
+		panic(fmt.Sprintf("ttlink: packet of %d bytes on VC %d: want 1 to %d, or %d for control, on a VC below %d", size, vc, MaxPacket, wire.ControlLen, wire.NumVCs))
 	}
 	if l.state != StateUp {
 		return false
@@ -143,7 +156,7 @@ func (l *Link) Send(now mono.Time, vc wire.VC, packet []byte) bool {
 	each := (len(packet) + n - 1) / n
 	for off := 0; off < len(packet); off += each {
 		m := frameMeta{
-			dest: wire.SlotAddress(l.tx.slot[vc], off), padded: uint16(padded),
+			dest: wire.SlotAddress(vc, l.tx.slot[vc], off), padded: uint16(padded),
 			length: uint16(min(each, len(packet)-off)), vc: vc,
 		}
 		if off+each >= len(packet) {
@@ -169,7 +182,7 @@ func (l *Link) Place(now mono.Time, vc wire.VC, size int) ([]byte, bool) {
 
 // placeOne places a packet that fits into one frame, and returns the packet's memory.
 func (l *Link) placeOne(vc wire.VC, size int) []byte {
-	body := l.place(frameMeta{dest: wire.SlotAddress(l.tx.slot[vc], 0), padded: uint16(wire.PadTo(size)), length: uint16(size), vc: vc, flags: wire.FlagEnd})
+	body := l.place(frameMeta{dest: wire.SlotAddress(vc, l.tx.slot[vc], 0), padded: uint16(wire.PadTo(size)), length: uint16(size), vc: vc, flags: wire.FlagEnd})
 	clear(body[size:])
 	l.placed(vc, size)
 	return body[:size]

@@ -16,6 +16,9 @@ type frameMeta struct {
 
 func (m *frameMeta) size() int { return wire.FrameOverhead + int(m.padded) }
 
+// first reports whether the frame carries the first piece of a packet.
+func (m *frameMeta) first() bool { return m.dest%uint32(m.vc.SlotSize()) == 0 }
+
 // slab is the retransmit buffer, a ring that holds the unacknowledged frames in the order of their
 // numbers. Each frame is one block of memory, so the link can send neighbouring frames of equal
 // size as one batch. If a frame does not fit at the end of the ring, the end stays unused, and the
@@ -120,6 +123,19 @@ func (s *slab) at(seq wire.Seq) *frameMeta { return &s.meta[int(uint32(seq))&(le
 
 // bytes returns the bytes of the frame that m describes.
 func (s *slab) bytes(m *frameMeta) []byte { return s.buf[m.off : int(m.off)+m.size()] }
+
+// behind returns the length of the free memory at the offset end, directly behind the newest frame.
+// The next call of place may use this memory. If the newest frame does not end at the offset end,
+// behind returns 0.
+func (s *slab) behind(end int) int {
+	switch {
+	case s.head != end:
+		return 0
+	case s.head <= s.tail:
+		return s.tail - end
+	}
+	return len(s.buf) - end
+}
 
 // release removes the oldest frame, whose sequence number is seq.
 func (s *slab) release(seq wire.Seq) {

@@ -176,13 +176,15 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 			if !stampTime(h.EchoStamp).Before(l.since) {
 				l.train.refine--
 			}
-			l.comeHome(now, p, f, h)
+			if l.change(now, p, f, h) {
+				return
+			}
 		}
 		if h.EchoStamp != 0 && proves {
 			l.answered(now, p, f, h)
 		}
 		if h.Up && f.Session == l.sess.id {
-			l.sess.life = now
+			l.alive(now)
 			l.sess.confirmed = true
 		}
 	}
@@ -283,7 +285,7 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 // instead (see renew).
 func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size int) {
 	l.paths.now, l.paths.home = p, 0
-	l.paths.own(now, p == Own)
+	l.carry(now, p == Own)
 	l.paths.announced.add(p)
 	l.applyHello(now, f, h)
 	if l.tx.widest() > size {
@@ -293,9 +295,11 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size 
 	l.history.up(now)
 	if p == Own {
 		l.damping.inUse = now
+	} else if l.paths.ordered && !l.held() {
+		l.hold(now, mono.Never, HoldOrdered)
 	}
 	l.train.mismatched = MismatchNone
-	l.sess.life = now
+	l.alive(now)
 	l.sess.confirmed = h.Up && f.Session == l.sess.id
 	l.train.refine = refineMost
 	if rtt, ok := l.helloRTT(now, h, math.MaxInt64); ok {
@@ -310,7 +314,7 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size 
 	if !l.sess.confirmed && !h.WantAnswer {
 		l.train.greet.add(p)
 	}
-	l.tx.keepaliveAt = now.Add(l.jitter(l.cfg.Profile.Keepalive))
+	l.sentOfSession(now)
 	l.setState(now, StateUp)
 	l.events.push(Event{Kind: EventUp, At: now, Session: l.sess.id, Retrains: l.history.retrains, Path: p})
 	l.settle(now, size, h)
@@ -376,48 +380,13 @@ func (l *Link) goDown(now mono.Time, why DownReason) {
 		panic("ttlink: down while " + l.state.String())
 	}
 	l.history.down(now, l.since, why)
-	l.paths.own(now, false)
+	l.carry(now, false)
 	l.train.number++
 	l.train.heardPeer = false
 	l.size.train()
 	l.setState(now, StateTraining)
 	l.restartHellos(now)
 	l.events.push(Event{Kind: EventDown, At: now, Session: l.sess.id, Retrains: l.history.retrains, Reason: why})
-}
-
-// restartHellos makes periodic hellos due now, and further hellos at growing intervals.
-func (l *Link) restartHellos(now mono.Time) {
-	l.train.greet = l.greets()
-	l.train.interval = l.cfg.Profile.HelloMin
-	l.train.helloAt = now.Add(l.jitter(l.train.interval))
-}
-
-// saysHello reports whether this end sends periodic hellos now. An end sends periodic hellos while
-// it trains, while it is up but not confirmed, and while its frames use a fallback path. An end
-// also sends a few hellos if the measured round trip is long, because a stall may have made the
-// measurement wrong.
-func (l *Link) saysHello() bool {
-	return l.state == StateTraining ||
-		(l.state == StateUp && (!l.sess.confirmed || l.paths.now != Own || (l.train.refine > 0 && l.rtt.doubtful(&l.cfg.Profile))))
-}
-
-// tickHello makes periodic hellos due if it is time.
-func (l *Link) tickHello(now mono.Time) {
-	if !l.saysHello() || now.Before(l.train.helloAt) {
-		return
-	}
-	l.train.greet = l.greets()
-	if l.size.proofs == 0 { // the interval stays short if the peer has answered short hellos
-		l.train.interval = min(2*l.train.interval, l.cfg.Profile.HelloMax)
-	}
-	every := l.train.interval
-	if l.state == StateUp { // on a slow path, at most one hello per round trip
-		every = max(every, l.rtt.smoothed)
-	}
-	l.train.helloAt = now.Add(l.jitter(every))
-	if l.state == StateTraining {
-		l.tickTraining(now)
-	}
 }
 
 // pollHello returns the next hello that is due. If no hello is due, pollHello returns false.

@@ -7,8 +7,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Transmit holds one or more frames of Seg bytes each, one after another in Data. The owner sends
-// each frame as a datagram of its own. Data is valid until the next call of any method of the link.
+// Transmit holds one or more frames, one after another in Data. Each frame has Seg bytes, but the
+// last frame may be shorter. The owner sends each frame as a datagram of its own. Data is valid until
+// the next call of any method of the link.
 type Transmit struct {
 	Data []byte
 	Seg  int
@@ -41,27 +42,32 @@ func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 }
 
 // pollData returns data frames from the cursor on, as many as have equal size and lie in the slab
-// one after another. The limits MaxBatchFrames, MaxBatchBytes and flight apply.
+// one after another. The limits MaxBatchFrames, MaxBatchBytes and flight apply. The last frame of a
+// super-packet may be shorter. So pollData adds one shorter frame to the equal frames: the next data
+// frame, or a sequence update. A sequence update that is not due joins only several frames, because
+// the kernel sends a single frame faster.
 func (l *Link) pollData(now mono.Time) Transmit {
 	t := &l.tx
 	first := t.slab.at(t.cursor)
-	size := first.size()
-	start, end := int(first.off), int(first.off)
+	size, start := first.size(), int(first.off)
+	end, last := start, size // end of the frames, and size of the last frame
 	if !t.outstanding() {
 		t.outSince = now
 		t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
 	}
-	f := wire.Frame{Channel: l.cfg.Peer.Channel, Session: l.sess.id, Kind: wire.KindData, RxSeq: l.rx.expected, Padded: int(first.padded)}
-	for n := 0; n < MaxBatchFrames && t.sendable(); n++ {
+	f := wire.Frame{Channel: l.cfg.Peer.Channel, Session: l.sess.id, Kind: wire.KindData, RxSeq: l.rx.expected}
+	n := 0 // number of data frames
+	for ; n < MaxBatchFrames && last == size && t.sendable(); n++ {
 		m := t.slab.at(t.cursor)
-		if int(m.off) != end || m.size() != size || end+size-start > MaxBatchBytes {
+		if int(m.off) != end || m.size() > size || end+m.size()-start > MaxBatchBytes {
 			break
 		}
 		frame := t.slab.bytes(m)
-		f.VC, f.Flags, f.Dest, f.TxSeq = m.vc, m.flags, m.dest, t.cursor
+		f.Padded, f.VC, f.Flags, f.Dest, f.TxSeq = int(m.padded), m.vc, m.flags, m.dest, t.cursor
 		f.Payload = frame[wire.EnvelopeLen+wire.HeaderLen:][:m.length]
 		f.Seal(frame)
-		end += size
+		last = m.size()
+		end += last
 		l.counters.DataSent++
 		if t.cursor.Before(t.sentTo) {
 			l.counters.Retransmitted++
@@ -73,15 +79,32 @@ func (l *Link) pollData(now mono.Time) Transmit {
 		}
 		t.cursor = t.cursor.Add(1)
 	}
+	if last == size && n < MaxBatchFrames && (l.rx.grantsDue || n > 1 && l.grantsHelp()) {
+		if room := min(size, start+MaxBatchBytes-end, t.slab.behind(end)); room >= updateBytes {
+			end += len(l.update(t.slab.buf[end : end+room]))
+		}
+	}
 	l.rx.updateDue = l.rx.grantsDue // the data frames carry the acknowledgement
 	l.rx.acked()
 	l.sentOfSession(now)
 	return l.count(Transmit{Data: t.slab.buf[start:end:end], Seg: size, Path: l.paths.now})
 }
 
-// pollUpdate returns a sequence update with the acknowledgement, the grants, and a NACK or SOLICIT
-// if due.
+// pollUpdate returns a sequence update.
 func (l *Link) pollUpdate(now mono.Time) Transmit {
+	l.long = nil
+	b := l.update(l.control[:])
+	l.sentOfSession(now)
+	return l.count(Transmit{Data: b, Seg: len(b), Path: l.paths.now})
+}
+
+// updateBytes is the length of the longest frame with a sequence update, in bytes.
+const updateBytes = wire.FrameOverhead + wire.FullUpdateLen
+
+// update writes the frame of a sequence update into b, and returns the frame. The sequence update
+// has the acknowledgement, the grants, and a NACK or SOLICIT if due. The length of b must be at
+// least updateBytes.
+func (l *Link) update(b []byte) []byte {
 	f := wire.Frame{Channel: l.cfg.Peer.Channel, Session: l.sess.id, Kind: wire.KindUpdate, RxSeq: l.rx.expected}
 	if l.rx.nackDue {
 		f.Flags |= wire.FlagNACK
@@ -94,11 +117,12 @@ func (l *Link) pollUpdate(now mono.Time) Transmit {
 	l.rx.granted = l.grants()
 	l.rx.acked()
 	u := wire.Update{Grants: l.rx.granted}
-	f.Payload = u.Append(l.control[wire.EnvelopeLen+wire.HeaderLen : wire.EnvelopeLen+wire.HeaderLen])
+	f.Payload = u.Append(b[wire.EnvelopeLen+wire.HeaderLen : wire.EnvelopeLen+wire.HeaderLen])
 	l.rx.updateDue, l.rx.grantsDue, l.rx.nackDue, l.tx.solicitDue = false, false, false, false
 	l.counters.UpdatesSent++
-	l.sentOfSession(now)
-	return l.sealControl(&f, l.paths.now)
+	b = b[:f.WireLen()]
+	f.Seal(b)
+	return b
 }
 
 // sealControl completes and counts a frame whose payload lies in l.control: it fills in the
@@ -121,15 +145,22 @@ func (l *Link) sealControl(f *wire.Frame, p Path) Transmit {
 }
 
 func (l *Link) count(t Transmit) Transmit {
-	l.counters.FramesSent += uint64(len(t.Data) / t.Seg)
+	l.counters.FramesSent += uint64((len(t.Data) + t.Seg - 1) / t.Seg)
 	l.counters.BytesSent += uint64(len(t.Data))
 	return t
 }
 
 // sentOfSession postpones the next keepalive, because a data frame or a sequence update is sent at
-// the instant now.
+// the instant now. Keepalives are sent on a grid of time. All links of a chip share the grid, and
+// all chips of a machine do. The chips' processes therefore wake up once for many frames.
 func (l *Link) sentOfSession(now mono.Time) {
-	l.tx.keepaliveAt = now.Add(l.cfg.Profile.Keepalive)
+	k := l.cfg.Profile.Keepalive
+	next := now.Add(l.cfg.Profile.spare())
+	wait := l.cfg.Phase.Sub(next) % k // Phase may lie before or after the instant next
+	if wait < 0 {
+		wait += k
+	}
+	l.tx.keepaliveAt = next.Add(wait)
 }
 
 // deadAt returns the instant at which the link goes down unless a frame comes from the peer before.
@@ -152,16 +183,37 @@ func (l *Link) stuckAt() mono.Time {
 // silentAt returns the instant at which the link goes down if no frame comes from the peer. While
 // frames are under way, the link goes down sooner.
 func (l *Link) silentAt() mono.Time {
-	p := &l.cfg.Profile
-	at := l.sess.life.Add(max(p.DeadIdle, min(l.rtt.patience(), maxDead)))
+	at := l.sess.life.Add(l.idleDead())
 	if l.tx.outstanding() {
 		from := l.sess.life
 		if from.Before(l.tx.outSince) {
 			from = l.tx.outSince
 		}
-		at = mono.Min(at, from.Add(l.rtt.dead(p)))
+		at = mono.Min(at, from.Add(l.rtt.dead(&l.cfg.Profile)+l.sess.late))
 	}
 	return at
+}
+
+// idleDead returns the time without a frame from the peer after which an idle link goes down.
+func (l *Link) idleDead() time.Duration {
+	return max(l.cfg.Profile.DeadIdle, min(l.rtt.patience(), maxDead)) + l.sess.late
+}
+
+// askAt returns the instant at which the link next asks the peer for a frame because the peer has
+// been silent. The link asks asksInSilence times before silence takes it down. If the owner's loop
+// comes late, the link asks less often.
+func (l *Link) askAt() mono.Time {
+	quiet := l.cfg.Profile.quiet()
+	every := max((l.idleDead()-quiet)/asksInSilence+1, l.sess.late/lateFactor)
+	return max(l.sess.life.Add(quiet), l.sess.asked.Add(every))
+}
+
+// alive notes that a frame of the session has come from the peer.
+func (l *Link) alive(now mono.Time) {
+	l.sess.life = now
+	if l.sess.late != 0 && now.Sub(l.stalled) > lateRemember {
+		l.sess.late = 0
+	}
 }
 
 // Deadline returns the instant at which the owner must call [Link.Tick] next. If no timer of the
@@ -172,7 +224,7 @@ func (l *Link) Deadline() (mono.Time, bool) {
 		at = l.train.helloAt
 	}
 	if l.state == StateUp {
-		at = mono.Min(at, mono.Min(l.deadAt(), l.tx.keepaliveAt))
+		at = mono.Min(mono.Min(at, l.deadAt()), mono.Min(l.askAt(), l.tx.keepaliveAt))
 		if l.tx.outstanding() {
 			at = mono.Min(at, l.tx.rtoAt)
 		}
@@ -217,7 +269,10 @@ func (l *Link) Tick(now mono.Time) {
 			l.tickReceive(now)
 			if !now.Before(l.tx.keepaliveAt) {
 				l.rx.updateDue, l.rx.grantsDue = true, true
-				l.tx.keepaliveAt = now.Add(l.jitter(l.cfg.Profile.Keepalive))
+				l.sentOfSession(now)
+			}
+			if !now.Before(l.askAt()) {
+				l.sess.asked, l.tx.solicitDue = now, true
 			}
 		}
 	}
@@ -229,11 +284,17 @@ func (l *Link) Tick(now mono.Time) {
 	}
 }
 
-// forgive moves the times from which silence counts forward by the length of a stall of the owner's
-// loop, but not beyond now. forgive also stops the running measurement of the round trip.
+// forgive notes that the owner's loop stood still until the instant now. forgive moves the times
+// from which silence counts forward by the length of the stall, but not beyond now. Frames of the
+// peer may wait in the owner's socket, and the peer's process may stand still for as long as this
+// one. The link therefore also waits longer for a silent peer. forgive also stops the running
+// measurement of the round trip.
 func (l *Link) forgive(now mono.Time, stall time.Duration) {
-	l.stalled = now
+	if l.stalled = now; stall >= l.cfg.Profile.RTOMin {
+		l.damping.quality.stalled = now
+	}
 	l.tx.timing = false
+	l.sess.late = max(l.sess.late, min(lateFactor*stall, l.cfg.Profile.DeadIdle))
 	l.sess.life = mono.Min(now, l.sess.life.Add(stall))
 	l.tx.outSince = mono.Min(now, l.tx.outSince.Add(stall))
 	l.tx.ackedAt = mono.Min(now, l.tx.ackedAt.Add(stall))

@@ -3,13 +3,15 @@ package wire
 import (
 	"encoding/binary"
 	"errors"
+	"iter"
 )
 
 // ErrControl is the error for a malformed completion, drop report or link state message.
 var ErrControl = errors.New("control message: malformed")
 
-// MaxExceptions is the largest number of exceptions in one completion.
-const MaxExceptions = 64
+// MaxExceptions is the largest number of exceptions in one completion: as many as fit a control
+// packet.
+const MaxExceptions = (MaxControlData - completionHead) / exceptionLen
 
 // Outcome says how a request ended at its destination.
 type Outcome uint8
@@ -47,16 +49,18 @@ type Exception struct {
 }
 
 // Completion tells a source how the requests of a flow ended. The completion settles every request
-// with a flow seq before Next. The destination has performed all these requests, except those in
-// Exceptions. A later completion replaces all earlier completions of the flow.
+// with a flow seq from First to the one before Next. The destination has performed all these
+// requests, except those in Exceptions. If the fate of a request before First is open at the source,
+// the source ignores the completion, because an earlier completion is missing.
 type Completion struct {
 	FlowEpoch  uint32
+	First      uint32
 	Next       uint32
 	Exceptions []Exception
 }
 
 const (
-	completionHead = 12
+	completionHead = 16
 	exceptionLen   = 8
 )
 
@@ -67,11 +71,14 @@ func DecodeCompletion(b []byte, buf []Exception) (Completion, error) {
 	if len(b) < completionHead {
 		return Completion{}, ErrControl
 	}
-	n := int(le.Uint32(b[8:]))
+	n := int(le.Uint32(b[12:]))
 	if n > MaxExceptions || len(b) != completionHead+n*exceptionLen {
 		return Completion{}, ErrControl
 	}
-	c := Completion{FlowEpoch: le.Uint32(b), Next: le.Uint32(b[4:]), Exceptions: buf}
+	c := Completion{FlowEpoch: le.Uint32(b), First: le.Uint32(b[4:]), Next: le.Uint32(b[8:]), Exceptions: buf}
+	if int32(c.Next-c.First) < 0 {
+		return Completion{}, ErrControl
+	}
 	for o := completionHead; o < len(b); o += exceptionLen {
 		e := Exception{le.Uint32(b[o:]), le.Uint16(b[o+4:]), Outcome(b[o+6])}
 		if e.Count == 0 || e.Outcome == OutcomeDone || e.Outcome >= NumOutcomes || b[o+7] != 0 {
@@ -90,6 +97,7 @@ func (c *Completion) Append(b []byte) []byte {
 	}
 	le := binary.LittleEndian
 	b = le.AppendUint32(b, c.FlowEpoch)
+	b = le.AppendUint32(b, c.First)
 	b = le.AppendUint32(b, c.Next)
 	b = le.AppendUint32(b, uint32(len(c.Exceptions)))
 	for _, e := range c.Exceptions {
@@ -126,44 +134,71 @@ func (r DropReason) String() string {
 	return names[r]
 }
 
-// DropReport tells a source that a router has dropped a packet of the source.
+// DropReport tells a chip that a router has dropped a request or probe of the chip, or the reply to a
+// read of the chip.
 type DropReport struct {
-	Dst       FabricNodeID // destination of the dropped packet
+	Dst       FabricNodeID // destination of the dropped request or probe; for a reply, the reply's source
 	Plane     Plane
 	Other     bool // the field Other of the dropped [Packet]
 	FlowEpoch uint32
 	FlowSeq   uint32
 	Reason    DropReason
 	Channel   Channel // channel of the reporting chip's port at which the packet waited: it came in by this port, or should have left by this port
-	ID        uint64  // id of the dropped request or probe
+	ID        uint64  // id of the dropped request or probe; for a reply, id of the read
 	Type      PacketType
+	Open      bool // the packet was in the link of Channel when the link died, and may have arrived; false: the packet was dropped
 
 	// The following fields are set if the router has dropped one copy of a multicast. The members
 	// that this copy would have reached do not get the packet.
-	Group  uint16    // number of the group; 0: unicast
-	Dir    Direction // side of the reporting chip by which the copy should have left
-	Trunk  Trunk
-	Ranges Ranges // ranges of the copy
+	Group   uint16    // number of the group; 0: unicast
+	Dir     Direction // side of the reporting chip by which the copy should have left; 0 with Members
+	Trunk   Trunk     // 0 if the packet had not entered the members' mesh yet
+	Ranges  Ranges    // ranges of the copy
+	Members Members   // members of the copy, in mesh Dst.Mesh; empty: the multicast has ranges
 }
 
-// Lengths of an encoded drop report, in bytes. DropReportLen is for a unicast packet, and
-// GroupDropReportLen for a copy of a multicast.
+// Lengths of an encoded drop report, in bytes. DropReportLen is for a unicast packet,
+// GroupDropReportLen for a copy of a multicast by ranges, and MembersDropReportLen for a multicast to
+// a set of members, of which a report has room for one half; see [DropReport.Parts].
 const (
-	DropReportLen      = 24
-	GroupDropReportLen = DropReportLen + 4 + rangesLen
+	DropReportLen        = 24
+	GroupDropReportLen   = DropReportLen + 4 + rangesLen
+	MembersDropReportLen = DropReportLen + 4 + membersLen/2
 )
 
-// Bits in the type byte of a drop report. groupReport says that the report has a group. otherReport
-// is the field Other of the dropped [Packet]. At most one of the two bits is set.
+// halfWords is the number of words in one half of a [Members].
+const halfWords = len(Members{}) / 2
+
+// Parts yields the drop reports that together say what r says. [DropReport.Append] can encode each of
+// them. A report with members both below and from half of [MaxChipsPerMesh] on has two parts, one for
+// each half of the members. Every other report has one part, the report itself.
+func (r *DropReport) Parts() iter.Seq[DropReport] {
+	return func(yield func(DropReport) bool) {
+		low, high := *r, *r
+		clear(low.Members[halfWords:])
+		clear(high.Members[:halfWords])
+		if !low.Members.Any() || !high.Members.Any() {
+			yield(*r)
+		} else if yield(low) {
+			yield(high)
+		}
+	}
+}
+
+// Bits in the type byte of a drop report. groupReport says that the report has a group.
+// membersReport says that the report has a group and members. otherReport is the field Other of the
+// dropped [Packet]; a report with a group never has this bit. openReport is the field Open.
 const (
-	groupReport = 0x80
-	otherReport = 0x40
+	groupReport   = 0x80
+	otherReport   = 0x40
+	membersReport = 0x20
+	openReport    = 0x10
 )
 
 // DecodeDropReport decodes a drop report from b. The error is [ErrControl].
 func DecodeDropReport(b []byte) (DropReport, error) {
 	le := binary.LittleEndian
-	if len(b) != DropReportLen && len(b) != GroupDropReportLen {
+	if len(b) < DropReportLen {
 		return DropReport{}, ErrControl
 	}
 	r := DropReport{
@@ -173,42 +208,83 @@ func DecodeDropReport(b []byte) (DropReport, error) {
 		Plane:     Plane(b[12]),
 		Reason:    DropReason(b[13]),
 		Channel:   Channel(b[14]),
-		Type:      PacketType(b[15] &^ (groupReport | otherReport)),
+		Type:      PacketType(b[15] &^ (groupReport | otherReport | membersReport | openReport)),
+		Open:      b[15]&openReport != 0,
 		Other:     b[15]&otherReport != 0,
 		ID:        le.Uint64(b[16:]),
 	}
 	if !r.Dst.Valid() || r.Reason == 0 || r.Reason >= NumDropReasons || r.Channel >= MaxChannels || r.Plane > 15 || r.Type < PacketRequest || r.Type > PacketProbe {
 		return DropReport{}, ErrControl
 	}
-	if (len(b) == GroupDropReportLen) != (b[15]&groupReport != 0) || r.Other && len(b) == GroupDropReportLen {
-		return DropReport{}, ErrControl
-	}
-	if len(b) == DropReportLen {
-		return r, nil
-	}
-	r.Group, r.Dir, r.Trunk, r.Ranges = le.Uint16(b[24:]), Direction(b[26]), Trunk(b[27]), getRanges(b[28:])
-	if r.Group == 0 || r.Dir >= NumDirections || r.Trunk != TrunkX && r.Trunk != TrunkY {
+	if !r.decodeGroup(b[15]&(groupReport|otherReport|membersReport), b[DropReportLen:]) {
 		return DropReport{}, ErrControl
 	}
 	return r, nil
 }
 
-// Append appends the encoded drop report to b. The report takes [DropReportLen] bytes, or
-// [GroupDropReportLen] bytes if it has a group.
+// decodeGroup reads the part of a drop report that only reports of multicasts have. decodeGroup
+// returns false if the part is malformed, or does not fit the bits of the type byte.
+func (r *DropReport) decodeGroup(kind byte, b []byte) bool {
+	want := 0
+	switch kind {
+	case 0, otherReport:
+		return len(b) == 0
+	case groupReport:
+		want = GroupDropReportLen - DropReportLen
+	case groupReport | membersReport:
+		want = MembersDropReportLen - DropReportLen
+	}
+	if want == 0 || len(b) != want {
+		return false
+	}
+	le := binary.LittleEndian
+	r.Group, r.Trunk = le.Uint16(b), Trunk(b[3])
+	if kind&membersReport != 0 {
+		half := int(b[2])
+		if half > 1 {
+			return false
+		}
+		for i := range halfWords {
+			r.Members[half*halfWords+i] = le.Uint64(b[4+8*i:])
+		}
+		return r.Group != 0 && r.Trunk <= TrunkY && r.Members.Any()
+	}
+	r.Dir, r.Ranges = Direction(b[2]), getRanges(b[4:])
+	return r.Group != 0 && r.Dir < NumDirections && (r.Trunk == TrunkX || r.Trunk == TrunkY)
+}
+
+// Append appends the encoded drop report to b. The report takes [DropReportLen] bytes for a unicast
+// packet, [MembersDropReportLen] bytes with members, and otherwise [GroupDropReportLen] bytes. Append
+// panics if the report has members in both halves; see [DropReport.Parts].
 func (r *DropReport) Append(b []byte) []byte {
 	le := binary.LittleEndian
+	kind := byte(r.Type) | byte(bit(r.Other)*otherReport|bit(r.Group != 0)*groupReport|bit(r.Members.Any())*membersReport|bit(r.Open)*openReport)
 	b = le.AppendUint16(b, uint16(r.Dst.Mesh))
 	b = le.AppendUint16(b, uint16(r.Dst.Chip))
 	b = le.AppendUint32(b, r.FlowEpoch)
 	b = le.AppendUint32(b, r.FlowSeq)
-	b = append(b, byte(r.Plane), byte(r.Reason), byte(r.Channel), byte(r.Type)|byte(bit(r.Other)*otherReport))
+	b = append(b, byte(r.Plane), byte(r.Reason), byte(r.Channel), kind)
 	b = le.AppendUint64(b, r.ID)
-	if r.Group != 0 {
-		b[len(b)-DropReportLen+15] |= groupReport
-		b = le.AppendUint16(b, r.Group)
-		b = append(b, byte(r.Dir), byte(r.Trunk))
-		b = append(b, make([]byte, rangesLen)...)
-		r.Ranges.put(b[len(b)-rangesLen:])
+	if r.Group == 0 {
+		return b
 	}
+	b = le.AppendUint16(b, r.Group)
+	if r.Members.Any() {
+		low, high := r.Members[:halfWords], r.Members[halfWords:]
+		half, words := 0, low
+		if low[0]|low[1] == 0 {
+			half, words = 1, high
+		} else if high[0]|high[1] != 0 {
+			panic("wire: members of both halves in a drop report")
+		}
+		b = append(b, byte(half), byte(r.Trunk))
+		for _, w := range words {
+			b = le.AppendUint64(b, w)
+		}
+		return b
+	}
+	b = append(b, byte(r.Dir), byte(r.Trunk))
+	b = append(b, make([]byte, rangesLen)...)
+	r.Ranges.put(b[len(b)-rangesLen:])
 	return b
 }

@@ -27,7 +27,7 @@
 // UDP address.
 //
 //	 0  2  magic 'T' 'T' (54 54)                               \
-//	 2  1  version (1) in the high nibble, destination channel  | envelope,
+//	 2  1  version (2) in the high nibble, destination channel  | envelope,
 //	       0 to 15 (port of the receiving link) in the low      | 8 bytes
 //	 3  1  pad: padded payload in units of 32; 0: not padded    |
 //	 4  4  session id; 0 outside a session                     /
@@ -83,7 +83,8 @@
 // fallback path does not change the destination channel.
 //
 // The destination address of a data frame is slot × 8192 + the piece's offset in its packet
-// ([SlotAddress]). In each session, the packets of each VC are numbered from 0. A packet's slot is
+// ([SlotAddress]). On the VCs for control packets (2, 7, 12 and 15), a slot has 96 bytes, and the
+// destination address is slot × 96 + the offset. A packet must fit its slot. In each session, the packets of each VC are numbered from 0. A packet's slot is
 // the packet's number modulo the number of slots that the receiver has for the VC. Each end counts
 // slots in a separate counter that returns from the last slot to 0. An end cannot use a 32-bit
 // packet counter modulo the number of slots instead. If the number of slots is not a power of two,
@@ -97,7 +98,7 @@
 // to less. "Link: bring-up and training" gives the lengths. Before a link comes up, its path has
 // therefore carried frames as long as the link's later data frames.
 //
-//	 0  1  version (1)
+//	 0  1  version (2)
 //	 1  1  bit 0 UP: the sender is up; bit 1 WANT: answer this hello; other bits reserved, refused
 //	 2  1  from: channel, 0 to 15
 //	 3  1  expected: channel
@@ -136,13 +137,16 @@
 //
 // # Fabric packet
 //
+// Requests, probes and replies have the format of this section. Control packets have a shorter
+// format; see "Control packet".
+//
 // The link cuts a packet into pieces, one for each data frame. A packet begins with an extension of
 // 40 bytes. After the extension comes tt-metal's 2D header. The header's route_buffer has a length
 // r of 19, 35, 51 or 67 bytes. The source chooses the smallest r with room for every route that the
 // packet may need. The header is accordingly 80, 96, 112 or 128 bytes long. The payload of at most
 // 4096 bytes follows the header.
 //
-//	 0  1  type: 1 request, 2 reply, 3 completion, 4 drop report, 5 probe, 6 link state; others refused
+//	 0  1  type: 1 request, 2 reply, 5 probe; others refused, except the types of control packets
 //	 1  1  VC in the low nibble, routing plane in the high
 //	 2  2  TTL: number of routers that may still forward the packet
 //	 4  2  length of the whole packet
@@ -160,7 +164,9 @@
 //	       bit 1 TRACE: each chip that the packet comes to may record the packet;
 //	       bit 2 DETOUR: the route through the present mesh leads round a fault;
 //	       bit 3 KNOWN: the source has had an answer from every destination in this flow epoch;
-//	       bit 4 OTHER: the other direction round rings, see below; other bits reserved, refused
+//	       bit 4 OTHER: the other direction round rings, see below;
+//	       bit 5 MEMBERS: a multicast to a set of chips, see "Multicast to members";
+//	       bit 6 POSTED: the source wants no completion for this request; bit 7 reserved, refused
 //	37  1  reserved, refused
 //	38  2  number of a multicast's group; 0: unicast
 //	40 40  command union                               \
@@ -174,17 +180,20 @@
 //	88+r 2 destination chip
 //	90+r 2 destination mesh
 //	92+r 8 multicast ranges east, west, north, south, 2 bytes each: hops in the low byte, skip in the high
-//	100+r 1 trunk of a multicast: 1 east and west, 2 north and south; 0: no multicast, and ranges ignored
-//	101+r  payload
+//	100+r 1 trunk of a multicast: 1 east and west, 2 north and south; 0: ranges ignored
+//	101+r 32 with MEMBERS only: the members ahead of the packet, chip c is bit c%8 of byte c/8
+//	101+r  payload; with MEMBERS: 133+r
 //
 // Readers refuse a packet with any of these faults:
 //
 //   - The length is not the number of bytes that came, or the payload has more than 4096 bytes.
 //   - The source or destination has a mesh above 1023 or a chip above 255.
 //   - The number r, the extension length, the type or the trunk is not among the values above.
-//   - A request or probe has a group but no trunk, or a trunk but no group.
-//   - A packet of another type has a trunk. A reply, drop report or link state has a group.
-//   - OTHER is set in a packet with a group, in a drop report, or in a link state.
+//   - A request or probe without MEMBERS has a group but no trunk, or a trunk but no group.
+//   - A packet with MEMBERS has no group or no member, or is neither a request nor a probe.
+//   - A reply has a trunk or a group.
+//   - POSTED is set in a packet that is no request.
+//   - OTHER is set in a packet with a group.
 //
 // Requests and probes travel on VC 0, 3, 5, 8, 10 and 13. Replies travel on VC 1, 4, 6, 9, 11 and
 // 14. Completions and drop reports travel on VC 2, 7, 12 and 15. Link states travel on VC 2. The
@@ -201,7 +210,7 @@
 // detours are exempt. Completions and drop reports use no cable that wraps, except on up*/down*
 // routes.
 //
-// A reply's payload is the data that was read. All packets except requests have send type 255.
+// A reply's payload is the data that was read. Replies and probes have send type 255.
 //
 // Size is the number of payload bytes. For a read, which has no payload, size is the number of
 // bytes wanted, 0 to 4096.
@@ -266,8 +275,9 @@
 //
 // # Multicast
 //
-// A multicast is a request or a probe for several chips of its source's mesh. Each of these chips,
-// the members, performs the multicast. The route_buffer of a multicast is 0, and readers ignore it.
+// A multicast is a request or a probe for several chips of one mesh. Each of these chips, the
+// members, performs the multicast. A multicast without MEMBERS is for chips of its source's mesh, and
+// has ranges, as this section describes. The route_buffer of a multicast is 0, and readers ignore it.
 // Each router decides by the ranges. The destination fields name the source. The trunk is the axis
 // along which the fabric routes requests first. The trunk byte names this axis. In tt-metal's
 // header, the trunk byte is the flag is_mcast_active.
@@ -295,14 +305,80 @@
 // slot until it has forwarded all copies. The router drops and reports a single copy if that copy
 // has no port to leave by, a TTL of 0, or a dead next hop.
 //
+// # Multicast to members
+//
+// A multicast with MEMBERS is for any set of chips of the mesh that the destination fields name. The
+// chip in the destination fields is one of the members. The ranges are 0, and readers ignore them. The
+// source is never a member. A source whose mesh is the members' mesh gives the packet a trunk, as in
+// other multicasts. The route_buffer is then 0.
+//
+// A source in another mesh sends the packet without a trunk. As long as the packet has no trunk,
+// routers handle it as a unicast to the members' mesh, with route, UP and DETOUR. The entry node of the
+// members' mesh gives the packet the trunk, and clears the route, UP and DETOUR. At the entry node the
+// tree begins, as it does at a source.
+//
+// Each chip of the tree looks at the members ahead of the packet. If the chip is a member, it performs
+// the packet. The direction of every other member is the axis of the trunk, unless the member lies
+// at the chip's own place along this axis (with trunk 1, in the chip's column). Where the tree begins, the direction is the shorter one along
+// this axis. On a ring with two directions of equal length, the direction is east or south from an even
+// column or row, and west or north from an odd one. A member whose axis is the axis on which the packet
+// came is straight ahead. A packet that came along the trunk turns for the other members, again in the
+// shorter direction. A packet that came along a branch and has a member in another row or column than
+// the branch has no route. One copy leaves in each direction that has members, and has these members. In
+// all other respects, copies follow the rules of multicasts by ranges.
+//
+// # Control packet
+//
+// Completions, drop reports and link states are control packets. A control packet always has 96
+// bytes (Spec §2.3.2: "small, fixed size packets"). The header has 44 bytes. The payload of at most
+// 52 bytes follows, and zeros up to the packet's end:
+//
+//	 0  1  type: 3 completion, 4 drop report, 6 link state
+//	 1  1  VC in the low nibble, routing plane in the high; another VC than 2, 7, 12 and 15 is refused
+//	 2  2  TTL
+//	 4  2  length of the whole packet (96)
+//	 6  1  length of the header (44)
+//	 7  1  r: actions in the route, 0 to 67
+//	 8  2  source mesh
+//	10  2  source chip
+//	12 17  route: two bits for each action, from the lowest: 0 east, 1 west, 2 north, 3 south
+//	29  1  hop: index of the next router's action, 0 to r
+//	30  1  length of the payload, 0 to 52
+//	31  1  reserved, refused
+//	32  4  table epoch
+//	36  1  flags UP, TRACE, DETOUR and OTHER, as in other packets; other bits reserved, refused
+//	37  1  reserved, refused
+//	38  2  completions: number of the multicast group; 0: unicast. Other types: 0, others refused
+//	40  2  destination chip
+//	42  2  destination mesh
+//	44 52  payload; readers ignore the bytes after it
+//
+// Readers refuse a control packet with a field outside these ranges, or with OTHER and a group. Only
+// completions have OTHER. An action has the meaning of a byte of the route_buffer. If hop is r, the
+// packet has no route. A router that forwards the packet adds 1 to hop as long as hop is below r. An
+// entry node that writes a new route also writes r.
+//
+// News that is longer than a control packet travels in several control packets. A receiver can use
+// each of them alone, and needs no memory to join them: a completion says from which request on it
+// speaks, a drop report names the members that it is about, and each entry of a link state has its own
+// version.
+//
 // # Completion
 //
 // A completion is the payload of a packet of type 3, from the destination to the source:
 //
 //	 0  4  flow epoch
-//	 4  4  next: flow seq; all requests with a lower flow seq are settled
-//	 8  4  n: exceptions, 0 to 64
-//	12 8n  exceptions: first (4), count (2, not 0), outcome (1), reserved (1, refused)
+//	 4  4  from: flow seq; see below
+//	 8  4  next: flow seq, not before from (wrapping)
+//	12  4  n: exceptions, 0 to 4
+//	16 8n  exceptions: first (4), count (2, not 0), outcome (1), reserved (1, refused)
+//
+// A completion settles the requests from "from" to next-1. A destination with more than four
+// exceptions sends several completions. From of the first completion is the highest flow base that
+// the destination has seen. From of each further completion is next of the completion before. An
+// exception may begin before from, or end after next. The source ignores its part from next on.
+// If a request before from has no fate yet at the source, an earlier completion is missing, and the
+// source ignores the completion.
 //
 // An exception says that count requests, from flow seq first on, did not end as done. Outcomes: 1
 // bad address, 2 misaligned, 3 bad command, 4 again (no room or no route for the reply), 5 lost, 6
@@ -323,31 +399,43 @@
 //
 // # Drop report
 //
-// A drop report is the payload of a packet of type 4, from a router to the source. A report of a
-// unicast packet has 24 bytes. A report of a copy of a multicast has 36 bytes:
+// A drop report is the payload of a packet of type 4. A router sends it to the source of a dropped
+// request or probe, or to the destination of a dropped reply. A report of a unicast packet has 24
+// bytes. A report of a copy of a multicast has 36 bytes, or 44 bytes with members:
 //
-//	 0  2  mesh, 2 2 chip: destination of the dropped packet
-//	 4  4  flow epoch
-//	 8  4  flow seq
+//	 0  2  mesh, 2 2 chip: destination of the dropped request or probe, or source of the reply
+//	 4  4  flow epoch; 0 for a reply
+//	 8  4  flow seq; 0 for a reply
 //	12  1  plane, 0 to 15
 //	13  1  reason: 1 next hop dead, 2 TTL used up, 3 no route, 4 malformed, 5 timeout,
 //	       6 unreachable, 7 tables replaced, 8 drained, 9 flushed
 //	14  1  channel of the reporting chip's port at which the packet waited, 0 to 15
-//	15  1  type of the dropped packet, 1 to 5; plus 128 for a multicast, plus 64 for a packet with OTHER
-//	16  8  id of the request or probe
+//	15  1  type of the dropped packet, 1 to 5; plus 128 for a multicast, plus 64 for a packet with OTHER,
+//	       plus 32 for a multicast with MEMBERS, plus 16 for an open report
+//	16  8  id of the request or probe; for a reply, id of the read
 //	24  2  number of the multicast's group, not 0
-//	26  1  direction that the copy should have left by, 0 to 3 for east, west, north, south
-//	27  1  trunk, 1 or 2
-//	28  8  ranges of the copy, as in the packet
+//	26  1  direction that the copy should have left by, 0 to 3 for east, west, north, south;
+//	       with members instead: half of the mesh, 0 for chips 0 to 127, 1 for chips 128 to 255
+//	27  1  trunk, 1 or 2; with members also 0, if the packet had not entered their mesh
+//	28  8  ranges of the copy, as in the packet; with members instead: 28 16 members of the
+//	       copy in this half, chip 128 half + c is bit c%8 of byte c/8, at least one
 //
-// Routers report only requests and probes. Routers send no report about a dropped reply,
+// If a copy has members in both halves, the router sends two reports, one for each half. The source
+// can use each of them alone.
+//
+// An open report says that the packet was unacknowledged in the link of the channel when the link
+// died. Such a packet was not dropped for certain, because the peer may have received it. All other
+// reports say that the packet was dropped.
+//
+// Routers report only requests, probes and replies. Routers send no report about a dropped
 // completion, drop report or link state.
 //
 // # Link state
 //
 // A link state message is the payload of a packet of type 6, which a chip sends to a neighbour. The
-// packet travels one hop. The payload has 1 to 400 entries of 10 bytes. Each entry comes from one
-// chip, and says which of that chip's own ports are out of service:
+// packet travels one hop. The payload has 1 to 5 entries of 10 bytes. A chip with more
+// news sends several packets. Each entry comes from one chip, and says which of that chip's own
+// ports are out of service:
 //
 //	0  2  mesh, 2 2 chip
 //	4  4  version

@@ -44,21 +44,34 @@
 //     packet then falls under the next rule.
 //   - The destination performs a request after all earlier requests of the flow. A request that it
 //     cannot perform gets an exception. A probe does nothing. Next becomes seq+1.
-//   - After every packet that it has not dropped, the destination owes a completion. One completion
-//     serves all packets that came before the completion was sent. Each completion repeats all
-//     exceptions that the destination keeps.
+//   - After every packet without POSTED that it has not dropped, the destination owes a completion. The
+//     completions that it then sends serve all packets that came before they were sent. Together,
+//     they repeat all exceptions that the destination keeps.
 //
-// Completions are cumulative: a newer completion replaces all older completions of the flow. The
-// source refuses a completion of an earlier epoch, and a completion whose next is beyond the last
-// flow seq sent. All open requests before next are done, except requests with an exception. A read
+// Completions are cumulative: they begin at the flow base, so that a completion that is lost leaves
+// no gap for ever. The source refuses a completion of an earlier epoch, a completion whose next is
+// beyond the last flow seq sent, and a completion whose from is beyond the first request without a
+// fate. All open requests before next are done, except requests with an exception. A read
 // is done only when its reply has also come. The source finds the read by the id in the reply.
 //
 // If a flow with open requests makes no progress for 250 ms, the source sends a probe behind the
 // requests. Further probes follow at intervals that double up to 4 s. The completion of a probe
-// shows which requests were lost. When a drop report of a request comes, the source settles the
-// request as lost. When a drop report of a probe comes, the source settles all open requests before
-// the probe as unknown. After 10 s without progress the source settles all open requests as
-// unknown, and the flow begins a new epoch at flow seq 0.
+// shows which requests were lost. When an open drop report comes, probes follow at 250 ms again.
+// When any other drop report of a request comes, the source settles the request as lost. When such a
+// report of a probe comes, the source settles all open requests before the probe as unknown, except
+// the reads that the destination has performed. After 10 s without
+// progress the source settles all open requests as unknown, and the flow begins a new epoch at flow
+// seq 0.
+//
+// The reply to a performed read can be lost. When a drop report of the reply comes, the source
+// settles the read as unknown. A reply can also be lost without a report, with the session of a
+// link. If a read is the oldest open request, and its reply has not come 250 ms after the
+// completion, the source sends the read again, as a request with a flow seq and an id of its own.
+// The source sends further such requests at intervals of at least 250 ms. Replies of a flow keep
+// their order. When the reply to such a request comes, the source settles all reads as unknown
+// whose replies were overdue by 250 ms when the source sent the request. A reply that has not come
+// after 10 s is lost, too. If the destination has restarted, the request begins a void epoch there,
+// and the completion gives the read outcome 6.
 //
 // A source sets KNOWN once it has had a completion of the flow's present epoch. If a request that
 // was sent with KNOWN has outcome 5, the destination will never perform the request. A later
@@ -75,10 +88,15 @@
 // request then also begins a new epoch. A destination that restarted in this pause therefore
 // refuses no request of the flow.
 //
+// A request with POSTED is a request like any other, but the destination owes no completion for it. A
+// later completion covers the request, too. This implementation leaves POSTED out of every 1024th
+// posted request in a row, so that the flow's window does not fill up. Otherwise the probe after 250 ms
+// brings a completion. A read is never posted.
+//
 // # Flows of groups
 //
-// A group is the set of chips, the members, that one source multicasts to by the same ranges on one
-// plane. The source numbers its groups from 1 to at most 256. A member drops packets with a higher
+// A group is the set of chips, the members, that one source multicasts to by the same ranges, or with the
+// same members, on one plane. The source numbers its groups from 1 to at most 256. A member drops packets with a higher
 // group number. Each member keeps one flow for each source, plane and group, by the rules of
 // "Flows". The packet of a completion has the number of the group. All members get the same flow
 // seq for a request, and each member finds its own gaps and duplicates. The source sets KNOWN when

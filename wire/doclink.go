@@ -108,7 +108,10 @@
 //
 // # Link: held cables
 //
-// An end may hold its own cable for a while, for example after the cable has failed often. While
+// An end may hold its own cable for a while, for example after the cable has failed often, or because
+// the cable is unreliable. If an operator took the cable out of service, the hold has no end. If an
+// end that is up holds its cable, it first asks by other links' cables with hellos that have WANT.
+// After an answer, the end leaves the state up and trains. The peer follows by step 5. While
 // the cable is held, the end sends and answers no hellos by this cable, and is not up by this
 // cable. The end continues to send hellos by other links' cables. For the peer, a held cable looks
 // like a cut cable: no hello proves the path. If the end is up by another cable, it still takes
@@ -164,11 +167,12 @@
 // the slot is free again.
 //
 // If an end waits for credit, and no grant has come for a timeout, the end sends an update with
-// SOLICIT. The peer answers with an update. An idle end sends an update at least once in each
-// keepalive time. Silence of the peer takes an end down. While frames are unacknowledged, a short
-// silence suffices, which lasts at least four round trips. Otherwise a long silence is necessary.
-// Each end has its own times, but three keepalive times must fit into the other end's long silence.
-// The defaults are: keepalive time 620 ms, long silence 2 s, short silence 60 ms, intervals between
-// hellos from 20 to 500 ms. This implementation also takes an end down if the peer sends frames, but
-// does not acknowledge the oldest frame for 8 s or 8 retransmission timeouts, whichever is longer.
+// SOLICIT. The peer answers with an update. An idle end sends an update at least once in 9/8 of the
+// keepalive time. An end that has heard nothing for 19/16 of its own keepalive time sends an update
+// with SOLICIT, and repeats it. Therefore the two ends may have different keepalive times. Silence
+// of the peer takes an end down. While frames are unacknowledged, a short silence suffices, which
+// lasts at least four round trips. Otherwise a long silence is necessary. The defaults are:
+// keepalive time 150 ms, long silence 240 ms, short silence 60 ms, intervals between hellos from 20
+// to 500 ms. This implementation also takes an end down if the peer sends frames, but does not
+// acknowledge the oldest frame for 8 s or 8 retransmission timeouts, whichever is longer.
 package wire

@@ -48,7 +48,8 @@
 //   - Path: how a link's datagrams reach the peer: by the link's own cable, or by a fallback
 //     path.
 //   - Fallback path: the cable of another link to the same chip in the same direction. A link uses
-//     a fallback path while its own cable does not work (Spec §7.4.1.1).
+//     a fallback path while its own cable does not work, is unreliable, or is out of service
+//     (Spec §7.4.1).
 //   - Damping: keeping a cable that fails often out of use for a while. During this time, the hold,
 //     the cable is held.
 //
@@ -79,24 +80,31 @@
 //   - Drain: an order to a port. A draining port drops the requests that would leave by the port,
 //     and sends drop reports to their sources. Probes, replies, completions and drop reports still
 //     pass.
-//   - Multicast: a packet for several chips. A multicast spreads first along one axis, the trunk.
+//   - Multicast: a packet for several chips, the members: those within ranges of hops, or any set of
+//     chips of one mesh (a sparse multicast). A multicast spreads first along one axis, the trunk.
 //     Its branches leave the trunk along the other axis.
 //
 // Requests:
 //
 //   - Request: a packet with a NoC command. A probe is a packet without a command that only asks
 //     for a completion.
+//   - Control packet: a completion, a drop report or a link state. Control packets are small, have
+//     one size, and have virtual channels with slots of that size.
 //   - Reply: a packet with the data of a read. Completion: a packet with the outcomes of requests.
-//   - Drop report: a packet that tells a source about its packet that a router dropped.
+//   - Drop report: a packet that tells a chip that a router dropped a request or probe of the
+//     chip, or the reply to a read of the chip.
 //   - Flow: the numbered requests and probes from one chip to another, or to one group, on one
 //     plane.
 //   - Flow epoch: a period in which a flow's numbers grow without a break. Every later epoch
 //     has a higher number.
-//   - Group: the chips that one source multicasts to by the same ranges on one plane.
+//   - Group: the chips that one source multicasts to by the same ranges, or as the same set, on one
+//     plane.
 //   - Open: the state of a request whose fate the source does not know yet. Settled is the
 //     opposite.
+//   - Posted: the state of a request whose end no destination reports to the program. The chip that
+//     sent it still counts how it ended.
 //   - Fate: how a request ended, as far as its source can know: done, refused with an outcome,
-//     lost, or unknown.
+//     lost, or unknown. A posted request ends as posted when the chip has sent it.
 //   - Outcome: how a request ended at the destination, as a completion reports. An exception is an
 //     entry of a completion that names requests with an outcome other than done.
 //   - Operator: the person or program that steers a running fabric.

@@ -25,7 +25,7 @@ const (
 )
 
 // Version is the version of the frame and hello formats. A link drops frames of other versions.
-const Version = 1
+const Version = 2
 
 // Offsets within a frame.
 const (
@@ -79,13 +79,31 @@ type Frame struct {
 	Payload []byte // payload without its padding
 }
 
-// SlotStride is the distance in bytes between the addresses of two consecutive slots of a receiver
-// channel. SlotStride is the smallest power of two that is not below [MaxPacket].
-const SlotStride = 8192
+// SlotSize is the size in bytes of a slot in a receiver channel for requests or replies. SlotSize is
+// the smallest power of two that is not below [MaxPacket]. A slot in a receiver channel for control
+// packets has [ControlLen] bytes.
+const SlotSize = 8192
 
-// SlotAddress returns the destination address of the byte at the given offset of a packet. The
-// parameter slot is the number of the packet's slot in the receiver channel, from 0.
-func SlotAddress(slot uint32, offset int) uint32 { return slot*SlotStride + uint32(offset) }
+// SlotSize returns the size in bytes of a slot in the receiver channel of virtual channel v.
+func (v VC) SlotSize() int {
+	if v.Class() == ClassControl {
+		return ControlLen
+	}
+	return SlotSize
+}
+
+// SlotAddress returns the destination address of the byte at the given offset of a packet on virtual
+// channel v. The parameter slot is the number of the packet's slot in the receiver channel, from 0.
+func SlotAddress(v VC, slot uint32, offset int) uint32 {
+	return slot*uint32(v.SlotSize()) + uint32(offset)
+}
+
+// Slot returns the slot and the offset of the destination address of a data frame; see
+// [SlotAddress].
+func (f *Frame) Slot() (slot uint32, offset int) {
+	size := uint32(f.VC.SlotSize())
+	return f.Dest / size, int(f.Dest % size)
+}
 
 // PadTo rounds n up to a multiple of [PadUnit].
 func PadTo(n int) int { return (n + PadUnit - 1) / PadUnit * PadUnit }

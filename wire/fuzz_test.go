@@ -30,6 +30,9 @@ func checkView(t *testing.T, b []byte, p *Packet) {
 	if v.Group() != p.Group || v.Trunk() != p.Trunk || p.Trunk != TrunkNone && v.Ranges() != p.Ranges {
 		t.Fatalf("the view of the multicast %+v differs", p)
 	}
+	if v.HasMembers() != p.Members.Any() || p.Members.Any() && v.Members() != p.Members || v.Posted() != p.Posted {
+		t.Fatalf("the view of the members of %+v differs", p)
+	}
 	if v.Other() != p.Other || v.Up() != p.Up || v.Detour() != p.Detour || v.Known() != p.Known {
 		t.Fatalf("the flags of the view of %+v differ", p)
 	}
@@ -113,8 +116,12 @@ func FuzzPacket(f *testing.F) {
 	add(Packet{Type: PacketRequest, TTL: 9, Route: []byte{1, 2}, Command: Command{Type: NocUnicastWrite, Size: 3}, Payload: []byte{1, 2, 3}})
 	add(Packet{Type: PacketRequest, TTL: 9, Route: make([]byte, MaxHops), Command: Command{Type: NocRead, Size: 3}})
 	add(Packet{Type: PacketRequest, Command: Command{Type: NocScatterWrite, Size: 2, Chunks: 2, Sizes: [MaxScatter]uint16{1, 1}}, Payload: []byte{1, 2}})
+	for _, typ := range []PacketType{PacketCompletion, PacketDropReport, PacketLinkState} {
+		add(Packet{Type: typ, VC: VCControl, TTL: 3, Hop: 1, Route: []byte{8, 1}, Payload: make([]byte, 20), Command: Command{Type: NocNone, Size: 20}})
+	}
 	add(Packet{Type: PacketProbe, Command: Command{Type: NocNone}})
 	add(Packet{Type: PacketRequest, TTL: 9, Group: 7, Trunk: TrunkX, Ranges: Ranges{Hops: [4]uint8{3, 0, 1, 2}, Skip: [4]uint8{1}}, Command: Command{Type: NocAtomicInc}})
+	add(Packet{Type: PacketRequest, TTL: 9, Group: 7, Trunk: TrunkX, Members: MembersOf(1, 255), Posted: true, Command: Command{Type: NocAtomicInc}})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > poLength+1 && len(b) <= MaxPacket {
 			b = bytes.Clone(b)
@@ -131,11 +138,18 @@ func FuzzPacket(f *testing.F) {
 		if viewErr != nil {
 			t.Fatalf("decoded, but there is no view: %v", viewErr)
 		}
+		if p.Type.Control() {
+			p.Route = v.AppendActions(nil)
+		}
 		checkView(t, b, &p)
 		if p.Len() == 0 || p.Len() > len(b) {
 			t.Fatalf("length %d of %d bytes", p.Len(), len(b))
 		}
-		again, err := DecodePacket(p.Append(nil))
+		out := p.Append(nil)
+		again, err := DecodePacket(out)
+		if again.Type.Control() {
+			again.Route = PacketView(out).AppendActions(nil)
+		}
 		if err != nil || !reflect.DeepEqual(p, again) {
 			t.Fatalf("%+v, again %+v: %v", p, again, err)
 		}
@@ -167,6 +181,9 @@ func FuzzCompletion(f *testing.F) {
 func FuzzDropReport(f *testing.F) {
 	f.Add((&DropReport{Reason: DropTTL, Type: PacketRequest}).Append(nil))
 	f.Add((&DropReport{Reason: DropTTL, Type: PacketRequest, Group: 1, Dir: South, Trunk: TrunkY, Ranges: Ranges{Hops: [4]uint8{1}}}).Append(nil))
+	f.Add((&DropReport{Reason: DropTTL, Type: PacketReply, Open: true}).Append(nil))
+	f.Add((&DropReport{Reason: DropTTL, Type: PacketRequest, Group: 1, Trunk: TrunkX, Members: MembersOf(0, 127)}).Append(nil))
+	f.Add((&DropReport{Reason: DropTTL, Type: PacketRequest, Group: 1, Members: MembersOf(128, 255)}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if r, err := DecodeDropReport(b); err == nil {
 			if out := r.Append(nil); !bytes.Equal(out, b) {

@@ -22,8 +22,8 @@ func (s *LinkState) Newer(t *LinkState) bool {
 
 // Limits of the payload of a [PacketLinkState].
 const (
-	linkStateLen  = 10  // length of one link state, in bytes
-	MaxLinkStates = 400 // largest number of link states in one packet
+	linkStateLen  = 10                            // length of one link state, in bytes
+	MaxLinkStates = MaxControlData / linkStateLen // largest number of link states in one packet: 5
 )
 
 // DecodeLinkStates reads the payload b of a [PacketLinkState], and appends the link states to buf.

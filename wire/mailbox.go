@@ -72,7 +72,7 @@ import (
 //	   36  2  mesh, 38 2 chip: dropped and stuck: destination of the packet
 //	   40  1  stuck: virtual channel; miswired: channel of the port that was found
 //	   41  7  zero
-//	   48  8  stuck: nanoseconds without progress; held: nanoseconds that the hold lasts
+//	   48  8  stuck: nanoseconds without progress; held: nanoseconds that the hold lasts, 0 for a hold without an end
 //	   56  4  zero
 //	   60  4  CRC-32C of all bytes before it
 //
@@ -149,10 +149,11 @@ const (
 
 // MailboxKind says what a mailbox entry is about. Kinds below [MailboxDropped] are events of the
 // link: 1 up, 2 down, 3 session started, 4 session ended, 5 miswired, 6 incompatible, 7 path, 8
-// held, 9 released, 10 frame size lowered, 11 frame size raised.
+// held, 9 released, 10 frame size lowered, 11 frame size raised, 12 the cable is unreliable, 13 the
+// cable is reliable again.
 //
 // Down reasons are 0 never, 1 silence, 2 peer retrained, 3 peer closed, 4 peer restarted, 5 path
-// off, 6 closed, 7 path narrower, 8 fallback gone, 9 retrain, 10 no progress.
+// off, 6 closed, 7 path narrower, 8 fallback gone, 9 retrain, 10 no progress, 11 rerouted.
 type MailboxKind uint8
 
 // The kinds of entries that are not about events of the link.

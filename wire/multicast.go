@@ -163,20 +163,26 @@ func ParseRanges(s string) (Ranges, error) {
 }
 
 // Trunk returns the axis of the trunk of the packet's multicast tree, or [TrunkNone] for unicast.
-func (v PacketView) Trunk() Trunk { return Trunk(v[v.headLen()-1]) }
+func (v PacketView) Trunk() Trunk {
+	if v.control() {
+		return TrunkNone
+	}
+	return Trunk(v[v.metalEnd()-1])
+}
 
 // Group returns the number of the packet's multicast group, or 0 for unicast.
 func (v PacketView) Group() uint16 { return binary.LittleEndian.Uint16(v[poGroup:]) }
 
 // Ranges returns the packet's ranges, which describe the part of the multicast's tree ahead of the
 // packet.
-func (v PacketView) Ranges() Ranges { return getRanges(v[v.headLen()-rangesEnd:]) }
+func (v PacketView) Ranges() Ranges { return getRanges(v[v.metalEnd()-rangesEnd:]) }
 
 // SetRanges overwrites the packet's ranges with r.
-func (v PacketView) SetRanges(r Ranges) { r.put(v[v.headLen()-rangesEnd:]) }
+func (v PacketView) SetRanges(r Ranges) { r.put(v[v.metalEnd()-rangesEnd:]) }
 
-// Sizes at the end of the header, in bytes. rangesLen is the size of tt-metal's mcast_params, which
-// hold the ranges. rangesEnd is the distance from the start of the ranges to the end of the header.
+// Sizes at the end of tt-metal's header, in bytes. rangesLen is the size of tt-metal's mcast_params, which
+// hold the ranges. rangesEnd is the distance from the start of the ranges to the end of tt-metal's
+// header.
 const (
 	rangesLen = 2 * NumDirections
 	rangesEnd = rangesLen + 1
@@ -196,17 +202,20 @@ func getRanges(b []byte) (r Ranges) {
 	return r
 }
 
-// groupOK reports whether the packet's type allows the packet's values of Group, Trunk and Other.
+// groupOK reports whether the packet's type allows the packet's values of Group, Trunk, Members,
+// Other and Posted.
 func (v PacketView) groupOK() bool {
 	g, t := v.Group(), v.Trunk()
-	if v.Other() && (g != 0 || v.Type() == PacketDropReport || v.Type() == PacketLinkState) {
+	request := v.Type() == PacketRequest || v.Type() == PacketProbe
+	switch {
+	case v.Other() && (g != 0 || v.Type() == PacketDropReport || v.Type() == PacketLinkState),
+		v.Posted() && v.Type() != PacketRequest:
 		return false
-	}
-	switch v.Type() {
-	case PacketRequest, PacketProbe:
+	case v.HasMembers():
+		m := v.Members()
+		return request && g != 0 && t <= TrunkY && m.Any()
+	case request:
 		return t <= TrunkY && (t == TrunkNone) == (g == 0)
-	case PacketCompletion:
-		return t == TrunkNone
 	}
-	return t == TrunkNone && g == 0
+	return t == TrunkNone && (g == 0 || v.Type() == PacketCompletion)
 }

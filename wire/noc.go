@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // NocAddr is the address of a byte in a tile of a chip, in tt-metal's encoding for Wormhole. Bits 0
@@ -39,6 +41,20 @@ func (a NocAddr) Add(n int) NocAddr { return NewNocAddr(a.X(), a.Y(), a.Offset()
 
 // String returns the address in the form "x-y:offset", such as "1-2:0x1000".
 func (a NocAddr) String() string { return fmt.Sprintf("%d-%d:%#x", a.X(), a.Y(), a.Offset()) }
+
+// ParseNocAddr reads an address in the form of [NocAddr.String]. The offset may be decimal, or
+// hexadecimal with 0x. The error names a bad text.
+func ParseNocAddr(s string) (NocAddr, error) {
+	tile, offset, ok := strings.Cut(s, ":")
+	xs, ys, ok2 := strings.Cut(tile, "-")
+	x, err1 := strconv.ParseUint(xs, 10, NocCoordBits)
+	y, err2 := strconv.ParseUint(ys, 10, NocCoordBits)
+	o, err3 := strconv.ParseUint(offset, 0, NocOffsetBits)
+	if !ok || !ok2 || err1 != nil || err2 != nil || err3 != nil {
+		return 0, fmt.Errorf("tile %q: want <x>-<y>:<offset>, such as 1-1:0x1000", s)
+	}
+	return NewNocAddr(uint8(x), uint8(y), o), nil
+}
 
 // NocSendType is the kind of a NoC command. The values are tt-metal's codes
 // (fabric_edm_packet_header.hpp, NocSendType).

@@ -10,7 +10,7 @@ const (
 	ExtensionLen = 40   // length of ttfabric's own fields, which come before tt-metal's header
 	MaxPayload   = 4096 // length of the longest payload of one packet
 	MaxHops      = 67   // largest number of actions of a source route: the largest route_buffer of tt-metal's HybridMeshPacketHeader
-	MaxPacket    = ExtensionLen + 128 + MaxPayload
+	MaxPacket    = ExtensionLen + 128 + membersLen + MaxPayload
 
 	baseLen      = 44 // tt-metal's base header: command union, size, send type, source channel
 	meshTailLen  = 17 // the 2D header's other fields: 4 bytes before the route_buffer, 13 bytes after it
@@ -37,6 +37,25 @@ const (
 	PacketLinkState  PacketType = 6 // payload: one or more LinkStates; only from a chip to its neighbour
 )
 
+// String returns the type's name, such as "request".
+func (t PacketType) String() string {
+	switch t {
+	case PacketRequest:
+		return "request"
+	case PacketReply:
+		return "reply"
+	case PacketCompletion:
+		return "completion"
+	case PacketDropReport:
+		return "drop"
+	case PacketProbe:
+		return "probe"
+	case PacketLinkState:
+		return "linkstate"
+	}
+	return "unknown"
+}
+
 // Offsets within a packet. tt-metal's header follows the extension.
 const (
 	poType      = 0
@@ -52,7 +71,7 @@ const (
 	poFlowBase  = 20
 	poID        = 24
 	poEpoch     = 32
-	poFlags     = 36           // flag byte, see packetUp to packetOther; a reserved byte follows
+	poFlags     = 36           // flag byte, see packetUp to packetPosted; a reserved byte follows
 	poGroup     = 38           // number of the multicast group; 0: unicast
 	poCommand   = ExtensionLen // tt-metal's union NocCommandFields
 	poSize      = ExtensionLen + 40
@@ -72,7 +91,10 @@ const (
 	packetKnown  = 1 << 3 // the source has had an answer from every destination in this flow epoch
 	packetOther  = 1 << 4 // the packet takes the other direction round rings, and belongs to a separate flow
 
-	packetFlags = packetUp | packetTrace | packetDetour | packetKnown | packetOther
+	packetMembers = 1 << 5 // a multicast to a set of members, which follows tt-metal's header
+	packetPosted  = 1 << 6 // the source wants no completion for this request
+
+	packetFlags = packetUp | packetTrace | packetDetour | packetKnown | packetOther | packetMembers | packetPosted
 )
 
 // Route actions in tt-metal's 2D encoding (fabric_common.h). A route has one byte for each router
@@ -110,14 +132,17 @@ type Packet struct {
 	ID        uint64 // id of the request or probe, unique at its source; a reply has the id of its request
 	Epoch     uint32 // table epoch of the tables that gave the packet its route
 
-	Group  uint16 // requests, probes and completions: number of the multicast group at its source; 0: unicast
-	Trunk  Trunk  // axis of a multicast's trunk; TrunkNone: unicast
-	Ranges Ranges // multicast: the part of the tree that lies ahead of the packet
+	Posted bool // requests: the source wants no completion
+
+	Group   uint16  // requests, probes and completions: number of the multicast group at its source; 0: unicast
+	Trunk   Trunk   // axis of a multicast's trunk; TrunkNone: unicast, or a multicast to Members of a mesh that the packet has not entered yet
+	Ranges  Ranges  // multicast by ranges: the part of the tree that lies ahead of the packet
+	Members Members // multicast to a set of chips of mesh Dst.Mesh: the chips ahead of the packet; empty: unicast, or multicast by ranges
 
 	Command Command
 	Hop     uint16 // index in Route of the next router's action
-	Route   []byte // actions of the routers after the source, at most MaxHops; the last action delivers the packet
-	Payload []byte // at most MaxPayload bytes
+	Route   []byte // actions of the routers after the source, at most MaxHops; the last action delivers the packet; empty in decoded control packets, see [PacketView.AppendActions]
+	Payload []byte // at most MaxPayload bytes, in control packets at most MaxControlData bytes
 }
 
 // ErrPacket is the error for bytes that are not a valid fabric packet.
@@ -135,11 +160,20 @@ func HeaderLenFor(n int) (int, bool) {
 }
 
 // Len returns the length of the encoded packet in bytes, or 0 if the route or the payload is too
-// long.
+// long. For a control packet with an invalid action in its route, Len returns 0 too.
 func (p *Packet) Len() int {
+	if p.Type.Control() {
+		if !p.controlFits() {
+			return 0
+		}
+		return ControlLen
+	}
 	h, ok := HeaderLenFor(len(p.Route))
 	if !ok || len(p.Payload) > MaxPayload {
 		return 0
+	}
+	if p.Members.Any() {
+		h += membersLen
 	}
 	return h + len(p.Payload)
 }
@@ -157,25 +191,42 @@ func (p *Packet) Append(b []byte) []byte {
 		b = b[:start+n]
 	}
 	o := b[start:]
-	head := n - len(p.Payload)
-	clear(o[:head])
+	if p.Type.Control() {
+		p.putControl(o)
+	} else {
+		p.putData(o)
+	}
 	le := binary.LittleEndian
-	size := head - ExtensionLen - baseLen - meshTailLen
 	o[poType] = byte(p.Type)
 	o[poVC] = byte(p.VC) | byte(p.Plane)<<4
 	le.PutUint16(o[poTTL:], p.TTL)
 	le.PutUint16(o[poLength:], uint16(n))
-	o[poExtLen] = ExtensionLen
-	o[poRouteSize] = byte(size)
 	le.PutUint16(o[poSrcMesh:], uint16(p.Src.Mesh))
 	le.PutUint16(o[poSrcChip:], uint16(p.Src.Chip))
+	le.PutUint32(o[poEpoch:], p.Epoch)
+	o[poFlags] = byte(bit(p.Up)*packetUp | bit(p.Trace)*packetTrace | bit(p.Detour)*packetDetour | bit(p.Known)*packetKnown | bit(p.Other)*packetOther |
+		bit(p.Members.Any())*packetMembers | bit(p.Posted)*packetPosted)
+	le.PutUint16(o[poGroup:], p.Group)
+	return b
+}
+
+// putData writes the fields of p into o that a control packet does not have, or has elsewhere.
+func (p *Packet) putData(o []byte) {
+	head := len(o) - len(p.Payload)
+	clear(o[:head])
+	le := binary.LittleEndian
+	metal := head // end of tt-metal's header
+	if p.Members.Any() {
+		metal -= membersLen
+		p.Members.put(o[metal:])
+	}
+	size := metal - ExtensionLen - baseLen - meshTailLen
+	o[poExtLen] = ExtensionLen
+	o[poRouteSize] = byte(size)
 	le.PutUint32(o[poFlowEpoch:], p.FlowEpoch)
 	le.PutUint32(o[poFlowSeq:], p.FlowSeq)
 	le.PutUint32(o[poFlowBase:], p.FlowBase)
 	le.PutUint64(o[poID:], p.ID)
-	le.PutUint32(o[poEpoch:], p.Epoch)
-	o[poFlags] = byte(bit(p.Up)*packetUp | bit(p.Trace)*packetTrace | bit(p.Detour)*packetDetour | bit(p.Known)*packetKnown | bit(p.Other)*packetOther)
-	le.PutUint16(o[poGroup:], p.Group)
 	p.Command.put(o[poCommand : poCommand+commandLen])
 	le.PutUint16(o[poSize:], p.Command.Size)
 	o[poSendType] = byte(p.Command.Type)
@@ -183,11 +234,10 @@ func (p *Packet) Append(b []byte) []byte {
 	copy(o[poRoute:poRoute+size], p.Route)
 	le.PutUint16(o[poRoute+size:], uint16(p.Dst.Chip))
 	le.PutUint16(o[poRoute+size+2:], uint16(p.Dst.Mesh))
-	if o[head-1] = byte(p.Trunk); p.Trunk != TrunkNone {
-		p.Ranges.put(o[head-rangesEnd:])
+	if o[metal-1] = byte(p.Trunk); p.Trunk != TrunkNone {
+		p.Ranges.put(o[metal-rangesEnd:])
 	}
 	copy(o[head:], p.Payload)
-	return b
 }
 
 // DecodePacket decodes b, which must be exactly one packet. The error is [ErrPacket] or
@@ -200,22 +250,27 @@ func DecodePacket(b []byte) (Packet, error) {
 	le := binary.LittleEndian
 	p := Packet{
 		Type: v.Type(), VC: v.VC(), Plane: v.Plane(), TTL: v.TTL(), Src: v.Src(), Dst: v.Dst(),
-		Known:     v.Known(),
-		FlowEpoch: le.Uint32(b[poFlowEpoch:]),
-		FlowSeq:   le.Uint32(b[poFlowSeq:]),
-		FlowBase:  le.Uint32(b[poFlowBase:]),
-		ID:        le.Uint64(b[poID:]),
-		Epoch:     le.Uint32(b[poEpoch:]),
-		Up:        v.Up(),
-		Detour:    v.Detour(),
-		Other:     v.Other(),
-		Trace:     v.Traced(),
-		Group:     v.Group(),
-		Trunk:     v.Trunk(),
-		Hop:       v.Hop(),
-		Payload:   b[v.headLen():],
+		Known:   v.Known(),
+		Epoch:   v.Epoch(),
+		Up:      v.Up(),
+		Detour:  v.Detour(),
+		Other:   v.Other(),
+		Posted:  v.Posted(),
+		Trace:   v.Traced(),
+		Group:   v.Group(),
+		Trunk:   v.Trunk(),
+		Hop:     v.Hop(),
+		Payload: b[v.headLen():][:v.PayloadLen()],
 	}
-	if p.Trunk != TrunkNone {
+	if v.control() {
+		p.Command = Command{Type: NocNone, Size: uint16(len(p.Payload))}
+		return p, nil
+	}
+	p.FlowEpoch, p.FlowSeq, p.FlowBase, p.ID = le.Uint32(b[poFlowEpoch:]), le.Uint32(b[poFlowSeq:]), le.Uint32(b[poFlowBase:]), v.ID()
+	switch {
+	case v.HasMembers():
+		p.Members = v.Members()
+	case p.Trunk != TrunkNone:
 		p.Ranges = v.Ranges()
 	}
 	route := b[poRoute : poRoute+int(b[poRouteSize])]
@@ -238,21 +293,49 @@ type PacketView []byte
 // ViewPacket checks the fields of b that a router uses, such as lengths, types and addresses, and
 // returns b as a view. The error is [ErrPacket].
 func ViewPacket(b []byte) (PacketView, error) {
-	if len(b) < minPacketLen || len(b) > MaxPacket {
-		return nil, ErrPacket
-	}
-	v := PacketView(b)
-	le := binary.LittleEndian
-	if !routeSizeKnown[b[poRouteSize]] || b[poExtLen] != ExtensionLen || int(le.Uint16(b[poLength:])) != len(b) || v.headLen() > len(b) ||
-		v.Type() < PacketRequest || v.Type() > PacketLinkState || v.VC() >= NumVCs || !v.Src().Valid() || !v.Dst().Valid() ||
-		le.Uint16(b[poFlags:])&^packetFlags != 0 || len(b)-v.headLen() > MaxPayload || !v.groupOK() {
+	v, err := ViewHead(b)
+	if err != nil || int(binary.LittleEndian.Uint16(b[poLength:])) != len(b) || len(b)-v.headLen() > MaxPayload {
 		return nil, ErrPacket
 	}
 	return v, nil
 }
 
-func (v PacketView) headLen() int {
+// ViewHead makes the checks of [ViewPacket] that concern the header, and returns b as a view. The
+// payload in b may be incomplete, because b is the first piece of a packet. A control packet is always
+// one piece. The error is [ErrPacket].
+func ViewHead(b []byte) (PacketView, error) {
+	if len(b) < ControlLen || len(b) > MaxPacket {
+		return nil, ErrPacket
+	}
+	v := PacketView(b)
+	if v.control() {
+		if !v.controlOK() {
+			return nil, ErrPacket
+		}
+	} else if len(b) < minPacketLen || !routeSizeKnown[b[poRouteSize]] || b[poExtLen] != ExtensionLen || v.headLen() > len(b) ||
+		v.Type() < PacketRequest || v.Type() > PacketLinkState {
+		return nil, ErrPacket
+	}
+	if v.VC() >= NumVCs || !v.Src().Valid() || !v.Dst().Valid() || binary.LittleEndian.Uint16(b[poFlags:])&^packetFlags != 0 || !v.groupOK() {
+		return nil, ErrPacket
+	}
+	return v, nil
+}
+
+// metalEnd returns the offset of the end of tt-metal's header, which control packets do not have.
+func (v PacketView) metalEnd() int {
 	return ExtensionLen + baseLen + meshTailLen + int(v[poRouteSize])
+}
+
+// headLen returns the number of bytes before the payload.
+func (v PacketView) headLen() int {
+	switch {
+	case v.control():
+		return ControlHeadLen
+	case v.HasMembers():
+		return v.metalEnd() + membersLen
+	}
+	return v.metalEnd()
 }
 
 // Type returns the type of the packet.
@@ -273,24 +356,41 @@ func (v PacketView) Src() FabricNodeID {
 	return FabricNodeID{MeshID(le.Uint16(v[poSrcMesh:])), ChipID(le.Uint16(v[poSrcChip:]))}
 }
 
-// Dst returns the packet's destination. For a multicast, Dst is the source.
+// Dst returns the packet's destination. For a multicast by ranges, Dst is the source. For a
+// multicast to a set of members, Dst is a chip of the members' mesh.
 func (v PacketView) Dst() FabricNodeID {
 	le := binary.LittleEndian
-	o := poRoute + int(v[poRouteSize])
+	o := coDst
+	if !v.control() {
+		o = poRoute + int(v[poRouteSize])
+	}
 	return FabricNodeID{MeshID(le.Uint16(v[o+2:])), ChipID(le.Uint16(v[o:]))}
 }
 
-// Flow returns the packet's flow epoch and flow seq.
+// Flow returns the packet's flow epoch and flow seq, which control packets do not have.
 func (v PacketView) Flow() (epoch, seq uint32) {
+	if v.control() {
+		return 0, 0
+	}
 	return binary.LittleEndian.Uint32(v[poFlowEpoch:]), binary.LittleEndian.Uint32(v[poFlowSeq:])
 }
 
 // ID returns the id of the request or probe, which is unique at its source. For a reply, ID returns
-// the id of its request.
-func (v PacketView) ID() uint64 { return binary.LittleEndian.Uint64(v[poID:]) }
+// the id of its request. Control packets have no id.
+func (v PacketView) ID() uint64 {
+	if v.control() {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(v[poID:])
+}
 
 // Hop returns the index in the route of the next router's action.
-func (v PacketView) Hop() uint16 { return binary.LittleEndian.Uint16(v[poHop:]) }
+func (v PacketView) Hop() uint16 {
+	if v.control() {
+		return uint16(v[coHop])
+	}
+	return binary.LittleEndian.Uint16(v[poHop:])
+}
 
 // Up reports whether a crossing towards the root of the tree of meshes lies ahead of the packet.
 func (v PacketView) Up() bool { return v[poFlags]&packetUp != 0 }
@@ -329,23 +429,37 @@ func (v PacketView) SetVC(c VC) { v[poVC] = v[poVC]&^0xF | byte(c) }
 // parameters up and detour replace the packet's fields Up and Detour. If the route_buffer has no
 // room for the actions, Reroute returns false and changes nothing.
 func (v PacketView) Reroute(actions []byte, up, detour bool) bool {
-	r := v[poRoute:][:v[poRouteSize]]
-	if len(actions) > len(r) {
+	r := v[coRoute:][:controlRoute]
+	most := MaxHops
+	if !v.control() {
+		r = v[poRoute:][:v[poRouteSize]]
+		most = len(r)
+	}
+	if len(actions) > most {
 		return false
 	}
-	clear(r[copy(r, actions):])
+	clear(r)
+	if v.control() {
+		putActions(r, actions)
+		v[poRouteSize], v[coHop] = byte(len(actions)), 0
+	} else {
+		copy(r, actions)
+		binary.LittleEndian.PutUint16(v[poHop:], 0)
+	}
 	v[poFlags] = v[poFlags]&^(packetUp|packetDetour) | byte(bit(up)*packetUp|bit(detour)*packetDetour)
-	binary.LittleEndian.PutUint16(v[poHop:], 0)
 	return true
 }
 
-// Action returns the action of the next router, or 0 if the hop index is past the end of the
-// route_buffer.
+// Action returns the action of the next router, or 0 if the hop index is past the end of the route.
 func (v PacketView) Action() byte {
-	if h := int(v.Hop()); h < int(v[poRouteSize]) {
-		return v[poRoute+h]
+	h := int(v.Hop())
+	switch {
+	case h >= int(v[poRouteSize]):
+		return 0
+	case v.control():
+		return v.controlAction(h)
 	}
-	return 0
+	return v[poRoute+h]
 }
 
 // Advance subtracts 1 from the TTL and adds 1 to the hop index. If the TTL is 0, Advance returns
@@ -358,7 +472,11 @@ func (v PacketView) Advance() bool {
 		return false
 	}
 	le.PutUint16(v[poTTL:], ttl-1)
-	if h := v.Hop(); h < uint16(v[poRouteSize]) {
+	switch h := v.Hop(); {
+	case h >= uint16(v[poRouteSize]):
+	case v.control():
+		v[coHop]++
+	default:
 		le.PutUint16(v[poHop:], h+1)
 	}
 	return true

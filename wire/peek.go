@@ -27,13 +27,23 @@ func PeekFrame(b []byte) (Frame, bool) {
 // HeadWhole reports whether v, the first bytes of a packet, contains all headers of the packet. If
 // HeadWhole reports true, the methods that return header fields do not panic. HeadWhole checks no
 // field's value.
-func (v PacketView) HeadWhole() bool { return len(v) >= minPacketLen && len(v) >= v.headLen() }
+func (v PacketView) HeadWhole() bool {
+	return len(v) >= ControlHeadLen && v.control() || len(v) >= minPacketLen && len(v) >= v.headLen()
+}
 
-// SendType returns the kind of the packet's NoC command.
-func (v PacketView) SendType() NocSendType { return NocSendType(v[poSendType]) }
+// SendType returns the kind of the packet's NoC command. Control packets have no command.
+func (v PacketView) SendType() NocSendType {
+	if v.control() {
+		return NocNone
+	}
+	return NocSendType(v[poSendType])
+}
 
 // PayloadLen returns the length of the payload in bytes, computed from the packet's length fields.
 // The result is negative if these fields contradict each other.
 func (v PacketView) PayloadLen() int {
+	if v.control() {
+		return int(v[coSize])
+	}
 	return int(binary.LittleEndian.Uint16(v[poLength:])) - v.headLen()
 }

@@ -109,15 +109,143 @@ func TestMulticastRefuses(t *testing.T) {
 	})
 }
 
+// TestMembersRefuses checks that a multicast to members needs a group and at least one member, and is a
+// request or a probe. Only a request may be posted.
+func TestMembersRefuses(t *testing.T) {
+	inc := Packet{Type: PacketRequest, Group: 1, Members: MembersOf(9), Command: Command{Type: NocAtomicInc}}
+	tail := poRoute + routeSizes[0]
+	refusesAll(t, inc.Append(nil), DecodePacket, []patch{
+		{"no group", poGroup, []byte{0}},
+		{"no member", tail + 13 + 1, []byte{0}},
+		{"trunk 3", tail + 12, []byte{3}},
+		{"reply", poType, []byte{byte(PacketReply)}},
+		{"completion", poType, []byte{byte(PacketCompletion)}},
+		{"other way", poFlags, []byte{packetMembers | packetOther}},
+		{"members cut off", poFlags, []byte{0}},
+	})
+	post := Packet{Type: PacketRequest, Posted: true, Command: Command{Type: NocAtomicInc}}
+	refusesAll(t, post.Append(nil), DecodePacket, []patch{
+		{"reply", poType, []byte{byte(PacketReply)}},
+		{"probe", poType, []byte{byte(PacketProbe)}},
+		{"completion", poType, []byte{byte(PacketCompletion)}},
+	})
+	r := DropReport{Reason: DropTTL, Type: PacketRequest, Group: 1, Members: MembersOf(9)}
+	refusesAll(t, r.Append(nil), DecodeDropReport, []patch{
+		{"no group", 24, []byte{0}},
+		{"half 2", 26, []byte{2}},
+		{"trunk 3", 27, []byte{3}},
+		{"no member", 29, []byte{0}},
+		{"members without a group", 15, []byte{byte(PacketRequest) | membersReport}},
+		{"other way", 15, []byte{byte(PacketRequest) | membersReport | groupReport | otherReport}},
+	})
+}
+
+// TestDropReportParts cuts drop reports into parts. Each part fits a control packet, and tells the
+// same as the report about its half of the members. Together, the parts name the members of the report.
+func TestDropReportParts(t *testing.T) {
+	for _, c := range []struct {
+		members Members
+		parts   []Members
+	}{
+		{Members{}, []Members{{}}},
+		{MembersOf(0, 127), []Members{MembersOf(0, 127)}},
+		{MembersOf(128, 255), []Members{MembersOf(128, 255)}},
+		{MembersOf(0, 63, 64, 127, 128, 191, 192, 255), []Members{MembersOf(0, 63, 64, 127), MembersOf(128, 191, 192, 255)}},
+	} {
+		r := DropReport{Dst: FabricNodeID{3, 4}, FlowSeq: 5, Reason: DropTTL, ID: 6, Type: PacketRequest, Open: true, Members: c.members}
+		if r.Members.Any() {
+			r.Group, r.Trunk = 7, TrunkY
+		}
+		var got []Members
+		for part := range r.Parts() {
+			want := r
+			want.Members = part.Members
+			b := part.Append(nil)
+			if d, err := DecodeDropReport(b); err != nil || d != want || len(b) > MaxControlData {
+				t.Errorf("%s: %d bytes, %+v %v, want %+v", c.members, len(b), d, err, want)
+			}
+			got = append(got, part.Members)
+		}
+		if !slices.Equal(got, c.parts) {
+			t.Errorf("%s: parts %v, want %v", c.members, got, c.parts)
+		}
+	}
+}
+
+// TestControlPackets checks that every control packet has one size of at most 128 bytes (Spec §2.3.2:
+// "Control messages are small, fixed size packets"), and that readers refuse other sizes and fields.
+func TestControlPackets(t *testing.T) {
+	for _, typ := range []PacketType{PacketCompletion, PacketDropReport, PacketLinkState} {
+		for _, n := range []int{0, 10, MaxControlData} {
+			for _, hops := range []int{0, 1, MaxHops} {
+				p := Packet{Type: typ, VC: VCControl, Route: bytes.Repeat([]byte{RouteSouth}, hops), Payload: make([]byte, n)}
+				if b := p.Append(nil); len(b) != ControlLen || len(b) != p.Len() || len(b) > 128 {
+					t.Errorf("type %d with %d bytes over %d hops takes %d bytes, want %d", typ, n, hops, len(b), ControlLen)
+				}
+			}
+		}
+	}
+	p := Packet{Type: PacketCompletion, VC: VCControl, Hop: 1, Route: []byte{1, 4}, Payload: make([]byte, 16)}
+	refusesAll(t, p.Append(nil), DecodePacket, []patch{
+		{"a request", poType, []byte{byte(PacketRequest)}},
+		{"type 0", poType, []byte{0}},
+		{"type 7", poType, []byte{7}},
+		{"a virtual channel of requests", poVC, []byte{0}},
+		{"a longer length", poLength, []byte{97}},
+		{"another header", poExtLen, []byte{ExtensionLen}},
+		{"a route of 68", poRouteSize, []byte{MaxHops + 1}},
+		{"source mesh 1024", poSrcMesh, []byte{0, 4}},
+		{"a hop past the route", coHop, []byte{3}},
+		{"53 bytes of payload", coSize, []byte{MaxControlData + 1}},
+		{"a reserved byte", coSize + 1, []byte{1}},
+		{"the flag KNOWN", poFlags, []byte{packetKnown}},
+		{"the flag MEMBERS", poFlags, []byte{packetMembers}},
+		{"the flag POSTED", poFlags, []byte{packetPosted}},
+		{"a reserved flag", poFlags, []byte{0x80}},
+		{"a second reserved byte", poFlags + 1, []byte{1}},
+		{"OTHER and a group", poFlags, []byte{packetOther, 0, 1}},
+		{"destination mesh 1024", coDst + 2, []byte{0, 4}},
+	})
+}
+
+// TestControlReroute gives a control packet new routes, and follows each route to its end.
+func TestControlReroute(t *testing.T) {
+	p := Packet{Type: PacketDropReport, VC: VCControl, TTL: 1000, Route: []byte{1}, Payload: []byte{7}}
+	v := PacketView(p.Append(nil))
+	for n := range MaxHops + 1 {
+		var actions []byte
+		for i := range n {
+			actions = append(actions, RouteBit(Direction((n+i*i)%NumDirections)))
+		}
+		if !v.Reroute(actions, n%2 == 0, n%3 == 0) || !bytes.Equal(v.AppendActions(nil), actions) || v.Up() != (n%2 == 0) || v.Detour() != (n%3 == 0) {
+			t.Fatalf("the route %v becomes %v", actions, v.AppendActions(nil))
+		}
+		v.Extend(1000)
+		for i, a := range append(actions, 0, 0) {
+			if got := v.Action(); got != a {
+				t.Fatalf("action %d of %v is %d", i, actions, got)
+			}
+			v.Advance()
+		}
+	}
+	if v.Reroute(make([]byte, MaxHops+1), false, false) {
+		t.Error("a route of 68 was taken")
+	}
+	if got, err := DecodePacket(v); err != nil || !bytes.Equal(got.Payload, []byte{7}) {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
 func TestControlRefuses(t *testing.T) {
 	c := Completion{Exceptions: []Exception{{0, 1, OutcomeLost}}}
 	decode := func(b []byte) (Completion, error) { return DecodeCompletion(b, nil) }
 	refusesAll(t, c.Append(nil), decode, []patch{
-		{"more exceptions than came", 8, []byte{2}},
-		{"fewer exceptions than came", 8, []byte{0}},
-		{"an exception of nothing", 16, []byte{0, 0}},
-		{"outcome done", 18, []byte{0}},
-		{"outcome 10", 18, []byte{10}},
+		{"more exceptions than came", 12, []byte{2}},
+		{"fewer exceptions than came", 12, []byte{0}},
+		{"an exception of nothing", 20, []byte{0, 0}},
+		{"outcome done", 22, []byte{0}},
+		{"outcome 10", 22, []byte{10}},
+		{"an end before the first request", 4, []byte{1}},
 	})
 	c.Exceptions = make([]Exception, MaxExceptions)
 	for i := range c.Exceptions {
@@ -125,7 +253,7 @@ func TestControlRefuses(t *testing.T) {
 	}
 	b := c.Append(nil)
 	b = append(b, b[len(b)-exceptionLen:]...)
-	b[8]++
+	b[12]++
 	if _, err := decode(b); err == nil {
 		t.Errorf("%d exceptions were taken", MaxExceptions+1)
 	}
@@ -147,7 +275,12 @@ func TestEncodersPanic(t *testing.T) {
 		"channel 16":                  func() { (&Frame{Channel: MaxChannels}).Append(nil) },
 		"route of 68":                 func() { (&Packet{Route: make([]byte, MaxHops+1)}).Append(nil) },
 		"payload beyond a packet":     func() { (&Packet{Payload: make([]byte, MaxPayload+1)}).Append(nil) },
-		"65 exceptions":               func() { (&Completion{Exceptions: make([]Exception, MaxExceptions+1)}).Append(nil) },
+		"route of 68 for control":     func() { (&Packet{Type: PacketCompletion, Route: bytes.Repeat([]byte{1}, MaxHops+1)}).Append(nil) },
+		"no direction for control":    func() { (&Packet{Type: PacketCompletion, Route: []byte{1, 0}}).Append(nil) },
+		"two directions for control":  func() { (&Packet{Type: PacketCompletion, Route: []byte{3}}).Append(nil) },
+		"direction 16 for control":    func() { (&Packet{Type: PacketCompletion, Route: []byte{16}}).Append(nil) },
+		"53 bytes of control":         func() { (&Packet{Type: PacketLinkState, Payload: make([]byte, MaxControlData+1)}).Append(nil) },
+		"5 exceptions":                func() { (&Completion{Exceptions: make([]Exception, MaxExceptions+1)}).Append(nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -166,8 +299,16 @@ func TestAddresses(t *testing.T) {
 	if a != 33<<42|63<<36|0xF23456789 || a.X() != 63 || a.Y() != 33 || a.Offset() != 0xF23456789 {
 		t.Errorf("%#x: %v", uint64(a), a)
 	}
-	if s := SlotAddress(31, 1440); s != 31*8192+1440 {
+	if s := SlotAddress(VCData, 31, 1440); s != 31*8192+1440 {
 		t.Errorf("slot address %d", s)
+	}
+	if s := SlotAddress(VCControl, 31, 48); s != 31*96+48 {
+		t.Errorf("slot address %d", s)
+	}
+	for _, f := range []Frame{{VC: VCData, Dest: 31*8192 + 1440}, {VC: VCControl, Dest: 31*96 + 48}} {
+		if slot, offset := f.Slot(); SlotAddress(f.VC, slot, offset) != f.Dest || slot != 31 {
+			t.Errorf("%+v is in slot %d at %d", f, slot, offset)
+		}
 	}
 	if r := AppendRoute(nil, []Direction{East, East, North}); !bytes.Equal(r, []byte{1, 4, 8}) {
 		t.Errorf("route of E E N: %v", r)

@@ -224,6 +224,15 @@ func TestVectorsUpdates(t *testing.T) {
 	})
 }
 
+// withRoute decodes a packet, and adds the route to a control packet.
+func withRoute(b []byte) (Packet, error) {
+	p, err := DecodePacket(b)
+	if err == nil && p.Type.Control() {
+		p.Route = append([]byte{}, PacketView(b).AppendActions(nil)...)
+	}
+	return p, err
+}
+
 func TestVectorsPackets(t *testing.T) {
 	types, commands, sizes := map[PacketType]int{}, map[NocSendType]int{}, map[byte]int{}
 	vectors(t, "packets", 20, func(t *testing.T, v *vector) {
@@ -235,10 +244,17 @@ func TestVectorsPackets(t *testing.T) {
 			ID: v.num("id"), Epoch: uint32(v.num("epoch")), Command: v.command(), Hop: uint16(v.num("hop")),
 			Route: append([]byte{}, v.raw("route")...), Payload: append([]byte{}, v.raw("payload")...),
 			Up: v.num("flags")&1 != 0, Trace: v.num("flags")&2 != 0, Detour: v.num("flags")&4 != 0, Known: v.num("flags")&8 != 0, Other: v.num("flags")&16 != 0,
+			Posted: v.num("flags")&64 != 0, Members: v.members(),
 			Group: uint16(v.num("group")), Trunk: Trunk(v.num("trunk")), Ranges: v.ranges(),
 		}
-		check(v, want, DecodePacket, (*Packet).Append)
-		flags := []byte{0xE0, 0xFF}
+		check(v, want, withRoute, (*Packet).Append)
+		flags := []byte{packetMembers | 0x80, 0xFF}
+		if want.Type != PacketRequest {
+			flags[0] |= packetPosted
+		}
+		if want.Type.Control() {
+			flags[0] |= packetKnown
+		}
 		if want.Group != 0 || want.Type == PacketDropReport || want.Type == PacketLinkState {
 			flags[0] |= packetOther
 		}
@@ -246,21 +262,35 @@ func TestVectorsPackets(t *testing.T) {
 		if want.Group == 0 && want.Type != PacketCompletion {
 			refused(t, v.bytes, DecodePacket, []byte{0xFF, 0xFF}, poGroup)
 		}
-		refused(t, v.bytes, DecodePacket, []byte{0xFC}, PacketView(v.bytes).headLen()-1)
-		refused(t, v.bytes, DecodePacket, []byte{0xFF, 0xFF, 0xFF, 0xFF}, poLength) // covers poLength, poExtLen and poRouteSize
+		if !want.Type.Control() {
+			refused(t, v.bytes, DecodePacket, []byte{0xFC}, PacketView(v.bytes).metalEnd()-1)
+			sizes[v.bytes[poRouteSize]]++
+		}
+		lengths := []byte{0xFF, 0xFF, 0xFF, 0xFF} // poLength, poExtLen and poRouteSize
+		if want.Type.Control() {
+			lengths[3] = 0x80 // another route of up to 67 actions is valid
+		}
+		refused(t, v.bytes, DecodePacket, lengths, poLength)
 		if n := want.Len(); n != len(v.bytes) {
 			t.Errorf("length %d, want %d", n, len(v.bytes))
 		}
 		checkView(t, v.bytes, &want)
 		types[want.Type]++
 		commands[want.Command.Type]++
-		sizes[v.bytes[poRouteSize]]++
 	})
 	for _, n := range []int{len(types) - 1, len(commands) - 2, len(sizes) + 1} {
 		if n != 5 {
 			t.Errorf("vectors of %d types, %d commands, %d route sizes: want 6, 7, 4", len(types), len(commands), len(sizes))
 		}
 	}
+}
+
+// members returns the vector's set of members.
+func (v *vector) members() (m Members) {
+	for _, n := range v.list("members") {
+		m.Add(ChipID(n[0]))
+	}
+	return m
 }
 
 // ranges returns the vector's ranges. The list in the field alternates between hops and skip.
@@ -289,7 +319,7 @@ func (v *vector) command() Command {
 
 func TestVectorsControl(t *testing.T) {
 	vectors(t, "completions", 3, func(t *testing.T, v *vector) {
-		want := Completion{FlowEpoch: uint32(v.num("flowepoch")), Next: uint32(v.num("next"))}
+		want := Completion{FlowEpoch: uint32(v.num("flowepoch")), First: uint32(v.num("first")), Next: uint32(v.num("next"))}
 		for _, e := range v.list("exceptions") {
 			want.Exceptions = append(want.Exceptions, Exception{uint32(e[0]), uint16(e[1]), Outcome(e[2])})
 		}
@@ -309,11 +339,11 @@ func TestVectorsControl(t *testing.T) {
 		want := DropReport{
 			Dst: FabricNodeID{MeshID(v.num("dm")), ChipID(v.num("dc"))}, Plane: Plane(v.num("plane")),
 			FlowEpoch: uint32(v.num("flowepoch")), FlowSeq: uint32(v.num("flowseq")), Reason: DropReason(v.num("reason")),
-			Channel: Channel(v.num("channel")), ID: v.num("id"), Type: PacketType(v.num("type")), Other: v.optional("other") == 1,
-			Group: uint16(v.num("group")), Dir: Direction(v.num("dir")), Trunk: Trunk(v.num("trunk")), Ranges: v.ranges(),
+			Channel: Channel(v.num("channel")), ID: v.num("id"), Type: PacketType(v.num("type")), Other: v.optional("other") == 1, Open: v.num("open") == 1,
+			Group: uint16(v.num("group")), Dir: Direction(v.num("dir")), Trunk: Trunk(v.num("trunk")), Ranges: v.ranges(), Members: v.members(),
 		}
 		check(v, want, DecodeDropReport, (*DropReport).Append)
-		refused(t, v.bytes, DecodeDropReport, []byte{0xF0, 0xF0, 0xF0, 0xB8}, 12)
+		refused(t, v.bytes, DecodeDropReport, []byte{0xF0, 0xF0, 0xF0, 0xA8}, 12)
 		refused(t, v.bytes, DecodeDropReport, []byte{0, 0xFC, 0, 0xFF}, 0)
 		if want.Group != 0 {
 			refused(t, v.bytes, DecodeDropReport, []byte{otherReport}, 15)
@@ -366,8 +396,8 @@ func TestFrameReserved(t *testing.T) {
 		{"kind 6 to 15", offKind, 0x06, 0x0F, FaultKind},
 		{"reserved flags", offFlags, 0x08, 0xFF, FaultReserved},
 		{"length beyond the padding", offLength, 65, 255, FaultLength},
-		{"version 0", offVersion, 0x00, 0x0F, FaultVersion},
-		{"version 2 to 15", offVersion, 0x20, 0xFF, FaultVersion},
+		{"version 0 and 1", offVersion, 0x00, 0x1F, FaultVersion},
+		{"version 3 to 15", offVersion, 0x30, 0xFF, FaultVersion},
 	} {
 		for x := c.from; x <= c.to; x++ {
 			bad := bytes.Clone(good)

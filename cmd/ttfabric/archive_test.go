@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/output"
 	"ttfabric/wire"
 )
 
@@ -119,7 +120,7 @@ func TestMailboxCommand(t *testing.T) {
 	c.must("up", "n300", "-d", patient)
 	c.intact()
 	c.must("traffic", "all-to-all", "--packets", "200", "--size", "100")
-	views := read[[]mailboxView](c, "mailbox", "M0D1", "--via", "M0D0", "--last", "64")
+	views := read[[]output.Mailbox](c, "mailbox", "M0D1", "--via", "M0D0", "--last", "64")
 	if len(views) != 2 {
 		t.Fatalf("%d mailboxes, want one per cable", len(views))
 	}

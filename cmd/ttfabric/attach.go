@@ -13,7 +13,7 @@ import (
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
-	"ttfabric/wire"
+	"ttfabric/node/output"
 )
 
 // attachFirst limits the time of an attach, including --wait, unless --wait is longer.
@@ -125,7 +125,7 @@ func showAttached(c *cobra.Command, fab *fabric.Fabric, out string) error {
 	}
 	views, silent := fabric.Ask(c.Context(), cs)
 	if out == "json" {
-		return printJSON(c, map[string]any{"topology": fab.Topology.Name, "chips": views, "not_running": append([]wire.FabricNodeID{}, missing...), "no_answer": append([]wire.FabricNodeID{}, silent...)})
+		return printJSON(c, output.ChipsOf(fab.Topology.Name, views, missing, silent))
 	}
 	printChips(c, views, missing, silent)
 	return nil

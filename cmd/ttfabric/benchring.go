@@ -102,7 +102,7 @@ func (b *benchTarget) ring(c *cobra.Command, plane wire.Plane, hops, sizes, batc
 				if n < 1 || n > ringBatch {
 					return nil, spec.Usagef("--packets %d: want 1 to %d", n, ringBatch)
 				}
-				res, err := b.chips[first].Bench(c.Context(), api.BenchBody{Dst: first, Plane: plane, Via: via, Size: size, Batch: n, Rounds: rounds, Addr: benchAddr})
+				res, err := b.chips[first].Bench(c.Context(), api.BenchBody{Dst: first, Plane: plane, Via: via, Size: size, Batch: n, Rounds: rounds, Addr: api.NewAddr(benchAddr)})
 				if err != nil {
 					return nil, err
 				}
@@ -284,7 +284,7 @@ func (b *benchTarget) rtt(c *cobra.Command, x, y wire.FabricNodeID, plane wire.P
 	if err != nil {
 		return rttReport{}, err
 	}
-	res, err := b.chips[x].Bench(ctx, api.BenchBody{Dst: y, Plane: plane, Size: size, Batch: 1, Rounds: rounds, Addr: benchAddr})
+	res, err := b.chips[x].Bench(ctx, api.BenchBody{Dst: y, Plane: plane, Size: size, Batch: 1, Rounds: rounds, Addr: api.NewAddr(benchAddr)})
 	if err != nil {
 		return rttReport{}, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output"
 	"ttfabric/wire"
 )
 
@@ -103,7 +104,7 @@ again, with empty memory.`,
 				return err
 			}
 			if f == "json" {
-				return printJSON(c, map[string]any{"chip": n, "drained": drained})
+				return printJSON(c, output.Removed{Chip: n, Drained: drained})
 			}
 			if !drained && drain > 0 {
 				fmt.Fprintf(c.ErrOrStderr(), "chip %s still had packets or requests under way after %v\n", n, drain)

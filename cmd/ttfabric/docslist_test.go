@@ -50,16 +50,17 @@ var replaced = map[string]string{
 
 	"docker/machines.md: ttfabric doctor galaxy --port-base 17000 --runtime docker": "ttfabric doctor galaxy --port-base 17000 --runtime docker || [ $? = 1 ]", // a check may fail on this machine
 
-	"scripts/bench/README.md: scripts/bench/run -only goodput":                                           "scripts/bench/run -only goodput -sizes 64 -kinds ttlink-fast -rounds 1 -seconds 0.1 -o $HOME/goodput.json",
-	"scripts/bench/README.md: scripts/bench/run -only goodput -sizes 64,4096 -kinds ttlink-fast,udp-gso": "scripts/bench/run -only goodput -sizes 64,4096 -kinds ttlink-fast,udp-gso -rounds 1 -seconds 0.1 -o $HOME/few.json",
-	"scripts/bench/README.md: scripts/bench/run -only session -profile /tmp":                             "scripts/bench/run -only session -profile $HOME -rounds 1 -seconds 0.1 -o $HOME/session.json",
-	"scripts/bench/README.md: scripts/bench/run -plot results/FILE.json":                                 "scripts/bench/run -plot $HOME/goodput.json",
-	"scripts/bench/README.md: scripts/bench/loss":                                                        "scripts/bench/loss -rounds 1 -seconds 0.1 -o $HOME/loss.json",
-	"scripts/bench/README.md: scripts/bench/wan -mtu 9000 -kinds ttlink-fast,tcp,kcp":                    "scripts/bench/wan -mtu 9000 -kinds ttlink-fast,tcp -rounds 1 -seconds 0.1 -o $HOME/wan.json",
-	"scripts/bench/README.md: scripts/bench/cuts -cuts 20 -seed 7 -machines t3000":                       "scripts/bench/cuts -cuts 2 -seed 7 -machines t3000 -o $HOME/cuts.json",
-	"scripts/bench/README.md: ttfabric bench link --plot link.svg":                                       "ttfabric bench link --plot link.svg --channels 1,2 --sizes 64,4096 --time 20ms",
-	"scripts/bench/README.md: ttfabric bench ring --plot ring.svg":                                       "ttfabric bench ring --plot ring.svg --rounds 10",
-	"scripts/bench/README.md: ttfabric bench rtt  --plot rtt.svg":                                        "ttfabric bench rtt --plot rtt.svg --rounds 50",
+	"scripts/bench/README.md: scripts/bench/run -only goodput":                                                         "scripts/bench/run -only goodput -sizes 64 -kinds ttlink-fast -rounds 1 -seconds 0.1 -o $HOME/goodput.json",
+	"scripts/bench/README.md: scripts/bench/run -only goodput -sizes 64,4096 -kinds ttlink-fast,udp-gso":               "scripts/bench/run -only goodput -sizes 64,4096 -kinds ttlink-fast,udp-gso -rounds 1 -seconds 0.1 -o $HOME/few.json",
+	"scripts/bench/README.md: scripts/bench/run -only session -profile /tmp":                                           "scripts/bench/run -only session -profile $HOME -rounds 1 -seconds 0.1 -o $HOME/session.json",
+	"scripts/bench/README.md: scripts/bench/run -plot results/FILE.json":                                               "scripts/bench/run -plot $HOME/goodput.json",
+	"scripts/bench/README.md: scripts/bench/loss":                                                                      "scripts/bench/loss -rounds 1 -seconds 0.1 -o $HOME/loss.json",
+	"scripts/bench/README.md: scripts/bench/wan -mtu 9000 -kinds ttlink-fast,tcp,kcp":                                  "scripts/bench/wan -mtu 9000 -kinds ttlink-fast,tcp -rounds 1 -seconds 0.1 -o $HOME/wan.json",
+	"scripts/bench/README.md: scripts/bench/up -rounds 5 -machines mesh:8x8,mesh:8x16 -programs BEFORE,AFTER -ping no": "scripts/bench/up -rounds 1 -machines mesh:2x2 -ping no",
+	"scripts/bench/README.md: scripts/bench/cuts -cuts 20 -seed 7 -machines t3000":                                     "scripts/bench/cuts -cuts 2 -seed 7 -machines t3000 -o $HOME/cuts.json",
+	"scripts/bench/README.md: ttfabric bench link --plot link.svg":                                                     "ttfabric bench link --plot link.svg --channels 1,2 --sizes 64,4096 --time 20ms",
+	"scripts/bench/README.md: ttfabric bench ring --plot ring.svg":                                                     "ttfabric bench ring --plot ring.svg --rounds 10",
+	"scripts/bench/README.md: ttfabric bench rtt  --plot rtt.svg":                                                      "ttfabric bench rtt --plot rtt.svg --rounds 50",
 }
 
 // elsewhere holds the commands that runDocument leaves out. Each value gives the reason,
@@ -92,6 +93,7 @@ var elsewhere = map[string]string{
 	"scripts/bench/README.md: scripts/bench/run -only growth":           "takes ten minutes on a machine without other work",
 	"scripts/bench/README.md: scripts/bench/wan":                        "takes ten minutes; the next command is the same with fewer kinds, and runs",
 	"scripts/bench/README.md: scripts/bench/container":                  "fails where the machine has other work; scripts/bench/all runs the command",
+	"scripts/bench/README.md: scripts/bench/up":                         "takes ten minutes; the next command is the same with fewer chips, and runs",
 	"scripts/bench/README.md: scripts/bench/cuts":                       "takes ten minutes; the next command is the same with fewer cuts, and runs",
 	"scripts/bench/README.md: scripts/bench/guide":                      "the bench commands further down are its parts, and run",
 }

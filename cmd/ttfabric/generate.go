@@ -8,6 +8,7 @@ import (
 
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output"
 	"ttfabric/router/topo"
 )
 
@@ -70,7 +71,7 @@ that command overrule the keys. An example of these parts of a file:
 			if len(text) > topo.MaxFile {
 				return fmt.Errorf("topology %s: the file would have %d bytes; want a smaller topology, with a file of at most %d bytes", t.Name, len(text), topo.MaxFile)
 			}
-			return writeResult(c, as, file, map[string]any{"name": t.Name, "format": form}, text)
+			return writeResult(c, as, file, output.Text{Name: t.Name, Format: form}, text)
 		},
 	}
 	c.Flags().StringVar(&form, "format", "ttfabric", "form of the file: ttfabric, or umd (a cluster descriptor of tt-umd)")

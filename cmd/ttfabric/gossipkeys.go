@@ -15,6 +15,7 @@ import (
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output"
 )
 
 func newGossipKeygen() *cobra.Command {
@@ -33,9 +34,9 @@ The key goes to standard output, or to a file that only you can read.`,
 			if err != nil || bits%8 != 0 {
 				return spec.Usagef("--bits %d: want 128, 192 or 256", bits)
 			}
-			about := map[string]any{"id": keyring.ID(k), "bits": bits}
+			about := output.Key{ID: keyring.ID(k), Bits: bits}
 			if file != "" {
-				about["file"] = file
+				about.File = file
 				if err := os.WriteFile(file, []byte(keyring.Text(k)+"\n"), 0o600); err != nil {
 					return fmt.Errorf("cannot write the key: %w", err)
 				}
@@ -44,7 +45,7 @@ The key goes to standard output, or to a file that only you can read.`,
 				}
 				fmt.Fprintf(c.ErrOrStderr(), "Wrote key %s to %s.\n", keyring.ID(k), file)
 			} else {
-				about["key"] = keyring.Text(k)
+				about.Key = keyring.Text(k)
 			}
 			if f == "json" {
 				return printJSON(c, about)

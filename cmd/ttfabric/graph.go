@@ -7,6 +7,7 @@ import (
 
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output"
 	"ttfabric/router/topo/draw"
 )
 
@@ -44,7 +45,7 @@ Graphviz (dot), or as a diagram for Markdown pages (mermaid). No chip needs to r
 			if len(t.Chips) > draw.MaxChips {
 				return spec.Usagef("%s has %d chips, but the command draws at most %d chips; 'ttfabric validate' prints figures of a large topology", t.Name, len(t.Chips), draw.MaxChips)
 			}
-			return writeResult(c, as, file, map[string]any{"name": t.Name, "format": f.Name}, f.Draw(t))
+			return writeResult(c, as, file, output.Text{Name: t.Name, Format: f.Name}, f.Draw(t))
 		},
 	}
 	c.Flags().StringVar(&form, "format", "svg", "form of the drawing: "+names+" (default with --file: the form that belongs to the ending of the name)")

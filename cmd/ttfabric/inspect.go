@@ -13,6 +13,8 @@ import (
 	"ttfabric/node/fabric/container"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output"
+	"ttfabric/router/topo"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 )
@@ -25,17 +27,7 @@ func newLs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			type row struct {
-				Name     string    `json:"name"`
-				Topology string    `json:"topology"`
-				Running  int       `json:"running"`
-				Chips    int       `json:"chips"`
-				Created  time.Time `json:"created"`
-				Folder   string    `json:"folder"`
-
-				Where []folder.Chip `json:"where"` // process, container and addresses of each running chip
-			}
-			rows := []row{}
+			rows := []output.Fabric{}
 			dirs, err := folder.All()
 			if err != nil {
 				return err
@@ -46,10 +38,12 @@ func newLs() *cobra.Command {
 					continue
 				}
 				where := append([]folder.Chip{}, fab.Running()...)
-				rows = append(rows, row{fab.Spec.Name, fab.Topology.Name, len(where), len(fab.Topology.Chips), fab.Spec.Created, string(d), where})
+				rows = append(rows, output.Fabric{Name: fab.Spec.Name, Topology: fab.Topology.Name, Running: len(where), Chips: len(fab.Topology.Chips), Created: fab.Spec.Created, Folder: string(d), Where: where})
 			}
-			for _, x := range container.Strays(c.Context(), func(name string) bool { return slices.ContainsFunc(rows, func(r row) bool { return r.Name == name }) }) {
-				rows = append(rows, row{x.Name, x.Topology, x.Running, x.Chips, x.Created, "compose project " + x.Project, []folder.Chip{}})
+			for _, x := range container.Strays(c.Context(), func(name string) bool {
+				return slices.ContainsFunc(rows, func(r output.Fabric) bool { return r.Name == name })
+			}) {
+				rows = append(rows, output.Fabric{Name: x.Name, Topology: x.Topology, Running: x.Running, Chips: x.Chips, Created: x.Created, Folder: "compose project " + x.Project, Where: []folder.Chip{}})
 			}
 			if f == "json" {
 				return printJSON(c, rows)
@@ -78,6 +72,17 @@ const inspectHelp = `The command shows the chips of the fabric, or one chip with
   Up %       share of the time since the chip's first link came up in which the
              link was up
   Flaps      failures of the link's own cable; see 'link flap'
+
+--rates shows the data rates of each link end, over a window of at least the last
+second: bytes of frames of every kind, and packets. The column Resent shows the share
+of the data frames on the own cable that the link sent again, in the latest window
+with at least 64 frames. From 30 % on in three windows, the cable is unreliable, and
+a parallel cable carries the frames.
+
+--channels shows each sender and receiver channel that holds packets, with its first
+packets in the order in which they leave: source, destination, id, and the time since
+the packet entered the channel. The table shows the first packet, and the output of
+-o json the first 16. If the column Credits shows 0, the peer has no room.
 
 --diff compares the cables that should exist with the cables that carry frames,
 by the rules of tt-metal's reliability mode. The columns of the tables are:
@@ -108,12 +113,12 @@ and marks these numbers as inferred. A packet is unexplained if no number explai
 what became of the packet. An unexplained packet means a fault in the program.`
 
 func newInspect() *cobra.Command {
-	var links, diff bool
+	var links, diff, rates, channels bool
 	var expected string
 	var lost lossesFlags
 	c := &cobra.Command{Use: "inspect [CHIP]", Short: "Show chips, links, counters and memory use", Args: cobra.MaximumNArgs(1),
 		Long:    inspectHelp,
-		Example: "  ttfabric inspect\n  ttfabric inspect M0D3\n  ttfabric inspect --links\n  ttfabric inspect --diff           declared cables that are not up\n  ttfabric inspect --losses         what became of every packet\n  ttfabric inspect --losses --assert\n  ttfabric inspect -o json",
+		Example: "  ttfabric inspect\n  ttfabric inspect M0D3\n  ttfabric inspect --links\n  ttfabric inspect --rates\n  ttfabric inspect --channels       packets that wait in routers\n  ttfabric inspect --diff           declared cables that are not up\n  ttfabric inspect --losses         what became of every packet\n  ttfabric inspect --losses --assert\n  ttfabric inspect -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := format(c)
 			if err != nil {
@@ -135,12 +140,17 @@ func newInspect() *cobra.Command {
 			if lost.show {
 				return lost.run(c, f, cs, missing)
 			}
+			if channels {
+				return showChannels(c, f, cs)
+			}
 			views, silent := fabric.Ask(c.Context(), cs)
 			switch {
 			case diff:
 				return showDiff(c, fab.Topology, f, expected, views, missing, silent)
 			case f == "json":
-				return printJSON(c, map[string]any{"chips": views, "not_running": append([]wire.FabricNodeID{}, missing...), "no_answer": append([]wire.FabricNodeID{}, silent...)})
+				return printJSON(c, output.ChipsOf("", views, missing, silent))
+			case rates:
+				printRates(c, views)
 			case len(args) == 1 && len(views) == 1:
 				printLinks(c, views)
 				printChip(c, views[0])
@@ -152,10 +162,12 @@ func newInspect() *cobra.Command {
 			return nil
 		}}
 	c.Flags().BoolVarP(&links, "links", "l", false, "show one row per link end, with counters and retrain history")
+	c.Flags().BoolVar(&rates, "rates", false, "show the data rates of each link end")
+	c.Flags().BoolVar(&channels, "channels", false, "show the packets that wait in sender and receiver channels")
 	c.Flags().BoolVar(&diff, "diff", false, "show each declared cable that is not live, with the reason, the time, and the cable that carries its frames meanwhile")
 	c.Flags().StringVar(&expected, "expected", "", "with --diff: topology with the cables that should exist; a file, such as a factory descriptor, or a built-in name (default: the fabric's topology)")
 	lost.register(c)
-	c.MarkFlagsMutuallyExclusive("links", "diff", "losses")
+	c.MarkFlagsMutuallyExclusive("links", "diff", "losses", "rates", "channels")
 	return c
 }
 
@@ -174,8 +186,14 @@ func printLinks(c *cobra.Command, views []api.ChipView) {
 			if l.State == ttlink.StateUp.String() && l.Payload < l.Wanted {
 				state += fmt.Sprintf(", frames of %d B, because frames of %d B get lost", l.Payload, l.Wanted)
 			}
-			if l.Held {
+			switch {
+			case l.Avoided:
+				state += ", out of service"
+			case l.Held:
 				state += fmt.Sprintf(", held %s more", seconds(l.HeldForS))
+			}
+			if l.Unreliable {
+				state += ", unreliable"
 			}
 			if l.Miswired != "" {
 				state = "miswired: found " + l.Miswired
@@ -186,6 +204,36 @@ func printLinks(c *cobra.Command, views []api.ChipView) {
 		}
 	}
 	tw.Render()
+}
+
+func printRates(c *cobra.Command, views []api.ChipView) {
+	tw := newTable(c, "Chip", "Ch", "Dir", "Plane", "Peer", "State", "Sent MB/s", "Received MB/s", "Sent packets/s", "Received packets/s", "Over s", "Resent")
+	for _, v := range views {
+		for _, l := range v.Links {
+			r, resent := l.Rate, fmt.Sprintf("%d %%", l.ResentPct)
+			if l.Unreliable {
+				resent += ", unreliable"
+			}
+			tw.AppendRow(table.Row{v.Chip, l.Channel, l.Direction, l.Plane, fmt.Sprintf("%s/%d", l.Peer, l.PeerChan), l.State, fmt.Sprintf("%.3f", r.BytesOut/1e6), fmt.Sprintf("%.3f", r.BytesIn/1e6),
+				fmt.Sprintf("%.0f", r.PacketsOut), fmt.Sprintf("%.0f", r.PacketsIn), fmt.Sprintf("%.1f", r.OverS), resent})
+		}
+	}
+	tw.Render()
+}
+
+func showChannels(c *cobra.Command, format string, cs []*api.Client) error {
+	views, silent := fabric.Channels(c.Context(), cs)
+	if format == "json" {
+		return printJSON(c, output.Channels{Channels: views, NoAnswer: append([]wire.FabricNodeID{}, silent...)})
+	}
+	tw := newTable(c, "Chip", "Ch", "Peer", "VC", "Channel", "Waiting", "Link", "Router", "Credits", "First packet", "Src", "Dst", "Id", "Age s")
+	for _, v := range views {
+		p := v.Packets[0]
+		tw.AppendRow(table.Row{v.Chip, v.Channel, fmt.Sprintf("%s/%d", v.Peer, v.PeerChan), v.VC, v.Name(), fmt.Sprintf("%d/%d", v.Waiting, v.Slots), v.Link, v.Router, v.Credits, p.Type, p.Src, p.Dst, p.ID, fmt.Sprintf("%.3f", p.AgeS)})
+	}
+	tw.Render()
+	fmt.Fprintf(c.ErrOrStderr(), "%s in %s\n", topo.Count(fabric.Held(views), "packet"), topo.Count(len(views), "channel"))
+	return nil
 }
 
 func printChip(c *cobra.Command, v api.ChipView) {

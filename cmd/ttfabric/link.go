@@ -5,9 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"ttfabric/node/fabric/spec"
-
+	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
+
+	"ttfabric/node/fabric/spec"
 )
 
 // minFlap is the shortest time for which a flapping cable is cut, and the shortest time
@@ -15,8 +16,8 @@ import (
 const minFlap = 10 * time.Millisecond
 
 func newLink() *cobra.Command {
-	c := &cobra.Command{Use: "link", Short: "Cut cables, and put cut cables back"}
-	c.AddCommand(newLinkDown(), newLinkUp(), newLinkFlap())
+	c := &cobra.Command{Use: "link", Short: "Cut cables, put cut cables back, and assign fallback cables"}
+	c.AddCommand(newLinkDown(), newLinkUp(), newLinkFlap(), newLinkFallback())
 	return c
 }
 
@@ -54,25 +55,32 @@ are up.
 }
 
 func newHeal() *cobra.Command {
-	return &cobra.Command{Use: "heal", Short: "Put back every cut cable, and the gossip", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "heal", Short: "Put back everything that was taken out on purpose", Args: cobra.NoArgs,
 		Long: `The command puts back every cable that 'partition', 'link down' or 'link flap' cut,
-as 'link up all' does. The command also ends the cuts of the gossip that 'partition
---gossip' or 'gossip cut' made. Impairments by 'netem set' and 'gossip impair' stay
-in force.`,
+and every cable that 'reroute' or 'remove' took out of service. The command resumes the
+routers that 'router pause' or 'router drain' stopped, and ends the cuts of the gossip
+that 'partition --gossip' or 'gossip cut' made.
+
+Impairments by 'netem set' and 'gossip impair' stay in force, and chips that do not run
+stay down. The command says what it leaves, and which command ends it.`,
 		Example: "  ttfabric heal",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := cutArgs(c, []string{"all"}, false, 0, "put back"); err != nil {
+			if _, err := format(c); err != nil {
 				return err
 			}
-			_, s, err := gossipArgs(c, []string{"all"})
+			f, err := openFabric(c)
 			if err != nil {
 				return err
 			}
-			healed, err := s.HealGossip(c.Context(), false)
-			if f, _ := format(c); err == nil && len(healed) > 0 && f != "json" {
-				return toldChips(c, "put back", healed)
+			chips, err := f.Chips()
+			if err != nil {
+				return err
 			}
-			return err
+			h, err := chips.Heal(c.Context())
+			if err != nil {
+				return err
+			}
+			return printHealed(c, &h)
 		}}
 }
 
@@ -192,5 +200,47 @@ CHIPS is a list of chips or patterns of chips: M0D0,M0D1 or 'M0D[0-3]' or 'M0D*'
 	c.Flags().BoolVar(&gossip, "gossip", false, "also cut the gossip between the two sets")
 	c.ValidArgsFunction = completeChipNames
 	c.Flags().DurationVar(&d, "for", 0, "end the cut after this time; 0: never")
+	return c
+}
+
+func newLinkFallback() *cobra.Command {
+	by := ""
+	c := &cobra.Command{Use: "fallback LINK...", Short: "Show which cable carries a link's frames if its own cable cannot, or assign it", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
+		Long: `If a link's own cable fails, is unreliable or is out of service, a parallel cable
+carries the link's frames. The command shows this cable for each link before it is
+needed: the next higher plane whose cable works and is reliable. --by assigns another
+parallel cable. While the assigned cable does not work, the chips choose another.
+--by auto ends the assignment.
+
+` + linkHelp,
+		Example: "  ttfabric link fallback all\n  ttfabric link fallback M0D0-M0D1/p0 --by M0D0-M0D1/p3\n  ttfabric link fallback all --by auto",
+		RunE: func(c *cobra.Command, args []string) error {
+			f, err := format(c)
+			if err != nil {
+				return err
+			}
+			links, chips, err := linkArgs(c, args)
+			if err != nil {
+				return err
+			}
+			if by != "" {
+				absent, err := chips.AssignFallback(c.Context(), links, by)
+				tellAbsent(c, absent)
+				if err != nil {
+					return err
+				}
+			}
+			rows := chips.Fallbacks(c.Context(), links)
+			if f == "json" {
+				return printJSON(c, rows)
+			}
+			tw := newTable(c, "Link", "Plane", "Carried by", "Fallback", "")
+			for _, r := range rows {
+				tw.AppendRow(table.Row{r.Link, r.Plane, r.CarriedBy, r.Fallback, r.Note()})
+			}
+			tw.Render()
+			return nil
+		}}
+	c.Flags().StringVar(&by, "by", "", "assign this parallel cable, a LINK; auto: let the chips choose")
 	return c
 }

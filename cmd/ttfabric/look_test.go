@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ttfabric/node/output"
 	"ttfabric/router/topo"
 )
 
@@ -76,8 +77,8 @@ func TestValidateGraphGenerate(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d; said %q, want %q", x.args, code, x.code, said, x.want)
 		}
 	}
-	var v topologyView
-	if err := json.Unmarshal([]byte(c.must("validate", "2xt3000", "-o", "json")), &v); err != nil || v.Chips != 16 || v.Routes.Cycle == nil || len(v.Routes.Cycle) != 0 || len(v.Meshes) != 2 || v.Meshes[0].Peers[0] != (peerView{1, 8}) {
+	var v output.Topology
+	if err := json.Unmarshal([]byte(c.must("validate", "2xt3000", "-o", "json")), &v); err != nil || v.Chips != 16 || v.Routes.Cycle == nil || len(v.Routes.Cycle) != 0 || len(v.Meshes) != 2 || v.Meshes[0].Peers[0] != (output.Peer{Mesh: 1, Ports: 8}) {
 		t.Errorf("%v: %+v", err, v)
 	}
 	file := filepath.Join(c.dir, "g.yaml")
@@ -88,7 +89,7 @@ func TestValidateGraphGenerate(t *testing.T) {
 }
 
 func hashIn(text string) string {
-	var v topologyView
+	var v output.Topology
 	json.Unmarshal([]byte(text), &v)
 	return v.Hash
 }

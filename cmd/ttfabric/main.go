@@ -75,7 +75,7 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(newVersion())
+	root.AddCommand(newVersion(), newSchema())
 	for _, c := range root.Commands() {
 		refuseUnknown(c)
 		wrapArgs(c)

@@ -118,6 +118,15 @@ func TestAFabricOfProcesses(t *testing.T) {
 			t.Errorf("%s read back %q", chip, out)
 		}
 	}
+	c.must("mem", "write", "M0D1", "1-1:0x90", "to two", "--multicast", "M0:0,3")
+	for chip, want := range map[string]string{"M0D0": "to two", "M0D2": "\x00\x00\x00\x00\x00\x00", "M0D3": "to two"} {
+		if out := c.must("mem", "read", chip, "1-1:0x90", "6", "-f", "-"); out != want {
+			t.Errorf("%s read back %q, want %q", chip, out, want)
+		}
+	}
+	if _, errs, code := c.run("mem", "write", "M0D1", "1-1:0x90", "x", "--multicast", "M0:0,1"); code != exitFailed || !strings.Contains(errs, "the source is in the set") {
+		t.Errorf("a multicast to its source: exit code %d, %s", code, errs)
+	}
 	c.must("traffic", "all-to-all", "--packets", "500", "--size", "1000")
 	c.must("traffic", "transpose", "--packets", "100")
 	if out := c.must("traffic", "hotspot", "--hot", "M0D2", "--packets", "200", "--size", "64", "--load", "300"); !strings.Contains(out, "Offered/s") {
@@ -216,6 +225,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{[]string{"mem", "read", "M0D0"}, exitUsage, "--help"},
 		{[]string{"mem", "write", "M0D0", "1-1:0", "x", "--multicast", "Q3"}, exitUsage, "E2,W1,N0,S1"},
 		{[]string{"mem", "write", "M0D0", "1-1:0", "x", "--multicast", "E1", "--via", "M0D1"}, exitUsage, "via"},
+		{[]string{"mem", "write", "M0D0", "1-1:0", "x", "--multicast", "M0:300"}, exitUsage, "M1:0-3,7"},
 		{[]string{"inspect", "-o", "xml"}, exitUsage, "table, json or yaml"},
 	} {
 		_, errs, code := c.run(x.args...)

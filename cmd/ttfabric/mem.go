@@ -15,6 +15,7 @@ import (
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/noc"
 	"ttfabric/node/session"
+	"ttfabric/node/session/mesh"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -68,9 +69,9 @@ func parseTarget(c *cobra.Command, chip, tile string) (memTarget, error) {
 	if err != nil {
 		return memTarget{}, err
 	}
-	addr, err := parseTile(tile)
+	addr, err := wire.ParseNocAddr(tile)
 	if err != nil {
-		return memTarget{}, err
+		return memTarget{}, spec.Usagef("%w", err)
 	}
 	via := dst
 	if v, _ := c.Flags().GetString("via"); v != "" {
@@ -88,23 +89,6 @@ func parseTarget(c *cobra.Command, chip, tile string) (memTarget, error) {
 		return memTarget{}, err
 	}
 	return memTarget{session.New(cl), dst, addr, plane}, nil
-}
-
-// parseTile reads "x-y:offset".
-func parseTile(s string) (wire.NocAddr, error) {
-	bad := spec.Usagef("tile %q: want <x>-<y>:<offset>, such as 1-1:0x1000", s)
-	xy, off, ok := strings.Cut(s, ":")
-	xs, ys, ok2 := strings.Cut(xy, "-")
-	if !ok || !ok2 {
-		return 0, bad
-	}
-	x, err1 := strconv.ParseUint(xs, 10, 6)
-	y, err2 := strconv.ParseUint(ys, 10, 6)
-	o, err3 := strconv.ParseUint(off, 0, wire.NocOffsetBits)
-	if err1 != nil || err2 != nil || err3 != nil {
-		return 0, bad
-	}
-	return wire.NewNocAddr(uint8(x), uint8(y), o), nil
 }
 
 func newMemRead() *cobra.Command {
@@ -162,8 +146,8 @@ With --multicast, CHIP sends the bytes by multicast to the same tile of many chi
 but not to its own tile. The ranges are numbers of hops by direction. E2,S1 names the
 rectangle of three by two chips with CHIP at the north-west corner. E2-4 names the
 chips two to four hops to the east. In tt-metal's linear API, E2-4 is start 2 and
-range 3.`,
-		Example: "  ttfabric mem write M0D7 1-1:0x1000 'hello' --via M0D0\n  ttfabric mem write M0D7 1-1:0 --file weights.bin\n  ttfabric mem write M0D7 1-1:0 --hex deadbeef\n  ttfabric mem write M0D0 1-1:0 'to all' --multicast E3,S1",
+range 3. M1:0-3,7 names chips 0 to 3 and 7 of mesh 1.`,
+		Example: "  ttfabric mem write M0D7 1-1:0x1000 'hello' --via M0D0\n  ttfabric mem write M0D7 1-1:0 --file weights.bin\n  ttfabric mem write M0D7 1-1:0 --hex deadbeef\n  ttfabric mem write M0D0 1-1:0 'to all' --multicast E3,S1\n  ttfabric mem write M0D0 1-1:0 'to some' --multicast M0:1,3,6",
 		RunE: func(c *cobra.Command, args []string) error {
 			if _, err := format(c); err != nil {
 				return err
@@ -177,10 +161,10 @@ range 3.`,
 			if given != 1 {
 				return spec.Usagef("%d sources of bytes are named; want exactly one of TEXT, --file and --hex", given)
 			}
-			var to wire.Ranges
+			var to mesh.Target
 			if many != "" {
 				var err error
-				if to, err = wire.ParseRanges(many); err != nil {
+				if to, err = mesh.ParseTarget(many); err != nil {
 					return spec.Usagef("--multicast: %w", err)
 				}
 				if c.Flags().Changed("via") {
@@ -195,7 +179,7 @@ range 3.`,
 			if err != nil {
 				return err
 			}
-			if to.Any() {
+			if many != "" {
 				return memMulticast(c, &t, to, b)
 			}
 			if err := t.s.Write(c.Context(), t.dst, t.addr, b, session.OnPlane(t.plane)); err != nil {
@@ -205,18 +189,22 @@ range 3.`,
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", "write the bytes of this file; -: the bytes of stdin")
 	c.Flags().StringVar(&hexa, "hex", "", "write these bytes, in hexadecimal")
-	c.Flags().StringVar(&many, "multicast", "", "write to the chips within these ranges of hops from CHIP, such as E2,W1,N0,S1")
+	c.Flags().StringVar(&many, "multicast", "", "write to the chips within these ranges of hops from CHIP, such as E2,W1,N0,S1, or to these chips of a mesh, such as M1:0-3,7")
 	memFlags(c)
 	return c
 }
 
-// memMulticast writes the bytes b to all chips within the ranges r of the chip t.dst.
-func memMulticast(c *cobra.Command, t *memTarget, r wire.Ranges, b []byte) error {
-	if err := t.s.MulticastWrite(c.Context(), r, t.addr, b, session.OnPlane(t.plane)); err != nil {
+// memMulticast writes the bytes b from the chip t.dst to all chips of a target.
+func memMulticast(c *cobra.Command, t *memTarget, to mesh.Target, b []byte) error {
+	ls, err := mesh.Connect(t.s.Sender(c.Context()), t.plane)
+	if err == nil {
+		err = mesh.MulticastWrite(ls, b, t.addr, to)
+	}
+	if err != nil {
 		return err
 	}
-	v := memView{Chip: t.dst, Address: t.addr.String(), Multicast: r.String(), Chips: r.Members(), Bytes: len(b)}
-	return v.told(c, fmt.Sprintf("%d bytes written to %s at %s, %s from %s", len(b), topo.Count(r.Members(), "chip"), t.addr, r, t.dst))
+	v := memView{Chip: t.dst, Address: t.addr.String(), Multicast: to.String(), Chips: to.Len(), Bytes: len(b)}
+	return v.told(c, fmt.Sprintf("%d bytes written to %s at %s, %s from %s", len(b), topo.Count(to.Len(), "chip"), t.addr, to, t.dst))
 }
 
 func memInput(c *cobra.Command, args []string, file, hexa string) ([]byte, error) {

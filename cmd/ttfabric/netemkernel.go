@@ -17,6 +17,7 @@ import (
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/netem"
+	"ttfabric/node/output"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
@@ -419,7 +420,7 @@ func resetNamespace(c *cobra.Command, ns string) error {
 		return err
 	}
 	if f == "json" {
-		return printJSON(c, map[string]any{"action": "reset", "ports": len(states)})
+		return printJSON(c, output.Reset{Action: "reset", Ports: len(states)})
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s reset.\n", topo.Count(len(states), "port"))
 	return nil

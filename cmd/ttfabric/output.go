@@ -20,6 +20,7 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -168,7 +169,7 @@ func printUp(c *cobra.Command, t *topo.Topology, views []api.ChipView, took time
 		return err
 	}
 	if f == "json" {
-		return printJSON(c, map[string]any{"topology": t.Name, "seconds": took.Seconds(), "chips": views})
+		return printJSON(c, output.Up{Topology: t.Name, Seconds: took.Seconds(), Chips: views})
 	}
 	printChips(c, views, nil, nil)
 	fmt.Fprintf(c.ErrOrStderr(), "%s up in %.2f s\n", t, took.Seconds())
@@ -271,19 +272,20 @@ func printEvent(c *cobra.Command, e api.EventView, asJSON bool) {
 
 // writeResult writes text, the result of a command, to a file. If the parameter file is
 // empty, writeResult writes the text to stdout. If as is "json", writeResult prints the
-// map about as JSON, with the file's name or the text added.
-func writeResult(c *cobra.Command, as, file string, about map[string]any, text []byte) error {
+// value about as JSON, with the file's name or the text added.
+func writeResult(c *cobra.Command, as, file string, about output.Text, text []byte) error {
 	if file != "" {
 		if err := folder.WriteOut(file, text); err != nil {
 			return fmt.Errorf("cannot write the file: %w", err)
 		}
-		about["file"] = file
+		about.File = file
 		fmt.Fprintf(c.ErrOrStderr(), "Wrote %s.\n", file)
 	} else {
-		about["text"] = string(text)
+		s := string(text)
+		about.Text = &s
 	}
 	if as == "json" {
-		about["bytes"] = len(text)
+		about.Bytes = len(text)
 		return printJSON(c, about)
 	}
 	if file == "" {

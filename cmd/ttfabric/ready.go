@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric/spec"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,7 @@ import (
 const readyAnswer = 4 << 10
 
 func newReady() *cobra.Command {
-	var api string
+	var at string
 	var live bool
 	var patience time.Duration
 	c := &cobra.Command{
@@ -36,28 +37,28 @@ Exit code 0 if all links are up, 4 if links are missing or no chip answers.`,
 			if live {
 				path = "/livez"
 			}
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+api+path, nil)
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+path, nil)
 			if err != nil {
-				return spec.Usagef("--api %q: want HOST:PORT", api)
+				return spec.Usagef("--api %q: want HOST:PORT", at)
 			}
 			resp, err := http.DefaultClient.Do(req)
 			if err != nil {
 				if errors.Is(c.Context().Err(), context.Canceled) {
 					return context.Canceled
 				}
-				return spec.NotReadyf("--api %s: no chip answers at this address: %w", api, errors.Unwrap(err))
+				return spec.NotReadyf("--api %s: no chip answers at this address: %w", at, errors.Unwrap(err))
 			}
 			defer resp.Body.Close()
 			b, _ := io.ReadAll(io.LimitReader(resp.Body, readyAnswer))
-			answer := strings.TrimSpace(string(b))
 			if resp.StatusCode != http.StatusOK {
-				return spec.NotReadyf("the chip at %s is not ready: %s", api, answer)
+				return spec.NotReadyf("the chip at %s is not ready: %s", at, api.ReadProblem(b).Detail)
 			}
+			answer := strings.TrimSpace(string(b))
 			fmt.Fprintln(c.OutOrStdout(), answer)
 			return nil
 		},
 	}
-	c.Flags().StringVar(&api, "api", "127.0.0.1:8474", "address of the chip's API")
+	c.Flags().StringVar(&at, "api", "127.0.0.1:8474", "address of the chip's API")
 	c.Flags().BoolVar(&live, "live", false, "ask only whether the chip's process runs")
 	c.Flags().DurationVar(&patience, "timeout", 3*time.Second, "wait at most this long for an answer")
 	return c

@@ -1,39 +1,41 @@
 package main
 
 import (
-	"strconv"
-
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
-	"ttfabric/router/topo"
-	"ttfabric/wire"
 )
 
-const rerouteHelp = `The chips tell each other which cables are out of service. All chips then compute
-the same tables, which avoid these cables. If a packet's route crosses no such cable,
-the packet keeps this route. Other packets take a detour, in virtual channels that only
-detours use. Packets already under way may still use a cable out of service that
-works. So no packet is lost. 'ttfabric routes' shows the routes, and 'ttfabric
-events' shows when chips install tables.`
+const rerouteHelp = `The frames of a link whose cable is out of service move to a parallel cable, as the
+frames of a link whose cable has failed. No packet is lost, and the routes stay.
+'ttfabric link fallback' shows which cable would carry a link's frames.
+
+If no parallel cable works, the chips tell each other, and compute the same tables
+without the cable. If a packet's route crosses no such cable, the packet keeps this
+route. Other packets take a detour, in virtual channels that only detours use. Packets
+already under way may still use a cable out of service that works. So no packet is
+lost. 'ttfabric routes' shows the routes, and 'ttfabric events' shows when chips
+install tables.
+
+If chips would have no route to the others any more, the command changes nothing, and
+names these chips. With --force the command takes the cables out of service
+nevertheless. 'ttfabric heal' puts all cables back in service.`
 
 func newReroute() *cobra.Command {
-	back := false
-	c := &cobra.Command{Use: "reroute LINK...", Short: "Take cables out of service, so that packets take other routes", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
-		Long:    "The command takes working cables out of service. Routes then avoid these cables, as\nroutes avoid cables that have failed. --back puts the cables back in service.\n\n" + rerouteHelp + "\n\n" + linkHelp,
-		Example: "  ttfabric reroute M0D0-M0D1\n  ttfabric reroute M0D5            # take all cables of a chip out of service\n  ttfabric reroute --back all",
+	var back, force bool
+	c := &cobra.Command{Use: "reroute LINK...", Short: "Take cables out of service, so that packets take other cables", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
+		Long:    "The command takes working cables out of service. --back puts the cables back in service.\n\n" + rerouteHelp + "\n\n" + linkHelp,
+		Example: "  ttfabric reroute M0D0-M0D1/p0     # the frames move to the parallel cable\n  ttfabric reroute M0D0-M0D1        # packets take a detour\n  ttfabric reroute --back all",
 		RunE: func(c *cobra.Command, args []string) error {
-			if _, err := format(c); err != nil {
-				return err
-			}
-			links, chips, err := linkArgs(c, args)
-			if err != nil {
-				return err
-			}
-			return setService(c, chips, links, !back)
+			return changeService(c, !back, force, func(f *fabric.Fabric) (fabric.Line, error) {
+				links, err := f.Topology.SelectLinks(args)
+				return fabric.Line{Links: links}, spec.AsUsage(err)
+			})
 		}}
 	c.Flags().BoolVar(&back, "back", false, "put the cables back in service")
+	c.Flags().BoolVar(&force, "force", false, "take the cables out of service even if that cuts chips off")
+	c.MarkFlagsMutuallyExclusive("back", "force")
 	return c
 }
 
@@ -48,73 +50,44 @@ func newRestore() *cobra.Command {
 }
 
 func lineCommand(name string, out bool, short, long, example string) *cobra.Command {
-	mesh := 0
+	mesh, force := 0, false
 	c := &cobra.Command{Use: name + " row|column N", Short: short, Args: cobra.ExactArgs(2), ValidArgs: []string{"row", "column"},
 		Long: long + "\n\n" + rerouteHelp, Example: example,
 		RunE: func(c *cobra.Command, args []string) error {
-			if _, err := format(c); err != nil {
-				return err
-			}
-			f, err := openFabric(c)
-			if err != nil {
-				return err
-			}
-			links, err := lineOf(f.Topology, mesh, args[0], args[1])
-			if err != nil {
-				return err
-			}
-			chips, err := f.Chips()
-			if err != nil {
-				return err
-			}
-			return setService(c, chips, links, out)
+			return changeService(c, out, force, func(f *fabric.Fabric) (fabric.Line, error) { return fabric.LineOf(f.Topology, mesh, args[0], args[1]) })
 		}}
 	c.Flags().IntVar(&mesh, "mesh", 0, "mesh that has the row or column")
+	if out {
+		c.Flags().BoolVar(&force, "force", false, "take the cables out of service even if that cuts other chips off")
+	}
 	return c
 }
 
-// lineOf returns the cables with at least one end at a chip of the row or column. lineOf
-// leaves out cables that carry no traffic. If no cable remains, lineOf returns an error.
-func lineOf(t *topo.Topology, mesh int, kind, number string) ([]topo.Link, error) {
-	m, ok := t.Mesh(wire.MeshID(max(mesh, 0)))
-	if !ok || mesh < 0 || mesh >= wire.MaxMeshes {
-		return nil, spec.Usagef("--mesh %d: topology %s has no such mesh", mesh, t)
+// changeService takes the cables of a line out of service. If out is false, changeService
+// puts the cables back in service.
+func changeService(c *cobra.Command, out, force bool, choose func(*fabric.Fabric) (fabric.Line, error)) error {
+	if _, err := format(c); err != nil {
+		return err
 	}
-	lines := map[string]int{"row": m.Rows, "column": m.Cols, "col": m.Cols}[kind]
-	if lines == 0 {
-		return nil, spec.Usagef("%q: want row or column", kind)
-	}
-	n, err := strconv.Atoi(number)
-	if err != nil || n < 0 || n >= lines {
-		return nil, spec.Usagef("%s %q: want 0 to %d, the %ss of mesh %d", kind, number, lines-1, kind, mesh)
-	}
-	in := func(p wire.FabricNodeID) bool {
-		c, _ := t.Chip(p)
-		return p.Mesh == m.ID && (kind == "row" && c.Row == n || kind != "row" && c.Col == n)
-	}
-	var out []topo.Link
-	for _, c := range t.Cables {
-		if !c.Unused && (in(c.A.Node) || in(c.B.Node)) {
-			out = append(out, topo.Link{A: c.A, B: c.B, Plane: c.Plane})
-		}
-	}
-	if len(out) == 0 {
-		return nil, spec.Usagef("%s %d of mesh %d has no cables to take out of service or put back", kind, n, mesh)
-	}
-	return out, nil
-}
-
-// setService takes cables out of service. If out is false, setService puts the cables
-// back in service.
-func setService(c *cobra.Command, chips *fabric.Chips, links []topo.Link, out bool) error {
-	absent, err := chips.SetService(c.Context(), links, out)
-	tellAbsent(c, absent)
+	f, err := openFabric(c)
 	if err != nil {
 		return err
 	}
-	done := "out of service"
-	if !out {
-		done = "put back in service"
+	line, err := choose(f)
+	if err != nil {
+		return err
 	}
-	return toldLinks(c, done, links)
+	var r fabric.Service
+	done := "out of service"
+	if out {
+		r, err = f.TakeOut(c.Context(), line.Links, line.Chips, force)
+	} else {
+		done = "put back in service"
+		r, err = f.PutBack(c.Context(), line.Links)
+	}
+	tellAbsent(c, r.Absent)
+	if err != nil {
+		return err
+	}
+	return toldLinks(c, done, r.Changed)
 }

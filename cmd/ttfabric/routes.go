@@ -9,24 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output"
 	"ttfabric/router/route"
 	"ttfabric/wire"
 )
-
-// l0Row holds the source routes of one chip, in the form of the specification.
-type l0Row struct {
-	Src    wire.FabricNodeID   `json:"src"`
-	Dst    []wire.FabricNodeID `json:"dst"`
-	Routes []string            `json:"routes"` // route to each chip; "-" from a chip to itself, "x" if there is no route
-}
-
-// l1Row holds the exit nodes of one chip, by destination mesh.
-type l1Row struct {
-	Src   wire.FabricNodeID `json:"src"`
-	To    []wire.MeshID     `json:"to"`
-	Exits []string          `json:"exits"` // chip number of the exit node in the chip's mesh; "-" for the chip's mesh itself, "x" if there is no route
-	Ports []string          `json:"ports"` // direction of the port out of the exit node, and "up" or "down" the tree of meshes; "" if there is no exit node
-}
 
 func newRoutes() *cobra.Command {
 	f := spec.Default()
@@ -75,7 +61,7 @@ other route.`,
 			}
 			l0, l1 := routeTables(p, wire.Class(i), pl, chips)
 			if format == "json" {
-				return printJSON(c, map[string]any{"epoch": fmt.Sprintf("%08x", p.Hash()), "l0": l0, "l1": l1})
+				return printJSON(c, output.Routes{Epoch: fmt.Sprintf("%08x", p.Hash()), L0: l0, L1: append([]output.L1Row{}, l1...)})
 			}
 			printRoutes(c, l0, l1)
 			return nil
@@ -91,10 +77,10 @@ other route.`,
 	return c
 }
 
-func routeTables(p *route.Plan, class wire.Class, plane wire.Plane, chips []wire.FabricNodeID) (l0 []l0Row, l1 []l1Row) {
+func routeTables(p *route.Plan, class wire.Class, plane wire.Plane, chips []wire.FabricNodeID) (l0 []output.L0Row, l1 []output.L1Row) {
 	t := p.Topology()
 	for _, src := range chips {
-		r := l0Row{Src: src}
+		r := output.L0Row{Src: src}
 		m, _ := t.Mesh(src.Mesh)
 		for k := range m.Rows * m.Cols {
 			dst := wire.FabricNodeID{Mesh: src.Mesh, Chip: wire.ChipID(k)}
@@ -111,7 +97,7 @@ func routeTables(p *route.Plan, class wire.Class, plane wire.Plane, chips []wire
 		if len(t.Meshes) == 1 {
 			continue
 		}
-		e := l1Row{Src: src}
+		e := output.L1Row{Src: src}
 		for _, to := range t.Meshes {
 			exit, port := "x", ""
 			if to.ID == src.Mesh {
@@ -134,7 +120,7 @@ func directions(ds []wire.Direction) string {
 	return b.String()
 }
 
-func printRoutes(c *cobra.Command, l0 []l0Row, l1 []l1Row) {
+func printRoutes(c *cobra.Command, l0 []output.L0Row, l1 []output.L1Row) {
 	out := c.OutOrStdout()
 	for _, g := range alike(l0) {
 		var head []any
@@ -178,15 +164,15 @@ func cells(row table.Row, texts []string) table.Row {
 // l0Group is an L0 table, and the meshes that have this table.
 type l0Group struct {
 	meshes []wire.MeshID
-	rows   []l0Row // rows of the first mesh
+	rows   []output.L0Row // rows of the first mesh
 }
 
 // alike returns groups of meshes with equal tables. In l0, the rows of each mesh stand
 // together. The groups are in the order of their first meshes.
-func alike(l0 []l0Row) (groups []l0Group) {
+func alike(l0 []output.L0Row) (groups []l0Group) {
 	same := map[string]int{} // index of a group in groups, by the text of all routes
 	for len(l0) > 0 {
-		n := slices.IndexFunc(l0, func(r l0Row) bool { return r.Src.Mesh != l0[0].Src.Mesh })
+		n := slices.IndexFunc(l0, func(r output.L0Row) bool { return r.Src.Mesh != l0[0].Src.Mesh })
 		if n < 0 {
 			n = len(l0)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ttfabric/node/fabric"
+	"ttfabric/node/output"
 	"ttfabric/node/traffic"
 	"ttfabric/wire"
 )
@@ -97,8 +98,8 @@ func TestRoutesAreThoseOfTheSpecification(t *testing.T) {
 		t.Errorf("of M3D5: got %q, want %q", got, want)
 	}
 	var tables struct {
-		L0 []l0Row
-		L1 []l1Row
+		L0 []output.L0Row
+		L1 []output.L1Row
 	}
 	if err := json.Unmarshal([]byte(c.must("routes", "-t", "spec-l1", "-o", "json")), &tables); err != nil || len(tables.L0) != 36 || len(tables.L1) != 36 {
 		t.Errorf("%v: %d and %d rows as JSON, want 36", err, len(tables.L0), len(tables.L1))
@@ -107,10 +108,10 @@ func TestRoutesAreThoseOfTheSpecification(t *testing.T) {
 
 // TestAlike groups the tables of meshes. Meshes of different sizes must not share a table.
 func TestAlike(t *testing.T) {
-	row := func(mesh, chip int, routes ...string) l0Row {
-		return l0Row{Src: wire.FabricNodeID{Mesh: wire.MeshID(mesh), Chip: wire.ChipID(chip)}, Routes: routes}
+	row := func(mesh, chip int, routes ...string) output.L0Row {
+		return output.L0Row{Src: wire.FabricNodeID{Mesh: wire.MeshID(mesh), Chip: wire.ChipID(chip)}, Routes: routes}
 	}
-	got := alike([]l0Row{row(0, 0, "-"), row(1, 0, "-", "E"), row(1, 1, "W", "-"), row(4, 0, "-"), row(7, 0, "-", "E"), row(7, 1, "x", "-")})
+	got := alike([]output.L0Row{row(0, 0, "-"), row(1, 0, "-", "E"), row(1, 1, "W", "-"), row(4, 0, "-"), row(7, 0, "-", "E"), row(7, 1, "x", "-")})
 	if s := fmt.Sprint(len(got), got[0].meshes, got[1].meshes, got[2].meshes); s != "3 [0 4] [1] [7]" {
 		t.Error(s)
 	}

@@ -9,6 +9,7 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output"
 )
 
 // TestSecuredByTheFile brings up fabrics whose topology file says how the links are
@@ -73,10 +74,10 @@ func TestTheFilesKeysAreShown(t *testing.T) {
 	}
 	plain := c.must("generate", "n300")
 	file := write("sealed.yaml", strings.Replace(plain, "arch:", "auth: psk\narch:", 1))
-	if v := read[topologyView](c, "validate", file); v.Transport != spec.UDP || v.Auth != spec.PSK {
+	if v := read[output.Topology](c, "validate", file); v.Transport != spec.UDP || v.Auth != spec.PSK {
 		t.Errorf("validate: %q, %q", v.Transport, v.Auth)
 	}
-	if v := read[topologyView](c, "validate", "n300"); v.Transport != spec.UDP || v.Auth != spec.None {
+	if v := read[output.Topology](c, "validate", "n300"); v.Transport != spec.UDP || v.Auth != spec.None {
 		t.Errorf("validate of a topology without these keys: %q, %q", v.Transport, v.Auth)
 	}
 	if out := c.must("validate", file); !strings.Contains(out, "The file sets links over udp with auth psk.") {

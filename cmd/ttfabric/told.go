@@ -9,7 +9,9 @@ import (
 
 	"ttfabric/node"
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -23,12 +25,9 @@ func toldLinks(c *cobra.Command, done string, links []topo.Link) error {
 	if err != nil {
 		return err
 	}
-	names := []string{}
-	for _, l := range links {
-		names = append(names, l.String())
-	}
+	names := namesOf(links)
 	if f == "json" {
-		return printJSON(c, map[string]any{"action": done, "links": names})
+		return printJSON(c, output.Cables{Action: done, Links: names})
 	}
 	n := len(names)
 	if n == 0 {
@@ -40,6 +39,14 @@ func toldLinks(c *cobra.Command, done string, links []topo.Link) error {
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s %s: %s\n", topo.Count(n, "cable"), done, strings.Join(names, ", "))
 	return nil
+}
+
+func namesOf(links []topo.Link) []string {
+	names := []string{}
+	for _, l := range links {
+		names = append(names, l.String())
+	}
+	return names
 }
 
 // faultTime returns an error if d, the value of a flag, is out of range. The chips end a
@@ -69,7 +76,7 @@ func toldChips(c *cobra.Command, done string, chips []wire.FabricNodeID) error {
 		return err
 	}
 	if f == "json" {
-		return printJSON(c, map[string]any{"action": done, "chips": append([]wire.FabricNodeID{}, chips...)})
+		return printJSON(c, output.GossipChips{Action: done, Chips: append([]wire.FabricNodeID{}, chips...)})
 	}
 	if len(chips) == 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "No chip's gossip %s.\n", done)
@@ -93,3 +100,33 @@ func nodeNames(ns []wire.FabricNodeID) (out []string) {
 // leftOut is the message about pairs of chips without a route. A 1D fabric has pairs
 // without a route. If too few cables join two meshes, a plane also has such pairs.
 const leftOut = "Left out: %s without a route in this fabric.\n"
+
+// printHealed prints what 'heal' put back, and what it left.
+func printHealed(c *cobra.Command, h *fabric.Healed) error {
+	if f, _ := format(c); f == "json" {
+		return printJSON(c, output.Healed{Action: "put back", Links: namesOf(h.Cables), Service: namesOf(h.Service), Routers: append([]api.RouterView{}, h.Routers...),
+			Gossip: append([]wire.FabricNodeID{}, h.Gossip...), Left: append([]string{}, h.Left...), NoAnswer: append([]wire.FabricNodeID{}, h.Silent...)})
+	}
+	for _, k := range []struct {
+		done  string
+		links []topo.Link
+	}{{"put back", h.Cables}, {"put back in service", h.Service}} {
+		if len(k.links) > 0 || k.done == "put back" && len(h.Service)+len(h.Routers)+len(h.Gossip) == 0 {
+			if err := toldLinks(c, k.done, k.links); err != nil {
+				return err
+			}
+		}
+	}
+	if n := len(h.Routers); n > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "routers of %s resumed\n", topo.Count(n, "port"))
+	}
+	if len(h.Gossip) > 0 {
+		if err := toldChips(c, "put back", h.Gossip); err != nil {
+			return err
+		}
+	}
+	for _, what := range h.Left {
+		fmt.Fprintf(c.ErrOrStderr(), "left as it is: %s\n", what)
+	}
+	return nil
+}

@@ -103,18 +103,18 @@ func traced(c *cobra.Command, r fabric.Route, timeout time.Duration) (*fabric.Tr
 	return f.Trace(c.Context(), r, timeout)
 }
 
-// observe sends one packet along the planned hops. To each hop, observe adds the port at
+// observe sends one packet along a route. To each planned hop, observe adds the port at
 // which a chip saw the packet. If the packet got no answer, or took another hop, observe
 // returns an error too. Without a planned hop, observe sends nothing.
 func observe(c *cobra.Command, hops []fabric.Hop, way fabric.Route, timeout time.Duration) ([]fabric.Hop, error) {
 	if len(hops) == 0 {
 		return hops, nil
 	}
-	t, err := traced(c, way, timeout)
+	f, err := openFabric(c)
 	if err != nil {
 		return hops, err
 	}
-	hops, _, sent, err := t.Packet(c.Context(), hops)
+	hops, sent, err := f.TraceNow(c.Context(), way, timeout)
 	if err != nil {
 		return hops, err
 	}

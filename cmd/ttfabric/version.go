@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"ttfabric/node/output"
 )
 
 func newVersion() *cobra.Command {
@@ -11,7 +13,7 @@ func newVersion() *cobra.Command {
 		if f, err := format(c); err != nil {
 			return err
 		} else if f == "json" {
-			return printJSON(c, map[string]string{"version": version()})
+			return printJSON(c, output.Version{Version: version()})
 		}
 		fmt.Fprintln(c.OutOrStdout(), version())
 		return nil

@@ -27,7 +27,7 @@ func (p *Pool) FaultCounts() fault.Counts { return p.net.counts() }
 
 // Status returns the state of the pool, as a list of one element.
 func (p *Pool) Status() []membership.PoolStatus {
-	s := membership.PoolStatus{Label: p.cfg.Label, Addr: p.addr.String(), Seen: len(p.View()), Expected: p.cfg.Expect}
+	s := membership.PoolStatus{Label: p.cfg.Label, Addr: p.addr.String(), Seen: p.seen(), Expected: p.cfg.Expect}
 	p.mu.Lock()
 	s.Unreadable, s.Refused = p.refusals.unreadable, p.refusals.claims
 	p.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"strings"
@@ -39,6 +40,8 @@ const (
 	unreadablePause = time.Minute            // shortest time between two reports of unreadable gossip
 	rejectedPeriod  = time.Minute            // the pool reports the rejected claims of a process once in this time
 	maxRejected     = 16                     // largest number of processes whose rejected claims the pool reports in a rejectedPeriod
+	maxQueue        = 4096                   // largest number of announcements, and of other messages, that wait until memberlist processes them
+	loopbackPacket  = 16 << 10               // largest gossip packet on loopback, in bytes: about 100 announcements; memberlist counts the messages of a packet in 8 bits, and no message is shorter than 64 bytes
 	reclaimTime     = time.Second            // shortest time between a member's death and its return with another address; the time can be short, because each process has its own name
 )
 
@@ -56,6 +59,23 @@ type pace struct {
 // Gossip every 200 ms instead of 500 ms would cost 2 % of a core more for 32 idle chips.
 var lan = pace{gossip: 500 * time.Millisecond, probe: 2 * time.Second, probeTimeout: time.Second, pushPull: time.Minute,
 	forget: 30 * time.Second, repairMin: 300 * time.Millisecond, repairMax: 1500 * time.Millisecond, healMin: 4 * time.Second, healMax: 8 * time.Second, tcp: 2 * time.Second}
+
+// manyChips is the number of chips from which on a pool probes its members less often, and repeats
+// news less often.
+const manyChips = 64
+
+// manyRetransmits is memberlist's factor of repetitions in a pool of many chips: each member repeats
+// each news 6 times instead of 12 times. A member misses news with a probability of e^-6, and then
+// learns the news from its next exchange with another member.
+const manyRetransmits = 2
+
+// slow returns the time d for a pool of n chips. In a large pool, a round of gossip has more news, so
+// that the rounds can be fewer. On a busy machine, answers to probes come late, and a member that is
+// suspected although it lives costs each of n chips the work for two more announcements. Beyond
+// manyChips, the time grows with the square root of n.
+func (*pace) slow(d time.Duration, n int) time.Duration {
+	return time.Duration(float64(d) * math.Sqrt(max(1, float64(n)/manyChips)))
+}
 
 // Config holds the settings of one chip's membership in the pool.
 type Config struct {
@@ -120,7 +140,7 @@ func Start(ctx context.Context, cfg Config) (*Pool, error) {
 	logger := log.New(&logWriter{cfg.Logger, p}, "", 0)
 	var port int
 	var err error
-	if p.net, port, err = listen(cfg.Bind, cfg.pace.tcp, cfg.Keys != nil, logger); err != nil {
+	if p.net, port, err = listen(cfg.Bind, cfg.Label, cfg.pace.tcp, cfg.Keys != nil, logger); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
 			return nil, fmt.Errorf("gossip address %s is taken by another process; stop that process or choose another address: %w", cfg.Bind, err)
 		}
@@ -159,10 +179,18 @@ func (p *Pool) memberlist(port int, logger *log.Logger) *memberlist.Config {
 		mc.Keyring = cfg.Keys.ring
 	}
 	mc.GossipVerifyIncoming, mc.GossipVerifyOutgoing = true, true
-	mc.GossipInterval, mc.ProbeInterval, mc.ProbeTimeout, mc.PushPullInterval = cfg.pace.gossip, cfg.pace.probe, cfg.pace.probeTimeout, cfg.pace.pushPull
+	mc.GossipInterval, mc.ProbeInterval, mc.ProbeTimeout, mc.PushPullInterval = cfg.pace.slow(cfg.pace.gossip, cfg.Expect), cfg.pace.slow(cfg.pace.probe, cfg.Expect), cfg.pace.slow(cfg.pace.probeTimeout, cfg.Expect), cfg.pace.pushPull
 	mc.GossipToTheDeadTime = cfg.pace.forget
 	mc.DeadNodeReclaimTime = reclaimTime
 	mc.TCPTimeout = cfg.pace.tcp
+	if cfg.Expect > manyChips {
+		mc.RetransmitMult = manyRetransmits
+	}
+	mc.EnableCompression = false // LZW costs each member more than all other work with a packet, and metadata hardly shrinks
+	mc.HandoffQueueDepth = maxQueue
+	if cfg.Bind.Addr().IsLoopback() {
+		mc.UDPBufferSize = loopbackPacket
+	}
 	if n := cfg.pace.stretch; n > 0 {
 		mc.AwarenessMaxMultiplier, mc.SuspicionMaxTimeoutMult = n, n
 	}
@@ -197,6 +225,13 @@ func (p *Pool) View() []membership.Member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.view.Members()
+}
+
+// seen returns the number of chips that the pool believes alive.
+func (p *Pool) seen() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.view.Len()
 }
 
 // UpdateMeta sets new metadata of this chip, which the pool announces in the background. The pool
@@ -255,7 +290,7 @@ func (p *Pool) spread(ctx context.Context) {
 func (p *Pool) heard(f func(v *membership.View) []membership.Event) {
 	p.mu.Lock()
 	es := f(p.view)
-	p.most = max(p.most, len(p.view.Members()))
+	p.most = max(p.most, p.view.Len())
 	p.events = append(p.events, es...)
 	if n := len(p.events); n > maxEvents {
 		p.events = append(p.events[:0], p.events[n-maxEvents:]...)

@@ -11,8 +11,8 @@ import (
 )
 
 // join joins the pool. join tries random seeds until a seed answers. Some time later, join joins
-// further random seeds. If many chips have joined at once, the further seeds may know members that
-// the first seed did not know.
+// further random seeds, while chips are missing and no new chips come. If many chips have joined at once, the further seeds
+// may know members that the first seed did not know.
 func (p *Pool) join(ctx context.Context) {
 	wait := retryMin
 	for {
@@ -27,10 +27,15 @@ func (p *Pool) join(ctx context.Context) {
 		}
 		wait = min(2*wait, retryMax)
 	}
-	for range repairs {
+	for done := 0; done < repairs && !p.complete(); {
+		before := p.seen()
 		if !sleep(ctx, p.jitter(p.cfg.pace.repairMin, p.cfg.pace.repairMax)) {
 			return
 		}
+		if p.seen() > before {
+			continue // gossip brings the missing chips
+		}
+		done++
 		seeds := p.cfg.Seeds()
 		if len(seeds) == 0 {
 			continue
@@ -45,8 +50,9 @@ func (p *Pool) join(ctx context.Context) {
 
 // heal reunites a pool that has split into parts. While chips are missing, heal tries now and then
 // to join an address that is not a member's. Memberlist itself forgets members that have been dead
-// for long. Two separated parts would therefore not find each other again. As long as the number of
-// chips does not change, heal tries less often. If no chip is missing, heal does nothing.
+// for long. Two separated parts would therefore not find each other again. heal also joins a seed if
+// this chip has missed the announcement of another chip. As long as the number of chips does not
+// change, heal tries less often. If no chip is missing, heal does nothing.
 func (p *Pool) heal(ctx context.Context) {
 	seen, doublings := 0, 0
 	for {
@@ -67,9 +73,14 @@ func (p *Pool) heal(ctx context.Context) {
 	}
 }
 
+// complete reports whether the pool sees all chips of the complete pool. If the number of these chips
+// is unknown, complete returns false.
+func (p *Pool) complete() bool { return p.cfg.Expect > 0 && p.seen() >= p.cfg.Expect }
+
 // strangers returns the number of chips that the pool sees, and the addresses at which missing
 // chips may be. These addresses are seeds that are not members, and the last known addresses of
-// chips that the pool no longer sees. If no chip is missing, strangers returns no addresses.
+// chips that the pool no longer sees. If there are no such addresses, strangers returns all seeds.
+// If no chip is missing, strangers returns no addresses.
 func (p *Pool) strangers() (chips int, out []string) {
 	member := map[string]bool{} // addresses of members
 	seen := map[wire.FabricNodeID]bool{}
@@ -99,6 +110,9 @@ func (p *Pool) strangers() (chips int, out []string) {
 		if !member[s[strings.LastIndexByte(s, '/')+1:]] {
 			out = append(out, s)
 		}
+	}
+	if len(out) == 0 {
+		out = p.cfg.Seeds() // a seed may have heard of the missing chips
 	}
 	slices.Sort(out) // without sorting, the order of maps would make the random choices irreproducible
 	return len(seen), slices.Compact(out)

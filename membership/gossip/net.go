@@ -41,7 +41,7 @@ type network struct {
 	done     chan struct{} // closed when the sockets are closed
 	end      sync.Once
 	active   atomic.Bool   // a fault is set, or this chip is cut off from a chip
-	keyed    bool          // whether gossip is encrypted
+	repeats  *repeats      // finds repeated announcements, for the goroutine that runs receive; nil: gossip is encrypted
 	version  atomic.Uint64 // number of dropped datagrams that were not encrypted as version 1, and of dropped streams that were encrypted with another version
 
 	mu      sync.Mutex
@@ -55,7 +55,7 @@ type network struct {
 
 // listen opens a TCP and a UDP socket on the same port, and returns the port. If the port in bind is
 // 0, the system chooses the port.
-func listen(bind netip.AddrPort, patience time.Duration, keyed bool, l *log.Logger) (*network, int, error) {
+func listen(bind netip.AddrPort, label string, patience time.Duration, keyed bool, l *log.Logger) (*network, int, error) {
 	var inner *memberlist.NetTransport
 	var err error
 	for range bindTries {
@@ -71,11 +71,17 @@ func listen(bind netip.AddrPort, patience time.Duration, keyed bool, l *log.Logg
 	if err != nil {
 		return nil, 0, err
 	}
-	w := &network{NodeAwareTransport: inner, start: time.Now(), patience: patience, keyed: keyed, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
+	w := &network{NodeAwareTransport: inner, start: time.Now(), patience: patience, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 		ending: make(chan struct{}), closing: make(chan struct{}), done: make(chan struct{}), model: m, apart: map[wire.FabricNodeID]bool{}, book: map[string]wire.FabricNodeID{}}
+	if !keyed {
+		w.repeats = newRepeats(label)
+	}
 	go w.receive()
 	return w, inner.GetAutoBindPort(), nil
 }
+
+// keyed reports whether gossip is encrypted.
+func (w *network) keyed() bool { return w.repeats == nil }
 
 // receive passes received packets and streams to memberlist. receive drops packets from chips that
 // are cut off. If this chip is cut off from all chips, receive also drops streams. With keys,
@@ -89,9 +95,14 @@ func (w *network) receive() {
 			if w.active.Load() && w.cutOff("", p.From.String()) {
 				continue
 			}
-			if w.keyed && !sealed(p.Buf) {
+			if w.keyed() && !sealed(p.Buf) {
 				w.version.Add(1)
 				continue
+			}
+			if !w.keyed() {
+				if p.Buf = w.repeats.strip(p.Timestamp, p.Buf); p.Buf == nil {
+					continue
+				}
 			}
 			select {
 			case w.packets <- p:
@@ -254,7 +265,7 @@ type stream struct {
 // another version than 1.
 func (s *stream) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
-	if s.w.keyed && !s.guard.pass(b[:n]) {
+	if s.w.keyed() && !s.guard.pass(b[:n]) {
 		s.w.version.Add(1)
 		s.Close()
 		return 0, errVersion

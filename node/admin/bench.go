@@ -45,8 +45,9 @@ func (s *Server) bench(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
+	at, _ := b.Target() // Check has read the address
 	q := flow.Request{Dst: b.Dst, Plane: b.Plane, Via: b.Via, Payload: make([]byte, b.Size),
-		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: b.Addr}}
+		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: at}}
 	q.Probe = b.Size == 0
 	rs := make([]flow.Request, b.Batch)
 	for i := range rs {

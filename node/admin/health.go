@@ -16,7 +16,8 @@ func healthOf(p *chip.PortStatus, now, firstUp mono.Time) api.LinkHealth {
 	l := &p.Link
 	h := api.LinkHealth{Phase: l.Phase.String(), Postcode: fmt.Sprintf("%#08x", l.Phase.Postcode()),
 		Train: l.Train.String(), TrainCode: uint8(l.Train), Router: p.Router.State.String(), RouterCode: uint32(p.Router.State),
-		UptimeS: l.UpFor(now).Seconds(), Flaps: l.Flaps}
+		UptimeS: l.UpFor(now).Seconds(), Flaps: l.Flaps,
+		Unreliable: l.Unreliable, ResentPct: l.Shares.Resent, DamagedPct: l.Shares.Damaged}
 	if l.LastRetrain != 0 {
 		s := now.Sub(l.LastRetrain).Seconds()
 		h.RetrainedS = &s
@@ -32,7 +33,7 @@ func healthOf(p *chip.PortStatus, now, firstUp mono.Time) api.LinkHealth {
 		share := min(l.UpFor(now).Seconds()/whole.Seconds(), 1)
 		h.UptimeShare = &share
 	}
-	if l.HeldUntil != 0 {
+	if l.HeldUntil != 0 && l.HeldUntil != mono.Never {
 		left := max(l.HeldUntil.Sub(now), 0)
 		h.Held, h.HeldForS, h.HeldUntil = true, left.Seconds(), time.Now().Add(left).Format(time.RFC3339)
 	}
@@ -56,8 +57,8 @@ func firstUp(s *chip.Status) mono.Time {
 
 // holdEvent writes into v that damping holds a cable from now on, or has released the cable.
 func holdEvent(v *api.EventView, l *ttlink.Event) {
-	v.Detail["flaps"] = fmt.Sprint(l.Flaps)
-	if l.Kind == ttlink.EventHeld {
+	v.Detail["flaps"], v.Detail["reason"] = fmt.Sprint(l.Flaps), l.Hold.String()
+	if l.Kind == ttlink.EventHeld && l.Until != mono.Never {
 		v.Detail["for"] = l.Until.Sub(l.At).Round(time.Millisecond).String()
 		v.Detail["until"] = v.Time.Add(l.Until.Sub(l.At)).Format(time.RFC3339)
 	}

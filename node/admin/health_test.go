@@ -16,7 +16,7 @@ import (
 func TestHealthOf(t *testing.T) {
 	at := func(s float64) mono.Time { return mono.Time(s * float64(time.Second)) }
 	p := chip.PortStatus{Link: ttlink.Status{State: ttlink.StateUp, Phase: ttlink.PhaseReady, Train: ttlink.TrainOK,
-		FirstUp: at(2), Since: at(8), LastRetrain: at(8), Uptime: 4 * time.Second, Downtime: 2 * time.Second, Retrains: 4, Flaps: 7, HeldUntil: at(15)},
+		FirstUp: at(2), Since: at(8), LastRetrain: at(8), Uptime: 4 * time.Second, Downtime: 2 * time.Second, Retrains: 4, Cable: ttlink.Cable{Flaps: 7, HeldUntil: at(15)}},
 		Router: router.PortStatus{State: router.StatePaused}}
 	p.Router.Counters.Dropped[wire.DropFlushed], p.Router.Counters.Dropped[wire.DropDrained] = 3, 4
 	h := healthOf(&p, at(12), at(2))

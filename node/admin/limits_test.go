@@ -148,8 +148,8 @@ func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	b := &bodies{make(places, 1), 300 * time.Millisecond}
 	addr, _ := limitedServer(t, b, echo, nil)
-	if got := status(dialed(t, addr, fmt.Sprintf(post, 10)+"hi")); got != http.StatusRequestTimeout {
-		t.Errorf("a body that stops: %d", got)
+	if r, err := http.ReadResponse(bufio.NewReader(dialed(t, addr, fmt.Sprintf(post, 10)+"hi")), nil); err != nil || r.StatusCode != http.StatusRequestTimeout || r.Header.Get("Content-Type") != api.MediaProblem {
+		t.Errorf("a body that stops: %v %v", r, err)
 	}
 	if got := status(dialed(t, addr, "GET / HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("x", 2*api.MaxHeader)+"\r\n\r\n")); got != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a header of %d bytes: %d", 2*api.MaxHeader, got)

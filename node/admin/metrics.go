@@ -186,10 +186,20 @@ var linkLevels = []portMetric[ttlink.Status]{
 	level("link_frame_payload_bytes", "Largest frame payload that the link uses at present.", func(l *ttlink.Status) float64 { return float64(l.MaxPayload) }),
 	level("link_frame_payload_wanted_bytes", "Largest frame payload that both ends take; the link uses less if longer frames do not pass the network path.", func(l *ttlink.Status) float64 { return float64(l.PayloadWanted) }),
 	level("link_window_used_bytes", "Bytes that the peer has not acknowledged yet, including bytes that the link still has to send.", func(l *ttlink.Status) float64 { return float64(l.WindowUsed) }),
-	level("link_held", "1 while damping holds the cable out of use, because the cable failed too often.", func(l *ttlink.Status) float64 { return truth(l.HeldUntil != 0) }),
+	level("link_held", "1 while damping holds the cable out of use, because the cable failed too often or is unreliable.", func(l *ttlink.Status) float64 { return truth(l.HeldUntil != 0 && l.HeldUntil != mono.Never) }),
+	level("link_unreliable", "1 while too many of the frames on the link's own cable are sent again or come damaged.", func(l *ttlink.Status) float64 { return truth(l.Unreliable) }),
+	level("link_rerouted", "1 while an operator has taken the cable out of service.", func(l *ttlink.Status) float64 { return truth(l.Rerouted) }),
 	level("link_miswired", "1 while the last hello over the cable came from a wrong port.", func(l *ttlink.Status) float64 { return truth(l.Miswired && l.State != ttlink.StateUp) }),
 	{counter("link_retrains", "Times that the link came up again.", "port"), func(l *ttlink.Status) float64 { return float64(l.Retrains) }},
 	{counter("link_flaps", "Failures of the link's own cable.", "port"), func(l *ttlink.Status) float64 { return float64(l.Flaps) }},
+}
+
+// linkRates are the families of the data rates of a port.
+var linkRates = []portMetric[chip.Rate]{
+	level("link_sent_bytes_per_second", "Bytes of frames that the link sent per second, over the latest window of at least a second.", func(r *chip.Rate) float64 { return r.BytesOut }),
+	level("link_received_bytes_per_second", "Bytes of frames that the link received per second, over the latest window of at least a second.", func(r *chip.Rate) float64 { return r.BytesIn }),
+	level("link_sent_packets_per_second", "Packets that the router handed to the link per second, over the latest window of at least a second.", func(r *chip.Rate) float64 { return r.PacketsOut }),
+	level("link_received_packets_per_second", "Packets that the link received completely per second, over the latest window of at least a second.", func(r *chip.Rate) float64 { return r.PacketsIn }),
 }
 
 var linkCounts = []portMetric[ttlink.Counters]{
@@ -227,6 +237,9 @@ func (s sink) ofPort(p *chip.PortStatus, now mono.Time) {
 	s.put(linkDown, l.DownFor(now).Seconds(), ch)
 	for _, m := range linkLevels {
 		s.put(m.metric, m.value(l), ch)
+	}
+	for _, m := range linkRates {
+		s.put(m.metric, m.value(&p.Rate), ch)
 	}
 	for _, m := range linkCounts {
 		s.put(m.metric, m.value(&p.Frames), ch)

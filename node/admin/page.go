@@ -19,7 +19,7 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:.2em 1em;margin:.3em 0
 Calls marked with * need the fabric's token in the header <code>Authorization: Bearer TOKEN</code>. Errors are problems by RFC 9457. {{limits}}</p>
 {{range .}}<h2>{{.Method}} {{.Path}}{{if not .Open}} *{{end}}</h2>
 <p>{{.Summary}}</p>
-<dl>{{range .Params}}<dt>{{if .Path}}{ {{- .Name -}} }{{else}}?{{.Name}}={{end}}</dt><dd>{{.Doc}}{{if .Enum}} One of:{{range .Enum}} {{.}}{{end}}.{{end}}</dd>{{end -}}
+<dl>{{range .Params}}<dt>{{if .Path}}{ {{- .Name -}} }{{else if .Header}}{{.Name}}:{{else}}?{{.Name}}={{end}}</dt><dd>{{.Doc}}{{if .Enum}} One of:{{range .Enum}} {{.}}{{end}}.{{end}}</dd>{{end -}}
 {{range .Bodies}}<dt>body</dt><dd>{{type .}}</dd>{{end -}}
 {{range .Answers}}<dt>{{.Status}}</dt><dd>{{range $i, $t := .Types}}{{if $i}}, {{end}}{{type $t}}{{end}}{{if .Types}}{{if .Doc}}. {{end}}{{end}}{{.Doc}}{{if .Media}} ({{.Media}}){{end}}</dd>{{end -}}
 {{range .Failures}}<dt>{{.Status}}</dt><dd>{{status .Status}}. {{.When}}</dd>{{end}}</dl>

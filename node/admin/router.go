@@ -6,7 +6,9 @@ import (
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/chip"
+	"ttfabric/router"
 	"ttfabric/wire"
+	"ttfabric/wire/mono"
 )
 
 // routerStates returns the state of the router at each port. The map "flushed" holds the number of
@@ -65,4 +67,25 @@ func portEvent(v *api.EventView, e *chip.Event) {
 	if e.Port.Flush {
 		v.Detail["packets"] = fmt.Sprint(e.Port.Flushed)
 	}
+}
+
+// channels answers with the channels of the chip's router that hold packets.
+func (s *Server) channels(w http.ResponseWriter, _ *http.Request) {
+	out := []api.ChannelView{}
+	var st chip.Status
+	var held []router.Channel
+	s.n.WithChip(func(now mono.Time, c *chip.Chip) { st, held = c.Status(), c.Waiting(now) })
+	for _, h := range held {
+		p := &st.Ports[h.Port]
+		v := api.ChannelView{Chip: p.Local.Node, Channel: p.Local.Channel, Peer: p.Peer.Node, PeerChan: p.Peer.Channel, Link: p.Link.State.String(), Router: p.Router.State.String(),
+			Credits: p.Link.Credits[h.VC], VC: h.VC.String(), Side: "receiver", Slots: h.Slots, Waiting: h.Waiting, Packets: []api.HeldView{}}
+		if h.Sender >= 0 {
+			v.Side, v.Sender = "sender", &h.Sender
+		}
+		for _, k := range h.Packets {
+			v.Packets = append(v.Packets, api.HeldView{Type: k.Type.String(), Src: k.Src, Dst: k.Dst, ID: fmt.Sprintf("%016x", k.ID), TTL: k.TTL, Size: k.Bytes, AgeS: k.Age.Seconds()})
+		}
+		out = append(out, v)
+	}
+	answer(w, out)
 }

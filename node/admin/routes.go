@@ -25,7 +25,7 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 		"GET /v1/gossip": s.gossip, "PUT /v1/gossip": s.setGossip, "DELETE /v1/gossip": s.healGossip,
 		"GET /v1/gossip/keys": s.gossipKeys, "PUT /v1/gossip/keys": s.setGossipKeys,
 
-		"GET /v1/router": s.routers, "POST /v1/router": s.commandRouter, "PUT /v1/service": s.setService, "PUT /v1/leaving": s.drain,
+		"GET /v1/router": s.routers, "GET /v1/router/channels": s.channels, "POST /v1/router": s.commandRouter, "PUT /v1/service": s.setService, "PUT /v1/fallback": s.assignFallback, "PUT /v1/leaving": s.drain,
 		"GET /v1/capture": s.capture, "DELETE /v1/capture": s.endCapture, "DELETE /v1/recording": s.endRecording,
 
 		"GET /v1/": page, "GET /v1/openapi.json": document,
@@ -38,7 +38,7 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 // twice.
 func newMux(routes []api.Route, handlers map[string]http.HandlerFunc, token string) (*http.ServeMux, error) {
 	mux := http.NewServeMux()
-	known := map[string]bool{}
+	known, methods := map[string]bool{}, map[string][]string{}
 	b := &bodies{big: make(places, maxBigBodies), wait: api.BodyTimeout}
 	for i := range routes {
 		r := &routes[i]
@@ -55,7 +55,13 @@ func newMux(routes []api.Route, handlers map[string]http.HandlerFunc, token stri
 			h = guarded(h, token)
 		}
 		mux.HandleFunc(r.Pattern(), b.limited(h, r.Limit(), r.Stream()))
+		_, at, _ := strings.Cut(r.Pattern(), " ")
+		methods[at] = append(methods[at], r.Method)
 	}
+	for at, allowed := range methods {
+		mux.HandleFunc(at, b.limited(wrongMethod(allowed), api.MaxBody, false))
+	}
+	mux.HandleFunc("/", b.limited(noSuchPath, api.MaxBody, false))
 	for name := range handlers {
 		if !known[name] {
 			return nil, fmt.Errorf("the handler of %s has no route in the table", name)
@@ -64,11 +70,24 @@ func newMux(routes []api.Route, handlers map[string]http.HandlerFunc, token stri
 	return mux, nil
 }
 
+// wrongMethod returns a handler for calls of a path with a method that the path does not have.
+func wrongMethod(allowed []string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		problem(w, http.StatusMethodNotAllowed, fmt.Sprintf("%s has no method %s: want %s", r.URL.Path, r.Method, strings.Join(allowed, ", ")))
+	}
+}
+
+func noSuchPath(w http.ResponseWriter, r *http.Request) {
+	problem(w, http.StatusNotFound, fmt.Sprintf("the API has no path %s; GET /v1/ lists the calls", r.URL.Path))
+}
+
 // guarded refuses calls without the token. If the token is empty, guarded accepts all calls.
 func guarded(h http.HandlerFunc, token string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		got, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if token != "" && subtle.ConstantTimeCompare([]byte(got), []byte(token)) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
 			problem(w, http.StatusUnauthorized, "the token is missing or wrong; it is in the fabric's run folder")
 			return
 		}

@@ -5,7 +5,15 @@
 // document at GET /v1/openapi.json.
 //
 // The two health checks and the two descriptions of the API need no token. Every other call needs
-// the fabric's token as a bearer token.
+// the fabric's token as a bearer token. This command writes the bytes "hello" to the memory of chip
+// M0D7:
+//
+//	curl -H "Authorization: Bearer $(cat token)" http://127.0.0.1:8474/v1/requests \
+//		-d '{"dst":"M0D7","command":{"type":"write","tile":"1-1","addr":"0x1000"},"payload":"aGVsbG8="}'
+//
+// JSON names commands, fates, outcomes and reasons by words. The chip refuses bodies with unknown
+// fields. Every error is a problem by RFC 9457. Events have ids, and the header Last-Event-ID resumes
+// an event stream.
 package admin
 
 import (
@@ -115,7 +123,7 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 				down = append(down, fmt.Sprintf("channel %d to %s is %s", p.Local.Channel, p.Peer.Node, p.Link.State))
 			}
 		}
-		http.Error(w, fmt.Sprintf("%d of %d links up: %s", st.PortsUp, len(st.Ports), strings.Join(down, ", ")), http.StatusServiceUnavailable)
+		problem(w, http.StatusServiceUnavailable, fmt.Sprintf("%d of %d links up: %s", st.PortsUp, len(st.Ports), strings.Join(down, ", ")))
 		return
 	}
 	fmt.Fprintln(w, "ok")
@@ -128,8 +136,6 @@ func (s *Server) fabric(w http.ResponseWriter, _ *http.Request) {
 	}
 	answer(w, s.about)
 }
-
-func (s *Server) chip(w http.ResponseWriter, _ *http.Request) { answer(w, View(s.n)) }
 
 func (s *Server) members(w http.ResponseWriter, _ *http.Request) {
 	out := []api.MemberView{}
@@ -144,13 +150,19 @@ func (s *Server) members(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	life, seq, err := api.ParseEventID(r.Header.Get("Last-Event-ID"))
+	if err != nil {
+		problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
 	if !s.reading.take(w, "event streams") {
 		return
 	}
 	defer s.reading.leave()
-	ch, cancel := s.n.Events()
+	ch, cancel := s.n.EventsAfter(life, seq)
 	defer cancel()
 	w.Header().Set("Content-Type", api.MediaEvents)
+	w.Header().Set(api.HeaderTime, time.Now().UTC().Format(time.RFC3339Nano))
 	rc := http.NewResponseController(w)
 	beat := time.NewTicker(eventKeepalive)
 	defer beat.Stop()
@@ -161,8 +173,9 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			if !ok {
 				return
 			}
-			b, _ := json.Marshal(EventOf(s.n.Self(), e))
-			if _, err := fmt.Fprintf(w, "data: %s\n\n", b); err != nil {
+			v := EventOf(s.n.Self(), e)
+			b, _ := json.Marshal(v)
+			if _, err := fmt.Fprintf(w, "id: %s\ndata: %s\n\n", v.ID(), b); err != nil {
 				return
 			}
 		case <-beat.C:

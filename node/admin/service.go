@@ -31,3 +31,22 @@ func (s *Server) setService(w http.ResponseWriter, r *http.Request) {
 	}
 	s.chip(w, r)
 }
+
+// assignFallback assigns a fallback path to a link, or lets the chip choose the path itself again.
+func (s *Server) assignFallback(w http.ResponseWriter, r *http.Request) {
+	var b api.FallbackBody
+	if err := decode(r, &b); err != nil {
+		badBody(w, err)
+		return
+	}
+	if b.By == nil {
+		b.By = &b.Channel
+	}
+	var err error
+	s.n.WithChip(func(now mono.Time, c *chip.Chip) { err = c.Assign(now, b.Channel, *b.By) })
+	if err != nil {
+		problem(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
+	s.chip(w, r)
+}

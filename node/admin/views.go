@@ -58,8 +58,12 @@ func linkView(p *chip.PortStatus, now mono.Time) api.LinkView {
 		RTTMicros: float64(p.Link.RTT.Nanoseconds()) / 1e3, Payload: p.Link.MaxPayload, Wanted: p.Link.PayloadWanted, Credits: map[string]int{},
 		Counters: linkCounters(p), FrameDrops: frameDrops(&p.Frames),
 	}
+	v.Rate = api.RateView{OverS: p.Rate.Over.Seconds(), BytesOut: p.Rate.BytesOut, BytesIn: p.Rate.BytesIn, PacketsOut: p.Rate.PacketsOut, PacketsIn: p.Rate.PacketsIn}
 	for vc, n := range p.Link.Credits {
 		v.Credits[wire.VC(vc).String()] = n
+	}
+	if v.Assigned = p.Assigned; p.Fallback != p.Local.Channel {
+		v.Fallback = &p.Fallback
 	}
 	if p.Link.State == ttlink.StateUp && p.Link.Path != ttlink.Own {
 		by := p.Link.Path.Channel()
@@ -229,6 +233,8 @@ func linkEvent(v *api.EventView, e *chip.Event) {
 		v.Detail["reason"] = l.Reason.String()
 	case ttlink.EventHeld, ttlink.EventReleased:
 		holdEvent(v, l)
+	case ttlink.EventUnreliable, ttlink.EventReliable:
+		v.Detail["resent"], v.Detail["damaged"] = fmt.Sprintf("%d%%", l.Shares.Resent), fmt.Sprintf("%d%%", l.Shares.Damaged)
 	case ttlink.EventNarrow, ttlink.EventWide:
 		v.Detail["report"] = l.SizeReport()
 	case ttlink.EventSessionEnded:

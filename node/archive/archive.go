@@ -40,6 +40,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -88,12 +90,14 @@ func (l Limits) check() (Limits, error) {
 	return l, nil
 }
 
-// validName matches valid names of writers. A valid name contains no hyphen, because a hyphen ends
-// the name in a file name.
-var validName = regexp.MustCompile(`^[A-Za-z0-9_.]{1,64}$`)
+// validName returns a pattern of valid names of writers. A valid name contains no hyphen, because a
+// hyphen ends the name in a file name.
+var validName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.]{1,64}$`) })
 
-// segmentName matches the file names of segments.
-var segmentName = regexp.MustCompile(`^([A-Za-z0-9_.]{1,64})-([0-9]{6,9})-([0-9]{8}T[0-9]{6})(\.jsonl|\.jsonl\.gz)$`)
+// segmentName returns a pattern of the file names of segments.
+var segmentName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([A-Za-z0-9_.]{1,64})-([0-9]{6,9})-([0-9]{8}T[0-9]{6})(\.jsonl|\.jsonl\.gz)$`)
+})
 
 // segment is one file of a writer.
 type segment struct {
@@ -120,7 +124,7 @@ func (s *segment) gz() string {
 // parseSegment returns the segment that has the given file name. If the name is not the name of a
 // segment, parseSegment returns false.
 func parseSegment(dir, file string) (segment, bool) {
-	m := segmentName.FindStringSubmatch(file)
+	m := segmentName().FindStringSubmatch(file)
 	if m == nil {
 		return segment{}, false
 	}
@@ -143,7 +147,10 @@ func segments(dir, name string) ([]segment, error) {
 	}
 	var out []segment
 	for _, e := range ents {
-		if s, ok := parseSegment(dir, e.Name()); ok && (name == "" || s.name == name) {
+		if name != "" && !strings.HasPrefix(e.Name(), name+"-") {
+			continue // a fabric's archive has the segments of all chips
+		}
+		if s, ok := parseSegment(dir, e.Name()); ok {
 			out = append(out, s)
 		}
 	}

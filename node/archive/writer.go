@@ -64,7 +64,7 @@ func Open(cfg Config, now time.Time) (*Writer, error) {
 	if cfg.Limits, err = cfg.Limits.check(); err != nil {
 		return nil, err
 	}
-	if !validName.MatchString(cfg.Name) {
+	if !validName().MatchString(cfg.Name) {
 		return nil, fmt.Errorf("archive writer %q: want letters, digits, '_' and '.', at most 64", cfg.Name)
 	}
 	if cfg.open == nil {
@@ -311,12 +311,15 @@ func (w *Writer) Removed() uint64 { return w.removed }
 func (w *Writer) Lost() uint64 { return w.lost }
 
 // Close writes the waiting lines, and syncs and closes the open segment. The segment stays
-// uncompressed, and the next Open continues it. If Close cannot write lines, the error says how
-// many lines are lost since writing began to fail.
+// uncompressed, and the next Open continues it. If lines are lost that no notice has reported, the
+// error says how many.
 func (w *Writer) Close(now time.Time) error {
 	path, err := w.flush(now)
-	if n := bytes.Count(w.pending, []byte{'\n'}) + int(w.lost); err != nil {
+	switch n := uint64(bytes.Count(w.pending, []byte{'\n'})) + w.lost; {
+	case err != nil:
 		err = fmt.Errorf("archive %s: %d lines lost: %w", path, n, err)
+	case n > 0: // writing works again, but no notice has said what was lost meanwhile
+		err = fmt.Errorf("archive %s: %d lines lost while it could not be written", path, n)
 	}
 	if w.out != nil {
 		err = errors.Join(err, w.out.Sync(), w.out.Close())

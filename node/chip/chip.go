@@ -22,6 +22,7 @@ package chip
 
 import (
 	"fmt"
+	"time"
 
 	"ttfabric/node/flow"
 	"ttfabric/node/noc"
@@ -34,12 +35,15 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Times of a chip, our own choices. DeadTraffic and DeadIdle are fields of
-// ttlink.Profile.
+// graceDeadTimes is the grace period, as a multiple of ttlink.Profile.DeadTraffic. The
+// value is our own choice.
+const graceDeadTimes = 4
+
+// One machine may have to start all chips of a fabric, one after the other. Each chip beyond bootChips
+// lengthens ttlink.Profile.Boot, the time after which a cable that has never been up is out of service by bootPerChip.
 const (
-	graceDeadTimes = 4 // grace period, as a multiple of the profile's DeadTraffic
-	holdDeadTimes  = 2 // time after which a cable whose link is down is out of service, as a multiple of DeadTraffic
-	bootDeadTimes  = 5 // time after the start at which a cable whose link has never been up is out of service, as a multiple of DeadIdle
+	bootChips   = 32
+	bootPerChip = 250 * time.Millisecond
 )
 
 // Config describes a chip.
@@ -50,6 +54,7 @@ type Config struct {
 	Topology    *topo.Topology
 	Route       route.Config
 	Profile     ttlink.Profile     // times of the links; zero: ttlink.ProfileLAN
+	Phase       mono.Time          // an instant of the grid on which idle links send, see ttlink.Config
 	Slots       router.SlotProfile // zero: router.SlotSpec
 	MaxPayload  int                // largest padded frame payload, in bytes, until a call of SetMaxPayload
 	Window      int                // length of a link's retransmit slab, in bytes; 0: computed from Slots, for a peer with equal Slots
@@ -102,6 +107,7 @@ type machine struct {
 	sink    *flow.Sink   // flows of other chips' requests
 	program program
 	outbox  outbox
+	rates   rates
 
 	events    eventLog
 	sightings []Sighting
@@ -151,7 +157,7 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 		return nil, err
 	}
 	c.control = control.New(now, control.Config{Self: cfg.Node, Ports: c.Channels(),
-		Hold: holdDeadTimes * cfg.Profile.DeadTraffic, Boot: bootDeadTimes * cfg.Profile.DeadIdle})
+		Hold: cfg.Profile.Hold, Boot: cfg.Profile.Boot + time.Duration(max(0, len(cfg.Topology.Chips)-bootChips))*bootPerChip})
 	return c, nil
 }
 

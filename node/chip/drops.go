@@ -26,7 +26,7 @@ func (c *machine) abandon(now mono.Time) bool {
 		moved = true
 		c.counters.Dropped[d.Reason]++
 		v := wire.PacketView(c.pool.Bytes(d.Slot))
-		c.report(now, d, v)
+		c.report(now, d, v, false)
 		c.events.drop(now, d, v)
 		c.pool.Put(d.Slot)
 	}
@@ -48,34 +48,59 @@ func (c *machine) noteStuck(now mono.Time) {
 	}
 }
 
-// report puts a drop report to the source of a dropped request or probe into the outbox.
-// If MaxReports reports already wait, report only counts the lost report. If the source is
-// this chip, report tells the flow source at once. The chip sends no report about packets
-// of other types.
-func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView) {
-	t := v.Type()
-	if t != wire.PacketRequest && t != wire.PacketProbe {
+// reportUnacked tells the sources of packets in the dead link of port i that the packets may
+// be lost. Each source then asks its destination.
+func (c *machine) reportUnacked(now mono.Time, i int) {
+	p := &c.ports.list[i]
+	p.link.Unacked(func(piece []byte) {
+		if v, err := wire.ViewHead(piece); err == nil && v.Type() != wire.PacketReply {
+			c.report(now, router.Drop{Reason: wire.DropNextHopDead, Channel: p.Local.Channel, Dir: p.Dir}, v, true)
+		}
+	})
+}
+
+// report puts a drop report, in its parts, into the outbox. The report goes to the chip that waits for
+// the answer: to the source of a dropped request or probe, or to the destination of a
+// dropped reply. The argument open says that the packet may have arrived. If MaxReports
+// reports already wait, report only counts the lost report. If this chip waits for the
+// answer, report tells the flow source at once. The chip sends no report about packets of
+// other types.
+func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView, open bool) {
+	t, waits, other := v.Type(), v.Src(), v.Dst()
+	switch t {
+	case wire.PacketRequest, wire.PacketProbe:
+	case wire.PacketReply:
+		waits, other = other, waits
+	default:
 		return
 	}
 	epoch, seq := v.Flow()
-	r := report{to: v.Src(), DropReport: wire.DropReport{Dst: v.Dst(), Plane: v.Plane(), Other: v.Other(), FlowEpoch: epoch,
-		FlowSeq: seq, Reason: d.Reason, Channel: d.Channel, ID: v.ID(), Type: t}}
+	r := report{to: waits, DropReport: wire.DropReport{Dst: other, Plane: v.Plane(), Other: v.Other(), FlowEpoch: epoch,
+		FlowSeq: seq, Reason: d.Reason, Channel: d.Channel, ID: v.ID(), Type: t, Open: open}}
 	known := r.ofCopy(d, v)
 	switch {
 	case !known: // without a direction, the source cannot tell which members the copy would have reached
 	case r.to == c.cfg.Node:
 		c.dropped(now, &r.DropReport, c.cfg.Node)
-	case len(c.outbox.reports) < MaxReports:
-		c.outbox.reports = append(c.outbox.reports, r)
 	default:
-		c.counters.ReportsLost++
+		for part := range r.Parts() {
+			if len(c.outbox.reports) < MaxReports {
+				c.outbox.reports = append(c.outbox.reports, report{r.to, part})
+			} else {
+				c.counters.ReportsLost++
+			}
+		}
 	}
 }
 
-// ofCopy adds group, direction, trunk and ranges to the report of a multicast's copy.
-// ofCopy returns false if the copy has no direction.
+// ofCopy adds the group and the part of the tree ahead to the report of a multicast. ofCopy
+// returns false for a copy of a multicast by ranges that has no direction.
 func (r *report) ofCopy(d router.Drop, v wire.PacketView) bool {
-	if v.Trunk() == wire.TrunkNone {
+	switch {
+	case v.HasMembers():
+		r.Group, r.Trunk, r.Members = v.Group(), v.Trunk(), v.Members()
+		return true
+	case v.Trunk() == wire.TrunkNone:
 		return true
 	}
 	r.Group, r.Dir, r.Trunk, r.Ranges = v.Group(), d.Dir, v.Trunk(), v.Ranges()
@@ -83,11 +108,17 @@ func (r *report) ofCopy(d router.Drop, v wire.PacketView) bool {
 }
 
 // dropped tells the flow source of this chip that the router of chip "at" dropped a
-// request or probe of this chip. dropped ignores a report about a multicast from a chip
-// of another mesh.
+// request or probe of this chip, or the reply to a read of this chip. dropped ignores a
+// report about a multicast by ranges from a chip of another mesh.
 func (c *machine) dropped(now mono.Time, r *wire.DropReport, at wire.FabricNodeID) {
 	behind := c.scratch.members[:0]
-	if r.Group != 0 {
+	switch {
+	case r.Members.Any():
+		for m := range r.Members.All() {
+			behind = append(behind, wire.FabricNodeID{Mesh: r.Dst.Mesh, Chip: m})
+		}
+		c.scratch.members = behind
+	case r.Group != 0:
 		if at.Mesh != c.cfg.Node.Mesh {
 			return
 		}

@@ -43,9 +43,15 @@ type Inputs interface {
 	// requests end. If no program is installed then, the chip discards the results.
 	SetClient(cl Client)
 	// If the argument "on" is true, Avoid takes a channel's cable out of service, even if
-	// the cable works. New tables then lead around the cable. If "on" is false, Avoid puts
+	// the cable works. The frames of the cable's link then use a parallel cable. If no
+	// parallel cable works, new tables lead around the cable. If "on" is false, Avoid puts
 	// the cable back into service. Avoid reports whether the chip has a port on channel ch.
 	Avoid(now mono.Time, ch wire.Channel, on bool) bool
+	// Assign makes the cable of channel by the fallback path of the link on channel ch, while
+	// the cable of channel by works. If by equals ch, the chip chooses the fallback path itself
+	// again. Assign returns an error for a channel without a cable, and for cables that do not
+	// lead to the same chip in the same direction.
+	Assign(now mono.Time, ch, by wire.Channel) error
 	// Command orders a port to run, pause, drain or retrain; see [router.Router.Order] and
 	// [ttlink.Link.Retrain]. Command returns an error for a channel without a cable and for
 	// an unknown command. Command also returns an error for the command to retrain, if the
@@ -100,11 +106,12 @@ const (
 	OpCommand
 	OpFlush
 	OpAsk
+	OpAssign
 	NumOps
 )
 
 var opNames = [NumOps]string{"", "HandleDatagram", "HandleRequest", "Tick", "Pump", "SetPath", "SetMaxPayload", "Close", "SetClient",
-	"PollTransmit", "PollResult", "PollEvent", "Deadline", "HandleLinkStates", "Avoid", "Command", "Flush", "Ask"}
+	"PollTransmit", "PollResult", "PollEvent", "Deadline", "HandleLinkStates", "Avoid", "Command", "Flush", "Ask", "Assign"}
 
 // String returns the name of the method that o stands for.
 func (o Op) String() string {

@@ -162,14 +162,19 @@ func entryOf(e *Event) wire.MailboxEntry {
 	switch l.Kind {
 	case ttlink.EventUp, ttlink.EventPath:
 		x.Severity, x.Path = wire.SeverityInfo, mailboxPath(l.Path)
-	case ttlink.EventSessionStarted, ttlink.EventReleased:
+	case ttlink.EventSessionStarted, ttlink.EventReleased, ttlink.EventReliable:
 		x.Severity = wire.SeverityInfo
 	case ttlink.EventNarrow:
 		x.Severity, x.Packets = wire.SeverityWarning, uint32(l.Size)
 	case ttlink.EventWide:
 		x.Severity, x.Packets = wire.SeverityInfo, uint32(l.Size)
 	case ttlink.EventHeld:
-		x.Severity, x.For = wire.SeverityWarning, uint64(l.Until.Sub(l.At))
+		x.Severity = wire.SeverityWarning
+		if l.Until != mono.Never {
+			x.For = uint64(l.Until.Sub(l.At))
+		}
+	case ttlink.EventUnreliable:
+		x.Severity = wire.SeverityWarning
 	case ttlink.EventDown:
 		x.Severity, x.Reason = wire.SeverityWarning, uint8(l.Reason)
 	case ttlink.EventSessionEnded:

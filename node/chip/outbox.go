@@ -20,7 +20,7 @@ type outbox struct {
 	reports []report      // drop reports that wait for room on the control VC
 }
 
-// report is a drop report, and the source that the chip sends the report to.
+// report is a drop report, and the chip that the report is for.
 type report struct {
 	to wire.FabricNodeID
 	wire.DropReport
@@ -28,10 +28,9 @@ type report struct {
 
 func (o *outbox) empty() bool { return len(o.replies) == 0 && len(o.reports) == 0 }
 
-// emit sends replies, completions, drop reports and link states, as far as there is room.
-func (c *machine) emit(now mono.Time) bool {
-	moved := c.emitReplies()
-	moved = c.emitCompletions(now) || moved
+// emitControl sends completions, drop reports and link states, as far as there is room.
+func (c *machine) emitControl(now mono.Time) bool {
+	moved := c.emitCompletions(now)
 	moved = c.emitReports(now) || moved
 	return c.tellNeighbours(now) || moved
 }
@@ -102,9 +101,9 @@ func (c *machine) hasRoom(w *flow.Route) bool {
 }
 
 // redirectReplies reroutes the replies in the outbox by the tables in force.
-// redirectReplies drops a reply if no route is left, or if the reply's header has no room
-// for the route.
-func (c *machine) redirectReplies() {
+// redirectReplies drops and reports a reply if no route is left, or if the reply's header
+// has no room for the route.
+func (c *machine) redirectReplies(now mono.Time) {
 	kept := c.outbox.replies[:0]
 	for _, s := range c.outbox.replies {
 		v := wire.PacketView(c.pool.Bytes(s))
@@ -115,6 +114,7 @@ func (c *machine) redirectReplies() {
 			kept = append(kept, s)
 		} else {
 			c.counters.Dropped[wire.DropUnreachable]++
+			c.report(now, router.Drop{Reason: wire.DropUnreachable}, v, false)
 			c.pool.Put(s)
 		}
 	}

@@ -19,7 +19,9 @@ type port struct {
 	link    *ttlink.Link
 	partial router.Slot // packet under assembly, or router.NoSlot
 	up      bool        // the link is up
+	crowded bool        // the link had credit, but no room, for a control message
 	offered bool        // the port's cable may carry the frames of the parallel links
+	poor    bool        // the parallel links know that the port's cable is unreliable
 	mail    mailbox
 
 	malformed losses.Count // malformed packets that came over the link
@@ -30,6 +32,7 @@ type ports struct {
 	list      []port
 	byChannel [wire.MaxChannels]int8 // index into list; -1 for a channel without a port
 	turn      int                    // index of the port that PollTransmit asks first for a datagram
+	unsettled bool                   // a link changed its state, its path or its quality since the last call of settle
 }
 
 // index returns the place of a channel's port in the list. index returns -1 for a
@@ -47,12 +50,12 @@ func (c *machine) addPorts(now mono.Time) error {
 		c.ports.byChannel[i] = -1
 	}
 	rc := router.Config{Slots: c.cfg.Slots, Grace: graceDeadTimes * c.cfg.Profile.DeadTraffic, LocalFirst: c.cfg.LocalFirst, Timeout: c.cfg.Timeout,
-		Dateline: c.cfg.Route.Ring == route.Dateline, Bubble: c.cfg.Route.Ring == route.Bubble}
+		Place: c.tables.base.Place(c.cfg.Node), Dateline: c.cfg.Route.Ring == route.Dateline, Bubble: c.cfg.Route.Ring == route.Bubble}
 	for i, p := range c.cfg.Topology.Ports(c.cfg.Node) {
 		l, err := ttlink.New(ttlink.Config{
 			Local: p.Local, Peer: p.Peer, Incarnation: c.cfg.Incarnation, Fabric: uint32(c.cfg.Topology.Hash()),
 			MaxPayload: c.cfg.MaxPayload, Slots: c.cfg.Slots.Receiver, Window: c.cfg.Window,
-			Profile: c.cfg.Profile, Seed: c.cfg.Seed + uint64(i),
+			Profile: c.cfg.Profile, Phase: c.cfg.Phase, Seed: c.cfg.Seed + uint64(i),
 		})
 		if err != nil {
 			return fmt.Errorf("chip %s channel %d: %w", c.cfg.Node, p.Local.Channel, err)
@@ -144,10 +147,17 @@ func (c *machine) Ask(now mono.Time, ch wire.Channel) time.Duration {
 	return max(p.DeadTraffic, answerTrips*l.Status().RTT)
 }
 
-// linkEvents passes the events of a link to the router, the control plane and the event
-// log. At the start or end of a link session, linkEvents also frees the packet under
-// assembly.
+// linkEvents handles the events of a link. If an event concerns the fallback paths, linkEvents
+// then settles them.
 func (c *machine) linkEvents(now mono.Time, i int) {
+	c.takeEvents(now, i)
+	c.settle(now)
+}
+
+// takeEvents passes the events of a link to the router, the control plane and the event
+// log. At the start or end of a link session, takeEvents also frees the packet under
+// assembly.
+func (c *machine) takeEvents(now mono.Time, i int) {
 	for p := &c.ports.list[i]; p.link.HasEvent(); {
 		e, _ := p.link.PollEvent()
 		switch e.Kind {
@@ -155,14 +165,17 @@ func (c *machine) linkEvents(now mono.Time, i int) {
 			p.up = true
 			c.router.SetPort(now, i, true)
 			c.control.SetPort(now, i, true)
-			c.offer(now, i, e.Path == ttlink.Own)
+			c.carries(now, i, e.Path)
 		case ttlink.EventPath:
-			c.offer(now, i, e.Path == ttlink.Own)
+			c.carries(now, i, e.Path)
 		case ttlink.EventDown:
 			p.up = false
 			c.router.SetPort(now, i, false)
 			c.control.SetPort(now, i, false)
-			c.offer(now, i, false)
+			c.ports.unsettled = true
+		case ttlink.EventUnreliable, ttlink.EventReliable:
+			c.control.SetReliable(i, e.Kind == ttlink.EventReliable)
+			c.ports.unsettled = true
 		case ttlink.EventSessionStarted, ttlink.EventSessionEnded:
 			// The missing pieces of a packet under assembly will not come, because the packet's
 			// link session has ended.

@@ -99,7 +99,7 @@ func (c *machine) pull(now mono.Time) bool {
 			p.client.Undo()
 			return moved
 		case flow.Unreachable:
-			c.source.Finish(now, &r, true, flow.Result{Fate: flow.FateLost, Drop: wire.DropUnreachable, At: c.cfg.Node})
+			c.source.Finish(now, &r, true, r.Unreachable(c.cfg.Node, now))
 			refused++
 		default:
 			c.source.Finish(now, &r, true, flow.Result{Fate: flow.FateRefused, Outcome: wire.OutcomeBadAddress})

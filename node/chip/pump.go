@@ -25,17 +25,25 @@ import (
 //	sender channel of a port out of service ─ redirect ───────→ sender channel of another port
 //	packet that must go no further ─ Discard, or dropped by Step → abandon → report to its source
 
-// Pump runs the chip until nothing moves: the data path, stage by stage.
+// Pump runs the chip until nothing moves: the data path, stage by stage. Control messages leave
+// last. The long frames that a port sends at once are then neighbours in the link's memory, and the
+// kernel takes them as one super-packet. Completions also answer more requests at once.
 func (c *machine) Pump(now mono.Time) {
+	c.rates.pass(now, c.ports.list)
 	for {
-		moved := c.deliver(now)             // receiver channels → memory, flows
-		moved = c.router.Step(now) || moved // receiver channels → sender channels
-		moved = c.redirect() || moved       // sender channels of ports out of service → sender channels of other ports
-		c.returnCredits()                   // freed receiver slots → the peers
-		moved = c.abandon(now) || moved     // dropped packets → reports, stuck channels → events
-		moved = c.emit(now) || moved        // replies → sender channels; completions, reports, link states → launch
-		moved = c.pull(now) || moved        // the program's requests → launch, injectTree
-		moved = c.transmit(now) || moved    // sender channels → links
+		moved := c.deliver(now)                                  // receiver channels → memory, flows
+		moved = c.router.Step(now) || moved                      // receiver channels → sender channels
+		moved = c.redirect() || moved                            // sender channels of ports out of service → sender channels of other ports
+		c.returnCredits()                                        // freed receiver slots → the peers
+		moved = c.abandon(now) || moved                          // dropped packets → reports, stuck channels → events
+		moved = c.emitReplies() || moved                         // replies → sender channels
+		moved = c.pull(now) || moved                             // the program's requests → launch, injectTree
+		moved = c.transmit(now, router.ControlChannels) || moved // sender channels of requests and replies → links
+		if moved {
+			continue
+		}
+		moved = c.emitControl(now)                       // completions, reports, link states → launch
+		moved = c.transmit(now, router.Skip(0)) || moved // all sender channels → links
 		if !moved {
 			return
 		}
@@ -79,10 +87,11 @@ func (c *machine) deliverNow(now mono.Time, i int, v wire.PacketView) bool {
 
 // forwardNow copies a packet from the datagram directly into the next link of the
 // packet's route. forwardNow returns false if the router forbids the shortcut, or if the
-// link cannot take the packet now.
+// link cannot take the packet now. A control message does not take the shortcut if frames
+// wait in the link, because further requests and replies may follow and should leave before.
 func (c *machine) forwardNow(now mono.Time, i int, v wire.PacketView) bool {
 	out, to, ok := c.router.Through(i, v)
-	if !ok {
+	if !ok || to.Class() == wire.ClassControl && c.ports.list[out].link.Waiting() {
 		return false
 	}
 	b, ok := c.ports.list[out].link.Place(now, to, len(v))
@@ -153,6 +162,7 @@ func (c *machine) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	if i < 0 {
 		return
 	}
+	c.router.SetTime(now)
 	i, by := c.addressed(i, b)
 	d, ok := c.ports.list[i].link.HandleVia(now, by, b)
 	c.linkEvents(now, i)
@@ -282,7 +292,10 @@ func (c *machine) arrived(now mono.Time, b []byte) {
 // mine reports whether a packet that the router delivered to this chip is really for this
 // chip.
 func (c *machine) mine(p *wire.Packet) bool {
-	if p.Trunk == wire.TrunkNone {
+	switch {
+	case p.Members.Any():
+		return p.Trunk != wire.TrunkNone && p.Dst.Mesh == c.cfg.Node.Mesh && p.Members.Has(c.cfg.Node.Chip) && p.Src != c.cfg.Node && p.Group <= flow.MaxGroups
+	case p.Trunk == wire.TrunkNone:
 		return p.Dst == c.cfg.Node
 	}
 	return p.Dst == p.Src && p.Src != c.cfg.Node && p.Src.Mesh == c.cfg.Node.Mesh && p.Group <= flow.MaxGroups
@@ -300,12 +313,18 @@ func (c *machine) returnCredits() {
 }
 
 // transmit hands the packets that the router offers to the links, as far as the links'
-// credits allow.
-func (c *machine) transmit(now mono.Time) bool {
+// credits allow. transmit passes over the sender channels in the set later. If a link had no
+// room for a control message before, transmit offers the link the packets of all sender
+// channels in turn. So requests and replies never keep control messages back for long.
+func (c *machine) transmit(now mono.Time, later router.Skip) bool {
 	moved := false
 	for i := range c.ports.list {
 		p := &c.ports.list[i]
-		for skip := router.Skip(0); ; {
+		skip := later
+		if p.crowded {
+			skip, p.crowded = 0, false
+		}
+		for {
 			o, ok := c.router.Next(i, skip)
 			if !ok {
 				break
@@ -315,6 +334,7 @@ func (c *machine) transmit(now mono.Time) bool {
 				continue
 			}
 			if !p.link.Send(now, o.VC, c.pool.Bytes(o.Slot)) {
+				p.crowded = p.crowded || o.VC.Class() == wire.ClassControl && p.link.Credits(o.VC) > 0
 				skip |= o.All
 				continue
 			}

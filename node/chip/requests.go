@@ -4,12 +4,14 @@ import (
 	"errors"
 
 	"ttfabric/node/flow"
+	"ttfabric/router/route"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
 // HandleRequest starts a request.
 func (c *machine) HandleRequest(now mono.Time, r flow.Request) flow.Admission {
+	c.router.SetTime(now)
 	return c.start(now, &r, false)
 }
 
@@ -20,7 +22,7 @@ func (c *machine) PollResult() (flow.Result, bool) { return c.source.PollResult(
 // itself. The parameter "inside" is true if the request comes from the program inside
 // the chip.
 func (c *machine) start(now mono.Time, r *flow.Request, inside bool) flow.Admission {
-	many := r.Ranges.Any()
+	many := r.Many()
 	if !many && !c.tables.plan.Has(r.Dst) {
 		return flow.NoSuchChip
 	}
@@ -60,7 +62,7 @@ func (c *machine) leads(r *flow.Request) bool {
 }
 
 // CheckMulticast returns an error if the chip cannot send a request as a multicast to the
-// request's ranges.
+// request's ranges or members.
 func (c *machine) CheckMulticast(r *flow.Request) error {
 	switch {
 	case r.Command.Type == wire.NocRead && !r.Probe:
@@ -69,9 +71,19 @@ func (c *machine) CheckMulticast(r *flow.Request) error {
 		return errors.New("a multicast cannot take hops: its ranges name its route")
 	case r.Other:
 		return errors.New("a multicast cannot take the other direction round a ring: its ranges name its directions")
+	case r.Ranges.Any() && r.Members.Any():
+		return errors.New("a multicast goes to ranges or to members, not to both")
 	}
-	_, err := c.tables.base.Multicast(r.Plane, c.cfg.Node, r.Ranges)
+	_, err := c.branches(r.Tree())
 	return err
+}
+
+// branches returns the hops of a multicast's tree, by the tables of the fabric without faults.
+func (c *machine) branches(t flow.Tree) ([]route.Branch, error) {
+	if t.Members.Any() {
+		return c.tables.base.Sparse(t.Plane, c.cfg.Node, t.Mesh, t.Members)
+	}
+	return c.tables.base.Multicast(t.Plane, c.cfg.Node, t.Ranges)
 }
 
 // network implements [flow.Network] for the chip's flow source.
@@ -101,21 +113,41 @@ func (n *network) Reachable(to flow.Key) bool {
 
 // Tree returns the members of a multicast and the route of the multicast's packets.
 // Faults do not change multicast trees. A router drops a copy that meets a fault. From
-// the router's drop report, the source computes the members behind the fault.
-func (n *network) Tree(plane wire.Plane, ranges wire.Ranges) ([]wire.FabricNodeID, *flow.Route, bool) {
-	tree, err := n.tables.base.Multicast(plane, n.cfg.Node, ranges)
+// the router's drop report, the source learns or computes the members behind the fault.
+// The packets of a multicast to another mesh follow the tables in force, like a unicast, as
+// far as the mesh.
+func (n *network) Tree(t flow.Tree) ([]wire.FabricNodeID, *flow.Route, bool) {
+	c := (*machine)(n)
+	tree, err := c.branches(t)
 	if err != nil {
 		return nil, nil, false
 	}
 	var members []wire.FabricNodeID
-	for _, b := range tree {
-		if b.Member {
-			members = append(members, b.To)
+	if t.Members.Any() { // the tree's root in another mesh may be a member, too
+		for m := range t.Members.All() {
+			members = append(members, wire.FabricNodeID{Mesh: t.Mesh, Chip: m})
+		}
+	} else {
+		for _, b := range tree {
+			if b.Member {
+				members = append(members, b.To)
+			}
 		}
 	}
-	h := &ranges.Hops
-	return members, &flow.Route{OK: true, Port: noPort, VC: wire.VCFor(wire.ClassRequest, false, false), Plane: plane,
-		TTL: uint16(max(h[wire.East], h[wire.West])) + uint16(max(h[wire.North], h[wire.South]))}, true
+	if t.Members.Any() && t.Mesh != n.cfg.Node.Mesh {
+		return members, c.route(flow.Key{Node: members[0], Plane: t.Plane}, wire.ClassRequest), true
+	}
+	return members, &flow.Route{OK: true, Port: noPort, VC: wire.VCFor(wire.ClassRequest, false, false), Plane: t.Plane, TTL: depth(tree)}, true
+}
+
+// depth returns the number of hops from the root of a multicast's tree to its farthest chip.
+func depth(tree []route.Branch) (most uint16) {
+	at := map[wire.FabricNodeID]uint16{}
+	for _, b := range tree {
+		at[b.To] = at[b.From] + 1
+		most = max(most, at[b.To])
+	}
+	return most
 }
 
 // noPort stands for the port in the route of a multicast. The copies of a multicast leave
@@ -140,7 +172,11 @@ func (n *network) Launch(now mono.Time, w *flow.Route, p wire.Packet) bool {
 		p.VC, p.TTL, p.Trunk = w.VC, w.TTL, c.tables.plan.Trunk()
 		return c.injectTree(&p)
 	}
-	address(w, &p, max(c.tables.ttl, w.TTL))
+	ttl := max(c.tables.ttl, w.TTL)
+	if p.Members.Any() {
+		ttl = max(ttl, uint16(c.tables.base.Longest())) // faults do not change the tree in the members' mesh
+	}
+	address(w, &p, ttl)
 	if c.cfg.TTL > 0 {
 		p.TTL = c.cfg.TTL - 1
 	}

@@ -117,7 +117,9 @@ func (c *machine) findRoute(k routeKey) *flow.Route {
 		for _, d := range r.Hops[1:] {
 			w.Actions = append(w.Actions, wire.RouteBit(d))
 		}
-		w.Actions = w.Actions[:cap(w.Actions)]
+		if k.class != wire.ClassControl { // a control packet has room for any route
+			w.Actions = w.Actions[:cap(w.Actions)]
+		}
 	} else {
 		w.Actions = wire.AppendRoute(nil, r.Hops)
 	}
@@ -141,11 +143,18 @@ func (c *machine) enter(p *port, v wire.PacketView) bool {
 	if p.Peer.Node.Mesh == c.cfg.Node.Mesh {
 		return true
 	}
-	if v.Trunk() != wire.TrunkNone {
-		v.SetRanges(wire.Ranges{}) // a multicast must stay in its mesh; a copy without ranges ends at this chip, which refuses the copy
+	dst := v.Dst()
+	switch {
+	case v.HasMembers():
+		if dst.Mesh == c.cfg.Node.Mesh { // the tree to the members begins here
+			v.SetTrunk(c.tables.plan.Trunk())
+			return v.Reroute(nil, false, false)
+		}
+		v.SetTrunk(wire.TrunkNone) // only in the members' mesh is the packet a multicast
+	case v.Trunk() != wire.TrunkNone:
+		v.SetRanges(wire.Ranges{}) // a multicast by ranges must stay in its mesh; a copy without ranges ends at this chip, which refuses the copy
 		return true
 	}
-	dst := v.Dst()
 	if dst == c.cfg.Node {
 		v.Reroute([]byte{wire.RouteBit(p.Dir)}, false, false) // a hop back in the direction that the packet came from means "deliver here"
 		return true

@@ -7,6 +7,7 @@ import (
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
+	"ttfabric/wire/mono"
 )
 
 // Counters counts what a chip has done since its start.
@@ -37,8 +38,12 @@ type PortStatus struct {
 	Link    ttlink.Status
 	Out     bool // the tables in force do not use the port's cable
 	Avoided bool // an operator took the port's cable out of service, see Avoid of [Inputs]
-	Frames  ttlink.Counters
-	Router  router.PortStatus
+
+	Fallback wire.Channel // channel whose cable carries the link's frames, or would carry them if the own cable failed now; Local.Channel: no parallel cable works
+	Assigned bool         // an operator assigned a fallback path to the link, see Assign of [Inputs]
+	Frames   ttlink.Counters
+	Router   router.PortStatus
+	Rate     Rate // data rates; only from [Chip.StatusAt]
 }
 
 // Status is the state of a chip, for display.
@@ -57,14 +62,32 @@ type Status struct {
 	Counters    Counters
 }
 
-// Status returns the chip's state.
+// StatusAt returns the chip's state, with the data rates of the ports at the instant now.
+func (c *machine) StatusAt(now mono.Time) Status {
+	s := c.Status()
+	for i := range s.Ports {
+		s.Ports[i].Rate = c.rates.at(now, i, &c.ports.list[i])
+	}
+	return s
+}
+
+// Waiting lists the router's channels that hold packets, with the packets; see
+// [router.Router.Channels]. The field Port of a channel is an index into Ports of [Status].
+func (c *machine) Waiting(now mono.Time) []router.Channel { return c.router.Channels(now) }
+
+// Status returns the chip's state, without the data rates.
 func (c *machine) Status() Status {
 	s := Status{Node: c.cfg.Node, Incarnation: c.cfg.Incarnation, Epoch: c.tables.epoch, Open: c.source.Open(), Ports: slices.Grow([]PortStatus(nil), len(c.ports.list)),
 		InFlight: c.router.InFlight(), Resident: c.memory.Resident(), Buffers: c.pool.Resident(), Counters: c.count(), Out: c.outOf(c.tables.plan), Unreachable: c.tables.unreachable}
 	for i := range c.ports.list {
 		p := &c.ports.list[i]
-		s.Ports = append(s.Ports, PortStatus{Local: p.Local, Peer: p.Peer, Dir: p.Dir, Plane: p.Plane, Out: c.tables.plan.Out(p.Local), Avoided: c.control.Avoided(i),
-			Link: p.link.Status(), Frames: p.link.Counters(), Router: c.router.Status(i)})
+		q := PortStatus{Local: p.Local, Peer: p.Peer, Dir: p.Dir, Plane: p.Plane, Out: c.tables.plan.Out(p.Local), Avoided: c.control.Avoided(i),
+			Fallback: p.Local.Channel, Link: p.link.Status(), Frames: p.link.Counters(), Router: c.router.Status(i)}
+		if k, ok := c.control.Fallback(i); ok {
+			q.Fallback = c.ports.list[k].Local.Channel
+		}
+		_, q.Assigned = c.control.Assigned(i)
+		s.Ports = append(s.Ports, q)
 		if p.up {
 			s.PortsUp++
 		}

@@ -89,12 +89,13 @@ func (c *machine) install(now mono.Time) {
 		out := p.Out(q.Local)
 		c.router.SetOut(i, out)
 		if out && !q.up { // traffic now goes round this link: the link must not deliver its old packets later
+			c.reportUnacked(now, i)
 			q.link.Forsake(now)
 			c.linkEvents(now, i)
 		}
 	}
 	c.router.Purge(c.stale)
-	c.redirectReplies()
+	c.redirectReplies(now)
 	c.source.HandleTables(now)
 	c.sink.HandleTables()
 	t.unreachable = c.findUnreachable()
@@ -219,15 +220,6 @@ func (c *machine) hear(now mono.Time, p *wire.Packet) {
 
 // LinkState returns the link state that this chip sends about its own ports.
 func (c *machine) LinkState() wire.LinkState { return c.control.Self() }
-
-// Avoid takes a channel's cable out of service, or puts the cable back into service.
-func (c *machine) Avoid(now mono.Time, ch wire.Channel, on bool) bool {
-	i := c.ports.index(ch)
-	if i >= 0 {
-		c.control.Avoid(now, i, on)
-	}
-	return i >= 0
-}
 
 // Unreachable lists the chips of this mesh to which the tables in force have no route
 // from this chip. If no route leads to another mesh, Unreachable lists only the first chip

@@ -31,6 +31,9 @@ var verdicts = [...]string{"ok", "warn", "fail"}
 // String returns "ok", "warn" or "fail".
 func (v Verdict) String() string { return verdicts[v] }
 
+// Names returns the texts that a verdict may have in JSON.
+func (Verdict) Names() []string { return verdicts[:] }
+
 // MarshalText returns the text of [Verdict.String].
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 

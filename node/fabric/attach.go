@@ -86,7 +86,7 @@ func Attach(ctx context.Context, name string, apis []string, token string) (*Fab
 	}
 	defer unlock()
 	if old, err := dir.Spec(); err == nil && old.Runtime != spec.Elsewhere {
-		return nil, spec.Usagef("a fabric named %q runs on this machine; choose another --name", m.Name)
+		return nil, spec.Usagef("there is a fabric named %q on this machine already; take it down with 'ttfabric down -n %s', or choose another --name", m.Name, m.Name)
 	}
 	_ = dir.Remove() // an earlier Attach, or a crash, may have left a folder
 	if err := dir.Create(t, &m, token); err != nil {

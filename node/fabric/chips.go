@@ -35,7 +35,6 @@ func (f *Fabric) StartChip(ctx context.Context, n wire.FabricNodeID, rec spec.Re
 // [Fabric.StartChip]. Before the kill, another chip reports the restart as an event. If
 // the chip does not run, RestartChip returns an error.
 func (f *Fabric) RestartChip(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
-	f.tellFault(ctx, fault.KindRestarted, n)
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	unlock, err := folder.Lock(ctx, string(f.Dir))
@@ -48,7 +47,12 @@ func (f *Fabric) RestartChip(ctx context.Context, n wire.FabricNodeID, rec spec.
 			return err
 		}
 	}
-	if err := f.do(ctx, fault.KindKilled, n); err != nil {
+	c, err := f.running(n)
+	if err != nil {
+		return err
+	}
+	f.tellFault(ctx, fault.KindRestarted, n)
+	if err := f.host().Do(ctx, c, fault.KindKilled); err != nil {
 		return err
 	}
 	return f.startChip(ctx, n, rec)
@@ -88,10 +92,15 @@ func (f *Fabric) answers(ctx context.Context, n wire.FabricNodeID) bool {
 }
 
 // KillChip kills a chip's process (kill -9), and returns when the process has ended. Before
-// the kill, another chip reports the kill as an event.
+// the kill, another chip reports the kill as an event. If the chip does not run, KillChip
+// returns an error, and no chip reports an event.
 func (f *Fabric) KillChip(ctx context.Context, n wire.FabricNodeID) error {
+	c, err := f.running(n)
+	if err != nil {
+		return err
+	}
 	f.tellFault(ctx, fault.KindKilled, n)
-	return f.do(ctx, fault.KindKilled, n)
+	return f.host().Do(ctx, c, fault.KindKilled)
 }
 
 // PauseChip stops a chip's process (SIGSTOP), and returns when all threads of the process
@@ -114,12 +123,14 @@ func (f *Fabric) signal(ctx context.Context, k fault.Kind, n wire.FabricNodeID) 
 	return f.host().Do(ctx, c, k)
 }
 
-func (f *Fabric) do(ctx context.Context, k fault.Kind, n wire.FabricNodeID) error {
+// running returns where chip n runs. If the chip does not run, the error says how to start the
+// chip.
+func (f *Fabric) running(n wire.FabricNodeID) (folder.Chip, error) {
 	c, ok := f.Where(n)
 	if !ok {
-		return fmt.Errorf("%w; 'ttfabric chip start %s' starts the chip", &NotRunningError{n}, n)
+		return c, fmt.Errorf("%w; 'ttfabric chip start %s' starts the chip", &NotRunningError{n}, n)
 	}
-	return f.host().Do(ctx, c, k)
+	return c, nil
 }
 
 // tellTime is the longest time that a chip may take to accept a report about a fault in
@@ -174,9 +185,9 @@ func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time
 		return false, err
 	}
 	defer unlock()
-	c, ok := f.Where(n)
-	if !ok {
-		return false, fmt.Errorf("%w; 'ttfabric chip start %s' starts the chip", &NotRunningError{n}, n)
+	c, err := f.running(n)
+	if err != nil {
+		return false, err
 	}
 	if drained, err = f.drainChip(ctx, n, drain); err != nil {
 		return false, err

@@ -70,10 +70,10 @@ func DiffLinks(t, expected *topo.Topology, views []api.ChipView, quiet map[wire.
 	return d
 }
 
-// carries reports whether a link end is up, has the given peer, and sends frames by
-// the end's own cable.
+// carries reports whether a link end is up, has the given peer, sends frames by the
+// end's own cable, and is in service.
 func carries(l api.LinkView, peer wire.PortID) bool {
-	return l.State == "up" && l.By == nil && l.Peer == peer.Node && l.PeerChan == peer.Channel
+	return l.State == "up" && l.By == nil && !l.Avoided && l.Peer == peer.Node && l.PeerChan == peer.Channel
 }
 
 // downed describes the direction of cable c from src to dst, which is not up. The map
@@ -107,7 +107,13 @@ func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wir
 	case l.Miswired != "":
 		d.Reason = "miswired: found " + l.Miswired
 	case l.Held:
-		d.Reason = fmt.Sprintf("held down for %s more after %d failures", time.Duration(l.HeldForS*float64(time.Second)).Round(time.Second), l.Flaps)
+		why := fmt.Sprintf("after %d failures", l.Flaps)
+		if l.Unreliable {
+			why = fmt.Sprintf("because %d %% of its frames were sent again and %d %% came damaged", l.ResentPct, l.DamagedPct)
+		}
+		d.Reason = fmt.Sprintf("held down for %s more %s", time.Duration(l.HeldForS*float64(time.Second)).Round(time.Second), why)
+	case l.Avoided:
+		d.Reason = "an operator took the cable out of service"
 	case l.By != nil:
 		d.Reason = "this cable does not carry frames"
 	case l.State == "up" && ends[dst].By != nil:

@@ -229,6 +229,25 @@ func Ask(ctx context.Context, cs []*api.Client) (views []api.ChipView, silent []
 	return Values(Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (api.ChipView, error) { return c.Chip(ctx) }))
 }
 
+// Channels asks all chips at once for the channels of their routers that hold packets. The result
+// silent lists the chips that do not answer within [AskTime].
+func Channels(ctx context.Context, cs []*api.Client) (all []api.ChannelView, silent []wire.FabricNodeID) {
+	lists, silent := Values(Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) ([]api.ChannelView, error) { return c.RouterChannels(ctx) }))
+	all = []api.ChannelView{}
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all, silent
+}
+
+// Held returns the number of packets in channels.
+func Held(channels []api.ChannelView) (n int) {
+	for i := range channels {
+		n += channels[i].Waiting
+	}
+	return n
+}
+
 // Plan returns the routes of the fabric while no cable is out of service.
 func (f *Fabric) Plan() (*route.Plan, error) { return f.Spec.Plan(f.Topology) }
 

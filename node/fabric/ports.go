@@ -200,15 +200,6 @@ func (s *Chips) Impairments(ctx context.Context, where Where, only bool) (views 
 	return got.byChip(s.Topology, func(v *api.ImpairmentView) wire.FabricNodeID { return v.Chip }), absent, err
 }
 
-// SetService takes cables out of service if out is true, and puts cables back in service if
-// out is false.
-func (s *Chips) SetService(ctx context.Context, links []topo.Link, out bool) (absent []wire.FabricNodeID, err error) {
-	where, _ := spec.Ends(links, "both")
-	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
-		return c.SetService(ctx, chs, out)
-	})
-}
-
 // CommandRouters gives a command to the routers of ports, and returns the state of these ports
 // afterwards. The parameter action is a command of 'ttfabric router', such as "pause".
 func (s *Chips) CommandRouters(ctx context.Context, where Where, action string) (views []api.RouterView, absent []wire.FabricNodeID, err error) {

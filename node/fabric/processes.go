@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -52,37 +54,94 @@ func standsStill(pid int) bool {
 	return len(names) > 0
 }
 
-// Launch implements [host].
-func (p processes) Launch(_ context.Context, ns []wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) error {
+// Times and limits of the start of processes.
+const (
+	startPatience = 2 * time.Second      // time after which a chip that is not running yet holds up no further chip
+	startPoll     = 2 * time.Millisecond // time between two looks whether a chip runs
+	startsPerCore = 2                    // number of chips that start at once, for each core of the machine
+)
+
+// Launch implements [host]. Launch starts only a few chips at once. If all chips started at once, each
+// start would take as long as all starts together, and the chips that run would be starved meanwhile.
+// If a chip ends before it runs, Launch starts no further chip.
+func (p processes) Launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) error {
+	launched, err := p.dir.Launching()
+	if err != nil {
+		return err
+	}
+	defer launched()
+	var starting []startingChip
 	for _, n := range ns {
-		if err := p.spawn(n, rec, exits); err != nil {
+		for len(starting) >= startsPerCore*runtime.NumCPU() {
+			for i := 0; i < len(starting); {
+				switch runs, ended := starting[i].state(); {
+				case ended:
+					return nil // the caller learns the reason from exits
+				case runs:
+					starting = slices.Delete(starting, i, i+1)
+				default:
+					i++
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return nil // the caller's wait for the chips ends for the same reason
+			case <-time.After(startPoll):
+			}
+		}
+		ended, err := p.spawn(n, rec, exits)
+		if err != nil {
 			return err
 		}
+		starting = append(starting, startingChip{p.dir.ChipPath(n, ".json"), time.Now().Add(startPatience), ended})
 	}
 	return nil
 }
 
+// startingChip is a chip whose process has started and does not run yet.
+type startingChip struct {
+	file     string    // the file that the chip writes when it runs
+	deadline time.Time // when the chip counts as running, however long it takes
+	ended    <-chan struct{}
+}
+
+// state reports whether the chip runs, and whether its process has ended.
+func (s *startingChip) state() (runs, ended bool) {
+	select {
+	case <-s.ended:
+		return false, true
+	default:
+	}
+	_, err := os.Stat(s.file)
+	return err == nil || time.Now().After(s.deadline), false
+}
+
 // spawn starts the process of one chip. The process has a process group of its own, so that
-// Ctrl-C interrupts only this program.
-func (p processes) spawn(n wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) error {
+// Ctrl-C interrupts only this program. When the process has ended, spawn closes the Go channel ended.
+func (p processes) spawn(n wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) (ended <-chan struct{}, err error) {
 	exe, err := executable(p.program)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.dir.RemoveChip(n)
 	log, err := os.OpenFile(p.dir.ChipPath(n, ".log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return fmt.Errorf("chip %s: cannot open the chip's log file: %w", n, err)
+		return nil, fmt.Errorf("chip %s: cannot open the chip's log file: %w", n, err)
 	}
 	defer log.Close()
 	cmd := exec.Command(exe, append([]string{"node", "--dir", string(p.dir), "--chip", n.String()}, rec.RecordArguments()...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("chip %s: cannot start the chip's process: %w; check the limits with 'ulimit -u' and 'ulimit -n'", n, err)
+		return nil, fmt.Errorf("chip %s: cannot start the chip's process: %w; check the limits with 'ulimit -u' and 'ulimit -n'", n, err)
 	}
-	go func() { exits <- folder.Exit{Chip: n, Err: cmd.Wait()} }()
-	return nil
+	done := make(chan struct{})
+	go func() {
+		err := cmd.Wait()
+		exits <- folder.Exit{Chip: n, Err: err}
+		close(done)
+	}()
+	return done, nil
 }
 
 // Do implements [host].

@@ -120,10 +120,14 @@ func (k *KeyChange) Install(ctx context.Context, key []byte) error {
 	})
 }
 
-// Use makes all chips encrypt with the key that has the given id. Keys must contain this
-// key. If a running chip does not have the key or does not answer, and Force is not set,
+// Use makes all chips encrypt with the key that has the given id. If Keys does not contain
+// this key, or if a running chip does not have the key or does not answer and Force is not set,
 // Use returns an error and changes nothing.
 func (k *KeyChange) Use(ctx context.Context, id string) error {
+	i := slices.IndexFunc(k.Keys, func(b []byte) bool { return keyring.ID(b) == id })
+	if i < 0 {
+		return fmt.Errorf("the fabric has no gossip key %s; 'ttfabric gossip keys' lists its keys", id)
+	}
 	err := k.tell(ctx, "ask", id, func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
 		ks, err := cl.GossipKeys(ctx)
 		if err == nil && !slices.ContainsFunc(ks, func(v api.KeyView) bool { return v.ID == id }) {
@@ -135,7 +139,6 @@ func (k *KeyChange) Use(ctx context.Context, id string) error {
 		return fmt.Errorf("no chip uses key %s yet: %w", id, err)
 	}
 	k.Rows = nil
-	i := slices.IndexFunc(k.Keys, func(b []byte) bool { return keyring.ID(b) == id })
 	k.Keys = slices.Concat(k.Keys[i:i+1], k.Keys[:i], k.Keys[i+1:])
 	if err := k.write(); err != nil {
 		return err

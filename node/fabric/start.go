@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"ttfabric/node/admin/api"
@@ -201,7 +202,7 @@ func (f *Fabric) Up(ctx context.Context, progress func(done, total int), exits E
 	if err := f.launch(ctx, missing, spec.Records{}, exits); err != nil {
 		return nil, err
 	}
-	return f.waitUp(ctx, progress, exits)
+	return f.waitUp(ctx, progress, running, exits)
 }
 
 // launch starts chips that do not run. Then launch reads the token of the chips' APIs into
@@ -221,19 +222,54 @@ func (f *Fabric) launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Re
 
 // WaitUp waits until all links of the fabric are up; see [Fabric.Up].
 func (f *Fabric) WaitUp(ctx context.Context, progress func(done, total int)) ([]api.ChipView, error) {
-	return f.waitUp(ctx, progress, nil)
+	return f.waitUp(ctx, progress, nil, nil)
 }
 
-func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), exits Exits) ([]api.ChipView, error) {
-	views, wait := map[wire.FabricNodeID]api.ChipView{}, pollInterval
+// waitUp waits until all chips are ready. Each chip answers when it is ready, and waitUp asks again if
+// the answer is another one. waitUp asks the chips in the argument running for their present state
+// first.
+func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), running map[wire.FabricNodeID]bool, exits Exits) ([]api.ChipView, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer cancel()
+	views, asked := map[wire.FabricNodeID]api.ChipView{}, map[wire.FabricNodeID]bool{}
+	answers := make(chan Answer[api.ChipView], len(f.Topology.Chips))
+	ask := func(c *api.Client, most time.Duration) {
+		asked[c.Self()] = true
+		asking.Go(func() {
+			one, cancel := context.WithTimeout(ctx, most+pollTime)
+			defer cancel()
+			v, err := c.ChipWhenReady(one, most)
+			answers <- Answer[api.ChipView]{c.Self(), v, err}
+		})
+	}
+	look, wait := time.NewTimer(0), pollInterval
+	defer look.Stop()
 	for {
-		if cs, _, err := f.Clients(); err == nil {
-			f.poll(ctx, cs, views)
+		select {
+		case a := <-answers:
+			asked[a.Chip] = false
+			if a.Err == nil {
+				views[a.Chip] = a.Value
+			}
+		case e := <-exits:
+			return nil, f.diedAtStart(e)
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return nil, ctx.Err()
+			}
+			return nil, spec.NotReadyf("the fabric is not ready in time: %s; allow more time with --timeout", f.whatIsMissing(views))
+		case <-look.C:
+			f.askMore(views, asked, running, ask)
+			look.Reset(wait)
+			wait = min(wait*5/4, slowPoll)
+			continue
 		}
-		up, done := 0, 0
+		up, done, avoided := 0, 0, anyAvoided(views)
 		for _, v := range views {
 			up += v.LinksUp
-			if ready(v, views) {
+			if ready(v, avoided) {
 				done++
 			}
 		}
@@ -247,16 +283,26 @@ func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), exi
 			}
 			return out, nil
 		}
-		select {
-		case e := <-exits:
-			return nil, f.diedAtStart(e)
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.Canceled) {
-				return nil, ctx.Err()
-			}
-			return nil, spec.NotReadyf("the fabric is not ready in time: %s; allow more time with --timeout", f.whatIsMissing(views))
-		case <-time.After(wait):
-			wait = min(wait*5/4, slowPoll)
+	}
+}
+
+// askMore asks each running chip that is not ready and has no open question. The argument views has
+// the chips' latest answers, and asked says which chips have an open question. If a chip in the
+// argument running has not answered yet, askMore asks for an answer at once.
+func (f *Fabric) askMore(views map[wire.FabricNodeID]api.ChipView, asked, running map[wire.FabricNodeID]bool, ask func(c *api.Client, most time.Duration)) {
+	cs, _, err := f.Clients()
+	if err != nil {
+		return
+	}
+	avoided := anyAvoided(views)
+	for _, c := range cs {
+		n := c.Self()
+		switch v, answered := views[n]; {
+		case asked[n] || answered && ready(v, avoided):
+		case running[n] && !answered:
+			ask(c, 0)
+		default:
+			ask(c, readyTime)
 		}
 	}
 }
@@ -264,37 +310,28 @@ func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), exi
 // Times of waiting for chips that start.
 const (
 	pollInterval = 50 * time.Millisecond  // shortest time between two requests for the state of a chip
-	slowPoll     = 500 * time.Millisecond // longest time between two requests of waitUp; the time grows to this value, so that slow chips get more processor time
+	slowPoll     = 500 * time.Millisecond // longest time between two looks for chips to ask; the time grows to this value, so that slow chips get more processor time
+	readyTime    = 2 * time.Second        // longest time that a chip waits until it is ready before it answers
 	pollTime     = 2 * time.Second        // longest time that one chip may take to answer a request
 	startTime    = 20 * time.Second       // longest time that one chip may take to start
 )
 
-// poll asks the chips of cs for their state, except chips that are ready by their last
-// answer. poll stores the answers in views.
-func (f *Fabric) poll(ctx context.Context, cs []*api.Client, views map[wire.FabricNodeID]api.ChipView) {
-	cs = slices.DeleteFunc(cs, func(c *api.Client) bool {
-		v, ok := views[c.Self()]
-		return ok && ready(v, views)
-	})
-	answers, _ := Values(Each(ctx, cs, pollTime, func(ctx context.Context, c *api.Client) (api.ChipView, error) { return c.Chip(ctx) }))
-	for _, v := range answers {
-		views[v.Chip] = v
-	}
+// ready returns true if all links of a chip are up and the chip's tables use all links. The
+// parameter v is the chip's answer. If avoided is true, because an operator took a cable of the
+// fabric out of service, ready does not check the tables.
+func ready(v api.ChipView, avoided bool) bool {
+	return v.LinksUp == len(v.Links) && (avoided || len(v.OutOfService) == 0)
 }
 
-// ready returns true if all links of a chip are up and the chip's tables use all links. The
-// parameter v is the chip's answer. If an operator took any cable of the fabric out of service,
-// ready does not check the tables. The map all has the latest answer of each chip.
-func ready(v api.ChipView, all map[wire.FabricNodeID]api.ChipView) bool {
-	if v.LinksUp < len(v.Links) {
-		return false
-	}
-	for _, w := range all {
-		if slices.ContainsFunc(w.Links, func(l api.LinkView) bool { return l.Avoided }) {
+// anyAvoided reports whether an operator took a cable out of service, by the latest answers of all
+// chips.
+func anyAvoided(all map[wire.FabricNodeID]api.ChipView) bool {
+	for _, v := range all {
+		if slices.ContainsFunc(v.Links, func(l api.LinkView) bool { return l.Avoided }) {
 			return true
 		}
 	}
-	return len(v.OutOfService) == 0
+	return false
 }
 
 func (f *Fabric) diedAtStart(e folder.Exit) error {

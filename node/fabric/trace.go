@@ -143,6 +143,39 @@ func (t *Tracer) Packet(ctx context.Context, plan []Hop) (hops []Hop, rtt time.D
 	return hops, rtt, sent, err
 }
 
+// replans is the largest number of packets that [Fabric.TraceNow] sends because the tables changed
+// meanwhile.
+const replans = 5
+
+// TraceNow sends one packet along a route, and returns the planned hops together with the arrivals
+// that chips recorded. If the tables change while the packet is under way, TraceNow sends another
+// packet, at most replans times. If the packet gets no answer, the result sent is an error. All
+// other errors are the result err.
+func (f *Fabric) TraceNow(ctx context.Context, r Route, timeout time.Duration) (hops []Hop, sent, err error) {
+	t, err := f.Trace(ctx, r, timeout)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := f.PlanNow(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for try := 0; ; try++ {
+		plan, err := r.Hops(p)
+		if err != nil {
+			return nil, nil, err
+		}
+		if hops, _, sent, err = t.Packet(ctx, plan); err != nil {
+			return hops, sent, err
+		}
+		now, err := f.PlanNow(ctx)
+		if err != nil || now.Hash() == p.Hash() || try == replans {
+			return hops, sent, err
+		}
+		p = now
+	}
+}
+
 // newOnes compares two lists of sightings. newOnes returns the sightings of the first packet that
 // only the second list has. The result has the order of the packet's hops. newOnes finds this order
 // by the TTL, which each hop decrements.

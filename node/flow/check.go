@@ -2,8 +2,6 @@ package flow
 
 import (
 	"fmt"
-
-	"ttfabric/wire"
 )
 
 // CheckInvariants returns an error if the source's own state is inconsistent. Tests and
@@ -20,13 +18,8 @@ func (s *Source) CheckInvariants() error {
 		}
 	}
 	for i, f := range s.groups.list {
-		if int(f.key.Group) != i+1 || s.groups.byKey[groupKey{f.ranges, f.key.Plane}] != f {
-			return fmt.Errorf("group %d has index %d in the list, or its ranges do not lead to it", f.key.Group, i)
-		}
-	}
-	for _, ref := range s.reads {
-		if !ref.inWindow() {
-			open++
+		if int(f.key.Group) != i+1 || s.groups.byKey[f.tree] != f {
+			return fmt.Errorf("group %d has index %d in the list, or its tree does not lead to it", f.key.Group, i)
 		}
 	}
 	if open != s.open {
@@ -80,8 +73,11 @@ func (s *Sink) CheckInvariants() error {
 		if !f.owed {
 			return fmt.Errorf("flow from %v is in the list of owed completions, but no completion is owed to it", f.key)
 		}
-		if len(f.exc) > wire.MaxExceptions {
-			return fmt.Errorf("flow from %v has %d exceptions, but a completion holds at most %d", f.key, len(f.exc), wire.MaxExceptions)
+		if len(f.exc) > maxExceptions {
+			return fmt.Errorf("flow from %v has %d exceptions, but a sink keeps at most %d", f.key, len(f.exc), maxExceptions)
+		}
+		if int32(f.told-f.next) > 0 {
+			return fmt.Errorf("flow from %v: told up to request %d, which is after request %d", f.key, f.told, f.next)
 		}
 		for i := range f.exc {
 			if e := &f.exc[i]; i > 0 && int32(e.First-f.exc[i-1].First) <= 0 || int32(f.next-e.First) <= 0 {

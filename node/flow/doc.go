@@ -9,14 +9,20 @@
 // arrives.
 //
 // A destination answers with completions in the control virtual channel. Completions are
-// cumulative. A completion says: "every request before n is settled; the listed requests
-// did not end as done". One completion covers many requests. If a flow stalls, its source
+// cumulative. A completion says: "the requests from m to n-1 are settled; the listed
+// requests did not end as done". One completion covers many requests. If more requests did
+// not end as done than fit one completion, the destination sends several completions. If a flow stalls, its source
 // sends a probe behind the requests. Since the packets of a flow keep their order, a
 // request that has not arrived before the probe is lost.
 //
+// The data of reads travels in replies, in a virtual channel of its own. A read stays open
+// until its data comes. Replies of a flow keep their order on one route. After new tables, a
+// reply may overtake an earlier reply that is late by more than [ProbeAfter]. Then the
+// source ignores the later data of the read.
+//
 // A multicast belongs to the flow of its group. The members of the group are all chips
-// that the multicast's ranges reach from the source. Each member sends its own
-// completions. A unicast flow works as a group with one member, with the same kind of
+// that the multicast's ranges reach from the source, or a set of chips of one mesh. Each
+// member sends its own completions. A unicast flow works as a group with one member, with the same kind of
 // window, epochs and timers. Unicast flows and groups differ in three points, because
 // the members of a group answer independently:
 //
@@ -29,6 +35,25 @@
 //     A larger group continues with its other members. The group stays in its epoch, if
 //     the epoch was known when the source sent the requests that it gives up.
 //
+// # Posted requests
+//
+// A request with the field Posted of [Request] ends as FatePosted as soon as the chip has
+// sent it. The destination sends no completion for it, and the program gets no other
+// result. The sender may rely on this:
+//
+//   - The destination performs a posted request at most once. On an intact route, the
+//     destination performs it, after all earlier requests of the flow.
+//   - If a router drops a posted request, the router counts the drop and reports it to the
+//     source. If the destination refuses a posted request or misses it, the completion of a
+//     later request says so. The source counts the fates of posted requests among those of
+//     all others (see [Ends]).
+//   - A probe of the program is a barrier. When the probe has ended as FateDone, each earlier
+//     posted request of the flow is settled. The field Missed of the probe's [Result] says
+//     how many did not end as FateDone.
+//   - A flow keeps at most MaxOutstanding open requests, also if they are posted. Of
+//     MaxOutstanding/4 posted requests in a row, the last asks for a completion. A posted
+//     request therefore waits for room rarely, and no memory grows without limit.
+//
 // The package holds two machines. A [Source] numbers the requests of this chip, sends
 // them through a [Network], and turns the answers into a [Result] for each request. A
 // [Sink] takes the requests of other chips and owes completions. Both machines are pure:
@@ -37,7 +62,8 @@
 //
 // # Guarantees
 //
-// The sender of a request has these guarantees, for a multicast at each member:
+// The sender of a request that is not posted has these guarantees, for a multicast at each
+// member:
 //
 //   - FateDone means that the destination performed the request. A request of unknown
 //     outcome ends as FateUnknown, never as FateDone. Package session reports
@@ -49,6 +75,14 @@
 //     performs no request that a former incarnation sent in the same flow.
 //   - Every request ends. If a flow makes no progress for [FlowTimeout], all open
 //     requests of the flow end as FateUnknown.
+//   - A read whose data was lost ends as soon as the source knows of the loss. If a router
+//     drops the data, the read ends with the drop report. If data is overdue by [ProbeAfter],
+//     the flow repeats the read as a probe. Replies of a flow keep their order. The read
+//     therefore ends when the reply to the probe comes first. The read ends as FateUnknown
+//     for [DoubtData]: the destination performed the read. If the destination has
+//     restarted, its completion ends the read for [DoubtRestarted]. If no route leads to the
+//     destination any more, the read ends for [DoubtUnreachable]. Package session repeats a
+//     read that ended for DoubtData.
 //   - If no route leads to the destination of a new request, the request ends at once. Its
 //     error then matches session.ErrUnreachable.
 //
@@ -69,14 +103,16 @@
 //     4 s with "paced". Then the router drops and counts the packet. The chip reports the
 //     drop of a request or probe to the packet's source (package router).
 //   - If a link's cable fails, the link continues over a parallel cable, keeps its
-//     session and loses nothing. If no cable between two chips works for twice
-//     DeadTraffic, all chips plan tables around the fault. Each chip plans its tables
+//     session and loses nothing. If no cable between two chips works for the time Hold of
+//     the link profile, all chips plan tables around the fault. Each chip plans its tables
 //     from the same flooded link states, without a leader. Within a mesh, routes
 //     that do not cross the fault stay. Routes that cross the fault become detours in
 //     virtual channels of their own. Therefore packets of old and of new tables together
 //     close no cycle. The tests of package router/route prove this for many faults. Chips
 //     reroute the packets that wait at the fault, except multicasts and packets to other
 //     meshes. The dead link discards its unacknowledged packets, and reports their number.
+//     The chip tells the sources of these packets. Each source then asks its destination
+//     within [ProbeAfter].
 //   - Every packet is accounted for. A packet was delivered, was dropped for a stated
 //     reason, is under way, or has an unknown fate because a chip died. A chip may also
 //     refuse a packet after its router delivered the packet; the chip then states a

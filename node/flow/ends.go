@@ -40,11 +40,6 @@ func (s *Source) Ends() []Ends {
 			}
 		}
 	}
-	for _, ref := range s.reads {
-		if !ref.inWindow() {
-			at(ref.flow.key.Node).Open++
-		}
-	}
 	for n, fates := range s.groups.past {
 		at(n).add(fates)
 	}

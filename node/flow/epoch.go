@@ -52,13 +52,13 @@ func (e *epoch) over() bool { return e.ending || e.older != 0 }
 
 // judge notes how a request of this epoch ends. If a lost request may still arrive at a
 // later incarnation of the destination, judge changes the end from lost to unknown. If
-// the end is unknown and the epoch was not known when the source sent the request, the
-// epoch ends.
+// nobody knows whether the destination performed the request, and the epoch was not known when
+// the source sent the request, the epoch ends.
 func (e *epoch) judge(o *op, x *end) {
 	if x.fate == FateLost && x.drop == 0 && (!o.known || e.ending) {
 		*x = unknown(DoubtLate)
 	}
-	if x.fate == FateUnknown && !o.known {
+	if x.fate == FateUnknown && x.doubt != DoubtData && !o.known {
 		e.ending = true
 	}
 }

@@ -9,20 +9,14 @@ import (
 
 // Limits of multicasts.
 const (
-	MaxGroups  = 256                      // largest number of groups of a chip, over all planes; beyond it, a new group replaces the least recently used idle group
-	MaxMembers = wire.MaxChipsPerMesh - 1 // largest number of members of a group: all chips of the mesh except the source
+	MaxGroups  = 256                  // largest number of groups of a chip, over all planes; beyond it, a new group replaces the least recently used idle group
+	MaxMembers = wire.MaxChipsPerMesh // largest number of members of a group: all chips of another mesh
 )
-
-// groupKey identifies a group by its ranges and its plane.
-type groupKey struct {
-	ranges wire.Ranges
-	plane  wire.Plane
-}
 
 // groups holds the multicast flows of a source. Invariant: list[i] is the group with
 // number i+1, and byKey holds every flow of list.
 type groups struct {
-	byKey map[groupKey]*outFlow
+	byKey map[Tree]*outFlow
 	list  []*outFlow
 	uses  uint64                          // number of multicasts sent so far
 	past  map[wire.FabricNodeID][4]uint64 // fates at the members of replaced groups
@@ -39,15 +33,18 @@ func (gs *groups) numbered(n uint16) *outFlow {
 // group returns the flow of a multicast. If the flow does not exist yet, group creates
 // the flow.
 func (s *Source) group(r *Request) (*outFlow, Admission) {
-	k := groupKey{r.Ranges, r.Plane}
+	k := r.Tree()
 	if f := s.groups.byKey[k]; f != nil {
 		return f, Accepted
 	}
-	nodes, w, ok := s.net.Tree(k.plane, k.ranges)
+	nodes, w, ok := s.net.Tree(k)
 	if !ok {
 		return nil, BadRanges
 	}
-	f := &outFlow{key: Key{Node: s.cfg.Self, Plane: k.plane}, ranges: k.ranges, route: w}
+	f := &outFlow{key: Key{Node: s.cfg.Self, Plane: k.Plane}, dst: s.cfg.Self, tree: k, route: w}
+	if k.Members.Any() {
+		f.dst = nodes[0]
+	}
 	for _, n := range nodes {
 		f.members = append(f.members, member{node: n})
 	}
@@ -61,9 +58,9 @@ func (s *Source) group(r *Request) (*outFlow, Admission) {
 // add gives a group a number and gives the group's flow an epoch. The first group with a
 // number begins with the chip's first epoch. A later group with the same number begins
 // with the next epoch. If no number is free and no group is idle, add returns false.
-func (gs *groups) add(k groupKey, f *outFlow, first uint32) bool {
+func (gs *groups) add(k Tree, f *outFlow, first uint32) bool {
 	if gs.byKey == nil {
-		gs.byKey = map[groupKey]*outFlow{}
+		gs.byKey = map[Tree]*outFlow{}
 	}
 	if len(gs.list) < MaxGroups {
 		gs.list = append(gs.list, f)
@@ -78,7 +75,7 @@ func (gs *groups) add(k groupKey, f *outFlow, first uint32) bool {
 		if old == nil {
 			return false
 		}
-		delete(gs.byKey, groupKey{old.ranges, old.key.Plane})
+		delete(gs.byKey, old.tree)
 		gs.bury(old)
 		gs.list[old.key.Group-1] = f
 		f.key.Group, f.epoch.number = old.key.Group, old.epoch.after()

@@ -17,9 +17,9 @@ type Network interface {
 	// Reachable reports whether the tables of the fabric without faults have a route to
 	// the flow's destination.
 	Reachable(to Key) bool
-	// Tree returns the members of a multicast and the route of the multicast's packets.
-	// Tree returns false if the ranges do not fit the topology.
-	Tree(plane wire.Plane, ranges wire.Ranges) (members []wire.FabricNodeID, r *Route, ok bool)
+	// Tree returns the members of a multicast and the route of the multicast's packets by the
+	// tables in force. Tree returns false if the fabric without faults has no such tree.
+	Tree(t Tree) (members []wire.FabricNodeID, r *Route, ok bool)
 	// Room returns false if Launch has no room for a packet on a route. If Room returns
 	// true, Launch may still return false.
 	Room(r *Route) bool
@@ -37,7 +37,7 @@ type Network interface {
 // and whether two Routes are equal.
 type Route struct {
 	OK      bool           // a route exists
-	Port    int            // index of the port by which packets leave; -1 for a multicast tree
+	Port    int            // index of the port by which packets leave; -1 for a multicast tree that begins at this chip
 	VC      wire.VC        // virtual channel of the first hop
 	Up      bool           // the packet still has to cross towards the root of the tree of meshes, see wire.Packet
 	Detour  bool           // the route leads round a fault

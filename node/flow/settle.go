@@ -25,13 +25,17 @@ func (s *Source) HandleCompletion(now mono.Time, from Key, k *wire.Completion) {
 		s.counters.StaleCompletions++
 		return
 	}
-	f.answer(now, i, k)
 	m := &f.members[i]
 	if int32(f.base-m.next) > 0 {
 		m.next = f.base
 	}
+	if int32(k.First-m.next) > 0 { // an earlier completion is missing; a probe asks for it again
+		s.counters.StaleCompletions++
+		return
+	}
+	f.answer(now, i, k)
 	for _, e := range k.Exceptions {
-		for seq := later(e.First, m.next); int32(seq-e.First) < int32(e.Count) && int32(k.Next-seq) > 0; seq++ {
+		for seq := later(e.First, f.base); int32(seq-e.First) < int32(e.Count) && int32(k.Next-seq) > 0; seq++ {
 			s.settle(now, f, i, seq, exceptionEnd(e.Outcome), nil)
 		}
 	}
@@ -70,20 +74,16 @@ func (f *outFlow) answer(now mono.Time, i int, k *wire.Completion) {
 	}
 }
 
-// performed settles a request that a member has performed. If the data of a read is still
-// under way, performed settles the read only in the window, and base can move past the
-// read. The read ends when its data arrives.
+// performed settles a request that a member has performed. A read stays open until its
+// data comes; performed only notes the time.
 func (s *Source) performed(now mono.Time, f *outFlow, i int, seq uint32) {
 	k := f.at(seq)
 	if k < 0 || !f.waits(k, i) {
 		return
 	}
-	if id := f.ops[k].id; id != 0 {
-		if _, waits := s.reads[id]; waits {
-			f.settle(k, i)
-			f.members[i].open--
-			return
-		}
+	if o := &f.ops[k]; o.read {
+		o.performed = now
+		return
 	}
 	s.settleAt(now, f, i, k, end{}, nil)
 }
@@ -121,7 +121,11 @@ func (s *Source) settle(now mono.Time, f *outFlow, i int, seq uint32, e end, dat
 // settleAt settles the request at place k of the window, which waits for member i.
 func (s *Source) settleAt(now mono.Time, f *outFlow, i, k int, e end, data []byte) {
 	o, m := &f.ops[k], &f.members[i]
+	known := o.known
 	f.epoch.judge(o, &e)
+	if f.dead && !known && (e.doubt == DoubtRestarted || e.doubt == DoubtLate) {
+		e.doubt = DoubtRouteDead
+	}
 	f.settle(k, i)
 	m.open--
 	if !o.probe {
@@ -134,46 +138,93 @@ func (s *Source) settleAt(now mono.Time, f *outFlow, i, k int, e end, data []byt
 		return
 	}
 	s.open--
-	if o.id != 0 {
-		delete(s.reads, o.id)
-	}
 	if !o.probe {
-		s.finish(now, f.key.Node, o, e, data, f.takeFailed(f.seq(k)))
+		s.end(now, f, o, e, data, f.takeFailed(f.seq(k)))
 	}
+}
+
+// end gives a settled request of flow f its result. A posted request has had its result already: end
+// only counts how it ended.
+func (s *Source) end(now mono.Time, f *outFlow, o *op, e end, data []byte, failed []MemberResult) {
+	r := o.result(now, f.key.Node, e, data, failed)
+	switch {
+	case o.posted:
+		s.counters.Results[r.Fate]++
+		if r.Fate != FateDone {
+			f.missed++
+		}
+		return
+	case o.flush && r.Fate == FateDone:
+		r.Missed, f.missed = f.missed, 0
+	}
+	s.result(o.inside, &r)
 }
 
 // HandleReply takes the data of a read. The parameter "from" names the flow and the
 // chip that replies. HandleReply copies the data. If no read waits for the data,
 // HandleReply only counts the reply.
 func (s *Source) HandleReply(now mono.Time, from Key, id uint64, data []byte) {
-	ref, ok := s.reads[id]
-	if !ok || ref.flow.key != from {
+	f, k := s.waiting(from, id)
+	if f == nil {
 		s.counters.StaleReplies++
 		return
 	}
-	delete(s.reads, id)
-	f := ref.flow
-	data = append([]byte(nil), data...)
-	for seq := f.base; seq != f.next; seq++ {
-		if o := &f.ops[f.at(seq)]; o.id == id && !o.settled() {
-			s.settle(now, f, 0, seq, end{}, data)
-			f.advance()
-			f.members[0].progress, f.heard = now, now
-			return
-		}
+	if f.ops[k].probe {
+		s.overtaken(now, f, k)
 	}
-	s.open--
-	f.members[0].fates[FateDone]++
-	s.finish(now, f.key.Node, &ref.op, end{}, data, nil)
+	s.settleAt(now, f, 0, k, end{}, append([]byte(nil), data...))
+	f.advance()
+	f.members[0].progress, f.heard = now, now
 }
 
-// HandleDrop settles as lost a request that the router of chip "at" dropped. For a
+// waiting returns the flow of a read that waits for its data, and the place of the read in
+// the flow's window. If no read with this ID waits, the flow is nil.
+func (s *Source) waiting(from Key, id uint64) (*outFlow, int) {
+	if f := s.flows[from]; f != nil {
+		if k := f.find(id); k >= 0 && f.ops[k].read && !f.ops[k].settled() {
+			return f, k
+		}
+	}
+	return nil, 0
+}
+
+// overtaken settles the reads whose data a reply has overtaken. The reply belongs to the
+// probe at place k, which the flow sent because data was overdue. Replies of a flow keep
+// their order. Therefore data that was overdue when the flow sent the probe is lost.
+func (s *Source) overtaken(now mono.Time, f *outFlow, k int) {
+	for j := f.head; j < k; j++ {
+		if !f.ops[j].settled() && f.ops[j].overdue(f.ops[k].sent) {
+			s.settleAt(now, f, 0, j, unknown(DoubtData), nil)
+		}
+	}
+}
+
+// HandleDrop settles a request that the router of chip "at" dropped as lost. For a
 // multicast, the parameter "behind" lists the members that the dropped copy would have
 // reached. If the dropped packet is a probe, HandleDrop also settles all open requests
-// before the probe as unknown.
+// before the probe as unknown, except the reads that the destination has performed. If the
+// dropped packet is the reply to a read, HandleDrop settles the read as unknown, for
+// DoubtData. If the report is Open, HandleDrop settles nothing. Probes then follow at short
+// intervals again, by a route round the dead link. No probe follows at once, because the
+// request may have crossed the link, and a probe could overtake the request.
 func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNodeID, behind []wire.FabricNodeID) {
-	f, _ := s.answers(Key{Node: r.Dst, Group: r.Group, Plane: r.Plane, Other: r.Other && r.Group == 0})
+	from := Key{Node: r.Dst, Group: r.Group, Plane: r.Plane, Other: r.Other && r.Group == 0}
+	if r.Type == wire.PacketReply {
+		if f, k := s.waiting(from, r.ID); f != nil {
+			s.settleAt(now, f, 0, k, end{fate: FateUnknown, doubt: DoubtData, drop: r.Reason, at: at}, nil)
+			f.advance()
+			f.members[0].progress, f.heard = now, now
+		}
+		return
+	}
+	f, _ := s.answers(from)
 	if f == nil || f.epoch.number != r.FlowEpoch {
+		return
+	}
+	if r.Open {
+		if f.at(r.FlowSeq) >= 0 {
+			f.dead, f.probes = true, 0
+		}
 		return
 	}
 	if !f.multicast() {
@@ -190,11 +241,14 @@ func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNod
 }
 
 // drop settles a dropped request at member i. If the request is a probe, drop also
-// settles all open requests before the probe as unknown.
+// settles the open requests before the probe as unknown, except the reads that the
+// destination has performed: their data does not travel by the probe's route.
 func (s *Source) drop(now mono.Time, f *outFlow, i int, r *wire.DropReport, at wire.FabricNodeID) {
 	if k := f.at(r.FlowSeq); k >= 0 && f.ops[k].probe && f.waits(k, i) {
-		for seq := f.base; int32(r.FlowSeq-seq) > 0; seq++ {
-			s.settle(now, f, i, seq, unknown(DoubtRouteDead), nil)
+		for j := f.head; j < k; j++ {
+			if f.waits(j, i) && f.ops[j].performed == 0 {
+				s.settleAt(now, f, i, j, unknown(DoubtRouteDead), nil)
+			}
 		}
 	}
 	s.settle(now, f, i, r.FlowSeq, end{fate: FateLost, drop: r.Reason, at: at}, nil)
@@ -220,18 +274,21 @@ func (s *Source) Finish(now mono.Time, r *Request, inside bool, end Result) {
 	s.result(inside, &end)
 }
 
-// finish ends a request of a flow.
-func (s *Source) finish(now mono.Time, dst wire.FabricNodeID, o *op, e end, data []byte, failed []MemberResult) {
+// result returns the result of a request to dst that ended with e. For a multicast, the result has the
+// gravest end of the members in "failed".
+func (o *op) result(now mono.Time, dst wire.FabricNodeID, e end, data []byte, failed []MemberResult) Result {
 	if failed != nil {
 		e = gravest(failed)
 	}
-	s.result(o.inside, &Result{Token: o.token, Dst: dst, Fate: e.fate, Outcome: e.outcome, Drop: e.drop, At: e.at, Doubt: e.doubt,
-		Data: data, Members: failed, Sent: o.sent, Done: now})
+	return Result{Token: o.token, Dst: dst, Fate: e.fate, Outcome: e.outcome, Drop: e.drop, At: e.at, Doubt: e.doubt,
+		Data: data, Members: failed, Sent: o.sent, Done: now}
 }
 
 // result hands a result to the program inside the chip, or to PollResult.
 func (s *Source) result(inside bool, r *Result) {
-	s.counters.Results[r.Fate]++
+	if int(r.Fate) < knownFates {
+		s.counters.Results[r.Fate]++
+	}
 	if inside {
 		s.net.Done(*r)
 	} else {

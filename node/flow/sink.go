@@ -24,6 +24,10 @@ type Sink struct {
 	counters SinkCounters
 }
 
+// maxExceptions is the largest number of exceptions that a sink keeps of one flow. One completion
+// reports only [wire.MaxExceptions] of them, so that the sink may need several completions.
+const maxExceptions = 64
+
 // NewSink returns a sink without flows.
 func NewSink() *Sink { return &Sink{flows: map[Key]*inFlow{}} }
 
@@ -32,27 +36,31 @@ func NewSink() *Sink { return &Sink{flows: map[Key]*inFlow{}} }
 // Invariants: for every request before next, one of three statements is true. This chip
 // has performed the request, or an exception names the request, or the source knows the
 // request's fate (the request is before the source's base). There are at most
-// wire.MaxExceptions exceptions, in order. If there are wire.MaxExceptions exceptions,
-// the last exception covers all requests that come later, too.
+// maxExceptions exceptions, in order. If there are maxExceptions exceptions, the last
+// exception covers all requests that come later, too.
 type inFlow struct {
 	key   Key // key of the flow; Node is the source
 	epoch uint32
+	base  uint32 // lowest request whose fate the source did not know when it sent its last packet
 	next  uint32
+	told  uint32 // the first request that the owed completions have not reported yet; base or higher
 	exc   []wire.Exception
 	void  bool   // the epoch began here with a packet with the flag KNOWN: an earlier incarnation of this chip has answered in the epoch, and the chip performs no request of the epoch
 	owed  bool   // the sink owes a completion, and the flow is in Sink.owed
 	home  *Route // route of completions; nil until needed, and after new tables
 }
 
-// HandleRequest takes a request or a probe that has arrived. The sink then owes a
-// completion to the flow. HandleRequest reports whether the chip must perform the
+// HandleRequest takes a request or a probe that has arrived. Unless the request is posted,
+// the sink then owes a completion to the flow. HandleRequest reports whether the chip must perform the
 // request now. A probe is never performed.
 func (s *Sink) HandleRequest(p *wire.Packet) (perform bool) {
 	f := s.admit(p)
 	if f == nil {
 		return false
 	}
-	s.owe(f)
+	if !p.Posted {
+		s.owe(f)
+	}
 	switch d := int32(p.FlowSeq - f.next); {
 	case d < 0:
 		s.counters.Duplicates++
@@ -61,7 +69,7 @@ func (s *Sink) HandleRequest(p *wire.Packet) (perform bool) {
 		s.counters.StaleRequests++
 		f.refuse(uint32(d))
 		return false
-	case len(f.exc) >= wire.MaxExceptions-2:
+	case len(f.exc) >= maxExceptions-2:
 		s.counters.Overflows++
 		f.overflow(uint32(d))
 		return false
@@ -77,24 +85,29 @@ func (s *Sink) HandleRequest(p *wire.Packet) (perform bool) {
 // HandleRequest has just returned true.
 func (s *Sink) Refuse(p *wire.Packet, why wire.Outcome) { s.last.except(p.FlowSeq, 1, why) }
 
-// Answer calls the function "send" for each flow to which the sink owes a completion, the
-// flow that has waited longest first. Answer gives "send" the flow's key, the route w and
-// the completion m. Answer gets w from the function "home", and keeps w until the tables
-// change. If "send" returns true, the completion is sent or discarded. If "send" returns
-// false, the sink still owes the completion. Answer reports whether "send" returned true
-// at least once.
+// Answer calls the function "send" for each completion that the sink owes, of the flow
+// that has waited longest first. If a flow has more exceptions than one completion holds,
+// the sink owes the flow several completions. Answer gives "send" the flow's key, the
+// route w and the completion m. Answer gets w from the function "home", and keeps w until
+// the tables change. If "send" returns true, the completion is sent or discarded. If
+// "send" returns false, the sink still owes this completion and the following completions
+// of the flow. Answer reports whether "send" returned true at least once.
 func (s *Sink) Answer(home func(to Key) *Route, send func(to Key, w *Route, m wire.Completion) bool) (sent bool) {
 	kept := s.owed[:0]
 	for _, f := range s.owed {
 		if f.home == nil {
 			f.home = home(f.key)
 		}
-		if !send(f.key, f.home, wire.Completion{FlowEpoch: f.epoch, Next: f.next, Exceptions: f.exc}) {
-			kept = append(kept, f)
-			continue
+		for f.owed {
+			m := f.report()
+			if !send(f.key, f.home, m) {
+				break
+			}
+			sent, f.told, f.owed = true, m.Next, m.Next != f.next
 		}
-		f.owed = false
-		sent = true
+		if f.owed {
+			kept = append(kept, f)
+		}
 	}
 	s.owed = kept
 	return sent
@@ -122,7 +135,7 @@ func (s *Sink) Counters() SinkCounters { return s.counters }
 // exception fits, overflow adds the exception with OutcomeLost at once.
 func (f *inFlow) overflow(n uint32) {
 	o := wire.OutcomeOverflow
-	if k := len(f.exc); n > 0 || k > wire.MaxExceptions-2 && f.exc[k-1].Outcome != wire.OutcomeOverflow {
+	if k := len(f.exc); n > 0 || k > maxExceptions-2 && f.exc[k-1].Outcome != wire.OutcomeOverflow {
 		o = wire.OutcomeLost
 	}
 	f.except(f.next, n+1, o)
@@ -132,7 +145,7 @@ func (f *inFlow) overflow(n uint32) {
 // refuse handles a request of a void epoch, and the n missing requests before the
 // request.
 func (f *inFlow) refuse(n uint32) {
-	if len(f.exc) >= wire.MaxExceptions-2 { // one exception covers all requests, because two exceptions for each request would soon not fit
+	if len(f.exc) >= maxExceptions-2 { // one exception covers all requests, because two exceptions for each request would soon not fit
 		f.except(f.next, n+1, wire.OutcomeRestarted)
 	} else {
 		if n > 0 {
@@ -143,10 +156,28 @@ func (f *inFlow) refuse(n uint32) {
 	f.next += n + 1
 }
 
-// owe notes that the sink owes a completion to a flow.
+// report returns the next completion that the sink owes to the flow. The completion begins
+// where the completion before ended, and the first completion begins at base.
+func (f *inFlow) report() wire.Completion {
+	if int32(f.told-f.base) < 0 {
+		f.told = f.base
+	}
+	m := wire.Completion{FlowEpoch: f.epoch, First: f.told, Next: f.next}
+	k := 0
+	for k < len(f.exc) && int32(f.exc[k].First+uint32(f.exc[k].Count)-f.told) <= 0 {
+		k++
+	}
+	if m.Exceptions = f.exc[k:]; len(m.Exceptions) > wire.MaxExceptions {
+		m.Next = m.Exceptions[wire.MaxExceptions].First
+		m.Exceptions = m.Exceptions[:wire.MaxExceptions]
+	}
+	return m
+}
+
+// owe notes that the sink owes completions to a flow, from base on.
 func (s *Sink) owe(f *inFlow) {
 	if !f.owed {
-		f.owed = true
+		f.owed, f.told = true, f.base
 		s.owed = append(s.owed, f)
 	}
 }
@@ -166,6 +197,9 @@ func (s *Sink) admit(p *wire.Packet) *inFlow {
 		f.begin(p)
 	case f.epoch == p.FlowEpoch:
 		f.forget(p.FlowBase)
+		if int32(p.FlowBase-f.base) > 0 {
+			f.base = p.FlowBase
+		}
 		if int32(p.FlowBase-f.next) > 0 {
 			f.next = p.FlowBase // the source knows how all requests before FlowBase ended
 		}
@@ -184,7 +218,7 @@ func (s *Sink) admit(p *wire.Packet) *inFlow {
 // at the source get OutcomeRestarted, if they are fewer than 2*MaxOutstanding. A former
 // incarnation of this chip may have performed these requests.
 func (f *inFlow) begin(p *wire.Packet) {
-	f.epoch, f.next, f.exc, f.void = p.FlowEpoch, p.FlowBase, f.exc[:0], p.Known
+	f.epoch, f.base, f.told, f.next, f.exc, f.void = p.FlowEpoch, p.FlowBase, p.FlowBase, p.FlowBase, f.exc[:0], p.Known
 	if d := p.FlowSeq - p.FlowBase; d > 0 && d < 2*MaxOutstanding {
 		f.except(p.FlowBase, d, wire.OutcomeRestarted)
 		f.next = p.FlowSeq

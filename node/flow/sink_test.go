@@ -112,7 +112,7 @@ func TestOverflow(t *testing.T) {
 			d.take(arrival{epoch: 32, seq: s, known: known}.packet(), wire.OutcomeDone)
 		}
 		f := d.flows[Key{Node: far}]
-		if n := len(f.exc); n > wire.MaxExceptions {
+		if n := len(f.exc); n > maxExceptions {
 			t.Fatalf("%d exceptions", n)
 		}
 		return f
@@ -161,13 +161,13 @@ func TestExceptionsFitAlways(t *testing.T) {
 			performed[next] = d.take(arrival{epoch: 32, seq: next, base: base, known: known}.packet(), refuse)
 			next++
 			f := d.flows[Key{Node: far}]
-			if len(f.exc) > wire.MaxExceptions || f.next != next {
+			if len(f.exc) > maxExceptions || f.next != next {
 				t.Fatalf("seed %d: %d exceptions, next is %d of %d", seed, len(f.exc), f.next, next)
 			}
 			if err := d.CheckInvariants(); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
-			if len(f.exc) == wire.MaxExceptions {
+			if len(f.exc) == maxExceptions {
 				full++
 			}
 			excepted := map[uint32]bool{}
@@ -191,6 +191,77 @@ func TestExceptionsFitAlways(t *testing.T) {
 	}
 }
 
+// TestCompletionsInParts answers flows with many exceptions while there is room for few completions,
+// and loses some completions. The source then knows the fate of exactly the requests that an unbroken
+// row of completions covers, and each fate is true.
+func TestCompletionsInParts(t *testing.T) {
+	parts := 0
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		d := newDestination()
+		truth, known := map[uint32]wire.Outcome{}, map[uint32]wire.Outcome{}
+		next, base := uint32(1), uint32(0)
+		d.take(arrival{epoch: 32}.packet(), wire.OutcomeDone)
+		f := func() *inFlow { return d.flows[Key{Node: far}] }
+		take := func(m *wire.Completion) {
+			if int32(m.First-base) > 0 {
+				return // an earlier completion is missing
+			}
+			for _, e := range m.Exceptions {
+				for s := max(e.First, base); s < min(e.First+uint32(e.Count), m.Next); s++ {
+					known[s] = e.Outcome
+				}
+			}
+			base = max(base, m.Next)
+		}
+		for range 200 {
+			if r.IntN(4) == 0 {
+				truth[next] = wire.OutcomeLost
+				next++
+			}
+			refuse := []wire.Outcome{wire.OutcomeDone, wire.OutcomeBadAddress, wire.OutcomeAgain}[r.IntN(3)]
+			if d.take(arrival{epoch: 32, seq: next, base: base, known: true}.packet(), refuse); refuse != wire.OutcomeDone {
+				truth[next] = refuse
+			}
+			if next++; len(f().exc) > maxExceptions-6 {
+				break // from here on, an exception covers requests that came
+			}
+			room := r.IntN(4)
+			d.Answer(func(Key) *Route { return &Route{} }, func(_ Key, _ *Route, m wire.Completion) bool {
+				if room == 0 {
+					return false
+				}
+				if room--; m.Next != f().next {
+					parts++
+				}
+				if r.IntN(3) > 0 {
+					take(&m)
+				}
+				return true
+			})
+			if err := d.CheckInvariants(); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		for range maxExceptions { // probes ask until all is known
+			d.take(arrival{epoch: 32, seq: next, base: base, known: true}.packet(), wire.OutcomeDone)
+			next++
+			d.Answer(func(Key) *Route { return &Route{} }, func(_ Key, _ *Route, m wire.Completion) bool { take(&m); return true })
+		}
+		if base != next {
+			t.Errorf("seed %d: the source knows the fates of requests before %d, want %d", seed, base, next)
+		}
+		for s := range next {
+			if known[s] != truth[s] {
+				t.Fatalf("seed %d: request %d ended as %s, and the source knows %s", seed, s, truth[s], known[s])
+			}
+		}
+	}
+	if parts == 0 {
+		t.Error("no news took several completions")
+	}
+}
+
 // TestExceptionsAreBounded lets a request get lost and the next request be refused, again
 // and again. The exceptions must still fit a completion.
 func TestExceptionsAreBounded(t *testing.T) {
@@ -205,15 +276,18 @@ func TestExceptionsAreBounded(t *testing.T) {
 		for range first {
 			come(1, wire.OutcomeDone)
 		}
-		for range 2 * wire.MaxExceptions {
+		for range 2 * maxExceptions {
 			come(1, wire.OutcomeBadAddress) // one request is lost, and the next request has a bad address
-			if f := d.flows[Key{Node: far}]; len(f.exc) > wire.MaxExceptions || f.next != seq {
+			if f := d.flows[Key{Node: far}]; len(f.exc) > maxExceptions || f.next != seq {
 				t.Fatalf("%d exceptions before %d, next %d", len(f.exc), seq, f.next)
 			}
 			home := func(Key) *Route { return &Route{} }
+			told, excepted := uint32(0), 0
 			if !d.Answer(home, func(to Key, _ *Route, m wire.Completion) bool {
-				return to.Node == far && m.Next == seq && m.FlowEpoch == 32
-			}) || d.Owed() != 0 {
+				fits := to.Node == far && m.First == told && m.FlowEpoch == 32 && len(m.Exceptions) <= wire.MaxExceptions
+				told, excepted = m.Next, excepted+len(m.Exceptions)
+				return fits
+			}) || d.Owed() != 0 || told != seq || excepted != len(d.flows[Key{Node: far}].exc) {
 				t.Fatalf("request %d is not answered", seq)
 			}
 		}

@@ -18,6 +18,7 @@ const (
 	tickEvery   = 50 * time.Millisecond  // interval at which a source checks its open flows
 	lastWords   = 100 * time.Millisecond // time for which a flow waits for drop reports after its destination became unreachable
 	probesExtra = 16                     // number of open probes that a flow may have beyond MaxOutstanding
+	postedRun   = MaxOutstanding / 4     // of this number of posted requests in a row, the last asks for a completion, so that the flow's window does not fill up
 )
 
 // Config describes the flows of a chip.
@@ -31,9 +32,9 @@ type Config struct {
 type SourceCounters struct {
 	Requests         uint64    // requests sent, probes included
 	Results          [4]uint64 // ended requests, by Fate
-	StaleCompletions uint64    // completions of an older epoch, of no flow, from no member, or for requests that were never sent
+	StaleCompletions uint64    // completions of an older epoch, of no flow, from no member, for requests that were never sent, or after a missing completion
 	StaleReplies     uint64    // replies for which no read waits
-	Probes           uint64    // probes that stalled flows sent
+	Probes           uint64    // probes that flows sent on their own: behind requests without an answer, and for reads without data
 	FlowResets       uint64    // number of times that a flow gave up a member
 }
 
@@ -46,8 +47,7 @@ type SourceCounters struct {
 // PollResult returns the results of requests from outside the chip. The source gives
 // all other results to [Network] at once.
 //
-// Invariant: open is the number of unsettled requests in all windows, plus the number of
-// reads that are settled in their window but wait for their data.
+// Invariant: open is the number of unsettled requests in all windows.
 type Source struct {
 	cfg Config
 	net Network
@@ -57,25 +57,18 @@ type Source struct {
 	last   *outFlow         // flow of the last unicast request; the next request mostly belongs to this flow too; nil before the first request
 	groups groups
 
-	reads    map[uint64]read // reads that wait for their data, by the ID of the request
-	lastID   uint64          // ID of the last request that the source sent
+	lastID   uint64 // ID of the last request that the source sent
 	open     int
 	tickAt   mono.Time // time at which the source next checks its open flows
 	results  results   // results of requests that came from outside the chip
 	counters SourceCounters
 }
 
-// read is an open read that waits for its data.
-type read struct {
-	flow *outFlow
-	op   op
-}
-
 // NewSource returns a source without flows that sends through net.
 func NewSource(cfg Config, net Network) *Source {
 	// IDs count up from the incarnation, which is random. Therefore a reply to a read of a
 	// former incarnation matches no read of this incarnation.
-	return &Source{cfg: cfg, net: net, flows: map[Key]*outFlow{}, reads: map[uint64]read{}, lastID: uint64(cfg.Incarnation)}
+	return &Source{cfg: cfg, net: net, flows: map[Key]*outFlow{}, lastID: uint64(cfg.Incarnation)}
 }
 
 // outFlow is the source's end of a flow. A unicast flow has one member, its destination.
@@ -86,6 +79,7 @@ func NewSource(cfg Config, net Network) *Source {
 // requests in the window that the member has not settled.
 type outFlow struct {
 	key    Key
+	dst    wire.FabricNodeID // destination in the headers of the flow's packets
 	epoch  epoch
 	probes int32 // number of probes since the last progress
 	window       // open requests
@@ -93,14 +87,18 @@ type outFlow struct {
 	route   *Route           // route of the flow; nil until needed
 	via     []wire.Direction // if not empty: hops to take instead of the routing table's; changes only while no request is open
 	move    move
+	dead    bool      // a request that is still open may have been in a link that died
 	heard   mono.Time // time at which a member last answered; in a unicast flow also the time of the last reply or drop report
 	members []member
 	only    [1]member // memory for the member of a unicast flow
 
 	probed mono.Time                 // time of the last probe
-	ranges wire.Ranges               // ranges of a multicast flow
+	tree   Tree                      // tree of a multicast flow
 	failed map[uint32][]MemberResult // for multicasts in the window: the members where the multicast did not end as FateDone
 	used   uint64                    // for a multicast flow: value of groups.uses after the last multicast
+
+	posted int    // posted requests since the last packet that asked for a completion
+	missed uint64 // posted requests that did not end as FateDone, since the last probe of a program
 }
 
 // member is what the source knows about one destination of a flow.
@@ -151,17 +149,19 @@ func (f *outFlow) idle(now mono.Time) bool {
 }
 
 // Admits checks a request without regard to flows and routes. Admits returns Accepted,
-// TooLarge or BadRanges. While MaxResults results or more wait for PollResult, Admits
-// returns Busy instead of Accepted or BadRanges.
+// TooLarge, BadRanges or BadPosted. While MaxResults results or more wait for PollResult,
+// Admits returns Busy instead of Accepted, BadRanges or BadPosted.
 func (s *Source) Admits(r *Request) Admission {
-	many, reads := r.Ranges.Any(), r.Command.Type == wire.NocRead
+	many, reads := r.Many(), r.Command.Type == wire.NocRead
 	switch {
 	case len(r.Payload) > wire.MaxPayload, !many && reads && r.Command.Size > wire.MaxPayload:
 		return TooLarge
 	case s.results.len() >= MaxResults:
 		return Busy
-	case many && (reads && !r.Probe || len(r.Via) > 0 || r.Other):
+	case many && (reads && !r.Probe || len(r.Via) > 0 || r.Other || r.Ranges.Any() && r.Members.Any()):
 		return BadRanges
+	case r.Posted && (reads || r.Probe):
+		return BadPosted
 	}
 	return Accepted
 }
@@ -187,17 +187,22 @@ func (s *Source) HandleRequest(now mono.Time, r *Request, inside bool) Admission
 	}
 	w := s.route(f)
 	if !w.OK {
-		if !s.net.Reachable(f.key) {
+		if !f.multicast() && !s.net.Reachable(f.key) {
 			return NoSuchPlane
 		}
-		f.members[0].fates[FateLost]++
+		for i := range f.members {
+			f.members[i].fates[FateLost]++
+		}
 		return Unreachable
 	}
 	if f.move.waits || f.epoch.over() {
 		return Busy // the flow waits until none of its requests is open
 	}
-	if f.len() >= MaxOutstanding || !s.net.Room(w) || !s.send(f, w, r, &op{token: r.Token, sent: now, inside: inside}) {
+	if f.len() >= MaxOutstanding || !s.net.Room(w) || !s.send(f, w, r, &op{token: r.Token, sent: now, inside: inside, flush: r.Probe, posted: r.Posted}) {
 		return Busy
+	}
+	if r.Posted {
+		s.result(inside, &Result{Token: r.Token, Dst: f.key.Node, Fate: FatePosted, Sent: now, Done: now})
 	}
 	return Accepted
 }
@@ -205,7 +210,7 @@ func (s *Source) HandleRequest(now mono.Time, r *Request, inside bool) Admission
 // find returns the flow of a request. If the flow does not exist yet, find creates the
 // flow.
 func (s *Source) find(now mono.Time, r *Request) (*outFlow, Admission) {
-	if r.Ranges.Any() {
+	if r.Many() {
 		return s.group(r)
 	}
 	return s.flow(now, Key{Node: r.Dst, Plane: r.Plane, Other: r.Other}), Accepted
@@ -217,7 +222,7 @@ func (s *Source) flow(now mono.Time, k Key) *outFlow {
 	}
 	f := s.flows[k]
 	if f == nil {
-		f = &outFlow{key: k, epoch: epoch{number: firstEpoch(&s.cfg)}, heard: now}
+		f = &outFlow{key: k, dst: k.Node, epoch: epoch{number: firstEpoch(&s.cfg)}, heard: now}
 		f.only[0] = member{node: k.Node, progress: now}
 		f.members = f.only[:]
 		s.flows[k] = f
@@ -230,17 +235,27 @@ func (s *Source) flow(now mono.Time, k Key) *outFlow {
 // route returns the route of a flow's packets.
 func (s *Source) route(f *outFlow) *Route {
 	if f.route == nil {
-		f.route = s.net.Route(f.key, f.via)
+		f.route = s.present(f)
 	}
 	return f.route
+}
+
+// present returns the route that the tables in force give a flow.
+func (s *Source) present(f *outFlow) *Route {
+	if !f.multicast() {
+		return s.net.Route(f.key, f.via)
+	}
+	_, w, _ := s.net.Tree(f.tree)
+	return w
 }
 
 // send sends request r as the flow's next packet. send returns false if the chip has no
 // room.
 func (s *Source) send(f *outFlow, w *Route, r *Request, o *op) bool {
-	p := wire.Packet{Type: wire.PacketRequest, Plane: r.Plane, Trace: r.Trace && !f.multicast(), Other: f.key.Other, Src: s.cfg.Self, Dst: f.key.Node,
+	p := wire.Packet{Type: wire.PacketRequest, Plane: r.Plane, Trace: r.Trace && !f.multicast(), Other: f.key.Other, Src: s.cfg.Self, Dst: f.dst,
 		Known: f.epoch.known, FlowEpoch: f.epoch.number, FlowSeq: f.next, FlowBase: f.base, ID: s.lastID + 1,
-		Group: f.key.Group, Ranges: f.ranges, Command: r.Command, Payload: r.Payload}
+		Group: f.key.Group, Ranges: f.tree.Ranges, Members: f.tree.Members, Command: r.Command, Payload: r.Payload,
+		Posted: o.posted && f.posted+1 < postedRun}
 	if r.Probe {
 		p.Type, p.Command, p.Payload = wire.PacketProbe, wire.Command{Type: wire.NocNone}, nil
 	}
@@ -251,9 +266,12 @@ func (s *Source) send(f *outFlow, w *Route, r *Request, o *op) bool {
 		return false
 	}
 	s.lastID++
+	if f.posted++; !p.Posted {
+		f.posted = 0
+	}
+	o.id = p.ID
 	if p.Command.Type == wire.NocRead {
-		o.id = p.ID
-		s.reads[p.ID] = read{f, *o}
+		o.read, o.addr, o.size = true, p.Command.Addr, p.Command.Size
 	}
 	s.sent(f, o)
 	return true
@@ -261,8 +279,11 @@ func (s *Source) send(f *outFlow, w *Route, r *Request, o *op) bool {
 
 // sent notes that request o of flow f is under way.
 func (s *Source) sent(f *outFlow, o *op) {
-	if f.empty() && !f.multicast() {
-		f.probes = 0
+	if f.empty() {
+		f.dead = false
+		if !f.multicast() {
+			f.probes = 0
+		}
 	}
 	for i := range f.members {
 		m := &f.members[i]

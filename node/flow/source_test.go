@@ -24,8 +24,8 @@ func (n *open) Route(Key, []wire.Direction) *Route { r := n.route; return &r }
 func (n *open) Reachable(Key) bool                 { return true }
 func (n *open) Room(*Route) bool                   { return !n.full }
 
-func (n *open) Tree(_ wire.Plane, r wire.Ranges) (members []wire.FabricNodeID, w *Route, ok bool) {
-	for i := range r.Hops[wire.East] {
+func (n *open) Tree(t Tree) (members []wire.FabricNodeID, w *Route, ok bool) {
+	for i := range t.Ranges.Hops[wire.East] {
 		members = append(members, wire.FabricNodeID{Chip: wire.ChipID(3 + i)})
 	}
 	return members, &n.route, len(members) > 0

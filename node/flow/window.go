@@ -22,16 +22,29 @@ func first(n int) (s memberSet) {
 // op is one request in a flow's window.
 type op struct {
 	token  uint64
-	id     uint64 // ID of a read whose data has not arrived; 0 for other requests
+	id     uint64 // ID of the packet; a later request of the flow has a later ID
 	sent   mono.Time
 	left   uint16 // number of members that have not settled the request
 	known  bool   // when the source sent the request, every member had already answered in this epoch
 	probe  bool   // the flow sent this probe on its own; false for a probe that a program asked for
 	inside bool   // the program inside the chip asked for the request
+	flush  bool   // a program asked for this probe
+	posted bool   // the request has had its result, FatePosted
+
+	read      bool         // the request is a read: the request is settled when its data comes
+	size      uint16       // for a read: number of bytes wanted
+	addr      wire.NocAddr // for a read: address of the bytes
+	performed mono.Time    // for a read whose data has not come: time at which the source learned that the destination performed the read; 0: not yet
 }
 
 // settled reports whether all members have settled the request.
 func (o *op) settled() bool { return o.left == 0 }
+
+// overdue reports whether, at the time t, the source had known for ProbeAfter that the
+// destination performed the read, but the data had not come.
+func (o *op) overdue(t mono.Time) bool {
+	return o.performed != 0 && t.Sub(o.performed) >= ProbeAfter
+}
 
 // window holds the open requests of a flow, in the order of their numbers. A
 // settled request stays in the window while an earlier request is open.
@@ -56,6 +69,23 @@ func (w *window) len() int    { return len(w.ops) - w.head }
 func (w *window) at(seq uint32) int {
 	if i := seq - w.base; i < uint32(len(w.ops)-w.head) {
 		return w.head + int(i)
+	}
+	return -1
+}
+
+// find returns the place of the request with an ID in ops, or -1 if the window does not hold
+// this request.
+func (w *window) find(id uint64) int {
+	k, end := w.head, len(w.ops)
+	for k < end { // binary search; mostly, the request is the first in the window
+		m := k + (end-k-1)/2
+		if d := int64(id - w.ops[m].id); d == 0 {
+			return m
+		} else if d > 0 {
+			k = m + 1
+		} else {
+			end = m
+		}
 	}
 	return -1
 }

@@ -10,8 +10,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -53,6 +55,7 @@ type Config struct {
 	Program Program
 
 	seeds   func(p pool) []string   // returns gossip addresses of other chips in a pool; gossip calls seeds at each attempt to join the pool
+	peer    node.PeerFinder         // finds the first addresses of the ports of other chips; nil: only gossip tells addresses
 	running func(folder.Chip) error // publishes the chip's addresses; called once, when the chip runs
 	gone    func() bool             // reports whether the fabric was taken down; the process then ends
 }
@@ -126,29 +129,65 @@ func FromFolder(dir folder.Dir, id wire.FabricNodeID) (*Config, error) {
 	if c.Ports, err = newPorts(&s, id, dir.PKI(&s), psk, netip.Addr.IsLoopback); err != nil {
 		return nil, err
 	}
-	c.seeds = func(p pool) []string { return folderSeeds(dir, id, p) }
+	begin := time.Now()
+	var joins time.Time // when the chip may join; zero: not known yet
+	c.seeds = func(p pool) []string {
+		if n := time.Duration(len(t.Chips)); n <= joinsAtOnce {
+			joins = begin
+		} else if joins.IsZero() && (!dir.IsLaunching() || time.Since(begin) > launchPatience) {
+			joins = time.Now().Add(n*joinRest + mathrand.N(n*joinPace))
+		}
+		if joins.IsZero() || time.Now().Before(joins) {
+			return nil
+		}
+		return folderSeeds(dir, t, id, p)
+	}
+	c.peer = func(p wire.PortID) (netip.AddrPort, bool) { return folderPeer(dir, p) }
 	c.running = dir.WriteChip
 	c.gone = dir.Gone
 	return c, nil
 }
 
-// folderSeeds returns gossip addresses of running chips in pool p, as CHIP/HOST:PORT. The
-// chips are the first [spec.SeedChips] of the run folder, without the chip self.
-func folderSeeds(dir folder.Dir, self wire.FabricNodeID, p pool) (out []string) {
-	for _, c := range dir.ChipFiles() {
-		addr := ""
-		switch {
-		case c.Chip == self || !c.Alive():
-		case p == exitPool:
-			addr = c.Exits
-		case c.Chip.Mesh == self.Mesh:
-			addr = c.Gossip
+// A chip of a large fabric joins the gossip after the launch of the fabric's chips. While chips start,
+// the chips that run would otherwise spend more time with the news of new chips than the new chips
+// with their start. The chips do not all join at the same moment, because on a few cores none of them
+// would answer in time.
+const (
+	joinsAtOnce    = 64                    // largest fabric, in chips, whose chips join at their start
+	joinRest       = 8 * time.Millisecond  // time for each chip of the fabric between the end of the launch and the first join, in which 'up' hears that the links are up
+	launchPatience = time.Minute           // longest time after its start for which a chip waits for the end of the launch
+	joinPace       = 20 * time.Millisecond // average time between two chips that join; a chip of a fabric of n chips waits at most n times this time
+)
+
+// folderSeeds returns gossip addresses of running chips in pool p, as CHIP/HOST:PORT. The chips are
+// the first [spec.SeedChips] that run, in the order of the topology, without the chip self.
+func folderSeeds(dir folder.Dir, t *topo.Topology, self wire.FabricNodeID, p pool) (out []string) {
+	for _, n := range t.Nodes() {
+		if n == self || p == meshPool && n.Mesh != self.Mesh {
+			continue
 		}
-		if addr != "" && len(out) < spec.SeedChips {
-			out = append(out, c.Chip.String()+"/"+addr)
+		c, ok := dir.RunningChip(n)
+		addr := c.Gossip
+		if p == exitPool {
+			addr = c.Exits
+		}
+		if ok && addr != "" {
+			if out = append(out, n.String()+"/"+addr); len(out) == spec.SeedChips {
+				break
+			}
 		}
 	}
 	return out
+}
+
+// folderPeer returns the address of a port of a running chip, from the chip's file in the run folder.
+func folderPeer(dir folder.Dir, port wire.PortID) (to netip.AddrPort, ok bool) {
+	c, ok := dir.RunningChip(port.Node)
+	at, err := netip.ParseAddrPort(c.Gossip)
+	if !ok || err != nil || int(port.Channel) >= len(c.Ports) || c.Ports[port.Channel] == 0 {
+		return netip.AddrPort{}, false
+	}
+	return netip.AddrPortFrom(at.Addr(), c.Ports[port.Channel]), true
 }
 
 // Run runs a chip until ctx ends, until the chip's API or program fails, or until somebody
@@ -191,13 +230,17 @@ func Run(ctx context.Context, c *Config) error {
 		return fmt.Errorf("chip %s: %w", id, err)
 	}
 	self.Gossip = n.GossipAddr().String()
+	self.Ports = portsOf(n)
 	srv := admin.NewServer(n, c.Token)
-	srv.Describe(spec.View{Mesh: c.Spec, Topology: string(c.Topology.Encode())})
+	srv.Describe(description{c})
 	ended := make(chan error, 2)
 	go func() { ended <- srv.Serve(l) }()
 	defer srv.Close()
 	if err := c.running(self); err != nil {
 		return fmt.Errorf("chip %s cannot write its addresses into the run folder: %w", id, err)
+	}
+	if c.peer != nil {
+		n.Meet(c.peer)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -218,6 +261,22 @@ func Run(ctx context.Context, c *Config) error {
 		log.Warn("the program has not ended in time; the process ends now", "after", programTime)
 	}
 	return err
+}
+
+func portsOf(n *node.Node) (ps folder.Ports) {
+	for ch, at := range n.Addresses() {
+		ps[ch] = at.Port()
+	}
+	return ps
+}
+
+// description is the [spec.View] of a chip's fabric. The text of the topology is made only when
+// somebody asks for the description, because few chips are asked.
+type description struct{ c *Config }
+
+// MarshalJSON implements [json.Marshaler].
+func (d description) MarshalJSON() ([]byte, error) {
+	return json.Marshal(spec.View{Mesh: d.c.Spec, Topology: string(d.c.Topology.Encode())})
 }
 
 // programTime is the longest time to wait for a program's return when the process ends.

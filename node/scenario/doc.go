@@ -65,7 +65,8 @@
 //	for           time during which the action is repeated, counted from the time at
 //	jitter        largest time by which a repetition is earlier or later than its time, drawn at random
 //
-//	link:         {down: LINKS, for: TIME}, {up: LINKS}
+//	link:         {down: LINKS, for: TIME}, {up: LINKS}, {reroute: LINKS, for: TIME}, {restore: LINKS}; reroute
+//	              takes cables out of service, as `ttfabric reroute --force`, and restore puts them back
 //	netem:        {set: LINKS, delay: 1ms, …, direction: a-to-b, seed: 1, for: TIME}, {reset: LINKS}
 //	chip:         {kill: CHIPS, for: TIME}, {start: CHIPS}, {restart: CHIPS}, {pause: CHIPS, for: TIME}, {resume: CHIPS}
 //	partition:    {chips: CHIPS, from: CHIPS, for: TIME}: the cables between the two sets of chips are cut;

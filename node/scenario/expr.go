@@ -79,7 +79,9 @@ var exprForm = regexp.MustCompile(`^([A-Za-z0-9_]+)(?: ?\(([^()]*)\))? ?(==|!=|<
 var eventActions = map[string][]string{
 	"link": {ttlink.EventUp.String(), ttlink.EventDown.String(), ttlink.EventSessionStarted.String(), ttlink.EventSessionEnded.String(),
 		ttlink.EventMiswired.String(), ttlink.EventIncompatible.String(), ttlink.EventPath.String(),
-		ttlink.EventNarrow.String(), ttlink.EventWide.String()},
+		ttlink.EventNarrow.String(), ttlink.EventWide.String(), ttlink.EventHeld.String(), ttlink.EventReleased.String(),
+		ttlink.EventUnreliable.String(), ttlink.EventReliable.String()},
+	"tables": {"installed", "refused"},
 	"packet": {"dropped", "stuck"},
 	"member": {membership.Joined.String(), membership.Updated.String(), membership.Restarted.String(), membership.Left.String(), membership.Rejected.String()},
 	"fault":  {"set", "reset", "cut", "restored", "killed", "paused", "resumed", "restarted"},
@@ -152,7 +154,7 @@ func (e *Expr) argument(x metric) error {
 	case x.arg == "event" && e.Arg == "":
 		return fmt.Errorf("events needs a type in brackets, such as events(link down) or events(packet)")
 	case x.arg == "event":
-		kinds := []string{"link", "packet", "member", "fault"}
+		kinds := []string{"link", "packet", "tables", "member", "fault"}
 		kind, action, has := strings.Cut(e.Arg, " ")
 		action, reason, why := strings.Cut(action, ": ")
 		if !slices.Contains(kinds, kind) {

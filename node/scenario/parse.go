@@ -23,7 +23,7 @@ var (
 	trafficKeys   = []string{"pattern", "load", "packets", "size", "window", "planes", "hot", "hot_share"}
 	actionKeys    = []string{"link", "netem", "chip", "partition", "heal", "gossip", "clock"}
 	stepKeys      = append([]string{"at", "name", "every", "times", "for", "jitter"}, actionKeys...)
-	linkKeys      = []string{"down", "up", "for"}
+	linkKeys      = []string{"down", "up", "reroute", "restore", "for"}
 	chipVerbs     = []string{"kill", "start", "restart", "pause", "resume"}
 	assertionKeys = []string{"always", "eventually", "finally", "within", "after", "until"}
 )
@@ -186,10 +186,10 @@ func (r *reader) action(s *Step, what string, n *yaml.Node) {
 	switch what {
 	case "link":
 		f := r.fields(n, what, linkKeys)
-		s.Verb = r.verb(s, n, f, what, map[string]Verb{"down": LinkDown, "up": LinkUp})
+		s.Verb = r.verb(s, n, f, what, map[string]Verb{"down": LinkDown, "up": LinkUp, "reroute": LinkReroute, "restore": LinkRestore})
 		s.Last = r.time(f["for"], "for", time.Millisecond, MaxTime)
-		if s.Verb == LinkUp && s.Last > 0 {
-			r.fail(n.Line, "link up cannot have 'for'")
+		if s.Last > 0 && !s.Verb.harms() {
+			r.fail(n.Line, "%s cannot have 'for'", s.Verb)
 		}
 	case "chip":
 		f := r.fields(n, what, append([]string{"for"}, chipVerbs...))

@@ -21,7 +21,7 @@ type planner struct {
 	t    *topo.Topology
 	rng  *rand.Rand
 	due  []Action // actions of the steps, sorted by time
-	back []Action // actions that undo earlier actions on chips, sorted by time
+	back []Action // actions that undo earlier actions, except those that the driver undoes, sorted by time
 	// dead and paused are the chips that are killed and paused at the time of the present action.
 	dead, paused map[wire.FabricNodeID]bool
 	turn         map[*Step]int         // number of targets that each step with "next" has used
@@ -87,8 +87,8 @@ func (p *planner) spread(s *Step) error {
 }
 
 // choose chooses the targets of the present action, and notes which chips the action kills, starts,
-// pauses or resumes. If the run is to undo a kill or pause, choose adds the second action to
-// p.back.
+// pauses or resumes. If the run is to undo a kill, a pause or a reroute, choose adds the second
+// action to p.back.
 func (p *planner) choose(a *Action) error {
 	var err error
 	switch {
@@ -119,8 +119,8 @@ func (p *planner) choose(a *Action) error {
 			p.paused[n] = false
 		}
 	}
-	if back := map[Verb]Verb{ChipKill: ChipStart, ChipPause: ChipResume}[a.Verb]; back != 0 && a.For > 0 && len(a.Chips) > 0 {
-		b := Action{At: a.At + a.For, Step: a.Step, Verb: back, Chips: slices.Clone(a.Chips), Back: true}
+	if back := map[Verb]Verb{ChipKill: ChipStart, ChipPause: ChipResume, LinkReroute: LinkRestore}[a.Verb]; back != 0 && a.For > 0 && len(a.Chips)+len(a.Links) > 0 {
+		b := Action{At: a.At + a.For, Step: a.Step, Verb: back, Chips: slices.Clone(a.Chips), Links: a.Links, Back: true}
 		i := len(p.back)
 		for i > 0 && p.back[i-1].At > b.At {
 			i--

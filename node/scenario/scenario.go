@@ -95,6 +95,8 @@ const (
 	NetemReset
 	LinkDown // also used for partitions
 	LinkUp   // also used to heal partitions
+	LinkReroute
+	LinkRestore
 	ChipKill
 	ChipStart
 	ChipRestart
@@ -104,7 +106,7 @@ const (
 	ClockJump
 )
 
-var verbs = [...]string{"", "netem set", "netem reset", "link down", "link up", "chip kill", "chip start", "chip restart", "chip pause", "chip resume", "gossip", "clock jump"}
+var verbs = [...]string{"", "netem set", "netem reset", "link down", "link up", "link reroute", "link restore", "chip kill", "chip start", "chip restart", "chip pause", "chip resume", "gossip", "clock jump"}
 
 // String returns the verb as the command line writes it.
 func (v Verb) String() string { return verbs[v] }
@@ -113,7 +115,7 @@ func (v Verb) String() string { return verbs[v] }
 // fault.
 func (v Verb) harms() bool {
 	switch v {
-	case NetemReset, LinkUp, ChipStart, ChipResume:
+	case NetemReset, LinkUp, LinkRestore, ChipStart, ChipResume:
 		return false
 	}
 	return true
@@ -155,7 +157,7 @@ type Action struct {
 	Verb   Verb
 	Links  []topo.Link         // links of the action; nil: an action on chips
 	Chips  []wire.FabricNodeID // chips of the action; nil: an action on links, or an action that can apply to no chip
-	For    time.Duration       // time after which the driver undoes the action; 0: the driver does not undo the action. To undo the kill or pause of a chip, the Run returns another action from Due
+	For    time.Duration       // time after which the driver undoes the action; 0: the driver does not undo the action. To undo the kill or pause of a chip, or a reroute, the Run returns another action from Due
 	Number int                 // number of the action in the run, from 0
 	Back   bool                // the action undoes an earlier action of its step
 }

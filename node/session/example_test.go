@@ -12,6 +12,8 @@ import (
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/process"
 	"ttfabric/node/session"
+	"ttfabric/node/session/device"
+	"ttfabric/node/session/linear"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -74,6 +76,49 @@ func Example() {
 	}
 	fmt.Printf("%s read %q from %s\n", s.Self(), b, dst)
 	// Output: M0D0 read "hello" from M0D1
+}
+
+// A program written for tt-metal's linear API names chips by their distance. UnicastWriteSetState
+// builds the header once, and UnicastWriteWithState sends many packets with this header. The
+// posted increments wait for no answer, and Flush waits for all of them.
+func Example_linear() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	f, err := fabric.Open(ctx, "default")
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := f.Session(f.Topology.Chips[0].Node)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ls, err := linear.Connect(s.Sender(ctx), linear.To{Dir: wire.East})
+	if err != nil {
+		log.Fatal(err)
+	}
+	at, b := wire.NewNocAddr(1, 1, 0x3000), make([]byte, 9)
+	if err := linear.UnicastWriteSetState(ls, at, 1); err != nil {
+		log.Fatal(err)
+	}
+	for i, word := range []string{"abc", "def"} {
+		if err := linear.UnicastWriteWithState(ls, device.DstAddr, []byte(word), at.Add(3*i)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	ls.Post(true)
+	for range 5 {
+		if err := linear.UnicastAtomicInc(ls, at.Add(8), 1, false, 1); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := ls.Flush(); err != nil {
+		log.Fatal(err)
+	}
+	if err := s.Read(ctx, f.Topology.Chips[1].Node, at, b); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%q\n", b)
+	// Output: "abcdef\x00\x00\x05"
 }
 
 // 'ttfabric up --program ./hello' runs a program as every chip of a fabric. In this

@@ -3,10 +3,10 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"ttfabric/node/flow"
+	"ttfabric/node/session/device"
 	"ttfabric/wire"
 )
 
@@ -45,28 +45,12 @@ func multicastFailure(r *flow.Request, res *flow.Result) error {
 // API. The first of the n chips is "start" hops away. On an axis that wraps, the chips
 // may lie across the wrap. Line returns empty ranges if start or n is below 1, or if the
 // last chip is more than 255 hops away.
-func Line(d wire.Direction, start, n int) (r wire.Ranges) {
-	if d < wire.NumDirections && start >= 1 && n >= 1 && start+n-1 <= 255 {
-		r.Hops[d], r.Skip[d] = uint8(start+n-1), uint8(start-1)
-	}
-	return r
-}
+func Line(d wire.Direction, start, n int) (r wire.Ranges) { return device.Line(d, start, n) }
 
 // Away returns the chip at a distance of "hops" hops in one direction. The linear API
 // names the destination of a unicast by such a distance.
 func (s *Session) Away(d wire.Direction, hops int) (wire.FabricNodeID, error) {
-	at := s.Self()
-	if d >= wire.NumDirections || hops < 0 || hops > wire.MaxHops {
-		return at, fmt.Errorf("%d hops %s: want 0 to %d hops east, west, north or south", hops, d, wire.MaxHops)
-	}
-	for k := range hops {
-		next, ok := s.Topology().Neighbour(at, d, 0)
-		if !ok || next.Mesh != at.Mesh {
-			return at, fmt.Errorf("%d hops %s from chip %s: the mesh has only %d hops in this direction", hops, d, s.Self(), k)
-		}
-		at = next
-	}
-	return at, nil
+	return device.Away(s.Topology(), s.Self(), d, hops)
 }
 
 // MulticastWrite writes data to address a of each chip within ranges, in packets of up to
@@ -137,13 +121,19 @@ func (s *Session) multicast(ctx context.Context, to wire.Ranges, r flow.Request,
 	if res.Members == nil {
 		return err
 	}
+	return s.again(ctx, r, &res)
+}
+
+// again sends a multicast again, as unicasts, to the members for which the function repeats
+// returns true. again returns the errors of all members that have not performed the multicast.
+func (s *Session) again(ctx context.Context, r flow.Request, res *flow.Result) error {
 	left := &MulticastError{}
 	for _, m := range res.Members {
 		one := r
-		one.Dst, one.Ranges = m.Node, wire.Ranges{}
+		one.Dst, one.Ranges, one.Members = m.Node, wire.Ranges{}, wire.Members{}
 		end := flow.Result{Fate: m.Fate, Outcome: m.Outcome, Drop: m.Drop, At: m.At, Doubt: m.Doubt}
 		failed := failure(&one, &end)
-		if passing(&end) {
+		if repeats(&r, &end, 0) {
 			_, failed = s.do(ctx, one)
 		}
 		if failed != nil {

@@ -60,7 +60,7 @@ func TestMulticastAgainWhereThereWasNoRoom(t *testing.T) {
 func TestMulticastErrorNamesTheMembers(t *testing.T) {
 	f := &scripted{ends: []flow.Result{{Fate: flow.FateUnknown, Members: []flow.MemberResult{
 		{Node: at(1), Fate: flow.FateRefused, Outcome: wire.OutcomeMisaligned},
-		{Node: at(2), Fate: flow.FateLost, Drop: wire.DropNextHopDead, At: at(1)},
+		{Node: at(2), Fate: flow.FateLost, Drop: wire.DropTTL, At: at(1)},
 		{Node: at(3), Fate: flow.FateUnknown, Doubt: flow.DoubtRestarted},
 	}}}}
 	err := New(f).MulticastWrite(context.Background(), Line(wire.East, 1, 3), 64, []byte("x"))
@@ -72,7 +72,7 @@ func TestMulticastErrorNamesTheMembers(t *testing.T) {
 		!errors.As(err, &lost) || lost.Dst != at(2) || lost.At != at(1) || !errors.As(err, &unknown) || unknown.Dst != at(3) {
 		t.Errorf("%v", err)
 	}
-	want := "multicast: chip M0D1 refused 0-0:0x40: misaligned; chip M0D2 unreachable: chip M0D1 dropped the request: next hop dead; not performed; chip M0D3: outcome unknown: destination restarted, or missed the first packets"
+	want := "multicast: chip M0D1 refused 0-0:0x40: misaligned; chip M0D2 unreachable: chip M0D1 dropped the request: TTL expired; not performed; chip M0D3: outcome unknown: destination restarted, or missed the first packets"
 	if err != nil && err.Error() != want {
 		t.Errorf("%q, want %q", err, want)
 	}

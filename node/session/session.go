@@ -30,6 +30,18 @@
 //
 // Many goroutines may call a Session at once. A call that moves more than 4 KiB keeps
 // several packets in flight.
+//
+// # Calls that do not wait
+//
+// [Session.StartWrite], [Session.StartRead] and [Session.Start] return a [Call] as soon as
+// the first packets have left. [Call.Wait] waits for the end of the command, and [Call.Poll]
+// asks whether it has ended. A call with [Posted] returns when the chip has sent its
+// packets, and no destination answers. [Session.Flush] waits for posted commands.
+//
+// # The device API
+//
+// The packages linear and mesh have the names of tt-metal's device API. Their calls use a
+// [device.Sender], which [Session.Sender] returns.
 package session
 
 import (
@@ -39,6 +51,7 @@ import (
 	"time"
 
 	"ttfabric/node/flow"
+	"ttfabric/node/session/device"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -58,6 +71,7 @@ type Fabric interface {
 const (
 	InFlight       = 256                    // largest number of packets that one call keeps in flight
 	againRetries   = 200                    // largest number of repetitions of a request that the destination refused for lack of room
+	faultRetries   = 4                      // largest number of repetitions of a request that was lost at a fault, or of a read or a ping whose fate a fault left open
 	againWait      = 2 * time.Millisecond   // wait before the first repetition; the wait doubles up to againMax
 	againMax       = 100 * time.Millisecond // longest wait before a repetition
 	againDoublings = 6                      // number of doublings after which the wait is againMax
@@ -141,10 +155,13 @@ func (e *NoRouteError) Error() string {
 func (e *NoRouteError) Is(err error) bool { return err == ErrUnreachable }
 
 // Session is the interface for programs. A Session is safe for concurrent use.
-type Session struct{ f Fabric }
+type Session struct {
+	f     Fabric
+	calls chan struct{} // one value for each open Call
+}
 
 // New returns a Session on a fabric.
-func New(f Fabric) *Session { return &Session{f} }
+func New(f Fabric) *Session { return &Session{f, make(chan struct{}, MaxCalls)} }
 
 // Self returns the chip that this Session's commands start from.
 func (s *Session) Self() wire.FabricNodeID { return s.f.Self() }
@@ -180,6 +197,11 @@ func Traced() Option { return func(r *flow.Request) { r.Trace = true } }
 // has slots.
 func Via(hops ...wire.Direction) Option { return func(r *flow.Request) { r.Via = hops } }
 
+// Posted makes a call return when the chip has sent the call's packets. No destination
+// answers, so the call reports neither a refusal nor a loss. Package flow says what a
+// program may rely on. Reads cannot be posted.
+func Posted() Option { return func(r *flow.Request) { r.Posted = true } }
+
 // Write writes data to address a of dst, in packets of up to 4 KiB. After an error, the
 // destination may have performed some of the packets.
 func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, data []byte, o ...Option) error {
@@ -195,16 +217,22 @@ func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAd
 
 // Read reads len(b) bytes from address a of dst into b.
 func (s *Session) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, o ...Option) error {
-	build := func(off, n int) flow.Request {
+	build, took := s.reading(dst, a, b, o)
+	return s.pieces(ctx, len(b), build, took)
+}
+
+// reading returns the functions of a transfer that reads into b.
+func (s *Session) reading(dst wire.FabricNodeID, a wire.NocAddr, b []byte, o []Option) (build func(off, n int) flow.Request, took func(off, n int, r flow.Result) error) {
+	build = func(off, n int) flow.Request {
 		return with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocRead, Addr: a.Add(off), Size: uint16(n)}}, o)
 	}
-	return s.pieces(ctx, len(b), build, func(off, n int, r flow.Result) error {
+	return build, func(off, n int, r flow.Result) error {
 		if len(r.Data) != n {
 			return fmt.Errorf("chip %s answered a read of %d bytes with %d bytes", dst, n, len(r.Data))
 		}
 		copy(b[off:], r.Data)
 		return nil
-	})
+	}
 }
 
 // InlineWrite writes one 32-bit word that travels in the packet's header. The address
@@ -231,10 +259,7 @@ func (s *Session) WriteInc(ctx context.Context, dst wire.FabricNodeID, a wire.No
 }
 
 // Chunk is one part of a scatter write.
-type Chunk struct {
-	Addr wire.NocAddr
-	Data []byte
-}
+type Chunk = device.Chunk
 
 // ScatterWrite writes two to four chunks, up to 4 KiB together, in one packet.
 func (s *Session) ScatterWrite(ctx context.Context, dst wire.FabricNodeID, chunks []Chunk, o ...Option) error {
@@ -248,16 +273,8 @@ func (s *Session) ScatterWrite(ctx context.Context, dst wire.FabricNodeID, chunk
 }
 
 func scatter(chunks []Chunk) (flow.Request, error) {
-	if len(chunks) < 2 || len(chunks) > wire.MaxScatter {
-		return flow.Request{}, fmt.Errorf("a scatter write of %d chunks: want 2 to %d chunks", len(chunks), wire.MaxScatter)
-	}
-	c := wire.Command{Type: wire.NocScatterWrite, Chunks: uint8(len(chunks))}
-	var data []byte
-	for i, k := range chunks {
-		c.Scatter[i], c.Sizes[i] = k.Addr, uint16(len(k.Data))
-		data = append(data, k.Data...)
-	}
-	return flow.Request{Command: c, Payload: data}, nil
+	c, data, err := device.Scatter(chunks)
+	return flow.Request{Command: c, Payload: data}, err
 }
 
 // Ping sends an empty packet to dst. Ping returns the time from the sending to the
@@ -265,6 +282,26 @@ func scatter(chunks []Chunk) (flow.Request, error) {
 func (s *Session) Ping(ctx context.Context, dst wire.FabricNodeID, o ...Option) (time.Duration, error) {
 	r, err := s.do(ctx, with(flow.Request{Dst: dst, Probe: true}, o))
 	return r.Done.Sub(r.Sent), err
+}
+
+// Flush waits until the fates of all posted commands from this Session's chip to dst on the
+// call's plane are settled. If a command since the last Flush or [Session.Ping] was not
+// performed, or perhaps not performed, the error is a [MissedError].
+func (s *Session) Flush(ctx context.Context, dst wire.FabricNodeID, o ...Option) error {
+	_, err := s.Ping(ctx, dst, o...)
+	return err
+}
+
+// MissedError says that destinations did not perform all posted commands, as far as the
+// source knows.
+type MissedError struct {
+	Dst   wire.FabricNodeID // the destination; for a multicast, the source or a chip of the members' mesh
+	Count uint64            // number of posted packets that did not end as done
+}
+
+// Error names the chip and the number of packets.
+func (e *MissedError) Error() string {
+	return fmt.Sprintf("chip %s: %d posted packets were not performed, or perhaps not performed", e.Dst, e.Count)
 }
 
 // Ready waits until every chip of the fabric answers. Ready asks one chip after another,
@@ -315,12 +352,28 @@ func withOptions(r flow.Request, o []Option) flow.Request {
 	return r
 }
 
-// passing reports whether a repetition of a request can succeed. A repetition can succeed
-// if the destination refused the request for lack of room, or because the destination
-// restarted. For a multicast that failed at some members, passing returns false.
-func passing(r *flow.Result) bool {
-	return r.Fate == flow.FateRefused && r.Members == nil &&
-		(r.Outcome == wire.OutcomeAgain || r.Outcome == wire.OutcomeOverflow || r.Outcome == wire.OutcomeUnknownFlow)
+// repeats reports whether a call sends a request again after the result r, which is the result of
+// the request's repetition number try. A call repeats a request in these cases:
+//
+//   - The destination refused the request for lack of room, or because the destination restarted.
+//   - The request was lost at a fault. The destination did not perform the request, and never will.
+//   - A fault left the fate of a read or a ping open, or the data of a read was lost. Reads and
+//     pings change nothing.
+//
+// A call never repeats a write whose fate is open. For a multicast that failed at some members,
+// repeats returns false.
+func repeats(q *flow.Request, r *flow.Result, try int) bool {
+	switch {
+	case r.Members != nil:
+		return false
+	case r.Fate == flow.FateRefused:
+		return try < againRetries && (r.Outcome == wire.OutcomeAgain || r.Outcome == wire.OutcomeOverflow || r.Outcome == wire.OutcomeUnknownFlow)
+	case r.Fate == flow.FateLost:
+		return try < faultRetries && (r.Drop == 0 || r.Drop == wire.DropNextHopDead || r.Drop == wire.DropTables)
+	case r.Fate == flow.FateUnknown:
+		return try < faultRetries && (q.Probe || q.Command.Type == wire.NocRead) && r.Doubt != flow.DoubtTimeout && r.Doubt != flow.DoubtUnreachable
+	}
+	return false
 }
 
 // againAfter returns how long a call waits before repetition number try of a refused
@@ -328,8 +381,7 @@ func passing(r *flow.Result) bool {
 func againAfter(try int) time.Duration { return min(againWait<<min(try, againDoublings), againMax) }
 
 // do submits one request, waits for the request's end, and returns the result. do repeats
-// a request whose refusal is passing, at most againRetries times. If ctx ends first, do
-// stops waiting.
+// the request as the function repeats says. If ctx ends first, do stops waiting.
 func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
 	ended := make(chan flow.Result, 1)
 	for try := 0; ; try++ {
@@ -342,7 +394,7 @@ func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
 		case <-ctx.Done():
 			return flow.Result{}, errors.Join(&OutcomeUnknownError{r.Dst, "the caller stopped waiting"}, ctx.Err())
 		}
-		if !passing(&res) || try == againRetries {
+		if !repeats(&r, &res, try) {
 			return res, stopped(ctx, failure(&r, &res))
 		}
 		select {
@@ -367,7 +419,9 @@ func failure(r *flow.Request, res *flow.Result) error {
 	switch {
 	case res.Members != nil:
 		return multicastFailure(r, res)
-	case res.Fate == flow.FateDone:
+	case res.Fate == flow.FateDone && res.Missed > 0:
+		return &MissedError{r.Dst, res.Missed}
+	case res.Fate == flow.FateDone, res.Fate == flow.FatePosted:
 		return nil
 	case res.Fate == flow.FateRefused && res.Err != nil:
 		return res.Err

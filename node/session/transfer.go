@@ -21,6 +21,9 @@ type transfer struct {
 	build func(off, n int) flow.Request         // makes the request for n bytes from offset off on
 	took  func(off, n int, r flow.Result) error // takes the data of a performed read; nil for writes
 
+	next  int            // number of packets handed to the fabric so far
+	batch []flow.Request // memory for the packets of one submit
+
 	mu    sync.Mutex
 	open  int           // number of packets under way
 	err   error         // the first error
@@ -36,36 +39,50 @@ const batchMin = InFlight / 4
 // pieces moves n bytes, waits until all packets have ended, and returns the first error.
 // If ctx ends first, pieces stops waiting.
 func (s *Session) pieces(ctx context.Context, n int, build func(off, n int) flow.Request, took func(off, n int, r flow.Result) error) error {
-	t := &transfer{s: s, ctx: ctx, n: n, build: build, took: took, wake: make(chan struct{}, 1)}
-	rs := make([]flow.Request, 0, min(InFlight, t.packets()))
-	for first := 0; first < t.packets(); {
-		want := min(batchMin, t.packets()-first)
+	t := s.transfer(ctx, n, build, took)
+	return t.run(t.submit())
+}
+
+func (s *Session) transfer(ctx context.Context, n int, build func(off, n int) flow.Request, took func(off, n int, r flow.Result) error) *transfer {
+	return &transfer{s: s, ctx: ctx, n: n, build: build, took: took, wake: make(chan struct{}, 1)}
+}
+
+// submit hands as many further packets to the fabric as may be under way. submit returns false
+// if no packet is left, or if the transfer has failed.
+func (t *transfer) submit() (more bool) {
+	t.mu.Lock()
+	k := min(InFlight-t.open, t.packets()-t.next)
+	if t.err != nil || k == 0 {
+		t.mu.Unlock()
+		return false
+	}
+	base := t.next
+	t.open += k
+	t.next += k
+	t.mu.Unlock()
+	t.batch = t.batch[:0]
+	for i := range k {
+		t.batch = append(t.batch, t.request(base+i))
+	}
+	started, err := t.s.f.Submit(t.ctx, t.batch, func(i int, r flow.Result) { t.end(base+i, 0, r) })
+	if err != nil {
+		t.mu.Lock()
+		t.open -= k - started
+		t.fail(err)
+		t.mu.Unlock()
+	}
+	return t.next < t.packets()
+}
+
+// run hands the remaining packets to the fabric, waits until all packets have ended, and
+// returns the transfer's error. The argument "more" is the last result of submit.
+func (t *transfer) run(more bool) error {
+	for more {
+		want := min(batchMin, t.packets()-t.next)
 		if !t.wait(func() bool { return t.err != nil || InFlight-t.open >= want }) {
 			return t.leave()
 		}
-		t.mu.Lock()
-		k := min(InFlight-t.open, t.packets()-first)
-		failed := t.err != nil
-		if !failed {
-			t.open += k
-		}
-		t.mu.Unlock()
-		if failed {
-			break
-		}
-		rs = rs[:0]
-		for i := range k {
-			rs = append(rs, t.request(first+i))
-		}
-		base := first
-		started, err := s.f.Submit(ctx, rs, func(i int, r flow.Result) { t.end(base+i, 0, r) })
-		if err != nil {
-			t.mu.Lock()
-			t.open -= k - started
-			t.fail(err)
-			t.mu.Unlock()
-		}
-		first += k
+		more = t.submit()
 	}
 	if !t.wait(func() bool { return t.open == 0 }) {
 		return t.leave()
@@ -73,7 +90,7 @@ func (s *Session) pieces(ctx context.Context, n int, build func(off, n int) flow
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
-	return stopped(ctx, t.err)
+	return stopped(t.ctx, t.err)
 }
 
 func (t *transfer) packets() int { return (t.n + wire.MaxPayload - 1) / wire.MaxPayload }
@@ -118,7 +135,8 @@ func (t *transfer) fail(err error) {
 
 // end handles the result of packet i, after "try" repetitions of the packet.
 func (t *transfer) end(i, try int, r flow.Result) {
-	again, torn := t.again(try, &r)
+	q := t.request(i)
+	again, torn := t.again(&q, try, &r)
 	if again {
 		time.AfterFunc(againAfter(try), func() {
 			t.mu.Lock()
@@ -139,7 +157,7 @@ func (t *transfer) end(i, try int, r flow.Result) {
 		return
 	}
 	t.mu.Lock()
-	if q := t.request(i); torn {
+	if torn {
 		t.fail(&OutcomeUnknownError{q.Dst, "the destination restarted during the transfer"})
 	} else if r.Fate != flow.FateDone {
 		t.fail(failure(&q, &r))
@@ -153,7 +171,7 @@ func (t *transfer) end(i, try int, r flow.Result) {
 // If the destination restarted after it performed some packets, the transfer is torn. A
 // torn transfer does not send its other packets to the present incarnation of the
 // destination.
-func (t *transfer) again(try int, r *flow.Result) (again, torn bool) {
+func (t *transfer) again(q *flow.Request, try int, r *flow.Result) (again, torn bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -166,7 +184,7 @@ func (t *transfer) again(try int, r *flow.Result) (again, torn bool) {
 		}
 		t.anew = true
 	}
-	return t.ctx.Err() == nil && try < againRetries && passing(r), false
+	return t.ctx.Err() == nil && repeats(q, r, try), false
 }
 
 // settled notes that a packet has ended, and unlocks the transfer's lock.

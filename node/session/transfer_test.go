@@ -28,3 +28,14 @@ func TestTornTransfer(t *testing.T) {
 		t.Errorf("behind the first packet: %d packets sent, %v", n, err)
 	}
 }
+
+// TestLostDataIsReadAgain ends reads because their data was lost. The Session must read again,
+// and return the data of the repetition.
+func TestLostDataIsReadAgain(t *testing.T) {
+	lost := flow.Result{Fate: flow.FateUnknown, Doubt: flow.DoubtData, Drop: wire.DropTimeout}
+	f := &scripted{ends: []flow.Result{lost, lost, {Fate: flow.FateDone, Data: []byte("here")}}}
+	b := make([]byte, 4)
+	if err := New(f).Read(t.Context(), at(1), wire.NewNocAddr(1, 1, 0), b); err != nil || string(b) != "here" || len(f.asked) != 3 {
+		t.Errorf("read %q, %v, after %d requests", b, err, len(f.asked))
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire/mono"
@@ -27,6 +28,7 @@ func TestFlowsBeginAnew(t *testing.T) {
 		if s.failure != nil || s.report.Anew != 0 {
 			t.Fatalf("seed %d: before the restart: %v, and %d requests were refused", seed, s.failure, s.report.Anew)
 		}
+		s.runUntil(s.now.Add(2*flow.FlowIdle), func() bool { return false }) // the flows of these requests end
 		m := s.anyMachine()
 		for _, from := range s.machines {
 			o := s.newOp(from.index, m.index, 0)

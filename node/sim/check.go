@@ -94,6 +94,13 @@ func (s *Sim) ended(m *machine, r flow.Result) {
 	if o.req.Other {
 		s.report.Other++
 	}
+	if r.Fate == flow.FatePosted {
+		s.posted(m, o)
+		return
+	}
+	if o.req.Probe {
+		s.endedProbe(m, o, &r)
+	}
 	if r.Fate == flow.FateUnknown {
 		s.report.Doubts[r.Doubt]++
 	}
@@ -334,12 +341,10 @@ func (s *Sim) provePairs() {
 				}
 			}
 		}
-		if all := s.provenRanges(m); all.Any() {
-			for p := range s.cfg.Topology.MeshPlanes(m.node.Mesh) {
-				o := s.newMulticast(m, wire.Plane(p), all)
-				s.write(o, 200, false)
-				m.backlog = append(m.backlog, o)
-			}
+		for _, t := range s.provenTrees(m) {
+			o := s.newMulticast(m, t)
+			s.write(o, 200, false)
+			m.backlog = append(m.backlog, o)
 		}
 	}
 	s.report.Anew = 0
@@ -369,7 +374,7 @@ func (s *Sim) proveAgain(m *machine, o *op) {
 	s.report.Anew++
 	var n *op
 	if o.group != 0 {
-		n = s.newMulticast(m, o.plane, o.req.Ranges)
+		n = s.newMulticast(m, o.req.Tree())
 	} else {
 		n = s.newOp(o.src, o.dst, o.plane)
 		n.req.Other = o.req.Other

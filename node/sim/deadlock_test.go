@@ -19,7 +19,8 @@ type stream struct {
 	req  flow.Request
 	both bool // whether the requests take both directions round rings, in turn
 	left int
-	ends [4]int // number of ended requests, by flow.Fate
+	ends [4]int      // number of ended requests, by flow.Fate
+	last flow.Result // result of the last request that ended
 }
 
 // Next returns the next request.
@@ -35,8 +36,8 @@ func (f *stream) Next(mono.Time) (flow.Request, bool) {
 // Undo keeps the request for the next call of Next.
 func (f *stream) Undo() { f.left++ }
 
-// Done counts the ended request.
-func (f *stream) Done(_ mono.Time, r flow.Result) { f.ends[r.Fate]++ }
+// Done counts the ended request, and keeps its result.
+func (f *stream) Done(_ mono.Time, r flow.Result) { f.ends[r.Fate], f.last = f.ends[r.Fate]+1, r }
 
 // Performed does nothing, because the tests count performed requests elsewhere.
 func (f *stream) Performed(mono.Time, wire.FabricNodeID, wire.Plane, bool, *wire.Command, *noc.Memory) {

@@ -300,7 +300,7 @@ func (l *lab) bounds(size int) (ideal, shared float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	back, err := l.plan.Loads(wire.ClassControl, 0, l.flows(true, float64(frame(completionLen))/float64(frame(size))))
+	back, err := l.plan.Loads(wire.ClassControl, 0, l.flows(true, float64(wire.FrameOverhead+wire.PadTo(wire.ControlLen))/float64(frame(size))))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -313,6 +313,3 @@ func (l *lab) bounds(size int) (ideal, shared float64, err error) {
 	}
 	return 1 / data.Max, 1 / most, nil
 }
-
-// completionLen is the payload of a completion without exceptions, in bytes.
-var completionLen = len((&wire.Completion{}).Append(nil))

@@ -52,9 +52,9 @@ type job struct {
 	pause  time.Duration
 	greedy bool // whether the client inside the chip offers the requests; false: the simulator hands the requests over with HandleRequest
 	big    bool
-	bad    int           // of 20 requests, the average number that the destination must refuse
-	ranges []wire.Ranges // ranges from which each multicast draws its destinations
-	many   int           // of 20 requests, the average number of multicasts; used only if there are ranges
+	bad    int         // of 20 requests, the average number that the destination must refuse
+	trees  []flow.Tree // trees from which each multicast draws its destinations
+	many   int         // of 20 requests, the average number of multicasts; used only if there are trees
 }
 
 // drawLoad draws one to three jobs for each chip at random, and plans their starts.
@@ -82,8 +82,8 @@ func (s *Sim) drawLoad(end mono.Time) {
 			}
 			j.many = []int{0, 4, 20}[s.rng.IntN(3)]
 			for range 1 + s.rng.IntN(2) {
-				if r, ok := s.anyRanges(m, j.plane); ok && j.many > 0 {
-					j.ranges = append(j.ranges, r)
+				if t, ok := s.anyTree(m, j.plane); ok && j.many > 0 {
+					j.trees = append(j.trees, t)
 				}
 			}
 			s.at(mono.Time(s.rng.Int64N(int64(end))), func() { s.step(j) })
@@ -127,7 +127,7 @@ func (s *Sim) newOp(src, dst int, plane wire.Plane) *op {
 
 // draw draws a job's next request at random.
 func (s *Sim) draw(j *job) *op {
-	if len(j.ranges) > 0 && s.rng.IntN(20) < j.many {
+	if len(j.trees) > 0 && s.rng.IntN(20) < j.many {
 		return s.drawMulticast(j)
 	}
 	o := s.newOp(j.m.index, j.dst[s.rng.IntN(len(j.dst))], j.plane)
@@ -153,6 +153,7 @@ func (s *Sim) draw(j *job) *op {
 	default:
 		o.req.Probe = true
 	}
+	o.req.Posted = !o.req.Probe && o.req.Command.Type != wire.NocRead && s.rng.IntN(8) == 0
 	return o
 }
 

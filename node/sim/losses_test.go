@@ -47,7 +47,7 @@ func (s *Sim) calm(t *testing.T) {
 // chip may be of unknown fate.
 func TestLossesOfADeadChip(t *testing.T) {
 	inexact := 0
-	for seed := range uint64(12) {
+	for seed := range uint64(40) {
 		s := flooded(t, "mesh:3x3", seed)
 		s.runUntil(s.now.Add(time.Duration(s.rng.Int64N(int64(20*time.Millisecond)))), func() bool { return false })
 		victim := s.machines[s.rng.IntN(len(s.machines))]

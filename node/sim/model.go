@@ -55,6 +55,9 @@ type life struct {
 	last  map[flowID]int // index of the last op of each flow that the incarnation performed, plus one
 	open  map[uint64]*op // open ops of the incarnation, by id
 
+	posted  map[flowID][]*op    // posted ops of the incarnation
+	flushes map[flowID][]*flush // results of probes
+
 	account losses.Chip // the incarnation's packet counts at its end
 }
 
@@ -75,7 +78,8 @@ func newModel(t *topo.Topology) *model {
 
 func (m *model) begin(c int, now mono.Time) *life {
 	l := &life{chip: c, begin: now, end: mono.Never, mem: map[place]*[cellSize]byte{}, log: map[place][]entry{},
-		last: map[flowID]int{}, open: map[uint64]*op{}}
+		last: map[flowID]int{}, open: map[uint64]*op{},
+		posted: map[flowID][]*op{}, flushes: map[flowID][]*flush{}}
 	m.lives[c] = append(m.lives[c], l)
 	return l
 }

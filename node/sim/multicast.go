@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"slices"
 
 	"ttfabric/node/flow"
@@ -17,15 +18,14 @@ const everyone = -1
 
 // groupID identifies a multicast group in the model.
 type groupID struct {
-	src    int
-	plane  wire.Plane
-	ranges wire.Ranges
+	src  int
+	tree flow.Tree
 }
 
 // member is a destination of a multicast, and the state of the multicast at this destination.
 type member struct {
 	machine   int
-	way       []route.Branch // route from the source to the member
+	way       []route.Branch // route from the tree's root to the member
 	fate      flow.Fate      // fate of the multicast at this member; set once the op has ended
 	performed int
 }
@@ -53,30 +53,61 @@ func (o *op) at(machine int) (performed *int, fate flow.Fate) {
 	return nil, 0
 }
 
-// members returns the destinations of a multicast to the ranges r, which "src" would send. If the
-// routing tables allow no such multicast, members returns nil.
-func (s *Sim) members(src *machine, pl wire.Plane, r wire.Ranges) (ms []member) {
-	tree, err := s.routes.Multicast(pl, src.node, r)
+// members returns the destinations of a multicast with tree t, which "src" would send. If the routing
+// tables allow no such multicast, members returns nil.
+func (s *Sim) members(src *machine, t flow.Tree) (ms []member) {
+	tree, err := s.routes.Multicast(t.Plane, src.node, t.Ranges)
+	if t.Members.Any() {
+		tree, err = s.routes.Sparse(t.Plane, src.node, t.Mesh, t.Members)
+	}
 	if err != nil {
 		return nil
+	}
+	add := func(n wire.FabricNodeID, way []route.Branch) {
+		ms = append(ms, member{machine: slices.IndexFunc(s.machines, func(k *machine) bool { return k.node == n }), way: way})
 	}
 	ways := map[wire.FabricNodeID][]route.Branch{}
 	for _, b := range tree {
 		way := append(slices.Clone(ways[b.From]), b)
 		ways[b.To] = way
-		if b.Member {
-			ms = append(ms, member{machine: slices.IndexFunc(s.machines, func(k *machine) bool { return k.node == b.To }), way: way})
+		if b.Member && !t.Members.Any() {
+			add(b.To, way)
 		}
+	}
+	for c := range t.Members.All() { // the tree's root in another mesh may be a member, too
+		n := wire.FabricNodeID{Mesh: t.Mesh, Chip: c}
+		add(n, ways[n])
 	}
 	return ms
 }
 
-// anyRanges draws random ranges to which a machine can multicast. If 100 draws give no such ranges,
-// ok is false.
-func (s *Sim) anyRanges(m *machine, pl wire.Plane) (r wire.Ranges, ok bool) {
+// anyTree draws a random tree to which a machine can multicast: ranges, or chips of any mesh. If 100
+// draws give no such tree, ok is false.
+func (s *Sim) anyTree(m *machine, pl wire.Plane) (t flow.Tree, ok bool) {
+	if s.rng.IntN(2) == 0 {
+		return s.anyRanges(m, pl)
+	}
+	meshes := s.cfg.Topology.Meshes
+	for range 100 {
+		mesh := meshes[s.rng.IntN(len(meshes))]
+		t = flow.Tree{Plane: pl, Mesh: mesh.ID}
+		for range 1 + s.rng.IntN(mesh.Rows*mesh.Cols) {
+			t.Members.Add(wire.ChipID(s.rng.IntN(mesh.Rows * mesh.Cols)))
+		}
+		if s.members(m, t) != nil {
+			return t, true
+		}
+	}
+	return t, false
+}
+
+// anyRanges draws a tree of random ranges to which a machine can multicast. If 100 draws give no such
+// ranges, ok is false.
+func (s *Sim) anyRanges(m *machine, pl wire.Plane) (t flow.Tree, ok bool) {
 	mesh, _ := s.cfg.Topology.Mesh(m.node.Mesh)
 	for range 100 {
-		r = wire.Ranges{}
+		t = flow.Tree{Plane: pl}
+		r := &t.Ranges
 		for d := range wire.Direction(wire.NumDirections) {
 			n := mesh.Cols
 			if d >= wire.North {
@@ -90,18 +121,87 @@ func (s *Sim) anyRanges(m *machine, pl wire.Plane) (r wire.Ranges, ok bool) {
 				r.Hops[d], r.Skip[d] = 0, 0
 			}
 		}
-		if s.members(m, pl, r) != nil {
-			return r, true
+		if s.members(m, t) != nil {
+			return t, true
 		}
 	}
-	return r, false
+	return t, false
+}
+
+// posted notes in the model that a chip has sent a posted request. Nobody learns the fate of each
+// posted request, so the model takes the fate as unknown.
+func (s *Sim) posted(m *machine, o *op) {
+	o.fate = flow.FateUnknown
+	for i := range o.members {
+		o.members[i].fate = flow.FateUnknown
+	}
+	f := o.flow(everyone)
+	m.life.posted[f] = append(m.life.posted[f], o)
+	if !o.req.Posted {
+		s.fail("one end", "op %d ended as posted, but was not posted", o.id)
+	}
+}
+
+// flush is the result of a probe, for the posted requests of its flow.
+type flush struct {
+	probe    *op
+	missed   uint64 // posted requests that the result reports as missed
+	all, not uint64 // at the time of the result: all posted requests, and those before the probe that a destination has not performed
+	judged   bool
+}
+
+// endedProbe notes the end of a probe, and judges all results of probes of the flow whose earlier probes
+// have ended too. The result of an earlier probe may come later, because a program inside the chip
+// gets its results at once, and other results wait for PollResult.
+func (s *Sim) endedProbe(m *machine, o *op, r *flow.Result) {
+	f, l := o.flow(everyone), m.life
+	if r.Fate == flow.FateDone {
+		x := &flush{probe: o, missed: r.Missed}
+		for _, q := range l.posted[f] {
+			x.all++
+			if q.index < o.index && (q.group == 0 && q.performed == 0 || slices.ContainsFunc(q.members, func(d member) bool { return d.performed == 0 })) {
+				x.not++
+			}
+		}
+		l.flushes[f] = append(l.flushes[f], x)
+	}
+	first := math.MaxInt // index of the first probe whose result has not come
+	for _, q := range l.open {
+		if q.req.Probe && q.flow(everyone) == f {
+			first = min(first, q.index)
+		}
+	}
+	for _, x := range l.flushes[f] {
+		if !x.judged && x.probe.index < first {
+			x.judged = true
+			s.judgeFlush(l.flushes[f], x)
+		}
+	}
+}
+
+// judgeFlush checks the numbers of missed requests in the results of a probe and of all probes
+// before it: at least all posted requests before the probe that a destination has not performed,
+// since the incarnation began.
+func (s *Sim) judgeFlush(all []*flush, x *flush) {
+	var n uint64
+	for _, y := range all {
+		if y.probe.index <= x.probe.index {
+			n += y.missed
+		}
+	}
+	if n < x.not || n > x.all {
+		s.fail("posted", "probe %d: %d of %d posted requests were reported as missed, but %d were not performed", x.probe.id, n, x.all, x.not)
+	}
 }
 
 // newMulticast returns a multicast without a command.
-func (s *Sim) newMulticast(src *machine, pl wire.Plane, r wire.Ranges) *op {
-	o := s.newOp(src.index, src.index, pl)
-	o.dst, o.req.Ranges, o.members = everyone, r, s.members(src, pl, r)
-	k := groupID{src.index, pl, r}
+func (s *Sim) newMulticast(src *machine, t flow.Tree) *op {
+	o := s.newOp(src.index, src.index, t.Plane)
+	o.dst, o.req.Ranges, o.req.Members, o.members = everyone, t.Ranges, t.Members, s.members(src, t)
+	if t.Members.Any() {
+		o.req.Dst.Mesh = t.Mesh
+	}
+	k := groupID{src.index, t}
 	if s.model.groups[k] == 0 {
 		s.model.groups[k] = len(s.model.groups) + 1
 	}
@@ -111,7 +211,7 @@ func (s *Sim) newMulticast(src *machine, pl wire.Plane, r wire.Ranges) *op {
 
 // drawMulticast draws a job's next multicast at random.
 func (s *Sim) drawMulticast(j *job) *op {
-	o := s.newMulticast(j.m, j.plane, j.ranges[s.rng.IntN(len(j.ranges))])
+	o := s.newMulticast(j.m, j.trees[s.rng.IntN(len(j.trees))])
 	if s.rng.IntN(20) < j.bad {
 		s.wrong(o)
 		return o
@@ -130,6 +230,7 @@ func (s *Sim) drawMulticast(j *job) *op {
 	default:
 		o.req.Probe = true
 	}
+	o.req.Posted = !o.req.Probe && s.rng.IntN(8) == 0
 	return o
 }
 
@@ -164,15 +265,15 @@ func (s *Sim) judgeMulticast(o *op, r *flow.Result) {
 			s.fail("exactly once", "multicast %d ended as %s at %s, but was performed", o.id, m.fate, node)
 		}
 		if m.fate != flow.FateRefused && !s.badTree(o, m) {
-			s.fail("cause", "multicast %d from %s by %s on plane %d ended as %s at %s, but its route has had no fault since %v",
-				o.id, s.machines[o.src].node, o.req.Ranges, o.plane, m.fate, node, o.sent)
+			s.fail("cause", "multicast %d from %s to %+v ended as %s at %s, but its route has had no fault since %v",
+				o.id, s.machines[o.src].node, o.req.Tree(), m.fate, node, o.sent)
 		}
 	}
 	s.report.Many++
 	if n := len(r.Members); n > 0 && n < len(o.members) {
 		s.report.Partly++
 	}
-	named := slices.IsSortedFunc(r.Members, func(a, b flow.MemberResult) int { return int(a.Node.Chip) - int(b.Node.Chip) })
+	named := slices.IsSortedFunc(r.Members, func(a, b flow.MemberResult) int { return a.Node.Compare(b.Node) })
 	for _, f := range r.Members {
 		named = named && f.Fate != flow.FateDone && slices.ContainsFunc(o.members, func(m member) bool { return s.machines[m.machine].node == f.Node })
 	}
@@ -182,14 +283,43 @@ func (s *Sim) judgeMulticast(o *op, r *flow.Result) {
 }
 
 // badTree reports whether a cable on the multicast's route to a member, or on the route of the
-// answer, has had a fault since shortly before the multicast was sent.
+// answer, has had a fault since shortly before the multicast was sent. For a multicast to another
+// mesh, a fault anywhere may have changed the route.
 func (s *Sim) badTree(o *op, m *member) bool {
+	if s.machines[m.machine].node.Mesh != s.machines[o.src].node.Mesh && s.anyBad(o) {
+		return true
+	}
 	for _, b := range m.way {
 		if s.badCable(o, b.From, b.To) {
 			return true
 		}
 	}
 	return s.badWay(o, wire.ClassControl, s.machines[m.machine].node, s.machines[o.src].node)
+}
+
+// provenTrees returns the trees of the multicasts that a machine sends after all faults: by ranges to
+// all other chips of its mesh, and to every second chip of every mesh.
+func (s *Sim) provenTrees(m *machine) (ts []flow.Tree) {
+	own := flow.Tree{Ranges: s.provenRanges(m)}
+	for p := range s.cfg.Topology.Planes() {
+		own.Plane = wire.Plane(p)
+		all := []flow.Tree{own}
+		for _, mesh := range s.cfg.Topology.Meshes {
+			t := flow.Tree{Plane: own.Plane, Mesh: mesh.ID}
+			for c := range mesh.Rows * mesh.Cols {
+				if n := (wire.FabricNodeID{Mesh: mesh.ID, Chip: wire.ChipID(c)}); c%2 == 0 && n != m.node {
+					t.Members.Add(n.Chip)
+				}
+			}
+			all = append(all, t)
+		}
+		for _, t := range all {
+			if s.members(m, t) != nil {
+				ts = append(ts, t)
+			}
+		}
+	}
+	return ts
 }
 
 // provenRanges returns the ranges from a machine to all other chips of its mesh.

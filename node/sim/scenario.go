@@ -167,6 +167,11 @@ func (g *stage) do(a *scenario.Action) error {
 			switch a.Verb {
 			case scenario.LinkDown, scenario.LinkUp:
 				g.cut(e, a.Verb == scenario.LinkDown, a.For)
+			case scenario.LinkReroute, scenario.LinkRestore:
+				if m := e.cable.chips[e.side]; m.chip != nil && m.stalled == 0 {
+					m.chip.Avoid(g.s.now, p.Channel, a.Verb == scenario.LinkReroute)
+					g.s.run(m)
+				}
 			case scenario.NetemReset:
 				g.reset(e)
 			case scenario.NetemSet:
@@ -285,7 +290,7 @@ func (g *stage) enforce(e end, kind string) error {
 	return nil
 }
 
-// event reports an event of a link or packet to the scenario's run, which counts events. event
+// event reports an event of a link, a packet or tables to the scenario's run, which counts events. event
 // leaves out other events.
 func (g *stage) event(_ *machine, e chip.Event) {
 	at := fmt.Sprintf("%s channel %d at %v", e.Local.Node, e.Local.Channel, g.s.now)
@@ -294,6 +299,10 @@ func (g *stage) event(_ *machine, e chip.Event) {
 		g.run.Event("packet", "stuck", "", at)
 	case e.Drop != 0:
 		g.run.Event("packet", "dropped", e.Drop.String(), at)
+	case e.Tables != nil && e.Tables.Refused:
+		g.run.Event("tables", "refused", "", at)
+	case e.Tables != nil:
+		g.run.Event("tables", "installed", "", at)
 	case e.Link.Kind == ttlink.EventDown:
 		g.run.Event("link", "down", e.Link.Reason.String(), at)
 	case e.Link.Kind != 0:

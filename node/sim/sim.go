@@ -66,23 +66,23 @@ type Report struct {
 	Seed    uint64
 	Faults  int
 	Events  int
-	Time    mono.Time           // virtual time at the end of the run, from the start
-	Fates   [4]int              // number of ended requests, by flow.Fate
-	Doubts  [flow.NumDoubts]int // number of requests of unknown fate, by the reason
-	Anew    int                 // requests of the last part that a restarted destination refused at first; the simulator sent each again
-	Many    int                 // number of ended multicasts
-	Other   int                 // number of ended requests with the flag OTHER
-	Partly  int                 // number of multicasts that ended as done at some destinations, but not at all
-	Orphans int                 // number of requests that were open when their source died
-	Refused int                 // number of requests that a chip refused to start, because it had no route
-	Starts  int                 // number of restarts of chips
-	Downs   int                 // number of times that a link went down
-	Ended   int                 // number of ends of sessions that chips reported
-	Tables  int                 // number of times that a chip installed new tables
-	Resent  uint64              // number of data frames that links sent again, in the chips' last incarnations
-	Gone    int                 // number of incarnations whose sessions have ended, and that neighbours still know at the end
-	Dropped uint64              // number of packets that routers dropped, in the chips' last incarnations
-	Hash    uint64              // hash of all events
+	Time    mono.Time                // virtual time at the end of the run, from the start
+	Fates   [flow.FatePosted + 1]int // number of ended requests, by flow.Fate
+	Doubts  [flow.NumDoubts]int      // number of requests of unknown fate, by the reason
+	Anew    int                      // requests of the last part that a restarted destination refused at first; the simulator sent each again
+	Many    int                      // number of ended multicasts
+	Other   int                      // number of ended requests with the flag OTHER
+	Partly  int                      // number of multicasts that ended as done at some destinations, but not at all
+	Orphans int                      // number of requests that were open when their source died
+	Refused int                      // number of requests that a chip refused to start, because it had no route
+	Starts  int                      // number of restarts of chips
+	Downs   int                      // number of times that a link went down
+	Ended   int                      // number of ends of sessions that chips reported
+	Tables  int                      // number of times that a chip installed new tables
+	Resent  uint64                   // number of data frames that links sent again, in the chips' last incarnations
+	Gone    int                      // number of incarnations whose sessions have ended, and that neighbours still know at the end
+	Dropped uint64                   // number of packets that routers dropped, in the chips' last incarnations
+	Hash    uint64                   // hash of all events
 }
 
 // Failure is the error of a run in which a rule was violated.

@@ -34,6 +34,7 @@ assert crc32c(b"123456789") == 0xE3069283
 DATA, UPDATE, HELLO, RAW, CLOSE = 1, 2, 3, 4, 5
 END, NACK, SOLICIT = 1, 2, 4
 SLOTS = (16, 16, 8)
+STRIDE = (8192, 8192, 96)
 PAYLOAD = 1408
 EAST, WEST = 1, 2
 
@@ -45,7 +46,7 @@ def after(a, b):
 
 def frame(channel, session, kind, payload=b"", vc=0, flags=0, dest=0, tx=0, rx=0, padded=0):
     body = payload + bytes(padded * 32 - len(payload) if padded else 0)
-    b = struct.pack("<2sBBIBBHIII", b"TT", 1 << 4 | channel, padded, session, vc << 4 | kind, flags, len(payload), dest, tx, rx) + body
+    b = struct.pack("<2sBBIBBHIII", b"TT", 2 << 4 | channel, padded, session, vc << 4 | kind, flags, len(payload), dest, tx, rx) + body
     return b + struct.pack("<I", crc32c(b))
 
 
@@ -89,7 +90,7 @@ class Link:
 
     def hello(self, want, echo=None, stamp=0, room=PAYLOAD):
         inc, training = echo or ((self.peer, self.peer_training) if self.session else self.heard)
-        p = struct.pack("<BBBBHHHHIQQQQIH3HIIIII", 1, (1 if self.up else 0) | (2 if want else 0), self.channel, self.peer_channel, 0, 1, 0, 0, training,
+        p = struct.pack("<BBBBHHHHIQQQQIH3HIIIII", 2, (1 if self.up else 0) | (2 if want else 0), self.channel, self.peer_channel, 0, 1, 0, 0, training,
                         self.chip.incarnation, inc, time.monotonic_ns(), stamp, self.training, PAYLOAD, *SLOTS, 0, self.chip.fabric,
                         *(self.grants() if self.session else (0, 0, 0)))
         assert len(p) == 80
@@ -100,7 +101,7 @@ class Link:
         self.put(frame(self.peer_channel, self.session, UPDATE, struct.pack("<III", *self.grants()), flags=flags, rx=self.expected))
 
     def receive(self, b):
-        if random.random() < self.loss or len(b) < 28 or b[:2] != b"TT" or b[2] >> 4 != 1:
+        if random.random() < self.loss or len(b) < 28 or b[:2] != b"TT" or b[2] >> 4 != 2:
             return
         pad, session, kind, flags, length, dest, tx, rx = struct.unpack_from("<xxxBIBBHIII", b)
         vc, kind = kind >> 4, kind & 15
@@ -193,7 +194,7 @@ class Link:
         n = -(-len(packet) // self.payload)
         each = -(-len(packet) // n)
         for off in range(0, len(packet), each):
-            f = (self.tx_next, vc, END if off + each >= len(packet) else 0, self.slot[vc] * 8192 + off, packet[off:off + each])
+            f = (self.tx_next, vc, END if off + each >= len(packet) else 0, self.slot[vc] * STRIDE[vc] + off, packet[off:off + each])
             self.window.append(f)
             self.tx_next = (self.tx_next + 1) % 2**32
             self.transmit(*f)
@@ -211,7 +212,7 @@ class Link:
                 self.update(NACK)
             return
         at = (vc, b"") if self.partial is None else self.partial
-        if at[0] != vc or not piece or dest != self.rx_slot[vc] * 8192 + len(at[1]):
+        if at[0] != vc or not piece or dest != self.rx_slot[vc] * STRIDE[vc] + len(at[1]):
             return
         self.expected = (self.expected + 1) % 2**32
         self.partial = (vc, at[1] + piece)
@@ -245,7 +246,9 @@ class Link:
 OUTCOMES = {1: "bad address", 2: "misaligned", 3: "bad command", 4: "again", 5: "lost", 6: "restarted", 7: "too many exceptions", 8: "out of memory", 9: "flow unknown"}
 
 
-KNOWN, OTHER = 8, 16
+KNOWN, OTHER, MEMBERS, POSTED = 8, 16, 32, 64
+CHIP = 1  # this chip's number in its mesh
+TO_MEMBERS = 2  # the group whose one member is chip 0
 
 
 def merged(exceptions):
@@ -268,17 +271,24 @@ class Chip:
         self.flows = {}
         self.waiting = []  # packets for lack of credit: link, vc, bytes
         self.next_id = self.incarnation
-        self.outs = {g: {"epoch": int(time.time() * 1000) & 0xFFFFFFFF, "seq": 0, "base": 0, "open": {}, "known": False, "sure": set(), "ending": False} for g in (0, 1, -1)}  # -1: those with OTHER
+        self.outs = {g: {"epoch": int(time.time() * 1000) & 0xFFFFFFFF, "seq": 0, "base": 0, "open": {}, "known": False, "sure": set(), "ending": False} for g in (0, 1, TO_MEMBERS, -1)}  # -1: those with OTHER
         self.out = self.outs[0]
         self.reads, self.probe_at = {}, None
 
     def packet(self, kind, vc, plane, payload, union=b"", size=None, send=255, ident=0, flow=(0, 0, 0), group=0, trunk=0, flags=0):
+        if kind == 3:  # a control packet: one action, east, then the end of the route
+            b = struct.pack("<BBHHBBHH17xBBBIHHHH", kind, vc | plane << 4, 2, 96, 44, 1, 0, 1, 0, len(payload), 0, 0, flags, group, 0, 0) + payload
+            return b.ljust(96, b"\0")
         r = 19
+        if trunk and group == TO_MEMBERS:
+            flags |= MEMBERS
+            payload = struct.pack("<Q24x", 1) + payload
+        size = len(payload) - (32 if flags & MEMBERS else 0) if size is None else size
         n = 101 + r + len(payload)
         b = struct.pack("<BBHHBBHHIIIQIHH", kind, vc | plane << 4, 2, n, 40, r, 0, 1, *flow, ident % 2**64, 0, flags, group)
-        b += union.ljust(40, b"\0") + struct.pack("<HBBHBB", len(payload) if size is None else size, send, 0, 0, 0, 0)
-        if trunk:  # names its source; the copy to the last chip has no hops before it
-            b += bytes(r) + struct.pack("<HH", 1, 0) + bytes(8) + bytes([trunk]) + payload
+        b += union.ljust(40, b"\0") + struct.pack("<HBBHBB", size, send, 0, 0, 0, 0)
+        if trunk:  # names its source, or with MEMBERS a member; the copy to the last chip has no hops before it
+            b += bytes(r) + struct.pack("<HH", 0 if flags & MEMBERS else 1, 0) + bytes(8) + bytes([trunk]) + payload
         else:
             b += bytes([EAST]).ljust(r, b"\0") + struct.pack("<HH", 0, 0) + bytes(9) + payload
         assert len(b) == n
@@ -299,24 +309,41 @@ class Chip:
         self.waiting = left
 
     def arrived(self, link, b):
-        kind, vcp, _, n, _, r, sm, sc, epoch, seq, base, ident = struct.unpack_from("<BBHHBBHHIIIQ", b)
+        kind, vcp, _, n, head, r, sm, sc = struct.unpack_from("<BBHHBBHH", b)
+        if kind in (3, 4, 6):
+            return self.control(b) if n == len(b) == 96 and head == 44 else None
+        epoch, seq, base, ident = struct.unpack_from("<IIIQ", b, 12)
         size, send = struct.unpack_from("<HB", b, 80)
-        payload = b[101 + r:]
+        members = int.from_bytes(b[101 + r:133 + r], "little") if b[36] & MEMBERS else 0
+        payload = b[(133 if b[36] & MEMBERS else 101) + r:]
         group, = struct.unpack_from("<H", b, 38)
         other = b[36] & OTHER
-        if n != len(b) or other and (group or kind in (4, 6)):
+        if n != len(b) or other and group:
             return
         if kind in (1, 5):
-            if (group != 0) != (b[100 + r] in (1, 2)) or group and (b[92 + r:100 + r] != bytes(8) or send == 7):
+            if b[36] & MEMBERS:
+                if not group or b[100 + r] not in (1, 2) or members != 1 << CHIP or send == 7:
+                    return  # the packet has no other member ahead of it, because this chip is the last of its row
+            elif (group != 0) != (b[100 + r] in (1, 2)) or group and (b[92 + r:100 + r] != bytes(8) or send == 7):
                 return  # there is nothing to the east of this chip
-            self.request(link, kind, b[36] & KNOWN, (vcp >> 4, group, other), epoch, seq, base, ident, b[40:80], size, send, payload)
+            self.request(link, kind, b[36] & (KNOWN | POSTED), (vcp >> 4, group, other), epoch, seq, base, ident, b[40:80], size, send, payload)
         elif kind == 2 and ident in self.reads:
             self.end(self.reads.pop(ident), "done " + payload.hex())
-        elif kind == 3:
+
+    def control(self, b):
+        group, = struct.unpack_from("<H", b, 38)
+        payload = b[44:44 + b[30]]
+        if b[0] == 3:
             if group in self.outs:
-                self.completion(payload, self.outs[-1 if other else group])
-        elif kind == 4:
-            seq = struct.unpack_from("<I", payload, 8)[0]
+                self.completion(payload, self.outs[-1 if b[36] & OTHER else group])
+        elif b[0] == 4:
+            seq, _, ident = struct.unpack_from("<IIQ", payload, 8)
+            if payload[15] & 0x10:
+                return  # the request may have arrived
+            if payload[15] & 0xF == 2:  # the reply to a read
+                if ident in self.reads:
+                    self.end(self.reads.pop(ident), "unknown")
+                return
             self.end(seq, "dropped", self.outs[-1 if payload[15] & 0x40 else 0])
 
     # The destination's end of a flow.
@@ -325,7 +352,7 @@ class Chip:
         plane, group, other = key
         f = self.flows.get(key)
         if f is None or f["epoch"] != epoch:
-            f = self.flows[key] = {"epoch": epoch, "next": seq, "exc": [], "void": known}
+            f = self.flows[key] = {"epoch": epoch, "next": seq, "exc": [], "void": known & KNOWN}
             if 0 < after(seq, base) < 8192:
                 f["exc"].append([base, after(seq, base), 6])
         f["exc"] = [e for e in f["exc"] if after(e[0] + e[1], base) > 0]
@@ -349,8 +376,19 @@ class Chip:
                     f["exc"].append([seq, 1, outcome])
             f["next"] = (seq + 1) % 2**32
             f["exc"] = merged(f["exc"])
-        p = struct.pack("<III", epoch, f["next"], len(f["exc"])) + b"".join(struct.pack("<IHBB", e[0], e[1], e[2], 0) for e in f["exc"])
-        self.post(link, 2, self.packet(3, 2, plane, p, group=group, flags=other))
+        if f["epoch"] == epoch and after(base, f.get("base", base)) >= 0:
+            f["base"] = base
+        if known & POSTED:
+            return
+        first, left = f["base"], f["exc"]
+        while True:  # at most four exceptions in each completion
+            part, left = left[:4], left[4:]
+            nxt = left[0][0] if left else f["next"]
+            p = struct.pack("<IIII", epoch, first, nxt, len(part)) + b"".join(struct.pack("<IHBB", e[0], e[1], e[2], 0) for e in part)
+            self.post(link, 2, self.packet(3, 2, plane, p, group=group, flags=other))
+            if not left:
+                break
+            first = nxt
 
     def place(self, address, n):
         x, y, off = address >> 36 & 63, address >> 42 & 63, address & 2**36 - 1
@@ -421,11 +459,11 @@ class Chip:
             out["base"] += 1
 
     def completion(self, p, out):
-        epoch, nxt, n = struct.unpack_from("<III", p)
-        if epoch != out["epoch"] or nxt > out["seq"]:
+        epoch, start, nxt, n = struct.unpack_from("<IIII", p)
+        if epoch != out["epoch"] or nxt > out["seq"] or start > out["base"]:
             return
         for i in range(n):
-            first, count, outcome, _ = struct.unpack_from("<IHBB", p, 12 + 8 * i)
+            first, count, outcome, _ = struct.unpack_from("<IHBB", p, 16 + 8 * i)
             out["ending"] = out["ending"] or outcome in (6, 9)
             for seq in range(first, min(first + count, nxt)):
                 late = outcome == 5 and seq in out["open"] and (out["ending"] or seq not in out["sure"])
@@ -442,6 +480,8 @@ class Chip:
             self.ask(line, a, None, 0, bytes.fromhex(f[4]), group=1)
         elif f[0] == "minc":
             self.ask(line, a + struct.pack("<IB", int(f[4]), 0), None, 2, b"", group=1)
+        elif f[0] == "swrite":
+            self.ask(line, a, None, 0, bytes.fromhex(f[4]), group=TO_MEMBERS)
         elif f[0] == "owrite":
             self.ask(line, a, None, 0, bytes.fromhex(f[4]), group=-1)
         elif f[0] == "write":

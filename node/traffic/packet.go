@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"bytes"
+	"crypto/subtle"
 	"encoding/binary"
 
 	"ttfabric/wire"
@@ -31,7 +32,10 @@ type Packet struct {
 //	20  6  number
 //	26  1  plane
 //	27  1  1 for the other direction round a ring, else 0
-//	28  4  CRC-32C of the packet with zeros here
+//	28  4  CRC-32C of the header before this field
+//
+// The other bytes are the exclusive-or of pieces of two fixed tables of random bytes. The header and
+// the run determine the two offsets of these pieces.
 const (
 	offMagic  = 0
 	offLength = 2
@@ -63,18 +67,22 @@ func (p *Packet) fill(run uint64, b []byte) {
 	if p.Other {
 		b[offOther] = 1
 	}
-	x := mix(run) ^ mix(uint64(wire.Checksum(b[:offCRC]))<<32|p.Number&0xFFFFFFFF)
-	rest := b[headerLen:]
-	for ; len(rest) >= 8; rest = rest[8:] {
+	crc := wire.Checksum(b[:offCRC])
+	le.PutUint32(b[offCRC:], crc)
+	x := mix(run ^ mix(uint64(crc)<<32|p.Number&0xFFFFFFFF))
+	body := b[headerLen:]
+	subtle.XORBytes(body, tables[0][x%MaxSize:][:len(body)], tables[1][x>>32%MaxSize:][:len(body)])
+}
+
+// tables are two tables of random bytes. A piece of MaxSize bytes fits at each offset below MaxSize.
+var tables = [2][2 * MaxSize]byte{randomBytes(1), randomBytes(2)}
+
+func randomBytes(x uint64) (t [2 * MaxSize]byte) {
+	for i := 0; i < len(t); i += 8 {
 		x += step
-		le.PutUint64(rest, mix(x))
+		binary.LittleEndian.PutUint64(t[i:], mix(x))
 	}
-	for i := range rest {
-		x += step
-		rest[i] = byte(mix(x))
-	}
-	le.PutUint32(b[offCRC:], 0)
-	le.PutUint32(b[offCRC:], wire.Checksum(b))
+	return t
 }
 
 // step is the increment of the counter in SplitMix64 (Steele, Lea, Flood 2014). For each output,

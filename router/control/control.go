@@ -5,7 +5,10 @@
 // Each chip says in a numbered [wire.LinkState] which of its ports are out of service. A chip takes
 // a port out of service after the port's link has been down for [Config.Hold], or if the link has
 // not come up within [Config.Boot] of the start. A link is down while neither its own cable nor a
-// fallback path works. An operator can also take a port out of service. Each chip floods the newest
+// fallback path works. An operator can also take a port out of service. The port's link then first
+// moves to the cable of a parallel port, and the port stays in service (Spec §7.4.1). Parallel ports
+// lead to the same chip in the same direction. Only if no parallel cable carries the link after
+// [Config.Hold], the port goes out of service. Each chip floods the newest
 // link state of every chip to its neighbours. Gossip repairs what flooding missed. A cable is out
 // of service if the chip at either end says that its own port is out of service. All connected
 // chips therefore plan from the same link states, without a leader. The table epoch is a hash of
@@ -47,8 +50,12 @@ type port struct {
 	up      bool
 	since   mono.Time // when the link went down; before the link's first time up: when Control started
 	been    bool      // the link has been up at least once
+	by      int       // while the link is up: index of the port whose cable carries the link's frames
 	failed  bool      // the link has been down for Hold, or has not come up within Boot of the start
 	avoided bool      // an operator took the port out of service
+	moves   mono.Time // until when Control waits for the link of an avoided port to move to a parallel cable
+	poor    bool      // the port's own cable is unreliable
+	chosen  int       // index of the fallback port that an operator assigned; -1: none
 	told    uint64    // number of the latest change that the neighbour has been sent
 }
 
@@ -75,8 +82,8 @@ type Control struct {
 func New(now mono.Time, cfg Config) *Control {
 	c := &Control{cfg: cfg, byNode: map[wire.FabricNodeID]*word{}, planAt: mono.Never}
 	c.self = c.word(cfg.Self)
-	for _, p := range cfg.Ports {
-		c.ports = append(c.ports, port{Port: p, since: now})
+	for i, p := range cfg.Ports {
+		c.ports = append(c.ports, port{Port: p, since: now, by: i, chosen: -1})
 	}
 	return c
 }
@@ -100,19 +107,41 @@ func (c *Control) SetPort(now mono.Time, i int, up bool) {
 	if p.up == up {
 		return
 	}
-	p.up = up
+	p.up, p.by = up, i
 	if up {
 		p.been, p.told = true, 0
-		c.judge(now)
 	} else {
 		p.since = now
 	}
+	c.moved(now)
 }
 
-// Avoid takes port i out of service if "on" is true, even if the port's link works. Otherwise Avoid
-// puts the port back into service.
+// SetPath tells Control that the cable of port k carries the frames of the link of port i. The link
+// is up. If k equals i, the link uses its own cable.
+func (c *Control) SetPath(now mono.Time, i, k int) {
+	c.ports[i].by = k
+	c.moved(now)
+}
+
+// moved gives the links of avoided ports time to move, because a link has changed its state or its
+// path. moved then judges the ports.
+func (c *Control) moved(now mono.Time) {
+	for i := range c.ports {
+		if p := &c.ports[i]; p.avoided && (!p.up || p.by == i) && !now.Before(p.moves) && !p.failed && c.self.Out>>p.Local.Channel&1 == 0 {
+			p.moves = now.Add(c.cfg.Hold)
+		}
+	}
+	c.judge(now)
+}
+
+// Avoid takes port i out of service if "on" is true, even if the port's link works. If a parallel
+// cable can carry the link's frames, Control waits for [Config.Hold] until the link has moved there.
+// A port whose link uses a parallel cable stays in service. If "on" is false, Avoid puts the port
+// back into service.
 func (c *Control) Avoid(now mono.Time, i int, on bool) {
-	c.ports[i].avoided = on
+	if p := &c.ports[i]; p.avoided != on {
+		p.avoided, p.moves = on, now.Add(c.cfg.Hold)
+	}
 	c.judge(now)
 }
 
@@ -133,8 +162,12 @@ func (c *Control) failsAt(p *port) mono.Time {
 func (c *Control) Deadline() (mono.Time, bool) {
 	at := c.planAt
 	for i := range c.ports {
-		if p := &c.ports[i]; !p.up && !p.failed {
+		p := &c.ports[i]
+		if !p.up && !p.failed {
 			at = mono.Min(at, c.failsAt(p))
+		}
+		if p.avoided && c.self.Out>>p.Local.Channel&1 == 0 && !c.carried(i) {
+			at = mono.Min(at, p.moves)
 		}
 	}
 	return at, at != mono.Never
@@ -158,7 +191,7 @@ func (c *Control) judge(now mono.Time) {
 	for i := range c.ports {
 		p := &c.ports[i]
 		p.failed = !p.up && (p.failed || !now.Before(c.failsAt(p)))
-		if p.failed || p.avoided {
+		if p.failed || p.avoided && !c.carried(i) && !c.moving(now, i) {
 			out |= 1 << p.Local.Channel
 		}
 	}
@@ -166,6 +199,16 @@ func (c *Control) judge(now mono.Time) {
 		c.self.Out = out
 		c.say(now, c.self.Version+1)
 	}
+}
+
+// moving reports whether Control still waits for the link of an avoided port to move to a parallel
+// cable.
+func (c *Control) moving(now mono.Time, i int) bool {
+	if !now.Before(c.ports[i].moves) {
+		return false
+	}
+	_, ok := c.Fallback(i)
+	return ok
 }
 
 // say gives this chip's link state the given version number, and marks the link state as changed.

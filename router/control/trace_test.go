@@ -28,6 +28,10 @@ var rewriteTraces = flag.Bool("rewrite", false, "write new outcomes into testdat
 //	down M0D0-M0D1, down all   links go down, at both ends
 //	run 200ms                  time passes
 //	avoid M0D0/1, use M0D0/1   an operator takes a port out of service, or puts it back into service
+//	by M0D0/1 M0D0/0           the cable of the second port carries the frames of the first port's link
+//	poor M0D0/1, sound M0D0/1  the own cable of the port is unreliable, or reliable again
+//	assign M0D0/1 M0D0/0       an operator makes the second port the fallback of the first
+//	fallback M0D0/1            write down the fallback of the port
 //	kill M0D2                  the chip stops, and its links go down at the other ends
 //	start M0D2                 the chip starts without any link state; its links stay down
 //	hear M0D0 M0D2 7 1,4       gossip brings M0D0 a link state of M0D2: version 7, channels 1 and 4 out of service
@@ -91,6 +95,8 @@ func (x *tracer) Do(f []string) error {
 			x.chips[i].Avoid(x.now, k, f[0] == "avoid")
 		}
 		return err
+	case "by", "assign", "poor", "sound", "fallback":
+		return x.fallback(f)
 	case "kill", "start":
 		i, err := x.chip(f[1], f[0] == "start")
 		if err != nil {
@@ -113,6 +119,38 @@ func (x *tracer) Do(f []string) error {
 		}
 	default:
 		return fmt.Errorf("%s: no such command", f[0])
+	}
+	return nil
+}
+
+// fallback performs a command about the fallback of a port.
+func (x *tracer) fallback(f []string) error {
+	i, k, err := x.port(f[1])
+	if err != nil {
+		return err
+	}
+	other := k
+	if len(f) > 2 {
+		if _, other, err = x.port(f[2]); err != nil {
+			return err
+		}
+	}
+	c := x.chips[i]
+	switch f[0] {
+	case "by":
+		c.SetPath(x.now, k, other)
+	case "assign":
+		if !c.Assign(k, other) {
+			x.Say("   %s: %s is refused", f[1], f[2])
+		}
+	case "poor", "sound":
+		c.SetReliable(k, f[0] == "sound")
+	case "fallback":
+		if to, ok := c.Fallback(k); ok {
+			x.Say("   %s: %s", f[1], c.ports[to].Local.Short())
+		} else {
+			x.Say("   %s: none", f[1])
+		}
 	}
 	return nil
 }

@@ -173,7 +173,7 @@ type checker struct {
 func (k *checker) all(mc Multicasts) {
 	k.within(mc)
 	if len(k.p.grids) > 1 {
-		k.between()
+		k.between(mc)
 	}
 }
 
@@ -343,7 +343,7 @@ func (k *checker) multicast(g *grid, src int, o Order) {
 // between adds the traffic between meshes. This traffic leaves a mesh from each of the mesh's
 // chips. In the next mesh, the traffic goes on from the end of each cable between the meshes, to
 // any chip of that mesh or to a further mesh.
-func (k *checker) between() {
+func (k *checker) between(mc Multicasts) {
 	if int(k.pl) >= len(k.p.inter) {
 		return
 	}
@@ -361,6 +361,9 @@ func (k *checker) between() {
 				up := im.up(i, int(j))
 				held := k.id(g, int(q.Local.Node.Chip), q.Dir, wire.VCFor(k.c, up, false), true)
 				k.enter(int(j), i, int(q.Peer.Node.Chip), held)
+				if mc.Any && k.c == wire.ClassRequest && k.ends(i, int(j)) {
+					k.members(k.p.grids[j], int(q.Peer.Node.Chip), held)
+				}
 			}
 		}
 	}
@@ -375,6 +378,12 @@ func (k *checker) used(from, to int) bool {
 		}
 	}
 	return false
+}
+
+// ends reports whether the route from mesh "from" to its neighbour mesh "to" leads directly there.
+func (k *checker) ends(from, to int) bool {
+	im := k.p.inter[k.pl]
+	return int(im.next[from*im.meshes+to]) == to
 }
 
 // out adds the dependencies of the route from chip src to the exit of its mesh, and over that exit

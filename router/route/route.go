@@ -73,7 +73,8 @@
 //
 // A multicast's tree has its trunk along the dimension that requests use first, and its branches
 // along the other dimension. Each route of the tree therefore turns as a unicast route does, see
-// [Plan.Multicast]. [Plan.Check] proves unicast and multicast together.
+// [Plan.Multicast]. A multicast to a set of chips, of any mesh, has a tree of the same form, see
+// [Plan.Sparse]. [Plan.Check] proves unicast and multicast together.
 package route
 
 import (

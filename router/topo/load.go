@@ -26,7 +26,7 @@ func Load(path string, data []byte) (*Topology, error) {
 	if len(data) > MaxFile {
 		return nil, f.fail(nil, "%d bytes; a topology has at most %d", len(data), MaxFile)
 	}
-	if protoGraph.Match(data) || strings.HasSuffix(path, ".textproto") {
+	if regexp.MustCompile(protoGraph).Match(data) || strings.HasSuffix(path, ".textproto") {
 		return loadMGD(f, filepath.Base(path), data)
 	}
 	root, err := f.parse(data)
@@ -63,4 +63,4 @@ func Load(path string, data []byte) (*Topology, error) {
 }
 
 // protoGraph matches the content of a mesh graph descriptor in textual protobuf.
-var protoGraph = regexp.MustCompile(`(?m)^[ \t]*(mesh_descriptors|graph_descriptors|top_level_instance)[ \t]*:?\s*[{<[]`)
+const protoGraph = `(?m)^[ \t]*(mesh_descriptors|graph_descriptors|top_level_instance)[ \t]*:?\s*[{<[]`

@@ -112,8 +112,10 @@ func between(near, far place, kind string, size int, d time.Duration) (float64, 
 	if err != nil {
 		return 0, err
 	}
-	if said, err := n.ask(""); err != nil || said != "done" {
-		return 0, fmt.Errorf("%s: the near end printed %q: %w", kind, said, err)
+	if said, err := n.ask(""); err != nil {
+		return 0, fmt.Errorf("%s: the near end: %w", kind, err)
+	} else if said != "done" {
+		return 0, fmt.Errorf("%s: the near end printed %q, want done", kind, said)
 	}
 	return float64(b-a) * 8 / end.Sub(begin).Seconds() / 1e9, nil
 }

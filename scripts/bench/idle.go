@@ -18,6 +18,9 @@ import (
 	"ttfabric/node/traffic"
 )
 
+// ticksPerSecond is USER_HZ on every Linux that Go runs on.
+const ticksPerSecond = 100
+
 // idleTime is the time for which the idle fabric is watched.
 const idleTime = 20 * time.Second
 
@@ -66,7 +69,6 @@ func idleCost(f *fabric.Fabric, watch time.Duration) (cpu, mem float64, err erro
 	if n != chips || m != chips {
 		return 0, 0, fmt.Errorf("%d and %d of %d chips were running", n, m, chips)
 	}
-	const ticksPerSecond = 100 // USER_HZ on every Linux that Go runs on
 	pss, err := pssKiB(f)
 	return float64(b-a) / ticksPerSecond / watch.Seconds() * 100, float64(pss) / 1024 / float64(chips), err
 }
@@ -106,8 +108,8 @@ func trafficOf(ttfabric string, f *fabric.Fabric, packets int, flags ...string) 
 
 // gbpsOf returns the goodput of verified all-to-all traffic, in Gb/s over all chips. If any packet
 // did not arrive exactly once, whole and in order, gbpsOf returns an error.
-func gbpsOf(ttfabric string, f *fabric.Fabric, packets int) (float64, error) {
-	r, err := trafficOf(ttfabric, f, packets)
+func gbpsOf(ttfabric string, f *fabric.Fabric, packets int, flags ...string) (float64, error) {
+	r, err := trafficOf(ttfabric, f, packets, flags...)
 	if err == nil && !r.OK() {
 		err = fmt.Errorf("traffic: not every packet arrived exactly once: %+v", r.Total)
 	}

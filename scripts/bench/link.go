@@ -213,7 +213,7 @@ func (l *link) pump(size int, d time.Duration) error {
 
 func (l *link) drain() func() uint64 {
 	// A real receiver copies the packet into its slot.
-	slot := make([]byte, wire.SlotStride)
+	slot := make([]byte, wire.SlotSize)
 	l.step(func(mono.Time) {
 		l.on = func(_ mono.Time, d ttlink.Delivery) { l.got += uint64(copy(slot[d.Offset:], d.Data)) }
 	})

@@ -32,6 +32,7 @@ type bench struct {
 	pair     string // names of two containers on one bridge
 	ttfabric string // path of the fabric's program
 	pingpong string // path of the ping-pong in C
+	mpi      string // path of the all-to-all program for Open MPI; empty: this machine has no Open MPI
 	cuts     int    // number of cuts of each fabric, before the share of its cutSet; each cuts one cable
 	seed     uint64 // seed of the cuts
 	machines string // machines whose cables are cut; empty: all
@@ -63,6 +64,7 @@ var measurements = []measurement{
 		b.add(rs...)
 		return err
 	}},
+	{"alltoall", "", (*bench).alltoalls},
 	{"wan", "scripts/bench/wan", (*bench).wan},
 	{"loss", "scripts/bench/loss", (*bench).losses},
 	{"container", "scripts/bench/container", (*bench).containers},
@@ -84,13 +86,14 @@ func main() {
 	task := flag.String("task", "", "task of the far end: drain or echo (used by the program itself)")
 	flag.IntVar(&b.rounds, "rounds", 5, "interleaved rounds")
 	seconds := flag.Float64("seconds", 1, "time of each goodput measurement, in seconds")
-	flag.StringVar(&b.only, "only", "", "name of one measurement: goodput, latency, session, chain, idle or growth; the scripts wan, loss, cuts and container call the measurements of these names")
+	flag.StringVar(&b.only, "only", "", "name of one measurement: goodput, latency, session, chain, alltoall, idle or growth; the scripts wan, loss, cuts and container call the measurements of these names")
 	sizes := flag.String("sizes", "64,256,1024,4096,16384", "message sizes of the goodput measurement, in bytes; a packet carries up to 4096 bytes, and a longer message takes several packets")
 	names := flag.String("kinds", "", "transports to measure, with commas; empty: all")
 	out := flag.String("o", "", "write the results as JSON to this file, and plots beside it (default results/TIME.json)")
 	plot := flag.String("plot", "", "measure nothing; print this results file, and plot the results again")
 	flag.StringVar(&b.ttfabric, "ttfabric", "", "path of the fabric's program, for the idle cost")
 	flag.StringVar(&b.pingpong, "pingpong", "", "path of the built ping-pong in C")
+	flag.StringVar(&b.mpi, "mpi", "", "path of the built all-to-all program for Open MPI")
 	flag.StringVar(&b.wire, "wire", "", "the wire to cross: NEAR-NAMESPACE FAR-NAMESPACE DEVICE")
 	flag.StringVar(&b.pair, "containers", "", "two containers on one bridge, as NEAR FAR; -listen and -far-listen give their addresses")
 	flag.IntVar(&b.mtu, "mtu", 1500, "MTU of the wire of -wire, in bytes")

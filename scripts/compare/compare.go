@@ -135,12 +135,12 @@ func wanted(l gopacket.Layer) map[string][]string {
 	case *capture.Fabric:
 		switch {
 		case l.Fault != nil || l.Partial:
-		case l.Packet.Type != wire.PacketCompletion && l.Packet.Type != wire.PacketDropReport && l.Packet.Type != wire.PacketLinkState && len(l.LayerPayload()) > 0:
+		case !l.Packet.Type.Control() && len(l.LayerPayload()) > 0:
 			add("ttfabric.data", hex.EncodeToString(l.LayerPayload()))
 		}
 		if l.Fault == nil && l.Drop != nil {
 			add("ttfabric.packet_id", want["ttfabric.drop.id"][0])
-		} else if l.Fault == nil && l.Packet.Type != wire.PacketCompletion && l.Packet.Type != wire.PacketDropReport {
+		} else if l.Fault == nil && !l.Packet.Type.Control() {
 			add("ttfabric.packet_id", want["ttfabric.id"][0])
 		}
 	}

@@ -443,8 +443,11 @@ func rootQdisc() (string, error) {
 		return "", err
 	}
 	qs, err := netlink.QdiscList(link)
-	if err != nil || len(qs) != 1 {
-		return "", fmt.Errorf("%d qdiscs (%w)", len(qs), err)
+	if err != nil {
+		return "", fmt.Errorf("cannot list the qdiscs: %w", err)
+	}
+	if len(qs) != 1 {
+		return "", fmt.Errorf("%d qdiscs: want 1", len(qs))
 	}
 	return qs[0].Type(), nil
 }

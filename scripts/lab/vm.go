@@ -64,8 +64,11 @@ func prepareVM() error {
 		return err
 	}
 	files, err := filepath.Glob("/modules/*.ko*")
-	if err != nil || len(files) == 0 {
-		return fmt.Errorf("there are no modules: %w", err)
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return errors.New("there are no modules in /modules")
 	}
 	// If a module needs another module, a later round loads the first module.
 	for len(files) > 0 {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // receiver is the state for system calls in a Batch. On this operating system the state is empty,
@@ -51,6 +52,9 @@ func (u *udp) Send(data []byte, seg int) (int, error) {
 	total, n := Run{data, seg}.datagrams(), 0
 	to := u.peer.Load()
 	if to == nil {
+		if err := u.conn.SetWriteDeadline(time.Time{}); err != nil {
+			return 0, net.ErrClosed
+		}
 		u.noPeer.Add(uint64(total))
 		return 0, nil
 	}

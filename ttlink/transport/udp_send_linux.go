@@ -113,6 +113,9 @@ func (u *udp) SendBatch(runs []Run) (int, error) {
 func (s *sender) send(runs []Run) (int, error) {
 	total, sent := countDatagrams(runs), 0
 	if s.u.peer.Load() == nil {
+		if s.u.raw.Control(func(uintptr) {}) != nil {
+			return 0, net.ErrClosed
+		}
 		s.u.counts.noPeer.Add(uint64(total))
 		return 0, nil
 	}

@@ -117,7 +117,7 @@ func (a *assembly) complete(seq wire.Seq) *Fabric {
 	last := first
 	for {
 		p, ok := a.pieces[last]
-		if !ok || p.offset != len(whole) || len(whole)+len(p.data) > wire.SlotStride {
+		if !ok || p.offset != len(whole) || len(whole)+len(p.data) > wire.SlotSize {
 			return nil
 		}
 		if whole = append(whole, p.data...); p.end {

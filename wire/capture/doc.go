@@ -117,7 +117,7 @@
 //	ttfabric.vc, ttfabric.plane     numbers
 //	ttfabric.ttl             hops
 //	ttfabric.length          bytes of the whole packet
-//	ttfabric.route_size      bytes of the route_buffer
+//	ttfabric.route_size      bytes of the route_buffer; of control packets, number of actions
 //	ttfabric.src             text, such as M0D3
 //	ttfabric.src_mesh, ttfabric.src_chip   numbers
 //	ttfabric.dst             text, such as M0D7
@@ -125,11 +125,12 @@
 //	ttfabric.flow_epoch, ttfabric.flow_seq, ttfabric.flow_base   numbers
 //	ttfabric.id              0x, 16 digits
 //	ttfabric.epoch           0x, 8 digits
-//	ttfabric.up, ttfabric.trace, ttfabric.detour, ttfabric.known, ttfabric.other   flags
+//	ttfabric.up, ttfabric.trace, ttfabric.detour, ttfabric.known, ttfabric.other, ttfabric.posted   flags
 //	ttfabric.group           number, 0: unicast
 //	ttfabric.trunk           number, 0: unicast
-//	ttfabric.mcast.hops      four numbers: east, west, north, south; only if trunk is not 0
-//	ttfabric.mcast.skip      four numbers: east, west, north, south; only if trunk is not 0
+//	ttfabric.mcast.hops      four numbers: east, west, north, south; only if trunk is not 0, and without members
+//	ttfabric.mcast.skip      four numbers: east, west, north, south; only if trunk is not 0, and without members
+//	ttfabric.mcast.members   text, such as 0-3,7: chips of the destination's mesh; only in a multicast to members
 //	ttfabric.hop             number
 //	ttfabric.route           text: E, W, N or S for each byte that names a direction, ? for any other byte; without the zeros at the end
 //	ttfabric.send_type       number, as on the page of package wire; 255: no command
@@ -146,12 +147,13 @@
 //	ttfabric.scatter.size    bytes, one for each chunk
 //	only if partial is 0:
 //	ttfabric.data_len        bytes of payload
-//	ttfabric.completion.flow_epoch, next, count    numbers (count: number of exceptions)
+//	ttfabric.completion.flow_epoch, from, next, count    numbers (count: number of exceptions)
 //	ttfabric.completion.first, number, outcome     numbers, for each exception
 //	ttfabric.drop.dst_mesh, dst_chip, flow_epoch, flow_seq, plane, reason, channel, type   numbers
 //	ttfabric.drop.other      flag
 //	ttfabric.drop.id         0x, 16 digits
-//	ttfabric.drop.group, direction, trunk, hops (four), skip (four)   numbers; only with a group
+//	ttfabric.drop.group, direction, trunk, hops (four), skip (four)   numbers; only with a group; with members no hops and skip
+//	ttfabric.drop.members    text, such as 0-3,7; only with members
 //	ttfabric.linkstate.mesh, chip, version         numbers, for each entry
 //	ttfabric.linkstate.out   0x, 4 digits, for each entry
 //	ttfabric.payload_fault   text: completion, drop report or link state (the malformed payload)

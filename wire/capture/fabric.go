@@ -41,8 +41,7 @@ func (p *Fabric) DecodeFromBytes(data []byte, _ gopacket.DecodeFeedback) error {
 		p.base = base{data, nil}
 		return nil
 	}
-	head := len(data) - len(p.Packet.Payload)
-	p.base = base{data[:head], data[head:]}
+	p.base = base{data[:p.headLen()], p.Packet.Payload}
 	switch p.Packet.Type {
 	case wire.PacketCompletion:
 		if c, err := wire.DecodeCompletion(p.Packet.Payload, nil); err == nil {
@@ -86,10 +85,18 @@ func partial(b []byte) *Fabric {
 	if p.Packet, err = wire.DecodePacket(append(b[:len(b):len(b)], make([]byte, n-len(b))...)); err != nil {
 		return nil
 	}
-	head := n - len(p.Packet.Payload)
+	head := p.headLen()
 	p.Packet.Payload = nil
 	p.base = base{b[:head], b[head:]}
 	return p
+}
+
+// headLen returns the length of the header of the packet, in bytes.
+func (p *Fabric) headLen() int {
+	if p.Packet.Type.Control() {
+		return wire.ControlHeadLen
+	}
+	return p.Length - len(p.Packet.Payload)
 }
 
 // Fields returns the fields of the packet. The package documentation lists the names.
@@ -130,23 +137,40 @@ func (p *Fabric) headFields(f *fields) {
 	f.text("ttfabric.dst", x.Dst.String())
 	f.num("ttfabric.dst_mesh", uint64(x.Dst.Mesh))
 	f.num("ttfabric.dst_chip", uint64(x.Dst.Chip))
-	f.num("ttfabric.flow_epoch", uint64(x.FlowEpoch))
-	f.num("ttfabric.flow_seq", uint64(x.FlowSeq))
-	f.num("ttfabric.flow_base", uint64(x.FlowBase))
-	f.hex("ttfabric.id", 16, x.ID)
+	control := x.Type.Control()
+	if !control {
+		f.num("ttfabric.flow_epoch", uint64(x.FlowEpoch))
+		f.num("ttfabric.flow_seq", uint64(x.FlowSeq))
+		f.num("ttfabric.flow_base", uint64(x.FlowBase))
+		f.hex("ttfabric.id", 16, x.ID)
+	}
 	f.hex("ttfabric.epoch", 8, uint64(x.Epoch))
 	f.flag("ttfabric.up", x.Up)
 	f.flag("ttfabric.trace", x.Trace)
 	f.flag("ttfabric.detour", x.Detour)
-	f.flag("ttfabric.known", x.Known)
+	if !control {
+		f.flag("ttfabric.known", x.Known)
+	}
 	f.flag("ttfabric.other", x.Other)
+	if !control {
+		f.flag("ttfabric.posted", x.Posted)
+	}
 	f.num("ttfabric.group", uint64(x.Group))
-	f.num("ttfabric.trunk", uint64(x.Trunk))
-	if x.Trunk != wire.TrunkNone {
+	if !control {
+		f.num("ttfabric.trunk", uint64(x.Trunk))
+	}
+	switch {
+	case x.Members.Any():
+		f.text("ttfabric.mcast.members", x.Members.String())
+	case x.Trunk != wire.TrunkNone:
 		rangeFields(f, "ttfabric.mcast", &x.Ranges)
 	}
 	f.num("ttfabric.hop", uint64(x.Hop))
-	f.text("ttfabric.route", RouteString(x.Route))
+	route := x.Route
+	if control {
+		route = wire.PacketView(p.Contents).AppendActions(nil)
+	}
+	f.text("ttfabric.route", RouteString(route))
 }
 
 // routeSizeAt is the offset in a packet of the byte with the route_buffer's length, in bytes.
@@ -178,6 +202,9 @@ func rangeFields(f *fields, name string, r *wire.Ranges) {
 
 func (p *Fabric) commandFields(f *fields) {
 	c := &p.Packet.Command
+	if p.Packet.Type.Control() {
+		return
+	}
 	f.num("ttfabric.send_type", uint64(c.Type))
 	f.num("ttfabric.size", uint64(c.Size))
 	switch c.Type {
@@ -215,6 +242,7 @@ func (p *Fabric) payloadFields(f *fields) {
 	}
 	if c := p.Completion; c != nil {
 		f.num("ttfabric.completion.flow_epoch", uint64(c.FlowEpoch))
+		f.num("ttfabric.completion.from", uint64(c.First))
 		f.num("ttfabric.completion.next", uint64(c.Next))
 		f.num("ttfabric.completion.count", uint64(len(c.Exceptions)))
 		for _, e := range c.Exceptions {
@@ -242,6 +270,7 @@ func (p *Fabric) dropFields(f *fields) {
 	f.num("ttfabric.drop.flow_seq", uint64(d.FlowSeq))
 	f.num("ttfabric.drop.plane", uint64(d.Plane))
 	f.flag("ttfabric.drop.other", d.Other)
+	f.flag("ttfabric.drop.open", d.Open)
 	f.num("ttfabric.drop.reason", uint64(d.Reason))
 	f.num("ttfabric.drop.channel", uint64(d.Channel))
 	f.num("ttfabric.drop.type", uint64(d.Type))
@@ -250,8 +279,12 @@ func (p *Fabric) dropFields(f *fields) {
 		return
 	}
 	f.num("ttfabric.drop.group", uint64(d.Group))
-	f.num("ttfabric.drop.direction", uint64(d.Dir))
 	f.num("ttfabric.drop.trunk", uint64(d.Trunk))
+	if d.Members.Any() {
+		f.text("ttfabric.drop.members", d.Members.String())
+		return
+	}
+	f.num("ttfabric.drop.direction", uint64(d.Dir))
 	rangeFields(f, "ttfabric.drop", &d.Ranges)
 }
 

@@ -25,7 +25,7 @@ func aPacket(n int) wire.Packet {
 func frames(p *wire.Packet, size int, seq wire.Seq, slot uint32) (out [][]byte) {
 	b := p.Append(nil)
 	for o := 0; o < len(b); o += size {
-		f := wire.Frame{Channel: 3, Session: 0x5e55, Kind: wire.KindData, VC: p.VC, Dest: wire.SlotAddress(slot, o), TxSeq: seq, RxSeq: 77,
+		f := wire.Frame{Channel: 3, Session: 0x5e55, Kind: wire.KindData, VC: p.VC, Dest: wire.SlotAddress(p.VC, slot, o), TxSeq: seq, RxSeq: 77,
 			Padded: size, Payload: b[o:min(o+size, len(b))]}
 		if o+size >= len(b) {
 			f.Flags = wire.FlagEnd

@@ -58,8 +58,8 @@ func frameLine(b *strings.Builder, s *Sight) {
 		}
 	}
 	fmt.Fprintf(b, " ack %d, %d bytes", f.RxSeq, s.Length)
-	if f.Kind == wire.KindData && (f.Dest%wire.SlotStride != 0 || f.Flags&wire.FlagEnd == 0) {
-		fmt.Fprintf(b, ", piece at %d", f.Dest%wire.SlotStride)
+	if _, offset := f.Slot(); f.Kind == wire.KindData && (offset != 0 || f.Flags&wire.FlagEnd == 0) {
+		fmt.Fprintf(b, ", piece at %d", offset)
 		if f.Flags&wire.FlagEnd != 0 {
 			b.WriteString(", the last")
 		}

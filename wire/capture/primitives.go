@@ -16,7 +16,7 @@ import (
 var primitives = map[string]func(arg string) (func(*Sight) bool, error){
 	"kind": ofKind, "vc": ofVC, "class": ofClass, "type": ofType, "send": ofCommand,
 	"seq":     ofData(func(s *Sight) uint64 { return uint64(s.Frame.TxSeq) }),
-	"slot":    ofData(func(s *Sight) uint64 { return uint64(s.Frame.Dest / wire.SlotStride) }),
+	"slot":    ofData(func(s *Sight) uint64 { slot, _ := s.Frame.Slot(); return uint64(slot) }),
 	"ack":     ofFrame(func(s *Sight) uint64 { return uint64(s.Frame.RxSeq) }),
 	"session": ofFrame(func(s *Sight) uint64 { return uint64(s.Frame.Session) }),
 	"length":  ranged(func(s *Sight) (uint64, bool) { return uint64(s.Length), true }),

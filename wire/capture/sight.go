@@ -82,8 +82,8 @@ func (t *Tracker) Look(s *Sight) {
 // is known.
 func (x *track) follow(s *Sight) {
 	f := &s.Frame
-	slot := f.Dest / wire.SlotStride
-	if f.Dest%wire.SlotStride == 0 {
+	slot, offset := f.Slot()
+	if offset == 0 {
 		x.head, x.headSeq, x.dest = x.head[:0], f.TxSeq, slot
 		if v := wire.PacketView(f.Payload); v.HeadWhole() {
 			x.head = append(x.head, v[:min(len(v), maxHead)]...)

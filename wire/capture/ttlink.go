@@ -126,7 +126,10 @@ func (t *TTLink) Len() int {
 }
 
 // Offset returns the offset in its packet of the piece that a data frame carries, in bytes.
-func (t *TTLink) Offset() int { return int(t.Frame.Dest % wire.SlotStride) }
+func (t *TTLink) Offset() int {
+	_, offset := t.Frame.Slot()
+	return offset
+}
 
 // holdsPacket reports whether the frame is valid and holds a whole packet.
 func (t *TTLink) holdsPacket() bool {
@@ -167,7 +170,8 @@ func (t *TTLink) Fields() []Field {
 	case t.Fault != nil:
 		f.text("ttlink.fault", t.FaultWord())
 	case t.Frame.Kind == wire.KindData:
-		f.num("ttlink.slot", uint64(t.Frame.Dest/wire.SlotStride))
+		slot, _ := t.Frame.Slot()
+		f.num("ttlink.slot", uint64(slot))
 		f.num("ttlink.offset", uint64(t.Offset()))
 	case t.Hello != nil:
 		t.helloFields(&f)

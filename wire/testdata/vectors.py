@@ -38,14 +38,14 @@ def pattern(n, seed=1):
 
 def frame(channel=0, session=0, kind=1, vc=0, flags=0, dest=0, tx=0, rx=0, padded=0, payload=b""):
     body = payload + bytes(padded - len(payload)) if padded else payload
-    b = b"TT" + bytes([1 << 4 | channel, padded // 32]) + struct.pack("<I", session)
+    b = b"TT" + bytes([2 << 4 | channel, padded // 32]) + struct.pack("<I", session)
     b += struct.pack("<BBHIII", vc << 4 | kind, flags, len(payload), dest, tx, rx) + body
     return b + struct.pack("<I", crc32c(b))
 
 
 def hello(up=0, want=0, fm=0, fc=0, fch=0, em=0, ec=0, ech=0, echotraining=0, incarnation=1, echoincarnation=0,
           stamp=0, echostamp=0, training=0, maxpayload=32, slots=(0, 0, 0), fabric=0, grants=(0, 0, 0)):
-    b = struct.pack("<BBBBHHHHI", 1, up | want << 1, fch, ech, fm, fc, em, ec, echotraining)
+    b = struct.pack("<BBBBHHHHI", 2, up | want << 1, fch, ech, fm, fc, em, ec, echotraining)
     b += struct.pack("<QQQQI", incarnation, echoincarnation, stamp, echostamp, training)
     b += struct.pack("<HHHH", maxpayload, *slots) + bytes(4) + struct.pack("<I3I", fabric, *grants)
     assert len(b) == 80
@@ -81,13 +81,23 @@ def union(send, addr=0, sem=0, value=0, flush=0, chunks=()):
 
 
 def packet(type=1, vc=0, plane=0, ttl=0, sm=0, sc=0, dm=0, dc=0, flowepoch=0, flowseq=0, flowbase=0, id=0, epoch=0,
-           flags=0, group=0, trunk=0, ranges=(0, 0, 0, 0, 0, 0, 0, 0), send=255, size=None, hop=0, route=b"", payload=b"", **command):
-    r = next(n for n in (19, 35, 51, 67) if len(route) <= n)
+           flags=0, group=0, trunk=0, ranges=(0, 0, 0, 0, 0, 0, 0, 0), members=(), send=255, size=None, hop=0, route=b"",
+           payload=b"", **command):
     size = len(payload) if size is None else size
+    if type in (3, 4, 6):
+        actions = sum({1: 0, 2: 1, 4: 2, 8: 3}[a] << 2 * i for i, a in enumerate(route))
+        b = struct.pack("<BBHHBBHH", type, vc | plane << 4, ttl, 96, 44, len(route), sm, sc) + actions.to_bytes(17, "little")
+        b += struct.pack("<BBBIHHHH", hop, len(payload), 0, epoch, flags, group, dc, dm)
+        assert len(b) == 44 and len(payload) <= 52 and size == len(payload)
+        return b + payload + bytes(52 - len(payload))
+    r = next(n for n in (19, 35, 51, 67) if len(route) <= n)
     b = union(send, **command) + struct.pack("<HBB", size, send, 0)
     b += struct.pack("<HBB", hop, 0, 0) + route + bytes(r - len(route)) + struct.pack("<HH", dc, dm)
     b += bytes(ranges) + bytes([trunk])  # hops and skip of each direction: east, west, north, south
     assert len(b) in (80, 96, 112, 128)
+    if members:  # bit c % 8 of byte c / 8 stands for chip c
+        flags |= 32
+        b += bytes(sum(1 << c % 8 for c in members if c // 8 == i) for i in range(32))
     total = 40 + len(b) + len(payload)
     ext = struct.pack("<BBHHBBHH", type, vc | plane << 4, ttl, total, 40, r, sm, sc)
     ext += struct.pack("<IIIQIHH", flowepoch, flowseq, flowbase, id, epoch, flags, group)
@@ -95,16 +105,21 @@ def packet(type=1, vc=0, plane=0, ttl=0, sm=0, sc=0, dm=0, dc=0, flowepoch=0, fl
     return ext + b + payload
 
 
-def completion(flowepoch, next, exceptions=()):
-    b = struct.pack("<III", flowepoch, next, len(exceptions))
+def completion(flowepoch, first, next, exceptions=()):
+    b = struct.pack("<IIII", flowepoch, first, next, len(exceptions))
     for first, count, outcome in exceptions:
         b += struct.pack("<IHBB", first, count, outcome, 0)
     return b
 
 
 def dropreport(dm, dc, flowepoch, flowseq, plane, reason, channel, type, id, other=0, group=0, dir=0, trunk=0,
-               ranges=(0, 0, 0, 0, 0, 0, 0, 0)):
-    b = struct.pack("<HHIIBBBBQ", dm, dc, flowepoch, flowseq, plane, reason, channel, type | (0x80 if group else 0) | 0x40 * other, id)
+               ranges=(0, 0, 0, 0, 0, 0, 0, 0), members=(), open=0):
+    kind = type | 0x10 * open | (0x80 if group else 0) | 0x40 * other | (0x20 if members else 0)
+    b = struct.pack("<HHIIBBBBQ", dm, dc, flowepoch, flowseq, plane, reason, channel, kind, id)
+    if members:  # all in the same half of the mesh's 256 chips
+        half = members[0] // 128
+        assert all(c // 128 == half for c in members)
+        return b + struct.pack("<HBB", group, half, trunk) + sum(1 << c % 128 for c in members).to_bytes(16, "little")
     return b + struct.pack("<HBB8B", group, dir, trunk, *ranges) if group else b
 
 
@@ -150,7 +165,7 @@ def frames():
                                  rx=7, padded=128, payload=pattern(120))
     yield "data first piece", dict(channel=15, session=1, kind=1, vc=1, dest=31 * 8192, tx=17, rx=18, padded=32,
                                    payload=pattern(32))
-    yield "data last piece on control", dict(channel=0, session=2, kind=1, vc=2, flags=1, dest=2 * 8192 + 1440, tx=1,
+    yield "data last piece on control", dict(channel=0, session=2, kind=1, vc=2, flags=1, dest=2 * 96 + 48, tx=1,
                                              rx=0xFFFFFFFE, padded=64, payload=pattern(33))
     yield "data of the largest size", dict(channel=1, session=3, kind=1, flags=1, dest=8192, tx=2, rx=3, padded=8160,
                                            payload=pattern(8160))
@@ -207,7 +222,7 @@ def packets():
         yield "route of %d" % n, dict(base, send=0, addr=a, hop=n // 2, ttl=n, route=route, payload=pattern(5))
     home = dict(plane=15, ttl=0xFFFF, sm=1023, sc=255, dm=1022, dc=254, epoch=0x01020304, route=bytes([2, 1]))
     yield "reply", dict(home, type=2, vc=1, id=0x0102030405060708, payload=pattern(100))
-    yield "completion", dict(home, type=3, vc=2, payload=completion(1, 2, [(0, 1, 5)]))
+    yield "completion", dict(home, type=3, vc=2, payload=completion(1, 0, 2, [(0, 1, 5)]))
     yield "drop report", dict(home, type=4, vc=2, payload=dropreport(1, 7, 1, 2, 3, 1, 8, 1, 9))
     yield "probe", dict(base, type=5, route=bytes([1, 2]))
     yield "round a fault", dict(base, type=5, vc=10, flags=4, route=bytes([1, 2]))
@@ -215,8 +230,15 @@ def packets():
     yield "request of a known flow", dict(base, send=0, addr=a, flags=8, route=bytes([1, 2]), payload=pattern(9))
     yield "the other way round", dict(base, send=0, addr=a, flags=16, route=bytes([2, 1]), payload=pattern(9))
     yield "reply the other way round", dict(home, type=2, vc=1, id=3, flags=16, payload=pattern(5))
-    yield "completion the other way round", dict(home, type=3, vc=2, flags=16, payload=completion(1, 2))
+    yield "completion the other way round", dict(home, type=3, vc=2, flags=16, payload=completion(1, 0, 2))
     yield "all flags", dict(base, type=5, vc=13, flags=31, route=bytes([1, 2]))
+    for n in (0, 1, 4, 66, 67):
+        route = bytes(1 << (i * i % 4) for i in range(n))
+        yield "control route of %d" % n, dict(home, type=3, vc=7, flags=1, hop=n // 2, route=route, payload=completion(1, 0, 2))
+    yield "full completion", dict(home, type=3, vc=12, flags=6, payload=completion(1, 0, 99, [(9 * i, i + 1, 1 + i) for i in range(4)]))
+    yield "largest drop report", dict(home, type=4, vc=15, flags=5, payload=dropreport(1, 7, 1, 2, 3, 1, 8, 1, 9, group=5, dir=3, trunk=2,
+                                                                                    ranges=(1, 2, 3, 4, 5, 6, 7, 8)))
+    yield "five link states", dict(home, type=6, vc=2, route=bytes([8]), payload=b"".join(struct.pack("<HHIH", 1, i, 7, i) for i in range(5)))
     yield "link state", dict(home, type=6, vc=2, route=bytes([2]), payload=struct.pack("<HHIH", 1023, 255, 7, 0x8001))
     many = dict(base, dm=0, dc=0, group=0x1234, trunk=1)
     yield "multicast write", dict(many, send=0, addr=a, ranges=(3, 0, 0, 0, 2, 0, 1, 0), payload=pattern(64))
@@ -225,14 +247,24 @@ def packets():
                                                            ranges=(255, 254, 1, 2, 3, 4, 5, 6))
     yield "multicast at its end", dict(many, send=3, addr=a, sem=b, value=1, payload=pattern(3))
     yield "multicast probe", dict(many, type=5, ranges=(0, 0, 1, 0, 0, 0, 0, 0))
-    yield "completion of a group", dict(home, type=3, vc=2, group=0x1234, payload=completion(1, 2))
+    some = dict(many, dm=0, dc=2, members=(2, 3, 8, 63, 64, 255))
+    yield "multicast to members", dict(some, send=0, addr=a, payload=pattern(64))
+    yield "multicast to members, trunk north and south", dict(some, trunk=2, send=2, addr=a, value=7)
+    yield "multicast to members of another mesh", dict(some, dm=7, trunk=0, flags=1, send=3, addr=a, sem=b, value=1,
+                                                       route=bytes([1, 2, 4] * 7), payload=pattern(5))
+    yield "probe to members", dict(some, type=5, members=(0,))
+    yield "posted write", dict(base, send=0, addr=a, flags=64, route=bytes([1, 2]), payload=pattern(9))
+    yield "posted write to members", dict(some, send=0, addr=a, flags=64, payload=pattern(9))
+    yield "completion of a group", dict(home, type=3, vc=2, group=0x1234, payload=completion(1, 0, 2))
 
 
 def completions():
-    yield "nothing wrong", dict(flowepoch=1, next=2, exceptions=[])
-    yield "every outcome", dict(flowepoch=0xFFFFF000, next=0xFFFFFFFF,
-                                exceptions=[(0xFFFFFF00 + 2 * o, 1 if o != 5 else 65535, o) for o in range(1, 10)])
-    yield "full", dict(flowepoch=3, next=1000, exceptions=[(3 * i, i + 1, 1 + i % 9) for i in range(64)])
+    yield "nothing wrong", dict(flowepoch=1, first=0, next=2, exceptions=[])
+    for o in range(1, 10):
+        yield "outcome %d" % o, dict(flowepoch=0xFFFFF000, first=0xFFFFFF00, next=0x00000003,
+                                     exceptions=[(0xFFFFFF00 + 2 * o, 1 if o != 5 else 65535, o)])
+    yield "full", dict(flowepoch=3, first=7, next=1000, exceptions=[(10 + 3 * i, i + 1, 1 + i) for i in range(4)])
+    yield "nothing settled", dict(flowepoch=3, first=7, next=7, exceptions=[])
 
 
 def dropreports():
@@ -240,9 +272,17 @@ def dropreports():
         yield "reason %d" % reason, dict(dm=1023, dc=255, flowepoch=0xA1A2A3A4, flowseq=0xB1B2B3B4, plane=15,
                                          reason=reason, channel=15, type=1, id=0xC1C2C3C4C5C6C7C8)
     yield "probe", dict(dm=0, dc=1, flowepoch=0, flowseq=0, plane=0, reason=1, channel=0, type=5, id=0)
+    yield "reply", dict(dm=0, dc=1, flowepoch=0, flowseq=0, plane=1, reason=6, channel=3, type=2, id=0xC1C2C3C4C5C6C7C8)
     yield "the other way round", dict(dm=0, dc=1, flowepoch=1, flowseq=2, plane=1, reason=2, channel=3, type=1, id=4, other=1)
+    yield "open", dict(dm=0, dc=1, flowepoch=1, flowseq=2, plane=1, reason=1, channel=3, type=1, id=4, open=1)
     yield "multicast", dict(dm=0, dc=1, flowepoch=1, flowseq=2, plane=0, reason=1, channel=3, type=1, id=4, group=0xA1B2,
                             dir=3, trunk=2, ranges=(1, 2, 3, 4, 5, 6, 7, 8))
+    yield "members", dict(dm=5, dc=1, flowepoch=1, flowseq=2, plane=0, reason=1, channel=3, type=1, id=4, group=0xA1B2,
+                          trunk=1, members=(1, 9, 127))
+    yield "members of the higher half", dict(dm=5, dc=1, flowepoch=1, flowseq=2, plane=0, reason=1, channel=3, type=1, id=4,
+                                             group=0xA1B2, trunk=1, members=(128, 137, 255))
+    yield "members of a mesh not entered", dict(dm=5, dc=1, flowepoch=1, flowseq=2, plane=0, reason=6, channel=3, type=5, id=4,
+                                                group=1, members=(0,))
 
 
 def sessions():

@@ -18,13 +18,14 @@ const (
 // time of a batch begins with the request of its first packet and ends with the end of its last
 // packet. The next batch begins when the previous batch has ended.
 type BenchBody struct {
-	Dst    wire.FabricNodeID `json:"dst"`           // the destination chip
-	Plane  wire.Plane        `json:"plane"`         // the routing plane
-	Via    Hops              `json:"via,omitempty"` // the directions that the packets take, hop by hop; empty: the packets follow the routing tables
-	Size   int               `json:"size"`          // bytes of payload in each packet, 0 to 4096; with 0, the chip sends probes
-	Batch  int               `json:"batch"`         // number of packets in a batch, 1 to 64
-	Rounds int               `json:"rounds"`        // number of batches, 1 to 20000
-	Addr   wire.NocAddr      `json:"addr"`          // the address to which all packets write, encoded as in CommandBody
+	Dst    wire.FabricNodeID `json:"dst"`            // the destination chip
+	Plane  wire.Plane        `json:"plane"`          // the routing plane
+	Via    Hops              `json:"via,omitempty"`  // the directions that the packets take, hop by hop; empty: the packets follow the routing tables
+	Size   int               `json:"size"`           // bytes of payload in each packet, 0 to 4096; with 0, the chip sends probes
+	Batch  int               `json:"batch"`          // number of packets in a batch, 1 to 64
+	Rounds int               `json:"rounds"`         // number of batches, 1 to 20000
+	Tile   string            `json:"tile,omitempty"` // the NoC coordinates of the tile, such as 1-1, if addr names no tile
+	Addr   Addr              `json:"addr"`           // the address to which all packets write
 }
 
 // BenchResult holds the times of the batches of a [BenchBody].
@@ -80,8 +81,12 @@ func (b *BenchBody) Check() error {
 	case b.Rounds < 1 || b.Rounds > MaxBenchRounds:
 		return fmt.Errorf("%d rounds: want 1 to %d", b.Rounds, MaxBenchRounds)
 	}
-	return nil
+	_, err := b.Target()
+	return err
 }
+
+// Target returns the address to which all packets write. The error names a bad tile or address.
+func (b *BenchBody) Target() (wire.NocAddr, error) { return b.Addr.in(b.Tile) }
 
 // Bench makes the chip send batches of packets and measure the time of each batch.
 func (c *Client) Bench(ctx context.Context, b BenchBody) (r BenchResult, err error) {

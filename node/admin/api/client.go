@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"ttfabric/router/topo"
@@ -27,21 +28,28 @@ type Client struct {
 	name  string // name of the chip in errors; "": errors state the chip's address
 	topo  *topo.Topology
 	http  *http.Client
+
+	mu      sync.Mutex
+	batches map[target]chan struct{} // batches under way; the channel of a target has a place for each
 }
 
 // maxAnswer is the largest number of bytes that the client reads of an answer. A chip's answer is
 // shorter, but another program may listen at the address.
 const maxAnswer = 16 << 20
 
-// maxConns is the largest number of simultaneous calls of a client to its chip. Further calls wait
-// until earlier calls have ended.
-const maxConns = 64
+// Limits of a client's connections to its chip. A batch of requests keeps a connection until all its
+// requests have ended, which takes long if their destination does not answer. Therefore each
+// destination has places of its own. Other calls wait for no batch.
+const (
+	maxBatchesTo = 16 // batches under way to one destination; a further batch waits until a batch has ended
+	maxIdle      = 64 // connections that the client keeps for later calls
+)
 
 // NewClient returns a client of the chip "self" in the topology t. The chip's API listens at addr
 // ("host:port"), and token is the fabric's token.
 func NewClient(addr, token string, self wire.FabricNodeID, t *topo.Topology) *Client {
-	return &Client{base: "http://" + addr, token: token, self: self, topo: t,
-		http: &http.Client{Transport: &http.Transport{MaxConnsPerHost: maxConns, MaxIdleConnsPerHost: maxConns, IdleConnTimeout: time.Minute}}}
+	return &Client{base: "http://" + addr, token: token, self: self, topo: t, batches: map[target]chan struct{}{},
+		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: time.Minute}}}
 }
 
 // Close closes the connections that no call uses.
@@ -95,9 +103,10 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	return nil
 }
 
-// open makes a call and returns the answer. If the chip answers with a status other than 2xx, the
-// error is a [StatusError]. The caller must close the answer's body.
-func (c *Client) open(ctx context.Context, method, path string, in any) (*http.Response, error) {
+// open makes a call and returns the answer. The call has the headers of the list, which is a list of
+// names and values. If the chip answers with a status other than 2xx, the error is a [StatusError].
+// The caller must close the answer's body.
+func (c *Client) open(ctx context.Context, method, path string, in any, headers ...string) (*http.Response, error) {
 	var body io.Reader
 	if in != nil {
 		b, err := json.Marshal(in)
@@ -111,17 +120,17 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (*http.R
 		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("%s does not answer: %w", c.who(), err)
 	}
 	if resp.StatusCode/100 != 2 {
 		defer resp.Body.Close()
-		var p Problem
 		b, _ := io.ReadAll(io.LimitReader(resp.Body, MaxBody))
-		if json.Unmarshal(b, &p) != nil || p.Detail == "" {
-			p.Detail = strings.TrimSpace(string(b))
-		}
+		p := ReadProblem(b)
 		return nil, &StatusError{resp.StatusCode, c.who(), p.Detail, p.Type}
 	}
 	return resp, nil
@@ -158,6 +167,14 @@ type Problem struct {
 	Status int    `json:"status"` // the HTTP status
 	Title  string `json:"title"`  // the name of the HTTP status
 	Detail string `json:"detail"` // the reason, for people
+}
+
+// ReadProblem reads a problem in JSON. If b is another text, the text becomes the problem's detail.
+func ReadProblem(b []byte) (p Problem) {
+	if json.Unmarshal(b, &p) != nil || p.Detail == "" {
+		p.Detail = strings.TrimSpace(string(b))
+	}
+	return p
 }
 
 // OK is the answer of calls that return no data. OK says that the chip has carried out the call.

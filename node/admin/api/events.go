@@ -14,12 +14,11 @@ import (
 )
 
 // Watch calls f with the events of the chip that sessions report, from the call on: links,
-// installed tables and dropped packets. Watch skips an event if the event's time, by the chip's
-// clock, is before the time of the call, by the caller's clock. Watch returns when ctx ends or the
-// connection breaks. See [session.Watcher].
+// installed tables and dropped packets. Watch skips the events that the chip reported before the
+// call; the clock of the caller does not matter. Watch returns when ctx ends or the connection
+// breaks. See [session.Watcher].
 func (c *Client) Watch(ctx context.Context, f func(session.Event)) error {
-	from := time.Now()
-	err := c.Events(ctx, func(v EventView) {
+	err := c.stream(ctx, "", func(from time.Time, v EventView) {
 		if e, ok := SessionEvent(&v); ok && !v.Time.Before(from) { // skip earlier events from the history
 			f(e)
 		}
@@ -69,12 +68,40 @@ func SessionEvent(v *EventView) (e session.Event, ok bool) {
 // the connection to the chip breaks, or after a malformed event. If the chip ends the stream, the
 // error is nil.
 func (c *Client) Events(ctx context.Context, f func(EventView)) error {
-	resp, err := c.open(ctx, "GET", "/v1/events", nil)
+	return c.EventsAfter(ctx, "", f)
+}
+
+// EventsAfter is like Events, but begins after the event with the id last; see [EventView.ID]. If the
+// chip no longer has the next event, the field Lost of the first event counts the missing events. If
+// the chip has restarted since the event, EventsAfter begins with the first past event of the new
+// incarnation.
+func (c *Client) EventsAfter(ctx context.Context, last string, f func(EventView)) error {
+	return c.stream(ctx, last, func(_ time.Time, v EventView) { f(v) })
+}
+
+// HeaderTime is the header of an event stream with the chip's time at the beginning of the stream,
+// in the format [time.RFC3339Nano].
+const HeaderTime = "Ttfabric-Time"
+
+// MaxEventLine is the largest length of a line of an event stream, in bytes.
+const MaxEventLine = 1 << 20
+
+// stream calls f for each event of the chip after the event with the id last, with the chip's time
+// at the beginning of the stream.
+func (c *Client) stream(ctx context.Context, last string, f func(from time.Time, v EventView)) error {
+	resp, err := c.open(ctx, "GET", "/v1/events", nil, "Last-Event-ID", last)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
+	from := time.Now() // the chip of an older release does not state its time
+	if t := resp.Header.Get(HeaderTime); t != "" {
+		if from, err = time.Parse(time.RFC3339Nano, t); err != nil {
+			return fmt.Errorf("%s began an event stream with a malformed time: %w", c.who(), err)
+		}
+	}
 	sc := bufio.NewScanner(resp.Body)
+	sc.Buffer(nil, MaxEventLine)
 	for sc.Scan() {
 		data, ok := strings.CutPrefix(sc.Text(), "data: ")
 		if !ok {
@@ -84,7 +111,7 @@ func (c *Client) Events(ctx context.Context, f func(EventView)) error {
 		if err := json.Unmarshal([]byte(data), &e); err != nil {
 			return fmt.Errorf("chip %s sent a malformed event: %w", c.self, err)
 		}
-		f(e)
+		f(from, e)
 	}
 	return sc.Err()
 }
@@ -100,4 +127,25 @@ type EventView struct {
 	Lost   uint64            `json:"lost,omitempty"`   // number of events directly before this event that are missing, because the reader was too slow or the archive left the events out
 	Seq    uint64            `json:"seq"`              // the sequence number of the event; each incarnation of the chip numbers its events 1, 2, 3 …
 	Life   string            `json:"incarnation"`      // the incarnation of the chip, 16 hexadecimal digits
+}
+
+// ID returns the event's id in the event stream: the incarnation and the sequence number, such as
+// "0123456789abcdef-17".
+func (v *EventView) ID() string { return fmt.Sprintf("%s-%d", v.Life, v.Seq) }
+
+// ParseEventID reads an id of [EventView.ID]. For the text "", the incarnation and the sequence
+// number are 0. The error names a bad text.
+func ParseEventID(id string) (life wire.Incarnation, seq uint64, err error) {
+	if id == "" {
+		return 0, 0, nil
+	}
+	l, n, _ := strings.Cut(id, "-")
+	v, err := strconv.ParseUint(l, 16, 64)
+	if err == nil {
+		seq, err = strconv.ParseUint(n, 10, 64)
+	}
+	if err != nil || len(l) != 16 {
+		return 0, 0, fmt.Errorf("event id %q: want the id of an event, such as 0123456789abcdef-17", id)
+	}
+	return wire.Incarnation(v), seq, nil
 }

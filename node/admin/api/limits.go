@@ -25,5 +25,6 @@ const (
 // Limits describes the limits of a chip's API, for the page and the OpenAPI document.
 var Limits = fmt.Sprintf("A header has at most %d bytes and takes at most %v; a body takes at most %v. A chip has at most %d connections, %d from one address. "+
 	"If a limit is reached, the chip closes the connection that has had no call for the longest time. A chip has at most %d batches, %d captures and %d event streams under way. "+
-	"Beyond a limit, a call gets status 503.",
+	"Beyond a limit, a call gets status 503. An unknown path gets status 404, and a wrong method status 405. "+
+	"Every error is a problem in JSON, except for input that is not HTTP or has too large a header.",
 	MaxHeader, HeaderTimeout, BodyTimeout, MaxConns, MaxConnsPerAddr, MaxBatches, MaxCaptures, MaxReaders)

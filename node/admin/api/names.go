@@ -50,6 +50,7 @@ var (
 	}}
 	fateNames = names{"fate", []name{
 		{uint8(flow.FateDone), "done"}, {uint8(flow.FateRefused), "refused"}, {uint8(flow.FateLost), "lost"}, {uint8(flow.FateUnknown), "unknown"},
+		{uint8(flow.FatePosted), "posted"},
 	}}
 	outcomeNames = names{"outcome", []name{
 		{uint8(wire.OutcomeDone), "done"}, {uint8(wire.OutcomeBadAddress), "bad-address"}, {uint8(wire.OutcomeMisaligned), "misaligned"},
@@ -65,7 +66,7 @@ var (
 	doubtNames = names{"doubt", []name{
 		{uint8(flow.DoubtNone), "none"}, {uint8(flow.DoubtRestarted), "destination-restarted"}, {uint8(flow.DoubtRouteDead), "route-died"},
 		{uint8(flow.DoubtTimeout), "no-answer"}, {uint8(flow.DoubtUnreachable), "unreachable"}, {uint8(flow.DoubtOlder), "taken-for-former"},
-		{uint8(flow.DoubtLate), "not-seen"},
+		{uint8(flow.DoubtLate), "not-seen"}, {uint8(flow.DoubtData), "data-lost"},
 	}}
 )
 

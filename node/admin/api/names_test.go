@@ -22,7 +22,7 @@ var enumerations = []struct {
 	parse  func([]byte) error
 }{
 	{&sendTypeNames, 256, func(v uint8) string { return wire.NocSendType(v).String() }, nil, func(b []byte) error { return json.Unmarshal(b, new(SendType)) }},
-	{&fateNames, len(flow.Ends{}.Fates), func(v uint8) string { return flow.Fate(v).String() }, map[string]string{"outcome-unknown": "unknown"},
+	{&fateNames, int(flow.FatePosted) + 1, func(v uint8) string { return flow.Fate(v).String() }, map[string]string{"outcome-unknown": "unknown"},
 		func(b []byte) error { return json.Unmarshal(b, new(Fate)) }},
 	{&outcomeNames, int(wire.NumOutcomes), func(v uint8) string { return wire.Outcome(v).String() }, nil, func(b []byte) error { return json.Unmarshal(b, new(Outcome)) }},
 	{&dropNames, int(wire.NumDropReasons), func(v uint8) string { return wire.DropReason(v).String() }, map[string]string{"unknown-reason": "none"},
@@ -81,6 +81,7 @@ func TestRequestRoundTrip(t *testing.T) {
 		{Dst: dst, Plane: 1, Trace: true, Command: wire.Command{Addr: 7}, Payload: []byte("x"), Via: []wire.Direction{wire.East, wire.South}},
 		{Dst: dst, Other: true, Command: wire.Command{Type: wire.NocRead, Addr: wire.NewNocAddr(1, 2, wire.MaxNocOffset), Size: 4096}},
 		{Command: wire.Command{Type: wire.NocFusedInc, Addr: 4, Sem: 8, Value: 1 << 31, Flush: true}, Ranges: wire.Ranges{Hops: [4]uint8{2, 0, 1}, Skip: [4]uint8{1}}},
+		{Dst: dst, Members: wire.MembersOf(0, 1, 255), Command: wire.Command{Addr: 7}, Payload: []byte("x"), Posted: true},
 		{Dst: dst, Command: wire.Command{Type: wire.NocScatterWrite, Chunks: 3, Scatter: [4]wire.NocAddr{4, 8, 12}, Sizes: [4]uint16{1, 2, 3}}, Payload: []byte("abcdef")},
 	} {
 		text, err := json.Marshal(NewRequest(&r))
@@ -113,6 +114,52 @@ func TestRequestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestAddresses reads addresses in a body with and without a tile.
+func TestAddresses(t *testing.T) {
+	at := wire.NewNocAddr(1, 2, 0x1000)
+	for body, want := range map[string]any{
+		`{"tile":"1-2","addr":"0x1000"}`:            at,
+		`{"tile":"1-2","addr":"4096"}`:              at,
+		`{"addr":"1-2:0x1000"}`:                     at,
+		`{"tile":"1-2","addr":"1-2:0x1000"}`:        at,
+		`{"tile":"1-2","addr":4096}`:                at,
+		fmt.Sprintf(`{"addr":%d}`, at):              at,
+		fmt.Sprintf(`{"tile":"1-2","addr":%d}`, at): at,
+		`{"addr":4096}`:                             wire.NocAddr(4096),
+		`{}`:                                        wire.NocAddr(0),
+		`{"tile":"1-2"}`:                            wire.NewNocAddr(1, 2, 0),
+		`{"addr":"0x1000"}`:                         `"0x1000" names no tile`,
+		`{"tile":"2-1","addr":"1-2:0x10"}`:          `"1-2:0x10" is not in tile "2-1"`,
+		`{"tile":"1-1","addr":"0-0:0x0"}`:           `"0-0:0x0" is not in tile "1-1"`,
+		`{"tile":"2-1","addr":68719476736}`:         `is not in tile "2-1"`,
+		`{"tile":"64-1","addr":"0"}`:                `tile "64-1"`,
+		`{"tile":"1-1:0","addr":"0"}`:               `tile "1-1:0"`,
+		`{"addr":"1-2"}`:                            `address "1-2"`,
+		`{"addr":"1-2:0x1000000000"}`:               `address "1-2:0x1000000000"`,
+		`{"addr":"-1"}`:                             `address "-1"`,
+		`{"addr":-1}`:                               `address -1`,
+		`{"addr":null}`:                             `address null`,
+		`{"addr":{}}`:                               `address {}`,
+	} {
+		var b CommandBody
+		err := json.Unmarshal([]byte(body), &b)
+		c, err2 := b.command()
+		if err == nil {
+			err = err2
+		}
+		switch want := want.(type) {
+		case wire.NocAddr:
+			if err != nil || c.Addr != want {
+				t.Errorf("%s is read as %s, want %s: %v", body, c.Addr, want, err)
+			}
+		case string:
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want an error with %s", body, err, want)
+			}
+		}
+	}
+}
+
 // TestResultRoundTrip writes results of each kind as JSON, and reads the JSON back. The test also
 // reads results with numbers instead of names, as earlier chips send them.
 func TestResultRoundTrip(t *testing.T) {
@@ -123,6 +170,8 @@ func TestResultRoundTrip(t *testing.T) {
 		`{"fate":"lost","drop":"ttl-expired","at":"M0D0","nanoseconds":0}`: {Fate: flow.FateLost, Drop: wire.DropTTL},
 		`{"fate":"lost","nanoseconds":0}`:                                  {Fate: flow.FateLost},
 		`{"fate":"unknown","doubt":"route-died","nanoseconds":0}`:          {Fate: flow.FateUnknown, Doubt: flow.DoubtRouteDead},
+		`{"fate":"unknown","drop":"timeout","at":"M0D4","doubt":"data-lost","nanoseconds":0}`: {Fate: flow.FateUnknown, Doubt: flow.DoubtData,
+			Drop: wire.DropTimeout, At: other},
 		`{"fate":"refused","nanoseconds":0,"members":[{"chip":"M0D4","fate":"refused","outcome":"misaligned"}]}`: {Fate: flow.FateRefused,
 			Members: []flow.MemberResult{{Node: other, Fate: flow.FateRefused, Outcome: wire.OutcomeMisaligned}}},
 	} {
@@ -180,7 +229,7 @@ func TestLists(t *testing.T) {
 // limits.
 func TestLimits(t *testing.T) {
 	most := flow.Request{Dst: wire.FabricNodeID{Mesh: wire.MaxMeshes - 1, Chip: wire.MaxChipsPerMesh - 1}, Plane: 255, Trace: true, Other: true, Payload: make([]byte, wire.MaxPayload),
-		Via: make([]wire.Direction, wire.MaxHops), Ranges: wire.Ranges{Hops: [4]uint8{255, 255, 255, 255}},
+		Via: make([]wire.Direction, wire.MaxHops), Ranges: wire.Ranges{Hops: [4]uint8{255, 255, 255, 255}}, Posted: true,
 		Command: wire.Command{Type: wire.NocFusedInc, Value: 1<<32 - 1, Flush: true, Size: 1<<16 - 1, Chunks: 4}}
 	for i := range wire.MaxScatter {
 		most.Command.Scatter[i], most.Command.Sizes[i] = 1<<48-1, 1<<16-1

@@ -32,13 +32,14 @@ type Route struct {
 	Open         bool      // whether the call needs no token
 }
 
-// Param is a parameter of the query or of the path.
+// Param is a parameter of the query, of the path, or of the header.
 type Param struct {
 	Name, Doc string
 	Type      any      // a zero value of the type: string, int, uint64, bool (1 stands for true) or Channels (numbers separated by commas)
 	Enum      []string // allowed values; empty: any value
 	Max       int      // largest value of a number or largest length of a text; 0: no limit
-	Path      bool     // whether the parameter is part of the path; false: the parameter is part of the query
+	Path      bool     // whether the parameter is part of the path
+	Header    bool     // whether the parameter is a header; if Path and Header are false, the parameter is part of the query
 	Required  bool
 	Repeat    bool // the parameter may come more than once
 }
@@ -51,11 +52,10 @@ type Answer struct {
 	Types  []any // a zero value of each type that the JSON may have
 }
 
-// Failure describes an error that the chip may return for a call.
+// Failure describes an error that the chip may return for a call. The answer is a [Problem].
 type Failure struct {
 	Status int
 	When   string
-	Media  string // media type; "": [MediaProblem]
 }
 
 // Pattern returns the route as a pattern of [http.ServeMux].
@@ -67,8 +67,7 @@ func (r *Route) Pattern() string {
 }
 
 // Failures returns the documented errors of the call, sorted by status. They are the call's own
-// errors, and the errors of all calls that need a token or have a body. The table does not document
-// status 503 of an overloaded chip, and status 408 for a body that comes too slowly.
+// errors, and the errors of all calls that need a token or have a body.
 func (r *Route) Failures() []Failure {
 	all := slices.Clone(r.Errors)
 	if !r.Open {
@@ -76,9 +75,11 @@ func (r *Route) Failures() []Failure {
 	}
 	if len(r.Bodies) > 0 {
 		all = append(all, Failure{Status: http.StatusBadRequest, When: "The body differs from the documented JSON. For example, the type has no such field, or the enumeration has no such name."},
-			Failure{Status: http.StatusRequestEntityTooLarge, When: "The body is too long."})
+			Failure{Status: http.StatusRequestEntityTooLarge, When: "The body is too long."},
+			Failure{Status: http.StatusRequestTimeout, When: "The body came too slowly."},
+			Failure{Status: http.StatusServiceUnavailable, When: "The chip reads as many large bodies as it may."})
 	}
-	slices.SortFunc(all, func(a, b Failure) int { return a.Status - b.Status })
+	slices.SortStableFunc(all, func(a, b Failure) int { return a.Status - b.Status })
 	return all
 }
 
@@ -124,20 +125,24 @@ var Routes = slices.Concat(stateRoutes, requestRoutes, faultRoutes, operationRou
 var stateRoutes = []Route{
 	{Method: "GET", Path: "/livez", Open: true, Summary: "Answers if the chip's process runs.", Answers: []Answer{{Status: http.StatusOK, Media: MediaText, Doc: "ok"}}},
 	{Method: "GET", Path: "/readyz", Open: true, Summary: "Says whether all links of the chip are up.", Answers: []Answer{{Status: http.StatusOK, Media: MediaText, Doc: "ok"}},
-		Errors: []Failure{{Status: http.StatusServiceUnavailable, When: "Some links are not up; the text names them.", Media: MediaText}}},
+		Errors: []Failure{{Status: http.StatusServiceUnavailable, When: "Some links are not up; the detail names them."}}},
 	{Method: "GET", Path: "/metrics", Summary: "Returns counters and gauges for Prometheus.",
 		Answers: []Answer{{Status: http.StatusOK, Media: "text/plain", Doc: "The metrics in the text format of Prometheus, or in the format OpenMetrics if the caller accepts OpenMetrics."},
 			{Status: http.StatusOK, Media: "application/openmetrics-text"}}},
 	{Method: "GET", Path: "/v1/fabric", Summary: "Returns the description of the fabric, which says how the fabric was started.", Answers: one(map[string]any(nil)),
 		Errors: []Failure{{Status: http.StatusNotFound, When: "The chip has no description of the fabric."}}},
-	{Method: "GET", Path: "/v1/chip", Summary: "Returns the chip's state, links and counters.", Answers: one(ChipView{})},
+	{Method: "GET", Path: "/v1/chip", Summary: "Returns the chip's state, links and counters.", Answers: one(ChipView{}),
+		Params: []Param{{Name: "ready", Type: "", Doc: "The longest time for which the answer waits until the chip is ready, such as 2s; at most 1m. A chip is ready when all its links are up and its tables use all cables. Without this parameter, the chip answers at once."}},
+		Errors: []Failure{{Status: http.StatusBadRequest, When: "The time is not a duration, or out of range."}}},
 	{Method: "GET", Path: "/v1/losses", Summary: "Returns the packet counts of the chip, by port, class and session.", Answers: one(losses.Chip{}),
 		Errors: []Failure{{Status: http.StatusServiceUnavailable, When: "The chip has been closed."}}},
 	{Method: "GET", Path: "/v1/ends", Summary: "Returns how many of the chip's requests have ended, by destination and fate.", Answers: one(flow.Moment{}),
 		Errors: []Failure{{Status: http.StatusServiceUnavailable, When: "The chip has been closed."}}},
 	{Method: "GET", Path: "/v1/members", Summary: "Lists the chips that are alive according to the gossip pool.", Answers: one([]MemberView{})},
 	{Method: "GET", Path: "/v1/events", Summary: "Streams the chip's events, past events first.",
-		Answers: []Answer{{Status: http.StatusOK, Media: MediaEvents, Doc: "Server-sent events until the caller disconnects. The data of each event is one object.", Types: []any{EventView{}}}}},
+		Params:  []Param{{Name: "Last-Event-ID", Header: true, Type: "", Doc: "The id of an event, INCARNATION-SEQ. With this header, the stream begins after the event. If the chip no longer has the next event, the field lost of the first event counts the missing events. If the chip has restarted since the event, the stream begins with the first past event."}},
+		Answers: []Answer{{Status: http.StatusOK, Media: MediaEvents, Doc: "Server-sent events until the caller disconnects. The data of each event is one object. The id of each event is its incarnation and its sequence number.", Types: []any{EventView{}}}},
+		Errors:  []Failure{{Status: http.StatusBadRequest, When: "Last-Event-ID is not the id of an event."}, {Status: http.StatusServiceUnavailable, When: "The chip has as many event streams as it may have."}}},
 	{Method: "GET", Path: "/v1/profile/{kind}", Summary: "Takes a performance profile of the chip's process.",
 		Params: []Param{{Name: "kind", Path: true, Required: true, Type: "", Enum: ProfileKinds, Doc: "The kind of profile."},
 			{Name: "for", Type: "", Doc: "The duration of a CPU profile, such as 5s; at most 5m. Other kinds of profiles do not use this parameter."}},
@@ -154,7 +159,8 @@ var requestRoutes = []Route{
 		Answers: []Answer{{Status: http.StatusOK, Media: MediaJSON, Doc: "The result of one request.", Types: []any{ResultBody{}}},
 			{Status: http.StatusOK, Media: MediaLines, Doc: "For a batch of 1 to 256 requests: one BatchStart, and one BatchEnd for each started request as soon as the request has ended. Each line is one JSON object.", Types: []any{BatchStart{}, BatchEnd{}}}},
 		Errors: []Failure{{Status: http.StatusConflict, When: "A batch with this id is already open."},
-			{Status: http.StatusUnprocessableEntity, When: "The chip started no request, for example because the fabric does not have the destination."}}},
+			{Status: http.StatusUnprocessableEntity, When: "The chip started no request, for example because the fabric does not have the destination."},
+			{Status: http.StatusServiceUnavailable, When: "The chip has as many batches under way as it may have."}}},
 	{Method: "DELETE", Path: "/v1/requests", Summary: "Makes the chip start no further requests of a batch. Started requests continue.", Params: []Param{required(batchParam)}, Answers: noContent,
 		Errors: []Failure{{Status: http.StatusNotFound, When: "No open batch has this id. The batch has not arrived yet, or all its requests have ended."}}},
 	{Method: "POST", Path: "/v1/bench", Summary: "Sends batches of packets, and measures the time of each batch in the chip.", Bodies: []any{BenchBody{}}, Answers: one(BenchResult{}),
@@ -190,10 +196,13 @@ var faultRoutes = []Route{
 // operationRoutes are the calls for operators.
 var operationRoutes = []Route{
 	{Method: "GET", Path: "/v1/router", Summary: "Returns the state of the chip's router at each port.", Answers: one([]RouterView{})},
+	{Method: "GET", Path: "/v1/router/channels", Summary: "Lists the sender and receiver channels that hold packets, with the headers of the packets.", Answers: one([]ChannelView{})},
 	{Method: "POST", Path: "/v1/router", Summary: "Makes the router resume, pause, drain, retrain or flush some ports.", Bodies: []any{RouterBody{}}, Answers: one([]RouterView{}),
 		Errors: unprocessable("A channel has no cable, the action does not exist, or a link has no path on which to train.")},
 	{Method: "PUT", Path: "/v1/service", Summary: "Takes cables of the chip out of service, or puts the cables back into service.", Bodies: []any{ServiceBody{}}, Answers: one(ChipView{}),
 		Errors: unprocessable("The chip has no such channel.")},
+	{Method: "PUT", Path: "/v1/fallback", Summary: "Assigns a fallback path to a link.", Bodies: []any{FallbackBody{}}, Answers: one(ChipView{}),
+		Errors: unprocessable("The chip has no such channel, or the two cables do not lead to the same chip in the same direction.")},
 	{Method: "PUT", Path: "/v1/leaving", Summary: "Makes the chip refuse new requests, or accept new requests again.", Bodies: []any{DrainBody{}}, Answers: one(DrainBody{})},
 	{Method: "GET", Path: "/v1/gossip/keys", Summary: "Lists the ids and properties of the keys that encrypt the chip's gossip.", Answers: one([]KeyView{}),
 		Errors: unprocessable("The chip's gossip is not encrypted.")},
@@ -208,7 +217,7 @@ var operationRoutes = []Route{
 			{Name: "id", Type: "", Max: MaxID, Doc: "An id for the capture, at most 64 bytes, by which DELETE ends the capture."}},
 		Answers: []Answer{{Status: http.StatusOK, Media: MediaCapture, Doc: "A pcapng file with one interface for each port."}},
 		Errors: []Failure{{Status: http.StatusBadRequest, When: "A parameter is out of range, or the filter cannot be read."}, {Status: http.StatusConflict, When: "A capture with this id is already open."},
-			{Status: http.StatusUnprocessableEntity, When: "A port has no cable, or the chip already runs its largest number of captures."}}},
+			{Status: http.StatusUnprocessableEntity, When: "A port has no cable."}, {Status: http.StatusServiceUnavailable, When: "The chip has as many captures under way as it may have."}}},
 	{Method: "DELETE", Path: "/v1/capture", Summary: "Ends a capture. The caller of GET still gets all captured datagrams, and then the end of the file.",
 		Params: []Param{{Name: "id", Type: "", Required: true, Doc: "The id that the caller gave the capture in GET /v1/capture."}}, Answers: noContent,
 		Errors: []Failure{{Status: http.StatusNotFound, When: "No open capture has this id."}}},

@@ -34,7 +34,9 @@ const (
 
 // Submit starts requests on the chip, in order; see [session.Fabric]. Submit sends the requests in
 // batches of up to [MaxBatch], and returns how many requests the chip has started. If ctx ends
-// first, Submit asks the chip to start no further requests. Submit calls "done" once for each
+// first, Submit asks the chip to start no further requests. While maxBatchesTo batches to a
+// destination are under way, Submit waits before it sends another batch to this destination. Submit
+// calls "done" once for each
 // started request, also after Submit has returned. If the connection breaks, all open requests that
 // the chip may have started end with the fate unknown.
 func (c *Client) Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
@@ -58,6 +60,30 @@ type batch struct {
 	told   bool        // whether begun has got its value
 	conn   atomic.Bool // whether the batch has a connection; if true, the chip may have received the batch
 	cancel context.CancelCauseFunc
+	place  chan struct{} // holds a value for this batch until all its requests have ended
+}
+
+// target is where the requests of a batch go.
+type target struct {
+	dst  wire.FabricNodeID
+	many bool // several chips; dst is not used
+}
+
+// places returns the channel with the places of batches like rs.
+func (c *Client) places(rs []flow.Request) chan struct{} {
+	to := target{dst: rs[0].Dst}
+	for i := range rs {
+		if rs[i].Ranges.Any() || rs[i].Dst != to.dst {
+			to = target{many: true}
+			break
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.batches[to] == nil {
+		c.batches[to] = make(chan struct{}, maxBatchesTo)
+	}
+	return c.batches[to]
 }
 
 // pending is a request of a batch.
@@ -79,7 +105,13 @@ func (c *Client) submit(ctx context.Context, rs []flow.Request, done func(i int,
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	b := &batch{c: c, id: rand.Text(), open: make([]pending, len(rs)), done: done, begun: make(chan begun, 1)}
+	place := c.places(rs)
+	select {
+	case place <- struct{}{}:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	b := &batch{c: c, id: rand.Text(), open: make([]pending, len(rs)), done: done, begun: make(chan begun, 1), place: place}
 	bodies := make([]RequestBody, len(rs))
 	for i := range rs {
 		r := &rs[i]
@@ -100,6 +132,7 @@ func (c *Client) submit(ctx context.Context, rs []flow.Request, done func(i int,
 
 // run sends the batch, and reads the answer to its end.
 func (b *batch) run(ctx context.Context, bodies []RequestBody) {
+	defer func() { <-b.place }()
 	defer b.cancel(nil)
 	resp, err := b.c.open(ctx, "POST", "/v1/requests?batch="+url.QueryEscape(b.id), bodies)
 	if err != nil {

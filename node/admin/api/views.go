@@ -19,9 +19,12 @@ type LinkHealth struct {
 	UptimeS     float64  `json:"uptime_seconds"`          // the total time that the link was up since the chip started, by its own cable or by another cable
 	UptimeShare *float64 `json:"uptime_share"`            // uptime_seconds as a share of the time since the chip's first link came up, 0 to 1; null: no link came up yet
 	Flaps       int      `json:"flaps"`                   // the number of failures of the link's own cable
-	Held        bool     `json:"held"`                    // whether damping holds the link's own cable out of use, because the cable failed too often
+	Held        bool     `json:"held"`                    // whether damping holds the link's own cable out of use, because the cable failed too often or is unreliable
 	HeldForS    float64  `json:"held_for_seconds"`        // the time for which damping still holds the cable; 0: damping does not hold the cable
 	HeldUntil   string   `json:"held_until,omitempty"`    // the time at which damping releases the cable; absent if damping does not hold the cable
+	Unreliable  bool     `json:"unreliable"`              // whether too many of the frames on the own cable were sent again or came damaged
+	ResentPct   int      `json:"resent_percent"`          // the share of the data frames on the own cable that the link sent again, in the latest window of at least a second and 64 frames
+	DamagedPct  int      `json:"damaged_percent"`         // the share of the received frames with a wrong checksum, in the same window
 	DroppedHere uint64   `json:"packets_dropped_by_port"` // the number of packets that the router dropped at the port: packets that waited to leave by the port, and received packets without a further route
 }
 
@@ -92,6 +95,8 @@ type LinkView struct {
 	State      string            `json:"state"`                            // the state of the link: off, training, up or closed
 	Out        bool              `json:"out_of_service"`                   // whether the present routing tables avoid the cable
 	Avoided    bool              `json:"avoided"`                          // whether an operator took the cable out of service
+	Fallback   *wire.Channel     `json:"fallback_channel,omitempty"`       // the port whose cable carries the link's frames, or would carry them if the own cable failed now; absent if no parallel cable works
+	Assigned   bool              `json:"fallback_assigned"`                // whether an operator assigned a fallback path to the link
 	By         *wire.Channel     `json:"by_channel,omitempty"`             // the port whose cable carries the link's frames; absent if the link's own cable carries the frames, or if the link is not up
 	SinceS     float64           `json:"since_seconds"`                    // the time since the link entered its state
 	OwnDownS   *float64          `json:"own_cable_down_seconds,omitempty"` // the time since the link's own cable stopped carrying frames, even if another cable carries the frames; absent while the own cable carries frames, or if the own cable has not carried frames yet
@@ -108,5 +113,15 @@ type LinkView struct {
 	FrameDrops map[string]uint64 `json:"frame_drops"`                      // the numbers of received frames that the port dropped, by reason
 	Auth       map[string]uint64 `json:"auth,omitempty"`                   // for a port that checks its peer: counters of agreements on keys and of refusals, by name; counters of 0 are absent
 	Socket     SocketView        `json:"socket"`                           // the settings and counters of the port's socket
+	Rate       RateView          `json:"rate"`                             // what crossed the link of late
 	LinkHealth
+}
+
+// RateView is the data rate of a port's link, over the latest complete window of at least a second.
+type RateView struct {
+	OverS      float64 `json:"over_seconds"`                // the length of the window; 0: the chip has not run for a second
+	BytesOut   float64 `json:"sent_bytes_per_second"`       // bytes of the frames that the link sent, per second
+	BytesIn    float64 `json:"received_bytes_per_second"`   // bytes of the frames that the link received, per second
+	PacketsOut float64 `json:"sent_packets_per_second"`     // packets that the router handed to the link, per second
+	PacketsIn  float64 `json:"received_packets_per_second"` // packets that the link received completely, per second
 }

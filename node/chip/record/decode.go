@@ -136,7 +136,7 @@ func (d *decoder) call(r *Record) {
 		r.Data = d.rest()
 	case chip.OpSetPath, chip.OpAvoid:
 		r.Channel, r.N = wire.Channel(d.byte()), int(d.uint(1))
-	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk:
+	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk, chip.OpAssign:
 		r.Channel, r.N = wire.Channel(d.byte()), int(d.int())
 	case chip.OpPollTransmit:
 		if r.OK = len(d.b) > 0; r.OK {
@@ -184,10 +184,10 @@ func (d *decoder) request() (r flow.Request) {
 	r.Dst = d.node()
 	r.Plane = wire.Plane(d.num8())
 	flags := d.byte()
-	if flags&^(flagProbe|flagTrace|flagOther) != 0 {
+	if flags&^(flagProbe|flagTrace|flagOther|flagPosted|flagMembers) != 0 {
 		d.bad = true
 	}
-	r.Probe, r.Trace, r.Other = flags&flagProbe != 0, flags&flagTrace != 0, flags&flagOther != 0
+	r.Probe, r.Trace, r.Other, r.Posted = flags&flagProbe != 0, flags&flagTrace != 0, flags&flagOther != 0, flags&flagPosted != 0
 	r.Command = d.command()
 	r.Payload = d.bytes(MaxRecord)
 	for _, v := range d.bytes(MaxRecord) {
@@ -199,6 +199,12 @@ func (d *decoder) request() (r flow.Request) {
 	}
 	copy(r.Ranges.Hops[:], d.take(wire.NumDirections))
 	copy(r.Ranges.Skip[:], d.take(wire.NumDirections))
+	if flags&flagMembers != 0 {
+		for i := range r.Members {
+			r.Members[i] = d.uint(1<<64 - 1)
+		}
+		d.bad = d.bad || !r.Members.Any()
+	}
 	return r
 }
 
@@ -235,7 +241,15 @@ func (d *decoder) sent() (s Sent) {
 func (d *decoder) result() (r Result) {
 	r.Token = d.uint(1<<64 - 1)
 	r.Dst = d.node()
-	r.Fate = flow.Fate(d.uint(uint64(flow.FateUnknown)))
+	fate := d.uint(missedFate + uint64(flow.FatePosted))
+	if fate >= missedFate {
+		fate -= missedFate
+		r.Missed = d.uint(1<<64 - 1)
+		d.bad = d.bad || r.Missed == 0
+	}
+	if r.Fate = flow.Fate(fate); r.Fate > flow.FatePosted {
+		d.bad, r.Fate = true, 0
+	}
 	r.Outcome = wire.Outcome(d.num8())
 	r.Drop = wire.DropReason(d.num8())
 	r.Result.At = d.node()

@@ -45,7 +45,7 @@ func Describe(r *Record) string {
 		return fmt.Sprintf("%s %s", r.Kind, describeRequest(&r.Request))
 	case Kind(chip.OpHandleLinkStates):
 		return fmt.Sprintf("%s: %x", r.Kind, r.Data)
-	case Kind(chip.OpSetPath), Kind(chip.OpSetMaxPayload), Kind(chip.OpAvoid), Kind(chip.OpCommand), Kind(chip.OpFlush), Kind(chip.OpAsk):
+	case Kind(chip.OpSetPath), Kind(chip.OpSetMaxPayload), Kind(chip.OpAvoid), Kind(chip.OpCommand), Kind(chip.OpFlush), Kind(chip.OpAsk), Kind(chip.OpAssign):
 		return fmt.Sprintf("%s channel %d: %d", r.Kind, r.Channel, r.N)
 	case Kind(chip.OpSetClient):
 		return fmt.Sprintf("%s: %s", r.Kind, [...]string{"none", "one without deadlines", "one with deadlines"}[r.N])
@@ -102,6 +102,12 @@ func describeRequest(r *flow.Request) string {
 	if r.Ranges.Any() {
 		s = fmt.Sprintf("#%d multicast %s plane %d: ", r.Token, r.Ranges, r.Plane)
 	}
+	if r.Members.Any() {
+		s = fmt.Sprintf("#%d multicast to chips %s of mesh %d plane %d: ", r.Token, r.Members, r.Dst.Mesh, r.Plane)
+	}
+	if r.Posted {
+		s += "posted "
+	}
 	if r.Probe {
 		s += "probe"
 	} else {
@@ -134,6 +140,9 @@ func describeResult(r *Result) string {
 	}
 	if r.Doubt != 0 {
 		s += ", " + r.Doubt.String()
+	}
+	if r.Missed > 0 {
+		s += fmt.Sprintf(", %d posted requests missed", r.Missed)
 	}
 	if r.DataLen > 0 {
 		s += fmt.Sprintf(", data of %d bytes, sum %08x", r.DataLen, r.DataSum)
@@ -194,10 +203,10 @@ func describeFrame(f *wire.Frame, size int) string {
 		}
 	case wire.KindData:
 		s += fmt.Sprintf(" seq %d ack %d vc %s", uint32(f.TxSeq), uint32(f.RxSeq), f.VC)
-		if f.Dest%wire.SlotStride == 0 {
+		if _, offset := f.Slot(); offset == 0 {
 			s += describePacket(wire.PacketView(f.Payload))
 		} else {
-			s += fmt.Sprintf(" piece at %d", f.Dest%wire.SlotStride)
+			s += fmt.Sprintf(" piece at %d", offset)
 		}
 	case wire.KindUpdate:
 		s += fmt.Sprintf(" ack %d", uint32(f.RxSeq))

@@ -1,5 +1,5 @@
 // Package record records every call into a chip and the chip's answers, and replays
-// recordings. The answers of Avoid, Command, Flush and Ask are not recorded. In a replay,
+// recordings. The answers of Avoid, Assign, Command, Flush and Ask are not recorded. In a replay,
 // a fresh chip of the same configuration gets the same calls at the same times. The fresh
 // chip must give the same recorded answers, bit by bit. A replay without a difference
 // shows that the replaying program computes what the recorded chip computed. A recording
@@ -61,6 +61,7 @@
 //	15  Command          t, channel, varint: the router command
 //	16  Flush            t, channel, varint 0
 //	17  Ask              t, channel, varint 0
+//	18  Assign           t, channel, varint: the channel of the fallback path
 //
 // A record of kinds 9 to 11 holds a call and the call's answer. The answers of some other
 // calls have records of their own:

@@ -68,7 +68,7 @@ func (e *encoder) call(op chip.Op, now mono.Time, ch wire.Channel, n int, data [
 		e.now(now)
 		e.byte(byte(ch))
 		e.uint(uint64(n))
-	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk:
+	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk, chip.OpAssign:
 		e.now(now)
 		e.byte(byte(ch))
 		e.int(int64(n))
@@ -94,6 +94,12 @@ func (e *encoder) request(r *flow.Request) {
 	if r.Other {
 		flags |= flagOther
 	}
+	if r.Posted {
+		flags |= flagPosted
+	}
+	if r.Members.Any() {
+		flags |= flagMembers
+	}
 	e.byte(flags)
 	e.command(&r.Command)
 	e.bytes(r.Payload)
@@ -103,6 +109,11 @@ func (e *encoder) request(r *flow.Request) {
 	}
 	e.body = append(e.body, r.Ranges.Hops[:]...)
 	e.body = append(e.body, r.Ranges.Skip[:]...)
+	if r.Members.Any() {
+		for _, w := range r.Members {
+			e.uint(w)
+		}
+	}
 }
 
 // Flags of a request.
@@ -110,7 +121,12 @@ const (
 	flagProbe = 1 << iota
 	flagTrace
 	flagOther
+	flagPosted
+	flagMembers // the members follow the ranges
 )
+
+// missedFate is added to the fate of a result whose Missed is not 0. Missed then follows.
+const missedFate = 1 << 4
 
 // performedOther is added to the plane of a command whose request had Other set.
 const performedOther = 1 << 7
@@ -165,7 +181,12 @@ func headLen(n int) int {
 func (e *encoder) result(r *flow.Result) {
 	e.uint(r.Token)
 	e.node(r.Dst)
-	e.uint(uint64(r.Fate))
+	if r.Missed > 0 {
+		e.uint(uint64(r.Fate) + missedFate)
+		e.uint(r.Missed)
+	} else {
+		e.uint(uint64(r.Fate))
+	}
 	e.uint(uint64(r.Outcome))
 	e.uint(uint64(r.Drop))
 	e.node(r.At)

@@ -198,7 +198,11 @@ type Reader struct {
 func NewReader(r io.Reader) (*Reader, error) {
 	f := &Reader{r: bufio.NewReaderSize(r, 1<<16)}
 	head := make([]byte, prefix)
-	if _, err := io.ReadFull(f.r, head); err != nil || string(head[:len(magic)]) != magic {
+	_, err := io.ReadFull(f.r, head)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil, fmt.Errorf("the recording cannot be read: %w", err)
+	}
+	if err != nil || string(head[:len(magic)]) != magic {
 		return nil, errors.New("this is no recording of a chip: it does not begin with TTFREC")
 	}
 	if v := binary.LittleEndian.Uint16(head[len(magic):]); v < 1 || v > version {
@@ -208,7 +212,6 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if err := f.next(); err != nil {
 		return nil, fmt.Errorf("the recording has no whole header: %w", err)
 	}
-	var err error
 	if f.header, err = decodeHeader(f.block); err != nil {
 		return nil, err
 	}
@@ -281,15 +284,17 @@ func (f *Reader) peek() ([]byte, error) {
 		}
 		n, k := binary.Uvarint(f.block)
 		if k <= 0 || n == 0 || n > MaxRecord || n > uint64(len(f.block)-k) {
-			f.err = &Cut{At: f.pos, Why: "a record is longer than its block"}
+			f.err = &Cut{At: f.pos, Why: fmt.Sprintf("the length of a record, %d bytes, is 0, above %d, or beyond the %d bytes that its block still has", n, MaxRecord, len(f.block))}
 			break
 		}
 		f.body, f.block = f.block[k:k+int(n):k+int(n)], f.block[k+int(n):]
 		if Kind(f.body[0]) == KindEnd {
-			var r Record
-			if r, f.err = f.dec.record(f.body); f.err == nil {
-				f.end, f.body, f.block = &r, nil, nil
+			r, err := f.dec.record(f.body)
+			if err != nil {
+				f.err, f.body = &Cut{At: f.pos, Why: "the end record is damaged: " + err.Error()}, nil
+				break
 			}
+			f.end, f.body, f.block = &r, nil, nil
 		}
 	}
 	return f.body, f.err

@@ -17,7 +17,7 @@ import (
 // readOnly lists the methods of a chip that a recorder does not record, because they do
 // not change the chip. The value says why, if this is not obvious.
 var readOnly = map[string]string{
-	"Node": "", "Incarnation": "", "Channels": "", "Status": "", "LinksUp": "", "Quiet": "", "Open": "", "Sightings": "",
+	"Node": "", "Incarnation": "", "Channels": "", "Status": "", "StatusAt": "", "Waiting": "", "LinksUp": "", "Quiet": "", "Open": "", "Sightings": "",
 	"CheckInvariants": "", "Intact": "", "Account": "", "Ends": "", "Moment": "", "Carries": "", "Up": "", "LinkState": "", "Plan": "", "Unreachable": "", "CheckMulticast": "",
 	"Memory": "whoever changes a chip's memory from outside breaks the recording",
 	"Wrap":   "installs the recorder", "Unwrap": "removes the recorder",
@@ -126,8 +126,8 @@ func TestFieldsAreKnown(t *testing.T) {
 		of     any
 		fields []string
 	}{
-		{flow.Request{}, []string{"Token", "Dst", "Plane", "Probe", "Command", "Payload", "Trace", "Via", "Ranges", "Other"}},
-		{flow.Result{}, []string{"Token", "Dst", "Fate", "Outcome", "Drop", "At", "Doubt", "Data", "Err", "Members", "Sent", "Done"}},
+		{flow.Request{}, []string{"Token", "Dst", "Plane", "Probe", "Command", "Payload", "Trace", "Via", "Ranges", "Members", "Other", "Posted"}},
+		{flow.Result{}, []string{"Token", "Dst", "Fate", "Outcome", "Drop", "At", "Doubt", "Data", "Err", "Members", "Missed", "Sent", "Done"}},
 		{wire.Command{}, []string{"Type", "Addr", "Sem", "Value", "Flush", "Size", "Chunks", "Scatter", "Sizes"}},
 		{wire.Ranges{}, []string{"Hops", "Skip"}},
 		{ttlink.Transmit{}, []string{"Data", "Seg", "Path"}},

@@ -151,6 +151,8 @@ func (p *replayer) call(r *Record) {
 		_ = c.Command(r.Now, r.Channel, router.Command(r.N)) // the chip's events show whether the command succeeded
 	case chip.OpAsk:
 		c.Ask(r.Now, r.Channel)
+	case chip.OpAssign:
+		_ = c.Assign(r.Now, r.Channel, wire.Channel(r.N)) // an error changes nothing in the chip
 	case chip.OpFlush:
 		_, _ = c.Flush(r.Now, r.Channel)
 	case chip.OpSetMaxPayload:

@@ -98,6 +98,12 @@ func (x *taped) Avoid(now mono.Time, ch wire.Channel, on bool) bool {
 	return x.of.Avoid(now, ch, on)
 }
 
+// Assign encodes the call.
+func (x *taped) Assign(now mono.Time, ch, by wire.Channel) error {
+	x.tape.call(chip.OpAssign, now, ch, int(by), nil)
+	return x.of.Assign(now, ch, by)
+}
+
 // Command encodes the call.
 func (x *taped) Command(now mono.Time, ch wire.Channel, cmd router.Command) error {
 	x.tape.call(chip.OpCommand, now, ch, int(cmd), nil)

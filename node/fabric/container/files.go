@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"ttfabric/node/fabric/folder"
@@ -35,11 +36,11 @@ const recordTime = time.Hour
 // maxFileName is the length of the longest file name, in bytes (NAME_MAX of limits.h).
 const maxFileName = 255
 
-// recordingName and keylogName match the names of the files that this program copies
+// recordingName and keylogName return patterns of the names of the files that this program copies
 // from the volume. Chips choose these names in package node and package process.
 var (
-	recordingName = regexp.MustCompile(`^chip-M\d+D\d+-[0-9a-f]{16}\.ttrec$`)
-	keylogName    = regexp.MustCompile(`^keylog-M\d+D\d+\.txt$`)
+	recordingName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^chip-M\d+D\d+-[0-9a-f]{16}\.ttrec$`) })
+	keylogName    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^keylog-M\d+D\d+\.txt$`) })
 )
 
 // onceFolder returns the name of a folder in the volume. This folder gets the recordings of single
@@ -68,7 +69,7 @@ func copyRecordings(ctx context.Context, id, from string, places map[string]stri
 	defer cancel()
 	unknown := map[string]bool{}
 	err := copyOut(ctx, id, from, spec.MaxRecordMiB<<21, func(folder, name string, r io.Reader) error {
-		if !recordingName.MatchString(name) {
+		if !recordingName().MatchString(name) {
 			return nil
 		}
 		if folder == "." { // 'docker cp' gives the name of a single file without a folder
@@ -220,7 +221,7 @@ func (h Host) copyKeylog(ctx context.Context, id string) error {
 		return nil
 	}
 	err := copyOut(ctx, id, stateKeylog, maxCopied, func(_, name string, r io.Reader) error {
-		if !keylogName.MatchString(name) {
+		if !keylogName().MatchString(name) {
 			return nil
 		}
 		return addLines(filepath.Join(h.Spec.KeyLog, name), r)

@@ -33,7 +33,7 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	for name, ok := range map[string]bool{"chip-M0D3-00ff00ff00ff00ff.ttrec": true, ".bashrc": false, "chip-M0D3-00ff00ff00ff00ff.ttrec.sh": false, "x-chip-M0D3-00ff00ff00ff00ff.ttrec": false} {
-		if recordingName.MatchString(name) != ok {
+		if recordingName().MatchString(name) != ok {
 			t.Errorf("%s: accepted as a recording: %v", name, !ok)
 		}
 	}

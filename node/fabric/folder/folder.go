@@ -2,6 +2,7 @@
 // folder has these files:
 //
 //	topology.yaml     the topology, as a topology file
+//	topology.packed   the same topology in a form that chips read quickly; a chip ignores this file if it does not fit topology.yaml
 //	mesh.json         the fabric's [spec.Spec]; written last, so that a folder with this file is complete
 //	gossip-keys.json  keys of encrypted gossip, mode 0600
 //	psk.key           pre-shared key of the links, with --auth psk; mode 0600
@@ -10,6 +11,7 @@
 //	compose.yml       compose file of a fabric of containers; see package container
 //	engine.json       ids of the containers; see package container
 //	token             bearer token of the chips' APIs, mode 0600
+//	launching         exists while a command starts chips
 //	chip-M0D0.json    process and addresses of a running chip ([Chip]); each chip writes its own file
 //	chip-M0D0.log     log of the chip
 //	archive/          files of each chip with its events; see package archive; 'up --archive' names another folder
@@ -43,6 +45,8 @@ type Dir string
 // Names of files in the run folder.
 const (
 	topologyFile = "topology.yaml"
+	packedFile   = "topology.packed"
+	launchFile   = "launching"
 	specFile     = "mesh.json"
 	tokenFile    = "token"
 )
@@ -55,10 +59,15 @@ type Chip struct {
 	API     string            `json:"api"`             // address of the chip's API, as host:port
 	Gossip  string            `json:"gossip"`          // address in the gossip pool of the chip's mesh
 	Exits   string            `json:"exits,omitempty"` // address in the gossip pool of exit nodes; "": the chip is not in this pool
+	Ports   Ports             `json:"ports,omitzero"`  // UDP ports at the address of Gossip
 
 	Container string `json:"container,omitempty"` // id of the chip's container; "": the chip runs in a process without a container
 	Name      string `json:"name,omitempty"`      // name of the chip's container
 }
+
+// Ports holds the UDP port of each ethernet channel of a chip, by number of the channel. The port of a
+// channel without a cable is 0.
+type Ports [wire.MaxChannels]uint16
 
 // Exit says that the process or container of a chip ended, and with which error.
 type Exit struct {
@@ -209,7 +218,23 @@ func (d Dir) Topology() (*topo.Topology, error) {
 	if err != nil {
 		return nil, err
 	}
+	if packed, err := ReadPlain(d.Path(packedFile)); err == nil {
+		if t, ok := topo.Unpack(packed, b); ok {
+			return t, nil
+		}
+	}
 	return topo.Load(d.Path(topologyFile), b)
+}
+
+// writeTopology writes the topology's file and its packed form. The packed form holds the topology
+// that Load reads from the file, so that it makes no difference which of the two a chip reads.
+func (d Dir) writeTopology(t *topo.Topology) error {
+	text := t.Encode()
+	loaded, err := topo.Load(d.Path(topologyFile), text)
+	if err != nil {
+		return err
+	}
+	return errors.Join(WriteFile(d.Path(topologyFile), text), WriteFile(d.Path(packedFile), loaded.Pack(text)))
 }
 
 // Token reads the bearer token of the chips' APIs.
@@ -236,7 +261,7 @@ func (d Dir) Create(t *topo.Topology, s *spec.Spec, token string, also ...func(D
 			return err
 		}
 	}
-	return errors.Join(WriteFile(d.Path(topologyFile), t.Encode()), d.WriteToken(token), d.WriteSpec(s))
+	return errors.Join(d.writeTopology(t), d.WriteToken(token), d.WriteSpec(s))
 }
 
 // Remove deletes the folder with all its files.
@@ -259,13 +284,37 @@ func (d Dir) RemoveChip(n wire.FabricNodeID) { os.Remove(d.ChipPath(n, ".json"))
 func (d Dir) ChipFiles() (out []Chip) {
 	names, _ := filepath.Glob(d.Path("chip-*.json"))
 	for _, name := range names {
-		var c Chip
-		if b, err := ReadPlain(name); err == nil && json.Unmarshal(b, &c) == nil {
+		if c, ok := readChip(name); ok {
 			out = append(out, c)
 		}
 	}
 	SortChips(out)
 	return out
+}
+
+// Launching notes in the folder that a command starts chips, until the caller calls done.
+func (d Dir) Launching() (done func(), err error) {
+	path := d.Path(launchFile)
+	return func() { os.Remove(path) }, WriteFile(path, nil)
+}
+
+// IsLaunching reports whether a command starts chips. A command that was killed may have left the
+// note that [Dir.Launching] wrote.
+func (d Dir) IsLaunching() bool {
+	_, err := os.Lstat(d.Path(launchFile))
+	return err == nil
+}
+
+// RunningChip reads the file of one chip that [Dir.WriteChip] wrote. If there is no such file, or if
+// the process of the file has ended, RunningChip returns false.
+func (d Dir) RunningChip(n wire.FabricNodeID) (Chip, bool) {
+	c, ok := readChip(d.ChipPath(n, ".json"))
+	return c, ok && c.Alive()
+}
+
+func readChip(path string) (c Chip, ok bool) {
+	b, err := ReadPlain(path)
+	return c, err == nil && json.Unmarshal(b, &c) == nil
 }
 
 // LastWords returns the last line of a chip's log, or "" if the chip has no log.

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"ttfabric/router"
@@ -138,13 +139,14 @@ func Default() Spec {
 	}
 }
 
-var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+// validName returns a pattern of valid names of fabrics. A chip does not need the pattern.
+var validName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`) })
 
 // CheckName returns an error of kind [Usage] if a fabric's name does not consist of 1 to
 // 64 letters, digits, '-', '_' and '.', with a letter or digit first. Any name of this
 // form can serve as a file name and as a label.
 func CheckName(name string) error {
-	if !validName.MatchString(name) {
+	if !validName().MatchString(name) {
 		return Usagef("fabric name %q: want at most 64 letters, digits, '-', '_' and '.', with a letter or digit first", name)
 	}
 	return nil

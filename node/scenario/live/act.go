@@ -38,6 +38,9 @@ func (g *stage) doLinks(ctx context.Context, a *scenario.Action) (err error) {
 	case scenario.LinkDown, scenario.LinkUp:
 		_, err = g.chips.Cut(ctx, a.Links, a.Verb == scenario.LinkDown, a.For)
 		return err
+	case scenario.LinkReroute, scenario.LinkRestore:
+		_, err = g.chips.SetService(ctx, a.Links, a.Verb == scenario.LinkReroute)
+		return err
 	case scenario.NetemReset:
 		where, _ := spec.Ends(a.Links, "both")
 		_, err = g.chips.ResetImpairments(ctx, where)
@@ -128,7 +131,7 @@ func (g *stage) meet(ctx context.Context, n wire.FabricNodeID) error {
 
 // putBack ends all faults that the scenario caused. putBack resumes paused chips, and
 // starts the chips that ran before the run and do not run any more. putBack then puts cut
-// cables back, and ends the impairments of links and of gossip. A restarted chip has lost
+// cables and cables out of service back, and ends the impairments of links and of gossip. A restarted chip has lost
 // the content of its memory.
 func (g *stage) putBack(ctx context.Context) error {
 	var errs []error
@@ -154,7 +157,8 @@ func (g *stage) putBack(ctx context.Context) error {
 		where, _ := spec.Ends(g.links, "both")
 		_, cut := g.chips.Cut(ctx, g.links, false, 0)
 		_, impaired := g.chips.ResetImpairments(ctx, where)
-		errs = append(errs, cut, impaired)
+		_, out := g.chips.SetService(ctx, g.links, false)
+		errs = append(errs, cut, impaired, out)
 	}
 	var chips []wire.FabricNodeID
 	for n := range g.gossip {

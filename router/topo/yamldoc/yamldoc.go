@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -37,17 +36,18 @@ func Parse(data []byte) (root, second *yaml.Node, err error) {
 	return root, second, nil
 }
 
-// parserLine matches the start of an error of the YAML parser that names a line.
-var parserLine = regexp.MustCompile(`^yaml: line (\d+): `)
-
 // Place splits an error of the YAML parser into the line and the complaint. The line is 0 if the
 // parser names no line.
 func Place(err error) (line int, complaint string) {
-	if m := parserLine.FindStringSubmatch(err.Error()); m != nil {
-		line, _ = strconv.Atoi(m[1])
-		return line, strings.TrimPrefix(err.Error(), m[0])
+	complaint = strings.TrimPrefix(err.Error(), "yaml: ")
+	if at, rest, ok := strings.Cut(complaint, ": "); ok {
+		if n, ok := strings.CutPrefix(at, "line "); ok {
+			if line, err := strconv.Atoi(n); err == nil {
+				return line, rest
+			}
+		}
 	}
-	return 0, strings.TrimPrefix(err.Error(), "yaml: ")
+	return 0, complaint
 }
 
 // Kind returns "a map" for a map, "a list" for a list, "an alias" for an alias, and "" for any

@@ -6,17 +6,21 @@
 -- For Wireshark 4.0 and later, with Lua 5.2 to 5.4. 'ttfabric wireshark install'
 -- puts it in place; or: tshark -X lua_script:ttfabric.lua -r FILE
 
-local MAGIC, VERSION = 0x5454, 1 -- "TT"
+local MAGIC, VERSION = 0x5454, 2 -- "TT"
 local ENVELOPE, HEADER, TRAILER = 8, 16, 4
 local HEAD = ENVELOPE + HEADER
 local OVERHEAD = HEAD + TRAILER
 local PAD_UNIT, MAX_FRAME_PAYLOAD = 32, 8160
 local SLOT_STRIDE = 8192
+local CONTROL_LEN, CONTROL_HEAD = 96, 44 -- control packets, and their slots
+local CONTROL_VCS = { [2] = true, [7] = true, [12] = true, [15] = true }
+local CONTROL_TYPES = { [3] = true, [4] = true, [6] = true }
 local NUM_VCS, BASIC_VCS = 16, 3
 local MAX_MESHES, MAX_CHIPS, MAX_CHANNELS = 1024, 256, 16
 local DATA, UPDATE, HELLO, RAW, CLOSE = 1, 2, 3, 4, 5
 local EXTENSION, BASE_LEN, MESH_TAIL = 40, 44, 17
-local MIN_PACKET, MAX_PAYLOAD, MAX_PACKET = 120, 4096, 4264
+local MIN_PACKET, MAX_PAYLOAD, MAX_PACKET, MEMBERS_LEN = 120, 4096, 4296, 32
+local HALF_LEN = MEMBERS_LEN / 2 -- half of the members, as in a drop report
 
 -- Limits of what is remembered for the analysis.
 local WINDOW = 4096           -- frames: the largest window of a link, so the largest gap
@@ -154,7 +158,7 @@ flag(L, "fend", "ttlink.flags.end", "End of packet", 8, 1)
 flag(L, "fnack", "ttlink.flags.nack", "NACK", 8, 2)
 flag(L, "fsolicit", "ttlink.flags.solicit", "Solicit", 8, 4)
 num(L, "length", "uint16", "ttlink.length", "Payload length")
-hex(L, "dest", "uint32", "ttlink.dest", "Destination address", "At the receiver: slot × 8192 + offset in the packet")
+hex(L, "dest", "uint32", "ttlink.dest", "Destination address", "At the receiver: slot × 8192 + offset in the packet; for control packets, slot × 96")
 num(L, "seq", "uint32", "ttlink.seq", "Sequence number", nil, "Of this data frame")
 num(L, "ack", "uint32", "ttlink.ack", "Acknowledgement", nil, "Next data frame that the sender expects")
 L.payload = ProtoField.bytes("ttlink.payload", "Payload")
@@ -208,7 +212,7 @@ num(F, "vc", "uint8", "ttfabric.vc", "Virtual channel", VCS)
 num(F, "plane", "uint8", "ttfabric.plane", "Routing plane")
 num(F, "ttl", "uint16", "ttfabric.ttl", "Time to live", nil, "Routers that may still forward the packet")
 num(F, "length", "uint16", "ttfabric.length", "Packet length")
-num(F, "route_size", "uint8", "ttfabric.route_size", "Length of route_buffer")
+num(F, "route_size", "uint8", "ttfabric.route_size", "Length of route_buffer", nil, "Of control packets: number of actions")
 F.src = ProtoField.string("ttfabric.src", "Source", base.ASCII)
 num(F, "src_mesh", "uint16", "ttfabric.src_mesh", "Source mesh")
 num(F, "src_chip", "uint16", "ttfabric.src_chip", "Source chip")
@@ -226,10 +230,12 @@ flag(F, "trace", "ttfabric.trace", "Trace", 8, 2)
 flag(F, "detour", "ttfabric.detour", "Detour", 8, 4)
 flag(F, "known", "ttfabric.known", "Known flow", 8, 8)
 flag(F, "other", "ttfabric.other", "Other way round", 8, 16)
+flag(F, "posted", "ttfabric.posted", "Posted", 8, 64)
 num(F, "group", "uint16", "ttfabric.group", "Multicast group")
 num(F, "trunk", "uint8", "ttfabric.trunk", "Multicast trunk", TRUNKS)
 num(F, "hops", "uint8", "ttfabric.mcast.hops", "Hops", nil, "East, west, north, south")
 num(F, "skip", "uint8", "ttfabric.mcast.skip", "Skip", nil, "East, west, north, south")
+F.members = ProtoField.string("ttfabric.mcast.members", "Members", base.ASCII, "Chips of the destination's mesh ahead of the packet")
 num(F, "hop", "uint16", "ttfabric.hop", "Hop", nil, "Index of the next router's route byte")
 F.route = ProtoField.string("ttfabric.route", "Route", base.ASCII, "E, W, N or S for each chip; the last one delivers")
 num(F, "send_type", "uint8", "ttfabric.send_type", "NoC command", SEND_TYPES)
@@ -248,17 +254,19 @@ num(F, "data_len", "uint16", "ttfabric.data_len", "Payload length")
 F.data = ProtoField.bytes("ttfabric.data", "Payload")
 F.payload_fault = ProtoField.string("ttfabric.payload_fault", "Payload fault", base.ASCII)
 num(F, "c_epoch", "uint32", "ttfabric.completion.flow_epoch", "Flow epoch")
+num(F, "c_from", "uint32", "ttfabric.completion.from", "First request", nil, "If an earlier request is open, the source ignores the completion")
 num(F, "c_next", "uint32", "ttfabric.completion.next", "Next", nil, "Every request before it is settled")
 num(F, "c_count", "uint32", "ttfabric.completion.count", "Exceptions")
 num(F, "c_first", "uint32", "ttfabric.completion.first", "From request")
 num(F, "c_number", "uint16", "ttfabric.completion.number", "Number of requests")
 num(F, "c_outcome", "uint8", "ttfabric.completion.outcome", "Outcome", OUTCOMES)
-num(F, "d_mesh", "uint16", "ttfabric.drop.dst_mesh", "Was going to mesh")
-num(F, "d_chip", "uint16", "ttfabric.drop.dst_chip", "Was going to chip")
+num(F, "d_mesh", "uint16", "ttfabric.drop.dst_mesh", "Other end of the flow: mesh")
+num(F, "d_chip", "uint16", "ttfabric.drop.dst_chip", "Other end of the flow: chip")
 num(F, "d_epoch", "uint32", "ttfabric.drop.flow_epoch", "Flow epoch")
 num(F, "d_seq", "uint32", "ttfabric.drop.flow_seq", "Flow sequence number")
 num(F, "d_plane", "uint8", "ttfabric.drop.plane", "Routing plane")
 flag(F, "d_other", "ttfabric.drop.other", "Other way round", 8, 64)
+flag(F, "d_open", "ttfabric.drop.open", "May have arrived", 8, 16)
 num(F, "d_reason", "uint8", "ttfabric.drop.reason", "Reason", REASONS)
 num(F, "d_channel", "uint8", "ttfabric.drop.channel", "Channel of the reporting chip")
 num(F, "d_type", "uint8", "ttfabric.drop.type", "Type of the dropped packet", TYPES)
@@ -268,6 +276,7 @@ num(F, "d_direction", "uint8", "ttfabric.drop.direction", "Direction", DIRECTION
 num(F, "d_trunk", "uint8", "ttfabric.drop.trunk", "Multicast trunk", TRUNKS)
 num(F, "d_hops", "uint8", "ttfabric.drop.hops", "Hops", nil, "East, west, north, south")
 num(F, "d_skip", "uint8", "ttfabric.drop.skip", "Skip", nil, "East, west, north, south")
+F.d_members = ProtoField.string("ttfabric.drop.members", "Members", base.ASCII, "Chips that the copy would have reached")
 num(F, "s_mesh", "uint16", "ttfabric.linkstate.mesh", "Mesh")
 num(F, "s_chip", "uint16", "ttfabric.linkstate.chip", "Chip")
 num(F, "s_version", "uint32", "ttfabric.linkstate.version", "Version")
@@ -311,10 +320,11 @@ local function text(node) return format("M%dD%d", node.mesh, node.chip) end
 -- read_head reads envelope and header at offset o, of which all is there.
 local function read_head(tvb, o)
   local kind, flags, dest = tvb(o + 8, 1):uint(), tvb(o + 9, 1):uint(), tvb(o + 12, 4):le_uint()
+  local stride = CONTROL_VCS[bits(kind, 4, 4)] and CONTROL_LEN or SLOT_STRIDE
   return { o = o, version = bits(tvb(o + 2, 1):uint(), 4, 4), channel = tvb(o + 2, 1):uint() % 16,
     padded = tvb(o + 3, 1):uint() * PAD_UNIT, session = tvb(o + 4, 4):le_uint(), kind = kind % 16, vc = bits(kind, 4, 4),
     flags = flags, last = flags % 2 == 1, nack = bits(flags, 1, 1) == 1, solicit = bits(flags, 2, 1) == 1,
-    length = tvb(o + 10, 2):le_uint(), dest = dest, slot = floor(dest / SLOT_STRIDE), offset = dest % SLOT_STRIDE,
+    length = tvb(o + 10, 2):le_uint(), dest = dest, slot = floor(dest / stride), offset = dest % stride,
     seq = tvb(o + 16, 4):le_uint(), ack = tvb(o + 20, 4):le_uint() }
 end
 
@@ -680,33 +690,72 @@ end
 
 ---------------------------------------------------------------- the fabric packet
 
+-- members_text returns the set of chips in the n bytes at offset o, such as "0-3,7". The bits stand
+-- for the chips from the number "base" on.
+local function members_text(tvb, o, n, base)
+  local parts, first = {}, nil
+  for i = 0, 8 * n do
+    local has, c = i < 8 * n and bits(tvb(o + math.floor(i / 8), 1):uint(), i % 8, 1) == 1, base + i
+    if has and not first then first = c end
+    if first and not has then
+      parts[#parts + 1] = first == c - 1 and tostring(first) or first .. "-" .. (c - 1)
+      first = nil
+    end
+  end
+  return table.concat(parts, ",")
+end
+
+-- read_control does for control packets what read_packet does for all others.
+local function read_control(tvb, o, avail, partial)
+  local p = { o = o, control = true, type = tvb(o, 1):uint(), length = tvb(o + 4, 2):le_uint(), r = tvb(o + 7, 1):uint(),
+    src = { mesh = tvb(o + 8, 2):le_uint(), chip = tvb(o + 10, 2):le_uint() }, group = tvb(o + 38, 2):le_uint(),
+    head = CONTROL_HEAD, tail = o + 40, trunk = 0, data_len = tvb(o + 30, 1):uint() }
+  p.dst = { mesh = tvb(p.tail + 2, 2):le_uint(), chip = tvb(p.tail, 2):le_uint() }
+  local flags = tvb(o + 36, 2):le_uint()
+  if p.length ~= CONTROL_LEN or avail > CONTROL_LEN or not partial and avail < CONTROL_LEN or tvb(o + 6, 1):uint() ~= CONTROL_HEAD
+    or p.r > 67 or tvb(o + 29, 1):uint() > p.r or p.data_len > CONTROL_LEN - CONTROL_HEAD or tvb(o + 31, 1):uint() ~= 0
+    or not CONTROL_VCS[tvb(o + 1, 1):uint() % 16] or flags > 31 or bits(flags, 3, 1) == 1
+    or p.group ~= 0 and (p.type ~= 3 or flags >= 16) or flags >= 16 and p.type ~= 3 then
+    return nil, "packet"
+  end
+  for _, node in ipairs({ p.src, p.dst }) do
+    if node.mesh >= MAX_MESHES or node.chip >= MAX_CHIPS then return nil, "packet" end
+  end
+  return p
+end
+
 -- read_packet checks the packet of which avail bytes from o on are here, as
 -- wire.DecodePacket does; a partial one as if what is missing were there.
 -- It returns nil and the fault's name for what is none.
 local function read_packet(tvb, o, avail, partial)
+  if avail >= CONTROL_HEAD and CONTROL_TYPES[tvb(o, 1):uint()] then return read_control(tvb, o, avail, partial) end
   if avail < MIN_PACKET or not partial and avail > MAX_PACKET then return nil, "packet" end
   local p = { o = o, type = tvb(o, 1):uint(), length = tvb(o + 4, 2):le_uint(), r = tvb(o + 7, 1):uint(),
     src = { mesh = tvb(o + 8, 2):le_uint(), chip = tvb(o + 10, 2):le_uint() }, group = tvb(o + 38, 2):le_uint(),
     size = tvb(o + 80, 2):le_uint(), send_type = tvb(o + 82, 1):uint() }
   if not ROUTE_SIZES[p.r] or tvb(o + 6, 1):uint() ~= EXTENSION then return nil, "packet" end
-  p.head = EXTENSION + BASE_LEN + MESH_TAIL + p.r
+  local flags = tvb(o + 36, 2):le_uint()
+  p.has_members, p.posted = bits(flags, 5, 1) == 1, bits(flags, 6, 1) == 1
+  p.tail, p.metal = o + 88 + p.r, EXTENSION + BASE_LEN + MESH_TAIL + p.r -- metal: end of tt-metal's header
+  p.head = p.metal + (p.has_members and MEMBERS_LEN or 0)
   if partial then
     if avail < p.head or p.length < avail or p.length > MAX_PACKET then return nil, "packet" end
   elseif p.length ~= avail or p.head > avail then
     return nil, "packet"
   end
-  local tail = o + 88 + p.r
-  p.dst = { mesh = tvb(tail + 2, 2):le_uint(), chip = tvb(tail, 2):le_uint() }
-  p.trunk, p.data_len = tvb(o + p.head - 1, 1):uint(), p.length - p.head
+  p.dst = { mesh = tvb(p.tail + 2, 2):le_uint(), chip = tvb(p.tail, 2):le_uint() }
+  p.trunk, p.data_len = tvb(o + p.metal - 1, 1):uint(), p.length - p.head
   for _, node in ipairs({ p.src, p.dst }) do
     if node.mesh >= MAX_MESHES or node.chip >= MAX_CHIPS then return nil, "packet" end
   end
   local group_ok = p.trunk == 0 and p.group == 0
-  if p.type == 1 or p.type == 5 then group_ok = p.trunk <= 2 and (p.trunk == 0) == (p.group == 0)
+  local request = p.type == 1 or p.type == 5
+  if p.has_members then group_ok = request and p.group ~= 0 and p.trunk <= 2 and members_text(tvb, o + p.metal, MEMBERS_LEN, 0) ~= ""
+  elseif request then group_ok = p.trunk <= 2 and (p.trunk == 0) == (p.group == 0)
   elseif p.type == 3 then group_ok = p.trunk == 0 end
-  local flags = tvb(o + 36, 2):le_uint()
-  if flags >= 16 and (p.group ~= 0 or p.type == 4 or p.type == 6) then group_ok = false end
-  if p.type < 1 or p.type > 6 or flags > 31 or p.data_len > MAX_PAYLOAD or not group_ok then return nil, "packet" end
+  if bits(flags, 4, 1) == 1 and (p.group ~= 0 or p.type == 4 or p.type == 6) then group_ok = false end
+  if p.posted and p.type ~= 1 then group_ok = false end
+  if p.type < 1 or p.type > 6 or flags > 127 or p.data_len > MAX_PAYLOAD or not group_ok then return nil, "packet" end
   if not SEND_TYPES[p.send_type] then return nil, "command" end
   if p.send_type == 4 then
     p.chunks = tvb(o + EXTENSION + 38, 1):uint()
@@ -765,59 +814,71 @@ local function ranges_tree(tvb, o, tree, hops, skip)
 end
 
 local function completion_tree(tvb, o, n, tree)
-  local count = n >= 12 and tvb(o + 8, 4):le_uint()
-  if not count or count > 64 or n ~= 12 + 8 * count then return false end
+  local count = n >= 16 and tvb(o + 12, 4):le_uint()
+  if not count or count > 4 or n ~= 16 + 8 * count then return false end
+  if bits((tvb(o + 8, 4):le_uint() - tvb(o + 4, 4):le_uint()) % 4294967296, 31, 1) == 1 then return false end
   for i = 0, count - 1 do
-    local at = o + 12 + 8 * i
+    local at = o + 16 + 8 * i
     local outcome = tvb(at + 6, 1):uint()
     if tvb(at + 4, 2):le_uint() == 0 or outcome == 0 or not OUTCOMES[outcome] or tvb(at + 7, 1):uint() ~= 0 then return false end
   end
   tree:add_le(F.c_epoch, tvb(o, 4))
-  tree:add_le(F.c_next, tvb(o + 4, 4))
-  tree:add_le(F.c_count, tvb(o + 8, 4))
+  tree:add_le(F.c_from, tvb(o + 4, 4))
+  tree:add_le(F.c_next, tvb(o + 8, 4))
+  tree:add_le(F.c_count, tvb(o + 12, 4))
   for i = 0, count - 1 do
-    local at = o + 12 + 8 * i
+    local at = o + 16 + 8 * i
     tree:add_le(F.c_first, tvb(at, 4))
     tree:add_le(F.c_number, tvb(at + 4, 2))
     local item = tree:add_le(F.c_outcome, tvb(at + 6, 1))
     item:add_proto_expert_info(X.exception, "Requests that did not end as done: " .. OUTCOMES[tvb(at + 6, 1):uint()])
   end
-  return true, format("next=%d%s", tvb(o + 4, 4):le_uint(), count > 0 and format(", %d exceptions", count) or "")
+  return true, format("next=%d%s", tvb(o + 8, 4):le_uint(), count > 0 and format(", %d exceptions", count) or "")
 end
 
 local function drop_tree(tvb, o, n, tree)
-  if n ~= 24 and n ~= 36 then return false end
+  if n ~= 24 and n ~= 36 and n ~= 28 + HALF_LEN then return false end
   local dst = { mesh = tvb(o, 2):le_uint(), chip = tvb(o + 2, 2):le_uint() }
   local plane, reason, channel, kind = tvb(o + 12, 1):uint(), tvb(o + 13, 1):uint(), tvb(o + 14, 1):uint(), tvb(o + 15, 1):uint()
-  local typ, other = kind % 64, bits(kind, 6, 1) == 1
+  local typ, other, members, open = kind % 16, bits(kind, 6, 1) == 1, bits(kind, 5, 1) == 1, bits(kind, 4, 1) == 1
   if dst.mesh >= MAX_MESHES or dst.chip >= MAX_CHIPS or not REASONS[reason] or channel >= MAX_CHANNELS or plane > 15
-    or typ < 1 or typ > 5 or (n == 36) ~= (kind >= 128) or other and n == 36 then
+    or typ < 1 or typ > 5 or (n > 24) ~= (kind >= 128) or (n == 28 + HALF_LEN) ~= members or other and n > 24 then
     return false
   end
-  if n == 36 and (tvb(o + 24, 2):le_uint() == 0 or tvb(o + 26, 1):uint() > 3 or tvb(o + 27, 1):uint() < 1 or tvb(o + 27, 1):uint() > 2) then return false end
+  if n > 24 then
+    local group, direction, trunk = tvb(o + 24, 2):le_uint(), tvb(o + 26, 1):uint(), tvb(o + 27, 1):uint()
+    if group == 0 or trunk > 2 then return false end
+    if members and (direction > 1 or members_text(tvb, o + 28, HALF_LEN, 0) == "") or not members and (direction > 3 or trunk == 0) then return false end
+  end
   tree:add_le(F.d_mesh, tvb(o, 2))
   tree:add_le(F.d_chip, tvb(o + 2, 2))
   tree:add_le(F.d_epoch, tvb(o + 4, 4))
   tree:add_le(F.d_seq, tvb(o + 8, 4))
   tree:add_le(F.d_plane, tvb(o + 12, 1))
   tree:add(F.d_other, tvb(o + 15, 1))
-  local why = format("to %s: %s", text(dst), REASONS[reason])
-  tree:add_le(F.d_reason, tvb(o + 13, 1)):add_proto_expert_info(X.drop, "A router dropped a packet: " .. REASONS[reason])
+  tree:add(F.d_open, tvb(o + 15, 1))
+  local why = format("to %s: %s%s", text(dst), REASONS[reason], open and ", may have arrived" or "")
+  local expert = open and "A packet was in a link that died, and may have arrived" or "A router dropped a packet: " .. REASONS[reason]
+  tree:add_le(F.d_reason, tvb(o + 13, 1)):add_proto_expert_info(X.drop, expert)
   tree:add_le(F.d_channel, tvb(o + 14, 1))
   tree:add_le(F.d_type, tvb(o + 15, 1), typ)
   tree:add_le(F.d_id, tvb(o + 16, 8))
   tree:add_le(F.packet_id, tvb(o + 16, 8)):set_generated()
-  if n == 36 then
+  if n > 24 then
     tree:add_le(F.d_group, tvb(o + 24, 2))
-    tree:add_le(F.d_direction, tvb(o + 26, 1))
+    if not members then tree:add_le(F.d_direction, tvb(o + 26, 1)) end
     tree:add_le(F.d_trunk, tvb(o + 27, 1))
-    ranges_tree(tvb, o + 28, tree, F.d_hops, F.d_skip)
+    if members then
+      local half = tvb(o + 26, 1):uint()
+      tree:add(F.d_members, tvb(o + 26, 2 + HALF_LEN), members_text(tvb, o + 28, HALF_LEN, 8 * HALF_LEN * half))
+    else ranges_tree(tvb, o + 28, tree, F.d_hops, F.d_skip)
+    end
   end
   return true, why
 end
 
 local function linkstate_tree(tvb, o, n, tree)
-  if n == 0 or n % 10 ~= 0 or n > 4000 then return false end
+  if n == 0 or n % 10 ~= 0 then return false end
   for at = o, o + n - 1, 10 do
     if tvb(at, 2):le_uint() >= MAX_MESHES or tvb(at + 2, 2):le_uint() >= MAX_CHIPS then return false end
   end
@@ -831,6 +892,13 @@ local function linkstate_tree(tvb, o, n, tree)
 end
 
 local CONTENTS = { [3] = { completion_tree, "completion" }, [4] = { drop_tree, "drop report" }, [6] = { linkstate_tree, "link state" } }
+
+-- control_route_text reads the route of a control packet, two bits for each action.
+local function control_route_text(tvb, o, n)
+  local out = {}
+  for i = 0, n - 1 do out[i + 1] = DIRECTIONS[bits(tvb(o + floor(i / 4), 1):uint(), i % 4 * 2, 2)] end
+  return table.concat(out)
+end
 
 local function route_text(tvb, o, n)
   local out, last = {}, 0
@@ -866,7 +934,7 @@ local function packet_tree(tvb, o, avail, pieces, root)
     return "[Malformed packet]"
   end
   local words = what(tvb, p)
-  local to = p.trunk ~= 0 and format("group %d", p.group) or text(p.dst)
+  local to = (p.trunk ~= 0 or p.has_members) and format("group %d", p.group) or text(p.dst)
   local tree = root:add(ttfabric, tvb(o, math.min(avail, p.length)),
     format("TT-Fabric packet, %s → %s, %s%s", text(p.src), to, words, pieces == nil and " (header alone)" or ""))
   tree:add(F.partial, tvb(o, 0), pieces == nil):set_generated()
@@ -880,27 +948,35 @@ local function packet_tree(tvb, o, avail, pieces, root)
   tree:add(F.src, tvb(o + 8, 4), text(p.src))
   tree:add_le(F.src_mesh, tvb(o + 8, 2))
   tree:add_le(F.src_chip, tvb(o + 10, 2))
-  local tail = o + 88 + p.r
-  tree:add(F.dst, tvb(tail, 4), text(p.dst))
-  tree:add_le(F.dst_mesh, tvb(tail + 2, 2))
-  tree:add_le(F.dst_chip, tvb(tail, 2))
-  tree:add_le(F.flow_epoch, tvb(o + 12, 4))
-  tree:add_le(F.flow_seq, tvb(o + 16, 4))
-  tree:add_le(F.flow_base, tvb(o + 20, 4))
-  tree:add_le(F.id, tvb(o + 24, 8))
-  if p.type ~= 3 and p.type ~= 4 then tree:add_le(F.packet_id, tvb(o + 24, 8)):set_generated() end
+  tree:add(F.dst, tvb(p.tail, 4), text(p.dst))
+  tree:add_le(F.dst_mesh, tvb(p.tail + 2, 2))
+  tree:add_le(F.dst_chip, tvb(p.tail, 2))
+  if not p.control then
+    tree:add_le(F.flow_epoch, tvb(o + 12, 4))
+    tree:add_le(F.flow_seq, tvb(o + 16, 4))
+    tree:add_le(F.flow_base, tvb(o + 20, 4))
+    tree:add_le(F.id, tvb(o + 24, 8))
+    tree:add_le(F.packet_id, tvb(o + 24, 8)):set_generated()
+  end
   tree:add_le(F.epoch, tvb(o + 32, 4))
   tree:add(F.up, tvb(o + 36, 1))
   tree:add(F.trace, tvb(o + 36, 1))
   tree:add(F.detour, tvb(o + 36, 1))
-  tree:add(F.known, tvb(o + 36, 1))
+  if not p.control then tree:add(F.known, tvb(o + 36, 1)) end
   tree:add(F.other, tvb(o + 36, 1))
+  if not p.control then tree:add(F.posted, tvb(o + 36, 1)) end
   tree:add_le(F.group, tvb(o + 38, 2))
-  tree:add(F.trunk, tvb(o + p.head - 1, 1))
-  if p.trunk ~= 0 then ranges_tree(tvb, o + p.head - 9, tree, F.hops, F.skip) end
-  tree:add_le(F.hop, tvb(o + 84, 2))
-  tree:add(F.route, tvb(o + 88, p.r), route_text(tvb, o + 88, p.r))
-  command_tree(tvb, p, tree)
+  if not p.control then tree:add(F.trunk, tvb(o + p.metal - 1, 1)) end
+  if p.has_members then tree:add(F.members, tvb(o + p.metal, MEMBERS_LEN), members_text(tvb, o + p.metal, MEMBERS_LEN, 0))
+  elseif p.trunk ~= 0 then ranges_tree(tvb, o + p.metal - 9, tree, F.hops, F.skip) end
+  if p.control then
+    tree:add(F.hop, tvb(o + 29, 1))
+    tree:add(F.route, tvb(o + 12, 17), control_route_text(tvb, o + 12, p.r))
+  else
+    tree:add_le(F.hop, tvb(o + 84, 2))
+    tree:add(F.route, tvb(o + 88, p.r), route_text(tvb, o + 88, p.r))
+    command_tree(tvb, p, tree)
+  end
   if pieces then
     local at = o + p.head
     tree:add(F.data_len, tvb(o + 4, 2), p.data_len):set_generated()

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/output"
+)
+
+// outputs runs commands with -o json, and validates what they print.
+type outputs struct {
+	cli
+	schemas map[string][]*jsonschema.Schema
+	seen    map[string]bool // alternatives of commands that were printed, such as "trace 1"
+}
+
+// prints runs a command line with -o json, and validates the output by the schema of the command. The
+// exit code may be any of codes; no code means 0.
+func (o *outputs) prints(command, args string, codes ...int) string {
+	o.t.Helper()
+	out, errs, code := o.run(append(strings.Fields(command+" "+args), "-o", "json")...)
+	if code != exitOK && !slices.Contains(codes, code) {
+		o.t.Errorf("%s %s: exit code %d: %s", command, args, code, errs)
+		return out
+	}
+	o.fits(command, out)
+	return out
+}
+
+// fits validates the values in the output of a command.
+func (o *outputs) fits(command, out string) {
+	o.t.Helper()
+	if out == "" {
+		o.t.Errorf("%s printed nothing", command)
+	}
+	all := o.schemas[command]
+	for d := json.NewDecoder(strings.NewReader(out)); ; {
+		var text json.RawMessage
+		if err := d.Decode(&text); err == io.EOF {
+			return
+		} else if err != nil {
+			o.t.Errorf("%s: %v in %.300s", command, err, out)
+			return
+		}
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		var why []string
+		for i, s := range all {
+			if err := s.Validate(v); err != nil {
+				why = append(why, err.Error())
+				continue
+			}
+			if list, ok := v.([]any); !ok || len(list) > 0 { // an empty list fits any list
+				o.seen[fmt.Sprintf("%s %d", command, i)] = true
+			}
+		}
+		if len(why) == len(all) {
+			o.t.Errorf("%s: %s\n%.1000s", command, strings.Join(why, "\n"), text)
+			return
+		}
+	}
+}
+
+// TestOutputsFitTheirSchemas runs each command that has a schema against live fabrics, and validates
+// the data by the schema. A field that is not in the schema is an error too.
+func TestOutputsFitTheirSchemas(t *testing.T) {
+	t.Parallel()
+	o := &outputs{*newCLI(t), map[string][]*jsonschema.Schema{}, map[string]bool{}}
+	for _, name := range output.Commands() {
+		s, _ := output.Schema(name)
+		var err error
+		if o.schemas[name], err = compiled(name, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key, calls, home := filepath.Join(o.dir, "key"), filepath.Join(o.dir, "calls"), t.TempDir()
+	o.prints("gossip keygen", "")
+	var first, second output.Key
+	for name, k := range map[string]*output.Key{key: &first, key + "2": &second} {
+		if err := json.Unmarshal([]byte(o.prints("gossip keygen", "-f "+name)), k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.prints("up", "mesh:2x2 -d "+unhurried+" --gossip-key "+key+" --record "+calls)
+	o.alone(home)
+	o.data()
+	o.faults()
+	o.happened(home)
+	o.prints("gossip keys list", "")
+	o.prints("gossip keys install", key+"2")
+	o.prints("gossip keys use", second.ID)
+	o.prints("gossip keys remove", first.ID)
+	o.prints("gossip keys rotate", "")
+	o.prints("chip remove", "M0D3")
+	o.prints("inspect", "")
+	o.prints("record stop", "M0D0 M0D1")
+	o.must("down")
+	files, _ := filepath.Glob(filepath.Join(calls, "*.ttrec"))
+	if len(files) == 0 {
+		t.Fatal("no recordings")
+	}
+	o.prints("replay", files[0])
+	o.prints("replay", "--show --until 500 "+files[0])
+	o.prints("replay", "--events "+files[0])
+	o.attached()
+	for name, all := range o.schemas {
+		for i := range all {
+			if at := fmt.Sprintf("%s %d", name, i); !o.seen[at] && at != "netem reset 1" { // only a namespace of one's own can be reset
+				t.Errorf("%s: no output fits alternative %d of the schema", name, i)
+			}
+		}
+	}
+}
+
+// alone runs the commands that need no fabric.
+func (o *outputs) alone(home string) {
+	o.prints("version", "")
+	o.prints("schema", "")
+	o.prints("schema", "inspect")
+	o.prints("validate", "2xt3000")
+	o.prints("routes", "--topology spec-l1")
+	o.prints("graph", "n300")
+	o.prints("generate", "mesh:2x2")
+	o.prints("generate", "mesh:2x2 -f "+filepath.Join(home, "mesh.yaml"))
+	o.prints("doctor", "", exitFailed)
+	o.must("pki", "make", "n300", "-d", filepath.Join(home, "pki"))
+	o.prints("pki show", "-d "+filepath.Join(home, "pki"))
+	o.prints("scenario list", "")
+	if err := os.WriteFile(filepath.Join(home, "wrong.yaml"), []byte(wrong), 0o600); err != nil {
+		o.t.Fatal(err)
+	}
+	o.prints("scenario run", filepath.Join(home, "wrong.yaml")+" --sim --seed 5", exitAssert)
+	o.prints("wireshark install", "--dry-run --dir "+home)
+	o.prints("wireshark show", "--dir "+home)
+}
+
+// data runs the commands that move data.
+func (o *outputs) data() {
+	o.prints("ping", "--all -c 1")
+	o.prints("mem write", "M0D3 1-1:0x10 text --via M0D0")
+	o.prints("mem write", "M0D0 1-1:0x10 text --multicast E1,S1")
+	o.prints("mem read", "M0D3 1-1:0x10 4")
+	o.prints("mem tiles", "")
+	o.prints("traffic", "all-to-all --packets 200 --size 100")
+	o.prints("bench link", "--sizes 64 --channels 1 --time 50ms")
+	o.prints("bench ring", "--hops 4 --packets 1 --sizes 64 --rounds 5")
+	o.prints("bench rtt", "--sizes 0 --rounds 5")
+	o.prints("trace", "M0D0 M0D3")
+	o.prints("trace", "M0D0 M0D3 --count 3")
+	point := filepath.Join(o.dir, "point")
+	o.must("checkpoint", "-f", point)
+	o.prints("checkpoint", "--since "+point)
+}
+
+// faults runs the commands that inject faults and steer routers.
+func (o *outputs) faults() {
+	o.prints("netem set", "M0D0-M0D1 --delay 1ms")
+	o.prints("netem show", "")
+	o.prints("netem reset", "")
+	o.prints("link fallback", "all")
+	o.prints("link down", "M0D0-M0D1")
+	o.prints("inspect", "--diff")
+	o.prints("inspect", "--channels")
+	o.prints("link up", "all")
+	o.prints("link flap", "M0D0-M0D1 --every 100ms --down 10ms --for 200ms")
+	for _, verb := range []string{"pause", "resume", "drain", "flush", "retrain"} {
+		o.prints("router "+verb, "M0D0")
+	}
+	o.prints("router resume", "M0D0")
+	o.prints("partition", "M0D0,M0D2")
+	o.prints("heal", "")
+	o.prints("reroute", "M0D0-M0D1 --force")
+	o.prints("reroute", "--back all")
+	o.prints("remove", "row 1 --force")
+	o.prints("restore", "row 1")
+	o.prints("gossip show", "")
+	o.prints("gossip impair", "M0D0 --delay 1ms")
+	o.prints("gossip cut", "M0D0")
+	o.prints("gossip heal", "")
+}
+
+// happened runs the commands that show what happened.
+func (o *outputs) happened(home string) {
+	o.prints("ls", "")
+	o.prints("inspect", "M0D0")
+	o.prints("inspect", "--losses")
+	o.prints("routes", "")
+	o.prints("events", "--follow=false")
+	o.prints("mailbox", "M0D1 --via M0D0 --last 64")
+	o.prints("capture", "all --count 20")
+}
+
+// attached attaches a fabric of this machine by the address of a chip, under another name.
+func (o *outputs) attached() {
+	o.must("up", "n300", "-d", unhurried)
+	dir := folder.Dir(filepath.Join(o.dir, "ttfabric", "default"))
+	chips := dir.ChipFiles()
+	token, err := os.ReadFile(filepath.Join(string(dir), "token"))
+	if err != nil || len(chips) != 2 {
+		o.t.Fatal(err, chips)
+	}
+	o.env = []string{"TTFABRIC_TOKEN=" + strings.TrimSpace(string(token))}
+	defer func() { o.env = nil }()
+	o.prints("attach", "--name other --api "+chips[0].API)
+	o.prints("attach", "--name other --wait 60s --api "+chips[0].API)
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/admin/api"
+	"ttfabric/node/admin/api/schema"
+	"ttfabric/node/doctor"
+	"ttfabric/node/fabric"
+	fabriccapture "ttfabric/node/fabric/capture"
+	"ttfabric/node/noc"
+	"ttfabric/node/output"
+	"ttfabric/node/scenario"
+	"ttfabric/node/traffic"
+	"ttfabric/wire/capture/wireshark"
+)
+
+// printed are the types of the data that each command prints with -o json.
+var printed = map[string][]any{
+	"attach": {output.Up{}, output.Chips{}}, "up": {output.Up{}}, "ls": {[]output.Fabric{}}, "version": {output.Version{}}, "schema": {map[string]any{}, []string{}},
+	"inspect": {output.Chips{}, fabric.LinkDiff{}, fabric.Balance{}, output.Channels{}}, "chip remove": {output.Removed{}}, "doctor": {[]doctor.Finding{}},
+	"validate": {output.Topology{}}, "routes": {output.Routes{}}, "graph": {output.Text{}}, "generate": {output.Text{}}, "pki show": {[]pkiRow{}},
+	"ping": {[]pingRow{}}, "mem read": {memView{}}, "mem write": {memView{}}, "mem tiles": {[]noc.Tile{}}, "traffic": {traffic.Result{}},
+	"bench link": {[]linkRow{}}, "bench ring": {[]ringRow{}}, "bench rtt": {[]rttReport{}}, "trace": {[]fabric.Hop{}, traceCounts{}}, "checkpoint": {fabric.LossesSince{}},
+	"netem set": {[]api.ImpairmentView{}}, "netem show": {[]api.ImpairmentView{}}, "netem reset": {output.Cables{}, output.Reset{}},
+	"link down": {output.Cables{}}, "link up": {output.Cables{}}, "link flap": {output.Cables{}}, "partition": {output.Cables{}}, "heal": {output.Healed{}}, "link fallback": {[]fabric.Fallback{}},
+	"reroute": {output.Cables{}}, "remove": {output.Cables{}}, "restore": {output.Cables{}},
+	"router drain": {[]api.RouterView{}}, "router flush": {[]api.RouterView{}}, "router pause": {[]api.RouterView{}}, "router resume": {[]api.RouterView{}}, "router retrain": {[]api.RouterView{}},
+	"gossip show": {[]api.GossipView{}}, "gossip cut": {output.GossipChips{}}, "gossip heal": {output.GossipChips{}}, "gossip impair": {output.GossipChips{}}, "gossip keygen": {output.Key{}},
+	"gossip keys install": {[]fabric.KeyRow{}}, "gossip keys list": {[]fabric.KeyRow{}}, "gossip keys remove": {[]fabric.KeyRow{}}, "gossip keys rotate": {[]fabric.KeyRow{}}, "gossip keys use": {[]fabric.KeyRow{}},
+	"scenario list": {[]listedScenario{}}, "scenario run": {[]scenario.Report{}}, "events": {api.EventView{}}, "capture": {fabriccapture.Frame{}}, "mailbox": {[]output.Mailbox{}},
+	"wireshark install": {[]wireshark.Step{}}, "wireshark show": {shownWireshark{}}, "record stop": {[]stopped{}}, "replay": {[]replayed{}, shownRecord{}, api.EventView{}},
+}
+
+// linewise are the types of which a command prints one value in each line.
+var linewise = []any{api.EventView{}, fabriccapture.Frame{}, shownRecord{}}
+
+// unstructured are the commands that print no data of their own with -o json.
+var unstructured = map[string]string{
+	"chip kill": "prints nothing", "chip pause": "prints nothing", "chip restart": "prints nothing", "chip resume": "prints nothing", "chip start": "prints nothing", "down": "prints nothing",
+	"pki make": "prints nothing", "pki renew": "prints nothing", "profile": "writes a file of pprof", "node": "runs until it is stopped", "ready": "prints text", "extcap": "speaks Wireshark's protocol",
+	"compose": "prints a file in the format of Docker Compose", "stack": "prints a file in the format of Docker Compose",
+	"scenario show": "prints a scenario in YAML", "scenario validate": "prints text", "": "prints its help",
+}
+
+// breaking lets -rewrite write schemas that break the promise of stability.
+var breaking = flag.Bool("breaking", false, "with -rewrite, write the schemas even if fields disappear or change; only for a new major version")
+
+// TestSchemas generates the schemas of all commands from the types of their data. The result must be
+// equal to the file node/output/schemas.json.
+func TestSchemas(t *testing.T) {
+	path := filepath.Join(checkout, "node", "output", "schemas.json")
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &schema.Generator{Root: checkout, Refs: "#/$defs/", Name: func(rt reflect.Type) string {
+		if strings.HasSuffix(rt.PkgPath(), "cmd/ttfabric") {
+			return rt.Name()
+		}
+		return rt.String()
+	}}
+	commands := schema.Object{}
+	for name, types := range printed {
+		s := g.AnyOf("anyOf", types)
+		for i, v := range types {
+			if !slices.ContainsFunc(linewise, func(l any) bool { return reflect.TypeOf(l) == reflect.TypeOf(v) }) {
+				continue
+			}
+			one := s
+			if len(types) > 1 {
+				one = s["anyOf"].([]schema.Object)[i]
+			}
+			one["$comment"] = "The command prints one such value in each line."
+		}
+		commands[name] = s
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	if err := e.Encode(schema.Object{"commands": commands, "$defs": g.Schemas()}); err != nil || g.Err() != nil {
+		t.Fatal(err, g.Err())
+	}
+	if bytes.Equal(b.Bytes(), old) {
+		return
+	}
+	if !*rewrite {
+		t.Fatal("node/output/schemas.json differs from the schemas of the commands' data; 'go test ./cmd/ttfabric -run TestSchemas -rewrite' writes the file anew")
+	}
+	var before, after any
+	if err := json.Unmarshal(old, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b.Bytes(), &after); err != nil {
+		t.Fatal(err)
+	}
+	if broken := breaks("schemas", before, after); len(broken) > 0 && !*breaking {
+		t.Fatalf("these changes break the promise of stability; a new major version needs -breaking:\n%s", strings.Join(broken, "\n"))
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// breaks returns what of a schema is missing or different in a later version of the schema. Texts for
+// people may change, and lists may become longer.
+func breaks(at string, before, after any) (all []string) {
+	switch old := before.(type) {
+	case map[string]any:
+		now, _ := after.(map[string]any)
+		for _, k := range slices.Sorted(maps.Keys(old)) {
+			if !strings.HasSuffix(at, "/properties") && slices.Contains([]string{"description", "examples", "$comment"}, k) {
+				continue
+			}
+			all = append(all, breaks(at+"/"+k, old[k], now[k])...)
+		}
+	case []any:
+		now, _ := after.([]any)
+		for _, v := range old {
+			if !slices.ContainsFunc(now, func(n any) bool { return len(breaks("", v, n)) == 0 }) {
+				all = append(all, fmt.Sprintf("%s: %v is missing", at, v))
+			}
+		}
+	default:
+		if before != after {
+			all = append(all, fmt.Sprintf("%s: %v becomes %v", at, before, after))
+		}
+	}
+	return all
+}
+
+// TestBreaks checks which changes break the promise of stability.
+func TestBreaks(t *testing.T) {
+	const old = `{"type":"object","description":"x","properties":{"a":{"type":"string","enum":["p","q"]},"b":{"type":"integer"},"description":{"type":"string"}},"required":["a"]}`
+	for now, want := range map[string]bool{
+		old:                                   false,
+		strings.Replace(old, `"x"`, `"y"`, 1): false,
+		strings.Replace(old, `"b":`, `"c":{"type":"null"},"b":`, 1):                   false,
+		strings.Replace(old, `"q"`, `"r","q"`, 1):                                     false,
+		strings.Replace(old, `["a"]`, `["b","a"]`, 1):                                 false,
+		strings.Replace(old, `,"b":{"type":"integer"}`, ``, 1):                        true,
+		strings.Replace(old, `"integer"`, `"string"`, 1):                              true,
+		strings.Replace(old, `"p",`, ``, 1):                                           true,
+		strings.Replace(old, `["a"]`, `["b"]`, 1):                                     true,
+		strings.Replace(old, `,"description":{"type":"string"}}`, `}`, 1):             true,
+		strings.Replace(old, `"description":{"type":"string"}`, `"description":1`, 1): true,
+	} {
+		var before, after any
+		if err := json.Unmarshal([]byte(old), &before); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(now), &after); err != nil {
+			t.Fatal(err)
+		}
+		if got := breaks("", before, after); (len(got) > 0) != want {
+			t.Errorf("%s breaks %q, want %v", now, got, want)
+		}
+	}
+}
+
+// TestEachCommandHasASchema checks that the table of types names each command that prints data.
+func TestEachCommandHasASchema(t *testing.T) {
+	all := map[string]bool{}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		if name := strings.TrimPrefix(strings.TrimPrefix(c.CommandPath(), "ttfabric"), " "); c.Runnable() && c.Annotations[onlyGroups] == "" {
+			all[name] = true
+			if _, has := printed[name]; has == (unstructured[name] != "") {
+				t.Errorf("the command %q must be in one of the tables of this test", name)
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot())
+	for name := range printed {
+		if !all[name] {
+			t.Errorf("there is no command %q", name)
+		}
+	}
+	if got := output.Commands(); len(got) != len(printed) {
+		t.Errorf("%d commands have a schema, want %d", len(got), len(printed))
+	}
+	for _, name := range output.Commands() {
+		s, _ := output.Schema(name)
+		if _, err := compiled(name, s); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// compiled returns the validators of a schema, one for each alternative. The validators allow no field
+// that is not in the schema, although other programs must allow further fields.
+func compiled(name string, s map[string]any) (all []*jsonschema.Schema, err error) {
+	c := jsonschema.NewCompiler()
+	at := "mem:///" + url.PathEscape(name)
+	closeObjects(s)
+	if err := c.AddResource(at, s); err != nil {
+		return nil, err
+	}
+	refs := []string{at}
+	if alternatives, ok := s["anyOf"].([]any); ok {
+		refs = refs[:0]
+		for i := range alternatives {
+			refs = append(refs, fmt.Sprintf("%s#/anyOf/%d", at, i))
+		}
+	}
+	for _, r := range refs {
+		v, err := c.Compile(r)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+func closeObjects(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if _, fields := v["properties"].(map[string]any); fields && v["additionalProperties"] == nil {
+			v["additionalProperties"] = false
+		}
+		for _, x := range v {
+			closeObjects(x)
+		}
+	case []any:
+		for _, x := range v {
+			closeObjects(x)
+		}
+	}
+}

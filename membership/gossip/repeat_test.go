@@ -1,0 +1,81 @@
+package gossip
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// compound returns a compound message of memberlist.
+func compound(msgs ...string) []byte {
+	b := []byte{compoundMsg, byte(len(msgs))}
+	for _, m := range msgs {
+		b = binary.BigEndian.AppendUint16(b, uint16(len(m)))
+	}
+	for _, m := range msgs {
+		b = append(b, m...)
+	}
+	return b
+}
+
+func summed(b []byte) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{hasCrcMsg}, crc32.ChecksumIEEE(b)), b...)
+}
+
+func labelled(t testing.TB, label string, b []byte) []byte {
+	t.Helper()
+	out, err := memberlist.AddLabelHeaderToPacket(b, label)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestRepeats passes packets to repeats, one after the other. repeats must leave out announcements
+// that it has passed on before, and nothing else.
+func TestRepeats(t *testing.T) {
+	const a, b, c, dead, ping = "\x04alive a", "\x04alive b", "\x04alive c", "\x05dead a", "\x00ping"
+	begin := time.Now()
+	r := newRepeats("pool")
+	wrong := summed(compound(a, c))
+	wrong[2]++
+	for i, s := range []struct {
+		after    time.Duration
+		in, want []byte
+	}{
+		{0, labelled(t, "pool", summed(compound(a, b, ping, dead))), labelled(t, "pool", compound(a, b, ping, dead))},
+		{0, labelled(t, "pool", summed(compound(a, ping, b, dead, c))), labelled(t, "pool", compound(ping, dead, c))},
+		{0, labelled(t, "pool", []byte(a)), nil},
+		{0, labelled(t, "pool", summed([]byte(c))), nil},
+		{0, labelled(t, "pool", compound(a, b, c)), nil},
+		{0, labelled(t, "pool", []byte(dead)), labelled(t, "pool", []byte(dead))},
+		{0, labelled(t, "other", []byte(a)), labelled(t, "other", []byte(a))}, // memberlist refuses the label
+		{0, labelled(t, "pool", wrong), labelled(t, "pool", wrong)},           // memberlist refuses the checksum
+		{0, labelled(t, "pool", compound(a, b)[:12]), labelled(t, "pool", compound(a, b)[:12])},
+		{repeatTime, labelled(t, "pool", compound(a, a)), labelled(t, "pool", compound(a))},
+	} {
+		if got := r.strip(begin.Add(s.after), bytes.Clone(s.in)); !bytes.Equal(got, s.want) {
+			t.Errorf("packet %d: %q, want %q", i, got, s.want)
+		}
+	}
+}
+
+// FuzzRepeats passes any packet twice. repeats must not panic. Of the second packet, repeats must
+// leave messages out, or pass all of it on.
+func FuzzRepeats(f *testing.F) {
+	f.Add(summed(compound("\x04a", "\x05b")))
+	f.Add([]byte{compoundMsg, 255})
+	f.Add([]byte{hasCrcMsg, 0, 0})
+	f.Add([]byte("\x04a"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, now := newRepeats(""), time.Now()
+		first := r.strip(now, b)
+		if again := r.strip(now, b); len(again) > len(b) || len(first) > len(b) {
+			t.Errorf("%d bytes became %d and %d", len(b), len(first), len(again))
+		}
+	})
+}

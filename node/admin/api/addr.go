@@ -1,0 +1,81 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"ttfabric/wire"
+)
+
+// Addr is the address of a byte in a tile of the destination chip. In JSON, Addr is a text. The text
+// is an offset in the tile that the body names, such as "0x1000", or a tile and an offset, such as
+// "1-1:0x1000". Offsets are decimal, or hexadecimal with 0x.
+type Addr struct {
+	at   wire.NocAddr
+	form addrForm
+}
+
+// addrForm says what the JSON of an [Addr] was.
+type addrForm uint8
+
+const (
+	addrNone   addrForm = iota // nothing
+	addrWhole                  // tile and offset
+	addrOffset                 // an offset alone
+	addrNumber                 // a number, as clients of an earlier version of the API send: tile and offset as in wire.NocAddr, or an offset if the body names a tile
+)
+
+// NewAddr returns the address a, which names its tile.
+func NewAddr(a wire.NocAddr) Addr { return Addr{a, addrWhole} }
+
+// MarshalText returns the address as tile and offset. If only the offset is known, MarshalText
+// returns the offset.
+func (a Addr) MarshalText() (b []byte, err error) {
+	if a.form != addrOffset {
+		b = append(strconv.AppendUint(b, uint64(a.at.X()), 10), '-')
+		b = append(strconv.AppendUint(b, uint64(a.at.Y()), 10), ':')
+	}
+	return strconv.AppendUint(append(b, "0x"...), a.at.Offset(), 16), nil
+}
+
+// UnmarshalJSON reads a text or a number.
+func (a *Addr) UnmarshalJSON(b []byte) error {
+	text, err := string(b), error(nil)
+	switch quoted := strings.HasPrefix(text, `"`); {
+	case quoted && strings.Contains(text, ":"):
+		a.form = addrWhole
+		a.at, err = wire.ParseNocAddr(text[1 : len(text)-1])
+	case quoted:
+		a.form = addrOffset
+		a.at, err = wire.ParseNocAddr("0-0:" + text[1:len(text)-1])
+	default:
+		a.form = addrNumber
+		err = json.Unmarshal(b, (*uint64)(&a.at))
+	}
+	if err != nil || text == "null" {
+		return fmt.Errorf("address %s: want an offset of at most 36 bits in the tile, such as \"0x1000\", or tile and offset, such as \"1-1:0x1000\"", b)
+	}
+	return nil
+}
+
+// in returns the address in the tile "x-y" that the body names. The tile "" means that the body names
+// no tile. A text with a tile of its own must name the same tile.
+func (a Addr) in(tile string) (wire.NocAddr, error) {
+	if tile == "" {
+		if a.form == addrOffset {
+			return 0, fmt.Errorf("address \"%#x\" names no tile: add \"tile\":\"1-1\", or write \"1-1:%#[1]x\"", a.at.Offset())
+		}
+		return a.at, nil
+	}
+	at, err := wire.ParseNocAddr(tile + ":0")
+	if err != nil {
+		return 0, fmt.Errorf("tile %q: want <x>-<y>, such as 1-1", tile)
+	}
+	switch whole := at.Add(int(a.at.Offset())); {
+	case whole == a.at, a.form == addrNone, a.form == addrOffset, a.form == addrNumber && a.at <= wire.MaxNocOffset:
+		return whole, nil
+	}
+	return 0, fmt.Errorf("address %q is not in tile %q", a.at, tile)
+}

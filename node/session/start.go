@@ -1,0 +1,173 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"ttfabric/node/flow"
+	"ttfabric/node/session/device"
+	"ttfabric/wire"
+)
+
+// MaxCalls is the largest number of open [Call] values of a Session. Beyond it, the methods that start
+// a Call wait until another Call has ended.
+const MaxCalls = 4096
+
+// Call is a command that a program has started without waiting for its end.
+type Call struct {
+	dst   wire.FabricNodeID
+	ended chan struct{} // closed when the command has ended
+	err   error         // error of the command; valid once the command has ended
+}
+
+// Done returns a channel that is closed when the command has ended.
+func (c *Call) Done() <-chan struct{} { return c.ended }
+
+// Poll reports whether the command has ended. If it has ended, err is its error, of the types that the
+// package documentation lists.
+func (c *Call) Poll() (ended bool, err error) {
+	select {
+	case <-c.ended:
+		return true, c.err
+	default:
+		return false, nil
+	}
+}
+
+// Wait waits until the command has ended, and returns its error. If ctx ends first, Wait returns an
+// [OutcomeUnknownError] and the error of ctx. The command goes on, and a later Wait may still return
+// its end.
+func (c *Call) Wait(ctx context.Context) error {
+	select {
+	case <-c.ended:
+		return c.err
+	case <-ctx.Done():
+		return errors.Join(&OutcomeUnknownError{c.dst, "the caller stopped waiting"}, ctx.Err())
+	}
+}
+
+// end ends the call.
+func (s *Session) end(c *Call, err error) {
+	c.err = err
+	close(c.ended)
+	<-s.calls
+}
+
+// open returns a new Call, when there are fewer than MaxCalls.
+func (s *Session) open(ctx context.Context, dst wire.FabricNodeID) (*Call, error) {
+	select {
+	case s.calls <- struct{}{}:
+		return &Call{dst: dst, ended: make(chan struct{})}, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%d calls are open, as many as a session may have: %w", MaxCalls, ctx.Err())
+	}
+}
+
+// StartWrite does what [Session.Write] does, without waiting for the end. The data must not change
+// before the Call has ended.
+func (s *Session) StartWrite(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, data []byte, o ...Option) (*Call, error) {
+	h := with(flow.Request{Dst: dst, Command: device.Write(a)}, o)
+	return s.Start(ctx, &h, data)
+}
+
+// StartRead does what [Session.Read] does, without waiting for the end. The bytes of b are valid once
+// the Call has ended without an error.
+func (s *Session) StartRead(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, o ...Option) (*Call, error) {
+	c, err := s.open(ctx, dst)
+	if err != nil {
+		return nil, err
+	}
+	build, took := s.reading(dst, a, b, o)
+	t := s.transfer(ctx, len(b), build, took)
+	more := t.submit()
+	go func() { s.end(c, t.run(more)) }()
+	return c, nil
+}
+
+// Start starts a command with the header h, whose Payload is not used. Start returns when the command's
+// first [InFlight] packets have left for the chip. Commands that one goroutine starts leave in the order
+// of the calls, except the packets beyond the first InFlight. If ctx ends, Start stops waiting for room,
+// and the command is not repeated after a refusal for lack of room.
+//
+// A payload of more than 4 KiB is allowed for writes, and for writes with increment, whose increment
+// comes with the last packet. The payload must not change before the Call has ended.
+func (s *Session) Start(ctx context.Context, h *flow.Request, payload []byte) (*Call, error) {
+	long := len(payload) > wire.MaxPayload
+	if t := h.Command.Type; long && t != wire.NocUnicastWrite && t != wire.NocFusedInc {
+		return nil, fmt.Errorf("a payload of %d bytes: a packet carries at most %d, and only writes use several packets", len(payload), wire.MaxPayload)
+	}
+	c, err := s.open(ctx, h.Dst)
+	if err != nil {
+		return nil, err
+	}
+	if long {
+		t := s.transfer(ctx, len(payload), pieces(*h, payload), nil)
+		more := t.submit()
+		go func() { s.end(c, t.run(more)) }()
+		return c, nil
+	}
+	r := *h
+	r.Payload = payload
+	_, err = s.f.Submit(ctx, []flow.Request{r}, func(_ int, res flow.Result) { s.settle(ctx, c, r, res) })
+	if err != nil {
+		s.end(c, err)
+		return nil, err
+	}
+	return c, nil
+}
+
+// settle ends a call of one packet, or sends the packet again if a repetition can succeed.
+func (s *Session) settle(ctx context.Context, c *Call, r flow.Request, res flow.Result) {
+	switch {
+	case res.Members != nil:
+		go func() { s.end(c, s.again(ctx, r, &res)) }()
+	case repeats(&r, &res, 0) && ctx.Err() == nil:
+		go func() {
+			_, err := s.do(ctx, r)
+			s.end(c, err)
+		}()
+	default:
+		s.end(c, failure(&r, &res))
+	}
+}
+
+// pieces returns a function that makes the packets of a write, or of a write with increment, from a
+// header.
+func pieces(h flow.Request, payload []byte) func(off, n int) flow.Request {
+	return func(off, n int) flow.Request {
+		r := h
+		r.Payload, r.Command.Addr = payload[off:off+n], h.Command.Addr.Add(off)
+		if off+n < len(payload) {
+			r.Command = device.Write(r.Command.Addr)
+		}
+		return r
+	}
+}
+
+// Sender returns an interface to this Session for the packages linear and mesh. A command waits for room
+// until ctx ends. A call of these packages waits for the ends of its packets until ctx ends, unless its
+// packets are posted.
+func (s *Session) Sender(ctx context.Context) device.Sender { return &sender{s, ctx} }
+
+type sender struct {
+	*Session
+	ctx context.Context
+}
+
+// Start starts a command, see [Session.Start].
+func (x *sender) Start(h *flow.Request, payload []byte) (device.Pending, error) {
+	c, err := x.Session.Start(x.ctx, h, payload)
+	if err != nil {
+		return nil, err
+	}
+	return &pending{c, x.ctx}, nil
+}
+
+type pending struct {
+	*Call
+	ctx context.Context
+}
+
+// Wait waits until the command has ended or the sender's context has ended.
+func (p *pending) Wait() error { return p.Call.Wait(p.ctx) }

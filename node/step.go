@@ -1,0 +1,124 @@
+package node
+
+import (
+	"errors"
+	"net"
+	"runtime"
+	"time"
+
+	"ttfabric/ttlink/transport"
+	"ttfabric/wire/mono"
+)
+
+// cause says which kind of input made the node run the chip.
+type cause int
+
+const (
+	received cause = iota
+	submitted
+	timed
+	asked
+	numCauses
+)
+
+// Work counts the node's steps for one cause, and their time. In one step, the node runs the chip
+// for one input, sends the resulting datagrams, and hands results and events to programs.
+type Work struct {
+	Steps   uint64
+	Time    time.Duration
+	Sending time.Duration // part of Time for sending datagrams and for handing results and events to programs
+}
+
+// Load is the node's work since its start, by cause. Received is work for received datagrams,
+// Submitted for requests of programs, Timed for the timer, and Asked for everything else.
+type Load struct{ Received, Submitted, Timed, Asked Work }
+
+// Load returns the node's work since its start.
+func (n *Node) Load() Load {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return Load{n.work[received], n.work[submitted], n.work[timed], n.work[asked]}
+}
+
+// step runs f on the chip, runs the chip until nothing moves, and sends the resulting datagrams. A
+// closed node ignores f.
+func (n *Node) step(why cause, f func(now mono.Time)) {
+	n.locked(func(now mono.Time) {
+		n.work[why].Steps++
+		f(now)
+		n.settle(why, now)
+	})
+}
+
+// locked calls f with the time, under the lock. If the node is closed, locked does nothing.
+func (n *Node) locked(f func(now mono.Time)) {
+	n.mu.Lock()
+	panics := true
+	defer func() {
+		if panics {
+			n.record.save()
+		}
+		n.mu.Unlock()
+	}()
+	if !n.closed {
+		f(n.now())
+	}
+	panics = false
+}
+
+// settle runs the chip until nothing moves, and sends the resulting datagrams. The work began at
+// the time begun.
+func (n *Node) settle(why cause, begun mono.Time) {
+	for _, p := range n.ports {
+		p.fresh = false
+	}
+	now := n.now()
+	n.chip.Pump(now)
+	for n.feed(now) {
+		n.chip.Pump(now)
+	}
+	ran := n.now()
+	n.drain(now)
+	end := n.now()
+	w := &n.work[why]
+	w.Time += end.Sub(begun)
+	w.Sending += end.Sub(ran)
+}
+
+// read passes the datagrams that a port receives to the chip, until the port is closed. If several
+// ports have datagrams, the goroutines of these ports are ready to run. Gosched lets these
+// goroutines pass their datagrams to the chip, too. Then the first goroutine runs the chip for all.
+// So one super-packet for each link takes what came by all ports.
+func (n *Node) read(p *livePort) {
+	var b transport.Batch
+	for {
+		err := p.pipe.Recv(&b)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			n.log.Warn("receive failed", "chip", n.cfg.Node, "channel", p.ch, "error", err)
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		n.locked(func(now mono.Time) {
+			p.heard, p.fresh = now, true
+			if p.find != nil && !p.to.IsValid() {
+				n.look()
+			}
+			if len(p.captures) > 0 {
+				p.received(&b)
+			}
+			b.Each(func(d []byte) { n.chip.HandleDatagram(now, p.ch, d) })
+			w := &n.work[received]
+			w.Steps++
+			w.Time += n.now().Sub(now)
+		})
+		runtime.Gosched()
+		n.locked(func(now mono.Time) {
+			if p.fresh {
+				n.settle(received, now)
+			}
+		})
+	}
+}

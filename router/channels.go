@@ -1,0 +1,68 @@
+package router
+
+import (
+	"time"
+
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// MaxListed is the largest number of packets of one channel that [Router.Channels] lists.
+const MaxListed = 16
+
+// Channel is a sender or receiver channel of a port that holds packets.
+type Channel struct {
+	Port    int
+	VC      wire.VC
+	Sender  int    // number of the sender channel; -1: the channel is a receiver channel
+	Slots   int    // packets for which the channel has room
+	Waiting int    // packets in the channel
+	Packets []Held // the first packets in the order in which they leave, at most [MaxListed]
+}
+
+// Held is a packet that waits in a channel.
+type Held struct {
+	Type     wire.PacketType
+	Src, Dst wire.FabricNodeID // for a multicast, both are the source
+	ID       uint64            // id of the packet's request
+	TTL      uint16            // hops that the packet may still make
+	Bytes    int               // length of the packet
+	Age      time.Duration     // time since the packet entered the channel, in whole milliseconds
+}
+
+// SetTime tells the router the time, for the ages of packets that enter channels until the next
+// call of SetTime or [Router.Step].
+func (r *Router) SetTime(now mono.Time) { r.at = millis(now) }
+
+func millis(t mono.Time) uint32 { return uint32(time.Duration(t) / time.Millisecond) }
+
+// Channels lists the channels that hold packets, by port and virtual channel: first the receiver
+// channel, then the sender channels. "When debugging", a person wants "to inspect the packets in
+// router buffers to rootcause the erroneous behavior" (Spec §7.3). Channels leaves out the queue of
+// the chip's own multicasts, which belongs to no port.
+func (r *Router) Channels(now mono.Time) (out []Channel) {
+	for i := range r.ports {
+		p := &r.ports[i]
+		for _, v := range r.vcs {
+			out = r.channel(now, out, i, v, -1, &p.recv[v])
+			for c := range p.send[v] {
+				out = r.channel(now, out, i, v, c, &p.send[v][c])
+			}
+		}
+	}
+	return out
+}
+
+// channel appends a channel to the list if the channel holds packets.
+func (r *Router) channel(now mono.Time, out []Channel, i int, v wire.VC, sender int, q *ring) []Channel {
+	if q.n == 0 {
+		return out
+	}
+	c := Channel{Port: i, VC: v, Sender: sender, Slots: len(q.slots), Waiting: q.n}
+	for k := range min(q.n, MaxListed) {
+		at := q.index(k)
+		h := wire.PacketView(r.cfg.Pool.Bytes(q.slots[at]))
+		c.Packets = append(c.Packets, Held{h.Type(), h.Src(), h.Dst(), h.ID(), h.TTL(), len(h), time.Duration(millis(now)-q.at[at]) * time.Millisecond})
+	}
+	return append(out, c)
+}

@@ -1,0 +1,84 @@
+package control
+
+// Fallback ports (Spec §7.4.1.1: "The Control Plane assigns fallback channels and fallback
+// routers"). The fallback of a port is the parallel port whose cable carries the frames of the
+// port's link if the link's own cable cannot, or must not, carry them.
+
+// Offers reports whether the own cable of port i may carry the frames of parallel links: the cable
+// carries the frames of its own link, and no operator took the port out of service.
+func (c *Control) Offers(i int) bool {
+	p := &c.ports[i]
+	return p.up && p.by == i && !p.avoided
+}
+
+// Parallel reports whether ports i and k are two ports that lead to the same chip in the same
+// direction.
+func (c *Control) Parallel(i, k int) bool {
+	p, q := &c.ports[i], &c.ports[k]
+	return i != k && p.Peer.Node == q.Peer.Node && p.Dir == q.Dir
+}
+
+// SetReliable tells Control whether the own cable of port i is reliable.
+func (c *Control) SetReliable(i int, on bool) { c.ports[i].poor = !on }
+
+// Reliable reports whether the own cable of port i is reliable.
+func (c *Control) Reliable(i int) bool { return !c.ports[i].poor }
+
+// Assign makes port k the fallback of port i while the cable of port k works. If k equals i, Control
+// chooses the fallback itself again. Assign returns false if k is another port, and not parallel to
+// port i.
+func (c *Control) Assign(i, k int) bool {
+	switch {
+	case i == k:
+		c.ports[i].chosen = -1
+	case c.Parallel(i, k):
+		c.ports[i].chosen = k
+	default:
+		return false
+	}
+	return true
+}
+
+// Assigned returns the fallback of port i that an operator assigned. If there is none, Assigned
+// returns false.
+func (c *Control) Assigned(i int) (k int, ok bool) { return c.ports[i].chosen, c.ports[i].chosen >= 0 }
+
+// Fallback returns the port whose cable carries the frames of link i, or would carry them if the
+// link's own cable failed now. Both ends of a cable choose the same: first the assigned port, then the
+// port that carries the frames now, then the next higher plane with a reliable cable, then the next
+// higher plane. After the highest plane comes the lowest. If no parallel cable works, Fallback
+// returns false.
+func (c *Control) Fallback(i int) (k int, ok bool) {
+	p := &c.ports[i]
+	if p.chosen >= 0 && c.Offers(p.chosen) {
+		return p.chosen, true
+	}
+	if p.up && p.by != i {
+		return p.by, true
+	}
+	best := 1 << 30
+	for j := range c.ports {
+		if !c.Parallel(i, j) || !c.Offers(j) {
+			continue
+		}
+		q := &c.ports[j]
+		rank := int(q.Plane) - int(p.Plane)
+		if rank < 0 {
+			rank += 1 << 8
+		}
+		if q.poor {
+			rank += 1 << 16
+		}
+		if rank < best {
+			best, k, ok = rank, j, true
+		}
+	}
+	return k, ok
+}
+
+// carried reports whether the link of port i is up by the cable of a parallel port.
+func (c *Control) carried(i int) bool { return c.ports[i].up && c.ports[i].by != i }
+
+// Rerouted reports whether the link of port i should leave its own cable, because an operator took
+// the port out of service.
+func (c *Control) Rerouted(i int) bool { return c.ports[i].avoided }

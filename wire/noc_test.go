@@ -1,0 +1,33 @@
+package wire
+
+import "testing"
+
+// FuzzParseNocAddr reads texts as addresses. What is read must be written and read again as the same
+// address.
+func FuzzParseNocAddr(f *testing.F) {
+	for _, s := range []string{"1-1:0x1000", "63-63:0xfffffffff", "0-0:0", "1-2:10", "", ":", "-:", "64-0:0", "0-64:0", "1-1:0x1000000000", "1-1:-1", "1:1-1", "1-1-1:1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		a, err := ParseNocAddr(s)
+		if err != nil {
+			return
+		}
+		if b, err := ParseNocAddr(a.String()); b != a || err != nil {
+			t.Errorf("%q is read as %s, which is read as %s: %v", s, a, b, err)
+		}
+	})
+}
+
+func TestParseNocAddr(t *testing.T) {
+	for s, want := range map[string]NocAddr{"1-2:0x1000": NewNocAddr(1, 2, 4096), "63-0:4096": NewNocAddr(63, 0, 4096), "0-0:0xfffffffff": MaxNocOffset} {
+		if got, err := ParseNocAddr(s); got != want || err != nil {
+			t.Errorf("%q is read as %s, want %s: %v", s, got, want, err)
+		}
+	}
+	for _, s := range []string{"", "1-2", "1-2:", "64-0:0", "0-64:0", "0-0:0x1000000000", "-1-0:0", "a-0:0", "0-0:x"} {
+		if got, err := ParseNocAddr(s); err == nil {
+			t.Errorf("%q is read as %s", s, got)
+		}
+	}
+}
