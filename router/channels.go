@@ -58,7 +58,7 @@ func (r *Router) channel(now mono.Time, out []Channel, i int, v wire.VC, sender 
 	if q.n == 0 {
 		return out
 	}
-	c := Channel{Port: i, VC: v, Sender: sender, Slots: len(q.slots), Waiting: q.n}
+	c := Channel{Port: i, VC: v, Sender: sender, Slots: q.size, Waiting: q.n}
 	for k := range min(q.n, MaxListed) {
 		at := q.index(k)
 		h := wire.PacketView(r.cfg.Pool.Bytes(q.slots[at]))

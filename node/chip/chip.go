@@ -142,6 +142,7 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 		return nil, err
 	}
 	c.enforce(c.tables.base)
+	c.tables.hope, c.tables.rushAt = c.tables.base, mono.Never
 	c.cfg.Slots = cfg.Slots.Only(c.tables.plan.VCs())
 	if cfg.Window == 0 {
 		c.cfg.Window = windowFor(c.cfg.Slots)
@@ -195,12 +196,18 @@ func (c *machine) Tick(now mono.Time) {
 	if c.control.Tick(now) {
 		c.install(now)
 	}
+	c.rush(now)
+	for i := range c.ports.list {
+		if c.control.Dead(i) {
+			c.router.SetDead(now, i)
+		}
+	}
 }
 
 // Deadline returns the time at which the next Tick, followed by a Pump, is due. Deadline
 // returns false if the chip waits for no time.
 func (c *machine) Deadline() (mono.Time, bool) {
-	at := mono.Never
+	at := c.tables.rushAt
 	for i := range c.ports.list {
 		if d, ok := c.ports.list[i].link.Deadline(); ok {
 			at = mono.Min(at, d)

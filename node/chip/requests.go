@@ -111,6 +111,18 @@ func (n *network) Reachable(to flow.Key) bool {
 	return ok
 }
 
+// Hope returns the route of a flow's requests if the silent cables worked.
+func (n *network) Hope(to flow.Key) *flow.Route {
+	c := (*machine)(n)
+	if c.tables.hope.Hash() == c.tables.epoch {
+		return c.route(to, wire.ClassRequest)
+	}
+	if to.Node.Mesh != c.cfg.Node.Mesh {
+		to.Node.Chip = 0
+	}
+	return c.routeBy(c.tables.hope, routeKey{to.Node, to.Plane, wire.ClassRequest, to.Other && c.tables.routes.sides == 2, false})
+}
+
 // Tree returns the members of a multicast and the route of the multicast's packets.
 // Faults do not change multicast trees. A router drops a copy that meets a fault. From
 // the router's drop report, the source learns or computes the members behind the fault.

@@ -17,6 +17,9 @@ type Network interface {
 	// Reachable reports whether the tables of the fabric without faults have a route to
 	// the flow's destination.
 	Reachable(to Key) bool
+	// Hope returns the route that the tables would have if the silent cables worked. A silent
+	// cable is perhaps only late: the chip at its other end may wait for a processor.
+	Hope(to Key) *Route
 	// Tree returns the members of a multicast and the route of the multicast's packets by the
 	// tables in force. Tree returns false if the fabric without faults has no such tree.
 	Tree(t Tree) (members []wire.FabricNodeID, r *Route, ok bool)

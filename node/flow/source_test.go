@@ -24,6 +24,8 @@ func (n *open) Route(Key, []wire.Direction) *Route { r := n.route; return &r }
 func (n *open) Reachable(Key) bool                 { return true }
 func (n *open) Room(*Route) bool                   { return !n.full }
 
+func (n *open) Hope(Key) *Route { r := n.route; return &r }
+
 func (n *open) Tree(t Tree) (members []wire.FabricNodeID, w *Route, ok bool) {
 	for i := range t.Ranges.Hops[wire.East] {
 		members = append(members, wire.FabricNodeID{Chip: wire.ChipID(3 + i)})

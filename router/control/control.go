@@ -2,17 +2,25 @@
 // each chip says about its own ports. From the link states, the package finds the ports whose
 // cables the tables must avoid.
 //
-// Each chip says in a numbered [wire.LinkState] which of its ports are out of service. A chip takes
-// a port out of service after the port's link has been down for [Config.Hold], or if the link has
-// not come up within [Config.Boot] of the start. A link is down while neither its own cable nor a
-// fallback path works. An operator can also take a port out of service. The port's link then first
+// Each chip says in a numbered [wire.LinkState] which of its ports routes must avoid. After a port's
+// link has been down for [Config.Hold], the port is silent, or out of service. A link is down while
+// neither its own cable nor a fallback path works. Silence alone does not show that the peer is
+// dead: its process may wait for a processor. A silent port therefore goes out of service only with
+// evidence (see [Control.SetGone]), or after [GiveUp]. Routes avoid both kinds of ports. The
+// difference is what happens to packets that cannot avoid them: packets to a chip behind silent
+// ports wait, and packets to a chip behind ports out of service are dropped. A port also goes out of
+// service if its link has not come up within [Config.Boot] of the start.
+//
+// An operator can also take a port out of service. The port's link then first
 // moves to the cable of a parallel port, and the port stays in service (Spec §7.4.1). Parallel ports
 // lead to the same chip in the same direction. Only if no parallel cable carries the link after
-// [Config.Hold], the port goes out of service. Each chip floods the newest
-// link state of every chip to its neighbours. Gossip repairs what flooding missed. A cable is out
-// of service if the chip at either end says that its own port is out of service. All connected
+// [Config.Hold], the port goes out of service.
+//
+// Each chip floods the newest link state of every chip to its neighbours. Gossip repairs what
+// flooding missed. Routes avoid a cable if the chip at either end says that routes must avoid its
+// own port. All connected
 // chips therefore plan from the same link states, without a leader. The table epoch is a hash of
-// the machine, of the cables out of service, and of the configuration of the routes.
+// the machine, of the cables to avoid, and of the configuration of the routes.
 //
 // Invariants: For each chip, Control keeps the newest link state that Control has heard, as
 // [wire.LinkState.Newer] decides. No neighbour from which this chip has heard all link states has a
@@ -34,13 +42,15 @@ import (
 const (
 	Settle   = 5 * time.Millisecond   // delay from a change of the link states to the next plan of the tables: further changes often follow soon
 	Throttle = 100 * time.Millisecond // shortest time between two plans
+	GiveUp   = 20 * time.Second       // time after which a silent port goes out of service; a process that waits for a processor for less than this time is late, but not dead
+	lateness = 2 * time.Millisecond   // a Tick that comes later than this after Deadline shows that the chip itself was late
 )
 
 // Config describes one chip's part of the control plane.
 type Config struct {
 	Self  wire.FabricNodeID
 	Ports []topo.Port
-	Hold  time.Duration // how long the link of a port in service may be down before Control takes the port out of service
+	Hold  time.Duration // how long the link of a port in service may be down before routes avoid the port
 	Boot  time.Duration // how long after the start Control waits for the first time that a link comes up, before Control takes the port out of service
 }
 
@@ -52,6 +62,8 @@ type port struct {
 	been    bool      // the link has been up at least once
 	by      int       // while the link is up: index of the port whose cable carries the link's frames
 	failed  bool      // the link has been down for Hold, or has not come up within Boot of the start
+	gone    bool      // evidence shows that the peer or the cable has failed
+	dead    bool      // the link has failed, and Control no longer waits for it
 	avoided bool      // an operator took the port out of service
 	moves   mono.Time // until when Control waits for the link of an avoided port to move to a parallel cable
 	poor    bool      // the port's own cable is unreliable
@@ -107,7 +119,7 @@ func (c *Control) SetPort(now mono.Time, i int, up bool) {
 	if p.up == up {
 		return
 	}
-	p.up, p.by = up, i
+	p.up, p.by, p.gone = up, i, false
 	if up {
 		p.been, p.told = true, 0
 	} else {
@@ -115,6 +127,22 @@ func (c *Control) SetPort(now mono.Time, i int, up bool) {
 	}
 	c.moved(now)
 }
+
+// SetGone tells Control whether evidence shows that port i has lost its peer or its cable: the peer
+// has said goodbye, a host has refused the port's datagrams, or this chip itself has cut the cable.
+// If the port's link stays down, the port then goes out of service after [Config.Hold] already. The
+// end of the evidence puts no port back into service. Only the link does when it comes up. When a
+// link changes its state, the evidence is forgotten.
+func (c *Control) SetGone(now mono.Time, i int, on bool) {
+	if p := &c.ports[i]; p.gone != on {
+		p.gone = on
+		c.judge(now)
+	}
+}
+
+// Dead reports whether Control has given up the link of port i: the link is down, and the port is out
+// of service.
+func (c *Control) Dead(i int) bool { return c.ports[i].dead }
 
 // SetPath tells Control that the cable of port k carries the frames of the link of port i. The link
 // is up. If k equals i, the link uses its own cable.
@@ -127,7 +155,7 @@ func (c *Control) SetPath(now mono.Time, i, k int) {
 // path. moved then judges the ports.
 func (c *Control) moved(now mono.Time) {
 	for i := range c.ports {
-		if p := &c.ports[i]; p.avoided && (!p.up || p.by == i) && !now.Before(p.moves) && !p.failed && c.self.Out>>p.Local.Channel&1 == 0 {
+		if p := &c.ports[i]; p.avoided && (!p.up || p.by == i) && !now.Before(p.moves) && !p.failed && c.self.Avoided()>>p.Local.Channel&1 == 0 {
 			p.moves = now.Add(c.cfg.Hold)
 		}
 	}
@@ -148,8 +176,7 @@ func (c *Control) Avoid(now mono.Time, i int, on bool) {
 // Avoided reports whether [Control.Avoid] took port i out of service.
 func (c *Control) Avoided(i int) bool { return c.ports[i].avoided }
 
-// failsAt returns the time at which Control takes a port out of service if the port's link stays
-// down.
+// failsAt returns the time from which routes avoid a port if the port's link stays down.
 func (c *Control) failsAt(p *port) mono.Time {
 	if p.been {
 		return p.since.Add(c.cfg.Hold)
@@ -165,6 +192,8 @@ func (c *Control) Deadline() (mono.Time, bool) {
 		p := &c.ports[i]
 		if !p.up && !p.failed {
 			at = mono.Min(at, c.failsAt(p))
+		} else if p.failed && !p.dead {
+			at = mono.Min(at, p.since.Add(GiveUp))
 		}
 		if p.avoided && c.self.Out>>p.Local.Channel&1 == 0 && !c.carried(i) {
 			at = mono.Min(at, p.moves)
@@ -174,8 +203,16 @@ func (c *Control) Deadline() (mono.Time, bool) {
 }
 
 // Tick runs the timers. Tick reports whether the chip must now plan new tables, without the ports
-// of [Control.Out].
+// of [Control.Out]. If Tick comes late, the chip itself was late, and could not hear its peers. Tick
+// then gives the links that are down as much more time, and some time to handle what has come.
 func (c *Control) Tick(now mono.Time) (plan bool) {
+	if at, ok := c.Deadline(); ok && now.Sub(at) > lateness {
+		for i := range c.ports {
+			if p := &c.ports[i]; !p.up && !p.dead {
+				p.since = p.since.Add(now.Sub(at) + Settle)
+			}
+		}
+	}
 	c.judge(now)
 	if now.Before(c.planAt) {
 		return false
@@ -184,19 +221,23 @@ func (c *Control) Tick(now mono.Time) (plan bool) {
 	return true
 }
 
-// judge finds this chip's ports that are out of service. If they have changed, judge makes a new
-// version of this chip's link state.
+// judge finds this chip's ports that are silent or out of service. If they have changed, judge makes
+// a new version of this chip's link state.
 func (c *Control) judge(now mono.Time) {
-	var out uint16
+	var out, silent uint16
 	for i := range c.ports {
 		p := &c.ports[i]
 		p.failed = !p.up && (p.failed || !now.Before(c.failsAt(p)))
-		if p.failed || p.avoided && !c.carried(i) && !c.moving(now, i) {
+		p.dead = p.failed && (p.dead || p.gone || p.avoided || !p.been || !now.Before(p.since.Add(GiveUp)))
+		switch {
+		case p.dead, p.avoided && !c.carried(i) && !c.moving(now, i):
 			out |= 1 << p.Local.Channel
+		case p.failed:
+			silent |= 1 << p.Local.Channel
 		}
 	}
-	if out != c.self.Out {
-		c.self.Out = out
+	if out != c.self.Out || silent != c.self.Silent {
+		c.self.Out, c.self.Silent = out, silent
 		c.say(now, c.self.Version+1)
 	}
 }
@@ -240,7 +281,7 @@ func (c *Control) replan(now mono.Time) {
 func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.FabricNodeID) bool) {
 	for _, s := range words {
 		if s.Node == c.cfg.Self {
-			if c.self.changed == 0 && s.Version != 0 || s.Newer(&c.self.LinkState) || s.Version == c.self.Version && s.Out != c.self.Out {
+			if c.self.changed == 0 && s.Version != 0 || s.Newer(&c.self.LinkState) || s.Version == c.self.Version && (s.Out != c.self.Out || s.Silent != c.self.Silent) {
 				c.say(now, s.Version+1)
 			}
 			continue
@@ -252,7 +293,7 @@ func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.Fabr
 		if w.changed != 0 && !s.Newer(&w.LinkState) {
 			continue
 		}
-		if w.Out != s.Out {
+		if w.Out != s.Out || w.Silent != s.Silent {
 			c.replan(now)
 		}
 		c.changes++
@@ -287,13 +328,24 @@ func (c *Control) Told(i int, upTo uint64) { c.ports[i].told = upTo }
 // Self returns the link state that this chip says of its own ports.
 func (c *Control) Self() wire.LinkState { return c.self.LinkState }
 
-// Out lists the ports of the whole fabric whose own chips say that the ports are out of service.
-// The list is in no particular order.
+// Out lists the ports of the whole fabric that routes must avoid, because the ports' own chips say
+// that the ports are silent or out of service. The list is in no particular order.
 func (c *Control) Out() []wire.PortID {
+	return c.list(func(w *word) uint16 { return w.Avoided() })
+}
+
+// Lost lists the ports of the whole fabric whose own chips say that the ports are out of service,
+// without silent ports. The list is in no particular order.
+func (c *Control) Lost() []wire.PortID {
+	return c.list(func(w *word) uint16 { return w.LinkState.Out })
+}
+
+// list lists the ports of the whole fabric that are in a map of their chips' link states.
+func (c *Control) list(ports func(*word) uint16) []wire.PortID {
 	var out []wire.PortID
 	for _, w := range c.words {
 		for ch := range wire.Channel(wire.MaxChannels) {
-			if w.Out>>ch&1 != 0 {
+			if ports(w)>>ch&1 != 0 {
 				out = append(out, wire.PortID{Node: w.Node, Channel: ch})
 			}
 		}
