@@ -111,16 +111,15 @@ func (n *network) Reachable(to flow.Key) bool {
 	return ok
 }
 
-// Hope returns the route of a flow's requests if the silent cables worked.
-func (n *network) Hope(to flow.Key) *flow.Route {
-	c := (*machine)(n)
-	if c.tables.hope.Hash() == c.tables.epoch {
-		return c.route(to, wire.ClassRequest)
-	}
-	if to.Node.Mesh != c.cfg.Node.Mesh {
-		to.Node.Chip = 0
-	}
-	return c.routeBy(c.tables.hope, routeKey{to.Node, to.Plane, wire.ClassRequest, to.Other && c.tables.routes.sides == 2, false})
+// Late reports whether a flow's destination would have a route if the silent cables worked.
+func (n *network) Late(to flow.Key) bool { return (*machine)(n).hopes(to, wire.ClassRequest) }
+
+// Crosses reports whether a flow's route crosses a silent cable, and whether it crosses a cable that
+// is out of service.
+func (n *network) Crosses(to flow.Key, r *flow.Route) (silent, dead bool) {
+	t := &n.tables
+	dead = t.hope.Crosses(n.cfg.Node, to.Plane, r.First, r.Actions)
+	return !dead && t.plan.Crosses(n.cfg.Node, to.Plane, r.First, r.Actions), dead
 }
 
 // Tree returns the members of a multicast and the route of the multicast's packets.

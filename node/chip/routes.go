@@ -94,11 +94,9 @@ func (c *machine) lookup(k routeKey) *flow.Route {
 
 // findRoute computes the route of key k from the plan in force. If no route exists, OK of
 // the result is false.
-func (c *machine) findRoute(k routeKey) *flow.Route { return c.routeBy(c.tables.plan, k) }
-
-// routeBy computes the route of key k from a plan, like findRoute.
-func (c *machine) routeBy(p *route.Plan, k routeKey) *flow.Route {
+func (c *machine) findRoute(k routeKey) *flow.Route {
 	var buf [wire.MaxHops]wire.Direction
+	p := c.tables.plan
 	if k.other {
 		p = p.Other()
 	}

@@ -192,7 +192,7 @@ func (s *Source) HandleRequest(now mono.Time, r *Request, inside bool) Admission
 	}
 	w := s.route(f)
 	if !w.OK {
-		if s.hope(f).OK {
+		if s.late(f) {
 			return Busy // the destination is silent, and perhaps only late
 		}
 		if !f.multicast() && !s.net.Reachable(f.key) {
@@ -257,13 +257,13 @@ func (s *Source) present(f *outFlow) *Route {
 	return w
 }
 
-// hope returns the route that a flow would have if the silent cables worked.
-func (s *Source) hope(f *outFlow) *Route {
+// late reports whether a flow without a route waits for a silent destination.
+func (s *Source) late(f *outFlow) bool {
 	to := f.key
 	if f.multicast() {
 		to = Key{Node: f.members[0].node, Plane: f.key.Plane}
 	}
-	return s.net.Hope(to)
+	return s.net.Late(to)
 }
 
 // send sends request r as the flow's next packet. send returns false if the chip has no

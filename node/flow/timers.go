@@ -71,7 +71,8 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 // epoch was not known, the requests would end as FateUnknown. The flow then waits until the control
 // plane gives the cables up.
 func (s *Source) patient(now mono.Time, f *outFlow) bool {
-	return (now.Sub(f.move.since) < Patience || !f.ops[f.head].known) && s.hope(f).Same(f.route)
+	silent, dead := s.net.Crosses(f.key, f.route)
+	return !dead && (now.Sub(f.move.since) < Patience || silent && !f.ops[f.head].known)
 }
 
 // expire gives up members that have made no progress for FlowTimeout, and performed reads
@@ -115,7 +116,7 @@ func (s *Source) expireReads(now mono.Time, f *outFlow) {
 // whether it gave up the flow.
 func (s *Source) stranded(now mono.Time, f *outFlow) bool {
 	quiet := func(m member) bool { return m.open == 0 || now.Sub(m.progress) >= lastWords }
-	if !f.move.waits || now.Sub(f.move.since) < lastWords || s.present(f).OK || s.hope(f).OK {
+	if !f.move.waits || now.Sub(f.move.since) < lastWords || s.present(f).OK || s.late(f) {
 		return false
 	}
 	for i := range f.members {

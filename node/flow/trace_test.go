@@ -54,18 +54,13 @@ type pair struct {
 	token   uint64
 }
 
-func (m *pair) Now() time.Duration                 { return m.now.Sub(mono.Time(time.Second)) }
-func (m *pair) Route(Key, []wire.Direction) *Route { r := m.tables; return &r }
-func (m *pair) Reachable(Key) bool                 { return true }
-
-func (m *pair) Hope(Key) *Route {
-	r := m.tables
-	r.OK = r.OK || m.silent
-	return &r
-}
-
-func (m *pair) Room(*Route) bool { return true }
-func (m *pair) Done(Result)      {}
+func (m *pair) Now() time.Duration                      { return m.now.Sub(mono.Time(time.Second)) }
+func (m *pair) Route(Key, []wire.Direction) *Route      { r := m.tables; return &r }
+func (m *pair) Reachable(Key) bool                      { return true }
+func (m *pair) Late(Key) bool                           { return m.silent }
+func (m *pair) Crosses(Key, *Route) (silent, dead bool) { return m.silent, !m.silent }
+func (m *pair) Room(*Route) bool                        { return true }
+func (m *pair) Done(Result)                             {}
 
 func (m *pair) Tree(Tree) ([]wire.FabricNodeID, *Route, bool) {
 	return nil, nil, false
