@@ -206,27 +206,6 @@ func (r *Router) Buffers() int {
 	return n*len(r.ports) + r.own.buffers() + MaxParked
 }
 
-// MaxParked is the largest number of packets of a router that wait for silent ports beyond the slots
-// of the ports' sender channels. With packets of the largest size, they take 4 MiB.
-const MaxParked = 1024
-
-// takes reports whether a sender channel takes another packet that passes through. A sender channel
-// of a silent port takes packets beyond its slots. The packets that wait for a late chip then do not
-// hold up the packets to all other chips.
-func (r *Router) takes(p *port, v wire.VC, c int) bool {
-	if !p.send[v][c].full() {
-		return true
-	}
-	if p.up || p.dead || !p.wasUp {
-		return false
-	}
-	all := 0
-	for i := range r.ports {
-		all += r.ports[i].parked
-	}
-	return all < MaxParked
-}
-
 // Port returns the index of the port that leads in direction d on plane pl, and true. If the chip
 // has no such port, Port returns false.
 func (r *Router) Port(d wire.Direction, pl wire.Plane) (int, bool) {
@@ -244,30 +223,6 @@ func (r *Router) SetPort(i int, up bool) {
 	p.up, p.dead = up, false
 	p.wasUp = p.wasUp || up
 	p.unjudge()
-}
-
-// SetDead tells the router that the chip no longer waits for the link of port i, which is down. The
-// grace period begins. After it, the router drops the packets that wait to leave by the port.
-func (r *Router) SetDead(now mono.Time, i int) {
-	if p := &r.ports[i]; !p.up && !p.dead {
-		p.dead, p.downSince = true, now
-	}
-}
-
-// aloneLimit is the number of packets of this chip that may wait in a sender channel while no other
-// packet waits at the port. The number equals the number of slots of the specification's sender
-// channel (Spec §3.1.1). The limit saves copies. The chip copies a waiting packet twice: into the
-// packet's slot, and into the link. If the port is idle, the chip copies a packet only once. If
-// other packets wait at the port too, the chip's packets may use the whole channel. The sender
-// channels then take fair turns.
-const aloneLimit = 8
-
-// CanInject reports whether sender channel 0 of a port, in virtual channel v, may take another
-// packet of this chip. The channel must have room, and aloneLimit must allow the packet.
-func (r *Router) CanInject(i int, v wire.VC) bool {
-	p := &r.ports[i]
-	own := &p.send[v][0]
-	return !own.full() && (own.n < aloneLimit || own.n < p.queued)
 }
 
 // Inject puts a packet of this chip into sender channel 0 of a port. Inject reports false if that
