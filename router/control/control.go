@@ -41,6 +41,7 @@ import (
 // The specification names no values for these times. The values are our own choices.
 const (
 	Settle   = 5 * time.Millisecond   // delay from a change of the link states to the next plan of the tables: further changes often follow soon
+	Rejoin   = 100 * time.Millisecond // delay if only ports came back: the other links of a chip that was late come back soon, and each plan may cost packets that are on a detour
 	Throttle = 100 * time.Millisecond // shortest time between two plans
 	GiveUp   = 20 * time.Second       // time after which a silent port goes out of service; a process that waits for a processor for less than this time is late, but not dead
 	lateness = 2 * time.Millisecond   // a Tick that comes later than this after Deadline shows that the chip itself was late
@@ -237,8 +238,9 @@ func (c *Control) judge(now mono.Time) {
 		}
 	}
 	if out != c.self.Out || silent != c.self.Silent {
+		before := c.self.LinkState
 		c.self.Out, c.self.Silent = out, silent
-		c.say(now, c.self.Version+1)
+		c.say(now, c.self.Version+1, &before)
 	}
 }
 
@@ -252,23 +254,27 @@ func (c *Control) moving(now mono.Time, i int) bool {
 	return ok
 }
 
-// say gives this chip's link state the given version number, and marks the link state as changed.
-func (c *Control) say(now mono.Time, version uint32) {
+// say gives this chip's link state the given version number, and marks the link state as changed. The
+// argument before is the former link state.
+func (c *Control) say(now mono.Time, version uint32, before *wire.LinkState) {
 	c.self.Version = version
 	c.changes++
 	c.self.changed = c.changes
-	c.replan(now)
+	c.replan(now, before, &c.self.LinkState)
 }
 
-// replan sets the time of the next plan if none is set. The time is [Settle] from now, but at least
-// [Throttle] after the previous plan.
-func (c *Control) replan(now mono.Time) {
-	if c.planAt == mono.Never {
-		c.planAt = now.Add(Settle)
-		if next := c.planned.Add(Throttle); c.planned != 0 && c.planAt.Before(next) {
-			c.planAt = next
-		}
+// replan sets the time of the next plan, because a link state has changed. The time is [Settle] from
+// now, or [Rejoin] if ports only came back, but at least [Throttle] after the previous plan. A plan
+// that is due sooner stays.
+func (c *Control) replan(now mono.Time, before, after *wire.LinkState) {
+	at := now.Add(Settle)
+	if after.Avoided()&^before.Avoided() == 0 && after.Out&^before.Out == 0 {
+		at = now.Add(Rejoin)
 	}
+	if next := c.planned.Add(Throttle); c.planned != 0 && at.Before(next) {
+		at = next
+	}
+	c.planAt = mono.Min(c.planAt, at)
 }
 
 // Hear takes link states from a neighbour or from gossip. Hear ignores link states of version 0,
@@ -282,7 +288,7 @@ func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.Fabr
 	for _, s := range words {
 		if s.Node == c.cfg.Self {
 			if c.self.changed == 0 && s.Version != 0 || s.Newer(&c.self.LinkState) || s.Version == c.self.Version && (s.Out != c.self.Out || s.Silent != c.self.Silent) {
-				c.say(now, s.Version+1)
+				c.say(now, s.Version+1, &c.self.LinkState)
 			}
 			continue
 		}
@@ -294,7 +300,7 @@ func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.Fabr
 			continue
 		}
 		if w.Out != s.Out || w.Silent != s.Silent {
-			c.replan(now)
+			c.replan(now, &w.LinkState, &s)
 		}
 		c.changes++
 		w.LinkState, w.changed = s, c.changes
