@@ -142,7 +142,7 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 		return nil, err
 	}
 	c.enforce(c.tables.base)
-	c.tables.hope, c.tables.rushAt = c.tables.base, mono.Never
+	c.tables.hope = c.tables.base
 	c.cfg.Slots = cfg.Slots.Only(c.tables.plan.VCs())
 	if cfg.Window == 0 {
 		c.cfg.Window = windowFor(c.cfg.Slots)
@@ -158,7 +158,7 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 		return nil, err
 	}
 	c.control = control.New(now, control.Config{Self: cfg.Node, Ports: c.Channels(),
-		Hold: cfg.Profile.Hold, Boot: cfg.Profile.Boot + time.Duration(max(0, len(cfg.Topology.Chips)-bootChips))*bootPerChip})
+		Hold: cfg.Profile.Hold, Reaches: c.reaches, Boot: cfg.Profile.Boot + time.Duration(max(0, len(cfg.Topology.Chips)-bootChips))*bootPerChip})
 	return c, nil
 }
 
@@ -196,7 +196,6 @@ func (c *machine) Tick(now mono.Time) {
 	if c.control.Tick(now) {
 		c.install(now)
 	}
-	c.rush(now)
 	for i := range c.ports.list {
 		if c.control.Dead(i) {
 			c.router.SetDead(now, i)
@@ -207,7 +206,7 @@ func (c *machine) Tick(now mono.Time) {
 // Deadline returns the time at which the next Tick, followed by a Pump, is due. Deadline
 // returns false if the chip waits for no time.
 func (c *machine) Deadline() (mono.Time, bool) {
-	at := c.tables.rushAt
+	at := mono.Never
 	for i := range c.ports.list {
 		if d, ok := c.ports.list[i].link.Deadline(); ok {
 			at = mono.Min(at, d)

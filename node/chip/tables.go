@@ -26,10 +26,9 @@ import (
 // A chip is silent if the tables have no route to it, but had one if they used the silent
 // cables, too. A silent chip is perhaps only late. Requests to it wait at their source, and
 // caught packets for it wait at the port, until its link comes up, or until the control plane
-// gives up the last silent cable on the way. Caught packets of silent ports that have a route
-// round the port wait for flow.Patience, because they would overtake the packets that the silent
-// link holds. A request whose epoch is not known yet waits until the port is out of service: a lost
-// request of such an epoch ends as unknown.
+// gives up the last silent cable on the way. Caught requests and replies of a silent port stay
+// even if they have a route round the port, because they would overtake the packets that the silent
+// link holds.
 
 // tables are the routing of a chip.
 type tables struct {
@@ -40,7 +39,6 @@ type tables struct {
 	routes routes      // routes that the chip found in plan
 	former former
 	hope   *route.Plan // plan that avoids only the cables out of service, and uses the silent cables
-	rushAt mono.Time   // when caught packets of silent ports no longer wait; mono.Never: now, or no port is silent
 
 	silent      []wire.FabricNodeID // silent chips, see [machine.Silent]
 	unreachable []wire.FabricNodeID // chips without a route, see [machine.Unreachable]
@@ -111,19 +109,14 @@ func (c *machine) install(now mono.Time) {
 // it: the link must not deliver its old packets later.
 func (c *machine) apply(now mono.Time) {
 	t := &c.tables
-	t.rushAt = mono.Never
 	for i := range c.ports.list {
 		q := &c.ports.list[i]
 		c.router.SetOut(i, t.plan.Out(q.Local))
-		switch {
-		case q.up:
-		case t.hope.Out(q.Local):
+		if !q.up && t.hope.Out(q.Local) {
 			c.router.SetDead(now, i)
 			c.reportUnacked(now, i)
 			q.link.Forsake(now)
 			c.linkEvents(now, i)
-		case t.plan.Out(q.Local):
-			t.rushAt = now.Add(flow.Patience)
 		}
 	}
 	c.findSilent()
@@ -186,6 +179,18 @@ func (c *machine) outOf(p *route.Plan) (out []wire.PortID) {
 	return out
 }
 
+// reaches reports whether the tables in force have a route to another chip of this mesh on any
+// plane. For a chip of another mesh, reaches returns false, because the tables do not tell whether
+// the other mesh reaches the chip.
+func (c *machine) reaches(n wire.FabricNodeID) bool {
+	for pl := range max(c.cfg.Topology.Planes(), 1) {
+		if n.Mesh == c.cfg.Node.Mesh && c.route(flow.Key{Node: n, Plane: wire.Plane(pl)}, wire.ClassRequest).OK {
+			return true
+		}
+	}
+	return false
+}
+
 // hopes reports whether a route by silent cables leads to another chip, so that packets that the
 // tables in force have no route for wait for it.
 func (c *machine) hopes(to flow.Key, class wire.Class) bool {
@@ -226,18 +231,6 @@ func (c *machine) findSilent() {
 	}
 }
 
-// rush makes the caught packets of silent ports leave that have waited for flow.Patience.
-func (c *machine) rush(now mono.Time) {
-	t := &c.tables
-	if t.rushAt == mono.Never || now.Before(t.rushAt) {
-		return
-	}
-	t.rushAt = mono.Never
-	for i := range c.ports.list {
-		c.router.SetOut(i, t.plan.Out(c.ports.list[i].Local)) // the router asks redirect again
-	}
-}
-
 // redirect reroutes the packets that are caught at ports that the tables avoid. A packet for a
 // silent chip stays. redirect drops a caught packet if its destination is unreachable, or if its
 // header has no room for the route. Copies of multicasts and packets for other meshes stay, and the
@@ -250,7 +243,7 @@ func (c *machine) redirect() bool {
 			return router.Stays
 		}
 		dead := c.tables.hope.Out(c.ports.list[k.Port].Local)
-		if !dead && v.VC().Class() != wire.ClassControl && (c.tables.rushAt != mono.Never || v.Type() != wire.PacketReply && !v.Known()) {
+		if !dead && v.VC().Class() != wire.ClassControl {
 			return router.Stays
 		}
 		w := c.onward(v)

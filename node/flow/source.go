@@ -15,9 +15,8 @@ const (
 	ProbeAfter     = 250 * time.Millisecond // time without progress after which a flow sends a probe; the time to the next probe doubles with each probe, up to 16 × ProbeAfter
 	FlowTimeout    = 2 * time.Minute        // time without progress after which a flow ends its open requests as FateUnknown; a destination that is cut off ends them sooner, see stranded
 
-	// Patience is how long packets and probes wait for a silent cable on their old route, although
-	// the tables in force have a route round it. A packet by the new route would overtake earlier
-	// packets that the silent link still holds, and these would be lost.
+	// Patience is how long a flow waits after new tables for the requests on its old route, if all
+	// cables on the old route work. A probe by the new route would overtake the requests.
 	Patience = time.Second
 
 	tickEvery   = 50 * time.Millisecond  // interval at which a source checks its open flows

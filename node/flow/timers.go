@@ -66,13 +66,12 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 	}
 }
 
-// patient reports whether a flow waits for silent cables on its old route. A probe by the new route
-// would overtake the requests that the silent links hold, and end them as lost. While the flow's
-// epoch was not known, the requests would end as FateUnknown. The flow then waits until the control
-// plane gives the cables up.
+// patient reports whether a flow waits for the requests on its old route. A probe by the new route
+// would overtake the requests that silent links hold, and end them as lost, although they may still
+// arrive. The flow waits until the links come up, or until the control plane gives them up.
 func (s *Source) patient(now mono.Time, f *outFlow) bool {
 	silent, dead := s.net.Crosses(f.key, f.route)
-	return !dead && (now.Sub(f.move.since) < Patience || silent && !f.ops[f.head].known)
+	return !dead && (silent || now.Sub(f.move.since) < Patience)
 }
 
 // expire gives up members that have made no progress for FlowTimeout, and performed reads

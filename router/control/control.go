@@ -6,7 +6,9 @@
 // link has been down for [Config.Hold], the port is silent, or out of service. A link is down while
 // neither its own cable nor a fallback path works. Silence alone does not show that the peer is
 // dead: its process may wait for a processor. A silent port therefore goes out of service only with
-// evidence (see [Control.SetGone]), or after [GiveUp]. Routes avoid both kinds of ports. The
+// evidence (see [Control.SetGone]), or after [GiveUp]. If the peer, too, says for [Confirm] that its
+// end of the cable is silent, although this chip can reach the peer by other routes, then the peer is
+// not late: the cable has failed. Routes avoid both kinds of ports. The
 // difference is what happens to packets that cannot avoid them: packets to a chip behind silent
 // ports wait, and packets to a chip behind ports out of service are dropped. A port also goes out of
 // service if its link has not come up within [Config.Boot] of the start.
@@ -44,6 +46,7 @@ const (
 	Rejoin   = 100 * time.Millisecond // delay if only ports came back: the other links of a chip that was late come back soon, and each plan may cost packets that are on a detour
 	Throttle = 100 * time.Millisecond // shortest time between two plans
 	GiveUp   = 20 * time.Second       // time after which a silent port goes out of service; a process that waits for a processor for less than this time is late, but not dead
+	Confirm  = 500 * time.Millisecond // time for which both ends say that their link is down, after which a silent port goes out of service
 	lateness = 2 * time.Millisecond   // a Tick that comes later than this after Deadline shows that the chip itself was late
 )
 
@@ -53,6 +56,9 @@ type Config struct {
 	Ports []topo.Port
 	Hold  time.Duration // how long the link of a port in service may be down before routes avoid the port
 	Boot  time.Duration // how long after the start Control waits for the first time that a link comes up, before Control takes the port out of service
+
+	// Reaches reports whether this chip certainly reaches another chip by the tables in force.
+	Reaches func(wire.FabricNodeID) bool
 }
 
 // port is one of the chip's own ports.
@@ -63,6 +69,7 @@ type port struct {
 	been    bool      // the link has been up at least once
 	by      int       // while the link is up: index of the port whose cable carries the link's frames
 	failed  bool      // the link has been down for Hold, or has not come up within Boot of the start
+	both    mono.Time // since when both ends say that the link is down; 0: the peer does not say so
 	gone    bool      // evidence shows that the peer or the cable has failed
 	dead    bool      // the link has failed, and Control no longer waits for it
 	avoided bool      // an operator took the port out of service
@@ -75,7 +82,8 @@ type port struct {
 // word is the newest link state of a chip that Control has heard.
 type word struct {
 	wire.LinkState
-	changed uint64 // number of the change by which Control learned this link state; 0: Control has heard nothing yet
+	changed uint64    // number of the change by which Control learned this link state; 0: Control has heard nothing yet
+	heard   mono.Time // when Control learned this link state
 }
 
 // Control is the state machine of one chip's part of the control plane. A Control is not safe for
@@ -120,7 +128,7 @@ func (c *Control) SetPort(now mono.Time, i int, up bool) {
 	if p.up == up {
 		return
 	}
-	p.up, p.by, p.gone = up, i, false
+	p.up, p.by, p.gone, p.both = up, i, false, 0
 	if up {
 		p.been, p.told = true, 0
 	} else {
@@ -195,6 +203,9 @@ func (c *Control) Deadline() (mono.Time, bool) {
 			at = mono.Min(at, c.failsAt(p))
 		} else if p.failed && !p.dead {
 			at = mono.Min(at, p.since.Add(GiveUp))
+			if p.both != 0 {
+				at = mono.Min(at, p.both.Add(Confirm))
+			}
 		}
 		if p.avoided && c.self.Out>>p.Local.Channel&1 == 0 && !c.carried(i) {
 			at = mono.Min(at, p.moves)
@@ -229,7 +240,7 @@ func (c *Control) judge(now mono.Time) {
 	for i := range c.ports {
 		p := &c.ports[i]
 		p.failed = !p.up && (p.failed || !now.Before(c.failsAt(p)))
-		p.dead = p.failed && (p.dead || p.gone || p.avoided || !p.been || !now.Before(p.since.Add(GiveUp)))
+		p.dead = p.failed && (p.dead || p.gone || p.avoided || !p.been || !now.Before(p.since.Add(GiveUp)) || c.confirmed(now, p))
 		switch {
 		case p.dead, p.avoided && !c.carried(i) && !c.moving(now, i):
 			out |= 1 << p.Local.Channel
@@ -242,6 +253,25 @@ func (c *Control) judge(now mono.Time) {
 		c.self.Out, c.self.Silent = out, silent
 		c.say(now, c.self.Version+1, &before)
 	}
+}
+
+// confirmed reports whether both ends of a port's cable have said for Confirm that the link is down,
+// and this chip reaches the peer by other routes. What the peer said long before the link went down
+// does not count: this chip may have been late then, and the peer now.
+func (c *Control) confirmed(now mono.Time, p *port) bool {
+	w := c.byNode[p.Peer.Node]
+	switch {
+	case w == nil || w.Avoided()>>p.Peer.Channel&1 == 0 || w.heard.Add(2*c.cfg.Hold).Before(p.since):
+		p.both = 0
+	case p.both == 0:
+		p.both = now
+	case !now.Before(p.both.Add(Confirm)):
+		if c.cfg.Reaches(p.Peer.Node) {
+			return true
+		}
+		p.both = now // both ends may be late: look again after Confirm
+	}
+	return false
 }
 
 // moving reports whether Control still waits for the link of an avoided port to move to a parallel
@@ -303,8 +333,9 @@ func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.Fabr
 			c.replan(now, &w.LinkState, &s)
 		}
 		c.changes++
-		w.LinkState, w.changed = s, c.changes
+		w.LinkState, w.changed, w.heard = s, c.changes, now
 	}
+	c.judge(now)
 }
 
 // Owes reports whether Control has link states that the neighbour at port i has not been sent.

@@ -34,6 +34,7 @@ var rewriteTraces = flag.Bool("rewrite", false, "write new outcomes into testdat
 //	fallback M0D0/1            write down the fallback of the port
 //	kill M0D2                  the chip stops, and its links go down at the other ends
 //	start M0D2                 the chip starts without any link state; its links stay down
+//	apart no, apart yes        from now on, the chips have routes to each other, or have none
 //	gone M0D0/1, doubt M0D0/1  evidence shows that the port has lost its peer or its cable, or shows that no longer
 //	hear M0D0 M0D2 7 1,4       gossip brings M0D0 a link state of M0D2: version 7, channels 1 and 4 out of service
 //	hear M0D0 M0D2 8 -         gossip brings M0D0 a link state of M0D2: version 8, no channel out of service
@@ -54,14 +55,15 @@ const cableDelay = time.Millisecond
 // tracer is the chips of a machine, and the messages under way between them.
 type tracer struct {
 	*tracetest.Trace
-	t     *testing.T
-	now   mono.Time
-	m     *topo.Topology
-	cfg   Config     // configuration of every chip, without the chip's name and ports
-	chips []*Control // by index in m.Chips; nil: the chip was killed
-	said  []wire.LinkState
-	up    map[wire.PortID]bool
-	sent  []message // messages under way, in the order of arrival
+	t       *testing.T
+	now     mono.Time
+	m       *topo.Topology
+	cfg     Config     // configuration of every chip, without the chip's name and ports
+	chips   []*Control // by index in m.Chips; nil: the chip was killed
+	said    []wire.LinkState
+	up      map[wire.PortID]bool
+	reaches bool      // each chip has routes to all others
+	sent    []message // messages under way, in the order of arrival
 }
 
 // message is a list of link states under way to a chip.
@@ -98,6 +100,8 @@ func (x *tracer) Do(f []string) error {
 		return err
 	case "by", "assign", "poor", "sound", "fallback":
 		return x.fallback(f)
+	case "apart":
+		x.reaches = f[1] == "no"
 	case "gone", "doubt":
 		i, k, err := x.port(f[1])
 		if err == nil {
@@ -163,7 +167,7 @@ func (x *tracer) fallback(f []string) error {
 }
 
 func (x *tracer) machine(name string, options []string) (err error) {
-	x.cfg = Config{Hold: hold, Boot: boot}
+	x.cfg = Config{Hold: hold, Boot: boot, Reaches: func(wire.FabricNodeID) bool { return x.reaches }}
 	for _, o := range options {
 		name, v, _ := strings.Cut(o, "=")
 		switch name {
