@@ -12,16 +12,16 @@ import (
 
 func sample() Meta {
 	m := Meta{Node: wire.FabricNodeID{Mesh: 1, Chip: 3}, InService: 0x0301, Incarnation: 0x1122334455667788, Started: 1, API: 8474, LinkVersion: 7, Topology: 0xAABBCCDD}
-	m.Ports[0], m.Ports[15] = 4000, 65535
+	m.Ports[0], m.Ports[15], m.Silent = 4000, 65535, 0x8010
 	return m
 }
 
 // TestMetaVector compares the encoding with a vector that a person wrote from the format in the
 // package documentation.
 func TestMetaVector(t *testing.T) {
-	want := "0200" + "0100" + "0300" + "0103" + "8877665544332211" + "010000000000" + "1a21" + "07000000" + "ddccbbaa" +
+	want := "0300" + "0100" + "0300" + "0103" + "8877665544332211" + "010000000000" + "1a21" + "07000000" + "ddccbbaa" +
 		"a00f" + "0000000000000000000000000000000000000000000000000000000000" + "ffff"
-	want = want[:64+4] + string(bytes.Repeat([]byte("0000"), 14)) + "ffff"
+	want = want[:64+4] + string(bytes.Repeat([]byte("0000"), 14)) + "ffff" + "1080"
 	m := sample()
 	b := m.Append(nil)
 	if hex.EncodeToString(b) != want {

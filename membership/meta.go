@@ -4,9 +4,9 @@
 //
 // Gossip only tells a chip the addresses to which it sends hellos. Only the hellos bring a link up.
 //
-// # Metadata, 64 bytes, little-endian
+// # Metadata, 66 bytes, little-endian
 //
-//	 0  u8     version, 2
+//	 0  u8     version, 3
 //	 1  u8     flags, 0
 //	 2  u16    mesh
 //	 4  u16    chip
@@ -14,9 +14,10 @@
 //	 8  u64    incarnation, not 0
 //	16  u48    start of the process, Unix milliseconds
 //	22  u16    TCP port of the chip's API at its gossip address; 0: no API at this address
-//	24  u32    version of the channels in service, equal to the version in the chip's link state
+//	24  u32    version of the channels in service and silent, equal to the version in the chip's link state
 //	28  u32    low bits of the topology's hash
 //	32  u16×16 UDP port of each ethernet channel; 0: no port
+//	64  u16    ethernet channels that hear nothing from their peers (see wire.LinkState); none of them is in service
 //
 // The metadata is this short because each chip stores and sends the metadata of up to a thousand
 // chips.
@@ -31,10 +32,10 @@ import (
 )
 
 // MetaLen is the length of the metadata, in bytes.
-const MetaLen = 64
+const MetaLen = 66
 
 // metaVersion is the version of the metadata's format.
-const metaVersion = 2
+const metaVersion = 3
 
 // maxStarted is the latest start of a process that the format can express, in Unix milliseconds: a
 // time in the year 10889.
@@ -50,13 +51,14 @@ type Meta struct {
 	Incarnation wire.Incarnation         // incarnation of the process
 	Started     uint64                   // start of the process in Unix milliseconds, below 2^48; of two processes that claim one chip, the later start wins
 	API         uint16                   // TCP port of the chip's API at its gossip address; 0: no API at this address
-	LinkVersion uint32                   // version of InService; grows with each change, wraps
+	LinkVersion uint32                   // version of InService and Silent; grows with each change, wraps
 	Topology    uint32                   // low bits of the topology's hash
 	Ports       [wire.MaxChannels]uint16 // UDP port of each ethernet channel; 0: no port
+	Silent      uint16                   // ethernet channels that hear nothing from their peers; bit k stands for channel k; none of them is in InService
 }
 
 // DecodeMeta decodes metadata from b. If b is not metadata of this version, or if the chip's address
-// is not valid or the incarnation is 0, the error is [ErrMeta].
+// is not valid, the incarnation is 0, or a silent channel is in service, the error is [ErrMeta].
 func DecodeMeta(b []byte) (Meta, error) {
 	if len(b) != MetaLen || b[0] != metaVersion || b[1] != 0 {
 		return Meta{}, ErrMeta
@@ -74,7 +76,8 @@ func DecodeMeta(b []byte) (Meta, error) {
 	for i := range m.Ports {
 		m.Ports[i] = le.Uint16(b[32+2*i:])
 	}
-	if !m.Node.Valid() || m.Incarnation == 0 {
+	m.Silent = le.Uint16(b[64:])
+	if !m.Node.Valid() || m.Incarnation == 0 || m.Silent&m.InService != 0 {
 		return Meta{}, ErrMeta
 	}
 	return m, nil
@@ -95,16 +98,20 @@ func (m *Meta) Append(b []byte) []byte {
 	for _, p := range m.Ports {
 		b = le.AppendUint16(b, p)
 	}
-	return b
+	return le.AppendUint16(b, m.Silent)
 }
 
-// LinkState returns the chip's link state: the existing ports that are not in service, and the
-// version.
+// LinkState returns the chip's link state: the existing ports that are not in service, which
+// of them are silent, and the version.
 func (m *Meta) LinkState() wire.LinkState {
 	s := wire.LinkState{Node: m.Node, Version: m.LinkVersion}
 	for ch, port := range m.Ports {
-		if port != 0 && m.InService>>ch&1 == 0 {
-			s.Out |= 1 << ch
+		switch bit := uint16(1) << ch; {
+		case port == 0 || m.InService&bit != 0:
+		case m.Silent&bit != 0:
+			s.Silent |= bit
+		default:
+			s.Out |= bit
 		}
 	}
 	return s

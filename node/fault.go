@@ -226,6 +226,7 @@ func (n *Node) enforce(p *livePort, e FaultEvent) error {
 	if f.wrap != nil {
 		f.wrap.Cut(f.cut)
 	}
+	n.chip.Cut(n.now(), p.ch, f.cut)
 	p.connect()
 	n.noteFault(p, &e, o)
 	e.Local, e.Peer, e.Options = wire.PortID{Node: n.cfg.Node, Channel: p.ch}, p.peer, o

@@ -89,6 +89,8 @@ type livePort struct {
 	fresh bool           // the port received datagrams, and the chip has not run since
 	news  news           // the gossip pool's report of another address of the peer
 	size  int            // largest frame payload of the path, in bytes, as the node last told the chip
+
+	refusals uint64 // refusals of the port's datagrams that the node has told the chip
 }
 
 // Node is a live chip. Its methods are safe for concurrent use.
@@ -190,6 +192,10 @@ func (n *Node) drain(now mono.Time) {
 		if err != nil {
 			n.log.Debug("send failed", "chip", n.cfg.Node, "channel", ch, "error", err)
 		}
+		if r := p.pipe.Refusals(); r != p.refusals {
+			p.refusals = r
+			n.chip.Refused(now, ch)
+		}
 		if k < (len(t.Data)+t.Seg-1)/t.Seg && p.framePayload() < p.size {
 			n.resize(now, p)
 		}
@@ -212,7 +218,7 @@ func (n *Node) drain(now mono.Time) {
 	}
 	if s := n.chip.LinkState(); s != n.links {
 		n.links = s
-		n.meta.InService, n.meta.LinkVersion = n.channels()&^s.Out, s.Version
+		n.meta.InService, n.meta.Silent, n.meta.LinkVersion = n.channels()&^s.Avoided(), s.Silent, s.Version
 		n.member.UpdateMeta(n.meta)
 	}
 	if n.record.over() {

@@ -2,18 +2,32 @@ package router
 
 import "ttfabric/wire"
 
-// This file handles caught packets. New tables may take a port out of service while the port's link
+// This file handles caught packets. New tables may avoid a port while the port's link
 // is down. The packets that wait to leave by this port are then caught. The chip, which plans the
-// routes, gives each caught packet a new route with Redirect, or drops the packet with DropCaught.
-// The caught packets leave each sender channel in the order in which they entered it. Later packets
+// routes, gives each caught packet a new route with Redirect, drops the packet with DropCaught, or
+// lets the packet stay until the link comes up. The packets that leave a sender channel
+// leave in the order in which they entered it. Later packets
 // that follow an old route to this port go through the port's sender channels too, and are caught
 // there.
 
-// SetOut notes whether the tables have taken port i out of service.
-func (r *Router) SetOut(i int, out bool) { r.ports[i].out = out }
+// SetOut notes whether the tables in force avoid port i. The chip calls SetOut for every port after
+// new tables.
+func (r *Router) SetOut(i int, out bool) {
+	p := &r.ports[i]
+	p.out = out
+	p.unjudge()
+}
 
-// Caught is the first packet in a sender channel of a port that is out of service and whose link is
-// down.
+// unjudge forgets which caught packets stay, because the answer may be another one now.
+func (p *port) unjudge() {
+	for v := range p.send {
+		for c := range p.send[v] {
+			p.send[v][c].stay = 0
+		}
+	}
+}
+
+// Caught is a packet in a sender channel of a port that the tables avoid and whose link is down.
 type Caught struct {
 	Slot Slot
 	Port int
@@ -21,10 +35,20 @@ type Caught struct {
 	ch   int
 }
 
-// Caught calls f for the caught packets, in the order of each sender channel. f returns true if it
-// redirected or dropped the packet, and false if the packet has to wait. After false, Caught
-// continues with the next sender channel.
-func (r *Router) Caught(f func(Caught) (gone bool)) {
+// Verdict says what happens to a caught packet.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Leaves Verdict = iota // the packet was redirected or dropped
+	Stays                 // the packet stays until the port's link comes up, or until new tables; packets behind it may leave
+	Waits                 // the packet's new route has no room; the packets behind it wait, too
+)
+
+// Caught calls f for the caught packets, in the order of each sender channel. f redirects or drops
+// the packet, or says why it does neither. After new tables or a change of the port's link, Caught
+// calls f again for packets that stay.
+func (r *Router) Caught(f func(Caught) Verdict) {
 	for i := range r.ports {
 		p := &r.ports[i]
 		if !p.out || p.up || p.queued == 0 {
@@ -32,11 +56,36 @@ func (r *Router) Caught(f func(Caught) (gone bool)) {
 		}
 		for _, v := range r.vcs {
 			for c := range SenderChannels {
-				for p.send[v][c].n > 0 && f(Caught{p.send[v][c].peek(), i, v, c}) {
+				if p.send[v][c].n > p.send[v][c].stay {
+					r.caught(i, v, c, f)
 				}
 			}
 		}
 	}
+}
+
+// caught calls f for the caught packets of one sender channel.
+func (r *Router) caught(i int, v wire.VC, c int, f func(Caught) Verdict) {
+	p := &r.ports[i]
+	q := &p.send[v][c]
+	k, stay, wait := 0, q.stay, false
+	gone := q.remove(nil, func(s Slot) bool {
+		if k++; k <= stay || wait {
+			return false
+		}
+		switch f(Caught{s, i, v, c}) {
+		case Leaves:
+			k--
+			return true
+		case Stays:
+			stay++
+		case Waits:
+			wait = true
+		}
+		return false
+	})
+	q.stay = stay
+	p.removed(v, c, len(gone))
 }
 
 // onward returns the number of the sender channel that a caught packet enters at port "to". A
@@ -62,7 +111,7 @@ func (r *Router) CanRedirect(k Caught, to int, v wire.VC) bool {
 // reported that there is room.
 func (r *Router) Redirect(k Caught, to int, v wire.VC) {
 	p := &r.ports[k.Port]
-	r.ports[to].push(v, r.onward(k, to), p.pop(k.vc, k.ch), r.at)
+	r.ports[to].push(v, r.onward(k, to), k.Slot, r.at)
 	p.of(v).Redirected++
 }
 
@@ -70,7 +119,7 @@ func (r *Router) Redirect(k Caught, to int, v wire.VC) {
 func (r *Router) DropCaught(k Caught, why wire.DropReason) {
 	p := &r.ports[k.Port]
 	p.of(k.vc).Dropped[why]++
-	r.drops = append(r.drops, Drop{p.pop(k.vc, k.ch), why, p.Channel, p.Dir})
+	r.drops = append(r.drops, Drop{k.Slot, why, p.Channel, p.Dir})
 }
 
 // Discard drops a packet that came in by port i before the packet enters a channel.

@@ -58,11 +58,27 @@ func (r *Router) channel(now mono.Time, out []Channel, i int, v wire.VC, sender 
 	if q.n == 0 {
 		return out
 	}
-	c := Channel{Port: i, VC: v, Sender: sender, Slots: len(q.slots), Waiting: q.n}
+	c := Channel{Port: i, VC: v, Sender: sender, Slots: q.size, Waiting: q.n}
 	for k := range min(q.n, MaxListed) {
 		at := q.index(k)
 		h := wire.PacketView(r.cfg.Pool.Bytes(q.slots[at]))
 		c.Packets = append(c.Packets, Held{h.Type(), h.Src(), h.Dst(), h.ID(), h.TTL(), len(h), time.Duration(millis(now)-q.at[at]) * time.Millisecond})
 	}
 	return append(out, c)
+}
+
+// aloneLimit is the number of packets of this chip that may wait in a sender channel while no other
+// packet waits at the port. The number equals the number of slots of the specification's sender
+// channel (Spec §3.1.1). The limit saves copies. The chip copies a waiting packet twice: into the
+// packet's slot, and into the link. If the port is idle, the chip copies a packet only once. If
+// other packets wait at the port too, the chip's packets may use the whole channel. The sender
+// channels then take fair turns.
+const aloneLimit = 8
+
+// CanInject reports whether sender channel 0 of a port, in virtual channel v, may take another
+// packet of this chip. The channel must have room, and aloneLimit must allow the packet.
+func (r *Router) CanInject(i int, v wire.VC) bool {
+	p := &r.ports[i]
+	own := &p.send[v][0]
+	return !own.full() && (own.n < aloneLimit || own.n < p.queued)
 }

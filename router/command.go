@@ -165,10 +165,10 @@ func (r *Router) drained(p *port, s Slot) bool {
 }
 
 // graceEnd returns the time at which the router drops the packets that wait at port p because the
-// port's link is down. graceEnd returns [mono.Never] for a port that is up, is paused or has no
+// port is dead. graceEnd returns [mono.Never] for a port that is up, silent or paused, or has no
 // waiting packets.
 func (r *Router) graceEnd(p *port) mono.Time {
-	if p.up || p.queued == 0 || p.order == CommandPause {
+	if p.up || p.queued == 0 || p.order == CommandPause || p.wasUp && !p.dead {
 		return mono.Never
 	}
 	return p.downSince.Add(r.cfg.Grace)

@@ -22,7 +22,8 @@ func TestPausedPort(t *testing.T) {
 	}
 	// The time is longer than the grace period and the timeout. The link is up at first, and down
 	// later.
-	b.r.SetPort(mono.Time(time.Second), out, false)
+	b.r.SetPort(out, false)
+	b.r.SetDead(mono.Time(time.Second), out)
 	for now := mono.Time(1); now < mono.Time(3*time.Second); now = now.Add(5 * time.Millisecond) {
 		b.r.Step(now)
 	}
@@ -46,7 +47,7 @@ func TestPausedPort(t *testing.T) {
 	if _, ok := b.r.PollDrop(); ok {
 		t.Fatal("dropped before the grace period was over")
 	}
-	b.r.SetPort(at.Add(grace-1), out, true)
+	b.r.SetPort(out, true)
 	for k := range n {
 		b.r.Step(at.Add(grace))
 		if id, ok := b.send(out); !ok || id != uint64(k) {
@@ -171,13 +172,14 @@ func TestStates(t *testing.T) {
 		}
 	}
 	is(StateInitializing, 0)
-	r.SetPort(0, 0, true)
+	r.SetPort(0, true)
 	is(StateRunning, 1)
 	r.Order(0, 0, Command(1))
 	is(StatePaused, 2)
 	r.Order(0, 0, Command(3))
 	is(StateDraining, 3)
-	r.SetPort(0, 0, false)
+	r.SetPort(0, false)
+	r.SetDead(0, 0)
 	r.Order(0, 0, Command(4))
 	is(StateDraining, 3)
 	r.Order(0, 0, Command(0))

@@ -174,7 +174,7 @@ func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 		in := &r.ports[h.port]
 		to, ch = r.turn(h.v, false, false, in, out), passThrough(d, in.Dir)
 	}
-	if out.send[to][ch].full() {
+	if !r.takes(out, to, ch) {
 		return false, false
 	}
 	s, ok, gone := r.split(h, d)

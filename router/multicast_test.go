@@ -211,7 +211,8 @@ func TestMulticastDrops(t *testing.T) {
 	// ranges of the branch's copy.
 	b := newBench(t)
 	down := mono.Time(time.Second)
-	b.r.SetPort(down, int(wire.North), false)
+	b.r.SetPort(int(wire.North), false)
+	b.r.SetDead(down, int(wire.North))
 	b.arrive(int(wire.West), b.many(1, 5, 1, 0, 3, 0))
 	b.r.Step(down)
 	b.local()

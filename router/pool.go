@@ -116,9 +116,11 @@ func (p *Pool) Resident() int {
 	return len(p.small.lens)*smallPacket + len(p.large.lens)*wire.MaxPacket
 }
 
-// ring is a queue of slots with a fixed capacity. Each sender channel, each receiver channel and
-// each queue of this chip's own multicasts is a ring.
+// ring is a queue of slots. Each sender channel, each receiver channel and
+// each queue of this chip's own multicasts is a ring. Only a sender channel of a silent port holds
+// more packets than its size.
 type ring struct {
+	size   int // number of packets for which the channel has slots
 	slots  []Slot
 	at     []uint32 // when the packet of each slot came into the queue, see Router.at
 	head   int
@@ -127,16 +129,36 @@ type ring struct {
 	popped uint32 // changes when packets or copies of multicasts leave the queue; the timeout compares popped with seen
 	seen   uint32 // value of popped when the router last looked for packets that cannot move
 	since  mono.Time
+	stay   int // number of packets at the front that are caught and stay, see Caught
 }
 
 func newRing(capacity int) ring {
-	return ring{slots: make([]Slot, capacity), at: make([]uint32, capacity)}
+	return ring{size: capacity, slots: make([]Slot, capacity), at: make([]uint32, capacity)}
 }
 
-func (r *ring) full() bool { return r.n == len(r.slots) }
+func (r *ring) full() bool { return r.n >= r.size }
+
+// grow makes room for a packet beyond the size of the queue, if no room is left.
+func (r *ring) grow() {
+	if r.n < len(r.slots) {
+		return
+	}
+	more := ring{slots: make([]Slot, 2*r.n+8), at: make([]uint32, 2*r.n+8)}
+	for k := range r.n {
+		more.slots[k], more.at[k] = r.slots[r.index(k)], r.at[r.index(k)]
+	}
+	r.slots, r.at, r.head = more.slots, more.at, 0
+}
+
+// shrink frees the memory of an empty queue that has grown.
+func (r *ring) shrink() {
+	if len(r.slots) > r.size {
+		r.slots, r.at, r.head = make([]Slot, r.size), make([]uint32, r.size), 0
+	}
+}
 
 func (r *ring) push(s Slot, at uint32) {
-	if r.full() {
+	if r.n == len(r.slots) {
 		panic("router: a packet came to a full channel: the peer had more credits than the channel has slots")
 	}
 	k := r.index(r.n)
@@ -160,6 +182,7 @@ func (r *ring) pop() Slot {
 	r.n--
 	r.popped++
 	r.left = 0
+	r.stay = max(0, r.stay-1)
 	return s
 }
 
@@ -180,6 +203,7 @@ func (r *ring) remove(gone []Slot, f func(Slot) bool) []Slot {
 	}
 	if r.n != kept {
 		r.popped++
+		r.stay = 0
 	}
 	r.n = kept
 	return gone

@@ -51,7 +51,7 @@ type PortConfig struct {
 type Config struct {
 	Ports []PortConfig // at most one per direction and plane
 	Slots SlotProfile
-	Grace time.Duration // how long the link of a port may be down before the router drops the packets that wait to leave by the port
+	Grace time.Duration // how long the router keeps the packets that wait to leave by a dead port
 
 	// Dateline moves packets to another virtual channel when the packets cross the dateline of an
 	// axis that wraps (Spec §2.3.1). Bubble lets packets enter such an axis only if the peer has
@@ -92,15 +92,17 @@ type Freed struct {
 type port struct {
 	PortConfig
 	up        bool
-	out       bool    // the tables have taken the port out of service: while its link is down, packets that wait to leave by the port need a new route
-	wasUp     bool    // the link has been up at least once
-	order     Command // order in force: run, pause or drain
-	downSince mono.Time
+	out       bool      // the tables have taken the port out of service: while its link is down, packets that wait to leave by the port need a new route
+	wasUp     bool      // the link has been up at least once
+	dead      bool      // the link is down, and the chip does not wait for it: the grace period runs
+	order     Command   // order in force: run, pause or drain
+	downSince mono.Time // when the grace period began
 	recv      [wire.NumVCs]ring
 	send      [wire.NumVCs][SenderChannels]ring
 	held      uint16           // set of virtual channels whose receiver channel holds packets, one bit for each virtual channel
 	waiting   Skip             // set of sender channels that hold packets
 	queued    int              // packets in all sender channels
+	parked    int              // packets in sender channels beyond the channels' slots, see takes
 	nextVC    wire.VC          // virtual channel that the round robin serves next
 	nextCh    [wire.NumVCs]int // sender channel that the round robin of each virtual channel serves next
 	offeredVC wire.VC          // virtual channel of the packet that Next last offered
@@ -108,9 +110,14 @@ type port struct {
 	counters  [wire.NumClasses]Counters
 }
 
-// push adds a packet to a sender channel. The sender channel must have room.
+// push adds a packet to a sender channel that takes it.
 func (p *port) push(v wire.VC, c int, s Slot, at uint32) {
-	p.send[v][c].push(s, at)
+	q := &p.send[v][c]
+	if q.full() {
+		q.grow()
+		p.parked++
+	}
+	q.push(s, at)
 	p.waiting |= one(v, c)
 	p.queued++
 }
@@ -124,8 +131,11 @@ func (p *port) pop(v wire.VC, c int) Slot {
 
 // removed updates the port's counts after the router took n packets out of a sender channel.
 func (p *port) removed(v wire.VC, c int, n int) {
+	q := &p.send[v][c]
 	p.queued -= n
-	if p.send[v][c].n == 0 {
+	p.parked -= max(0, q.n+n-q.size) - max(0, q.n-q.size)
+	if q.n == 0 {
+		q.shrink()
 		p.waiting &^= one(v, c)
 	}
 }
@@ -193,7 +203,7 @@ func (r *Router) Buffers() int {
 	for _, v := range r.vcs {
 		n += r.cfg.Slots.Receiver[v] + SenderChannels*r.cfg.Slots.Sender[v]
 	}
-	return n*len(r.ports) + r.own.buffers()
+	return n*len(r.ports) + r.own.buffers() + MaxParked
 }
 
 // Port returns the index of the port that leads in direction d on plane pl, and true. If the chip
@@ -206,30 +216,13 @@ func (r *Router) Port(d wire.Direction, pl wire.Plane) (int, bool) {
 	return int(i), i >= 0
 }
 
-// SetPort tells the router that the link of port i came up or went down.
-func (r *Router) SetPort(now mono.Time, i int, up bool) {
+// SetPort tells the router that the link of port i came up or went down. A link that goes down is
+// silent at first: the router keeps the packets that wait for it.
+func (r *Router) SetPort(i int, up bool) {
 	p := &r.ports[i]
-	if p.up && !up {
-		p.downSince = now
-	}
-	p.up = up
+	p.up, p.dead = up, false
 	p.wasUp = p.wasUp || up
-}
-
-// aloneLimit is the number of packets of this chip that may wait in a sender channel while no other
-// packet waits at the port. The number equals the number of slots of the specification's sender
-// channel (Spec §3.1.1). The limit saves copies. The chip copies a waiting packet twice: into the
-// packet's slot, and into the link. If the port is idle, the chip copies a packet only once. If
-// other packets wait at the port too, the chip's packets may use the whole channel. The sender
-// channels then take fair turns.
-const aloneLimit = 8
-
-// CanInject reports whether sender channel 0 of a port, in virtual channel v, may take another
-// packet of this chip. The channel must have room, and aloneLimit must allow the packet.
-func (r *Router) CanInject(i int, v wire.VC) bool {
-	p := &r.ports[i]
-	own := &p.send[v][0]
-	return !own.full() && (own.n < aloneLimit || own.n < p.queued)
+	p.unjudge()
 }
 
 // Inject puts a packet of this chip into sender channel 0 of a port. Inject reports false if that
@@ -352,7 +345,7 @@ func (r *Router) forward(i int, v wire.VC) bool {
 	out := &r.ports[oi]
 	to := r.turn(v, pkt.Up(), pkt.Detour(), p, out)
 	ch := passThrough(d, p.Dir)
-	if out.send[to][ch].full() {
+	if !r.takes(out, to, ch) {
 		return false
 	}
 	if !pkt.Advance() {

@@ -31,7 +31,7 @@ func benchWith(t *testing.T, slots SlotProfile) *bench {
 		t.Fatal(err)
 	}
 	for i := range cfg.Ports {
-		b.r.SetPort(0, i, true)
+		b.r.SetPort(i, true)
 	}
 	return b
 }
@@ -185,7 +185,8 @@ func TestDeadNextHop(t *testing.T) {
 	out := int(wire.East)
 	down := mono.Time(time.Second)
 	b.r.Inject(out, wire.VCData, b.packet(wire.VCData, 1, 5, wire.RouteWest))
-	b.r.SetPort(down, out, false)
+	b.r.SetPort(out, false)
+	b.r.SetDead(down, out)
 	if _, ok := b.send(out); ok {
 		t.Fatal("a packet was offered to a dead link")
 	}
@@ -197,12 +198,13 @@ func TestDeadNextHop(t *testing.T) {
 		t.Errorf("deadline %v, want %v", at, down.Add(grace))
 	}
 	// The link comes back before the grace period ends. The packet goes on.
-	b.r.SetPort(down.Add(grace-1), out, true)
+	b.r.SetPort(out, true)
 	b.r.Step(down.Add(2 * grace))
 	if id, ok := b.send(out); !ok || id != 1 {
 		t.Fatal("the packet was lost although the link came back")
 	}
-	b.r.SetPort(down, out, false)
+	b.r.SetPort(out, false)
+	b.r.SetDead(down, out)
 	b.r.Inject(out, wire.VCData, b.packet(wire.VCData, 2, 5, wire.RouteWest))
 	b.r.Step(down.Add(grace))
 	d, ok := b.r.PollDrop()

@@ -21,7 +21,8 @@ var rewriteTraces = flag.Bool("rewrite", false, "write new outcomes into testdat
 // direction, followed by its plane if the plane is not 0: E, W1. A script has one command per line:
 //
 //	router ports=E,W,N:ring:wrap slots=2/3   make the router; see makeRouter for all options
-//	up E W, down E             links come up or go down
+//	up E W, down E             links come up, or go down and are dead
+//	silent E, dead E           links go down and are silent, or are now dead
 //	credits E data 2           the neighbour at E now has room for 2 packets on virtual channel data
 //	credits E 2                the neighbour at E now has room for 2 packets on each virtual channel
 //	arrive W 7 route=E.        packet 7 came in by W, in pieces; see packet for all options
@@ -35,6 +36,7 @@ var rewriteTraces = flag.Bool("rewrite", false, "write new outcomes into testdat
 //	out E, in E                the tables take the port out of service, or put it back into service
 //	reroute S route=E. detour  from now on, caught packets leave by S on this route
 //	reroute                    from now on, caught packets have no route and are dropped
+//	keep 7 8                   from now on, packets 7 and 8 stay if they are caught
 //	discard W 7 route=E.       packet 7 came in by W and is dropped before it enters a channel
 //	purge 7 8                  drop packets 7 and 8 in whichever channel they wait
 //	room E                     write down on which virtual channels E has room for packets of this chip
@@ -65,6 +67,7 @@ type tracer struct {
 	blocked []string           // lines about packets that lack credits, from this call of pump
 	before  []string           // lines about packets that lack credits, from the call of pump before: the outcome has them already
 	local   int                // number of packets for this chip so far
+	keep    []string           // numbers of packets that stay if they are caught
 	onward  *onward            // new route of caught packets; nil: they are dropped
 }
 
@@ -80,8 +83,10 @@ func (x *tracer) Now() time.Duration { return time.Duration(x.now - 1) }
 
 // traceCommands are the commands of a script whose first argument is a port.
 var traceCommands = map[string]func(x *tracer, port int, args []string) error{
-	"up":       func(x *tracer, i int, more []string) error { return x.links(true, i, more) },
-	"down":     func(x *tracer, i int, more []string) error { return x.links(false, i, more) },
+	"up":       func(x *tracer, i int, more []string) error { return x.links(i, more, true, false) },
+	"down":     func(x *tracer, i int, more []string) error { return x.links(i, more, false, true) },
+	"silent":   func(x *tracer, i int, more []string) error { return x.links(i, more, false, false) },
+	"dead":     func(x *tracer, i int, _ []string) error { x.r.SetDead(x.now, i); return nil },
 	"credits":  (*tracer).grant,
 	"arrive":   func(x *tracer, i int, args []string) error { return x.arrive(i, args, false) },
 	"datagram": func(x *tracer, i int, args []string) error { return x.arrive(i, args, true) },
@@ -124,6 +129,8 @@ func (x *tracer) Do(f []string) error {
 		x.r.Purge(func(v wire.PacketView) bool { return slices.Contains(f[1:], strconv.FormatUint(number(v), 10)) })
 		x.credit()
 		x.abandon()
+	case "keep":
+		x.keep = f[1:]
 	case "show":
 		x.show()
 	case "states":
@@ -350,7 +357,8 @@ func (x *tracer) packet(from wire.Direction, plane wire.Plane, args []string) (s
 
 func (x *tracer) view(s Slot) wire.PacketView { return wire.PacketView(x.cfg.Pool.Bytes(s)) }
 
-func (x *tracer) links(up bool, first int, more []string) error {
+// links brings links up or down, and gives links up as dead.
+func (x *tracer) links(first int, more []string, up, dead bool) error {
 	ports := []int{first}
 	for _, s := range more {
 		i, err := x.port(s)
@@ -360,7 +368,10 @@ func (x *tracer) links(up bool, first int, more []string) error {
 		ports = append(ports, i)
 	}
 	for _, i := range ports {
-		x.r.SetPort(x.now, i, up)
+		x.r.SetPort(i, up)
+		if dead {
+			x.r.SetDead(x.now, i)
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package router
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -70,23 +71,27 @@ func (x *tracer) deliver() (moved bool) {
 
 // redirect sends caught packets on as the script's last "reroute" says.
 func (x *tracer) redirect() (moved bool) {
-	x.r.Caught(func(k Caught) bool {
+	x.r.Caught(func(k Caught) Verdict {
 		v := x.view(k.Slot)
+		if slices.Contains(x.keep, strconv.FormatUint(number(v), 10)) {
+			x.Say("   %d, caught at %s, stays", number(v), x.name(k.Port))
+			return Stays
+		}
 		if x.onward == nil {
 			x.r.DropCaught(k, wire.DropUnreachable)
 			moved = true
-			return true
+			return Leaves
 		}
 		to := x.r.First(x.onward.port, v.VC().Class(), v.Up(), x.onward.detour)
 		if !x.r.CanRedirect(k, x.onward.port, to) {
-			return false
+			return Waits
 		}
 		moved = true
 		v.Reroute(x.onward.route, v.Up(), x.onward.detour)
 		v.SetVC(to)
 		x.r.Redirect(k, x.onward.port, to)
 		x.Say("   %d, caught at %s, is to leave by %s on %s", number(v), x.name(k.Port), x.name(x.onward.port), to)
-		return true
+		return Leaves
 	})
 	return moved
 }

@@ -194,7 +194,7 @@ func FuzzDropReport(f *testing.F) {
 }
 
 func FuzzLinkStates(f *testing.F) {
-	s := LinkState{FabricNodeID{1, 2}, 3, 4}
+	s := LinkState{FabricNodeID{1, 2}, 3, 4, 8}
 	f.Add(s.Append(s.Append(nil)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		all, err := DecodeLinkStates(b, nil)

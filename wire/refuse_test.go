@@ -351,15 +351,15 @@ func TestParseFabricNodeID(t *testing.T) {
 // TestLinkStates encodes and decodes lists of link states, and decodes malformed lists.
 func TestLinkStates(t *testing.T) {
 	all := []LinkState{
-		{FabricNodeID{0x3FE, 0xFD}, 0x11121314, 0x2122},
-		{FabricNodeID{0, 0}, 0, 0},
-		{FabricNodeID{MaxMeshes - 1, MaxChipsPerMesh - 1}, 1<<32 - 1, 1<<16 - 1},
+		{FabricNodeID{0x3FE, 0xFD}, 0x11121314, 0x2122, 0x4011},
+		{FabricNodeID{0, 0}, 0, 0, 0},
+		{FabricNodeID{MaxMeshes - 1, MaxChipsPerMesh - 1}, 1<<32 - 1, 1<<16 - 1, 0},
 	}
 	var b []byte
 	for _, s := range all {
 		b = s.Append(b)
 	}
-	if want := "fe03fd001413121122210000000000000000" + "0000ff03ff00ffffffffffff"; hex.EncodeToString(b) != want {
+	if want := "fe03fd0014131211222111400000000000000000" + "00000000ff03ff00ffffffffffff0000"; hex.EncodeToString(b) != want {
 		t.Errorf("%x, want %s", b, want)
 	}
 	got, err := DecodeLinkStates(b, nil)
@@ -367,7 +367,7 @@ func TestLinkStates(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for n := range b {
-		if _, err := DecodeLinkStates(b[:n], nil); (err == nil) != (n > 0 && n%10 == 0) {
+		if _, err := DecodeLinkStates(b[:n], nil); (err == nil) != (n > 0 && n%12 == 0) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
@@ -378,8 +378,13 @@ func TestLinkStates(t *testing.T) {
 			t.Errorf("taken with 0xFF in byte %d", at)
 		}
 	}
-	if _, err := DecodeLinkStates(make([]byte, 10*(MaxLinkStates+1)), nil); err == nil {
+	if _, err := DecodeLinkStates(make([]byte, 12*(MaxLinkStates+1)), nil); err == nil {
 		t.Error("more entries taken than fit")
+	}
+	both := bytes.Clone(b)
+	both[10] |= 0x22
+	if _, err := DecodeLinkStates(both, nil); err == nil {
+		t.Error("taken with a port that is both out of service and silent")
 	}
 	a, z := LinkState{Version: 1<<32 - 1}, LinkState{Version: 0}
 	if !z.Newer(&a) || a.Newer(&z) || a.Newer(&a) {

@@ -230,6 +230,45 @@ func TestPartitionPauseRestart(t *testing.T) {
 	}
 }
 
+// TestPausedChipIsLate pauses a chip under traffic between all chips, for longer than links wait. A
+// chip whose process waits for a processor looks the same. Every packet must arrive, also the packets
+// to the chip and through it.
+func TestPausedChipIsLate(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	c.must("up", "t3000", "-d", patient)
+	type answer struct {
+		out, errs string
+		code      int
+	}
+	done := make(chan answer, 1)
+	go func() {
+		var a answer
+		a.out, a.errs, a.code = c.run("traffic", "uniform", "--packets", "40000", "--size", "1024")
+		done <- a
+	}()
+	paused := 0
+	for end := false; !end; {
+		select {
+		case a := <-done:
+			if a.code != exitOK {
+				t.Errorf("exit code %d: %s%s", a.code, a.out, a.errs)
+			}
+			end = true
+		case <-time.After(300 * time.Millisecond):
+			if paused++; paused > 2 {
+				continue
+			}
+			c.must("chip", "pause", "M0D5")
+			time.Sleep(3 * time.Second)
+			c.must("chip", "resume", "M0D5")
+		}
+	}
+	if paused == 0 {
+		t.Error("the traffic was over before the first pause")
+	}
+}
+
 func TestFaultMessages(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

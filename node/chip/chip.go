@@ -142,6 +142,7 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 		return nil, err
 	}
 	c.enforce(c.tables.base)
+	c.tables.hope = c.tables.base
 	c.cfg.Slots = cfg.Slots.Only(c.tables.plan.VCs())
 	if cfg.Window == 0 {
 		c.cfg.Window = windowFor(c.cfg.Slots)
@@ -157,7 +158,7 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 		return nil, err
 	}
 	c.control = control.New(now, control.Config{Self: cfg.Node, Ports: c.Channels(),
-		Hold: cfg.Profile.Hold, Boot: cfg.Profile.Boot + time.Duration(max(0, len(cfg.Topology.Chips)-bootChips))*bootPerChip})
+		Hold: cfg.Profile.Hold, Reaches: c.reaches, Boot: cfg.Profile.Boot + time.Duration(max(0, len(cfg.Topology.Chips)-bootChips))*bootPerChip})
 	return c, nil
 }
 
@@ -194,6 +195,11 @@ func (c *machine) Tick(now mono.Time) {
 	c.source.Tick(now)
 	if c.control.Tick(now) {
 		c.install(now)
+	}
+	for i := range c.ports.list {
+		if c.control.Dead(i) {
+			c.router.SetDead(now, i)
+		}
 	}
 }
 

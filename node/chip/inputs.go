@@ -34,6 +34,12 @@ type Inputs interface {
 	// the argument "on" is false, the link goes off: it sends nothing and drops received
 	// frames.
 	SetPath(now mono.Time, ch wire.Channel, on bool)
+	// Cut tells a port that this chip itself cuts the port's cable, or repairs it. The link does
+	// not learn of the cut, and notices the silence. The chip then need not wait for the peer.
+	Cut(now mono.Time, ch wire.Channel, on bool)
+	// Refused tells a port that a host refused a datagram of the port: no process has the
+	// peer's socket, or the host cannot be reached. While the link is up, Refused does nothing.
+	Refused(now mono.Time, ch wire.Channel)
 	// SetMaxPayload sets the largest frame payload that the path of a port takes, in padded
 	// bytes. SetMaxPayload returns an error for a channel without a port, and for a size
 	// that the link refuses; see [ttlink.Link.SetMaxPayload].
@@ -107,11 +113,13 @@ const (
 	OpFlush
 	OpAsk
 	OpAssign
+	OpCut
+	OpRefused
 	NumOps
 )
 
 var opNames = [NumOps]string{"", "HandleDatagram", "HandleRequest", "Tick", "Pump", "SetPath", "SetMaxPayload", "Close", "SetClient",
-	"PollTransmit", "PollResult", "PollEvent", "Deadline", "HandleLinkStates", "Avoid", "Command", "Flush", "Ask", "Assign"}
+	"PollTransmit", "PollResult", "PollEvent", "Deadline", "HandleLinkStates", "Avoid", "Command", "Flush", "Ask", "Assign", "Cut", "Refused"}
 
 // String returns the name of the method that o stands for.
 func (o Op) String() string {

@@ -242,7 +242,7 @@ func TestSilentMemberIsGivenUpAlone(t *testing.T) {
 		if got := w.chips[0].HandleRequest(w.now, inc(all)); got != flow.Accepted {
 			t.Fatal(got)
 		}
-		w.run(time.Second)
+		w.run(flow.FlowTimeout / 10)
 		if k < 9 && w.chips[0].Open() == 0 {
 			t.Fatal("settled although a member has not answered")
 		}

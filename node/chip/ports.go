@@ -20,6 +20,7 @@ type port struct {
 	partial router.Slot // packet under assembly, or router.NoSlot
 	up      bool        // the link is up
 	crowded bool        // the link had credit, but no room, for a control message
+	cut     bool        // this chip has cut the cable itself, see Cut of [Inputs]
 	offered bool        // the port's cable may carry the frames of the parallel links
 	poor    bool        // the parallel links know that the port's cable is unreliable
 	mail    mailbox
@@ -108,6 +109,31 @@ func (c *machine) SetMaxPayload(now mono.Time, ch wire.Channel, n int) error {
 	return fmt.Errorf("chip %s has no port on channel %d", c.cfg.Node, ch)
 }
 
+// Cut tells a port that this chip itself cuts the port's cable, or repairs it. The link does not learn
+// of the cut, and notices the silence. The chip then need not wait for the peer.
+func (c *machine) Cut(now mono.Time, ch wire.Channel, on bool) {
+	if i := c.ports.index(ch); i >= 0 {
+		p := &c.ports.list[i]
+		p.cut = on
+		c.gone(now, i, on)
+	}
+}
+
+// Refused tells a port that a host refused a datagram of the port: no process has the peer's socket,
+// or the host cannot be reached. While the link is up, Refused does nothing.
+func (c *machine) Refused(now mono.Time, ch wire.Channel) {
+	if i := c.ports.index(ch); i >= 0 {
+		c.gone(now, i, true)
+	}
+}
+
+// gone tells the control plane whether a port whose link is down has lost its peer or its cable.
+func (c *machine) gone(now mono.Time, i int, on bool) {
+	if !c.ports.list[i].up {
+		c.control.SetGone(now, i, on)
+	}
+}
+
 // Carries reports whether the link of a port is up and sends its frames over the port's
 // own cable.
 func (c *machine) Carries(ch wire.Channel) bool {
@@ -163,15 +189,16 @@ func (c *machine) takeEvents(now mono.Time, i int) {
 		switch e.Kind {
 		case ttlink.EventUp:
 			p.up = true
-			c.router.SetPort(now, i, true)
+			c.router.SetPort(i, true)
 			c.control.SetPort(now, i, true)
 			c.carries(now, i, e.Path)
 		case ttlink.EventPath:
 			c.carries(now, i, e.Path)
 		case ttlink.EventDown:
 			p.up = false
-			c.router.SetPort(now, i, false)
+			c.router.SetPort(i, false)
 			c.control.SetPort(now, i, false)
+			c.control.SetGone(now, i, p.cut || e.Reason == ttlink.DownPeerClosed || e.Reason == ttlink.DownPathOff)
 			c.ports.unsettled = true
 		case ttlink.EventUnreliable, ttlink.EventReliable:
 			c.control.SetReliable(i, e.Kind == ttlink.EventReliable)

@@ -111,6 +111,17 @@ func (n *network) Reachable(to flow.Key) bool {
 	return ok
 }
 
+// Late reports whether a flow's destination would have a route if the silent cables worked.
+func (n *network) Late(to flow.Key) bool { return (*machine)(n).hopes(to, wire.ClassRequest) }
+
+// Crosses reports whether a flow's route crosses a silent cable, and whether it crosses a cable that
+// is out of service.
+func (n *network) Crosses(to flow.Key, r *flow.Route) (silent, dead bool) {
+	t := &n.tables
+	dead = t.hope.Crosses(n.cfg.Node, to.Plane, r.First, r.Actions)
+	return !dead && t.plan.Crosses(n.cfg.Node, to.Plane, r.First, r.Actions), dead
+}
+
 // Tree returns the members of a multicast and the route of the multicast's packets.
 // Faults do not change multicast trees. A router drops a copy that meets a fault. From
 // the router's drop report, the source learns or computes the members behind the fault.

@@ -11,7 +11,7 @@ import (
 )
 
 // A chip plans new tables each time the control plane (router/control) reports a change
-// in the set of cables out of service. The chip first proves that packets of the old
+// in the set of cables to avoid: the cables out of service, and the silent cables. The chip first proves that packets of the old
 // tables and packets of the new tables cannot close a cycle together. If only packets of
 // the old tables on detours or to other meshes could close a cycle, the chip drops these
 // packets. The chip then puts the new tables in force. If the proof fails in any other
@@ -19,9 +19,16 @@ import (
 // equal link states. Each packet carries the epoch of the tables that routed the packet.
 // Within a mesh, new tables keep every route that crosses no fault. A flow whose route
 // changes takes the new route once its open requests have ended, because the flow's
-// packets must keep their order. A packet is caught if it waits to leave by a port that is
-// out of service and whose link is down. The chip reroutes a caught packet by the new
+// packets must keep their order. A packet is caught if it waits to leave by a port that the
+// tables avoid and whose link is down. The chip reroutes a caught packet by the new
 // tables.
+//
+// A chip is silent if the tables have no route to it, but had one if they used the silent
+// cables, too. A silent chip is perhaps only late. Requests to it wait at their source, and
+// caught packets for it wait at the port, until its link comes up, or until the control plane
+// gives up the last silent cable on the way. Caught requests and replies of a silent port stay
+// even if they have a route round the port, because they would overtake the packets that the silent
+// link holds.
 
 // tables are the routing of a chip.
 type tables struct {
@@ -31,7 +38,9 @@ type tables struct {
 	ttl    uint16      // TTL of new packets: the hops of the longest route (Spec §7.2)
 	routes routes      // routes that the chip found in plan
 	former former
+	hope   *route.Plan // plan that avoids only the cables out of service, and uses the silent cables
 
+	silent      []wire.FabricNodeID // silent chips, see [machine.Silent]
 	unreachable []wire.FabricNodeID // chips without a route, see [machine.Unreachable]
 }
 
@@ -46,7 +55,7 @@ type former struct {
 // A chip remembers at most maxEpochs epochs of former tables, and at most maxChecked
 // results of proofs.
 const (
-	maxEpochs  = 16
+	maxEpochs  = 64
 	maxChecked = 64
 )
 
@@ -54,6 +63,7 @@ const (
 type Tables struct {
 	Epoch       uint32
 	Out         []wire.PortID       // ports of the cables that these tables do not use, both ports of each cable
+	Silent      []wire.FabricNodeID // silent chips of this mesh, to which requests wait; of another silent mesh, only its first chip; nil if Refused
 	Unreachable []wire.FabricNodeID // chips of this mesh without a route from this chip; of another mesh without a route, only its first chip; nil if Refused
 	Strict      bool                // the chip drops packets of the old tables that go round a fault or to another mesh
 	Refused     bool                // the chip did not put these tables in force, because the proof failed
@@ -69,11 +79,17 @@ func (c *machine) enforce(p *route.Plan) {
 
 // install plans tables for the cables that are in service now. If the planned tables
 // differ from the tables in force, install proves the planned tables and puts them in
-// force. If the proof fails, install keeps the old tables and adds an event.
+// force. If the proof fails, install keeps the old tables and adds an event. install also finds
+// out which chips are silent.
 func (c *machine) install(now mono.Time) {
 	t := &c.tables
 	p := t.base.Around(c.control.Out())
+	before := t.hope.Hash()
+	t.hope = t.base.Around(c.control.Lost())
 	if p.Hash() == t.epoch {
+		if t.hope.Hash() != before {
+			c.apply(now)
+		}
 		return
 	}
 	conflict := c.replaces(p)
@@ -84,22 +100,30 @@ func (c *machine) install(now mono.Time) {
 	}
 	t.former.add(t.epoch, p.Hash(), conflict == route.OldDetours)
 	c.enforce(p)
+	c.router.Purge(c.stale)
+	c.apply(now)
+}
+
+// apply tells ports, replies and flows of new tables, or of cables that are no longer silent, but
+// out of service. A link that is out of service forsakes its packets, because traffic goes round
+// it: the link must not deliver its old packets later.
+func (c *machine) apply(now mono.Time) {
+	t := &c.tables
 	for i := range c.ports.list {
 		q := &c.ports.list[i]
-		out := p.Out(q.Local)
-		c.router.SetOut(i, out)
-		if out && !q.up { // traffic now goes round this link: the link must not deliver its old packets later
+		c.router.SetOut(i, t.plan.Out(q.Local))
+		if !q.up && t.hope.Out(q.Local) {
+			c.router.SetDead(now, i)
 			c.reportUnacked(now, i)
 			q.link.Forsake(now)
 			c.linkEvents(now, i)
 		}
 	}
-	c.router.Purge(c.stale)
+	c.findSilent()
 	c.redirectReplies(now)
 	c.source.HandleTables(now)
 	c.sink.HandleTables()
-	t.unreachable = c.findUnreachable()
-	c.events.add(Event{At: now, Tables: &Tables{Epoch: t.epoch, Out: c.outOf(p), Unreachable: t.unreachable, Strict: t.former.strict}})
+	c.events.add(Event{At: now, Tables: &Tables{Epoch: t.epoch, Out: c.outOf(t.plan), Silent: t.silent, Unreachable: t.unreachable, Strict: t.former.strict}})
 	c.abandon(now)
 }
 
@@ -155,50 +179,91 @@ func (c *machine) outOf(p *route.Plan) (out []wire.PortID) {
 	return out
 }
 
-// findUnreachable lists the chips that this chip cannot reach on any plane, of another
-// mesh only the first chip.
-func (c *machine) findUnreachable() (list []wire.FabricNodeID) {
+// reaches reports whether the tables in force have a route to another chip of this mesh on any
+// plane. For a chip of another mesh, reaches returns false, because the tables do not tell whether
+// the other mesh reaches the chip.
+func (c *machine) reaches(n wire.FabricNodeID) bool {
+	for pl := range max(c.cfg.Topology.Planes(), 1) {
+		if n.Mesh == c.cfg.Node.Mesh && c.route(flow.Key{Node: n, Plane: wire.Plane(pl)}, wire.ClassRequest).OK {
+			return true
+		}
+	}
+	return false
+}
+
+// hopes reports whether a route by silent cables leads to another chip, so that packets that the
+// tables in force have no route for wait for it.
+func (c *machine) hopes(to flow.Key, class wire.Class) bool {
+	p := c.tables.hope
+	if p.Hash() == c.tables.epoch {
+		return false
+	}
+	if to.Other {
+		p = p.Other()
+	}
+	_, ok := p.Route(nil, class, to.Plane, c.cfg.Node, to.Node)
+	return ok
+}
+
+// findSilent finds the chips that this chip cannot reach on any plane, of another
+// mesh only the first chip. A chip is silent if this chip would reach it by silent cables, and
+// unreachable otherwise.
+func (c *machine) findSilent() {
+	t := &c.tables
+	t.silent, t.unreachable = nil, nil
 	for _, x := range c.cfg.Topology.Chips {
 		if x.Node == c.cfg.Node || x.Node.Mesh != c.cfg.Node.Mesh && x.Node.Chip != 0 {
 			continue
 		}
-		found := false
+		found, silent := false, false
 		for pl := range max(c.cfg.Topology.Planes(), 1) {
-			found = found || c.route(flow.Key{Node: x.Node, Plane: wire.Plane(pl)}, wire.ClassRequest).OK
+			k := flow.Key{Node: x.Node, Plane: wire.Plane(pl)}
+			found = found || c.route(k, wire.ClassRequest).OK
+			silent = silent || !found && c.hopes(k, wire.ClassRequest)
 		}
-		if !found {
-			list = append(list, x.Node)
+		switch {
+		case found:
+		case silent:
+			t.silent = append(t.silent, x.Node)
+		default:
+			t.unreachable = append(t.unreachable, x.Node)
 		}
 	}
-	return list
 }
 
-// redirect reroutes the packets that are caught at ports out of service. redirect drops a
-// caught packet if the tables have no route for it, or if its header has no room for the
-// route. Copies of multicasts and packets for other meshes wait until the port comes back,
-// at most for the grace period.
+// redirect reroutes the packets that are caught at ports that the tables avoid. A packet for a
+// silent chip stays. redirect drops a caught packet if its destination is unreachable, or if its
+// header has no room for the route. Copies of multicasts and packets for other meshes stay, and the
+// router drops them when the port has been dead for the grace period.
 func (c *machine) redirect() bool {
 	moved := false
-	c.router.Caught(func(k router.Caught) bool {
+	c.router.Caught(func(k router.Caught) router.Verdict {
 		v := wire.PacketView(c.pool.Bytes(k.Slot))
 		if v.Trunk() != wire.TrunkNone || v.Dst().Mesh != c.cfg.Node.Mesh {
-			return false
+			return router.Stays
+		}
+		dead := c.tables.hope.Out(c.ports.list[k.Port].Local)
+		if !dead && v.VC().Class() != wire.ClassControl {
+			return router.Stays
 		}
 		w := c.onward(v)
-		if w.OK && !c.router.CanRedirect(k, w.Port, w.VC) {
-			return false // the packet waits here: the port may come back before the new route has room
+		switch {
+		case w.OK && !c.router.CanRedirect(k, w.Port, w.VC):
+			return router.Waits // the port may come back before the new route has room
+		case !w.OK && c.hopes(destination(v), v.VC().Class()):
+			return router.Stays
 		}
 		moved = true
 		if !w.OK || !v.Reroute(w.Actions, w.Up, w.Detour) {
 			c.router.DropCaught(k, wire.DropUnreachable)
-			return true
+			return router.Leaves
 		}
 		v.SetEpoch(c.tables.epoch)
 		if v.SetVC(w.VC); c.cfg.TTL == 0 {
 			v.Extend(c.tables.ttl)
 		}
 		c.router.Redirect(k, w.Port, w.VC)
-		return true
+		return router.Leaves
 	})
 	return moved
 }
@@ -221,9 +286,14 @@ func (c *machine) hear(now mono.Time, p *wire.Packet) {
 // LinkState returns the link state that this chip sends about its own ports.
 func (c *machine) LinkState() wire.LinkState { return c.control.Self() }
 
+// Silent lists the silent chips of this mesh: the tables in force have no route to them from this
+// chip, but silent cables lead there, and requests to these chips wait. If another mesh is silent,
+// Silent lists only the first chip of that mesh.
+func (c *machine) Silent() []wire.FabricNodeID { return c.tables.silent }
+
 // Unreachable lists the chips of this mesh to which the tables in force have no route
-// from this chip. If no route leads to another mesh, Unreachable lists only the first chip
-// of that mesh.
+// from this chip, without the silent chips. If no route leads to another mesh, Unreachable lists
+// only the first chip of that mesh.
 func (c *machine) Unreachable() []wire.FabricNodeID { return c.tables.unreachable }
 
 // Intact reports whether the tables in force are the tables of the fabric without

@@ -71,9 +71,21 @@ type fabric struct {
 	watch func(to wire.PortID, v wire.PacketView) // called for each packet that arrives in one frame; nil: not called
 }
 
-// cut cuts all cables that leave chip c in direction d if on is true. If on is false, cut
-// repairs the cables.
+// cut cuts all cables that leave chip c in direction d if on is true, and tells the chips at both
+// ends. If on is false, cut repairs the cables.
 func (w *fabric) cut(c *Chip, d wire.Direction, on bool) {
+	w.silence(c, d, on)
+	for i := range c.ports.list {
+		if p := &c.ports.list[i]; p.Dir == d {
+			c.Cut(w.now, p.Local.Channel, on)
+			w.at[p.Peer.Node].Cut(w.now, p.Peer.Channel, on)
+		}
+	}
+}
+
+// silence makes the network lose all datagrams of the cables that leave chip c in direction d if on
+// is true. No chip is told. If on is false, the network works again.
+func (w *fabric) silence(c *Chip, d wire.Direction, on bool) {
 	for i := range c.ports.list {
 		if p := &c.ports.list[i]; p.Dir == d {
 			w.gone[p.Local], w.gone[p.Peer] = on, on

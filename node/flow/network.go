@@ -17,6 +17,12 @@ type Network interface {
 	// Reachable reports whether the tables of the fabric without faults have a route to
 	// the flow's destination.
 	Reachable(to Key) bool
+	// Late reports whether the flow's destination would have a route if the silent cables worked.
+	// A silent cable is perhaps only late: the chip at its other end may wait for a processor.
+	Late(to Key) bool
+	// Crosses reports whether a route of a flow crosses a silent cable, and whether it crosses a
+	// cable that is out of service.
+	Crosses(to Key, r *Route) (silent, dead bool)
 	// Tree returns the members of a multicast and the route of the multicast's packets by the
 	// tables in force. Tree returns false if the fabric without faults has no such tree.
 	Tree(t Tree) (members []wire.FabricNodeID, r *Route, ok bool)

@@ -13,7 +13,11 @@ const (
 	MaxOutstanding = 4096                   // largest number of requests of one flow whose fate is open
 	MaxResults     = 1 << 16                // a chip with this number of waiting results accepts no new request
 	ProbeAfter     = 250 * time.Millisecond // time without progress after which a flow sends a probe; the time to the next probe doubles with each probe, up to 16 × ProbeAfter
-	FlowTimeout    = 10 * time.Second       // time without progress after which a flow ends its open requests as FateUnknown
+	FlowTimeout    = 2 * time.Minute        // time without progress after which a flow ends its open requests as FateUnknown; a destination that is cut off ends them sooner, see stranded
+
+	// Patience is how long a flow waits after new tables for the requests on its old route, if all
+	// cables on the old route work. A probe by the new route would overtake the requests.
+	Patience = time.Second
 
 	tickEvery   = 50 * time.Millisecond  // interval at which a source checks its open flows
 	lastWords   = 100 * time.Millisecond // time for which a flow waits for drop reports after its destination became unreachable
@@ -187,6 +191,9 @@ func (s *Source) HandleRequest(now mono.Time, r *Request, inside bool) Admission
 	}
 	w := s.route(f)
 	if !w.OK {
+		if s.late(f) {
+			return Busy // the destination is silent, and perhaps only late
+		}
 		if !f.multicast() && !s.net.Reachable(f.key) {
 			return NoSuchPlane
 		}
@@ -247,6 +254,15 @@ func (s *Source) present(f *outFlow) *Route {
 	}
 	_, w, _ := s.net.Tree(f.tree)
 	return w
+}
+
+// late reports whether a flow without a route waits for a silent destination.
+func (s *Source) late(f *outFlow) bool {
+	to := f.key
+	if f.multicast() {
+		to = Key{Node: f.members[0].node, Plane: f.key.Plane}
+	}
+	return s.net.Late(to)
 }
 
 // send sends request r as the flow's next packet. send returns false if the chip has no

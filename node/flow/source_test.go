@@ -20,9 +20,11 @@ type open struct {
 	inside []Result // results of requests of the program inside the chip
 }
 
-func (n *open) Route(Key, []wire.Direction) *Route { r := n.route; return &r }
-func (n *open) Reachable(Key) bool                 { return true }
-func (n *open) Room(*Route) bool                   { return !n.full }
+func (n *open) Route(Key, []wire.Direction) *Route      { r := n.route; return &r }
+func (n *open) Late(Key) bool                           { return false }
+func (n *open) Crosses(Key, *Route) (silent, dead bool) { return false, true }
+func (n *open) Reachable(Key) bool                      { return true }
+func (n *open) Room(*Route) bool                        { return !n.full }
 
 func (n *open) Tree(t Tree) (members []wire.FabricNodeID, w *Route, ok bool) {
 	for i := range t.Ranges.Hops[wire.East] {

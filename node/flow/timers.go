@@ -51,6 +51,9 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 	}
 	w := s.route(f)
 	if f.move.waits { // a fault changed the route: the probe takes the new route
+		if s.patient(now, f) {
+			return
+		}
 		w = s.present(f)
 	}
 	if !w.OK || !s.net.Room(w) {
@@ -61,6 +64,14 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 		f.probes++
 		s.counters.Probes++
 	}
+}
+
+// patient reports whether a flow waits for the requests on its old route. A probe by the new route
+// would overtake the requests that silent links hold, and end them as lost, although they may still
+// arrive. The flow waits until the links come up, or until the control plane gives them up.
+func (s *Source) patient(now mono.Time, f *outFlow) bool {
+	silent, dead := s.net.Crosses(f.key, f.route)
+	return !dead && (silent || now.Sub(f.move.since) < Patience)
 }
 
 // expire gives up members that have made no progress for FlowTimeout, and performed reads
@@ -99,12 +110,12 @@ func (s *Source) expireReads(now mono.Time, f *outFlow) {
 	}
 }
 
-// stranded gives up a flow whose destinations are unreachable, once the flow has waited
+// stranded gives up a flow whose destinations are unreachable, and not only silent, once the flow has waited
 // for a new route for lastWords, and has made no progress for lastWords. stranded reports
 // whether it gave up the flow.
 func (s *Source) stranded(now mono.Time, f *outFlow) bool {
 	quiet := func(m member) bool { return m.open == 0 || now.Sub(m.progress) >= lastWords }
-	if !f.move.waits || now.Sub(f.move.since) < lastWords || s.present(f).OK {
+	if !f.move.waits || now.Sub(f.move.since) < lastWords || s.present(f).OK || s.late(f) {
 		return false
 	}
 	for i := range f.members {

@@ -27,6 +27,7 @@ var rewrite = flag.Bool("rewrite", false, "write new traces")
 //	drop request   the same for the first request
 //	restart        the destination restarts, and loses its replies and completions
 //	cut, mend      the source's tables lose their route to the destination, or get it back
+//	silent, heard  the destination is silent while the tables have no route to it, or no longer silent
 //	pass T         T passes; the source's timers fire in this time
 //
 // The trace lists the packets that the source sends, and the results of the requests.
@@ -46,17 +47,20 @@ type pair struct {
 	src     *Source
 	dst     *destination
 	tables  Route
+	silent  bool              // the destination is silent: the tables have no route, but the source waits
 	sent    []wire.Packet     // requests and probes that have not arrived
 	replies []uint64          // IDs of the reads whose replies have not arrived
 	answers []wire.Completion // completions that have not arrived
 	token   uint64
 }
 
-func (m *pair) Now() time.Duration                 { return m.now.Sub(mono.Time(time.Second)) }
-func (m *pair) Route(Key, []wire.Direction) *Route { r := m.tables; return &r }
-func (m *pair) Reachable(Key) bool                 { return true }
-func (m *pair) Room(*Route) bool                   { return true }
-func (m *pair) Done(Result)                        {}
+func (m *pair) Now() time.Duration                      { return m.now.Sub(mono.Time(time.Second)) }
+func (m *pair) Route(Key, []wire.Direction) *Route      { r := m.tables; return &r }
+func (m *pair) Reachable(Key) bool                      { return true }
+func (m *pair) Late(Key) bool                           { return m.silent }
+func (m *pair) Crosses(Key, *Route) (silent, dead bool) { return m.silent, !m.silent }
+func (m *pair) Room(*Route) bool                        { return true }
+func (m *pair) Done(Result)                             {}
 
 func (m *pair) Tree(Tree) ([]wire.FabricNodeID, *Route, bool) {
 	return nil, nil, false
@@ -127,6 +131,8 @@ func (m *pair) Do(words []string) error {
 		m.src.HandleDrop(m.now, &r, wire.FabricNodeID{Chip: 7}, nil)
 	case "restart":
 		m.dst, m.replies, m.answers = newDestination(), nil, nil
+	case "silent", "heard":
+		m.silent = words[0] == "silent"
 	case "cut", "mend":
 		m.tables = Route{OK: words[0] == "mend"}
 		m.src.HandleTables(m.now)

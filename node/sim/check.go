@@ -8,6 +8,7 @@ import (
 	"ttfabric/node/chip"
 	"ttfabric/node/flow"
 	"ttfabric/node/noc"
+	"ttfabric/router/control"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -44,7 +45,7 @@ import (
 //     chips of its mesh by multicasts.
 
 // maxOpen is the longest time that a request may be open.
-const maxOpen = 3 * flow.FlowTimeout
+const maxOpen = 3 * control.GiveUp
 
 // sabotage names an error that the simulator makes on purpose. A test checks that a checker finds
 // the error.

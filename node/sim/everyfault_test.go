@@ -104,7 +104,7 @@ func oneFault(t *testing.T, name string, fault, instant, p int) {
 	spare, victim := false, -1
 	if fault < len(s.cables) {
 		c := s.cables[fault]
-		c.cutWays(1, 0, 1)
+		s.cutWays(c, 1, 0, 1)
 		if instant%2 == 1 { // cut the parallel cables too
 			s.cutEdge(c.A.Node, c.B.Node, true)
 		} else {

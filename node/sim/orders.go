@@ -59,8 +59,8 @@ func (s *Sim) flapping() mishap {
 	return mishap{last: last, what: fmt.Sprintf("%d cuts of %s, %v down and %v up", n, c, down, up), begin: func() {
 		for k := range n {
 			at := time.Duration(k) * (down + up)
-			s.after(at, func() { s.unlessHealed(func() { c.cutWays(1, 0, 1) }) })
-			s.after(at+down, func() { s.unlessHealed(func() { c.cutWays(-1, 0, 1) }) })
+			s.after(at, func() { s.unlessHealed(func() { s.cutWays(c, 1, 0, 1) }) })
+			s.after(at+down, func() { s.unlessHealed(func() { s.cutWays(c, -1, 0, 1) }) })
 		}
 	}}
 }

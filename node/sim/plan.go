@@ -74,7 +74,7 @@ func (s *Sim) heal() {
 		}
 		c.swapped, c.cuts, c.avoided = nil, [2]int{}, false
 		for side := range c.way {
-			c.way[side].Cut(false)
+			s.cutWay(c, side, false, false)
 			s.set(c, side, fault.Options{Delay: cleanDelay})
 		}
 	}
@@ -145,18 +145,32 @@ func (s *Sim) storm() mishap {
 }
 
 // cutWays cuts the directions of a cable from the given sides if "by" is 1. If "by" is -1, cutWays
-// ends one cut of each of these directions.
-func (c *cable) cutWays(by int, sides ...int) {
+// ends one cut of each of these directions. If the run's cuts are not untold, the chips cut the
+// cables themselves, as the impairment of a live chip does.
+func (s *Sim) cutWays(c *cable, by int, sides ...int) {
 	for _, side := range sides {
 		c.cuts[side] += by
-		c.way[side].Cut(c.cuts[side] > 0)
+		s.cutWay(c, side, c.cuts[side] > 0, !s.around.untold)
+	}
+}
+
+// cutWay cuts or repairs the direction of a cable from the given side. If told is true, the chip at
+// this side cuts the cable itself.
+func (s *Sim) cutWay(c *cable, side int, on, told bool) {
+	c.way[side].Cut(on)
+	m, bit := c.chips[side], uint16(1)<<c.ports[side].Channel
+	if m.cut &^= bit; on && told && m.chip != nil {
+		m.cut |= bit
+	}
+	if m.cut != m.knows && m.chip != nil {
+		s.wakeAt(m, s.now)
 	}
 }
 
 func (s *Sim) cut() mishap {
 	c := s.anyCable()
 	return mishap{last: s.span(longestCut), what: "cut of " + c.String(),
-		begin: func() { c.cutWays(1, 0, 1) }, end: func() { c.cutWays(-1, 0, 1) }}
+		begin: func() { s.cutWays(c, 1, 0, 1) }, end: func() { s.cutWays(c, -1, 0, 1) }}
 }
 
 // sever cuts all cables between two chips.
@@ -165,7 +179,7 @@ func (s *Sim) sever() mishap {
 	each := func(by int) {
 		for _, k := range s.cables {
 			if k.chips == c.chips || k.chips[0] == c.chips[1] && k.chips[1] == c.chips[0] {
-				k.cutWays(by, 0, 1)
+				s.cutWays(k, by, 0, 1)
 			}
 		}
 	}
@@ -191,7 +205,7 @@ func (s *Sim) avoid() mishap {
 func (s *Sim) oneWayCut() mishap {
 	c, side := s.anyCable(), s.rng.IntN(2)
 	return mishap{last: s.span(longestCut), what: fmt.Sprintf("cut of the direction from %s", c.ports[side]),
-		begin: func() { c.cutWays(1, side) }, end: func() { c.cutWays(-1, side) }}
+		begin: func() { s.cutWays(c, 1, side) }, end: func() { s.cutWays(c, -1, side) }}
 }
 
 func (s *Sim) restart() mishap {

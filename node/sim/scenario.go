@@ -223,7 +223,7 @@ func (g *stage) cut(e end, on bool, d time.Duration) {
 		return
 	}
 	f.cut = on
-	e.cable.way[e.side].Cut(on)
+	g.s.cutWay(e.cable, e.side, on, true)
 	kind := "restored"
 	if on {
 		kind = "cut"

@@ -110,6 +110,9 @@ type machine struct {
 	waiting int           // number of datagrams in the inbox
 	wake    mono.Time     // time of the chip's next planned step; mono.Never: no step is planned
 	wakeID  int           // number of the chip's latest planned step; events of earlier numbers have no effect
+	cut     uint16        // cables that the chip itself cuts, as its present incarnation should know; bit k stands for channel k
+	knows   uint16        // the part of cut that the chip has been told
+	refused uint16        // channels of which a host has refused a datagram since the chip's last step
 	stalled int           // number of stalls in force; the chip runs only if the number is 0
 	skew    time.Duration // time by which the chip's clock is ahead
 	steps   int
@@ -152,6 +155,8 @@ type surroundings struct {
 	window     int
 	localFirst bool           // see router.Config
 	timeout    router.Timeout // what routers do with packets that cannot move
+	dark       bool           // whether the host of a dead chip answers nothing, as if the host were off; false: the host refuses datagrams
+	untold     bool           // whether the network cuts cables, of which no chip is told; false: the chips cut their cables themselves
 	lag        time.Duration  // longest time from the arrival of a datagram until the chip reads the datagram
 }
 
@@ -161,6 +166,7 @@ func Run(cfg Config) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	s.around.dark, s.around.untold = cfg.Seed%3 == 0, cfg.Seed%2 == 1
 	s.begin()
 	faultsEnd := s.now.Add(time.Second + time.Duration(s.rng.Int64N(int64(2*time.Second))))
 	s.drawPlan(faultsEnd)
@@ -258,6 +264,7 @@ func (s *Sim) start(m *machine) {
 		s.report.Starts++
 	}
 	m.chip, m.inbox, m.waiting, m.wake, m.steps = c, nil, 0, mono.Never, 0
+	m.cut, m.knows, m.refused = 0, 0, 0
 	m.life = s.model.begin(m.index, s.now)
 	m.program = program{s: s, m: m}
 	if !s.scripted {
@@ -296,13 +303,40 @@ func (s *Sim) stop(m *machine, goodbye bool) {
 	}
 }
 
-// arrive puts the datagrams of a flight into a chip's socket. The socket of a dead chip drops all
-// datagrams, and a full socket drops the rest. For each datagram in the socket, arrive draws a
+// refuse tells the chip at the other end of a dead chip's cable that a host refused a datagram. In a
+// dark run, hosts refuse nothing.
+func (s *Sim) refuse(m *machine, ch wire.Channel) {
+	if e := m.ends[ch]; !s.around.dark && e.cable.swapped == nil {
+		if peer := e.cable.chips[1-e.side]; peer.chip != nil {
+			peer.refused |= 1 << e.cable.ports[1-e.side].Channel
+			s.wakeAt(peer, s.now)
+		}
+	}
+}
+
+// tell tells a chip which cables it cuts itself, and which of its datagrams a host has refused.
+func (s *Sim) tell(m *machine, now mono.Time) {
+	for ch := range wire.Channel(wire.MaxChannels) {
+		if (m.cut^m.knows)>>ch&1 != 0 {
+			m.chip.Cut(now, ch, m.cut>>ch&1 != 0)
+		}
+		if m.refused>>ch&1 != 0 {
+			m.chip.Refused(now, ch)
+		}
+	}
+	m.knows, m.refused = m.cut, 0
+}
+
+// arrive puts the datagrams of a flight into a chip's socket. The host of a dead chip refuses or
+// drops all datagrams, and a full socket drops the rest. For each datagram in the socket, arrive draws a
 // time, and plans a step of the chip for this time. The chip reads all datagrams in its socket in
 // its next step.
 func (s *Sim) arrive(f *flight) {
 	m := f.to
 	s.queue.land(f)
+	if m.chip == nil {
+		s.refuse(m, f.ch)
+	}
 	if f.ends = f.ends[:min(len(f.ends), MaxInbox-m.waiting)]; m.chip == nil || len(f.ends) == 0 {
 		s.queue.done(f)
 		return
@@ -350,6 +384,9 @@ func (s *Sim) run(m *machine) {
 		s.queue.done(f)
 	}
 	m.inbox, m.waiting = m.inbox[:0], 0
+	if m.cut != m.knows || m.refused != 0 {
+		s.tell(m, now)
+	}
 	m.chip.Tick(now)
 	s.submit(m)
 	m.chip.Pump(now)

@@ -32,12 +32,12 @@ func (s *Sim) rest() {
 	}
 }
 
-// cutEdge cuts or repairs all cables between two chips, and returns the number of cables.
+// cutEdge cuts or repairs all cables between two chips, which cut the cables themselves. cutEdge returns the number of cables.
 func (s *Sim) cutEdge(a, b wire.FabricNodeID, on bool) (n int) {
 	for _, c := range s.cables {
 		if c.A.Node == a && c.B.Node == b || c.A.Node == b && c.B.Node == a {
-			for _, w := range c.way {
-				w.Cut(on)
+			for side := range c.way {
+				s.cutWay(c, side, on, true)
 			}
 			n++
 		}

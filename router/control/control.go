@@ -2,17 +2,27 @@
 // each chip says about its own ports. From the link states, the package finds the ports whose
 // cables the tables must avoid.
 //
-// Each chip says in a numbered [wire.LinkState] which of its ports are out of service. A chip takes
-// a port out of service after the port's link has been down for [Config.Hold], or if the link has
-// not come up within [Config.Boot] of the start. A link is down while neither its own cable nor a
-// fallback path works. An operator can also take a port out of service. The port's link then first
+// Each chip says in a numbered [wire.LinkState] which of its ports routes must avoid. After a port's
+// link has been down for [Config.Hold], the port is silent, or out of service. A link is down while
+// neither its own cable nor a fallback path works. Silence alone does not show that the peer is
+// dead: its process may wait for a processor. A silent port therefore goes out of service only with
+// evidence (see [Control.SetGone]), or after [GiveUp]. If the peer, too, says for [Confirm] that its
+// end of the cable is silent, although this chip can reach the peer by other routes, then the peer is
+// not late: the cable has failed. Routes avoid both kinds of ports. The
+// difference is what happens to packets that cannot avoid them: packets to a chip behind silent
+// ports wait, and packets to a chip behind ports out of service are dropped. A port also goes out of
+// service if its link has not come up within [Config.Boot] of the start.
+//
+// An operator can also take a port out of service. The port's link then first
 // moves to the cable of a parallel port, and the port stays in service (Spec §7.4.1). Parallel ports
 // lead to the same chip in the same direction. Only if no parallel cable carries the link after
-// [Config.Hold], the port goes out of service. Each chip floods the newest
-// link state of every chip to its neighbours. Gossip repairs what flooding missed. A cable is out
-// of service if the chip at either end says that its own port is out of service. All connected
+// [Config.Hold], the port goes out of service.
+//
+// Each chip floods the newest link state of every chip to its neighbours. Gossip repairs what
+// flooding missed. Routes avoid a cable if the chip at either end says that routes must avoid its
+// own port. All connected
 // chips therefore plan from the same link states, without a leader. The table epoch is a hash of
-// the machine, of the cables out of service, and of the configuration of the routes.
+// the machine, of the cables to avoid, and of the configuration of the routes.
 //
 // Invariants: For each chip, Control keeps the newest link state that Control has heard, as
 // [wire.LinkState.Newer] decides. No neighbour from which this chip has heard all link states has a
@@ -33,15 +43,22 @@ import (
 // The specification names no values for these times. The values are our own choices.
 const (
 	Settle   = 5 * time.Millisecond   // delay from a change of the link states to the next plan of the tables: further changes often follow soon
+	Rejoin   = 100 * time.Millisecond // delay if only ports came back: the other links of a chip that was late come back soon, and each plan may cost packets that are on a detour
 	Throttle = 100 * time.Millisecond // shortest time between two plans
+	GiveUp   = 20 * time.Second       // time after which a silent port goes out of service; a process that waits for a processor for less than this time is late, but not dead
+	Confirm  = 500 * time.Millisecond // time for which both ends say that their link is down, after which a silent port goes out of service
+	lateness = 2 * time.Millisecond   // a Tick that comes later than this after Deadline shows that the chip itself was late
 )
 
 // Config describes one chip's part of the control plane.
 type Config struct {
 	Self  wire.FabricNodeID
 	Ports []topo.Port
-	Hold  time.Duration // how long the link of a port in service may be down before Control takes the port out of service
+	Hold  time.Duration // how long the link of a port in service may be down before routes avoid the port
 	Boot  time.Duration // how long after the start Control waits for the first time that a link comes up, before Control takes the port out of service
+
+	// Reaches reports whether this chip certainly reaches another chip by the tables in force.
+	Reaches func(wire.FabricNodeID) bool
 }
 
 // port is one of the chip's own ports.
@@ -52,6 +69,9 @@ type port struct {
 	been    bool      // the link has been up at least once
 	by      int       // while the link is up: index of the port whose cable carries the link's frames
 	failed  bool      // the link has been down for Hold, or has not come up within Boot of the start
+	both    mono.Time // since when both ends say that the link is down; 0: the peer does not say so
+	gone    bool      // evidence shows that the peer or the cable has failed
+	dead    bool      // the link has failed, and Control no longer waits for it
 	avoided bool      // an operator took the port out of service
 	moves   mono.Time // until when Control waits for the link of an avoided port to move to a parallel cable
 	poor    bool      // the port's own cable is unreliable
@@ -62,7 +82,8 @@ type port struct {
 // word is the newest link state of a chip that Control has heard.
 type word struct {
 	wire.LinkState
-	changed uint64 // number of the change by which Control learned this link state; 0: Control has heard nothing yet
+	changed uint64    // number of the change by which Control learned this link state; 0: Control has heard nothing yet
+	heard   mono.Time // when Control learned this link state
 }
 
 // Control is the state machine of one chip's part of the control plane. A Control is not safe for
@@ -107,7 +128,7 @@ func (c *Control) SetPort(now mono.Time, i int, up bool) {
 	if p.up == up {
 		return
 	}
-	p.up, p.by = up, i
+	p.up, p.by, p.gone, p.both = up, i, false, 0
 	if up {
 		p.been, p.told = true, 0
 	} else {
@@ -115,6 +136,22 @@ func (c *Control) SetPort(now mono.Time, i int, up bool) {
 	}
 	c.moved(now)
 }
+
+// SetGone tells Control whether evidence shows that port i has lost its peer or its cable: the peer
+// has said goodbye, a host has refused the port's datagrams, or this chip itself has cut the cable.
+// If the port's link stays down, the port then goes out of service after [Config.Hold] already. The
+// end of the evidence puts no port back into service. Only the link does when it comes up. When a
+// link changes its state, the evidence is forgotten.
+func (c *Control) SetGone(now mono.Time, i int, on bool) {
+	if p := &c.ports[i]; p.gone != on {
+		p.gone = on
+		c.judge(now)
+	}
+}
+
+// Dead reports whether Control has given up the link of port i: the link is down, and the port is out
+// of service.
+func (c *Control) Dead(i int) bool { return c.ports[i].dead }
 
 // SetPath tells Control that the cable of port k carries the frames of the link of port i. The link
 // is up. If k equals i, the link uses its own cable.
@@ -127,7 +164,7 @@ func (c *Control) SetPath(now mono.Time, i, k int) {
 // path. moved then judges the ports.
 func (c *Control) moved(now mono.Time) {
 	for i := range c.ports {
-		if p := &c.ports[i]; p.avoided && (!p.up || p.by == i) && !now.Before(p.moves) && !p.failed && c.self.Out>>p.Local.Channel&1 == 0 {
+		if p := &c.ports[i]; p.avoided && (!p.up || p.by == i) && !now.Before(p.moves) && !p.failed && c.self.Avoided()>>p.Local.Channel&1 == 0 {
 			p.moves = now.Add(c.cfg.Hold)
 		}
 	}
@@ -148,8 +185,7 @@ func (c *Control) Avoid(now mono.Time, i int, on bool) {
 // Avoided reports whether [Control.Avoid] took port i out of service.
 func (c *Control) Avoided(i int) bool { return c.ports[i].avoided }
 
-// failsAt returns the time at which Control takes a port out of service if the port's link stays
-// down.
+// failsAt returns the time from which routes avoid a port if the port's link stays down.
 func (c *Control) failsAt(p *port) mono.Time {
 	if p.been {
 		return p.since.Add(c.cfg.Hold)
@@ -165,6 +201,11 @@ func (c *Control) Deadline() (mono.Time, bool) {
 		p := &c.ports[i]
 		if !p.up && !p.failed {
 			at = mono.Min(at, c.failsAt(p))
+		} else if p.failed && !p.dead {
+			at = mono.Min(at, p.since.Add(GiveUp))
+			if p.both != 0 {
+				at = mono.Min(at, p.both.Add(Confirm))
+			}
 		}
 		if p.avoided && c.self.Out>>p.Local.Channel&1 == 0 && !c.carried(i) {
 			at = mono.Min(at, p.moves)
@@ -174,8 +215,16 @@ func (c *Control) Deadline() (mono.Time, bool) {
 }
 
 // Tick runs the timers. Tick reports whether the chip must now plan new tables, without the ports
-// of [Control.Out].
+// of [Control.Out]. If Tick comes late, the chip itself was late, and could not hear its peers. Tick
+// then gives the links that are down as much more time, and some time to handle what has come.
 func (c *Control) Tick(now mono.Time) (plan bool) {
+	if at, ok := c.Deadline(); ok && now.Sub(at) > lateness {
+		for i := range c.ports {
+			if p := &c.ports[i]; !p.up && !p.dead {
+				p.since = p.since.Add(now.Sub(at) + Settle)
+			}
+		}
+	}
 	c.judge(now)
 	if now.Before(c.planAt) {
 		return false
@@ -184,21 +233,45 @@ func (c *Control) Tick(now mono.Time) (plan bool) {
 	return true
 }
 
-// judge finds this chip's ports that are out of service. If they have changed, judge makes a new
-// version of this chip's link state.
+// judge finds this chip's ports that are silent or out of service. If they have changed, judge makes
+// a new version of this chip's link state.
 func (c *Control) judge(now mono.Time) {
-	var out uint16
+	var out, silent uint16
 	for i := range c.ports {
 		p := &c.ports[i]
 		p.failed = !p.up && (p.failed || !now.Before(c.failsAt(p)))
-		if p.failed || p.avoided && !c.carried(i) && !c.moving(now, i) {
+		p.dead = p.failed && (p.dead || p.gone || p.avoided || !p.been || !now.Before(p.since.Add(GiveUp)) || c.confirmed(now, p))
+		switch {
+		case p.dead, p.avoided && !c.carried(i) && !c.moving(now, i):
 			out |= 1 << p.Local.Channel
+		case p.failed:
+			silent |= 1 << p.Local.Channel
 		}
 	}
-	if out != c.self.Out {
-		c.self.Out = out
-		c.say(now, c.self.Version+1)
+	if out != c.self.Out || silent != c.self.Silent {
+		before := c.self.LinkState
+		c.self.Out, c.self.Silent = out, silent
+		c.say(now, c.self.Version+1, &before)
 	}
+}
+
+// confirmed reports whether both ends of a port's cable have said for Confirm that the link is down,
+// and this chip reaches the peer by other routes. What the peer said long before the link went down
+// does not count: this chip may have been late then, and the peer now.
+func (c *Control) confirmed(now mono.Time, p *port) bool {
+	w := c.byNode[p.Peer.Node]
+	switch {
+	case w == nil || w.Avoided()>>p.Peer.Channel&1 == 0 || w.heard.Add(2*c.cfg.Hold).Before(p.since):
+		p.both = 0
+	case p.both == 0:
+		p.both = now
+	case !now.Before(p.both.Add(Confirm)):
+		if c.cfg.Reaches(p.Peer.Node) {
+			return true
+		}
+		p.both = now // both ends may be late: look again after Confirm
+	}
+	return false
 }
 
 // moving reports whether Control still waits for the link of an avoided port to move to a parallel
@@ -211,23 +284,27 @@ func (c *Control) moving(now mono.Time, i int) bool {
 	return ok
 }
 
-// say gives this chip's link state the given version number, and marks the link state as changed.
-func (c *Control) say(now mono.Time, version uint32) {
+// say gives this chip's link state the given version number, and marks the link state as changed. The
+// argument before is the former link state.
+func (c *Control) say(now mono.Time, version uint32, before *wire.LinkState) {
 	c.self.Version = version
 	c.changes++
 	c.self.changed = c.changes
-	c.replan(now)
+	c.replan(now, before, &c.self.LinkState)
 }
 
-// replan sets the time of the next plan if none is set. The time is [Settle] from now, but at least
-// [Throttle] after the previous plan.
-func (c *Control) replan(now mono.Time) {
-	if c.planAt == mono.Never {
-		c.planAt = now.Add(Settle)
-		if next := c.planned.Add(Throttle); c.planned != 0 && c.planAt.Before(next) {
-			c.planAt = next
-		}
+// replan sets the time of the next plan, because a link state has changed. The time is [Settle] from
+// now, or [Rejoin] if ports only came back, but at least [Throttle] after the previous plan. A plan
+// that is due sooner stays.
+func (c *Control) replan(now mono.Time, before, after *wire.LinkState) {
+	at := now.Add(Settle)
+	if after.Avoided()&^before.Avoided() == 0 && after.Out&^before.Out == 0 {
+		at = now.Add(Rejoin)
 	}
+	if next := c.planned.Add(Throttle); c.planned != 0 && at.Before(next) {
+		at = next
+	}
+	c.planAt = mono.Min(c.planAt, at)
 }
 
 // Hear takes link states from a neighbour or from gossip. Hear ignores link states of version 0,
@@ -240,8 +317,8 @@ func (c *Control) replan(now mono.Time) {
 func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.FabricNodeID) bool) {
 	for _, s := range words {
 		if s.Node == c.cfg.Self {
-			if c.self.changed == 0 && s.Version != 0 || s.Newer(&c.self.LinkState) || s.Version == c.self.Version && s.Out != c.self.Out {
-				c.say(now, s.Version+1)
+			if c.self.changed == 0 && s.Version != 0 || s.Newer(&c.self.LinkState) || s.Version == c.self.Version && (s.Out != c.self.Out || s.Silent != c.self.Silent) {
+				c.say(now, s.Version+1, &c.self.LinkState)
 			}
 			continue
 		}
@@ -252,12 +329,13 @@ func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.Fabr
 		if w.changed != 0 && !s.Newer(&w.LinkState) {
 			continue
 		}
-		if w.Out != s.Out {
-			c.replan(now)
+		if w.Out != s.Out || w.Silent != s.Silent {
+			c.replan(now, &w.LinkState, &s)
 		}
 		c.changes++
-		w.LinkState, w.changed = s, c.changes
+		w.LinkState, w.changed, w.heard = s, c.changes, now
 	}
+	c.judge(now)
 }
 
 // Owes reports whether Control has link states that the neighbour at port i has not been sent.
@@ -287,13 +365,24 @@ func (c *Control) Told(i int, upTo uint64) { c.ports[i].told = upTo }
 // Self returns the link state that this chip says of its own ports.
 func (c *Control) Self() wire.LinkState { return c.self.LinkState }
 
-// Out lists the ports of the whole fabric whose own chips say that the ports are out of service.
-// The list is in no particular order.
+// Out lists the ports of the whole fabric that routes must avoid, because the ports' own chips say
+// that the ports are silent or out of service. The list is in no particular order.
 func (c *Control) Out() []wire.PortID {
+	return c.list(func(w *word) uint16 { return w.Avoided() })
+}
+
+// Lost lists the ports of the whole fabric whose own chips say that the ports are out of service,
+// without silent ports. The list is in no particular order.
+func (c *Control) Lost() []wire.PortID {
+	return c.list(func(w *word) uint16 { return w.LinkState.Out })
+}
+
+// list lists the ports of the whole fabric that are in a map of their chips' link states.
+func (c *Control) list(ports func(*word) uint16) []wire.PortID {
 	var out []wire.PortID
 	for _, w := range c.words {
 		for ch := range wire.Channel(wire.MaxChannels) {
-			if w.Out>>ch&1 != 0 {
+			if ports(w)>>ch&1 != 0 {
 				out = append(out, wire.PortID{Node: w.Node, Channel: ch})
 			}
 		}

@@ -17,6 +17,9 @@ const hold, boot = 120 * time.Millisecond, 10 * time.Second
 
 func known(wire.FabricNodeID) bool { return true }
 
+// reaches says that a chip has no route to any other: what both ends say is no evidence then.
+func reaches(wire.FabricNodeID) bool { return false }
+
 func machine(t testing.TB, name string) *topo.Topology {
 	t.Helper()
 	m, err := topo.Named(name)
@@ -28,7 +31,7 @@ func machine(t testing.TB, name string) *topo.Topology {
 
 func newControl(m *topo.Topology, now mono.Time, chip int) *Control {
 	n := m.Chips[chip].Node
-	return New(now, Config{Self: n, Ports: m.Ports(n), Hold: hold, Boot: boot})
+	return New(now, Config{Self: n, Ports: m.Ports(n), Hold: hold, Boot: boot, Reaches: reaches})
 }
 
 // at runs c's timers up to an instant, and returns how often c asked for new tables.

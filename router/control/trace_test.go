@@ -34,9 +34,11 @@ var rewriteTraces = flag.Bool("rewrite", false, "write new outcomes into testdat
 //	fallback M0D0/1            write down the fallback of the port
 //	kill M0D2                  the chip stops, and its links go down at the other ends
 //	start M0D2                 the chip starts without any link state; its links stay down
+//	apart no, apart yes        from now on, the chips have routes to each other, or have none
+//	gone M0D0/1, doubt M0D0/1  evidence shows that the port has lost its peer or its cable, or shows that no longer
 //	hear M0D0 M0D2 7 1,4       gossip brings M0D0 a link state of M0D2: version 7, channels 1 and 4 out of service
 //	hear M0D0 M0D2 8 -         gossip brings M0D0 a link state of M0D2: version 8, no channel out of service
-//	out                        write down which ports are out of service, according to each chip
+//	out                        write down which ports routes must avoid, according to each chip
 //
 // A message takes 1 ms to the neighbour. A message is lost if the link goes down during this time.
 // The outcome has a line whenever a chip sends a neighbour link states, makes a new link state of
@@ -53,14 +55,15 @@ const cableDelay = time.Millisecond
 // tracer is the chips of a machine, and the messages under way between them.
 type tracer struct {
 	*tracetest.Trace
-	t     *testing.T
-	now   mono.Time
-	m     *topo.Topology
-	cfg   Config     // configuration of every chip, without the chip's name and ports
-	chips []*Control // by index in m.Chips; nil: the chip was killed
-	said  []wire.LinkState
-	up    map[wire.PortID]bool
-	sent  []message // messages under way, in the order of arrival
+	t       *testing.T
+	now     mono.Time
+	m       *topo.Topology
+	cfg     Config     // configuration of every chip, without the chip's name and ports
+	chips   []*Control // by index in m.Chips; nil: the chip was killed
+	said    []wire.LinkState
+	up      map[wire.PortID]bool
+	reaches bool      // each chip has routes to all others
+	sent    []message // messages under way, in the order of arrival
 }
 
 // message is a list of link states under way to a chip.
@@ -97,6 +100,14 @@ func (x *tracer) Do(f []string) error {
 		return err
 	case "by", "assign", "poor", "sound", "fallback":
 		return x.fallback(f)
+	case "apart":
+		x.reaches = f[1] == "no"
+	case "gone", "doubt":
+		i, k, err := x.port(f[1])
+		if err == nil {
+			x.chips[i].SetGone(x.now, k, f[0] == "gone")
+		}
+		return err
 	case "kill", "start":
 		i, err := x.chip(f[1], f[0] == "start")
 		if err != nil {
@@ -114,7 +125,7 @@ func (x *tracer) Do(f []string) error {
 	case "out":
 		for i, c := range x.chips {
 			if c != nil {
-				x.Say("   %s holds out of service: %s", x.m.Chips[i].Node, outOf(c))
+				x.Say("   %s avoids: %s", x.m.Chips[i].Node, outOf(c))
 			}
 		}
 	default:
@@ -156,7 +167,7 @@ func (x *tracer) fallback(f []string) error {
 }
 
 func (x *tracer) machine(name string, options []string) (err error) {
-	x.cfg = Config{Hold: hold, Boot: boot}
+	x.cfg = Config{Hold: hold, Boot: boot, Reaches: func(wire.FabricNodeID) bool { return x.reaches }}
 	for _, o := range options {
 		name, v, _ := strings.Cut(o, "=")
 		switch name {
@@ -360,22 +371,28 @@ func (x *tracer) Tell() {
 	}
 }
 
-// wordsOf renders link states: chip, version, and the channels that are out of service.
+// wordsOf renders link states: chip, version, and the channels that are out of service or silent.
 func wordsOf(words []wire.LinkState) string {
 	var all []string
 	for _, w := range words {
-		out := ""
-		for ch := range wire.MaxChannels {
-			if w.Out>>ch&1 != 0 {
-				out += fmt.Sprintf(" %d", ch)
+		list := func(ports uint16) (s string) {
+			for ch := range wire.MaxChannels {
+				if ports>>ch&1 != 0 {
+					s += fmt.Sprintf(" %d", ch)
+				}
 			}
+			return cmp.Or(s, " none")
 		}
-		all = append(all, fmt.Sprintf("%s v%d out%s", w.Node, w.Version, cmp.Or(out, " none")))
+		s := fmt.Sprintf("%s v%d out%s", w.Node, w.Version, list(w.Out))
+		if w.Silent != 0 {
+			s += " silent" + list(w.Silent)
+		}
+		all = append(all, s)
 	}
 	return strings.Join(all, "; ")
 }
 
-// outOf renders the ports that are out of service according to the link states that chip c has.
+// outOf renders the ports that routes must avoid according to the link states that chip c has.
 func outOf(c *Control) string {
 	ports := c.Out()
 	slices.SortFunc(ports, byPort)

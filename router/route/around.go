@@ -2,6 +2,7 @@ package route
 
 import (
 	"maps"
+	"math/bits"
 
 	"ttfabric/wire"
 )
@@ -37,6 +38,23 @@ func (p *Plan) Around(out []wire.PortID) *Plan {
 
 // Out reports whether the cable at port q is out of service.
 func (p *Plan) Out(q wire.PortID) bool { return p.out[q] }
+
+// Crosses reports whether a route crosses a cable that is out of service in this plan. The route begins
+// at a chip, on plane pl, with a hop in direction d. The route bytes name the later hops, as in a
+// packet.
+func (p *Plan) Crosses(at wire.FabricNodeID, pl wire.Plane, d wire.Direction, route []byte) bool {
+	for {
+		q, ok := p.port(at, d, pl)
+		if !ok || p.out[q] {
+			return ok
+		}
+		at, _ = p.top.Neighbour(at, d, pl)
+		if len(route) == 0 || route[0] == 0 || route[0] == wire.RouteBit(d.Opposite()) {
+			return false
+		}
+		d, route = wire.Direction(bits.TrailingZeros8(route[0])), route[1:]
+	}
+}
 
 // detours reports whether any packet could ever take a detour. Detours need a fabric that allows
 // turns. Detours also need a mesh whose grid contains a ring: at least as many cables on a plane as

@@ -195,6 +195,9 @@ func (p *memoryPort) LocalAddr() netip.AddrPort { return p.addr }
 // MaxDatagram implements [Port].
 func (p *memoryPort) MaxDatagram() int { return MaxDatagram }
 
+// Refusals implements [Port]. A memory port refuses no datagram.
+func (p *memoryPort) Refusals() uint64 { return 0 }
+
 // Stats implements [Port].
 func (p *memoryPort) Stats() Stats {
 	p.mu.Lock()

@@ -93,6 +93,10 @@ type Port interface {
 	// the limit of the local interface. The size may change later. The size is at most the constant
 	// [MaxDatagram].
 	MaxDatagram() int
+	// Refusals returns how many datagrams a host has refused so far, because no process has the
+	// peer's socket or because the peer's host cannot be reached. A transport that never learns of
+	// refusals returns 0.
+	Refusals() uint64
 	// Stats returns the port's counters. Stats also works after Close.
 	Stats() Stats
 	// Close closes the port and makes a waiting Recv return. A second Close does nothing.

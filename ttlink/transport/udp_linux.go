@@ -47,6 +47,8 @@ type peer struct {
 type counters struct {
 	sent, sentBytes, sendCalls, received, receivedBytes, receiveCalls    atomic.Uint64
 	full, noPeer, tooLong, foreign, truncated, refused, unreachable, gso atomic.Uint64
+
+	refusals atomic.Uint64 // datagrams that a host, or the lack of a route to the host, has refused
 }
 
 // Listen opens a UDP port. The error names the address and, for common causes, a remedy. If another
@@ -274,9 +276,13 @@ func (u *udp) soften(e syscall.Errno) bool {
 	switch e {
 	case unix.ECONNREFUSED:
 		u.counts.refused.Add(1)
+		u.counts.refusals.Add(1)
 	case unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EHOSTDOWN, unix.ENETDOWN, unix.ENONET, unix.EPROTO, unix.ENOPROTOOPT,
 		unix.EOPNOTSUPP, unix.EACCES, unix.ETIMEDOUT:
 		u.counts.unreachable.Add(1)
+		if e == unix.EHOSTUNREACH || e == unix.ENETUNREACH || e == unix.EHOSTDOWN || e == unix.ENETDOWN {
+			u.counts.refusals.Add(1)
+		}
 	case unix.EMSGSIZE:
 		u.measurePath()
 	default:
@@ -284,6 +290,9 @@ func (u *udp) soften(e syscall.Errno) bool {
 	}
 	return true
 }
+
+// Refusals implements [Port].
+func (u *udp) Refusals() uint64 { return u.counts.refusals.Load() }
 
 // mmsghdr has the memory layout of struct mmsghdr, which sendmmsg(2) and recvmmsg(2) take.
 type mmsghdr struct {

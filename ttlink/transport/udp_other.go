@@ -162,6 +162,9 @@ func (u *udp) Stats() Stats {
 	}
 }
 
+// Refusals implements [Port].
+func (u *udp) Refusals() uint64 { return u.refused.Load() + u.unreachable.Load() }
+
 // Close implements [Port].
 func (u *udp) Close() error {
 	if err := u.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {

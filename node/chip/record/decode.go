@@ -134,9 +134,9 @@ func (d *decoder) call(r *Record) {
 		r.Request = d.request()
 	case chip.OpHandleLinkStates:
 		r.Data = d.rest()
-	case chip.OpSetPath, chip.OpAvoid:
+	case chip.OpSetPath, chip.OpCut, chip.OpAvoid:
 		r.Channel, r.N = wire.Channel(d.byte()), int(d.uint(1))
-	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk, chip.OpAssign:
+	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk, chip.OpAssign, chip.OpRefused:
 		r.Channel, r.N = wire.Channel(d.byte()), int(d.int())
 	case chip.OpPollTransmit:
 		if r.OK = len(d.b) > 0; r.OK {

@@ -64,11 +64,11 @@ func (e *encoder) call(op chip.Op, now mono.Time, ch wire.Channel, n int, data [
 	case chip.OpHandleLinkStates:
 		e.now(now)
 		e.body = append(e.body, data...)
-	case chip.OpSetPath, chip.OpAvoid:
+	case chip.OpSetPath, chip.OpCut, chip.OpAvoid:
 		e.now(now)
 		e.byte(byte(ch))
 		e.uint(uint64(n))
-	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk, chip.OpAssign:
+	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk, chip.OpAssign, chip.OpRefused:
 		e.now(now)
 		e.byte(byte(ch))
 		e.int(int64(n))

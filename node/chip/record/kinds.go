@@ -71,7 +71,7 @@ type Record struct {
 	Kind    Kind
 	Now     mono.Time // argument "now" of the call, if the call has one
 	Channel wire.Channel
-	N       int    // SetPath and Avoid: 1 for on, 0 for off; Command: the router command; Assign: the channel of the fallback path; SetMaxPayload: bytes; SetClient: kind of client; other calls: 0
+	N       int    // SetPath, Cut and Avoid: 1 for on, 0 for off; Command: the router command; Assign: the channel of the fallback path; SetMaxPayload: bytes; SetClient: kind of client; other calls: 0
 	Data    []byte // HandleDatagram: the datagram; PollEvent: the event as JSON; valid until the next record
 
 	OK        bool // true if a Poll method, Deadline or Next returned a value

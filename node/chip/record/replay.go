@@ -143,6 +143,10 @@ func (p *replayer) call(r *Record) {
 		c.Pump(r.Now)
 	case chip.OpSetPath:
 		c.SetPath(r.Now, r.Channel, r.N == 1)
+	case chip.OpCut:
+		c.Cut(r.Now, r.Channel, r.N == 1)
+	case chip.OpRefused:
+		c.Refused(r.Now, r.Channel)
 	case chip.OpHandleLinkStates:
 		c.HandleLinkStates(r.Now, wire.AppendLinkStates(nil, r.Data))
 	case chip.OpAvoid:

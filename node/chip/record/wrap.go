@@ -68,6 +68,18 @@ func (x *taped) SetPath(now mono.Time, ch wire.Channel, on bool) {
 	x.of.SetPath(now, ch, on)
 }
 
+// Cut encodes the call.
+func (x *taped) Cut(now mono.Time, ch wire.Channel, on bool) {
+	x.tape.call(chip.OpCut, now, ch, number(on), nil)
+	x.of.Cut(now, ch, on)
+}
+
+// Refused encodes the call.
+func (x *taped) Refused(now mono.Time, ch wire.Channel) {
+	x.tape.call(chip.OpRefused, now, ch, 0, nil)
+	x.of.Refused(now, ch)
+}
+
 // SetMaxPayload encodes the call and its answer.
 func (x *taped) SetMaxPayload(now mono.Time, ch wire.Channel, n int) error {
 	x.tape.call(chip.OpSetMaxPayload, now, ch, n, nil)

@@ -320,6 +320,10 @@ func (p *port) MaxDatagram() int {
 	return minPacket - guessedOverhead
 }
 
+// Refusals implements transport.Port. The socket of a QUIC port is not connected, so the kernel does
+// not report refusals.
+func (p *port) Refusals() uint64 { return 0 }
+
 // Stats implements transport.Port.
 func (p *port) Stats() transport.Stats {
 	c := &p.counts

@@ -1,0 +1,127 @@
+package chip
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"ttfabric/node/flow"
+	"ttfabric/router/control"
+	"ttfabric/wire"
+)
+
+// isolate makes the network lose all datagrams of a chip, or ends this.
+func (w *fabric) isolate(c *Chip, on bool) {
+	for d := range wire.Direction(wire.NumDirections) {
+		w.silence(c, d, on)
+	}
+}
+
+// fates runs the fabric until chip i has no open request, for at most the time d. fates counts the
+// results of chip i by their fate.
+func (w *fabric) fates(i int, d time.Duration) (n [4]int) {
+	for end := w.now.Add(d); w.now.Before(end) && w.chips[i].Open() > 0; {
+		w.run(50 * time.Millisecond)
+	}
+	for r, ok := w.chips[i].PollResult(); ok; r, ok = w.chips[i].PollResult() {
+		n[r.Fate]++
+	}
+	return n
+}
+
+// TestSilentChipIsLate silences a chip for times up to 15 s while the fabric writes to it. All
+// requests to the chip must end as done after the silence, and none before. Requests to other chips,
+// also by routes through the silent chip, must end as done during the silence.
+func TestSilentChipIsLate(t *testing.T) {
+	for _, d := range []time.Duration{100 * time.Millisecond, time.Second, 15 * time.Second} {
+		w := newFabric(t, named(t, "mesh:3x3"))
+		late, far := w.chips[4], w.chips[5].Node() // M0D5 is behind M0D4 for M0D3
+		send := func(i int, dst wire.FabricNodeID, n int) (accepted int) {
+			for range n {
+				r := flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}, Payload: make([]byte, 1024)}
+				if w.chips[i].HandleRequest(w.now, r) == flow.Accepted {
+					accepted++
+				}
+				w.chips[i].Pump(w.now)
+			}
+			return accepted
+		}
+		if n := send(3, late.Node(), 1) + send(3, far, 1); n != 2 || w.fates(3, time.Second)[flow.FateDone] != 2 {
+			t.Fatal("the chips cannot be reached")
+		}
+		w.isolate(late, true)
+		sent := send(3, late.Node(), 200)
+		if sent == 0 {
+			t.Fatal("no request was under way")
+		}
+		w.run(d)
+		if d >= time.Second {
+			if slices.Contains(w.chips[3].Unreachable(), late.Node()) || !slices.Contains(w.chips[3].Silent(), late.Node()) {
+				t.Errorf("after %v: silent %v, unreachable %v", d, w.chips[3].Silent(), w.chips[3].Unreachable())
+			}
+			if n := send(3, late.Node(), 1); n != 0 {
+				t.Error("a request to the silent chip left its source")
+			}
+			if n := send(0, far, 10); n == 0 || w.fates(0, 5*time.Second)[flow.FateDone] != n {
+				t.Error("other chips cannot be reached during the silence")
+			}
+		}
+		if n := w.fates(3, 0); n != [4]int{} {
+			t.Errorf("%v: requests ended during the silence, by fate: %v", d, n)
+		}
+		w.isolate(late, false)
+		if n := w.fates(3, 30*time.Second); n[flow.FateDone] != sent {
+			t.Errorf("%v: of %d requests to the late chip, by fate: %v", d, sent, n)
+		}
+		w.settled()
+	}
+}
+
+// TestSilentChipIsGivenUp silences a chip for good. After control.GiveUp, requests to the chip must
+// end, and further ones must be refused.
+func TestSilentChipIsGivenUp(t *testing.T) {
+	w := newFabric(t, named(t, "line:3"))
+	to := flow.Request{Dst: w.chips[2].Node(), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}, Payload: make([]byte, 64)}
+	w.isolate(w.chips[2], true)
+	for range 50 {
+		w.chips[0].HandleRequest(w.now, to)
+		w.chips[0].Pump(w.now)
+	}
+	open := w.chips[0].Open()
+	w.run(control.GiveUp / 2)
+	if w.chips[0].Open() != open || open == 0 {
+		t.Errorf("%d of %d requests are open", w.chips[0].Open(), open)
+	}
+	w.run(control.GiveUp)
+	if n := w.fates(0, time.Second); n[flow.FateDone] != 0 || w.chips[0].Open() != 0 {
+		t.Errorf("results by fate: %v; %d open", n, w.chips[0].Open())
+	}
+	if a := w.chips[0].HandleRequest(w.now, to); a != flow.Unreachable {
+		t.Errorf("a further request: %v, want unreachable", a)
+	}
+	if n := w.chips[1].Status().InFlight; n != 0 {
+		t.Errorf("%d packets still wait for the dead chip", n)
+	}
+}
+
+// TestRefusalIsEvidence finds that a chip gives a port up after Hold if a host refuses its datagrams.
+func TestRefusalIsEvidence(t *testing.T) {
+	w := newFabric(t, named(t, "n300"))
+	w.isolate(w.chips[1], true)
+	w.run(time.Second)
+	if got := w.chips[0].Silent(); len(got) != 1 {
+		t.Fatalf("silent: %v", got)
+	}
+	for _, p := range w.chips[0].Channels() {
+		w.chips[0].Refused(w.now, p.Local.Channel)
+	}
+	w.run(200 * time.Millisecond)
+	if s, u := w.chips[0].Silent(), w.chips[0].Unreachable(); len(s) != 0 || len(u) != 1 {
+		t.Errorf("silent: %v, unreachable: %v", s, u)
+	}
+	w.isolate(w.chips[1], false)
+	w.run(2 * time.Second)
+	if u := w.chips[0].Unreachable(); len(u) != 0 {
+		t.Errorf("the chip is back, but %v is unreachable", u)
+	}
+}
