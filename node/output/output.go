@@ -52,14 +52,16 @@ type Healed struct {
 	Service  []string            `json:"in_service"` // the cables that were out of service
 	Routers  []api.RouterView    `json:"routers"`    // the ports that were paused or draining
 	Gossip   []wire.FabricNodeID `json:"gossip"`     // the chips whose gossip was cut
+	Leaving  []wire.FabricNodeID `json:"accepting"`  // the chips that refused new requests, and accept them again
 	Left     []string            `json:"left"`       // what the command left, each with the command that ends it
 	NoAnswer []wire.FabricNodeID `json:"no_answer"`  // the chips that run and do not answer
 }
 
 // Channels is the list of sender and receiver channels that hold packets.
 type Channels struct {
-	Channels []api.ChannelView   `json:"channels"`  // the channels
-	NoAnswer []wire.FabricNodeID `json:"no_answer"` // the chips that run and do not answer
+	Channels   []api.ChannelView   `json:"channels"`    // the channels
+	NotRunning []wire.FabricNodeID `json:"not_running"` // the chips without a process
+	NoAnswer   []wire.FabricNodeID `json:"no_answer"`   // the chips with a process that did not answer
 }
 
 // GossipChips is the result of a command that acts on the gossip of chips.
