@@ -20,7 +20,7 @@ const (
 	MaxConnsPerAddr = 256      // connections from one address
 	MaxBatches      = 256      // batches under way
 	MaxCaptures     = 8        // captures under way
-	MaxReaders      = 64       // event streams under way
+	MaxReaders      = 64       // event streams under way, and calls that wait until the chip is ready
 )
 
 // Limits describes the limits of a chip's API, for the page and the OpenAPI document.
