@@ -118,15 +118,15 @@ type Routes struct {
 
 // L0Row holds the source routes of one chip, in the form of the specification.
 type L0Row struct {
-	Src    wire.FabricNodeID   `json:"src"`
-	Dst    []wire.FabricNodeID `json:"dst"`
+	Src    wire.FabricNodeID   `json:"src"`    // the chip
+	Dst    []wire.FabricNodeID `json:"dst"`    // destinations, in the order of the field routes
 	Routes []string            `json:"routes"` // route to each chip; "-" from a chip to itself, "x" if there is no route
 }
 
 // L1Row holds the exit nodes of one chip, by destination mesh.
 type L1Row struct {
-	Src   wire.FabricNodeID `json:"src"`
-	To    []wire.MeshID     `json:"to"`
+	Src   wire.FabricNodeID `json:"src"`   // the chip
+	To    []wire.MeshID     `json:"to"`    // destination meshes, in the order of the fields exits and ports
 	Exits []string          `json:"exits"` // chip number of the exit node in the chip's mesh; "-" for the chip's mesh itself, "x" if there is no route
 	Ports []string          `json:"ports"` // direction of the port out of the exit node, and "up" or "down" the tree of meshes; "" if there is no exit node
 }
