@@ -20,6 +20,13 @@ func (n *Node) Drain(on bool) {
 	n.leaving = on
 }
 
+// Leaving reports whether the chip refuses new requests; see [Node.Drain].
+func (n *Node) Leaving() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.leaving
+}
+
 // takesWork returns nil if the chip accepts new requests, and otherwise the error that refuses
 // them.
 func (n *Node) takesWork() error {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -85,8 +86,8 @@ func (h *hub) publish(e Event) {
 }
 
 // subscribe delivers the events of the history whose number is higher than after, and all later
-// events.
-func (h *hub) subscribe(after uint64) (<-chan Event, func()) {
+// events. The result latest is the number of the latest event at the subscription.
+func (h *hub) subscribe(after uint64) (events <-chan Event, latest uint64, end func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &sub{ch: make(chan Event, eventHistory+eventBacklog)}
@@ -101,10 +102,10 @@ func (h *hub) subscribe(after uint64) (<-chan Event, func()) {
 	}
 	if h.closed {
 		close(s.ch)
-		return s.ch, func() {}
+		return s.ch, h.seq, func() {}
 	}
 	h.subs[s] = struct{}{}
-	return s.ch, func() {
+	return s.ch, h.seq, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if _, ok := h.subs[s]; ok {
@@ -127,12 +128,22 @@ func (h *hub) close() {
 // Events subscribes to the node's events, and first delivers up to 1024 earlier events. The
 // returned function ends the subscription. If a reader is too slow, events are lost. The field Lost
 // of the reader's next event counts them. Closing the node closes the Go channel.
-func (n *Node) Events() (<-chan Event, func()) { return n.events.subscribe(0) }
+func (n *Node) Events() (<-chan Event, func()) {
+	events, _, end := n.events.subscribe(0)
+	return events, end
+}
+
+// NewEvents is like Events, but delivers no earlier events.
+func (n *Node) NewEvents() (<-chan Event, func()) {
+	events, _, end := n.events.subscribe(math.MaxUint64)
+	return events, end
+}
 
 // EventsAfter is like Events, but delivers only events after event number seq of the incarnation
 // life. If the node no longer has the next event, the field Lost of the first delivered event counts
-// the missing events. If life is not the node's incarnation, EventsAfter is equal to Events.
-func (n *Node) EventsAfter(life wire.Incarnation, seq uint64) (<-chan Event, func()) {
+// the missing events. If life is not the node's incarnation, EventsAfter delivers the same events as
+// Events. The result latest is the number of the latest event at the subscription.
+func (n *Node) EventsAfter(life wire.Incarnation, seq uint64) (events <-chan Event, latest uint64, end func()) {
 	if life != n.events.life {
 		seq = 0
 	}

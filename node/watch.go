@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"time"
 
 	"ttfabric/node/session"
 	"ttfabric/ttlink"
@@ -12,8 +11,7 @@ import (
 // tables and dropped packets. If f is too slow, events are lost. Watch returns when ctx ends, or
 // with ErrClosed when the node is closed. See [session.Watcher].
 func (n *Node) Watch(ctx context.Context, f func(session.Event)) error {
-	from := time.Now()
-	events, cancel := n.events.subscribe(0)
+	events, cancel := n.NewEvents()
 	defer cancel()
 	for {
 		select {
@@ -23,7 +21,7 @@ func (n *Node) Watch(ctx context.Context, f func(session.Event)) error {
 			if !ok {
 				return ErrClosed
 			}
-			if v, ok := sessionEvent(&e); ok && !e.Time.Before(from) { // skip earlier events from the history
+			if v, ok := sessionEvent(&e); ok {
 				f(v)
 			}
 		}

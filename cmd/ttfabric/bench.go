@@ -119,14 +119,14 @@ func (b *benchTarget) running(ns ...wire.FabricNodeID) error {
 // linkRow is the result of 'bench link' for one packet size and one number of channels.
 // In 'bench link', a channel is a packet under way, not an ethernet port.
 type linkRow struct {
-	Size     int     `json:"packet_bytes"`
-	Channels int     `json:"channels"` // packets under way in each direction
-	Gbps     float64 `json:"payload_gigabits_per_second"`
-	Wire     float64 `json:"wire_gigabits_per_second"` // payload with all headers, padding and control frames
-	Share    float64 `json:"payload_share"`            // payload's share of the bytes on the wire
-	Headers  float64 `json:"payload_share_headers"`    // payload's share if headers and padding were the only other bytes, computed
-	Guide    float64 `json:"payload_share_guide"`      // payload's share on the link of the CCL guide, computed
-	Use      float64 `json:"utilisation"`              // Wire, divided by the largest Wire of this run
+	Size     int     `json:"packet_bytes"`                // length of the payload of each packet, in bytes
+	Channels int     `json:"channels"`                    // packets under way in each direction
+	Gbps     float64 `json:"payload_gigabits_per_second"` // rate of the payload, in 10^9 bits per second
+	Wire     float64 `json:"wire_gigabits_per_second"`    // payload with all headers, padding and control frames
+	Share    float64 `json:"payload_share"`               // payload's share of the bytes on the wire
+	Headers  float64 `json:"payload_share_headers"`       // payload's share if headers and padding were the only other bytes, computed
+	Guide    float64 `json:"payload_share_guide"`         // payload's share on the link of the CCL guide, computed
+	Use      float64 `json:"utilisation"`                 // Wire, divided by the largest Wire of this run
 }
 
 func newBenchLink() *cobra.Command {

@@ -21,13 +21,13 @@ var benchAddr = wire.NewNocAddr(1, 1, 0)
 // ringRow holds the times of trips round a ring, for one length of the trip, one packet
 // size and one number of packets.
 type ringRow struct {
-	Hops   int     `json:"hops"`
-	Size   int     `json:"packet_bytes"`
-	Batch  int     `json:"packets"` // number of packets that make the trip together
-	P50    float64 `json:"trip_p50_microseconds"`
-	P99    float64 `json:"trip_p99_microseconds"`
-	PerHop float64 `json:"per_hop_microseconds"` // median time of a trip, divided by Hops
-	Gbps   float64 `json:"gigabits_per_second"`  // payload of all packets of a trip, divided by the median time of a trip
+	Hops   int     `json:"hops"`                  // number of hops of a trip
+	Size   int     `json:"packet_bytes"`          // length of the payload of each packet, in bytes
+	Batch  int     `json:"packets"`               // number of packets that make the trip together
+	P50    float64 `json:"trip_p50_microseconds"` // median time of a trip, in microseconds
+	P99    float64 `json:"trip_p99_microseconds"` // 99th percentile of the time of a trip, in microseconds
+	PerHop float64 `json:"per_hop_microseconds"`  // median time of a trip, divided by Hops
+	Gbps   float64 `json:"gigabits_per_second"`   // payload of all packets of a trip, divided by the median time of a trip
 }
 
 func newBenchRing() *cobra.Command {
@@ -201,18 +201,18 @@ func ringChart(rows []ringRow) *chart.Chart {
 // rttReport holds the times of one link's round trip and of the round trip's parts. All
 // times are in microseconds.
 type rttReport struct {
-	Src     wire.FabricNodeID `json:"src"`
-	Dst     wire.FabricNodeID `json:"dst"`
-	Size    int               `json:"packet_bytes"`
-	P50     float64           `json:"round_trip_p50_microseconds"`
-	P99     float64           `json:"round_trip_p99_microseconds"`
-	Mean    float64           `json:"round_trip_mean_microseconds"`
-	Submit  float64           `json:"request_until_handed_over_microseconds"`
-	Far     float64           `json:"peer_received_until_handed_over_microseconds"`
-	Transit float64           `json:"kernel_and_wakeups_each_way_microseconds"`
-	Call    float64           `json:"send_call_microseconds"`
-	Near    float64           `json:"answer_received_until_told_microseconds"`
-	LinkRTT float64           `json:"link_round_trip_microseconds"` // estimate of the link's round trip by TT-link at Dst
+	Src     wire.FabricNodeID `json:"src"`                                          // chip that sends the packets
+	Dst     wire.FabricNodeID `json:"dst"`                                          // neighbour that answers
+	Size    int               `json:"packet_bytes"`                                 // length of the payload of each packet, in bytes; 0: a packet without a command
+	P50     float64           `json:"round_trip_p50_microseconds"`                  // median round trip
+	P99     float64           `json:"round_trip_p99_microseconds"`                  // 99th percentile of the round trip
+	Mean    float64           `json:"round_trip_mean_microseconds"`                 // mean round trip
+	Submit  float64           `json:"request_until_handed_over_microseconds"`       // mean time from the request until the chip hands the datagram to the kernel
+	Far     float64           `json:"peer_received_until_handed_over_microseconds"` // mean time from the datagram's arrival at the neighbour until the neighbour hands the completion to the kernel
+	Transit float64           `json:"kernel_and_wakeups_each_way_microseconds"`     // half of the mean round trip without the other parts: the kernel's transfer of one datagram, and the wake-up
+	Call    float64           `json:"send_call_microseconds"`                       // mean time of the sender's system call; it overlaps with other parts
+	Near    float64           `json:"answer_received_until_told_microseconds"`      // mean time from the completion's arrival until the chip has told the program; not part of the round trip
+	LinkRTT float64           `json:"link_round_trip_microseconds"`                 // estimate of the link's round trip by TT-link at Dst
 }
 
 func newBenchRTT() *cobra.Command {

@@ -141,7 +141,7 @@ func newInspect() *cobra.Command {
 				return lost.run(c, f, cs, missing)
 			}
 			if channels {
-				return showChannels(c, f, cs)
+				return showChannels(c, f, cs, missing)
 			}
 			views, silent := fabric.Ask(c.Context(), cs)
 			switch {
@@ -151,11 +151,13 @@ func newInspect() *cobra.Command {
 				return printJSON(c, output.ChipsOf("", views, missing, silent))
 			case rates:
 				printRates(c, views)
+				tellQuiet(c, missing, silent)
 			case len(args) == 1 && len(views) == 1:
 				printLinks(c, views)
 				printChip(c, views[0])
 			case links:
 				printLinks(c, views)
+				tellQuiet(c, missing, silent)
 			default:
 				printChips(c, views, missing, silent)
 			}
@@ -221,10 +223,10 @@ func printRates(c *cobra.Command, views []api.ChipView) {
 	tw.Render()
 }
 
-func showChannels(c *cobra.Command, format string, cs []*api.Client) error {
+func showChannels(c *cobra.Command, format string, cs []*api.Client, missing []wire.FabricNodeID) error {
 	views, silent := fabric.Channels(c.Context(), cs)
 	if format == "json" {
-		return printJSON(c, output.Channels{Channels: views, NoAnswer: append([]wire.FabricNodeID{}, silent...)})
+		return printJSON(c, output.Channels{Channels: views, NotRunning: append([]wire.FabricNodeID{}, missing...), NoAnswer: append([]wire.FabricNodeID{}, silent...)})
 	}
 	tw := newTable(c, "Chip", "Ch", "Peer", "VC", "Channel", "Waiting", "Link", "Router", "Credits", "First packet", "Src", "Dst", "Id", "Age s")
 	for _, v := range views {
@@ -233,6 +235,7 @@ func showChannels(c *cobra.Command, format string, cs []*api.Client) error {
 	}
 	tw.Render()
 	fmt.Fprintf(c.ErrOrStderr(), "%s in %s\n", topo.Count(fabric.Held(views), "packet"), topo.Count(len(views), "channel"))
+	tellQuiet(c, missing, silent)
 	return nil
 }
 

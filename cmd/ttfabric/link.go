@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/fabric/spec"
+	"ttfabric/wire"
 )
 
 // minFlap is the shortest time for which a flapping cable is cut, and the shortest time
@@ -26,9 +28,9 @@ func newLinkDown() *cobra.Command {
 	c := &cobra.Command{Use: "down LINK...", Short: "Cut cables, in both directions", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
 		Long: `The command cuts cables. The chips at both ends send nothing over a cut cable. The
 chips notice the cut by the silence. With the profile lan, a link with traffic goes
-down after 60 ms of silence, and an idle link after 2 s. With the profile crowded,
-these times are 250 ms and 5 s. With --for the chips put the cable back by
-themselves.
+down after 60 ms of silence, and an idle link after 240 ms; with crowded after 250 ms
+and 620 ms; with paced after 1 s and 2.4 s. With --for the chips put the cable back
+by themselves.
 
 ` + linkHelp,
 		Example: "  ttfabric link down M0D0:8\n  ttfabric link down M0D0-M0D1 --for 10s\n  ttfabric link down plane:1",
@@ -59,10 +61,12 @@ func newHeal() *cobra.Command {
 		Long: `The command puts back every cable that 'partition', 'link down' or 'link flap' cut,
 and every cable that 'reroute' or 'remove' took out of service. The command resumes the
 routers that 'router pause' or 'router drain' stopped, and ends the cuts of the gossip
-that 'partition --gossip' or 'gossip cut' made.
+that 'partition --gossip' or 'gossip cut' made. Chips that refuse new requests, because
+their 'chip remove' was interrupted, accept new requests again.
 
-Impairments by 'netem set' and 'gossip impair' stay in force, and chips that do not run
-stay down. The command says what it leaves, and which command ends it.`,
+Impairments by 'netem set' and 'gossip impair' stay in force, and fallbacks assigned by
+'link fallback' stay assigned. Chips that do not run stay down. The command says what it
+leaves, and which command ends it.`,
 		Example: "  ttfabric heal",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if _, err := format(c); err != nil {
@@ -77,10 +81,7 @@ stay down. The command says what it leaves, and which command ends it.`,
 				return err
 			}
 			h, err := chips.Heal(c.Context())
-			if err != nil {
-				return err
-			}
-			return printHealed(c, &h)
+			return errors.Join(printHealed(c, &h), err)
 		}}
 }
 
@@ -92,11 +93,12 @@ func cutArgs(c *cobra.Command, args []string, on bool, d time.Duration, done str
 	if err != nil {
 		return err
 	}
-	told := links
-	if !on {
-		told = chips.CutNow(c.Context(), links)
+	told, absent := links, []wire.FabricNodeID(nil)
+	if on {
+		absent, err = chips.Cut(c.Context(), links, on, d)
+	} else {
+		told, absent, err = chips.Uncut(c.Context(), links)
 	}
-	absent, err := chips.Cut(c.Context(), links, on, d)
 	tellAbsent(c, absent)
 	if err != nil {
 		return err

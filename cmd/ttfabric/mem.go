@@ -46,13 +46,13 @@ type memTarget struct {
 // memView is the JSON that a mem command prints about the bytes that it has read or
 // written.
 type memView struct {
-	Chip      wire.FabricNodeID `json:"chip"`
-	Address   string            `json:"address"`
+	Chip      wire.FabricNodeID `json:"chip"`                // chip whose memory the command used; of a multicast, the source
+	Address   string            `json:"address"`             // tile and offset of the first byte
 	Multicast string            `json:"multicast,omitempty"` // ranges of the chips that were written to, seen from Chip
 	Chips     int               `json:"chips,omitempty"`     // number of chips that a multicast wrote to
-	Bytes     int               `json:"bytes"`
-	Hex       *string           `json:"hex,omitempty"`  // bytes that were read; nil if they are in File, and nil after a write
-	File      string            `json:"file,omitempty"` // name of the file with the bytes that were read
+	Bytes     int               `json:"bytes"`               // number of bytes that were read or written
+	Hex       *string           `json:"hex,omitempty"`       // bytes that were read; nil if they are in File, and nil after a write
+	File      string            `json:"file,omitempty"`      // name of the file with the bytes that were read
 }
 
 // told prints the result of writing to memory: text on stderr, or v as JSON.

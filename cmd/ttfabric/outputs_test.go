@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,7 @@ type outputs struct {
 	cli
 	schemas map[string][]*jsonschema.Schema
 	seen    map[string]bool // alternatives of commands that were printed, such as "trace 1"
+	filled  map[string]bool // lists in objects that had items, such as "output.Healed.routers"
 }
 
 // prints runs a command line with -o json, and validates the output by the schema of the command. The
@@ -65,6 +67,7 @@ func (o *outputs) fits(command, out string) {
 			if list, ok := v.([]any); !ok || len(list) > 0 { // an empty list fits any list
 				o.seen[fmt.Sprintf("%s %d", command, i)] = true
 			}
+			o.fill(v, s)
 		}
 		if len(why) == len(all) {
 			o.t.Errorf("%s: %s\n%.1000s", command, strings.Join(why, "\n"), text)
@@ -73,11 +76,68 @@ func (o *outputs) fits(command, out string) {
 	}
 }
 
+// fill takes note of the lists in v that have items. The value v fits the schema s.
+func (o *outputs) fill(v any, s *jsonschema.Schema) {
+	for s.Ref != nil {
+		s = s.Ref
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, x := range v {
+			p := s.Properties[name]
+			if more, ok := s.AdditionalProperties.(*jsonschema.Schema); p == nil && ok {
+				p = more
+			}
+			if list, ok := x.([]any); ok && len(list) > 0 {
+				o.filled[listName(s, name)] = true
+			}
+			if p != nil {
+				o.fill(x, p)
+			}
+		}
+	case []any:
+		if items := s.Items2020; items != nil {
+			for _, x := range v {
+				o.fill(x, items)
+			}
+		}
+	}
+}
+
+// listName returns the name of a list in an object, such as "output.Healed.routers".
+func listName(s *jsonschema.Schema, field string) string {
+	_, def, _ := strings.Cut(s.Location, "#/$defs/")
+	return def + "." + field
+}
+
+// lists adds the names of all lists of objects in a schema to all.
+func lists(s *jsonschema.Schema, all map[string]bool) {
+	for s.Ref != nil {
+		s = s.Ref
+	}
+	for name, p := range s.Properties {
+		at := listName(s, name)
+		if all[at] {
+			continue // recursive types end here
+		}
+		if items := p.Items2020; items != nil && (items.Ref != nil || items.Properties != nil) {
+			all[at] = true
+		}
+		lists(p, all)
+	}
+	if items := s.Items2020; items != nil {
+		lists(items, all)
+	}
+	if more, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
+		lists(more, all)
+	}
+}
+
 // TestOutputsFitTheirSchemas runs each command that has a schema against live fabrics, and validates
 // the data by the schema. A field that is not in the schema is an error too.
 func TestOutputsFitTheirSchemas(t *testing.T) {
 	t.Parallel()
-	o := &outputs{*newCLI(t), map[string][]*jsonschema.Schema{}, map[string]bool{}}
+	o := &outputs{*newCLI(t), map[string][]*jsonschema.Schema{}, map[string]bool{}, map[string]bool{}}
 	for _, name := range output.Commands() {
 		s, _ := output.Schema(name)
 		var err error
@@ -105,6 +165,7 @@ func TestOutputsFitTheirSchemas(t *testing.T) {
 	o.prints("gossip keys rotate", "")
 	o.prints("chip remove", "M0D3")
 	o.prints("inspect", "")
+	o.prints("inspect", "--losses")
 	o.prints("record stop", "M0D0 M0D1")
 	o.must("down")
 	files, _ := filepath.Glob(filepath.Join(calls, "*.ttrec"))
@@ -115,11 +176,18 @@ func TestOutputsFitTheirSchemas(t *testing.T) {
 	o.prints("replay", "--show --until 500 "+files[0])
 	o.prints("replay", "--events "+files[0])
 	o.attached()
+	known := map[string]bool{}
 	for name, all := range o.schemas {
 		for i := range all {
+			lists(all[i], known)
 			if at := fmt.Sprintf("%s %d", name, i); !o.seen[at] && at != "netem reset 1" { // only a namespace of one's own can be reset
 				t.Errorf("%s: no output fits alternative %d of the schema", name, i)
 			}
+		}
+	}
+	for _, at := range slices.Sorted(maps.Keys(known)) {
+		if !o.filled[at] {
+			t.Errorf("%s: the list has no items in any output", at)
 		}
 	}
 }
@@ -130,6 +198,8 @@ func (o *outputs) alone(home string) {
 	o.prints("schema", "")
 	o.prints("schema", "inspect")
 	o.prints("validate", "2xt3000")
+	lines := strings.SplitAfter(o.must("generate", "mesh:1x3"), "\n")
+	o.prints("validate", o.write("thin.yaml", strings.Join(lines[:len(lines)-3], ""))) // without the last cable
 	o.prints("routes", "--topology spec-l1")
 	o.prints("graph", "n300")
 	o.prints("generate", "mesh:2x2")
@@ -171,15 +241,26 @@ func (o *outputs) faults() {
 	o.prints("netem reset", "")
 	o.prints("link fallback", "all")
 	o.prints("link down", "M0D0-M0D1")
-	o.prints("inspect", "--diff")
-	o.prints("inspect", "--channels")
+	o.within(soon, "the chips notice the cut", func() bool {
+		o.prints("inspect", "--diff")
+		return o.filled["fabric.LinkDiff.downed"]
+	})
+	more := o.write("more.yaml", o.must("generate", "mesh:2x2")+"    - a: M0D0/8\n      b: M0D1/9\n")
+	o.prints("inspect", "--diff --expected "+more)
 	o.prints("link up", "all")
 	o.prints("link flap", "M0D0-M0D1 --every 100ms --down 10ms --for 200ms")
 	for _, verb := range []string{"pause", "resume", "drain", "flush", "retrain"} {
 		o.prints("router "+verb, "M0D0")
 	}
-	o.prints("router resume", "M0D0")
-	o.prints("partition", "M0D0,M0D2")
+	o.prints("router pause", "M0D0-M0D1")
+	o.within(soon, "a packet waits at the paused port", func() bool {
+		_, _, _ = o.run("ping", "M0D0", "M0D1", "-c", "1", "--timeout", "1s")
+		o.prints("inspect", "--channels")
+		return o.filled["output.Channels.channels"]
+	})
+	o.prints("checkpoint", "--since "+filepath.Join(o.dir, "point"), exitAssert)
+	o.prints("reroute", "M0D1-M0D3 --force")
+	o.prints("partition", "M0D0,M0D2 --gossip")
 	o.prints("heal", "")
 	o.prints("reroute", "M0D0-M0D1 --force")
 	o.prints("reroute", "--back all")

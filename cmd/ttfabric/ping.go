@@ -20,14 +20,14 @@ import (
 // pingRow is one pair's result. P50 and Max are the times of the pings that were
 // answered. Error is the error of the last lost ping.
 type pingRow struct {
-	Src   wire.FabricNodeID `json:"src"`
-	Dst   wire.FabricNodeID `json:"dst"`
-	Plane wire.Plane        `json:"plane"`
-	Sent  int               `json:"sent"`
-	Lost  int               `json:"lost"`
-	P50   float64           `json:"p50_microseconds"`
-	Max   float64           `json:"max_microseconds"`
-	Error string            `json:"error,omitempty"`
+	Src   wire.FabricNodeID `json:"src"`              // chip that sent the probes
+	Dst   wire.FabricNodeID `json:"dst"`              // chip that answered
+	Plane wire.Plane        `json:"plane"`            // routing plane
+	Sent  int               `json:"sent"`             // number of probes
+	Lost  int               `json:"lost"`             // number of probes without an answer
+	P50   float64           `json:"p50_microseconds"` // median round trip, in microseconds
+	Max   float64           `json:"max_microseconds"` // longest round trip, in microseconds
+	Error string            `json:"error,omitempty"`  // error of the last probe without an answer; absent if all probes were answered
 }
 
 func newPing() *cobra.Command {

@@ -165,12 +165,12 @@ func pkiChips(dir string) (out []string, err error) {
 
 // pkiRow is one certificate in the form that 'pki show' prints.
 type pkiRow struct {
-	Chip        string    `json:"chip,omitempty"` // chip of the certificate; "": the certificate is the authority's
-	Identity    string    `json:"identity"`
-	From        time.Time `json:"valid_from"`
-	Until       time.Time `json:"valid_until"`
-	Fingerprint string    `json:"sha256"`
-	Problem     string    `json:"problem,omitempty"`
+	Chip        string    `json:"chip,omitempty"`    // chip of the certificate; "": the certificate is the authority's
+	Identity    string    `json:"identity"`          // name in the certificate
+	From        time.Time `json:"valid_from"`        // time from which the certificate is valid
+	Until       time.Time `json:"valid_until"`       // time until which the certificate is valid
+	Fingerprint string    `json:"sha256"`            // SHA-256 of the certificate, in hexadecimal digits
+	Problem     string    `json:"problem,omitempty"` // why the certificate cannot be used; absent if there is no problem
 }
 
 func newPKIRow(chip string, c *x509.Certificate) pkiRow {

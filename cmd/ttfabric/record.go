@@ -28,8 +28,8 @@ copies all recordings to that folder.`}
 
 // stopped is a recording that the command has ended.
 type stopped struct {
-	Chip wire.FabricNodeID `json:"chip"`
-	File string            `json:"file"`
+	Chip wire.FabricNodeID `json:"chip"` // chip whose recording ended
+	File string            `json:"file"` // file with the recording
 }
 
 func stopRecordings(c *cobra.Command, args []string) error {

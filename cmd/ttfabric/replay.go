@@ -62,29 +62,30 @@ Exit code 5 if a result differs, 1 if a file is damaged.`,
 
 // replayed is the result of replaying one recording.
 type replayed struct {
-	File       string            `json:"file"`
-	Chip       wire.FabricNodeID `json:"chip"`
-	Program    string            `json:"recorded_by"`
-	Identical  bool              `json:"identical"`
-	Calls      uint64            `json:"calls"`
-	Outputs    uint64            `json:"outputs"`
-	Frames     uint64            `json:"frames"`
-	Events     uint64            `json:"events"`
-	Seconds    float64           `json:"seconds_of_chip"`
-	Took       float64           `json:"seconds_of_replay"`
+	File       string            `json:"file"`                 // file with the recording
+	Chip       wire.FabricNodeID `json:"chip"`                 // chip that was recorded
+	Program    string            `json:"recorded_by"`          // version of the program that made the recording
+	Identical  bool              `json:"identical"`            // whether the replayed chip did the same as the recorded chip
+	Calls      uint64            `json:"calls"`                // number of replayed calls
+	Outputs    uint64            `json:"outputs"`              // number of compared outputs, such as transmits, results and events
+	Frames     uint64            `json:"frames"`               // number of sent frames
+	Events     uint64            `json:"events"`               // number of compared events
+	Seconds    float64           `json:"seconds_of_chip"`      // time on the chip's clock from the chip's start to the last replayed call, in seconds
+	Took       float64           `json:"seconds_of_replay"`    // time that the replay took, in seconds
 	End        string            `json:"end,omitempty"`        // reason why the recording ends
 	BreaksOff  string            `json:"breaks_off,omitempty"` // if the recording breaks off before its end: where, and why
 	Damaged    bool              `json:"damaged,omitempty"`    // true: the recording breaks off because the file is damaged; false: the file ends too early, or the recording is complete
-	Difference *replayDifference `json:"difference,omitempty"`
-	Panic      string            `json:"panic,omitempty"`
+	Difference *replayDifference `json:"difference,omitempty"` // first difference from the recording; absent if there is none
+	Panic      string            `json:"panic,omitempty"`      // message with which the replayed chip panicked; absent if it did not
 }
 
+// replayDifference is the first difference of a replay from its recording.
 type replayDifference struct {
-	Call    uint64  `json:"call"`
-	Op      string  `json:"op"`
-	Seconds float64 `json:"seconds"`
-	Want    string  `json:"recorded"`
-	Got     string  `json:"now"`
+	Call    uint64  `json:"call"`     // number of the call
+	Op      string  `json:"op"`       // name of the call
+	Seconds float64 `json:"seconds"`  // time of the call on the chip's clock, in seconds
+	Want    string  `json:"recorded"` // what the recording has
+	Got     string  `json:"now"`      // what the replayed chip did
 }
 
 func runReplay(c *cobra.Command, args []string, f replayFlags) error {
@@ -231,10 +232,10 @@ func printReplayed(c *cobra.Command, v *replayed) {
 
 // shownRecord is one record in the form that `replay --show -o json` prints.
 type shownRecord struct {
-	Call uint64        `json:"call"`
+	Call uint64        `json:"call"`    // number of the call to which the record belongs
 	Time time.Duration `json:"time_ns"` // time of the record on the chip's clock
-	Kind string        `json:"kind"`
-	Text string        `json:"text"`
+	Kind string        `json:"kind"`    // kind of the record
+	Text string        `json:"text"`    // content of the record, for people
 }
 
 // showRecording prints the content of a recording. If the file ends too early,

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/fabric"
@@ -8,15 +10,16 @@ import (
 )
 
 const rerouteHelp = `The frames of a link whose cable is out of service move to a parallel cable, as the
-frames of a link whose cable has failed. No packet is lost, and the routes stay.
-'ttfabric link fallback' shows which cable would carry a link's frames.
+frames of a link whose cable has failed. The routes stay. 'ttfabric link fallback' shows
+which cable would carry a link's frames.
 
 If no parallel cable works, the chips tell each other, and compute the same tables
 without the cable. If a packet's route crosses no such cable, the packet keeps this
-route. Other packets take a detour, in virtual channels that only detours use. Packets
-already under way may still use a cable out of service that works. So no packet is
-lost. 'ttfabric routes' shows the routes, and 'ttfabric events' shows when chips
-install tables.
+route. Other packets take a detour, in virtual channels that only detours use.
+'ttfabric routes' shows the routes, and 'ttfabric events' shows when chips install
+tables.
+
+No packet is lost: packets under way may still use the cable, which works.
 
 If chips would have no route to the others any more, the command changes nothing, and
 names these chips. With --force the command takes the cables out of service
@@ -86,8 +89,8 @@ func changeService(c *cobra.Command, out, force bool, choose func(*fabric.Fabric
 		r, err = f.PutBack(c.Context(), line.Links)
 	}
 	tellAbsent(c, r.Absent)
-	if err != nil {
+	if err != nil && len(r.Changed) == 0 {
 		return err
 	}
-	return toldLinks(c, done, r.Changed)
+	return errors.Join(toldLinks(c, done, r.Changed), err)
 }

@@ -321,11 +321,11 @@ func firstSentence(s string) string {
 
 // listedScenario is a scenario as `scenario list -o json` prints it.
 type listedScenario struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	Topology    string `json:"topology"`
-	Steps       int    `json:"steps"`
-	Assertions  int    `json:"assertions"`
+	Name        string `json:"name"`        // name of the scenario
+	Description string `json:"description"` // description of the scenario
+	Topology    string `json:"topology"`    // topology of the scenario
+	Steps       int    `json:"steps"`       // number of steps
+	Assertions  int    `json:"assertions"`  // number of assertions
 }
 
 func newScenarioList() *cobra.Command {

@@ -68,7 +68,7 @@ func TestSchemas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &schema.Generator{Root: checkout, Refs: "#/$defs/", Name: func(rt reflect.Type) string {
+	g := &schema.Generator{Root: checkout, Refs: "#/$defs/", Own: func(rt reflect.Type) bool { return strings.HasPrefix(rt.PkgPath(), "ttfabric/") }, Name: func(rt reflect.Type) string {
 		if strings.HasSuffix(rt.PkgPath(), "cmd/ttfabric") {
 			return rt.Name()
 		}

@@ -107,6 +107,16 @@ func tellAbsent(c *cobra.Command, absent []wire.FabricNodeID) {
 	}
 }
 
+// tellQuiet prints on stderr the chips that a table leaves out, because they do not run or do not answer.
+func tellQuiet(c *cobra.Command, missing, silent []wire.FabricNodeID) {
+	for _, n := range missing {
+		fmt.Fprintf(c.ErrOrStderr(), "chip %s is not running\n", n)
+	}
+	for _, n := range silent {
+		fmt.Fprintf(c.ErrOrStderr(), "chip %s does not answer\n", n)
+	}
+}
+
 // chipList returns the chips that the arguments CHIPS name, in the order of the topology.
 func chipList(t *topo.Topology, args []string) ([]wire.FabricNodeID, error) {
 	set := map[wire.FabricNodeID]bool{}

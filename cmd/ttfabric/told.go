@@ -105,13 +105,13 @@ const leftOut = "Left out: %s without a route in this fabric.\n"
 func printHealed(c *cobra.Command, h *fabric.Healed) error {
 	if f, _ := format(c); f == "json" {
 		return printJSON(c, output.Healed{Action: "put back", Links: namesOf(h.Cables), Service: namesOf(h.Service), Routers: append([]api.RouterView{}, h.Routers...),
-			Gossip: append([]wire.FabricNodeID{}, h.Gossip...), Left: append([]string{}, h.Left...), NoAnswer: append([]wire.FabricNodeID{}, h.Silent...)})
+			Gossip: append([]wire.FabricNodeID{}, h.Gossip...), Leaving: append([]wire.FabricNodeID{}, h.Leaving...), Left: append([]string{}, h.Left...), NoAnswer: append([]wire.FabricNodeID{}, h.Silent...)})
 	}
 	for _, k := range []struct {
 		done  string
 		links []topo.Link
 	}{{"put back", h.Cables}, {"put back in service", h.Service}} {
-		if len(k.links) > 0 || k.done == "put back" && len(h.Service)+len(h.Routers)+len(h.Gossip) == 0 {
+		if len(k.links) > 0 || k.done == "put back" && len(h.Service)+len(h.Routers)+len(h.Gossip)+len(h.Leaving) == 0 {
 			if err := toldLinks(c, k.done, k.links); err != nil {
 				return err
 			}
@@ -124,6 +124,9 @@ func printHealed(c *cobra.Command, h *fabric.Healed) error {
 		if err := toldChips(c, "put back", h.Gossip); err != nil {
 			return err
 		}
+	}
+	if n := len(h.Leaving); n > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "%s accept new requests again\n", topo.Count(n, "chip"))
 	}
 	for _, what := range h.Left {
 		fmt.Fprintf(c.ErrOrStderr(), "left as it is: %s\n", what)

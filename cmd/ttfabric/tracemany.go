@@ -20,11 +20,11 @@ const maxTraced = 1000
 // hopCount is a hop number, with the planned hop and the number of packets that made
 // this hop. From, Dir, To and VC are empty if the plan has fewer hops.
 type hopCount struct {
-	Hop       int      `json:"hop"`
-	From      string   `json:"from,omitempty"`
-	Dir       string   `json:"direction,omitempty"`
-	To        string   `json:"to,omitempty"`
-	VC        string   `json:"vc,omitempty"`
+	Hop       int      `json:"hop"`                  // number of the hop, from 1
+	From      string   `json:"from,omitempty"`       // planned chip from which the packets make the hop
+	Dir       string   `json:"direction,omitempty"`  // planned direction
+	To        string   `json:"to,omitempty"`         // planned chip to which the packets make the hop
+	VC        string   `json:"vc,omitempty"`         // planned virtual channel
 	Seen      int      `json:"seen"`                 // packets that made a hop with this number, on any route
 	AsPlanned int      `json:"as_planned"`           // packets that took this hop as planned
 	Elsewhere []string `json:"elsewhere,omitempty"`  // ports and virtual channels by which the other packets came in
@@ -33,17 +33,17 @@ type hopCount struct {
 
 // traceCounts is the result of tracing several packets.
 type traceCounts struct {
-	Src      wire.FabricNodeID `json:"src"`
-	Dst      wire.FabricNodeID `json:"dst"`
-	Plane    wire.Plane        `json:"plane"`
-	Packets  int               `json:"packets"`
-	Answered int               `json:"answered"`
-	Planned  int               `json:"as_planned"` // packets that took every hop as planned
-	Min      float64           `json:"min_microseconds"`
-	P50      float64           `json:"p50_microseconds"`
-	Max      float64           `json:"max_microseconds"`
-	Hops     []hopCount        `json:"hops"`
-	Error    string            `json:"error,omitempty"` // error of the last packet without an answer
+	Src      wire.FabricNodeID `json:"src"`              // chip that sent the packets
+	Dst      wire.FabricNodeID `json:"dst"`              // destination of the packets
+	Plane    wire.Plane        `json:"plane"`            // routing plane
+	Packets  int               `json:"packets"`          // number of packets that were sent
+	Answered int               `json:"answered"`         // number of packets that the destination answered
+	Planned  int               `json:"as_planned"`       // packets that took every hop as planned
+	Min      float64           `json:"min_microseconds"` // shortest round trip, in microseconds
+	P50      float64           `json:"p50_microseconds"` // median round trip, in microseconds
+	Max      float64           `json:"max_microseconds"` // longest round trip, in microseconds
+	Hops     []hopCount        `json:"hops"`             // counts for each hop number
+	Error    string            `json:"error,omitempty"`  // error of the last packet without an answer
 }
 
 // add adds the hops of one packet to the counts.

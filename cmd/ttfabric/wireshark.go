@@ -147,9 +147,9 @@ func printSteps(c *cobra.Command, steps []wireshark.Step, dry bool) (did, kept i
 
 // shownWireshark is what 'wireshark show' prints with -o json.
 type shownWireshark struct {
-	Files  []wireshark.Step `json:"files"`
-	TShark string           `json:"tshark"`
-	Loads  bool             `json:"loads"`
+	Files  []wireshark.Step `json:"files"`  // installed files
+	TShark string           `json:"tshark"` // what a run of tshark showed, for people
+	Loads  bool             `json:"loads"`  // whether tshark loads the dissector
 }
 
 func (f *wiresharkFlags) show(c *cobra.Command) error {

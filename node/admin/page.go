@@ -21,7 +21,7 @@ Calls marked with * need the fabric's token in the header <code>Authorization: B
 <p>{{.Summary}}</p>
 <dl>{{range .Params}}<dt>{{if .Path}}{ {{- .Name -}} }{{else if .Header}}{{.Name}}:{{else}}?{{.Name}}={{end}}</dt><dd>{{.Doc}}{{if .Enum}} One of:{{range .Enum}} {{.}}{{end}}.{{end}}</dd>{{end -}}
 {{range .Bodies}}<dt>body</dt><dd>{{type .}}</dd>{{end -}}
-{{range .Answers}}<dt>{{.Status}}</dt><dd>{{range $i, $t := .Types}}{{if $i}}, {{end}}{{type $t}}{{end}}{{if .Types}}{{if .Doc}}. {{end}}{{end}}{{.Doc}}{{if .Media}} ({{.Media}}){{end}}</dd>{{end -}}
+{{range .Answers}}<dt>{{.Status}}</dt><dd>{{range $i, $t := .Types}}{{if $i}}, {{end}}{{type $t}}{{end}}{{if .Types}}{{if .Doc}}. {{end}}{{end}}{{.Doc}}{{if .Media}} ({{.Media}}){{end}}</dd>{{range .Headers}}<dt>{{.Name}}:</dt><dd>In the answer: {{.Doc}}</dd>{{end}}{{end -}}
 {{range .Failures}}<dt>{{.Status}}</dt><dd>{{status .Status}}. {{.When}}</dd>{{end}}</dl>
 {{end}}</body></html>
 `))

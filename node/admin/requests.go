@@ -60,9 +60,9 @@ func notStarted(err error) *api.Problem {
 // request, written when the request ends. One more line says how many requests the chip started. If
 // the chip starts none of the requests, the answer is a problem instead.
 func (s *Server) requestBatch(w http.ResponseWriter, r *http.Request, text []byte) {
-	rs, err := batchOf(text)
+	rs, status, err := batchOf(text)
 	if err != nil {
-		badBody(w, err)
+		problem(w, status, err.Error())
 		return
 	}
 	if !s.batching.take(w, "batches of requests") {
@@ -91,23 +91,23 @@ func (s *Server) requestBatch(w http.ResponseWriter, r *http.Request, text []byt
 	a.stream(r.Context())
 }
 
-// batchOf reads the requests of a batch. The error names the first bad request.
-func batchOf(text []byte) ([]flow.Request, error) {
+// batchOf reads the requests of a batch. The error names the first bad request. The status is the same
+// as for one request: 400 for JSON that cannot be read, and 422 for a bad value.
+func batchOf(text []byte) (rs []flow.Request, status int, err error) {
 	var bodies []api.RequestBody
 	if err := decodeText(text, &bodies); err != nil {
-		return nil, err
+		return nil, http.StatusBadRequest, err
 	}
 	if len(bodies) == 0 || len(bodies) > api.MaxBatch {
-		return nil, fmt.Errorf("a batch of %d requests: want 1 to %d", len(bodies), api.MaxBatch)
+		return nil, http.StatusBadRequest, fmt.Errorf("a batch of %d requests: want 1 to %d", len(bodies), api.MaxBatch)
 	}
-	rs := make([]flow.Request, len(bodies))
+	rs = make([]flow.Request, len(bodies))
 	for i := range bodies {
-		var err error
 		if rs[i], err = bodies[i].Request(); err != nil {
-			return nil, fmt.Errorf("request %d of the batch: %w", i, err)
+			return nil, http.StatusUnprocessableEntity, fmt.Errorf("request %d of the batch: %w", i, err)
 		}
 	}
-	return rs, nil
+	return rs, 0, nil
 }
 
 // batchAnswer writes the answer to a batch. The channel ends has room for all requests. The chip

@@ -26,6 +26,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -42,7 +43,7 @@ type Server struct {
 	about any // description of the fabric for GET /v1/fabric; nil: unknown
 
 	capturing places // calls GET /v1/capture under way
-	reading   places // calls GET /v1/events under way
+	reading   places // calls that read events: GET /v1/events, and GET /v1/chip while it waits until the chip is ready
 	batching  places // batches under way
 
 	captures sync.Map // *node.Capture by the id that the caller chose for the capture
@@ -159,10 +160,10 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.reading.leave()
-	ch, cancel := s.n.EventsAfter(life, seq)
+	ch, latest, cancel := s.n.EventsAfter(life, seq)
 	defer cancel()
 	w.Header().Set("Content-Type", api.MediaEvents)
-	w.Header().Set(api.HeaderTime, time.Now().UTC().Format(time.RFC3339Nano))
+	w.Header().Set(api.HeaderSeq, strconv.FormatUint(latest, 10))
 	rc := http.NewResponseController(w)
 	beat := time.NewTicker(eventKeepalive)
 	defer beat.Stop()

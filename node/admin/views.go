@@ -27,7 +27,7 @@ func View(n *node.Node) api.ChipView {
 		Incarnation: fmt.Sprintf("%016x", uint64(s.Incarnation)), TableEpoch: fmt.Sprintf("%08x", s.Epoch),
 		Started: n.Started(), UptimeS: time.Duration(now).Seconds(),
 		Gossip: n.GossipAddr().String(), Members: len(n.Members()), LinksUp: s.PortsUp,
-		OutOfService: cableNames(s.Out), Unreachable: append([]wire.FabricNodeID{}, s.Unreachable...), OpenOps: s.Open, InFlight: s.InFlight, Memory: api.MemoryView{Tiles: s.Resident, Buffers: s.Buffers}, Loop: loadOf(n.Load()),
+		OutOfService: cableNames(s.Out), Unreachable: append([]wire.FabricNodeID{}, s.Unreachable...), Leaving: n.Leaving(), OpenOps: s.Open, InFlight: s.InFlight, Memory: api.MemoryView{Tiles: s.Resident, Buffers: s.Buffers}, Loop: loadOf(n.Load()),
 		Counters: chipCounters(&s.Counters), Dropped: dropCounters(s.Counters.Dropped),
 	}
 	v.Links = []api.LinkView{}

@@ -20,18 +20,24 @@ func (s *Server) chip(w http.ResponseWriter, r *http.Request) {
 			problem(w, http.StatusBadRequest, fmt.Sprintf("ready=%s: want a duration up to %v, such as 2s", text, api.MaxReady))
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), d)
-		s.awaitReady(ctx)
-		cancel()
+		if !isReady(s.n) {
+			if !s.reading.take(w, "event streams") {
+				return
+			}
+			ctx, cancel := context.WithTimeout(r.Context(), d)
+			s.awaitReady(ctx)
+			cancel()
+			s.reading.leave()
+		}
 	}
 	answer(w, View(s.n))
 }
 
 // awaitReady waits until all links of the chip are up and the chip's tables use all cables. If an
-// operator has taken a cable of the chip out of service, awaitReady waits only for the links.
-// awaitReady also returns when ctx ends.
+// operator has taken a cable of the chip out of service, awaitReady waits only for the links. Cables of
+// other chips do not count: while the tables avoid one of these, the chip is not ready. awaitReady also returns when ctx ends.
 func (s *Server) awaitReady(ctx context.Context) {
-	events, stop := s.n.Events()
+	events, stop := s.n.NewEvents()
 	defer stop()
 	for !isReady(s.n) {
 		for changed := false; !changed; {

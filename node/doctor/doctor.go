@@ -50,8 +50,8 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 
 // Finding is the result of one check.
 type Finding struct {
-	Check   string  `json:"check"` // name of the check
-	Verdict Verdict `json:"verdict"`
+	Check   string  `json:"check"`             // name of the check
+	Verdict Verdict `json:"verdict"`           // verdict of the check
 	Found   string  `json:"found"`             // what the check found
 	WayOut  string  `json:"way_out,omitempty"` // what the user can do; "": there is no problem, or no advice
 }

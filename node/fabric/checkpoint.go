@@ -13,14 +13,14 @@ import (
 // Checkpoint says for several chips how their requests have ended so far. A program can
 // store a Checkpoint as JSON and later pass the Checkpoint to [LostSince].
 type Checkpoint struct {
-	Chips []flow.Moment `json:"chips"`
+	Chips []flow.Moment `json:"chips"` // each chip's ended and open requests
 }
 
 // FlowLosses counts the requests from one chip to another that were lost, that may have
 // been lost, and that are open.
 type FlowLosses struct {
-	Src     wire.FabricNodeID `json:"src"`
-	Dst     wire.FabricNodeID `json:"dst"`
+	Src     wire.FabricNodeID `json:"src"`     // source of the requests
+	Dst     wire.FabricNodeID `json:"dst"`     // destination of the requests
 	Lost    uint64            `json:"lost"`    // requests that were not performed
 	Unknown uint64            `json:"unknown"` // requests that may or may not have been performed
 	Open    int               `json:"open"`    // requests whose fate the source does not know yet

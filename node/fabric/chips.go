@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric/container"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
@@ -134,7 +135,7 @@ func (f *Fabric) running(n wire.FabricNodeID) (folder.Chip, error) {
 }
 
 // tellTime is the longest time that a chip may take to accept a report about a fault in
-// another chip's process.
+// another chip's process, or the end of its own removal.
 const tellTime = time.Second
 
 // tellFault asks another chip to report a fault of chip n's process as an event, because
@@ -172,11 +173,11 @@ func (f *Fabric) tellFault(ctx context.Context, k fault.Kind, n wire.FabricNodeI
 const quietPolls = 3
 
 // RemoveChip stops a chip in good order. The chip refuses new requests. RemoveChip then
-// waits until the chip has no open requests and no packets. The parameter drain is the
-// longest time of this wait. If drain is 0, RemoveChip leaves out these two steps. Then
+// waits until the chip has no open requests and no packets. The parameter most is the
+// longest time of this wait. If most is 0, RemoveChip leaves out these two steps. Then
 // the chip closes its links, leaves the gossip and ends. The result drained is true if the
 // chip had no open requests and no packets at the end of the wait.
-func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time.Duration) (drained bool, err error) {
+func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, most time.Duration) (drained bool, err error) {
 	if a, ok := f.host().(attached); ok {
 		return false, a.notHere(n, "removed") // returns before the chip refuses new requests
 	}
@@ -189,25 +190,34 @@ func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time
 	if err != nil {
 		return false, err
 	}
-	if drained, err = f.drainChip(ctx, n, drain); err != nil {
+	cl, err := f.Client(n)
+	if err != nil {
+		return false, err
+	}
+	defer cl.Close()
+	if drained, err = drain(ctx, cl, most); err != nil {
 		return false, err
 	}
 	f.tellFault(ctx, fault.KindRemoved, n)
 	return drained, f.host().Do(ctx, c, fault.KindRemoved)
 }
 
-// drainChip makes a chip refuse new requests, and waits until the chip has no open
-// requests and no packets. The parameter most is the longest time of this wait. drainChip
-// returns true if the chip then has no open requests and no packets. If most is 0, or if
-// the chip does not answer the request to drain, drainChip returns false at once.
-func (f *Fabric) drainChip(ctx context.Context, n wire.FabricNodeID, most time.Duration) (bool, error) {
-	cl, err := f.Client(n)
-	if err != nil {
-		return false, err
-	}
+// drain makes a chip refuse new requests, and waits until the chip has no open requests and no
+// packets. The parameter most is the longest time of this wait. drain returns true if the chip then
+// has no open requests and no packets. If most is 0, or if the chip does not answer the request to
+// drain, drain returns false at once. If ctx ends, the chip is not removed, and drain makes the chip
+// accept new requests again.
+func drain(ctx context.Context, cl *api.Client, most time.Duration) (drained bool, err error) {
 	if most == 0 {
 		return false, nil
 	}
+	defer func() {
+		if ctx.Err() != nil {
+			back, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTime)
+			defer cancel()
+			err = errors.Join(err, cl.Drain(back, false))
+		}
+	}()
 	end := time.Now().Add(most)
 	one, cancel := context.WithDeadline(ctx, end)
 	err = cl.Drain(one, true)

@@ -12,12 +12,12 @@ import (
 // DownedLink is one direction of a cable that should exist and is not up. The
 // downed-links report of tt-metal #52859 has the same columns.
 type DownedLink struct {
-	Src        wire.FabricNodeID `json:"src"`
-	SrcChannel wire.Channel      `json:"src_channel"`
-	Dst        wire.FabricNodeID `json:"dst"`
-	DstChannel wire.Channel      `json:"dst_channel"`
-	Direction  string            `json:"direction"` // direction in which dst lies, seen from src
-	Plane      wire.Plane        `json:"plane"`
+	Src        wire.FabricNodeID `json:"src"`              // source: the chip at one end of the cable
+	SrcChannel wire.Channel      `json:"src_channel"`      // ethernet channel at the source
+	Dst        wire.FabricNodeID `json:"dst"`              // chip at the other end
+	DstChannel wire.Channel      `json:"dst_channel"`      // ethernet channel at the other end
+	Direction  string            `json:"direction"`        // direction in which dst lies, seen from src
+	Plane      wire.Plane        `json:"plane"`            // routing plane of the cable
 	Scope      string            `json:"scope"`            // "intra-mesh" or "inter-mesh"
 	Reason     string            `json:"reason"`           // reason why the cable is not up, as the source sees it
 	SinceS     *float64          `json:"since_seconds"`    // time for which the cable has carried no frames; null if the source does not know, or does not answer

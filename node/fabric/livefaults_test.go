@@ -14,6 +14,7 @@ import (
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/traffic"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -68,13 +69,13 @@ func TestCutsAndImpairments(t *testing.T) {
 	if err != nil || len(absent) != 0 || len(views) != 2 || views[0].Options != "delay=2ms" || views[0].Chip != f.Topology.Nodes()[0] || views[0].Plane != 1 {
 		t.Errorf("declared from the start: %+v, %v, %v", views, absent, err)
 	}
-	if cut := s.CutNow(ctx, all); len(cut) != 0 {
+	if cut := cutNow(ctx, s, all); len(cut) != 0 {
 		t.Errorf("cut already: %v", cut)
 	}
 	if _, err := s.Cut(ctx, all, true, 0); err != nil {
 		t.Fatal(err)
 	}
-	if cut := s.CutNow(ctx, all); !slices.Equal(cut, all) {
+	if cut := cutNow(ctx, s, all); !slices.Equal(cut, all) {
 		t.Errorf("cut %v, want %v", cut, all)
 	}
 	short, end := context.WithTimeout(ctx, time.Second)
@@ -82,8 +83,11 @@ func TestCutsAndImpairments(t *testing.T) {
 		t.Error("a ping passed although all cables are cut")
 	}
 	end()
-	if _, err := s.Cut(ctx, all, false, 0); err != nil {
-		t.Fatal(err)
+	if back, _, err := s.Uncut(ctx, all); err != nil || !slices.Equal(back, all) {
+		t.Fatalf("put back %v, %v", back, err)
+	}
+	if back, _, err := s.Uncut(ctx, all); err != nil || len(back) != 0 {
+		t.Errorf("put back once more: %v, %v", back, err)
 	}
 	if _, err := f.WaitUp(ctx, nil); err != nil {
 		t.Fatal(err)
@@ -94,7 +98,7 @@ func TestCutsAndImpairments(t *testing.T) {
 	if n, _, err := s.Flap(ctx, all[:1], 200*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond); n != 2 || err != nil {
 		t.Errorf("Flap cut the cable %d times, %v; want twice", n, err)
 	}
-	for end := time.Now().Add(soon); len(s.CutNow(ctx, all)) > 0; time.Sleep(pollInterval) {
+	for end := time.Now().Add(soon); len(cutNow(ctx, s, all)) > 0; time.Sleep(pollInterval) {
 		if time.Now().After(end) {
 			t.Fatal("a cable that flapped stays cut")
 		}
@@ -114,9 +118,19 @@ func TestCutsAndImpairments(t *testing.T) {
 	if absent, err := s.Cut(ctx, all, true, 0); err != nil || !slices.Equal(absent, f.Topology.Nodes()[1:]) {
 		t.Errorf("a cut at one end only: absent %v, %v", absent, err)
 	}
-	if cut := s.CutNow(ctx, all); !slices.Equal(cut, all) {
+	if cut := cutNow(ctx, s, all); !slices.Equal(cut, all) {
 		t.Errorf("cables cut at one end only: %v", cut)
 	}
+}
+
+// cutNow returns the links whose cables are cut at this moment, in one or both directions.
+func cutNow(ctx context.Context, s *Chips, links []topo.Link) []topo.Link {
+	views, _, _ := s.Impairments(ctx, PortsOf(s.Topology, s.All()), true)
+	cut := map[wire.PortID]bool{}
+	for _, v := range views {
+		cut[wire.PortID{Node: v.Chip, Channel: v.Channel}] = v.Cut
+	}
+	return slices.DeleteFunc(slices.Clone(links), func(l topo.Link) bool { return !cut[l.A] && !cut[l.B] })
 }
 
 // TestTwoTrafficRuns starts several traffic runs at once. Each run has its own true result, or is

@@ -124,23 +124,30 @@ func (s *Chips) Cut(ctx context.Context, links []topo.Link, on bool, d time.Dura
 	})
 }
 
-// CutNow returns the links whose cables are cut at this moment, in one or both directions.
-// CutNow ignores chips that do not answer within a second.
-func (s *Chips) CutNow(ctx context.Context, links []topo.Link) []topo.Link {
-	ctx, cancel := context.WithTimeout(ctx, tellTime)
-	defer cancel()
+// Uncut puts cables back. The result "back" lists the cables that were cut, in one or both directions,
+// and were put back in at least one of these. The result absent lists the chips at the cables that s
+// has no client of.
+func (s *Chips) Uncut(ctx context.Context, links []topo.Link) (back []topo.Link, absent []wire.FabricNodeID, err error) {
 	where, _ := spec.Ends(links, "both")
-	var views sorted[api.ImpairmentView]
-	_, _ = s.At(ctx, where, func(ctx context.Context, c *api.Client, _ []wire.Channel) error {
-		vs, err := c.Netem(ctx)
-		views.add(vs...)
-		return err
+	var ended sorted[wire.PortID]
+	absent, err = s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
+		views, err := c.Netem(ctx)
+		if err != nil {
+			return err
+		}
+		if err := c.SetNetem(ctx, api.NetemBody{Channels: chs, Cut: new(bool)}); err != nil {
+			return err
+		}
+		for _, v := range views {
+			if v.Cut {
+				ended.add(wire.PortID{Node: c.Self(), Channel: v.Channel})
+			}
+		}
+		return nil
 	})
-	cut := map[wire.PortID]bool{}
-	for _, v := range views.list {
-		cut[wire.PortID{Node: v.Chip, Channel: v.Channel}] = v.Cut
-	}
-	return slices.DeleteFunc(slices.Clone(links), func(l topo.Link) bool { return !cut[l.A] && !cut[l.B] })
+	return slices.DeleteFunc(slices.Clone(links), func(l topo.Link) bool {
+		return !slices.Contains(ended.list, l.A) && !slices.Contains(ended.list, l.B)
+	}), absent, err
 }
 
 // Flap cuts cables repeatedly. The parameter every is the time from the begin of one cut to the

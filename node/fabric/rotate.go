@@ -36,7 +36,7 @@ type KeyChange struct {
 
 // KeyRow is the result of one step on one chip.
 type KeyRow struct {
-	Chip   wire.FabricNodeID `json:"chip"`
+	Chip   wire.FabricNodeID `json:"chip"`            // chip at which the step was performed
 	Action string            `json:"action"`          // name of the step: list, ask, install, use or remove
 	Key    string            `json:"key,omitempty"`   // id of the key of the step; "": list
 	Keys   []api.KeyView     `json:"keys"`            // keys of the chip after the step

@@ -48,8 +48,8 @@ func (e *CutOffError) Error() string {
 
 // Service is what a change of service did.
 type Service struct {
-	Changed []topo.Link         // cables that were put back into service, or taken out of service
-	Absent  []wire.FabricNodeID // chips at these cables that do not run
+	Changed []topo.Link         // cables of which at least one end was put back into service, or taken out of service
+	Absent  []wire.FabricNodeID // chips that do not run, at cables that were to change
 }
 
 // TakeOut takes cables out of service. Cables that are out of service already do not count as
@@ -89,21 +89,30 @@ func (f *Fabric) PutBack(ctx context.Context, links []topo.Link) (Service, error
 }
 
 // setService takes cables out of service, or puts them back. A cable is left out if both ends are
-// already as wanted.
+// already as wanted. An end whose chip does not answer is not as wanted. If the chip then does not
+// carry out the change either, the error names the chip.
 func (s *Chips) setService(ctx context.Context, live live, links []topo.Link, out bool) (r Service, err error) {
-	for _, l := range links {
-		if live[l.A].avoided != out || live[l.B].avoided != out {
-			r.Changed = append(r.Changed, l)
-		}
+	asWanted := func(p wire.PortID) bool {
+		end, answers := live[p]
+		return end.avoided == out && (answers || s.clients[p.Node] == nil)
 	}
-	where, _ := spec.Ends(r.Changed, "both")
+	wanted := slices.DeleteFunc(slices.Clone(links), func(l topo.Link) bool { return asWanted(l.A) && asWanted(l.B) })
+	where, _ := spec.Ends(wanted, "both")
+	var told sorted[wire.FabricNodeID]
 	r.Absent, err = s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
-		return c.SetService(ctx, chs, out)
+		if err := c.SetService(ctx, chs, out); err != nil {
+			return err
+		}
+		told.add(c.Self())
+		return nil
 	})
+	changed := func(p wire.PortID) bool { return slices.Contains(told.list, p.Node) && !asWanted(p) }
+	r.Changed = slices.DeleteFunc(wanted, func(l topo.Link) bool { return !changed(l.A) && !changed(l.B) })
 	return r, err
 }
 
-// live is what the running chips say about their ports.
+// live is what the running chips say about their ports. live has no entries for ports of chips that
+// do not answer.
 type live map[wire.PortID]liveEnd
 
 type liveEnd struct {
@@ -111,9 +120,13 @@ type liveEnd struct {
 	carries bool // the link is up by its own cable
 }
 
-// live asks the running chips about their ports. live leaves out chips that do not answer.
+// live asks the running chips about their ports.
 func (s *Chips) live(ctx context.Context) live {
 	views, _ := Ask(ctx, s.Clients())
+	return liveOf(views)
+}
+
+func liveOf(views []api.ChipView) live {
 	m := live{}
 	for i := range views {
 		for k := range views[i].Links {
@@ -273,91 +286,4 @@ func LineOf(t *topo.Topology, mesh int, kind, number string) (Line, error) {
 		return Line{}, spec.Usagef("%s %d of mesh %d has no cables to take out of service or put back", kind, n, mesh)
 	}
 	return line, nil
-}
-
-// Healed is what [Chips.Heal] put back, and what it left.
-type Healed struct {
-	Cables  []topo.Link         // cables that were cut
-	Service []topo.Link         // cables that were out of service
-	Routers []api.RouterView    // ports that were paused or draining
-	Gossip  []wire.FabricNodeID // chips whose gossip was cut
-	Left    []string            // what Heal left, each with the command that ends it
-	Silent  []wire.FabricNodeID // chips that run and do not answer
-}
-
-// Heal puts back everything that commands took out on purpose: cut cables, cables out of service,
-// paused and draining routers, and cuts of the gossip. Heal leaves impairments, and chips that do
-// not run or do not answer, and says so.
-func (s *Chips) Heal(ctx context.Context) (h Healed, err error) {
-	all, err := s.Topology.SelectLinks([]string{"all"})
-	if err != nil {
-		return h, err
-	}
-	_, silent := Ask(ctx, s.Clients())
-	s = NewChips(s.Topology, slices.DeleteFunc(s.Clients(), func(c *api.Client) bool { return slices.Contains(silent, c.Self()) })...)
-	if h.Silent = silent; len(s.clients) == 0 {
-		return h, fmt.Errorf("no chip answers within %v; 'ttfabric chip resume all' resumes paused chips", AskTime)
-	}
-	h.Cables = s.CutNow(ctx, all)
-	if _, err = s.Cut(ctx, all, false, 0); err != nil {
-		return h, err
-	}
-	live := s.live(ctx)
-	if out, err := s.setService(ctx, live, all, false); err != nil {
-		return h, err
-	} else {
-		h.Service = out.Changed
-	}
-	if h.Routers, err = s.resumeRouters(ctx); err != nil {
-		return h, err
-	}
-	if h.Gossip, err = s.HealGossip(ctx, false); err != nil {
-		return h, err
-	}
-	return h, s.left(ctx, &h)
-}
-
-// resumeRouters resumes the paused and draining ports, and returns their states.
-func (s *Chips) resumeRouters(ctx context.Context) ([]api.RouterView, error) {
-	where := Where{}
-	views, _ := Values(Each(ctx, s.Clients(), AskTime, func(ctx context.Context, c *api.Client) ([]api.RouterView, error) { return c.Routers(ctx) }))
-	for _, vs := range views {
-		for _, v := range vs {
-			if v.State == "paused" || v.State == "draining" {
-				where[v.Chip] = append(where[v.Chip], v.Channel)
-			}
-		}
-	}
-	if len(where) == 0 {
-		return nil, nil
-	}
-	resumed, _, err := s.CommandRouters(ctx, where, "resume")
-	return resumed, err
-}
-
-// left lists what is still impaired.
-func (s *Chips) left(ctx context.Context, h *Healed) error {
-	ports, _, err := s.Impairments(ctx, PortsOf(s.Topology, s.All()), true)
-	if err != nil {
-		return err
-	}
-	if n := len(ports); n > 0 {
-		h.Left = append(h.Left, fmt.Sprintf("impairments of %s; 'ttfabric netem reset all' ends them", topo.Count(n, "port")))
-	}
-	views, _, err := s.Gossip(ctx, s.All())
-	if err != nil {
-		return err
-	}
-	if n := len(slices.DeleteFunc(views, func(v api.GossipView) bool { return v.Options == "" })); n > 0 {
-		h.Left = append(h.Left, fmt.Sprintf("impairments of the gossip of %s; 'ttfabric gossip heal' ends them", topo.Count(n, "chip")))
-	}
-	for _, n := range s.Topology.Nodes() {
-		switch {
-		case slices.Contains(h.Silent, n):
-			h.Left = append(h.Left, fmt.Sprintf("chip %s, which does not answer; if it is paused, 'ttfabric chip resume %s' resumes it", n, n))
-		case s.clients[n] == nil:
-			h.Left = append(h.Left, fmt.Sprintf("chip %s, which does not run; 'ttfabric chip start %s' starts it", n, n))
-		}
-	}
-	return nil
 }

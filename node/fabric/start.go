@@ -225,9 +225,9 @@ func (f *Fabric) WaitUp(ctx context.Context, progress func(done, total int)) ([]
 	return f.waitUp(ctx, progress, nil, nil)
 }
 
-// waitUp waits until all chips are ready. Each chip answers when it is ready, and waitUp asks again if
-// the answer is another one. waitUp asks the chips in the argument running for their present state
-// first.
+// waitUp waits until all chips are ready. Each chip answers when it is ready. If a chip answers that it
+// is not ready, waitUp asks it again. waitUp asks the chips in the argument running for their present
+// state first.
 func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), running map[wire.FabricNodeID]bool, exits Exits) ([]api.ChipView, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup

@@ -18,16 +18,16 @@ import (
 // recorded. If the plan has no such hop, From, Dir, To and VC are empty. If no chip
 // recorded an arrival, Seen is empty.
 type Hop struct {
-	Number   int    `json:"hop"`
-	From     string `json:"from,omitempty"`
-	Dir      string `json:"direction,omitempty"`
-	To       string `json:"to,omitempty"`
-	VC       string `json:"vc,omitempty"`
-	Seen     string `json:"seen_at,omitempty"` // chip and channel by which the packet came in
-	SeenVC   string `json:"seen_vc,omitempty"`
-	SeenTTL  int    `json:"seen_ttl"`
-	Agrees   bool   `json:"agrees"` // the packet came to the chip To, with the virtual channel VC
-	Crossing bool   `json:"leaves_mesh,omitempty"`
+	Number   int    `json:"hop"`                   // number of the hop, from 1
+	From     string `json:"from,omitempty"`        // planned chip from which the packet makes the hop
+	Dir      string `json:"direction,omitempty"`   // planned direction
+	To       string `json:"to,omitempty"`          // planned chip to which the packet makes the hop
+	VC       string `json:"vc,omitempty"`          // planned virtual channel
+	Seen     string `json:"seen_at,omitempty"`     // chip and channel by which the packet came in
+	SeenVC   string `json:"seen_vc,omitempty"`     // virtual channel by which the packet came in
+	SeenTTL  int    `json:"seen_ttl"`              // number of routers that could still forward the packet when it came in; 0 if no chip recorded an arrival
+	Agrees   bool   `json:"agrees"`                // the packet came to the chip To, with the virtual channel VC
+	Crossing bool   `json:"leaves_mesh,omitempty"` // whether the planned hop leads to another mesh
 }
 
 // Verdict returns "as planned" if the recorded arrival is the planned one, "not seen" if no

@@ -10,7 +10,7 @@ import (
 // over all planes. A multicast counts at each member. Ends counts neither the probes of
 // stalled flows nor requests of the chip to itself without Via.
 type Ends struct {
-	Dst   wire.FabricNodeID `json:"chip"`
+	Dst   wire.FabricNodeID `json:"chip"`  // destination of the requests
 	Fates [4]uint64         `json:"fates"` // number of ended requests by Fate: done, refused, lost, outcome unknown
 	Open  int               `json:"open"`  // number of requests whose fate is not known yet
 }
@@ -60,7 +60,7 @@ func (e *Ends) add(fates [4]uint64) {
 // Moment holds the counts of how a chip's requests had ended at one moment.
 // [Moment.Since] compares two moments.
 type Moment struct {
-	Chip        wire.FabricNodeID `json:"chip"`
+	Chip        wire.FabricNodeID `json:"chip"`        // source of the requests
 	Incarnation wire.Incarnation  `json:"incarnation"` // incarnation of Chip
 	Ends        []Ends            `json:"ends"`        // counts, by destination
 }

@@ -10,13 +10,13 @@ import (
 
 // Direction is the balance of one direction of a link, over all sessions that the link's ends know.
 type Direction struct {
-	Src        wire.FabricNodeID `json:"src"`
-	SrcChannel wire.Channel      `json:"src_channel"`
-	Dst        wire.FabricNodeID `json:"dst"`
-	DstChannel wire.Channel      `json:"dst_channel"`
-	Plane      wire.Plane        `json:"plane"`
-	Sent       Count             `json:"sent"`     // packets that the present incarnation at Src has sent
-	Received   Count             `json:"received"` // packets that the present incarnation at Dst has received
+	Src        wire.FabricNodeID `json:"src"`         // chip that sends
+	SrcChannel wire.Channel      `json:"src_channel"` // ethernet channel of the chip that sends
+	Dst        wire.FabricNodeID `json:"dst"`         // chip that receives
+	DstChannel wire.Channel      `json:"dst_channel"` // ethernet channel of the chip that receives
+	Plane      wire.Plane        `json:"plane"`       // routing plane of the link
+	Sent       Count             `json:"sent"`        // packets that the present incarnation at Src has sent
+	Received   Count             `json:"received"`    // packets that the present incarnation at Dst has received
 
 	// UnderWay, Lost, ToGone and Unknown say what became of the packets counted in Sent that the
 	// present incarnation at Dst has not received.
@@ -33,17 +33,17 @@ type Direction struct {
 
 // ChipTotal is the balance of a chip's present incarnation.
 type ChipTotal struct {
-	Chip        wire.FabricNodeID `json:"chip"`
-	Incarnation wire.Incarnation  `json:"incarnation"`
-	Packets     Packets           `json:"packets"`
-	InFlight    Count             `json:"in_flight"`
-	Unexplained int64             `json:"unexplained"`
+	Chip        wire.FabricNodeID `json:"chip"`        // the chip
+	Incarnation wire.Incarnation  `json:"incarnation"` // incarnation of the chip
+	Packets     Packets           `json:"packets"`     // packets by what the chip did with them
+	InFlight    Count             `json:"in_flight"`   // packets in the chip's router
+	Unexplained int64             `json:"unexplained"` // packets that entered the chip, minus packets in all other fields; a value other than 0 shows a fault of this program
 }
 
 // Gone is an incarnation of a chip that has ended, with the counts that the chip's neighbours
 // report.
 type Gone struct {
-	Chip        wire.FabricNodeID `json:"chip"`
+	Chip        wire.FabricNodeID `json:"chip"`         // the chip
 	Incarnation wire.Incarnation  `json:"incarnation"`  // the incarnation that has ended
 	Received    Count             `json:"received"`     // packets that the incarnation acknowledged: it received at least these packets
 	ReceivedMax Count             `json:"received_max"` // packets sent to the incarnation: it received at most these packets
@@ -54,26 +54,26 @@ type Gone struct {
 // Total is the balance of the fabric. Injected + Copied + FromGone is the number of packets that
 // entered. The other fields say what became of the packets that entered.
 type Total struct {
-	Injected    uint64 `json:"injected"`
-	Copied      uint64 `json:"copied"`
-	FromGone    uint64 `json:"from_gone"` // packets received from incarnations that have ended
-	Delivered   uint64 `json:"delivered"`
-	Dropped     uint64 `json:"dropped"`   // packets dropped by routers, including malformed packets
-	InFlight    uint64 `json:"in_flight"` // packets in routers and on links
-	Lost        uint64 `json:"lost"`      // packets lost on links whose session ended, as both ends report
-	ToGone      uint64 `json:"to_gone"`   // packets acknowledged by incarnations that have ended
-	Unknown     uint64 `json:"unknown"`   // packets whose sender cannot know whether they arrived, because the link's session ended before an acknowledgement
-	Unexplained int64  `json:"unexplained"`
+	Injected    uint64 `json:"injected"`    // packets that the chips themselves sent into the fabric
+	Copied      uint64 `json:"copied"`      // copies that routers made of multicasts, not counting the original packets
+	FromGone    uint64 `json:"from_gone"`   // packets received from incarnations that have ended
+	Delivered   uint64 `json:"delivered"`   // packets delivered to their destinations
+	Dropped     uint64 `json:"dropped"`     // packets dropped by routers, including malformed packets
+	InFlight    uint64 `json:"in_flight"`   // packets in routers and on links
+	Lost        uint64 `json:"lost"`        // packets lost on links whose session ended, as both ends report
+	ToGone      uint64 `json:"to_gone"`     // packets acknowledged by incarnations that have ended
+	Unknown     uint64 `json:"unknown"`     // packets whose sender cannot know whether they arrived, because the link's session ended before an acknowledgement
+	Unexplained int64  `json:"unexplained"` // packets that entered, minus packets in all other fields; a value other than 0 shows a fault of this program
 }
 
 // Report is the account of all packets of a fabric.
 type Report struct {
-	Chips   []ChipTotal         `json:"chips"`
-	Gone    []Gone              `json:"gone"`
-	Links   []Direction         `json:"links"`
+	Chips   []ChipTotal         `json:"chips"`   // balance of each chip that reported
+	Gone    []Gone              `json:"gone"`    // incarnations that have ended
+	Links   []Direction         `json:"links"`   // balance of each direction of each link
 	Dropped map[string]uint64   `json:"dropped"` // packets dropped by reason, including malformed packets
-	Classes Classes             `json:"classes"`
-	Total   Total               `json:"total"`
+	Classes Classes             `json:"classes"` // balance of the fabric for each class of packets
+	Total   Total               `json:"total"`   // balance of the fabric for all classes together
 	Missing []wire.FabricNodeID `json:"missing"` // chips that did not report
 }
 

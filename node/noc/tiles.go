@@ -20,7 +20,7 @@ const (
 type Tile struct {
 	X    uint8  `json:"x"`          // column, from 0 at the west
 	Y    uint8  `json:"y"`          // row, from 0 at the north
-	Kind Kind   `json:"kind"`       //
+	Kind Kind   `json:"kind"`       // kind of the tile
 	Name string `json:"name"`       // T0… row by row, E0… by ethernet channel, D0… by DRAM bank
 	Size uint64 `json:"size_bytes"` // size of the tile's memory, which begins at offset 0, in bytes
 	bank int    // index of the tile's memory; the DRAM tiles of one bank share an index

@@ -12,37 +12,37 @@ import (
 
 // Mailbox is a router's mailbox in the form that `mailbox -o json` prints.
 type Mailbox struct {
-	Chip        wire.FabricNodeID `json:"chip"`
-	Channel     wire.Channel      `json:"channel"`
-	Tile        string            `json:"tile"` // tile and offset of the mailbox, as 'mem read' takes them
-	Incarnation string            `json:"incarnation"`
-	At          float64           `json:"at_seconds"` // time of the status, since the chip's start
-	Peer        wire.FabricNodeID `json:"peer"`
-	PeerChan    wire.Channel      `json:"peer_channel"`
-	State       string            `json:"state"`
-	Postcode    string            `json:"postcode"`
-	Link        string            `json:"link"`
-	LinkFor     float64           `json:"link_for_seconds"`
-	LastDown    string            `json:"last_down"`
-	Downtime    float64           `json:"downtime_seconds"`
-	RTT         float64           `json:"rtt_microseconds"`
-	Heartbeat   string            `json:"heartbeat"`
-	Retrains    uint32            `json:"retrains"`
-	Queued      uint32            `json:"packets_queued"`
-	Counters    map[string]uint64 `json:"counters"`
-	Posted      uint32            `json:"posted"`
-	Overwritten uint32            `json:"overwritten"` // old entries that new entries have replaced in the ring
-	Torn        int               `json:"torn"`        // entries that the router wrote while the command read them
-	Entries     []MailboxEntry    `json:"entries"`
+	Chip        wire.FabricNodeID `json:"chip"`             // the chip
+	Channel     wire.Channel      `json:"channel"`          // ethernet channel of the router's port
+	Tile        string            `json:"tile"`             // tile and offset of the mailbox, as 'mem read' takes them
+	Incarnation string            `json:"incarnation"`      // incarnation of the chip's process, 16 hexadecimal digits
+	At          float64           `json:"at_seconds"`       // time of the status, since the chip's start
+	Peer        wire.FabricNodeID `json:"peer"`             // chip at the other end of the cable
+	PeerChan    wire.Channel      `json:"peer_channel"`     // ethernet channel at the other end of the cable
+	State       string            `json:"state"`            // state of the router: initializing, running, paused, draining or retraining
+	Postcode    string            `json:"postcode"`         // how far the link's bring-up has come, as the 8 hexadecimal digits of Spec §7.1
+	Link        string            `json:"link"`             // state of the link
+	LinkFor     float64           `json:"link_for_seconds"` // time for which the link has had this state, in seconds
+	LastDown    string            `json:"last_down"`        // reason why the link went down last
+	Downtime    float64           `json:"downtime_seconds"` // time for which the link was down in all, in seconds
+	RTT         float64           `json:"rtt_microseconds"` // smoothed round trip of the link, in microseconds
+	Heartbeat   string            `json:"heartbeat"`        // heartbeat of the router, 8 hexadecimal digits; it counts while the router lives
+	Retrains    uint32            `json:"retrains"`         // number of retrains of the link
+	Queued      uint32            `json:"packets_queued"`   // number of packets in the port's receiver and sender channels
+	Counters    map[string]uint64 `json:"counters"`         // counters of the port, by name; names that begin with bytes or frames count these, and other names count packets
+	Posted      uint32            `json:"posted"`           // number of entries that the router has written
+	Overwritten uint32            `json:"overwritten"`      // old entries that new entries have replaced in the ring
+	Torn        int               `json:"torn"`             // entries that the router wrote while the command read them
+	Entries     []MailboxEntry    `json:"entries"`          // entries in the ring, oldest first
 }
 
 // MailboxEntry is an entry of a mailbox in the form that `mailbox -o json` prints.
 type MailboxEntry struct {
-	Number   uint32  `json:"number"`
+	Number   uint32  `json:"number"`     // number of the entry
 	At       float64 `json:"at_seconds"` // time of the entry, since the chip's start
-	Severity string  `json:"severity"`
-	What     string  `json:"what"`
-	Detail   string  `json:"detail"`
+	Severity string  `json:"severity"`   // info, warning or error
+	What     string  `json:"what"`       // what happened
+	Detail   string  `json:"detail"`     // further facts, for people; empty if there are none
 }
 
 // MailboxOf returns a mailbox as the command prints it. The argument at is the address of the

@@ -52,14 +52,16 @@ type Healed struct {
 	Service  []string            `json:"in_service"` // the cables that were out of service
 	Routers  []api.RouterView    `json:"routers"`    // the ports that were paused or draining
 	Gossip   []wire.FabricNodeID `json:"gossip"`     // the chips whose gossip was cut
+	Leaving  []wire.FabricNodeID `json:"accepting"`  // the chips that refused new requests, and accept them again
 	Left     []string            `json:"left"`       // what the command left, each with the command that ends it
 	NoAnswer []wire.FabricNodeID `json:"no_answer"`  // the chips that run and do not answer
 }
 
 // Channels is the list of sender and receiver channels that hold packets.
 type Channels struct {
-	Channels []api.ChannelView   `json:"channels"`  // the channels
-	NoAnswer []wire.FabricNodeID `json:"no_answer"` // the chips that run and do not answer
+	Channels   []api.ChannelView   `json:"channels"`    // the channels
+	NotRunning []wire.FabricNodeID `json:"not_running"` // the chips without a process
+	NoAnswer   []wire.FabricNodeID `json:"no_answer"`   // the chips with a process that did not answer
 }
 
 // GossipChips is the result of a command that acts on the gossip of chips.
@@ -116,15 +118,15 @@ type Routes struct {
 
 // L0Row holds the source routes of one chip, in the form of the specification.
 type L0Row struct {
-	Src    wire.FabricNodeID   `json:"src"`
-	Dst    []wire.FabricNodeID `json:"dst"`
+	Src    wire.FabricNodeID   `json:"src"`    // the chip
+	Dst    []wire.FabricNodeID `json:"dst"`    // destinations, in the order of the field routes
 	Routes []string            `json:"routes"` // route to each chip; "-" from a chip to itself, "x" if there is no route
 }
 
 // L1Row holds the exit nodes of one chip, by destination mesh.
 type L1Row struct {
-	Src   wire.FabricNodeID `json:"src"`
-	To    []wire.MeshID     `json:"to"`
+	Src   wire.FabricNodeID `json:"src"`   // the chip
+	To    []wire.MeshID     `json:"to"`    // destination meshes, in the order of the fields exits and ports
 	Exits []string          `json:"exits"` // chip number of the exit node in the chip's mesh; "-" for the chip's mesh itself, "x" if there is no route
 	Ports []string          `json:"ports"` // direction of the port out of the exit node, and "up" or "down" the tree of meshes; "" if there is no exit node
 }

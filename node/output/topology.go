@@ -11,37 +11,37 @@ import (
 
 // Topology is a topology in the form that `validate -o json` prints.
 type Topology struct {
-	Name   string `json:"name"`
-	Source string `json:"source"`
-	Arch   string `json:"arch"`
-	Hash   string `json:"hash"`
-	Chips  int    `json:"chips"`
-	Cables int    `json:"cables"`
-	Planes int    `json:"planes"`
-	Layout string `json:"layout,omitempty"`
-	// Transport and Auth are the values of a fabric that 'up' starts without --transport and --auth.
-	Transport string `json:"transport"`
-	Auth      string `json:"auth"`
+	Name      string `json:"name"`             // name of the topology
+	Source    string `json:"source"`           // file that the topology comes from, or built-in
+	Arch      string `json:"arch"`             // architecture of the chips
+	Hash      string `json:"hash"`             // hash of the topology, 16 hexadecimal digits
+	Chips     int    `json:"chips"`            // number of chips
+	Cables    int    `json:"cables"`           // number of cables
+	Planes    int    `json:"planes"`           // number of routing planes
+	Layout    string `json:"layout,omitempty"` // what the program chose itself, such as rows and columns, for people; absent if it chose nothing
+	Transport string `json:"transport"`        // transport, if 'up' starts the fabric without --transport
+	Auth      string `json:"auth"`             // authentication, if 'up' starts the fabric without --auth
 
-	Routes Verdict  `json:"routes"`
-	Meshes []Mesh   `json:"meshes"`
-	Unused []Unused `json:"unused"`
+	Routes Verdict  `json:"routes"` // result of the check of the routes
+	Meshes []Mesh   `json:"meshes"` // the meshes
+	Unused []Unused `json:"unused"` // cables that carry no traffic
 }
 
 // Verdict is the result of the check of a topology's routes.
 type Verdict struct {
-	Engine       string   `json:"engine"`
-	Verdict      string   `json:"verdict"`
-	Channels     int      `json:"channels"`
-	Dependencies int      `json:"dependencies"`
-	Cycle        []string `json:"cycle"`
-	Longest      int      `json:"longest_way_hops"`
-	Unreachable  int      `json:"pairs_without_a_way"`
-	Thin         int      `json:"pairs_of_meshes_on_fewer_planes"`
-	Astray       int      `json:"ways_that_lead_astray"`
-	Long         int      `json:"ways_beyond_the_bound"`
+	Engine       string   `json:"engine"`                          // routing engine, order of the axes, and rule for rings
+	Verdict      string   `json:"verdict"`                         // the result, for people
+	Channels     int      `json:"channels"`                        // number of channels that wait for another channel
+	Dependencies int      `json:"dependencies"`                    // number of dependencies between the channels
+	Cycle        []string `json:"cycle"`                           // channels of which each waits for the next, and the last for the first; empty if no traffic can deadlock
+	Longest      int      `json:"longest_way_hops"`                // number of hops of the longest route; with several meshes, an upper bound
+	Unreachable  int      `json:"pairs_without_a_way"`             // number of ordered pairs without a route, added up over all planes
+	Thin         int      `json:"pairs_of_meshes_on_fewer_planes"` // number of ordered pairs of meshes with a route on plane 0, but not on all planes
+	Astray       int      `json:"ways_that_lead_astray"`           // number of routes that do not end at their destination, or pass a chip or mesh twice
+	Long         int      `json:"ways_beyond_the_bound"`           // number of routes that are longer than the plan says
 }
 
+// VerdictOf returns the result of a check of routes as the command prints it.
 func VerdictOf(cfg route.Config, s route.Scheme, v *route.Verdict) Verdict {
 	w := Verdict{Thin: v.Thin, Astray: v.Astray, Long: v.Long, Engine: fmt.Sprintf("%s, %s, %s", cmp.Or(cfg.Engine, route.Engines[0].Name), cfg.Order, cfg.Ring), Verdict: v.String(), Channels: v.Channels,
 		Dependencies: v.Dependencies, Cycle: []string{}, Longest: v.Longest, Unreachable: v.Unreachable}
@@ -54,30 +54,34 @@ func VerdictOf(cfg route.Config, s route.Scheme, v *route.Verdict) Verdict {
 	return w
 }
 
+// Mesh is a mesh of a topology.
 type Mesh struct {
-	Mesh   wire.MeshID `json:"mesh"`
-	Rows   int         `json:"rows"`
-	Cols   int         `json:"cols"`
-	WrapX  bool        `json:"wrap_x"`
-	WrapY  bool        `json:"wrap_y"`
-	Planes int         `json:"planes"`
-	Cables int         `json:"cables"`
-	Peers  []Peer      `json:"peers"`
+	Mesh   wire.MeshID `json:"mesh"`   // number of the mesh
+	Rows   int         `json:"rows"`   // number of rows
+	Cols   int         `json:"cols"`   // number of columns
+	WrapX  bool        `json:"wrap_x"` // whether each row is a ring
+	WrapY  bool        `json:"wrap_y"` // whether each column is a ring
+	Planes int         `json:"planes"` // number of routing planes
+	Cables int         `json:"cables"` // number of cables within the mesh
+	Peers  []Peer      `json:"peers"`  // meshes to which cables lead
 }
 
+// Peer is another mesh to which cables of a mesh lead.
 type Peer struct {
-	Mesh  wire.MeshID `json:"mesh"`
-	Ports int         `json:"ports"`
+	Mesh  wire.MeshID `json:"mesh"`  // number of the mesh
+	Ports int         `json:"ports"` // number of ports that lead to the mesh
 }
 
+// Unused is a cable that carries no traffic.
 type Unused struct {
-	A      string `json:"a"`
-	B      string `json:"b"`
-	Dir    string `json:"dir"`
-	Plane  int    `json:"plane"`
-	Reason string `json:"reason"`
+	A      string `json:"a"`      // port at one end
+	B      string `json:"b"`      // port at the other end
+	Dir    string `json:"dir"`    // direction from the first end to the other
+	Plane  int    `json:"plane"`  // routing plane that the cable would have
+	Reason string `json:"reason"` // why the cable carries no traffic
 }
 
+// TopologyOf returns a topology as the command prints it.
 func TopologyOf(t *topo.Topology) Topology {
 	v := Topology{Name: t.Name, Source: t.Source, Arch: t.Arch.String(), Hash: fmt.Sprintf("%016x", t.Hash()), Chips: len(t.Chips), Cables: len(t.Cables),
 		Planes: t.Planes(), Layout: t.Layout, Meshes: []Mesh{}, Unused: []Unused{}}

@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync"
 	"time"
 
 	"ttfabric/membership"
@@ -129,15 +130,9 @@ func FromFolder(dir folder.Dir, id wire.FabricNodeID) (*Config, error) {
 	if c.Ports, err = newPorts(&s, id, dir.PKI(&s), psk, netip.Addr.IsLoopback); err != nil {
 		return nil, err
 	}
-	begin := time.Now()
-	var joins time.Time // when the chip may join; zero: not known yet
+	gate := &joinGate{chips: len(t.Chips), launching: dir.IsLaunching, begin: time.Now()}
 	c.seeds = func(p pool) []string {
-		if n := time.Duration(len(t.Chips)); n <= joinsAtOnce {
-			joins = begin
-		} else if joins.IsZero() && (!dir.IsLaunching() || time.Since(begin) > launchPatience) {
-			joins = time.Now().Add(n*joinRest + mathrand.N(n*joinPace))
-		}
-		if joins.IsZero() || time.Now().Before(joins) {
+		if !gate.open(time.Now()) {
 			return nil
 		}
 		return folderSeeds(dir, t, id, p)
@@ -148,16 +143,41 @@ func FromFolder(dir folder.Dir, id wire.FabricNodeID) (*Config, error) {
 	return c, nil
 }
 
-// A chip of a large fabric joins the gossip after the launch of the fabric's chips. While chips start,
-// the chips that run would otherwise spend more time with the news of new chips than the new chips
-// with their start. The chips do not all join at the same moment, because on a few cores none of them
-// would answer in time.
+// A chip of a large fabric joins the gossip after the launch of the fabric's chips. Otherwise the
+// running chips would spend more processor time on news of new chips than the new chips need to start.
+// The chips do not all join at the same moment, because on a few cores none of them would answer in
+// time.
 const (
 	joinsAtOnce    = 64                    // largest fabric, in chips, whose chips join at their start
 	joinRest       = 8 * time.Millisecond  // time for each chip of the fabric between the end of the launch and the first join, in which 'up' hears that the links are up
 	launchPatience = time.Minute           // longest time after its start for which a chip waits for the end of the launch
 	joinPace       = 20 * time.Millisecond // average time between two chips that join; a chip of a fabric of n chips waits at most n times this time
 )
+
+// joinGate decides when a chip may join the gossip. Its method open is safe for concurrent use, because
+// each pool of the chip asks in a goroutine of its own. All pools may join from the same moment on.
+type joinGate struct {
+	chips     int         // number of chips of the fabric
+	launching func() bool // reports whether chips of the fabric are still being launched
+	begin     time.Time   // start of the chip
+
+	mu    sync.Mutex
+	joins time.Time // when the chip may join; zero: not known yet
+}
+
+// open reports whether the chip may join at the time now.
+func (g *joinGate) open(now time.Time) bool {
+	if g.chips <= joinsAtOnce {
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.joins.IsZero() && (!g.launching() || now.Sub(g.begin) > launchPatience) {
+		n := time.Duration(g.chips)
+		g.joins = now.Add(n*joinRest + mathrand.N(n*joinPace))
+	}
+	return !g.joins.IsZero() && !now.Before(g.joins)
+}
 
 // folderSeeds returns gossip addresses of running chips in pool p, as CHIP/HOST:PORT. The chips are
 // the first [spec.SeedChips] that run, in the order of the topology, without the chip self.

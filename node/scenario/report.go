@@ -22,10 +22,10 @@ const (
 
 // Verdict is the result of one assertion.
 type Verdict struct {
-	Text     string  `json:"assertion"` // the assertion in one line
-	When     string  `json:"when"`      // kind of the assertion: always, eventually or finally
-	Line     int     `json:"line"`      // line of the assertion in the scenario file
-	Status   Status  `json:"status"`
+	Text     string  `json:"assertion"`          // the assertion in one line
+	When     string  `json:"when"`               // kind of the assertion: always, eventually or finally
+	Line     int     `json:"line"`               // line of the assertion in the scenario file
+	Status   Status  `json:"status"`             // passed, failed or skipped; open if the run broke off before it decided the assertion
 	At       float64 `json:"at_seconds"`         // time since the begin of the timeline, in seconds: when the run last measured the metric, or gave up waiting for the condition
 	Measured string  `json:"measured,omitempty"` // value of the metric when the run last measured the metric; "": the metric had no value
 	Why      string  `json:"why,omitempty"`      // why the assertion failed or was skipped
@@ -33,27 +33,27 @@ type Verdict struct {
 
 // Entry is the result of one action.
 type Entry struct {
-	At     float64 `json:"at_seconds"` // time since the begin of the timeline
-	What   string  `json:"what"`       // the action in one line
-	Status Status  `json:"status"`
+	At     float64 `json:"at_seconds"`    // time since the begin of the timeline
+	What   string  `json:"what"`          // the action in one line
+	Status Status  `json:"status"`        // passed, failed or skipped
 	Why    string  `json:"why,omitempty"` // why the action failed or was skipped
 }
 
 // Report is the result of a run.
 type Report struct {
-	Scenario    string             `json:"scenario"`
-	Description string             `json:"description,omitempty"`
-	Driver      string             `json:"driver"` // name of the driver: live or sim
-	Topology    string             `json:"topology"`
-	Seed        uint64             `json:"seed"`
-	Seconds     float64            `json:"seconds"` // length of the run since the begin of the timeline; the simulator gives virtual time
-	Passed      bool               `json:"passed"`
-	Error       string             `json:"error,omitempty"` // why the run broke off; "": the run came to its end
-	Assertions  []Verdict          `json:"assertions"`
-	Timeline    []Entry            `json:"timeline"`
-	Metrics     map[string]float64 `json:"metrics"`         // value of each metric at the end of the run; times are in seconds
-	Events      map[string]uint64  `json:"events"`          // number of events, by type, by type and action, and by type, action and reason
-	Trace       string             `json:"trace,omitempty"` // hash of all events of a simulated run; "": a live run
+	Scenario    string             `json:"scenario"`              // name of the scenario
+	Description string             `json:"description,omitempty"` // description of the scenario
+	Driver      string             `json:"driver"`                // name of the driver: live or sim
+	Topology    string             `json:"topology"`              // topology on which the scenario ran
+	Seed        uint64             `json:"seed"`                  // seed of the run's random choices
+	Seconds     float64            `json:"seconds"`               // length of the run since the begin of the timeline; the simulator gives virtual time
+	Passed      bool               `json:"passed"`                // whether the run came to its end, and no assertion failed
+	Error       string             `json:"error,omitempty"`       // why the run broke off; "": the run came to its end
+	Assertions  []Verdict          `json:"assertions"`            // results of the assertions
+	Timeline    []Entry            `json:"timeline"`              // results of the actions
+	Metrics     map[string]float64 `json:"metrics"`               // value of each metric at the end of the run; times are in seconds
+	Events      map[string]uint64  `json:"events"`                // number of events, by type, by type and action, and by type, action and reason
+	Trace       string             `json:"trace,omitempty"`       // hash of all events of a simulated run; "": a live run
 }
 
 // Report judges the assertions that are still open, and returns the result of the run.

@@ -28,8 +28,8 @@ import (
 
 // Pair is one source and one destination.
 type Pair struct {
-	Src    wire.FabricNodeID `json:"src"`
-	Dst    wire.FabricNodeID `json:"dst"`
+	Src    wire.FabricNodeID `json:"src"`              // source of the packets
+	Dst    wire.FabricNodeID `json:"dst"`              // destination of the packets
 	Weight uint32            `json:"weight,omitempty"` // the pair's share of the run's packets, relative to the weights of the other pairs; at most MaxWeight; 0 counts as 1
 	Planes uint8             `json:"planes,omitempty"` // number of planes with a route from Src to Dst; planes are numbered from 0; 0 counts as all planes of the run
 	Ways   uint8             `json:"ways,omitempty"`   // number of directions round rings: 2 if both directions are equally long; 0 counts as 1

@@ -69,21 +69,21 @@ func NewReport(g *Generator, v *Verifier) Report {
 // Row holds the result of a pair, or of all pairs together.
 type Row struct {
 	Pair              // the pair; zero for the row of all pairs
-	Sent       uint64 `json:"sent"`
-	Delivered  uint64 `json:"delivered"`
-	Lost       uint64 `json:"lost"` // packets that were sent and not delivered; before the end of the run, packets under way are included
-	Duplicated uint64 `json:"duplicated"`
-	Corrupted  uint64 `json:"corrupted"`
-	Reordered  uint64 `json:"reordered"`
-	Failed     uint64 `json:"failed"`    // packets counted in Sent that ended as refused, lost or unknown at their source
-	Completed  uint64 `json:"completed"` // packets counted in Sent that the destination has confirmed as performed
-	Bytes      uint64 `json:"bytes"`     // bytes of the delivered packets
+	Sent       uint64 `json:"sent"`       // packets that the source sent
+	Delivered  uint64 `json:"delivered"`  // packets that arrived at the destination, each counted once
+	Lost       uint64 `json:"lost"`       // packets that were sent and not delivered; before the end of the run, packets under way are included
+	Duplicated uint64 `json:"duplicated"` // arrivals of packets that had been delivered before
+	Corrupted  uint64 `json:"corrupted"`  // arrivals that are not packets as their source makes them
+	Reordered  uint64 `json:"reordered"`  // packets delivered after later packets of their plane and direction
+	Failed     uint64 `json:"failed"`     // packets counted in Sent that ended as refused, lost or unknown at their source
+	Completed  uint64 `json:"completed"`  // packets counted in Sent that the destination has confirmed as performed
+	Bytes      uint64 `json:"bytes"`      // bytes of the delivered packets
 	// Gbps is the rate of the delivered bytes, over the busy time of the pair's source. The busy
 	// time goes from a source's first packet to the latest end of a packet. For the row of all
 	// pairs, the rate is over the longest busy time of any source.
 	Gbps float64 `json:"gigabits_per_second"`
-	P50  float64 `json:"latency_p50_microseconds"`
-	P99  float64 `json:"latency_p99_microseconds"`
+	P50  float64 `json:"latency_p50_microseconds"` // median latency of the completed packets, in microseconds: from the request to the completion; with a load, from the arrival at the source
+	P99  float64 `json:"latency_p99_microseconds"` // 99th percentile of the latency, in microseconds
 
 	// Offered, Overflowed, OfferedRate and AcceptedRate are set if the spec has a load. In the row
 	// of all pairs, each of the four fields is the sum over the pairs.
@@ -95,10 +95,10 @@ type Row struct {
 
 // Result is the result of a whole run.
 type Result struct {
-	Spec        Spec    `json:"spec"`
-	Seconds     float64 `json:"seconds"` // longest busy time of any source, see Row.Gbps
-	Rows        []Row   `json:"pairs"`   // one row for each pair, in the order of the pairs
-	Total       Row     `json:"total"`
+	Spec        Spec    `json:"spec"`        // what the run had to do
+	Seconds     float64 `json:"seconds"`     // longest busy time of any source, see Row.Gbps
+	Rows        []Row   `json:"pairs"`       // one row for each pair, in the order of the pairs
+	Total       Row     `json:"total"`       // sums over all pairs
 	Misdirected uint64  `json:"misdirected"` // packets of this run that were delivered to the wrong place
 	Stray       uint64  `json:"stray"`       // arrivals that do not belong to this run; they do not make the run fail
 	// Silent lists chips that died or restarted during the run. The last report of a silent chip is

@@ -37,10 +37,10 @@ func (n PlaneCount) Registered() int { return min(n.Declared, n.Live) }
 
 // DirectionHealth describes the cables from one chip in one direction in which cables should exist.
 type DirectionHealth struct {
-	Chip      wire.FabricNodeID `json:"chip"`
-	Direction string            `json:"direction"` // direction as a letter; NoDirection: the fabric routes none of these cables
-	Peer      wire.FabricNodeID `json:"peer"`
-	External  bool              `json:"inter_mesh"`
+	Chip      wire.FabricNodeID `json:"chip"`       // chip from which the cables lead
+	Direction string            `json:"direction"`  // direction as a letter; NoDirection: the fabric routes none of these cables
+	Peer      wire.FabricNodeID `json:"peer"`       // chip to which the cables lead
+	External  bool              `json:"inter_mesh"` // whether the cables lead to another mesh
 	PlaneCount
 	Usable int `json:"planes"`        // within a mesh: smallest number of routing planes on any edge of this row or column; between meshes: see PlaneCount.Registered
 	Down   int `json:"downed"`        // number of missing cables that the fabric needs, see PlaneCount.Downed

@@ -11,7 +11,8 @@ import (
 
 // Addr is the address of a byte in a tile of the destination chip. In JSON, Addr is a text. The text
 // is an offset in the tile that the body names, such as "0x1000", or a tile and an offset, such as
-// "1-1:0x1000". Offsets are decimal, or hexadecimal with 0x.
+// "1-1:0x1000". Offsets are decimal, or hexadecimal with 0x. A body may have a number instead of the
+// text; see [AddrNumbers].
 type Addr struct {
 	at   wire.NocAddr
 	form addrForm
@@ -26,6 +27,13 @@ const (
 	addrOffset                 // an offset alone
 	addrNumber                 // a number, as clients of an earlier version of the API send: tile and offset as in wire.NocAddr, or an offset if the body names a tile
 )
+
+// maxAddr is the largest address as a number: 36 bits of offset and two NoC coordinates of 6 bits.
+const maxAddr = 1<<(wire.NocOffsetBits+2*wire.NocCoordBits) - 1
+
+// AddrNumbers says what a number means as an address, for the OpenAPI document.
+const AddrNumbers = "In a body, a number of at most 48 bits may stand for an address. Bits 0 to 35 are the offset, bits 36 to 41 the x coordinate of the tile, and bits 42 to 47 the y coordinate. " +
+	"If the body names a tile, a number of at most 36 bits is an offset in this tile."
 
 // NewAddr returns the address a, which names its tile.
 func NewAddr(a wire.NocAddr) Addr { return Addr{a, addrWhole} }
@@ -52,7 +60,9 @@ func (a *Addr) UnmarshalJSON(b []byte) error {
 		a.at, err = wire.ParseNocAddr("0-0:" + text[1:len(text)-1])
 	default:
 		a.form = addrNumber
-		err = json.Unmarshal(b, (*uint64)(&a.at))
+		if err = json.Unmarshal(b, (*uint64)(&a.at)); err == nil && a.at > maxAddr {
+			return fmt.Errorf("address %s: want a number of at most 48 bits, or a text such as \"1-1:0x1000\"", b)
+		}
 	}
 	if err != nil || text == "null" {
 		return fmt.Errorf("address %s: want an offset of at most 36 bits in the tile, such as \"0x1000\", or tile and offset, such as \"1-1:0x1000\"", b)

@@ -12,7 +12,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"ttfabric/router/topo"
@@ -29,26 +28,17 @@ type Client struct {
 	topo  *topo.Topology
 	http  *http.Client
 
-	mu      sync.Mutex
-	batches map[target]chan struct{} // batches under way; the channel of a target has a place for each
+	batches *batchPlaces // places of batches under way
 }
 
 // maxAnswer is the largest number of bytes that the client reads of an answer. A chip's answer is
 // shorter, but another program may listen at the address.
 const maxAnswer = 16 << 20
 
-// Limits of a client's connections to its chip. A batch of requests keeps a connection until all its
-// requests have ended, which takes long if their destination does not answer. Therefore each
-// destination has places of its own. Other calls wait for no batch.
-const (
-	maxBatchesTo = 16 // batches under way to one destination; a further batch waits until a batch has ended
-	maxIdle      = 64 // connections that the client keeps for later calls
-)
-
 // NewClient returns a client of the chip "self" in the topology t. The chip's API listens at addr
 // ("host:port"), and token is the fabric's token.
 func NewClient(addr, token string, self wire.FabricNodeID, t *topo.Topology) *Client {
-	return &Client{base: "http://" + addr, token: token, self: self, topo: t, batches: map[target]chan struct{}{},
+	return &Client{base: "http://" + addr, token: token, self: self, topo: t, batches: newBatchPlaces(),
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: time.Minute}}}
 }
 
@@ -103,8 +93,8 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	return nil
 }
 
-// open makes a call and returns the answer. The call has the headers of the list, which is a list of
-// names and values. If the chip answers with a status other than 2xx, the error is a [StatusError].
+// open makes a call and returns the answer. The argument "headers" lists further headers: name, value,
+// name, value, and so on. If the chip answers with a status other than 2xx, the error is a [StatusError].
 // The caller must close the answer's body.
 func (c *Client) open(ctx context.Context, method, path string, in any, headers ...string) (*http.Response, error) {
 	var body io.Reader

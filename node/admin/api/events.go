@@ -15,11 +15,11 @@ import (
 
 // Watch calls f with the events of the chip that sessions report, from the call on: links,
 // installed tables and dropped packets. Watch skips the events that the chip reported before the
-// call; the clock of the caller does not matter. Watch returns when ctx ends or the connection
+// call, by their sequence numbers. Watch returns when ctx ends or the connection
 // breaks. See [session.Watcher].
 func (c *Client) Watch(ctx context.Context, f func(session.Event)) error {
-	err := c.stream(ctx, "", func(from time.Time, v EventView) {
-		if e, ok := SessionEvent(&v); ok && !v.Time.Before(from) { // skip earlier events from the history
+	err := c.stream(ctx, "", func(latest uint64, v EventView) {
+		if e, ok := SessionEvent(&v); ok && v.Seq > latest { // skip earlier events from the history
 			f(e)
 		}
 	})
@@ -76,29 +76,27 @@ func (c *Client) Events(ctx context.Context, f func(EventView)) error {
 // the chip has restarted since the event, EventsAfter begins with the first past event of the new
 // incarnation.
 func (c *Client) EventsAfter(ctx context.Context, last string, f func(EventView)) error {
-	return c.stream(ctx, last, func(_ time.Time, v EventView) { f(v) })
+	return c.stream(ctx, last, func(_ uint64, v EventView) { f(v) })
 }
 
-// HeaderTime is the header of an event stream with the chip's time at the beginning of the stream,
-// in the format [time.RFC3339Nano].
-const HeaderTime = "Ttfabric-Time"
+// HeaderSeq is the header of an event stream with the sequence number of the chip's latest event at the
+// beginning of the stream.
+const HeaderSeq = "Ttfabric-Seq"
 
 // MaxEventLine is the largest length of a line of an event stream, in bytes.
 const MaxEventLine = 1 << 20
 
-// stream calls f for each event of the chip after the event with the id last, with the chip's time
-// at the beginning of the stream.
-func (c *Client) stream(ctx context.Context, last string, f func(from time.Time, v EventView)) error {
+// stream calls f for each event of the chip after the event with the id last. The argument "latest" of f
+// is the sequence number of the chip's latest event at the beginning of the stream.
+func (c *Client) stream(ctx context.Context, last string, f func(latest uint64, v EventView)) error {
 	resp, err := c.open(ctx, "GET", "/v1/events", nil, "Last-Event-ID", last)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	from := time.Now() // the chip of an older release does not state its time
-	if t := resp.Header.Get(HeaderTime); t != "" {
-		if from, err = time.Parse(time.RFC3339Nano, t); err != nil {
-			return fmt.Errorf("%s began an event stream with a malformed time: %w", c.who(), err)
-		}
+	latest, err := strconv.ParseUint(resp.Header.Get(HeaderSeq), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%s began an event stream without a number in the header %s: %w", c.who(), HeaderSeq, err)
 	}
 	sc := bufio.NewScanner(resp.Body)
 	sc.Buffer(nil, MaxEventLine)
@@ -111,7 +109,7 @@ func (c *Client) stream(ctx context.Context, last string, f func(from time.Time,
 		if err := json.Unmarshal([]byte(data), &e); err != nil {
 			return fmt.Errorf("chip %s sent a malformed event: %w", c.self, err)
 		}
-		f(from, e)
+		f(latest, e)
 	}
 	return sc.Err()
 }

@@ -6,8 +6,9 @@ import (
 )
 
 // Limits of a chip's API. They keep a chip within 512 MiB of memory while callers without a token do
-// their worst. Beyond the limit of connections, batches, captures or event streams, a call gets
-// status 503.
+// their worst. Beyond a limit of batches, captures or event streams, a call gets status 503. Beyond a
+// limit of connections, the chip closes the connection that has had no call for the longest time. If
+// all connections have calls, the chip refuses a new connection with status 503.
 const (
 	HeaderTimeout = 5 * time.Second  // longest time for the caller to send the header of a call
 	BodyTimeout   = 10 * time.Second // longest time for the caller to send the body of a call
@@ -19,12 +20,13 @@ const (
 	MaxConnsPerAddr = 256      // connections from one address
 	MaxBatches      = 256      // batches under way
 	MaxCaptures     = 8        // captures under way
-	MaxReaders      = 64       // event streams under way
+	MaxReaders      = 64       // event streams under way, and calls that wait until the chip is ready
 )
 
 // Limits describes the limits of a chip's API, for the page and the OpenAPI document.
 var Limits = fmt.Sprintf("A header has at most %d bytes and takes at most %v; a body takes at most %v. A chip has at most %d connections, %d from one address. "+
-	"If a limit is reached, the chip closes the connection that has had no call for the longest time. A chip has at most %d batches, %d captures and %d event streams under way. "+
-	"Beyond a limit, a call gets status 503. An unknown path gets status 404, and a wrong method status 405. "+
+	"If a limit of connections is reached, the chip closes the connection that has had no call for the longest time. "+
+	"If all connections have calls, a new connection gets status 503. A chip has at most %d batches, %d captures and %d event streams under way. "+
+	"Beyond such a limit, a call gets status 503. An unknown path gets status 404, and a wrong method status 405. "+
 	"Every error is a problem in JSON, except for input that is not HTTP or has too large a header.",
 	MaxHeader, HeaderTimeout, BodyTimeout, MaxConns, MaxConnsPerAddr, MaxBatches, MaxCaptures, MaxReaders)

@@ -75,7 +75,7 @@ func (d *document) of(t *testing.T, routes []Route) object {
 		"openapi": "3.1.0",
 		"info": object{"title": "ttfabric: the API of a chip", "version": "1",
 			"description": "Each chip of a fabric serves this API. A field that is missing from a body counts as zero, false or empty. An unknown field in a body is an error. " +
-				"In a body, the number of an enumeration's value may stand for the value's name. The chip answers with names. " + Limits},
+				"In a body, the number of an enumeration's value may stand for the value's name. The chip answers with names. " + AddrNumbers + " " + Limits},
 		"paths": paths,
 		"components": object{"schemas": d.Schemas(),
 			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer", "description": "The fabric's token, from its run folder."}}},
@@ -181,6 +181,10 @@ func (d *document) responses(t *testing.T, r *Route) object {
 			schema = object{"type": "string", "contentMediaType": a.Media}
 		}
 		add(a.Status, a.Media, doc, schema)
+		for _, h := range a.Headers {
+			described := d.param(t, &h)
+			all[fmt.Sprint(a.Status)].(object)["headers"] = object{h.Name: object{"description": h.Doc, "required": h.Required, "schema": described["schema"]}}
+		}
 	}
 	for _, f := range r.Failures() {
 		add(f.Status, MediaProblem, f.When, d.Of(reflect.TypeFor[Problem]()))

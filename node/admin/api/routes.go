@@ -46,10 +46,11 @@ type Param struct {
 
 // Answer describes an answer of the chip to a call that succeeds.
 type Answer struct {
-	Status int
-	Media  string // media type; "": no content
-	Doc    string
-	Types  []any // a zero value of each type that the JSON may have
+	Status  int
+	Media   string // media type; "": no content
+	Doc     string
+	Types   []any   // a zero value of each type that the JSON may have
+	Headers []Param // headers of the answer, except those that every answer has
 }
 
 // Failure describes an error that the chip may return for a call. The answer is a [Problem].
@@ -133,16 +134,18 @@ var stateRoutes = []Route{
 		Errors: []Failure{{Status: http.StatusNotFound, When: "The chip has no description of the fabric."}}},
 	{Method: "GET", Path: "/v1/chip", Summary: "Returns the chip's state, links and counters.", Answers: one(ChipView{}),
 		Params: []Param{{Name: "ready", Type: "", Doc: "The longest time for which the answer waits until the chip is ready, such as 2s; at most 1m. A chip is ready when all its links are up and its tables use all cables. Without this parameter, the chip answers at once."}},
-		Errors: []Failure{{Status: http.StatusBadRequest, When: "The time is not a duration, or out of range."}}},
+		Errors: []Failure{{Status: http.StatusBadRequest, When: "The time is not a duration, or out of range."},
+			{Status: http.StatusServiceUnavailable, When: "The chip is not ready, and cannot wait, because it has as many event streams as it may have."}}},
 	{Method: "GET", Path: "/v1/losses", Summary: "Returns the packet counts of the chip, by port, class and session.", Answers: one(losses.Chip{}),
 		Errors: []Failure{{Status: http.StatusServiceUnavailable, When: "The chip has been closed."}}},
 	{Method: "GET", Path: "/v1/ends", Summary: "Returns how many of the chip's requests have ended, by destination and fate.", Answers: one(flow.Moment{}),
 		Errors: []Failure{{Status: http.StatusServiceUnavailable, When: "The chip has been closed."}}},
 	{Method: "GET", Path: "/v1/members", Summary: "Lists the chips that are alive according to the gossip pool.", Answers: one([]MemberView{})},
 	{Method: "GET", Path: "/v1/events", Summary: "Streams the chip's events, past events first.",
-		Params:  []Param{{Name: "Last-Event-ID", Header: true, Type: "", Doc: "The id of an event, INCARNATION-SEQ. With this header, the stream begins after the event. If the chip no longer has the next event, the field lost of the first event counts the missing events. If the chip has restarted since the event, the stream begins with the first past event."}},
-		Answers: []Answer{{Status: http.StatusOK, Media: MediaEvents, Doc: "Server-sent events until the caller disconnects. The data of each event is one object. The id of each event is its incarnation and its sequence number.", Types: []any{EventView{}}}},
-		Errors:  []Failure{{Status: http.StatusBadRequest, When: "Last-Event-ID is not the id of an event."}, {Status: http.StatusServiceUnavailable, When: "The chip has as many event streams as it may have."}}},
+		Params: []Param{{Name: "Last-Event-ID", Header: true, Type: "", Doc: "The id of an event, INCARNATION-SEQ. With this header, the stream begins after the event. If the chip no longer has the next event, the field lost of the first event counts the missing events. If the chip has restarted since the event, the stream begins with the first past event."}},
+		Answers: []Answer{{Status: http.StatusOK, Media: MediaEvents, Doc: "Server-sent events until the caller disconnects. The data of each event is one object. The id of each event is its incarnation and its sequence number.", Types: []any{EventView{}},
+			Headers: []Param{{Name: HeaderSeq, Header: true, Required: true, Type: uint64(0), Doc: "The sequence number of the chip's latest event when the stream began; 0 if the chip had no event. Events with higher numbers happened during the stream."}}}},
+		Errors: []Failure{{Status: http.StatusBadRequest, When: "Last-Event-ID is not the id of an event."}, {Status: http.StatusServiceUnavailable, When: "The chip has as many event streams as it may have."}}},
 	{Method: "GET", Path: "/v1/profile/{kind}", Summary: "Takes a performance profile of the chip's process.",
 		Params: []Param{{Name: "kind", Path: true, Required: true, Type: "", Enum: ProfileKinds, Doc: "The kind of profile."},
 			{Name: "for", Type: "", Doc: "The duration of a CPU profile, such as 5s; at most 5m. Other kinds of profiles do not use this parameter."}},
@@ -159,7 +162,7 @@ var requestRoutes = []Route{
 		Answers: []Answer{{Status: http.StatusOK, Media: MediaJSON, Doc: "The result of one request.", Types: []any{ResultBody{}}},
 			{Status: http.StatusOK, Media: MediaLines, Doc: "For a batch of 1 to 256 requests: one BatchStart, and one BatchEnd for each started request as soon as the request has ended. Each line is one JSON object.", Types: []any{BatchStart{}, BatchEnd{}}}},
 		Errors: []Failure{{Status: http.StatusConflict, When: "A batch with this id is already open."},
-			{Status: http.StatusUnprocessableEntity, When: "The chip started no request, for example because the fabric does not have the destination."},
+			{Status: http.StatusUnprocessableEntity, When: "The chip started no request, because a value is out of range or names nothing, or because the chip has no route. For example, an address names no tile, or the fabric does not have the destination."},
 			{Status: http.StatusServiceUnavailable, When: "The chip has as many batches under way as it may have."}}},
 	{Method: "DELETE", Path: "/v1/requests", Summary: "Makes the chip start no further requests of a batch. Started requests continue.", Params: []Param{required(batchParam)}, Answers: noContent,
 		Errors: []Failure{{Status: http.StatusNotFound, When: "No open batch has this id. The batch has not arrived yet, or all its requests have ended."}}},

@@ -29,16 +29,16 @@ const (
 // Times of a batch.
 const (
 	stopPatience = 200 * time.Millisecond // longest time that Submit waits after it has asked the chip to stop a batch; Submit then closes the connection
+	fullPause    = 50 * time.Millisecond  // time before Submit sends a batch again that the chip has no place for
 	stopAgain    = 10 * time.Millisecond  // time between two calls that ask the chip to stop a batch; Submit repeats the call because the batch may not have reached the chip yet
 )
 
 // Submit starts requests on the chip, in order; see [session.Fabric]. Submit sends the requests in
 // batches of up to [MaxBatch], and returns how many requests the chip has started. If ctx ends
-// first, Submit asks the chip to start no further requests. While maxBatchesTo batches to a
-// destination are under way, Submit waits before it sends another batch to this destination. Submit
-// calls "done" once for each
-// started request, also after Submit has returned. If the connection breaks, all open requests that
-// the chip may have started end with the fate unknown.
+// first, Submit asks the chip to start no further requests. If the client or the chip has as many
+// batches under way as it may have, Submit waits before it sends another batch. Submit calls "done" once
+// for each started request, also after Submit has returned. If the connection breaks, all open requests
+// that the chip may have started end with the fate unknown.
 func (c *Client) Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	for from := 0; from < len(rs); from += MaxBatch {
 		part := rs[from:min(from+MaxBatch, len(rs))]
@@ -60,30 +60,7 @@ type batch struct {
 	told   bool        // whether begun has got its value
 	conn   atomic.Bool // whether the batch has a connection; if true, the chip may have received the batch
 	cancel context.CancelCauseFunc
-	place  chan struct{} // holds a value for this batch until all its requests have ended
-}
-
-// target is where the requests of a batch go.
-type target struct {
-	dst  wire.FabricNodeID
-	many bool // several chips; dst is not used
-}
-
-// places returns the channel with the places of batches like rs.
-func (c *Client) places(rs []flow.Request) chan struct{} {
-	to := target{dst: rs[0].Dst}
-	for i := range rs {
-		if rs[i].Ranges.Any() || rs[i].Dst != to.dst {
-			to = target{many: true}
-			break
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.batches[to] == nil {
-		c.batches[to] = make(chan struct{}, maxBatchesTo)
-	}
-	return c.batches[to]
+	leave  func() // frees the places of the batch
 }
 
 // pending is a request of a batch.
@@ -100,18 +77,31 @@ type begun struct {
 	err error // why the chip did not start all requests; nil: the chip started all
 }
 
-// submit sends one batch, and waits until the chip has reported how many requests it started.
+// submit sends one batch, and waits until the chip has reported how many requests it started. If the
+// chip has no place for the batch, submit waits and sends the batch again, until ctx ends.
 func (c *Client) submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
-	if err := ctx.Err(); err != nil {
+	to := targetOf(rs)
+	for {
+		n, err := c.submitOnce(ctx, to, rs, done)
+		var full *StatusError
+		if n > 0 || !errors.As(err, &full) || full.Code != http.StatusServiceUnavailable {
+			return n, err
+		}
+		select {
+		case <-time.After(fullPause):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// submitOnce sends a batch that goes to the target "to". See submit.
+func (c *Client) submitOnce(ctx context.Context, to target, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
+	leave, err := c.batches.take(ctx, to)
+	if err != nil {
 		return 0, err
 	}
-	place := c.places(rs)
-	select {
-	case place <- struct{}{}:
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-	b := &batch{c: c, id: rand.Text(), open: make([]pending, len(rs)), done: done, begun: make(chan begun, 1), place: place}
+	b := &batch{c: c, id: rand.Text(), open: make([]pending, len(rs)), done: done, begun: make(chan begun, 1), leave: leave}
 	bodies := make([]RequestBody, len(rs))
 	for i := range rs {
 		r := &rs[i]
@@ -132,7 +122,7 @@ func (c *Client) submit(ctx context.Context, rs []flow.Request, done func(i int,
 
 // run sends the batch, and reads the answer to its end.
 func (b *batch) run(ctx context.Context, bodies []RequestBody) {
-	defer func() { <-b.place }()
+	defer b.leave()
 	defer b.cancel(nil)
 	resp, err := b.c.open(ctx, "POST", "/v1/requests?batch="+url.QueryEscape(b.id), bodies)
 	if err != nil {

@@ -59,6 +59,7 @@ type ChipView struct {
 	OutOfService []string            `json:"out_of_service"`    // the cables that the present routing tables do not use
 	Unreachable  []wire.FabricNodeID `json:"unreachable"`       // the chips of the mesh to which the chip has no route; the first chip of another mesh in the list stands for all chips of the other mesh
 	Links        []LinkView          `json:"links"`             // the chip's ports
+	Leaving      bool                `json:"refuses_requests"`  // whether the chip refuses new requests, because somebody removes the chip
 	OpenOps      int                 `json:"open_requests"`     // the number of the chip's requests that have not ended yet
 	InFlight     int                 `json:"packets_in_flight"` // the number of packets in the router's channels
 	Memory       MemoryView          `json:"memory"`            // the chip's use of host memory
@@ -93,7 +94,7 @@ type LinkView struct {
 	Address    string            `json:"address"`                          // the port's own address, host:port
 	PeerAddr   string            `json:"peer_address,omitempty"`           // the address to which the port sends; absent while the port knows no address
 	State      string            `json:"state"`                            // the state of the link: off, training, up or closed
-	Out        bool              `json:"out_of_service"`                   // whether the present routing tables avoid the cable
+	Out        bool              `json:"out_of_service"`                   // whether the present routing tables avoid the cable, by a fault or by an operator; see avoided
 	Avoided    bool              `json:"avoided"`                          // whether an operator took the cable out of service
 	Fallback   *wire.Channel     `json:"fallback_channel,omitempty"`       // the port whose cable carries the link's frames, or would carry them if the own cable failed now; absent if no parallel cable works
 	Assigned   bool              `json:"fallback_assigned"`                // whether an operator assigned a fallback path to the link

@@ -53,8 +53,8 @@ const (
 
 // Chip holds the process or container of a running chip, and the chip's addresses.
 type Chip struct {
-	Chip    wire.FabricNodeID `json:"chip"`
-	PID     int               `json:"pid"`
+	Chip    wire.FabricNodeID `json:"chip"`            // the chip
+	PID     int               `json:"pid"`             // id of the chip's process
 	Started uint64            `json:"started_ticks"`   // start of the process in clock ticks since boot; a later process with the same id has another start
 	API     string            `json:"api"`             // address of the chip's API, as host:port
 	Gossip  string            `json:"gossip"`          // address in the gossip pool of the chip's mesh

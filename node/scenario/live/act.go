@@ -9,6 +9,7 @@ import (
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/scenario"
+	"ttfabric/router/topo"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
@@ -29,28 +30,41 @@ func (g *stage) do(ctx context.Context, a *scenario.Action) error {
 // doLinks carries out an action on links. doLinks leaves out the ends at chips that do not
 // run, because the scenario may have killed these chips.
 func (g *stage) doLinks(ctx context.Context, a *scenario.Action) (err error) {
-	for _, l := range a.Links {
-		if !slices.Contains(g.links, l) {
-			g.links = append(g.links, l)
-		}
-	}
 	switch a.Verb {
 	case scenario.LinkDown, scenario.LinkUp:
+		g.cut = with(g.cut, a.Links)
 		_, err = g.chips.Cut(ctx, a.Links, a.Verb == scenario.LinkDown, a.For)
 		return err
-	case scenario.LinkReroute, scenario.LinkRestore:
-		_, err = g.chips.SetService(ctx, a.Links, a.Verb == scenario.LinkReroute)
+	case scenario.LinkReroute:
+		r, err := g.chips.SetService(ctx, a.Links, true)
+		g.rerouted = with(g.rerouted, r.Changed)
+		return err
+	case scenario.LinkRestore:
+		if _, err = g.chips.SetService(ctx, a.Links, false); err == nil {
+			g.rerouted = slices.DeleteFunc(g.rerouted, func(l topo.Link) bool { return slices.Contains(a.Links, l) })
+		}
 		return err
 	case scenario.NetemReset:
 		where, _ := spec.Ends(a.Links, "both")
 		_, err = g.chips.ResetImpairments(ctx, where)
 		return err
 	}
+	g.impaired = with(g.impaired, a.Links)
 	where, err := spec.Ends(a.Links, a.Step.Direction)
 	if err == nil {
 		_, err = g.chips.Impair(ctx, where, api.NetemBody{Options: a.Step.Netem, Seed: a.Step.Dice, ForS: a.For.Seconds()})
 	}
 	return err
+}
+
+// with returns the links of list and more, each once.
+func with(list, more []topo.Link) []topo.Link {
+	for _, l := range more {
+		if !slices.Contains(list, l) {
+			list = append(list, l)
+		}
+	}
+	return list
 }
 
 // doChip carries out an action on chip n. Package fabric makes another chip report a kill,
@@ -131,8 +145,9 @@ func (g *stage) meet(ctx context.Context, n wire.FabricNodeID) error {
 
 // putBack ends all faults that the scenario caused. putBack resumes paused chips, and
 // starts the chips that ran before the run and do not run any more. putBack then puts cut
-// cables and cables out of service back, and ends the impairments of links and of gossip. A restarted chip has lost
-// the content of its memory.
+// cables and cables out of service back, and ends the impairments of links and of gossip. Cables that
+// an operator took out of service stay out of service. A restarted chip has lost the content of its
+// memory.
 func (g *stage) putBack(ctx context.Context) error {
 	var errs []error
 	for _, n := range g.t.Nodes() {
@@ -153,13 +168,11 @@ func (g *stage) putBack(ctx context.Context) error {
 		}
 		errs = append(errs, err)
 	}
-	if len(g.links) > 0 {
-		where, _ := spec.Ends(g.links, "both")
-		_, cut := g.chips.Cut(ctx, g.links, false, 0)
-		_, impaired := g.chips.ResetImpairments(ctx, where)
-		_, out := g.chips.SetService(ctx, g.links, false)
-		errs = append(errs, cut, impaired, out)
-	}
+	_, cut := g.chips.Cut(ctx, g.cut, false, 0)
+	where, _ := spec.Ends(g.impaired, "both")
+	_, impaired := g.chips.ResetImpairments(ctx, where)
+	_, out := g.chips.SetService(ctx, g.rerouted, false)
+	errs = append(errs, cut, impaired, out)
 	var chips []wire.FabricNodeID
 	for n := range g.gossip {
 		chips = append(chips, n)

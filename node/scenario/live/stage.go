@@ -36,8 +36,9 @@ type stage struct {
 	paused map[wire.FabricNodeID]*api.Client  // paused chips
 	views  map[wire.FabricNodeID]api.ChipView // latest answer of each chip
 	first  []wire.FabricNodeID                // chips that ran before the run
-	links  []topo.Link                        // links that the scenario has cut or impaired
 	gossip map[wire.FabricNodeID]bool         // chips whose gossip the scenario has cut or impaired
+
+	cut, impaired, rerouted []topo.Link // links that the scenario has cut, impaired or taken out of service; rerouted has no links that were out of service before
 
 	mu     sync.Mutex
 	events []api.EventView // events that the run has not counted yet

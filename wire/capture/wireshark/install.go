@@ -27,9 +27,9 @@ const (
 // Step is what Install or Uninstall does with one file.
 type Step struct {
 	File  `json:"-"`
-	What  string `json:"what"`
-	Path  string `json:"path"`
-	State State  `json:"state"`
+	What  string `json:"what"`           // dissector, profile or extcap
+	Path  string `json:"path"`           // path of the file
+	State State  `json:"state"`          // state of the file before the step
 	Done  string `json:"done,omitempty"` // "written", "replaced", "kept" or "removed"; "": nothing
 }
 
