@@ -58,11 +58,12 @@ func (l *Link) checkWindow() error {
 	used, wraps, end := 0, 0, t.slab.tail
 	for s := t.base; s != t.next; s = s.Add(1) {
 		m := t.slab.at(s)
-		if int(m.off) < end {
+		off, size := int(m.off), m.size()
+		if off < end {
 			wraps++
 		}
-		used += m.size()
-		end = int(m.off) + m.size()
+		used += size
+		end = off + size
 		if wraps > 1 || end > len(t.slab.buf) || (wraps == 1 && end > t.slab.tail) {
 			return fmt.Errorf("slab: frame %d at %d to %d overlaps (tail %d, head %d)", s, m.off, end, t.slab.tail, t.slab.head)
 		}

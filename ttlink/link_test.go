@@ -364,6 +364,7 @@ func TestRetransmissionIsBounded(t *testing.T) {
 			cfg.MaxPayload, cfg.Window = MinPayload, DefaultWindow
 			cfg.Slots = [wire.NumVCs]int{256, 256, 16}
 		})
+		w.sparse = true
 		w.start()
 		w.until(5*time.Second, w.bothUp)
 		w.load(300)

@@ -16,11 +16,11 @@ import (
 	"ttfabric/wire"
 )
 
-// TestMain runs four of these tests at a time, on any number of cores. The tests wait most of
+// TestMain runs eight of these tests at a time, on any number of cores. The tests wait most of
 // the time. More tests at a time could starve one another's pools, whose times the tests bound.
 // A flag -parallel on the command line applies instead.
 func TestMain(m *testing.M) {
-	flag.Set("test.parallel", "4")
+	flag.Set("test.parallel", "8")
 	m.Run()
 }
 

@@ -23,10 +23,10 @@ import (
 
 const token = "secret"
 
-// TestMain runs four of these tests at a time, on any number of cores, because the tests wait
+// TestMain runs eight of these tests at a time, on any number of cores, because the tests wait
 // most of the time. A flag -parallel on the command line applies instead.
 func TestMain(m *testing.M) {
-	flag.Set("test.parallel", "4")
+	flag.Set("test.parallel", "8")
 	m.Run()
 }
 

@@ -153,6 +153,11 @@ func (c *machine) replaces(p *route.Plan) route.Conflict {
 	return found
 }
 
+// ShareProofs makes the chip keep the results of its proofs in m, and use the results that m has. The
+// result of a proof depends on the two tables alone. So chips of one fabric may share m, if one
+// goroutine runs them. A call must come before the first Tick.
+func (c *machine) ShareProofs(m map[[2]uint32]route.Conflict) { c.tables.former.checked = m }
+
 // stale reports whether a packet may close a cycle with packets of the tables in force. A
 // packet is stale only if other tables routed it round a fault or to another mesh. In
 // addition, the last proof must have found a conflict, or the packet's tables must be

@@ -131,9 +131,10 @@ func TestPauses(t *testing.T) {
 // have been performed. Only few requests may end with an unknown fate. Afterwards the fabric must
 // come to rest.
 func TestDrains(t *testing.T) {
-	const plain, flushed = 96, 4 // numbers of seeds without and with flushes
+	const flushed = 4
+	plain := uint64(many(32, 96)) // numbers of seeds without and with flushes
 	lost, known, late, others := 0, 0, 0, 0
-	for seed := range uint64(plain + flushed) {
+	for seed := range plain + flushed {
 		flush := seed >= plain
 		r := commanded(t, []string{"t3000", "mesh:3x3"}[seed%2], seed+200, 20*time.Millisecond, func(s *Sim) {
 			c := s.anyCable()

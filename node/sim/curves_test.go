@@ -130,10 +130,13 @@ func TestLoadCurves(t *testing.T) {
 	}
 }
 
-// TestCommittedCurves measures the first point of each curve that README.md shows. The result must
-// differ from the committed file by less than a hundredth.
+// TestCommittedCurves measures the first point of each curve that README.md shows, or of every third
+// curve without -sim.more. The result must differ from the committed file by less than a hundredth.
 func TestCommittedCurves(t *testing.T) {
-	for _, c := range sweeps {
+	for i, c := range sweeps {
+		if i%many(3, 1) != 0 {
+			continue
+		}
 		t.Run(c.file(), func(t *testing.T) {
 			t.Parallel()
 			f, err := os.Open(filepath.Join("curves", c.file()+".csv"))

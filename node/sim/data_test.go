@@ -53,7 +53,7 @@ func TestLostData(t *testing.T) {
 	for seed := range uint64(4) {
 		name := []string{"mesh:3x3", "t3000", "torus:4x4"}[seed%3]
 		s := quietLab(t, name, seed)
-		s.around.lag = time.Millisecond // with a shorter lag, the chips read more often than the simulator can bear
+		s.around.lag = 3 * time.Millisecond // with a shorter lag, the chips read more often than the simulator can bear
 		readers := make([]*reader, len(s.machines))
 		sit := func(i int) {
 			r := &reader{rounds: rounds{stream: stream{left: 1 << 30, req: flow.Request{Command: wire.Command{Type: wire.NocRead, Addr: wire.NewNocAddr(1, 1, 0), Size: 1024}}}}}

@@ -133,8 +133,7 @@ type Sim struct {
 	byPort   map[wire.PortID]end
 	around   surroundings
 	model    *model
-	routes   *route.Plan
-	tied     bool // whether the load uses both directions round rings of even length
+	routing
 	report   Report
 	hash     digest
 	failure  *Failure
@@ -143,6 +142,13 @@ type Sim struct {
 	onEvent  func(*machine, chip.Event) // function that gets each event of a chip; may be nil
 	scripted bool                       // whether a scenario makes the load; false: the simulator draws the load
 	ttl      uint16                     // TTL of new packets; see chip.Config
+}
+
+// routing is what the simulator knows about the routes of a run, and what the chips share about them.
+type routing struct {
+	routes *route.Plan
+	tied   bool                         // whether the load uses both directions round rings of even length
+	proofs map[[2]uint32]route.Conflict // results of the chips' proofs; see chip.Chip.ShareProofs
 }
 
 // surroundings holds the options that all chips of a run share. In a run without a scenario, the
@@ -187,7 +193,7 @@ func Run(cfg Config) (Report, error) {
 }
 
 func newSim(cfg Config) (*Sim, error) {
-	s := &Sim{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x73696d)), byPort: map[wire.PortID]end{}}
+	s := &Sim{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x73696d)), byPort: map[wire.PortID]end{}, routing: routing{proofs: map[[2]uint32]route.Conflict{}}}
 	s.report.Seed = cfg.Seed
 	s.drawSurroundings()
 	for i, c := range cfg.Topology.Chips {
@@ -255,6 +261,7 @@ func (s *Sim) start(m *machine) {
 		s.fail("start", "%v", err)
 		return
 	}
+	c.ShareProofs(s.proofs)
 	if s.cfg.Record != nil {
 		if wrap := s.cfg.Record(s.now, cfg); wrap != nil {
 			c.Wrap(wrap)

@@ -22,17 +22,26 @@ var (
 	flagSeed     = flag.Uint64("sim.seed", 0, "run only this seed; with -v, print a trace")
 	flagOnly     = flag.String("sim.only", "", "with -sim.seed: numbers of the faults to inject, such as 1,4,7; empty: all")
 	flagFirst    = flag.Uint64("sim.first", 1, "first seed")
-	flagEach     = flag.Uint64("sim.each", 2, "number of seeds of each topology of TestTopologies, besides the committed seeds; scripts/check takes more")
+	flagEach     = flag.Uint64("sim.each", 1, "number of seeds of each topology of TestTopologies, besides the committed seeds; scripts/check takes more")
 	flagSeeds    = flag.Int("sim.seeds", 0, "number of seeds; 0: the default for a test run")
+	flagMore     = flag.Bool("sim.more", false, "run some tests with more seeds, or with all their cases; scripts/check does so")
 	flagTopology = flag.String("sim.topology", "t3000", "machine")
 )
 
 // testSeeds is the number of seeds of a test run, without and with -short. scripts/check runs the
 // seeds after these.
 const (
-	testSeeds  = 150
+	testSeeds  = 60
 	shortSeeds = 24
 )
+
+// many returns the number of seeds, or of cases, for a test run without and with -sim.more.
+func many(few, all int) int {
+	if *flagMore {
+		return all
+	}
+	return few
+}
 
 // TestMain makes the garbage collector run rarely, because the tests make thousands of small
 // fabrics.

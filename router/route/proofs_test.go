@@ -240,11 +240,14 @@ func TestCheckFinds(t *testing.T) {
 	}
 }
 
-var all = flag.Bool("route.all", false, "in large machines, test every cable instead of a sample")
+var (
+	all  = flag.Bool("route.all", false, "in large machines, test every cable instead of a sample")
+	each = flag.Bool("route.each", false, "test every cable of the machines that are not large, instead of every third; scripts/check does so")
+)
 
 // named lists machines for every builder. In a single mesh with more than 16 chips, the tests
-// remove only a sample of the cables. In all other machines, the tests remove every cable, one at a
-// time.
+// remove only a sample of the cables. In all other machines, the tests remove every third cable, or
+// every cable with -route.each, one at a time.
 var named = map[string][]string{
 	"n300": {"n300"}, "t3000": {"t3000"}, "2xt3000": {"2xt3000"}, "galaxy": {"galaxy"}, "spec-l1": {"spec-l1"},
 	"line:": {"line:2", "line:5"}, "ring:": {"ring:3", "ring:4", "ring:5", "ring:8"},
@@ -309,8 +312,8 @@ func TestFailedLinks(t *testing.T) {
 	}
 }
 
-// failLinks removes each cable of a machine, one at a time. In a large machine, failLinks removes a
-// sample of the cables.
+// failLinks removes each cable of a machine with -route.each, or every third, one at a time. In a
+// large machine, failLinks removes a smaller sample of the cables.
 func failLinks(t *testing.T, m *topo.Topology) {
 	every := 1
 	switch {
@@ -319,6 +322,8 @@ func failLinks(t *testing.T, m *topo.Topology) {
 		every = len(m.Chips) + 1
 	case testing.Short():
 		every = 7
+	case !*each:
+		every = 3
 	}
 	for _, cfg := range configs(m) {
 		base, err := New(m, cfg)

@@ -9,7 +9,10 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("topo.update", false, "rewrite testdata/golden.txt")
+var (
+	update = flag.Bool("topo.update", false, "rewrite testdata/golden.txt")
+	full   = flag.Bool("topo.full", false, "read hostile files of the greatest length; scripts/check does so")
+)
 
 // describe returns the golden text of a machine: its meshes, their planes, the cables between
 // meshes, and the machine's hash.

@@ -30,7 +30,7 @@ const (
 
 // abreast is the largest number of scenarios that run at the same time. The number is higher than
 // the limit of t.Parallel, because scenarios wait most of the time.
-const abreast = 20
+const abreast = 44
 
 const ms = time.Millisecond
 
