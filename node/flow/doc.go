@@ -16,9 +16,9 @@
 // request that has not arrived before the probe is lost.
 //
 // The data of reads travels in replies, in a virtual channel of its own. A read stays open
-// until its data comes. Replies of a flow keep their order on one route. After new tables, a
+// until its data comes. A performed read whose data is late holds up no later request. Replies of a flow keep their order on one route. After new tables, a
 // reply may overtake an earlier reply that is late by more than [ProbeAfter]. Then the
-// source ignores the later data of the read.
+// source takes the data for lost, and ignores it when it comes.
 //
 // A multicast belongs to the flow of its group. The members of the group are all chips
 // that the multicast's ranges reach from the source, or a set of chips of one mesh. Each
@@ -48,8 +48,10 @@
 //     later request says so. The source counts the fates of posted requests among those of
 //     all others (see [Ends]).
 //   - A probe of the program is a barrier. When the probe has ended as FateDone, each earlier
-//     posted request of the flow is settled. The field Missed of the probe's [Result] says
-//     how many did not end as FateDone.
+//     posted request of the flow is settled.
+//   - A flush is a probe with the field Flush. If the flush ended as FateDone, the field Missed of its
+//     [Result] says how many posted requests before it did not end as FateDone. Each request counts in
+//     one flush only. All programs of the chip share these counts.
 //   - A flow keeps at most MaxOutstanding open requests, also if they are posted. Of
 //     MaxOutstanding/4 posted requests in a row, the last asks for a completion. A posted
 //     request therefore waits for room rarely, and no memory grows without limit.

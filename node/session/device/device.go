@@ -162,7 +162,7 @@ func (ls Links) Flush() error {
 			return ErrNoState
 		}
 		h := &probes[i].Header
-		h.Probe, h.Posted, h.Command = true, false, wire.Command{}
+		h.Probe, h.Flush, h.Posted, h.Command = true, true, false, wire.Command{}
 	}
 	return probes.Send(nil)
 }
