@@ -19,6 +19,7 @@ var errRecord = errors.New("malformed record")
 // bad and returns zero for the value.
 type decoder struct {
 	last mono.Time
+	old  bool // the recording has version 1 or 2 of the format
 	b    []byte
 	bad  bool
 }
@@ -184,10 +185,11 @@ func (d *decoder) request() (r flow.Request) {
 	r.Dst = d.node()
 	r.Plane = wire.Plane(d.num8())
 	flags := d.byte()
-	if flags&^(flagProbe|flagTrace|flagOther|flagPosted|flagMembers) != 0 {
+	if flags&^(flagProbe|flagTrace|flagOther|flagPosted|flagMembers|flagFlush) != 0 {
 		d.bad = true
 	}
 	r.Probe, r.Trace, r.Other, r.Posted = flags&flagProbe != 0, flags&flagTrace != 0, flags&flagOther != 0, flags&flagPosted != 0
+	r.Flush = flags&flagFlush != 0
 	r.Command = d.command()
 	r.Payload = d.bytes(MaxRecord)
 	for _, v := range d.bytes(MaxRecord) {
@@ -233,7 +235,7 @@ func (d *decoder) sent() (s Sent) {
 	for left := s.Bytes; left > 0 && !d.bad; {
 		n := min(max(s.Seg, 1), left)
 		left -= n
-		s.Heads = append(s.Heads, d.take(headLen(n)))
+		s.Heads = append(s.Heads, d.take(headLen(n, d.old)))
 	}
 	return s
 }
