@@ -51,6 +51,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"ttfabric/node/flow"
@@ -161,10 +162,15 @@ func (e *NoRouteError) Is(err error) bool { return err == ErrUnreachable }
 type Session struct {
 	f     Fabric
 	calls chan struct{} // one value for each open Call
+
+	mu    sync.Mutex
+	lines map[lineKey]*line // the flows with open Calls
 }
 
 // New returns a Session on a fabric.
-func New(f Fabric) *Session { return &Session{f, make(chan struct{}, MaxCalls)} }
+func New(f Fabric) *Session {
+	return &Session{f: f, calls: make(chan struct{}, MaxCalls), lines: map[lineKey]*line{}}
+}
 
 // Self returns the chip that this Session's commands start from.
 func (s *Session) Self() wire.FabricNodeID { return s.f.Self() }
@@ -388,12 +394,21 @@ func againAfter(try int) time.Duration { return min(againWait<<min(try, againDou
 // do submits one request, waits for the request's end, and returns the result. do repeats
 // the request as the function repeats says. If ctx ends first, do stops waiting.
 func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
+	return perform(ctx, r, flow.Result{}, s.submit)
+}
+
+// perform does what do says, by the function submit. If submit returns errLater, perform returns the last result,
+// which is res at first.
+func perform(ctx context.Context, r flow.Request, res flow.Result, submit submit) (flow.Result, error) {
 	ended := make(chan flow.Result, 1)
 	for try := 0; ; try++ {
-		if _, err := s.f.Submit(ctx, []flow.Request{r}, func(_ int, r flow.Result) { ended <- r }); err != nil {
+		_, err := submit(ctx, []flow.Request{r}, func(_ int, r flow.Result) { ended <- r })
+		if err == errLater {
+			return res, failure(&r, &res)
+		}
+		if err != nil {
 			return flow.Result{}, err
 		}
-		var res flow.Result
 		select {
 		case res = <-ended:
 		case <-ctx.Done():

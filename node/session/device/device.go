@@ -38,8 +38,11 @@ type Sender interface {
 	Topology() *topo.Topology
 	// Start starts a command with the header h, whose Payload is not used. Start may wait for room.
 	// Commands leave the chip in the order of the calls. The caller must not change the payload before
-	// the command has ended, and may change h at once. A payload longer than one packet is allowed for
-	// writes, and for writes with increment, whose increment then comes with the last packet.
+	// the command has ended, and may change h at once. A Sender repeats a lost or refused command only if no
+	// later command of the same flow was started, because the repetition would arrive after it.
+	//
+	// A payload longer than one packet is allowed for writes, and for writes with increment that are not
+	// posted. The increment then comes with the last packet, after the destination has performed all others.
 	Start(h *flow.Request, payload []byte) (Pending, error)
 }
 
