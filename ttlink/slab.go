@@ -124,6 +124,11 @@ func (s *slab) at(seq wire.Seq) *frameMeta { return &s.meta[int(uint32(seq))&(le
 // bytes returns the bytes of the frame that m describes.
 func (s *slab) bytes(m *frameMeta) []byte { return s.buf[m.off : int(m.off)+m.size()] }
 
+// payload returns the payload of the frame that m describes, without padding.
+func (s *slab) payload(m *frameMeta) []byte {
+	return s.bytes(m)[wire.EnvelopeLen+wire.HeaderLen:][:m.length]
+}
+
 // behind returns the length of the free memory at the offset end, directly behind the newest frame.
 // The next call of place may use this memory. If the newest frame does not end at the offset end,
 // behind returns 0.

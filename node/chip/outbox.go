@@ -68,14 +68,16 @@ func (c *machine) emitCompletions(now mono.Time) bool {
 	})
 }
 
-// emitReports sends drop reports. emitReports discards a report if no route leads to
-// the report's destination.
+// emitReports sends drop reports. emitReports discards and counts a report if no route
+// leads to the report's destination.
 func (c *machine) emitReports(now mono.Time) (moved bool) {
 	for len(c.outbox.reports) > 0 {
 		r := &c.outbox.reports[0]
 		to := flow.Key{Node: r.to, Plane: r.Plane}
 		w := c.route(to, wire.ClassControl)
-		if w.OK && (!c.hasRoom(w) || !c.sendControl(now, w, to, wire.PacketDropReport, r.DropReport.Append(c.scratch.payload[:0]))) {
+		if !w.OK {
+			c.counters.ReportsLost++
+		} else if !c.hasRoom(w) || !c.sendControl(now, w, to, wire.PacketDropReport, r.DropReport.Append(c.scratch.payload[:0])) {
 			break
 		}
 		c.outbox.reports = c.outbox.reports[1:]
