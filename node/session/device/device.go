@@ -174,15 +174,16 @@ func (ls Links) Flush() error {
 var ErrNoState = errors.New("the header was not prepared for this command: call the SetState of the command first")
 
 // With changes the fields of the prepared headers that u names to those of c, and sends the payload on
-// each link. With returns [ErrNoState] if a header was prepared for another kind of command, or for a
-// unicast instead of a multicast.
+// each link. With returns [ErrNoState], and changes no header, if a header was prepared for another kind
+// of command, or for a unicast instead of a multicast.
 func (ls Links) With(u Update, c *wire.Command, many bool, payload []byte) error {
 	for i := range ls {
-		h := &ls[i].Header
-		if !ls[i].ready || h.Command.Type != c.Type || h.Many() != many {
+		if h := &ls[i].Header; !ls[i].ready || h.Command.Type != c.Type || h.Many() != many {
 			return ErrNoState
 		}
-		u.apply(&h.Command, c)
+	}
+	for i := range ls {
+		u.apply(&ls[i].Header.Command, c)
 	}
 	return ls.Send(payload)
 }
