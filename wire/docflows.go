@@ -65,13 +65,14 @@
 //
 // The reply to a performed read can be lost. When a drop report of the reply comes, the source
 // settles the read as unknown. A reply can also be lost without a report, with the session of a
-// link. If the reply to a performed read has not come 250 ms after the completion, the source sends the read again, as a request with a flow seq and an id of its own.
+// link. If the reply to a performed read has not come 250 ms after the completion, the source sends
+// the read again, as a request with a flow seq and an id of its own.
 // The source sends further such requests at intervals of at least 250 ms. Replies of a flow keep
 // their order. When the reply to such a request comes, the source settles all reads as unknown
 // whose replies were overdue by 250 ms when the source sent the request. A reply that has not come
 // after 10 s is lost, too. If the destination has restarted, the request begins a void epoch there.
-// An exception with outcome 6 or 9 therefore settles all performed reads before the exception's last number, as
-// unknown.
+// An exception with outcome 6 or 9 therefore settles as unknown all performed reads whose flow seq is
+// not beyond the exception's last one.
 //
 // A source sets KNOWN once it has had a completion of the flow's present epoch. If a request that
 // was sent with KNOWN has outcome 5, the destination will never perform the request. A later

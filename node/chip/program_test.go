@@ -32,7 +32,8 @@ func (a *asks) Undo() {}
 func (a *asks) Done(_ mono.Time, r flow.Result) { a.ends = append(a.ends, r) }
 
 // Performed does nothing.
-func (a *asks) Performed(mono.Time, wire.FabricNodeID, wire.Plane, bool, *wire.Command, *noc.Memory) {}
+func (a *asks) Performed(mono.Time, wire.FabricNodeID, wire.Plane, bool, *wire.Command, *noc.Memory) {
+}
 
 // TestRefusalsOfPrograms lets a program ask for requests that the chip does not start. Each ends as refused, for its
 // own reason.
