@@ -19,7 +19,6 @@ type sender struct {
 	cursor wire.Seq // number of the next frame to transmit, for the first time or again
 	sentTo wire.Seq // number after the newest frame that was ever transmitted
 	next   wire.Seq // number of the next frame to place into the slab
-	head   []byte   // if the frame with number base is not the first of its packet: the packet's headers
 
 	slots   [wire.NumVCs]uint32 // sizes of the peer's receiver channels, in packets
 	slot    [wire.NumVCs]uint32 // slot of the next packet at the peer
@@ -86,7 +85,7 @@ func (s *sender) unacked() (n [wire.NumVCs]int) {
 // valid only during the call.
 func (l *Link) Unacked(f func(piece []byte)) {
 	if l.tx.base != l.tx.next && !l.tx.slab.at(l.tx.base).first() {
-		f(l.tx.head)
+		f(l.tx.slab.cut)
 	}
 	for q := l.tx.base; q != l.tx.next; q = q.Add(1) {
 		if m := l.tx.slab.at(q); m.first() {
@@ -244,7 +243,7 @@ func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 		t.slab.release(t.base)
 	}
 	if first.length > 0 {
-		t.head = append(t.head[:0], t.slab.payload(&first)[:min(int(first.length), headMost)]...)
+		t.slab.cut = append(t.slab.cut[:0], t.slab.payload(&first)[:min(int(first.length), headMost)]...)
 	}
 	if t.cursor.Before(t.base) {
 		t.cursor = t.base

@@ -32,6 +32,7 @@ type slab struct {
 	used   int         // bytes of all frames
 	head   int         // offset of the end of the newest frame
 	tail   int         // offset of the oldest frame; 0 if the slab is empty
+	cut    []byte      // headers of the packet that the oldest frame belongs to, if the frame is not the first of the packet
 }
 
 // The sizes of a new slab.

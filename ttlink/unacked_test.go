@@ -22,7 +22,7 @@ func TestUnacked(t *testing.T) {
 	l.tx.sentTo, l.tx.cursor = l.tx.next, l.tx.next
 	for _, steps := range [][]int{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {2, 3, 3, 1, 1}, {5, 1, 2, 2}, {4, 5}} {
 		x := *l
-		x.tx.slab.meta, x.tx.head = slices.Clone(l.tx.slab.meta), nil
+		x.tx.slab.meta, x.tx.slab.cut = slices.Clone(l.tx.slab.meta), nil
 		acked := 0
 		for _, n := range steps {
 			acked += n

@@ -2,12 +2,14 @@ package flow
 
 import "slices"
 
-// misses counts the posted requests of a flow that did not end as FateDone. The result of a flush tells
-// the requests between the flush before it and itself. A flush is a probe with the field Flush of [Request].
+// misses is what a flow knows about its posted requests. It counts those that did not end as FateDone. The
+// result of a flush tells the requests between the flush before it and itself. A flush is a probe with
+// the field Flush of [Request].
 //
 // Invariant: flushes are the open flushes of the flow's window, in the order of their numbers.
 type misses struct {
 	flushes []flush
+	run     int    // requests since the last packet that asked for a completion
 	later   uint64 // missed requests behind the last open flush; the next flush takes them
 }
 

@@ -99,8 +99,7 @@ type outFlow struct {
 	failed map[uint32][]MemberResult // for multicasts in the window: the members where the multicast did not end as FateDone
 	used   uint64                    // for a multicast flow: value of groups.uses after the last multicast
 
-	posted int    // posted requests since the last packet that asked for a completion
-	missed misses // posted requests that did not end as FateDone, and that no flush has told yet
+	missed misses // what the flow knows about its posted requests
 }
 
 // member is what the source knows about one destination of a flow.
@@ -276,7 +275,7 @@ func (s *Source) send(f *outFlow, w *Route, r *Request, o *op) bool {
 	p := wire.Packet{Type: wire.PacketRequest, Plane: r.Plane, Trace: r.Trace && !f.multicast(), Other: f.key.Other, Src: s.cfg.Self, Dst: f.dst,
 		Known: f.epoch.known, FlowEpoch: f.epoch.number, FlowSeq: f.next, FlowBase: f.base, ID: s.lastID + 1,
 		Group: f.key.Group, Ranges: f.tree.Ranges, Members: f.tree.Members, Command: r.Command, Payload: r.Payload,
-		Posted: o.posted && f.posted+1 < postedRun}
+		Posted: o.posted && f.missed.run+1 < postedRun}
 	if r.Probe {
 		p.Type, p.Command, p.Payload = wire.PacketProbe, wire.Command{Type: wire.NocNone}, nil
 	}
@@ -287,8 +286,8 @@ func (s *Source) send(f *outFlow, w *Route, r *Request, o *op) bool {
 		return false
 	}
 	s.lastID++
-	if f.posted++; !p.Posted {
-		f.posted = 0
+	if f.missed.run++; !p.Posted {
+		f.missed.run = 0
 	}
 	o.id = p.ID
 	if p.Command.Type == wire.NocRead {
