@@ -41,9 +41,10 @@ type news struct {
 
 // Shortest times between two readings of the gossip pool's view because of the pool's events. While n
 // chips join, each chip hears n events, but only a few of them change anything for its ports and
-// tables. To read the view costs time proportional to n.
+// tables. To read the view costs time proportional to n. Datagrams from strangers can make a port look for
+// its peer at any rate; a PeerFinder may read files each time.
 const (
-	viewPause = 50 * time.Millisecond // after an event that may change an address of a port's peer, or a link state
+	viewPause = 50 * time.Millisecond // after an event that may change an address of a port's peer, or a link state; also between two looks for peers
 	viewRest  = time.Second           // after other events
 )
 
@@ -52,13 +53,27 @@ const (
 func (n *Node) follow(ctx context.Context) {
 	look := time.NewTimer(0)
 	defer look.Stop()
-	var read, due time.Time // when follow last read the pool's view, and when follow must read the view next
+	var read, due time.Time            // when follow last read the pool's view, and when follow must read the view next
+	var met time.Time                  // when follow last looked for peers
+	meet := false                      // follow must look for peers
+	early := func(at time.Time) bool { // makes follow wait until the time "at", if it has not come
+		if !time.Now().Before(at) {
+			return false
+		}
+		if at.Before(due) {
+			due = at
+			look.Reset(time.Until(due))
+		}
+		return true
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-n.moved:
-			n.meetPeers()
+			if meet = true; early(met.Add(viewPause)) {
+				continue
+			}
 		case <-look.C:
 		case <-n.member.Notify():
 			pause, events := viewPause, n.member.Events()
@@ -68,16 +83,19 @@ func (n *Node) follow(ctx context.Context) {
 			for _, e := range events {
 				n.events.publish(Event{Time: time.Now(), Member: &e})
 			}
-			if soon := read.Add(pause); time.Now().Before(soon) {
-				if soon.Before(due) {
-					due = soon
-					look.Reset(time.Until(due))
-				}
+			if early(read.Add(pause)) {
 				continue
 			}
 		}
+		if meet && !time.Now().Before(met.Add(viewPause)) {
+			n.meetPeers()
+			met, meet = time.Now(), false
+		}
 		wait := n.readdress()
 		read = time.Now()
+		if meet {
+			wait = min(wait, time.Until(met.Add(viewPause)))
+		}
 		due = read.Add(wait)
 		look.Reset(wait)
 	}

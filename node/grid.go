@@ -13,5 +13,8 @@ func phase(start time.Time, p ttlink.Profile) mono.Time {
 	if p == (ttlink.Profile{}) {
 		p = ttlink.ProfileLAN
 	}
+	if p.Keepalive <= 0 {
+		return 0 // the chip refuses this profile, with the reason
+	}
 	return mono.Time(p.Keepalive - time.Duration(start.UnixNano())%p.Keepalive)
 }

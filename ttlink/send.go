@@ -80,15 +80,22 @@ func (s *sender) unacked() (n [wire.NumVCs]int) {
 	return n
 }
 
-// Unacked calls f for each packet whose first piece is unacknowledged, the oldest first. The
-// argument piece is the first piece of the packet, and is valid only during the call.
+// Unacked calls f for each packet with an unacknowledged frame, the oldest first. The argument piece
+// is the first piece of the packet, or the packet's headers if the first piece is acknowledged. The argument is
+// valid only during the call.
 func (l *Link) Unacked(f func(piece []byte)) {
+	if l.tx.base != l.tx.next && !l.tx.slab.at(l.tx.base).first() {
+		f(l.tx.slab.cut)
+	}
 	for q := l.tx.base; q != l.tx.next; q = q.Add(1) {
 		if m := l.tx.slab.at(q); m.first() {
-			f(l.tx.slab.bytes(m)[wire.EnvelopeLen+wire.HeaderLen:][:m.length])
+			f(l.tx.slab.payload(m))
 		}
 	}
 }
+
+// headMost is the largest number of bytes before the payload of a packet.
+const headMost = wire.MaxPacket - wire.MaxPayload
 
 // widest returns the padded payload of the largest unacknowledged frame, in bytes. If there is no
 // such frame, widest returns 0.
@@ -223,12 +230,20 @@ func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 		l.rtt.sample(now.Sub(t.timedAt))
 	}
 	t.flight = min(t.flight+n, MaxFrames)
+	var first frameMeta // first frame of the packet that base is in, if this call releases the frame
 	for ; t.base != ack; t.base = t.base.Add(1) {
-		if m := t.slab.at(t.base); m.flags&wire.FlagEnd != 0 {
+		m := t.slab.at(t.base)
+		if m.flags&wire.FlagEnd != 0 {
 			t.acked[m.vc]++
 			l.books.all[m.vc.Class()].Acked++
+			first.length = 0
+		} else if m.first() {
+			first = *m
 		}
 		t.slab.release(t.base)
+	}
+	if first.length > 0 {
+		t.slab.cut = append(t.slab.cut[:0], t.slab.payload(&first)[:min(int(first.length), headMost)]...)
 	}
 	if t.cursor.Before(t.base) {
 		t.cursor = t.base

@@ -32,6 +32,7 @@ type slab struct {
 	used   int         // bytes of all frames
 	head   int         // offset of the end of the newest frame
 	tail   int         // offset of the oldest frame; 0 if the slab is empty
+	cut    []byte      // headers of the packet that the oldest frame belongs to, if the frame is not the first of the packet
 }
 
 // The sizes of a new slab.
@@ -123,6 +124,11 @@ func (s *slab) at(seq wire.Seq) *frameMeta { return &s.meta[int(uint32(seq))&(le
 
 // bytes returns the bytes of the frame that m describes.
 func (s *slab) bytes(m *frameMeta) []byte { return s.buf[m.off : int(m.off)+m.size()] }
+
+// payload returns the payload of the frame that m describes, without padding.
+func (s *slab) payload(m *frameMeta) []byte {
+	return s.bytes(m)[wire.EnvelopeLen+wire.HeaderLen:][:m.length]
+}
 
 // behind returns the length of the free memory at the offset end, directly behind the newest frame.
 // The next call of place may use this memory. If the newest frame does not end at the offset end,

@@ -84,7 +84,9 @@
 //
 // The destination address of a data frame is slot × 8192 + the piece's offset in its packet
 // ([SlotAddress]). On the VCs for control packets (2, 7, 12 and 15), a slot has 96 bytes, and the
-// destination address is slot × 96 + the offset. A packet must fit its slot. In each session, the packets of each VC are numbered from 0. A packet's slot is
+// destination address is slot × 96 + the offset. A packet must fit its slot.
+//
+// In each session, the packets of each VC are numbered from 0. A packet's slot is
 // the packet's number modulo the number of slots that the receiver has for the VC. Each end counts
 // slots in a separate counter that returns from the last slot to 0. An end cannot use a 32-bit
 // packet counter modulo the number of slots instead. If the number of slots is not a power of two,
@@ -181,8 +183,10 @@
 //	90+r 2 destination mesh
 //	92+r 8 multicast ranges east, west, north, south, 2 bytes each: hops in the low byte, skip in the high
 //	100+r 1 trunk of a multicast: 1 east and west, 2 north and south; 0: ranges ignored
-//	101+r 32 with MEMBERS only: the members ahead of the packet, chip c is bit c%8 of byte c/8
-//	101+r  payload; with MEMBERS: 133+r
+//	101+r  payload
+//
+// With MEMBERS, 32 bytes of members lie between header and payload, at offset 101+r. They name the
+// members ahead of the packet: chip c is bit c%8 of byte c/8. The payload then begins at offset 133+r.
 //
 // Readers refuse a packet with any of these faults:
 //
@@ -318,9 +322,9 @@
 // tree begins, as it does at a source.
 //
 // Each chip of the tree looks at the members ahead of the packet. If the chip is a member, it performs
-// the packet. The direction of every other member is the axis of the trunk, unless the member lies
-// at the chip's own place along this axis (with trunk 1, in the chip's column). Where the tree begins, the direction is the shorter one along
-// this axis. On a ring with two directions of equal length, the direction is east or south from an even
+// the packet. The way to any other member first follows the axis of the trunk. If the member lies at the
+// chip's own place along this axis (with trunk 1, in the chip's column), the way follows the other axis.
+// Where the tree begins, the way takes the shorter direction along its axis. On a ring with two directions of equal length, the direction is east or south from an even
 // column or row, and west or north from an odd one. A member whose axis is the axis on which the packet
 // came is straight ahead. A packet that came along the trunk turns for the other members, again in the
 // shorter direction. A packet that came along a branch and has a member in another row or column than
@@ -376,7 +380,8 @@
 // A completion settles the requests from "from" to next-1. A destination with more than four
 // exceptions sends several completions. From of the first completion is the highest flow base that
 // the destination has seen. From of each further completion is next of the completion before. An
-// exception may begin before from, or end after next. The source ignores its part from next on.
+// exception may begin before from; the source already knows how these requests ended. An exception
+// may also end after next; the source ignores its part from next on.
 // If a request before from has no fate yet at the source, an earlier completion is missing, and the
 // source ignores the completion.
 //

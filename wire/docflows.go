@@ -4,8 +4,8 @@
 // or to one group of chips on one plane. "Flows of groups" describes groups. Packets with OTHER
 // form a separate flow, even if OTHER changes nothing about their route. The flow seq numbers the
 // requests and probes of a flow from 0. Requests and probes travel in the order of their flow seq.
-// The flow base is the lowest flow seq whose fate the source does not know. A flow has at most 4096
-// open requests.
+// The flow base is the lowest flow seq whose fate the source does not know. Of a read, it is enough
+// that the source knows that the read was performed. A flow has at most 4096 open requests.
 //
 // A flow epoch is a period in which the numbers of a flow grow without a break. Later epochs have
 // higher numbers (wrapping). The number of a flow's first epoch is the time of the source's start,
@@ -65,13 +65,14 @@
 //
 // The reply to a performed read can be lost. When a drop report of the reply comes, the source
 // settles the read as unknown. A reply can also be lost without a report, with the session of a
-// link. If a read is the oldest open request, and its reply has not come 250 ms after the
-// completion, the source sends the read again, as a request with a flow seq and an id of its own.
+// link. If the reply to a performed read has not come 250 ms after the completion, the source sends
+// the read again, as a request with a flow seq and an id of its own.
 // The source sends further such requests at intervals of at least 250 ms. Replies of a flow keep
 // their order. When the reply to such a request comes, the source settles all reads as unknown
 // whose replies were overdue by 250 ms when the source sent the request. A reply that has not come
-// after 10 s is lost, too. If the destination has restarted, the request begins a void epoch there,
-// and the completion gives the read outcome 6.
+// after 10 s is lost, too. If the destination has restarted, the request begins a void epoch there.
+// An exception with outcome 6 or 9 therefore settles as unknown all performed reads whose flow seq is
+// not beyond the exception's last one.
 //
 // A source sets KNOWN once it has had a completion of the flow's present epoch. If a request that
 // was sent with KNOWN has outcome 5, the destination will never perform the request. A later
@@ -89,9 +90,9 @@
 // refuses no request of the flow.
 //
 // A request with POSTED is a request like any other, but the destination owes no completion for it. A
-// later completion covers the request, too. This implementation leaves POSTED out of every 1024th
-// posted request in a row, so that the flow's window does not fill up. Otherwise the probe after 250 ms
-// brings a completion. A read is never posted.
+// later completion covers the request, too. Of 1024 posted requests in a row, this implementation sends
+// the last without POSTED, so that the flow's window does not fill up. If no later packet of the flow
+// asks for a completion, the probe after 250 ms does. A read is never posted.
 //
 // # Flows of groups
 //

@@ -49,7 +49,11 @@ func ParseNocAddr(s string) (NocAddr, error) {
 	xs, ys, ok2 := strings.Cut(tile, "-")
 	x, err1 := strconv.ParseUint(xs, 10, NocCoordBits)
 	y, err2 := strconv.ParseUint(ys, 10, NocCoordBits)
-	o, err3 := strconv.ParseUint(offset, 0, NocOffsetBits)
+	digits, base := offset, 10
+	if hex, ok := strings.CutPrefix(offset, "0x"); ok {
+		digits, base = hex, 16
+	}
+	o, err3 := strconv.ParseUint(digits, base, NocOffsetBits)
 	if !ok || !ok2 || err1 != nil || err2 != nil || err3 != nil {
 		return 0, fmt.Errorf("tile %q: want <x>-<y>:<offset>, such as 1-1:0x1000", s)
 	}

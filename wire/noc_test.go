@@ -20,12 +20,13 @@ func FuzzParseNocAddr(f *testing.F) {
 }
 
 func TestParseNocAddr(t *testing.T) {
-	for s, want := range map[string]NocAddr{"1-2:0x1000": NewNocAddr(1, 2, 4096), "63-0:4096": NewNocAddr(63, 0, 4096), "0-0:0xfffffffff": MaxNocOffset} {
+	for s, want := range map[string]NocAddr{"1-2:0x1000": NewNocAddr(1, 2, 4096), "63-0:4096": NewNocAddr(63, 0, 4096), "0-0:0xfffffffff": MaxNocOffset,
+		"1-1:010": NewNocAddr(1, 1, 10), "1-1:0xABC": NewNocAddr(1, 1, 0xabc)} {
 		if got, err := ParseNocAddr(s); got != want || err != nil {
 			t.Errorf("%q is read as %s, want %s: %v", s, got, want, err)
 		}
 	}
-	for _, s := range []string{"", "1-2", "1-2:", "64-0:0", "0-64:0", "0-0:0x1000000000", "-1-0:0", "a-0:0", "0-0:x"} {
+	for _, s := range []string{"", "1-2", "1-2:", "64-0:0", "0-64:0", "0-0:0x1000000000", "-1-0:0", "a-0:0", "0-0:x", "1-1:0b11", "1-1:0o17", "1-1:1_0", "1-1:0x1_0", "1-1:0x", "1-1:0x0x1", "1-1:+1"} {
 		if got, err := ParseNocAddr(s); err == nil {
 			t.Errorf("%q is read as %s", s, got)
 		}

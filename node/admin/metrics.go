@@ -102,7 +102,7 @@ var (
 	flowProbes  = counter("flow_probes", "Probes that the chip sent for flows without progress.")
 	flowResets  = counter("flow_resets", "Flows that the chip gave up, after a timeout or without a route.")
 	packetLost  = counter("packets_dropped", "Packets that the chip dropped, by reason.", "reason")
-	reportsLost = counter("drop_reports_lost", "Reports of dropped packets that the chip had no room for.")
+	reportsLost = counter("drop_reports_lost", "Reports of dropped packets that the chip could not send, for lack of room or of a route.")
 	stuckHeads  = counter("router_timeouts", "Times that the first packet of a channel could not move for the time of the router's timeout.")
 	eventsLost  = counter("events_dropped", "Events of the chip that are lost, because the node did not fetch them in time.")
 	loopSteps   = counter("loop_steps", "Times that the node ran the chip, by cause: received, submitted, timed, asked.", "cause")

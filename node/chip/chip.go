@@ -39,8 +39,9 @@ import (
 // value is our own choice.
 const graceDeadTimes = 4
 
-// One machine may have to start all chips of a fabric, one after the other. Each chip beyond bootChips
-// lengthens ttlink.Profile.Boot, the time after which a cable that has never been up is out of service by bootPerChip.
+// A cable that has never been up is out of service after the time Boot of the link profile. One machine
+// may have to start all chips of a fabric, one after the other. Each chip beyond bootChips therefore
+// lengthens this time by bootPerChip.
 const (
 	bootChips   = 32
 	bootPerChip = 250 * time.Millisecond

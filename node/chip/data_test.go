@@ -80,10 +80,10 @@ func TestReplyWithoutRoute(t *testing.T) {
 	far := w.chips[2]
 	r := wire.Packet{Type: wire.PacketReply, Src: far.Node(), Dst: wire.FabricNodeID{Mesh: 5}, ID: 77, Command: wire.Command{Type: wire.NocNone}}
 	s, _ := far.build(&r)
-	far.outbox.replies = append(far.outbox.replies, s)
+	far.outbox.replies = append(far.outbox.replies, reply{s, 9})
 	far.redirectReplies(w.now)
 	rs := far.outbox.reports
-	if len(far.outbox.replies) != 0 || len(rs) != 1 || rs[0].to != r.Dst || rs[0].Dst != r.Src || rs[0].ID != 77 || rs[0].Reason != wire.DropUnreachable {
+	if len(far.outbox.replies) != 0 || len(rs) != 1 || rs[0].to != r.Dst || rs[0].Dst != r.Src || rs[0].ID != 77 || rs[0].Reason != wire.DropUnreachable || rs[0].Channel != 9 {
 		t.Fatalf("%d replies, reports %+v", len(far.outbox.replies), rs)
 	}
 }

@@ -53,7 +53,11 @@ func (c *machine) noteStuck(now mono.Time) {
 func (c *machine) reportUnacked(now mono.Time, i int) {
 	p := &c.ports.list[i]
 	p.link.Unacked(func(piece []byte) {
-		if v, err := wire.ViewHead(piece); err == nil && v.Type() != wire.PacketReply {
+		v, err := wire.ViewHead(piece)
+		switch {
+		case err != nil: // the frames are so short that the headers do not fit the first
+			c.counters.ReportsLost++
+		case v.Type() != wire.PacketReply: // an open report about a reply would settle nothing
 			c.report(now, router.Drop{Reason: wire.DropNextHopDead, Channel: p.Local.Channel, Dir: p.Dir}, v, true)
 		}
 	})
@@ -62,7 +66,7 @@ func (c *machine) reportUnacked(now mono.Time, i int) {
 // report puts a drop report, in its parts, into the outbox. The report goes to the chip that waits for
 // the answer: to the source of a dropped request or probe, or to the destination of a
 // dropped reply. The argument open says that the packet may have arrived. If MaxReports
-// reports already wait, report only counts the lost report. If this chip waits for the
+// reports already wait, or the report of a multicast lacks the direction, report only counts the lost report. If this chip waits for the
 // answer, report tells the flow source at once. The chip sends no report about packets of
 // other types.
 func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView, open bool) {
@@ -80,6 +84,7 @@ func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView, open b
 	known := r.ofCopy(d, v)
 	switch {
 	case !known: // without a direction, the source cannot tell which members the copy would have reached
+		c.counters.ReportsLost++
 	case r.to == c.cfg.Node:
 		c.dropped(now, &r.DropReport, c.cfg.Node)
 	default:

@@ -16,8 +16,14 @@ const (
 // outbox holds the replies and drop reports that a chip still has to send. The sink keeps
 // the completions.
 type outbox struct {
-	replies []router.Slot // replies that wait for room on the reply VC
-	reports []report      // drop reports that wait for room on the control VC
+	replies []reply  // replies that wait for room on the reply VC
+	reports []report // drop reports that wait for room on the control VC
+}
+
+// reply is a reply, and the channel of the port by which its route leaves the chip.
+type reply struct {
+	slot    router.Slot
+	channel wire.Channel
 }
 
 // report is a drop report, and the chip that the report is for.
@@ -38,7 +44,7 @@ func (c *machine) emitControl(now mono.Time) bool {
 // emitReplies puts replies into sender channels, as far as there is room.
 func (c *machine) emitReplies() (moved bool) {
 	for len(c.outbox.replies) > 0 {
-		s := c.outbox.replies[0]
+		s := c.outbox.replies[0].slot
 		v := wire.PacketView(c.pool.Bytes(s))
 		if !c.router.Inject(c.route(destination(v), wire.ClassReply).Port, v.VC(), s) {
 			break
@@ -68,14 +74,16 @@ func (c *machine) emitCompletions(now mono.Time) bool {
 	})
 }
 
-// emitReports sends drop reports. emitReports discards a report if no route leads to
-// the report's destination.
+// emitReports sends drop reports. emitReports discards and counts a report if no route
+// leads to the report's destination.
 func (c *machine) emitReports(now mono.Time) (moved bool) {
 	for len(c.outbox.reports) > 0 {
 		r := &c.outbox.reports[0]
 		to := flow.Key{Node: r.to, Plane: r.Plane}
 		w := c.route(to, wire.ClassControl)
-		if w.OK && (!c.hasRoom(w) || !c.sendControl(now, w, to, wire.PacketDropReport, r.DropReport.Append(c.scratch.payload[:0]))) {
+		if !w.OK {
+			c.counters.ReportsLost++
+		} else if !c.hasRoom(w) || !c.sendControl(now, w, to, wire.PacketDropReport, r.DropReport.Append(c.scratch.payload[:0])) {
 			break
 		}
 		c.outbox.reports = c.outbox.reports[1:]
@@ -102,20 +110,20 @@ func (c *machine) hasRoom(w *flow.Route) bool {
 
 // redirectReplies reroutes the replies in the outbox by the tables in force.
 // redirectReplies drops and reports a reply if no route is left, or if the reply's header
-// has no room for the route.
+// has no room for the route. The report names the channel of the route before.
 func (c *machine) redirectReplies(now mono.Time) {
 	kept := c.outbox.replies[:0]
-	for _, s := range c.outbox.replies {
-		v := wire.PacketView(c.pool.Bytes(s))
+	for _, r := range c.outbox.replies {
+		v := wire.PacketView(c.pool.Bytes(r.slot))
 		if w := c.route(destination(v), wire.ClassReply); w.OK && v.Reroute(w.Actions, w.Up, w.Detour) {
 			v.SetVC(w.VC)
 			v.SetEpoch(c.tables.epoch)
 			v.Extend(c.tables.ttl - 1)
-			kept = append(kept, s)
+			kept = append(kept, reply{r.slot, c.ports.list[w.Port].Local.Channel})
 		} else {
 			c.counters.Dropped[wire.DropUnreachable]++
-			c.report(now, router.Drop{Reason: wire.DropUnreachable}, v, false)
-			c.pool.Put(s)
+			c.report(now, router.Drop{Reason: wire.DropUnreachable, Channel: r.channel}, v, false)
+			c.pool.Put(r.slot)
 		}
 	}
 	c.outbox.replies = kept

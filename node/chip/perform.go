@@ -66,7 +66,7 @@ func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 	if !ok {
 		return wire.OutcomeAgain
 	}
-	c.outbox.replies = append(c.outbox.replies, s)
+	c.outbox.replies = append(c.outbox.replies, reply{s, c.ports.list[w.Port].Local.Channel})
 	c.counters.Performed++
 	return wire.OutcomeDone
 }

@@ -101,6 +101,9 @@ func (c *machine) pull(now mono.Time) bool {
 		case flow.Unreachable:
 			c.source.Finish(now, &r, true, r.Unreachable(c.cfg.Node, now))
 			refused++
+		case flow.TooLarge, flow.BadPosted:
+			c.source.Finish(now, &r, true, flow.Result{Fate: flow.FateRefused, Outcome: wire.OutcomeBadCommand})
+			refused++
 		default:
 			c.source.Finish(now, &r, true, flow.Result{Fate: flow.FateRefused, Outcome: wire.OutcomeBadAddress})
 			refused++

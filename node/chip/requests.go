@@ -68,9 +68,9 @@ func (c *machine) CheckMulticast(r *flow.Request) error {
 	case r.Command.Type == wire.NocRead && !r.Probe:
 		return errors.New("a read cannot be multicast")
 	case len(r.Via) > 0:
-		return errors.New("a multicast cannot take hops: its ranges name its route")
+		return errors.New("a multicast cannot take hops: its ranges or members name its route")
 	case r.Other:
-		return errors.New("a multicast cannot take the other direction round a ring: its ranges name its directions")
+		return errors.New("a multicast cannot take the other direction round a ring: its ranges or members name its directions")
 	case r.Ranges.Any() && r.Members.Any():
 		return errors.New("a multicast goes to ranges or to members, not to both")
 	}

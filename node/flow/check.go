@@ -55,6 +55,11 @@ func (f *outFlow) check() (open int, err error) {
 			return 0, fmt.Errorf("request %d is settled, but still the first in the window", f.base)
 		}
 	}
+	if err := f.reads.check(); err != nil {
+		return 0, err
+	}
+	open += f.reads.open
+	by[0] += f.reads.open
 	for i := range f.members {
 		if m := &f.members[i]; m.open != by[i] {
 			return 0, fmt.Errorf("member %s has %d open requests, but its counter says %d", m.node, by[i], m.open)
@@ -64,6 +69,24 @@ func (f *outFlow) check() (open int, err error) {
 		}
 	}
 	return open, nil
+}
+
+// check returns an error if the reads are out of order, or their counter is wrong.
+func (l *lateReads) check() error {
+	open := 0
+	for k := range l.ops {
+		o := &l.ops[k]
+		if k > 0 && int64(o.id-l.ops[k-1].id) <= 0 || !o.read || o.performed == 0 {
+			return fmt.Errorf("late read %d is out of order, or not performed", o.seq)
+		}
+		if !o.settled() {
+			open++
+		}
+	}
+	if open != l.open {
+		return fmt.Errorf("%d late reads are open, but their counter says %d", open, l.open)
+	}
+	return nil
 }
 
 // CheckInvariants returns an error if the sink's own state is inconsistent. Tests and

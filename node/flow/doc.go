@@ -8,23 +8,25 @@
 // packets in order. Therefore the destination sees a gap as soon as a later packet
 // arrives.
 //
-// A destination answers with completions in the control virtual channel. Completions are
-// cumulative. A completion says: "the requests from m to n-1 are settled; the listed
-// requests did not end as done". One completion covers many requests. If more requests did
-// not end as done than fit one completion, the destination sends several completions. If a flow stalls, its source
-// sends a probe behind the requests. Since the packets of a flow keep their order, a
-// request that has not arrived before the probe is lost.
+// A destination answers with completions in the control virtual channel. Completions
+// are cumulative. A completion says: "the requests from m to n-1 are settled; the
+// listed requests did not end as done". One completion covers many requests. If more
+// requests did not end as done than fit one completion, the destination sends several
+// completions. If a flow stalls, its source sends a probe behind the requests. Since
+// the packets of a flow keep their order, a request that has not arrived before the
+// probe is lost.
 //
-// The data of reads travels in replies, in a virtual channel of its own. A read stays open
-// until its data comes. Replies of a flow keep their order on one route. After new tables, a
-// reply may overtake an earlier reply that is late by more than [ProbeAfter]. Then the
-// source ignores the later data of the read.
+// The data of reads travels in replies, in a virtual channel of its own. A read stays
+// open until its data comes. A performed read whose data is late holds up no later
+// request. Replies of a flow keep their order on one route. After new tables, a reply
+// may overtake an earlier reply that is late by more than [ProbeAfter]. Then the source
+// takes the data for lost, and ignores it when it comes.
 //
 // A multicast belongs to the flow of its group. The members of the group are all chips
-// that the multicast's ranges reach from the source, or a set of chips of one mesh. Each
-// member sends its own completions. A unicast flow works as a group with one member, with the same kind of
-// window, epochs and timers. Unicast flows and groups differ in three points, because
-// the members of a group answer independently:
+// that the multicast's ranges reach from the source, or a set of chips of one mesh.
+// Each member sends its own completions. A unicast flow works as a group with one
+// member, with the same kind of window, epochs and timers. Unicast flows and groups
+// differ in three points, because the members of a group answer independently:
 //
 //   - A unicast flow resets its count of probes at the next completion. A group resets
 //     its count of probes when every member answers again.
@@ -48,8 +50,11 @@
 //     later request says so. The source counts the fates of posted requests among those of
 //     all others (see [Ends]).
 //   - A probe of the program is a barrier. When the probe has ended as FateDone, each earlier
-//     posted request of the flow is settled. The field Missed of the probe's [Result] says
-//     how many did not end as FateDone.
+//     posted request of the flow is settled.
+//   - A flush is a probe with the field Flush. If the flush ended as FateDone, the field
+//     Missed of its [Result] says how many posted requests before it did not end as
+//     FateDone. Each request counts in one flush only. All programs of the chip share these
+//     counts.
 //   - A flow keeps at most MaxOutstanding open requests, also if they are posted. Of
 //     MaxOutstanding/4 posted requests in a row, the last asks for a completion. A posted
 //     request therefore waits for room rarely, and no memory grows without limit.

@@ -37,6 +37,11 @@ func (s *Source) Ends() []Ends {
 						e.Open++
 					}
 				}
+				for k := range f.reads.ops {
+					if o := &f.reads.ops[k]; !o.probe && !o.settled() {
+						e.Open++
+					}
+				}
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 // Limits of multicasts.
 const (
 	MaxGroups  = 256                  // largest number of groups of a chip, over all planes; beyond it, a new group replaces the least recently used idle group
+	MaxMissed  = 4096                 // largest number of replaced groups whose missed posted requests a chip remembers; beyond it, a new group replaces only groups without missed requests
 	MaxMembers = wire.MaxChipsPerMesh // largest number of members of a group: all chips of another mesh
 )
 
@@ -20,6 +21,8 @@ type groups struct {
 	list  []*outFlow
 	uses  uint64                          // number of multicasts sent so far
 	past  map[wire.FabricNodeID][4]uint64 // fates at the members of replaced groups
+
+	missed map[Tree]uint64 // for replaced groups: missed posted requests that no flush has told yet; at most MaxMissed trees
 }
 
 // numbered returns the group with number n, or nil if no group has this number.
@@ -52,12 +55,15 @@ func (s *Source) group(r *Request) (*outFlow, Admission) {
 	if !s.groups.add(k, f, firstEpoch(&s.cfg)) {
 		return nil, Busy
 	}
+	f.missed.later = s.groups.missed[k]
+	delete(s.groups.missed, k)
 	return f, Accepted
 }
 
 // add gives a group a number and gives the group's flow an epoch. The first group with a
 // number begins with the chip's first epoch. A later group with the same number begins
-// with the next epoch. If no number is free and no group is idle, add returns false.
+// with the next epoch. If no number is free and no group can be replaced, add returns
+// false.
 func (gs *groups) add(k Tree, f *outFlow, first uint32) bool {
 	if gs.byKey == nil {
 		gs.byKey = map[Tree]*outFlow{}
@@ -68,7 +74,7 @@ func (gs *groups) add(k Tree, f *outFlow, first uint32) bool {
 	} else {
 		var old *outFlow
 		for _, o := range gs.list {
-			if o.empty() && (old == nil || o.used < old.used) {
+			if o.empty() && (o.missed.later == 0 || len(gs.missed) < MaxMissed) && (old == nil || o.used < old.used) {
 				old = o
 			}
 		}
@@ -84,11 +90,14 @@ func (gs *groups) add(k Tree, f *outFlow, first uint32) bool {
 	return true
 }
 
-// bury adds the counts of a group to "past", before another group takes the group's
+// bury adds the counts of a group to "past" and "missed", before another group takes the group's
 // number.
 func (gs *groups) bury(f *outFlow) {
 	if gs.past == nil {
-		gs.past = map[wire.FabricNodeID][4]uint64{}
+		gs.past, gs.missed = map[wire.FabricNodeID][4]uint64{}, map[Tree]uint64{}
+	}
+	if f.missed.later > 0 {
+		gs.missed[f.tree] = f.missed.later
 	}
 	for _, m := range f.members {
 		e := Ends{Fates: gs.past[m.node]}

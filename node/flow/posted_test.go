@@ -76,7 +76,7 @@ func TestFlushTellsOfMissedRequests(t *testing.T) {
 	s, n, now := newSource()
 	f := s.flow(now, Key{Node: far})
 	f.epoch.known, f.members[0].answered = true, true
-	probe := &Request{Dst: far, Probe: true}
+	probe := &Request{Dst: far, Probe: true, Flush: true}
 	for range 4 {
 		s.HandleRequest(now, posted(), false)
 		s.PollResult()

@@ -18,6 +18,7 @@ type Request struct {
 	Ranges  wire.Ranges      // if the ranges have hops: the request is a multicast to the chips in the ranges; Dst is not used, and the chip refuses Via, Other, Members and reads
 	Members wire.Members     // if the set is not empty: the request is a multicast to these chips of mesh Dst.Mesh; the chip refuses Via, Other, Ranges and reads
 	Other   bool             // take the other route if two routes round a ring are equally long, see route.Plan.Other; requests with Other form a flow of their own, and the chip refuses Other with Via
+	Flush   bool             // for a probe: the result says how many posted requests of the flow were missed, see Missed of [Result]; no effect on other requests
 	Posted  bool             // the request ends as FatePosted when the chip has sent it, see the package documentation; for neither reads nor probes
 }
 
@@ -61,7 +62,7 @@ const (
 	FateRefused             // the request arrived, but the destination did not perform the request; Outcome says why
 	FateLost                // the destination certainly did not perform the request; Drop and At say why and where a router dropped the packet; Drop is 0 if the destination saw a gap
 	FateUnknown             // nobody knows whether the destination performed the request, or the data of a performed read is lost; Doubt says why
-	FatePosted              // the chip has sent a posted request; a later probe of the flow says how many posted requests were missed
+	FatePosted              // the chip has sent a posted request; a later flush of the flow says how many posted requests were missed
 )
 
 // knownFates is the number of fates with which a flow settles requests. FatePosted is none of them.
@@ -109,7 +110,7 @@ type Result struct {
 	Data    []byte            // data that a read returned
 	Err     error             // for FateRefused: why the request could not start; for other fates: why a remote chip could not be reached
 	Members []MemberResult    // for a multicast: members where the request did not end as FateDone, in the order of the chips; Fate is the gravest fate of these members
-	Missed  uint64            // for a probe that ended as FateDone: number of posted requests of the flow, since the last such probe, that did not end as FateDone
+	Missed  uint64            // for a probe with Flush that ended as FateDone: number of earlier posted requests of the flow, since the last such probe, that did not end as FateDone
 	Sent    mono.Time
 	Done    mono.Time
 }

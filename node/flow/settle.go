@@ -35,6 +35,7 @@ func (s *Source) HandleCompletion(now mono.Time, from Key, k *wire.Completion) {
 	}
 	f.answer(now, i, k)
 	for _, e := range k.Exceptions {
+		s.restarted(now, f, &e)
 		for seq := later(e.First, f.base); int32(seq-e.First) < int32(e.Count) && int32(k.Next-seq) > 0; seq++ {
 			s.settle(now, f, i, seq, exceptionEnd(e.Outcome), nil)
 		}
@@ -75,7 +76,7 @@ func (f *outFlow) answer(now mono.Time, i int, k *wire.Completion) {
 }
 
 // performed settles a request that a member has performed. A read stays open until its
-// data comes; performed only notes the time.
+// data comes; performed only moves the read from the window to the late reads.
 func (s *Source) performed(now mono.Time, f *outFlow, i int, seq uint32) {
 	k := f.at(seq)
 	if k < 0 || !f.waits(k, i) {
@@ -83,6 +84,8 @@ func (s *Source) performed(now mono.Time, f *outFlow, i int, seq uint32) {
 	}
 	if o := &f.ops[k]; o.read {
 		o.performed = now
+		f.reads.add(o)
+		f.settle(k, i)
 		return
 	}
 	s.settleAt(now, f, i, k, end{}, nil)
@@ -120,18 +123,22 @@ func (s *Source) settle(now mono.Time, f *outFlow, i int, seq uint32, e end, dat
 
 // settleAt settles the request at place k of the window, which waits for member i.
 func (s *Source) settleAt(now mono.Time, f *outFlow, i, k int, e end, data []byte) {
-	o, m := &f.ops[k], &f.members[i]
-	known := o.known
+	f.settle(k, i)
+	s.settled(now, f, i, &f.ops[k], e, data)
+}
+
+// settled counts that member i has settled request o, and ends the request after its last member.
+func (s *Source) settled(now mono.Time, f *outFlow, i int, o *op, e end, data []byte) {
+	m := &f.members[i]
 	f.epoch.judge(o, &e)
-	if f.dead && !known && (e.doubt == DoubtRestarted || e.doubt == DoubtLate) {
+	if f.risky(o.seq) && !o.known && (e.doubt == DoubtRestarted || e.doubt == DoubtLate) {
 		e.doubt = DoubtRouteDead
 	}
-	f.settle(k, i)
 	m.open--
 	if !o.probe {
 		m.fates[e.fate]++
 		if f.multicast() && e.fate != FateDone {
-			f.fail(m.node, f.seq(k), &e)
+			f.fail(m.node, o.seq, &e)
 		}
 	}
 	if !o.settled() {
@@ -139,7 +146,7 @@ func (s *Source) settleAt(now mono.Time, f *outFlow, i, k int, e end, data []byt
 	}
 	s.open--
 	if !o.probe {
-		s.end(now, f, o, e, data, f.takeFailed(f.seq(k)))
+		s.end(now, f, o, e, data, f.takeFailed(o.seq))
 	}
 }
 
@@ -151,11 +158,11 @@ func (s *Source) end(now mono.Time, f *outFlow, o *op, e end, data []byte, faile
 	case o.posted:
 		s.counters.Results[r.Fate]++
 		if r.Fate != FateDone {
-			f.missed++
+			f.missed.note(o.seq)
 		}
 		return
-	case o.flush && r.Fate == FateDone:
-		r.Missed, f.missed = f.missed, 0
+	case o.flush:
+		r.Missed = f.missed.ended(o.seq, r.Fate == FateDone)
 	}
 	s.result(o.inside, &r)
 }
@@ -164,38 +171,8 @@ func (s *Source) end(now mono.Time, f *outFlow, o *op, e end, data []byte, faile
 // chip that replies. HandleReply copies the data. If no read waits for the data,
 // HandleReply only counts the reply.
 func (s *Source) HandleReply(now mono.Time, from Key, id uint64, data []byte) {
-	f, k := s.waiting(from, id)
-	if f == nil {
+	if !s.endRead(now, from, id, end{}, data) {
 		s.counters.StaleReplies++
-		return
-	}
-	if f.ops[k].probe {
-		s.overtaken(now, f, k)
-	}
-	s.settleAt(now, f, 0, k, end{}, append([]byte(nil), data...))
-	f.advance()
-	f.members[0].progress, f.heard = now, now
-}
-
-// waiting returns the flow of a read that waits for its data, and the place of the read in
-// the flow's window. If no read with this ID waits, the flow is nil.
-func (s *Source) waiting(from Key, id uint64) (*outFlow, int) {
-	if f := s.flows[from]; f != nil {
-		if k := f.find(id); k >= 0 && f.ops[k].read && !f.ops[k].settled() {
-			return f, k
-		}
-	}
-	return nil, 0
-}
-
-// overtaken settles the reads whose data a reply has overtaken. The reply belongs to the
-// probe at place k, which the flow sent because data was overdue. Replies of a flow keep
-// their order. Therefore data that was overdue when the flow sent the probe is lost.
-func (s *Source) overtaken(now mono.Time, f *outFlow, k int) {
-	for j := f.head; j < k; j++ {
-		if !f.ops[j].settled() && f.ops[j].overdue(f.ops[k].sent) {
-			s.settleAt(now, f, 0, j, unknown(DoubtData), nil)
-		}
 	}
 }
 
@@ -210,10 +187,8 @@ func (s *Source) overtaken(now mono.Time, f *outFlow, k int) {
 func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNodeID, behind []wire.FabricNodeID) {
 	from := Key{Node: r.Dst, Group: r.Group, Plane: r.Plane, Other: r.Other && r.Group == 0}
 	if r.Type == wire.PacketReply {
-		if f, k := s.waiting(from, r.ID); f != nil {
-			s.settleAt(now, f, 0, k, end{fate: FateUnknown, doubt: DoubtData, drop: r.Reason, at: at}, nil)
-			f.advance()
-			f.members[0].progress, f.heard = now, now
+		if !r.Open { // the data of an open report may still come
+			s.endRead(now, from, r.ID, end{fate: FateUnknown, doubt: DoubtData, drop: r.Reason, at: at}, nil)
 		}
 		return
 	}
@@ -223,7 +198,7 @@ func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNod
 	}
 	if r.Open {
 		if f.at(r.FlowSeq) >= 0 {
-			f.dead, f.probes = true, 0
+			f.dead, f.deadEnd, f.probes = true, f.next, 0
 		}
 		return
 	}
@@ -246,7 +221,7 @@ func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNod
 func (s *Source) drop(now mono.Time, f *outFlow, i int, r *wire.DropReport, at wire.FabricNodeID) {
 	if k := f.at(r.FlowSeq); k >= 0 && f.ops[k].probe && f.waits(k, i) {
 		for j := f.head; j < k; j++ {
-			if f.waits(j, i) && f.ops[j].performed == 0 {
+			if f.waits(j, i) {
 				s.settleAt(now, f, i, j, unknown(DoubtRouteDead), nil)
 			}
 		}
@@ -258,6 +233,7 @@ func (s *Source) drop(now mono.Time, f *outFlow, i int, r *wire.DropReport, at w
 // giveUp settles all open requests of a flow at member i as unknown.
 // If the flow has no other member, the epoch ends.
 func (s *Source) giveUp(now mono.Time, f *outFlow, i int, why Doubt) {
+	s.settleReads(now, f, why, func(*op) bool { return true })
 	for seq := f.base; seq != f.next; seq++ {
 		s.settle(now, f, i, seq, unknown(why), nil)
 	}

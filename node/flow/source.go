@@ -80,18 +80,20 @@ func NewSource(cfg Config, net Network) *Source {
 // independently. A request is settled when all members have settled the request.
 //
 // Invariants: members are sorted by chip. The field open of a member is the number of
-// requests in the window that the member has not settled.
+// requests in the window and of late reads that the member has not settled.
 type outFlow struct {
 	key    Key
 	dst    wire.FabricNodeID // destination in the headers of the flow's packets
 	epoch  epoch
 	probes int32 // number of probes since the last progress
-	window       // open requests
+	window       // open requests, without late reads
+	reads  lateReads
 
 	route   *Route           // route of the flow; nil until needed
 	via     []wire.Direction // if not empty: hops to take instead of the routing table's; changes only while no request is open
 	move    move
-	dead    bool      // a request that is still open may have been in a link that died
+	dead    bool      // a request before deadEnd may have been in a link that died
+	deadEnd uint32    // number of the next request at the time of the last report of a dead link
 	heard   mono.Time // time at which a member last answered; in a unicast flow also the time of the last reply or drop report
 	members []member
 	only    [1]member // memory for the member of a unicast flow
@@ -101,8 +103,7 @@ type outFlow struct {
 	failed map[uint32][]MemberResult // for multicasts in the window: the members where the multicast did not end as FateDone
 	used   uint64                    // for a multicast flow: value of groups.uses after the last multicast
 
-	posted int    // posted requests since the last packet that asked for a completion
-	missed uint64 // posted requests that did not end as FateDone, since the last probe of a program
+	missed misses // what the flow knows about its posted requests
 }
 
 // member is what the source knows about one destination of a flow.
@@ -114,6 +115,25 @@ type member struct {
 	node     wire.FabricNodeID
 	fates    [4]uint64 // requests that the member has settled, by Fate, without probes
 }
+
+// empty reports whether no request of the flow is open.
+func (f *outFlow) empty() bool { return f.window.empty() && f.reads.open == 0 }
+
+// count returns how many requests the flow keeps for MaxOutstanding.
+func (f *outFlow) count() int { return f.len() + f.reads.open }
+
+// advance moves base past settled requests, and forgets settled reads. Once base has passed all requests that
+// may have been in a dead link, advance forgets the link.
+func (f *outFlow) advance() {
+	f.window.advance()
+	f.reads.compact()
+	if f.dead && int32(f.base-f.deadEnd) >= 0 {
+		f.dead = false
+	}
+}
+
+// risky reports whether request seq may have been in a link that died.
+func (f *outFlow) risky(seq uint32) bool { return f.dead && int32(f.deadEnd-seq) > 0 }
 
 // move records that the present tables have a new route for a flow. The flow takes the
 // new route once none of its requests is open.
@@ -205,7 +225,7 @@ func (s *Source) HandleRequest(now mono.Time, r *Request, inside bool) Admission
 	if f.move.waits || f.epoch.over() {
 		return Busy // the flow waits until none of its requests is open
 	}
-	if f.len() >= MaxOutstanding || !s.net.Room(w) || !s.send(f, w, r, &op{token: r.Token, sent: now, inside: inside, flush: r.Probe, posted: r.Posted}) {
+	if f.count() >= MaxOutstanding || !s.net.Room(w) || !s.send(f, w, r, &op{token: r.Token, sent: now, inside: inside, flush: r.Probe && r.Flush, posted: r.Posted}) {
 		return Busy
 	}
 	if r.Posted {
@@ -271,7 +291,7 @@ func (s *Source) send(f *outFlow, w *Route, r *Request, o *op) bool {
 	p := wire.Packet{Type: wire.PacketRequest, Plane: r.Plane, Trace: r.Trace && !f.multicast(), Other: f.key.Other, Src: s.cfg.Self, Dst: f.dst,
 		Known: f.epoch.known, FlowEpoch: f.epoch.number, FlowSeq: f.next, FlowBase: f.base, ID: s.lastID + 1,
 		Group: f.key.Group, Ranges: f.tree.Ranges, Members: f.tree.Members, Command: r.Command, Payload: r.Payload,
-		Posted: o.posted && f.posted+1 < postedRun}
+		Posted: o.posted && f.missed.run+1 < postedRun}
 	if r.Probe {
 		p.Type, p.Command, p.Payload = wire.PacketProbe, wire.Command{Type: wire.NocNone}, nil
 	}
@@ -282,8 +302,8 @@ func (s *Source) send(f *outFlow, w *Route, r *Request, o *op) bool {
 		return false
 	}
 	s.lastID++
-	if f.posted++; !p.Posted {
-		f.posted = 0
+	if f.missed.run++; !p.Posted {
+		f.missed.run = 0
 	}
 	o.id = p.ID
 	if p.Command.Type == wire.NocRead {
@@ -295,11 +315,8 @@ func (s *Source) send(f *outFlow, w *Route, r *Request, o *op) bool {
 
 // sent notes that request o of flow f is under way.
 func (s *Source) sent(f *outFlow, o *op) {
-	if f.empty() {
-		f.dead = false
-		if !f.multicast() {
-			f.probes = 0
-		}
+	if f.empty() && !f.multicast() {
+		f.probes = 0
 	}
 	for i := range f.members {
 		m := &f.members[i]
@@ -310,6 +327,9 @@ func (s *Source) sent(f *outFlow, o *op) {
 	}
 	o.known = f.epoch.known
 	f.add(o, len(f.members))
+	if o.flush {
+		f.missed.sent(o.seq)
+	}
 	if f.multicast() {
 		s.groups.uses++
 		f.used = s.groups.uses

@@ -5,8 +5,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Tick sends probes for stalled flows, and for flows whose oldest open request is a read
-// with overdue data. Tick gives up members that have made no progress for FlowTimeout,
+// Tick sends probes for stalled flows, and for flows with a performed read whose data is
+// overdue. Tick gives up members that have made no progress for FlowTimeout,
 // flows whose destination has become unreachable, and reads whose data does not come
 // within FlowTimeout. Call Tick when the time of Deadline has come.
 func (s *Source) Tick(now mono.Time) {
@@ -37,7 +37,7 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 		return
 	}
 	r := Request{Dst: f.key.Node, Plane: f.key.Plane, Probe: true}
-	if o := &f.ops[f.head]; o.overdue(now) { // the reply to this probe comes behind the data of the read
+	if o := f.reads.oldest(); o != nil && o.overdue(now) { // the reply to this probe comes behind the data of the read
 		r.Probe, r.Command = false, wire.Command{Type: wire.NocRead, Addr: o.addr, Size: o.size}
 	} else if !late {
 		if f.multicast() {
@@ -46,7 +46,7 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 		return
 	}
 	wait := ProbeAfter << min(f.probes, 4)
-	if now.Sub(f.probed) < wait || f.len() >= MaxOutstanding+probesExtra {
+	if now.Sub(f.probed) < wait || f.count() >= MaxOutstanding+probesExtra {
 		return
 	}
 	w := s.route(f)
@@ -92,22 +92,6 @@ func (s *Source) expire(now mono.Time, f *outFlow) (late bool) {
 	s.expireReads(now, f)
 	f.advance()
 	return late
-}
-
-// expireReads settles the first reads of the window: performed reads whose data has not come
-// for FlowTimeout, and probes that no earlier read needs any more.
-func (s *Source) expireReads(now mono.Time, f *outFlow) {
-	for k := f.head; k < len(f.ops); k++ {
-		switch o := &f.ops[k]; {
-		case o.settled():
-		case o.performed != 0 && o.probe:
-			s.settleAt(now, f, 0, k, end{}, nil)
-		case o.performed != 0 && now.Sub(o.performed) > FlowTimeout:
-			s.settleAt(now, f, 0, k, unknown(DoubtTimeout), nil)
-		default:
-			return
-		}
-	}
 }
 
 // stranded gives up a flow whose destinations are unreachable, and not only silent, once the flow has waited

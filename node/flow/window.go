@@ -22,13 +22,14 @@ func first(n int) (s memberSet) {
 // op is one request in a flow's window.
 type op struct {
 	token  uint64
+	seq    uint32 // number of the request in its flow
 	id     uint64 // ID of the packet; a later request of the flow has a later ID
 	sent   mono.Time
 	left   uint16 // number of members that have not settled the request
 	known  bool   // when the source sent the request, every member had already answered in this epoch
 	probe  bool   // the flow sent this probe on its own; false for a probe that a program asked for
 	inside bool   // the program inside the chip asked for the request
-	flush  bool   // a program asked for this probe
+	flush  bool   // a program asked for this probe, and for the number of missed posted requests
 	posted bool   // the request has had its result, FatePosted
 
 	read      bool         // the request is a read: the request is settled when its data comes
@@ -47,7 +48,8 @@ func (o *op) overdue(t mono.Time) bool {
 }
 
 // window holds the open requests of a flow, in the order of their numbers. A
-// settled request stays in the window while an earlier request is open.
+// settled request stays in the window while an earlier request is open. A performed read counts as settled
+// in the window, see [lateReads].
 //
 // Invariants: ops[head+i] is request base+i, and next is base+len(ops)-head. After a call
 // of advance, the window is empty or request base is open. If the flow has one member,
@@ -76,16 +78,8 @@ func (w *window) at(seq uint32) int {
 // find returns the place of the request with an ID in ops, or -1 if the window does not hold
 // this request.
 func (w *window) find(id uint64) int {
-	k, end := w.head, len(w.ops)
-	for k < end { // binary search; mostly, the request is the first in the window
-		m := k + (end-k-1)/2
-		if d := int64(id - w.ops[m].id); d == 0 {
-			return m
-		} else if d > 0 {
-			k = m + 1
-		} else {
-			end = m
-		}
+	if k := findID(w.ops[w.head:], id); k >= 0 {
+		return w.head + k
 	}
 	return -1
 }
@@ -112,7 +106,7 @@ func (w *window) settle(k, i int) {
 
 // add puts a request at the end of the window. The request waits for n members.
 func (w *window) add(o *op, n int) {
-	o.left = uint16(n)
+	o.seq, o.left = w.next, uint16(n)
 	w.ops = append(w.ops, *o)
 	if n > 1 {
 		if w.open == nil {

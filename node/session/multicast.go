@@ -121,12 +121,12 @@ func (s *Session) multicast(ctx context.Context, to wire.Ranges, r flow.Request,
 	if res.Members == nil {
 		return err
 	}
-	return s.again(ctx, r, &res)
+	return again(ctx, r, &res, s.submit)
 }
 
-// again sends a multicast again, as unicasts, to the members for which the function repeats
-// returns true. again returns the errors of all members that have not performed the multicast.
-func (s *Session) again(ctx context.Context, r flow.Request, res *flow.Result) error {
+// again sends a multicast again, as unicasts by the function submit, to the members for which the function
+// repeats returns true. again returns the errors of all members that have not performed the multicast.
+func again(ctx context.Context, r flow.Request, res *flow.Result, submit submit) error {
 	left := &MulticastError{}
 	for _, m := range res.Members {
 		one := r
@@ -134,7 +134,7 @@ func (s *Session) again(ctx context.Context, r flow.Request, res *flow.Result) e
 		end := flow.Result{Fate: m.Fate, Outcome: m.Outcome, Drop: m.Drop, At: m.At, Doubt: m.Doubt}
 		failed := failure(&one, &end)
 		if repeats(&r, &end, 0) {
-			_, failed = s.do(ctx, one)
+			_, failed = perform(ctx, one, end, submit)
 		}
 		if failed != nil {
 			left.Errors = append(left.Errors, failed)

@@ -20,13 +20,16 @@
 // A [Session] uses a [Fabric]: a chip in this process, or a chip that the program
 // reaches through the chip's API. Each call blocks until the fate of the call's command
 // is known, or until the call's context ends. A nil error means that the destination
-// performed the command. The type of an error says more:
+// performed the command, or, with [Posted], that the chip has sent it. The type of an error
+// says more:
 //
 //   - [RefusedError]: the destination did not perform the command, and the error says why.
 //   - [LostError]: the command did not arrive, and was not performed.
 //   - [OutcomeUnknownError]: nobody knows whether the command was performed.
 //   - [NoRouteError]: the fabric has no route to the destination, even without faults.
 //   - [MulticastError]: the errors of single destinations of a multicast.
+//   - [MissedError]: the number of posted packets that were not performed, or perhaps not
+//     performed; only from [Session.Flush].
 //
 // Many goroutines may call a Session at once. A call that moves more than 4 KiB keeps
 // several packets in flight.
@@ -48,6 +51,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"ttfabric/node/flow"
@@ -158,10 +162,15 @@ func (e *NoRouteError) Is(err error) bool { return err == ErrUnreachable }
 type Session struct {
 	f     Fabric
 	calls chan struct{} // one value for each open Call
+
+	mu    sync.Mutex
+	lines map[lineKey]*line // the flows with open Calls
 }
 
 // New returns a Session on a fabric.
-func New(f Fabric) *Session { return &Session{f, make(chan struct{}, MaxCalls)} }
+func New(f Fabric) *Session {
+	return &Session{f: f, calls: make(chan struct{}, MaxCalls), lines: map[lineKey]*line{}}
+}
 
 // Self returns the chip that this Session's commands start from.
 func (s *Session) Self() wire.FabricNodeID { return s.f.Self() }
@@ -284,11 +293,13 @@ func (s *Session) Ping(ctx context.Context, dst wire.FabricNodeID, o ...Option) 
 	return r.Done.Sub(r.Sent), err
 }
 
-// Flush waits until the fates of all posted commands from this Session's chip to dst on the
-// call's plane are settled. If a command since the last Flush or [Session.Ping] was not
-// performed, or perhaps not performed, the error is a [MissedError].
+// Flush waits until the fates of all posted unicasts from this Session's chip to dst are settled. Flush
+// covers the commands on the same plane, and either those with [OtherWay] or those without, as the call of
+// Flush has it. For multicasts, see the method Flush of [device.Links]. If a command since the last
+// Flush was not performed, or perhaps not performed, the error is a [MissedError]. Programs on one chip share
+// these counts: the Flush of one program takes the count of all.
 func (s *Session) Flush(ctx context.Context, dst wire.FabricNodeID, o ...Option) error {
-	_, err := s.Ping(ctx, dst, o...)
+	_, err := s.do(ctx, with(flow.Request{Dst: dst, Probe: true, Flush: true}, o))
 	return err
 }
 
@@ -383,12 +394,21 @@ func againAfter(try int) time.Duration { return min(againWait<<min(try, againDou
 // do submits one request, waits for the request's end, and returns the result. do repeats
 // the request as the function repeats says. If ctx ends first, do stops waiting.
 func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
+	return perform(ctx, r, flow.Result{}, s.submit)
+}
+
+// perform does what do says, by the function submit. If submit returns errLater, perform returns the last result,
+// which is res at first.
+func perform(ctx context.Context, r flow.Request, res flow.Result, submit submit) (flow.Result, error) {
 	ended := make(chan flow.Result, 1)
 	for try := 0; ; try++ {
-		if _, err := s.f.Submit(ctx, []flow.Request{r}, func(_ int, r flow.Result) { ended <- r }); err != nil {
+		_, err := submit(ctx, []flow.Request{r}, func(_ int, r flow.Result) { ended <- r })
+		if err == errLater {
+			return res, failure(&r, &res)
+		}
+		if err != nil {
 			return flow.Result{}, err
 		}
-		var res flow.Result
 		select {
 		case res = <-ended:
 		case <-ctx.Done():

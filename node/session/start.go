@@ -16,9 +16,15 @@ const MaxCalls = 4096
 
 // Call is a command that a program has started without waiting for its end.
 type Call struct {
+	s     *Session
 	dst   wire.FabricNodeID
 	ended chan struct{} // closed when the command has ended
 	err   error         // error of the command; valid once the command has ended
+
+	key    lineKey // flow of the command
+	line   *line
+	number uint64 // number of the command in its line; 0: not started
+	reads  bool   // the command is a read, which may be repeated after later commands
 }
 
 // Done returns a channel that is closed when the command has ended.
@@ -50,15 +56,18 @@ func (c *Call) Wait(ctx context.Context) error {
 // end ends the call.
 func (s *Session) end(c *Call, err error) {
 	c.err = err
+	s.leave(c)
 	close(c.ended)
 	<-s.calls
 }
 
-// open returns a new Call, when there are fewer than MaxCalls.
-func (s *Session) open(ctx context.Context, dst wire.FabricNodeID) (*Call, error) {
+// open returns a new Call with the header h, when there are fewer than MaxCalls.
+func (s *Session) open(ctx context.Context, h *flow.Request) (*Call, error) {
 	select {
 	case s.calls <- struct{}{}:
-		return &Call{dst: dst, ended: make(chan struct{})}, nil
+		c := &Call{s: s, dst: h.Dst, ended: make(chan struct{}), key: lineOf(h), reads: h.Command.Type == wire.NocRead}
+		s.join(c)
+		return c, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%d calls are open, as many as a session may have: %w", MaxCalls, ctx.Err())
 	}
@@ -72,14 +81,17 @@ func (s *Session) StartWrite(ctx context.Context, dst wire.FabricNodeID, a wire.
 }
 
 // StartRead does what [Session.Read] does, without waiting for the end. The bytes of b are valid once
-// the Call has ended without an error.
+// the Call has ended without an error. After a fault or a refusal for lack of room, the session repeats a read
+// even behind later commands, and the read may then see their writes.
 func (s *Session) StartRead(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, o ...Option) (*Call, error) {
-	c, err := s.open(ctx, dst)
+	build, took := s.reading(dst, a, b, o)
+	h := build(0, 0)
+	c, err := s.open(ctx, &h)
 	if err != nil {
 		return nil, err
 	}
-	build, took := s.reading(dst, a, b, o)
 	t := s.transfer(ctx, len(b), build, took)
+	t.first, t.repeat = c.submit, c.repeat
 	more := t.submit()
 	go func() { s.end(c, t.run(more)) }()
 	return c, nil
@@ -88,28 +100,39 @@ func (s *Session) StartRead(ctx context.Context, dst wire.FabricNodeID, a wire.N
 // Start starts a command with the header h, whose Payload is not used. Start returns when the command's
 // first [InFlight] packets have left for the chip. Commands that one goroutine starts leave in the order
 // of the calls, except the packets beyond the first InFlight. If ctx ends, Start stops waiting for room,
-// and the command is not repeated after a refusal for lack of room.
+// and the session does not repeat the command after any refusal or loss.
 //
-// A payload of more than 4 KiB is allowed for writes, and for writes with increment, whose increment
-// comes with the last packet. The payload must not change before the Call has ended.
+// The session repeats a command after a refusal or loss that a repetition can mend, see [LostError]. A
+// repeated command would arrive after later commands. Therefore the session repeats a command only if its
+// program has started no later command of the same flow: to the same destination or members, on the same
+// plane, and both with or both without [OtherWay]. Otherwise the Call ends with the error of the refusal or loss.
+//
+// A payload of more than 4 KiB is allowed for writes, and for writes with increment that are not
+// posted. Such an increment comes with the last packet. The last packet leaves when the destination
+// has performed all others, and may then arrive after later commands. The payload must not change before the Call has
+// ended.
 func (s *Session) Start(ctx context.Context, h *flow.Request, payload []byte) (*Call, error) {
-	long := len(payload) > wire.MaxPayload
-	if t := h.Command.Type; long && t != wire.NocUnicastWrite && t != wire.NocFusedInc {
+	long, fused := len(payload) > wire.MaxPayload, h.Command.Type == wire.NocFusedInc
+	if long && h.Command.Type != wire.NocUnicastWrite && !fused {
 		return nil, fmt.Errorf("a payload of %d bytes: a packet carries at most %d, and only writes use several packets", len(payload), wire.MaxPayload)
 	}
-	c, err := s.open(ctx, h.Dst)
+	if long && fused && h.Posted {
+		return nil, fmt.Errorf("a posted write with increment of %d bytes: want at most %d, because the increment must wait for the data of the other packets", len(payload), wire.MaxPayload)
+	}
+	c, err := s.open(ctx, h)
 	if err != nil {
 		return nil, err
 	}
 	if long {
 		t := s.transfer(ctx, len(payload), pieces(*h, payload), nil)
+		t.first, t.repeat, t.lastAlone = c.submit, c.repeat, fused
 		more := t.submit()
 		go func() { s.end(c, t.run(more)) }()
 		return c, nil
 	}
 	r := *h
 	r.Payload = payload
-	_, err = s.f.Submit(ctx, []flow.Request{r}, func(_ int, res flow.Result) { s.settle(ctx, c, r, res) })
+	_, err = c.submit(ctx, []flow.Request{r}, func(_ int, res flow.Result) { s.settle(ctx, c, r, res) })
 	if err != nil {
 		s.end(c, err)
 		return nil, err
@@ -117,14 +140,15 @@ func (s *Session) Start(ctx context.Context, h *flow.Request, payload []byte) (*
 	return c, nil
 }
 
-// settle ends a call of one packet, or sends the packet again if a repetition can succeed.
+// settle ends a call of one packet, or sends the packet again if a repetition can succeed and keeps the order
+// of the flow.
 func (s *Session) settle(ctx context.Context, c *Call, r flow.Request, res flow.Result) {
 	switch {
 	case res.Members != nil:
-		go func() { s.end(c, s.again(ctx, r, &res)) }()
+		go func() { s.end(c, again(ctx, r, &res, c.repeat)) }()
 	case repeats(&r, &res, 0) && ctx.Err() == nil:
 		go func() {
-			_, err := s.do(ctx, r)
+			_, err := perform(ctx, r, res, c.repeat)
 			s.end(c, err)
 		}()
 	default:

@@ -15,11 +15,13 @@ import (
 // packets to the fabric in batches, keeps up to InFlight packets under way, and collects
 // how the packets end.
 type transfer struct {
-	s     *Session
 	ctx   context.Context
 	n     int                                   // length of the transfer, in bytes
 	build func(off, n int) flow.Request         // makes the request for n bytes from offset off on
 	took  func(off, n int, r flow.Result) error // takes the data of a performed read; nil for writes
+
+	first, repeat submit // hand packets to the fabric for the first time, and again
+	lastAlone     bool   // the last packet must not be performed before all others: it leaves when the others have ended as done
 
 	next  int            // number of packets handed to the fabric so far
 	batch []flow.Request // memory for the packets of one submit
@@ -44,14 +46,14 @@ func (s *Session) pieces(ctx context.Context, n int, build func(off, n int) flow
 }
 
 func (s *Session) transfer(ctx context.Context, n int, build func(off, n int) flow.Request, took func(off, n int, r flow.Result) error) *transfer {
-	return &transfer{s: s, ctx: ctx, n: n, build: build, took: took, wake: make(chan struct{}, 1)}
+	return &transfer{ctx: ctx, n: n, build: build, took: took, first: s.submit, repeat: s.submit, wake: make(chan struct{}, 1)}
 }
 
 // submit hands as many further packets to the fabric as may be under way. submit returns false
 // if no packet is left, or if the transfer has failed.
 func (t *transfer) submit() (more bool) {
 	t.mu.Lock()
-	k := min(InFlight-t.open, t.packets()-t.next)
+	k := t.room()
 	if t.err != nil || k == 0 {
 		t.mu.Unlock()
 		return false
@@ -64,7 +66,7 @@ func (t *transfer) submit() (more bool) {
 	for i := range k {
 		t.batch = append(t.batch, t.request(base+i))
 	}
-	started, err := t.s.f.Submit(t.ctx, t.batch, func(i int, r flow.Result) { t.end(base+i, 0, r) })
+	started, err := t.first(t.ctx, t.batch, func(i int, r flow.Result) { t.end(base+i, 0, r) })
 	if err != nil {
 		t.mu.Lock()
 		t.open -= k - started
@@ -78,8 +80,7 @@ func (t *transfer) submit() (more bool) {
 // returns the transfer's error. The argument "more" is the last result of submit.
 func (t *transfer) run(more bool) error {
 	for more {
-		want := min(batchMin, t.packets()-t.next)
-		if !t.wait(func() bool { return t.err != nil || InFlight-t.open >= want }) {
+		if !t.wait(func() bool { return t.err != nil || t.room() >= min(batchMin, t.left()) }) {
 			return t.leave()
 		}
 		more = t.submit()
@@ -91,6 +92,24 @@ func (t *transfer) run(more bool) error {
 	defer t.mu.Unlock()
 	t.ended = true
 	return stopped(t.ctx, t.err)
+}
+
+// room returns the number of further packets that may be under way now.
+func (t *transfer) room() int {
+	if t.lastAlone && t.next == t.packets()-1 && t.open > 0 {
+		return 0
+	}
+	return min(InFlight-t.open, t.left())
+}
+
+// left returns the number of packets that the transfer may still hand to the fabric before the
+// destination has performed the packets before them.
+func (t *transfer) left() int {
+	n := t.packets() - t.next
+	if t.lastAlone && n > 1 {
+		n--
+	}
+	return n
 }
 
 func (t *transfer) packets() int { return (t.n + wire.MaxPayload - 1) / wire.MaxPayload }
@@ -147,8 +166,11 @@ func (t *transfer) end(i, try int, r flow.Result) {
 			again := t.request(i)
 			again.Payload = slices.Clone(again.Payload) // after the answer, the caller may reuse the buffer
 			t.mu.Unlock()
-			_, err := t.s.f.Submit(t.ctx, []flow.Request{again}, func(_ int, r flow.Result) { t.end(i, try+1, r) })
+			_, err := t.repeat(t.ctx, []flow.Request{again}, func(_ int, r flow.Result) { t.end(i, try+1, r) })
 			if err != nil {
+				if err == errLater {
+					err = failure(&q, &r)
+				}
 				t.mu.Lock()
 				t.fail(err)
 				t.settled()

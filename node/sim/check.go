@@ -99,8 +99,8 @@ func (s *Sim) ended(m *machine, r flow.Result) {
 		s.posted(m, o)
 		return
 	}
-	if o.req.Probe {
-		s.endedProbe(m, o, &r)
+	if o.req.Flush {
+		s.endedFlush(m, o, &r)
 	}
 	if r.Fate == flow.FateUnknown {
 		s.report.Doubts[r.Doubt]++

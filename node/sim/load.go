@@ -151,7 +151,7 @@ func (s *Sim) draw(j *job) *op {
 	case k < 18:
 		s.scatter(o, s.size(j))
 	default:
-		o.req.Probe = true
+		o.req.Probe, o.req.Flush = true, s.rng.IntN(2) == 0
 	}
 	o.req.Posted = !o.req.Probe && o.req.Command.Type != wire.NocRead && s.rng.IntN(8) == 0
 	return o

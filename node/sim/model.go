@@ -56,7 +56,7 @@ type life struct {
 	open  map[uint64]*op // open ops of the incarnation, by id
 
 	posted  map[flowID][]*op    // posted ops of the incarnation
-	flushes map[flowID][]*flush // results of probes
+	flushes map[flowID][]*flush // ended flushes
 
 	account losses.Chip // the incarnation's packet counts at its end
 }

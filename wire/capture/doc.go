@@ -122,19 +122,20 @@
 //	ttfabric.src_mesh, ttfabric.src_chip   numbers
 //	ttfabric.dst             text, such as M0D7
 //	ttfabric.dst_mesh, ttfabric.dst_chip   numbers
-//	ttfabric.flow_epoch, ttfabric.flow_seq, ttfabric.flow_base   numbers
-//	ttfabric.id              0x, 16 digits
+//	ttfabric.flow_epoch, ttfabric.flow_seq, ttfabric.flow_base   numbers; not in control packets
+//	ttfabric.id              0x, 16 digits; not in control packets
 //	ttfabric.epoch           0x, 8 digits
-//	ttfabric.up, ttfabric.trace, ttfabric.detour, ttfabric.known, ttfabric.other, ttfabric.posted   flags
+//	ttfabric.up, ttfabric.trace, ttfabric.detour, ttfabric.other   flags
+//	ttfabric.known, ttfabric.posted   flags; not in control packets
 //	ttfabric.group           number, 0: unicast
-//	ttfabric.trunk           number, 0: unicast
+//	ttfabric.trunk           number, 0: unicast; not in control packets
 //	ttfabric.mcast.hops      four numbers: east, west, north, south; only if trunk is not 0, and without members
 //	ttfabric.mcast.skip      four numbers: east, west, north, south; only if trunk is not 0, and without members
 //	ttfabric.mcast.members   text, such as 0-3,7: chips of the destination's mesh; only in a multicast to members
 //	ttfabric.hop             number
 //	ttfabric.route           text: E, W, N or S for each byte that names a direction, ? for any other byte; without the zeros at the end
-//	ttfabric.send_type       number, as on the page of package wire; 255: no command
-//	ttfabric.size            bytes
+//	ttfabric.send_type       number, as on the page of package wire; 255: no command; not in control packets
+//	ttfabric.size            bytes; not in control packets
 //	only in packets with a command that is not a scatter write:
 //	ttfabric.addr            0x, 16 digits
 //	ttfabric.addr.x, ttfabric.addr.y   numbers
@@ -150,7 +151,7 @@
 //	ttfabric.completion.flow_epoch, from, next, count    numbers (count: number of exceptions)
 //	ttfabric.completion.first, number, outcome     numbers, for each exception
 //	ttfabric.drop.dst_mesh, dst_chip, flow_epoch, flow_seq, plane, reason, channel, type   numbers
-//	ttfabric.drop.other      flag
+//	ttfabric.drop.other, open   flags
 //	ttfabric.drop.id         0x, 16 digits
 //	ttfabric.drop.group, direction, trunk, hops (four), skip (four)   numbers; only with a group; with members no hops and skip
 //	ttfabric.drop.members    text, such as 0-3,7; only with members

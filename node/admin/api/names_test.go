@@ -78,6 +78,7 @@ func TestRequestRoundTrip(t *testing.T) {
 	dst := wire.FabricNodeID{Mesh: 1, Chip: 3}
 	for _, r := range []flow.Request{
 		{Dst: dst, Probe: true},
+		{Dst: dst, Probe: true, Flush: true},
 		{Dst: dst, Plane: 1, Trace: true, Command: wire.Command{Addr: 7}, Payload: []byte("x"), Via: []wire.Direction{wire.East, wire.South}},
 		{Dst: dst, Other: true, Command: wire.Command{Type: wire.NocRead, Addr: wire.NewNocAddr(1, 2, wire.MaxNocOffset), Size: 4096}},
 		{Command: wire.Command{Type: wire.NocFusedInc, Addr: 4, Sem: 8, Value: 1 << 31, Flush: true}, Ranges: wire.Ranges{Hops: [4]uint8{2, 0, 1}, Skip: [4]uint8{1}}},

@@ -63,23 +63,24 @@ type RequestBody struct {
 	Payload []byte            `json:"payload,omitempty"` // the payload, at most 4096 bytes
 	Trace   bool              `json:"trace,omitempty"`   // whether each chip on the route notes the packet; GET /v1/traces lists the noted packets
 	Via     Hops              `json:"via,omitempty"`     // the directions that the packet takes, hop by hop, at most 67; empty: the packet follows the routing tables
-	Other   bool              `json:"other,omitempty"`   // whether the packet takes the other direction round a ring if both directions are equally long; packets with other have a flow of their own; other cannot be combined with via or multicast
+	Other   bool              `json:"other,omitempty"`   // whether the packet takes the other direction round a ring if both directions are equally long; packets with other have a flow of their own; other cannot be combined with via, multicast or members
 
 	Multicast wire.Ranges  `json:"multicast,omitzero"` // the destinations of a multicast, as ranges of hops from the called chip, such as "E2,N1"
 	Members   wire.Members `json:"members,omitzero"`   // the destinations of a multicast, as chips of the mesh of dst, such as "0-3,7"; cannot be combined with multicast
-	Posted    bool         `json:"posted,omitempty"`   // whether the request ends as posted when the chip has sent it; the result of a later probe says how many posted requests were missed; reads and probes cannot be posted
+	Posted    bool         `json:"posted,omitempty"`   // whether the request ends as posted when the chip has sent it; the result of a later probe with flush says how many posted requests were missed; reads and probes cannot be posted
+	Flush     bool         `json:"flush,omitempty"`    // for a probe: whether the result says how many posted requests were missed
 }
 
 // NewRequest converts a request to the type of the API.
 func NewRequest(r *flow.Request) RequestBody {
-	return RequestBody{r.Dst, r.Plane, r.Probe, newCommand(&r.Command), r.Payload, r.Trace, r.Via, r.Other, r.Ranges, r.Members, r.Posted}
+	return RequestBody{r.Dst, r.Plane, r.Probe, newCommand(&r.Command), r.Payload, r.Trace, r.Via, r.Other, r.Ranges, r.Members, r.Posted, r.Flush}
 }
 
 // Request converts the body to a request. The error names a bad value.
 func (b *RequestBody) Request() (flow.Request, error) {
 	c, err := b.Command.command()
 	return flow.Request{Dst: b.Dst, Plane: b.Plane, Probe: b.Probe, Command: c, Payload: b.Payload, Via: b.Via, Trace: b.Trace, Ranges: b.Multicast, Members: b.Members,
-		Posted: b.Posted, Other: b.Other}, err
+		Posted: b.Posted, Flush: b.Flush, Other: b.Other}, err
 }
 
 // EndBody says how a request ended at one destination.
@@ -119,7 +120,7 @@ type ResultBody struct {
 	Data    []byte       `json:"data,omitempty"`    // the data that a read returned
 	Nanos   int64        `json:"nanoseconds"`       // the time from the start of the request to its end, by the clock of the called chip
 	Members []MemberBody `json:"members,omitempty"` // for a multicast: the destinations that did not perform the request
-	Missed  uint64       `json:"missed,omitempty"`  // for a probe: the number of posted requests to the same destinations, since the last probe, that did not end as done
+	Missed  uint64       `json:"missed,omitempty"`  // for a probe with flush: the number of earlier posted requests to the same destinations, since the last such probe, that did not end as done
 }
 
 // NewResult converts the result of a request to the type of the API.

@@ -19,6 +19,7 @@ var errRecord = errors.New("malformed record")
 // bad and returns zero for the value.
 type decoder struct {
 	last mono.Time
+	old  bool // the recording has version 1 or 2 of the format
 	b    []byte
 	bad  bool
 }
@@ -133,7 +134,9 @@ func (d *decoder) call(r *Record) {
 	case chip.OpHandleRequest:
 		r.Request = d.request()
 	case chip.OpHandleLinkStates:
-		r.Data = d.rest()
+		if r.Data = d.rest(); d.old {
+			r.Data = newLinkStates(r.Data)
+		}
 	case chip.OpSetPath, chip.OpCut, chip.OpAvoid:
 		r.Channel, r.N = wire.Channel(d.byte()), int(d.uint(1))
 	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk, chip.OpAssign, chip.OpRefused:
@@ -184,10 +187,11 @@ func (d *decoder) request() (r flow.Request) {
 	r.Dst = d.node()
 	r.Plane = wire.Plane(d.num8())
 	flags := d.byte()
-	if flags&^(flagProbe|flagTrace|flagOther|flagPosted|flagMembers) != 0 {
+	if flags&^(flagProbe|flagTrace|flagOther|flagPosted|flagMembers|flagFlush) != 0 {
 		d.bad = true
 	}
 	r.Probe, r.Trace, r.Other, r.Posted = flags&flagProbe != 0, flags&flagTrace != 0, flags&flagOther != 0, flags&flagPosted != 0
+	r.Flush = flags&flagFlush != 0
 	r.Command = d.command()
 	r.Payload = d.bytes(MaxRecord)
 	for _, v := range d.bytes(MaxRecord) {
@@ -233,7 +237,7 @@ func (d *decoder) sent() (s Sent) {
 	for left := s.Bytes; left > 0 && !d.bad; {
 		n := min(max(s.Seg, 1), left)
 		left -= n
-		s.Heads = append(s.Heads, d.take(headLen(n)))
+		s.Heads = append(s.Heads, d.take(headLen(n, d.old)))
 	}
 	return s
 }
@@ -259,4 +263,16 @@ func (d *decoder) result() (r Result) {
 	r.Members, r.MembersSum = int(d.uint(MaxRecord)), d.fixed()
 	r.Result.Sent, r.Done = d.at(), d.at()
 	return r
+}
+
+// oldLinkState is the length of a link state in versions 1 and 2 of the format, in bytes.
+const oldLinkState = 10
+
+// newLinkStates converts link states of versions 1 and 2 of the format. These have no map of silent
+// ports.
+func newLinkStates(b []byte) (out []byte) {
+	for ; len(b) >= oldLinkState; b = b[oldLinkState:] {
+		out = append(append(out, b[:oldLinkState]...), 0, 0)
+	}
+	return out
 }

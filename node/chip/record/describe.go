@@ -90,7 +90,7 @@ func Describe(r *Record) string {
 }
 
 func describeAdmission(a flow.Admission) string {
-	names := [...]string{"accepted", "busy", "no such chip", "no such plane", "unreachable", "too large", "bad hops", "bad ranges"}
+	names := [...]string{"accepted", "busy", "no such chip", "no such plane", "unreachable", "too large", "bad hops", "bad ranges", "cannot be posted"}
 	if int(a) < len(names) {
 		return names[a]
 	}
@@ -108,7 +108,9 @@ func describeRequest(r *flow.Request) string {
 	if r.Posted {
 		s += "posted "
 	}
-	if r.Probe {
+	if r.Probe && r.Flush {
+		s += "flush"
+	} else if r.Probe {
 		s += "probe"
 	} else {
 		s += fmt.Sprintf("%s, %d bytes", describeCommand(&r.Command), len(r.Payload))
@@ -251,8 +253,16 @@ func describePacket(v wire.PacketView) string {
 	if !v.HeadWhole() {
 		return ""
 	}
-	epoch, seq := v.Flow()
 	names := map[wire.PacketType]string{wire.PacketRequest: "request", wire.PacketReply: "reply", wire.PacketCompletion: "completion",
-		wire.PacketDropReport: "drop report", wire.PacketProbe: "probe"}
-	return fmt.Sprintf(" %s %s to %s ttl %d id %d flow %08x/%d%s", names[v.Type()], v.Src(), v.Dst(), v.TTL(), v.ID(), epoch, seq, otherWay(v.Other()))
+		wire.PacketDropReport: "drop report", wire.PacketProbe: "probe", wire.PacketLinkState: "link states"}
+	name, ok := names[v.Type()]
+	if !ok {
+		name = fmt.Sprintf("packet of type %d", v.Type())
+	}
+	s := fmt.Sprintf(" %s %s to %s ttl %d", name, v.Src(), v.Dst(), v.TTL())
+	if !v.Type().Control() { // control packets have neither id nor flow
+		epoch, seq := v.Flow()
+		s += fmt.Sprintf(" id %d flow %08x/%d", v.ID(), epoch, seq)
+	}
+	return s + otherWay(v.Other())
 }

@@ -15,7 +15,8 @@
 // uvarint in zigzag form. Package encoding/binary reads and writes uvarints and varints.
 //
 //	0   8  magic: "TTFREC" 0x0d 0x0a
-//	8   2  version of the format: 2; version 1 lacks the parts that are marked (2)
+//	8   2  version of the format: 3; version 1 lacks the parts that are marked (2) and (3),
+//	        version 2 those that are marked (3)
 //	10  2  reserved, 0
 //	12     blocks, to the end of the file
 //
@@ -52,16 +53,20 @@
 //	 9  PollTransmit     t; then for a transmit: channel, path (1 byte), uvarint bytes of
 //	                     a frame, uvarint bytes of all frames, sum of all these bytes, and
 //	                     of each frame the first bytes: all bytes of a frame of at most
-//	                     192 bytes, 152 bytes of a longer frame
+//	                     192 bytes, 176 bytes of a longer frame; in versions 1 and 2,
+//	                     152 bytes of a longer frame
 //	10  PollResult       nothing, or a result
 //	11  PollEvent        nothing, or an event, a JSON object (to the end)
 //	12  Deadline
-//	13  HandleLinkStates t, any number of link states, encoded as in a packet of link states (to the end)
+//	13  HandleLinkStates t, any number of link states, encoded as in a packet of link states (to the
+//	                     end); in versions 1 and 2, without the last two bytes of each link state
 //	14  Avoid            t, channel, uvarint 1 for out of service, 0 for back in service
 //	15  Command          t, channel, varint: the router command
 //	16  Flush            t, channel, varint 0
 //	17  Ask              t, channel, varint 0
-//	18  Assign           t, channel, varint: the channel of the fallback path
+//	18  Assign           t, channel, varint: the channel of the fallback path (3)
+//	19  Cut              t, channel, uvarint 1 for cut, 0 for repaired (3)
+//	20  Refused          t, channel, varint 0 (3)
 //
 // A record of kinds 9 to 11 holds a call and the call's answer. The answers of some other
 // calls have records of their own:
@@ -85,9 +90,10 @@
 //	              4 a user stopped the recording, 5 the chip panicked in the last call; text
 //
 // A request has these parts: uvarints token, mesh, chip, plane; 1 byte of flags (1 probe,
-// 2 trace, 4 the other direction round a ring (2)); command; payload as a list of bytes;
-// the hops to take as a list of bytes; then 8 bytes with the ranges of a multicast: the
-// hops to E, W, N, S, and the number of skipped hops to E, W, N, S.
+// 2 trace, 4 the other direction round a ring (2), 8 posted (3), 16 members (3), 32 flush (3));
+// command; payload as a list of bytes; the hops to take as a list of bytes; then 8 bytes with
+// the ranges of a multicast: the hops to E, W, N, S, and the number of skipped hops to E, W, N,
+// S. With the flag members, four uvarints follow, with the 256 bits of [wire.Members].
 //
 // A command has these parts: uvarints type, address, counter's address, value, 1 for
 // flush, size, number of chunks; then two uvarints for each chunk: address, size.
@@ -95,7 +101,8 @@
 // A result has these parts: uvarints token, mesh, chip, fate, outcome, drop reason,
 // mesh and chip of the drop, doubt; uvarint length and sum of the data; text of the
 // error; uvarint number of the members, and sum of the members as JSON (0 without
-// members); varints for the times sent and done, from the last t.
+// members); varints for the times sent and done, from the last t. If posted requests were
+// missed, the fate is 16 higher, and a uvarint with the number of missed requests follows the fate (3).
 //
 // # Limits
 //

@@ -16,6 +16,7 @@ import (
 // for the parts of the body, then end.
 type encoder struct {
 	last mono.Time // latest time in the records so far
+	old  bool      // write as version 2 of the format does
 	body []byte
 }
 
@@ -97,6 +98,9 @@ func (e *encoder) request(r *flow.Request) {
 	if r.Posted {
 		flags |= flagPosted
 	}
+	if r.Flush {
+		flags |= flagFlush
+	}
 	if r.Members.Any() {
 		flags |= flagMembers
 	}
@@ -123,6 +127,7 @@ const (
 	flagOther
 	flagPosted
 	flagMembers // the members follow the ranges
+	flagFlush
 )
 
 // missedFate is added to the fate of a result whose Missed is not 0. Missed then follows.
@@ -166,14 +171,18 @@ func (e *encoder) sent(ch wire.Channel, t *ttlink.Transmit) {
 	for b := t.Data; len(b) > 0; {
 		f := b[:min(max(t.Seg, 1), len(b))]
 		b = b[len(f):]
-		e.body = append(e.body, f[:headLen(len(f))]...)
+		e.body = append(e.body, f[:headLen(len(f), e.old)]...)
 	}
 }
 
-// headLen returns how many bytes a recording keeps of a frame of n bytes.
-func headLen(n int) int {
-	if n <= wholeMost {
+// headLen returns how many bytes a recording keeps of a frame of n bytes. The argument old is true for
+// versions 1 and 2 of the format.
+func headLen(n int, old bool) int {
+	switch {
+	case n <= wholeMost:
 		return n
+	case old:
+		return oldHead
 	}
 	return headBytes
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	magic    = "TTFREC\r\n"
-	version  = 2 // version of the format; a reader also accepts version 1, whose records are all valid in version 2
+	version  = 3 // version of the format; a reader also accepts versions 1 and 2
 	prefix   = len(magic) + 4
 	blockLen = 12 // length of a block's own header, in bytes
 
@@ -205,7 +205,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if err != nil || string(head[:len(magic)]) != magic {
 		return nil, errors.New("this is no recording of a chip: it does not begin with TTFREC")
 	}
-	if v := binary.LittleEndian.Uint16(head[len(magic):]); v < 1 || v > version {
+	v := binary.LittleEndian.Uint16(head[len(magic):])
+	if v < 1 || v > version {
 		return nil, fmt.Errorf("the recording has version %d of the format; this program reads versions 1 to %d", v, version)
 	}
 	f.pos = int64(prefix)
@@ -215,7 +216,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if f.header, err = decodeHeader(f.block); err != nil {
 		return nil, err
 	}
-	f.block, f.dec.last = nil, f.header.Started
+	f.block, f.dec.last, f.dec.old = nil, f.header.Started, v < 3
 	return f, nil
 }
 

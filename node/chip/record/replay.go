@@ -74,6 +74,7 @@ func Replay(r *Reader, o Options) (Summary, error) {
 	}
 	p := &replayer{r: r, chip: c}
 	p.enc.last, p.sum.Last = h.Started, h.Started
+	p.enc.old = r.dec.old
 	p.done = p.compare
 	c.Wrap(func(of chip.Inputs) chip.Inputs { return &taped{of, &p.tape, asIs} })
 	err = p.run(&o)
@@ -90,7 +91,7 @@ func (p *replayer) run(o *Options) error {
 		if err != nil {
 			return p.ended(err)
 		}
-		peek := decoder{last: p.r.dec.last}
+		peek := decoder{last: p.r.dec.last, old: p.r.dec.old}
 		rec, err := peek.record(b)
 		if err != nil {
 			return p.ended(&Cut{At: p.r.pos, Why: err.Error()})
@@ -239,7 +240,7 @@ func (p *replayer) count(r *Record) {
 func (p *replayer) differ(want []byte, got string) {
 	d := &Difference{Call: p.sum.Calls, Op: p.op.String(), At: p.r.dec.last, Want: "nothing more", Got: got}
 	if want != nil {
-		dec := decoder{last: p.r.dec.last}
+		dec := decoder{last: p.r.dec.last, old: p.r.dec.old}
 		r, err := dec.record(want)
 		if d.Want = Describe(&r); err != nil {
 			d.Want = err.Error()
@@ -249,7 +250,7 @@ func (p *replayer) differ(want []byte, got string) {
 		}
 	}
 	if got == "" {
-		dec := decoder{last: p.r.dec.last}
+		dec := decoder{last: p.r.dec.last, old: p.r.dec.old}
 		if r, err := dec.record(p.enc.body); err == nil {
 			d.Got = Describe(&r)
 		} else {
@@ -298,7 +299,7 @@ func (c *recorded) answer(k Kind) (r Record, ok bool) {
 		p.differ(b, k.String())
 		return r, false
 	}
-	dec := decoder{last: p.r.dec.last}
+	dec := decoder{last: p.r.dec.last, old: p.r.dec.old}
 	if r, err = dec.record(b); err != nil {
 		_ = p.ended(&Cut{At: p.r.pos, Why: err.Error()})
 		return r, false

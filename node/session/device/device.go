@@ -38,8 +38,11 @@ type Sender interface {
 	Topology() *topo.Topology
 	// Start starts a command with the header h, whose Payload is not used. Start may wait for room.
 	// Commands leave the chip in the order of the calls. The caller must not change the payload before
-	// the command has ended, and may change h at once. A payload longer than one packet is allowed for
-	// writes, and for writes with increment, whose increment then comes with the last packet.
+	// the command has ended, and may change h at once. A Sender repeats a lost or refused command only if no
+	// later command of the same flow was started, because the repetition would arrive after it.
+	//
+	// A payload longer than one packet is allowed for writes, and for writes with increment that are not
+	// posted. The increment then comes with the last packet, after the destination has performed all others.
 	Start(h *flow.Request, payload []byte) (Pending, error)
 }
 
@@ -162,7 +165,7 @@ func (ls Links) Flush() error {
 			return ErrNoState
 		}
 		h := &probes[i].Header
-		h.Probe, h.Posted, h.Command = true, false, wire.Command{}
+		h.Probe, h.Flush, h.Posted, h.Command = true, true, false, wire.Command{}
 	}
 	return probes.Send(nil)
 }
@@ -171,15 +174,16 @@ func (ls Links) Flush() error {
 var ErrNoState = errors.New("the header was not prepared for this command: call the SetState of the command first")
 
 // With changes the fields of the prepared headers that u names to those of c, and sends the payload on
-// each link. With returns [ErrNoState] if a header was prepared for another kind of command, or for a
-// unicast instead of a multicast.
+// each link. With returns [ErrNoState], and changes no header, if a header was prepared for another kind
+// of command, or for a unicast instead of a multicast.
 func (ls Links) With(u Update, c *wire.Command, many bool, payload []byte) error {
 	for i := range ls {
-		h := &ls[i].Header
-		if !ls[i].ready || h.Command.Type != c.Type || h.Many() != many {
+		if h := &ls[i].Header; !ls[i].ready || h.Command.Type != c.Type || h.Many() != many {
 			return ErrNoState
 		}
-		u.apply(&h.Command, c)
+	}
+	for i := range ls {
+		u.apply(&ls[i].Header.Command, c)
 	}
 	return ls.Send(payload)
 }

@@ -1,0 +1,56 @@
+package flow
+
+import "slices"
+
+// misses is what a flow knows about its posted requests. It counts those that did not end as FateDone. The
+// result of a flush tells the requests between the flush before it and itself. A flush is a probe with
+// the field Flush of [Request].
+//
+// Invariant: flushes are the open flushes of the flow's window, in the order of their numbers.
+type misses struct {
+	flushes []flush
+	run     int    // requests since the last packet that asked for a completion
+	later   uint64 // missed requests behind the last open flush; the next flush takes them
+}
+
+// flush is an open flush.
+type flush struct {
+	seq    uint32
+	missed uint64 // missed requests that the result of the flush tells
+}
+
+// sent notes that the source has sent a flush with number seq.
+func (m *misses) sent(seq uint32) {
+	m.flushes = append(m.flushes, flush{seq, m.later})
+	m.later = 0
+}
+
+// note counts the posted request with number seq as missed, at the next flush behind it.
+func (m *misses) note(seq uint32) { m.add(m.next(seq), 1) }
+
+// next returns the index of the first open flush with number seq or a later number.
+func (m *misses) next(seq uint32) int {
+	k, _ := slices.BinarySearchFunc(m.flushes, seq, func(f flush, seq uint32) int { return int(int32(f.seq - seq)) })
+	return k
+}
+
+func (m *misses) add(k int, n uint64) {
+	if k < len(m.flushes) {
+		m.flushes[k].missed += n
+	} else {
+		m.later += n
+	}
+}
+
+// ended removes the flush with number seq, and returns its count. If the flush did not end as FateDone, its
+// count goes to the next flush, and ended returns 0.
+func (m *misses) ended(seq uint32, done bool) uint64 {
+	k := m.next(seq)
+	n := m.flushes[k].missed
+	m.flushes = slices.Delete(m.flushes, k, k+1)
+	if done {
+		return n
+	}
+	m.add(k, n)
+	return 0
+}
