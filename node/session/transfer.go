@@ -157,25 +157,7 @@ func (t *transfer) end(i, try int, r flow.Result) {
 	q := t.request(i)
 	again, torn := t.again(&q, try, &r)
 	if again {
-		time.AfterFunc(againAfter(try), func() {
-			t.mu.Lock()
-			if t.ended {
-				t.mu.Unlock()
-				return
-			}
-			again := t.request(i)
-			again.Payload = slices.Clone(again.Payload) // after the answer, the caller may reuse the buffer
-			t.mu.Unlock()
-			_, err := t.repeat(t.ctx, []flow.Request{again}, func(_ int, r flow.Result) { t.end(i, try+1, r) })
-			if err != nil {
-				if err == errLater {
-					err = failure(&q, &r)
-				}
-				t.mu.Lock()
-				t.fail(err)
-				t.settled()
-			}
-		})
+		t.repeatLater(i, try, r)
 		return
 	}
 	t.mu.Lock()
@@ -187,6 +169,30 @@ func (t *transfer) end(i, try int, r flow.Result) {
 		t.fail(t.took(i*wire.MaxPayload, min(wire.MaxPayload, t.n-i*wire.MaxPayload), r))
 	}
 	t.settled()
+}
+
+// repeatLater sends packet i again after a while. The argument r is the result of the repetition with the
+// number "try". repeatLater is a function of its own, so that packets without repetition allocate nothing.
+func (t *transfer) repeatLater(i, try int, r flow.Result) {
+	time.AfterFunc(againAfter(try), func() {
+		t.mu.Lock()
+		if t.ended {
+			t.mu.Unlock()
+			return
+		}
+		q := t.request(i)
+		q.Payload = slices.Clone(q.Payload) // after the answer, the caller may reuse the buffer
+		t.mu.Unlock()
+		_, err := t.repeat(t.ctx, []flow.Request{q}, func(_ int, r flow.Result) { t.end(i, try+1, r) })
+		if err != nil {
+			if err == errLater {
+				err = failure(&q, &r)
+			}
+			t.mu.Lock()
+			t.fail(err)
+			t.settled()
+		}
+	})
 }
 
 // again notes how a packet ended, and reports whether the transfer repeats the packet.

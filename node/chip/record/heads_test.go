@@ -64,9 +64,11 @@ func TestOldLinkStates(t *testing.T) {
 	b := s.Append(nil)
 	e := encoder{old: true}
 	e.call(chip.OpHandleLinkStates, 5, 0, 0, append(bytes.Clone(b[:oldLinkState]), b[:oldLinkState]...))
-	d := decoder{old: true, b: e.body}
-	r := Record{Kind: Kind(chip.OpHandleLinkStates)}
-	d.call(&r)
+	d := decoder{old: true}
+	r, err := d.record(e.body)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got := wire.AppendLinkStates(nil, r.Data); len(got) != 2 || got[0] != s || got[1] != s {
 		t.Errorf("%+v, want %+v twice", got, s)
 	}
