@@ -6,8 +6,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// This file implements damping. If a link's own cable fails again and again, the link holds the
-// cable. To hold a cable means to keep the cable out of use for a while.
+// This file implements holds. To hold a cable means to keep the cable out of use for a while. A link
+// holds its own cable if the cable failed too often, is unreliable (unreliable.go), or if the owner
+// ordered it (reroute.go).
 //
 // When a cable fails, some time passes before an end detects the failure and the link uses a
 // fallback path. A cable that fails often therefore costs much time. If a cable fails [FlapLimit]
@@ -26,8 +27,8 @@ import (
 // cannot use the cable either.
 //
 // If the link has no working fallback path, a hold makes the peer unreachable by this link. A link
-// that trains therefore ends the hold after holdAlone times the profile's DeadTraffic. Routers let
-// packets wait for a next hop that is down for twice that time, so a hold alone loses no packet.
+// that trains therefore ends the hold after the profile's Hold divided by holdAlone. Such a hold ends
+// before the tables avoid the cable. The rest of Hold is for the training.
 
 // HoldReason says why a link holds its own cable.
 type HoldReason uint8
@@ -71,7 +72,7 @@ const (
 	// long.
 	FlapDecay = time.Minute
 
-	holdAlone     = 2 // while the link trains, a hold lasts at most this many times the profile's DeadTraffic
+	holdAlone     = 2 // while the link trains, a hold lasts at most the profile's Hold divided by this number
 	holdDoublings = 6 // number of doublings of HoldFirst that reach HoldMost
 )
 
@@ -164,7 +165,7 @@ func (l *Link) misses(now mono.Time) bool {
 // applies. If there is no hold, holdEnd returns 0.
 func (l *Link) holdEnd() mono.Time {
 	if l.state == StateTraining && l.held() {
-		return mono.Min(l.damping.until, l.since.Add(holdAlone*l.cfg.Profile.DeadTraffic))
+		return mono.Min(l.damping.until, l.since.Add(l.cfg.Profile.Hold/holdAlone))
 	}
 	return l.damping.until
 }
