@@ -15,7 +15,8 @@ import (
 // times within [FlapWindow], the link holds the cable for [HoldFirst]. During the hold, the link's
 // frames use a fallback path, if one works. Each further failure causes another hold that is twice
 // as long, up to [HoldMost]. Each period of [FlapDecay] in which the cable carries frames without a
-// failure takes back one doubling.
+// failure takes back one doubling. Holds of an unreliable cable become longer in the same way, but
+// have a level of their own. A cable that was unreliable is therefore not held after one failure.
 //
 // An end counts a failure if the link goes down because no frames, or no acknowledgements, come by
 // the own cable. If the peer goes down first, this end may learn of the failure from the peer's
@@ -83,45 +84,46 @@ type damping struct {
 	flaps  int                  // failures since the link was made
 	recent [FlapLimit]mono.Time // times of the latest failures since the last call of forgive; failure i is at index i modulo FlapLimit
 	n      int                  // number of failures since the last call of forgive
-	level  int                  // number of doublings of the next hold; 0: there is no hold before FlapLimit failures within FlapWindow
-	inUse  mono.Time            // when the cable began to carry frames
+	level  int                  // number of doublings of the next hold because of failures; 0: there is no hold before FlapLimit failures within FlapWindow
+	inUse  mono.Time            // start of the present period of FlapDecay, while the cable carries frames
 	until  mono.Time            // end of the hold; 0: the link does not hold the cable; mono.Never: until the owner ends the reroute mode
 	why    HoldReason           // reason of the hold
 
 	quality
 }
 
-// forgive forgets the failures that lead to a hold. The counter flaps keeps its value.
-func (d *damping) forgive() { d.n, d.level = 0, 0 }
+// forgive forgets the failures that lead to a hold, and all earlier holds. The counter flaps keeps
+// its value.
+func (d *damping) forgive() { d.n, d.level, d.quality.level = 0, 0, 0 }
 
 // flap counts a failure, and returns the time for which the link must hold the cable. The result 0
 // means that there is no hold.
 func (d *damping) flap(now mono.Time) time.Duration {
 	d.flaps++
-	d.level = d.remembered(now)
+	d.decay(now)
 	d.recent[d.n%FlapLimit] = now
 	d.n++
 	often := d.n >= FlapLimit && now.Sub(d.recent[d.n%FlapLimit]) <= FlapWindow
 	if d.level == 0 && !often {
 		return 0
 	}
-	return d.next()
+	return next(&d.level)
 }
 
-// next returns the time of the hold that begins now, and doubles the time of the hold after it.
-func (d *damping) next() time.Duration {
-	hold := min(HoldFirst<<d.level, HoldMost)
-	d.level = min(d.level+1, holdDoublings)
+// next returns the time of a hold that begins now, after the given number of doublings. next also
+// doubles the time of the hold after it.
+func next(level *int) time.Duration {
+	hold := min(HoldFirst<<*level, HoldMost)
+	*level = min(*level+1, holdDoublings)
 	return hold
 }
 
-// remembered returns the level minus the doublings that the time without a failure has taken back.
-// A hold takes back nothing.
-func (d *damping) remembered(now mono.Time) int {
-	if d.level == 0 || d.until != 0 {
-		return d.level
-	}
-	return max(d.level-int(now.Sub(d.inUse)/FlapDecay), 0)
+// decay takes back one doubling of each kind of hold for each period of FlapDecay that is complete.
+// The cable must have carried frames until the instant now.
+func (d *damping) decay(now mono.Time) {
+	n := now.Sub(d.inUse) / FlapDecay
+	d.inUse = d.inUse.Add(n * FlapDecay)
+	d.level, d.quality.level = max(d.level-int(n), 0), max(d.quality.level-int(n), 0)
 }
 
 // held reports whether the link holds its own cable.

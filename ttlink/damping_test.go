@@ -32,7 +32,11 @@ func TestFlapLevels(t *testing.T) {
 	for _, want := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300, 300} {
 		flap(2*time.Second, want*time.Second)
 	}
+	d.quality.level = 3
 	flap(2*FlapDecay+time.Second, 80*time.Second) // the pause takes back two of the six doublings: HoldFirst × 2⁴ is 80 s
+	if d.quality.level != 1 {
+		t.Errorf("the level of unreliable holds is %d after the pause, want 1", d.quality.level)
+	}
 	flap(FlapDecay*(holdDoublings+1)+time.Second, 0)
 	for range FlapLimit - 2 {
 		flap(time.Second, 0)
@@ -40,6 +44,27 @@ func TestFlapLevels(t *testing.T) {
 	flap(time.Second, HoldFirst)
 	d.forgive()
 	flap(time.Second, 0)
+}
+
+// TestLevelsApart lets a cable be unreliable, and later fail once. The hold of the unreliable cable
+// must not make this one failure cause another hold.
+func TestLevelsApart(t *testing.T) {
+	w := beside(t, 1)
+	w.loses(0.15)
+	if !w.busy(20*time.Second, func() bool { return away(w) && w.ends[0].link.Status().Unreliable }) {
+		w.fail("the frames do not leave the unreliable cable")
+	}
+	w.loses(0)
+	if !w.busy(80*time.Second, func() bool { return home(w) }) {
+		w.fail("the frames do not return to the cable")
+	}
+	flapOnce(w)
+	if isHeld(w) || !w.until(time.Second, func() bool { return home(w) }) {
+		w.fail("the link holds the cable after one failure")
+	}
+	if w.ends[0].link.damping.quality.level == 0 {
+		w.fail("the link forgot that the cable was unreliable")
+	}
 }
 
 // flapOnce cuts the cable until an end is down, and then repairs the cable.

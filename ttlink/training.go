@@ -293,9 +293,7 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size 
 		return
 	}
 	l.history.up(now)
-	if p == Own {
-		l.damping.inUse = now
-	} else if l.paths.ordered && !l.held() {
+	if p != Own && l.paths.ordered && !l.held() {
 		l.hold(now, mono.Never, HoldOrdered)
 	}
 	l.train.mismatched = MismatchNone

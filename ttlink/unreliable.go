@@ -65,6 +65,7 @@ type Shares struct {
 // quality holds what a link knows about the frames on its own cable.
 type quality struct {
 	unreliable bool
+	level      int       // number of doublings of the next hold because the cable is unreliable
 	last       Shares    // the latest complete window
 	bad, good  int       // bad or good windows in a row
 	from       mono.Time // begin of the window
@@ -95,11 +96,16 @@ func (q *quality) begin(now mono.Time, c *Counters) {
 	q.from, q.until, q.base = now, now.Add(UnreliableWindow), c.tolls()
 }
 
-// carry notes at the instant now whether the own cable carries the link's frames. A window leaves
-// out the time during which the cable does not carry them. If this time is longer than a window,
-// the windows begin anew.
+// carry notes at the instant now whether the own cable carries the link's frames. The time during
+// which the cable does not carry them takes back no doubling of a hold. A window leaves this time
+// out. If this time is longer than a window, the windows begin anew.
 func (l *Link) carry(now mono.Time, on bool) {
 	if q := &l.damping.quality; l.paths.carries != on {
+		if on {
+			l.damping.inUse = now
+		} else {
+			l.damping.decay(now)
+		}
 		switch c := l.counters.tolls(); {
 		case !on:
 			q.seen = c.minus(q.base)
@@ -170,7 +176,7 @@ func (l *Link) trust(now mono.Time) {
 	if !q.unreliable {
 		return
 	}
-	*q = quality{last: q.last}
+	*q = quality{level: q.level, last: q.last}
 	l.events.push(Event{Kind: EventReliable, At: now, Session: l.sess.id, Retrains: l.history.retrains, Shares: q.last})
 }
 
@@ -194,7 +200,7 @@ func (l *Link) tickTrial(now mono.Time) bool {
 		return true
 	}
 	s.home, q.asked = 0, 0
-	l.hold(now, now.Add(l.damping.next()), HoldUnreliable)
+	l.hold(now, now.Add(next(&q.level)), HoldUnreliable)
 	if q.peerOwn {
 		l.goDown(now, DownRerouted)
 	}
