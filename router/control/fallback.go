@@ -78,7 +78,3 @@ func (c *Control) Fallback(i int) (k int, ok bool) {
 
 // carried reports whether the link of port i is up by the cable of a parallel port.
 func (c *Control) carried(i int) bool { return c.ports[i].up && c.ports[i].by != i }
-
-// Rerouted reports whether the link of port i should leave its own cable, because an operator took
-// the port out of service.
-func (c *Control) Rerouted(i int) bool { return c.ports[i].avoided }
