@@ -34,6 +34,7 @@ type sender struct {
 	goBackSeq   wire.Seq  // value of base at the latest go-back
 	goBackAt    mono.Time // time of the latest go-back
 	wentBack    bool
+	proved      bool      // the peer was alive when the latest go-back showed that frames were lost; the quality of the cable counts only such frames
 	timed       wire.Seq  // number of the frame whose round trip the link measures; the link has sent this frame only once (Karn's algorithm)
 	timedAt     mono.Time // when the timed frame was sent
 	timing      bool
@@ -58,7 +59,7 @@ func (s *sender) reset(first wire.Seq, slots [wire.NumVCs]uint16) {
 // resume makes the link send all unacknowledged frames again, after the link has come up.
 func (s *sender) resume(now mono.Time, rtt *rttEstimate, p *Profile) {
 	s.cursor = s.base
-	s.timing, s.wentBack, s.backoff, s.flight = false, false, 0, MaxFrames
+	s.timing, s.wentBack, s.proved, s.backoff, s.flight = false, false, false, 0, MaxFrames
 	s.outSince = now
 	s.rtoAt = now.Add(rtt.timeout(p, 0))
 	s.probeAt, s.probeTries, s.solicitDue = 0, 0, false
@@ -291,7 +292,7 @@ func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 		return
 	}
 	l.counters.GoBacks++
-	l.goBack(now)
+	l.goBack(now, true)
 }
 
 // goBack makes the link send all unacknowledged frames again, the oldest first. goBack also reduces
@@ -299,8 +300,9 @@ func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 // frame. The new limit is flightGain times the number of frames acknowledged since the last
 // go-back. The new limit is at least half of the old limit and at least minFlight, and at most the
 // old limit. Without the limit, a path that loses many frames would carry hundreds of frames for
-// each frame that the receiver accepts.
-func (l *Link) goBack(now mono.Time) {
+// each frame that the receiver accepts. The argument proved says whether the peer was alive when it
+// missed a frame.
+func (l *Link) goBack(now mono.Time, proved bool) {
 	t := &l.tx
 	through := 0
 	if t.wentBack {
@@ -308,18 +310,21 @@ func (l *Link) goBack(now mono.Time) {
 	}
 	t.flight = max(t.flight/2, min(flightGain*through, t.flight), minFlight)
 	t.cursor = t.base
-	t.wentBack, t.goBackSeq, t.goBackAt = true, t.base, now
+	t.wentBack, t.proved, t.goBackSeq, t.goBackAt = true, proved, t.base, now
 	t.timing = false
 	t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
 }
 
-// tickSend goes back if the retransmission timeout has expired, and asks for grants if it is time.
+// tickSend goes back if the retransmission timeout has expired, and asks for grants if it is time. The
+// timeout proves a loss if a frame of the peer came in the second half of the timeout, which is at
+// least a round trip. A peer that was silent may only stand still.
 func (l *Link) tickSend(now mono.Time) {
 	t := &l.tx
 	if t.outstanding() && !now.Before(t.rtoAt) {
 		l.counters.Timeouts++
+		lately := t.rtoAt.Add(-l.rtt.timeout(&l.cfg.Profile, t.backoff) / 2)
 		t.backoff = min(t.backoff+1, maxBackoff)
-		l.goBack(now)
+		l.goBack(now, l.sess.life.After(lately))
 	}
 	l.armProbe(now)
 	if t.probeAt != 0 && !now.Before(t.probeAt) {

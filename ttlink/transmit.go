@@ -17,8 +17,8 @@ type Transmit struct {
 }
 
 // PollTransmit returns the next frames to send. A close frame comes first, then hellos, then data
-// frames, and last at most one sequence update. If the link has nothing to send, PollTransmit
-// returns false.
+// frames. At most one sequence update follows the data frames of a batch, or comes last. If the link
+// has nothing to send, PollTransmit returns false.
 func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 	l.now = now
 	if l.closePending {
@@ -71,6 +71,9 @@ func (l *Link) pollData(now mono.Time) Transmit {
 		l.counters.DataSent++
 		if t.cursor.Before(t.sentTo) {
 			l.counters.Retransmitted++
+			if !t.proved {
+				l.damping.unproved++
+			}
 		} else {
 			t.sentTo = t.cursor.Add(1)
 			if !t.timing {
