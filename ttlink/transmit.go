@@ -214,7 +214,7 @@ func (l *Link) askAt() mono.Time {
 // alive notes that a frame of the session has come from the peer.
 func (l *Link) alive(now mono.Time) {
 	l.sess.life = now
-	if l.sess.late != 0 && now.Sub(l.stalled) > lateRemember {
+	if l.sess.late != 0 && now.Sub(l.sess.lateAt) > lateRemember {
 		l.sess.late = 0
 	}
 }
@@ -251,7 +251,7 @@ func (l *Link) Deadline() (mono.Time, bool) {
 	return at, at != mono.Never
 }
 
-// Tick runs the timers that have expired. If the owner calls Tick more than [StallTolerance] after
+// Tick runs the timers that have expired. If the owner calls Tick more than [StallSilence] after
 // [Link.Deadline], the link does not count the delay as silence of the peer.
 func (l *Link) Tick(now mono.Time) {
 	if at, ok := l.Deadline(); ok && now.Sub(at) > StallTolerance {
@@ -287,16 +287,20 @@ func (l *Link) Tick(now mono.Time) {
 	}
 }
 
-// forgive notes that the owner's loop stood still until the instant now. forgive moves the times
+// forgive notes that the owner's loop stood still until the instant now, and stops the running
+// measurement of the round trip. If the stall was longer than StallSilence, forgive moves the times
 // from which silence counts forward by the length of the stall, but not beyond now. Frames of the
 // peer may wait in the owner's socket, and the peer's process may stand still for as long as this
-// one. The link therefore also waits longer for a silent peer. forgive also stops the running
-// measurement of the round trip.
+// one. The link therefore also waits longer for a silent peer.
 func (l *Link) forgive(now mono.Time, stall time.Duration) {
 	if l.stalled = now; stall >= l.cfg.Profile.RTOMin {
 		l.damping.quality.stalled = now
 	}
 	l.tx.timing = false
+	if stall <= StallSilence {
+		return
+	}
+	l.sess.lateAt = now
 	l.sess.late = max(l.sess.late, min(lateFactor*stall, l.cfg.Profile.DeadIdle))
 	l.sess.life = mono.Min(now, l.sess.life.Add(stall))
 	l.tx.outSince = mono.Min(now, l.tx.outSince.Add(stall))
