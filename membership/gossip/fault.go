@@ -31,6 +31,7 @@ func (p *Pool) Status() []membership.PoolStatus {
 	p.mu.Lock()
 	s.Unreadable, s.Refused = p.refusals.unreadable, p.refusals.claims
 	p.mu.Unlock()
+	s.Refused += p.net.long.Load()
 	s.Version = p.net.version.Load()
 	if p.cfg.Keys != nil {
 		s.Keys = p.cfg.Keys.List()

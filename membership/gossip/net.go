@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"bytes"
 	"fmt"
 	"log"
 	"maps"
@@ -42,6 +43,7 @@ type network struct {
 	end      sync.Once
 	active   atomic.Bool   // a fault is set, or this chip is cut off from a chip
 	repeats  *repeats      // finds repeated announcements, for the goroutine that runs receive; nil: gossip is encrypted
+	long     atomic.Uint64 // number of dropped datagrams that were longer than maxPacket
 	version  atomic.Uint64 // number of dropped datagrams that were not encrypted as version 1, and of dropped streams that were encrypted with another version
 
 	mu      sync.Mutex
@@ -84,8 +86,11 @@ func listen(bind netip.AddrPort, label string, patience time.Duration, keyed boo
 func (w *network) keyed() bool { return w.repeats == nil }
 
 // receive passes received packets and streams to memberlist. receive drops packets from chips that
-// are cut off. If this chip is cut off from all chips, receive also drops streams. With keys,
-// receive also drops packets that are not encrypted as version 1.
+// are cut off, and packets longer than maxPacket. If this chip is cut off from all chips, receive
+// also drops streams. With keys, receive also drops packets that are not encrypted as version 1.
+//
+// Memberlist reads each packet into memory of its own, of 64 KiB. Messages that wait in memberlist's
+// queues keep the memory of their packet. receive therefore passes on a copy of each packet.
 func (w *network) receive() {
 	for {
 		select {
@@ -93,6 +98,10 @@ func (w *network) receive() {
 			return
 		case p := <-w.NodeAwareTransport.PacketCh():
 			if w.active.Load() && w.cutOff("", p.From.String()) {
+				continue
+			}
+			if len(p.Buf) > maxPacket {
+				w.long.Add(1)
 				continue
 			}
 			if w.keyed() && !sealed(p.Buf) {
@@ -104,6 +113,7 @@ func (w *network) receive() {
 					continue
 				}
 			}
+			p.Buf = bytes.Clone(p.Buf)
 			select {
 			case w.packets <- p:
 			case <-w.closing: // drop the packet, because the sockets cannot close while a packet waits
