@@ -49,6 +49,6 @@ func TestPacketsInMemory(t *testing.T) {
 				}
 			}
 		}
-		eventually(t, patience, "long packets are counted", func() bool { return w.long.Load() == uint64(sent) })
+		eventually(t, patience, "long packets are counted", func() bool { return w.dropped.long.Load() == uint64(sent) })
 	}
 }
