@@ -34,7 +34,6 @@ type sender struct {
 	goBackSeq   wire.Seq  // value of base at the latest go-back
 	goBackAt    mono.Time // time of the latest go-back
 	wentBack    bool
-	proved      bool      // the peer was alive when the latest go-back showed that frames were lost; the quality of the cable counts only such frames
 	timed       wire.Seq  // number of the frame whose round trip the link measures; the link has sent this frame only once (Karn's algorithm)
 	timedAt     mono.Time // when the timed frame was sent
 	timing      bool
@@ -59,7 +58,7 @@ func (s *sender) reset(first wire.Seq, slots [wire.NumVCs]uint16) {
 // resume makes the link send all unacknowledged frames again, after the link has come up.
 func (s *sender) resume(now mono.Time, rtt *rttEstimate, p *Profile) {
 	s.cursor = s.base
-	s.timing, s.wentBack, s.proved, s.backoff, s.flight = false, false, false, 0, MaxFrames
+	s.timing, s.wentBack, s.backoff, s.flight = false, false, 0, MaxFrames
 	s.outSince = now
 	s.rtoAt = now.Add(rtt.timeout(p, 0))
 	s.probeAt, s.probeTries, s.solicitDue = 0, 0, false
@@ -310,7 +309,8 @@ func (l *Link) goBack(now mono.Time, proved bool) {
 	}
 	t.flight = max(t.flight/2, min(flightGain*through, t.flight), minFlight)
 	t.cursor = t.base
-	t.wentBack, t.proved, t.goBackSeq, t.goBackAt = true, proved, t.base, now
+	t.wentBack, t.goBackSeq, t.goBackAt = true, t.base, now
+	l.damping.proved = proved
 	t.timing = false
 	t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
 }

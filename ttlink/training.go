@@ -305,6 +305,7 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size 
 		l.rtt.sample(rtt)
 	}
 	l.tx.resume(now, &l.rtt, &l.cfg.Profile)
+	l.damping.proved = false
 	l.rx.resume()
 	l.train.interval = l.cfg.Profile.HelloMin
 	l.train.helloAt = now.Add(l.jitter(l.train.interval))

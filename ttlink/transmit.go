@@ -71,7 +71,7 @@ func (l *Link) pollData(now mono.Time) Transmit {
 		l.counters.DataSent++
 		if t.cursor.Before(t.sentTo) {
 			l.counters.Retransmitted++
-			if !t.proved {
+			if !l.damping.proved {
 				l.damping.unproved++
 			}
 		} else {
@@ -251,8 +251,9 @@ func (l *Link) Deadline() (mono.Time, bool) {
 	return at, at != mono.Never
 }
 
-// Tick runs the timers that have expired. If the owner calls Tick more than [StallSilence] after
-// [Link.Deadline], the link does not count the delay as silence of the peer.
+// Tick runs the timers that have expired. If the owner calls Tick more than [StallTolerance] after
+// [Link.Deadline], the link does not count the delay as silence of the peer. An idle link counts
+// delays up to [StallSilence].
 func (l *Link) Tick(now mono.Time) {
 	if at, ok := l.Deadline(); ok && now.Sub(at) > StallTolerance {
 		l.forgive(now, now.Sub(at))
@@ -288,16 +289,16 @@ func (l *Link) Tick(now mono.Time) {
 }
 
 // forgive notes that the owner's loop stood still until the instant now, and stops the running
-// measurement of the round trip. If the stall was longer than StallSilence, forgive moves the times
-// from which silence counts forward by the length of the stall, but not beyond now. Frames of the
-// peer may wait in the owner's socket, and the peer's process may stand still for as long as this
-// one. The link therefore also waits longer for a silent peer.
+// measurement of the round trip. If frames are under way, or if the stall was longer than
+// StallSilence, forgive moves the times from which silence counts forward by the length of the stall,
+// but not beyond now. Frames of the peer may wait in the owner's socket, and the peer's process may
+// stand still for as long as this one. The link therefore also waits longer for a silent peer.
 func (l *Link) forgive(now mono.Time, stall time.Duration) {
 	if l.stalled = now; stall >= l.cfg.Profile.RTOMin {
 		l.damping.quality.stalled = now
 	}
 	l.tx.timing = false
-	if stall <= StallSilence {
+	if stall <= StallSilence && !l.tx.outstanding() {
 		return
 	}
 	l.sess.lateAt = now

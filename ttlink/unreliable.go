@@ -72,6 +72,7 @@ type quality struct {
 	bad, good  int       // bad or good windows in a row
 	from       mono.Time // begin of the window
 	until      mono.Time // earliest end of the window; 0: no window has begun
+	proved     bool      // the peer was alive when the latest go-back showed that frames were lost
 	unproved   uint64    // data frames sent again since the link was made, without a proof that frames were lost
 	base       tolls     // while the own cable carries the frames: the link's counts minus the window's counts
 	stalled    mono.Time // when the owner's loop last continued after a stall of at least RTOMin; 0: never
