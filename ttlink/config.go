@@ -44,8 +44,13 @@ const (
 	// measurement, or uses MaxRTT instead.
 	MaxRTT = 10 * time.Second
 	// StallTolerance is the longest time by which [Link.Tick] may come late. If Tick comes later,
-	// the owner's loop was stalled, and the link does not count the delay as silence of the peer.
+	// the owner's loop was stalled, and the link stops its running measurement of the round trip.
 	StallTolerance = 2 * time.Millisecond
+	// StallSilence is the longest stall of the owner's loop that an idle link counts as silence of the
+	// peer, like any other time. If an idle link discounted short stalls, an owner whose loop often
+	// comes a little late would notice a cut much later. While frames are under way, the link
+	// discounts short stalls too, because DeadTraffic is short and a loaded machine is late often.
+	StallSilence = 10 * time.Millisecond
 
 	answerBurst    = 8                      // largest number of answers to hellos that an end sends in immediate succession
 	answerRefill   = 2 * time.Millisecond   // time after which an end may send one more answer
@@ -54,7 +59,7 @@ const (
 	initialRTO     = 50 * time.Millisecond  // retransmission timeout before the first measured round trip
 	unknownDead    = 8 * time.Second        // time without a frame from the peer after which a link with frames under way goes down, as long as no round trip has been measured
 	maxDead        = 15 * time.Second       // longest time without a frame from the peer that a long round trip can make the link accept
-	lateRemember   = time.Second            // time after a stall of the owner's loop for which the link waits longer for a silent peer
+	lateRemember   = time.Second            // time after a discounted stall of the owner's loop for which the link waits longer for a silent peer
 	lateFactor     = 2                      // a peer may be late by this many times the longest stall of the owner's loop
 	asksInSilence  = 16                     // number of times that an idle link asks a silent peer before it goes down
 	trainHellos    = 2                      // a training without a hello of the peer counts as not connected after this many times HelloMax

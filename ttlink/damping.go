@@ -6,15 +6,17 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// This file implements damping. If a link's own cable fails again and again, the link holds the
-// cable. To hold a cable means to keep the cable out of use for a while.
+// This file implements holds. To hold a cable means to keep the cable out of use for a while. A link
+// holds its own cable if the cable failed too often, is unreliable (unreliable.go), or if the owner
+// ordered it (reroute.go).
 //
 // When a cable fails, some time passes before an end detects the failure and the link uses a
 // fallback path. A cable that fails often therefore costs much time. If a cable fails [FlapLimit]
 // times within [FlapWindow], the link holds the cable for [HoldFirst]. During the hold, the link's
 // frames use a fallback path, if one works. Each further failure causes another hold that is twice
 // as long, up to [HoldMost]. Each period of [FlapDecay] in which the cable carries frames without a
-// failure takes back one doubling.
+// failure takes back one doubling. Holds of an unreliable cable become longer in the same way, but
+// have a level of their own. A cable that was unreliable is therefore not held after one failure.
 //
 // An end counts a failure if the link goes down because no frames, or no acknowledgements, come by
 // the own cable. If the peer goes down first, this end may learn of the failure from the peer's
@@ -26,8 +28,8 @@ import (
 // cannot use the cable either.
 //
 // If the link has no working fallback path, a hold makes the peer unreachable by this link. A link
-// that trains therefore ends the hold after holdAlone times the profile's DeadTraffic. Routers let
-// packets wait for a next hop that is down for twice that time, so a hold alone loses no packet.
+// that trains therefore ends the hold after the profile's Hold divided by holdAlone. Such a hold ends
+// before the tables avoid the cable. The rest of Hold is for the training.
 
 // HoldReason says why a link holds its own cable.
 type HoldReason uint8
@@ -71,7 +73,7 @@ const (
 	// long.
 	FlapDecay = time.Minute
 
-	holdAlone     = 2 // while the link trains, a hold lasts at most this many times the profile's DeadTraffic
+	holdAlone     = 2 // while the link trains, a hold lasts at most the profile's Hold divided by this number
 	holdDoublings = 6 // number of doublings of HoldFirst that reach HoldMost
 )
 
@@ -82,45 +84,46 @@ type damping struct {
 	flaps  int                  // failures since the link was made
 	recent [FlapLimit]mono.Time // times of the latest failures since the last call of forgive; failure i is at index i modulo FlapLimit
 	n      int                  // number of failures since the last call of forgive
-	level  int                  // number of doublings of the next hold; 0: there is no hold before FlapLimit failures within FlapWindow
-	inUse  mono.Time            // when the cable began to carry frames
+	level  int                  // number of doublings of the next hold because of failures; 0: there is no hold before FlapLimit failures within FlapWindow
+	inUse  mono.Time            // start of the present period of FlapDecay, while the cable carries frames
 	until  mono.Time            // end of the hold; 0: the link does not hold the cable; mono.Never: until the owner ends the reroute mode
 	why    HoldReason           // reason of the hold
 
 	quality
 }
 
-// forgive forgets the failures that lead to a hold. The counter flaps keeps its value.
-func (d *damping) forgive() { d.n, d.level = 0, 0 }
+// forgive forgets the failures that lead to a hold, and all earlier holds. The counter flaps keeps
+// its value.
+func (d *damping) forgive() { d.n, d.level, d.quality.level = 0, 0, 0 }
 
 // flap counts a failure, and returns the time for which the link must hold the cable. The result 0
 // means that there is no hold.
 func (d *damping) flap(now mono.Time) time.Duration {
 	d.flaps++
-	d.level = d.remembered(now)
+	d.decay(now)
 	d.recent[d.n%FlapLimit] = now
 	d.n++
 	often := d.n >= FlapLimit && now.Sub(d.recent[d.n%FlapLimit]) <= FlapWindow
 	if d.level == 0 && !often {
 		return 0
 	}
-	return d.next()
+	return next(&d.level)
 }
 
-// next returns the time of the hold that begins now, and doubles the time of the hold after it.
-func (d *damping) next() time.Duration {
-	hold := min(HoldFirst<<d.level, HoldMost)
-	d.level = min(d.level+1, holdDoublings)
+// next returns the time of a hold that begins now, after the given number of doublings. next also
+// doubles the time of the hold after it.
+func next(level *int) time.Duration {
+	hold := min(HoldFirst<<*level, HoldMost)
+	*level = min(*level+1, holdDoublings)
 	return hold
 }
 
-// remembered returns the level minus the doublings that the time without a failure has taken back.
-// A hold takes back nothing.
-func (d *damping) remembered(now mono.Time) int {
-	if d.level == 0 || d.until != 0 {
-		return d.level
-	}
-	return max(d.level-int(now.Sub(d.inUse)/FlapDecay), 0)
+// decay takes back one doubling of each kind of hold for each period of FlapDecay that is complete.
+// The cable must have carried frames until the instant now.
+func (d *damping) decay(now mono.Time) {
+	n := now.Sub(d.inUse) / FlapDecay
+	d.inUse = d.inUse.Add(n * FlapDecay)
+	d.level, d.quality.level = max(d.level-int(n), 0), max(d.quality.level-int(n), 0)
 }
 
 // held reports whether the link holds its own cable.
@@ -164,7 +167,7 @@ func (l *Link) misses(now mono.Time) bool {
 // applies. If there is no hold, holdEnd returns 0.
 func (l *Link) holdEnd() mono.Time {
 	if l.state == StateTraining && l.held() {
-		return mono.Min(l.damping.until, l.since.Add(holdAlone*l.cfg.Profile.DeadTraffic))
+		return mono.Min(l.damping.until, l.since.Add(l.cfg.Profile.Hold/holdAlone))
 	}
 	return l.damping.until
 }

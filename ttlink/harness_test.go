@@ -105,8 +105,9 @@ type end struct {
 	partial []byte
 	events  []Event
 	ended   map[wire.SessionID]int
-	gone    bool      // the end is stopped: it neither ticks nor receives
-	still   mono.Time // until this instant the end's loop stands still: received datagrams wait, and Tick comes late
+	gone    bool          // the end is stopped: it neither ticks nor receives
+	still   mono.Time     // until this instant the end's loop stands still: received datagrams wait, and Tick comes late
+	tardy   time.Duration // Tick comes this long after its deadline
 	watch   watch
 }
 
@@ -210,7 +211,7 @@ func (w *world) until(d time.Duration, done func() bool) bool {
 		}
 		for i, e := range w.ends {
 			at, ok := e.link.Deadline()
-			if at = max(at, e.still); ok && !e.gone && at < next {
+			if at = max(at.Add(e.tardy), e.still); ok && !e.gone && at < next {
 				next, who = at, i
 			}
 		}

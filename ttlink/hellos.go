@@ -12,9 +12,9 @@ func (l *Link) restartHellos(now mono.Time) {
 }
 
 // saysHello reports whether this end sends periodic hellos now. An end sends periodic hellos while
-// it trains, while it is up but not confirmed, and while its frames use a fallback path. An end
-// sends periodic hellos if it wants to leave its own cable and has a fallback path. An end also sends a few hellos if the measured round trip is long, because a stall may have made the
-// measurement wrong.
+// it trains, while it is up but not confirmed, while its frames use a fallback path, and while it
+// looks for a fallback path in order to leave its own cable. An end also sends a few hellos if the
+// measured round trip is long, because a stall may have made the measurement wrong.
 func (l *Link) saysHello() bool {
 	return l.state == StateTraining ||
 		(l.state == StateUp && (!l.sess.confirmed || l.paths.now != Own || l.seeks() != 0 || (l.train.refine > 0 && l.rtt.doubtful(&l.cfg.Profile))))

@@ -51,6 +51,32 @@ func TestIdleCut(t *testing.T) {
 	}
 }
 
+// TestIdleCutOfALateOwner cuts an idle cable between two ends whose loops come late at every
+// deadline. Each end must go down at most as much later than an end whose loop is in time.
+func TestIdleCutOfALateOwner(t *testing.T) {
+	for _, p := range allProfiles {
+		for late := StallSilence / 2; late <= StallSilence; late += time.Millisecond {
+			for seed := range uint64(40) {
+				w := idleWorld(t, seed, p)
+				w.ends[0].tardy, w.ends[1].tardy = late, late
+				w.ends[0].still = w.now.Add(p.DeadTraffic) // the end later forgets this stall
+				w.run(10*p.Keepalive + 2*lateRemember + time.Duration(w.rng.Int64N(int64(p.Keepalive))))
+				w.cable[0].Cut(true)
+				w.cable[1].Cut(true)
+				cut := w.now
+				for i := range w.ends {
+					if !w.until(time.Minute, func() bool { return countEvents(w.ends[i], EventDown) > 0 }) {
+						w.fail("end %d never goes down", i)
+					}
+					if took := w.now.Sub(cut); took > p.DeadIdle+late {
+						w.fail("%s: end %d, which comes %v late, went down after %v, want at most %v more than DeadIdle %v", p.Name, i, late, took, late, p.DeadIdle)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestIdleLoss loses a fifth of the frames of an idle link. The link must stay up, because it asks
 // for each keepalive that does not come.
 func TestIdleLoss(t *testing.T) {

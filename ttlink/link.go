@@ -48,6 +48,7 @@ type session struct {
 	life      mono.Time                       // when a frame of the session last came from the peer; after a stall of the owner's loop, later
 	asked     mono.Time                       // when this end last asked the silent peer for a frame
 	late      time.Duration                   // how much longer than usual the link waits for a silent peer, because the owner's loop was stalled; at most DeadIdle
+	lateAt    mono.Time                       // end of the latest stall that the link did not count as silence
 	ended     [endedRemember]wire.Incarnation // the last incarnations of the peer that another one has replaced; the link refuses them
 	endedNext int
 }

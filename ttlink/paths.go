@@ -168,7 +168,6 @@ func (l *Link) change(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) (down
 	s.now, s.home = Own, 0
 	l.carry(now, true)
 	l.events.push(Event{Kind: EventPath, At: now, Session: l.sess.id, Retrains: l.history.retrains, Path: Own})
-	l.damping.inUse = now
 	return false
 }
 

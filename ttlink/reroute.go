@@ -13,7 +13,8 @@ import "ttfabric/wire/mono"
 
 // Reroute puts the link into reroute mode if on is true, until a call with false. In reroute mode,
 // the link's frames use a fallback path while one works, even if the own cable works. After a call
-// with false, the frames return to the own cable as soon as the peer answers by it.
+// with false, the frames return to the own cable as soon as the peer answers by it; an unreliable
+// cable must first answer [ReliableProofs] hellos.
 func (l *Link) Reroute(now mono.Time, on bool) {
 	l.now = now
 	if l.paths.ordered == on {
@@ -31,9 +32,6 @@ func (l *Link) Reroute(now mono.Time, on bool) {
 		l.seek(now)
 	}
 }
-
-// Rerouted reports whether [Link.Reroute] has put the link into reroute mode.
-func (l *Link) Rerouted() bool { return l.paths.ordered }
 
 // Assign names the fallback path that the link prefers. If the link's frames use another fallback
 // path, the link trains at once, and then uses p. The path [Own] means that the link has no
@@ -96,8 +94,8 @@ func (l *Link) leave(now mono.Time) {
 	if l.paths.ordered {
 		l.hold(now, mono.Never, HoldOrdered)
 	} else {
-		l.damping.level = l.damping.remembered(now)
-		l.hold(now, now.Add(l.damping.next()), HoldUnreliable)
+		l.damping.decay(now)
+		l.hold(now, now.Add(next(&l.damping.quality.level)), HoldUnreliable)
 	}
 	l.goDown(now, DownRerouted)
 }

@@ -218,3 +218,33 @@ func TestDamaged(t *testing.T) {
 		w.fail("end 1: %+v", s.Shares)
 	}
 }
+
+// TestStillPeerIsReliable sends a little traffic one way, over a cable without faults, to a peer that
+// stands still again and again. The sender must not judge that the cable is unreliable, although it
+// sends many frames again.
+func TestStillPeerIsReliable(t *testing.T) {
+	for _, p := range allProfiles {
+		for seed := range uint64(5) {
+			w := newWorld(t, seed, fault.Options{Delay: lan}, func(_ int, c *Config) { c.Profile = p })
+			w.start()
+			w.load(5)
+			w.mustQuiet(5 * time.Second)
+			stall := p.DeadTraffic / 6
+			for end := w.now.Add(20 * time.Second); w.now.Before(end); {
+				w.ends[1].still = w.now.Add(stall + time.Duration(w.rng.Int64N(int64(5*stall))))
+				for range 6 {
+					w.ends[0].toSend[wire.VCData] = 1
+					w.service(0)
+					w.run(stall)
+				}
+			}
+			l := w.ends[0].link
+			if c := l.Counters(); c.Retransmitted*100 < UnreliableResent*c.DataSent {
+				w.fail("%s: only %d of %d frames were sent again", p.Name, c.Retransmitted, c.DataSent)
+			}
+			if s := l.Status().Shares.Resent; countEvents(w.ends[0], EventUnreliable) != 0 || s > ReliableResent {
+				w.fail("%s: the cable without faults counts as unreliable: %d %% of the frames sent again", p.Name, s)
+			}
+		}
+	}
+}

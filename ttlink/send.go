@@ -306,7 +306,7 @@ func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 		return
 	}
 	l.counters.GoBacks++
-	l.goBack(now)
+	l.goBack(now, true)
 }
 
 // goBack makes the link send all unacknowledged frames again, the oldest first. goBack also reduces
@@ -314,8 +314,9 @@ func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 // frame. The new limit is flightGain times the number of frames acknowledged since the last
 // go-back. The new limit is at least half of the old limit and at least minFlight, and at most the
 // old limit. Without the limit, a path that loses many frames would carry hundreds of frames for
-// each frame that the receiver accepts.
-func (l *Link) goBack(now mono.Time) {
+// each frame that the receiver accepts. The argument proved says whether the peer was alive when it
+// missed a frame.
+func (l *Link) goBack(now mono.Time, proved bool) {
 	t := &l.tx
 	through := 0
 	if t.wentBack {
@@ -324,17 +325,21 @@ func (l *Link) goBack(now mono.Time) {
 	t.flight = max(t.flight/2, min(flightGain*through, t.flight), minFlight)
 	t.cursor = t.base
 	t.wentBack, t.goBackSeq, t.goBackAt = true, t.base, now
+	l.damping.proved = proved
 	t.timing = false
 	t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
 }
 
-// tickSend goes back if the retransmission timeout has expired, and asks for grants if it is time.
+// tickSend goes back if the retransmission timeout has expired, and asks for grants if it is time. The
+// timeout proves a loss if a frame of the peer came in the second half of the timeout, which is at
+// least a round trip. A peer that was silent may only stand still.
 func (l *Link) tickSend(now mono.Time) {
 	t := &l.tx
 	if t.outstanding() && !now.Before(t.rtoAt) {
 		l.counters.Timeouts++
+		lately := t.rtoAt.Add(-l.rtt.timeout(&l.cfg.Profile, t.backoff) / 2)
 		t.backoff = min(t.backoff+1, maxBackoff)
-		l.goBack(now)
+		l.goBack(now, l.sess.life.After(lately))
 	}
 	l.armProbe(now)
 	if t.probeAt != 0 && !now.Before(t.probeAt) {

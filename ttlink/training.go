@@ -293,9 +293,7 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size 
 		return
 	}
 	l.history.up(now)
-	if p == Own {
-		l.damping.inUse = now
-	} else if l.paths.ordered && !l.held() {
+	if p != Own && l.paths.ordered && !l.held() {
 		l.hold(now, mono.Never, HoldOrdered)
 	}
 	l.train.mismatched = MismatchNone
@@ -307,6 +305,7 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size 
 		l.rtt.sample(rtt)
 	}
 	l.tx.resume(now, &l.rtt, &l.cfg.Profile)
+	l.damping.proved = false
 	l.rx.resume()
 	l.train.interval = l.cfg.Profile.HelloMin
 	l.train.helloAt = now.Add(l.jitter(l.train.interval))

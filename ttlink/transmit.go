@@ -17,8 +17,8 @@ type Transmit struct {
 }
 
 // PollTransmit returns the next frames to send. A close frame comes first, then hellos, then data
-// frames, and last at most one sequence update. If the link has nothing to send, PollTransmit
-// returns false.
+// frames. At most one sequence update follows the data frames of a batch, or comes last. If the link
+// has nothing to send, PollTransmit returns false.
 func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 	l.now = now
 	if l.closePending {
@@ -71,6 +71,9 @@ func (l *Link) pollData(now mono.Time) Transmit {
 		l.counters.DataSent++
 		if t.cursor.Before(t.sentTo) {
 			l.counters.Retransmitted++
+			if !l.damping.proved {
+				l.damping.unproved++
+			}
 		} else {
 			t.sentTo = t.cursor.Add(1)
 			if !t.timing {
@@ -211,7 +214,7 @@ func (l *Link) askAt() mono.Time {
 // alive notes that a frame of the session has come from the peer.
 func (l *Link) alive(now mono.Time) {
 	l.sess.life = now
-	if l.sess.late != 0 && now.Sub(l.stalled) > lateRemember {
+	if l.sess.late != 0 && now.Sub(l.sess.lateAt) > lateRemember {
 		l.sess.late = 0
 	}
 }
@@ -249,7 +252,8 @@ func (l *Link) Deadline() (mono.Time, bool) {
 }
 
 // Tick runs the timers that have expired. If the owner calls Tick more than [StallTolerance] after
-// [Link.Deadline], the link does not count the delay as silence of the peer.
+// [Link.Deadline], the link does not count the delay as silence of the peer. An idle link counts
+// delays up to [StallSilence].
 func (l *Link) Tick(now mono.Time) {
 	if at, ok := l.Deadline(); ok && now.Sub(at) > StallTolerance {
 		l.forgive(now, now.Sub(at))
@@ -284,16 +288,20 @@ func (l *Link) Tick(now mono.Time) {
 	}
 }
 
-// forgive notes that the owner's loop stood still until the instant now. forgive moves the times
-// from which silence counts forward by the length of the stall, but not beyond now. Frames of the
-// peer may wait in the owner's socket, and the peer's process may stand still for as long as this
-// one. The link therefore also waits longer for a silent peer. forgive also stops the running
-// measurement of the round trip.
+// forgive notes that the owner's loop stood still until the instant now, and stops the running
+// measurement of the round trip. If frames are under way, or if the stall was longer than
+// StallSilence, forgive moves the times from which silence counts forward by the length of the stall,
+// but not beyond now. Frames of the peer may wait in the owner's socket, and the peer's process may
+// stand still for as long as this one. The link therefore also waits longer for a silent peer.
 func (l *Link) forgive(now mono.Time, stall time.Duration) {
 	if l.stalled = now; stall >= l.cfg.Profile.RTOMin {
 		l.damping.quality.stalled = now
 	}
 	l.tx.timing = false
+	if stall <= StallSilence && !l.tx.outstanding() {
+		return
+	}
+	l.sess.lateAt = now
 	l.sess.late = max(l.sess.late, min(lateFactor*stall, l.cfg.Profile.DeadIdle))
 	l.sess.life = mono.Min(now, l.sess.life.Add(stall))
 	l.tx.outSince = mono.Min(now, l.tx.outSince.Add(stall))

@@ -17,11 +17,13 @@ import (
 // A cable becomes reliable again in one of two ways. If the cable carries frames, the link needs
 // [ReliableWindows] good windows in a row. If a fallback path carries the frames, the link waits
 // for the end of the hold, and then asks by its own cable. The peer must answer [ReliableProofs]
-// hellos, and may miss at most reliableMisses. Otherwise the link holds the cable again, for twice
-// as long.
+// hellos before it has missed more than reliableMisses. Otherwise the link holds the cable again,
+// for twice as long.
 //
 // A window in which this end's loop stalled for at least the profile's RTOMin counts for nothing.
-// Frames that came too late look like lost frames.
+// Frames that came too late look like lost frames. If the peer's loop stalls, this end sends frames
+// again that are not lost. A frame sent again counts only if a NACK shows the loss, or if the peer was
+// alive shortly before the timeout (see tickSend).
 
 // Limits of an unreliable cable. The specification names none, so they are choices of this project.
 // A go-back repeats every frame under way, so the share of data frames sent again exceeds the share of
@@ -65,10 +67,13 @@ type Shares struct {
 // quality holds what a link knows about the frames on its own cable.
 type quality struct {
 	unreliable bool
+	level      int       // number of doublings of the next hold because the cable is unreliable
 	last       Shares    // the latest complete window
 	bad, good  int       // bad or good windows in a row
 	from       mono.Time // begin of the window
 	until      mono.Time // earliest end of the window; 0: no window has begun
+	proved     bool      // the peer was alive when the latest go-back showed that frames were lost
+	unproved   uint64    // data frames sent again since the link was made, without a proof that frames were lost
 	base       tolls     // while the own cable carries the frames: the link's counts minus the window's counts
 	stalled    mono.Time // when the owner's loop last continued after a stall of at least RTOMin; 0: never
 	seen       tolls     // otherwise: the window's counts
@@ -78,36 +83,44 @@ type quality struct {
 }
 
 // tolls are counts of frames: data frames sent, data frames sent again, frames received, frames
-// received with a wrong checksum, data frames received behind a gap, and data frames accepted.
+// received with a wrong checksum, data frames received behind a gap, and data frames accepted. The
+// counts leave out frames that were sent again without a proof of a loss.
 type tolls struct{ sent, resent, received, damaged, gaps, data uint64 }
 
-func (c *Counters) tolls() tolls {
+func (l *Link) tolls() tolls {
+	c, unproved := &l.counters, l.damping.unproved
 	damaged := c.Faults[wire.FaultChecksum]
-	return tolls{c.DataSent, c.Retransmitted, c.FramesReceived + damaged, damaged, c.Gaps, c.DataReceived}
+	return tolls{c.DataSent - unproved, c.Retransmitted - unproved, c.FramesReceived + damaged, damaged, c.Gaps, c.DataReceived}
 }
 
 func (a tolls) minus(b tolls) tolls {
 	return tolls{a.sent - b.sent, a.resent - b.resent, a.received - b.received, a.damaged - b.damaged, a.gaps - b.gaps, a.data - b.data}
 }
 
-// begin begins a window.
-func (q *quality) begin(now mono.Time, c *Counters) {
-	q.from, q.until, q.base = now, now.Add(UnreliableWindow), c.tolls()
+// beginWindow begins a window.
+func (l *Link) beginWindow(now mono.Time) {
+	q := &l.damping.quality
+	q.from, q.until, q.base = now, now.Add(UnreliableWindow), l.tolls()
 }
 
-// carry notes at the instant now whether the own cable carries the link's frames. A window leaves
-// out the time during which the cable does not carry them. If this time is longer than a window,
-// the windows begin anew.
+// carry notes at the instant now whether the own cable carries the link's frames. The time during
+// which the cable does not carry them takes back no doubling of a hold. A window leaves this time
+// out. If this time is longer than a window, the windows begin anew.
 func (l *Link) carry(now mono.Time, on bool) {
 	if q := &l.damping.quality; l.paths.carries != on {
-		switch c := l.counters.tolls(); {
+		if on {
+			l.damping.inUse = now
+		} else {
+			l.damping.decay(now)
+		}
+		switch c := l.tolls(); {
 		case !on:
 			q.seen = c.minus(q.base)
 		case now.Sub(l.paths.since) <= UnreliableWindow:
 			q.base = c.minus(q.seen)
 		default:
 			q.bad, q.good = 0, 0
-			q.begin(now, &l.counters)
+			l.beginWindow(now)
 		}
 	}
 	l.paths.own(now, on)
@@ -124,7 +137,7 @@ func share(n, all uint64) int {
 
 // assess ends the window of the link's own cable if its time is over and it has enough frames.
 func (l *Link) assess(now mono.Time) {
-	q, c := &l.damping.quality, &l.counters
+	q := &l.damping.quality
 	if now.Before(q.until) {
 		return
 	}
@@ -132,10 +145,10 @@ func (l *Link) assess(now mono.Time) {
 		return
 	}
 	if q.until == 0 || q.stalled != 0 && !q.stalled.Before(q.from) {
-		q.begin(now, c)
+		l.beginWindow(now)
 		return
 	}
-	n := c.tolls().minus(q.base)
+	n := l.tolls().minus(q.base)
 	if n.sent < UnreliableFrames && n.received < UnreliableFrames {
 		return
 	}
@@ -145,7 +158,7 @@ func (l *Link) assess(now mono.Time) {
 	if n.data >= UnreliableFrames {
 		q.last.Damaged = share(min(n.damaged, n.gaps), n.received)
 	}
-	q.begin(now, c)
+	l.beginWindow(now)
 	switch {
 	case q.last.Resent >= UnreliableResent || q.last.Damaged >= UnreliableDamaged:
 		q.bad, q.good = q.bad+1, 0
@@ -170,7 +183,7 @@ func (l *Link) trust(now mono.Time) {
 	if !q.unreliable {
 		return
 	}
-	*q = quality{last: q.last}
+	*q = quality{level: q.level, last: q.last, unproved: q.unproved}
 	l.events.push(Event{Kind: EventReliable, At: now, Session: l.sess.id, Retrains: l.history.retrains, Shares: q.last})
 }
 
@@ -194,7 +207,7 @@ func (l *Link) tickTrial(now mono.Time) bool {
 		return true
 	}
 	s.home, q.asked = 0, 0
-	l.hold(now, now.Add(l.damping.next()), HoldUnreliable)
+	l.hold(now, now.Add(next(&q.level)), HoldUnreliable)
 	if q.peerOwn {
 		l.goDown(now, DownRerouted)
 	}

@@ -131,9 +131,13 @@ func (d *delegate) MergeRemoteState([]byte, bool)   {}
 // chip has no keys.
 var unread = []string{"no installed keys could decrypt", "remote state is not encrypted", "encryption is not configured"}
 
+// queueFull is a part of the line that memberlist logs when it drops a message because its queue is
+// full.
+const queueFull = "handler queue full"
+
 // logWriter writes memberlist's log lines to a slog.Logger at debug level. A logWriter also finds
-// the lines about streams that memberlist cannot read. memberlist reports these streams only in its
-// log.
+// the lines about streams that memberlist cannot read, and about messages that memberlist drops.
+// memberlist reports these streams and messages only in its log.
 type logWriter struct {
 	l *slog.Logger
 	p *Pool
@@ -143,6 +147,9 @@ func (w *logWriter) Write(b []byte) (int, error) {
 	line := strings.TrimSpace(string(b))
 	if w.l != nil {
 		w.l.Debug("memberlist", "line", line)
+	}
+	if strings.Contains(line, queueFull) && !w.p.net.keyed() {
+		w.p.net.repeats.full.Store(true)
 	}
 	for _, words := range unread {
 		// Ignore lines about single packets, because memberlist logs the same text for a packet

@@ -31,7 +31,8 @@ func (p *Pool) Status() []membership.PoolStatus {
 	p.mu.Lock()
 	s.Unreadable, s.Refused = p.refusals.unreadable, p.refusals.claims
 	p.mu.Unlock()
-	s.Version = p.net.version.Load()
+	s.Refused += p.net.dropped.long.Load()
+	s.Version = p.net.dropped.version.Load()
 	if p.cfg.Keys != nil {
 		s.Keys = p.cfg.Keys.List()
 	}

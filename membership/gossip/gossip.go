@@ -16,6 +16,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,8 +41,9 @@ const (
 	unreadablePause = time.Minute            // shortest time between two reports of unreadable gossip
 	rejectedPeriod  = time.Minute            // the pool reports the rejected claims of a process once in this time
 	maxRejected     = 16                     // largest number of processes whose rejected claims the pool reports in a rejectedPeriod
-	maxQueue        = 4096                   // largest number of announcements, and of other messages, that wait until memberlist processes them
+	maxQueue        = 4096                   // largest number of announcements, and of other messages, that wait until memberlist processes them; with maxPacket, they take at most 150 MiB
 	loopbackPacket  = 16 << 10               // largest gossip packet on loopback, in bytes: about 100 announcements; memberlist counts the messages of a packet in 8 bits, and no message is shorter than 64 bytes
+	maxPacket       = loopbackPacket + 512   // largest gossip packet that a pool accepts, in bytes: memberlist adds a label, a checksum and the overhead of encryption
 	reclaimTime     = time.Second            // shortest time between a member's death and its return with another address; the time can be short, because each process has its own name
 )
 
@@ -64,10 +66,17 @@ var lan = pace{gossip: 500 * time.Millisecond, probe: 2 * time.Second, probeTime
 // news less often.
 const manyChips = 64
 
-// manyRetransmits is memberlist's factor of repetitions in a pool of many chips: each member repeats
-// each news 6 times instead of 12 times. A member misses news with a probability of e^-6, and then
-// learns the news from its next exchange with another member.
-const manyRetransmits = 2
+// manyRepeats is the number of times that each member of a pool of many chips repeats each news.
+// Memberlist's own values are 8 below 100 members, and 12 below 1000. A member misses news with a
+// probability of about e^-6, and then learns the news from its next exchange with another member.
+const manyRepeats = 6
+
+// retransmits returns memberlist's factor of repetitions with which n members repeat each news at
+// least manyRepeats times. Memberlist multiplies the factor by the number of decimal digits of n.
+func retransmits(n int) int {
+	digits := len(strconv.Itoa(n))
+	return (manyRepeats + digits - 1) / digits
+}
 
 // slow returns the time d for a pool of n chips. In a large pool, a round of gossip has more news, so
 // that the rounds can be fewer. On a busy machine, answers to probes come late, and a member that is
@@ -184,7 +193,7 @@ func (p *Pool) memberlist(port int, logger *log.Logger) *memberlist.Config {
 	mc.DeadNodeReclaimTime = reclaimTime
 	mc.TCPTimeout = cfg.pace.tcp
 	if cfg.Expect > manyChips {
-		mc.RetransmitMult = manyRetransmits
+		mc.RetransmitMult = retransmits(cfg.Expect)
 	}
 	mc.EnableCompression = false // LZW costs each member more than all other work with a packet, and metadata hardly shrinks
 	mc.HandoffQueueDepth = maxQueue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"math"
 	"net"
 	"net/netip"
 	"strings"
@@ -222,6 +223,16 @@ func TestConfigIsChecked(t *testing.T) {
 		if p, err := Start(context.Background(), c); err == nil {
 			p.Close(0)
 			t.Errorf("%s: taken", what)
+		}
+	}
+}
+
+// TestRetransmits checks how often the members of large pools repeat news. The limit is memberlist's:
+// the factor times the logarithm of the number of members plus 1, rounded up.
+func TestRetransmits(t *testing.T) {
+	for n := manyChips + 1; n < 1000; n++ {
+		if got := retransmits(n) * int(math.Ceil(math.Log10(float64(n+1)))); got != manyRepeats {
+			t.Errorf("%d members repeat news %d times, want %d", n, got, manyRepeats)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"bytes"
 	"fmt"
 	"log"
 	"maps"
@@ -40,9 +41,9 @@ type network struct {
 	closing  chan struct{} // closed when Shutdown is called, after which nobody reads packets and streams
 	done     chan struct{} // closed when the sockets are closed
 	end      sync.Once
-	active   atomic.Bool   // a fault is set, or this chip is cut off from a chip
-	repeats  *repeats      // finds repeated announcements, for the goroutine that runs receive; nil: gossip is encrypted
-	version  atomic.Uint64 // number of dropped datagrams that were not encrypted as version 1, and of dropped streams that were encrypted with another version
+	active   atomic.Bool // a fault is set, or this chip is cut off from a chip
+	repeats  *repeats    // finds repeated announcements, for the goroutine that runs receive; nil: gossip is encrypted
+	dropped  dropped
 
 	mu      sync.Mutex
 	model   *fault.Model
@@ -51,6 +52,12 @@ type network struct {
 	book    map[string]wire.FabricNodeID // chips by gossip address, as known from gossip
 	waiting int                          // number of packets that wait for their injected delay
 	full    uint64                       // number of packets dropped because maxDelayed packets were waiting
+}
+
+// dropped counts what a network dropped because no member sends it.
+type dropped struct {
+	long    atomic.Uint64 // datagrams that were longer than maxPacket
+	version atomic.Uint64 // datagrams that were not encrypted as version 1, and streams that were encrypted with another version
 }
 
 // listen opens a TCP and a UDP socket on the same port, and returns the port. If the port in bind is
@@ -84,8 +91,11 @@ func listen(bind netip.AddrPort, label string, patience time.Duration, keyed boo
 func (w *network) keyed() bool { return w.repeats == nil }
 
 // receive passes received packets and streams to memberlist. receive drops packets from chips that
-// are cut off. If this chip is cut off from all chips, receive also drops streams. With keys,
-// receive also drops packets that are not encrypted as version 1.
+// are cut off, and packets longer than maxPacket. If this chip is cut off from all chips, receive
+// also drops streams. With keys, receive also drops packets that are not encrypted as version 1.
+//
+// Memberlist reads each packet into memory of its own, of 64 KiB. Messages that wait in memberlist's
+// queues keep the memory of their packet. receive therefore passes on a copy of each packet.
 func (w *network) receive() {
 	for {
 		select {
@@ -95,8 +105,12 @@ func (w *network) receive() {
 			if w.active.Load() && w.cutOff("", p.From.String()) {
 				continue
 			}
+			if len(p.Buf) > maxPacket {
+				w.dropped.long.Add(1)
+				continue
+			}
 			if w.keyed() && !sealed(p.Buf) {
-				w.version.Add(1)
+				w.dropped.version.Add(1)
 				continue
 			}
 			if !w.keyed() {
@@ -104,6 +118,7 @@ func (w *network) receive() {
 					continue
 				}
 			}
+			p.Buf = bytes.Clone(p.Buf)
 			select {
 			case w.packets <- p:
 			case <-w.closing: // drop the packet, because the sockets cannot close while a packet waits
@@ -266,7 +281,7 @@ type stream struct {
 func (s *stream) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	if s.w.keyed() && !s.guard.pass(b[:n]) {
-		s.w.version.Add(1)
+		s.w.dropped.version.Add(1)
 		s.Close()
 		return 0, errVersion
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"hash/maphash"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -23,24 +24,27 @@ const (
 // CRC-32 of the message.
 const crcHeader = 5
 
-// repeatTime is the longest time for which a pool drops repeats of an announcement. If memberlist
-// could not use an announcement, for example because of the state of the member, memberlist gets the
-// announcement again after this time.
-const repeatTime = 10 * time.Second
+// Times for which a pool drops repeats of an announcement. If memberlist could not use an
+// announcement, memberlist gets the announcement again after this time.
+const (
+	repeatTime  = 10 * time.Second // usual time; a member's state, for example, can make memberlist ignore an announcement
+	repeatAgain = time.Second      // time if memberlist has dropped messages because its queue was full; about two rounds of gossip
+)
 
 // maxRepeats is the largest number of announcements that repeats remembers.
 const maxRepeats = 2 * membership.MaxClaims
 
 // repeats finds announcements that the pool has heard already: that a member lives, or that another
-// member suspects it. In memberlist, each
-// member that learns of a new member repeats the announcement up to 12 times. While a pool of n
-// members forms, each member therefore hears about 12·n announcements, of which n are new. To decode
-// an announcement costs many times as much as to recognize it.
+// member suspects it. In memberlist, each member that learns of a new member repeats the announcement
+// several times, for example manyRepeats times. While a pool of n members forms, each member therefore
+// hears several times n announcements, of which n are new. To decode an announcement costs many times
+// as much as to recognize it.
 type repeats struct {
 	label string // announcements of pools with another label count for nothing
 	seed  maphash.Seed
 	heard map[uint64]struct{} // hashes of the announcements since the time "since"
 	since time.Time
+	full  atomic.Bool // since then, memberlist has dropped messages because its queue was full
 }
 
 func newRepeats(label string) *repeats {
@@ -69,16 +73,17 @@ func (r *repeats) strip(now time.Time, b []byte) []byte {
 	if err != nil || len(rest) == 0 || label != r.label {
 		return b
 	}
-	out := append(make([]byte, 0, len(b)), b[:len(b)-len(rest)]...)
+	prefix := b[:len(b)-len(rest)]
 	if rest[0] == hasCrcMsg {
 		if len(rest) <= crcHeader || crc32.ChecksumIEEE(rest[crcHeader:]) != binary.BigEndian.Uint32(rest[1:]) {
 			return b
 		}
 		rest = rest[crcHeader:]
 	}
-	if now.Sub(r.since) >= repeatTime || len(r.heard) >= maxRepeats {
+	if age := now.Sub(r.since); age >= repeatTime || age >= repeatAgain && r.full.Load() || len(r.heard) >= maxRepeats {
 		clear(r.heard)
 		r.since = now
+		r.full.Store(false)
 	}
 	if rest[0] != compoundMsg {
 		if r.again(rest) {
@@ -106,6 +111,7 @@ func (r *repeats) strip(now time.Time, b []byte) []byte {
 	if len(left) == 0 {
 		return nil
 	}
+	out := append(make([]byte, 0, len(b)), prefix...)
 	out = append(out, compoundMsg, byte(len(left)))
 	for _, m := range left {
 		out = binary.BigEndian.AppendUint16(out, uint16(len(m)))

@@ -3,7 +3,9 @@ package gossip
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
+	"net"
 	"testing"
 	"time"
 
@@ -62,6 +64,66 @@ func TestRepeats(t *testing.T) {
 			t.Errorf("packet %d: %q, want %q", i, got, s.want)
 		}
 	}
+}
+
+// TestRepeatsAfterAFullQueue drops a message in memberlist. repeats must pass a repeat on after
+// repeatAgain, and must then drop repeats for repeatTime again.
+func TestRepeatsAfterAFullQueue(t *testing.T) {
+	begin, a := time.Now(), []byte("\x04alive a")
+	r := newRepeats("")
+	for i, s := range []struct {
+		after  time.Duration
+		full   bool // memberlist drops a message just before
+		passes bool
+	}{
+		{0, false, true},
+		{repeatAgain, false, false},
+		{repeatAgain, true, true},
+		{repeatAgain, true, false},
+		{2 * repeatAgain, false, true},
+		{2*repeatAgain + repeatTime - 1, false, false},
+		{2*repeatAgain + repeatTime, false, true},
+	} {
+		if s.full {
+			r.full.Store(true)
+		}
+		if got := r.strip(begin.Add(s.after), a) != nil; got != s.passes {
+			t.Errorf("packet %d passes: %v, want %v", i, got, s.passes)
+		}
+	}
+}
+
+// TestFullQueue fills memberlist's queue of announcements, while memberlist waits for the pool. The
+// pool must notice that memberlist drops messages.
+func TestFullQueue(t *testing.T) {
+	t.Parallel()
+	sw := &swarm{t: t}
+	p, other := sw.start(0, 1, "full"), sw.start(1, 1, "full")
+	eventually(t, patience, "the chips see each other", func() bool { return p.seen() == 2 })
+	conn, err := net.Dial("udp", p.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	p.mu.Lock() // memberlist's call of NotifyAlive waits for this lock
+	defer p.mu.Unlock()
+	m := other.cfg.Meta
+	m.LinkVersion++
+	other.UpdateMeta(m)
+	n := 0
+	eventually(t, patience, "the pool notices the full queue", func() bool {
+		for range maxQueue / 64 {
+			var msgs []string
+			for range 64 {
+				n++
+				msgs = append(msgs, fmt.Sprintf("\x04announcement %d", n))
+			}
+			if _, err := conn.Write(labelled(t, "full", compound(msgs...))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return p.net.repeats.full.Load()
+	})
 }
 
 // FuzzRepeats passes any packet twice. repeats must not panic. Of the second packet, repeats must

@@ -87,7 +87,7 @@ var (
 	chipInfo    = gauge("chip_info", "The chip, its fabric and the incarnation of its process; always 1.", "fabric", "incarnation")
 	chipStart   = gauge("chip_start_time_seconds", "When the chip's process began to run, in seconds since the epoch.")
 	chipMembers = gauge("gossip_members", "Chips that are alive according to the gossip pool.")
-	gossipOut   = counter("gossip_refused", "Gossip that the chip refused, by reason: claims to be a chip, encryption of another version, streams without a common key.", "reason")
+	gossipOut   = counter("gossip_refused", "Gossip that the chip refused, by reason: claims to be a chip and datagrams that are too long, encryption of another version, streams without a common key.", "reason")
 	chipLinks   = gauge("chip_links", "Links that the chip has in the topology; ttfabric_link_up says which links are up.")
 	chipOpen    = gauge("requests_open", "Requests of the chip that have not ended yet.")
 	chipFlight  = gauge("router_packets_in_flight", "Packets in the router's channels.")

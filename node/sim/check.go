@@ -61,6 +61,7 @@ const (
 	sabotageRead               // changes the data that a read returned
 	sabotageBlame              // changes the fate of a read from another chip's memory from done to lost
 	sabotageMember             // changes the fate of a multicast at one destination from done to lost
+	sabotageCount              // counts one done request of each pair of chips as lost
 )
 
 // checkStep checks the invariants of a chip after one of its steps. If Quick is set, checkStep

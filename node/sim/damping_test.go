@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"ttfabric/node/flow"
 	"ttfabric/router"
+	"ttfabric/router/topo"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
@@ -88,6 +90,51 @@ func TestHeldCable(t *testing.T) {
 	}
 }
 
+// TestHeldAlone lets the only cable between two chips fail repeatedly under load. Damping must hold
+// the cable. The tables must not avoid the cable, and no packet may be lost, doubled or reordered.
+func TestHeldAlone(t *testing.T) {
+	for _, p := range []ttlink.Profile{ttlink.ProfileLAN, ttlink.ProfileCrowded, ttlink.ProfilePaced} {
+		top := topology(t, "n300")
+		top.Cables = slices.DeleteFunc(top.Cables, func(c topo.Cable) bool { return c.Plane != 0 })
+		s, err := newSim(Config{Topology: top, Seed: 1, bare: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.around = surroundings{profile: p, slots: router.SlotSpec, maxPayload: 1408, window: ttlink.MinWindow, lag: 20 * time.Microsecond}
+		s.begin()
+		s.pass(3 * time.Second)
+		a, b := s.machines[0], s.machines[1]
+		f := &stream{left: 1 << 30, req: flow.Request{Dst: b.node, Payload: floodData[:],
+			Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}}
+		a.chip.SetClient(f)
+		b.chip.SetClient(&stream{})
+		s.run(a)
+		s.pass(100 * time.Millisecond)
+		up := func() bool { return statusOf(a, 0).State == ttlink.StateUp && statusOf(b, 0).State == ttlink.StateUp }
+		tables, held := s.report.Tables, 0
+		for n := range 2 * ttlink.FlapLimit {
+			s.cutEdge(a.node, b.node, true)
+			if !s.when(10*time.Second, func() bool { return !up() }) {
+				t.Fatalf("%s: the link has not noticed cut %d", p.Name, n)
+			}
+			s.cutEdge(a.node, b.node, false)
+			s.pass(5 * time.Millisecond)
+			if heldUntil(a, 0) != 0 || heldUntil(b, 0) != 0 {
+				held++
+			}
+			if !s.when(10*time.Second, up) {
+				t.Fatalf("%s: the link is not up after cut %d", p.Name, n)
+			}
+			s.pass(100 * time.Millisecond)
+		}
+		if held < ttlink.FlapLimit || s.report.Tables != tables {
+			t.Errorf("%s: held %d times, %d new tables", p.Name, held, s.report.Tables-tables)
+		}
+		f.left = 0
+		s.allDone(t, b, f)
+	}
+}
+
 // allDone waits until the fabric is at rest, and checks that every request was performed once and
 // in order.
 func (s *Sim) allDone(t *testing.T, to *machine, f *stream) {
@@ -106,11 +153,14 @@ func (s *Sim) allDone(t *testing.T, to *machine, f *stream) {
 	}
 }
 
-func heldUntil(m *machine, plane wire.Plane) mono.Time {
+func heldUntil(m *machine, plane wire.Plane) mono.Time { return statusOf(m, plane).HeldUntil }
+
+// statusOf returns the status of the first link of m on a plane, or zero if m has no such link.
+func statusOf(m *machine, plane wire.Plane) ttlink.Status {
 	for _, p := range m.chip.Status().Ports {
 		if p.Plane == plane {
-			return p.Link.HeldUntil
+			return p.Link
 		}
 	}
-	return 0
+	return ttlink.Status{}
 }

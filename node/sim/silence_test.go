@@ -16,7 +16,7 @@ func TestAllCablesSilent(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.around.profile = []ttlink.Profile{ttlink.ProfileCrowded, ttlink.ProfileLAN}[seed/2]
-		down := s.around.profile.DeadTraffic * 7 / 5 // tables avoid a cable after twice this silence
+		down := s.around.profile.DeadTraffic * 7 / 5 // tables avoid a cable Profile.Hold after its links go down
 		cuts, busy := 0, false
 		r := s.commanded(t, down, func(s *Sim) {
 			if busy {

@@ -255,6 +255,7 @@ func TestCheckersFind(t *testing.T) {
 		{sabotageRead, "reads"},
 		{sabotageBlame, "cause"},
 		{sabotageMember, "exactly once"},
+		{sabotageCount, "one end"},
 	} {
 		var f *Failure
 		_, err := Run(Config{Topology: m, Seed: 7, Only: []int{}, sabotage: c.how})

@@ -44,10 +44,10 @@ func (c *Control) Assign(i, k int) bool {
 func (c *Control) Assigned(i int) (k int, ok bool) { return c.ports[i].chosen, c.ports[i].chosen >= 0 }
 
 // Fallback returns the port whose cable carries the frames of link i, or would carry them if the
-// link's own cable failed now. Both ends of a cable choose the same: first the assigned port, then the
-// port that carries the frames now, then the next higher plane with a reliable cable, then the next
-// higher plane. After the highest plane comes the lowest. If no parallel cable works, Fallback
-// returns false.
+// link's own cable failed now. Both ends choose the same if they know the same: first the assigned
+// port, then the port that carries the frames now, then the next higher plane with a reliable cable,
+// then the next higher plane. After the highest plane comes the lowest. If no parallel cable works,
+// Fallback returns false.
 func (c *Control) Fallback(i int) (k int, ok bool) {
 	p := &c.ports[i]
 	if p.chosen >= 0 && c.Offers(p.chosen) {
@@ -78,7 +78,3 @@ func (c *Control) Fallback(i int) (k int, ok bool) {
 
 // carried reports whether the link of port i is up by the cable of a parallel port.
 func (c *Control) carried(i int) bool { return c.ports[i].up && c.ports[i].by != i }
-
-// Rerouted reports whether the link of port i should leave its own cable, because an operator took
-// the port out of service.
-func (c *Control) Rerouted(i int) bool { return c.ports[i].avoided }
