@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,8 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/session"
+	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -28,6 +31,9 @@ type pingRow struct {
 	P50   float64           `json:"p50_microseconds"`
 	Max   float64           `json:"max_microseconds"`
 	Error string            `json:"error,omitempty"`
+	// Starved lists the chips of the fabric that were starved during the whole run of the command.
+	// All rows have the same list.
+	Starved []traffic.Starved `json:"starved,omitempty"`
 }
 
 func newPing() *cobra.Command {
@@ -38,6 +44,9 @@ func newPing() *cobra.Command {
 		Long: `The command sends empty packets from one chip to another through the fabric, and
 times each packet until the packet's completion. With --all the command pings every
 ordered pair of chips between which the fabric has a route.
+
+If the process of a chip waited for a processor, or was stopped, for at least 100 ms
+meanwhile, the chip was starved. The command names these chips.
 
 Exit code 5 if a ping is lost.`,
 		Example: "  ttfabric ping M0D0 M0D7\n  ttfabric ping --all",
@@ -56,6 +65,7 @@ Exit code 5 if a ping is lost.`,
 			if err != nil {
 				return err
 			}
+			starved := fabric.StarvedFromNow(c.Context(), slices.Collect(maps.Values(cs)))
 			bar := newProgress(c.ErrOrStderr(), "pairs", len(pairs))
 			rows := make([]pingRow, 0, len(pairs))
 			lost := 0
@@ -69,11 +79,16 @@ Exit code 5 if a ping is lost.`,
 				bar.set(i + 1)
 			}
 			bar.stop()
+			late := starved.End(c.Context())
+			for i := range rows {
+				rows[i].Starved = late
+			}
 			if f == "json" {
 				err = printJSON(c, rows)
 			} else {
 				printPings(c, rows)
 			}
+			tellStarved(c, rows[:min(1, len(rows))], func(r pingRow) []traffic.Starved { return r.Starved })
 			if err == nil && lost > 0 {
 				err = assertf("%d of %d pings got no answer", lost, count*len(pairs))
 			}
