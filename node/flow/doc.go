@@ -110,9 +110,9 @@
 //     session and loses nothing. If no cable between two chips works for the time Hold of
 //     the link profile, all chips plan tables around the fault. Without evidence that the
 //     cable or a chip has failed, the cable is only silent, up to 20 s (package
-//     router/control). Packets and probes of the old route then wait for [Patience], because
-//     by the new route they would overtake what the silent link holds. Each chip plans its
-//     tables from the same flooded link states, without a leader. Within a mesh, routes
+//     router/control). Packets and probes of the old route wait as long, because by the new
+//     route they would overtake what the silent link holds. If all cables of the old route
+//     work, a probe waits for [Patience]. Each chip plans its tables from the same flooded link states, without a leader. Within a mesh, routes
 //     that do not cross the fault stay. Routes that cross the fault become detours in
 //     virtual channels of their own. Therefore packets of old and of new tables together
 //     close no cycle. The tests of package router/route prove this for many faults. Chips
