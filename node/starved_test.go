@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/session"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
+	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
@@ -128,6 +130,17 @@ func TestParsePressure(t *testing.T) {
 	for _, text := range []string{"", full, "some", "some avg10=1.00", "some total=5", "some avg10=x total=5", "some avg10=1.00 total=-5", "some avg10=NaN total=5", "some avg10=101 total=5", "some avg10 total"} {
 		if got, ok := parsePressure(text); ok {
 			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}
+
+// TestSilentInSessionEvents converts the event of tables with a silent chip into an event of a session.
+func TestSilentInSessionEvents(t *testing.T) {
+	far := wire.FabricNodeID{Chip: 7}
+	for _, refused := range []bool{false, true} {
+		v, ok := sessionEvent(&Event{Chip: &chip.Event{Tables: &chip.Tables{Silent: []wire.FabricNodeID{far}, Refused: refused}}})
+		if ok == refused || v.Kind != session.TablesChanged || !slices.Equal(v.Silent, []wire.FabricNodeID{far}) || v.Unreachable != nil {
+			t.Errorf("refused %v: %+v, %v", refused, v, ok)
 		}
 	}
 }

@@ -240,6 +240,7 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 					return nil, 0, err
 				}
 				if !res.OK() {
+					tellStarved(c, []traffic.Result{res}, func(r traffic.Result) []traffic.Starved { return r.Starved })
 					return nil, 0, assertf("%d B, %d channels: only %d of %d packets were delivered", size, n, res.Total.Delivered, run.Packets)
 				}
 				after, agreed, err := sentBetween(c.Context(), cs[0], y)

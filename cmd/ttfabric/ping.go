@@ -31,9 +31,8 @@ type pingRow struct {
 	P50   float64           `json:"p50_microseconds"`
 	Max   float64           `json:"max_microseconds"`
 	Error string            `json:"error,omitempty"`
-	// Starved lists the chips of the fabric that were starved during the whole run of the command.
-	// All rows have the same list.
-	Starved []traffic.Starved `json:"starved,omitempty"`
+
+	Starved []traffic.Starved `json:"starved,omitempty"` // chips of the fabric that were starved while the command ran; all rows have the same list
 }
 
 func newPing() *cobra.Command {

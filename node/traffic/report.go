@@ -105,10 +105,8 @@ type Result struct {
 	// Silent lists chips that died or restarted during the run. The last report of a silent chip is
 	// not from the end of the run. The collector of the reports sets the field. Merge leaves Silent
 	// empty.
-	Silent []wire.FabricNodeID `json:"silent,omitempty"`
-	// Starved lists the chips that were starved during the run. The collector of the reports sets the
-	// field. Merge leaves Starved empty.
-	Starved []Starved `json:"starved,omitempty"`
+	Silent  []wire.FabricNodeID `json:"silent,omitempty"`
+	Starved []Starved           `json:"starved,omitempty"` // chips that were starved during the run; the collector of the reports sets the field
 }
 
 // Starved says that a chip was starved during a run: the chip's process waited for a processor, or was
