@@ -17,7 +17,7 @@ const (
 )
 
 // Event reports something that happened at this node. Exactly one of the fields Chip, Member,
-// Fault, Archive, Record and Port is set.
+// Fault, Archive, Record, Port and Starved is set.
 type Event struct {
 	Time    time.Time
 	Chip    *chip.Event
@@ -26,6 +26,7 @@ type Event struct {
 	Archive *ArchiveEvent
 	Record  *RecordEvent
 	Port    *PortEvent
+	Starved *StarvedEvent
 	Lost    uint64           // events that this subscriber missed directly before this event, because the subscriber read too slowly
 	Seq     uint64           // sequence number of the event; each incarnation of the node numbers its events 1, 2, 3 and so on
 	Life    wire.Incarnation // the node's incarnation

@@ -102,8 +102,8 @@ type Node struct {
 	mu      sync.Mutex
 	chip    *chip.Chip
 	waiting waiters
-	pending []*submission  // submissions that wait for room in the chip, oldest first
-	armed   mono.Time      // time at which the timer fires
+	pending []*submission // submissions that wait for room in the chip, oldest first
+	alarm   alarm
 	links   wire.LinkState // the chip's link state, as the node last told the pool
 	meta    membership.Meta
 	closed  bool
@@ -140,7 +140,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		cfg.Seed = uint64(cfg.Incarnation)
 	}
 	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(),
-		armed: mono.Never, rearm: make(chan struct{}, 1), moved: make(chan struct{}, 1), events: newHub(cfg.Incarnation)}
+		alarm: alarm{at: mono.Never}, rearm: make(chan struct{}, 1), moved: make(chan struct{}, 1), events: newHub(cfg.Incarnation)}
 	var err error
 	began, cc := n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, FlowEpoch: uint32(n.start.UnixMilli()), Topology: cfg.Topology, Route: cfg.Route,
 		Profile: cfg.Profile, Slots: cfg.Slots, MaxPayload: defaultPayload, MemoryLimit: cfg.MemoryLimit, Seed: cfg.Seed,
@@ -224,8 +224,7 @@ func (n *Node) drain(now mono.Time) {
 	if n.record.over() {
 		n.chip.Unwrap()
 	}
-	if d, ok := n.chip.Deadline(); ok && d.Before(n.armed) {
-		n.armed = d
+	if d, ok := n.chip.Deadline(); ok && n.alarm.arm(now, d) {
 		select {
 		case n.rearm <- struct{}{}:
 		default:
@@ -259,7 +258,7 @@ func (n *Node) timer(ctx context.Context) {
 	defer t.Stop()
 	for {
 		n.mu.Lock()
-		at := n.armed
+		at := n.alarm.at
 		n.mu.Unlock()
 		if at == mono.Never {
 			t.Reset(time.Hour)
@@ -273,10 +272,7 @@ func (n *Node) timer(ctx context.Context) {
 			continue
 		case <-t.C:
 		}
-		n.step(timed, func(now mono.Time) {
-			n.armed = mono.Never
-			n.chip.Tick(now)
-		})
+		n.fired(n.now())
 	}
 }
 

@@ -38,7 +38,7 @@ func sessionEvent(e *Event) (v session.Event, ok bool) {
 	v = session.Event{Time: e.Time, Port: c.Local, Peer: c.Peer}
 	switch {
 	case c.Tables != nil:
-		v.Kind, v.Unreachable = session.TablesChanged, c.Tables.Unreachable
+		v.Kind, v.Silent, v.Unreachable = session.TablesChanged, c.Tables.Silent, c.Tables.Unreachable
 		return v, !c.Tables.Refused
 	case c.Drop != 0:
 		v.Kind, v.Reason, v.Count = session.PacketsDropped, c.Drop.String(), int(c.Count)

@@ -438,17 +438,24 @@
 // # Link state
 //
 // A link state message is the payload of a packet of type 6, which a chip sends to a neighbour. The
-// packet travels one hop. The payload has 1 to 5 entries of 10 bytes. A chip with more
+// packet travels one hop. The payload has 1 to 4 entries of 12 bytes. A chip with more
 // news sends several packets. Each entry comes from one chip, and says which of that chip's own
-// ports are out of service:
+// ports routes must avoid:
 //
 //	0  2  mesh, 2 2 chip
 //	4  4  version
 //	8  2  ports out of service: bit k stands for channel k
+//	10 2  silent ports: bit k stands for channel k
+//
+// A port is in one of the two maps at most. Readers refuse a message in which an entry has a port in
+// both. A silent port hears nothing from its peer, but nothing shows that the cable or the peer has
+// failed: the peer is perhaps only late. A silent port goes out of service when the chip has evidence,
+// or gives the peer up (package router/control). For both kinds of ports, routes avoid the cable.
 //
 // Of two entries about one chip, the entry with the higher version (wrapping) is valid. If the
-// versions are equal, the entry with the numerically higher ports field is valid. A chip starts at
-// version 0 with no port out of service, and adds 1 to its version at each change. For every other
+// versions are equal, the entry with the numerically higher map of ports out of service is valid. If
+// these maps are equal, too, the entry with the numerically higher map of silent ports is valid. A chip
+// starts at version 0 with both maps empty, and adds 1 to its version at each change. For every other
 // chip, a chip keeps the valid entry if the entry's version is not 0. A chip sends each new valid
 // entry to all its neighbours. When a link to a neighbour comes up, the chip sends all its entries
 // to that neighbour.
@@ -458,7 +465,8 @@
 // then gives the present entry the version after the old entry's, and sends the present entry
 // again.
 //
-// A cable is out of service if at least one of its two ports is out of service. All chips compute
-// their routing tables from the same entries, and leave out the cables that are out of service. A
-// packet's table epoch names these tables.
+// Routes avoid a cable if at least one of its two ports is silent or out of service. All chips compute
+// their routing tables from the same entries, and leave out the cables to avoid. A packet's table
+// epoch names these tables. A packet to a chip that could be reached by silent cables alone waits for
+// this chip. A packet to a chip that cannot be reached at all is dropped.
 package wire

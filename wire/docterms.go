@@ -70,11 +70,15 @@
 //   - Tables: the routing tables of a chip.
 //   - Table epoch: the hash of the inputs from which all chips compute the same tables.
 //   - Detour: a route round a fault. Packets on detours use separate virtual channels.
-//   - Out of service: the state of a cable that routes avoid. The cable's link has been down for
-//     some time, on its own cable and on every fallback path, or an operator took the cable out. In
-//     service is the opposite.
-//   - Grace period: how long packets wait for a next hop whose link is down. After the grace period
-//     the next hop is dead, and routers drop the packets that wait for that next hop.
+//   - Out of service: the state of a cable that routes avoid, and whose link the chips do not wait
+//     for. The link is down, on its own cable and on every fallback path, and its peer or cable has
+//     failed, or an operator took the cable out. In service is the opposite.
+//   - Silent: the state of a port or cable that routes avoid because the port hears nothing from its
+//     peer, without evidence that the peer or the cable has failed. A chip is silent if every route
+//     to it crosses a silent cable, and at least one route crosses no cable out of service. Packets
+//     to a silent chip wait, because the chip is perhaps only late.
+//   - Grace period: how long packets wait for a next hop whose port is out of service. After the grace
+//     period the next hop is dead, and routers drop the packets that wait for that next hop.
 //   - Up, down: directions between meshes. The meshes form a tree. A crossing from one mesh to
 //     another leads up if it leads towards the root of the tree, and down otherwise.
 //   - Drain: an order to a port. A draining port drops the requests that would leave by the port,

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -315,6 +316,37 @@ func (v *vector) command() Command {
 		c.Scatter[i], c.Sizes[i] = NocAddr(chunk[0]), uint16(chunk[1])
 	}
 	return c
+}
+
+func TestVectorsLinkStates(t *testing.T) {
+	vectors(t, "linkstates", 4, func(t *testing.T, v *vector) {
+		var want []LinkState
+		var encoded []byte
+		for _, e := range v.list("entries") {
+			s := LinkState{FabricNodeID{MeshID(e[0]), ChipID(e[1])}, uint32(e[2]), uint16(e[3]), uint16(e[4])}
+			want, encoded = append(want, s), s.Append(encoded)
+		}
+		got, err := DecodeLinkStates(v.bytes, nil)
+		if err != nil || !slices.Equal(got, want) || !bytes.Equal(encoded, v.bytes) {
+			t.Fatalf("decoded %+v, %v; want %+v; encoded %x, want %x", got, err, want, encoded, v.bytes)
+		}
+		for n := range v.bytes {
+			if got, err := DecodeLinkStates(v.bytes[:n:n], nil); (err == nil) != (n > 0 && n%linkStateLen == 0) {
+				t.Errorf("the first %d bytes: %+v, %v", n, got, err)
+			}
+		}
+		both := bytes.Clone(v.bytes)
+		both[8], both[10] = both[8]|1, both[10]|1
+		if _, err := DecodeLinkStates(both, nil); err == nil {
+			t.Error("a port in both maps was taken")
+		}
+		for len(both) <= MaxLinkStates*linkStateLen {
+			both = append(both, v.bytes...)
+		}
+		if _, err := DecodeLinkStates(both, nil); err == nil {
+			t.Errorf("%d bytes were taken", len(both))
+		}
+	})
 }
 
 func TestVectorsControl(t *testing.T) {

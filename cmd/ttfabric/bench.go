@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +35,11 @@ guide on a running fabric. The fabric should carry no other traffic meanwhile.
 
 'bench link' measures the bandwidth of one link by packet size and number of
 packets under way. 'bench ring' times packets round a ring of chips. 'bench rtt'
-times the parts of one link's round trip. --plot draws the results.`,
+times the parts of one link's round trip. --plot draws the results.
+
+If the process of a chip waited for a processor, or was stopped, for at least 100 ms
+during a measurement, the chip was starved, and the measurement says little about the
+fabric. The commands name these chips.`,
 		Example: "  ttfabric bench link --plot link.svg\n  ttfabric bench ring --hops 8,12\n  ttfabric bench rtt M0D0 M0D1"}
 	c.AddCommand(newBenchLink(), newBenchRing(), newBenchRTT())
 	return c
@@ -107,6 +112,17 @@ func (b *benchTarget) neighbours(c *cobra.Command, args []string, plane wire.Pla
 	return x, y, spec.Usagef("no cable joins chips %s and %s on plane %d; name two neighbours, as 'ttfabric inspect --links' lists them", x, y, plane)
 }
 
+// starvedFromNow begins a run at the given chips.
+func (b *benchTarget) starvedFromNow(ctx context.Context, ns ...wire.FabricNodeID) *fabric.StarvedRun {
+	var cs []*api.Client
+	for _, n := range ns {
+		if cl := b.chips[n]; cl != nil && !slices.Contains(cs, cl) {
+			cs = append(cs, cl)
+		}
+	}
+	return fabric.StarvedFromNow(ctx, cs)
+}
+
 func (b *benchTarget) running(ns ...wire.FabricNodeID) error {
 	for _, n := range ns {
 		if b.chips[n] == nil {
@@ -119,14 +135,15 @@ func (b *benchTarget) running(ns ...wire.FabricNodeID) error {
 // linkRow is the result of 'bench link' for one packet size and one number of channels.
 // In 'bench link', a channel is a packet under way, not an ethernet port.
 type linkRow struct {
-	Size     int     `json:"packet_bytes"`                // length of the payload of each packet, in bytes
-	Channels int     `json:"channels"`                    // packets under way in each direction
-	Gbps     float64 `json:"payload_gigabits_per_second"` // rate of the payload, in 10^9 bits per second
-	Wire     float64 `json:"wire_gigabits_per_second"`    // payload with all headers, padding and control frames
-	Share    float64 `json:"payload_share"`               // payload's share of the bytes on the wire
-	Headers  float64 `json:"payload_share_headers"`       // payload's share if headers and padding were the only other bytes, computed
-	Guide    float64 `json:"payload_share_guide"`         // payload's share on the link of the CCL guide, computed
-	Use      float64 `json:"utilisation"`                 // Wire, divided by the largest Wire of this run
+	Size     int               `json:"packet_bytes"`                // length of the payload of each packet, in bytes
+	Channels int               `json:"channels"`                    // packets under way in each direction
+	Gbps     float64           `json:"payload_gigabits_per_second"` // rate of the payload, in 10^9 bits per second
+	Wire     float64           `json:"wire_gigabits_per_second"`    // payload with all headers, padding and control frames
+	Share    float64           `json:"payload_share"`               // payload's share of the bytes on the wire
+	Headers  float64           `json:"payload_share_headers"`       // payload's share if headers and padding were the only other bytes, computed
+	Guide    float64           `json:"payload_share_guide"`         // payload's share on the link of the CCL guide, computed
+	Use      float64           `json:"utilisation"`                 // Wire, divided by the largest Wire of this run
+	Starved  []traffic.Starved `json:"starved,omitempty"`           // chips that were starved during the measurement, of those that took part
 }
 
 func newBenchLink() *cobra.Command {
@@ -178,6 +195,7 @@ FILE-utilisation.svg.`,
 				tw.AppendRow(table.Row{r.Size, r.Channels, fmt.Sprintf("%.3f", r.Gbps), fmt.Sprintf("%.3f", r.Wire), percent(r.Share), percent(r.Headers), percent(r.Guide), percent(r.Use)})
 			}
 			tw.Render()
+			tellStarved(c, rows, func(r linkRow) []traffic.Starved { return r.Starved })
 			return nil
 		}}
 	f.add(c)
@@ -222,6 +240,7 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 					return nil, 0, err
 				}
 				if !res.OK() {
+					tellStarved(c, []traffic.Result{res}, func(r traffic.Result) []traffic.Starved { return r.Starved })
 					return nil, 0, assertf("%d B, %d channels: only %d of %d packets were delivered", size, n, res.Total.Delivered, run.Packets)
 				}
 				after, agreed, err := sentBetween(c.Context(), cs[0], y)
@@ -233,6 +252,7 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 				payload := float64(res.Total.Bytes) / 2
 				r = linkRow{Size: size, Channels: n, Gbps: payload * 8 / seconds / 1e9, Wire: float64(after-before) * 8 / seconds / 1e9}
 				r.Share, r.Headers, r.Guide = payload/float64(after-before), headerShare(size, frame), guideShare(size)
+				r.Starved = res.Starved
 				run.Run = fabric.NewRun()
 				run.Packets = uint64(max(float64(run.Packets)*each.Seconds()/seconds, firstPackets))
 			}

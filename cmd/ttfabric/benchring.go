@@ -11,6 +11,7 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/chart"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -21,13 +22,14 @@ var benchAddr = wire.NewNocAddr(1, 1, 0)
 // ringRow holds the times of trips round a ring, for one length of the trip, one packet
 // size and one number of packets.
 type ringRow struct {
-	Hops   int     `json:"hops"`                  // number of hops of a trip
-	Size   int     `json:"packet_bytes"`          // length of the payload of each packet, in bytes
-	Batch  int     `json:"packets"`               // number of packets that make the trip together
-	P50    float64 `json:"trip_p50_microseconds"` // median time of a trip, in microseconds
-	P99    float64 `json:"trip_p99_microseconds"` // 99th percentile of the time of a trip, in microseconds
-	PerHop float64 `json:"per_hop_microseconds"`  // median time of a trip, divided by Hops
-	Gbps   float64 `json:"gigabits_per_second"`   // payload of all packets of a trip, divided by the median time of a trip
+	Hops    int               `json:"hops"`                  // number of hops of a trip
+	Size    int               `json:"packet_bytes"`          // length of the payload of each packet, in bytes
+	Batch   int               `json:"packets"`               // number of packets that make the trip together
+	P50     float64           `json:"trip_p50_microseconds"` // median time of a trip, in microseconds
+	P99     float64           `json:"trip_p99_microseconds"` // 99th percentile of the time of a trip, in microseconds
+	PerHop  float64           `json:"per_hop_microseconds"`  // median time of a trip, divided by Hops
+	Gbps    float64           `json:"gigabits_per_second"`   // payload of all packets of a trip, divided by the median time of a trip
+	Starved []traffic.Starved `json:"starved,omitempty"`     // chips that were starved during the measurement, of those that took part
 }
 
 func newBenchRing() *cobra.Command {
@@ -69,6 +71,7 @@ measurement over 12 hops on a T3000, packets go round such a square too.`,
 				tw.AppendRow(table.Row{r.Hops, r.Size, r.Batch, fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.P99), fmt.Sprintf("%.2f", r.PerHop), fmt.Sprintf("%.3f", r.Gbps)})
 			}
 			tw.Render()
+			tellStarved(c, rows, func(r ringRow) []traffic.Starved { return r.Starved })
 			return nil
 		}}
 	f.add(c)
@@ -102,11 +105,12 @@ func (b *benchTarget) ring(c *cobra.Command, plane wire.Plane, hops, sizes, batc
 				if n < 1 || n > ringBatch {
 					return nil, spec.Usagef("--packets %d: want 1 to %d", n, ringBatch)
 				}
+				starved := b.starvedFromNow(c.Context(), along(b.topo, first, plane, via)...)
 				res, err := b.chips[first].Bench(c.Context(), api.BenchBody{Dst: first, Plane: plane, Via: via, Size: size, Batch: n, Rounds: rounds, Addr: api.NewAddr(benchAddr)})
 				if err != nil {
 					return nil, err
 				}
-				r := ringRow{Hops: h, Size: size, Batch: n}
+				r := ringRow{Hops: h, Size: size, Batch: n, Starved: starved.End(c.Context())}
 				r.P50, r.P99 = percentiles(res.Nanos)
 				r.PerHop = r.P50 / float64(h)
 				r.Gbps = float64(size*n) * 8 / r.P50 / 1e3
@@ -177,6 +181,16 @@ func ringPath(t *topo.Topology, plane wire.Plane, hops int) ([]wire.Direction, e
 	return p, nil
 }
 
+// along returns the chips of a route that begins at a chip.
+func along(t *topo.Topology, at wire.FabricNodeID, plane wire.Plane, via []wire.Direction) []wire.FabricNodeID {
+	chips := []wire.FabricNodeID{at}
+	for _, d := range via {
+		at, _ = t.Neighbour(at, d, plane)
+		chips = append(chips, at)
+	}
+	return chips
+}
+
 func ringChart(rows []ringRow) *chart.Chart {
 	c := &chart.Chart{Title: "Packets round a ring of chips", X: "packet size, bytes", Y: "trip, median, µs", LogX: true}
 	type key struct{ hops, n int }
@@ -213,6 +227,7 @@ type rttReport struct {
 	Call    float64           `json:"send_call_microseconds"`                       // mean time of the sender's system call; it overlaps with other parts
 	Near    float64           `json:"answer_received_until_told_microseconds"`      // mean time from the completion's arrival until the chip has told the program; not part of the round trip
 	LinkRTT float64           `json:"link_round_trip_microseconds"`                 // estimate of the link's round trip by TT-link at Dst
+	Starved []traffic.Starved `json:"starved,omitempty"`                            // chips that were starved during the measurement, of those that took part
 }
 
 func newBenchRTT() *cobra.Command {
@@ -268,6 +283,7 @@ The times of the parts are means. The command prints the mean, the median and th
 				tw.AppendRow(table.Row{r.Size, us1(r.P50), us1(r.P99), us1(r.Mean), us1(r.Submit), us1(r.Far), us1(r.Transit), us1(r.Call), us1(r.Near)})
 			}
 			tw.Render()
+			tellStarved(c, out, func(r rttReport) []traffic.Starved { return r.Starved })
 			return nil
 		}}
 	f.add(c)
@@ -280,6 +296,7 @@ func us1(v float64) string { return fmt.Sprintf("%.1f", v) }
 
 func (b *benchTarget) rtt(c *cobra.Command, x, y wire.FabricNodeID, plane wire.Plane, size, rounds int) (rttReport, error) {
 	ctx := c.Context()
+	starved := b.starvedFromNow(ctx, x, y)
 	before, err := b.chips[y].Chip(ctx)
 	if err != nil {
 		return rttReport{}, err
@@ -292,7 +309,7 @@ func (b *benchTarget) rtt(c *cobra.Command, x, y wire.FabricNodeID, plane wire.P
 	if err != nil {
 		return rttReport{}, err
 	}
-	r := rttReport{Src: x, Dst: y, Size: size}
+	r := rttReport{Src: x, Dst: y, Size: size, Starved: starved.End(ctx)}
 	r.P50, r.P99 = percentiles(res.Nanos)
 	for _, n := range res.Nanos {
 		r.Mean += float64(n) / 1e3 / float64(len(res.Nanos))

@@ -28,8 +28,9 @@ and impairments that other commands set.`,
 		newChipRemove(),
 		newChipDo(&cobra.Command{Use: "pause CHIP", Short: "Freeze a chip's process (SIGSTOP)", Args: cobra.ExactArgs(1),
 			Long: `A paused chip sends nothing and keeps its memory and state. The chip's neighbours
-take their links to the chip down. After 'chip resume', the links continue their
-sessions.`,
+take their links to the chip down, and list the chip as silent. Requests to a silent
+chip wait. After 20 s, the chip is unreachable. After 'chip resume', the links
+continue their sessions.`,
 			Example: "  ttfabric chip pause M0D3"}, (*fabric.Fabric).PauseChip),
 		newChipDo(&cobra.Command{Use: "resume CHIP", Short: "Let a paused chip run again (SIGCONT)", Args: cobra.ExactArgs(1),
 			Example: "  ttfabric chip resume M0D3"}, (*fabric.Fabric).ResumeChip))

@@ -63,7 +63,7 @@ events were lost.`,
 	fl.StringVar(&f.since, "since", "", "show only events that are at most this old, for example 10m, or that are later than this instant, for example 2026-01-02T15:04:05")
 	fl.IntVar(&f.last, "last", 0, "show only this many past events, the newest; 0: all past events")
 	fl.StringSliceVar(&f.chips, "chip", nil, "show only events that these chips report")
-	fl.StringSliceVar(&f.types, "type", nil, "show only events of these types, such as link, packet, member, fault, archive")
+	fl.StringSliceVar(&f.types, "type", nil, "show only events of these types, such as link, packet, member, fault, chip, archive")
 	fl.StringVar(&f.archive, "archive", "", "read the event archive in this folder instead of the running fabric's archive")
 	return c
 }

@@ -59,6 +59,12 @@ func newLs() *cobra.Command {
 
 const inspectHelp = `The command shows the chips of the fabric, or one chip with its links and counters.
 
+Below the table, the command names two kinds of chips. A chip is silent if nothing is
+heard from it, and nothing shows that the chip is dead: requests to the chip wait. A
+chip was starved if its process waited for a processor, or was stopped, for at least
+100 ms. The command names the chips that were starved in the last minute, and -o json
+has the figures of all chips.
+
 --links shows one row per link end. The columns of the table are:
 
   Training   how far the training has come, in the words of the router firmware:
@@ -144,6 +150,9 @@ func newInspect() *cobra.Command {
 				return showChannels(c, f, cs, missing)
 			}
 			views, silent := fabric.Ask(c.Context(), cs)
+			if f != "json" {
+				defer tellLate(c, views)
+			}
 			switch {
 			case diff:
 				return showDiff(c, fab.Topology, f, expected, views, missing, silent)
@@ -193,6 +202,9 @@ func printLinks(c *cobra.Command, views []api.ChipView) {
 				state += ", out of service"
 			case l.Held:
 				state += fmt.Sprintf(", held %s more", seconds(l.HeldForS))
+			}
+			if l.Silent {
+				state += ", silent"
 			}
 			if l.Unreliable {
 				state += ", unreliable"
@@ -247,6 +259,10 @@ func printChip(c *cobra.Command, v api.ChipView) {
 	for _, k := range sortedKeys(v.Dropped) {
 		tw.AppendRow(table.Row{"dropped: " + k, v.Dropped[k]})
 	}
+	s := &v.Starved
+	tw.AppendRow(table.Row{"starved, times", s.Times})
+	tw.AppendRow(table.Row{"starved, seconds in all", fmt.Sprintf("%.1f", s.TotalS)})
+	tw.AppendRow(table.Row{"starved, longest, seconds", fmt.Sprintf("%.1f", s.LongestS)})
 	tw.AppendRow(table.Row{"tile memory held, bytes", v.Memory.Tiles})
 	tw.AppendRow(table.Row{"packet buffers held, bytes", v.Memory.Buffers})
 	tw.Render()

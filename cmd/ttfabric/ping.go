@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,8 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/session"
+	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -20,14 +23,15 @@ import (
 // pingRow is one pair's result. P50 and Max are the times of the pings that were
 // answered. Error is the error of the last lost ping.
 type pingRow struct {
-	Src   wire.FabricNodeID `json:"src"`              // chip that sent the probes
-	Dst   wire.FabricNodeID `json:"dst"`              // chip that answered
-	Plane wire.Plane        `json:"plane"`            // routing plane
-	Sent  int               `json:"sent"`             // number of probes
-	Lost  int               `json:"lost"`             // number of probes without an answer
-	P50   float64           `json:"p50_microseconds"` // median round trip, in microseconds
-	Max   float64           `json:"max_microseconds"` // longest round trip, in microseconds
-	Error string            `json:"error,omitempty"`  // error of the last probe without an answer; absent if all probes were answered
+	Src     wire.FabricNodeID `json:"src"`               // chip that sent the probes
+	Dst     wire.FabricNodeID `json:"dst"`               // chip that answered
+	Plane   wire.Plane        `json:"plane"`             // routing plane
+	Sent    int               `json:"sent"`              // number of probes
+	Lost    int               `json:"lost"`              // number of probes without an answer
+	P50     float64           `json:"p50_microseconds"`  // median round trip, in microseconds
+	Max     float64           `json:"max_microseconds"`  // longest round trip, in microseconds
+	Error   string            `json:"error,omitempty"`   // error of the last probe without an answer; absent if all probes were answered
+	Starved []traffic.Starved `json:"starved,omitempty"` // chips of the fabric that were starved while the command ran; all rows have the same list
 }
 
 func newPing() *cobra.Command {
@@ -38,6 +42,9 @@ func newPing() *cobra.Command {
 		Long: `The command sends empty packets from one chip to another through the fabric, and
 times each packet until the packet's completion. With --all the command pings every
 ordered pair of chips between which the fabric has a route.
+
+If the process of a chip waited for a processor, or was stopped, for at least 100 ms
+meanwhile, the chip was starved. The command names these chips.
 
 Exit code 5 if a ping is lost.`,
 		Example: "  ttfabric ping M0D0 M0D7\n  ttfabric ping --all",
@@ -56,6 +63,7 @@ Exit code 5 if a ping is lost.`,
 			if err != nil {
 				return err
 			}
+			starved := fabric.StarvedFromNow(c.Context(), slices.Collect(maps.Values(cs)))
 			bar := newProgress(c.ErrOrStderr(), "pairs", len(pairs))
 			rows := make([]pingRow, 0, len(pairs))
 			lost := 0
@@ -69,11 +77,16 @@ Exit code 5 if a ping is lost.`,
 				bar.set(i + 1)
 			}
 			bar.stop()
+			late := starved.End(c.Context())
+			for i := range rows {
+				rows[i].Starved = late
+			}
 			if f == "json" {
 				err = printJSON(c, rows)
 			} else {
 				printPings(c, rows)
 			}
+			tellStarved(c, rows[:min(1, len(rows))], func(r pingRow) []traffic.Starved { return r.Starved })
 			if err == nil && lost > 0 {
 				err = assertf("%d of %d pings got no answer", lost, count*len(pairs))
 			}

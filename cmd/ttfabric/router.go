@@ -26,7 +26,7 @@ before the port, back to the sources.
 
 A chip with a paused port drops no waiting packet, in spite of the grace period
 and of 'up --stuck'. At other chips, packets that wait because of the pause count
-for --stuck as usual. If a source hears nothing of a request for 10 s, the source
+for --stuck as usual. If a source hears nothing of a request for 2 minutes, the source
 reports the request's outcome as unknown. The request is performed after the port is
 resumed.`, "M0D0:8"),
 		newRouterAction("drain", "draining", "Let ports drop outgoing requests, and report them to the sources",

@@ -57,6 +57,10 @@ At most ` + fmt.Sprint(traffic.MaxQueue) + ` packets wait at a chip. The chip co
 overflowed and does not send these packets. The column Offered/s is the rate of
 arrivals, and the column Accepted/s is the rate of deliveries.
 
+If the process of a chip waited for a processor, or was stopped, for at least 100 ms
+during the run, the chip was starved. Latencies and rates then do not show what the
+fabric can do. The command names these chips.
+
 Exit code 5 unless every packet arrived exactly once, whole and in order.`,
 		Example: "  ttfabric traffic all-to-all\n  ttfabric traffic random-pairs --packets 1000000 --size 64\n  ttfabric traffic all-to-all --pairs -o json\n  ttfabric traffic uniform --load 2000 --size 64\n  ttfabric traffic hotspot --hot M0D5 --hot-share 30",
 		RunE:    func(c *cobra.Command, args []string) error { return runTraffic(c, args[0], f) },
@@ -127,6 +131,7 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	res, err := fabric.Traffic(ctx, cs, plan.Spec, plan.Pairs, bar.set)
 	bar.stop()
 	if err != nil {
+		tellStarved(c, []traffic.Result{res}, func(r traffic.Result) []traffic.Starved { return r.Starved })
 		return err
 	}
 	if format == "json" {
@@ -136,6 +141,7 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	} else {
 		printTraffic(c, res, f.pairs)
 	}
+	tellStarved(c, []traffic.Result{res}, func(r traffic.Result) []traffic.Starved { return r.Starved })
 	if !res.OK() {
 		return assertf("not every packet arrived exactly once, whole and in order: sent %d of %d, overflowed %d, delivered %d, lost %d, failed %d, duplicated %d, corrupted %d, reordered %d, misdirected %d",
 			res.Total.Sent, plan.Spec.Packets, res.Total.Overflowed, res.Total.Delivered, res.Total.Lost, res.Total.Failed, res.Total.Duplicated, res.Total.Corrupted, res.Total.Reordered, res.Misdirected)

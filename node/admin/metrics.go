@@ -95,6 +95,11 @@ var (
 	chipBuffers = gauge("packet_buffer_bytes", "Memory that holds packets.")
 	outOf       = gauge("tables_links_out_of_service", "Cables of the fabric that the routing tables in force do not use.")
 	unreachable = gauge("tables_chips_unreachable", "Chips of this mesh, and other meshes, to which the routing tables in force have no route.")
+	silent      = gauge("tables_chips_silent", "Chips of this mesh, and other meshes, to which requests wait, because nothing is heard from them.")
+	starved     = counter("chip_starved_times", "Times that the chip's process waited for a processor, or was stopped, for at least 100 ms.")
+	starvedTime = counter("chip_starved_seconds", "Total time that the chip's process waited for a processor, or was stopped, in times of at least 100 ms.")
+	pressure    = gauge("cpu_pressure", "Percent of the last 10 s in which at least one process of the machine waited for a processor; absent if the kernel does not measure it.")
+	pressureSum = counter("cpu_pressure_seconds", "Total time in which at least one process of the machine waited for a processor; absent if the kernel does not measure it.")
 	requests    = counter("requests", "Requests that the chip has sent, probes included.")
 	ended       = counter("requests_ended", "Requests that have ended, by fate: done, refused, lost, unknown.", "fate")
 	performed   = counter("requests_performed", "Commands of other chips that this chip performed.")
@@ -131,6 +136,14 @@ func (s sink) ofChip(n *node.Node, st *chip.Status) {
 	s.put(chipBuffers, float64(st.Buffers))
 	s.put(outOf, float64(len(st.Out)/2))
 	s.put(unreachable, float64(len(st.Unreachable)))
+	s.put(silent, float64(len(st.Silent)))
+	lates := n.Starved()
+	s.put(starved, float64(lates.Times))
+	s.put(starvedTime, lates.Total.Seconds())
+	if p, ok := node.CPUPressure(); ok {
+		s.put(pressure, p.Percent)
+		s.put(pressureSum, p.Total.Seconds())
+	}
 	s.put(requests, float64(k.Requests))
 	for f, fate := range map[flow.Fate]string{flow.FateDone: "done", flow.FateRefused: "refused", flow.FateLost: "lost", flow.FateUnknown: "unknown"} {
 		s.put(ended, float64(k.Results[f]), fate)

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"ttfabric/node"
 	"ttfabric/node/admin/api"
 	"ttfabric/node/session"
 	"ttfabric/wire"
@@ -133,6 +134,15 @@ func TestMetrics(t *testing.T) {
 	}
 	if n, _ := value(families["ttfabric_requests_ended_total"], "fate", "done"); n < 11 {
 		t.Errorf("%v requests done", n)
+	}
+	for _, name := range []string{"tables_chips_silent", "chip_starved_times_total", "chip_starved_seconds_total"} {
+		if _, n := value(families["ttfabric_"+name]); n != 1 {
+			t.Errorf("%d series of %s, want 1", n, name)
+		}
+	}
+	_, known := node.CPUPressure()
+	if _, n := value(families["ttfabric_cpu_pressure"]); (n == 1) != known || (v.CPUPressure != nil) != known {
+		t.Errorf("the kernel measures pressure: %v; %d series, and %v in the chip's state", known, n, v.CPUPressure)
 	}
 	sent, _ := value(families["ttfabric_link_packets_sent_total"])
 	routed, _ := value(families["ttfabric_router_packets_total"], "what", "sent")

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -27,8 +28,12 @@ func View(n *node.Node) api.ChipView {
 		Incarnation: fmt.Sprintf("%016x", uint64(s.Incarnation)), TableEpoch: fmt.Sprintf("%08x", s.Epoch),
 		Started: n.Started(), UptimeS: time.Duration(now).Seconds(),
 		Gossip: n.GossipAddr().String(), Members: len(n.Members()), LinksUp: s.PortsUp,
-		OutOfService: cableNames(s.Out), Unreachable: append([]wire.FabricNodeID{}, s.Unreachable...), Leaving: n.Leaving(), OpenOps: s.Open, InFlight: s.InFlight, Memory: api.MemoryView{Tiles: s.Resident, Buffers: s.Buffers}, Loop: loadOf(n.Load()),
+		OutOfService: cableNames(s.Out), Silent: append([]wire.FabricNodeID{}, s.Silent...), Unreachable: append([]wire.FabricNodeID{}, s.Unreachable...),
+		Starved: starvedView(n.Starved()), Leaving: n.Leaving(), OpenOps: s.Open, InFlight: s.InFlight, Memory: api.MemoryView{Tiles: s.Resident, Buffers: s.Buffers}, Loop: loadOf(n.Load()),
 		Counters: chipCounters(&s.Counters), Dropped: dropCounters(s.Counters.Dropped),
+	}
+	if p, ok := node.CPUPressure(); ok {
+		v.CPUPressure = &p.Percent
 	}
 	v.Links = []api.LinkView{}
 	addrs, peers, socks, first := n.Addresses(), n.Peers(), n.Sockets(), firstUp(&s)
@@ -53,7 +58,7 @@ func View(n *node.Node) api.ChipView {
 func linkView(p *chip.PortStatus, now mono.Time) api.LinkView {
 	v := api.LinkView{
 		Channel: p.Local.Channel, Direction: p.Dir.String(), Plane: p.Plane, Peer: p.Peer.Node, PeerChan: p.Peer.Channel,
-		State: p.Link.State.String(), Out: p.Out, Avoided: p.Avoided, SinceS: now.Sub(p.Link.Since).Seconds(), Session: fmt.Sprintf("%08x", uint32(p.Link.Session)),
+		State: p.Link.State.String(), Out: p.Out, Silent: p.Silent, Avoided: p.Avoided, SinceS: now.Sub(p.Link.Since).Seconds(), Session: fmt.Sprintf("%08x", uint32(p.Link.Session)),
 		Retrains: p.Link.Retrains, LastDown: p.Link.LastDown.String(), DowntimeS: p.Link.DownFor(now).Seconds(),
 		RTTMicros: float64(p.Link.RTT.Nanoseconds()) / 1e3, Payload: p.Link.MaxPayload, Wanted: p.Link.PayloadWanted, Credits: map[string]int{},
 		Counters: linkCounters(p), FrameDrops: frameDrops(&p.Frames),
@@ -155,6 +160,9 @@ func EventOf(self wire.FabricNodeID, e node.Event) api.EventView {
 		if e.Port.Refused != "" {
 			v.Action, v.Detail["reason"] = "refused", e.Port.Refused
 		}
+	case e.Starved != nil:
+		v.Type, v.Action, v.Actor = "chip", "starved", self.String()
+		v.Detail["for"] = e.Starved.For.Round(time.Millisecond).String()
 	case e.Member != nil:
 		v.Type, v.Action, v.Actor = "member", e.Member.Kind.String(), e.Member.Member.Meta.Node.String()
 		v.Detail["name"] = e.Member.Member.Name
@@ -194,20 +202,34 @@ func cableNames(ends []wire.PortID) []string {
 	return names
 }
 
+// chipNames returns the names of chips, such as M0D0.
+func chipNames(chips []wire.FabricNodeID) (names []string) {
+	for _, n := range chips {
+		names = append(names, n.String())
+	}
+	return names
+}
+
+// listed joins names with spaces. Without names, listed returns "none".
+func listed(names []string) string { return cmp.Or(strings.Join(names, " "), "none") }
+
+// starvedView converts the times for which a chip was starved to the type of the API.
+func starvedView(s node.Starved) api.StarvedView {
+	v := api.StarvedView{Times: s.Times, TotalS: s.Total.Seconds(), LongestS: s.Longest.Seconds(), LatestS: []float64{}}
+	for _, d := range s.Latest {
+		v.LatestS = append(v.LatestS, d.Seconds())
+	}
+	if s.Times > 0 {
+		v.LastEnd, v.LastS = &s.LastEnd, v.LatestS[len(v.LatestS)-1]
+	}
+	return v
+}
+
 // tablesEvent writes into v that the chip has installed or refused routing tables.
 func tablesEvent(v *api.EventView, t *chip.Tables) {
 	v.Type, v.Action, v.Actor = "tables", "installed", v.Chip.String()
-	v.Detail["epoch"], v.Detail["out_of_service"], v.Detail["unreachable"] = fmt.Sprintf("%08x", t.Epoch), "none", "none"
-	cables, chips := cableNames(t.Out), []string{}
-	for _, n := range t.Unreachable {
-		chips = append(chips, n.String())
-	}
-	if len(cables) > 0 {
-		v.Detail["out_of_service"] = strings.Join(cables, " ")
-	}
-	if len(chips) > 0 {
-		v.Detail["unreachable"] = strings.Join(chips, " ")
-	}
+	v.Detail["epoch"], v.Detail["out_of_service"] = fmt.Sprintf("%08x", t.Epoch), listed(cableNames(t.Out))
+	v.Detail["silent"], v.Detail["unreachable"] = listed(chipNames(t.Silent)), listed(chipNames(t.Unreachable))
 	switch {
 	case t.Refused:
 		v.Action, v.Detail["reason"] = "refused", "the tables could deadlock or lead packets astray"

@@ -28,8 +28,8 @@ func TestSessionEvents(t *testing.T) {
 		{chip.Event{Local: here, Peer: there, Link: ttlink.Event{Kind: ttlink.EventSessionEnded, Unknown: [wire.NumVCs]int{2, 3}}},
 			session.Event{Kind: session.SessionEnded, Port: here, Peer: there, Count: 5}},
 		{chip.Event{Local: here, Drop: wire.DropUnreachable, Count: 7}, session.Event{Kind: session.PacketsDropped, Port: here, Reason: "unreachable", Count: 7}},
-		{chip.Event{Tables: &chip.Tables{Epoch: 1, Out: []wire.PortID{here, there}, Unreachable: []wire.FabricNodeID{here.Node, there.Node}}},
-			session.Event{Kind: session.TablesChanged, Port: wire.PortID{Node: here.Node}, Unreachable: []wire.FabricNodeID{here.Node, there.Node}}},
+		{chip.Event{Tables: &chip.Tables{Epoch: 1, Out: []wire.PortID{here, there}, Silent: []wire.FabricNodeID{there.Node}, Unreachable: []wire.FabricNodeID{here.Node, there.Node}}},
+			session.Event{Kind: session.TablesChanged, Port: wire.PortID{Node: here.Node}, Silent: []wire.FabricNodeID{there.Node}, Unreachable: []wire.FabricNodeID{here.Node, there.Node}}},
 	} {
 		v := EventOf(here.Node, node.Event{Time: at, Chip: &c.e})
 		c.want.Time = at
@@ -40,5 +40,28 @@ func TestSessionEvents(t *testing.T) {
 	v := EventOf(here.Node, node.Event{Time: at, Chip: &chip.Event{Tables: &chip.Tables{Refused: true}}})
 	if got, ok := api.SessionEvent(&v); ok {
 		t.Errorf("refused tables caused an event of the session: %+v", got)
+	}
+	if v.Detail["silent"] != "none" || v.Detail["unreachable"] != "none" || v.Detail["out_of_service"] != "none" {
+		t.Errorf("tables without faults: %v", v.Detail)
+	}
+}
+
+// TestStarvedEvents converts the event of a starved chip.
+func TestStarvedEvents(t *testing.T) {
+	self := wire.FabricNodeID{Chip: 5}
+	v := EventOf(self, node.Event{Time: time.Now(), Starved: &node.StarvedEvent{For: 2100*time.Millisecond + 3}})
+	if v.Type != "chip" || v.Action != "starved" || v.Actor != "M0D5" || v.Detail["for"] != "2.1s" {
+		t.Errorf("%+v", v)
+	}
+	if e, ok := api.SessionEvent(&v); ok {
+		t.Errorf("an event of the session: %+v", e)
+	}
+	if s := starvedView(node.Starved{}); s.LastEnd != nil || s.LatestS == nil {
+		t.Errorf("never starved: %+v", s)
+	}
+	end := time.Now()
+	s := starvedView(node.Starved{Times: 3, Total: 2 * time.Second, Longest: time.Second, LastEnd: end, Latest: []time.Duration{time.Second, 500 * time.Millisecond, 250 * time.Millisecond}})
+	if s.Times != 3 || s.TotalS != 2 || s.LongestS != 1 || s.LastS != .25 || !s.LastEnd.Equal(end) || len(s.LatestS) != 3 {
+		t.Errorf("%+v", s)
 	}
 }

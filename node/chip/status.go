@@ -37,6 +37,7 @@ type PortStatus struct {
 	Plane   wire.Plane
 	Link    ttlink.Status
 	Out     bool // the tables in force do not use the port's cable
+	Silent  bool // the port hears nothing from its peer, which is perhaps only late; see [wire.LinkState]
 	Avoided bool // an operator took the port's cable out of service, see Avoid of [Inputs]
 
 	Fallback wire.Channel // channel whose cable carries the link's frames, or would carry them if the own cable failed now; Local.Channel: no parallel cable works
@@ -54,6 +55,7 @@ type Status struct {
 	Ports       []PortStatus
 	PortsUp     int
 	Out         []wire.PortID       // ports of the cables that the tables in force do not use; the two ports of each cable follow each other
+	Silent      []wire.FabricNodeID // silent chips of this mesh, to which requests wait; of another silent mesh, only its first chip
 	Unreachable []wire.FabricNodeID // chips of this mesh without a route from this chip; of another mesh without a route, only its first chip
 	Open        int                 // number of open requests of this chip
 	InFlight    int                 // number of packets in the router: in its sender and receiver channels, and own multicasts that wait
@@ -78,10 +80,12 @@ func (c *machine) Waiting(now mono.Time) []router.Channel { return c.router.Chan
 // Status returns the chip's state, without the data rates.
 func (c *machine) Status() Status {
 	s := Status{Node: c.cfg.Node, Incarnation: c.cfg.Incarnation, Epoch: c.tables.epoch, Open: c.source.Open(), Ports: slices.Grow([]PortStatus(nil), len(c.ports.list)),
-		InFlight: c.router.InFlight(), Resident: c.memory.Resident(), Buffers: c.pool.Resident(), Counters: c.count(), Out: c.outOf(c.tables.plan), Unreachable: c.tables.unreachable}
+		InFlight: c.router.InFlight(), Resident: c.memory.Resident(), Buffers: c.pool.Resident(), Counters: c.count(), Out: c.outOf(c.tables.plan),
+		Silent: c.tables.silent, Unreachable: c.tables.unreachable}
+	silent := c.control.Self().Silent
 	for i := range c.ports.list {
 		p := &c.ports.list[i]
-		q := PortStatus{Local: p.Local, Peer: p.Peer, Dir: p.Dir, Plane: p.Plane, Out: c.tables.plan.Out(p.Local), Avoided: c.control.Avoided(i),
+		q := PortStatus{Local: p.Local, Peer: p.Peer, Dir: p.Dir, Plane: p.Plane, Out: c.tables.plan.Out(p.Local), Silent: silent>>p.Local.Channel&1 != 0, Avoided: c.control.Avoided(i),
 			Fallback: p.Local.Channel, Link: p.link.Status(), Frames: p.link.Counters(), Router: c.router.Status(i)}
 		if k, ok := c.control.Fallback(i); ok {
 			q.Fallback = c.ports.list[k].Local.Channel

@@ -36,8 +36,15 @@ func StopTraffic(ctx context.Context, cs []*api.Client, owner uint64) {
 // then makes all chips send. Then Traffic asks the chips for their reports, until all
 // chips that answer have finished. Traffic calls the function progress, which may be nil,
 // with the number of packets delivered so far. If ctx ends first, Traffic returns the
-// results so far and an error.
+// results so far and an error. The result names the chips that were starved during the run.
 func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []traffic.Pair, progress func(delivered int)) (traffic.Result, error) {
+	starved := StarvedFromNow(ctx, cs)
+	res, err := runTraffic(ctx, cs, run, pairs, progress)
+	res.Starved = starved.End(ctx)
+	return res, err
+}
+
+func runTraffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []traffic.Pair, progress func(delivered int)) (traffic.Result, error) {
 	owner := random64()
 	defer StopTraffic(ctx, cs, owner)
 	for _, send := range []bool{false, true} {

@@ -78,8 +78,10 @@
 //     perform this request.
 //   - Once a chip has performed a request of the source's present incarnation, the chip
 //     performs no request that a former incarnation sent in the same flow.
-//   - Every request ends. If a flow makes no progress for [FlowTimeout], all open
-//     requests of the flow end as FateUnknown.
+//   - Every request ends. If a flow makes no progress for [FlowTimeout], 2 minutes, all open
+//     requests of the flow end as FateUnknown. If the destination is unreachable, they end
+//     as soon as the reports of dropped packets have come. While the destination is silent,
+//     they wait.
 //   - A read whose data was lost ends as soon as the source knows of the loss. If a router
 //     drops the data, the read ends with the drop report. If data is overdue by [ProbeAfter],
 //     the flow repeats the read as a probe. Replies of a flow keep their order. The read
@@ -89,7 +91,8 @@
 //     destination any more, the read ends for [DoubtUnreachable]. Package session repeats a
 //     read that ended for DoubtData.
 //   - If no route leads to the destination of a new request, the request ends at once. Its
-//     error then matches session.ErrUnreachable.
+//     error then matches session.ErrUnreachable. If only silent cables lead to the
+//     destination, the request waits: the destination is perhaps only late.
 //
 // The guarantees above rest on guarantees of the lower layers:
 //
@@ -102,22 +105,26 @@
 //     link also finds this length if IP routers silently drop longer frames (package
 //     ttlink).
 //   - Without a router.Timeout, no router drops a packet for lack of room. At each hop,
-//     a packet waits for a credit. If the next hop of a packet is dead, the packet waits
-//     at the head of its channel for a grace period. The grace period is four times
+//     a packet waits for a credit. While the next hop of a packet is silent, the packet waits.
+//     When the port to the next hop is out of service, the packet waits in its channel for
+//     a grace period. The grace period is four times
 //     DeadTraffic of the link profile: 240 ms with the profile "lan", 1 s with "crowded",
 //     4 s with "paced". Then the router drops and counts the packet. The chip reports the
 //     drop of a request or probe to the packet's source (package router).
 //   - If a link's cable fails, the link continues over a parallel cable, keeps its
 //     session and loses nothing. If no cable between two chips works for the time Hold of
-//     the link profile, all chips plan tables around the fault. Each chip plans its tables
-//     from the same flooded link states, without a leader. Within a mesh, routes
+//     the link profile, all chips plan tables around the fault. Without evidence that the
+//     cable or a chip has failed, the cable is only silent, up to 20 s (package
+//     router/control). Packets and probes of the old route wait as long, because by the new
+//     route they would overtake what the silent link holds. If all cables of the old route
+//     work, a probe waits for [Patience]. Each chip plans its tables from the same flooded link states, without a leader. Within a mesh, routes
 //     that do not cross the fault stay. Routes that cross the fault become detours in
 //     virtual channels of their own. Therefore packets of old and of new tables together
 //     close no cycle. The tests of package router/route prove this for many faults. Chips
 //     reroute the packets that wait at the fault, except multicasts and packets to other
-//     meshes. The dead link discards its unacknowledged packets, and reports their number.
-//     The chip tells the sources of these packets. Each source then asks its destination
-//     within [ProbeAfter].
+//     meshes. A link that is out of service discards its unacknowledged packets, and
+//     reports their number. The chip tells the sources of these packets. Each source then
+//     asks its destination within [ProbeAfter].
 //   - Every packet is accounted for. A packet was delivered, was dropped for a stated
 //     reason, is under way, or has an unknown fate because a chip died. A chip may also
 //     refuse a packet after its router delivered the packet; the chip then states a

@@ -18,7 +18,7 @@ const (
 	LinkDown       EventKind = "link down"       // the link at Port is down; Reason says why
 	SessionEnded   EventKind = "session ended"   // the session of the link at Port ended, for example because the peer restarted; the fate of Count packets is unknown
 	PacketsDropped EventKind = "packets dropped" // the chip dropped Count packets at Port; Reason says why
-	TablesChanged  EventKind = "tables changed"  // the chip put new routing tables in force; the chips in Unreachable have no route
+	TablesChanged  EventKind = "tables changed"  // the chip put new routing tables in force; requests to the chips in Silent wait, and the chips in Unreachable have no route
 )
 
 // Event is one change in the fabric that the chip of a [Session] has seen.
@@ -29,6 +29,7 @@ type Event struct {
 	Peer        wire.PortID         // port at the other end of Port's cable
 	Reason      string              // reason in words, for LinkDown and PacketsDropped
 	Count       int                 // number of packets, for SessionEnded and PacketsDropped
+	Silent      []wire.FabricNodeID // silent chips of the mesh, which are perhaps only late; of another silent mesh, only its first chip
 	Unreachable []wire.FabricNodeID // chips of the mesh without a route; of another mesh without a route, only its first chip
 }
 

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"fmt"
 	"maps"
 	"time"
 
@@ -104,7 +105,26 @@ type Result struct {
 	// Silent lists chips that died or restarted during the run. The last report of a silent chip is
 	// not from the end of the run. The collector of the reports sets the field. Merge leaves Silent
 	// empty.
-	Silent []wire.FabricNodeID `json:"silent,omitempty"`
+	Silent  []wire.FabricNodeID `json:"silent,omitempty"`
+	Starved []Starved           `json:"starved,omitempty"` // chips that were starved during the run; the collector of the reports sets the field
+}
+
+// Starved says that a chip was starved during a run: the chip's process waited for a processor, or was
+// stopped, for at least 100 ms. Latencies and rates of the run then do not show what the fabric can do.
+type Starved struct {
+	Chip     wire.FabricNodeID `json:"chip"`            // the chip
+	Times    uint64            `json:"times"`           // how often the chip was starved
+	TotalS   float64           `json:"total_seconds"`   // the sum of all times
+	LongestS float64           `json:"longest_seconds"` // the longest time; if there were more than 16, perhaps only the longest of the latest 16
+}
+
+// String describes s in words, such as "M0D5 was starved for 2.1 s in all (longest 0.8 s)".
+func (s Starved) String() string {
+	text := fmt.Sprintf("%s was starved for %.1f s", s.Chip, s.TotalS)
+	if s.Times > 1 {
+		text += fmt.Sprintf(" in all (longest %.1f s)", s.LongestS)
+	}
+	return text
 }
 
 // OK reports whether each packet of the run arrived exactly once, whole, in order and at the

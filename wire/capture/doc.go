@@ -156,6 +156,6 @@
 //	ttfabric.drop.group, direction, trunk, hops (four), skip (four)   numbers; only with a group; with members no hops and skip
 //	ttfabric.drop.members    text, such as 0-3,7; only with members
 //	ttfabric.linkstate.mesh, chip, version         numbers, for each entry
-//	ttfabric.linkstate.out   0x, 4 digits, for each entry
+//	ttfabric.linkstate.out, silent   0x, 4 digits, for each entry
 //	ttfabric.payload_fault   text: completion, drop report or link state (the malformed payload)
 package capture

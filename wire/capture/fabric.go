@@ -259,6 +259,7 @@ func (p *Fabric) payloadFields(f *fields) {
 		f.num("ttfabric.linkstate.chip", uint64(s.Node.Chip))
 		f.num("ttfabric.linkstate.version", uint64(s.Version))
 		f.hex("ttfabric.linkstate.out", 4, uint64(s.Out))
+		f.hex("ttfabric.linkstate.silent", 4, uint64(s.Silent))
 	}
 }
 

@@ -123,6 +123,10 @@ def dropreport(dm, dc, flowepoch, flowseq, plane, reason, channel, type, id, oth
     return b + struct.pack("<HBB8B", group, dir, trunk, *ranges) if group else b
 
 
+def linkstates(entries):
+    return b"".join(struct.pack("<HHIHH", *e) for e in entries)
+
+
 def ident(mesh, chip, channel, incarnation):
     return struct.pack("<HHBQ", mesh, chip, channel, incarnation)
 
@@ -238,8 +242,8 @@ def packets():
     yield "full completion", dict(home, type=3, vc=12, flags=6, payload=completion(1, 0, 99, [(9 * i, i + 1, 1 + i) for i in range(4)]))
     yield "largest drop report", dict(home, type=4, vc=15, flags=5, payload=dropreport(1, 7, 1, 2, 3, 1, 8, 1, 9, group=5, dir=3, trunk=2,
                                                                                     ranges=(1, 2, 3, 4, 5, 6, 7, 8)))
-    yield "five link states", dict(home, type=6, vc=2, route=bytes([8]), payload=b"".join(struct.pack("<HHIH", 1, i, 7, i) for i in range(5)))
-    yield "link state", dict(home, type=6, vc=2, route=bytes([2]), payload=struct.pack("<HHIH", 1023, 255, 7, 0x8001))
+    yield "four link states", dict(home, type=6, vc=2, route=bytes([8]), payload=linkstates([(1, i, 7, i, 8) for i in range(4)]))
+    yield "link state", dict(home, type=6, vc=2, route=bytes([2]), payload=linkstates([(1023, 255, 7, 0x8001, 0x10)]))
     many = dict(base, dm=0, dc=0, group=0x1234, trunk=1)
     yield "multicast write", dict(many, send=0, addr=a, ranges=(3, 0, 0, 0, 2, 0, 1, 0), payload=pattern(64))
     yield "multicast on a line", dict(many, send=1, addr=a, value=5, ranges=(4, 2, 0, 0, 0, 0, 0, 0))
@@ -285,6 +289,13 @@ def dropreports():
                                                 group=1, members=(0,))
 
 
+def linkstatelists():
+    yield "nothing to avoid", dict(entries=[(0, 1, 0, 0, 0)])
+    yield "out of service and silent", dict(entries=[(0x3FE, 0xFD, 0x11121314, 0x2122, 0x4011)])
+    yield "all silent", dict(entries=[(1023, 255, 0xFFFFFFFF, 0, 0xFFFF)])
+    yield "full", dict(entries=[(i, 2 * i, 7 + i, 1 << i, 1 << 15 - i) for i in range(4)])
+
+
 def sessions():
     ends = [((0, 0, 0, 1), (0, 1, 1, 2)), ((0, 1, 1, 2), (0, 0, 0, 1)), ((1023, 255, 15, 2**64 - 1), (0, 256 - 1, 0, 5)),
             ((2, 9, 3, 0x0123456789ABCDEF), (2, 9, 1, 0xFEDCBA9876543210)), ((1, 0, 0, 8), (0, 200, 9, 1 << 32))]
@@ -302,6 +313,7 @@ def main():
     write("packets", packet, packets())
     write("completions", completion, completions())
     write("dropreports", dropreport, dropreports())
+    write("linkstates", linkstates, linkstatelists())
     sessions()
 
 

@@ -56,12 +56,18 @@ func SessionEvent(v *EventView) (e session.Event, ok bool) {
 			e.Count = n
 		}
 	}
-	for word := range strings.FieldsSeq(v.Detail["unreachable"]) {
+	e.Silent, e.Unreachable = chipsIn(v.Detail["silent"]), chipsIn(v.Detail["unreachable"])
+	return e, true
+}
+
+// chipsIn returns the chips in a list of words. Other words, such as "none", are not chips.
+func chipsIn(list string) (chips []wire.FabricNodeID) {
+	for word := range strings.FieldsSeq(list) {
 		if n, err := wire.ParseFabricNodeID(word); err == nil {
-			e.Unreachable = append(e.Unreachable, n)
+			chips = append(chips, n)
 		}
 	}
-	return e, true
+	return chips
 }
 
 // Events calls f for each event of the chip, past events first. Events returns when ctx ends, when
@@ -118,8 +124,8 @@ func (c *Client) stream(ctx context.Context, last string, f func(latest uint64, 
 type EventView struct {
 	Time   time.Time         `json:"time"`             // when the event happened
 	Chip   wire.FabricNodeID `json:"chip"`             // the chip that reports the event
-	Type   string            `json:"type"`             // link, router, packet, member, fault, tables, archive, recording, port
-	Action string            `json:"action"`           // what happened: up, down, dropped, joined, …
+	Type   string            `json:"type"`             // link, router, packet, member, fault, tables, archive, recording, port, chip
+	Action string            `json:"action"`           // what happened: up, down, dropped, joined, starved, …
 	Actor  string            `json:"actor"`            // the port or chip that the event is about
 	Detail map[string]string `json:"detail,omitempty"` // further facts about the event, by name
 	Lost   uint64            `json:"lost,omitempty"`   // number of events directly before this event that are missing, because the reader was too slow or the archive left the events out

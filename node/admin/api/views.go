@@ -44,28 +44,42 @@ type SocketView struct {
 
 // ChipView is a chip's state.
 type ChipView struct {
-	Chip         wire.FabricNodeID   `json:"chip"`              // the chip
-	UMD          int                 `json:"umd"`               // the chip's id in the cluster descriptor; -1: the chip has no id there
-	Row          int                 `json:"row"`               // the chip's row in its mesh, from 0
-	Col          int                 `json:"col"`               // the chip's column in its mesh, from 0
-	Fabric       string              `json:"fabric"`            // the name of the topology
-	Incarnation  string              `json:"incarnation"`       // the incarnation of the chip's process, 16 hexadecimal digits
-	TableEpoch   string              `json:"table_epoch"`       // the table epoch of the present routing tables, 8 hexadecimal digits
-	Started      time.Time           `json:"started"`           // the time at which the chip started
-	UptimeS      float64             `json:"uptime_seconds"`    // the time since the chip started
-	Gossip       string              `json:"gossip"`            // the chip's gossip address, host:port
-	Members      int                 `json:"members"`           // the number of chips that are alive according to the gossip pool
-	LinksUp      int                 `json:"links_up"`          // the number of links that are up
-	OutOfService []string            `json:"out_of_service"`    // the cables that the present routing tables do not use
-	Unreachable  []wire.FabricNodeID `json:"unreachable"`       // the chips of the mesh to which the chip has no route; the first chip of another mesh in the list stands for all chips of the other mesh
-	Links        []LinkView          `json:"links"`             // the chip's ports
-	Leaving      bool                `json:"refuses_requests"`  // whether the chip refuses new requests, because somebody removes the chip
-	OpenOps      int                 `json:"open_requests"`     // the number of the chip's requests that have not ended yet
-	InFlight     int                 `json:"packets_in_flight"` // the number of packets in the router's channels
-	Memory       MemoryView          `json:"memory"`            // the chip's use of host memory
-	Loop         Load                `json:"loop"`              // the work of the chip's process since the start
-	Counters     map[string]uint64   `json:"counters"`          // counters of requests and flows, by name
-	Dropped      map[string]uint64   `json:"dropped"`           // the numbers of packets that the chip dropped, by reason
+	Chip         wire.FabricNodeID   `json:"chip"`                           // the chip
+	UMD          int                 `json:"umd"`                            // the chip's id in the cluster descriptor; -1: the chip has no id there
+	Row          int                 `json:"row"`                            // the chip's row in its mesh, from 0
+	Col          int                 `json:"col"`                            // the chip's column in its mesh, from 0
+	Fabric       string              `json:"fabric"`                         // the name of the topology
+	Incarnation  string              `json:"incarnation"`                    // the incarnation of the chip's process, 16 hexadecimal digits
+	TableEpoch   string              `json:"table_epoch"`                    // the table epoch of the present routing tables, 8 hexadecimal digits
+	Started      time.Time           `json:"started"`                        // the time at which the chip started
+	UptimeS      float64             `json:"uptime_seconds"`                 // the time since the chip started
+	Gossip       string              `json:"gossip"`                         // the chip's gossip address, host:port
+	Members      int                 `json:"members"`                        // the number of chips that are alive according to the gossip pool
+	LinksUp      int                 `json:"links_up"`                       // the number of links that are up
+	OutOfService []string            `json:"out_of_service"`                 // the cables that the present routing tables do not use
+	Silent       []wire.FabricNodeID `json:"silent"`                         // the silent chips of the mesh: nothing is heard from them, and requests to them wait; the first chip of another mesh in the list stands for all chips of the other mesh
+	Unreachable  []wire.FabricNodeID `json:"unreachable"`                    // the chips of the mesh to which the chip has no route; the first chip of another mesh in the list stands for all chips of the other mesh
+	Starved      StarvedView         `json:"starved"`                        // how often and how long the chip was starved
+	CPUPressure  *float64            `json:"cpu_pressure_percent,omitempty"` // the share of the last 10 s in which at least one process of the chip's machine waited for a processor; absent if the kernel does not measure it
+	Links        []LinkView          `json:"links"`                          // the chip's ports
+	Leaving      bool                `json:"refuses_requests"`               // whether the chip refuses new requests, because somebody removes the chip
+	OpenOps      int                 `json:"open_requests"`                  // the number of the chip's requests that have not ended yet
+	InFlight     int                 `json:"packets_in_flight"`              // the number of packets in the router's channels
+	Memory       MemoryView          `json:"memory"`                         // the chip's use of host memory
+	Loop         Load                `json:"loop"`                           // the work of the chip's process since the start
+	Counters     map[string]uint64   `json:"counters"`                       // counters of requests and flows, by name
+	Dropped      map[string]uint64   `json:"dropped"`                        // the numbers of packets that the chip dropped, by reason
+}
+
+// StarvedView says how often and how long a chip was starved since its start: the chip's process waited
+// for a processor, or was stopped, for at least 100 ms. The chip sent and received nothing meanwhile.
+type StarvedView struct {
+	Times    uint64     `json:"times"`              // the number of times
+	TotalS   float64    `json:"total_seconds"`      // the sum of all times
+	LongestS float64    `json:"longest_seconds"`    // the longest time
+	LastS    float64    `json:"last_for_seconds"`   // the latest time; 0: the chip was never starved
+	LastEnd  *time.Time `json:"last_end,omitempty"` // when the latest time ended; absent if the chip was never starved
+	LatestS  []float64  `json:"latest_seconds"`     // the latest times, at most 16, in their order
 }
 
 // MemberView is a chip that is alive according to the gossip pool.
@@ -95,6 +109,7 @@ type LinkView struct {
 	PeerAddr   string            `json:"peer_address,omitempty"`           // the address to which the port sends; absent while the port knows no address
 	State      string            `json:"state"`                            // the state of the link: off, training, up or closed
 	Out        bool              `json:"out_of_service"`                   // whether the present routing tables avoid the cable, by a fault or by an operator; see avoided
+	Silent     bool              `json:"silent"`                           // whether the port hears nothing from its peer, and no evidence shows that the peer or the cable has failed: the peer is perhaps only late
 	Avoided    bool              `json:"avoided"`                          // whether an operator took the cable out of service
 	Fallback   *wire.Channel     `json:"fallback_channel,omitempty"`       // the port whose cable carries the link's frames, or would carry them if the own cable failed now; absent if no parallel cable works
 	Assigned   bool              `json:"fallback_assigned"`                // whether an operator assigned a fallback path to the link

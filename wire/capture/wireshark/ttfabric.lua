@@ -281,6 +281,7 @@ num(F, "s_mesh", "uint16", "ttfabric.linkstate.mesh", "Mesh")
 num(F, "s_chip", "uint16", "ttfabric.linkstate.chip", "Chip")
 num(F, "s_version", "uint32", "ttfabric.linkstate.version", "Version")
 hex(F, "s_out", "uint16", "ttfabric.linkstate.out", "Ports out of service")
+hex(F, "s_silent", "uint16", "ttfabric.linkstate.silent", "Silent ports")
 
 ttlink.fields, ttfabric.fields = L, F
 
@@ -878,17 +879,19 @@ local function drop_tree(tvb, o, n, tree)
 end
 
 local function linkstate_tree(tvb, o, n, tree)
-  if n == 0 or n % 10 ~= 0 then return false end
-  for at = o, o + n - 1, 10 do
+  if n == 0 or n % 12 ~= 0 then return false end
+  for at = o, o + n - 1, 12 do
     if tvb(at, 2):le_uint() >= MAX_MESHES or tvb(at + 2, 2):le_uint() >= MAX_CHIPS then return false end
+    if band(tvb(at + 8, 2):le_uint(), tvb(at + 10, 2):le_uint()) ~= 0 then return false end
   end
-  for at = o, o + n - 1, 10 do
+  for at = o, o + n - 1, 12 do
     tree:add_le(F.s_mesh, tvb(at, 2))
     tree:add_le(F.s_chip, tvb(at + 2, 2))
     tree:add_le(F.s_version, tvb(at + 4, 4))
     tree:add_le(F.s_out, tvb(at + 8, 2))
+    tree:add_le(F.s_silent, tvb(at + 10, 2))
   end
-  return true, format("%d chips", n / 10)
+  return true, format("%d chips", n / 12)
 end
 
 local CONTENTS = { [3] = { completion_tree, "completion" }, [4] = { drop_tree, "drop report" }, [6] = { linkstate_tree, "link state" } }
