@@ -122,12 +122,13 @@ const (
 	DropTables                            // the packet's route comes from replaced tables; the routes of the old and the new tables together could close a cycle
 	DropDrained                           // the packet's route leaves by a draining port
 	DropFlushed                           // the packet waited at a port when an operator flushed the port
+	DropSilent                            // the packet came from another mesh, and only silent cables lead to its destination; the source may send the packet again
 	NumDropReasons
 )
 
 // String returns the name of the reason, such as "next hop dead".
 func (r DropReason) String() string {
-	names := [NumDropReasons]string{"", "next hop dead", "TTL expired", "no route", "malformed", "timeout", "unreachable", "tables replaced", "drained", "flushed"}
+	names := [NumDropReasons]string{"", "next hop dead", "TTL expired", "no route", "malformed", "timeout", "unreachable", "tables replaced", "drained", "flushed", "destination silent"}
 	if r == 0 || r >= NumDropReasons {
 		return "unknown reason"
 	}

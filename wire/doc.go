@@ -413,7 +413,8 @@
 //	 8  4  flow seq; 0 for a reply
 //	12  1  plane, 0 to 15
 //	13  1  reason: 1 next hop dead, 2 TTL used up, 3 no route, 4 malformed, 5 timeout,
-//	       6 unreachable, 7 tables replaced, 8 drained, 9 flushed
+//	       6 unreachable, 7 tables replaced, 8 drained, 9 flushed,
+//	       10 destination silent
 //	14  1  channel of the reporting chip's port at which the packet waited, 0 to 15
 //	15  1  type of the dropped packet, 1 to 5; plus 128 for a multicast, plus 64 for a packet with OTHER,
 //	       plus 32 for a multicast with MEMBERS, plus 16 for an open report

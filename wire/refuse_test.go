@@ -260,7 +260,7 @@ func TestControlRefuses(t *testing.T) {
 	r := DropReport{Reason: DropTTL, Type: PacketRequest}
 	refusesAll(t, r.Append(nil), DecodeDropReport, []patch{
 		{"reason 0", 13, []byte{0}},
-		{"reason 10", 13, []byte{10}},
+		{"reason 11", 13, []byte{11}},
 		{"type 0", 15, []byte{0}},
 		{"type 7", 15, []byte{7}},
 	})

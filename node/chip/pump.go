@@ -216,6 +216,9 @@ func (c *machine) malformed(p *port, vc wire.VC, s router.Slot) {
 func (c *machine) admits(p *port, v wire.PacketView) wire.DropReason {
 	switch {
 	case !c.enter(p, v):
+		if c.hopes(destination(v), v.VC().Class()) {
+			return wire.DropSilent
+		}
 		return wire.DropUnreachable
 	case c.stale(v) && v.Action() != wire.RouteBit(p.Dir):
 		return wire.DropTables

@@ -7,6 +7,7 @@ import (
 
 	"ttfabric/node/flow"
 	"ttfabric/router/control"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -123,5 +124,26 @@ func TestRefusalIsEvidence(t *testing.T) {
 	w.run(2 * time.Second)
 	if u := w.chips[0].Unreachable(); len(u) != 0 {
 		t.Errorf("the chip is back, but %v is unreachable", u)
+	}
+}
+
+// TestSilentChipOfAnotherMesh silences a chip of another mesh. A packet to this chip must be dropped at
+// the other mesh's entry, as for a silent chip and not for an unreachable one.
+func TestSilentChipOfAnotherMesh(t *testing.T) {
+	m := named(t, "2xt3000")
+	w := newFabric(t, m)
+	var late *Chip
+	for _, c := range w.chips { // a chip that has no cable to the first mesh
+		exit := slices.ContainsFunc(c.Channels(), func(p topo.Port) bool { return p.Peer.Node.Mesh != c.Node().Mesh })
+		if c.Node().Mesh == 1 && !exit {
+			late = c
+		}
+	}
+	w.isolate(late, true)
+	w.run(time.Second)
+	w.chips[0].HandleRequest(w.now, flow.Request{Dst: late.Node(), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}, Payload: make([]byte, 64)})
+	w.chips[0].Pump(w.now)
+	if r := w.results(0, 1); len(r) != 1 || r[0].Fate != flow.FateLost || r[0].Drop != wire.DropSilent {
+		t.Errorf("%+v", r)
 	}
 }
