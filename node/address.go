@@ -39,10 +39,10 @@ type news struct {
 	look  mono.Time      // when the port looks whether the peer has answered the latest hello
 }
 
-// Shortest times between two readings of the gossip pool's view because of the pool's events. While n
-// chips join, each chip hears n events, but only a few of them change anything for its ports and
-// tables. To read the view costs time proportional to n. Datagrams from strangers can make a port look for
-// its peer at any rate; a PeerFinder may read files each time.
+// Shortest times between two readings of the gossip pool's view because of the pool's events. While
+// n chips join, each chip hears n events, but only a few of them change anything for its ports and
+// tables. To read the view costs time proportional to n. Datagrams from strangers can make a port
+// look for its peer at any rate; a PeerFinder may read files each time.
 const (
 	viewPause = 50 * time.Millisecond // after an event that may change an address of a port's peer, or a link state; also between two looks for peers
 	viewRest  = time.Second           // after other events

@@ -389,8 +389,8 @@ func TestDeviceRefusals(t *testing.T) {
 	}
 }
 
-// BenchmarkPostedWrites posts inline writes from one live chip to its neighbour, with a header built for
-// each packet, and with a prepared header.
+// BenchmarkPostedWrites posts inline writes from one live chip to its neighbour, with a header
+// built for each packet, and with a prepared header.
 func BenchmarkPostedWrites(b *testing.B) {
 	_, _, ns := fabric(b, "line:2")
 	at := wire.NewNocAddr(1, 1, 0)

@@ -7,7 +7,8 @@ import (
 	"ttfabric/ttlink"
 )
 
-// TestPhase asks for the phase of a profile, of no profile, and of a profile without keepalives, which the chip refuses later.
+// TestPhase asks for the phase of a profile, of no profile, and of a profile without keepalives,
+// which the chip refuses later.
 func TestPhase(t *testing.T) {
 	at := time.Unix(0, 7*int64(ttlink.ProfileLAN.Keepalive)+5)
 	for _, p := range []ttlink.Profile{ttlink.ProfileLAN, {}} {

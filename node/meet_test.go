@@ -12,8 +12,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestPeersAreSoughtAtAShortestInterval asks a chip without peers to look for them again and again. However often this
-// happens, the chip looks at most once in 50 ms.
+// TestPeersAreSoughtAtAShortestInterval asks a chip without peers to look for them again and again.
+// However often this happens, the chip looks at most once in 50 ms.
 func TestPeersAreSoughtAtAShortestInterval(t *testing.T) {
 	m, err := topo.Named("n300")
 	if err != nil {

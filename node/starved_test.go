@@ -86,7 +86,8 @@ func TestStarvedKeepsTheLatest(t *testing.T) {
 	}
 }
 
-// TestStarvedEvent lets the timer of a node fire late. The node publishes an event, and counts the time.
+// TestStarvedEvent lets the timer of a node fire late. The node publishes an event, and counts the
+// time.
 func TestStarvedEvent(t *testing.T) {
 	m, err := topo.Named("n300")
 	if err != nil {

@@ -56,8 +56,8 @@ type head struct {
 func (r *Router) CanMulticast(pl wire.Plane) bool { return pl < maxPlanes && !r.own.planes[pl].full() }
 
 // Multicast puts a multicast of this chip into the chip's queue. Multicast reports false if plane
-// pl has no room. The packet's ranges or members must be those of the whole multicast. The router chooses
-// the virtual channels of the copies.
+// pl has no room. The packet's ranges or members must be those of the whole multicast. The router
+// chooses the virtual channels of the copies.
 func (r *Router) Multicast(pl wire.Plane, s Slot) bool {
 	if !r.CanMulticast(pl) {
 		return false

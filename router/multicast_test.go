@@ -226,8 +226,8 @@ func TestMulticastDrops(t *testing.T) {
 	}
 }
 
-// TestHostileMulticasts sends a router headers with random ranges, or with random members. The router must not panic, must
-// get rid of every packet, and must return every buffer.
+// TestHostileMulticasts sends a router headers with random ranges, or with random members. The
+// router must not panic, must get rid of every packet, and must return every buffer.
 func TestHostileMulticasts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	b := newBench(t)

@@ -81,8 +81,8 @@ func (r *Router) PollStuck() (Stuck, bool) {
 
 // look finds the channels whose first packet has not moved, and applies the timeout's actions to
 // them. A sender channel of a port whose link is down never counts as stuck, because its packets
-// wait for the link. The grace period limits their wait if the link is dead. While any port is paused, no channel counts as stuck.
-// look reports whether it dropped a packet, as relieve says.
+// wait for the link. The grace period limits their wait if the link is dead. While any port is
+// paused, no channel counts as stuck. look reports whether it dropped a packet, as relieve says.
 func (r *Router) look(now mono.Time) bool {
 	r.lookAt = now.Add(r.cfg.Timeout.After / looksPerTimeout)
 	gone := false

@@ -80,9 +80,9 @@ func (s *sender) unacked() (n [wire.NumVCs]int) {
 	return n
 }
 
-// Unacked calls f for each packet with an unacknowledged frame, the oldest first. The argument piece
-// is the first piece of the packet, or the packet's headers if the first piece is acknowledged. The argument is
-// valid only during the call.
+// Unacked calls f for each packet with an unacknowledged frame, the oldest first. The argument
+// piece is the first piece of the packet, or the packet's headers if the first piece is
+// acknowledged. The argument is valid only during the call.
 func (l *Link) Unacked(f func(piece []byte)) {
 	if l.tx.base != l.tx.next && !l.tx.slab.at(l.tx.base).first() {
 		f(l.tx.slab.cut)

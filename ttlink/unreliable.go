@@ -193,9 +193,10 @@ func (l *Link) onTrial() bool {
 	return l.damping.unreliable && l.state == StateUp && l.paths.now != Own && !l.held() && !l.paths.poor.has(l.paths.now)
 }
 
-// tickTrial counts a hello by the own cable of a link that is on trial, and returns true. If too many
-// hellos stayed unanswered, tickTrial holds the cable again and returns false. If the peer's frames came by the
-// cable meanwhile, the link then also trains again, so that the peer leaves the cable too.
+// tickTrial counts a hello by the own cable of a link that is on trial, and returns true. If too
+// many hellos stayed unanswered, tickTrial holds the cable again and returns false. If the peer's
+// frames came by the cable meanwhile, the link then also trains again, so that the peer leaves the
+// cable too.
 func (l *Link) tickTrial(now mono.Time) bool {
 	q, s := &l.damping.quality, &l.paths
 	if s.home == 0 { // no answer yet: the peer may hold the cable

@@ -151,10 +151,10 @@ type Place struct {
 // The parameter "from" is the side that the packet came from. At the source and at the entry node of
 // the members' mesh, "from" is [NumDirections].
 //
-// A copy first follows the axis of the trunk, in the shorter direction, as a unicast with that order of
-// dimensions does. It turns at most once, from the trunk onto a branch, and then goes straight on. A copy
-// on a branch reaches no member outside the branch. If m has such a member, or no chip, Spread returns 0
-// for parts.
+// A copy first follows the axis of the trunk, in the shorter direction, as a unicast with that
+// order of dimensions does. It turns at most once, from the trunk onto a branch, and then goes
+// straight on. A copy on a branch reaches no member outside the branch. If m has such a member, or
+// no chip, Spread returns 0 for parts.
 func (m *Members) Spread(at *Place, t Trunk, from Direction) (copies [NumDirections]Members, parts uint8) {
 	if at.Cols == 0 {
 		return copies, 0

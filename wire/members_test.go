@@ -54,8 +54,9 @@ func (w *walker) walk(c ChipID, from Direction, m Members, hops int) {
 	}
 }
 
-// TestSpread sends a multicast to every set of chips of small grids, from every root. Each member gets it
-// once, by a route that turns at most once and is as short as possible. No other chip performs it.
+// TestSpread sends a multicast to every set of chips of small grids, from every root. Each member
+// gets it once, by a route that turns at most once and is as short as possible. No other chip
+// performs it.
 func TestSpread(t *testing.T) {
 	for _, grid := range []Place{{Rows: 1, Cols: 6}, {Rows: 5, Cols: 1, WrapY: true}, {Rows: 2, Cols: 4}, {Rows: 3, Cols: 3, WrapX: true, WrapY: true}, {Rows: 2, Cols: 5, WrapX: true}} {
 		for root := range grid.Rows * grid.Cols {

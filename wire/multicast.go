@@ -180,9 +180,9 @@ func (v PacketView) Ranges() Ranges { return getRanges(v[v.metalEnd()-rangesEnd:
 // SetRanges overwrites the packet's ranges with r.
 func (v PacketView) SetRanges(r Ranges) { r.put(v[v.metalEnd()-rangesEnd:]) }
 
-// Sizes at the end of tt-metal's header, in bytes. rangesLen is the size of tt-metal's mcast_params, which
-// hold the ranges. rangesEnd is the distance from the start of the ranges to the end of tt-metal's
-// header.
+// Sizes at the end of tt-metal's header, in bytes. rangesLen is the size of tt-metal's
+// mcast_params, which hold the ranges. rangesEnd is the distance from the start of the ranges to
+// the end of tt-metal's header.
 const (
 	rangesLen = 2 * NumDirections
 	rangesEnd = rangesLen + 1

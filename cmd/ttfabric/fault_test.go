@@ -134,7 +134,8 @@ func TestABadCable(t *testing.T) {
 		if after <= before+4*delay {
 			break
 		}
-		// At least five of nine pings were slower than expected by this excess. The machine may be the cause, and stalls says how slow the machine was.
+		// At least five of nine pings were slower than expected by this excess. The machine may be the
+		// cause, and stalls says how slow the machine was.
 		if excess := time.Duration(5 * (after - before - 2*delay) * float64(time.Millisecond)); still < excess/10 || tries == 20 {
 			t.Fatalf("without a delay, a ping takes %.1f ms; with a delay of %v ms, a ping takes %.1f ms, after %d tries; the machine delayed timers by %v", before, delay, after, tries, still)
 		}
@@ -168,9 +169,10 @@ func TestFlappingCables(t *testing.T) {
 	c := newCLI(t)
 	c.must("up", "n300", "-d", patient)
 	c.intact()
-	// The first run cuts all cables, but only for 100 ms. Even a busy machine then puts the cables back before the
-	// chips believe that their neighbours are unreachable. The second run cuts one of two cables for longer than a
-	// link stays up without its peer. TestAllCablesSilent of node/sim cuts all cables for longer, in virtual time.
+	// The first run cuts all cables, but only for 100 ms. Even a busy machine then puts the cables
+	// back before the chips believe that their neighbours are unreachable. The second run cuts one of
+	// two cables for longer than a link stays up without its peer. TestAllCablesSilent of node/sim
+	// cuts all cables for longer, in virtual time.
 	for _, x := range [][2]string{{"all", "100ms"}, {"M0D0:8", "350ms"}} {
 		flap := c.command("link", "flap", x[0], "--every", "700ms", "--down", x[1], "--for", "1100ms", "-o", "json")
 		var out bytes.Buffer

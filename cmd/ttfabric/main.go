@@ -141,7 +141,8 @@ func wrapArgsOf(c *cobra.Command) {
 			if err := check(c, args); err != nil {
 				return spec.Usagef("%w\nSee '%s --help'", err, c.CommandPath())
 			}
-			// An empty argument usually comes from a script in which a variable has no value. Only the argument TEXT may be empty.
+			// An empty argument usually comes from a script in which a variable has no value. Only the
+			// argument TEXT may be empty.
 			if i := slices.Index(args, ""); i >= 0 && !(i == 2 && strings.HasSuffix(c.Use, "[TEXT]")) {
 				return spec.Usagef("argument %d of '%s' is empty; want a name or value, see '%s --help'", i+1, c.CommandPath(), c.CommandPath())
 			}

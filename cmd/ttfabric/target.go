@@ -107,7 +107,8 @@ func tellAbsent(c *cobra.Command, absent []wire.FabricNodeID) {
 	}
 }
 
-// tellQuiet prints on stderr the chips that a table leaves out, because they do not run or do not answer.
+// tellQuiet prints on stderr the chips that a table leaves out, because they do not run or do not
+// answer.
 func tellQuiet(c *cobra.Command, missing, silent []wire.FabricNodeID) {
 	for _, n := range missing {
 		fmt.Fprintf(c.ErrOrStderr(), "chip %s is not running\n", n)

@@ -11,8 +11,8 @@ import (
 )
 
 // join joins the pool. join tries random seeds until a seed answers. Some time later, join joins
-// further random seeds, while chips are missing and no new chips come. If many chips have joined at once, the further seeds
-// may know members that the first seed did not know.
+// further random seeds, while chips are missing and no new chips come. If many chips have joined at
+// once, the further seeds may know members that the first seed did not know.
 func (p *Pool) join(ctx context.Context) {
 	wait := retryMin
 	for {

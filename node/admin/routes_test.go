@@ -300,9 +300,9 @@ func (c *caller) batches(a string) {
 	cut(false)
 }
 
-// tooMany begins more batches at once than the chip takes, from several addresses, because a chip also
-// limits the connections from one address. It ends when the chip has refused a batch. If so many batches
-// end before the others begin that the chip refuses none, tooMany ends too.
+// tooMany begins more batches at once than the chip takes, from several addresses, because a chip
+// also limits the connections from one address. It ends when the chip has refused a batch. If so
+// many batches end before the others begin that the chip refuses none, tooMany ends too.
 func (c *caller) tooMany(a string) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	var calls sync.WaitGroup

@@ -63,12 +63,12 @@ func (c *machine) reportUnacked(now mono.Time, i int) {
 	})
 }
 
-// report puts a drop report, in its parts, into the outbox. The report goes to the chip that waits for
-// the answer: to the source of a dropped request or probe, or to the destination of a
-// dropped reply. The argument open says that the packet may have arrived. If MaxReports
-// reports already wait, or the report of a multicast lacks the direction, report only counts the lost report. If this chip waits for the
-// answer, report tells the flow source at once. The chip sends no report about packets of
-// other types.
+// report puts a drop report, in its parts, into the outbox. The report goes to the chip that waits
+// for the answer: to the source of a dropped request or probe, or to the destination of a dropped
+// reply. The argument open says that the packet may have arrived. If MaxReports reports already
+// wait, or the report of a multicast lacks the direction, report only counts the lost report. If
+// this chip waits for the answer, report tells the flow source at once. The chip sends no report
+// about packets of other types.
 func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView, open bool) {
 	t, waits, other := v.Type(), v.Src(), v.Dst()
 	switch t {

@@ -2,9 +2,9 @@ package flow
 
 import "slices"
 
-// misses is what a flow knows about its posted requests. It counts those that did not end as FateDone. The
-// result of a flush tells the requests between the flush before it and itself. A flush is a probe with
-// the field Flush of [Request].
+// misses is what a flow knows about its posted requests. It counts those that did not end as
+// FateDone. The result of a flush tells the requests between the flush before it and itself. A
+// flush is a probe with the field Flush of [Request].
 //
 // Invariant: flushes are the open flushes of the flow's window, in the order of their numbers.
 type misses struct {
@@ -42,8 +42,8 @@ func (m *misses) add(k int, n uint64) {
 	}
 }
 
-// ended removes the flush with number seq, and returns its count. If the flush did not end as FateDone, its
-// count goes to the next flush, and ended returns 0.
+// ended removes the flush with number seq, and returns its count. If the flush did not end as
+// FateDone, its count goes to the next flush, and ended returns 0.
 func (m *misses) ended(seq uint32, done bool) uint64 {
 	k := m.next(seq)
 	n := m.flushes[k].missed

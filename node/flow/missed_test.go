@@ -68,7 +68,8 @@ func TestEachFlushTellsOfItsOwn(t *testing.T) {
 	x.want(0, 1)
 }
 
-// TestEarlyDropReports reports the drop of a posted request before the completion of the flush before it.
+// TestEarlyDropReports reports the drop of a posted request before the completion of the flush
+// before it.
 func TestEarlyDropReports(t *testing.T) {
 	x := newFlushes(t)
 	x.send("fp")
@@ -106,8 +107,8 @@ func TestLostFlushesPassTheCountOn(t *testing.T) {
 	}
 }
 
-// TestReplacedGroupsKeepTheirMisses lets a posted multicast fail, and replaces its group by other groups. A flush
-// of the same members still tells of the multicast.
+// TestReplacedGroupsKeepTheirMisses lets a posted multicast fail, and replaces its group by other
+// groups. A flush of the same members still tells of the multicast.
 func TestReplacedGroupsKeepTheirMisses(t *testing.T) {
 	s, n, now := newSource()
 	to := func(plane wire.Plane, hops uint8) *Request {
@@ -147,8 +148,8 @@ func TestReplacedGroupsKeepTheirMisses(t *testing.T) {
 	s.check(t)
 }
 
-// TestGroupsWithMissesAreLimited fills the list of replaced groups with missed requests. A new group then
-// replaces no further group with missed requests.
+// TestGroupsWithMissesAreLimited fills the list of replaced groups with missed requests. A new
+// group then replaces no further group with missed requests.
 func TestGroupsWithMissesAreLimited(t *testing.T) {
 	gs := &groups{}
 	key := func(i int) Tree { return Tree{Plane: wire.Plane(i % 256), Mesh: wire.MeshID(i / 256)} }

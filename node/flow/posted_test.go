@@ -14,8 +14,8 @@ func posted() *Request {
 	return r
 }
 
-// TestPostedRequestsEndAtOnce posts requests. Each ends as posted when the source has sent it, and stays in
-// the flow's window. Of postedRun requests in a row, only the last asks for a completion.
+// TestPostedRequestsEndAtOnce posts requests. Each ends as posted when the source has sent it, and
+// stays in the flow's window. Of postedRun requests in a row, only the last asks for a completion.
 func TestPostedRequestsEndAtOnce(t *testing.T) {
 	s, n, now := newSource()
 	asked := 0
@@ -49,8 +49,8 @@ func TestPostedRequestsEndAtOnce(t *testing.T) {
 	s.check(t)
 }
 
-// TestPostedRequestsAreAskedAfter waits after a posted request. The source then sends a probe, as it does for
-// any request without an answer. Without an answer, the source gives the request up.
+// TestPostedRequestsAreAskedAfter waits after a posted request. The source then sends a probe, as
+// it does for any request without an answer. Without an answer, the source gives the request up.
 func TestPostedRequestsAreAskedAfter(t *testing.T) {
 	s, n, now := newSource()
 	s.HandleRequest(now, posted(), false)

@@ -10,8 +10,9 @@ import (
 // lateReads holds the reads of a flow that the destination has performed, but whose data has not come.
 // These reads have left the flow's window. Late data therefore does not keep base from advancing.
 //
-// Invariants: ops are in the order of their IDs, and performed is set in each. The field open is the number of
-// unsettled reads in ops. After a call of compact, at most half of ops, or 64 of them, are settled.
+// Invariants: ops are in the order of their IDs, and performed is set in each. The field open is
+// the number of unsettled reads in ops. After a call of compact, at most half of ops, or 64 of
+// them, are settled.
 type lateReads struct {
 	ops  []op
 	open int
@@ -107,10 +108,11 @@ func (s *Source) endRead(now mono.Time, from Key, id uint64, e end, data []byte)
 	return true
 }
 
-// overtaken settles the reads whose data the reply to read o has overtaken. The reply proves a
-// loss only if o is a probe, which the flow sent because data was overdue. Replies of a flow keep their order,
-// except after new tables. Data that was overdue when the flow sent the probe is therefore lost. After new
-// tables, the data may be only late: the source then ignores the data that comes late.
+// overtaken settles the reads whose data the reply to read o has overtaken. The reply proves a loss
+// only if o is a probe, which the flow sent because data was overdue. Replies of a flow keep their
+// order, except after new tables. Data that was overdue when the flow sent the probe is therefore
+// lost. After new tables, the data may be only late: the source then ignores the data that comes
+// late.
 func (s *Source) overtaken(now mono.Time, f *outFlow, o *op, e end) {
 	if o.probe && e.fate == FateDone {
 		s.settleReads(now, f, DoubtData, func(r *op) bool { return int64(o.id-r.id) > 0 && r.overdue(o.sent) })

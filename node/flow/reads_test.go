@@ -7,8 +7,8 @@ import (
 )
 
 // TestLateDataHoldsUpNoWrite performs a read whose data does not come. Behind the read, the
-// destination refuses every second of 200 writes, and then performs twice MaxOutstanding writes. The source accepts
-// all writes, and the destination refuses none of the good ones.
+// destination refuses every second of 200 writes, and then performs twice MaxOutstanding writes.
+// The source accepts all writes, and the destination refuses none of the good ones.
 func TestLateDataHoldsUpNoWrite(t *testing.T) {
 	s, n, now := newSource()
 	d := newDestination()
@@ -45,8 +45,9 @@ func TestLateDataHoldsUpNoWrite(t *testing.T) {
 	s.check(t)
 }
 
-// TestLateReadsAreLimited performs reads whose data does not come. The source accepts MaxOutstanding of them. If the
-// data of all reads but the first comes, the source accepts as many again.
+// TestLateReadsAreLimited performs reads whose data does not come. The source accepts
+// MaxOutstanding of them. If the data of all reads but the first comes, the source accepts as many
+// again.
 func TestLateReadsAreLimited(t *testing.T) {
 	s, n, now := newSource()
 	var ids []uint64
@@ -85,9 +86,9 @@ func TestOpenReportsEndNoRead(t *testing.T) {
 	s.check(t)
 }
 
-// TestDeadLinksAreForgotten reports that the first request may have been in a dead link. The destination performed
-// it. A request that the source sent after the report then ends for its own reason, although the
-// window was never empty.
+// TestDeadLinksAreForgotten reports that the first request may have been in a dead link. The
+// destination performed it. A request that the source sent after the report then ends for its own
+// reason, although the window was never empty.
 func TestDeadLinksAreForgotten(t *testing.T) {
 	s, n, now := newSource()
 	s.HandleRequest(now, write(), false)

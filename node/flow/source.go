@@ -122,8 +122,8 @@ func (f *outFlow) empty() bool { return f.window.empty() && f.reads.open == 0 }
 // count returns how many requests the flow keeps for MaxOutstanding.
 func (f *outFlow) count() int { return f.len() + f.reads.open }
 
-// advance moves base past settled requests, and forgets settled reads. Once base has passed all requests that
-// may have been in a dead link, advance forgets the link.
+// advance moves base past settled requests, and forgets settled reads. Once base has passed all
+// requests that may have been in a dead link, advance forgets the link.
 func (f *outFlow) advance() {
 	f.window.advance()
 	f.reads.compact()

@@ -94,9 +94,9 @@ func (s *Source) expire(now mono.Time, f *outFlow) (late bool) {
 	return late
 }
 
-// stranded gives up a flow whose destinations are unreachable, and not only silent, once the flow has waited
-// for a new route for lastWords, and has made no progress for lastWords. stranded reports
-// whether it gave up the flow.
+// stranded gives up a flow whose destinations are unreachable, and not only silent, once the flow
+// has waited for a new route for lastWords, and has made no progress for lastWords. stranded
+// reports whether it gave up the flow.
 func (s *Source) stranded(now mono.Time, f *outFlow) bool {
 	quiet := func(m member) bool { return m.open == 0 || now.Sub(m.progress) >= lastWords }
 	if !f.move.waits || now.Sub(f.move.since) < lastWords || s.present(f).OK || s.late(f) {

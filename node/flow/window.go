@@ -47,9 +47,9 @@ func (o *op) overdue(t mono.Time) bool {
 	return o.performed != 0 && t.Sub(o.performed) >= ProbeAfter
 }
 
-// window holds the open requests of a flow, in the order of their numbers. A
-// settled request stays in the window while an earlier request is open. A performed read counts as settled
-// in the window, see [lateReads].
+// window holds the open requests of a flow, in the order of their numbers. A settled request stays
+// in the window while an earlier request is open. A performed read counts as settled in the window,
+// see [lateReads].
 //
 // Invariants: ops[head+i] is request base+i, and next is base+len(ops)-head. After a call
 // of advance, the window is empty or request base is open. If the flow has one member,

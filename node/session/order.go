@@ -8,9 +8,9 @@ import (
 	"ttfabric/node/flow"
 )
 
-// A repetition must not change the order of started commands. A line therefore notes the commands of one flow
-// while a Call of the flow is open. A Call repeats its packets only while no later command of the
-// flow has been started.
+// A repetition must not change the order of started commands. A line therefore notes the commands
+// of one flow while a Call of the flow is open. A Call repeats its packets only while no later
+// command of the flow has been started.
 
 // lineKey names a flow from the session's chip.
 type lineKey struct {
@@ -67,7 +67,8 @@ func (l *line) take(ctx context.Context) error {
 	}
 }
 
-// submit is the type of the functions that hand the requests of one command to the fabric, see [Fabric].
+// submit is the type of the functions that hand the requests of one command to the fabric, see
+// [Fabric].
 type submit func(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error)
 
 // submit hands the requests of a call that waits to the fabric. All requests belong to one flow.
@@ -102,8 +103,8 @@ func (c *Call) submit(ctx context.Context, rs []flow.Request, done func(i int, r
 	return c.s.f.Submit(ctx, rs, done)
 }
 
-// repeat hands packets of the Call to the fabric again. If a later command of the flow has been started, and the Call
-// is no read, the error is errLater.
+// repeat hands packets of the Call to the fabric again. If a later command of the flow has been
+// started, and the Call is no read, the error is errLater.
 func (c *Call) repeat(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	if err := c.line.take(ctx); err != nil {
 		return 0, err

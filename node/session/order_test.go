@@ -44,8 +44,8 @@ var (
 	droppedAt = flow.Result{Fate: flow.FateLost, Drop: wire.DropNextHopDead}
 )
 
-// TestIncrementComesLast starts a long write with increment, and loses its first packet. The packet with the
-// increment leaves only when the destination has performed all others.
+// TestIncrementComesLast starts a long write with increment, and loses its first packet. The packet
+// with the increment leaves only when the destination has performed all others.
 func TestIncrementComesLast(t *testing.T) {
 	f, s := newHeld()
 	h := flow.Request{Dst: at(1), Command: device.FusedAtomicInc(0, 0x9000, 1, false)}
@@ -81,7 +81,8 @@ func TestIncrementComesLast(t *testing.T) {
 	}
 }
 
-// TestNoIncrementAfterALoss ends the first packet of a long write with increment as refused. No increment leaves.
+// TestNoIncrementAfterALoss ends the first packet of a long write with increment as refused. No
+// increment leaves.
 func TestNoIncrementAfterALoss(t *testing.T) {
 	f, s := newHeld()
 	h := flow.Request{Dst: at(1), Command: device.FusedAtomicInc(0, 0x9000, 1, false)}
@@ -100,8 +101,8 @@ func TestNoIncrementAfterALoss(t *testing.T) {
 	}
 }
 
-// TestRepetitionsKeepTheOrder starts a command and a later command, and loses the first. The session repeats the first
-// command only if the later one belongs to another flow.
+// TestRepetitionsKeepTheOrder starts a command and a later command, and loses the first. The
+// session repeats the first command only if the later one belongs to another flow.
 func TestRepetitionsKeepTheOrder(t *testing.T) {
 	write := func(s *Session, dst int, n int, o ...Option) *Call {
 		c, err := s.StartWrite(t.Context(), at(dst), 64, make([]byte, n), o...)
@@ -173,8 +174,8 @@ func TestRepetitionsKeepTheOrder(t *testing.T) {
 	}
 }
 
-// TestWaitingCallsCountAsLater starts a write, and then writes to the same chip with a call that waits. The
-// session does not repeat the first write behind the second.
+// TestWaitingCallsCountAsLater starts a write, and then writes to the same chip with a call that
+// waits. The session does not repeat the first write behind the second.
 func TestWaitingCallsCountAsLater(t *testing.T) {
 	f, s := newHeld()
 	c, err := s.StartWrite(t.Context(), at(1), 64, []byte("1"))

@@ -293,11 +293,11 @@ func (s *Session) Ping(ctx context.Context, dst wire.FabricNodeID, o ...Option) 
 	return r.Done.Sub(r.Sent), err
 }
 
-// Flush waits until the fates of all posted unicasts from this Session's chip to dst are settled. Flush
-// covers the commands on the same plane, and either those with [OtherWay] or those without, as the call of
-// Flush has it. For multicasts, see the method Flush of [device.Links]. If a command since the last
-// Flush was not performed, or perhaps not performed, the error is a [MissedError]. Programs on one chip share
-// these counts: the Flush of one program takes the count of all.
+// Flush waits until the fates of all posted unicasts from this Session's chip to dst are settled.
+// Flush covers the commands on the same plane, and either those with [OtherWay] or those without,
+// as the call of Flush has it. For multicasts, see the method Flush of [device.Links]. If a command
+// since the last Flush was not performed, or perhaps not performed, the error is a [MissedError].
+// Programs on one chip share these counts: the Flush of one program takes the count of all.
 func (s *Session) Flush(ctx context.Context, dst wire.FabricNodeID, o ...Option) error {
 	_, err := s.do(ctx, with(flow.Request{Dst: dst, Probe: true, Flush: true}, o))
 	return err
@@ -399,8 +399,8 @@ func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
 	return perform(ctx, r, flow.Result{}, s.submit)
 }
 
-// perform does what do says, by the function submit. If submit returns errLater, perform returns the last result,
-// which is res at first.
+// perform does what do says, by the function submit. If submit returns errLater, perform returns
+// the last result, which is res at first.
 func perform(ctx context.Context, r flow.Request, res flow.Result, submit submit) (flow.Result, error) {
 	ended := make(chan flow.Result, 1)
 	for try := 0; ; try++ {

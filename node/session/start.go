@@ -80,9 +80,9 @@ func (s *Session) StartWrite(ctx context.Context, dst wire.FabricNodeID, a wire.
 	return s.Start(ctx, &h, data)
 }
 
-// StartRead does what [Session.Read] does, without waiting for the end. The bytes of b are valid once
-// the Call has ended without an error. After a fault or a refusal for lack of room, the session repeats a read
-// even behind later commands, and the read may then see their writes.
+// StartRead does what [Session.Read] does, without waiting for the end. The bytes of b are valid
+// once the Call has ended without an error. After a fault or a refusal for lack of room, the
+// session repeats a read even behind later commands, and the read may then see their writes.
 func (s *Session) StartRead(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, o ...Option) (*Call, error) {
 	build, took := s.reading(dst, a, b, o)
 	h := build(0, 0)
@@ -97,20 +97,21 @@ func (s *Session) StartRead(ctx context.Context, dst wire.FabricNodeID, a wire.N
 	return c, nil
 }
 
-// Start starts a command with the header h, whose Payload is not used. Start returns when the command's
-// first [InFlight] packets have left for the chip. Commands that one goroutine starts leave in the order
-// of the calls, except the packets beyond the first InFlight. If ctx ends, Start stops waiting for room,
-// and the session does not repeat the command after any refusal or loss.
+// Start starts a command with the header h, whose Payload is not used. Start returns when the
+// command's first [InFlight] packets have left for the chip. Commands that one goroutine starts
+// leave in the order of the calls, except the packets beyond the first InFlight. If ctx ends, Start
+// stops waiting for room, and the session does not repeat the command after any refusal or loss.
 //
-// The session repeats a command after a refusal or loss that a repetition can mend, see [LostError]. A
-// repeated command would arrive after later commands. Therefore the session repeats a command only if its
-// program has started no later command of the same flow: to the same destination or members, on the same
-// plane, and both with or both without [OtherWay]. Otherwise the Call ends with the error of the refusal or loss.
+// The session repeats a command after a refusal or loss that a repetition can mend, see
+// [LostError]. A repeated command would arrive after later commands. Therefore the session repeats
+// a command only if its program has started no later command of the same flow: to the same
+// destination or members, on the same plane, and both with or both without [OtherWay]. Otherwise
+// the Call ends with the error of the refusal or loss.
 //
 // A payload of more than 4 KiB is allowed for writes, and for writes with increment that are not
 // posted. Such an increment comes with the last packet. The last packet leaves when the destination
-// has performed all others, and may then arrive after later commands. The payload must not change before the Call has
-// ended.
+// has performed all others, and may then arrive after later commands. The payload must not change
+// before the Call has ended.
 func (s *Session) Start(ctx context.Context, h *flow.Request, payload []byte) (*Call, error) {
 	long, fused := len(payload) > wire.MaxPayload, h.Command.Type == wire.NocFusedInc
 	if long && h.Command.Type != wire.NocUnicastWrite && !fused {
@@ -140,8 +141,8 @@ func (s *Session) Start(ctx context.Context, h *flow.Request, payload []byte) (*
 	return c, nil
 }
 
-// settle ends a call of one packet, or sends the packet again if a repetition can succeed and keeps the order
-// of the flow.
+// settle ends a call of one packet, or sends the packet again if a repetition can succeed and keeps
+// the order of the flow.
 func (s *Session) settle(ctx context.Context, c *Call, r flow.Request, res flow.Result) {
 	switch {
 	case res.Members != nil:
@@ -169,9 +170,9 @@ func pieces(h flow.Request, payload []byte) func(off, n int) flow.Request {
 	}
 }
 
-// Sender returns an interface to this Session for the packages linear and mesh. A command waits for room
-// until ctx ends. A call of these packages waits for the ends of its packets until ctx ends, unless its
-// packets are posted.
+// Sender returns an interface to this Session for the packages linear and mesh. A command waits for
+// room until ctx ends. A call of these packages waits for the ends of its packets until ctx ends,
+// unless its packets are posted.
 func (s *Session) Sender(ctx context.Context) device.Sender { return &sender{s, ctx} }
 
 type sender struct {

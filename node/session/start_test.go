@@ -28,8 +28,8 @@ func (f *silent) Self() wire.FabricNodeID { return wire.FabricNodeID{} }
 // Topology returns nil, because the tests do not use a topology.
 func (f *silent) Topology() *topo.Topology { return nil }
 
-// TestCallsAreLimited starts MaxCalls calls. A further call waits until one of them has ended, or until its
-// context ends.
+// TestCallsAreLimited starts MaxCalls calls. A further call waits until one of them has ended, or
+// until its context ends.
 func TestCallsAreLimited(t *testing.T) {
 	f := &silent{}
 	s := New(f)
@@ -57,8 +57,8 @@ func TestCallsAreLimited(t *testing.T) {
 	}
 }
 
-// TestStartedCallsAreSentAgain starts a write that the destination refuses at first for lack of room, and a
-// multicast that one member refuses in this way. Both end as done.
+// TestStartedCallsAreSentAgain starts a write that the destination refuses at first for lack of
+// room, and a multicast that one member refuses in this way. Both end as done.
 func TestStartedCallsAreSentAgain(t *testing.T) {
 	full := flow.Result{Fate: flow.FateRefused, Outcome: wire.OutcomeAgain}
 	f := &scripted{ends: []flow.Result{full, full, {Fate: flow.FateDone}}}

@@ -171,8 +171,9 @@ func (t *transfer) end(i, try int, r flow.Result) {
 	t.settled()
 }
 
-// repeatLater sends packet i again after a while. The argument r is the result of the repetition with the
-// number "try". repeatLater is a function of its own, so that packets without repetition allocate nothing.
+// repeatLater sends packet i again after a while. The argument r is the result of the repetition
+// with the number "try". repeatLater is a function of its own, so that packets without repetition
+// allocate nothing.
 func (t *transfer) repeatLater(i, try int, r flow.Result) {
 	time.AfterFunc(againAfter(try), func() {
 		t.mu.Lock()

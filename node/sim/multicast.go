@@ -169,9 +169,10 @@ func (s *Sim) endedFlush(m *machine, o *op, r *flow.Result) {
 	}
 }
 
-// judgeFlush checks the number of missed requests in the result of a flush. If the flush ended as done, the number is at
-// least that of the posted requests since the flush before it that a destination has not performed. All flushes
-// up to this one together report at most all posted requests before it.
+// judgeFlush checks the number of missed requests in the result of a flush. If the flush ended as
+// done, the number is at least that of the posted requests since the flush before it that a
+// destination has not performed. All flushes up to this one together report at most all posted
+// requests before it.
 func (s *Sim) judgeFlush(all []*flush, posted []*op, x *flush) {
 	var told, not, most uint64
 	last := -1 // index of the flush before x

@@ -290,8 +290,8 @@ func (g *stage) enforce(e end, kind string) error {
 	return nil
 }
 
-// event reports an event of a link, a packet or tables to the scenario's run, which counts events. event
-// leaves out other events.
+// event reports an event of a link, a packet or tables to the scenario's run, which counts events.
+// event leaves out other events.
 func (g *stage) event(_ *machine, e chip.Event) {
 	at := fmt.Sprintf("%s channel %d at %v", e.Local.Node, e.Local.Channel, g.s.now)
 	switch {

@@ -335,9 +335,9 @@ func (s *Sim) tell(m *machine, now mono.Time) {
 }
 
 // arrive puts the datagrams of a flight into a chip's socket. The host of a dead chip refuses or
-// drops all datagrams, and a full socket drops the rest. For each datagram in the socket, arrive draws a
-// time, and plans a step of the chip for this time. The chip reads all datagrams in its socket in
-// its next step.
+// drops all datagrams, and a full socket drops the rest. For each datagram in the socket, arrive
+// draws a time, and plans a step of the chip for this time. The chip reads all datagrams in its
+// socket in its next step.
 func (s *Sim) arrive(f *flight) {
 	m := f.to
 	s.queue.land(f)

@@ -32,7 +32,8 @@ func (s *Sim) rest() {
 	}
 }
 
-// cutEdge cuts or repairs all cables between two chips, which cut the cables themselves. cutEdge returns the number of cables.
+// cutEdge cuts or repairs all cables between two chips, which cut the cables themselves. cutEdge
+// returns the number of cables.
 func (s *Sim) cutEdge(a, b wire.FabricNodeID, on bool) (n int) {
 	for _, c := range s.cables {
 		if c.A.Node == a && c.B.Node == b || c.A.Node == b && c.B.Node == a {

@@ -20,9 +20,9 @@
 //
 // Each chip floods the newest link state of every chip to its neighbours. Gossip repairs what
 // flooding missed. Routes avoid a cable if the chip at either end says that routes must avoid its
-// own port. All connected
-// chips therefore plan from the same link states, without a leader. The table epoch is a hash of
-// the machine, of the cables to avoid, and of the configuration of the routes.
+// own port. All connected chips therefore plan from the same link states, without a leader. The
+// table epoch is a hash of the machine, of the cables to avoid, and of the configuration of the
+// routes.
 //
 // Invariants: For each chip, Control keeps the newest link state that Control has heard, as
 // [wire.LinkState.Newer] decides. No neighbour from which this chip has heard all link states has a

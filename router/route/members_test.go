@@ -8,11 +8,11 @@ import (
 	"ttfabric/wire"
 )
 
-// TestSparseTreesAddNoDependency sends multicasts to random sets of chips of all meshes, and follows the
-// virtual channels of each route from the source to a member. Each pair of consecutive channels must be
-// a dependency of the graph that Check has found to be free of cycles. Therefore multicasts to members
-// and all other traffic close no cycle together. The test also follows the trees after faults, because
-// faults do not change the trees.
+// TestSparseTreesAddNoDependency sends multicasts to random sets of chips of all meshes, and
+// follows the virtual channels of each route from the source to a member. Each pair of consecutive
+// channels must be a dependency of the graph that Check has found to be free of cycles. Therefore
+// multicasts to members and all other traffic close no cycle together. The test also follows the
+// trees after faults, because faults do not change the trees.
 func TestSparseTreesAddNoDependency(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for _, name := range []string{"line:5", "ring:5", "ring:6", "mesh:3x3", "torus:3x3", "torus:4x4", "torus-x:2x4", "2xt3000", "spec-l1"} {

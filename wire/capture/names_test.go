@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestNamesAreDocumented compares the names of fields in the source with the section "Names" of the package
-// documentation. Each side must have all names of the other.
+// TestNamesAreDocumented compares the names of fields in the source with the section "Names" of the
+// package documentation. Each side must have all names of the other.
 func TestNamesAreDocumented(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -92,8 +92,8 @@ const HeaderSeq = "Ttfabric-Seq"
 // MaxEventLine is the largest length of a line of an event stream, in bytes.
 const MaxEventLine = 1 << 20
 
-// stream calls f for each event of the chip after the event with the id last. The argument "latest" of f
-// is the sequence number of the chip's latest event at the beginning of the stream.
+// stream calls f for each event of the chip after the event with the id last. The argument "latest"
+// of f is the sequence number of the chip's latest event at the beginning of the stream.
 func (c *Client) stream(ctx context.Context, last string, f func(latest uint64, v EventView)) error {
 	resp, err := c.open(ctx, "GET", "/v1/events", nil, "Last-Event-ID", last)
 	if err != nil {

@@ -36,9 +36,9 @@ const (
 // Submit starts requests on the chip, in order; see [session.Fabric]. Submit sends the requests in
 // batches of up to [MaxBatch], and returns how many requests the chip has started. If ctx ends
 // first, Submit asks the chip to start no further requests. If the client or the chip has as many
-// batches under way as it may have, Submit waits before it sends another batch. Submit calls "done" once
-// for each started request, also after Submit has returned. If the connection breaks, all open requests
-// that the chip may have started end with the fate unknown.
+// batches under way as it may have, Submit waits before it sends another batch. Submit calls "done"
+// once for each started request, also after Submit has returned. If the connection breaks, all open
+// requests that the chip may have started end with the fate unknown.
 func (c *Client) Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	for from := 0; from < len(rs); from += MaxBatch {
 		part := rs[from:min(from+MaxBatch, len(rs))]

@@ -146,8 +146,8 @@ func TestEveryEndComesBack(t *testing.T) {
 	}
 }
 
-// A reader accepts versions 1 to 3 of the format, and refuses all other versions. The test TestHeads shows in
-// what the records of the versions differ.
+// A reader accepts versions 1 to 3 of the format, and refuses all other versions. The test
+// TestHeads shows in what the records of the versions differ.
 func TestOlderVersionsAreRead(t *testing.T) {
 	m, err := topo.Named("mesh:2x2")
 	if err != nil {

@@ -38,11 +38,12 @@ type Sender interface {
 	Topology() *topo.Topology
 	// Start starts a command with the header h, whose Payload is not used. Start may wait for room.
 	// Commands leave the chip in the order of the calls. The caller must not change the payload before
-	// the command has ended, and may change h at once. A Sender repeats a lost or refused command only if no
-	// later command of the same flow was started, because the repetition would arrive after it.
+	// the command has ended, and may change h at once. A Sender repeats a lost or refused command only
+	// if no later command of the same flow was started, because the repetition would arrive after it.
 	//
-	// A payload longer than one packet is allowed for writes, and for writes with increment that are not
-	// posted. The increment then comes with the last packet, after the destination has performed all others.
+	// A payload longer than one packet is allowed for writes, and for writes with increment that are
+	// not posted. The increment then comes with the last packet, after the destination has performed
+	// all others.
 	Start(h *flow.Request, payload []byte) (Pending, error)
 }
 
@@ -156,8 +157,9 @@ func Pick[T any](vs []T, i, n int) (v T, err error) {
 	return v, fmt.Errorf("%d values for %d links: want one for each link, or one for all", len(vs), n)
 }
 
-// Flush waits until no posted packet to the destinations of the prepared headers is under way. The error
-// says how many posted packets, since the last Flush, were not performed, or perhaps not performed.
+// Flush waits until no posted packet to the destinations of the prepared headers is under way. The
+// error says how many posted packets, since the last Flush, were not performed, or perhaps not
+// performed.
 func (ls Links) Flush() error {
 	probes := ls.Clone()
 	for i := range probes {
@@ -173,9 +175,9 @@ func (ls Links) Flush() error {
 // ErrNoState is the error of a call that needs a prepared header of another command.
 var ErrNoState = errors.New("the header was not prepared for this command: call the SetState of the command first")
 
-// With changes the fields of the prepared headers that u names to those of c, and sends the payload on
-// each link. With returns [ErrNoState], and changes no header, if a header was prepared for another kind
-// of command, or for a unicast instead of a multicast.
+// With changes the fields of the prepared headers that u names to those of c, and sends the payload
+// on each link. With returns [ErrNoState], and changes no header, if a header was prepared for
+// another kind of command, or for a unicast instead of a multicast.
 func (ls Links) With(u Update, c *wire.Command, many bool, payload []byte) error {
 	for i := range ls {
 		if h := &ls[i].Header; !ls[i].ready || h.Command.Type != c.Type || h.Many() != many {

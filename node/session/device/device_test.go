@@ -30,8 +30,8 @@ func (n none) Start(*flow.Request, []byte) (Pending, error) {
 	return nil, nil
 }
 
-// TestWithChangesAllOrNothing calls With on two links. The header of the second link was prepared for another
-// command, so the first header does not change either.
+// TestWithChangesAllOrNothing calls With on two links. The header of the second link was prepared
+// for another command, so the first header does not change either.
 func TestWithChangesAllOrNothing(t *testing.T) {
 	ls, err := NewLinks(none{t}, 0, 1)
 	if err != nil {

@@ -49,8 +49,8 @@ func Connect(s device.Sender, to ...To) (device.Links, error) {
 	return ls, err
 }
 
-// Range names consecutive chips in the direction of a link. The first chip is Start hops away (tt-metal:
-// start_distance and range).
+// Range names consecutive chips in the direction of a link. The first chip is Start hops away
+// (tt-metal: start_distance and range).
 type Range struct{ Start, Count int }
 
 // Hops is a set of chips in the direction of a link: bit k stands for the chip k+1 hops away (tt-metal:

@@ -1,5 +1,6 @@
-// Package mesh is the device API for a 2D fabric (Spec §4; tt-metal: tt_metal/fabric/hw/inc/mesh/api.h).
-// A program names chips by their addresses, in all meshes of the fabric.
+// Package mesh is the device API for a 2D fabric (Spec §4; tt-metal:
+// tt_metal/fabric/hw/inc/mesh/api.h). A program names chips by their addresses, in all meshes of
+// the fabric.
 //
 // Each call takes one value for each link, or one value for all links: the address of a chip for a
 // unicast, a [Target] for a multicast. Package device describes links, prepared headers (SetState,
@@ -38,9 +39,9 @@ type Target struct {
 // MeshMcastRange).
 func Around(r wire.Ranges) Target { return Target{ranges: r} }
 
-// From returns the chips within ranges of hops from a chip "start", and start itself. The chip may be in
-// any mesh (tt-metal: dst_dev_id, dst_mesh_id and MeshMcastRange). If the sender is among the chips, it
-// is left out. The error says which hop leaves the mesh.
+// From returns the chips within ranges of hops from a chip "start", and start itself. The chip may
+// be in any mesh (tt-metal: dst_dev_id, dst_mesh_id and MeshMcastRange). If the sender is among the
+// chips, it is left out. The error says which hop leaves the mesh.
 func From(t *topo.Topology, start wire.FabricNodeID, r wire.Ranges) (Target, error) {
 	to := Target{mesh: start.Mesh, members: wire.MembersOf(start.Chip), start: true}
 	if _, ok := t.Chip(start); !ok {
