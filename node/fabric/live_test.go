@@ -26,7 +26,8 @@ import (
 const deafEnv = "TTFABRIC_TEST_DEAF"
 
 // TestMain lets the test binary run chips, so that the tests can start fabrics whose chips
-// are processes of the test binary.
+// are processes of the test binary. TestMain gives the tests a folder of all fabrics of their own, and hides
+// the container engine.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "node" {
 		if os.Getenv(deafEnv) != "" {
@@ -35,20 +36,26 @@ func TestMain(m *testing.M) {
 		process.Main(nil)
 	}
 	ServesChips()
-	os.Exit(m.Run())
+	dir, err := os.MkdirTemp("", "fabrics")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("XDG_RUNTIME_DIR", dir)
+	os.Setenv("DOCKER_HOST", "unix://"+dir+"/no-engine.sock")
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// own returns a name for the fabric of a test that runs beside others.
+func own(t *testing.T) string {
+	t.Parallel()
+	return strings.ToLower(t.Name())
 }
 
 // soon is the longest time that the tests wait for one step. A step takes much less time on
 // an idle machine.
 const soon = time.Minute
-
-// isolated gives a test a new folder of all fabrics, and hides the container engine from the test.
-func isolated(t *testing.T) {
-	t.Helper()
-	dir := t.TempDir()
-	t.Setenv("XDG_RUNTIME_DIR", dir)
-	t.Setenv("DOCKER_HOST", "unix://"+dir+"/no-engine.sock")
-}
 
 // made makes a fabric whose chips do not run yet. The end of the test removes the fabric.
 func made(t *testing.T, name, machine string, change func(*spec.Spec)) *Fabric {
@@ -125,12 +132,11 @@ func gone(t *testing.T, dir folder.Dir, chips []folder.Chip) {
 // TestUpAndRemove brings up a fabric of four chips, opens the fabric by name, and removes
 // the fabric.
 func TestUpAndRemove(t *testing.T) {
-	isolated(t)
-	f := made(t, "lab", "ring:4", nil)
-	if _, _, err := f.Clients(); err == nil || !strings.Contains(err.Error(), "no chip of fabric \"lab\" is running") {
+	f := made(t, own(t), "ring:4", nil)
+	if _, _, err := f.Clients(); err == nil || !strings.Contains(err.Error(), "no chip of fabric \""+f.Name()+"\" is running") {
 		t.Errorf("before it is up: %v", err)
 	}
-	if _, err := Create(t.Context(), Wanted{Name: "lab", Topology: f.Topology, Spec: spec.Default()}); err == nil || !strings.Contains(err.Error(), "exists already") {
+	if _, err := Create(t.Context(), Wanted{Name: f.Name(), Topology: f.Topology, Spec: spec.Default()}); err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Errorf("a second fabric of the name: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
@@ -148,8 +154,8 @@ func TestUpAndRemove(t *testing.T) {
 	if len(views) != 4 || most != f.Topology.Routed() || total != most {
 		t.Errorf("%d chips; %d of %d cables are up, want all %d", len(views), most, total, f.Topology.Routed())
 	}
-	same, err := Open(ctx, "lab")
-	if err != nil || same.Name() != "lab" || same.Topology.Hash() != f.Topology.Hash() || same.Spec.ID != f.Spec.ID || same.token != f.token {
+	same, err := Open(ctx, f.Name())
+	if err != nil || same.Name() != f.Name() || same.Topology.Hash() != f.Topology.Hash() || same.Spec.ID != f.Spec.ID || same.token != f.token {
 		t.Fatalf("opened by name: %+v, %v", same, err)
 	}
 	chips := same.Running()
@@ -158,7 +164,7 @@ func TestUpAndRemove(t *testing.T) {
 		t.Errorf("%v: chips were started again: %v, before %v", err, same.Running(), chips)
 	}
 	before, _ := os.Stat(f.Dir.Path("mesh.json"))
-	if p, err := Peek(f.Dir); err != nil || p.Spec.Name != "lab" || len(p.Running()) != 4 {
+	if p, err := Peek(f.Dir); err != nil || p.Spec.Name != f.Name() || len(p.Running()) != 4 {
 		t.Errorf("peek: %v", err)
 	}
 	if after, _ := os.Stat(f.Dir.Path("mesh.json")); !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
@@ -177,15 +183,14 @@ func TestUpAndRemove(t *testing.T) {
 	if found, err := Remove(f.Dir, false, ""); err != nil || found != Nothing {
 		t.Errorf("removed once more: %v, %v", found, err)
 	}
-	if _, err := Open(ctx, "lab"); err == nil || !strings.Contains(err.Error(), "'ttfabric up'") {
+	if _, err := Open(ctx, f.Name()); err == nil || !strings.Contains(err.Error(), "'ttfabric up'") {
 		t.Errorf("opened after Remove: %v", err)
 	}
 }
 
 // TestSessionsAndQuestions writes and reads data from chip to chip, and asks all chips at once.
 func TestSessionsAndQuestions(t *testing.T) {
-	isolated(t)
-	f := up(t, "lab", "ring:4", nil)
+	f := up(t, own(t), "ring:4", nil)
 	nodes := f.Topology.Nodes()
 	at := wire.NewNocAddr(1, 1, 0x100)
 	for i, n := range nodes {
@@ -238,8 +243,7 @@ func TestSessionsAndQuestions(t *testing.T) {
 
 // TestChipsComeAndGo kills, starts, restarts and removes chips.
 func TestChipsComeAndGo(t *testing.T) {
-	isolated(t)
-	f := up(t, "lab", "n300", nil)
+	f := up(t, own(t), "n300", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
 	defer cancel()
 	n, other := f.Topology.Nodes()[1], f.Topology.Nodes()[0]
@@ -307,8 +311,7 @@ func second[T any](_ T, err error) error { return err }
 // TestConcurrentUse calls ClientAt of a Fabric while RestartChip of the same Fabric runs.
 // 'go test -race' finds unguarded fields.
 func TestConcurrentUse(t *testing.T) {
-	isolated(t)
-	f := up(t, "lab", "n300", nil)
+	f := up(t, own(t), "n300", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	chips := f.Running()
@@ -333,7 +336,6 @@ func TestConcurrentUse(t *testing.T) {
 // TestSecuredFabric brings up a fabric whose links use a pre-shared key and whose gossip is
 // encrypted.
 func TestSecuredFabric(t *testing.T) {
-	isolated(t)
 	m, err := topo.Named("n300")
 	if err != nil {
 		t.Fatal(err)
@@ -372,7 +374,6 @@ func TestSecuredFabric(t *testing.T) {
 // TestChipsThatDoNotStart starts chips that end at once, chips whose program does not
 // exist, and chips that do nothing.
 func TestChipsThatDoNotStart(t *testing.T) {
-	isolated(t)
 	broken := made(t, "broken", "n300", func(s *spec.Spec) { s.Program = "/bin/false" })
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
@@ -413,15 +414,14 @@ func TestChipsThatDoNotStart(t *testing.T) {
 
 // TestRemoveAfterACrash removes a fabric whose run folder has damaged files.
 func TestRemoveAfterACrash(t *testing.T) {
-	isolated(t)
-	f := up(t, "lab", "n300", nil)
+	f := up(t, own(t), "n300", nil)
 	chips := f.Running()
 	for _, name := range []string{"mesh.json", "chip-M0D0.json", "token"} {
 		if err := os.WriteFile(f.Dir.Path(name), []byte("damaged"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Open(t.Context(), "lab"); err == nil || !strings.Contains(err.Error(), "'ttfabric down' removes the fabric") {
+	if _, err := Open(t.Context(), f.Name()); err == nil || !strings.Contains(err.Error(), "'ttfabric down' removes the fabric") {
 		t.Errorf("opened: %v", err)
 	}
 	if found, err := Remove(f.Dir, false, ""); err != nil || found != Stopped || len(chips) != 2 {
@@ -433,8 +433,7 @@ func TestRemoveAfterACrash(t *testing.T) {
 // TestAttachToChips attaches to a running fabric by the API of one chip, as a user of
 // another machine does.
 func TestAttachToChips(t *testing.T) {
-	isolated(t)
-	f := up(t, "lab", "n300", nil)
+	f := up(t, own(t), "n300", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	token, err := f.Dir.Token()

@@ -20,8 +20,7 @@ import (
 
 // TestPauseWaits checks that all threads of a chip have stopped when PauseChip returns.
 func TestPauseWaits(t *testing.T) {
-	isolated(t)
-	f := up(t, "pause", "n300", nil)
+	f := up(t, own(t), "n300", nil)
 	n := f.Topology.Nodes()[1]
 	c, ok := f.Where(n)
 	if !ok || standsStill(c.PID) {
@@ -52,8 +51,7 @@ func TestPauseWaits(t *testing.T) {
 
 // TestCutsAndImpairments cuts cables, puts cables back, and delays the frames of a cable.
 func TestCutsAndImpairments(t *testing.T) {
-	isolated(t)
-	f := up(t, "lab", "n300", func(s *spec.Spec) { s.Netem = []string{"M0D0-M0D1/p1,delay=2ms"} })
+	f := up(t, own(t), "n300", func(s *spec.Spec) { s.Netem = []string{"M0D0-M0D1/p1,delay=2ms"} })
 	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
 	defer cancel()
 	s, err := f.Chips()
@@ -136,8 +134,7 @@ func cutNow(ctx context.Context, s *Chips, links []topo.Link) []topo.Link {
 // TestTwoTrafficRuns starts several traffic runs at once. Each run has its own true result, or is
 // refused by name. After the runs, another run succeeds.
 func TestTwoTrafficRuns(t *testing.T) {
-	isolated(t)
-	f := up(t, "lab", "n300", nil)
+	f := up(t, own(t), "n300", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
 	defer cancel()
 	cs := clients(t, f)
@@ -192,8 +189,7 @@ func TestTwoTrafficRuns(t *testing.T) {
 
 // TestTrafficIsBalanced runs verified traffic, balances all packets, and traces packets.
 func TestTrafficIsBalanced(t *testing.T) {
-	isolated(t)
-	f := up(t, "lab", "ring:4", nil)
+	f := up(t, own(t), "ring:4", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
 	defer cancel()
 	cs := clients(t, f)

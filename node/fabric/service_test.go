@@ -78,8 +78,7 @@ func TestCutOff(t *testing.T) {
 // TestService takes cables of a live T3000 out of service and puts them back. A refused change must
 // change nothing. While a parallel cable works, no chip may change its tables.
 func TestService(t *testing.T) {
-	isolated(t)
-	f := up(t, "lab", "t3000", nil)
+	f := up(t, own(t), "t3000", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*soon)
 	defer cancel()
 	s, err := f.Chips()
@@ -157,8 +156,7 @@ func third[A, B any](_ A, _ B, err error) error { return err }
 // TestAssignFallback assigns the fallback of a live link, and ends the assignment. A cable that is
 // not parallel must be refused. The chips must report data rates.
 func TestAssignFallback(t *testing.T) {
-	isolated(t)
-	f := up(t, "lab", "n300", nil)
+	f := up(t, own(t), "n300", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
 	defer cancel()
 	s, err := f.Chips()
