@@ -327,6 +327,29 @@ func (h Host) Remove() error {
 	return errors.Join(errors.Join(errs...), err, os.RemoveAll(string(h.Dir)))
 }
 
+// Times for another try to remove a network. The engine may count a container as an endpoint of its
+// network for a moment after the container has gone.
+const (
+	removePause = 500 * time.Millisecond
+	removeTries = 10
+)
+
+// removeAll removes containers, networks or volumes by a command of the engine. For networks that the
+// engine still counts endpoints of, removeAll tries again.
+func removeAll(ctx context.Context, remove, ids []string) (err error) {
+	for range removeTries {
+		if _, err = engine(ctx, nil, "docker", append(remove, ids...)...); !errors.Is(err, errEndpoints) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(removePause):
+		}
+	}
+	return err
+}
+
 // removeLabelled removes the containers, networks and volumes of a fabric. The result n
 // is the number of removed objects.
 func removeLabelled(ctx context.Context, fabric string) (n int, err error) {
@@ -344,7 +367,7 @@ func removeLabelled(ctx context.Context, fabric string) (n int, err error) {
 		}
 		if ids := strings.Fields(string(out)); len(ids) > 0 {
 			n += len(ids)
-			_, err = engine(ctx, nil, "docker", append(kind.remove, ids...)...)
+			err := removeAll(ctx, kind.remove, ids)
 			errs = append(errs, err)
 		}
 	}

@@ -82,38 +82,45 @@ func engineTo(ctx context.Context, in io.Reader, out io.Writer, errs *bytes.Buff
 	return explain(name, args, errs.String(), err)
 }
 
-// advice lists texts in error messages of the engine (words), each with what the user can
-// do (way). If way is "", the text means that no engine answers.
-var advice = []struct{ words, way string }{
-	{"permission denied", "you may not use the Docker engine: run 'sudo usermod -aG docker $USER' and log in again, or use sudo"},
-	{"Cannot connect to the Docker daemon", ""},
-	{"PermissionError(13", "you may not use the Docker engine: run 'sudo usermod -aG docker $USER' and log in again, or use sudo"},
-	{"Couldn't connect to Docker daemon", ""},
-	{"error during connect", ""},
-	{"failed to connect to the docker API", ""},
-	{"pull access denied", "the engine does not have the image: 'scripts/image' builds the image, or name another image with --image"},
-	{"No such image", "the engine does not have the image: 'scripts/image' builds the image, or name another image with --image"},
-	{"manifest unknown", "the engine does not have the image: 'scripts/image' builds the image, or name another image with --image"},
-	{"lookup registry", "the engine does not have the image: 'scripts/image' builds the image, or name another image with --image"},
-	{"Client.Timeout exceeded", "the engine does not have the image, and no registry answers: 'scripts/image' builds the image, or name another image with --image"},
-	{"non-overlapping IPv4 address pool", "the engine has no addresses left for a network: 'docker network prune' removes unused networks"},
-	{"no space left on device", "the engine's disk is full: 'docker system df' shows the use of the disk"},
+// advice lists texts in error messages of the engine, each with an error that says what the user can
+// do.
+var advice = []struct {
+	words string
+	err   error
+}{
+	{"permission denied", errors.New("you may not use the Docker engine: run 'sudo usermod -aG docker $USER' and log in again, or use sudo")},
+	{"Cannot connect to the Docker daemon", errEngineDown},
+	{"PermissionError(13", errors.New("you may not use the Docker engine: run 'sudo usermod -aG docker $USER' and log in again, or use sudo")},
+	{"Couldn't connect to Docker daemon", errEngineDown},
+	{"error during connect", errEngineDown},
+	{"failed to connect to the docker API", errEngineDown},
+	{"pull access denied", errors.New("the engine does not have the image: 'scripts/image' builds the image, or name another image with --image")},
+	{"No such image", errors.New("the engine does not have the image: 'scripts/image' builds the image, or name another image with --image")},
+	{"manifest unknown", errors.New("the engine does not have the image: 'scripts/image' builds the image, or name another image with --image")},
+	{"lookup registry", errors.New("the engine does not have the image: 'scripts/image' builds the image, or name another image with --image")},
+	{"Client.Timeout exceeded", errors.New("the engine does not have the image, and no registry answers: 'scripts/image' builds the image, or name another image with --image")},
+	{"non-overlapping IPv4 address pool", errors.New("the engine has no addresses left for a network: 'docker network prune' removes unused networks")},
+	{"has active endpoints", errEndpoints},
+	{"no space left on device", errors.New("the engine's disk is full: 'docker system df' shows the use of the disk")},
 }
+
+// errEndpoints is the error of the removal of a network whose containers have gone, but not in the
+// engine's books.
+var errEndpoints = errors.New("the engine still counts endpoints of a network without containers: run the command again in a minute, or restart the engine")
 
 // explain returns an error that tells the user what to do. The parameter said has the engine's
 // error messages. If the list advice has no entry for the messages, the error has the last line of
 // said. If said is empty, the error wraps err.
 func explain(name string, args []string, said string, err error) error {
 	for _, a := range advice {
-		switch {
-		case !strings.Contains(said, a.words):
-		case a.way == "":
-			return errEngineDown
-		default:
-			return errors.New(a.way)
+		if strings.Contains(said, a.words) {
+			return a.err
 		}
 	}
 	lines := strings.Split(strings.TrimSpace(said), "\n")
+	if n := len(lines); n > 1 && strings.HasPrefix(lines[n-1], "exit status ") { // the docker command ends its messages with its own exit code
+		lines = lines[:n-1]
+	}
 	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
 		err = errors.New(last)
 	}

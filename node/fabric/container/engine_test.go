@@ -37,6 +37,8 @@ func TestTheEnginesErrors(t *testing.T) {
 		"Unable to find image 'ttfabric:latest' locally\npull access denied for ttfabric":                          "scripts/image",
 		"first\nsomething else": "docker compose: something else",
 		"":                      "docker compose: exit status 1",
+		"Error response from daemon: a reason\nexit status 1":                       "docker compose: Error response from daemon: a reason",
+		"Error response from daemon: network x has active endpoints\nexit status 1": "restart the engine",
 	} {
 		if got := explain("docker", []string{"compose"}, said, fmt.Errorf("exit status 1")).Error(); !strings.Contains(got, want) {
 			t.Errorf("%q became %q; want %q in it", said, got, want)
