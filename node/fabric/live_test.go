@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,6 +37,7 @@ func TestMain(m *testing.M) {
 		process.Main(nil)
 	}
 	ServesChips()
+	flag.Set("test.parallel", "6") // the tests wait most of the time
 	dir, err := os.MkdirTemp("", "fabrics")
 	if err != nil {
 		panic(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"net"
 	"net/netip"
 	"os"
@@ -29,6 +30,20 @@ import (
 	"ttfabric/wire/capture"
 )
 
+// TestMain gives the tests a folder of all fabrics of their own. Six tests run at a time, on any number
+// of cores, because the tests wait most of the time.
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "6")
+	dir, err := os.MkdirTemp("", "fabrics")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("XDG_RUNTIME_DIR", dir)
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
 // patience is the longest time that the tests wait for one step. A step takes much less
 // time on an idle machine.
 const patience = time.Minute
@@ -47,7 +62,7 @@ type machine struct {
 // chips with the given numbers.
 func newMachine(t *testing.T, chips ...int) *machine {
 	t.Helper()
-	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	t.Parallel()
 	m := &machine{t: t, token: "first", stops: map[wire.FabricNodeID]func(){}}
 	var err error
 	if m.topo, err = topo.Named("n300"); err != nil {
@@ -55,10 +70,10 @@ func newMachine(t *testing.T, chips ...int) *machine {
 	}
 	want := spec.Default()
 	want.Profile = ttlink.ProfileCrowded.Name
-	s, err := spec.New("live", m.topo, want)
+	s, err := spec.New(strings.ToLower(t.Name()), m.topo, want)
 	must(t, err)
 	must(t, folder.MakeRoot())
-	m.dir, err = folder.For("live")
+	m.dir, err = folder.For(strings.ToLower(t.Name()))
 	must(t, err)
 	must(t, m.dir.Create(m.topo, &s, m.token))
 	for _, i := range chips {
@@ -106,7 +121,7 @@ func (m *machine) stop(i int) {
 // open opens the fabric and prepares a capture at all ports, with the given options.
 func (m *machine) open(o Options) (*fabric.Fabric, *Job) {
 	m.t.Helper()
-	f, err := fabric.Open(m.t.Context(), "live")
+	f, err := fabric.Open(m.t.Context(), strings.ToLower(m.t.Name()))
 	must(m.t, err)
 	where, err := Ports(f.Topology, nil)
 	must(m.t, err)
@@ -121,7 +136,7 @@ func (m *machine) write(n int) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
 	defer cancel()
-	f, err := fabric.Open(ctx, "live")
+	f, err := fabric.Open(ctx, strings.ToLower(m.t.Name()))
 	must(m.t, err)
 	s, err := f.Session(m.topo.Chips[0].Node)
 	must(m.t, err)
