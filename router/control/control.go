@@ -15,8 +15,8 @@
 //
 // An operator can also take a port out of service. The port's link then first
 // moves to the cable of a parallel port, and the port stays in service (Spec §7.4.1). Parallel ports
-// lead to the same chip in the same direction. Only if no parallel cable carries the link after
-// [Config.Hold], the port goes out of service.
+// lead to the same chip in the same direction. Only if no parallel cable carries the link after four
+// times [Config.Hold], the port goes out of service.
 //
 // Each chip floods the newest link state of every chip to its neighbours. Gossip repairs what
 // flooding missed. Routes avoid a cable if the chip at either end says that routes must avoid its
@@ -47,6 +47,7 @@ const (
 	Throttle = 100 * time.Millisecond // shortest time between two plans
 	GiveUp   = 20 * time.Second       // time after which a silent port goes out of service; a process that waits for a processor for less than this time is late, but not dead
 	Confirm  = 500 * time.Millisecond // time for which both ends say that their link is down, after which a silent port goes out of service
+	movesFor = 4                      // the link of an avoided port may take this many times Hold to move to a working parallel cable: the peer is alive, and new tables would cost more
 	lateness = 2 * time.Millisecond   // a Tick that comes later than this after Deadline shows that the chip itself was late
 )
 
@@ -165,19 +166,20 @@ func (c *Control) SetPath(now mono.Time, i, k int) {
 func (c *Control) moved(now mono.Time) {
 	for i := range c.ports {
 		if p := &c.ports[i]; p.avoided && (!p.up || p.by == i) && !now.Before(p.moves) && !p.failed && c.self.Avoided()>>p.Local.Channel&1 == 0 {
-			p.moves = now.Add(c.cfg.Hold)
+			p.moves = now.Add(movesFor * c.cfg.Hold)
 		}
 	}
 	c.judge(now)
 }
 
 // Avoid takes port i out of service if "on" is true, even if the port's link works. If a parallel
-// cable can carry the link's frames, Control waits for [Config.Hold] until the link has moved there.
+// cable can carry the link's frames, Control waits for four times [Config.Hold] until the link has
+// moved there.
 // A port whose link uses a parallel cable stays in service. If "on" is false, Avoid puts the port
 // back into service.
 func (c *Control) Avoid(now mono.Time, i int, on bool) {
 	if p := &c.ports[i]; p.avoided != on {
-		p.avoided, p.moves = on, now.Add(c.cfg.Hold)
+		p.avoided, p.moves = on, now.Add(movesFor*c.cfg.Hold)
 	}
 	c.judge(now)
 }
@@ -186,11 +188,15 @@ func (c *Control) Avoid(now mono.Time, i int, on bool) {
 func (c *Control) Avoided(i int) bool { return c.ports[i].avoided }
 
 // failsAt returns the time from which routes avoid a port if the port's link stays down.
-func (c *Control) failsAt(p *port) mono.Time {
-	if p.been {
-		return p.since.Add(c.cfg.Hold)
+func (c *Control) failsAt(i int) mono.Time {
+	p := &c.ports[i]
+	if !p.been {
+		return p.since.Add(c.cfg.Boot)
 	}
-	return p.since.Add(c.cfg.Boot)
+	if p.avoided && c.moves(i) {
+		return p.since.Add(movesFor * c.cfg.Hold)
+	}
+	return p.since.Add(c.cfg.Hold)
 }
 
 // Deadline returns the time at which the chip must call Tick next. Deadline returns false if no
@@ -200,7 +206,7 @@ func (c *Control) Deadline() (mono.Time, bool) {
 	for i := range c.ports {
 		p := &c.ports[i]
 		if !p.up && !p.failed {
-			at = mono.Min(at, c.failsAt(p))
+			at = mono.Min(at, c.failsAt(i))
 		} else if p.failed && !p.dead {
 			at = mono.Min(at, p.since.Add(GiveUp))
 			if p.both != 0 {
@@ -239,8 +245,8 @@ func (c *Control) judge(now mono.Time) {
 	var out, silent uint16
 	for i := range c.ports {
 		p := &c.ports[i]
-		p.failed = !p.up && (p.failed || !now.Before(c.failsAt(p)))
-		p.dead = p.failed && (p.dead || p.gone || p.avoided || !p.been || !now.Before(p.since.Add(GiveUp)) || c.confirmed(now, p))
+		p.failed = !p.up && (p.failed || !now.Before(c.failsAt(i)))
+		p.dead = p.failed && (p.dead || p.gone || p.avoided && !c.moves(i) || !p.been || !now.Before(p.since.Add(GiveUp)) || c.confirmed(now, p))
 		switch {
 		case p.dead, p.avoided && !c.carried(i) && !c.moving(now, i):
 			out |= 1 << p.Local.Channel
@@ -253,6 +259,12 @@ func (c *Control) judge(now mono.Time) {
 		c.self.Out, c.self.Silent = out, silent
 		c.say(now, c.self.Version+1, &before)
 	}
+}
+
+// moves reports whether a parallel cable works, to which the link of port i can move.
+func (c *Control) moves(i int) bool {
+	_, ok := c.Fallback(i)
+	return ok
 }
 
 // confirmed reports whether both ends of a port's cable have said for Confirm that the link is down,
@@ -280,8 +292,7 @@ func (c *Control) moving(now mono.Time, i int) bool {
 	if !now.Before(c.ports[i].moves) {
 		return false
 	}
-	_, ok := c.Fallback(i)
-	return ok
+	return c.moves(i)
 }
 
 // say gives this chip's link state the given version number, and marks the link state as changed. The

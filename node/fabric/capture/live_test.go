@@ -79,6 +79,7 @@ func newMachine(t *testing.T, chips ...int) *machine {
 	for _, i := range chips {
 		m.start(i)
 	}
+	t.Cleanup(func() { os.RemoveAll(string(m.dir)) })
 	t.Cleanup(func() {
 		for _, stop := range m.stops {
 			stop()
