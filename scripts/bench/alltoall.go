@@ -97,7 +97,7 @@ func (b *bench) costOf(packets int, machine ...string) (gbps, cpu float64, err e
 // openMPI runs the peer. The parameter turns is the number of blocks that each rank sends to each
 // other rank. openMPI returns the goodput in Gb/s, and the processor time of all ranks in seconds.
 func openMPI(program, how string, turns int) (gbps, cpu float64, err error) {
-	cmd := exec.Command("mpirun", "--oversubscribe", "--mca", "btl", "tcp,self", "-np", fmt.Sprint(alltoallRanks), program, how, fmt.Sprint(turns))
+	cmd := exec.Command("mpirun", "--oversubscribe", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo", "-np", fmt.Sprint(alltoallRanks), program, how, fmt.Sprint(turns))
 	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
