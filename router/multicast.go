@@ -97,8 +97,9 @@ func (r *Router) side(port int) wire.Direction {
 }
 
 // parts finds out, once for each multicast, in which directions copies leave and whether this chip
-// is a member. parts reports false if no copy leaves and this chip is no member, if the ranges lead
-// back to the side by which the multicast came in, or if a member cannot be reached from here.
+// is a member. parts reports false if no copy leaves and this chip is no member. parts also reports
+// false if the ranges lead back to the side by which the multicast came in, or if a member cannot
+// be reached from here.
 func (r *Router) parts(h head) bool {
 	if h.q.left == 0 {
 		if n := r.duties(r.view(h), h.port); n != 0 {

@@ -71,13 +71,6 @@ type tracer struct {
 	onward  *onward            // new route of caught packets; nil: they are dropped
 }
 
-// onward is the port and the route by which caught packets leave.
-type onward struct {
-	port   int
-	route  []byte
-	detour bool
-}
-
 // Now returns the time since the script began.
 func (x *tracer) Now() time.Duration { return time.Duration(x.now - 1) }
 

@@ -276,3 +276,10 @@ func (x *tracer) tellCounters(i int) {
 	}
 	x.Say("%s", line)
 }
+
+// onward is the port and the route by which caught packets leave.
+type onward struct {
+	port   int
+	route  []byte
+	detour bool
+}

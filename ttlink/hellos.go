@@ -11,10 +11,10 @@ func (l *Link) restartHellos(now mono.Time) {
 	l.train.helloAt = now.Add(l.jitter(l.train.interval))
 }
 
-// saysHello reports whether this end sends periodic hellos now. An end sends periodic hellos while
-// it trains, while it is up but not confirmed, while its frames use a fallback path, and while it
-// looks for a fallback path in order to leave its own cable. An end also sends a few hellos if the
-// measured round trip is long, because a stall may have made the measurement wrong.
+// saysHello reports whether this end sends periodic hellos now. An end sends them while it trains,
+// and while it is up but not confirmed. It also sends them while its frames use a fallback path, and
+// while it looks for a fallback path in order to leave its own cable. If the measured round trip is
+// long, an end sends a few hellos too, because a stall may have made the measurement wrong.
 func (l *Link) saysHello() bool {
 	return l.state == StateTraining ||
 		(l.state == StateUp && (!l.sess.confirmed || l.paths.now != Own || l.seeks() != 0 || (l.train.refine > 0 && l.rtt.doubtful(&l.cfg.Profile))))
