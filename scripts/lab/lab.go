@@ -217,10 +217,19 @@ func (l *lab) start(flags ...string) error {
 	return l.settled()
 }
 
-// settled waits until each link sends its frames by its own cable. After 30 s, settled returns an
-// error.
+// settled waits until each link sends its frames by its own cable. After an impairment, a link may
+// hold its own cable for minutes, because the cable was unreliable or failed often. From 5 s on,
+// settled therefore orders the links to train again, which ends holds. After 60 s, settled returns
+// an error.
 func (l *lab) settled() error {
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+	retrain := time.Now().Add(5 * time.Second)
+	for end := time.Now().Add(60 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(retrain) {
+			if out, err := l.run("router", "retrain", "all"); err != nil {
+				return fmt.Errorf("router retrain: %w\n%s", err, out)
+			}
+			retrain = time.Now().Add(10 * time.Second)
+		}
 		links, err := l.links()
 		if err != nil {
 			return err
