@@ -311,8 +311,21 @@ func (l *lab) traffic(packets, size, planes int) (r traffic.Result, err error) {
 	return r, nil
 }
 
-// errDown says that a link was down during a run. The counters of that run prove nothing.
-var errDown = errors.New("was down")
+// errDown says that a link was down during a run, or used another cable because its own was
+// unreliable. The counters of that run prove nothing.
+var errDown = errors.New("was down or moved")
+
+// stayed returns an error that matches errDown if a link does not send by its own cable now, or has
+// trained since the given view.
+func (l *lab) stayed(before []link) error {
+	after, err := l.links()
+	for i, x := range after {
+		if x.Retrains != before[i].Retrains || x.State != "up" || x.By != nil {
+			return fmt.Errorf("the link at %s/%d %w", x.chip, x.Channel, errDown)
+		}
+	}
+	return err
+}
 
 // effect holds the effect of a run on the links. Index 0 is the degraded cable, and index 1 is the
 // other cable.
@@ -333,7 +346,7 @@ func (l *lab) measure(run func() (traffic.Result, error)) (e effect, err error) 
 		return e, errors.Join(err, err2)
 	}
 	for i, x := range after {
-		if x.Retrains != before[i].Retrains || x.State != "up" {
+		if x.Retrains != before[i].Retrains || x.State != "up" || x.By != nil {
 			return e, fmt.Errorf("the link at %s/%d %w (%v)", x.chip, x.Channel, errDown, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -145,8 +146,12 @@ func (l *lab) tryOnce(t trial) error {
 			return fmt.Errorf("the kernel reports %q, want %s", k.Options, want)
 		}
 	}
-	if err := t.check(l, &e, k); err != nil {
+	links, err := l.links()
+	if err != nil {
 		return err
+	}
+	if err := t.check(l, &e, k); err != nil {
+		return cmp.Or(l.stayed(links), err)
 	}
 	if t.planes == 0 {
 		if err := e.untouched(); err != nil {
