@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -106,8 +107,13 @@ func (l *lab) try(t trial) error {
 	return l.again(func() error {
 		err := l.tryOnce(t)
 		if errors.Is(err, errDown) {
+			links, lerr := l.links()
 			if _, err := l.run("netem", "reset", "--backend", "kernel"); err != nil {
 				return err
+			}
+			if lerr == nil && slices.ContainsFunc(links, func(x link) bool { return x.Unreliable }) { // Spec §7.4.1: the frames leave such a cable
+				say("   the link left the cable, because the impairment made the cable unreliable")
+				return l.settled()
 			}
 		}
 		return err
