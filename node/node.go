@@ -39,19 +39,20 @@ type Membership interface {
 
 // Config holds the settings of a live chip.
 type Config struct {
-	Node        wire.FabricNodeID
-	Topology    *topo.Topology
-	Route       route.Config
-	Profile     ttlink.Profile     // timing profile of the links; zero: the profile lan
-	Slots       router.SlotProfile // slots of each receiver channel; zero: the profile spec
-	LocalFirst  bool               // whether the chip sends its own packets before the packets that it forwards; see router.Config
-	Timeout     router.Timeout     // what the router does with packets that cannot move for a long time (Spec §7.3); zero: nothing
-	TTL         uint16             // TTL of the chip's new packets, in hops; 0: the hops of the longest route
-	MemoryLimit int64              // largest tile memory, in bytes; 0: default
-	Listen      netip.Addr         // local address of the chip's ports; zero: 127.0.0.1
-	PortBase    uint16             // UDP port of channel 0; channel k has PortBase+k; 0: any free ports
-	Seed        uint64             // seed of the chip's random numbers; 0: the seed is Incarnation
-	Incarnation wire.Incarnation   // incarnation of the chip; random, not zero
+	Node           wire.FabricNodeID
+	Topology       *topo.Topology
+	Route          route.Config
+	Profile        ttlink.Profile     // timing profile of the links; zero: the profile lan
+	Slots          router.SlotProfile // slots of each receiver channel; zero: the profile spec
+	LocalFirst     bool               // whether the chip sends its own packets before the packets that it forwards; see router.Config
+	KeepUnreliable bool               // whether a link's frames stay on an unreliable cable; see ttlink.Config
+	Timeout        router.Timeout     // what the router does with packets that cannot move for a long time (Spec §7.3); zero: nothing
+	TTL            uint16             // TTL of the chip's new packets, in hops; 0: the hops of the longest route
+	MemoryLimit    int64              // largest tile memory, in bytes; 0: default
+	Listen         netip.Addr         // local address of the chip's ports; zero: 127.0.0.1
+	PortBase       uint16             // UDP port of channel 0; channel k has PortBase+k; 0: any free ports
+	Seed           uint64             // seed of the chip's random numbers; 0: the seed is Incarnation
+	Incarnation    wire.Incarnation   // incarnation of the chip; random, not zero
 
 	// Port opens the transport of one channel.
 	Port func(local netip.AddrPort) (transport.Port, error)
@@ -144,7 +145,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	var err error
 	began, cc := n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, FlowEpoch: uint32(n.start.UnixMilli()), Topology: cfg.Topology, Route: cfg.Route,
 		Profile: cfg.Profile, Slots: cfg.Slots, MaxPayload: defaultPayload, MemoryLimit: cfg.MemoryLimit, Seed: cfg.Seed,
-		LocalFirst: cfg.LocalFirst, Timeout: cfg.Timeout, TTL: cfg.TTL, Phase: phase(n.start, cfg.Profile)}
+		LocalFirst: cfg.LocalFirst, KeepUnreliable: cfg.KeepUnreliable, Timeout: cfg.Timeout, TTL: cfg.TTL, Phase: phase(n.start, cfg.Profile)}
 	if n.chip, err = chip.New(began, cc); err != nil {
 		return nil, err
 	}

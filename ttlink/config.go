@@ -158,6 +158,11 @@ type Config struct {
 	Profile     Profile          // times of the link; zero: [ProfileLAN]
 	Phase       mono.Time        // an instant of the grid on which an idle link sends; the other instants are multiples of Profile.Keepalive away
 	Seed        uint64           // seed of the link's random numbers, which vary its timers
+
+	// KeepUnreliable keeps the link's frames on its own cable even if the cable is unreliable. The
+	// link then only reports [EventUnreliable]. Without KeepUnreliable, the link goes into reroute
+	// mode (Spec §7.4.1).
+	KeepUnreliable bool
 }
 
 // complete replaces zero values by defaults. If a value is out of range, complete returns an error.

@@ -119,8 +119,12 @@ func TestFlappingAlone(t *testing.T) {
 }
 
 // beside returns two ends that are up by their own cable, and have a fallback path that works.
-func beside(t *testing.T, seed uint64) *world {
-	w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
+func beside(t *testing.T, seed uint64, change ...func(*Config)) *world {
+	w := newWorld(t, seed, fault.Options{Delay: lan}, func(_ int, c *Config) {
+		for _, f := range change {
+			f(c)
+		}
+	})
 	w.start()
 	w.load(5)
 	w.mustQuiet(5 * time.Second)

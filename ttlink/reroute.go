@@ -76,7 +76,7 @@ func (l *Link) seeks() pathSet {
 		return 0
 	case s.ordered:
 		return s.alternates
-	case l.damping.unreliable:
+	case l.damping.unreliable && !l.cfg.KeepUnreliable:
 		return s.alternates &^ s.poor
 	}
 	return 0

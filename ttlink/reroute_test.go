@@ -183,6 +183,35 @@ func TestUnreliable(t *testing.T) {
 	}
 }
 
+// TestKeepUnreliable lets a cable lose 15 % of its datagrams. With KeepUnreliable, both ends must
+// report the unreliable cable and stay on it. If the cable fails, and on an operator's order, the
+// frames must still move.
+func TestKeepUnreliable(t *testing.T) {
+	w := beside(t, 1, func(c *Config) { c.KeepUnreliable = true })
+	w.loses(0.15)
+	if w.busy(10*time.Second, func() bool { return !home(w) }) {
+		w.fail("the frames left the unreliable cable")
+	}
+	for i, e := range w.ends {
+		if n := countEvents(e, EventUnreliable); n != 1 || !e.link.Status().Unreliable {
+			w.fail("end %d: %d reports of the unreliable cable", i, n)
+		}
+	}
+	w.each(func(l *Link) { l.Reroute(w.now, true) })
+	if !w.busy(time.Second, func() bool { return away(w) }) {
+		w.fail("the frames do not move on an order")
+	}
+	w.each(func(l *Link) { l.Reroute(w.now, false) })
+	w.loses(0)
+	if !w.busy(20*time.Second, func() bool { return home(w) }) {
+		w.fail("the frames do not return after the order")
+	}
+	w.loses(1)
+	if !w.busy(5*time.Second, func() bool { return away(w) }) {
+		w.fail("the frames do not leave a cable that carries nothing")
+	}
+}
+
 // TestUnreliableBeside lets a cable lose 15 % of its datagrams while the only fallback path is
 // unreliable, too. The link must stay on its own cable. Once the fallback path is reliable, the link
 // must move.

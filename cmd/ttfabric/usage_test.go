@@ -59,7 +59,7 @@ func TestUpAgain(t *testing.T) {
 	c.must(up...)
 	c.must(append(up, "--slots", "spec", "--ttl", "0", "--stuck-after", "10000ms", "--runtime", "process", "--offload", "on")...)
 	for flag, value := range map[string]string{"profile": "lan", "slots": "fast", "order": "yx", "ttl": "3", "port-base": "7000", "stuck": "drop",
-		"stuck-after": "2s", "local-first": "true", "offload": "off", "runtime": "docker"} {
+		"stuck-after": "2s", "local-first": "true", "keep-unreliable": "true", "offload": "off", "runtime": "docker"} {
 		_, errs, code := c.run("up", "n300", "-d", "--name", "again", "--"+flag+"="+value)
 		if code != exitUsage || !strings.Contains(errs, "--"+flag) || !strings.Contains(errs, "runs already") {
 			t.Errorf("--%s=%s: exit code %d, said %q", flag, value, code, errs)

@@ -56,7 +56,7 @@ func (c *machine) addPorts(now mono.Time) error {
 		l, err := ttlink.New(ttlink.Config{
 			Local: p.Local, Peer: p.Peer, Incarnation: c.cfg.Incarnation, Fabric: uint32(c.cfg.Topology.Hash()),
 			MaxPayload: c.cfg.MaxPayload, Slots: c.cfg.Slots.Receiver, Window: c.cfg.Window,
-			Profile: c.cfg.Profile, Phase: c.cfg.Phase, Seed: c.cfg.Seed + uint64(i),
+			Profile: c.cfg.Profile, Phase: c.cfg.Phase, Seed: c.cfg.Seed + uint64(i), KeepUnreliable: c.cfg.KeepUnreliable,
 		})
 		if err != nil {
 			return fmt.Errorf("chip %s channel %d: %w", c.cfg.Node, p.Local.Channel, err)

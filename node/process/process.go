@@ -320,7 +320,7 @@ func (c *Config) runProgram(ctx context.Context, n *node.Node, log *slog.Logger,
 func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 	s := &c.Spec
 	cfg = node.Config{Node: c.Chip, Topology: c.Topology, Log: log, Incarnation: newIncarnation(), Listen: c.Address.Listen, PortBase: c.Address.PortBase,
-		MemoryLimit: c.Tiles, Cable: c.Ports.open, KeyLog: c.Ports.keys, LocalFirst: s.LocalFirst, TTL: uint16(s.TTL)}
+		MemoryLimit: c.Tiles, Cable: c.Ports.open, KeyLog: c.Ports.keys, LocalFirst: s.LocalFirst, KeepUnreliable: s.KeepUnreliable, TTL: uint16(s.TTL)}
 	if cfg.Route, err = s.Route(); err != nil {
 		return cfg, err
 	}

@@ -42,7 +42,7 @@ func made(t *testing.T, also ...func(Dir) error) (Dir, *topo.Topology, spec.Spec
 		t.Fatal(err)
 	}
 	want := spec.Default()
-	want.Netem, want.StuckAfter, want.PortBase, want.LocalFirst = []string{"M0D0-M0D1,delay=1ms"}, spec.Milliseconds(1500*time.Millisecond), 7000, true
+	want.Netem, want.StuckAfter, want.PortBase, want.LocalFirst, want.KeepUnreliable = []string{"M0D0-M0D1,delay=1ms"}, spec.Milliseconds(1500*time.Millisecond), 7000, true, true
 	s, err := spec.New("lab", m, want)
 	if err != nil {
 		t.Fatal(err)

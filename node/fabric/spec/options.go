@@ -56,6 +56,8 @@ var Options = []Option{
 		Usage: "on: the kernel gets up to 64 datagrams as one super-packet (UDP GSO, GRO); off: the kernel gets single datagrams, and the network treats each by itself, which is slower; plain: as off, with one system call per datagram"},
 	{Name: "local-first", Value: func(s *Spec) any { return &s.LocalFirst }, Container: true, Unknown: true,
 		Usage: "a chip sends its own packets before packets that pass through; without this flag, both kinds take turns"},
+	{Name: "keep-unreliable", Value: func(s *Spec) any { return &s.KeepUnreliable }, Container: true, Unknown: true,
+		Usage: "keep a link's frames on a cable that loses or damages many of them; without this flag, the frames move to a parallel cable"},
 	{Name: "allow-deadlock", Value: func(s *Spec) any { return &s.AllowDeadlock }, Container: true, Unknown: true,
 		Usage: "accept routes that can deadlock, for example to watch a deadlock"},
 	{Name: "netem", Value: func(s *Spec) any { return &s.Netem }, Container: true, Running: "'ttfabric netem set' impairs its cables",

@@ -69,15 +69,16 @@ type Routing struct {
 
 // Behaviour says how each chip behaves.
 type Behaviour struct {
-	Profile    string       `json:"profile"`                  // timers of the links: lan, crowded or paced; "": [New] chooses
-	Slots      string       `json:"slots"`                    // sizes of the router's channels: a name of router.SlotProfiles
-	Stuck      string       `json:"stuck"`                    // what a chip does about packets that cannot move; see router.ParseTimeout
-	StuckAfter Milliseconds `json:"stuck_after_milliseconds"` // time without a move after which a packet counts as stuck; 0: never
-	LocalFirst bool         `json:"local_first"`              // a chip sends its own packets before packets that pass through
-	TTL        int          `json:"ttl"`                      // time to live of a new packet, in hops; 0: the hops of the longest route
-	PortBase   int          `json:"port_base"`                // UDP port of the first chip's channel 0; 0: chips use any free ports
-	Netem      []string     `json:"netem,omitempty"`          // impairments from the start of the fabric, each as LINK,KNOB=VALUE,…
-	Offload    string       `json:"offload,omitempty"`        // use of the kernel's super-packets: on, off or plain; "": on
+	Profile        string       `json:"profile"`                   // timers of the links: lan, crowded or paced; "": [New] chooses
+	Slots          string       `json:"slots"`                     // sizes of the router's channels: a name of router.SlotProfiles
+	Stuck          string       `json:"stuck"`                     // what a chip does about packets that cannot move; see router.ParseTimeout
+	StuckAfter     Milliseconds `json:"stuck_after_milliseconds"`  // time without a move after which a packet counts as stuck; 0: never
+	LocalFirst     bool         `json:"local_first"`               // a chip sends its own packets before packets that pass through
+	KeepUnreliable bool         `json:"keep_unreliable,omitempty"` // the frames of a link stay on an unreliable cable
+	TTL            int          `json:"ttl"`                       // time to live of a new packet, in hops; 0: the hops of the longest route
+	PortBase       int          `json:"port_base"`                 // UDP port of the first chip's channel 0; 0: chips use any free ports
+	Netem          []string     `json:"netem,omitempty"`           // impairments from the start of the fabric, each as LINK,KNOB=VALUE,…
+	Offload        string       `json:"offload,omitempty"`         // use of the kernel's super-packets: on, off or plain; "": on
 }
 
 // Security says what transport the links' frames use, and how chips authenticate each other.
