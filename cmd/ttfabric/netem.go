@@ -22,6 +22,10 @@ over an impaired cable as a bad network would. Impairments by chips need no priv
 A seed decides the random faults. The same seed and the same datagrams give the same
 faults.
 
+If a cable loses or damages many frames for some seconds, its frames move to a parallel
+cable. To keep the frames on impaired cables, start the fabric with
+'up --keep-unreliable'.
+
 ` + kernelHelp + "\n\n" + linkHelp}
 	c.AddCommand(newNetemSet(), newNetemShow(), newNetemReset())
 	return c
