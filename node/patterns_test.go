@@ -72,8 +72,10 @@ func patternLive(t *testing.T, ns []*node.Node, plan *route.Plan, spec traffic.S
 		t.Fatal(err)
 	}
 	before, probes := carriedLive(ns), probesLive(ns)
+	begin := time.Now()
 	result := runLive(t, ns, spec, pairs)
 	if !result.OK() {
+		history(t, ns, begin)
 		t.Fatalf("%+v, %d misdirected", result.Total, result.Misdirected)
 	}
 	var flows []route.Flow
@@ -93,6 +95,23 @@ func patternLive(t *testing.T, ns []*node.Node, plan *route.Plan, spec traffic.S
 	each := float64(result.Rows[0].Sent) // packets that each chip sends; equal for all chips of a permutation
 	if bound := bounds4[spec.Pattern]; plan.Other() != plan && want.Max != bound*each {
 		t.Errorf("the busiest cable carries %v packets for each packet of a chip; the bound is %v", want.Max/each, bound)
+	}
+}
+
+// history logs what the chips reported since the time begin.
+func history(t *testing.T, ns []*node.Node, begin time.Time) {
+	for i, n := range ns {
+		events, end := n.Events()
+		for range len(events) {
+			switch e := <-events; {
+			case e.Time.Before(begin):
+			case e.Chip != nil:
+				t.Logf("%s chip %d: %+v", e.Time.Format("05.000"), i, *e.Chip)
+			case e.Starved != nil:
+				t.Logf("%s chip %d: %+v", e.Time.Format("05.000"), i, *e.Starved)
+			}
+		}
+		end()
 	}
 }
 
