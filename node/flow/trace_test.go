@@ -59,6 +59,7 @@ func (m *pair) Route(Key, []wire.Direction) *Route      { r := m.tables; return 
 func (m *pair) Reachable(Key) bool                      { return true }
 func (m *pair) Late(Key) bool                           { return m.silent }
 func (m *pair) Crosses(Key, *Route) (silent, dead bool) { return m.silent, !m.silent }
+func (m *pair) Answers(Key) (silent, dead bool)         { return m.silent, !m.silent }
 func (m *pair) Room(*Route) bool                        { return true }
 func (m *pair) Done(Result)                             {}
 
