@@ -150,6 +150,7 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 	}
 	c.enforce(c.tables.base)
 	c.tables.hope = c.newPlanned(c.tables.base)
+	c.tables.setTTL()
 	c.cfg.Slots = cfg.Slots.Only(c.tables.plan.VCs())
 	if cfg.Window == 0 {
 		c.cfg.Window = windowFor(c.cfg.Slots)

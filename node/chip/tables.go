@@ -34,7 +34,7 @@ import (
 type tables struct {
 	base     *route.Plan // plan of the fabric without faults
 	*planned             // the tables in force
-	ttl      uint16      // TTL of new packets: the hops of the longest route (Spec §7.2)
+	ttl      uint16      // TTL of new packets: the hops of the longest route (Spec §7.2), by silent cables too
 	former   former
 	hope     *planned // tables that avoid only the cables out of service, and use the silent cables
 	entrants entrants
@@ -85,8 +85,11 @@ type Tables struct {
 
 // enforce puts a plan in force.
 func (c *machine) enforce(p *route.Plan) {
-	c.tables.planned, c.tables.ttl = c.newPlanned(p), uint16(max(p.Longest(), 1))
+	c.tables.planned = c.newPlanned(p)
 }
+
+// setTTL sets the TTL of new packets.
+func (t *tables) setTTL() { t.ttl = uint16(max(t.plan.Longest(), t.hope.plan.Longest(), 1)) }
 
 // install plans tables for the cables that are in service now. If the planned tables
 // differ from the tables in force, install proves the planned tables and puts them in
@@ -121,6 +124,7 @@ func (c *machine) install(now mono.Time) {
 // it: the link must not deliver its old packets later.
 func (c *machine) apply(now mono.Time) {
 	t := &c.tables
+	t.setTTL()
 	for i := range c.ports.list {
 		q := &c.ports.list[i]
 		c.router.SetOut(i, t.plan.Out(q.Local))
