@@ -79,7 +79,7 @@ type Tables struct {
 	Out         []wire.PortID       // ports of the cables that these tables do not use, both ports of each cable
 	Silent      []wire.FabricNodeID // silent chips of this mesh, to which requests wait; of another silent mesh, only its first chip; nil if Refused
 	Unreachable []wire.FabricNodeID // chips of this mesh without a route from this chip; of another mesh without a route, only its first chip; nil if Refused
-	Strict      bool                // packets of the old tables that go round a fault or to another mesh are outdated: they could close a cycle with packets of these tables, so that the chip parks them where they would have to wait
+	Strict      bool                // packets of the old tables that go round a fault or to another mesh are outdated: they could close a cycle with packets of these tables, and are parked where they would have to wait
 	Refused     bool                // the chip did not put these tables in force, because the proof failed
 }
 
