@@ -160,8 +160,8 @@ func (r *Router) spread(h head) bool {
 // branch moves the copy that leaves in direction d to a sender channel. If no port of this mesh
 // leads in that direction, branch drops the copy. branch also drops the copy of a multicast that
 // came in with a TTL of 0, and of an outdated multicast that cannot be parked. If the copy has to
-// wait, ok is false. If this was the last part of the work, the packet itself has left its queue, and
-// gone is true.
+// wait, ok is false. If this was the last part of the work, the packet itself has left its queue,
+// and gone is true.
 func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 	oi, there := r.Port(d, h.plane)
 	if !there || r.ports[oi].External {

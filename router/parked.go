@@ -8,8 +8,8 @@ import (
 // This file handles parked packets: packets that wait in a sender channel beyond its slots, so that
 // they hold up no other packet. There are two reasons to park a packet.
 //
-// A port whose link is down is silent until the chip says that it is dead. The chip at the other end
-// of a silent link is perhaps only late. The packets for it therefore wait.
+// A port whose link is down is silent until the chip says that it is dead. The chip at the other
+// end of a silent link is perhaps only late. The packets for it therefore wait.
 //
 // An outdated packet has its route from replaced tables, see Outdated of [Config]. It keeps its
 // route, because the packets of its flow must keep their order. If it waited in a receiver channel

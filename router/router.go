@@ -66,8 +66,8 @@ type Config struct {
 
 	// Outdated reports whether a packet could close a cycle with packets of the tables in force,
 	// because other tables gave the packet its route. The router asks only about packets that would
-	// have to wait for room, and parks those for which Outdated returns true (parked.go). If Outdated
-	// is nil, no packet is outdated.
+	// have to wait for room, and parks those for which Outdated returns true (parked.go). If
+	// Outdated is nil, no packet is outdated.
 	Outdated func(wire.PacketView) bool
 }
 
@@ -231,8 +231,8 @@ func (r *Router) SetPort(i int, up bool) {
 	p.unjudge()
 }
 
-// Inject puts a packet of this chip into sender channel 0 of a port, or parks the packet there. Inject
-// reports false if the channel does not take the packet. Inject does not apply aloneLimit.
+// Inject puts a packet of this chip into sender channel 0 of a port, or parks the packet there.
+// Inject reports false if the channel does not take the packet. Inject does not apply aloneLimit.
 func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 	p := &r.ports[i]
 	if !r.takes(p, v, 0, wire.PacketView(r.cfg.Pool.Bytes(s))) {

@@ -470,15 +470,16 @@
 // epoch names these tables. A packet to a chip that could be reached by silent cables alone waits for
 // this chip. A packet to a chip that cannot be reached at all is dropped.
 //
-// An entry node gives a packet its route by the tables that the packet's epoch names, if it remembers
-// them, and if the route crosses no cable out of service. So the packets of a flow keep their order.
-// Otherwise it uses the tables of the flow's packet before, or its own tables. If its own tables have
-// no route, it uses a route by silent cables. A packet that gets a route by other tables than those that
-// it names has the epoch 0 from then on. If the entry node knows neither these tables nor a packet of
-// the flow, and if the packet is not outdated, the packet gets the entry node's epoch instead.
+// An entry node gives a packet its route by the tables that the packet's epoch names, if it
+// remembers them, and if the route crosses no cable out of service. So the packets of a flow keep
+// their order. Otherwise it uses the tables of the flow's packet before, or its own tables. If its
+// own tables have no route, it uses a route by silent cables. A packet that gets a route by other
+// tables than those that it names has the epoch 0 from then on. If the entry node knows neither
+// these tables nor a packet of the flow, and if the packet is not outdated, the packet gets the
+// entry node's epoch instead.
 //
-// A packet is outdated for a router if it has the flag DETOUR, or goes to another mesh, and if routes of
-// its epoch and of the router's own tables together could close a cycle. The epoch 0 always could. An
-// outdated packet keeps its route, but must not wait in a receiver channel: the router parks it, and
-// drops it for reason 7 if no room is left.
+// A packet is outdated for a router if it has the flag DETOUR, or goes to another mesh, and if
+// routes of its epoch and of the router's own tables together could close a cycle. The epoch 0
+// always could. An outdated packet keeps its route, but must not wait in a receiver channel: the
+// router parks it, and drops it for reason 7 if no room is left.
 package wire

@@ -39,9 +39,9 @@ import (
 // value is our own choice.
 const graceDeadTimes = 4
 
-// confirmTimes is the time Confirm of the control plane, as a multiple of the times DeadIdle and Hold
-// of the link profile. A chip that was late finds a link down after at most twice DeadIdle, and says
-// so after Hold.
+// confirmTimes is the time Confirm of the control plane, as a multiple of the times DeadIdle and
+// Hold of the link profile. A chip that was late finds a link down after at most twice DeadIdle,
+// and says so after Hold.
 const confirmTimes = 2
 
 // A cable that has never been up is out of service after the time Boot of the link profile. One machine

@@ -16,8 +16,9 @@ type routeKey struct {
 	whole bool // true: the route of a request to another mesh, with the part in the other meshes
 }
 
-// routes holds the routes that the chip has needed since it planned the tables. All chips of another
-// mesh share one route to this mesh. For requests, the chip also finds the whole route to each chip.
+// routes holds the routes that the chip has needed since it planned the tables. All chips of
+// another mesh share one route to this mesh. For requests, the chip also finds the whole route to
+// each chip.
 type routes struct {
 	planes int
 	sides  int                      // 2 if the plan has routes in the other direction round rings, else 1
@@ -111,8 +112,8 @@ func (c *machine) lookup(t *planned, k routeKey) *flow.Route {
 	return r
 }
 
-// findWhole computes the whole route of key k to a chip of another mesh from given tables. If no whole
-// route exists, OK of the result is false.
+// findWhole computes the whole route of key k to a chip of another mesh from given tables. If no
+// whole route exists, OK of the result is false.
 func (c *machine) findWhole(t *planned, k routeKey) *flow.Route {
 	r := *c.routeBy(t, flow.Key{Node: k.dst, Plane: k.plane, Other: k.other}, k.class)
 	p := t.plan
@@ -207,9 +208,9 @@ func (c *machine) enter(p *port, v wire.PacketView) bool {
 }
 
 // through finds the route through this mesh for a packet that has come from another mesh, and puts
-// the packet onto this route. The packets of a flow must take one route, even if this chip has newer
-// or older tables than the flow's source. The first of the following tables with a route for the
-// packet therefore gives the route:
+// the packet onto this route. The packets of a flow must take one route, even if this chip has
+// newer or older tables than the flow's source. The first of the following tables with a route for
+// the packet therefore gives the route:
 //
 //   - The tables that routed the packet before, unless the route crosses a cable that is out of
 //     service. If the chip does not know these tables, those of the packet before in the same flow.
@@ -249,12 +250,12 @@ func (t *tables) named(v wire.PacketView) *planned {
 	return t.former.find(e)
 }
 
-// numEntrants is the number of flows from other meshes of which a chip remembers by which tables their
-// last packet was routed. The value is our own choice.
+// numEntrants is the number of flows from other meshes of which a chip remembers by which tables
+// their last packet was routed. The value is our own choice.
 const numEntrants = 256
 
-// entrants remember by which tables the last packet of each flow from another mesh was routed. A flow
-// may take the place of another flow.
+// entrants remember by which tables the last packet of each flow from another mesh was routed. A
+// flow may take the place of another flow.
 type entrants []entrant
 
 type entrant struct {

@@ -128,9 +128,9 @@ func TestRefusalIsEvidence(t *testing.T) {
 	}
 }
 
-// TestSilentChipOfAnotherMesh silences a chip of another mesh while two chips write to it and read from
-// it. Requests of which the sources know that the chip is silent must wait at the sources. Requests
-// that left before must wait in the other mesh. After the silence, all must end as done.
+// TestSilentChipOfAnotherMesh silences a chip of another mesh while two chips write to it and read
+// from it. Requests of which the sources know that the chip is silent must wait at the sources.
+// Requests that left before must wait in the other mesh. After the silence, all must end as done.
 func TestSilentChipOfAnotherMesh(t *testing.T) {
 	m := named(t, "2xt3000")
 	w := newFabric(t, m)
@@ -176,9 +176,10 @@ func TestSilentChipOfAnotherMesh(t *testing.T) {
 	w.settled()
 }
 
-// TestEntryOfASilentChip brings a request for a silent chip to the entry of the chip's mesh, as if the
-// source did not know yet that the chip is silent. The request must wait in that mesh, and end as done
-// after the silence. Requests behind it must pass, if their routes do not lead through the silent chip.
+// TestEntryOfASilentChip brings a request for a silent chip to the entry of the chip's mesh, as if
+// the source did not know yet that the chip is silent. The request must wait in that mesh, and end
+// as done after the silence. Requests behind it must pass, if their routes do not lead through the
+// silent chip.
 func TestEntryOfASilentChip(t *testing.T) {
 	m := named(t, "2xt3000")
 	w := newFabric(t, m)
@@ -216,9 +217,9 @@ func TestEntryOfASilentChip(t *testing.T) {
 	}
 }
 
-// TestCableBetweenMeshes cuts the cables between two chips of two meshes, without a word to any chip.
-// Other cables join the meshes, so that both ends learn that the other end has lost the cables, too.
-// They must give the cables up long before control.GiveUp, and keep all other routes.
+// TestCableBetweenMeshes cuts the cables between two chips of two meshes, without a word to any
+// chip. Other cables join the meshes, so that both ends learn that the other end has lost the
+// cables, too. They must give the cables up long before control.GiveUp, and keep all other routes.
 func TestCableBetweenMeshes(t *testing.T) {
 	m := named(t, "2xt3000")
 	w := newFabric(t, m)

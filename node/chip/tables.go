@@ -14,21 +14,21 @@ import (
 // of cables to avoid: the cables out of service, and the silent cables. The chip first proves that
 // packets of the old tables and packets of the new tables cannot close a cycle together. If only
 // packets of the old tables on detours or to other meshes could close a cycle, these packets are
-// outdated: they keep their route, and the router parks them. The chip then puts the new tables in force. If the proof fails in any other way, the
-// chip refuses the new tables. All chips compute the tables independently, from equal link states.
-// Each packet carries the epoch of the tables that routed the packet. Within a mesh, new tables
-// keep every route that crosses no fault. A flow whose route changes takes the new route once its
-// open requests have ended, because the flow's packets must keep their order. A packet is caught if
-// it waits to leave by a port that the tables avoid and whose link is down. The chip reroutes a
-// caught packet by the new tables.
+// outdated: they keep their route, and the router parks them. The chip then puts the new tables in
+// force. If the proof fails in any other way, the chip refuses the new tables. All chips compute
+// the tables independently, from equal link states. Each packet carries the epoch of the tables
+// that routed the packet. Within a mesh, new tables keep every route that crosses no fault. A flow
+// whose route changes takes the new route once its open requests have ended, because the flow's
+// packets must keep their order. A packet is caught if it waits to leave by a port that the tables
+// avoid and whose link is down. The chip reroutes a caught packet by the new tables.
 //
-// A chip is silent if the tables have no route to it, but had one if they used the silent
-// cables, too. A silent chip is perhaps only late. Requests to it wait at their source, and
-// caught packets for it wait at the port, until its link comes up, or until the control plane
-// gives up the last silent cable on the way. Caught requests and replies of a silent port stay
-// even if they have a route round the port, because they would overtake the packets that the silent
-// link holds. A chip of another mesh is silent for a flow, too, if a silent cable in any mesh breaks
-// the flow's whole route. Requests that are under way to the chip wait there, in its mesh.
+// A chip is silent if the tables have no route to it, but had one if they used the silent cables,
+// too. A silent chip is perhaps only late. Requests to it wait at their source, and caught packets
+// for it wait at the port, until its link comes up, or until the control plane gives up the last
+// silent cable on the way. Caught requests and replies of a silent port stay even if they have a
+// route round the port, because they would overtake the packets that the silent link holds. A chip
+// of another mesh is silent for a flow, too, if a silent cable in any mesh breaks the flow's whole
+// route. Requests that are under way to the chip wait there, in its mesh.
 
 // tables are the routing of a chip.
 type tables struct {
@@ -190,10 +190,10 @@ func (c *machine) replaces(p *route.Plan) route.Conflict {
 func (c *machine) ShareProofs(m map[[2]uint32]route.Conflict) { c.tables.former.checked = m }
 
 // outdated reports whether a packet may close a cycle with packets of the tables in force. A packet
-// is outdated only if other tables routed it round a fault or to another mesh. In addition, the last
-// proof must have found a conflict, or the packet's tables must be older than the previous tables, or
-// several tables routed the packet. If the chip does not know the packet's tables, outdated assumes
-// that the packet's tables are newer.
+// is outdated only if other tables routed it round a fault or to another mesh. In addition, the
+// last proof must have found a conflict, or the packet's tables must be older than the previous
+// tables, or several tables routed the packet. If the chip does not know the packet's tables,
+// outdated assumes that the packet's tables are newer.
 func (c *machine) outdated(v wire.PacketView) bool {
 	e := v.Epoch()
 	if e == c.tables.epoch || !v.Detour() && v.Src().Mesh == v.Dst().Mesh {
@@ -262,9 +262,10 @@ func (c *machine) findSilent() {
 }
 
 // redirect reroutes the packets that are caught at ports that the tables avoid. A packet for a
-// silent chip stays. redirect drops a caught packet if its destination is unreachable, if its header
-// has no room for the route, or if it is outdated and its new route has no room. Copies of multicasts and packets for other meshes stay, and the
-// router drops them when the port has been dead for the grace period.
+// silent chip stays. redirect drops a caught packet if its destination is unreachable, if its
+// header has no room for the route, or if it is outdated and its new route has no room. Copies of
+// multicasts and packets for other meshes stay, and the router drops them when the port has been
+// dead for the grace period.
 func (c *machine) redirect() bool {
 	moved := false
 	c.router.Caught(func(k router.Caught) router.Verdict {

@@ -82,16 +82,15 @@
 //     requests of the flow end as FateUnknown. If the destination is unreachable, they end
 //     as soon as the reports of dropped packets have come. While the destination is silent,
 //     they wait.
-//   - A read whose data was lost ends as soon as the source knows of the loss. If a router
-//     drops the data, the read ends with the drop report. If data is overdue by [ProbeAfter],
-//     the flow repeats the read as a probe. Replies of a flow keep their order. The read
-//     therefore ends when the reply to the probe comes first. While any cable is silent, and
-//     for [Patience] after new tables, the data may be only late, and the flow waits. If a
-//     cable on the replies' route is out of service, the flow does not wait. The read ends as FateUnknown
-//     for [DoubtData]: the destination performed the read. If the destination has
-//     restarted, its completion ends the read for [DoubtRestarted]. If no route leads to the
-//     destination any more, the read ends for [DoubtUnreachable]. Package session repeats a
-//     read that ended for DoubtData.
+//   - A read whose data was lost ends as soon as the source knows of the loss. If a router drops
+//     the data, the read ends with the drop report. If data is overdue by [ProbeAfter], the flow
+//     repeats the read as a probe. Replies of a flow keep their order. The read therefore ends when
+//     the reply to the probe comes first. While any cable is silent, and for [Patience] after new
+//     tables, the data may be only late, and the flow waits. If a cable on the replies' route is
+//     out of service, the flow does not wait. The read ends as FateUnknown for [DoubtData]: the
+//     destination performed the read. If the destination has restarted, its completion ends the
+//     read for [DoubtRestarted]. If no route leads to the destination any more, the read ends for
+//     [DoubtUnreachable]. Package session repeats a read that ended for DoubtData.
 //   - If no route leads to the destination of a new request, the request ends at once. Its
 //     error then matches session.ErrUnreachable. If only silent cables lead to the
 //     destination, the request waits: the destination is perhaps only late.

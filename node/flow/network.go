@@ -17,15 +17,16 @@ type Network interface {
 	// Reachable reports whether the tables of the fabric without faults have a route to
 	// the flow's destination.
 	Reachable(to Key) bool
-	// Late reports whether the flow's destination would have a route if the silent cables worked.
-	// A silent cable is perhaps only late: the chip at its other end may wait for a processor. For a
+	// Late reports whether the flow's destination would have a route if the silent cables worked. A
+	// silent cable is perhaps only late: the chip at its other end may wait for a processor. For a
 	// multicast to another mesh, the destination is the mesh, and Node is a member.
 	Late(to Key) bool
 	// Crosses reports whether a route of a flow crosses a silent cable, and whether it crosses a
 	// cable that is out of service.
 	Crosses(to Key, r *Route) (silent, dead bool)
-	// Answers reports whether any cable is silent, so that answers of a flow perhaps wait for a late
-	// chip, and whether the answers' route without faults crosses a cable that is out of service.
+	// Answers reports whether any cable is silent, so that answers of a flow perhaps wait for a
+	// late chip, and whether the answers' route without faults crosses a cable that is out of
+	// service.
 	Answers(to Key) (silent, dead bool)
 	// Tree returns the members of a multicast and the route of the multicast's packets by the
 	// tables in force. Tree returns false if the fabric without faults has no such tree.
@@ -41,10 +42,10 @@ type Network interface {
 	Done(r Result)
 }
 
-// Route is the route of packets from this chip to another chip. For packets to another
-// mesh, Route leads to an exit node of this mesh and over the cable to the next mesh. Beyond names
-// the rest of the route. The chip computes each Route from its tables. A source only asks whether a Route exists,
-// and whether two Routes are equal.
+// Route is the route of packets from this chip to another chip. For packets to another mesh, Route
+// leads to an exit node of this mesh and over the cable to the next mesh. Beyond names the rest of
+// the route. The chip computes each Route from its tables. A source only asks whether a Route
+// exists, and whether two Routes are equal.
 type Route struct {
 	OK      bool           // a route exists
 	Port    int            // index of the port by which packets leave; -1 for a multicast tree that begins at this chip

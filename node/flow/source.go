@@ -16,8 +16,8 @@ const (
 	FlowTimeout    = 2 * time.Minute        // time without progress after which a flow ends its open requests as FateUnknown; a destination that is cut off ends them sooner, see stranded
 
 	// Patience is how long a flow waits after new tables for the requests on its old route, if all
-	// cables on the old route work. A probe by the new route would overtake the requests. A flow waits
-	// as long for data of reads, because a reply by a new route would overtake the data.
+	// cables on the old route work. A probe by the new route would overtake the requests. A flow
+	// waits as long for data of reads, because a reply by a new route would overtake the data.
 	Patience = time.Second
 
 	tickEvery   = 50 * time.Millisecond  // interval at which a source checks its open flows

@@ -74,9 +74,9 @@ func (s *Source) patient(now mono.Time, f *outFlow) bool {
 	return !dead && (silent || now.Sub(f.move.since) < Patience)
 }
 
-// inOrder reports whether replies of a flow keep their order, if the destination sent them after the
-// time since: no cable is silent, so that no reply waits for a late chip, and the tables have not
-// changed after that time. If the replies' route without faults crosses a cable that is out of
+// inOrder reports whether replies of a flow keep their order, if the destination sent them after
+// the time since: no cable is silent, so that no reply waits for a late chip, and the tables have
+// not changed after that time. If the replies' route without faults crosses a cable that is out of
 // service, replies may be lost, and inOrder returns true: the flow must find out which.
 func (s *Source) inOrder(f *outFlow, since mono.Time) bool {
 	silent, dead := s.net.Answers(f.key)

@@ -2,16 +2,16 @@
 // each chip says about its own ports. From the link states, the package finds the ports whose
 // cables the tables must avoid.
 //
-// Each chip says in a numbered [wire.LinkState] which of its ports routes must avoid. After a port's
-// link has been down for [Config.Hold], the port is silent, or out of service. A link is down while
-// neither its own cable nor a fallback path works. Silence alone does not show that the peer is
-// dead: its process may wait for a processor. A silent port therefore goes out of service only with
-// evidence (see [Control.SetGone]), or after [GiveUp]. If the peer, too, says for [Config.Confirm] that
-// its end of the cable is silent, and this chip reaches the peer by other routes all this time, then the
-// peer is not late: the cable has failed. Routes avoid both kinds of ports. The
-// difference is what happens to packets that cannot avoid them: packets to a chip behind silent
-// ports wait, and packets to a chip behind ports out of service are dropped. A port also goes out of
-// service if its link has not come up within [Config.Boot] of the start.
+// Each chip says in a numbered [wire.LinkState] which of its ports routes must avoid. After a
+// port's link has been down for [Config.Hold], the port is silent, or out of service. A link is
+// down while neither its own cable nor a fallback path works. Silence alone does not show that the
+// peer is dead: its process may wait for a processor. A silent port therefore goes out of service
+// only with evidence (see [Control.SetGone]), or after [GiveUp]. If the peer, too, says for
+// [Config.Confirm] that its end of the cable is silent, and this chip reaches the peer by other
+// routes all this time, then the peer is not late: the cable has failed. Routes avoid both kinds of
+// ports. The difference is what happens to packets that cannot avoid them: packets to a chip behind
+// silent ports wait, and packets to a chip behind ports out of service are dropped. A port also
+// goes out of service if its link has not come up within [Config.Boot] of the start.
 //
 // An operator can also take a port out of service. The port's link then first
 // moves to the cable of a parallel port, and the port stays in service (Spec §7.4.1). Parallel ports
@@ -57,10 +57,10 @@ type Config struct {
 	Hold  time.Duration // how long the link of a port in service may be down before routes avoid the port
 	Boot  time.Duration // how long after the start Control waits for the first time that a link comes up, before Control takes the port out of service
 
-	// Confirm is the time after which a silent port goes out of service, if both ends say that their
-	// link is down, and if other routes lead to the peer. The time must be longer than a chip that was
-	// late needs to find out which of its links are down. Otherwise, routes through a late chip that
-	// has just come back seem to lead to a late peer.
+	// Confirm is the time after which a silent port goes out of service, if both ends say that
+	// their link is down, and if other routes lead to the peer. The time must be longer than a chip
+	// that was late needs to find out which of its links are down. Otherwise, routes through a late
+	// chip that has just come back seem to lead to a late peer.
 	Confirm time.Duration
 
 	// Reaches reports whether the tables in force have a route to another chip.
@@ -272,9 +272,9 @@ func (c *Control) moves(i int) bool {
 	return ok
 }
 
-// confirmed reports whether both ends of a port's cable have said for Confirm that the link is down,
-// and this chip has reached the peer by other routes all this time. What the peer said long before the link went down
-// does not count: this chip may have been late then, and the peer now.
+// confirmed reports whether both ends of a port's cable have said for Confirm that the link is
+// down, and this chip has reached the peer by other routes all this time. What the peer said long
+// before the link went down does not count: this chip may have been late then, and the peer now.
 func (c *Control) confirmed(now mono.Time, p *port) bool {
 	w := c.byNode[p.Peer.Node]
 	switch {

@@ -73,8 +73,9 @@ func (p *Plan) Sparse(pl wire.Plane, src wire.FabricNodeID, mesh wire.MeshID, m 
 	return tree, nil
 }
 
-// Branches lists the hops of the tree that [Plan.Sparse] lists, but also hops over cables that are out
-// of service. If no route leads to the mesh, Branches returns nil. The tree must exist without faults.
+// Branches lists the hops of the tree that [Plan.Sparse] lists, but also hops over cables that are
+// out of service. If no route leads to the mesh, Branches returns nil. The tree must exist without
+// faults.
 func (p *Plan) Branches(pl wire.Plane, src wire.FabricNodeID, mesh wire.MeshID, m wire.Members) []Branch {
 	root, ok := p.root(pl, src, mesh)
 	if !ok {
@@ -84,8 +85,8 @@ func (p *Plan) Branches(pl wire.Plane, src wire.FabricNodeID, mesh wire.MeshID, 
 	return tree
 }
 
-// root returns the chip where the tree of a multicast from src to members of a mesh begins: src itself,
-// or the entry node of the members' mesh. root reports false if no route leads to the mesh.
+// root returns the chip where the tree of a multicast from src to members of a mesh begins: src
+// itself, or the entry node of the members' mesh. root reports false if no route leads to the mesh.
 func (p *Plan) root(pl wire.Plane, src wire.FabricNodeID, mesh wire.MeshID) (wire.FabricNodeID, bool) {
 	if mesh == src.Mesh {
 		return src, true
