@@ -97,8 +97,7 @@ const (
 	packetFlags = packetUp | packetTrace | packetDetour | packetKnown | packetOther | packetMembers | packetPosted
 )
 
-// EpochMixed is the table epoch of a packet whose route comes from no single tables in force:
-// routers with different tables gave parts of the route, or the route leads to silent cables.
+// EpochMixed is the epoch of a packet whose route several tables gave, or leads to silent cables.
 const EpochMixed = 0
 
 // Route actions in tt-metal's 2D encoding (fabric_common.h). A route has one byte for each router
