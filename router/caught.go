@@ -101,13 +101,13 @@ func (r *Router) onward(k Caught, to int) int {
 	return c
 }
 
-// CanRedirect reports whether port "to" has room for a caught packet in virtual channel v.
+// CanRedirect reports whether port "to" takes a caught packet in virtual channel v.
 func (r *Router) CanRedirect(k Caught, to int, v wire.VC) bool {
-	return !r.ports[to].send[v][r.onward(k, to)].full()
+	return r.takes(&r.ports[to], v, r.onward(k, to), wire.PacketView(r.cfg.Pool.Bytes(k.Slot)))
 }
 
 // Redirect moves a caught packet to port "to" and virtual channel v. [Router.CanRedirect] must have
-// reported that there is room.
+// reported that the port takes the packet.
 func (r *Router) Redirect(k Caught, to int, v wire.VC) {
 	p := &r.ports[k.Port]
 	r.ports[to].push(v, r.onward(k, to), k.Slot, r.at)
@@ -128,39 +128,4 @@ func (r *Router) Discard(i int, s Slot, why wire.DropReason) {
 	n.Received++
 	n.Dropped[why]++
 	r.drops = append(r.drops, Drop{s, why, p.Channel, wire.NumDirections})
-}
-
-// Purge drops the unicast packets for which f returns true, in whichever channel they wait. Purge
-// keeps packets in receiver channels whose route ends at this chip. The chip purges packets of old
-// tables that could close a cycle together with packets of new tables.
-func (r *Router) Purge(f func(wire.PacketView) bool) {
-	var gone []Slot
-	names := func(s Slot) bool {
-		v := wire.PacketView(r.cfg.Pool.Bytes(s))
-		return v.Trunk() == wire.TrunkNone && f(v)
-	}
-	for i := range r.ports {
-		p := &r.ports[i]
-		for _, v := range r.vcs {
-			gone = p.recv[v].remove(gone[:0], func(s Slot) bool {
-				return names(s) && wire.PacketView(r.cfg.Pool.Bytes(s)).Action() != wire.RouteBit(p.Dir)
-			})
-			r.taken(i, v, len(gone))
-			for _, s := range gone {
-				r.purged(p, s, wire.NumDirections)
-			}
-			for c := range SenderChannels {
-				gone = p.send[v][c].remove(gone[:0], names)
-				p.removed(v, c, len(gone))
-				for _, s := range gone {
-					r.purged(p, s, p.Dir)
-				}
-			}
-		}
-	}
-}
-
-func (r *Router) purged(p *port, s Slot, d wire.Direction) {
-	p.of(wire.PacketView(r.cfg.Pool.Bytes(s)).VC()).Dropped[wire.DropTables]++
-	r.drops = append(r.drops, Drop{s, wire.DropTables, p.Channel, d})
 }

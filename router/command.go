@@ -89,7 +89,7 @@ func (r *Router) State(i int) State {
 //
 // A paused port takes nothing from its receiver channels and sends nothing from its sender
 // channels. These channels fill, and packets behind them wait for credits. The router drops these
-// packets only if the chip calls Flush, Purge or DropCaught. While any port of the chip is paused,
+// packets only if the chip calls Flush or DropCaught. While any port of the chip is paused,
 // no channel of the chip counts as stuck. The grace period of a dead next hop does not run for a
 // paused port. If the port's link is down when the pause ends, the grace period begins anew.
 //

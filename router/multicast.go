@@ -159,8 +159,9 @@ func (r *Router) spread(h head) bool {
 
 // branch moves the copy that leaves in direction d to a sender channel. If no port of this mesh
 // leads in that direction, branch drops the copy. branch also drops the copy of a multicast that
-// came in with a TTL of 0. If the copy has to wait, ok is false. If this was the last part of the
-// work, the packet itself has left its queue, and gone is true.
+// came in with a TTL of 0, and of an outdated multicast that cannot be parked. If the copy has to
+// wait, ok is false. If this was the last part of the work, the packet itself has left its queue,
+// and gone is true.
 func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 	oi, there := r.Port(d, h.plane)
 	if !there || r.ports[oi].External {
@@ -175,7 +176,10 @@ func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 		in := &r.ports[h.port]
 		to, ch = r.turn(h.v, false, false, in, out), passThrough(d, in.Dir)
 	}
-	if !r.takes(out, to, ch) {
+	if !r.takes(out, to, ch, r.view(h)) {
+		if r.outdated(r.view(h)) {
+			return r.dropCopy(h, d, wire.DropTables)
+		}
 		return false, false
 	}
 	s, ok, gone := r.split(h, d)

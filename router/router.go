@@ -63,6 +63,12 @@ type Config struct {
 	Timeout Timeout
 	Pool    *Pool
 	Place   wire.Place // the chip's place in its mesh, for multicasts to a set of members
+
+	// Outdated reports whether a packet could close a cycle with packets of the tables in force,
+	// because other tables gave the packet its route. The router asks only about packets that would
+	// have to wait for room, and parks those for which Outdated returns true (parked.go). If
+	// Outdated is nil, no packet is outdated.
+	Outdated func(wire.PacketView) bool
 }
 
 // Drop is a packet that the router dropped. The caller of [Router.PollDrop] must return the slot to
@@ -102,7 +108,7 @@ type port struct {
 	held      uint16           // set of virtual channels whose receiver channel holds packets, one bit for each virtual channel
 	waiting   Skip             // set of sender channels that hold packets
 	queued    int              // packets in all sender channels
-	parked    int              // packets in sender channels beyond the channels' slots, see takes
+	parked    int              // packets in sender channels beyond the channels' slots, see parked.go
 	nextVC    wire.VC          // virtual channel that the round robin serves next
 	nextCh    [wire.NumVCs]int // sender channel that the round robin of each virtual channel serves next
 	offeredVC wire.VC          // virtual channel of the packet that Next last offered
@@ -225,11 +231,11 @@ func (r *Router) SetPort(i int, up bool) {
 	p.unjudge()
 }
 
-// Inject puts a packet of this chip into sender channel 0 of a port. Inject reports false if that
-// channel is full. Inject does not apply aloneLimit.
+// Inject puts a packet of this chip into sender channel 0 of a port, or parks the packet there.
+// Inject reports false if the channel does not take the packet. Inject does not apply aloneLimit.
 func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 	p := &r.ports[i]
-	if p.send[v][0].full() {
+	if !r.takes(p, v, 0, wire.PacketView(r.cfg.Pool.Bytes(s))) {
 		return false
 	}
 	p.push(v, 0, s, r.at)
@@ -345,8 +351,12 @@ func (r *Router) forward(i int, v wire.VC) bool {
 	out := &r.ports[oi]
 	to := r.turn(v, pkt.Up(), pkt.Detour(), p, out)
 	ch := passThrough(d, p.Dir)
-	if !r.takes(out, to, ch) {
-		return false
+	if !r.takes(out, to, ch, pkt) {
+		if !r.outdated(pkt) {
+			return false
+		}
+		r.drop(i, v, wire.DropTables)
+		return true
 	}
 	if !pkt.Advance() {
 		r.drop(i, v, wire.DropTTL)

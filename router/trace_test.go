@@ -38,7 +38,7 @@ var rewriteTraces = flag.Bool("rewrite", false, "write new outcomes into testdat
 //	reroute                    from now on, caught packets have no route and are dropped
 //	keep 7 8                   from now on, packets 7 and 8 stay if they are caught
 //	discard W 7 route=E.       packet 7 came in by W and is dropped before it enters a channel
-//	purge 7 8                  drop packets 7 and 8 in whichever channel they wait
+//	outdated 7 8               from now on, packets 7 and 8 are outdated
 //	room E                     write down on which virtual channels E has room for packets of this chip
 //	show                       write down the packets in the channels
 //	states                     write down the state of each port
@@ -57,18 +57,19 @@ func TestTraces(t *testing.T) {
 // already.
 type tracer struct {
 	*tracetest.Trace
-	t       *testing.T
-	now     mono.Time
-	cfg     Config
-	r       *Router
-	credits [][wire.NumVCs]int // by port: packets that this router may still send to the neighbour
-	room    [][wire.NumVCs]int // by port: packets that the neighbour may still send to this router
-	states  []State            // state of each port that the outcome has last
-	blocked []string           // lines about packets that lack credits, from this call of pump
-	before  []string           // lines about packets that lack credits, from the call of pump before: the outcome has them already
-	local   int                // number of packets for this chip so far
-	keep    []string           // numbers of packets that stay if they are caught
-	onward  *onward            // new route of caught packets; nil: they are dropped
+	t        *testing.T
+	now      mono.Time
+	cfg      Config
+	r        *Router
+	credits  [][wire.NumVCs]int // by port: packets that this router may still send to the neighbour
+	room     [][wire.NumVCs]int // by port: packets that the neighbour may still send to this router
+	states   []State            // state of each port that the outcome has last
+	blocked  []string           // lines about packets that lack credits, from this call of pump
+	before   []string           // lines about packets that lack credits, from the call of pump before: the outcome has them already
+	local    int                // number of packets for this chip so far
+	keep     []string           // numbers of packets that stay if they are caught
+	outdated []string           // numbers of outdated packets
+	onward   *onward            // new route of caught packets; nil: they are dropped
 }
 
 // Now returns the time since the script began.
@@ -118,10 +119,8 @@ func (x *tracer) Do(f []string) error {
 		return x.run(f[1])
 	case "multicast":
 		return x.multicast(f[1:])
-	case "purge":
-		x.r.Purge(func(v wire.PacketView) bool { return slices.Contains(f[1:], strconv.FormatUint(number(v), 10)) })
-		x.credit()
-		x.abandon()
+	case "outdated":
+		x.outdated = f[1:]
 	case "keep":
 		x.keep = f[1:]
 	case "show":
@@ -196,6 +195,7 @@ func (x *tracer) makeRouter(args []string) (err error) {
 		}
 	}
 	x.cfg.Pool = NewPool(pool)
+	x.cfg.Outdated = func(v wire.PacketView) bool { return slices.Contains(x.outdated, strconv.FormatUint(number(v), 10)) }
 	if x.r, err = New(x.now, x.cfg); err != nil {
 		return err
 	}

@@ -119,16 +119,15 @@ const (
 	DropMalformed                         // the bytes are not a valid packet
 	DropTimeout                           // the packet's receiver channel or sender channel made no progress for the whole timeout (Spec §7.3)
 	DropUnreachable                       // the tables have no route to the packet's destination
-	DropTables                            // the packet's route comes from replaced tables; the routes of the old and the new tables together could close a cycle
+	DropTables                            // the packet's route comes from replaced tables, whose routes could close a cycle with those of the new tables, and the router had no room to park the packet
 	DropDrained                           // the packet's route leaves by a draining port
 	DropFlushed                           // the packet waited at a port when an operator flushed the port
-	DropSilent                            // the packet came from another mesh, and only silent cables lead to its destination; the source may send the packet again
 	NumDropReasons
 )
 
 // String returns the name of the reason, such as "next hop dead".
 func (r DropReason) String() string {
-	names := [NumDropReasons]string{"", "next hop dead", "TTL expired", "no route", "malformed", "timeout", "unreachable", "tables replaced", "drained", "flushed", "destination silent"}
+	names := [NumDropReasons]string{"", "next hop dead", "TTL expired", "no route", "malformed", "timeout", "unreachable", "tables replaced", "drained", "flushed"}
 	if r == 0 || r >= NumDropReasons {
 		return "unknown reason"
 	}

@@ -160,8 +160,8 @@
 //	16  4  flow seq      | of requests and probes; 0 for other types
 //	20  4  flow base    /
 //	24  8  id of the request or probe, unique at the source; a reply has its request's id; 0 for other types
-//	32  4  table epoch of the tables that gave the route; a router drops a packet routed by older
-//	       tables if the routes of those tables and of its own tables together could close a cycle
+//	32  4  table epoch of the tables that gave the route; 0: tables of several epochs gave it, or it
+//	       leads to silent cables. See "Link states"
 //	36  1  bit 0 UP: the packet still has to cross towards the root of the tree of meshes;
 //	       bit 1 TRACE: each chip that the packet comes to may record the packet;
 //	       bit 2 DETOUR: the route through the present mesh leads round a fault;
@@ -413,8 +413,7 @@
 //	 8  4  flow seq; 0 for a reply
 //	12  1  plane, 0 to 15
 //	13  1  reason: 1 next hop dead, 2 TTL used up, 3 no route, 4 malformed, 5 timeout,
-//	       6 unreachable, 7 tables replaced, 8 drained, 9 flushed,
-//	       10 destination silent
+//	       6 unreachable, 7 tables replaced, 8 drained, 9 flushed
 //	14  1  channel of the reporting chip's port at which the packet waited, 0 to 15
 //	15  1  type of the dropped packet, 1 to 5; plus 128 for a multicast, plus 64 for a packet with OTHER,
 //	       plus 32 for a multicast with MEMBERS, plus 16 for an open report
@@ -470,4 +469,17 @@
 // their routing tables from the same entries, and leave out the cables to avoid. A packet's table
 // epoch names these tables. A packet to a chip that could be reached by silent cables alone waits for
 // this chip. A packet to a chip that cannot be reached at all is dropped.
+//
+// An entry node gives a packet its route by the tables that the packet's epoch names, if it
+// remembers them, and if the route crosses no cable out of service. So the packets of a flow keep
+// their order. Otherwise it uses the tables of the flow's packet before, or its own tables. If its
+// own tables have no route, it uses a route by silent cables. A packet that gets a route by other
+// tables than those that it names has the epoch 0 from then on. If the entry node knows neither
+// these tables nor a packet of the flow, and if the packet is not outdated, the packet gets the
+// entry node's epoch instead.
+//
+// A packet is outdated for a router if it has the flag DETOUR, or goes to another mesh, and if
+// routes of its epoch and of the router's own tables together could close a cycle. The epoch 0
+// always could. An outdated packet keeps its route, but must not wait in a receiver channel: the
+// router parks it, and drops it for reason 7 if no room is left.
 package wire

@@ -69,6 +69,11 @@
 //     route written as a list of directions.
 //   - Tables: the routing tables of a chip.
 //   - Table epoch: the hash of the inputs from which all chips compute the same tables.
+//   - Outdated: the state of a packet whose route comes from replaced tables, and could close a
+//     cycle of waiting packets with routes of the tables in force.
+//   - Parked: the state of a packet that waits in a sender channel beyond the channel's slots,
+//     because it is outdated, or waits for a silent port. A parked packet holds up no packet of
+//     another route.
 //   - Detour: a route round a fault. Packets on detours use separate virtual channels.
 //   - Out of service: the state of a cable that routes avoid, and whose link the chips do not wait
 //     for. The link is down, on its own cable and on every fallback path, and its peer or cable has

@@ -62,7 +62,7 @@ import (
 //	   17  1  severity: 1 information, 2 warning, 3 error
 //	   18  1  reason. down: the down reason; incompatible: what does not fit; dropped: the drop reason;
 //	          command: the router command, or 255 for a flush;
-//	          tables: 0 in force, 1 in force and detours of the old tables dropped, 2 refused
+//	          tables: 0 in force, 1 in force and detours of the old tables outdated, 2 refused
 //	   19  1  up and path: channel whose cable carries the frames, 255 the link's own cable; stuck: number of the sender channel,
 //	          255 for a receiver channel; other kinds: 255
 //	   20  4  number of packets that the entry is about; tables: number of cables that the tables avoid; frame size: bytes of payload

@@ -97,6 +97,9 @@ const (
 	packetFlags = packetUp | packetTrace | packetDetour | packetKnown | packetOther | packetMembers | packetPosted
 )
 
+// EpochMixed is the epoch of a packet whose route several tables gave, or leads to silent cables.
+const EpochMixed = 0
+
 // Route actions in tt-metal's 2D encoding (fabric_common.h). A route has one byte for each router
 // after the source: the router's action. The action names a direction by one of the low four bits.
 // If the action names the side that the packet came in by, the router delivers the packet.
@@ -130,7 +133,7 @@ type Packet struct {
 	FlowSeq   uint32 // number of the packet in its flow epoch, from 0
 	FlowBase  uint32 // lowest FlowSeq of a request whose fate the source does not know yet
 	ID        uint64 // id of the request or probe, unique at its source; a reply has the id of its request
-	Epoch     uint32 // table epoch of the tables that gave the packet its route
+	Epoch     uint32 // table epoch of the tables that gave the packet its route, or EpochMixed
 
 	Posted bool // requests: the source wants no completion
 

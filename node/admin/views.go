@@ -234,7 +234,7 @@ func tablesEvent(v *api.EventView, t *chip.Tables) {
 	case t.Refused:
 		v.Action, v.Detail["reason"] = "refused", "the tables could deadlock or lead packets astray"
 	case t.Strict:
-		v.Detail["old_packets"] = "packets round a fault or to another mesh were dropped"
+		v.Detail["old_packets"] = "packets round a fault or to another mesh are parked where they would have to wait"
 	}
 }
 

@@ -39,6 +39,11 @@ import (
 // value is our own choice.
 const graceDeadTimes = 4
 
+// confirmTimes is the time Confirm of the control plane, as a multiple of the times DeadIdle and
+// Hold of the link profile. A chip that was late finds a link down after at most twice DeadIdle,
+// and says so after Hold.
+const confirmTimes = 2
+
 // A cable that has never been up is out of service after the time Boot of the link profile. One machine
 // may have to start all chips of a fabric, one after the other. Each chip beyond bootChips therefore
 // lengthens this time by bootPerChip.
@@ -144,7 +149,8 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 		return nil, err
 	}
 	c.enforce(c.tables.base)
-	c.tables.hope = c.tables.base
+	c.tables.hope = c.newPlanned(c.tables.base)
+	c.tables.setTTL()
 	c.cfg.Slots = cfg.Slots.Only(c.tables.plan.VCs())
 	if cfg.Window == 0 {
 		c.cfg.Window = windowFor(c.cfg.Slots)
@@ -160,7 +166,7 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 		return nil, err
 	}
 	c.control = control.New(now, control.Config{Self: cfg.Node, Ports: c.Channels(),
-		Hold: cfg.Profile.Hold, Reaches: c.reaches, Boot: cfg.Profile.Boot + time.Duration(max(0, len(cfg.Topology.Chips)-bootChips))*bootPerChip})
+		Hold: cfg.Profile.Hold, Confirm: confirmTimes * (cfg.Profile.DeadIdle + cfg.Profile.Hold), Reaches: c.reaches, Boot: cfg.Profile.Boot + time.Duration(max(0, len(cfg.Topology.Chips)-bootChips))*bootPerChip})
 	return c, nil
 }
 

@@ -46,7 +46,7 @@ func (c *machine) emitReplies() (moved bool) {
 	for len(c.outbox.replies) > 0 {
 		s := c.outbox.replies[0].slot
 		v := wire.PacketView(c.pool.Bytes(s))
-		if !c.router.Inject(c.route(destination(v), wire.ClassReply).Port, v.VC(), s) {
+		if w, _ := c.way(destination(v), wire.ClassReply); !c.router.Inject(w.Port, v.VC(), s) {
 			break
 		}
 		c.outbox.replies = c.outbox.replies[1:]
@@ -115,9 +115,9 @@ func (c *machine) redirectReplies(now mono.Time) {
 	kept := c.outbox.replies[:0]
 	for _, r := range c.outbox.replies {
 		v := wire.PacketView(c.pool.Bytes(r.slot))
-		if w := c.route(destination(v), wire.ClassReply); w.OK && v.Reroute(w.Actions, w.Up, w.Detour) {
+		if w, epoch := c.way(destination(v), wire.ClassReply); w.OK && v.Reroute(w.Actions, w.Up, w.Detour) {
 			v.SetVC(w.VC)
-			v.SetEpoch(c.tables.epoch)
+			v.SetEpoch(epoch)
 			v.Extend(c.tables.ttl - 1)
 			kept = append(kept, reply{r.slot, c.ports.list[w.Port].Local.Channel})
 		} else {

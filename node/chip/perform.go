@@ -52,7 +52,7 @@ func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 	if o := c.memory.Read(p.Command.Addr, data); o != wire.OutcomeDone {
 		return o
 	}
-	w := c.route(flow.Key{Node: p.Src, Plane: p.Plane, Other: p.Other}, wire.ClassReply)
+	w, epoch := c.way(flow.Key{Node: p.Src, Plane: p.Plane, Other: p.Other}, wire.ClassReply)
 	if !w.OK {
 		if p.Src == c.cfg.Node {
 			return wire.OutcomeBadCommand // this chip sent the read to itself with Request.Via, and no route leads from a chip to itself for the reply
@@ -60,7 +60,7 @@ func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 		return wire.OutcomeAgain // faults leave no route to the source
 	}
 	r := wire.Packet{Type: wire.PacketReply, Plane: p.Plane, Other: p.Other, Src: c.cfg.Node, Dst: p.Src, ID: p.ID,
-		Epoch: c.tables.epoch, Command: wire.Command{Type: wire.NocNone, Size: p.Command.Size}, Payload: data}
+		Epoch: epoch, Command: wire.Command{Type: wire.NocNone, Size: p.Command.Size}, Payload: data}
 	address(w, &r, c.tables.ttl)
 	s, ok := c.build(&r)
 	if !ok {

@@ -68,7 +68,7 @@ func (c *machine) addPorts(now mono.Time) error {
 			Ring: ring, Wrap: wrap, External: p.Peer.Node.Mesh != c.cfg.Node.Mesh})
 	}
 	c.pool = router.NewPool(0)
-	rc.Pool = c.pool
+	rc.Pool, rc.Outdated = c.pool, c.outdated
 	r, err := router.New(now, rc)
 	if err != nil {
 		return fmt.Errorf("chip %s: %w", c.cfg.Node, err)

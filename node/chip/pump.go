@@ -59,7 +59,10 @@ func (c *machine) take(now mono.Time, i int, vc wire.VC, b []byte, s router.Slot
 		c.malformed(p, vc, s)
 		return
 	}
-	why := c.admits(p, v)
+	why := wire.DropReason(0)
+	if !c.enter(p, v) {
+		why = wire.DropUnreachable
+	}
 	first := s == router.NoSlot && c.router.Idle(i, vc) // no packet waits before this one
 	switch {
 	case first && c.deliverNow(now, i, v): // → memory, flows
@@ -208,22 +211,6 @@ func (c *machine) malformed(p *port, vc wire.VC, s router.Slot) {
 		c.pool.Put(s)
 	}
 	p.link.Free(vc)
-}
-
-// admits checks a packet that came in by a port. admits gives a packet from another mesh
-// its route through this mesh. admits returns the reason to drop the packet, or 0 for a
-// packet that may pass.
-func (c *machine) admits(p *port, v wire.PacketView) wire.DropReason {
-	switch {
-	case !c.enter(p, v):
-		if c.hopes(destination(v), v.VC().Class()) {
-			return wire.DropSilent
-		}
-		return wire.DropUnreachable
-	case c.stale(v) && v.Action() != wire.RouteBit(p.Dir):
-		return wire.DropTables
-	}
-	return 0
 }
 
 // stored returns the slot that a packet lies in. If the packet still lies in its

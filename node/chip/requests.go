@@ -2,6 +2,7 @@ package chip
 
 import (
 	"errors"
+	"slices"
 
 	"ttfabric/node/flow"
 	"ttfabric/router/route"
@@ -94,7 +95,7 @@ type network machine
 func (n *network) Route(to flow.Key, via []wire.Direction) *flow.Route {
 	c := (*machine)(n)
 	if len(via) == 0 {
-		return c.route(to, wire.ClassRequest)
+		return c.whole(c.tables.planned, to)
 	}
 	port, ok := c.router.Port(via[0], to.Plane)
 	w := &flow.Route{OK: ok, Port: port, First: via[0], TTL: uint16(len(via)), Actions: wire.AppendRoute(nil, via)}
@@ -112,14 +113,41 @@ func (n *network) Reachable(to flow.Key) bool {
 }
 
 // Late reports whether a flow's destination would have a route if the silent cables worked.
-func (n *network) Late(to flow.Key) bool { return (*machine)(n).hopes(to, wire.ClassRequest) }
+func (n *network) Late(to flow.Key) bool {
+	c := (*machine)(n)
+	if to.Group != 0 {
+		return c.routeBy(c.tables.hope, to, wire.ClassRequest).OK
+	}
+	return c.tables.hope.epoch != c.tables.epoch && c.whole(c.tables.hope, to).OK
+}
 
 // Crosses reports whether a flow's route crosses a silent cable, and whether it crosses a cable that
 // is out of service.
 func (n *network) Crosses(to flow.Key, r *flow.Route) (silent, dead bool) {
+	crosses := func(p *route.Plan) bool {
+		return p.Crosses(n.cfg.Node, to.Plane, r.First, r.Actions) || slices.ContainsFunc(r.Beyond, p.Out)
+	}
+	dead = crosses(n.tables.hope.plan)
+	return !dead && crosses(n.tables.plan), dead
+}
+
+// Answers reports whether any cable is silent, and whether the route of a flow's replies without
+// faults crosses a cable that is out of service.
+func (n *network) Answers(to flow.Key) (silent, dead bool) {
 	t := &n.tables
-	dead = t.hope.Crosses(n.cfg.Node, to.Plane, r.First, r.Actions)
-	return !dead && t.plan.Crosses(n.cfg.Node, to.Plane, r.First, r.Actions), dead
+	silent = t.hope.epoch != t.epoch
+	if t.hope.epoch == t.base.Hash() {
+		return silent, false
+	}
+	p := t.base
+	if to.Other {
+		p = p.Other()
+	}
+	hops, _ := p.Walk(wire.ClassReply, to.Plane, to.Node, n.cfg.Node)
+	return silent, slices.ContainsFunc(hops, func(h route.Hop) bool {
+		q, _ := p.Port(h.At, h.Dir, to.Plane)
+		return t.hope.plan.Out(q)
+	})
 }
 
 // Tree returns the members of a multicast and the route of the multicast's packets.
@@ -146,7 +174,12 @@ func (n *network) Tree(t flow.Tree) ([]wire.FabricNodeID, *flow.Route, bool) {
 		}
 	}
 	if t.Members.Any() && t.Mesh != n.cfg.Node.Mesh {
-		return members, c.route(flow.Key{Node: members[0], Plane: t.Plane}, wire.ClassRequest), true
+		w := *c.route(flow.Key{Node: members[0], Plane: t.Plane}, wire.ClassRequest)
+		for _, b := range c.tables.plan.Branches(t.Plane, n.cfg.Node, t.Mesh, t.Members) {
+			q, _ := c.tables.plan.Port(b.From, b.Dir, t.Plane)
+			w.Beyond = append(w.Beyond, q)
+		}
+		return members, &w, true
 	}
 	return members, &flow.Route{OK: true, Port: noPort, VC: wire.VCFor(wire.ClassRequest, false, false), Plane: t.Plane, TTL: depth(tree)}, true
 }

@@ -13,10 +13,12 @@ type routeKey struct {
 	class wire.Class
 	other bool // true: the route takes the other direction round rings, see flow.Request
 	stay  bool // true: the route must stay in the virtual channels of detours, because the packet is already on a detour
+	whole bool // true: the route of a request to another mesh, with the part in the other meshes
 }
 
-// routes holds the routes that the chip has needed since it put its tables in force. All
-// chips of another mesh share one route.
+// routes holds the routes that the chip has needed since it planned the tables. All chips of
+// another mesh share one route to this mesh. For requests, the chip also finds the whole route to
+// each chip.
 type routes struct {
 	planes int
 	sides  int                      // 2 if the plan has routes in the other direction round rings, else 1
@@ -52,13 +54,27 @@ func (w *routes) place(k routeKey) **flow.Route {
 	return &(*of)[i]
 }
 
-// route returns the route to the other end of a flow, for the flow's packets of one
-// class.
+// route returns the route to the other end of a flow, for the flow's packets of one class, by the
+// tables in force. For another mesh, the route ends at that mesh's entry node.
 func (c *machine) route(to flow.Key, class wire.Class) *flow.Route {
+	return c.routeBy(c.tables.planned, to, class)
+}
+
+// routeBy returns the route that given tables have, see route.
+func (c *machine) routeBy(t *planned, to flow.Key, class wire.Class) *flow.Route {
 	if to.Node.Mesh != c.cfg.Node.Mesh {
 		to.Node.Chip = 0
 	}
-	return c.lookup(routeKey{to.Node, to.Plane, class, to.Other, false})
+	return c.lookup(t, routeKey{dst: to.Node, plane: to.Plane, class: class, other: to.Other})
+}
+
+// whole returns the whole route of requests to another chip, in this mesh and in others, by given
+// tables.
+func (c *machine) whole(t *planned, to flow.Key) *flow.Route {
+	if to.Node.Mesh == c.cfg.Node.Mesh {
+		return c.routeBy(t, to, wire.ClassRequest)
+	}
+	return c.lookup(t, routeKey{dst: to.Node, plane: to.Plane, class: wire.ClassRequest, other: to.Other, whole: true})
 }
 
 // destination returns the flow key that holds a packet's destination, plane and direction
@@ -70,33 +86,57 @@ func destination(v wire.PacketView) flow.Key {
 // onward returns the route from this chip for a packet that is caught at a fault. The
 // packet's destination is in this mesh.
 func (c *machine) onward(v wire.PacketView) *flow.Route {
-	return c.lookup(routeKey{v.Dst(), v.Plane(), v.VC().Class(), v.Other(), v.Detour()})
+	return c.lookup(c.tables.planned, routeKey{dst: v.Dst(), plane: v.Plane(), class: v.VC().Class(), other: v.Other(), stay: v.Detour()})
 }
 
-func (c *machine) lookup(k routeKey) *flow.Route {
-	w := &c.tables.routes
+func (c *machine) lookup(t *planned, k routeKey) *flow.Route {
+	w := &t.routes
 	k.other = k.other && w.sides == 2 && k.class != wire.ClassControl // control packets never take the other direction round rings
 	if k.dst.Mesh == c.cfg.Node.Mesh {
 		if at := w.place(k); at != nil {
 			if *at == nil {
-				*at = c.findRoute(k)
+				*at = c.findRoute(t.plan, k)
 			}
 			return *at
 		}
 	}
 	r := w.others[k]
 	if r == nil {
-		r = c.findRoute(k)
+		if k.whole {
+			r = c.findWhole(t, k)
+		} else {
+			r = c.findRoute(t.plan, k)
+		}
 		w.others[k] = r
 	}
 	return r
 }
 
-// findRoute computes the route of key k from the plan in force. If no route exists, OK of
-// the result is false.
-func (c *machine) findRoute(k routeKey) *flow.Route {
+// findWhole computes the whole route of key k to a chip of another mesh from given tables. If no
+// whole route exists, OK of the result is false.
+func (c *machine) findWhole(t *planned, k routeKey) *flow.Route {
+	r := *c.routeBy(t, flow.Key{Node: k.dst, Plane: k.plane, Other: k.other}, k.class)
+	p := t.plan
+	if k.other {
+		p = p.Other()
+	}
+	hops, ok := p.Walk(k.class, k.plane, c.cfg.Node, k.dst)
+	if !r.OK || !ok {
+		return &flow.Route{}
+	}
+	for _, h := range hops {
+		if h.At.Mesh != c.cfg.Node.Mesh {
+			q, _ := p.Port(h.At, h.Dir, k.plane)
+			r.Beyond = append(r.Beyond, q)
+		}
+	}
+	return &r
+}
+
+// findRoute computes the route of key k from a plan. If no route exists, OK of the result is false.
+func (c *machine) findRoute(p *route.Plan, k routeKey) *flow.Route {
 	var buf [wire.MaxHops]wire.Direction
-	p := c.tables.plan
+	plan := p
 	if k.other {
 		p = p.Other()
 	}
@@ -113,7 +153,7 @@ func (c *machine) findRoute(k routeKey) *flow.Route {
 	}
 	w := &flow.Route{OK: true, Port: port, Up: r.Up, Detour: r.Detour, First: r.Hops[0], VC: c.router.First(port, k.class, r.Up, r.Detour)}
 	if r.Leaves {
-		w.Actions = make([]byte, 0, max(c.tables.plan.LongestLeg(), len(r.Hops)))
+		w.Actions = make([]byte, 0, max(plan.LongestLeg(), len(r.Hops)))
 		for _, d := range r.Hops[1:] {
 			w.Actions = append(w.Actions, wire.RouteBit(d))
 		}
@@ -159,11 +199,7 @@ func (c *machine) enter(p *port, v wire.PacketView) bool {
 		v.Reroute([]byte{wire.RouteBit(p.Dir)}, false, false) // a hop back in the direction that the packet came from means "deliver here"
 		return true
 	}
-	w := c.route(destination(v), v.VC().Class())
-	// This chip may have newer tables than the mesh that the packet came from. Newer tables
-	// may lead straight back to that mesh. In a route, a hop straight back would mean
-	// "deliver here".
-	if w.OK && w.First != p.Dir && c.onto(v, w) {
+	if c.through(p, v) {
 		return true
 	}
 	v.Reroute(nil, false, false)
@@ -171,9 +207,91 @@ func (c *machine) enter(p *port, v wire.PacketView) bool {
 	return !ok
 }
 
-// onto puts a packet that is under way onto a route from this chip. onto returns false
-// if the packet's header has no room for the route.
-func (c *machine) onto(v wire.PacketView, w *flow.Route) bool {
+// through finds the route through this mesh for a packet that has come from another mesh, and puts
+// the packet onto this route. The packets of a flow must take one route, even if this chip has
+// newer or older tables than the flow's source. The first of the following tables with a route for
+// the packet therefore gives the route:
+//
+//   - The tables that routed the packet before, unless the route crosses a cable that is out of
+//     service. If the chip does not know these tables, those of the packet before in the same flow.
+//   - The tables in force.
+//   - The tables that use silent cables. The packet then waits at the silent port.
+func (c *machine) through(p *port, v wire.PacketView) bool {
+	t, to, class := &c.tables, destination(v), v.VC().Class()
+	by, epoch, mixed := t.named(v), v.Epoch(), uint32(wire.EpochMixed)
+	last := t.entrants.of(v)
+	switch {
+	case by != nil:
+		mixed = epoch
+	case last != nil && *last != nil:
+		by = *last
+	case !c.outdated(v):
+		mixed = t.epoch
+	}
+	if by != nil {
+		w := c.routeBy(by, to, class)
+		if w.OK && (by == t.planned || !t.hope.plan.Crosses(c.cfg.Node, to.Plane, w.First, w.Actions)) && c.onto(p, v, w, mixed) {
+			if last != nil {
+				*last = by
+			}
+			return true
+		}
+		mixed = wire.EpochMixed
+	}
+	return c.onto(p, v, c.route(to, class), mixed) || c.onto(p, v, c.routeBy(t.hope, to, class), wire.EpochMixed)
+}
+
+// named returns the tables that a packet names, or nil if the chip does not remember them.
+func (t *tables) named(v wire.PacketView) *planned {
+	e := v.Epoch()
+	if e == t.epoch {
+		return t.planned
+	}
+	return t.former.find(e)
+}
+
+// numEntrants is the number of flows from other meshes of which a chip remembers by which tables
+// their last packet was routed. The value is our own choice.
+const numEntrants = 256
+
+// entrants remember by which tables the last packet of each flow from another mesh was routed. A
+// flow may take the place of another flow.
+type entrants []entrant
+
+type entrant struct {
+	src, dst wire.FabricNodeID
+	epoch    uint32 // epoch of the flow
+	plane    wire.Plane
+	other    bool
+	tables   *planned
+}
+
+// of returns the place for the tables of a request or probe's flow. The place holds nil if the chip
+// does not remember the flow. For packets without a flow, of returns nil.
+func (e *entrants) of(v wire.PacketView) **planned {
+	epoch, _ := v.Flow()
+	if t := v.Type(); t != wire.PacketRequest && t != wire.PacketProbe {
+		return nil
+	}
+	if *e == nil {
+		*e = make(entrants, numEntrants)
+	}
+	k := entrant{src: v.Src(), dst: v.Dst(), epoch: epoch, plane: v.Plane(), other: v.Other()}
+	x := &(*e)[(uint32(k.src.Mesh)*31+uint32(k.src.Chip)*7+uint32(k.dst.Mesh)*13+uint32(k.dst.Chip)*67+uint32(k.plane))%numEntrants]
+	if x.src != k.src || x.dst != k.dst || x.epoch != k.epoch || x.plane != k.plane || x.other != k.other {
+		*x = k
+	}
+	return &x.tables
+}
+
+// onto puts a packet that came in by a port onto a route from this chip, if the route exists. The
+// tables of this chip may be newer than those of the mesh that the packet came from, and may lead
+// straight back to that mesh. In a route, a hop straight back would mean "deliver here". onto then
+// returns false. onto also returns false if the packet's header has no room for the route.
+func (c *machine) onto(p *port, v wire.PacketView, w *flow.Route, epoch uint32) bool {
+	if !w.OK || w.First == p.Dir {
+		return false
+	}
 	b := &c.scratch.route
 	n := copy(b[1:], w.Actions)
 	b[0] = wire.RouteBit(w.First)
@@ -183,6 +301,6 @@ func (c *machine) onto(v wire.PacketView, w *flow.Route) bool {
 	if !v.Reroute(b[:n+1], w.Up, w.Detour) {
 		return false
 	}
-	v.SetEpoch(c.tables.epoch)
+	v.SetEpoch(epoch)
 	return true
 }

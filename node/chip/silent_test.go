@@ -7,6 +7,7 @@ import (
 
 	"ttfabric/node/flow"
 	"ttfabric/router/control"
+	"ttfabric/router/route"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -127,8 +128,9 @@ func TestRefusalIsEvidence(t *testing.T) {
 	}
 }
 
-// TestSilentChipOfAnotherMesh silences a chip of another mesh. A packet to this chip must be dropped at
-// the other mesh's entry, as for a silent chip and not for an unreachable one.
+// TestSilentChipOfAnotherMesh silences a chip of another mesh while two chips write to it and read
+// from it. Requests of which the sources know that the chip is silent must wait at the sources.
+// Requests that left before must wait in the other mesh. After the silence, all must end as done.
 func TestSilentChipOfAnotherMesh(t *testing.T) {
 	m := named(t, "2xt3000")
 	w := newFabric(t, m)
@@ -139,11 +141,106 @@ func TestSilentChipOfAnotherMesh(t *testing.T) {
 			late = c
 		}
 	}
+	to := wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}
+	send := func(i, n int) (accepted int) {
+		for k := range n {
+			r := flow.Request{Dst: late.Node(), Command: to, Payload: make([]byte, 1024)}
+			if k%2 == 0 {
+				r.Payload, r.Command = nil, wire.Command{Type: wire.NocRead, Addr: to.Addr, Size: 64}
+			}
+			if w.chips[i].HandleRequest(w.now, r) == flow.Accepted {
+				accepted++
+			}
+			w.chips[i].Pump(w.now)
+		}
+		return accepted
+	}
+	send(0, 2)
+	if n := w.fates(0, time.Second); n[flow.FateDone] != 2 {
+		t.Fatalf("before the silence, by fate: %v", n)
+	}
+	w.isolate(late, true)
+	sent := send(0, 100)
+	w.run(time.Second)
+	if n := send(0, 1) + send(1, 1); n != 0 || sent == 0 {
+		t.Errorf("%d requests left before the silence was known, and %d later", sent, n)
+	}
+	w.run(10 * time.Second)
+	if n := w.fates(0, 0); n != [4]int{} {
+		t.Errorf("requests ended during the silence, by fate: %v", n)
+	}
+	w.isolate(late, false)
+	if n := w.fates(0, 30*time.Second); n[flow.FateDone] != sent {
+		t.Errorf("of %d requests to the late chip, by fate: %v", sent, n)
+	}
+	w.settled()
+}
+
+// TestEntryOfASilentChip brings a request for a silent chip to the entry of the chip's mesh, as if
+// the source did not know yet that the chip is silent. The request must wait in that mesh, and end
+// as done after the silence. Requests behind it must pass, if their routes do not lead through the
+// silent chip.
+func TestEntryOfASilentChip(t *testing.T) {
+	m := named(t, "2xt3000")
+	w := newFabric(t, m)
+	src, late := w.chips[0], w.chips[11]
+	write := func(dst *Chip) flow.Request {
+		return flow.Request{Dst: dst.Node(), Payload: make([]byte, 64), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+	}
 	w.isolate(late, true)
 	w.run(time.Second)
-	w.chips[0].HandleRequest(w.now, flow.Request{Dst: late.Node(), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}, Payload: make([]byte, 64)})
-	w.chips[0].Pump(w.now)
-	if r := w.results(0, 1); len(r) != 1 || r[0].Fate != flow.FateLost || r[0].Drop != wire.DropSilent {
-		t.Errorf("%+v", r)
+	src.tables.planned = src.newPlanned(src.tables.base) // the source has the tables of the fabric without faults
+	src.source.HandleTables(w.now)
+	for range 50 {
+		if a := src.HandleRequest(w.now, write(late)); a != flow.Accepted {
+			t.Fatalf("not taken: %d", a)
+		}
+		w.run(time.Millisecond)
+	}
+	for _, c := range w.chips[8:] {
+		hops, _ := src.tables.base.Walk(wire.ClassRequest, 0, src.Node(), c.Node())
+		if slices.ContainsFunc(hops, func(h route.Hop) bool { return h.To == late.Node() }) {
+			continue
+		}
+		if src.HandleRequest(w.now, write(c)) != flow.Accepted {
+			t.Fatalf("%s: not taken", c.Node())
+		}
+	}
+	w.run(100 * time.Millisecond)
+	if src.Open() != 50 {
+		t.Errorf("%d requests are open, want the 50 to the silent chip", src.Open())
+	}
+	w.fates(0, 0)
+	w.isolate(late, false)
+	if n := w.fates(0, 10*time.Second); n[flow.FateDone] != 50 {
+		t.Errorf("after the silence, by fate: %v", n)
+	}
+}
+
+// TestCableBetweenMeshes cuts the cables between two chips of two meshes, without a word to any
+// chip. Other cables join the meshes, so that both ends learn that the other end has lost the
+// cables, too. They must give the cables up long before control.GiveUp, and keep all other routes.
+func TestCableBetweenMeshes(t *testing.T) {
+	m := named(t, "2xt3000")
+	w := newFabric(t, m)
+	var cut []wire.PortID
+	for _, k := range m.Cables {
+		if k.A.Node.Mesh != k.B.Node.Mesh && (cut == nil || k.A.Node == cut[0].Node) {
+			cut = append(cut, k.A, k.B)
+		}
+	}
+	for _, p := range cut {
+		w.gone[p] = true
+	}
+	w.run(3 * time.Second)
+	for _, p := range cut {
+		if out := w.at[p.Node].LinkState().Out; out>>p.Channel&1 == 0 {
+			t.Errorf("%s is not out of service: %#x", p, out)
+		}
+	}
+	for _, c := range w.chips {
+		if len(c.Silent())+len(c.Unreachable()) > 0 {
+			t.Errorf("%s: silent %v, unreachable %v", c.Node(), c.Silent(), c.Unreachable())
+		}
 	}
 }

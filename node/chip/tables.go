@@ -13,48 +13,63 @@ import (
 // A chip plans new tables each time the control plane (router/control) reports a change in the set
 // of cables to avoid: the cables out of service, and the silent cables. The chip first proves that
 // packets of the old tables and packets of the new tables cannot close a cycle together. If only
-// packets of the old tables on detours or to other meshes could close a cycle, the chip drops these
-// packets. The chip then puts the new tables in force. If the proof fails in any other way, the
-// chip refuses the new tables. All chips compute the tables independently, from equal link states.
-// Each packet carries the epoch of the tables that routed the packet. Within a mesh, new tables
-// keep every route that crosses no fault. A flow whose route changes takes the new route once its
-// open requests have ended, because the flow's packets must keep their order. A packet is caught if
-// it waits to leave by a port that the tables avoid and whose link is down. The chip reroutes a
-// caught packet by the new tables.
+// packets of the old tables on detours or to other meshes could close a cycle, these packets are
+// outdated: they keep their route, and the router parks them. The chip then puts the new tables in
+// force. If the proof fails in any other way, the chip refuses the new tables. All chips compute
+// the tables independently, from equal link states. Each packet carries the epoch of the tables
+// that routed the packet. Within a mesh, new tables keep every route that crosses no fault. A flow
+// whose route changes takes the new route once its open requests have ended, because the flow's
+// packets must keep their order. A packet is caught if it waits to leave by a port that the tables
+// avoid and whose link is down. The chip reroutes a caught packet by the new tables.
 //
-// A chip is silent if the tables have no route to it, but had one if they used the silent
-// cables, too. A silent chip is perhaps only late. Requests to it wait at their source, and
-// caught packets for it wait at the port, until its link comes up, or until the control plane
-// gives up the last silent cable on the way. Caught requests and replies of a silent port stay
-// even if they have a route round the port, because they would overtake the packets that the silent
-// link holds.
+// A chip is silent if the tables have no route to it, but had one if they used the silent cables,
+// too. A silent chip is perhaps only late. Requests to it wait at their source, and caught packets
+// for it wait at the port, until its link comes up, or until the control plane gives up the last
+// silent cable on the way. Caught requests and replies of a silent port stay even if they have a
+// route round the port, because they would overtake the packets that the silent link holds. A chip
+// of another mesh is silent for a flow, too, if a silent cable in any mesh breaks the flow's whole
+// route. Requests that are under way to the chip wait there, in its mesh.
 
 // tables are the routing of a chip.
 type tables struct {
-	base   *route.Plan // plan of the fabric without faults
-	plan   *route.Plan // plan in force
-	epoch  uint32      // hash of plan
-	ttl    uint16      // TTL of new packets: the hops of the longest route (Spec §7.2)
-	routes routes      // routes that the chip found in plan
-	former former
-	hope   *route.Plan // plan that avoids only the cables out of service, and uses the silent cables
+	base     *route.Plan // plan of the fabric without faults
+	*planned             // the tables in force
+	ttl      uint16      // TTL of new packets: the hops of the longest route (Spec §7.2), by silent cables too
+	former   former
+	hope     *planned // tables that avoid only the cables out of service, and use the silent cables
+	entrants entrants
 
 	silent      []wire.FabricNodeID // silent chips, see [machine.Silent]
 	unreachable []wire.FabricNodeID // chips without a route, see [machine.Unreachable]
 }
 
+// planned is a plan, with what the chip has computed from it.
+type planned struct {
+	plan   *route.Plan
+	epoch  uint32 // hash of plan
+	routes routes // routes that the chip found in plan
+}
+
+// newPlanned returns a plan without any route that the chip has found in it.
+func (c *machine) newPlanned(p *route.Plan) *planned {
+	m, _ := c.cfg.Topology.Mesh(c.cfg.Node.Mesh)
+	return &planned{p, p.Hash(), newRoutes(m.Rows*m.Cols, c.cfg.Topology.Planes(), p)}
+}
+
 // former is what a chip remembers about tables that were in force earlier.
 type former struct {
 	epochs  []uint32                     // epochs of former tables, the newest last
-	strict  bool                         // the last proof found a conflict: the chip drops packets of all other tables that go round a fault or to another mesh
+	plans   []*planned                   // the newest of the former tables, the newest last; only of a machine with several meshes
+	strict  bool                         // the last proof found a conflict: packets of all other tables that go round a fault or to another mesh are outdated
 	refused uint64                       // number of times that the chip refused to put tables in force, because the proof failed
 	checked map[[2]uint32]route.Conflict // results of proofs, by the hashes of the old and the new tables; a cable that fails again and again needs no further proof
 }
 
-// A chip remembers at most maxEpochs epochs of former tables, and at most maxChecked
-// results of proofs.
+// A chip remembers at most maxEpochs epochs of former tables, at most maxPlans of these tables, and
+// at most maxChecked results of proofs.
 const (
 	maxEpochs  = 64
+	maxPlans   = 8
 	maxChecked = 64
 )
 
@@ -64,17 +79,17 @@ type Tables struct {
 	Out         []wire.PortID       // ports of the cables that these tables do not use, both ports of each cable
 	Silent      []wire.FabricNodeID // silent chips of this mesh, to which requests wait; of another silent mesh, only its first chip; nil if Refused
 	Unreachable []wire.FabricNodeID // chips of this mesh without a route from this chip; of another mesh without a route, only its first chip; nil if Refused
-	Strict      bool                // the chip drops packets of the old tables that go round a fault or to another mesh
+	Strict      bool                // packets of the old tables that go round a fault or to another mesh are outdated: they could close a cycle with packets of these tables, and are parked where they would have to wait
 	Refused     bool                // the chip did not put these tables in force, because the proof failed
 }
 
 // enforce puts a plan in force.
 func (c *machine) enforce(p *route.Plan) {
-	t := &c.tables
-	t.plan, t.epoch, t.ttl = p, p.Hash(), uint16(max(p.Longest(), 1))
-	m, _ := c.cfg.Topology.Mesh(c.cfg.Node.Mesh)
-	t.routes = newRoutes(m.Rows*m.Cols, c.cfg.Topology.Planes(), p)
+	c.tables.planned = c.newPlanned(p)
 }
+
+// setTTL sets the TTL of new packets.
+func (t *tables) setTTL() { t.ttl = uint16(max(t.plan.Longest(), t.hope.plan.Longest(), 1)) }
 
 // install plans tables for the cables that are in service now. If the planned tables
 // differ from the tables in force, install proves the planned tables and puts them in
@@ -83,10 +98,12 @@ func (c *machine) enforce(p *route.Plan) {
 func (c *machine) install(now mono.Time) {
 	t := &c.tables
 	p := t.base.Around(c.control.Out())
-	before := t.hope.Hash()
-	t.hope = t.base.Around(c.control.Lost())
+	before := t.hope.epoch
+	if hope := t.base.Around(c.control.Lost()); hope.Hash() != before {
+		t.hope = c.newPlanned(hope)
+	}
 	if p.Hash() == t.epoch {
-		if t.hope.Hash() != before {
+		if t.hope.epoch != before {
 			c.apply(now)
 		}
 		return
@@ -97,9 +114,8 @@ func (c *machine) install(now mono.Time) {
 		c.events.add(Event{At: now, Tables: &Tables{Epoch: p.Hash(), Out: c.outOf(p), Refused: true}})
 		return
 	}
-	t.former.add(t.epoch, p.Hash(), conflict == route.OldDetours)
+	t.former.add(t.planned, p.Hash(), conflict == route.OldDetours)
 	c.enforce(p)
-	c.router.Purge(c.stale)
 	c.apply(now)
 }
 
@@ -108,10 +124,11 @@ func (c *machine) install(now mono.Time) {
 // it: the link must not deliver its old packets later.
 func (c *machine) apply(now mono.Time) {
 	t := &c.tables
+	t.setTTL()
 	for i := range c.ports.list {
 		q := &c.ports.list[i]
 		c.router.SetOut(i, t.plan.Out(q.Local))
-		if !q.up && t.hope.Out(q.Local) {
+		if !q.up && t.hope.plan.Out(q.Local) {
 			c.router.SetDead(now, i)
 			c.reportUnacked(now, i)
 			q.link.Forsake(now)
@@ -126,14 +143,29 @@ func (c *machine) apply(now mono.Time) {
 	c.abandon(now)
 }
 
-// add remembers the epoch "last" of the tables in force, before the tables of epoch
-// "next" replace them.
-func (f *former) add(last, next uint32, strict bool) {
-	f.epochs = slices.DeleteFunc(append(f.epochs, last), func(e uint32) bool { return e == next })
+// add remembers the tables in force, before the tables of epoch "next" replace them.
+func (f *former) add(last *planned, next uint32, strict bool) {
+	f.epochs = slices.DeleteFunc(append(f.epochs, last.epoch), func(e uint32) bool { return e == next })
 	if len(f.epochs) > maxEpochs {
 		f.epochs = slices.Delete(f.epochs, 0, 1)
 	}
+	if len(last.plan.Topology().Meshes) > 1 {
+		f.plans = slices.DeleteFunc(append(f.plans, last), func(p *planned) bool { return p.epoch == next })
+		if len(f.plans) > maxPlans {
+			f.plans = slices.Delete(f.plans, 0, 1)
+		}
+	}
 	f.strict = strict
+}
+
+// find returns the former tables of an epoch, or nil if the chip does not remember them.
+func (f *former) find(epoch uint32) *planned {
+	for _, p := range f.plans {
+		if p.epoch == epoch {
+			return p
+		}
+	}
+	return nil
 }
 
 // replaces proves whether the tables of plan p can safely replace the tables in force. If
@@ -157,19 +189,19 @@ func (c *machine) replaces(p *route.Plan) route.Conflict {
 // goroutine runs them. A call must come before the first Tick.
 func (c *machine) ShareProofs(m map[[2]uint32]route.Conflict) { c.tables.former.checked = m }
 
-// stale reports whether a packet may close a cycle with packets of the tables in force. A
-// packet is stale only if other tables routed it round a fault or to another mesh. In
-// addition, the last proof must have found a conflict, or the packet's tables must be
-// older than the previous tables. If the chip does not know the packet's tables, stale
-// assumes that the packet's tables are newer.
-func (c *machine) stale(v wire.PacketView) bool {
+// outdated reports whether a packet may close a cycle with packets of the tables in force. A packet
+// is outdated only if other tables routed it round a fault or to another mesh. In addition, the
+// last proof must have found a conflict, or the packet's tables must be older than the previous
+// tables, or several tables routed the packet. If the chip does not know the packet's tables,
+// outdated assumes that the packet's tables are newer.
+func (c *machine) outdated(v wire.PacketView) bool {
 	e := v.Epoch()
 	if e == c.tables.epoch || !v.Detour() && v.Src().Mesh == v.Dst().Mesh {
 		return false
 	}
 	f := &c.tables.former
 	k := slices.Index(f.epochs, e)
-	return f.strict || k >= 0 && k < len(f.epochs)-1
+	return f.strict || e == wire.EpochMixed || k >= 0 && k < len(f.epochs)-1
 }
 
 // outOf lists the ports of cables that a plan does not use, in the order of the
@@ -183,30 +215,24 @@ func (c *machine) outOf(p *route.Plan) (out []wire.PortID) {
 	return out
 }
 
-// reaches reports whether the tables in force have a route to another chip of this mesh on any
-// plane. For a chip of another mesh, reaches returns false, because the tables do not tell whether
-// the other mesh reaches the chip.
+// reaches reports whether the tables in force have a route to another chip on any plane.
 func (c *machine) reaches(n wire.FabricNodeID) bool {
 	for pl := range max(c.cfg.Topology.Planes(), 1) {
-		if n.Mesh == c.cfg.Node.Mesh && c.route(flow.Key{Node: n, Plane: wire.Plane(pl)}, wire.ClassRequest).OK {
+		if c.whole(c.tables.planned, flow.Key{Node: n, Plane: wire.Plane(pl)}).OK {
 			return true
 		}
 	}
 	return false
 }
 
-// hopes reports whether a route by silent cables leads to another chip, so that packets that the
-// tables in force have no route for wait for it.
-func (c *machine) hopes(to flow.Key, class wire.Class) bool {
-	p := c.tables.hope
-	if p.Hash() == c.tables.epoch {
-		return false
+// way returns the route of an answer, and the epoch for the answer's header. If the tables in force
+// have no route, but a route by silent cables leads to the other chip, the answer takes that route,
+// and waits at the silent port.
+func (c *machine) way(to flow.Key, class wire.Class) (*flow.Route, uint32) {
+	if w := c.route(to, class); w.OK {
+		return w, c.tables.epoch
 	}
-	if to.Other {
-		p = p.Other()
-	}
-	_, ok := p.Route(nil, class, to.Plane, c.cfg.Node, to.Node)
-	return ok
+	return c.routeBy(c.tables.hope, to, class), wire.EpochMixed
 }
 
 // findSilent finds the chips that this chip cannot reach on any plane, of another
@@ -223,7 +249,7 @@ func (c *machine) findSilent() {
 		for pl := range max(c.cfg.Topology.Planes(), 1) {
 			k := flow.Key{Node: x.Node, Plane: wire.Plane(pl)}
 			found = found || c.route(k, wire.ClassRequest).OK
-			silent = silent || !found && c.hopes(k, wire.ClassRequest)
+			silent = silent || !found && c.routeBy(t.hope, k, wire.ClassRequest).OK
 		}
 		switch {
 		case found:
@@ -236,9 +262,10 @@ func (c *machine) findSilent() {
 }
 
 // redirect reroutes the packets that are caught at ports that the tables avoid. A packet for a
-// silent chip stays. redirect drops a caught packet if its destination is unreachable, or if its
-// header has no room for the route. Copies of multicasts and packets for other meshes stay, and the
-// router drops them when the port has been dead for the grace period.
+// silent chip stays. redirect drops a caught packet if its destination is unreachable, if its
+// header has no room for the route, or if it is outdated and its new route has no room. Copies of
+// multicasts and packets for other meshes stay, and the router drops them when the port has been
+// dead for the grace period.
 func (c *machine) redirect() bool {
 	moved := false
 	c.router.Caught(func(k router.Caught) router.Verdict {
@@ -246,15 +273,20 @@ func (c *machine) redirect() bool {
 		if v.Trunk() != wire.TrunkNone || v.Dst().Mesh != c.cfg.Node.Mesh {
 			return router.Stays
 		}
-		dead := c.tables.hope.Out(c.ports.list[k.Port].Local)
+		dead := c.tables.hope.plan.Out(c.ports.list[k.Port].Local)
 		if !dead && v.VC().Class() != wire.ClassControl {
 			return router.Stays
 		}
 		w := c.onward(v)
 		switch {
 		case w.OK && !c.router.CanRedirect(k, w.Port, w.VC):
-			return router.Waits // the port may come back before the new route has room
-		case !w.OK && c.hopes(destination(v), v.VC().Class()):
+			if !c.outdated(v) {
+				return router.Waits // the port may come back before the new route has room
+			}
+			c.router.DropCaught(k, wire.DropTables)
+			moved = true
+			return router.Leaves
+		case !w.OK && c.routeBy(c.tables.hope, destination(v), v.VC().Class()).OK:
 			return router.Stays
 		}
 		moved = true

@@ -82,14 +82,15 @@
 //     requests of the flow end as FateUnknown. If the destination is unreachable, they end
 //     as soon as the reports of dropped packets have come. While the destination is silent,
 //     they wait.
-//   - A read whose data was lost ends as soon as the source knows of the loss. If a router
-//     drops the data, the read ends with the drop report. If data is overdue by [ProbeAfter],
-//     the flow repeats the read as a probe. Replies of a flow keep their order. The read
-//     therefore ends when the reply to the probe comes first. The read ends as FateUnknown
-//     for [DoubtData]: the destination performed the read. If the destination has
-//     restarted, its completion ends the read for [DoubtRestarted]. If no route leads to the
-//     destination any more, the read ends for [DoubtUnreachable]. Package session repeats a
-//     read that ended for DoubtData.
+//   - A read whose data was lost ends as soon as the source knows of the loss. If a router drops
+//     the data, the read ends with the drop report. If data is overdue by [ProbeAfter], the flow
+//     repeats the read as a probe. Replies of a flow keep their order. The read therefore ends when
+//     the reply to the probe comes first. While any cable is silent, and for [Patience] after new
+//     tables, the data may be only late, and the flow waits. If a cable on the replies' route is
+//     out of service, the flow does not wait. The read ends as FateUnknown for [DoubtData]: the
+//     destination performed the read. If the destination has restarted, its completion ends the
+//     read for [DoubtRestarted]. If no route leads to the destination any more, the read ends for
+//     [DoubtUnreachable]. Package session repeats a read that ended for DoubtData.
 //   - If no route leads to the destination of a new request, the request ends at once. Its
 //     error then matches session.ErrUnreachable. If only silent cables lead to the
 //     destination, the request waits: the destination is perhaps only late.
@@ -120,7 +121,8 @@
 //     work, a probe waits for [Patience]. Each chip plans its tables from the same flooded link states, without a leader. Within a mesh, routes
 //     that do not cross the fault stay. Routes that cross the fault become detours in
 //     virtual channels of their own. Therefore packets of old and of new tables together
-//     close no cycle. The tests of package router/route prove this for many faults. Chips
+//     close no cycle. The tests of package router/route prove this for many faults. Packets of
+//     old tables that could close a cycle are parked: they hold no receiver channel. Chips
 //     reroute the packets that wait at the fault, except multicasts and packets to other
 //     meshes. A link that is out of service discards its unacknowledged packets, and
 //     reports their number. The chip tells the sources of these packets. Each source then

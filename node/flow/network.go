@@ -17,12 +17,17 @@ type Network interface {
 	// Reachable reports whether the tables of the fabric without faults have a route to
 	// the flow's destination.
 	Reachable(to Key) bool
-	// Late reports whether the flow's destination would have a route if the silent cables worked.
-	// A silent cable is perhaps only late: the chip at its other end may wait for a processor.
+	// Late reports whether the flow's destination would have a route if the silent cables worked. A
+	// silent cable is perhaps only late: the chip at its other end may wait for a processor. For a
+	// multicast to another mesh, the destination is the mesh, and Node is a member.
 	Late(to Key) bool
 	// Crosses reports whether a route of a flow crosses a silent cable, and whether it crosses a
 	// cable that is out of service.
 	Crosses(to Key, r *Route) (silent, dead bool)
+	// Answers reports whether any cable is silent, so that answers of a flow perhaps wait for a
+	// late chip, and whether the answers' route without faults crosses a cable that is out of
+	// service.
+	Answers(to Key) (silent, dead bool)
 	// Tree returns the members of a multicast and the route of the multicast's packets by the
 	// tables in force. Tree returns false if the fabric without faults has no such tree.
 	Tree(t Tree) (members []wire.FabricNodeID, r *Route, ok bool)
@@ -37,10 +42,10 @@ type Network interface {
 	Done(r Result)
 }
 
-// Route is the route of packets from this chip to another chip. For packets to another
-// mesh, Route leads to an exit node of this mesh and over the cable to the next mesh. The
-// chip computes each Route from its tables. A source only asks whether a Route exists,
-// and whether two Routes are equal.
+// Route is the route of packets from this chip to another chip. For packets to another mesh, Route
+// leads to an exit node of this mesh and over the cable to the next mesh. Beyond names the rest of
+// the route. The chip computes each Route from its tables. A source only asks whether a Route
+// exists, and whether two Routes are equal.
 type Route struct {
 	OK      bool           // a route exists
 	Port    int            // index of the port by which packets leave; -1 for a multicast tree that begins at this chip
@@ -51,12 +56,13 @@ type Route struct {
 	TTL     uint16         // least TTL of a packet, in hops; 0: the hops of the tables' longest route
 	Actions []byte         // one route byte for each later router, with room for the route bytes of other meshes
 	Plane   wire.Plane     // plane of a multicast tree
+	Beyond  []wire.PortID  // for requests to another mesh: ports by which the route, or the tree to members, leaves the chips of other meshes
 }
 
-// Same reports whether two routes lead packets the same way. Same does not compare TTL and
-// Plane.
+// Same reports whether two routes lead packets the same way, also through other meshes. Same does
+// not compare TTL and Plane.
 func (r *Route) Same(x *Route) bool {
-	return r.OK == x.OK && r.Port == x.Port && r.VC == x.VC && r.Up == x.Up && r.Detour == x.Detour && slices.Equal(r.Actions, x.Actions)
+	return r.OK == x.OK && r.Port == x.Port && r.VC == x.VC && r.Up == x.Up && r.Detour == x.Detour && slices.Equal(r.Actions, x.Actions) && slices.Equal(r.Beyond, x.Beyond)
 }
 
 // Key identifies a flow at one of the flow's two ends.

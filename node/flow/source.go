@@ -16,7 +16,8 @@ const (
 	FlowTimeout    = 2 * time.Minute        // time without progress after which a flow ends its open requests as FateUnknown; a destination that is cut off ends them sooner, see stranded
 
 	// Patience is how long a flow waits after new tables for the requests on its old route, if all
-	// cables on the old route work. A probe by the new route would overtake the requests.
+	// cables on the old route work. A probe by the new route would overtake the requests. A flow
+	// waits as long for data of reads, because a reply by a new route would overtake the data.
 	Patience = time.Second
 
 	tickEvery   = 50 * time.Millisecond  // interval at which a source checks its open flows
@@ -64,6 +65,7 @@ type Source struct {
 	lastID   uint64 // ID of the last request that the source sent
 	open     int
 	tickAt   mono.Time // time at which the source next checks its open flows
+	tables   mono.Time // time of the latest change of the tables; 0: none yet
 	results  results   // results of requests that came from outside the chip
 	counters SourceCounters
 }
@@ -280,7 +282,7 @@ func (s *Source) present(f *outFlow) *Route {
 func (s *Source) late(f *outFlow) bool {
 	to := f.key
 	if f.multicast() {
-		to = Key{Node: f.members[0].node, Plane: f.key.Plane}
+		to = Key{Node: f.members[0].node, Group: f.key.Group, Plane: f.key.Plane}
 	}
 	return s.net.Late(to)
 }

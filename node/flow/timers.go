@@ -37,7 +37,7 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 		return
 	}
 	r := Request{Dst: f.key.Node, Plane: f.key.Plane, Probe: true}
-	if o := f.reads.oldest(); o != nil && o.overdue(now) { // the reply to this probe comes behind the data of the read
+	if o := f.reads.oldest(); o != nil && o.overdue(now) && s.inOrder(f, now.Add(-Patience)) { // the reply to this probe comes behind the data of the read
 		r.Probe, r.Command = false, wire.Command{Type: wire.NocRead, Addr: o.addr, Size: o.size}
 	} else if !late {
 		if f.multicast() {
@@ -72,6 +72,15 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 func (s *Source) patient(now mono.Time, f *outFlow) bool {
 	silent, dead := s.net.Crosses(f.key, f.route)
 	return !dead && (silent || now.Sub(f.move.since) < Patience)
+}
+
+// inOrder reports whether replies of a flow keep their order, if the destination sent them after
+// the time since: no cable is silent, so that no reply waits for a late chip, and the tables have
+// not changed after that time. If the replies' route without faults crosses a cable that is out of
+// service, replies may be lost, and inOrder returns true: the flow must find out which.
+func (s *Source) inOrder(f *outFlow, since mono.Time) bool {
+	silent, dead := s.net.Answers(f.key)
+	return dead || !silent && (s.tables == 0 || since.After(s.tables))
 }
 
 // expire gives up members that have made no progress for FlowTimeout, and performed reads
@@ -118,6 +127,7 @@ func (s *Source) stranded(now mono.Time, f *outFlow) bool {
 // changes, the flow first waits until none of its requests is open. Therefore the flow's
 // packets keep their order. The tree of a multicast within the mesh never changes.
 func (s *Source) HandleTables(now mono.Time) {
+	s.tables = now
 	for _, list := range [][]*outFlow{s.list, s.groups.list} {
 		for _, f := range list {
 			if f.route == nil || len(f.via) > 0 || f.route.Port < 0 {

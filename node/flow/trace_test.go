@@ -23,6 +23,7 @@ var rewrite = flag.Bool("rewrite", false, "write new traces")
 //	lose requests  the sent requests are lost; also "lose completions" and "lose replies"
 //	answer         the completions of the destination arrive at the source
 //	data [N]       the first N replies (default: all) arrive at the source
+//	overtake       the last reply arrives at the source before the others
 //	drop reply     a router drops the first reply, and its drop report arrives at the source
 //	drop request   the same for the first request
 //	restart        the destination restarts, and loses its replies and completions
@@ -59,6 +60,7 @@ func (m *pair) Route(Key, []wire.Direction) *Route      { r := m.tables; return 
 func (m *pair) Reachable(Key) bool                      { return true }
 func (m *pair) Late(Key) bool                           { return m.silent }
 func (m *pair) Crosses(Key, *Route) (silent, dead bool) { return m.silent, !m.silent }
+func (m *pair) Answers(Key) (silent, dead bool)         { return m.silent, !m.silent }
 func (m *pair) Room(*Route) bool                        { return true }
 func (m *pair) Done(Result)                             {}
 
@@ -120,6 +122,10 @@ func (m *pair) Do(words []string) error {
 			m.src.HandleReply(m.now, Key{Node: near}, m.replies[0], []byte("data"))
 			m.replies = m.replies[1:]
 		}
+	case "overtake":
+		k := len(m.replies) - 1
+		m.src.HandleReply(m.now, Key{Node: near}, m.replies[k], []byte("data"))
+		m.replies = m.replies[:k]
 	case "drop":
 		r := wire.DropReport{Dst: near, Reason: wire.DropNextHopDead}
 		if arg == "reply" {

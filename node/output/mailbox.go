@@ -80,7 +80,7 @@ func entryWords(e *wire.MailboxEntry) (what, detail string) {
 	case wire.MailboxDropped:
 		return "packets dropped", fmt.Sprintf("%d from %s to %s: %s", e.Packets, e.Src, e.Dst, wire.DropReason(e.Reason))
 	case wire.MailboxTables:
-		what = [...]string{"tables in force", "tables in force, old detours given up", "tables refused"}[min(e.Reason, 2)]
+		what = [...]string{"tables in force", "tables in force, old detours outdated", "tables refused"}[min(e.Reason, 2)]
 		return what, fmt.Sprintf("epoch %08x, without %s", uint32(e.Session), topo.Count(int(e.Packets), "cable"))
 	case wire.MailboxCommand:
 		if e.Reason == 255 {

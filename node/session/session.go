@@ -74,7 +74,7 @@ type Fabric interface {
 // Limits and times.
 const (
 	InFlight       = 256                    // largest number of packets that one call keeps in flight
-	againRetries   = 200                    // largest number of repetitions of a request that the destination refused for lack of room, or of a request to a silent chip of another mesh
+	againRetries   = 200                    // largest number of repetitions of a request that the destination refused for lack of room
 	faultRetries   = 4                      // largest number of repetitions of a request that was lost at a fault, or of a read or a ping whose fate a fault left open
 	againWait      = 2 * time.Millisecond   // wait before the first repetition; the wait doubles up to againMax
 	againMax       = 100 * time.Millisecond // longest wait before a repetition
@@ -379,8 +379,6 @@ func repeats(q *flow.Request, r *flow.Result, try int) bool {
 		return false
 	case r.Fate == flow.FateRefused:
 		return try < againRetries && (r.Outcome == wire.OutcomeAgain || r.Outcome == wire.OutcomeOverflow || r.Outcome == wire.OutcomeUnknownFlow)
-	case r.Fate == flow.FateLost && r.Drop == wire.DropSilent:
-		return try < againRetries
 	case r.Fate == flow.FateLost:
 		return try < faultRetries && (r.Drop == 0 || r.Drop == wire.DropNextHopDead || r.Drop == wire.DropTables)
 	case r.Fate == flow.FateUnknown:

@@ -2,16 +2,16 @@
 // each chip says about its own ports. From the link states, the package finds the ports whose
 // cables the tables must avoid.
 //
-// Each chip says in a numbered [wire.LinkState] which of its ports routes must avoid. After a port's
-// link has been down for [Config.Hold], the port is silent, or out of service. A link is down while
-// neither its own cable nor a fallback path works. Silence alone does not show that the peer is
-// dead: its process may wait for a processor. A silent port therefore goes out of service only with
-// evidence (see [Control.SetGone]), or after [GiveUp]. If the peer, too, says for [Confirm] that its
-// end of the cable is silent, although this chip can reach the peer by other routes, then the peer is
-// not late: the cable has failed. Routes avoid both kinds of ports. The
-// difference is what happens to packets that cannot avoid them: packets to a chip behind silent
-// ports wait, and packets to a chip behind ports out of service are dropped. A port also goes out of
-// service if its link has not come up within [Config.Boot] of the start.
+// Each chip says in a numbered [wire.LinkState] which of its ports routes must avoid. After a
+// port's link has been down for [Config.Hold], the port is silent, or out of service. A link is
+// down while neither its own cable nor a fallback path works. Silence alone does not show that the
+// peer is dead: its process may wait for a processor. A silent port therefore goes out of service
+// only with evidence (see [Control.SetGone]), or after [GiveUp]. If the peer, too, says for
+// [Config.Confirm] that its end of the cable is silent, and this chip reaches the peer by other
+// routes all this time, then the peer is not late: the cable has failed. Routes avoid both kinds of
+// ports. The difference is what happens to packets that cannot avoid them: packets to a chip behind
+// silent ports wait, and packets to a chip behind ports out of service are dropped. A port also
+// goes out of service if its link has not come up within [Config.Boot] of the start.
 //
 // An operator can also take a port out of service. The port's link then first
 // moves to the cable of a parallel port, and the port stays in service (Spec §7.4.1). Parallel ports
@@ -46,7 +46,6 @@ const (
 	Rejoin   = 100 * time.Millisecond // delay if only ports came back: the other links of a chip that was late come back soon, and each plan may cost packets that are on a detour
 	Throttle = 100 * time.Millisecond // shortest time between two plans
 	GiveUp   = 20 * time.Second       // time after which a silent port goes out of service; a process that waits for a processor for less than this time is late, but not dead
-	Confirm  = 500 * time.Millisecond // time for which both ends say that their link is down, after which a silent port goes out of service
 	movesFor = 4                      // the link of an avoided port may take this many times Hold to move to a working parallel cable: the peer is alive, and new tables would cost more
 	lateness = 2 * time.Millisecond   // a Tick that comes later than this after Deadline shows that the chip itself was late
 )
@@ -58,7 +57,13 @@ type Config struct {
 	Hold  time.Duration // how long the link of a port in service may be down before routes avoid the port
 	Boot  time.Duration // how long after the start Control waits for the first time that a link comes up, before Control takes the port out of service
 
-	// Reaches reports whether this chip certainly reaches another chip by the tables in force.
+	// Confirm is the time after which a silent port goes out of service, if both ends say that
+	// their link is down, and if other routes lead to the peer. The time must be longer than a chip
+	// that was late needs to find out which of its links are down. Otherwise, routes through a late
+	// chip that has just come back seem to lead to a late peer.
+	Confirm time.Duration
+
+	// Reaches reports whether the tables in force have a route to another chip.
 	Reaches func(wire.FabricNodeID) bool
 }
 
@@ -70,7 +75,7 @@ type port struct {
 	been    bool      // the link has been up at least once
 	by      int       // while the link is up: index of the port whose cable carries the link's frames
 	failed  bool      // the link has been down for Hold, or has not come up within Boot of the start
-	both    mono.Time // since when both ends say that the link is down; 0: the peer does not say so
+	both    mono.Time // since when both ends say that the link is down, and this chip reaches the peer; 0: the peer does not say so
 	gone    bool      // evidence shows that the peer or the cable has failed
 	dead    bool      // the link has failed, and Control no longer waits for it
 	avoided bool      // an operator took the port out of service
@@ -210,7 +215,7 @@ func (c *Control) Deadline() (mono.Time, bool) {
 		} else if p.failed && !p.dead {
 			at = mono.Min(at, p.since.Add(GiveUp))
 			if p.both != 0 {
-				at = mono.Min(at, p.both.Add(Confirm))
+				at = mono.Min(at, p.both.Add(c.cfg.Confirm))
 			}
 		}
 		if p.avoided && c.self.Out>>p.Local.Channel&1 == 0 && !c.carried(i) {
@@ -267,21 +272,18 @@ func (c *Control) moves(i int) bool {
 	return ok
 }
 
-// confirmed reports whether both ends of a port's cable have said for Confirm that the link is down,
-// and this chip reaches the peer by other routes. What the peer said long before the link went down
-// does not count: this chip may have been late then, and the peer now.
+// confirmed reports whether both ends of a port's cable have said for Confirm that the link is
+// down, and this chip has reached the peer by other routes all this time. What the peer said long
+// before the link went down does not count: this chip may have been late then, and the peer now.
 func (c *Control) confirmed(now mono.Time, p *port) bool {
 	w := c.byNode[p.Peer.Node]
 	switch {
 	case w == nil || w.Avoided()>>p.Peer.Channel&1 == 0 || w.heard.Add(2*c.cfg.Hold).Before(p.since):
 		p.both = 0
-	case p.both == 0:
+	case p.both == 0, !c.cfg.Reaches(p.Peer.Node): // without a route, both ends may be late: the time begins anew
 		p.both = now
-	case !now.Before(p.both.Add(Confirm)):
-		if c.cfg.Reaches(p.Peer.Node) {
-			return true
-		}
-		p.both = now // both ends may be late: look again after Confirm
+	default:
+		return !now.Before(p.both.Add(c.cfg.Confirm))
 	}
 	return false
 }

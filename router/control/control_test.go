@@ -13,7 +13,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-const hold, boot = 120 * time.Millisecond, 10 * time.Second
+const hold, boot, confirm = 120 * time.Millisecond, 10 * time.Second, 500 * time.Millisecond
 
 func known(wire.FabricNodeID) bool { return true }
 
@@ -31,7 +31,7 @@ func machine(t testing.TB, name string) *topo.Topology {
 
 func newControl(m *topo.Topology, now mono.Time, chip int) *Control {
 	n := m.Chips[chip].Node
-	return New(now, Config{Self: n, Ports: m.Ports(n), Hold: hold, Boot: boot, Reaches: reaches})
+	return New(now, Config{Self: n, Ports: m.Ports(n), Hold: hold, Boot: boot, Confirm: confirm, Reaches: reaches})
 }
 
 // at runs c's timers up to an instant, and returns how often c asked for new tables.

@@ -167,7 +167,7 @@ func (x *tracer) fallback(f []string) error {
 }
 
 func (x *tracer) machine(name string, options []string) (err error) {
-	x.cfg = Config{Hold: hold, Boot: boot, Reaches: func(wire.FabricNodeID) bool { return x.reaches }}
+	x.cfg = Config{Hold: hold, Boot: boot, Confirm: confirm, Reaches: func(wire.FabricNodeID) bool { return x.reaches }}
 	for _, o := range options {
 		name, v, _ := strings.Cut(o, "=")
 		switch name {

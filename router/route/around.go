@@ -44,7 +44,7 @@ func (p *Plan) Out(q wire.PortID) bool { return p.out[q] }
 // packet.
 func (p *Plan) Crosses(at wire.FabricNodeID, pl wire.Plane, d wire.Direction, route []byte) bool {
 	for {
-		q, ok := p.port(at, d, pl)
+		q, ok := p.Port(at, d, pl)
 		if !ok || p.out[q] {
 			return ok
 		}

@@ -63,11 +63,11 @@ func checkAround(t *testing.T, name string, base, old, p *Plan) {
 				crosses := false
 				before, _ := base.Walk(c, 0, a.Node, b.Node)
 				for _, h := range before {
-					q, _ := p.port(h.At, h.Dir, 0)
+					q, _ := p.Port(h.At, h.Dir, 0)
 					crosses = crosses || p.Out(q)
 				}
 				for _, h := range walk {
-					if q, _ := p.port(h.At, h.Dir, 0); p.down(q) {
+					if q, _ := p.Port(h.At, h.Dir, 0); p.down(q) {
 						t.Fatalf("%s: %s to %s crosses %s %s", name, a.Node, b.Node, h.At, h.Dir)
 					}
 					if h.VC.Detour() != crosses {
@@ -98,7 +98,7 @@ func checkOther(t *testing.T, name string, base, p *Plan, c wire.Class, a, b wir
 	t.Helper()
 	want, _ := base.Other().Walk(c, 0, a, b)
 	for _, h := range want {
-		if q, _ := p.port(h.At, h.Dir, 0); p.Out(q) {
+		if q, _ := p.Port(h.At, h.Dir, 0); p.Out(q) {
 			want = usual
 			break
 		}

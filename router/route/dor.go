@@ -92,8 +92,8 @@ func (g *grid) survey() {
 	}
 }
 
-// port returns the port of chip n that leads in direction d on plane pl.
-func (p *Plan) port(n wire.FabricNodeID, d wire.Direction, pl wire.Plane) (wire.PortID, bool) {
+// Port returns the port of chip n that leads in direction d on plane pl.
+func (p *Plan) Port(n wire.FabricNodeID, d wire.Direction, pl wire.Plane) (wire.PortID, bool) {
 	for _, q := range p.top.Ports(n) {
 		if q.Dir == d && q.Plane == pl {
 			return q.Local, true

@@ -57,30 +57,47 @@ func (p *Plan) Sparse(pl wire.Plane, src wire.FabricNodeID, mesh wire.MeshID, m 
 			return fail("the mesh has chips 0 to %d", g.chips()-1)
 		}
 	}
-	root := src
-	if mesh != src.Mesh {
-		hops, ok := p.Walk(wire.ClassRequest, pl, src, wire.FabricNodeID{Mesh: mesh})
-		for i := 0; root.Mesh != mesh; i++ {
-			if i == len(hops) {
-				return fail("no route leads to mesh %d on plane %d", mesh, pl)
-			}
-			root = hops[i].To
-			ok = ok || root.Mesh == mesh
-		}
-		if !ok {
-			return fail("no route leads to mesh %d on plane %d", mesh, pl)
-		}
+	root, ok := p.root(pl, src, mesh)
+	if !ok {
+		return fail("no route leads to mesh %d on plane %d", mesh, pl)
 	}
 	tree, ok := g.spread(nil, int(root.Chip), wire.NumDirections, m)
 	if !ok {
 		return fail("a 1D fabric has no turns")
 	}
 	for _, b := range tree {
-		if q, ok := p.port(b.From, b.Dir, pl); !ok || p.down(q) {
+		if q, ok := p.Port(b.From, b.Dir, pl); !ok || p.down(q) {
 			return fail("there is no cable from %s to %s on plane %d", b.From, b.To, pl)
 		}
 	}
 	return tree, nil
+}
+
+// Branches lists the hops of the tree that [Plan.Sparse] lists, but also hops over cables that are
+// out of service. If no route leads to the mesh, Branches returns nil. The tree must exist without
+// faults.
+func (p *Plan) Branches(pl wire.Plane, src wire.FabricNodeID, mesh wire.MeshID, m wire.Members) []Branch {
+	root, ok := p.root(pl, src, mesh)
+	if !ok {
+		return nil
+	}
+	tree, _ := p.grid(root).spread(nil, int(root.Chip), wire.NumDirections, m)
+	return tree
+}
+
+// root returns the chip where the tree of a multicast from src to members of a mesh begins: src
+// itself, or the entry node of the members' mesh. root reports false if no route leads to the mesh.
+func (p *Plan) root(pl wire.Plane, src wire.FabricNodeID, mesh wire.MeshID) (wire.FabricNodeID, bool) {
+	if mesh == src.Mesh {
+		return src, true
+	}
+	hops, _ := p.Walk(wire.ClassRequest, pl, src, wire.FabricNodeID{Mesh: mesh})
+	for _, h := range hops {
+		if h.To.Mesh == mesh {
+			return h.To, true
+		}
+	}
+	return src, false
 }
 
 // spread appends the hops of the tree to the members of m, from a chip to which the packet came by

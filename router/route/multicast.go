@@ -51,7 +51,7 @@ func (p *Plan) Multicast(pl wire.Plane, src wire.FabricNodeID, r wire.Ranges) ([
 		}
 	}
 	for _, b := range tree {
-		if q, ok := p.port(b.From, b.Dir, pl); !ok || p.down(q) {
+		if q, ok := p.Port(b.From, b.Dir, pl); !ok || p.down(q) {
 			return nil, fmt.Errorf("ranges %s from %s: there is no cable from %s to %s on plane %d", r, src, b.From, b.To, pl)
 		}
 	}

@@ -272,7 +272,7 @@ def completions():
 
 
 def dropreports():
-    for reason in range(1, 11):
+    for reason in range(1, 10):
         yield "reason %d" % reason, dict(dm=1023, dc=255, flowepoch=0xA1A2A3A4, flowseq=0xB1B2B3B4, plane=15,
                                          reason=reason, channel=15, type=1, id=0xC1C2C3C4C5C6C7C8)
     yield "probe", dict(dm=0, dc=1, flowepoch=0, flowseq=0, plane=0, reason=1, channel=0, type=5, id=0)

@@ -61,7 +61,7 @@ var (
 	dropNames = names{"drop reason", []name{
 		{0, "none"}, {uint8(wire.DropNextHopDead), "next-hop-dead"}, {uint8(wire.DropTTL), "ttl-expired"}, {uint8(wire.DropNoRoute), "no-route"},
 		{uint8(wire.DropMalformed), "malformed"}, {uint8(wire.DropTimeout), "timeout"}, {uint8(wire.DropUnreachable), "unreachable"},
-		{uint8(wire.DropTables), "tables-replaced"}, {uint8(wire.DropDrained), "drained"}, {uint8(wire.DropFlushed), "flushed"}, {uint8(wire.DropSilent), "destination-silent"},
+		{uint8(wire.DropTables), "tables-replaced"}, {uint8(wire.DropDrained), "drained"}, {uint8(wire.DropFlushed), "flushed"},
 	}}
 	doubtNames = names{"doubt", []name{
 		{uint8(flow.DoubtNone), "none"}, {uint8(flow.DoubtRestarted), "destination-restarted"}, {uint8(flow.DoubtRouteDead), "route-died"},

@@ -118,7 +118,7 @@ local SEND_TYPES = { [0] = "Write", [1] = "Inline write", [2] = "Atomic incremen
 local OUTCOMES = { [0] = "done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted",
   "too many exceptions", "out of memory", "flow unknown" }
 local REASONS = { [1] = "next hop dead", [2] = "TTL used up", [3] = "no route", [4] = "malformed", [5] = "timeout",
-  [6] = "unreachable", [7] = "tables replaced", [8] = "drained", [9] = "flushed", [10] = "destination silent" }
+  [6] = "unreachable", [7] = "tables replaced", [8] = "drained", [9] = "flushed" }
 local TRUNKS = { [0] = "none (unicast)", "east and west", "north and south" }
 local DIRECTIONS = { [0] = "E", "W", "N", "S" }
 local ROUTE_LETTERS = { [1] = "E", [2] = "W", [4] = "N", [8] = "S" }

@@ -1,0 +1,51 @@
+package router
+
+import (
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// This file handles parked packets: packets that wait in a sender channel beyond its slots, so that
+// they hold up no other packet. There are two reasons to park a packet.
+//
+// A port whose link is down is silent until the chip says that it is dead. The chip at the other
+// end of a silent link is perhaps only late. The packets for it therefore wait.
+//
+// An outdated packet has its route from replaced tables, see Outdated of [Config]. It keeps its
+// route, because the packets of its flow must keep their order. If it waited in a receiver channel
+// for a packet of the tables in force, such waits could close a cycle. A parked packet holds no
+// receiver channel. Therefore outdated packets close no cycle.
+
+// MaxParked is the largest number of parked packets of a router. With packets of the largest size,
+// they take 4 MiB. If MaxParked packets are parked, further packets for silent ports wait in their
+// receiver channels, and the router drops further outdated packets that would have to wait.
+const MaxParked = 1024
+
+// takes reports whether a sender channel takes another packet, in its slots or parked.
+func (r *Router) takes(p *port, v wire.VC, c int, pkt wire.PacketView) bool {
+	if !p.send[v][c].full() {
+		return true
+	}
+	if !(p.wasUp && !p.up && !p.dead) && !r.outdated(pkt) {
+		return false
+	}
+	all := 0
+	for i := range r.ports {
+		all += r.ports[i].parked
+	}
+	return all < MaxParked
+}
+
+// outdated reports whether a packet has its route from replaced tables, and must not wait in a
+// receiver channel.
+func (r *Router) outdated(pkt wire.PacketView) bool {
+	return r.cfg.Outdated != nil && r.cfg.Outdated(pkt)
+}
+
+// SetDead tells the router that the chip no longer waits for the link of port i, which is down. The
+// grace period begins. After it, the router drops the packets that wait to leave by the port.
+func (r *Router) SetDead(now mono.Time, i int) {
+	if p := &r.ports[i]; !p.up && !p.dead {
+		p.dead, p.downSince = true, now
+	}
+}
