@@ -17,6 +17,7 @@ import (
 
 	"ttfabric/membership"
 	"ttfabric/node"
+	"ttfabric/node/chip"
 	"ttfabric/node/session"
 	"ttfabric/node/session/linear"
 	"ttfabric/router/topo"
@@ -144,7 +145,7 @@ func nextToForeign(t *testing.T, profile ttlink.Profile, loss string) (n *node.N
 	theirs.Meta.Node = wire.FabricNodeID{Chip: 1}
 	theirs.Meta.Ports[4], theirs.Meta.Ports[5] = uint16(freePort(t)), uint16(freePort(t))
 	var ours membership.Meta
-	n, err = node.Start(context.Background(), node.Config{Topology: m, Incarnation: 0x1234567890ABCDEF, Profile: profile,
+	n, err = node.Start(context.Background(), node.Config{Topology: m, Incarnation: 0x1234567890ABCDEF, Behaviour: chip.Behaviour{Profile: profile},
 		Port: func(a netip.AddrPort) (transport.Port, error) {
 			return transport.Listen(transport.Options{Local: a})
 		},

@@ -18,10 +18,7 @@ import (
 
 	"ttfabric/membership"
 	"ttfabric/node/chip"
-	"ttfabric/router"
-	"ttfabric/router/route"
 	"ttfabric/router/topo"
-	"ttfabric/ttlink"
 	"ttfabric/ttlink/transport"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
@@ -39,20 +36,13 @@ type Membership interface {
 
 // Config holds the settings of a live chip.
 type Config struct {
-	Node           wire.FabricNodeID
-	Topology       *topo.Topology
-	Route          route.Config
-	Profile        ttlink.Profile     // timing profile of the links; zero: the profile lan
-	Slots          router.SlotProfile // slots of each receiver channel; zero: the profile spec
-	LocalFirst     bool               // whether the chip sends its own packets before the packets that it forwards; see router.Config
-	KeepUnreliable bool               // whether a link's frames stay on an unreliable cable; see ttlink.Config
-	Timeout        router.Timeout     // what the router does with packets that cannot move for a long time (Spec §7.3); zero: nothing
-	TTL            uint16             // TTL of the chip's new packets, in hops; 0: the hops of the longest route
-	MemoryLimit    int64              // largest tile memory, in bytes; 0: default
-	Listen         netip.Addr         // local address of the chip's ports; zero: 127.0.0.1
-	PortBase       uint16             // UDP port of channel 0; channel k has PortBase+k; 0: any free ports
-	Seed           uint64             // seed of the chip's random numbers; 0: the seed is Incarnation
-	Incarnation    wire.Incarnation   // incarnation of the chip; random, not zero
+	Node     wire.FabricNodeID
+	Topology *topo.Topology
+	chip.Behaviour
+	Listen      netip.Addr       // local address of the chip's ports; zero: 127.0.0.1
+	PortBase    uint16           // UDP port of channel 0; channel k has PortBase+k; 0: any free ports
+	Seed        uint64           // seed of the chip's random numbers; 0: the seed is Incarnation
+	Incarnation wire.Incarnation // incarnation of the chip; random, not zero
 
 	// Port opens the transport of one channel.
 	Port func(local netip.AddrPort) (transport.Port, error)
@@ -143,9 +133,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(),
 		alarm: alarm{at: mono.Never}, rearm: make(chan struct{}, 1), moved: make(chan struct{}, 1), events: newHub(cfg.Incarnation)}
 	var err error
-	began, cc := n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, FlowEpoch: uint32(n.start.UnixMilli()), Topology: cfg.Topology, Route: cfg.Route,
-		Profile: cfg.Profile, Slots: cfg.Slots, MaxPayload: defaultPayload, MemoryLimit: cfg.MemoryLimit, Seed: cfg.Seed,
-		LocalFirst: cfg.LocalFirst, KeepUnreliable: cfg.KeepUnreliable, Timeout: cfg.Timeout, TTL: cfg.TTL, Phase: phase(n.start, cfg.Profile)}
+	began, cc := n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, FlowEpoch: uint32(n.start.UnixMilli()), Topology: cfg.Topology,
+		Behaviour: cfg.Behaviour, MaxPayload: defaultPayload, Seed: cfg.Seed, Phase: phase(n.start, cfg.Profile)}
 	if n.chip, err = chip.New(began, cc); err != nil {
 		return nil, err
 	}

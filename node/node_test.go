@@ -12,6 +12,7 @@ import (
 
 	"ttfabric/membership"
 	"ttfabric/node"
+	"ttfabric/node/chip"
 	"ttfabric/node/session"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
@@ -81,8 +82,8 @@ func udpPort(a netip.AddrPort) (transport.Port, error) {
 
 // config returns the settings of a chip in this process. The links have the profile for chips that
 // share cores, because a busy machine must not take a link down.
-func config(t *topo.Topology, p *pool, chip wire.FabricNodeID, inc wire.Incarnation) node.Config {
-	return node.Config{Node: chip, Topology: t, Incarnation: inc, Port: udpPort, Join: p.join, Profile: ttlink.ProfileCrowded}
+func config(t *topo.Topology, p *pool, at wire.FabricNodeID, inc wire.Incarnation) node.Config {
+	return node.Config{Node: at, Topology: t, Incarnation: inc, Port: udpPort, Join: p.join, Behaviour: chip.Behaviour{Profile: ttlink.ProfileCrowded}}
 }
 
 // fabric starts all chips of a topology over UDP, and waits until chip 0 reaches all chips.

@@ -94,7 +94,7 @@ func TestStarvedEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	self := m.Nodes()[0]
-	c, err := chip.New(0, chip.Config{Node: self, Incarnation: 5, FlowEpoch: 1, Topology: m, Profile: ttlink.ProfileLAN, MaxPayload: 1024})
+	c, err := chip.New(0, chip.Config{Node: self, Incarnation: 5, FlowEpoch: 1, Topology: m, Behaviour: chip.Behaviour{Profile: ttlink.ProfileLAN}, MaxPayload: 1024})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"ttfabric/node"
 	"ttfabric/node/admin"
 	"ttfabric/node/admin/api"
+	"ttfabric/node/chip"
 	"ttfabric/node/session"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
@@ -89,7 +90,7 @@ func startChip(machine *topo.Topology, i int, o *options, seeds []string) (*node
 	self := machine.Chips[i].Node
 	inc := wire.Incarnation(time.Now().UnixNano()) + wire.Incarnation(i)
 	join := append([]string(nil), seeds...)
-	cfg := node.Config{Node: self, Topology: machine, Incarnation: inc, Profile: ttlink.ProfileCrowded, Route: o.routes,
+	cfg := node.Config{Node: self, Topology: machine, Incarnation: inc, Behaviour: chip.Behaviour{Profile: ttlink.ProfileCrowded, Route: o.routes},
 		Port: func(a netip.AddrPort) (transport.Port, error) {
 			return transport.Listen(transport.Options{Local: a})
 		}}

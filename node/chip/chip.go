@@ -54,22 +54,27 @@ const (
 
 // Config describes a chip.
 type Config struct {
-	Node           wire.FabricNodeID
-	Incarnation    wire.Incarnation // random number of this run of the chip, not 0
-	FlowEpoch      uint32           `json:"Life"` // first epoch of each flow from this chip; must be greater than in former incarnations, such as the start time in milliseconds; 0: derived from Incarnation, and a destination may then refuse the first requests
-	Topology       *topo.Topology
+	Node        wire.FabricNodeID
+	Incarnation wire.Incarnation // random number of this run of the chip, not 0
+	FlowEpoch   uint32           `json:"Life"` // first epoch of each flow from this chip; must be greater than in former incarnations, such as the start time in milliseconds; 0: derived from Incarnation, and a destination may then refuse the first requests
+	Topology    *topo.Topology
+	Behaviour
+	Phase      mono.Time // an instant of the grid on which idle links send, see ttlink.Config
+	MaxPayload int       // largest padded frame payload, in bytes, until a call of SetMaxPayload
+	Window     int       // length of a link's retransmit slab, in bytes; 0: computed from Slots, for a peer with equal Slots
+	Seed       uint64
+}
+
+// Behaviour says how a chip behaves. All chips of a fabric have the same Route.
+type Behaviour struct {
 	Route          route.Config
 	Profile        ttlink.Profile     // times of the links; zero: ttlink.ProfileLAN
-	Phase          mono.Time          // an instant of the grid on which idle links send, see ttlink.Config
-	Slots          router.SlotProfile // zero: router.SlotSpec
-	MaxPayload     int                // largest padded frame payload, in bytes, until a call of SetMaxPayload
-	Window         int                // length of a link's retransmit slab, in bytes; 0: computed from Slots, for a peer with equal Slots
+	Slots          router.SlotProfile // slots of each receiver channel; zero: router.SlotSpec
 	LocalFirst     bool               // the router serves the chip's own packets before packets that pass through; false: in turns
 	KeepUnreliable bool               // a link's frames stay on an unreliable cable, see ttlink.Config
-	Timeout        router.Timeout     // what the router does with a sender or receiver channel whose first packet cannot move for a time; zero: nothing
+	Timeout        router.Timeout     // what the router does with a sender or receiver channel whose first packet cannot move for a time (Spec §7.3); zero: nothing
 	TTL            uint16             // TTL of this chip's unicast requests and probes, in hops; 0: enough for the longest route (Spec §7.2)
 	MemoryLimit    int64              // bytes of host memory for tiles; 0: the memory's default
-	Seed           uint64
 }
 
 // Chip is one fabric node. A caller can put a wrapper, such as a recorder, around the

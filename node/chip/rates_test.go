@@ -16,7 +16,7 @@ func TestRates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(0, Config{Node: top.Chips[0].Node, Incarnation: 5, Topology: top, Profile: ttlink.ProfileLAN, MaxPayload: 1408})
+	c, err := New(0, Config{Node: top.Chips[0].Node, Incarnation: 5, Topology: top, Behaviour: Behaviour{Profile: ttlink.ProfileLAN}, MaxPayload: 1408})
 	if err != nil {
 		t.Fatal(err)
 	}

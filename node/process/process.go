@@ -25,6 +25,7 @@ import (
 	"ttfabric/node"
 	"ttfabric/node/admin"
 	"ttfabric/node/archive"
+	"ttfabric/node/chip"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/session"
@@ -320,7 +321,7 @@ func (c *Config) runProgram(ctx context.Context, n *node.Node, log *slog.Logger,
 func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 	s := &c.Spec
 	cfg = node.Config{Node: c.Chip, Topology: c.Topology, Log: log, Incarnation: newIncarnation(), Listen: c.Address.Listen, PortBase: c.Address.PortBase,
-		MemoryLimit: c.Tiles, Cable: c.Ports.open, KeyLog: c.Ports.keys, LocalFirst: s.LocalFirst, KeepUnreliable: s.KeepUnreliable, TTL: uint16(s.TTL)}
+		Cable: c.Ports.open, KeyLog: c.Ports.keys, Behaviour: chip.Behaviour{MemoryLimit: c.Tiles, LocalFirst: s.LocalFirst, KeepUnreliable: s.KeepUnreliable, TTL: uint16(s.TTL)}}
 	if cfg.Route, err = s.Route(); err != nil {
 		return cfg, err
 	}

@@ -252,9 +252,9 @@ func (s *Sim) start(m *machine) {
 	}
 	now := s.clock(m)
 	cfg := chip.Config{
-		Node: m.node, Incarnation: wire.Incarnation(s.rng.Uint64() | 1), FlowEpoch: uint32(s.now/lifeTick) + 1, Topology: s.cfg.Topology, Route: s.around.route,
-		Profile: s.around.profile, Slots: s.around.slots, MaxPayload: s.around.maxPayload, Window: s.around.window, Seed: s.rng.Uint64(),
-		LocalFirst: s.around.localFirst, Timeout: s.around.timeout, TTL: s.ttl,
+		Node: m.node, Incarnation: wire.Incarnation(s.rng.Uint64() | 1), FlowEpoch: uint32(s.now/lifeTick) + 1, Topology: s.cfg.Topology,
+		Behaviour:  chip.Behaviour{Route: s.around.route, Profile: s.around.profile, Slots: s.around.slots, LocalFirst: s.around.localFirst, Timeout: s.around.timeout, TTL: s.ttl},
+		MaxPayload: s.around.maxPayload, Window: s.around.window, Seed: s.rng.Uint64(),
 	}
 	c, err := chip.New(now, cfg)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"ttfabric/membership"
 	"ttfabric/node"
+	"ttfabric/node/chip"
 	"ttfabric/node/session"
 	"ttfabric/router"
 	"ttfabric/router/topo"
@@ -42,7 +43,7 @@ func (s *static) Close(time.Duration) error  { return nil }
 
 // startChip starts one chip of a machine whose chips all know each other's ports. The ports of chip
 // k are the 16 port numbers from base+16·k on.
-func startChip(machine string, slots router.SlotProfile, chip, base int) (*node.Node, error) {
+func startChip(machine string, slots router.SlotProfile, self, base int) (*node.Node, error) {
 	m, err := topo.Named(machine)
 	if err != nil {
 		return nil, err
@@ -56,8 +57,8 @@ func startChip(machine string, slots router.SlotProfile, chip, base int) (*node.
 		view = append(view, member)
 	}
 	profile := ttlink.ProfileCrowded
-	return node.Start(context.Background(), node.Config{Node: m.Chips[chip].Node, Topology: m, Incarnation: wire.Incarnation(time.Now().UnixNano()),
-		Slots: slots, Profile: profile, PortBase: uint16(base + 16*chip),
+	return node.Start(context.Background(), node.Config{Node: m.Chips[self].Node, Topology: m, Incarnation: wire.Incarnation(time.Now().UnixNano()),
+		Behaviour: chip.Behaviour{Slots: slots, Profile: profile}, PortBase: uint16(base + 16*self),
 		Port: func(a netip.AddrPort) (transport.Port, error) { return transport.Listen(transport.Options{Local: a}) },
 		Join: func(context.Context, membership.Meta) (node.Membership, error) {
 			return &static{view, make(chan struct{})}, nil

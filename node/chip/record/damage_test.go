@@ -255,10 +255,12 @@ func TestHeaderComesBack(t *testing.T) {
 	}
 	gone := m.Cables[3].A
 	want := chip.Config{Node: m.Chips[5].Node, FlowEpoch: 12, Incarnation: 1<<63 + 5, Topology: m,
-		Route:   route.Config{Engine: route.Engines[0].Name, Order: route.YX, Ring: route.Bubble, OneWay: true, Lines: true, Failed: func(p wire.PortID) bool { return p == gone }},
-		Profile: ttlink.ProfileCrowded, Slots: router.SlotFast, MaxPayload: 1408, Window: 1 << 17, LocalFirst: true, KeepUnreliable: true,
-		Timeout: router.Timeout{After: time.Second, Drop: true}, TTL: 9, MemoryLimit: 1 << 40, Phase: 7, Seed: 1<<64 - 1}
-	for _, v := range []reflect.Value{reflect.ValueOf(want), reflect.ValueOf(want.Route)} {
+		Behaviour: chip.Behaviour{
+			Route:   route.Config{Engine: route.Engines[0].Name, Order: route.YX, Ring: route.Bubble, OneWay: true, Lines: true, Failed: func(p wire.PortID) bool { return p == gone }},
+			Profile: ttlink.ProfileCrowded, Slots: router.SlotFast, LocalFirst: true, KeepUnreliable: true,
+			Timeout: router.Timeout{After: time.Second, Drop: true}, TTL: 9, MemoryLimit: 1 << 40},
+		MaxPayload: 1408, Window: 1 << 17, Phase: 7, Seed: 1<<64 - 1}
+	for _, v := range []reflect.Value{reflect.ValueOf(want), reflect.ValueOf(want.Behaviour), reflect.ValueOf(want.Route)} {
 		for i := range v.NumField() {
 			if v.Field(i).IsZero() {
 				t.Errorf("%s.%s: give it a value here, so that it is known to come back from a recording's header", v.Type(), v.Type().Field(i).Name)

@@ -20,6 +20,7 @@ import (
 	"ttfabric/node"
 	"ttfabric/node/admin"
 	"ttfabric/node/admin/api"
+	"ttfabric/node/chip"
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
@@ -93,7 +94,7 @@ func (m *machine) start(i int) {
 	m.t.Helper()
 	id := m.topo.Chips[i].Node
 	inc := wire.Incarnation(time.Now().UnixNano())
-	n, err := node.Start(m.t.Context(), node.Config{Node: id, Topology: m.topo, Incarnation: inc, Profile: ttlink.ProfileCrowded,
+	n, err := node.Start(m.t.Context(), node.Config{Node: id, Topology: m.topo, Incarnation: inc, Behaviour: chip.Behaviour{Profile: ttlink.ProfileCrowded},
 		Port: func(a netip.AddrPort) (transport.Port, error) {
 			return transport.Listen(transport.Options{Local: a})
 		},

@@ -109,7 +109,7 @@ var (
 	keysAlways = []string{"name", "source", "created", "profile", "slots", "order", "ring", "engine", "fabric", "checked", "stuck", "stuck_after_milliseconds",
 		"local_first", "ttl", "port_base", "id", "encrypted_gossip", "transport", "auth"}
 	keysWhereSet = []string{"netem", "offload", "archive", "archive_limit_mib", "record", "record_limit_mebibytes", "record_once", "gossip_keys",
-		"runtime", "project", "attached", "pki", "keylog", "allow_deadlock", "program"}
+		"runtime", "project", "attached", "pki", "keylog", "allow_deadlock", "keep_unreliable", "program"}
 )
 
 // TestKeysOfTheJSON compares the keys of mesh.json and of GET /v1/fabric with keysAlways
