@@ -138,7 +138,9 @@ func (l *Link) CanSend(vc wire.VC, size int) bool {
 		return false
 	}
 	if l.tx.sent[vc] == l.tx.limit[vc] {
-		l.tx.starved[vc] = l.tx.slots[vc] > 0
+		if l.tx.slots[vc] > 0 {
+			l.tx.starved[vc], l.sess.dry = true, l.now
+		}
 		l.armProbe(l.now)
 		return false
 	}

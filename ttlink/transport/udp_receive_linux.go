@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +20,9 @@ type receiver struct {
 	msgs    [batchMessages]mmsghdr
 	names   [batchMessages]unix.RawSockaddrInet6
 	control [batchMessages]coalesced
-	n       int // messages that the last call received
+	polls   bool      // if no message is there, the call fails with EAGAIN, and the goroutine does not sleep
+	rest    time.Time // Recv does not poll before this time, because other processes use the core
+	n       int       // messages that the last call received
 	errno   syscall.Errno
 	call    func(fd uintptr) bool
 }
@@ -66,7 +70,7 @@ func (r *receiver) init(u *udp, b *Batch) {
 		} else {
 			n, _, e = unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&r.msgs[0])), uintptr(want), unix.MSG_DONTWAIT, 0, 0)
 		}
-		if e == unix.EAGAIN {
+		if e == unix.EAGAIN && !r.polls {
 			r.drop(b)
 			return false
 		}
@@ -90,7 +94,7 @@ func (u *udp) Recv(b *Batch) error {
 		r.init(u, b)
 	}
 	for b.n = 0; b.n == 0; {
-		if err := u.raw.Read(r.call); err != nil {
+		if err := u.await(b); err != nil {
 			r.drop(b)
 			if errors.Is(err, net.ErrClosed) {
 				return net.ErrClosed
@@ -108,6 +112,46 @@ func (u *udp) Recv(b *Batch) error {
 		}
 	}
 	return nil
+}
+
+// pollRest is the time for which Recv does not poll after other processes used the core for longer
+// than Recv may poll. A thread that sleeps gets a busy core sooner than a thread that yields.
+const pollRest = 50 * time.Millisecond
+
+// await makes receiving system calls until a call has received messages or failed. await polls the
+// socket for the time b.Poll, and then lets the goroutine sleep. If the Go runtime has several
+// processors, await does not poll, because a pause would wake up a thread of another processor.
+func (u *udp) await(b *Batch) error {
+	r := &b.sys
+	if b.Poll > 0 && runtime.GOMAXPROCS(0) == 1 && !time.Now().Before(r.rest) {
+		if err := u.poll(b); err != nil || r.errno != unix.EAGAIN {
+			return err
+		}
+	}
+	return u.raw.Read(r.call)
+}
+
+// poll looks for messages, with pauses, until the time b.Poll is over. If no message has come,
+// r.errno is EAGAIN.
+func (u *udp) poll(b *Batch) error {
+	r := &b.sys
+	r.polls = true
+	defer func() { r.polls = false }()
+	for end := time.Now().Add(b.Poll); ; {
+		if err := u.raw.Read(r.call); err != nil || r.errno != unix.EAGAIN {
+			return err
+		}
+		if time.Now().After(end) {
+			return nil
+		}
+		away, ok := u.lull.pass()
+		if away > b.Poll {
+			r.rest = time.Now().Add(pollRest)
+		}
+		if !ok {
+			return nil
+		}
+	}
 }
 
 // collect puts the received messages of the peer into b. collect drops empty messages, truncated
