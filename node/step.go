@@ -89,10 +89,6 @@ func (n *Node) settle(why cause, begun mono.Time) {
 // ports have datagrams, the goroutines of these ports are ready to run. Gosched lets these
 // goroutines pass their datagrams to the chip, too. Then the first goroutine runs the chip for all.
 // So one super-packet for each link takes what came by all ports.
-//
-// If the port's link is short of credits, each end waits for the other end's next datagram, which
-// comes within some tens of microseconds. read then polls the socket, because waking up a sleeping
-// process often takes longer than the datagram.
 func (n *Node) read(p *livePort) {
 	var b transport.Batch
 	for {
@@ -123,13 +119,32 @@ func (n *Node) read(p *livePort) {
 			if p.fresh {
 				n.settle(received, now)
 			}
-			if b.Poll = 0; n.chip.ShortOfCredits(now, p.ch) {
-				b.Poll = creditPoll
-			}
+			b.Poll = n.patience(now, p)
 		})
 	}
 }
 
-// creditPoll is the time for which a port polls its socket while the port's link is short of
-// credits. On loopback, the peer's datagram takes 10 to 40 µs, and a wake-up 5 to 50 µs.
-const creditPoll = 100 * time.Microsecond
+const (
+	// creditPoll is the time for which a port polls its socket while the port's link is short of
+	// credits. On loopback, the peer's datagram takes 10 to 40 µs, and a wake-up 5 to 50 µs.
+	creditPoll = 100 * time.Microsecond
+	// aloneFor is the time for which no other port has received a datagram when a port polls.
+	aloneFor = time.Millisecond
+)
+
+// patience returns the time for which a port shall poll its socket before its goroutine sleeps.
+//
+// If a link is short of credits, each end waits for the other end's next datagram, and waking up a
+// sleeping process often takes longer than the datagram. The port then polls. If other ports also
+// receive, a datagram of theirs may come first, and sleeping lets more datagrams come together.
+func (n *Node) patience(now mono.Time, p *livePort) time.Duration {
+	if !n.chip.ShortOfCredits(now, p.ch) {
+		return 0
+	}
+	for _, q := range n.ports {
+		if q != p && q.heard != 0 && now.Sub(q.heard) < aloneFor {
+			return 0
+		}
+	}
+	return creditPoll
+}

@@ -33,9 +33,10 @@ func (s *Super) Each(f func(datagram []byte)) {
 // until the next Recv into the Batch.
 type Batch struct {
 	// Poll is the time for which [Port.Recv] looks for datagrams again and again, before the calling
-	// goroutine sleeps. Between two looks, other processes and goroutines run if they are ready.
-	// Poll is for a caller that expects a datagram sooner than a sleeping process wakes up. Only
-	// UDP ports on Linux poll, in a process whose GOMAXPROCS is 1 and whose core has no other work.
+	// goroutine sleeps. Between two looks, other goroutines run if they are ready. Poll is for a
+	// caller that expects a datagram sooner than a sleeping process wakes up. If polling is in vain
+	// again and again, Recv polls only for a small share of the time. Only UDP ports on Linux poll,
+	// and only in a process whose GOMAXPROCS is 1.
 	Poll time.Duration
 
 	_      noCopy

@@ -4,19 +4,19 @@ import (
 	"os"
 	"sync"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// lull makes short pauses between two looks at a socket. In a pause, other processes and all other
-// goroutines of this process run if they are ready.
+// lull makes short pauses between two looks at a socket. In a pause, all other goroutines of this
+// process run if they are ready.
 //
-// With sched_yield, the kernel runs other processes that wait for this processor core. The Go
-// runtime looks for events at its other sockets only when no goroutine is ready to run. A pause
-// therefore also waits for an event that the pause itself causes. Meanwhile the runtime finds the
-// events of all sockets, so the ports that do not poll are as quick as without the pauses.
+// The Go runtime looks for events at its sockets only when no goroutine is ready to run. A pause
+// therefore waits for an event that the pause itself causes. Meanwhile the runtime finds the events
+// of all sockets, so the ports that do not poll are as quick as without the pauses. A pause does
+// not call sched_yield, because a thread that yields a busy core often gets the core back much later
+// than a thread that slept.
 type lull struct {
 	mu     sync.Mutex
 	file   *os.File // eventfd that carries the pause's own event; nil: not open
@@ -27,19 +27,15 @@ type lull struct {
 	value  uint64 // number that the eventfd takes or returns
 }
 
-// pass makes one pause, and returns the time for which other processes had the core. If pass cannot
-// make a pause, pass returns false.
-func (l *lull) pass() (away time.Duration, ok bool) {
+// pass makes one pause. If pass cannot make a pause, pass returns false.
+func (l *lull) pass() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file == nil && !l.open() {
-		return 0, false
+		return false
 	}
-	begin := time.Now()
-	unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-	away = time.Since(begin)
 	l.rung = false
-	return away, l.raw.Read(l.call) == nil
+	return l.raw.Read(l.call) == nil
 }
 
 // open opens the eventfd. The caller holds l.mu.

@@ -58,7 +58,7 @@ func TestPollEnds(t *testing.T) {
 // countCalls counts the calls by which a port makes pauses: two calls for each pause.
 func countCalls(t *testing.T, u *udp) *int {
 	t.Helper()
-	if _, ok := u.lull.pass(); !ok {
+	if !u.lull.pass() {
 		t.Fatal("the port cannot pause")
 	}
 	calls, inner := 0, u.lull.call
@@ -107,22 +107,26 @@ func TestPollLeavesOthersRoom(t *testing.T) {
 	}
 }
 
-// TestPollRests checks that a port does not poll for a while after other processes used the core.
-func TestPollRests(t *testing.T) {
+// TestPollInVain checks that a port that has polled in vain does not poll again soon.
+func TestPollInVain(t *testing.T) {
 	single(t)
 	a, b := joinedLinux(t, Options{})
 	calls := countCalls(t, b)
-	batch := Batch{Poll: time.Hour}
-	a.Send([]byte("x"), 1)
-	if err := b.Recv(&batch); err != nil {
-		t.Fatal(err)
+	batch := Batch{Poll: 2 * pollSpare}
+	for k := range 3 {
+		before := *calls
+		time.AfterFunc(2*batch.Poll, func() { a.Send([]byte("x"), 1) })
+		if err := b.Recv(&batch); err != nil || batch.Len() != 1 {
+			t.Fatalf("%d datagrams, %v", batch.Len(), err)
+		}
+		if polled := *calls > before; polled != (k == 0) {
+			t.Errorf("Recv %d: polled %v", k, polled)
+		}
 	}
-	batch.sys.rest = time.Now().Add(time.Hour)
-	time.AfterFunc(10*time.Millisecond, func() { a.Send([]byte("y"), 1) })
-	if err := b.Recv(&batch); err != nil || batch.Len() != 1 {
-		t.Fatalf("%d datagrams, %v", batch.Len(), err)
-	}
-	if *calls > 0 {
-		t.Errorf("the port made %d pauses while it rested", *calls/2)
+	batch.sys.spared = batch.sys.spared.Add(-pollShare * 2 * batch.Poll)
+	before := *calls
+	time.AfterFunc(2*batch.Poll, func() { a.Send([]byte("x"), 1) })
+	if err := b.Recv(&batch); err != nil || *calls == before {
+		t.Errorf("long after the polling in vain, Recv did not poll: %v", err)
 	}
 }

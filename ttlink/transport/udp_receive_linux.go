@@ -20,9 +20,10 @@ type receiver struct {
 	msgs    [batchMessages]mmsghdr
 	names   [batchMessages]unix.RawSockaddrInet6
 	control [batchMessages]coalesced
-	polls   bool      // if no message is there, the call fails with EAGAIN, and the goroutine does not sleep
-	rest    time.Time // Recv does not poll before this time, because other processes use the core
-	n       int       // messages that the last call received
+	polls   bool          // if no message is there, the call fails with EAGAIN, and the goroutine does not sleep
+	spare   time.Duration // time for which Recv may still poll in vain
+	spared  time.Time     // when spare last grew
+	n       int           // messages that the last call received
 	errno   syscall.Errno
 	call    func(fd uintptr) bool
 }
@@ -114,16 +115,17 @@ func (u *udp) Recv(b *Batch) error {
 	return nil
 }
 
-// pollRest is the time for which Recv does not poll after other processes used the core for longer
-// than Recv may poll. A thread that sleeps gets a busy core sooner than a thread that yields.
-const pollRest = 50 * time.Millisecond
+const (
+	pollShare = 32                   // polling in vain may take this share of the time: 1/32
+	pollSpare = 2 * time.Millisecond // largest time of polling in vain that a port may save up
+)
 
 // await makes receiving system calls until a call has received messages or failed. await polls the
 // socket for the time b.Poll, and then lets the goroutine sleep. If the Go runtime has several
 // processors, await does not poll, because a pause would wake up a thread of another processor.
 func (u *udp) await(b *Batch) error {
 	r := &b.sys
-	if b.Poll > 0 && runtime.GOMAXPROCS(0) == 1 && !time.Now().Before(r.rest) {
+	if b.Poll > 0 && runtime.GOMAXPROCS(0) == 1 {
 		if err := u.poll(b); err != nil || r.errno != unix.EAGAIN {
 			return err
 		}
@@ -132,23 +134,25 @@ func (u *udp) await(b *Batch) error {
 }
 
 // poll looks for messages, with pauses, until the time b.Poll is over. If no message has come,
-// r.errno is EAGAIN.
+// r.errno is EAGAIN. Polling is in vain if the peer waits for this processor core. So poll does
+// nothing if polling has been in vain for pollShare of the time.
 func (u *udp) poll(b *Batch) error {
 	r := &b.sys
+	begin := time.Now()
+	r.spare = min(pollSpare, r.spare+begin.Sub(r.spared)/pollShare)
+	r.spared, r.errno = begin, unix.EAGAIN
+	if r.spare <= 0 {
+		return nil
+	}
 	r.polls = true
 	defer func() { r.polls = false }()
-	for end := time.Now().Add(b.Poll); ; {
+	for {
 		if err := u.raw.Read(r.call); err != nil || r.errno != unix.EAGAIN {
 			return err
 		}
-		if time.Now().After(end) {
-			return nil
-		}
-		away, ok := u.lull.pass()
-		if away > b.Poll {
-			r.rest = time.Now().Add(pollRest)
-		}
-		if !ok {
+		took := time.Since(begin)
+		if took > b.Poll || !u.lull.pass() {
+			r.spare -= took
 			return nil
 		}
 	}
