@@ -6,7 +6,7 @@
 // it has credits. At first it has SLOTS credits. The other receives, and returns
 // the credits of what it received with one small datagram for each receive. A
 // process that waits for a datagram looks for it again and again for POLL
-// microseconds, and lets other processes run between two looks. Then it sleeps.
+// microseconds, and then sleeps.
 //	credits SLOTS EACH SIZE POLL MILLISECONDS [NEAR-CORE FAR-CORE]
 // prints the bytes per second.
 #define _GNU_SOURCE
@@ -72,7 +72,6 @@ static ssize_t take(int fd, char *buf) {
 			return n;
 		if (now() >= end)
 			break;
-		sched_yield();
 	}
 	return recv(fd, buf, MAX_SIZE, 0);
 }
