@@ -220,9 +220,16 @@ func (l *Link) Credits(vc wire.VC) int { return int(int32(l.tx.limit[vc] - l.tx.
 // [CreditMemory]. This end ran out of credits if it had a packet and no credit for the packet. The
 // peer ran out of credits, as far as this end knows, if it used the last credit that this end had
 // granted. The ends then wait for each other, so the time that a frame waits at an end lowers the
-// goodput.
+// goodput. Control channels, and channels with more than [FewSlots], do not count.
 func (l *Link) ShortOfCredits(now mono.Time) bool {
 	return l.state == StateUp && l.sess.dry != 0 && now.Sub(l.sess.dry) < CreditMemory
+}
+
+// ranDry notes that an end has run out of credits on vc, which has the given number of slots.
+func (l *Link) ranDry(now mono.Time, vc wire.VC, slots int) {
+	if slots > 0 && slots <= FewSlots && vc.Class() != wire.ClassControl {
+		l.sess.dry = now
+	}
 }
 
 // Status returns a copy of the state of the link.

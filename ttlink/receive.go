@@ -147,7 +147,7 @@ func (l *Link) handleData(now mono.Time, f *wire.Frame) (Delivery, bool) {
 		l.counters.PayloadReceived += uint64(r.offset)
 		r.partial, r.offset = false, 0
 		if r.recv[f.VC]++; l.left(f.VC) <= 0 {
-			l.sess.dry = now
+			l.ranDry(now, f.VC, l.cfg.Slots[f.VC])
 		}
 		if r.slot[f.VC]++; r.slot[f.VC] == uint32(l.cfg.Slots[f.VC]) {
 			r.slot[f.VC] = 0

@@ -138,9 +138,8 @@ func (l *Link) CanSend(vc wire.VC, size int) bool {
 		return false
 	}
 	if l.tx.sent[vc] == l.tx.limit[vc] {
-		if l.tx.slots[vc] > 0 {
-			l.tx.starved[vc], l.sess.dry = true, l.now
-		}
+		l.tx.starved[vc] = l.tx.slots[vc] > 0
+		l.ranDry(l.now, vc, int(l.tx.slots[vc]))
 		l.armProbe(l.now)
 		return false
 	}

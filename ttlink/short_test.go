@@ -33,6 +33,11 @@ func TestShortOfCredits(t *testing.T) {
 		if now := last.Add(1); p.a.ShortOfCredits(now) || p.b.ShortOfCredits(now) {
 			t.Errorf("%v after %d packets, an end is short of credits", CreditMemory, c.packets)
 		}
+		many := newPair(t, FewSlots+1, wire.PadTo(wire.MaxPacket))
+		many.now = many.now.Add(CreditMemory)
+		if many.round(packet, 2*FewSlots); many.a.ShortOfCredits(many.now) || many.b.ShortOfCredits(many.now) {
+			t.Errorf("with %d slots, an end is short of credits", FewSlots+1)
+		}
 		p.a.Close(p.now)
 		if p.a.ShortOfCredits(p.now) {
 			t.Error("a closed link is short of credits")
