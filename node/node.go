@@ -85,7 +85,6 @@ type livePort struct {
 	captures []*Capture // captures that record the port's datagrams
 
 	to    netip.AddrPort // the peer's address to which the port sends; zero: unknown
-	find  PeerFinder     // see Node.Meet; nil: only gossip tells the peer's address
 	heard mono.Time      // when the port last received a datagram
 	fresh bool           // the port received datagrams, and the chip has not run since
 	news  news           // the gossip pool's report of another address of the peer
@@ -115,12 +114,14 @@ type Node struct {
 
 	captures []*Capture
 	addr     netip.Addr // this chip's address, as the pool reports it
+	find     PeerFinder // see Node.Meet; nil: only gossip tells the peers' addresses
 
 	ports  []*livePort
 	byCh   [wire.MaxChannels]*livePort
 	member Membership
 	rearm  chan struct{}
-	moved  chan struct{} // gets a value when a port with a report of another address no longer carries its link, or when a port shall look for its peer
+	moved  chan struct{} // gets a value when a port with a report of another address no longer carries its link
+	sought chan struct{} // gets a value when ports shall look for their peers with the function find
 	events *hub
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -141,7 +142,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		cfg.Seed = uint64(cfg.Incarnation)
 	}
 	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(),
-		alarm: alarm{at: mono.Never}, rearm: make(chan struct{}, 1), moved: make(chan struct{}, 1), events: newHub(cfg.Incarnation)}
+		alarm: alarm{at: mono.Never}, rearm: make(chan struct{}, 1), moved: make(chan struct{}, 1), sought: make(chan struct{}, 1), events: newHub(cfg.Incarnation)}
 	var err error
 	began, cc := n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, FlowEpoch: uint32(n.start.UnixMilli()), Topology: cfg.Topology, Route: cfg.Route,
 		Profile: cfg.Profile, Slots: cfg.Slots, MaxPayload: defaultPayload, MemoryLimit: cfg.MemoryLimit, Seed: cfg.Seed,
