@@ -54,6 +54,16 @@ const (
 	meetMax = 500 * time.Millisecond
 )
 
+// peers is what a node knows about addresses. The node's lock guards self and find.
+type peers struct {
+	self   netip.Addr    // this chip's address, as the pool reports it
+	find   PeerFinder    // see Node.Meet; nil: only gossip tells the peers' addresses
+	sought chan struct{} // gets a value when ports shall look for their peers with the function find
+	moved  chan struct{} // gets a value when a port with a report of another address no longer carries its link
+}
+
+func newPeers() peers { return peers{sought: make(chan struct{}, 1), moved: make(chan struct{}, 1)} }
+
 // meeting decides when a node looks for the peers whose addresses it does not know.
 type meeting struct {
 	at   time.Time     // when the node looks next; zero: the node does not look
@@ -97,9 +107,9 @@ func (n *Node) follow(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-n.sought:
+		case <-n.peers.sought:
 			meet.begin(time.Now())
-		case <-n.moved:
+		case <-n.peers.moved:
 			due = time.Time{}
 		case <-look.C:
 		case <-n.member.Notify():
@@ -141,12 +151,12 @@ type PeerFinder func(port wire.PortID) (to netip.AddrPort, ok bool)
 // its transport drops what comes, and gossip takes several rounds of half a second. The caller calls
 // Meet after it has published this chip's addresses to the other chips' PeerFinder.
 func (n *Node) Meet(find PeerFinder) {
-	n.step(asked, func(mono.Time) { n.find = find })
-	wake(n.sought)
+	n.step(asked, func(mono.Time) { n.peers.find = find })
+	wake(n.peers.sought)
 }
 
 // look makes follow read the gossip pool's view.
-func (n *Node) look() { wake(n.moved) }
+func (n *Node) look() { wake(n.peers.moved) }
 
 // wake sends a value to a Go channel that has room for one value, unless a value waits there already.
 func wake(c chan struct{}) {
@@ -164,7 +174,7 @@ func (n *Node) meetPeers() (all bool) {
 		var find PeerFinder
 		n.step(asked, func(mono.Time) {
 			if !p.to.IsValid() {
-				find = n.find
+				find = n.peers.find
 			}
 		})
 		if find == nil {
@@ -203,7 +213,7 @@ func (n *Node) readdress() time.Duration {
 	}
 	n.step(asked, func(now mono.Time) {
 		n.chip.HandleLinkStates(now, words)
-		n.addr = where[n.cfg.Node].Addr
+		n.peers.self = where[n.cfg.Node].Addr
 	})
 	again := time.Hour
 	for _, p := range n.ports {
