@@ -41,39 +41,76 @@ type news struct {
 
 // Shortest times between two readings of the gossip pool's view because of the pool's events. While
 // n chips join, each chip hears n events, but only a few of them change anything for its ports and
-// tables. To read the view costs time proportional to n. Datagrams from strangers can make a port
-// look for its peer at any rate; a PeerFinder may read files each time.
+// tables. To read the view costs time proportional to n.
 const (
-	viewPause = 50 * time.Millisecond // after an event that may change an address of a port's peer, or a link state; also between two looks for peers
+	viewPause = 50 * time.Millisecond // after an event that may change an address of a port's peer, or a link state
 	viewRest  = time.Second           // after other events
 )
+
+// Times between two looks for peers; see [Node.Meet]. Each time is a quarter longer than the time
+// before, so that a port finds its peer late by at most a fifth of the time that it has looked.
+const (
+	meetMin = 10 * time.Millisecond
+	meetMax = 500 * time.Millisecond
+)
+
+// peers is what a node knows about addresses. The node's lock guards self and find.
+type peers struct {
+	self   netip.Addr    // this chip's address, as the pool reports it
+	find   PeerFinder    // see Node.Meet; nil: only gossip tells the peers' addresses
+	sought chan struct{} // gets a value when ports shall look for their peers with the function find
+	moved  chan struct{} // gets a value when a port with a report of another address no longer carries its link
+}
+
+func newPeers() peers { return peers{sought: make(chan struct{}, 1), moved: make(chan struct{}, 1)} }
+
+// meeting decides when a node looks for the peers whose addresses it does not know.
+type meeting struct {
+	at   time.Time     // when the node looks next; zero: the node does not look
+	wait time.Duration // time between the next look and the one after it
+}
+
+// begin makes the node look at the time now, unless the node looks for peers already.
+func (m *meeting) begin(now time.Time) {
+	if m.at.IsZero() {
+		m.at, m.wait = now, meetMin
+	}
+}
+
+// due reports whether the node looks at the time now.
+func (m *meeting) due(now time.Time) bool { return !m.at.IsZero() && !now.Before(m.at) }
+
+// looked notes that the node has looked at the time now. If it found all peers, the node looks no
+// more.
+func (m *meeting) looked(now time.Time, all bool) {
+	if m.at = now.Add(m.wait); all {
+		m.at = time.Time{}
+	}
+	m.wait = min(m.wait*5/4, meetMax)
+}
 
 // follow sets the addresses of the ports' peers by the reports of the gossip pool, until ctx ends.
 // follow also publishes the pool's events.
 func (n *Node) follow(ctx context.Context) {
 	look := time.NewTimer(0)
 	defer look.Stop()
-	var read, due time.Time            // when follow last read the pool's view, and when follow must read the view next
-	var met time.Time                  // when follow last looked for peers
-	meet := false                      // follow must look for peers
-	early := func(at time.Time) bool { // makes follow wait until the time "at", if it has not come
-		if !time.Now().Before(at) {
-			return false
+	var read, due time.Time // when follow last read the pool's view, and when follow must read the view next
+	var meet meeting
+	reset := func() {
+		at := due
+		if !meet.at.IsZero() && meet.at.Before(at) {
+			at = meet.at
 		}
-		if at.Before(due) {
-			due = at
-			look.Reset(time.Until(due))
-		}
-		return true
+		look.Reset(time.Until(at))
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-n.moved:
-			if meet = true; early(met.Add(viewPause)) {
-				continue
-			}
+		case <-n.peers.sought:
+			meet.begin(time.Now())
+		case <-n.peers.moved:
+			due = time.Time{}
 		case <-look.C:
 		case <-n.member.Notify():
 			pause, events := viewPause, n.member.Events()
@@ -83,21 +120,17 @@ func (n *Node) follow(ctx context.Context) {
 			for _, e := range events {
 				n.events.publish(Event{Time: time.Now(), Member: &e})
 			}
-			if early(read.Add(pause)) {
-				continue
+			if at := read.Add(pause); at.Before(due) {
+				due = at
 			}
 		}
-		if meet && !time.Now().Before(met.Add(viewPause)) {
-			n.meetPeers()
-			met, meet = time.Now(), false
+		if now := time.Now(); meet.due(now) {
+			meet.looked(now, n.meetPeers())
 		}
-		wait := n.readdress()
-		read = time.Now()
-		if meet {
-			wait = min(wait, time.Until(met.Add(viewPause)))
+		if now := time.Now(); !now.Before(due) {
+			read, due = now, now.Add(n.readdress())
 		}
-		due = read.Add(wait)
-		look.Reset(wait)
+		reset()
 	}
 }
 
@@ -113,34 +146,35 @@ func (n *Node) concerns(e membership.Event) bool {
 type PeerFinder func(port wire.PortID) (to netip.AddrPort, ok bool)
 
 // Meet makes each port that does not know its peer's address look for the address with find: now, and
-// again when the port hears its peer. Later addresses come from gossip. The caller calls Meet once,
-// after the caller has published this chip's addresses to the other chips' PeerFinder. Of two peers,
-// the one that publishes later finds the other.
+// again and again until find or gossip tells the address. Later addresses come from gossip. A port
+// must look itself, and can not wait for its peer's datagrams: before a port knows its peer's address,
+// its transport drops what comes, and gossip takes several rounds of half a second. The caller calls
+// Meet after it has published this chip's addresses to the other chips' PeerFinder.
 func (n *Node) Meet(find PeerFinder) {
-	n.step(asked, func(mono.Time) {
-		for _, p := range n.ports {
-			p.find = find
-		}
-	})
-	n.look()
+	n.step(asked, func(mono.Time) { n.peers.find = find })
+	wake(n.peers.sought)
 }
 
-// look makes follow look for addresses of peers.
-func (n *Node) look() {
+// look makes follow read the gossip pool's view.
+func (n *Node) look() { wake(n.peers.moved) }
+
+// wake sends a value to a Go channel that has room for one value, unless a value waits there already.
+func wake(c chan struct{}) {
 	select {
-	case n.moved <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// meetPeers makes the ports that do not know their peers' addresses send to the addresses that their
-// PeerFinder returns.
-func (n *Node) meetPeers() {
+// meetPeers makes the ports that do not know their peers' addresses send to the addresses that the
+// PeerFinder returns. meetPeers reports whether all ports know their peers' addresses now.
+func (n *Node) meetPeers() (all bool) {
+	all = true
 	for _, p := range n.ports {
 		var find PeerFinder
 		n.step(asked, func(mono.Time) {
 			if !p.to.IsValid() {
-				find = p.find
+				find = n.peers.find
 			}
 		})
 		if find == nil {
@@ -148,8 +182,11 @@ func (n *Node) meetPeers() {
 		}
 		if to, ok := find(p.peer); ok {
 			n.aim(p, to)
+		} else {
+			all = false
 		}
 	}
+	return all
 }
 
 // aim makes a port send to its peer at the address in the argument "to".
@@ -176,7 +213,7 @@ func (n *Node) readdress() time.Duration {
 	}
 	n.step(asked, func(now mono.Time) {
 		n.chip.HandleLinkStates(now, words)
-		n.addr = where[n.cfg.Node].Addr
+		n.peers.self = where[n.cfg.Node].Addr
 	})
 	again := time.Hour
 	for _, p := range n.ports {

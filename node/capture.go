@@ -221,8 +221,8 @@ func (c *Capture) take(p *livePort, t *transport.Tapped) {
 // caller holds the node's lock.
 func (n *Node) address(p *livePort) netip.AddrPort {
 	a := p.pipe.LocalAddr()
-	if a.Addr().IsUnspecified() && n.addr.IsValid() { // the port listens on all addresses of the machine
-		return netip.AddrPortFrom(n.addr, a.Port())
+	if a.Addr().IsUnspecified() && n.peers.self.IsValid() { // the port listens on all addresses of the machine
+		return netip.AddrPortFrom(n.peers.self, a.Port())
 	}
 	return a
 }

@@ -93,8 +93,8 @@ func only(t *testing.T, name string, ns []*node.Node, at wire.NocAddr, want []by
 // across the fabric." "Multicast: Sends a packet from one node to multiple destination nodes
 // simultaneously." The NoC commands are unicast write, atomic increment, fused write and increment,
 // inline write, and scatter write. Each command goes out with each kind of destination, at once and by
-// a prepared header, over a line, over a row of a mesh ("1D … APIs can be built and executed seamlessly
-// on a 2D (mesh) fabric topology without code changes"), and over two meshes.
+// a prepared header. The fabrics are a line, a row of a mesh, and two meshes. For the row: "1D … APIs
+// can be built and executed seamlessly on a 2D (mesh) fabric topology without code changes".
 func TestDeviceAPI(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -3,18 +3,65 @@ package node_test
 import (
 	"context"
 	"net/netip"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
 	"ttfabric/node"
+	"ttfabric/node/session"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
-// TestPeersAreSoughtAtAShortestInterval asks a chip without peers to look for them again and again.
-// However often this happens, the chip looks at most once in 50 ms.
-func TestPeersAreSoughtAtAShortestInterval(t *testing.T) {
+// TestPeersMeetWithoutGossip starts two chips whose gossip pools never hear of each other. The first
+// chip looks for its peer before the peer exists. The links must come up nevertheless.
+func TestPeersMeetWithoutGossip(t *testing.T) {
+	t.Parallel()
+	m, err := topo.Named("n300")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	known := map[wire.FabricNodeID]*node.Node{}
+	looked := make(chan struct{}, 1)
+	find := func(p wire.PortID) (netip.AddrPort, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		n := known[p.Node]
+		if n == nil {
+			select {
+			case looked <- struct{}{}:
+			default:
+			}
+			return netip.AddrPort{}, false
+		}
+		return n.Addresses()[p.Channel], true
+	}
+	for i, c := range m.Chips {
+		n, err := node.Start(context.Background(), config(m, newPool(), c.Node, wire.Incarnation(1000+i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.Close() })
+		mu.Lock()
+		known[c.Node] = n
+		mu.Unlock()
+		n.Meet(find)
+		if i == 0 {
+			<-looked
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := session.New(known[m.Chips[0].Node]).Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPeersAreSoughtAtGrowingIntervals asks a chip without peers to look for them again and again.
+// However often this happens, the chip looks at most every 10 ms.
+func TestPeersAreSoughtAtGrowingIntervals(t *testing.T) {
+	t.Parallel()
 	m, err := topo.Named("n300")
 	if err != nil {
 		t.Fatal(err)
@@ -25,18 +72,18 @@ func TestPeersAreSoughtAtAShortestInterval(t *testing.T) {
 	}
 	t.Cleanup(func() { n.Close() })
 	one := m.Chips[1].Node
-	var looks atomic.Int64
+	looks := make(chan struct{}, 100)
 	begin := time.Now()
-	for looks.Load() < 4 {
+	for len(looks) < 8 {
 		n.Meet(func(p wire.PortID) (netip.AddrPort, bool) {
 			if p.Node == one && p.Channel == m.Cables[0].B.Channel {
-				looks.Add(1)
+				looks <- struct{}{}
 			}
 			return netip.AddrPort{}, false
 		})
+		time.Sleep(time.Millisecond)
 	}
-	got := looks.Load()
-	if most := int64(time.Since(begin)/(50*time.Millisecond)) + 1; got > most {
+	if got, most := len(looks), int(time.Since(begin)/(10*time.Millisecond))+1; got > most {
 		t.Errorf("%d looks, want at most %d", got, most)
 	}
 }

@@ -75,7 +75,6 @@ type livePort struct {
 	captures []*Capture // captures that record the port's datagrams
 
 	to    netip.AddrPort // the peer's address to which the port sends; zero: unknown
-	find  PeerFinder     // see Node.Meet; nil: only gossip tells the peer's address
 	heard mono.Time      // when the port last received a datagram
 	fresh bool           // the port received datagrams, and the chip has not run since
 	news  news           // the gossip pool's report of another address of the peer
@@ -104,13 +103,12 @@ type Node struct {
 	gossip  gossipFault
 
 	captures []*Capture
-	addr     netip.Addr // this chip's address, as the pool reports it
+	peers    peers
 
 	ports  []*livePort
 	byCh   [wire.MaxChannels]*livePort
 	member Membership
-	rearm  chan struct{}
-	moved  chan struct{} // gets a value when a port with a report of another address no longer carries its link, or when a port shall look for its peer
+	clock  *clock
 	events *hub
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -131,18 +129,22 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		cfg.Seed = uint64(cfg.Incarnation)
 	}
 	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(),
-		alarm: alarm{at: mono.Never}, rearm: make(chan struct{}, 1), moved: make(chan struct{}, 1), events: newHub(cfg.Incarnation)}
+		alarm: alarm{at: mono.Never}, peers: newPeers(), events: newHub(cfg.Incarnation)}
 	var err error
 	began, cc := n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, FlowEpoch: uint32(n.start.UnixMilli()), Topology: cfg.Topology,
 		Behaviour: cfg.Behaviour, MaxPayload: defaultPayload, Seed: cfg.Seed, Phase: phase(n.start, cfg.Profile)}
 	if n.chip, err = chip.New(began, cc); err != nil {
 		return nil, err
 	}
+	if n.clock, err = newClock(); err != nil {
+		return nil, err
+	}
 	if err := n.openPorts(); err != nil {
+		n.release()
 		return nil, err
 	}
 	if err := n.startRecording(began, cc); err != nil {
-		n.closePorts()
+		n.release()
 		return nil, err
 	}
 	ctx, n.cancel = context.WithCancel(ctx)
@@ -154,14 +156,14 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n.links, n.meta.InService = n.chip.LinkState(), n.channels()
 	if n.member, err = cfg.Join(ctx, n.meta); err != nil {
 		n.cancel()
-		n.closePorts()
+		n.release()
 		n.record.close()
 		return nil, err
 	}
 	for _, p := range n.ports {
 		n.wg.Go(func() { n.read(p) })
 	}
-	n.wg.Go(func() { n.timer(ctx) })
+	n.wg.Go(n.timer)
 	n.wg.Go(func() { n.follow(ctx) })
 	return n, nil
 }
@@ -215,10 +217,7 @@ func (n *Node) drain(now mono.Time) {
 		n.chip.Unwrap()
 	}
 	if d, ok := n.chip.Deadline(); ok && n.alarm.arm(now, d) {
-		select {
-		case n.rearm <- struct{}{}:
-		default:
-		}
+		n.clock.set(d.Sub(n.now()))
 	}
 }
 
@@ -242,26 +241,9 @@ func (n *Node) tell(e chip.Event) {
 	n.events.publish(Event{Time: n.start.Add(time.Duration(e.At)), Chip: &e})
 }
 
-// timer runs the chip whenever the chip's next deadline has come.
-func (n *Node) timer(ctx context.Context) {
-	t := time.NewTimer(time.Hour)
-	defer t.Stop()
-	for {
-		n.mu.Lock()
-		at := n.alarm.at
-		n.mu.Unlock()
-		if at == mono.Never {
-			t.Reset(time.Hour)
-		} else {
-			t.Reset(at.Sub(n.now()))
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-n.rearm:
-			continue
-		case <-t.C:
-		}
+// timer runs the chip whenever the chip's next deadline has come, until the clock is closed.
+func (n *Node) timer() {
+	for n.clock.wait() {
 		n.fired(n.now())
 	}
 }
@@ -364,7 +346,7 @@ func (n *Node) Close() error {
 	rerr := n.record.close()
 	n.cancel()
 	err := n.member.Close(leaveTime)
-	n.closePorts()
+	n.release()
 	n.wg.Wait()
 	n.events.close()
 	return errors.Join(err, rerr)

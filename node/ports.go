@@ -20,7 +20,6 @@ func (n *Node) openPorts() error {
 		lp := &livePort{ch: p.Local.Channel, peer: p.Peer, plane: p.Plane}
 		pipe, err := n.openPipe(local, lp)
 		if err != nil {
-			n.closePorts()
 			return fmt.Errorf("chip %s channel %d: %w", n.cfg.Node, p.Local.Channel, err)
 		}
 		lp.pipe, lp.out = pipe, pipe
@@ -30,7 +29,9 @@ func (n *Node) openPorts() error {
 	return nil
 }
 
-func (n *Node) closePorts() {
+// release closes the ports and the clock.
+func (n *Node) release() {
+	n.clock.close()
 	for _, p := range n.ports {
 		p.close()
 	}

@@ -98,7 +98,12 @@ func TestStarvedEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{cfg: Config{Node: self}, start: time.Now().Add(-time.Minute), chip: c, links: c.LinkState(), alarm: alarm{at: 57_000 * ms}, events: newHub(5)}
+	clock, err := newClock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(clock.close)
+	n := &Node{cfg: Config{Node: self}, clock: clock, start: time.Now().Add(-time.Minute), chip: c, links: c.LinkState(), alarm: alarm{at: 57_000 * ms}, events: newHub(5)}
 	if s := n.Starved(); s.Times != 0 || !s.LastEnd.IsZero() {
 		t.Errorf("before: %+v", s)
 	}

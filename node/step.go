@@ -103,9 +103,6 @@ func (n *Node) read(p *livePort) {
 		}
 		n.locked(func(now mono.Time) {
 			p.heard, p.fresh = now, true
-			if p.find != nil && !p.to.IsValid() {
-				n.look()
-			}
 			if len(p.captures) > 0 {
 				p.received(&b)
 			}

@@ -49,9 +49,9 @@
 //     they repeat all exceptions that the destination keeps.
 //
 // Completions are cumulative: they begin at the flow base, so that a completion that is lost leaves
-// no gap for ever. The source refuses a completion of an earlier epoch, a completion whose next is
-// beyond the last flow seq sent, and a completion whose from is beyond the first request without a
-// fate. All open requests before next are done, except requests with an exception. A read
+// no gap for ever. The source refuses three kinds of completions: those of an earlier epoch, those
+// whose next is beyond the last flow seq sent, and those whose from is beyond the first request
+// without a fate. All open requests before next are done, except requests with an exception. A read
 // is done only when its reply has also come. The source finds the read by the id in the reply.
 //
 // If a flow with open requests makes no progress for 250 ms, the source sends a probe behind the
@@ -64,15 +64,15 @@
 // seq 0.
 //
 // The reply to a performed read can be lost. When a drop report of the reply comes, the source
-// settles the read as unknown. A reply can also be lost without a report, with the session of a
-// link. If the reply to a performed read has not come 250 ms after the completion, the source sends
-// the read again, as a request with a flow seq and an id of its own.
-// The source sends further such requests at intervals of at least 250 ms. Replies of a flow keep
-// their order. When the reply to such a request comes, the source settles all reads as unknown
-// whose replies were overdue by 250 ms when the source sent the request. A reply that has not come
-// after 10 s is lost, too. If the destination has restarted, the request begins a void epoch there.
-// An exception with outcome 6 or 9 therefore settles as unknown all performed reads whose flow seq is
-// not beyond the exception's last one.
+// settles the read as unknown. A reply can also be lost without a report, with the session of a link.
+// If the reply to a performed read has not come 250 ms after the completion, the source sends the
+// read again. The read then is a new request, with a flow seq and an id of its own. The source sends
+// further such requests at intervals of at least 250 ms. Replies of a flow keep their order. When the
+// reply to such a request comes, the source settles all reads as unknown whose replies were overdue
+// by 250 ms when the source sent the request. A reply that has not come after 10 s is lost, too. If
+// the destination has restarted, the request begins a void epoch there. An exception with outcome 6
+// or 9 therefore settles as unknown all performed reads whose flow seq is not beyond the exception's
+// last one.
 //
 // A source sets KNOWN once it has had a completion of the flow's present epoch. If a request that
 // was sent with KNOWN has outcome 5, the destination will never perform the request. A later

@@ -41,7 +41,10 @@ func newPing() *cobra.Command {
 	c := &cobra.Command{Use: "ping [SRC DST]", Short: "Time round trips through the fabric", Args: cobra.MaximumNArgs(2),
 		Long: `The command sends empty packets from one chip to another through the fabric, and
 times each packet until the packet's completion. With --all the command pings every
-ordered pair of chips between which the fabric has a route.
+ordered pair of chips between which the fabric has a route. While answers arrive
+within 10 ms, the command has one ping under way for every two processors of this
+machine, so that pings do not slow each other down. Slower pings wait beside one
+another, from up to 128 pairs at the same time.
 
 If the process of a chip waited for a processor, or was stopped, for at least 100 ms
 meanwhile, the chip was starved. The command names these chips.
@@ -65,21 +68,20 @@ Exit code 5 if a ping is lost.`,
 			}
 			starved := fabric.StarvedFromNow(c.Context(), slices.Collect(maps.Values(cs)))
 			bar := newProgress(c.ErrOrStderr(), "pairs", len(pairs))
-			rows := make([]pingRow, 0, len(pairs))
-			lost := 0
-			for i, p := range pairs {
-				r := pingPair(c.Context(), session.New(cs[p[0]]), p[0], p[1], wire.Plane(plane), count, timeout)
-				if c.Context().Err() != nil {
-					return context.Canceled
-				}
-				rows = append(rows, r)
-				lost += r.Lost
-				bar.set(i + 1)
+			defer bar.stop()
+			turns := fabric.NewTurns()
+			rows, err := fabric.EachPair(c.Context(), pairs, bar.set, func(ctx context.Context, p fabric.Pair) pingRow {
+				return pingPair(ctx, turns, session.New(cs[p.Src]), p, wire.Plane(plane), count, timeout)
+			})
+			if err != nil {
+				return err
 			}
 			bar.stop()
 			late := starved.End(c.Context())
+			lost := 0
 			for i := range rows {
 				rows[i].Starved = late
+				lost += rows[i].Lost
 			}
 			if f == "json" {
 				err = printJSON(c, rows)
@@ -102,7 +104,7 @@ Exit code 5 if a ping is lost.`,
 // pingPairs returns the pair of chips in args. If args is empty, pingPairs returns all
 // ordered pairs with a running source and a route on the plane. cs maps each running chip
 // to its client.
-func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.FabricNodeID, cs map[wire.FabricNodeID]*api.Client, err error) {
+func pingPairs(c *cobra.Command, args []string, plane int) (pairs []fabric.Pair, cs map[wire.FabricNodeID]*api.Client, err error) {
 	f, err := openFabric(c)
 	if err != nil {
 		return nil, nil, err
@@ -132,7 +134,7 @@ func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.Fabr
 		if cs[src] == nil {
 			return nil, nil, fmt.Errorf("chip %s is not running; 'ttfabric chip start %s' starts it", src, src)
 		}
-		return [][2]wire.FabricNodeID{{src, dst}}, cs, nil
+		return []fabric.Pair{{Src: src, Dst: dst}}, cs, nil
 	}
 	routes, err := f.Plan()
 	if err != nil {
@@ -148,7 +150,7 @@ func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.Fabr
 				apart++
 				continue
 			}
-			pairs = append(pairs, [2]wire.FabricNodeID{a.Node, b.Node})
+			pairs = append(pairs, fabric.Pair{Src: a.Node, Dst: b.Node})
 		}
 	}
 	if apart > 0 {
@@ -157,13 +159,20 @@ func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.Fabr
 	return pairs, cs, nil
 }
 
-func pingPair(ctx context.Context, s *session.Session, src, dst wire.FabricNodeID, plane wire.Plane, count int, timeout time.Duration) pingRow {
-	r := pingRow{Src: src, Dst: dst, Plane: plane}
+// pingPair pings a pair's destination from the chip of the session, count times, one ping after another. If ctx ends,
+// the row is incomplete.
+func pingPair(ctx context.Context, turns fabric.Turns, s *session.Session, p fabric.Pair, plane wire.Plane, count int, timeout time.Duration) pingRow {
+	r := pingRow{Src: p.Src, Dst: p.Dst, Plane: plane}
 	var us []float64
 	for range count {
+		leave, err := turns.Take(ctx)
+		if err != nil {
+			return r
+		}
 		one, cancel := context.WithTimeout(ctx, timeout)
-		d, err := s.Ping(one, dst, session.OnPlane(plane))
+		d, err := s.Ping(one, p.Dst, session.OnPlane(plane))
 		cancel()
+		leave()
 		r.Sent++
 		if err != nil {
 			r.Lost++

@@ -10,25 +10,27 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// A chip plans new tables each time the control plane (router/control) reports a change in the set
-// of cables to avoid: the cables out of service, and the silent cables. The chip first proves that
-// packets of the old tables and packets of the new tables cannot close a cycle together. If only
-// packets of the old tables on detours or to other meshes could close a cycle, these packets are
-// outdated: they keep their route, and the router parks them. The chip then puts the new tables in
-// force. If the proof fails in any other way, the chip refuses the new tables. All chips compute
-// the tables independently, from equal link states. Each packet carries the epoch of the tables
-// that routed the packet. Within a mesh, new tables keep every route that crosses no fault. A flow
-// whose route changes takes the new route once its open requests have ended, because the flow's
-// packets must keep their order. A packet is caught if it waits to leave by a port that the tables
-// avoid and whose link is down. The chip reroutes a caught packet by the new tables.
+// The cables to avoid are the cables out of service, and the silent cables. A chip plans new
+// tables each time the control plane (router/control) reports a change of these cables. The chip
+// first proves that packets of the old tables and packets of the new tables cannot close a cycle
+// together. If only packets of the old tables on detours or to other meshes could close a cycle,
+// these packets are outdated: they keep their route, and the router parks them. The chip then puts
+// the new tables in force. If the proof fails in any other way, the chip refuses the new tables.
+// All chips compute the tables independently, from equal link states. Each packet carries the
+// epoch of the tables that routed the packet. Within a mesh, new tables keep every route that
+// crosses no fault. A flow whose route changes takes the new route once its open requests have
+// ended, because the flow's packets must keep their order. A packet is caught if it waits to leave
+// by a port that the tables avoid and whose link is down. The chip reroutes a caught packet by the
+// new tables.
 //
 // A chip is silent if the tables have no route to it, but had one if they used the silent cables,
-// too. A silent chip is perhaps only late. Requests to it wait at their source, and caught packets
-// for it wait at the port, until its link comes up, or until the control plane gives up the last
-// silent cable on the way. Caught requests and replies of a silent port stay even if they have a
-// route round the port, because they would overtake the packets that the silent link holds. A chip
-// of another mesh is silent for a flow, too, if a silent cable in any mesh breaks the flow's whole
-// route. Requests that are under way to the chip wait there, in its mesh.
+// too. A silent chip is perhaps only late. Requests to a silent chip wait at their source, and
+// caught packets for the chip wait at the port. The wait ends when the link comes up, or when the
+// control plane gives up the last silent cable on the way. Caught requests and replies of a silent
+// port stay even if they have a route round the port. By that route they would overtake the
+// packets that the silent link holds. A chip of another mesh is silent for a flow, too, if a
+// silent cable in any mesh breaks the flow's whole route. Requests that are under way to the chip
+// wait there, in its mesh.
 
 // tables are the routing of a chip.
 type tables struct {
@@ -322,9 +324,9 @@ func (c *machine) hear(now mono.Time, p *wire.Packet) {
 // LinkState returns the link state that this chip sends about its own ports.
 func (c *machine) LinkState() wire.LinkState { return c.control.Self() }
 
-// Silent lists the silent chips of this mesh: the tables in force have no route to them from this
-// chip, but silent cables lead there, and requests to these chips wait. If another mesh is silent,
-// Silent lists only the first chip of that mesh.
+// Silent lists the silent chips of this mesh. The tables in force have no route to these chips
+// from this chip, but silent cables lead there. Requests to silent chips wait. If another mesh is
+// silent, Silent lists only the first chip of that mesh.
 func (c *machine) Silent() []wire.FabricNodeID { return c.tables.silent }
 
 // Unreachable lists the chips of this mesh to which the tables in force have no route

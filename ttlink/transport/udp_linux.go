@@ -272,23 +272,21 @@ func (u *udp) Stats() Stats {
 
 // soften reports whether the error e of a send or a receive is an error of the network. soften also
 // counts such an error. For EMSGSIZE, soften measures the path instead. The port ignores errors of
-// the network, because the link sends lost frames again. An ICMP error about an earlier datagram
-// may appear at any later call (udp(7)).
+// the network, because the link sends lost frames again. See [Trouble].
 func (u *udp) soften(e syscall.Errno) bool {
-	switch e {
-	case unix.ECONNREFUSED:
+	t := troubleOf(e)
+	switch t {
+	case NoSocket:
 		u.counts.refused.Add(1)
-		u.counts.refusals.Add(1)
-	case unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EHOSTDOWN, unix.ENETDOWN, unix.ENONET, unix.EPROTO, unix.ENOPROTOOPT,
-		unix.EOPNOTSUPP, unix.EACCES, unix.ETIMEDOUT:
+	case NoHost, Barred:
 		u.counts.unreachable.Add(1)
-		if e == unix.EHOSTUNREACH || e == unix.ENETUNREACH || e == unix.EHOSTDOWN || e == unix.ENETDOWN {
-			u.counts.refusals.Add(1)
-		}
-	case unix.EMSGSIZE:
+	case TooLong:
 		u.measurePath()
 	default:
 		return false
+	}
+	if t.Refusal() {
+		u.counts.refusals.Add(1)
 	}
 	return true
 }

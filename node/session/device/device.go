@@ -146,6 +146,15 @@ func (ls Links) Send(payload []byte) error {
 	return errors.Join(errs...)
 }
 
+// SendSet is Send for links whose headers a call of Set has just built. If err, the error of that call,
+// is not nil, SendSet returns err and sends nothing.
+func (ls Links) SendSet(err error, payload []byte) error {
+	if err != nil {
+		return err
+	}
+	return ls.Send(payload)
+}
+
 // Pick returns the value for link i, out of one value for each of n links, or one value for all links.
 func Pick[T any](vs []T, i, n int) (v T, err error) {
 	switch len(vs) {
@@ -178,14 +187,14 @@ var ErrNoState = errors.New("the header was not prepared for this command: call 
 // With changes the fields of the prepared headers that u names to those of c, and sends the payload
 // on each link. With returns [ErrNoState], and changes no header, if a header was prepared for
 // another kind of command, or for a unicast instead of a multicast.
-func (ls Links) With(u Update, c *wire.Command, many bool, payload []byte) error {
+func (ls Links) With(u Update, c wire.Command, many bool, payload []byte) error {
 	for i := range ls {
 		if h := &ls[i].Header; !ls[i].ready || h.Command.Type != c.Type || h.Many() != many {
 			return ErrNoState
 		}
 	}
 	for i := range ls {
-		u.apply(&ls[i].Header.Command, c)
+		u.apply(&ls[i].Header.Command, &c)
 	}
 	return ls.Send(payload)
 }

@@ -43,7 +43,7 @@ func TestWithChangesAllOrNothing(t *testing.T) {
 		}
 	}
 	c := Write(128)
-	if err := ls.With(DstAddr, &c, false, nil); !errors.Is(err, ErrNoState) || ls[0].Header.Command != Write(64) {
+	if err := ls.With(DstAddr, c, false, nil); !errors.Is(err, ErrNoState) || ls[0].Header.Command != Write(64) {
 		t.Errorf("%v; the first header has %+v", err, ls[0].Header.Command)
 	}
 }

@@ -8,10 +8,7 @@ import (
 // SparseMulticastWrite writes data to address "to" at each chip in the hop mask of each link
 // (tt-metal: fabric_sparse_multicast_noc_unicast_write).
 func SparseMulticastWrite(ls device.Links, data []byte, to wire.NocAddr, at ...Hops) error {
-	if err := SparseMulticastWriteSetState(ls, to, at...); err != nil {
-		return err
-	}
-	return ls.Send(data)
+	return ls.SendSet(SparseMulticastWriteSetState(ls, to, at...), data)
 }
 
 // SparseMulticastWriteSetState prepares the headers of [SparseMulticastWrite].
@@ -22,17 +19,13 @@ func SparseMulticastWriteSetState(ls device.Links, to wire.NocAddr, at ...Hops) 
 // SparseMulticastWriteWithState sends the packets of [SparseMulticastWrite] by the prepared
 // headers, after an update of the fields in u.
 func SparseMulticastWriteWithState(ls device.Links, u device.Update, data []byte, to wire.NocAddr) error {
-	c := device.Write(to)
-	return ls.With(u, &c, true, data)
+	return ls.With(u, device.Write(to), true, data)
 }
 
 // SparseMulticastInlineWrite writes one 32-bit word at each chip in the hop mask of each link
 // (tt-metal has only fabric_sparse_multicast_noc_unicast_write).
 func SparseMulticastInlineWrite(ls device.Links, to wire.NocAddr, value uint32, at ...Hops) error {
-	if err := SparseMulticastInlineWriteSetState(ls, to, value, at...); err != nil {
-		return err
-	}
-	return ls.Send(nil)
+	return ls.SendSet(SparseMulticastInlineWriteSetState(ls, to, value, at...), nil)
 }
 
 // SparseMulticastInlineWriteSetState prepares the headers of [SparseMulticastInlineWrite].
@@ -43,17 +36,13 @@ func SparseMulticastInlineWriteSetState(ls device.Links, to wire.NocAddr, value 
 // SparseMulticastInlineWriteWithState sends the packets of [SparseMulticastInlineWrite] by the
 // prepared headers, after an update of the fields in u.
 func SparseMulticastInlineWriteWithState(ls device.Links, u device.Update, to wire.NocAddr, value uint32) error {
-	c := device.InlineWrite(to, value)
-	return ls.With(u, &c, true, nil)
+	return ls.With(u, device.InlineWrite(to, value), true, nil)
 }
 
 // SparseMulticastAtomicInc adds to a 32-bit counter at each chip in the hop mask of each link
 // (tt-metal has only fabric_sparse_multicast_noc_unicast_write).
 func SparseMulticastAtomicInc(ls device.Links, counter wire.NocAddr, add uint32, flush bool, at ...Hops) error {
-	if err := SparseMulticastAtomicIncSetState(ls, counter, add, flush, at...); err != nil {
-		return err
-	}
-	return ls.Send(nil)
+	return ls.SendSet(SparseMulticastAtomicIncSetState(ls, counter, add, flush, at...), nil)
 }
 
 // SparseMulticastAtomicIncSetState prepares the headers of [SparseMulticastAtomicInc].
@@ -64,17 +53,13 @@ func SparseMulticastAtomicIncSetState(ls device.Links, counter wire.NocAddr, add
 // SparseMulticastAtomicIncWithState sends the packets of [SparseMulticastAtomicInc] by the prepared
 // headers, after an update of the fields in u.
 func SparseMulticastAtomicIncWithState(ls device.Links, u device.Update, counter wire.NocAddr, add uint32, flush bool) error {
-	c := device.AtomicInc(counter, add, flush)
-	return ls.With(u, &c, true, nil)
+	return ls.With(u, device.AtomicInc(counter, add, flush), true, nil)
 }
 
 // SparseMulticastFusedAtomicInc writes data, and then adds to a 32-bit counter, at each chip in the
 // hop mask of each link (tt-metal has only fabric_sparse_multicast_noc_unicast_write).
 func SparseMulticastFusedAtomicInc(ls device.Links, data []byte, to, counter wire.NocAddr, add uint32, flush bool, at ...Hops) error {
-	if err := SparseMulticastFusedAtomicIncSetState(ls, to, counter, add, flush, at...); err != nil {
-		return err
-	}
-	return ls.Send(data)
+	return ls.SendSet(SparseMulticastFusedAtomicIncSetState(ls, to, counter, add, flush, at...), data)
 }
 
 // SparseMulticastFusedAtomicIncSetState prepares the headers of [SparseMulticastFusedAtomicInc].
@@ -85,21 +70,17 @@ func SparseMulticastFusedAtomicIncSetState(ls device.Links, to, counter wire.Noc
 // SparseMulticastFusedAtomicIncWithState sends the packets of [SparseMulticastFusedAtomicInc] by
 // the prepared headers, after an update of the fields in u.
 func SparseMulticastFusedAtomicIncWithState(ls device.Links, u device.Update, data []byte, to, counter wire.NocAddr, add uint32, flush bool) error {
-	c := device.FusedAtomicInc(to, counter, add, flush)
-	return ls.With(u, &c, true, data)
+	return ls.With(u, device.FusedAtomicInc(to, counter, add, flush), true, data)
 }
 
 // SparseMulticastScatterWrite writes two to four chunks, at most 4096 bytes together, at each chip
 // in the hop mask of each link (tt-metal has only fabric_sparse_multicast_noc_unicast_write).
 func SparseMulticastScatterWrite(ls device.Links, chunks []device.Chunk, at ...Hops) error {
 	c, data, err := device.Scatter(chunks)
-	if err == nil {
-		err = sparse(ls, c, at)
-	}
 	if err != nil {
 		return err
 	}
-	return ls.Send(data)
+	return ls.SendSet(sparse(ls, c, at), data)
 }
 
 // SparseMulticastScatterWriteSetState prepares the headers of [SparseMulticastScatterWrite]:
@@ -119,5 +100,5 @@ func SparseMulticastScatterWriteWithState(ls device.Links, u device.Update, chun
 	if err != nil {
 		return err
 	}
-	return ls.With(u, &c, true, data)
+	return ls.With(u, c, true, data)
 }

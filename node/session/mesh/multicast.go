@@ -8,10 +8,7 @@ import (
 // MulticastWrite writes data to address "to" at all chips of the target of each link (tt-metal:
 // fabric_multicast_noc_unicast_write).
 func MulticastWrite(ls device.Links, data []byte, to wire.NocAddr, targets ...Target) error {
-	if err := MulticastWriteSetState(ls, to, targets...); err != nil {
-		return err
-	}
-	return ls.Send(data)
+	return ls.SendSet(MulticastWriteSetState(ls, to, targets...), data)
 }
 
 // MulticastWriteSetState prepares the headers of [MulticastWrite]. tt-metal:
@@ -23,17 +20,13 @@ func MulticastWriteSetState(ls device.Links, to wire.NocAddr, targets ...Target)
 // MulticastWriteWithState sends the packets of [MulticastWrite] by the prepared headers, after an
 // update of the fields in u. tt-metal: fabric_multicast_noc_unicast_write_with_state.
 func MulticastWriteWithState(ls device.Links, u device.Update, data []byte, to wire.NocAddr) error {
-	c := device.Write(to)
-	return ls.With(u, &c, true, data)
+	return ls.With(u, device.Write(to), true, data)
 }
 
 // MulticastInlineWrite writes one 32-bit word at all chips of the target of each link (tt-metal:
 // fabric_multicast_noc_unicast_inline_write).
 func MulticastInlineWrite(ls device.Links, to wire.NocAddr, value uint32, targets ...Target) error {
-	if err := MulticastInlineWriteSetState(ls, to, value, targets...); err != nil {
-		return err
-	}
-	return ls.Send(nil)
+	return ls.SendSet(MulticastInlineWriteSetState(ls, to, value, targets...), nil)
 }
 
 // MulticastInlineWriteSetState prepares the headers of [MulticastInlineWrite]. tt-metal:
@@ -46,17 +39,13 @@ func MulticastInlineWriteSetState(ls device.Links, to wire.NocAddr, value uint32
 // headers, after an update of the fields in u. tt-metal:
 // fabric_multicast_noc_unicast_inline_write_with_state.
 func MulticastInlineWriteWithState(ls device.Links, u device.Update, to wire.NocAddr, value uint32) error {
-	c := device.InlineWrite(to, value)
-	return ls.With(u, &c, true, nil)
+	return ls.With(u, device.InlineWrite(to, value), true, nil)
 }
 
 // MulticastAtomicInc adds to a 32-bit counter at all chips of the target of each link (tt-metal:
 // fabric_multicast_noc_unicast_atomic_inc).
 func MulticastAtomicInc(ls device.Links, counter wire.NocAddr, add uint32, flush bool, targets ...Target) error {
-	if err := MulticastAtomicIncSetState(ls, counter, add, flush, targets...); err != nil {
-		return err
-	}
-	return ls.Send(nil)
+	return ls.SendSet(MulticastAtomicIncSetState(ls, counter, add, flush, targets...), nil)
 }
 
 // MulticastAtomicIncSetState prepares the headers of [MulticastAtomicInc]. tt-metal:
@@ -68,17 +57,13 @@ func MulticastAtomicIncSetState(ls device.Links, counter wire.NocAddr, add uint3
 // MulticastAtomicIncWithState sends the packets of [MulticastAtomicInc] by the prepared headers,
 // after an update of the fields in u. tt-metal: fabric_multicast_noc_unicast_atomic_inc_with_state.
 func MulticastAtomicIncWithState(ls device.Links, u device.Update, counter wire.NocAddr, add uint32, flush bool) error {
-	c := device.AtomicInc(counter, add, flush)
-	return ls.With(u, &c, true, nil)
+	return ls.With(u, device.AtomicInc(counter, add, flush), true, nil)
 }
 
 // MulticastFusedAtomicInc writes data, and then adds to a 32-bit counter, at all chips of the
 // target of each link (tt-metal: fabric_multicast_noc_fused_unicast_with_atomic_inc).
 func MulticastFusedAtomicInc(ls device.Links, data []byte, to, counter wire.NocAddr, add uint32, flush bool, targets ...Target) error {
-	if err := MulticastFusedAtomicIncSetState(ls, to, counter, add, flush, targets...); err != nil {
-		return err
-	}
-	return ls.Send(data)
+	return ls.SendSet(MulticastFusedAtomicIncSetState(ls, to, counter, add, flush, targets...), data)
 }
 
 // MulticastFusedAtomicIncSetState prepares the headers of [MulticastFusedAtomicInc]. tt-metal:
@@ -91,21 +76,17 @@ func MulticastFusedAtomicIncSetState(ls device.Links, to, counter wire.NocAddr, 
 // headers, after an update of the fields in u. tt-metal:
 // fabric_multicast_noc_fused_unicast_with_atomic_inc_with_state.
 func MulticastFusedAtomicIncWithState(ls device.Links, u device.Update, data []byte, to, counter wire.NocAddr, add uint32, flush bool) error {
-	c := device.FusedAtomicInc(to, counter, add, flush)
-	return ls.With(u, &c, true, data)
+	return ls.With(u, device.FusedAtomicInc(to, counter, add, flush), true, data)
 }
 
 // MulticastScatterWrite writes two to four chunks, at most 4096 bytes together, at all chips of the
 // target of each link (tt-metal: fabric_multicast_noc_scatter_write).
 func MulticastScatterWrite(ls device.Links, chunks []device.Chunk, targets ...Target) error {
 	c, data, err := device.Scatter(chunks)
-	if err == nil {
-		err = multicast(ls, c, targets)
-	}
 	if err != nil {
 		return err
 	}
-	return ls.Send(data)
+	return ls.SendSet(multicast(ls, c, targets), data)
 }
 
 // MulticastScatterWriteSetState prepares the headers of [MulticastScatterWrite]: addresses and
@@ -126,5 +107,5 @@ func MulticastScatterWriteWithState(ls device.Links, u device.Update, chunks []d
 	if err != nil {
 		return err
 	}
-	return ls.With(u, &c, true, data)
+	return ls.With(u, c, true, data)
 }

@@ -8,10 +8,7 @@ import (
 // UnicastWrite writes data to address "to" at the destination of each link (tt-metal:
 // fabric_unicast_noc_unicast_write).
 func UnicastWrite(ls device.Links, data []byte, to wire.NocAddr, dst ...wire.FabricNodeID) error {
-	if err := UnicastWriteSetState(ls, to, dst...); err != nil {
-		return err
-	}
-	return ls.Send(data)
+	return ls.SendSet(UnicastWriteSetState(ls, to, dst...), data)
 }
 
 // UnicastWriteSetState prepares the headers of [UnicastWrite]. tt-metal:
@@ -23,17 +20,13 @@ func UnicastWriteSetState(ls device.Links, to wire.NocAddr, dst ...wire.FabricNo
 // UnicastWriteWithState sends the packets of [UnicastWrite] by the prepared headers, after an
 // update of the fields in u. tt-metal: fabric_unicast_noc_unicast_write_with_state.
 func UnicastWriteWithState(ls device.Links, u device.Update, data []byte, to wire.NocAddr) error {
-	c := device.Write(to)
-	return ls.With(u, &c, false, data)
+	return ls.With(u, device.Write(to), false, data)
 }
 
 // UnicastInlineWrite writes one 32-bit word at the destination of each link (tt-metal:
 // fabric_unicast_noc_unicast_inline_write).
 func UnicastInlineWrite(ls device.Links, to wire.NocAddr, value uint32, dst ...wire.FabricNodeID) error {
-	if err := UnicastInlineWriteSetState(ls, to, value, dst...); err != nil {
-		return err
-	}
-	return ls.Send(nil)
+	return ls.SendSet(UnicastInlineWriteSetState(ls, to, value, dst...), nil)
 }
 
 // UnicastInlineWriteSetState prepares the headers of [UnicastInlineWrite]. tt-metal:
@@ -45,17 +38,13 @@ func UnicastInlineWriteSetState(ls device.Links, to wire.NocAddr, value uint32, 
 // UnicastInlineWriteWithState sends the packets of [UnicastInlineWrite] by the prepared headers,
 // after an update of the fields in u. tt-metal: fabric_unicast_noc_unicast_inline_write_with_state.
 func UnicastInlineWriteWithState(ls device.Links, u device.Update, to wire.NocAddr, value uint32) error {
-	c := device.InlineWrite(to, value)
-	return ls.With(u, &c, false, nil)
+	return ls.With(u, device.InlineWrite(to, value), false, nil)
 }
 
 // UnicastAtomicInc adds to a 32-bit counter at the destination of each link (tt-metal:
 // fabric_unicast_noc_unicast_atomic_inc).
 func UnicastAtomicInc(ls device.Links, counter wire.NocAddr, add uint32, flush bool, dst ...wire.FabricNodeID) error {
-	if err := UnicastAtomicIncSetState(ls, counter, add, flush, dst...); err != nil {
-		return err
-	}
-	return ls.Send(nil)
+	return ls.SendSet(UnicastAtomicIncSetState(ls, counter, add, flush, dst...), nil)
 }
 
 // UnicastAtomicIncSetState prepares the headers of [UnicastAtomicInc]. tt-metal:
@@ -67,17 +56,13 @@ func UnicastAtomicIncSetState(ls device.Links, counter wire.NocAddr, add uint32,
 // UnicastAtomicIncWithState sends the packets of [UnicastAtomicInc] by the prepared headers, after
 // an update of the fields in u. tt-metal: fabric_unicast_noc_unicast_atomic_inc_with_state.
 func UnicastAtomicIncWithState(ls device.Links, u device.Update, counter wire.NocAddr, add uint32, flush bool) error {
-	c := device.AtomicInc(counter, add, flush)
-	return ls.With(u, &c, false, nil)
+	return ls.With(u, device.AtomicInc(counter, add, flush), false, nil)
 }
 
 // UnicastFusedAtomicInc writes data, and then adds to a 32-bit counter, at the destination of each
 // link (tt-metal: fabric_unicast_noc_fused_unicast_with_atomic_inc).
 func UnicastFusedAtomicInc(ls device.Links, data []byte, to, counter wire.NocAddr, add uint32, flush bool, dst ...wire.FabricNodeID) error {
-	if err := UnicastFusedAtomicIncSetState(ls, to, counter, add, flush, dst...); err != nil {
-		return err
-	}
-	return ls.Send(data)
+	return ls.SendSet(UnicastFusedAtomicIncSetState(ls, to, counter, add, flush, dst...), data)
 }
 
 // UnicastFusedAtomicIncSetState prepares the headers of [UnicastFusedAtomicInc]. tt-metal:
@@ -90,21 +75,17 @@ func UnicastFusedAtomicIncSetState(ls device.Links, to, counter wire.NocAddr, ad
 // headers, after an update of the fields in u. tt-metal:
 // fabric_unicast_noc_fused_unicast_with_atomic_inc_with_state.
 func UnicastFusedAtomicIncWithState(ls device.Links, u device.Update, data []byte, to, counter wire.NocAddr, add uint32, flush bool) error {
-	c := device.FusedAtomicInc(to, counter, add, flush)
-	return ls.With(u, &c, false, data)
+	return ls.With(u, device.FusedAtomicInc(to, counter, add, flush), false, data)
 }
 
 // UnicastScatterWrite writes two to four chunks, at most 4096 bytes together, at the destination of
 // each link (tt-metal: fabric_unicast_noc_scatter_write).
 func UnicastScatterWrite(ls device.Links, chunks []device.Chunk, dst ...wire.FabricNodeID) error {
 	c, data, err := device.Scatter(chunks)
-	if err == nil {
-		err = unicast(ls, c, dst)
-	}
 	if err != nil {
 		return err
 	}
-	return ls.Send(data)
+	return ls.SendSet(unicast(ls, c, dst), data)
 }
 
 // UnicastScatterWriteSetState prepares the headers of [UnicastScatterWrite]: addresses and lengths
@@ -124,5 +105,5 @@ func UnicastScatterWriteWithState(ls device.Links, u device.Update, chunks []dev
 	if err != nil {
 		return err
 	}
-	return ls.With(u, &c, false, data)
+	return ls.With(u, c, false, data)
 }

@@ -232,6 +232,9 @@ func (p *port) Send(data []byte, seg int) (int, error) {
 	closed, known := p.closed, p.peer.IsValid()
 	p.mu.Unlock()
 	c := &p.counts
+	if !closed {
+		p.sock.icmp.sent(total)
+	}
 	switch {
 	case closed:
 		return 0, net.ErrClosed
@@ -288,6 +291,7 @@ func (p *port) SetPeer(a netip.AddrPort) error {
 		return nil
 	}
 	old := p.conn
+	p.sock.icmp.aim(a)
 	p.peer, p.conn, p.refused, p.backoff = a, nil, "", retryMin
 	p.careful, p.sure = false, false
 	if p.abort != nil {
@@ -320,9 +324,10 @@ func (p *port) MaxDatagram() int {
 	return minPacket - guessedOverhead
 }
 
-// Refusals implements transport.Port. The socket of a QUIC port is not connected, so the kernel does
-// not report refusals.
-func (p *port) Refusals() uint64 { return 0 }
+// Refusals implements transport.Port. Linux reports refusals; on other systems Refusals returns 0.
+// After a refusal, QUIC sends packets at growing intervals. Therefore Refusals also counts the datagrams
+// that the port takes between a refusal and the peer's next packet.
+func (p *port) Refusals() uint64 { return p.sock.icmp.refusals.Load() }
 
 // Stats implements transport.Port.
 func (p *port) Stats() transport.Stats {
@@ -332,6 +337,7 @@ func (p *port) Stats() transport.Stats {
 	p.mu.Unlock()
 	return transport.Stats{Sent: c.sent.Load(), SentBytes: c.sentBytes.Load(), Received: c.received.Load(), ReceivedBytes: c.receivedBytes.Load(),
 		SendFull: c.full.Load(), NoPeer: c.noPeer.Load(), TooLong: c.tooLong.Load(), Overrun: c.overrun.Load(),
+		Refused: p.sock.icmp.refused.Load(), Unreachable: p.sock.icmp.unreachable.Load(),
 		GSO: gso, Batching: true, ReceiveBuffer: ReceiveQueue, ReceiveBufferAsked: ReceiveQueue, SendBuffer: SendQueue, SendBufferAsked: SendQueue,
 		Largest: p.MaxDatagram(),
 		Auth: transport.AuthStats{Malformed: c.malformed.Load(), Keyings: c.keyings.Load(), Unkeyed: c.unkeyed.Load(), WrongPeer: c.wrongPeer.Load(),

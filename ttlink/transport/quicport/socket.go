@@ -15,21 +15,36 @@ import (
 // 128. A goroutine of the port empties the queue. On one processor, a goroutine may run for a long
 // time, so the queue would overflow. The yield lets the other goroutines run before more packets
 // are read, and these packets wait in the kernel's buffer.
+//
+// The socket is not connected. On Linux, the socket nevertheless learns which datagrams a host refused
+// (see icmp_linux.go). quic-go would close its connections at such an error, and does not see it.
 type socket struct {
 	*net.UDPConn
 	batch   *ipv4.PacketConn
 	initial atomic.Int64  // size of the last received Initial packet, in bytes; such packets begin a connection
 	tooLong chan struct{} // signals that the kernel refused a packet because of its length
+	icmp    icmp
 }
 
 func newSocket(c *net.UDPConn) *socket {
-	return &socket{UDPConn: c, batch: ipv4.NewPacketConn(c), tooLong: make(chan struct{}, 1)}
+	s := &socket{UDPConn: c, batch: ipv4.NewPacketConn(c), tooLong: make(chan struct{}, 1)}
+	s.icmp.init(c)
+	return s
 }
+
+// maxTries is the largest number of calls that send the same packets. A call may report the error of an
+// earlier packet and send nothing (udp(7)). Then another call follows.
+const maxTries = 4
 
 // WriteMsgUDP sends packets, and signals s.tooLong if the kernel refuses a packet because of its
 // length. quic-go calls this method, but ignores that error.
 func (s *socket) WriteMsgUDP(b, oob []byte, to *net.UDPAddr) (n, oobn int, err error) {
-	n, oobn, err = s.UDPConn.WriteMsgUDP(b, oob, to)
+	for range maxTries {
+		n, oobn, err = s.UDPConn.WriteMsgUDP(b, oob, to)
+		if err == nil || !s.icmp.take(err) {
+			break
+		}
+	}
 	if err != nil && errors.Is(err, syscall.EMSGSIZE) {
 		nudge(s.tooLong)
 	}
@@ -49,6 +64,10 @@ func nudge(c chan<- struct{}) {
 func (s *socket) ReadBatch(ms []ipv4.Message, flags int) (int, error) {
 	runtime.Gosched()
 	n, err := s.batch.ReadBatch(ms, flags)
+	for err != nil && s.icmp.take(err) {
+		n, err = s.batch.ReadBatch(ms, flags)
+	}
+	s.icmp.heard(ms[:max(n, 0)])
 	for i := range max(n, 0) {
 		if m := &ms[i]; m.N > 0 && m.Buffers[0][0]&0xf0 == 0xc0 { // an Initial packet of version 1 (RFC 9000 §17.2.2)
 			s.initial.Store(int64(m.N))
