@@ -51,6 +51,12 @@ const (
 	// comes a little late would notice a cut much later. While frames are under way, the link
 	// discounts short stalls too, because DeadTraffic is short and a loaded machine is late often.
 	StallSilence = 10 * time.Millisecond
+	// FewSlots is the largest size of a receiver channel, in packets, for which
+	// [Link.ShortOfCredits] may return true. With more slots, enough packets are under way while a
+	// process wakes up.
+	FewSlots = 32
+	// CreditMemory is the time for which [Link.ShortOfCredits] remembers that an end had no credit.
+	CreditMemory = time.Millisecond
 
 	answerBurst    = 8                      // largest number of answers to hellos that an end sends in immediate succession
 	answerRefill   = 2 * time.Millisecond   // time after which an end may send one more answer

@@ -47,6 +47,7 @@ type session struct {
 	confirmed bool                            // since this end came up, the peer has shown that it is up too
 	life      mono.Time                       // when a frame of the session last came from the peer; after a stall of the owner's loop, later
 	asked     mono.Time                       // when this end last asked the silent peer for a frame
+	dry       mono.Time                       // when this end had no credit for a packet, or the peer used its last credit, whichever was later; 0: never in this session
 	late      time.Duration                   // how much longer than usual the link waits for a silent peer, because the owner's loop was stalled; at most DeadIdle
 	lateAt    mono.Time                       // end of the latest stall that the link did not count as silence
 	ended     [endedRemember]wire.Incarnation // the last incarnations of the peer that another one has replaced; the link refuses them
@@ -214,6 +215,22 @@ func (l *Link) Counters() Counters {
 // Credits returns the number of packets for which the peer has granted room on vc and which this
 // end has not sent yet. The number stays valid while the link is down.
 func (l *Link) Credits(vc wire.VC) int { return int(int32(l.tx.limit[vc] - l.tx.sent[vc])) }
+
+// ShortOfCredits reports whether an end of the link has run out of credits within the last
+// [CreditMemory]. This end ran out of credits if it had a packet and no credit for the packet. The
+// peer ran out of credits, as far as this end knows, if it used the last credit that this end had
+// granted. The ends then wait for each other, so the time that a frame waits at an end lowers the
+// goodput. Control channels, and channels with more than [FewSlots], do not count.
+func (l *Link) ShortOfCredits(now mono.Time) bool {
+	return l.state == StateUp && l.sess.dry != 0 && now.Sub(l.sess.dry) < CreditMemory
+}
+
+// ranDry notes that an end has run out of credits on vc, which has the given number of slots.
+func (l *Link) ranDry(now mono.Time, vc wire.VC, slots int) {
+	if slots > 0 && slots <= FewSlots && vc.Class() != wire.ClassControl {
+		l.sess.dry = now
+	}
+}
 
 // Status returns a copy of the state of the link.
 func (l *Link) Status() Status {

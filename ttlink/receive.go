@@ -146,7 +146,9 @@ func (l *Link) handleData(now mono.Time, f *wire.Frame) (Delivery, bool) {
 		l.books.all[f.VC.Class()].Received++
 		l.counters.PayloadReceived += uint64(r.offset)
 		r.partial, r.offset = false, 0
-		r.recv[f.VC]++
+		if r.recv[f.VC]++; l.left(f.VC) <= 0 {
+			l.ranDry(now, f.VC, l.cfg.Slots[f.VC])
+		}
 		if r.slot[f.VC]++; r.slot[f.VC] == uint32(l.cfg.Slots[f.VC]) {
 			r.slot[f.VC] = 0
 		}

@@ -139,6 +139,7 @@ func (l *Link) CanSend(vc wire.VC, size int) bool {
 	}
 	if l.tx.sent[vc] == l.tx.limit[vc] {
 		l.tx.starved[vc] = l.tx.slots[vc] > 0
+		l.ranDry(l.now, vc, int(l.tx.slots[vc]))
 		l.armProbe(l.now)
 		return false
 	}

@@ -141,6 +141,13 @@ func (c *machine) Carries(ch wire.Channel) bool {
 	return i >= 0 && c.ports.list[i].link.Carries()
 }
 
+// ShortOfCredits reports whether the link of a port sends its frames over the port's own cable, and
+// has run out of credits lately; see [ttlink.Link.ShortOfCredits].
+func (c *machine) ShortOfCredits(now mono.Time, ch wire.Channel) bool {
+	i := c.ports.index(ch)
+	return i >= 0 && c.ports.list[i].link.Carries() && c.ports.list[i].link.ShortOfCredits(now)
+}
+
 // Up reports whether the link of a port is up, over any cable. The time "since" is the
 // last change of the link's state. For a channel without a port, Up returns 0 and false.
 func (c *machine) Up(ch wire.Channel) (since mono.Time, up bool) {

@@ -129,8 +129,9 @@ func writes(size int) int {
 
 // sessions measures how fast a session writes over one hop and over two hops. For comparison,
 // sessions also measures a plain UDP ping-pong, a TCP request that is answered by one byte, and a
-// TCP stream with writes of 64 KiB.
-func sessions(round int, r *rand.Rand) ([]result, error) {
+// TCP stream with writes of 64 KiB. If the path of the C program credits is not empty, sessions also
+// measures a sender with the credits of slots spec.
+func sessions(round int, r *rand.Rand, credits string) ([]result, error) {
 	var rs []result
 	add := func(bench, kind, unit string, v float64) { rs = append(rs, figure(bench, kind, unit, round, v)) }
 	jobs := []func() error{
@@ -161,6 +162,18 @@ func sessions(round int, r *rand.Rand) ([]result, error) {
 			return err
 		},
 	}
+	for _, p := range []struct {
+		kind string
+		poll time.Duration
+	}{{"udp-c, 16 credits, sleeps", 0}, {"udp-c, 16 credits, polls", 100 * time.Microsecond}} {
+		if credits != "" {
+			jobs = append(jobs, func() error {
+				g, err := creditsC(credits, p.poll)
+				add("blocks of 1 MiB", p.kind, "Gb/s", g)
+				return err
+			})
+		}
+	}
 	for _, s := range seats() {
 		for _, job := range singleWrites(s.name, add) {
 			jobs = append(jobs, func() error { return s.sit(job) })
@@ -172,6 +185,22 @@ func sessions(round int, r *rand.Rand) ([]result, error) {
 		}
 	}
 	return rs, nil
+}
+
+// creditsC runs the C program credits with the credits of slots spec for one second. The frames have
+// the length of a link's frames with 4 KiB of data, and 14 frames fit into one super-packet. Each end
+// polls its socket for the time "poll" before it sleeps. The result is in Gb/s.
+func creditsC(program string, poll time.Duration) (g float64, err error) {
+	cmd := exec.Command(program, fmt.Sprint(router.SlotSpec.Receiver[wire.VCData]), "14", "4224", fmt.Sprint(poll.Microseconds()), "1000")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err == nil {
+		_, err = fmt.Sscan(string(out), &g)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", program, err)
+	}
+	return g * 8 / 1e9, nil
 }
 
 // singleWrites returns jobs that measure single writes, one at a time. For comparison, other jobs

@@ -3,6 +3,7 @@ package transport
 import (
 	"net/netip"
 	"sync"
+	"time"
 )
 
 const (
@@ -31,6 +32,13 @@ func (s *Super) Each(f func(datagram []byte)) {
 // it holds datagrams, so that ports without traffic need no memory. All data of a Batch is valid
 // until the next Recv into the Batch.
 type Batch struct {
+	// Poll is the time for which [Port.Recv] looks for datagrams again and again, before the calling
+	// goroutine sleeps. Between two looks, other goroutines run if they are ready. Poll is for a
+	// caller that expects a datagram sooner than a sleeping process wakes up. If polling is in vain
+	// again and again, Recv polls only for a small share of the time. Only UDP ports on Linux poll,
+	// and only in a process whose GOMAXPROCS is 1.
+	Poll time.Duration
+
 	_      noCopy
 	block  *block
 	supers [batchMessages]Super

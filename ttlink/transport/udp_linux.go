@@ -32,6 +32,7 @@ type udp struct {
 	gso  atomic.Bool  // the port sends super-packets: asks is true, and the present path has not refused any
 
 	tx     sender
+	lull   lull
 	counts counters
 }
 
@@ -227,6 +228,7 @@ func (u *udp) Close() error {
 	u.conf.Lock()
 	defer u.conf.Unlock()
 	u.last = u.dropped()
+	u.lull.close()
 	if err := u.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("UDP port %s: close: %w", u.local, err)
 	}

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +20,10 @@ type receiver struct {
 	msgs    [batchMessages]mmsghdr
 	names   [batchMessages]unix.RawSockaddrInet6
 	control [batchMessages]coalesced
-	n       int // messages that the last call received
+	polls   bool          // if no message is there, the call fails with EAGAIN, and the goroutine does not sleep
+	spare   time.Duration // time for which Recv may still poll in vain
+	spared  time.Time     // when spare last grew
+	n       int           // messages that the last call received
 	errno   syscall.Errno
 	call    func(fd uintptr) bool
 }
@@ -66,7 +71,7 @@ func (r *receiver) init(u *udp, b *Batch) {
 		} else {
 			n, _, e = unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&r.msgs[0])), uintptr(want), unix.MSG_DONTWAIT, 0, 0)
 		}
-		if e == unix.EAGAIN {
+		if e == unix.EAGAIN && !r.polls {
 			r.drop(b)
 			return false
 		}
@@ -90,7 +95,7 @@ func (u *udp) Recv(b *Batch) error {
 		r.init(u, b)
 	}
 	for b.n = 0; b.n == 0; {
-		if err := u.raw.Read(r.call); err != nil {
+		if err := u.await(b); err != nil {
 			r.drop(b)
 			if errors.Is(err, net.ErrClosed) {
 				return net.ErrClosed
@@ -108,6 +113,49 @@ func (u *udp) Recv(b *Batch) error {
 		}
 	}
 	return nil
+}
+
+const (
+	pollShare = 32                   // polling in vain may take this share of the time: 1/32
+	pollSpare = 2 * time.Millisecond // largest time of polling in vain that a port may save up
+)
+
+// await makes receiving system calls until a call has received messages or failed. await polls the
+// socket for the time b.Poll, and then lets the goroutine sleep. If the Go runtime has several
+// processors, await does not poll, because a pause would wake up a thread of another processor.
+func (u *udp) await(b *Batch) error {
+	r := &b.sys
+	if b.Poll > 0 && runtime.GOMAXPROCS(0) == 1 {
+		if err := u.poll(b); err != nil || r.errno != unix.EAGAIN {
+			return err
+		}
+	}
+	return u.raw.Read(r.call)
+}
+
+// poll looks for messages, with pauses, until the time b.Poll is over. If no message has come,
+// r.errno is EAGAIN. Polling is in vain if the peer waits for this processor core. So poll does
+// nothing if polling has been in vain for pollShare of the time.
+func (u *udp) poll(b *Batch) error {
+	r := &b.sys
+	begin := time.Now()
+	r.spare = min(pollSpare, r.spare+begin.Sub(r.spared)/pollShare)
+	r.spared, r.errno = begin, unix.EAGAIN
+	if r.spare <= 0 {
+		return nil
+	}
+	r.polls = true
+	defer func() { r.polls = false }()
+	for {
+		if err := u.raw.Read(r.call); err != nil || r.errno != unix.EAGAIN {
+			return err
+		}
+		took := time.Since(begin)
+		if took > b.Poll || !u.lull.pass() {
+			r.spare -= took
+			return nil
+		}
+	}
 }
 
 // collect puts the received messages of the peer into b. collect drops empty messages, truncated
