@@ -128,8 +128,8 @@ func writes(size int) int {
 }
 
 // sessions measures how fast a session writes over one hop and over two hops. For comparison,
-// sessions also measures a plain UDP ping-pong, a TCP request that is answered by one byte, and a
-// TCP stream with writes of 64 KiB.
+// sessions also measures a plain UDP ping-pong, and a TCP request that one byte answers. The last
+// comparison is a TCP stream with writes of 64 KiB.
 func sessions(round int, r *rand.Rand) ([]result, error) {
 	var rs []result
 	add := func(bench, kind, unit string, v float64) { rs = append(rs, figure(bench, kind, unit, round, v)) }
