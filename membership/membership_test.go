@@ -61,7 +61,7 @@ func FuzzDecodeMeta(f *testing.F) {
 	f.Add(m.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if m, err := DecodeMeta(b); err == nil && !bytes.Equal(m.Append(nil), b) {
-			t.Fatalf("%x is not what it encodes to", b)
+			t.Fatalf("the metadata decoded from %x encodes to other bytes", b)
 		}
 	})
 }

@@ -57,8 +57,9 @@ type Meta struct {
 	Silent      uint16                   // ethernet channels that hear nothing from their peers; bit k stands for channel k; none of them is in InService
 }
 
-// DecodeMeta decodes metadata from b. If b is not metadata of this version, or if the chip's address
-// is not valid, the incarnation is 0, or a silent channel is in service, the error is [ErrMeta].
+// DecodeMeta decodes metadata from b. If b is not metadata of this version, the error is [ErrMeta].
+// The error is the same if the chip's address is not valid, the incarnation is 0, or a silent
+// channel is in service.
 func DecodeMeta(b []byte) (Meta, error) {
 	if len(b) != MetaLen || b[0] != metaVersion || b[1] != 0 {
 		return Meta{}, ErrMeta

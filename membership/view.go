@@ -70,9 +70,9 @@ type View struct {
 	order    []string                     // the names in former, the oldest first
 }
 
-// NewView returns an empty view of a fabric. The parameter topology has the low bits of the
-// fabric's topology hash; 0 matches all fabrics. The function member reports whether a chip belongs
-// to the fabric; nil: every chip does.
+// NewView returns an empty view of a fabric. The parameter "topology" has the low bits of the
+// fabric's topology hash; 0 matches all fabrics. The function "member" reports whether a chip
+// belongs to the fabric; nil: every chip does.
 func NewView(topology uint32, member func(wire.FabricNodeID) bool) *View {
 	return &View{topology: topology, member: member, claims: map[string]Member{}, chips: map[wire.FabricNodeID]string{}, gone: map[wire.FabricNodeID]string{}, former: map[string]bool{}}
 }

@@ -12,9 +12,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// A chip learns from gossip the addresses of its peers, and the link states of other chips. If
-// another source of addresses is quicker, such as the run folder of chips on one machine, the chip
-// asks this source for the first address of each peer (see [Node.Meet]). A link
+// A chip learns from gossip the addresses of its peers, and the link states of other chips. Another
+// source of addresses may be quicker, such as the run folder of chips on one machine. In this case,
+// the chip asks the quicker source for the first address of each peer (see [Node.Meet]). A link
 // comes up only by an exchange of hellos, and gossip takes no link down. A port carries its link if
 // the link is up by the port's own cable. Such a port keeps its peer's address as long as the peer
 // answers, whatever address gossip reports.
@@ -147,9 +147,9 @@ type PeerFinder func(port wire.PortID) (to netip.AddrPort, ok bool)
 
 // Meet makes each port that does not know its peer's address look for the address with find: now, and
 // again and again until find or gossip tells the address. Later addresses come from gossip. A port
-// must look itself, and can not wait for its peer's datagrams: before a port knows its peer's address,
-// its transport drops what comes, and gossip takes several rounds of half a second. The caller calls
-// Meet after it has published this chip's addresses to the other chips' PeerFinder.
+// must look itself, and cannot wait for its peer's datagrams. Before a port knows its peer's address,
+// its transport drops all datagrams, and gossip takes several rounds of half a second. The caller
+// calls Meet after the caller has published this chip's addresses to the other chips' PeerFinder.
 func (n *Node) Meet(find PeerFinder) {
 	n.step(asked, func(mono.Time) { n.peers.find = find })
 	wake(n.peers.sought)

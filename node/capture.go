@@ -227,8 +227,8 @@ func (n *Node) address(p *livePort) netip.AddrPort {
 	return a
 }
 
-// notesFor returns the notes on a datagram. These are the waiting notes of the port, which then no
-// longer wait, and a note on the faults injected into the datagram.
+// notesFor returns the notes on a datagram. The result contains the waiting notes of the port,
+// which then no longer wait, and a note on the faults injected into the datagram.
 func (x *capturedPort) notesFor(f *transport.Fate) []string {
 	notes := x.notes
 	if x.unnoted > 0 {

@@ -26,8 +26,8 @@ type circle struct {
 }
 
 // Two examples of traffic that can deadlock. The first is "Cyclic Dependency Deadlock" of Spec
-// §6.1: D1 → D4, D2 → D3, D3 → D2 and D4 → D1 of a square, by routes without an order of
-// dimensions. In the second, packets go three hops round a ring without a dateline or bubbles.
+// §6.1. On a square, packets go D1 → D4, D2 → D3, D3 → D2 and D4 → D1, by routes without an order
+// of dimensions. In the second, packets go three hops round a ring without a dateline or bubbles.
 var (
 	square = circle{machine: "mesh:2x2", unsafe: route.Config{Order: route.NoOrder}, to: []int{3, 2, 1, 0}}
 	around = circle{machine: "ring:4", unsafe: route.Config{Ring: route.NoRing}, to: []int{3, 0, 1, 2},

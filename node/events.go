@@ -87,7 +87,7 @@ func (h *hub) publish(e Event) {
 }
 
 // subscribe delivers the events of the history whose number is higher than after, and all later
-// events. The result latest is the number of the latest event at the subscription.
+// events. The result "latest" is the number of the latest event at the subscription.
 func (h *hub) subscribe(after uint64) (events <-chan Event, latest uint64, end func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,8 +127,9 @@ func (h *hub) close() {
 }
 
 // Events subscribes to the node's events, and first delivers up to 1024 earlier events. The
-// returned function ends the subscription. If a reader is too slow, events are lost. The field Lost
-// of the reader's next event counts them. Closing the node closes the Go channel.
+// returned function ends the subscription. If a reader is too slow, the reader loses events. The
+// field Lost of the reader's next event counts the lost events. Closing the node closes the Go
+// channel.
 func (n *Node) Events() (<-chan Event, func()) {
 	events, _, end := n.events.subscribe(0)
 	return events, end
@@ -143,7 +144,7 @@ func (n *Node) NewEvents() (<-chan Event, func()) {
 // EventsAfter is like Events, but delivers only events after event number seq of the incarnation
 // life. If the node no longer has the next event, the field Lost of the first delivered event counts
 // the missing events. If life is not the node's incarnation, EventsAfter delivers the same events as
-// Events. The result latest is the number of the latest event at the subscription.
+// Events. The result "latest" is the number of the latest event at the subscription.
 func (n *Node) EventsAfter(life wire.Incarnation, seq uint64) (events <-chan Event, latest uint64, end func()) {
 	if life != n.events.life {
 		seq = 0

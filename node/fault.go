@@ -43,7 +43,7 @@ type Impairment struct {
 	Overfull    uint64       // datagrams dropped because too many delayed datagrams were waiting
 }
 
-// portFault is the state of a port's impairment. The node's lock guards it.
+// portFault is the state of a port's impairment. The node's lock guards each portFault.
 type portFault struct {
 	wrap           *transport.Impaired // transport that injects the fault; nil: no fault is in force
 	seed           uint64
@@ -102,13 +102,13 @@ func (n *Node) withPort(ch wire.Channel, d time.Duration, f func(p *livePort) er
 }
 
 // SetImpairment changes the impairment of the datagrams that a channel sends, from the next
-// datagram on. SetImpairment leaves options alone that c does not name. If seed is not nil, the
+// datagram on. SetImpairment does not change options that c does not name. If seed is not nil, the
 // random numbers restart with this seed. Ports with equal seeds still have different random
 // numbers.
 //
 // If d is 0, the options in c have no set duration. If d is above 0, the options in c end after d,
-// and the values without a set duration apply again. The new d also becomes the duration of all
-// earlier options that have one.
+// and the values without a set duration apply again. All earlier options that have a duration then
+// get the duration d too.
 func (n *Node) SetImpairment(ch wire.Channel, c fault.Change, seed *uint64, d time.Duration) error {
 	return n.withPort(ch, d, func(p *livePort) error {
 		f := &p.fault

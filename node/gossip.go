@@ -127,7 +127,7 @@ func (n *Node) CutGossip(from []wire.FabricNodeID, d time.Duration) error {
 	})
 }
 
-// HealGossip ends all cuts of the chip's gossip. If all is true, HealGossip also removes the
+// HealGossip ends all cuts of the chip's gossip. If "all" is true, HealGossip also removes the
 // impairment of the gossip.
 func (n *Node) HealGossip(all bool) error {
 	return n.withGossip(0, func(g *gossipFault, net GossipNet) error {

@@ -16,7 +16,7 @@ import (
 )
 
 // hands is the largest number of goroutines that handle a frame and its answer, one after another.
-// They are one timer, and the readers in both directions.
+// The goroutines are one timer, and the readers in both directions.
 const hands = 5
 
 // standstill measures how long this process stands still because no core is free. The returned

@@ -83,7 +83,7 @@ type livePort struct {
 	refusals uint64 // refusals of the port's datagrams that the node has told the chip
 }
 
-// Node is a live chip. Its methods are safe for concurrent use.
+// Node is a live chip. The methods of Node are safe for concurrent use.
 type Node struct {
 	cfg   Config
 	log   *slog.Logger
@@ -230,7 +230,7 @@ func (n *Node) channels() (m uint16) {
 }
 
 // tell publishes an event of the chip. The call of publish moves the event to the heap. Because
-// tell is a separate function, steps without an event allocate nothing.
+// "tell" is a separate function, steps without an event allocate nothing.
 func (n *Node) tell(e chip.Event) {
 	if p := n.byCh[e.Local.Channel]; p != nil && p.news.to.IsValid() && !n.chip.Carries(p.ch) {
 		n.look()

@@ -98,7 +98,7 @@ func patternLive(t *testing.T, ns []*node.Node, plan *route.Plan, spec traffic.S
 	}
 }
 
-// history logs what the chips reported since the time begin.
+// history logs what the chips reported since the time "begin".
 func history(t *testing.T, ns []*node.Node, begin time.Time) {
 	for i, n := range ns {
 		events, end := n.Events()

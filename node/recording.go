@@ -149,8 +149,8 @@ func (r *recording) write() {
 	}
 }
 
-// over reports whether the recorder has stopped: because of the size limit, because of a write
-// error, or because the recording was closed.
+// The method "over" reports whether the recorder has stopped: because of the size limit, because of
+// a write error, or because the recording was closed.
 func (r *recording) over() bool { return r != nil && r.tape.Err() != nil }
 
 // close writes the rest of the recording and closes the file. The caller must make sure that nobody

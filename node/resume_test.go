@@ -11,8 +11,8 @@ import (
 	"ttfabric/ttlink"
 )
 
-// TestResumedEvents publishes more events than the history holds, and subscribes after each of some
-// events. The delivered numbers and the count of missing events must add up.
+// TestResumedEvents publishes more events than the history holds. The test subscribes from various
+// events on. The delivered numbers and the count of missing events must add up.
 func TestResumedEvents(t *testing.T) {
 	h := newHub(7)
 	n := &Node{events: h}

@@ -18,9 +18,9 @@ const StarvedAfter = 100 * time.Millisecond
 const starvedKept = 16
 
 // Starved counts how often and how long a chip was starved since its start. A starved chip is late:
-// it sends and receives nothing meanwhile. The node measures how late its timer is. A length therefore
-// counts from the chip's first deadline in that time. The deadlines of an idle chip are up to
-// Keepalive of the link profile apart.
+// it sends and receives nothing meanwhile. The node measures how late its timer is. The length of a
+// starvation therefore counts from the chip's first deadline that passed meanwhile. The deadlines
+// of an idle chip are up to Keepalive of the link profile apart.
 type Starved struct {
 	Times   uint64
 	Total   time.Duration
@@ -51,9 +51,9 @@ func (a *alarm) arm(now, d mono.Time) bool {
 	return true
 }
 
-// fire notes that the timer has fired at the time now, and clears the alarm. If the timer is late by
-// at least StarvedAfter, fire returns the lateness, and 0 otherwise. A deadline that had passed when
-// the node set the alarm does not make the timer late.
+// fire notes that the timer has fired at the time now, and clears the alarm. If the timer is late
+// by at least StarvedAfter, fire returns the lateness. Otherwise fire returns 0. A deadline that
+// had passed when the node set the alarm does not make the timer late.
 func (a *alarm) fire(now mono.Time) time.Duration {
 	due := a.at
 	if due.Before(a.set) {
@@ -104,8 +104,8 @@ type Pressure struct {
 	Total   time.Duration // time in which at least one process waited, since the machine's start
 }
 
-// CPUPressure returns the machine's pressure on processors. If the kernel does not measure it,
-// CPUPressure returns false. Linux measures it since release 4.20.
+// CPUPressure returns the machine's pressure on processors. If the kernel does not measure this
+// pressure, CPUPressure returns false. Linux measures the pressure since release 4.20.
 func CPUPressure() (Pressure, bool) {
 	b, err := os.ReadFile("/proc/pressure/cpu")
 	if err != nil {

@@ -66,8 +66,8 @@ func (n *Node) locked(f func(now mono.Time)) {
 	panics = false
 }
 
-// settle runs the chip until nothing moves, and sends the resulting datagrams. The work began at
-// the time begun.
+// settle runs the chip until nothing moves, and sends the resulting datagrams. The argument "begun"
+// is the time at which the work began.
 func (n *Node) settle(why cause, begun mono.Time) {
 	for _, p := range n.ports {
 		p.fresh = false

@@ -29,7 +29,7 @@ func TestWaiters(t *testing.T) {
 		}
 		for _, gone := range []uint64{token, token + 1<<placeBits, 0, (w.n + 1) << placeBits, ^uint64(0), 5000} {
 			if _, ok := w.take(gone); ok {
-				t.Fatalf("token %#x finds a waiter", gone)
+				t.Fatalf("the unknown token %#x finds a waiter", gone)
 			}
 		}
 	}

@@ -3,11 +3,11 @@ package router
 import "ttfabric/wire"
 
 // This file handles caught packets. New tables may avoid a port while the port's link is down. The
-// packets that wait to leave by this port are then caught. The chip, which plans the routes, gives
-// each caught packet a new route with Redirect, drops the packet with DropCaught, or lets the
-// packet stay until the link comes up. The packets that leave a sender channel leave in the order
-// in which they entered it. Later packets that follow an old route to this port go through the
-// port's sender channels too, and are caught there.
+// packets that wait to leave by this port are then caught. The chip plans the routes. For each
+// caught packet, the chip has three choices: a new route with Redirect, a drop with DropCaught, or
+// to let the packet stay until the link comes up. The packets that leave a sender channel leave in
+// the order in which they entered it. Later packets that follow an old route to this port go
+// through the port's sender channels too, and are caught there.
 
 // SetOut notes whether the tables in force avoid port i. The chip calls SetOut for every port after
 // new tables.

@@ -39,8 +39,8 @@ func TestChannels(t *testing.T) {
 			t.Errorf("packet %d: %+v, want an age of %v", i, p, want)
 		}
 	}
-	// Packets that leave the channel, and packets taken out of its middle, leave the ages of the
-	// others.
+	// When packets leave a channel at its front, or from its middle, the ages of the other packets
+	// must not change.
 	b.r.ports[0].recv[wire.VCData].pop()
 	b.r.ports[0].recv[wire.VCData].remove(nil, func(s Slot) bool { return wire.PacketView(b.pool.Bytes(s)).ID()%2 == 0 })
 	for i, p := range b.r.Channels(now.Add(time.Second))[0].Packets {

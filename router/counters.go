@@ -30,7 +30,7 @@ func (c *Counters) add(o *Counters) {
 	}
 }
 
-// of returns the port's counters for the class of virtual channel v.
+// The method "of" returns the port's counters for the class of virtual channel v.
 func (p *port) of(v wire.VC) *Counters { return &p.counters[v.Class()] }
 
 // PortStatus is the state of a port and its channels, to be shown to people.

@@ -5,8 +5,8 @@ import "ttfabric/wire"
 // This file handles multicasts. A multicast that came in by a port stays at the front of its
 // receiver channel, in its slot. A multicast of this chip stays in the same way at the front of a
 // queue in origins. The packet stays until each of its copies has found room in a sender channel.
-// If this chip is a member of the group, the packet also stays until the chip has taken the packet
-// (Spec §3.1.1: "both forwarded as well as consumed locally"). The field ring.left of the queue
+// If this chip is a member of the group, the packet also stays until the chip has taken the packet.
+// Spec §3.1.1 says: "both forwarded as well as consumed locally". The field ring.left of the queue
 // says which parts of this work remain. A copy that waits therefore does not delay the other
 // copies, and the router makes each copy once. The last part of the work uses the packet itself,
 // not a copy.
@@ -20,8 +20,8 @@ const MaxOwn = 8
 // and sets ring.left to 0.
 const partsKnown = wire.PartHere << 1
 
-// origins holds, by plane, the multicasts that this chip sends, until each copy that must leave this
-// chip has found room in a sender channel or was dropped.
+// origins holds, by plane, the multicasts that this chip sends. A multicast stays until each copy
+// that must leave this chip has found room in a sender channel or was dropped.
 type origins struct {
 	planes [maxPlanes]ring
 	n      int // number of packets on all planes
@@ -98,8 +98,8 @@ func (r *Router) side(port int) wire.Direction {
 
 // parts finds out, once for each multicast, in which directions copies leave and whether this chip
 // is a member. parts reports false if no copy leaves and this chip is no member. parts also reports
-// false if the ranges lead back to the side by which the multicast came in, or if a member cannot
-// be reached from here.
+// false if the ranges lead back to the side by which the multicast came in. parts reports false,
+// too, if no route leads from this chip to a member.
 func (r *Router) parts(h head) bool {
 	if h.q.left == 0 {
 		if n := r.duties(r.view(h), h.port); n != 0 {
@@ -124,8 +124,9 @@ func (r *Router) duties(v wire.PacketView, port int) (parts uint8) {
 	return parts
 }
 
-// root returns the side by which a multicast to members came in, or wire.NumDirections where its tree
-// begins: at the source, and at the entry node of the members' mesh.
+// root returns the side by which a multicast to members came in. Where the tree of the multicast
+// begins, root returns wire.NumDirections. A tree begins at the source, and at the entry node of
+// the members' mesh.
 func (r *Router) root(port int) wire.Direction {
 	if port >= 0 && r.ports[port].External {
 		return wire.NumDirections

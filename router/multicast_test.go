@@ -10,7 +10,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// many makes a multicast with the given numbers of hops to the east, west, north and south.
+// The method "many" makes a multicast with the given numbers of hops to the east, west, north and
+// south.
 func (b *bench) many(id uint64, ttl uint16, hops ...uint8) Slot {
 	p := wire.Packet{Type: wire.PacketRequest, TTL: ttl, ID: id, Group: 1, Trunk: wire.TrunkX, Command: wire.Command{Type: wire.NocNone}}
 	copy(p.Ranges.Hops[:], hops)
@@ -226,8 +227,8 @@ func TestMulticastDrops(t *testing.T) {
 	}
 }
 
-// TestHostileMulticasts sends a router headers with random ranges, or with random members. The
-// router must not panic, must get rid of every packet, and must return every buffer.
+// TestHostileMulticasts sends packets to a router, with random ranges or random members in the
+// headers. The router must not panic, must get rid of every packet, and must return every buffer.
 func TestHostileMulticasts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	b := newBench(t)

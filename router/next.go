@@ -36,9 +36,9 @@ type Offer struct {
 // Next offers the packet that port i should send next. Next serves the virtual channels round
 // robin. Within a virtual channel, Next also serves the sender channels round robin (Spec §3.1.1).
 // With LocalFirst, Next instead serves the sender channel with the lowest number. Next passes over
-// the sender channels in the set skip, and over requests if the port drains. If the port is paused
-// or its link is down, Next offers nothing. The packet stays in its channel until the chip calls
-// [Router.Sent].
+// the sender channels in the set "skip", and over requests if the port drains. If the port is
+// paused or its link is down, Next offers nothing. The packet stays in its channel until the chip
+// calls [Router.Sent].
 func (r *Router) Next(i int, skip Skip) (Offer, bool) {
 	p := &r.ports[i]
 	waiting := p.waiting &^ skip

@@ -9,15 +9,15 @@ import (
 // they hold up no other packet. There are two reasons to park a packet.
 //
 // A port whose link is down is silent until the chip says that it is dead. The chip at the other
-// end of a silent link is perhaps only late. The packets for it therefore wait.
+// end of a silent link is perhaps only late. The packets for this chip therefore wait.
 //
-// An outdated packet has its route from replaced tables, see Outdated of [Config]. It keeps its
-// route, because the packets of its flow must keep their order. If it waited in a receiver channel
-// for a packet of the tables in force, such waits could close a cycle. A parked packet holds no
-// receiver channel. Therefore outdated packets close no cycle.
+// An outdated packet has its route from replaced tables, see Outdated of [Config]. An outdated
+// packet keeps its route, because the packets of its flow must keep their order. If outdated
+// packets waited in receiver channels for packets of the tables in force, such waits could close a
+// cycle. A parked packet holds no receiver channel. Therefore outdated packets close no cycle.
 
-// MaxParked is the largest number of parked packets of a router. With packets of the largest size,
-// they take 4 MiB. If MaxParked packets are parked, further packets for silent ports wait in their
+// MaxParked is the largest number of parked packets of a router. MaxParked packets of the largest
+// size take 4 MiB. If MaxParked packets are parked, further packets for silent ports wait in their
 // receiver channels, and the router drops further outdated packets that would have to wait.
 const MaxParked = 1024
 
@@ -43,7 +43,7 @@ func (r *Router) outdated(pkt wire.PacketView) bool {
 }
 
 // SetDead tells the router that the chip no longer waits for the link of port i, which is down. The
-// grace period begins. After it, the router drops the packets that wait to leave by the port.
+// grace period begins. At its end, the router drops the packets that wait to leave by the port.
 func (r *Router) SetDead(now mono.Time, i int) {
 	if p := &r.ports[i]; !p.up && !p.dead {
 		p.dead, p.downSince = true, now

@@ -7,7 +7,7 @@ import (
 )
 
 // TestParkedLimit brings more outdated packets to a full sender channel than a router parks. The
-// router must drop those beyond MaxParked, and send all others in order.
+// router must drop the packets beyond MaxParked, and send all others in order.
 func TestParkedLimit(t *testing.T) {
 	const more = 10
 	pool := NewPool(2 * MaxParked)

@@ -60,8 +60,8 @@ func (p *Pool) Get(n int) (Slot, bool) {
 	return p.small.take(n, smallPacket, smallChunk, 0), true
 }
 
-// take takes a buffer for a packet of n bytes. The argument size is the length of a buffer. If no
-// buffer is free, take first allocates "chunk" buffers. The argument bit is the lowest bit of the
+// take takes a buffer for a packet of n bytes. The argument "size" is the length of a buffer. If no
+// buffer is free, take first allocates "chunk" buffers. The argument "bit" is the lowest bit of the
 // slots: 0 for small buffers, 1 for large ones.
 func (b *buffers) take(n, size, chunk int, bit Slot) Slot {
 	if len(b.free) == 0 {

@@ -279,9 +279,9 @@ func (r *Router) Idle(i int, v wire.VC) bool {
 }
 
 // CutThrough handles a packet that came in by port i. [Router.Idle] must be true for the packet's
-// receiver channel. CutThrough reports whether the packet is for this chip alone. If it is,
-// CutThrough counts the packet as received and delivered, and the chip takes the packet without a
-// receiver channel.
+// receiver channel. CutThrough reports whether the packet is for this chip alone. If the packet is
+// for this chip alone, CutThrough counts the packet as received and delivered, and the chip takes
+// the packet without a receiver channel.
 func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 	p := &r.ports[i]
 	if v.Trunk() != wire.TrunkNone {
@@ -369,10 +369,11 @@ func (r *Router) forward(i int, v wire.VC) bool {
 }
 
 // turn returns the virtual channel by which a packet leaves by port out. If the configuration has a
-// dateline, a packet that crosses it uses a virtual channel behind the dateline until the packet
-// turns or leaves the mesh. If packets kept this virtual channel after a turn, cycles of waiting
-// packets would close on every torus of 4×4 chips or more. A packet on a detour round a fault uses
-// the virtual channels for detours until the packet leaves the mesh.
+// dateline, a packet that crosses the dateline changes to a virtual channel behind the dateline.
+// The packet leaves this virtual channel when it turns or leaves the mesh. If packets kept this
+// virtual channel after a turn, cycles of waiting packets would close on every torus of 4×4 chips
+// or more. A packet on a detour round a fault uses the virtual channels for detours until the
+// packet leaves the mesh.
 func (r *Router) turn(v wire.VC, up, detour bool, in, out *port) wire.VC {
 	if detour && !out.External {
 		return wire.DetourVC(v.Class(), up)

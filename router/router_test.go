@@ -243,9 +243,9 @@ func TestBadRoutesAreDroppedAndNamed(t *testing.T) {
 
 // TestSlotProfiles compares the profiles with their sources. Spec §3.1.1 draws 8 slots in a sender
 // channel and 16 in a receiver channel. The sizes for chips are the ones that tt-metal's builder
-// takes first (fabric_builder_config). For 2D routers they are {7, 11} on Wormhole and {8, 16} on
-// Blackhole. For 1D routers they are {8, 16} on Wormhole and {32, 32} on Blackhole. The control
-// channel "is smaller" (Spec §2.3.2).
+// takes first (fabric_builder_config). The sizes for 2D routers are {7, 11} on Wormhole and {8, 16}
+// on Blackhole. The sizes for 1D routers are {8, 16} on Wormhole and {32, 32} on Blackhole. The
+// control channel "is smaller" (Spec §2.3.2).
 func TestSlotProfiles(t *testing.T) {
 	want := map[string][2]int{"spec": {8, 16}, "wormhole": {7, 11}, "blackhole": {8, 16}, "blackhole-1d": {32, 32}, "fast": {128, 256}}
 	if len(SlotProfiles) != len(want) {

@@ -154,9 +154,9 @@ func (r *Router) relieveSender(p *port, v wire.VC, c int) bool {
 	return false
 }
 
-// late reports whether the first packet of a channel has not moved for the time of the timeout. If
-// so, late adds the channel to the list for PollStuck. If excused is true, or if a packet or a copy
-// has left the channel, the time begins anew.
+// The method "late" reports whether the first packet of a channel has not moved for the time of the
+// timeout. If so, late adds the channel to the list for PollStuck. If "excused" is true, or if a
+// packet or a copy has left the channel, the time begins anew.
 func (r *Router) late(now mono.Time, i int, v wire.VC, c int, q *ring, excused bool) bool {
 	if q.n == 0 || q.popped != q.seen || q.since == 0 || excused {
 		q.seen, q.since = q.popped, now

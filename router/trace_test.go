@@ -53,8 +53,8 @@ func TestTraces(t *testing.T) {
 	})
 }
 
-// tracer is one router, the credits of its neighbours in both directions, and what the outcome says
-// already.
+// tracer holds one router, the credits of its neighbours in both directions, and the lines of the
+// outcome so far.
 type tracer struct {
 	*tracetest.Trace
 	t        *testing.T
@@ -444,7 +444,7 @@ func (x *tracer) arrive(i int, args []string, datagram bool) error {
 	return nil
 }
 
-// inject sends a packet of this chip by port i. If launch is true, the packet may pass by the
+// inject sends a packet of this chip by port i. If "launch" is true, the packet may pass by the
 // channels.
 func (x *tracer) inject(i int, args []string, launch bool) error {
 	s, err := x.packet(x.cfg.Ports[i].Dir.Opposite(), x.cfg.Ports[i].Plane, args)

@@ -65,7 +65,7 @@ func (q *frameQueue) pop() ([]byte, bool) {
 	return b, true
 }
 
-// NewCompliance returns an end whose path is off. The argument max is the size of the largest
+// NewCompliance returns an end whose path is off. The argument "max" is the size of the largest
 // payload in bytes, from 1 to wire.MaxFramePayload.
 func NewCompliance(local, peer wire.PortID, max int) (*Compliance, error) {
 	switch {

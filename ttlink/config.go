@@ -104,8 +104,8 @@ type Profile struct {
 // The profiles. In each profile, DeadIdle is at least DeadTraffic plus 9/8 of Keepalive. An idle link
 // therefore stays up if the peer's process stands still for DeadTraffic. RTOMax is long, because a path
 // may become so slow that the link sends each frame again before its acknowledgement comes. The
-// link then cannot measure the round trip. It must double the timeout until the timeout exceeds the
-// round trip.
+// link then cannot measure the round trip. The link must double the timeout until the timeout
+// exceeds the round trip.
 var (
 	// ProfileLAN is for chips that each have a processor core of their own.
 	ProfileLAN = Profile{

@@ -10,7 +10,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// pair is two ends that are up. A test passes frames between them without a cable.
+// pair is two ends that are up. A test passes frames between the two ends without a cable.
 type pair struct {
 	a, b *Link
 	now  mono.Time

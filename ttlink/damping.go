@@ -92,8 +92,8 @@ type damping struct {
 	quality
 }
 
-// forgive forgets the failures that lead to a hold, and all earlier holds. The counter flaps keeps
-// its value.
+// forgive forgets the failures that lead to a hold, and all earlier holds. The counter "flaps"
+// keeps its value.
 func (d *damping) forgive() { d.n, d.level, d.quality.level = 0, 0, 0 }
 
 // flap counts a failure, and returns the time for which the link must hold the cable. The result 0
@@ -154,8 +154,8 @@ func (l *Link) hold(now, until mono.Time, why HoldReason) {
 }
 
 // misses reports whether a training that the peer began counts as a failure of the own cable. The
-// result is true if frames are under way on the own cable, and the peer has been silent for half of
-// the time that rttEstimate.dead returns.
+// result is true if frames are under way on the own cable, and the peer has been silent for long.
+// Half of the time that rttEstimate.dead returns is long enough.
 func (l *Link) misses(now mono.Time) bool {
 	if l.state != StateUp || l.paths.now != Own || !l.tx.outstanding() {
 		return false

@@ -118,7 +118,8 @@ func TestFlappingAlone(t *testing.T) {
 	}
 }
 
-// beside returns two ends that are up by their own cable, and have a fallback path that works.
+// The function "beside" returns two ends that are up by their own cable, and have a fallback path
+// that works.
 func beside(t *testing.T, seed uint64, change ...func(*Config)) *world {
 	w := newWorld(t, seed, fault.Options{Delay: lan}, func(_ int, c *Config) {
 		for _, f := range change {

@@ -290,7 +290,7 @@ type Counters struct {
 	AnswersSuppressed              uint64 // hellos that the link left unanswered because of the rate limit
 
 	// Frames and datagrams that the link dropped, and contents of frames that the link ignored.
-	// None of them changes the link's [State].
+	// Dropped frames and ignored contents do not change the link's [State].
 	Faults           [wire.NumFrameFaults]uint64 // datagrams that were not valid frames, by [wire.FrameFault]
 	Duplicates       uint64                      // data frames that had been received before
 	Gaps             uint64                      // data frames that came after a missing frame

@@ -35,7 +35,7 @@ type arrival struct {
 	call func()
 }
 
-// before reports whether a comes before b.
+// The method "before" reports whether a comes before b.
 func (a *arrival) before(b *arrival) bool { return a.at < b.at || a.at == b.at && a.n < b.n }
 
 // arrivals is a binary heap. The first entry is the next arrival.
@@ -198,7 +198,7 @@ func (w *world) start() {
 // run runs the simulation for the time d.
 func (w *world) run(d time.Duration) { w.until(d, func() bool { return false }) }
 
-// until runs the simulation until done returns true, but at most for the time d.
+// The method "until" runs the simulation until done returns true, but at most for the time d.
 func (w *world) until(d time.Duration, done func() bool) bool {
 	stop := w.now.Add(d)
 	for steps := 0; !done(); steps++ {

@@ -120,7 +120,7 @@ type history struct {
 	downtime    time.Duration // total time for which the link was down since firstUp, without the present period
 }
 
-// up notes that the link comes up at the instant now.
+// The method "up" notes that the link comes up at the instant now.
 func (h *history) up(now mono.Time) {
 	if h.firstUp == 0 {
 		h.firstUp = max(now, 1)
@@ -131,8 +131,8 @@ func (h *history) up(now mono.Time) {
 	h.downtime += now.Sub(h.downSince)
 }
 
-// down notes that the link goes down at the instant now for the reason why. The argument since is
-// the instant at which the link came up.
+// The method "down" notes that the link goes down at the instant now for the reason why. The
+// argument "since" is the instant at which the link came up.
 func (h *history) down(now, since mono.Time, why DownReason) {
 	h.lastDown, h.downSince = why, now
 	h.uptime += now.Sub(since)

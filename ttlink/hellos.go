@@ -11,10 +11,11 @@ func (l *Link) restartHellos(now mono.Time) {
 	l.train.helloAt = now.Add(l.jitter(l.train.interval))
 }
 
-// saysHello reports whether this end sends periodic hellos now. An end sends them while it trains,
-// and while it is up but not confirmed. It also sends them while its frames use a fallback path, and
-// while it looks for a fallback path in order to leave its own cable. If the measured round trip is
-// long, an end sends a few hellos too, because a stall may have made the measurement wrong.
+// saysHello reports whether this end sends periodic hellos now. An end sends periodic hellos while
+// the end trains, and while the end is up but not confirmed. An end also sends periodic hellos
+// while its frames use a fallback path. An end that wants to leave its own cable sends periodic
+// hellos while it looks for a fallback path. If the measured round trip is long, an end sends a few
+// hellos too, because a stall may have made the measurement wrong.
 func (l *Link) saysHello() bool {
 	return l.state == StateTraining ||
 		(l.state == StateUp && (!l.sess.confirmed || l.paths.now != Own || l.seeks() != 0 || (l.train.refine > 0 && l.rtt.doubtful(&l.cfg.Profile))))

@@ -78,7 +78,7 @@ func helloFrame(h wire.Hello, session wire.SessionID, to wire.Channel) []byte {
 }
 
 // TestForgedHellos sends hellos in the peer's name with random incarnations and echoes. The link
-// must not change its state, and must answer only a few.
+// must not change its state, and must answer only a few of the hellos.
 func TestForgedHellos(t *testing.T) {
 	w := upWorld(t, 9, nil)
 	l := w.ends[0].link

@@ -52,7 +52,8 @@ func TestIdleCut(t *testing.T) {
 }
 
 // TestIdleCutOfALateOwner cuts an idle cable between two ends whose loops come late at every
-// deadline. Each end must go down at most as much later than an end whose loop is in time.
+// deadline. Each end may go down later than an end whose loop is in time, but only by the delay of
+// its loop.
 func TestIdleCutOfALateOwner(t *testing.T) {
 	for _, p := range allProfiles {
 		for late := StallSilence / 2; late <= StallSilence; late += time.Millisecond {
@@ -109,9 +110,10 @@ func TestStillPeer(t *testing.T) {
 	}
 }
 
-// TestStillMachine has two ends that stand still again and again, for times of which the longest
-// are equal, as on a machine with too few cores. Once both ends have stood still for such a time,
-// the idle link must stay up, because each end waits for a peer as late as itself.
+// TestStillMachine has two ends that stand still again and again, as on a machine with too few
+// cores. The longest of these times is the same for both ends. Once both ends have stood still for
+// the longest time, the idle link must stay up. Each end then waits for a peer that is as late as
+// the end itself.
 func TestStillMachine(t *testing.T) {
 	for _, p := range allProfiles {
 		for seed := range uint64(20) {
@@ -151,7 +153,7 @@ func TestDeadPeerOfAStarvedOwner(t *testing.T) {
 }
 
 // TestKeepalivesShareAGrid compares the sending times of idle links that came up at different
-// instants. With one Phase, all frames of all links must leave at instants of one grid.
+// instants. If all links have the same Phase, all their frames must leave at instants of one grid.
 func TestKeepalivesShareAGrid(t *testing.T) {
 	for _, p := range allProfiles {
 		for seed := range uint64(5) {

@@ -139,8 +139,8 @@ func (l *Link) ofSession(now mono.Time, p Path, f *wire.Frame) bool {
 	return true
 }
 
-// SetPath tells the link whether the peer's address is known. If on is true, a link that is off
-// begins to train. If on is false, the link goes to the state [StateOff], in which it sends no
+// SetPath tells the link whether the peer's address is known. If "on" is true, a link that is off
+// begins to train. If "on" is false, the link goes to the state [StateOff], in which it sends no
 // frames and drops received frames. A closed link stays closed.
 func (l *Link) SetPath(now mono.Time, on bool) {
 	l.now = now

@@ -92,10 +92,10 @@ func (s *paths) proves(p Path, h *wire.Hello) bool {
 	return h.EchoStamp != 0 && stampPath(h.EchoStamp) == p
 }
 
-// SetAlternate adds or removes the fallback path p. If on is true, the link may send its frames by
-// p while its own cable does not carry them. The argument peer is the peer chip's channel at the
-// other end of p. If p is Own, beyond the last channel, or already as requested, SetAlternate does
-// nothing. If SetAlternate removes the path by which the link is up, the link goes down.
+// SetAlternate adds or removes the fallback path p. If "on" is true, the link may send its frames
+// by p while its own cable does not carry them. The argument "peer" is the peer chip's channel at
+// the other end of p. If p is Own, beyond the last channel, or already as requested, SetAlternate
+// does nothing. If SetAlternate removes the path by which the link is up, the link goes down.
 func (l *Link) SetAlternate(now mono.Time, p Path, peer wire.Channel, on bool) {
 	l.now = now
 	s := &l.paths
@@ -146,7 +146,8 @@ func (l *Link) greets() (s pathSet) {
 // change counts an answer that came by a path which does not carry the link's frames. After
 // homeProofs answers by the own cable, change makes the link send its frames by that cable again. If
 // the cable is on trial, change needs [ReliableProofs] answers. If the link wants to leave its own
-// cable, one answer by a fallback path is enough: change then takes the link down, and returns true.
+// cable, one answer by a fallback path is enough. After this answer, change takes the link down and
+// returns true.
 func (l *Link) change(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) (down bool) {
 	s := &l.paths
 	if narrow := f.Padded != 0 && f.Padded < l.agreed; narrow || stampPath(h.EchoStamp) != p {

@@ -67,8 +67,8 @@ func (r *receiver) resume() {
 // occupied returns the number of slots of VC v that hold a complete packet.
 func (r *receiver) occupied(v int) int { return int(r.recv[v] - r.freed[v] + r.carried[v]) }
 
-// grants returns the present grant of each VC. A grant is the number of slots freed in this
-// session, plus the size of the receiver channel, minus the slots with packets of older sessions.
+// grants returns the present grant of each VC. A grant is the size of the receiver channel, plus
+// the slots freed in this session, minus the slots with packets of older sessions.
 func (l *Link) grants() (g [wire.NumVCs]uint32) {
 	for v := range l.cfg.Slots {
 		g[v] = l.grant(wire.VC(v))
@@ -81,8 +81,8 @@ func (l *Link) grant(v wire.VC) uint32 {
 }
 
 // Free frees the receiver slot on vc of a delivered packet, of this or an older session. While
-// packets of older sessions occupy slots of vc, each call counts for them. The peer gets one more
-// credit with the next sequence update. If no slot of vc is occupied, Free panics.
+// packets of older sessions occupy slots of vc, each call frees a slot of such a packet. The peer
+// gets one more credit with the next sequence update. If no slot of vc is occupied, Free panics.
 func (l *Link) Free(vc wire.VC) {
 	if vc >= wire.NumVCs || l.rx.occupied(int(vc)) == 0 {
 		panic(fmt.Sprintf("ttlink: Free on VC %d, of which no slot holds a packet: %+v", vc, l.rx))
@@ -102,9 +102,10 @@ func (l *Link) Free(vc wire.VC) {
 // sequence update.
 func (l *Link) left(v wire.VC) int { return int(int32(l.rx.granted[v] - l.rx.recv[v])) }
 
-// grantsHelp reports whether a sequence update would grant the peer more packets on a VC of which
-// the peer has used up a quarter of the slots. A sequence update behind data frames costs little.
-// Such an update therefore leaves earlier than a sequence update of its own.
+// grantsHelp reports whether a sequence update would help the peer. The update helps if it grants
+// more packets on a VC of which the peer has used up a quarter of the slots. A sequence update that
+// leaves together with data frames costs little. The link therefore sends such an update earlier
+// than an update without data frames.
 func (l *Link) grantsHelp() bool {
 	for v, slots := range l.cfg.Slots {
 		if v := wire.VC(v); l.left(v) <= slots-slots/4 && l.rx.granted[v] != l.grant(v) {

@@ -11,10 +11,10 @@ import "ttfabric/wire/mono"
 // reordered. The peer learns from the training that it must leave the cable, because the hold keeps
 // the cable out of use at both ends. If no fallback path answers, the link stays on its own cable.
 
-// Reroute puts the link into reroute mode if on is true, until a call with false. In reroute mode,
-// the link's frames use a fallback path while one works, even if the own cable works. After a call
-// with false, the frames return to the own cable as soon as the peer answers by it; an unreliable
-// cable must first answer [ReliableProofs] hellos.
+// Reroute puts the link into reroute mode if "on" is true, until a call with false. In reroute
+// mode, the link's frames use a fallback path while one works, even if the own cable works. After a
+// call with false, the frames return to the own cable as soon as the peer answers by the own cable.
+// By an unreliable cable, the peer must first answer [ReliableProofs] hellos.
 func (l *Link) Reroute(now mono.Time, on bool) {
 	l.now = now
 	if l.paths.ordered == on {
@@ -50,7 +50,7 @@ func (l *Link) Assign(now mono.Time, p Path) {
 
 // Trust tells the link whether the cable of the fallback path p is reliable. A link does not leave
 // its own unreliable cable for another unreliable cable. If p carries the link's frames, and the
-// link left its own cable because that is unreliable, the link ends the hold of its own cable.
+// link left its own cable as unreliable, the link ends the hold of its own cable.
 func (l *Link) Trust(now mono.Time, p Path, on bool) {
 	l.now = now
 	s := &l.paths

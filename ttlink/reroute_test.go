@@ -8,12 +8,12 @@ import (
 	"ttfabric/wire"
 )
 
-// away reports whether both ends are up and send their frames by a fallback path.
+// The function "away" reports whether both ends are up and send their frames by a fallback path.
 func away(w *world) bool {
 	return w.bothUp() && w.ends[0].link.paths.now != Own && w.ends[1].link.paths.now != Own
 }
 
-// each calls do for both ends, and lets both ends send.
+// The method "each" calls do for both ends, and lets both ends send.
 func (w *world) each(do func(*Link)) {
 	for i, e := range w.ends {
 		do(e.link)
@@ -233,8 +233,8 @@ func TestUnreliableBeside(t *testing.T) {
 	}
 }
 
-// TestDamaged damages 5 % of the datagrams that one end receives. The checksums must show it to this
-// end alone, and both ends must leave the cable.
+// TestDamaged damages 5 % of the datagrams that one end receives. The checksums must show the
+// damage to this end alone, and both ends must leave the cable.
 func TestDamaged(t *testing.T) {
 	w := beside(t, 1)
 	if err := w.cable[0].Set(fault.Options{Delay: lan, Corrupt: 0.05}); err != nil {

@@ -81,7 +81,7 @@ func (s *sender) unacked() (n [wire.NumVCs]int) {
 }
 
 // Unacked calls f for each packet with an unacknowledged frame, the oldest first. The argument
-// piece is the first piece of the packet, or the packet's headers if the first piece is
+// "piece" is the first piece of the packet, or the packet's headers if the first piece is
 // acknowledged. The argument is valid only during the call.
 func (l *Link) Unacked(f func(piece []byte)) {
 	if l.tx.base != l.tx.next && !l.tx.slab.at(l.tx.base).first() {
@@ -315,8 +315,8 @@ func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 // frame. The new limit is flightGain times the number of frames acknowledged since the last
 // go-back. The new limit is at least half of the old limit and at least minFlight, and at most the
 // old limit. Without the limit, a path that loses many frames would carry hundreds of frames for
-// each frame that the receiver accepts. The argument proved says whether the peer was alive when it
-// missed a frame.
+// each frame that the receiver accepts. The argument "proved" says whether the peer was alive when
+// it missed a frame.
 func (l *Link) goBack(now mono.Time, proved bool) {
 	t := &l.tx
 	through := 0
@@ -331,9 +331,9 @@ func (l *Link) goBack(now mono.Time, proved bool) {
 	t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
 }
 
-// tickSend goes back if the retransmission timeout has expired, and asks for grants if it is time. The
-// timeout proves a loss if a frame of the peer came in the second half of the timeout, which is at
-// least a round trip. A peer that was silent may only stand still.
+// tickSend goes back if the retransmission timeout has expired, and asks for grants if it is time.
+// Half of the timeout is at least a round trip. If a frame of the peer came in the second half, the
+// timeout proves a loss. A peer that was silent may only stand still.
 func (l *Link) tickSend(now mono.Time) {
 	t := &l.tx
 	if t.outstanding() && !now.Before(t.rtoAt) {

@@ -9,8 +9,8 @@ import (
 	"ttfabric/wire"
 )
 
-// swallow makes the path silently drop datagrams of more than *mtu bytes. If only is given, the
-// path drops only datagrams to the end only[0].
+// swallow makes the path silently drop datagrams of more than *mtu bytes. If the parameter "only"
+// has a value, the path drops only datagrams to the end only[0].
 func (w *world) swallow(mtu *int, only ...int) {
 	w.onSend = func(from int, b []byte) bool {
 		return len(b) > *mtu && (len(only) == 0 || only[0] != from)
@@ -112,7 +112,7 @@ func TestPathShrinksInSilence(t *testing.T) {
 
 // TestLossIsNotNarrow makes links train many times on paths that lose 30 % or 50 % of all
 // datagrams. A link may conclude only very rarely, and only for a short time, that such a path is
-// narrow. Almost no training may end a session.
+// narrow. Very few of the trainings may end the session.
 func TestLossIsNotNarrow(t *testing.T) {
 	trainings, narrow, ended := 0, 0, 0
 	var small time.Duration

@@ -16,7 +16,7 @@ type frameMeta struct {
 
 func (m *frameMeta) size() int { return wire.FrameOverhead + int(m.padded) }
 
-// first reports whether the frame carries the first piece of a packet.
+// The method "first" reports whether the frame carries the first piece of a packet.
 func (m *frameMeta) first() bool { return m.dest%uint32(m.vc.SlotSize()) == 0 }
 
 // slab is the retransmit buffer, a ring that holds the unacknowledged frames in the order of their
@@ -119,7 +119,7 @@ func (s *slab) growMeta() {
 	}
 }
 
-// at returns the description of the frame with the sequence number seq.
+// The method "at" returns the description of the frame with the sequence number seq.
 func (s *slab) at(seq wire.Seq) *frameMeta { return &s.meta[int(uint32(seq))&(len(s.meta)-1)] }
 
 // bytes returns the bytes of the frame that m describes.
@@ -130,9 +130,9 @@ func (s *slab) payload(m *frameMeta) []byte {
 	return s.bytes(m)[wire.EnvelopeLen+wire.HeaderLen:][:m.length]
 }
 
-// behind returns the length of the free memory at the offset end, directly behind the newest frame.
-// The next call of place may use this memory. If the newest frame does not end at the offset end,
-// behind returns 0.
+// The method "behind" returns the length of the free memory at the offset end, directly behind the
+// newest frame. The next call of place may use this memory. If the newest frame does not end at the
+// offset end, behind returns 0.
 func (s *slab) behind(end int) int {
 	switch {
 	case s.head != end:

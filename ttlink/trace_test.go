@@ -16,7 +16,8 @@ import (
 var rewriteTraces = flag.Bool("rewrite", false, "write the traces in testdata/traces again; check the changes before you commit them")
 
 // TestTraces runs the scripts in testdata/traces. The test compares the frames and events of the
-// two ends A and B with the trace below the line "----" of the script's file, see package tracetest. A script has one command per line:
+// two ends A and B with the trace in the script's file, below the line "----" (see package
+// tracetest). A script has one command per line:
 //
 //	start            switches the paths of both ends on
 //	run 10ms         runs the simulation for this time
@@ -201,7 +202,8 @@ func (x *tracer) frame(from int, f *wire.Frame) string {
 	return "close s" + strconv.Itoa(s)
 }
 
-// number returns the number of k in m. A k that is not in m gets the next number.
+// The function "number" returns the number that m has for the key k. If m has no number for k, k
+// gets the next number.
 func number[K comparable](m map[K]int, k K) int {
 	if _, ok := m[k]; !ok {
 		m[k] = len(m)

@@ -58,8 +58,8 @@ type answer struct {
 }
 
 // owe makes an answer due, or returns false if no answer is due and the token bucket is empty. The
-// argument room limits the answer's length, because a forger could otherwise cause much traffic. If
-// several questions of one peer wait on a path, this end answers only the longest.
+// argument "room" limits the answer's length, because a forger could otherwise cause much traffic.
+// If several questions of one peer wait on a path, this end answers only the longest.
 func (a *answer) owe(now mono.Time, p Path, room int, short, final bool, e echo) bool {
 	if n := int64(now.Sub(a.last) / answerRefill); n > 0 {
 		a.tokens = int(min(int64(a.tokens)+n, answerBurst))
@@ -372,8 +372,8 @@ func (l *Link) helloRTT(now mono.Time, h *wire.Hello, most time.Duration) (time.
 	return now.Sub(sent), true
 }
 
-// goDown takes down a link that is up, and begins a training in the same session. The argument why
-// is the reason. If the link is not up, goDown panics.
+// goDown takes down a link that is up, and begins a training in the same session. The argument
+// "why" is the reason. If the link is not up, goDown panics.
 func (l *Link) goDown(now mono.Time, why DownReason) {
 	if l.state != StateUp {
 		panic("ttlink: down while " + l.state.String())

@@ -290,9 +290,10 @@ func (l *Link) Tick(now mono.Time) {
 
 // forgive notes that the owner's loop stood still until the instant now, and stops the running
 // measurement of the round trip. If frames are under way, or if the stall was longer than
-// StallSilence, forgive moves the times from which silence counts forward by the length of the stall,
-// but not beyond now. Frames of the peer may wait in the owner's socket, and the peer's process may
-// stand still for as long as this one. The link therefore also waits longer for a silent peer.
+// StallSilence, the stall does not count as silence. forgive then moves the times at which silence
+// begins forward by the length of the stall, but not beyond now. Frames of the peer may wait in the
+// owner's socket, and the peer's process may stand still for as long as this one. The link
+// therefore also waits longer for a silent peer.
 func (l *Link) forgive(now mono.Time, stall time.Duration) {
 	if l.stalled = now; stall >= l.cfg.Profile.RTOMin {
 		l.damping.quality.stalled = now

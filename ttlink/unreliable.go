@@ -9,10 +9,10 @@ import (
 
 // This file judges a link's own cable while the cable carries the link's frames. The link counts
 // frames in windows. A window is bad if too many of its frames were sent again or came damaged.
-// After [UnreliableWindows] bad windows in a row, the cable is unreliable (Spec §7.4.1). A link with
-// an unreliable cable goes into reroute mode as soon as a reliable fallback path answers, and holds
-// its own cable (see reroute.go and damping.go). Retrains count as failures of the cable, and have
-// the limit [FlapLimit].
+// After [UnreliableWindows] bad windows in a row, the cable is unreliable (Spec §7.4.1). A link
+// with an unreliable cable goes into reroute mode as soon as a reliable fallback path answers. The
+// link then holds its own cable (see reroute.go and damping.go). Retrains count as failures of the
+// cable, and have the limit [FlapLimit].
 //
 // A cable becomes reliable again in one of two ways. If the cable carries frames, the link needs
 // [ReliableWindows] good windows in a row. If a fallback path carries the frames, the link waits
@@ -27,8 +27,9 @@ import (
 
 // Limits of an unreliable cable. The specification names none, so they are choices of this project.
 // A go-back repeats every frame under way, so the share of data frames sent again exceeds the share of
-// lost frames. Measured on a saturated link: 6 % at a loss of 0.5 %, 24 % at 2 %, 54 % at 5 %, 72 % at
-// 10 %. On a link with little traffic: 5 %, 5 %, 20 % and 35 %.
+// lost frames. A saturated link sent 6 % of its data frames again at a loss of 0.5 %, 24 % at 2 %,
+// 54 % at 5 %, and 72 % at 10 %. A link with little traffic sent 5 %, 5 %, 20 % and 35 % again at
+// the same losses.
 const (
 	// UnreliableWindow is the shortest time for which a link counts frames before it judges them.
 	UnreliableWindow = time.Second
@@ -37,11 +38,11 @@ const (
 	UnreliableFrames = 64
 	// UnreliableWindows is the number of bad windows in a row after which a cable is unreliable.
 	UnreliableWindows = 3
-	// UnreliableResent is the share of the sent data frames, in percent, from which on a window is
-	// bad if the link sent them again.
+	// UnreliableResent is a share of the sent data frames, in percent. A window is bad if the link
+	// sent at least this share of the frames again.
 	UnreliableResent = 30
-	// UnreliableDamaged is the share of the received frames, in percent, from which on a window is
-	// bad if the checksums of the frames were wrong.
+	// UnreliableDamaged is a share of the received frames, in percent. A window is bad if at least
+	// this share of the frames had a wrong checksum.
 	UnreliableDamaged = 2
 	// ReliableResent is the largest share of the sent data frames, in percent, that the link sends
 	// again in a good window.
@@ -82,9 +83,10 @@ type quality struct {
 	peerOwn bool // since then, the peer sent frames of the session by the own cable
 }
 
-// tolls are counts of frames: data frames sent, data frames sent again, frames received, frames
-// received with a wrong checksum, data frames received behind a gap, and data frames accepted. The
-// counts leave out frames that were sent again without a proof of a loss.
+// tolls are counts of frames. The counts of sent frames are data frames sent, and data frames sent
+// again. The counts of received frames are all frames, frames with a wrong checksum, data frames
+// behind a gap, and accepted data frames. The counts leave out frames that were sent again without
+// a proof of a loss.
 type tolls struct{ sent, resent, received, damaged, gaps, data uint64 }
 
 func (l *Link) tolls() tolls {
@@ -103,9 +105,9 @@ func (l *Link) beginWindow(now mono.Time) {
 	q.from, q.until, q.base = now, now.Add(UnreliableWindow), l.tolls()
 }
 
-// carry notes at the instant now whether the own cable carries the link's frames. The time during
-// which the cable does not carry them takes back no doubling of a hold. A window leaves this time
-// out. If this time is longer than a window, the windows begin anew.
+// carry notes at the instant now whether the own cable carries the link's frames. Time during which
+// the cable does not carry the frames does not make the next hold shorter. A window leaves this
+// time out. If this time is longer than a window, the windows begin anew.
 func (l *Link) carry(now mono.Time, on bool) {
 	if q := &l.damping.quality; l.paths.carries != on {
 		if on {
@@ -126,8 +128,8 @@ func (l *Link) carry(now mono.Time, on bool) {
 	l.paths.own(now, on)
 }
 
-// share returns the number n as a share of all in percent. If all is below [UnreliableFrames], share
-// returns 0.
+// share returns the number n as a share of all in percent. If "all" is below [UnreliableFrames],
+// share returns 0.
 func share(n, all uint64) int {
 	if all < UnreliableFrames {
 		return 0

@@ -75,9 +75,9 @@ func (w *world) checkPair() {
 			if int32(t.limit[v]-g) > 0 {
 				w.fail("end %d: VC %d: limit %d beyond grant %d (C2)", i, v, t.limit[v], g)
 			}
-			// Four numbers always add up to the size of the receiver channel: packets that may be
-			// sent, packets under way, packets in slots, and grants under way. The check is that no
-			// number is negative.
+			// Four numbers always add up to the size of the receiver channel. The four numbers
+			// count packets that may be sent, packets under way, packets in slots, and grants under
+			// way. The check is that no number is negative.
 			if int32(r.recv[v]-t.acked[v]) < 0 || int32(t.sent[v]-r.recv[v]) < 0 || int32(t.limit[v]-t.sent[v]) < 0 {
 				w.fail("end %d: VC %d: %d acknowledged, %d received, %d sent, limit %d (C3)", i, v, t.acked[v], r.recv[v], t.sent[v], t.limit[v])
 			}

@@ -7,8 +7,9 @@ import (
 )
 
 // The test in this file searches all states of small models of go-back-N, with different sequence
-// spaces, windows and channels. A model is safe if the receiver never accepts an old frame as a new
-// frame, and the sender never accepts an old acknowledgement as a new one.
+// spaces, windows and channels. A model is safe under two conditions. The receiver never accepts an
+// old frame as a new frame. The sender never accepts an old acknowledgement as a new
+// acknowledgement.
 
 // channelKind says what a channel may do with the messages under way.
 type channelKind int
@@ -82,8 +83,8 @@ func (g *gbnModel) take(ch []int) (out []int, left [][]int) {
 	return out, left
 }
 
-// search visits all states. The results are their number and a description of the first unsafe
-// step.
+// search visits all states. The results are the number of states and a description of the first
+// unsafe step.
 func (g *gbnModel) search() (states int, unsafe string) {
 	start := gbn{}
 	seen := map[string]bool{start.key(): true}
@@ -156,7 +157,7 @@ func TestSequenceSpace(t *testing.T) {
 		{gbnModel{m: 2, w: 2, kind: fifo, messages: 6, hold: 3}, false},
 		{gbnModel{m: 4, w: 4, kind: fifo, messages: 9, hold: 3}, false},
 		{gbnModel{m: 8, w: 8, kind: fifo, messages: 9, hold: 2}, false},
-		// Repeated messages in order make no difference.
+		// If a channel repeats messages but keeps the order, the same windows are safe.
 		{gbnModel{m: 2, w: 1, kind: repeater, messages: 6, hold: 4}, true},
 		{gbnModel{m: 4, w: 3, kind: repeater, messages: 9, hold: 3}, true},
 		{gbnModel{m: 4, w: 4, kind: repeater, messages: 9, hold: 3}, false},

@@ -157,9 +157,10 @@ type DropReport struct {
 	Members Members   // members of the copy, in mesh Dst.Mesh; empty: the multicast has ranges
 }
 
-// Lengths of an encoded drop report, in bytes. DropReportLen is for a unicast packet,
-// GroupDropReportLen for a copy of a multicast by ranges, and MembersDropReportLen for a multicast to
-// a set of members, of which a report has room for one half; see [DropReport.Parts].
+// Lengths of an encoded drop report, in bytes. DropReportLen is for a unicast packet, and
+// GroupDropReportLen for a copy of a multicast by ranges. MembersDropReportLen is for a copy of a
+// multicast to members. Such a report has room for half of the members that a mesh can have; see
+// [DropReport.Parts].
 const (
 	DropReportLen        = 24
 	GroupDropReportLen   = DropReportLen + 4 + rangesLen
@@ -169,8 +170,8 @@ const (
 // halfWords is the number of words in one half of a [Members].
 const halfWords = len(Members{}) / 2
 
-// Parts yields the drop reports that together say what r says. [DropReport.Append] can encode each of
-// them. A report with members both below and from half of [MaxChipsPerMesh] on has two parts, one for
+// Parts yields drop reports that together say what r says, and that [DropReport.Append] can encode.
+// A report with members both below and from half of [MaxChipsPerMesh] on has two parts, one for
 // each half of the members. Every other report has one part, the report itself.
 func (r *DropReport) Parts() iter.Seq[DropReport] {
 	return func(yield func(DropReport) bool) {

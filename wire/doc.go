@@ -44,9 +44,8 @@
 // its payload. A payload is at most 255 × 32 = 8160 bytes long, with or without padding.
 //
 // Readers refuse bytes that are not exactly one frame. Readers also refuse a frame with any of
-// these faults: another magic or version; a length beyond the padded payload or beyond 8160; a
-// wrong checksum; a kind other than 1 to 5; a reserved flag that is set. Readers ignore the
-// padding's content.
+// these faults: another magic or version; a length beyond the padded payload or 8160; a wrong
+// checksum; a kind other than 1 to 5; a set reserved flag. Readers ignore the padding's content.
 //
 // CRC-32C (Castagnoli) is also the checksum of iSCSI (RFC 3720 §B.4). The reflected polynomial is
 // 82F63B78. The initial value and the final exclusive-or are FFFFFFFF. The CRC-32C of the nine
@@ -83,8 +82,8 @@
 // fallback path does not change the destination channel.
 //
 // The destination address of a data frame is slot × 8192 + the piece's offset in its packet
-// ([SlotAddress]). On the VCs for control packets (2, 7, 12 and 15), a slot has 96 bytes, and the
-// destination address is slot × 96 + the offset. A packet must fit its slot.
+// ([SlotAddress]). On the VCs for control packets (2, 7, 12 and 15), a slot has 96 bytes. The
+// destination address there is slot × 96 + the offset. A packet must fit its slot.
 //
 // In each session, the packets of each VC are numbered from 0. A packet's slot is
 // the packet's number modulo the number of slots that the receiver has for the VC. Each end counts
@@ -126,10 +125,11 @@
 // is the sender's port. "Expected" is the port that the sender believes to be at the other end of
 // the cable.
 //
-// The session id is the CRC-32C of 26 bytes: mesh (2), chip (2), channel (1) and incarnation (8) of
-// the lower port, then mesh, chip, channel and incarnation of the higher port. Ports are ordered by
-// mesh, then chip, then channel. If the CRC-32C is 0, the session id is 1. In every session, the tx
-// seq of the first data frame of an end is the low 32 bits of that end's incarnation.
+// The session id is the CRC-32C of 26 bytes: 13 bytes of the lower port, then 13 bytes of the
+// higher port. The 13 bytes of a port are mesh (2), chip (2), channel (1) and incarnation (8).
+// Ports are ordered by mesh, then chip, then channel. If the CRC-32C is 0, the session id is 1. In
+// every session, the tx seq of the first data frame of an end is the low 32 bits of that end's
+// incarnation.
 //
 // # Sequence update
 //
@@ -185,8 +185,9 @@
 //	100+r 1 trunk of a multicast: 1 east and west, 2 north and south; 0: ranges ignored
 //	101+r  payload
 //
-// With MEMBERS, 32 bytes of members lie between header and payload, at offset 101+r. They name the
-// members ahead of the packet: chip c is bit c%8 of byte c/8. The payload then begins at offset 133+r.
+// With MEMBERS, 32 bytes of members lie between header and payload, at offset 101+r. The bytes name
+// the members ahead of the packet: chip c is bit c%8 of byte c/8. The payload then begins at offset
+// 133+r.
 //
 // Readers refuse a packet with any of these faults:
 //
@@ -210,9 +211,9 @@
 //     behind the dateline (3, 4, 8 or 9) from that hop on, until it turns or leaves the mesh.
 //
 // A fabric with bubble flow control does not use the VCs behind the dateline. In that fabric, a
-// request, probe or reply enters an axis that wraps only if the peer has two free slots. Packets on
-// detours are exempt. Completions and drop reports use no cable that wraps, except on up*/down*
-// routes.
+// request, probe or reply enters an axis that wraps only if the peer has two free slots. The rule
+// of two free slots does not apply to packets on detours. Completions and drop reports use no cable
+// that wraps, except on up*/down* routes.
 //
 // A reply's payload is the data that was read. Replies and probes have send type 255.
 //
@@ -237,7 +238,7 @@
 // A packet for another mesh is routed to an exit node, and over the exit node's cable into the next
 // mesh. The entry node of the next mesh writes a new route, sets hop to 0, and sets UP and DETOUR
 // for the new route. The source therefore chooses an r with room for the longest route through any
-// mesh of the fabric, including the hop out of that mesh.
+// mesh of the fabric. The hop out of the mesh counts as part of the route.
 //
 // Two chips opposite each other on a ring with an even number of chips have two equally long
 // routes, one in each direction. Without OTHER, a packet takes the route that the tables prefer.
@@ -260,13 +261,13 @@
 //	255 none              nothing (all but requests)
 //
 // A packet is malformed if it has a send type that is not in this list. Except for reads, a packet
-// is also malformed if its size is not the payload's length. A scatter write is also malformed if
-// the number of chunks is not 2 to 4, if the kind of a chunk is not 1, or if the chunks are longer
-// than size. The destination drops and counts a malformed packet, and sends no answer. The flow
-// therefore treats the packet as lost. The destination answers a well-formed request that it cannot
-// perform with an exception. These errors have outcome 3 (bad command): a request of send type 255;
-// a read of more than 4096 bytes; a read by multicast; a payload in an inline write or atomic
-// increment; an inline write or an increment in DRAM.
+// is also malformed if its size is not the payload's length. A scatter write is malformed, too, if
+// it does not have 2 to 4 chunks, all of kind 1, or if the chunks are longer than size. The
+// destination drops and counts a malformed packet, and sends no answer. The flow therefore treats
+// the packet as lost. The destination answers a well-formed request that it cannot perform with an
+// exception. These errors have outcome 3 (bad command): a request of send type 255; a read of more
+// than 4096 bytes; a read by multicast; a payload in an inline write or atomic increment; an inline
+// write or an increment in DRAM.
 //
 // A writer sets the address, size and kind of unused chunks to 0, and readers ignore these fields.
 // The last chunk gets the part of the payload that the other chunks leave. A writer sets flush to 0
@@ -306,8 +307,8 @@
 // behind the dateline.
 //
 // A router forwards each copy as soon as there is room for that copy. The router keeps the packet's
-// slot until it has forwarded all copies. The router drops and reports a single copy if that copy
-// has no port to leave by, a TTL of 0, or a dead next hop.
+// slot until it has forwarded all copies. The router drops and reports a copy that has no port to
+// leave by, a TTL of 0, or a dead next hop.
 //
 // # Multicast to members
 //
@@ -324,12 +325,13 @@
 // Each chip of the tree looks at the members ahead of the packet. If the chip is a member, it performs
 // the packet. The way to any other member first follows the axis of the trunk. If the member lies at the
 // chip's own place along this axis (with trunk 1, in the chip's column), the way follows the other axis.
-// Where the tree begins, the way takes the shorter direction along its axis. On a ring with two directions of equal length, the direction is east or south from an even
-// column or row, and west or north from an odd one. A member whose axis is the axis on which the packet
-// came is straight ahead. A packet that came along the trunk turns for the other members, again in the
-// shorter direction. A packet that came along a branch and has a member in another row or column than
-// the branch has no route. One copy leaves in each direction that has members, and has these members. In
-// all other respects, copies follow the rules of multicasts by ranges.
+// Where the tree begins, the way takes the shorter direction along its axis. If both directions
+// round a ring are equally long, the way goes east or south from an even column or row. From an odd
+// column or row, the way goes west or north. A member whose axis is the axis on which the packet
+// came is straight ahead. A packet that came along the trunk turns for the other members, again in
+// the shorter direction. A packet that came along a branch has no route if a member lies in another
+// row or column than the branch. One copy leaves in each direction that has members, and has these
+// members. In all other respects, copies follow the rules of multicasts by ranges.
 //
 // # Control packet
 //
@@ -363,8 +365,8 @@
 // entry node that writes a new route also writes r.
 //
 // News that is longer than a control packet travels in several control packets. A receiver can use
-// each of them alone, and needs no memory to join them: a completion says from which request on it
-// speaks, a drop report names the members that it is about, and each entry of a link state has its own
+// each of these packets alone, and keeps no memory to join them. A completion names the first
+// request that it is about. A drop report names its members. Each entry of a link state has its own
 // version.
 //
 // # Completion
@@ -394,8 +396,9 @@
 // outcomes the destination did not perform the request. With outcome 5 the request did not come to
 // the destination, or came when the destination kept too many exceptions. If a request with outcome
 // 5 comes later, the present incarnation of the destination does not perform it. "Flows" says what
-// a later incarnation does. With all outcomes except 5 and 6 the request came. After outcomes 4 and
-// 7 a source may try again. After outcome 9 a source may try again in a new flow epoch.
+// a later incarnation does. With all outcomes except 5 and 6 the request came to the destination.
+// After outcomes 4 and 7 a source may try again. After outcome 9 a source may try again in a new
+// flow epoch.
 //
 // A destination that keeps 62 or more exceptions of a flow performs no further requests of the
 // flow. One more exception, with outcome 7, covers these requests. From the first gap on, a last
@@ -404,9 +407,9 @@
 //
 // # Drop report
 //
-// A drop report is the payload of a packet of type 4. A router sends it to the source of a dropped
-// request or probe, or to the destination of a dropped reply. A report of a unicast packet has 24
-// bytes. A report of a copy of a multicast has 36 bytes, or 44 bytes with members:
+// A drop report is the payload of a packet of type 4. A router sends the report to the source of a
+// dropped request or probe, or to the destination of a dropped reply. A report of a unicast packet
+// has 24 bytes. A report of a copy of a multicast has 36 bytes, or 44 bytes with members:
 //
 //	 0  2  mesh, 2 2 chip: destination of the dropped request or probe, or source of the reply
 //	 4  4  flow epoch; 0 for a reply
@@ -448,9 +451,10 @@
 //	10 2  silent ports: bit k stands for channel k
 //
 // A port is in one of the two maps at most. Readers refuse a message in which an entry has a port in
-// both. A silent port hears nothing from its peer, but nothing shows that the cable or the peer has
-// failed: the peer is perhaps only late. A silent port goes out of service when the chip has evidence,
-// or gives the peer up (package router/control). For both kinds of ports, routes avoid the cable.
+// both. A silent port hears nothing from its peer, but there is no evidence that the cable or the
+// peer has failed. The peer is perhaps only late. A silent port goes out of service when the chip
+// has evidence, or gives the peer up (package router/control). For both kinds of ports, routes
+// avoid the cable.
 //
 // Of two entries about one chip, the entry with the higher version (wrapping) is valid. If the
 // versions are equal, the entry with the numerically higher map of ports out of service is valid. If
@@ -470,16 +474,17 @@
 // epoch names these tables. A packet to a chip that could be reached by silent cables alone waits for
 // this chip. A packet to a chip that cannot be reached at all is dropped.
 //
-// An entry node gives a packet its route by the tables that the packet's epoch names, if it
-// remembers them, and if the route crosses no cable out of service. So the packets of a flow keep
-// their order. Otherwise it uses the tables of the flow's packet before, or its own tables. If its
-// own tables have no route, it uses a route by silent cables. A packet that gets a route by other
-// tables than those that it names has the epoch 0 from then on. If the entry node knows neither
-// these tables nor a packet of the flow, and if the packet is not outdated, the packet gets the
-// entry node's epoch instead.
+// An entry node gives a packet its route by the tables that the packet's epoch names. The entry
+// node must remember these tables, and the route must cross no cable that is out of service. So the
+// packets of a flow keep their order. Otherwise the entry node uses the tables of the flow's
+// previous packet, or its own tables. If its own tables have no route, the entry node uses a route
+// by silent cables. If the route comes from other tables than the packet names, the packet has the
+// epoch 0 from then on. If the entry node knows neither these tables nor a packet of the flow, and
+// if the packet is not outdated, the packet gets the entry node's epoch instead.
 //
-// A packet is outdated for a router if it has the flag DETOUR, or goes to another mesh, and if
-// routes of its epoch and of the router's own tables together could close a cycle. The epoch 0
-// always could. An outdated packet keeps its route, but must not wait in a receiver channel: the
-// router parks it, and drops it for reason 7 if no room is left.
+// Only a packet that has the flag DETOUR, or that goes to another mesh, can be outdated for a
+// router. Such a packet is outdated if routes of its epoch and of the router's own tables together
+// could close a cycle. Routes of the epoch 0 always could. An outdated packet keeps its route, but
+// must not wait in a receiver channel. The router parks the packet, or drops the packet for reason
+// 7 if no room is left.
 package wire

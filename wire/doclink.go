@@ -9,15 +9,15 @@
 // While training, an end sends periodic hellos: the first at once, and the next ones at growing
 // intervals. A periodic hello has WANT and the end's own training number. A periodic hello echoes
 // the incarnation and the newest training number of the session's peer. Before the first session,
-// it echoes the incarnation and the training number of the last hello that proved nothing. Periodic
-// hellos have echo stamp 0, because only an answer echoes a stamp. The sender of a stamp can
-// therefore measure a round trip when the stamp's first echo comes.
+// the hello echoes the incarnation and the training number of the last hello that proved nothing.
+// Periodic hellos have echo stamp 0, because only an answer echoes a stamp. The sender of a stamp
+// can therefore measure a round trip when the stamp's first echo comes.
 //
 // While it trains, an end pads its hellos to the longest frame payload that it takes. An end that
-// is up continues its periodic hellos until it is confirmed, and pads these hellos to the longest
-// frame payload that it uses. Two kinds of frame confirm an end that is up. The first kind is any
-// frame of the session other than a hello. The second kind is a hello of the session that has UP
-// and echoes the end's incarnation.
+// is up continues its periodic hellos until the end is confirmed. The end pads these hellos to the
+// longest frame payload that it uses. Two kinds of frame confirm an end that is up. The first kind
+// is any frame of the session other than a hello. The second kind is a hello of the session that
+// has UP and echoes the end's incarnation.
 //
 // An end takes a received hello through these steps in order:
 //
@@ -101,24 +101,26 @@
 // receiver treats a hello as miswired if via does not name the cable by which the hello came. An
 // end comes up by a cable if a hello that comes by this cable answers a stamp that the end sent by
 // this cable. If the link has only one cable, any proof takes the end up. An end takes other frames
-// of the session by another link's cable only after a hello of the peer has come by that cable and
-// echoed the end's incarnation. An end that uses another link's cable also sends hellos by its own
-// cable, and returns to its own cable after two answers by its own cable. An implementation without
-// fallback paths drops frames whose destination channel is not the channel of the port.
+// of the session by another link's cable only after a certain hello. This hello of the peer came by
+// the same cable and echoed the end's incarnation. An end that uses another link's cable also sends
+// hellos by its own cable. After two answers by its own cable, the end returns to its own cable. An
+// implementation without fallback paths drops frames whose destination channel is not the channel
+// of the port.
 //
 // # Link: held cables
 //
 // An end may hold its own cable for a while, for example after the cable has failed often, or because
 // the cable is unreliable. If an operator took the cable out of service, the hold has no end. If an
 // end that is up holds its cable, it first asks by other links' cables with hellos that have WANT.
-// After an answer, the end leaves the state up and trains. The peer follows by step 5. While
-// the cable is held, the end sends and answers no hellos by this cable, and is not up by this
-// cable. The end continues to send hellos by other links' cables. For the peer, a held cable looks
-// like a cut cable: no hello proves the path. If the end is up by another cable, it still takes
-// frames of the session, other than hellos, that come by the held cable.
+// After an answer, the end leaves the state up and trains. The peer trains too, by step 5 of the
+// list of steps for a received hello. While the cable is held, the end sends and answers no hellos
+// by this cable, and is not up by this cable. The end continues to send hellos by other links'
+// cables. For the peer, a held cable looks like a cut cable: no hello proves the path. If the end
+// is up by another cable, it still takes frames of the session, other than hellos, that come by the
+// held cable.
 //
-// An operator may order an end to train again. The end then leaves the state up and trains, and the
-// peer follows by step 5.
+// An operator may order an end to train again. The end then leaves the state up and trains. The
+// peer trains too, by step 5 of that list.
 //
 // # Link: sessions
 //
@@ -145,9 +147,9 @@
 // with an earlier number is a duplicate, which the receiver drops and acknowledges again. The
 // receiver also drops a frame with a later number. If that number is at most 4096 (the largest
 // window) above the expected number, the frame shows a gap. A frame with the expected number must
-// also pass these checks: a packet's first piece is within the grants; later pieces are on the VC
-// of their packet; the piece is not empty; the packet so far has at most 8192 bytes; the
-// destination address is the expected address; only the flag END may be set. If a check fails, the
+// also pass these checks. A packet's first piece is within the grants. Later pieces are on the VC
+// of their packet. The piece is not empty. The packet so far has at most 8192 bytes. The
+// destination address is the expected address. No flag other than END is set. If a check fails, the
 // receiver drops the frame and continues to expect the frame's number.
 //
 // When the receiver finds a gap, it sends an update with NACK. The receiver sends one NACK for each
@@ -174,5 +176,5 @@
 // lasts at least four round trips. Otherwise a long silence is necessary. The defaults are:
 // keepalive time 150 ms, long silence 240 ms, short silence 60 ms, intervals between hellos from 20
 // to 500 ms. This implementation also takes an end down if the peer sends frames, but does not
-// acknowledge the oldest frame for 8 s or 8 retransmission timeouts, whichever is longer.
+// acknowledge the oldest frame. The limit is 8 s, or 8 retransmission timeouts if they are longer.
 package wire

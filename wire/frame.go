@@ -93,7 +93,8 @@ func (v VC) SlotSize() int {
 }
 
 // SlotAddress returns the destination address of the byte at the given offset of a packet on virtual
-// channel v. The parameter slot is the number of the packet's slot in the receiver channel, from 0.
+// channel v. The parameter "slot" is the number of the packet's slot in the receiver channel, from
+// 0.
 func SlotAddress(v VC, slot uint32, offset int) uint32 {
 	return slot*uint32(v.SlotSize()) + uint32(offset)
 }

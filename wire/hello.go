@@ -50,9 +50,9 @@ const (
 const helloVia = 60
 
 // PeekVia reads a datagram b that may be a frame. The result "to" is the frame's destination
-// channel. The result hello is true if the frame is a hello. The result via is then [Hello.Via], or
-// 0 if b is too short for this field. The result ok is false if b is too short to be a frame.
-// PeekVia checks nothing else.
+// channel. The result "hello" is true if the frame is a hello. The result "via" is then
+// [Hello.Via], or 0 if b is too short for this field. The result ok is false if b is too short to
+// be a frame. PeekVia checks nothing else.
 func PeekVia(b []byte) (to Channel, via uint8, hello, ok bool) {
 	if len(b) < FrameOverhead {
 		return 0, 0, false, false

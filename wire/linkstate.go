@@ -3,16 +3,17 @@ package wire
 import "encoding/binary"
 
 // LinkState says which ports of a chip routes must avoid, as the chip itself reports. A port in
-// Silent hears nothing from its peer, but nothing shows that the cable or the peer has failed: the
-// peer may only be late. Packets to a chip behind silent ports alone wait for this chip. A port is
-// in one of the two maps at most.
+// Silent hears nothing from its peer, but there is no evidence that the cable or the peer has
+// failed. The peer may only be late. Packets to a chip behind silent ports alone wait for this
+// chip. A port is in one of the two maps at most.
 //
 // Of two link states of one chip, the link state with the higher version (wrapping) is valid. Two
 // incarnations of a chip may have sent different link states with the same version. All chips then
-// take the link state with the higher number in the field Out, or in the field Silent if both have
-// equal numbers in Out. A chip may receive a different link state about itself that an earlier
-// incarnation sent. If its version is not lower than the chip's own, the chip sends its own link
-// state with the next version.
+// take the link state with the higher number in the field Out. If these numbers are equal, all
+// chips take the link state with the higher number in the field Silent. A chip may receive a
+// different link state about itself that an earlier incarnation sent. If the version of this link
+// state is not lower than the version of the chip's own, the chip sends its own link state with the
+// next version.
 type LinkState struct {
 	Node    FabricNodeID
 	Version uint32 // counted up at each change; 0: no port has been out of service or silent since the start

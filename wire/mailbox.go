@@ -77,18 +77,18 @@ import (
 //	   60  4  CRC-32C of all bytes before it
 //
 // A router overwrites its status in place. From the 65th entry on, each new entry overwrites the
-// oldest entry. A reader that needs several packets to read the region may therefore see half of an
-// old and half of a new status or entry. The reader accepts a status or an entry only if the
+// oldest entry. A reader that needs several packets to read the region may therefore see a status
+// or an entry that is half old and half new. The reader accepts a status or an entry only if the
 // checksum is right. The reader also checks that an entry has the number that its place should
 // hold, and the lower half of the chip's incarnation. If a check fails, the reader reads again. The
 // region holds the entries from posted-64 to posted-1. Until the router writes the 65th entry, the
 // region holds all entries. A reader that has taken all entries before number n has missed
 // posted-64-n entries, if this number is above zero.
 //
-// A router writes its status after each event of its link, after each command of an operator to the
-// router, and before each NoC read of the mailbox. A packet that passes does not cause a write. If
-// another chip or program writes into the region, the written bytes stay until the router
-// overwrites them.
+// A router writes its status after each event of its link, and before each NoC read of the mailbox.
+// The router also writes its status after each command of an operator to the router. A packet that
+// passes does not cause a write. If another chip or program writes into the region, the written
+// bytes stay until the router overwrites them.
 const (
 	// MailboxOffset is the offset of the mailbox in an ethernet tile, in bytes. The mailbox lies in
 	// the area of the tile that tt-metal leaves to programs. On Wormhole, this area begins at 98304
@@ -149,8 +149,8 @@ const (
 
 // MailboxKind says what a mailbox entry is about. Kinds below [MailboxDropped] are events of the
 // link: 1 up, 2 down, 3 session started, 4 session ended, 5 miswired, 6 incompatible, 7 path, 8
-// held, 9 released, 10 frame size lowered, 11 frame size raised, 12 the cable is unreliable, 13 the
-// cable is reliable again.
+// held, 9 released, 10 frame size lowered, 11 frame size raised, 12 cable unreliable, 13 cable
+// reliable again.
 //
 // Down reasons are 0 never, 1 silence, 2 peer retrained, 3 peer closed, 4 peer restarted, 5 path
 // off, 6 closed, 7 path narrower, 8 fallback gone, 9 retrain, 10 no progress, 11 rerouted.
@@ -167,8 +167,8 @@ const (
 // Severity is the severity of a mailbox entry.
 type Severity uint8
 
-// The severities. The specification calls them status updates, event notifications and errors (Spec
-// §7.1).
+// The severities. The specification calls the three severities status updates, event notifications
+// and errors (Spec §7.1).
 const (
 	SeverityInfo Severity = iota + 1
 	SeverityWarning

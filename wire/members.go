@@ -152,9 +152,9 @@ type Place struct {
 // the members' mesh, "from" is [NumDirections].
 //
 // A copy first follows the axis of the trunk, in the shorter direction, as a unicast with that
-// order of dimensions does. It turns at most once, from the trunk onto a branch, and then goes
-// straight on. A copy on a branch reaches no member outside the branch. If m has such a member, or
-// no chip, Spread returns 0 for parts.
+// order of dimensions does. The copy turns at most once, from the trunk onto a branch, and then
+// goes straight on. A copy on a branch reaches no member outside the branch. If m has such a
+// member, or no chip, Spread returns 0 for parts.
 func (m *Members) Spread(at *Place, t Trunk, from Direction) (copies [NumDirections]Members, parts uint8) {
 	if at.Cols == 0 {
 		return copies, 0
@@ -187,9 +187,9 @@ func (m *Members) Spread(at *Place, t Trunk, from Direction) (copies [NumDirecti
 	return copies, parts
 }
 
-// away returns the direction from place a to place b on an axis of n places, or NumDirections if the
-// places are equal. On a ring, the direction is the shorter one. If both are equally long, the
-// direction is "plus" from an even place, and "minus" from an odd place.
+// The function "away" returns the direction from place a to place b on an axis of n places, or
+// NumDirections if the places are equal. On a ring, the direction is the shorter one. If both are
+// equally long, the direction is "plus" from an even place, and "minus" from an odd place.
 func away(a, b, n int, wraps bool, plus, minus Direction) Direction {
 	k := b - a
 	switch {

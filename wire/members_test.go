@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// walker sends multicasts to members over a grid, and counts how often each chip performs one.
+// walker sends multicasts to members over a grid, and counts how often each chip performs a
+// multicast.
 type walker struct {
 	t     *testing.T
 	at    Place // place of the root; the other chips have the same grid
@@ -19,7 +20,7 @@ func (w *walker) chip(c ChipID) *Place {
 	return &p
 }
 
-// beside returns the neighbour of a chip, or false where the grid ends.
+// The method "beside" returns the neighbour of a chip, or false where the grid ends.
 func (w *walker) beside(c ChipID, d Direction) (ChipID, bool) {
 	row, col := int(c)/w.at.Cols, int(c)%w.at.Cols
 	step := [NumDirections][2]int{{0, 1}, {0, -1}, {-1, 0}, {1, 0}}[d]
@@ -55,8 +56,8 @@ func (w *walker) walk(c ChipID, from Direction, m Members, hops int) {
 }
 
 // TestSpread sends a multicast to every set of chips of small grids, from every root. Each member
-// gets it once, by a route that turns at most once and is as short as possible. No other chip
-// performs it.
+// must get the multicast once, by a route that turns at most once and is as short as possible. No
+// other chip may perform the multicast.
 func TestSpread(t *testing.T) {
 	for _, grid := range []Place{{Rows: 1, Cols: 6}, {Rows: 5, Cols: 1, WrapY: true}, {Rows: 2, Cols: 4}, {Rows: 3, Cols: 3, WrapX: true, WrapY: true}, {Rows: 2, Cols: 5, WrapX: true}} {
 		for root := range grid.Rows * grid.Cols {
@@ -104,7 +105,8 @@ func TestHostileMembers(t *testing.T) {
 	}
 }
 
-// FuzzMembers reads texts of sets. A set that is read is written and read again without a change.
+// FuzzMembers reads texts of sets. The text form of a set that was read must be read as the same
+// set.
 func FuzzMembers(f *testing.F) {
 	for _, s := range []string{"0", "0-3,7", "255", " 1 , 2", "5-4", "256", "", ",", "1-", "-1", "0-255"} {
 		f.Add(s)

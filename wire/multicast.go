@@ -8,9 +8,9 @@ import (
 )
 
 // Trunk is the axis along which a multicast's tree grows first. The tree's branches leave the trunk
-// along the other axis. The trunk is the axis along which the fabric routes requests first. If some
-// packets went along x first and others along y first, they could wait for each other in a cycle,
-// even on a 2×2 mesh.
+// along the other axis. The trunk is the axis along which the fabric routes requests first. Suppose
+// that some packets went along x first and others along y first. Such packets could wait for each
+// other in a cycle, even on a 2×2 mesh.
 type Trunk uint8
 
 // The trunks. tt-metal's header has a field is_mcast_active (0 or 1) in the place of the trunk.
@@ -49,8 +49,8 @@ func (r *Ranges) Members() int {
 }
 
 // Copy returns the ranges of the copy that leaves in direction d. If r has no hops in direction d,
-// the result is empty. The parameter t is the packet's trunk. The parameter straight is true if the
-// packet came from the side opposite to d.
+// the result is empty. The parameter t is the packet's trunk. The parameter "straight" is true if
+// the packet came from the side opposite to d.
 func (r *Ranges) Copy(t Trunk, d Direction, straight bool) Ranges {
 	var c Ranges
 	if r.Hops[d] == 0 {

@@ -2,8 +2,8 @@ package wire
 
 import "testing"
 
-// FuzzParseNocAddr reads texts as addresses. What is read must be written and read again as the same
-// address.
+// FuzzParseNocAddr reads texts as addresses. The text form of an address that was read must be read
+// as the same address.
 func FuzzParseNocAddr(f *testing.F) {
 	for _, s := range []string{"1-1:0x1000", "63-63:0xfffffffff", "0-0:0", "1-2:10", "", ":", "-:", "64-0:0", "0-64:0", "1-1:0x1000000000", "1-1:-1", "1:1-1", "1-1-1:1"} {
 		f.Add(s)

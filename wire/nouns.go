@@ -245,13 +245,13 @@ func bit(b bool) int {
 }
 
 // VCFor returns the virtual channel for packets of class c that are not on a detour. The parameter
-// up says whether a crossing towards the root of the tree of meshes lies ahead. The parameter
-// dateline says whether the packets are behind the dateline. For control messages, VCFor ignores
+// "up" says whether a crossing towards the root of the tree of meshes lies ahead. The parameter
+// "dateline" says whether the packets are behind the dateline. For control messages, VCFor ignores
 // dateline.
 func VCFor(c Class, up, dateline bool) VC { return vcOf[c][bit(up)][bit(dateline)] }
 
 // DetourVC returns the virtual channel for packets of class c that are on a detour. The parameter
-// up says whether a crossing towards the root of the tree of meshes lies ahead.
+// "up" says whether a crossing towards the root of the tree of meshes lies ahead.
 func DetourVC(c Class, up bool) VC {
 	return VCDataDetour + VC(c) + VC(bit(up))*NumClasses
 }

@@ -97,7 +97,7 @@ const (
 	packetFlags = packetUp | packetTrace | packetDetour | packetKnown | packetOther | packetMembers | packetPosted
 )
 
-// EpochMixed is the epoch of a packet whose route several tables gave, or leads to silent cables.
+// EpochMixed is the epoch of a packet whose route mixes several tables, or leads to silent cables.
 const EpochMixed = 0
 
 // Route actions in tt-metal's 2D encoding (fabric_common.h). A route has one byte for each router

@@ -140,8 +140,9 @@ func TestMembersRefuses(t *testing.T) {
 	})
 }
 
-// TestDropReportParts cuts drop reports into parts. Each part fits a control packet, and tells the
-// same as the report about its half of the members. Together, the parts name the members of the report.
+// TestDropReportParts cuts drop reports into parts. Each part must fit a control packet, and must
+// say about its half of the members what the report says. Together, the parts must name the members
+// of the report.
 func TestDropReportParts(t *testing.T) {
 	for _, c := range []struct {
 		members Members
@@ -172,8 +173,9 @@ func TestDropReportParts(t *testing.T) {
 	}
 }
 
-// TestControlPackets checks that every control packet has one size of at most 128 bytes (Spec §2.3.2:
-// "Control messages are small, fixed size packets"), and that readers refuse other sizes and fields.
+// TestControlPackets checks that every control packet has one size of at most 128 bytes, and that
+// readers refuse other sizes and fields. Spec §2.3.2 says: "Control messages are small, fixed size
+// packets".
 func TestControlPackets(t *testing.T) {
 	for _, typ := range []PacketType{PacketCompletion, PacketDropReport, PacketLinkState} {
 		for _, n := range []int{0, 10, MaxControlData} {

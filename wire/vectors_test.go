@@ -201,8 +201,8 @@ func TestVectorsHellos(t *testing.T) {
 	})
 }
 
-// refused flips single bits of b, and checks that decode refuses each result. The bits of mask that
-// are set say which bits to flip in the bytes from offset on.
+// refused flips single bits of b, and checks that decode refuses each result. In the bytes from
+// "offset" on, refused flips the bits that are set in "mask".
 func refused[T any](t *testing.T, b []byte, decode func([]byte) (T, error), mask []byte, offset int) {
 	t.Helper()
 	for i, m := range mask {

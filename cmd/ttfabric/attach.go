@@ -16,7 +16,7 @@ import (
 	"ttfabric/node/output"
 )
 
-// attachFirst limits the time of an attach, including --wait, unless --wait is longer.
+// attachFirst is the longest time of an attach. If --wait is longer, --wait is the limit instead.
 // With --stay and without --wait there is no limit.
 const attachFirst = 5 * time.Second
 

@@ -96,14 +96,14 @@ func TestAttach(t *testing.T) {
 		t.Errorf("gossip keys: exit code %d: %s", code, errs)
 	}
 	if out := lab("events", "--follow=false", "--type", "fault", "-o", "json"); strings.Contains(out, "killed") || strings.Contains(out, "paused") {
-		t.Errorf("faults were told that did not happen: %s", out)
+		t.Errorf("the events report faults that did not happen: %s", out)
 	}
 	// The chip that --api named ends, and starts again at another address. The other chips know the new address.
 	l.kill(l.chips["M0D2"])
 	l.start(2, 9)
 	for end := time.Now().Add(soon); where()["M0D2"] != loneHost(9)+":7946"; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("M0D2 is not found where it is now: %v", where())
+			t.Fatalf("M0D2 is not found at its present address: %v", where())
 		}
 	}
 	for end := time.Now().Add(soon); ; time.Sleep(200 * time.Millisecond) {
@@ -114,7 +114,7 @@ func TestAttach(t *testing.T) {
 		}
 	}
 	if !strings.Contains(c.must("ls"), "lab") {
-		t.Error("ls does not list it")
+		t.Error("ls does not list the attached fabric")
 	}
 	if _, errs, code := c.run("--name", "lab", "down"); code != exitOK || !strings.Contains(errs, "run on") {
 		t.Errorf("down: exit code %d: %s", code, errs)

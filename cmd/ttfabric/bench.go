@@ -268,8 +268,8 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 }
 
 // sentBetween asks the chip of client cl what the chip has sent to the neighbour that the
-// argument to names. The result n is the number of bytes sent, summed over all cables to
-// this neighbour. The result frame is the largest frame payload of the last of these
+// argument "to" names. The result n is the number of bytes sent, summed over all cables to
+// this neighbour. The result "frame" is the largest frame payload of the last of these
 // cables, in bytes.
 func sentBetween(ctx context.Context, cl *api.Client, to wire.FabricNodeID) (n uint64, frame int, err error) {
 	v, err := cl.Chip(ctx)

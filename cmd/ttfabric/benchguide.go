@@ -18,19 +18,18 @@ const (
 	guidePacket   = 1500             // largest packet
 )
 
-// guideShare returns the payload's share of the bytes that cross the guide's link, from 0
-// to 1, if a payload of the given size is cut into packets of at most guidePacket bytes.
-// The guide draws its utilisation curve by this formula.
+// guideShare returns the payload's share of the bytes that cross the guide's link, from 0 to 1. A
+// sender cuts a payload of the given size into packets of at most guidePacket bytes. The guide
+// draws its utilisation curve by this formula.
 func guideShare(size int) float64 {
 	packets := (size + guidePacket - 1) / guidePacket
 	return float64(size) / float64(size+packets*guideOverhead)
 }
 
-// headerShare returns the payload's share of the bytes that cross a TT-link. The argument
-// size is the length of the payload, and the argument frame is the largest frame payload,
-// both in bytes. headerShare counts the packet's header for one hop, the frame headers
-// and padding. headerShare leaves out acknowledgements and completions. If frame is not
-// above 0, headerShare returns 0.
+// headerShare returns the payload's share of the bytes that cross a TT-link. The argument "size" is
+// the length of the payload, and the argument "frame" is the largest frame payload, both in bytes.
+// headerShare counts the packet's header for one hop, the frame headers and padding. headerShare
+// leaves out acknowledgements and completions. If frame is not above 0, headerShare returns 0.
 func headerShare(size, frame int) float64 {
 	header, ok := wire.HeaderLenFor(1)
 	if !ok || frame <= 0 {
@@ -41,9 +40,8 @@ func headerShare(size, frame int) float64 {
 	return float64(size) / float64(n*(wire.FrameOverhead+wire.PadTo(each)))
 }
 
-// utilisationChart draws the payload's share of all bytes by packet size, in three
-// kinds of lines: as measured, as computed from our headers alone, and as computed from
-// the headers in the CCL guide.
+// utilisationChart draws the payload's share of all bytes by packet size. Some lines show measured
+// values. Other lines are computed from our headers alone, or from the headers in the CCL guide.
 func utilisationChart(rows []linkRow, frame int) *chart.Chart {
 	c := &chart.Chart{Title: "Payload's share of the bytes that cross the cable", X: "packet size, bytes", Y: "share, %", LogX: true}
 	low, high := rows[0].Size, rows[0].Size
@@ -105,7 +103,7 @@ func linkChart(x, y wire.FabricNodeID, rows []linkRow) *chart.Chart {
 	return c
 }
 
-// besides returns path with "-" and the text what inserted before the ending of the
+// besides returns path with "-" and the text "what" inserted before the ending of the
 // file's name. If path is empty, besides returns "".
 func besides(path, what string) string {
 	if path == "" {

@@ -129,11 +129,11 @@ func percentiles(ns []int64) (p50, p99 float64) {
 	return float64(ns[len(ns)/2]) / 1e3, float64(ns[len(ns)*99/100]) / 1e3
 }
 
-// ringPath returns a route with the given number of hops. The route leads from the first
-// chip along the outline of a rectangle in two rows, or in two columns, and back to the
-// first chip. If the outline has fewer hops, the route also goes round a square of four
-// chips in the rectangle, once or several times. This is the second square, or the only
-// one. If the topology has no such route on the plane, ringPath returns an error.
+// ringPath returns a route with the given number of hops. The route leads from the first chip along
+// the outline of a rectangle, and back to the first chip. The rectangle lies in two rows or in two
+// columns. If the outline has fewer hops, the route also goes round a square of four chips in the
+// rectangle, once or several times. Of the rectangle's squares, the route takes the second, or the
+// only one. If the topology has no such route on the plane, ringPath returns an error.
 func ringPath(t *topo.Topology, plane wire.Plane, hops int) ([]wire.Direction, error) {
 	if hops < 4 || hops%2 != 0 || hops > wire.MaxHops {
 		return nil, fmt.Errorf("want an even number from 4 to %d: a ring on a mesh has an even number of hops", wire.MaxHops-1)
@@ -181,7 +181,7 @@ func ringPath(t *topo.Topology, plane wire.Plane, hops int) ([]wire.Direction, e
 	return p, nil
 }
 
-// along returns the chips of a route that begins at a chip.
+// The function "along" returns the chips of a route that begins at a chip.
 func along(t *topo.Topology, at wire.FabricNodeID, plane wire.Plane, via []wire.Direction) []wire.FabricNodeID {
 	chips := []wire.FabricNodeID{at}
 	for _, d := range via {

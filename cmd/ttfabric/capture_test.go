@@ -17,9 +17,9 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// captureFile reads a capture file. The results names and stats are about the interfaces.
-// The map comments holds the number of packets with each comment. The result ordered says
-// whether the packets are in the order of time.
+// captureFile reads a capture file. The results "names" and "stats" are about the interfaces. The
+// map "comments" holds the number of packets with each comment. The result "ordered" says whether
+// the packets are in the order of time.
 func captureFile(t *testing.T, path string) (names []string, packets int, comments map[string]int, ordered bool, stats []capture.Statistics) {
 	t.Helper()
 	f, err := os.Open(path)

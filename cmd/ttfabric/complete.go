@@ -32,7 +32,7 @@ func flagValues() map[string][]string {
 }
 
 // completeValues lets the shell complete the values of flags, for c and all commands
-// below c. The map values holds the values by the flag's name. completeValues leaves out
+// below c. The map "values" holds the values by the flag's name. completeValues leaves out
 // flags that are not strings, and flags that have a completion function already.
 func completeValues(c *cobra.Command, values map[string][]string) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {

@@ -33,7 +33,7 @@ func TestValuesAreCompleted(t *testing.T) {
 			seen[f.Name] = true
 			for _, v := range values[f.Name] {
 				if !strings.Contains(f.Usage, v) {
-					t.Errorf("%s --%s: %q is offered, and the help has it not: %s", c.CommandPath(), f.Name, v, f.Usage)
+					t.Errorf("%s --%s: %q is offered, but is not in the help: %s", c.CommandPath(), f.Name, v, f.Usage)
 				}
 			}
 		})

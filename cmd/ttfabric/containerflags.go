@@ -48,8 +48,8 @@ func (f *containerFlags) file(c *cobra.Command, arg string, t *topo.Topology, pa
 
 // render loads the topology that args names, or the default topology, and calls make. The
 // result b of make is a text in YAML. With -o json, render changes the text to JSON. Then
-// render writes the text to the file, or to standard output if the argument file is
-// empty. The result told describes the text, for the message about a written file.
+// render writes the text to the file, or to standard output if the argument "file" is
+// empty. The result "told" describes the text, for the message about a written file.
 func render(c *cobra.Command, args []string, file string, make func(arg string, t *topo.Topology) (b []byte, told string, err error)) error {
 	arg := folder.DefaultTopology
 	if len(args) > 0 {

@@ -57,7 +57,7 @@ func parseKeyed(t *testing.T, path string) (k keyed, text string) {
 }
 
 // checkFolder checks that a folder holds exactly the wanted files, with the permissions
-// that containers need. The parameter text must not contain a secret of these files.
+// that containers need. The parameter "text" must not contain a secret of these files.
 func checkFolder(t *testing.T, dir, text string, want ...string) {
 	t.Helper()
 	if fi, err := os.Stat(dir); err != nil || fi.Mode().Perm() != 0o700 {

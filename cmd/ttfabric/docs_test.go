@@ -187,7 +187,7 @@ func codeOf(text, language string) (found [][]string) {
 // looks like the checkout and like the document's own folder. runDocument compares the
 // output of each command with the output that the document shows. If a block shows no
 // output, runDocument compares only the exit codes. A command must end with exit code 0,
-// or with the code that its comment names. The argument program names the folder with the
+// or with the code that its comment names. The argument "program" names the folder with the
 // built ttfabric. If program is empty, the document builds ttfabric itself.
 func runDocument(t *testing.T, name, program string) {
 	text := readDocument(t, name)

@@ -35,14 +35,14 @@ var machinesOf = map[string][]string{
 	"docker/machines.md": {"10.0.1.2", "10.0.2.2"},
 }
 
-// prelude is the beginning of each bash script. It restores the folder and environment in
+// prelude is the beginning of each bash script. prelude restores the folder and environment in
 // which the command before ended. If a line has several commands, each must succeed.
 const prelude = `set -eo pipefail; cd "$(cat "$SESSION/cwd")"; . "$SESSION/env"; trap 'export -p >"$SESSION/env"; pwd >"$SESSION/cwd"' EXIT
 `
 
 // goWrapper is the script that replaces the command go. The reader's folder is no module.
-// If a document calls go there, the script calls go in the checkout. A file that -o names
-// still goes to the reader's folder.
+// If a document calls go in the reader's folder, the script calls go in the checkout. A file that
+// -o names still goes to the reader's folder.
 const goWrapper = `#!/bin/bash
 here=$PWD args=() last=
 if [ "$here" = "$READER" ]; then cd "$CHECKOUT"; else cd "$(pwd -P)"; fi
@@ -53,7 +53,7 @@ done
 exec "$REAL_GO" "${args[@]}"
 `
 
-// newReader makes the folders of a reader. The argument program names the folder with the
+// newReader makes the folders of a reader. The argument "program" names the folder with the
 // built ttfabric. If program is empty, the document builds ttfabric itself.
 func newReader(t *testing.T, name, program string) *reader {
 	s := &reader{t: t, name: name, dir: t.TempDir(), hold: t.TempDir()}
@@ -82,8 +82,8 @@ func newReader(t *testing.T, name, program string) *reader {
 // fabric with that name.
 var containersOf = "docs-" + strconv.Itoa(os.Getpid())
 
-// link makes symbolic links in the reader's folder. It links each entry of the folder
-// "from" that want accepts, except hidden entries. A name that exists already stays unchanged.
+// link makes symbolic links in the reader's folder. link links each entry of the folder "from" that
+// the function "want" accepts, except hidden entries. A name that exists already stays unchanged.
 func (s *reader) link(from string, want func(os.DirEntry) bool) {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -181,7 +181,7 @@ func (s *reader) printed(out *os.File) string {
 	return string(text)
 }
 
-// bash runs a command. If the command has not ended after the time most, bash kills it.
+// bash runs a command. If the command has not ended after the time "most", bash kills it.
 func (s *reader) bash(command string, most time.Duration) (printed string, code int) {
 	cmd, out := s.start(command)
 	defer out.Close()
@@ -193,9 +193,9 @@ func (s *reader) bash(command string, most time.Duration) (printed string, code 
 
 var promisedCode = regexp.MustCompile(`exit code (\d+)`)
 
-// run runs a step and compares its exit code. If compare is true, run also compares the
+// run runs a step and compares its exit code. If "compare" is true, run also compares the
 // output with the lines that the document shows. A step whose command is a key of the
-// map elsewhere does not run.
+// map "elsewhere" does not run.
 func (s *reader) run(st step, compare bool) {
 	key := s.name + ": " + st.command
 	if reason, listed := elsewhere[key]; listed {

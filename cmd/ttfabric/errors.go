@@ -69,10 +69,10 @@ func report(err error, interrupted bool) int {
 // signal, because 'timeout' and some shells send each signal twice.
 const patience = time.Second
 
-// insist waits until ctx ends. Then insist calls the function end at the first signal
-// that comes at least [patience] later. The function end ends the process, because a user
-// who presses Ctrl-C again does not want to wait for the command's cleanup. If the
-// channel signals is closed, insist returns.
+// insist waits until ctx ends. Then insist calls the function "end" at the first signal
+// that comes at least [patience] later. The function "end" ends the process, because a user
+// who presses Ctrl-C again does not want to wait for the command's cleanup. If the channel
+// "signals" is closed, insist returns.
 func insist(ctx context.Context, signals <-chan os.Signal, end func()) {
 	<-ctx.Done()
 	for first := time.Now(); ; {

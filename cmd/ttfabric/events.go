@@ -185,9 +185,9 @@ func (v *viewer) read(want func(wire.FabricNodeID) bool) (archive.Skipped, error
 	return fabric.History(v.dir, want, v.take)
 }
 
-// below returns the end of a message, with the names of the folders inside the folder of
-// --archive. One of these folders may be the archive that the user wanted. If there is no
-// such folder, below returns "".
+// The method "below" returns the end of a message, with the names of the folders inside the folder
+// of --archive. One of these folders may be the archive that the user wanted. If there is no such
+// folder, below returns "".
 func (v *viewer) below() string {
 	ents, _ := os.ReadDir(v.dir)
 	var names []string

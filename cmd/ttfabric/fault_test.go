@@ -71,7 +71,7 @@ const patient = "--profile=crowded"
 const unhurried = "--profile=paced"
 
 // stalls begins to measure how late this machine runs a goroutine whose timer has
-// expired. The function stop ends the measurement, and returns the sum of the delays.
+// expired. The function "stop" ends the measurement, and returns the sum of the delays.
 func stalls() (stop func() time.Duration) {
 	const pulse = 2 * time.Millisecond
 	over, sum := make(chan struct{}), make(chan time.Duration)
@@ -134,8 +134,8 @@ func TestABadCable(t *testing.T) {
 		if after <= before+4*delay {
 			break
 		}
-		// At least five of nine pings were slower than expected by this excess. The machine may be the
-		// cause, and stalls says how slow the machine was.
+		// The median of nine pings exceeds the expected time, so at least five pings were late. The
+		// machine may be the cause, and stalls says how slow the machine was.
 		if excess := time.Duration(5 * (after - before - 2*delay) * float64(time.Millisecond)); still < excess/10 || tries == 20 {
 			t.Fatalf("without a delay, a ping takes %.1f ms; with a delay of %v ms, a ping takes %.1f ms, after %d tries; the machine delayed timers by %v", before, delay, after, tries, still)
 		}
@@ -232,9 +232,9 @@ func TestPartitionPauseRestart(t *testing.T) {
 	}
 }
 
-// TestPausedChipIsLate pauses a chip under traffic between all chips, for longer than links wait. A
-// chip whose process waits for a processor looks the same. Every packet must arrive, also the packets
-// to the chip and through it.
+// TestPausedChipIsLate pauses a chip under traffic between all chips, for longer than links wait.
+// Other chips cannot distinguish a paused chip from a chip whose process waits for a processor.
+// Every packet must arrive, also the packets to the chip and the packets that the chip forwards.
 func TestPausedChipIsLate(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

@@ -80,7 +80,7 @@ func TestInsist(t *testing.T) {
 	signals <- os.Interrupt // the second signal of one Ctrl-C
 	select {
 	case <-ended:
-		t.Fatal("ended by the first signal's double")
+		t.Fatal("the copy of the first signal ended the program")
 	case <-time.After(patience):
 	}
 	signals <- os.Interrupt

@@ -12,7 +12,7 @@ import (
 	"ttfabric/node/fabric/folder"
 )
 
-// within waits until ok returns true. If the time d has passed before, the test fails.
+// The method "within" waits until ok returns true. If the time d has passed before, the test fails.
 func (c *cli) within(d time.Duration, what string, ok func() bool) {
 	c.t.Helper()
 	for end := time.Now().Add(d); !ok(); time.Sleep(50 * time.Millisecond) {

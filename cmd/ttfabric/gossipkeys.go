@@ -131,7 +131,7 @@ func changeKeys(c *cobra.Command, verb string, args []string, force bool) error 
 	return err
 }
 
-// changeKey carries out the command below 'gossip keys' that the argument verb names.
+// changeKey carries out the command below 'gossip keys' that the argument "verb" names.
 func changeKey(c *cobra.Command, k *fabric.KeyChange, verb, arg string) error {
 	ctx := c.Context()
 	switch verb {

@@ -18,8 +18,8 @@ type impairFlags struct {
 }
 
 // add registers a flag for each impairment, and the flags --seed and --duration. The
-// parameter dice names what has a random sequence of its own, for example "each chip". The
-// help of --seed quotes dice.
+// parameter "dice" names what has a random sequence of its own, for example "each chip". The help
+// of --seed contains this text.
 func (f *impairFlags) add(c *cobra.Command, dice string) {
 	f.values = make([]string, len(fault.Knobs))
 	for i, k := range fault.Knobs {
@@ -30,7 +30,7 @@ func (f *impairFlags) add(c *cobra.Command, dice string) {
 }
 
 // read returns the impairments that the command line sets. If the command line does
-// not set --seed, the result seed is nil. If a value is invalid, or neither an
+// not set --seed, the result "seed" is nil. If a value is invalid, or neither an
 // impairment nor a seed is set, read returns an error.
 func (f *impairFlags) read(c *cobra.Command) (change fault.Change, seed *uint64, err error) {
 	change = fault.Change{}

@@ -59,11 +59,11 @@ func newLs() *cobra.Command {
 
 const inspectHelp = `The command shows the chips of the fabric, or one chip with its links and counters.
 
-Below the table, the command names two kinds of chips. A chip is silent if nothing is
-heard from it, and nothing shows that the chip is dead: requests to the chip wait. A
-chip was starved if its process waited for a processor, or was stopped, for at least
-100 ms. The command names the chips that were starved in the last minute, and -o json
-has the figures of all chips.
+Below the table, the command names two kinds of chips. A chip is silent if the
+other chips hear nothing from it, and have no evidence that the chip is dead. Requests
+to a silent chip wait. A chip was starved if its process waited for a processor, or was
+stopped, for at least 100 ms. The command names the chips that were starved in the last
+minute, and -o json has the figures of all chips.
 
 --links shows one row per link end. The columns of the table are:
 

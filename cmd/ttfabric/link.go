@@ -13,8 +13,8 @@ import (
 	"ttfabric/wire"
 )
 
-// minFlap is the shortest time for which a flapping cable is cut, and the shortest time
-// from the end of a cut to the next cut. A call of a chip's API may take this long.
+// minFlap is the shortest cut of a flapping cable, and the shortest time from the end of a cut to
+// the next cut. A call of a chip's API may take as long as minFlap.
 const minFlap = 10 * time.Millisecond
 
 func newLink() *cobra.Command {
@@ -57,7 +57,7 @@ are up.
 }
 
 func newHeal() *cobra.Command {
-	return &cobra.Command{Use: "heal", Short: "Put back everything that was taken out on purpose", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "heal", Short: "Put back all cut cables, paused routers, and whatever else commands took out", Args: cobra.NoArgs,
 		Long: `The command puts back every cable that 'partition', 'link down' or 'link flap' cut,
 and every cable that 'reroute' or 'remove' took out of service. The command resumes the
 routers that 'router pause' or 'router drain' stopped, and ends the cuts of the gossip
@@ -207,7 +207,7 @@ CHIPS is a list of chips or patterns of chips: M0D0,M0D1 or 'M0D[0-3]' or 'M0D*'
 
 func newLinkFallback() *cobra.Command {
 	by := ""
-	c := &cobra.Command{Use: "fallback LINK...", Short: "Show which cable carries a link's frames if its own cable cannot, or assign it", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
+	c := &cobra.Command{Use: "fallback LINK...", Short: "Show or assign the cable that carries a link's frames if the link's own cable cannot", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
 		Long: `If a link's own cable fails, is unreliable or is out of service, a parallel cable
 carries the link's frames. The command shows this cable for each link before it is
 needed: the next higher plane whose cable works and is reliable. --by assigns another

@@ -11,9 +11,9 @@ import (
 	"ttfabric/wire"
 )
 
-// TestWhatGotLost kills a chip under load, and starts the chip again. No packet may be
-// unexplained. The chip's neighbours must give the numbers of packets that the chip had
-// received and sent. 'checkpoint' must print the lost requests.
+// TestWhatGotLost kills a chip under load, and starts the chip again. The chips' counts must
+// explain the fate of every packet. The chip's neighbours must give the numbers of packets that the
+// chip had received and sent. 'checkpoint' must print the lost requests.
 func TestWhatGotLost(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

@@ -46,7 +46,8 @@ func TestMain(m *testing.M) {
 // would reach none either, because of DOCKER_HOST, but takes much longer to say so.
 var noEngine string
 
-// soon is the longest time to wait for a change that takes a moment on an idle machine.
+// The constant "soon" is the longest time to wait for a change that takes a moment on an idle
+// machine.
 const soon = time.Minute
 
 // cli runs the program with a run folder of its own.

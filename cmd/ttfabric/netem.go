@@ -121,7 +121,7 @@ and lost datagrams.
 	return c
 }
 
-// showNetem prints the impairments at the ports that the argument where names. If only is
+// showNetem prints the impairments at the ports that the argument "where" names. If only is
 // true, showNetem leaves out ports without an impairment.
 func showNetem(c *cobra.Command, chips *fabric.Chips, where fabric.Where, only bool) error {
 	f, err := format(c)
@@ -133,7 +133,7 @@ func showNetem(c *cobra.Command, chips *fabric.Chips, where fabric.Where, only b
 	return errors.Join(printNetem(c, f, rows, err == nil), err) // prints the answers, even if some chips did not answer
 }
 
-// printNetem prints impairments. The argument all is true if all chips answered. If all
+// printNetem prints impairments. The argument "all" is true if all chips answered. If "all"
 // is true and rows is empty, printNetem prints that no cable is impaired, except with -o
 // json.
 func printNetem(c *cobra.Command, f string, rows []api.ImpairmentView, all bool) error {

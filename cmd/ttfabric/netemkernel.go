@@ -61,7 +61,7 @@ func (k *kernelFlags) add(c *cobra.Command) {
 }
 
 // asked returns true if one of the flags of kernelFlags has another value than the
-// default. The method check returns an error if --backend is then still user.
+// default. The method "check" returns an error if --backend is then still user.
 func (k *kernelFlags) asked(*cobra.Command) bool {
 	return k.backend != "user" || k.netns != "" || k.api != "" || k.topology != "" || k.token != ""
 }
@@ -334,7 +334,7 @@ func (k *kernelFlags) show(c *cobra.Command, args []string, only bool) error {
 	return ks.print(c, only, 0)
 }
 
-// print prints the kernel's impairments of the ports. If only is true, print leaves out
+// print prints the kernel's impairments of the ports. If "only" is true, print leaves out
 // ports without an impairment. The argument d is the time until the impairments end; 0:
 // never.
 func (ks *kernelPorts) print(c *cobra.Command, only bool, d time.Duration) error {

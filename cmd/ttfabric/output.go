@@ -270,7 +270,7 @@ func printEvent(c *cobra.Command, e api.EventView, asJSON bool) {
 	fmt.Fprintf(c.OutOrStdout(), "%s %s %s %s %s (%s)\n", e.Time.Format("2006-01-02T15:04:05.000"), e.Chip, e.Type, e.Action, e.Actor, strings.Join(keys, ", "))
 }
 
-// writeResult writes text, the result of a command, to a file. If the parameter file is
+// writeResult writes text, the result of a command, to a file. If the parameter "file" is
 // empty, writeResult writes the text to stdout. If as is "json", writeResult prints the
 // value about as JSON, with the file's name or the text added.
 func writeResult(c *cobra.Command, as, file string, about output.Text, text []byte) error {

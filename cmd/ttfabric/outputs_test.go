@@ -192,7 +192,7 @@ func TestOutputsFitTheirSchemas(t *testing.T) {
 	}
 }
 
-// alone runs the commands that need no fabric.
+// The method "alone" runs the commands that need no fabric.
 func (o *outputs) alone(home string) {
 	o.prints("version", "")
 	o.prints("schema", "")

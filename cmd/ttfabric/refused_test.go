@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// row returns a cluster descriptor of chips in a row, without coordinates. The text more
+// row returns a cluster descriptor of chips in a row, without coordinates. The text "more"
 // follows the list of connections.
 func row(chips int, more string) string {
 	var b strings.Builder

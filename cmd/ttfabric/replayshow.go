@@ -23,7 +23,7 @@ type recordPrinter struct {
 }
 
 // print prints a record if the flags ask for this record. If the flags ask for no
-// further record, the result more is false.
+// further record, the result "more" is false.
 func (p *recordPrinter) print(rec *record.Record) (more bool, err error) {
 	call := rec.Kind < record.Kind(chip.NumOps)
 	if call {

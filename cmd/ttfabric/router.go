@@ -82,8 +82,8 @@ func newRouterAction(action, done, short, long, example string) *cobra.Command {
 	return c
 }
 
-// routerPorts returns the ports that an order goes to: both ends of the cables in args,
-// or all ports of the chips that the argument chips names. For the order 'retrain' of
+// routerPorts returns the ports that an order goes to. The order goes to both ends of the cables in
+// args, or to all ports of the chips that the argument "chips" names. For the order 'retrain' of
 // cables, routerPorts returns only the ends that need the order.
 func routerPorts(c *cobra.Command, args []string, chips, action string) (*fabric.Chips, fabric.Where, error) {
 	if chips == "" {

@@ -15,9 +15,9 @@ import (
 	"ttfabric/wire"
 )
 
-// specL0 and specL1 are the tables of Spec §2.2.1.1.1 and §2.2.1.2.1. Only the entries
-// for Mesh 2 of the devices of Mesh 3 differ from the specification, which has 2 there.
-// TestSpecificationsL1Table in router/route explains the difference.
+// specL0 and specL1 are the tables of Spec §2.2.1.1.1 and §2.2.1.2.1. Only the entries for Mesh 2
+// of the devices of Mesh 3 differ from the specification's tables. The specification has the exit 2
+// in these entries. TestSpecificationsL1Table in router/route explains the difference.
 const specL0 = `
 | Src\Dst | 0    | 1   | 2    | 3   | 4  | 5   | 6    | 7   | 8    |
 | 0       | -    | E   | EE   | S   | ES | EES | SS   | ESS | EESS |

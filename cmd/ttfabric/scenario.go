@@ -115,7 +115,7 @@ func loadScenario(ctx context.Context, arg string) (*scenario.Scenario, error) {
 	return s, spec.AsUsage(err)
 }
 
-// scenarioTopology returns the topology of a scenario. The parameter flag names the
+// scenarioTopology returns the topology of a scenario. The parameter "flag" names the
 // topology. If flag is empty, the scenario names the topology. If the scenario names none
 // either, scenarioTopology returns the default topology. If the scenario names a file,
 // scenarioTopology looks for the file first in the folder of the scenario's file.

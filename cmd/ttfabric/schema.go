@@ -16,8 +16,8 @@ func newSchema() *cobra.Command {
 -o json. Without COMMAND, the command lists the commands that have a schema.
 
 The data is stable. Within one major version of the program, commands add fields, and
-never remove a field or change the type, the unit or the meaning of a field. The same
-holds for the names that a text may have: a later version may add names. Programs must
+never remove a field or change the type, the unit or the meaning of a field. If a
+text has one of several names, a later version may add further names. Programs must
 therefore ignore fields and names that they do not know. Tables, and messages on
 stderr, may change at any time.`,
 		Example: "  ttfabric schema\n  ttfabric schema mem read\n  ttfabric schema inspect > inspect.schema.json",

@@ -117,8 +117,8 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// breaks returns what of a schema is missing or different in a later version of the schema. Texts for
-// people may change, and lists may become longer.
+// breaks lists the parts of a schema that are missing or different in a later version of the
+// schema. Texts for people may change, and lists may become longer.
 func breaks(at string, before, after any) (all []string) {
 	switch old := before.(type) {
 	case map[string]any:

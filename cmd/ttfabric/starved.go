@@ -17,7 +17,7 @@ import (
 const maxLateLines = 8
 
 // tellStarved names the chips that were starved during runs on stderr, the most starved chips first.
-// The function of returns the starved chips of one run.
+// The function "of" returns the starved chips of one run.
 func tellStarved[T any](c *cobra.Command, runs []T, of func(T) []traffic.Starved) {
 	var all [][]traffic.Starved
 	for _, r := range runs {

@@ -133,7 +133,7 @@ func bringUp(c *cobra.Command, ctx context.Context, fab *fabric.Fabric, exits fa
 
 // prepare opens the fabric if the fabric runs already, and returns an error if the
 // command line does not fit this fabric. If the fabric does not run, prepare makes a new
-// fabric with a run folder, and the result fresh is true.
+// fabric with a run folder, and the result "fresh" is true.
 func prepare(c *cobra.Command, ctx context.Context, args []string, f *upFlags) (fab *fabric.Fabric, fresh bool, err error) {
 	name, _ := c.Flags().GetString("name")
 	if err := spec.CheckName(name); err != nil {

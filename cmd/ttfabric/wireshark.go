@@ -119,8 +119,8 @@ func (f *wiresharkFlags) run(c *cobra.Command) error {
 }
 
 // printSteps prints what the command has done with each file, or would do without
-// --dry-run. The result did is the number of files that changed or would change. The
-// result kept is the number of files that the command left alone, because ttfabric did
+// --dry-run. The result "did" is the number of files that changed or would change. The
+// result "kept" is the number of files that the command left alone, because ttfabric did
 // not install these files, or because somebody changed them.
 func printSteps(c *cobra.Command, steps []wireshark.Step, dry bool) (did, kept int) {
 	t := newTable(c, "What", "File", "Was", "Now")

@@ -58,8 +58,8 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 
 // NotifyAlive decides whether memberlist accepts a claim that a process is alive. If NotifyAlive
 // returns an error, memberlist ignores the claim and does not forward it. NotifyAlive refuses a
-// claim that [membership.View.Judge] rejects, a claim without a valid address, and a claim whose
-// member's name is not the name in the metadata. NotifyAlive also refuses claims of former
+// claim that [membership.View.Judge] rejects, and a claim without a valid address. The member's
+// name in a claim must also be the name in the metadata. NotifyAlive also refuses claims of former
 // processes of a chip, and claims of older processes that claim to be this chip.
 func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	p := d.pool()
@@ -106,8 +106,8 @@ type refusals struct {
 	told       time.Time       // when the pool last reported unreadable streams
 }
 
-// first reports whether the pool shall report a rejected claim of a process. In each rejectedPeriod,
-// the pool reports at most maxRejected processes, and each process at most once.
+// The method "first" reports whether the pool shall report a rejected claim of a process. In each
+// rejectedPeriod, the pool reports at most maxRejected processes, and each process at most once.
 func (r *refusals) first(name string, now time.Time) bool {
 	if now.Sub(r.period) >= rejectedPeriod {
 		r.period, r.reported = now, map[string]bool{}

@@ -15,7 +15,7 @@ import (
 // option that is out of range.
 func (p *Pool) Impair(o fault.Options, seed *uint64) error { return p.net.impair(o, seed) }
 
-// Cut cuts this chip's gossip off from other chips. If alone is true, no gossip passes in either
+// Cut cuts this chip's gossip off from other chips. If "alone" is true, no gossip passes in either
 // direction. Otherwise the pool sends no gossip to the chips in the set "apart", and drops packets
 // from these chips. A chip in the set can still open a stream to this chip. The caller must
 // therefore cut each chip in the set off from this chip too. Each call replaces the previous cut.

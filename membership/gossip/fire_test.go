@@ -80,7 +80,7 @@ func (f *fire) see(what string, n int, pools ...*Pool) {
 	})
 }
 
-// part cuts two parts of a pool off from each other. If on is false, part ends the cut.
+// part cuts two parts of a pool off from each other. If "on" is false, part ends the cut.
 func part(on bool, a, b []*Pool) {
 	for _, side := range [2][2][]*Pool{{a, b}, {b, a}} {
 		apart := map[wire.FabricNodeID]bool{}
@@ -120,7 +120,7 @@ func TestSplitPoolHeals(t *testing.T) {
 	}
 	part(false, a, b)
 	f.see("together again", 6, pools...)
-	eventually(t, patience, "a whole pool looks for nobody", func() bool {
+	eventually(t, patience, "a whole pool looks for no missing chip", func() bool {
 		chips, strangers := pools[0].strangers()
 		return chips == 6 && len(strangers) == 0
 	})
@@ -259,7 +259,7 @@ func TestUnheardFormerLifeIsNotBelieved(t *testing.T) {
 	}
 	for _, e := range late.Events() {
 		if e.Member.Name == old.cfg.Meta.Name() {
-			t.Errorf("it tells of %v %s", e.Kind, e.Member.Name)
+			t.Errorf("the late chip reports a former process: %v %s", e.Kind, e.Member.Name)
 		}
 	}
 }
@@ -317,9 +317,9 @@ func ring(t *testing.T, keys ...[]byte) *Keys {
 	return k
 }
 
-// TestKeyRotation changes the key of a running pool without the loss of a member. Three chips
-// cannot join the pool afterwards, and report this: a chip with only the old key, a chip with a
-// wrong key, and a chip without a key.
+// TestKeyRotation changes the key of a running pool without the loss of a member. Afterwards, a
+// chip with only the old key, a chip with a wrong key, and a chip without a key cannot join the
+// pool. Each of these chips reports that it cannot join.
 func TestKeyRotation(t *testing.T) {
 	t.Parallel()
 	first, second := bytes.Repeat([]byte{1}, 16), bytes.Repeat([]byte{2}, 32)
@@ -387,7 +387,7 @@ func TestKeyRotation(t *testing.T) {
 			t.Errorf("chip %d with a wrong key sees %d chips; %+v", chip, len(p.View()), p.Status())
 		}
 	}
-	f.see("the four with the key", 4, pools...)
+	f.see("the four chips with the key see each other", 4, pools...)
 }
 
 func TestKeys(t *testing.T) {
@@ -407,7 +407,7 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	if _, err := NewKeys(nil); err == nil {
-		t.Error("no keys are a keyring")
+		t.Error("NewKeys accepts an empty list")
 	}
 	k := ring(t, make([]byte, 16))
 	for i := range keyring.Max {
@@ -417,13 +417,13 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	if err := k.Install(make([]byte, 24)); err == nil {
-		t.Error("more keys than the limit")
+		t.Error("Install accepts more keys than the limit")
 	}
 	if err := k.Use("nonsense"); err == nil {
-		t.Error("a key that is not there is used")
+		t.Error("Use accepts a key that is not installed")
 	}
 	if err := k.Remove("nonsense"); err != nil {
-		t.Error("removing what is not there:", err)
+		t.Error("Remove of a key that is not installed:", err)
 	}
 }
 

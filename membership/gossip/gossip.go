@@ -79,9 +79,9 @@ func retransmits(n int) int {
 }
 
 // slow returns the time d for a pool of n chips. In a large pool, a round of gossip has more news, so
-// that the rounds can be fewer. On a busy machine, answers to probes come late, and a member that is
-// suspected although it lives costs each of n chips the work for two more announcements. Beyond
-// manyChips, the time grows with the square root of n.
+// that the rounds can be fewer. On a busy machine, answers to probes come late, so that chips
+// suspect members that live. Each wrong suspicion costs each of n chips the work for two more
+// announcements. Beyond manyChips, the time grows with the square root of n.
 func (*pace) slow(d time.Duration, n int) time.Duration {
 	return time.Duration(float64(d) * math.Sqrt(max(1, float64(n)/manyChips)))
 }
@@ -255,10 +255,10 @@ func (p *Pool) UpdateMeta(m membership.Meta) {
 	}
 }
 
-// Close leaves the pool and closes the sockets. If the argument leave is above 0, Close first tells
-// the other members that this chip leaves, and waits at most this time for a confirmation. If leave
-// is 0, the other members learn only from this chip's silence that this chip has left. The caller
-// may call Close more than once.
+// Close leaves the pool and closes the sockets. If the argument "leave" is above 0, Close first
+// tells the other members that this chip leaves. Close then waits at most the time "leave" for a
+// confirmation. If "leave" is 0, the other members learn only from this chip's silence that this
+// chip has left. The caller may call Close more than once.
 func (p *Pool) Close(leave time.Duration) error {
 	p.cancel()
 	p.net.hurry()

@@ -126,7 +126,7 @@ func TestTakenAddress(t *testing.T) {
 		t.Errorf("got %v; want an error that names %s", err, at)
 	}
 	if !errors.Is(err, syscall.EADDRINUSE) && !strings.Contains(err.Error(), "in use") {
-		t.Errorf("%v: want it to say that the address is in use", err)
+		t.Errorf("%v: want an error that says that the address is in use", err)
 	}
 }
 

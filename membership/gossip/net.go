@@ -54,7 +54,7 @@ type network struct {
 	full    uint64                       // number of packets dropped because maxDelayed packets were waiting
 }
 
-// dropped counts what a network dropped because no member sends it.
+// dropped counts datagrams and streams that a network dropped because members never send such.
 type dropped struct {
 	long    atomic.Uint64 // datagrams that were longer than maxPacket
 	version atomic.Uint64 // datagrams that were not encrypted as version 1, and streams that were encrypted with another version
@@ -176,7 +176,7 @@ func (w *network) WriteToAddress(b []byte, a memberlist.Address) (time.Time, err
 	return time.Now(), nil
 }
 
-// late sends a packet after its injected delay, if the sockets are still open.
+// The method "late" sends a packet after its injected delay, if the sockets are still open.
 func (w *network) late(b []byte, a memberlist.Address) {
 	w.mu.Lock()
 	w.waiting--
@@ -341,8 +341,8 @@ func (w *network) impair(o fault.Options, seed *uint64) error {
 	return err
 }
 
-// cut replaces the set of chips that this chip is cut off from. If alone is true, this chip is cut
-// off from all chips.
+// cut replaces the set of chips that this chip is cut off from. If "alone" is true, this chip is
+// cut off from all chips.
 func (w *network) cut(alone bool, apart map[wire.FabricNodeID]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"ttfabric/membership"
 )
 
-// Pools is the membership of an exit node, which is in two gossip pools: the pool of its mesh, and
-// the pool of all exit nodes. Pools has the methods of [Pool], and merges what both pools report.
-// For chips of its own mesh, Pools uses only the mesh's pool, because all chips of the mesh are in
-// that pool.
+// Pools is the membership of an exit node. An exit node is in two gossip pools: the pool of its
+// mesh, and the pool of all exit nodes. Pools has the methods of [Pool], and merges what both pools
+// report. For chips of its own mesh, Pools uses only the mesh's pool, because all chips of the mesh
+// are in that pool.
 type Pools struct {
 	mesh, exits *Pool
 	notify      chan struct{}

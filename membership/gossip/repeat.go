@@ -37,8 +37,8 @@ const maxRepeats = 2 * membership.MaxClaims
 // repeats finds announcements that the pool has heard already: that a member lives, or that another
 // member suspects it. In memberlist, each member that learns of a new member repeats the announcement
 // several times, for example manyRepeats times. While a pool of n members forms, each member therefore
-// hears several times n announcements, of which n are new. To decode an announcement costs many times
-// as much as to recognize it.
+// hears several times n announcements, of which n are new. Decoding an announcement costs many
+// times as much as recognizing a repeated announcement.
 type repeats struct {
 	label string // announcements of pools with another label count for nothing
 	seed  maphash.Seed
@@ -51,8 +51,8 @@ func newRepeats(label string) *repeats {
 	return &repeats{label: label, seed: maphash.MakeSeed(), heard: map[uint64]struct{}{}}
 }
 
-// again reports whether a message is an announcement that the pool has heard already. If not, again
-// remembers the announcement.
+// The method "again" reports whether a message is an announcement that the pool has heard already.
+// If not, again remembers the announcement.
 func (r *repeats) again(msg []byte) bool {
 	if len(msg) == 0 || msg[0] != aliveMsg && msg[0] != suspectMsg {
 		return false

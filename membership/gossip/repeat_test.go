@@ -37,8 +37,8 @@ func labelled(t testing.TB, label string, b []byte) []byte {
 	return out
 }
 
-// TestRepeats passes packets to repeats, one after the other. repeats must leave out announcements
-// that it has passed on before, and nothing else.
+// TestRepeats passes packets to a value of type repeats, one after the other. This value must leave
+// out announcements that it has passed on before, and nothing else.
 func TestRepeats(t *testing.T) {
 	const a, b, c, dead, ping = "\x04alive a", "\x04alive b", "\x04alive c", "\x05dead a", "\x00ping"
 	begin := time.Now()
@@ -126,8 +126,8 @@ func TestFullQueue(t *testing.T) {
 	})
 }
 
-// FuzzRepeats passes any packet twice. repeats must not panic. Of the second packet, repeats must
-// leave messages out, or pass all of it on.
+// FuzzRepeats passes any packet twice to a value of type repeats. repeats must not panic. The
+// second time, repeats must leave out messages of the packet, or must pass on the whole packet.
 func FuzzRepeats(f *testing.F) {
 	f.Add(summed(compound("\x04a", "\x05b")))
 	f.Add([]byte{compoundMsg, 255})

@@ -133,8 +133,9 @@ func TestBadGossipWithKeys(t *testing.T) {
 	f.see("good again", 4, pools...)
 }
 
-// TestClaimsOfStrangers tells a pool of chips that its topology lacks, of unreadable metadata and of
-// another topology. Nobody believes it, passes it on, or keeps it in memory.
+// TestClaimsOfStrangers sends a pool false claims: chips that the topology lacks, unreadable
+// metadata, and another topology. No member of the pool believes a false claim, passes the claim
+// on, or keeps the claim in memory.
 func TestClaimsOfStrangers(t *testing.T) {
 	t.Parallel()
 	f := &fire{swarm: swarm{t: t}}

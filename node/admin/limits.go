@@ -21,8 +21,8 @@ const (
 	bigBody        = 64 << 10         // a body of more than this many bytes is large
 )
 
-// connLimit returns the limit of connections in all: api.MaxConns, but at most half of the files that
-// the process may open, and at least minConns.
+// connLimit returns the largest number of connections in all. The limit is api.MaxConns, but at
+// most half of the files that the process may open, and at least minConns.
 func connLimit() int {
 	var r syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
@@ -162,7 +162,7 @@ type bodies struct {
 var errBusy = fmt.Errorf("the chip reads %d large bodies already, as many as it may", maxBigBodies)
 
 // limited returns a handler that calls h within the limits of the API. h can read at most the first
-// limit bytes of the body. If endless is true, the caller may take any time to read the answer.
+// limit bytes of the body. If "endless" is true, the caller may take any time to read the answer.
 func (b *bodies) limited(h http.HandlerFunc, limit int64, endless bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
@@ -179,8 +179,8 @@ func (b *bodies) limited(h http.HandlerFunc, limit int64, endless bool) http.Han
 	}
 }
 
-// timedWriter gives the caller api.WriteTimeout to take each piece of the answer. If endless is true,
-// the caller may take any time.
+// timedWriter gives the caller api.WriteTimeout to take each piece of the answer. If "endless" is
+// true, the caller may take any time.
 type timedWriter struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
@@ -210,8 +210,8 @@ func (t *timedWriter) Write(b []byte) (int, error) {
 // Unwrap returns the writer for http.ResponseController.
 func (t *timedWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// callBody is the body of a call. A large body needs a place before the chip reads on after its
-// first bigBody bytes.
+// callBody is the body of a call. After the first bigBody bytes of a body, the chip reads on only
+// if the body has a place.
 type callBody struct {
 	io.ReadCloser
 	all    *bodies

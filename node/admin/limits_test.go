@@ -16,8 +16,8 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// limitedServer serves the handler with all limits of the API. It returns the address and the
-// listener.
+// limitedServer serves the handler with all limits of the API. limitedServer returns the address
+// and the listener.
 func limitedServer(t *testing.T, b *bodies, h http.HandlerFunc, adjust func(*listener)) (string, *listener) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -69,8 +69,8 @@ func echo(w http.ResponseWriter, r *http.Request) {
 
 const post = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
 
-// TestIdleConnectionsKeepNobodyOut opens many connections that send nothing. A caller after them is
-// served.
+// TestIdleConnectionsKeepNobodyOut opens many connections that send nothing. The chip must still
+// serve a caller who comes later.
 func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	addr, l := limitedServer(t, &bodies{make(places, 1), api.BodyTimeout}, echo, func(l *listener) { l.limit, l.perAddr = 40, 20 })

@@ -130,8 +130,8 @@ func (s *Server) setNetem(w http.ResponseWriter, r *http.Request) {
 	s.netem(w, r)
 }
 
-// checkNetem returns an error for a body without channels, for a body that changes nothing, and for
-// a body that names a channel without a cable.
+// checkNetem returns an error for a body without channels, and for a body that changes nothing.
+// checkNetem also returns an error if the body names a channel without a cable.
 func (s *Server) checkNetem(b *api.NetemBody) error {
 	if len(b.Channels) == 0 {
 		return errors.New("no channels: name the channels of the ports to change")

@@ -110,7 +110,7 @@ func batchOf(text []byte) (rs []flow.Request, status int, err error) {
 	return rs, 0, nil
 }
 
-// batchAnswer writes the answer to a batch. The channel ends has room for all requests. The chip
+// batchAnswer writes the answer to a batch. The channel "ends" has room for all requests. The chip
 // therefore never waits for the caller to read the answer.
 type batchAnswer struct {
 	w     http.ResponseWriter

@@ -115,7 +115,8 @@ func (c *caller) nowhere(addr string) {
 	}
 }
 
-// resumes reads the event stream again from the middle. Nothing that was read before may come again.
+// resumes reads the event stream again from the middle. The stream must not repeat an event that
+// the caller has read before.
 func (c *caller) resumes(a string) {
 	stream := func(last string, status int) *http.Response {
 		req, err := http.NewRequestWithContext(c.ctx, "GET", "http://"+a+"/v1/events", nil)
@@ -301,8 +302,9 @@ func (c *caller) batches(a string) {
 }
 
 // tooMany begins more batches at once than the chip takes, from several addresses, because a chip
-// also limits the connections from one address. It ends when the chip has refused a batch. If so
-// many batches end before the others begin that the chip refuses none, tooMany ends too.
+// also limits the connections from one address. tooMany ends when the chip has refused a batch. On
+// a slow machine, batches may end before others begin, so that the chip refuses none. Then tooMany
+// ends, too.
 func (c *caller) tooMany(a string) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	var calls sync.WaitGroup

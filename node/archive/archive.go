@@ -1,6 +1,6 @@
-// Package archive keeps lines of JSON on disk (Spec §7.1: "All messages collected by the control
-// plane are also archived to disk, creating a persistent log of fabric activity"). A writer rotates
-// and compresses its files. A kill -9 of the writer's process damages no complete line.
+// Package archive keeps lines of JSON on disk. Spec §7.1 says: "All messages collected by the
+// control plane are also archived to disk, creating a persistent log of fabric activity". A writer
+// rotates and compresses its files. A kill -9 of the writer's process damages no complete line.
 //
 // # Files
 //

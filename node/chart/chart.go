@@ -84,8 +84,8 @@ func newAxis(vs []float64, log bool) axis {
 	return a
 }
 
-// at returns the position of the value v on the axis, from 0 for low to 1 for high. On a
-// logarithmic axis, values below low have the position 0.
+// The method "at" returns the position of the value v on the axis, from 0 for low to 1 for high. On
+// a logarithmic axis, values below low have the position 0.
 func (a axis) at(v float64) float64 {
 	if a.log {
 		return math.Log(max(v, a.low)/a.low) / math.Log(a.high/a.low)

@@ -11,8 +11,8 @@ import (
 )
 
 // readFar makes M0D0 read from M0D2, the other end of a line of three chips. When the reply
-// comes to the chip in the middle, readFar pauses the port to M0D0. Reply and completion
-// then wait there.
+// comes to the chip in the middle, readFar pauses the port to M0D0. Reply and completion then wait
+// at the paused port.
 func readFar(t *testing.T) (w *fabric, middle *Chip, west wire.Channel) {
 	m, err := topo.Named("mesh:1x3")
 	if err != nil {

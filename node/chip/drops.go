@@ -64,11 +64,11 @@ func (c *machine) reportUnacked(now mono.Time, i int) {
 }
 
 // report puts a drop report, in its parts, into the outbox. The report goes to the chip that waits
-// for the answer: to the source of a dropped request or probe, or to the destination of a dropped
-// reply. The argument open says that the packet may have arrived. If MaxReports reports already
-// wait, or the report of a multicast lacks the direction, report only counts the lost report. If
-// this chip waits for the answer, report tells the flow source at once. The chip sends no report
-// about packets of other types.
+// for the answer. This chip is the source of a dropped request or probe, or the destination of a
+// dropped reply. The argument "open" says that the packet may have arrived. If MaxReports reports
+// already wait, or the report of a multicast lacks the direction, report only counts the lost
+// report. If this chip waits for the answer, report tells the flow source at once. The chip sends
+// no report about packets of other types.
 func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView, open bool) {
 	t, waits, other := v.Type(), v.Src(), v.Dst()
 	switch t {
@@ -112,8 +112,8 @@ func (r *report) ofCopy(d router.Drop, v wire.PacketView) bool {
 	return d.Dir < wire.NumDirections
 }
 
-// dropped tells the flow source of this chip that the router of chip "at" dropped a
-// request or probe of this chip, or the reply to a read of this chip. dropped ignores a
+// dropped tells the flow source of this chip about a drop by the router of chip "at". The dropped
+// packet is a request or probe of this chip, or the reply to a read of this chip. dropped ignores a
 // report about a multicast by ranges from a chip of another mesh.
 func (c *machine) dropped(now mono.Time, r *wire.DropReport, at wire.FabricNodeID) {
 	behind := c.scratch.members[:0]

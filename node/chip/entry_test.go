@@ -24,11 +24,11 @@ func actions(v wire.PacketView) string {
 }
 
 // Spec §2.2: "the sending worker sets the packet source route to its local mesh's exit
-// node. When the packet crosses the mesh boundary, the entry node fabric router in the
-// next mesh calculates a new source route and updates the packet header". The new route
-// leads to the destination if the destination is in the mesh, else to an exit node. The
-// expected routes follow the tables of §2.2.1.1.1 and §2.2.1.2.1. The last action of a
-// route that ends in the mesh leads straight back, which means "deliver here".
+// node. When the packet crosses the mesh boundary, the entry node fabric router in the next mesh
+// calculates a new source route and updates the packet header". The new route leads to the
+// destination if the destination is in the mesh, else to an exit node. The expected routes follow
+// the tables of §2.2.1.1.1 and §2.2.1.2.1. The last action of a route that ends in the mesh leads
+// straight back, which means "deliver here".
 func TestEntryRoutersWriteTheNewRoute(t *testing.T) {
 	w := newFabric(t, named(t, "spec-l1"))
 	node := func(mesh, chip int) wire.FabricNodeID {

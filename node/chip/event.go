@@ -11,8 +11,8 @@ import (
 // discards further events.
 const MaxEvents = 1024
 
-// Event is a notice for an operator: a change of a link, new tables, a command to a port,
-// a stuck sender or receiver channel, or dropped packets.
+// Event is a notice for an operator. An Event is about a change of a link, new tables, a command to
+// a port, a stuck sender or receiver channel, or dropped packets.
 type Event struct {
 	At     mono.Time
 	Local  wire.PortID

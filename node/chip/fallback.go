@@ -8,12 +8,12 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Fallback paths (Spec §7.4.1.1): the cable of a working link also carries the frames of
-// parallel links whose own cables fail, are unreliable, or are out of service. A parallel link
-// leads to the same chip in the same direction. The control plane assigns a fallback path to each
-// link before the link needs it. A link on a fallback path keeps its session, sequence numbers, slots,
-// credits and routing plane. Only the cable that carries the link's frames changes. The
-// link that owns the working cable does not see the frames of the parallel links.
+// Fallback paths (Spec §7.4.1.1): the cable of a working link also carries frames of parallel
+// links. The own cables of these parallel links fail, are unreliable, or are out of service. A
+// parallel link leads to the same chip in the same direction. The control plane assigns a fallback
+// path to each link before the link needs it. A link on a fallback path keeps its session, sequence
+// numbers, slots, credits and routing plane. Only the cable that carries the link's frames changes.
+// The link that owns the working cable does not see the frames of the parallel links.
 
 // carries notes the path by which the link of port i sends its frames.
 func (c *machine) carries(now mono.Time, i int, by ttlink.Path) {
@@ -26,8 +26,8 @@ func (c *machine) carries(now mono.Time, i int, by ttlink.Path) {
 }
 
 // settle tells the links which parallel cables the control plane offers them, which of these cables
-// are unreliable, and which cable it assigns. A link may go down because of that, and settle then
-// begins again.
+// are unreliable, and which cable the control plane assigns. If a link goes down because of such
+// news, settle begins again.
 func (c *machine) settle(now mono.Time) {
 	for c.ports.unsettled {
 		c.ports.unsettled = false
@@ -70,8 +70,8 @@ func (c *machine) Avoid(now mono.Time, ch wire.Channel, on bool) bool {
 	return true
 }
 
-// Assign makes the cable of channel by the fallback path of channel ch. If by equals ch, the control
-// plane chooses the fallback path itself again.
+// Assign makes the cable of channel "by" the fallback path of channel ch. If "by" equals ch, the
+// control plane chooses the fallback path itself again.
 func (c *machine) Assign(now mono.Time, ch, by wire.Channel) error {
 	i, k := c.ports.index(ch), c.ports.index(by)
 	if i < 0 || k < 0 {

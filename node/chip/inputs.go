@@ -37,8 +37,9 @@ type Inputs interface {
 	// Cut tells a port that this chip itself cuts the port's cable, or repairs it. The link does
 	// not learn of the cut, and notices the silence. The chip then need not wait for the peer.
 	Cut(now mono.Time, ch wire.Channel, on bool)
-	// Refused tells a port that a host refused a datagram of the port: no process has the
-	// peer's socket, or the host cannot be reached. While the link is up, Refused does nothing.
+	// Refused tells a port that a host refused a datagram of the port. A host refuses datagrams if
+	// no process has the peer's socket, or if no route leads to the host. While the link is up,
+	// Refused does nothing.
 	Refused(now mono.Time, ch wire.Channel)
 	// SetMaxPayload sets the largest frame payload that the path of a port takes, in padded
 	// bytes. SetMaxPayload returns an error for a channel without a port, and for a size
@@ -53,10 +54,10 @@ type Inputs interface {
 	// parallel cable works, new tables lead around the cable. If "on" is false, Avoid puts
 	// the cable back into service. Avoid reports whether the chip has a port on channel ch.
 	Avoid(now mono.Time, ch wire.Channel, on bool) bool
-	// Assign makes the cable of channel by the fallback path of the link on channel ch, while
-	// the cable of channel by works. If by equals ch, the chip chooses the fallback path itself
-	// again. Assign returns an error for a channel without a cable, and for cables that do not
-	// lead to the same chip in the same direction.
+	// Assign makes the cable of channel "by" the fallback path of the link on channel ch, while
+	// that cable works. If "by" equals ch, the chip chooses the fallback path itself again. Assign
+	// returns an error for a channel without a cable. Assign also returns an error if the two
+	// cables do not lead to the same chip in the same direction.
 	Assign(now mono.Time, ch, by wire.Channel) error
 	// Command orders a port to run, pause, drain or retrain; see [router.Router.Order] and
 	// [ttlink.Link.Retrain]. Command returns an error for a channel without a cable and for

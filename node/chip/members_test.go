@@ -16,7 +16,7 @@ func sparse(mesh wire.MeshID, m wire.Members) flow.Request {
 }
 
 // TestSparseMulticastReachesEachMemberOnce multicasts an increment from every chip to every set of
-// chips of each mesh: Spec §4, "Sends a packet from one node to multiple destination nodes
+// chips of each mesh. Spec §4 says: "Sends a packet from one node to multiple destination nodes
 // simultaneously". Each member must perform each increment once.
 func TestSparseMulticastReachesEachMemberOnce(t *testing.T) {
 	for name, sets := range map[string]int{"line:4": 16, "ring:5": 32, "mesh:2x3": 64, "torus:3x3": 512, "spec-l1": 60} {
@@ -62,9 +62,9 @@ func TestSparseMulticastReachesEachMemberOnce(t *testing.T) {
 	}
 }
 
-// TestReportOfBothHalves drops a copy whose members lie in both halves of the largest mesh. One drop
-// report has no room for them, so that the chip sends two. The second is lost if the outbox has room
-// for one more report only.
+// TestReportOfBothHalves drops a copy whose members lie in both halves of the largest mesh. One
+// drop report has no room for all these members, so that the chip sends two reports. If the outbox
+// has room for one more report only, the second report is lost.
 func TestReportOfBothHalves(t *testing.T) {
 	w := newFabric(t, named(t, "mesh:3x3"))
 	c, src := w.chips[4], w.chips[0].Node()
@@ -151,8 +151,8 @@ func TestMulticastToAnotherMeshRoundAFault(t *testing.T) {
 	w.settled()
 }
 
-// TestMulticastToAnUnreachableMesh cuts all cables between two meshes. A multicast to the other mesh
-// is refused as unreachable at once, and one that is under way ends.
+// TestMulticastToAnUnreachableMesh cuts all cables between two meshes. A multicast to the other
+// mesh must be refused as unreachable at once. A multicast that is under way must end.
 func TestMulticastToAnUnreachableMesh(t *testing.T) {
 	m := named(t, "2xt3000")
 	w := newFabric(t, m)

@@ -22,7 +22,7 @@ func named(t *testing.T, name string) *topo.Topology {
 
 func hops(e, w, n, s uint8) wire.Ranges { return wire.Ranges{Hops: [4]uint8{e, w, n, s}} }
 
-// counter is the address of the number that the tests increment. The function word reads
+// counter is the address of the number that the tests increment. The function "word" reads
 // this number.
 var counter = wire.NewNocAddr(1, 1, 64)
 
@@ -192,8 +192,8 @@ func nodes(r flow.Result) (ns []wire.FabricNodeID) {
 	return ns
 }
 
-// TestMulticastToARestartedMember restarts a member. The result is unknown or lost for
-// this member alone.
+// TestMulticastToARestartedMember restarts a member. Only for the restarted member, the result is
+// unknown or lost.
 func TestMulticastToARestartedMember(t *testing.T) {
 	m := named(t, "line:3")
 	w := newFabric(t, m)
@@ -229,8 +229,8 @@ func TestMulticastToARestartedMember(t *testing.T) {
 	w.settled()
 }
 
-// TestSilentMemberIsGivenUpAlone silences one member. The source gives up this member
-// alone, and the group goes on.
+// TestSilentMemberIsGivenUpAlone silences one member. The source must give up only the silent
+// member, and the group must go on.
 func TestSilentMemberIsGivenUpAlone(t *testing.T) {
 	m := named(t, "line:3")
 	w := newFabric(t, m)

@@ -12,7 +12,7 @@ import (
 )
 
 // opposite returns a write from chip 0 of a ring of six to chip 3, the opposite chip. If
-// other is true, the write takes the other direction round the ring.
+// "other" is true, the write takes the other direction round the ring.
 func opposite(w *fabric, other bool, token uint64) flow.Request {
 	return flow.Request{Token: token, Dst: w.m.Chips[3].Node, Other: other, Payload: []byte{byte(token)},
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 64*token)}}

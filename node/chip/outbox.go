@@ -7,7 +7,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Limits of the packets that a chip still has to send to other chips, our own choices.
+// Limits of the numbers of packets that wait in a chip until the chip can send them. The values are
+// choices of this project.
 const (
 	MaxReplies = 64  // largest number of replies that wait for room on the reply VC
 	MaxReports = 256 // largest number of drop reports that wait for room on the control VC
@@ -110,7 +111,7 @@ func (c *machine) hasRoom(w *flow.Route) bool {
 
 // redirectReplies reroutes the replies in the outbox by the tables in force.
 // redirectReplies drops and reports a reply if no route is left, or if the reply's header
-// has no room for the route. The report names the channel of the route before.
+// has no room for the route. The report names the channel by which the previous route left.
 func (c *machine) redirectReplies(now mono.Time) {
 	kept := c.outbox.replies[:0]
 	for _, r := range c.outbox.replies {

@@ -74,8 +74,8 @@ func (c *machine) addPorts(now mono.Time) error {
 		return fmt.Errorf("chip %s: %w", c.cfg.Node, err)
 	}
 	c.router = r
-	// The pool has room for all packets that the chip can hold at once: in sender and
-	// receiver channels, under assembly, and as replies that wait.
+	// The pool has room for all packets that the chip can hold at once. Packets lie in sender and
+	// receiver channels, are under assembly, or are replies that wait.
 	*c.pool = *router.NewPool(r.Buffers() + len(c.ports.list) + MaxReplies + 1)
 	return c.addMailboxes(now)
 }
@@ -119,8 +119,9 @@ func (c *machine) Cut(now mono.Time, ch wire.Channel, on bool) {
 	}
 }
 
-// Refused tells a port that a host refused a datagram of the port: no process has the peer's socket,
-// or the host cannot be reached. While the link is up, Refused does nothing.
+// Refused tells a port that a host refused a datagram of the port. A host refuses datagrams if no
+// process has the peer's socket, or if no route leads to the host. While the link is up, Refused
+// does nothing.
 func (c *machine) Refused(now mono.Time, ch wire.Channel) {
 	if i := c.ports.index(ch); i >= 0 {
 		c.gone(now, i, true)

@@ -78,7 +78,7 @@ func TestAsk(t *testing.T) {
 		t.Fatal("the link is not up")
 	}
 	if d := c.Ask(w.now, ch); d < ttlink.ProfileLAN.DeadTraffic {
-		t.Errorf("an answer is to come within %v", d)
+		t.Errorf("Ask returns %v, less than DeadTraffic", d)
 	}
 	w.run(2 * time.Millisecond)
 	if hellos() == before || c.Status().Ports[0].Link.Retrains != 0 {
@@ -87,7 +87,7 @@ func TestAsk(t *testing.T) {
 	w.cut(c, wire.East, true)
 	w.run(3 * time.Second)
 	if c.Carries(ch) || c.Ask(w.now, wire.MaxChannels) != 0 || c.Carries(wire.MaxChannels) {
-		t.Error("a link that is down, and none at all, carry something")
+		t.Error("Carries or Ask accepts a link that is down, or a channel without a port")
 	}
 	c.Ask(w.now, ch) // the link is down, and Ask does nothing
 	w.run(time.Second)

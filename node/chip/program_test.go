@@ -35,8 +35,8 @@ func (a *asks) Done(_ mono.Time, r flow.Result) { a.ends = append(a.ends, r) }
 func (a *asks) Performed(mono.Time, wire.FabricNodeID, wire.Plane, bool, *wire.Command, *noc.Memory) {
 }
 
-// TestRefusalsOfPrograms lets a program ask for requests that the chip does not start. Each ends as
-// refused, for its own reason.
+// TestRefusalsOfPrograms lets a program ask for requests that the chip does not start. Each request
+// must end as refused, for its own reason.
 func TestRefusalsOfPrograms(t *testing.T) {
 	m, err := topo.Named("mesh:1x3")
 	if err != nil {

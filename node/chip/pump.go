@@ -26,8 +26,9 @@ import (
 //	packet that must go no further ─ Discard, or dropped by Step → abandon → report to its source
 
 // Pump runs the chip until nothing moves: the data path, stage by stage. Control messages leave
-// last. The long frames that a port sends at once are then neighbours in the link's memory, and the
-// kernel takes them as one super-packet. Completions also answer more requests at once.
+// last. Therefore the long frames that a port sends in one step are neighbours in the link's
+// memory, and the kernel takes them as one super-packet. A completion that leaves late also answers
+// more requests.
 func (c *machine) Pump(now mono.Time) {
 	c.rates.pass(now, c.ports.list)
 	for {
@@ -90,8 +91,9 @@ func (c *machine) deliverNow(now mono.Time, i int, v wire.PacketView) bool {
 
 // forwardNow copies a packet from the datagram directly into the next link of the
 // packet's route. forwardNow returns false if the router forbids the shortcut, or if the
-// link cannot take the packet now. A control message does not take the shortcut if frames
-// wait in the link, because further requests and replies may follow and should leave before.
+// link cannot take the packet now. A control message does not take the shortcut if frames wait in
+// the link. Further requests and replies may follow these frames, and should leave before the
+// control message.
 func (c *machine) forwardNow(now mono.Time, i int, v wire.PacketView) bool {
 	out, to, ok := c.router.Through(i, v)
 	if !ok || to.Class() == wire.ClassControl && c.ports.list[out].link.Waiting() {
@@ -303,9 +305,9 @@ func (c *machine) returnCredits() {
 }
 
 // transmit hands the packets that the router offers to the links, as far as the links'
-// credits allow. transmit passes over the sender channels in the set later. If a link had no
-// room for a control message before, transmit offers the link the packets of all sender
-// channels in turn. So requests and replies never keep control messages back for long.
+// credits allow. transmit passes over the sender channels in the set "later". If a link had no room
+// for a control message before, transmit offers the link the packets of all sender channels in
+// turn. So requests and replies never keep control messages back for long.
 func (c *machine) transmit(now mono.Time, later router.Skip) bool {
 	moved := false
 	for i := range c.ports.list {

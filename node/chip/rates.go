@@ -51,8 +51,8 @@ func (r *rates) pass(now mono.Time, ports []port) {
 	r.from = now
 }
 
-// at returns the rate of port i at the instant now: of the present window if that is long enough,
-// else of the window before.
+// The method "at" returns the rate of port i at the instant now. If the present window is too
+// short, at returns the rate of the window before.
 func (r *rates) at(now mono.Time, i int, p *port) Rate {
 	if r.base == nil {
 		return Rate{}
@@ -63,7 +63,8 @@ func (r *rates) at(now mono.Time, i int, p *port) Rate {
 	return r.last[i]
 }
 
-// rate returns the rate between the counts a and b, where b is later by the time over.
+// rate returns the rate between the counts a and the later counts b. The argument "over" is the
+// time between the two.
 func (a passed) rate(b passed, over time.Duration) Rate {
 	per := func(from, to uint64) float64 { return float64(to-from) / over.Seconds() }
 	return Rate{over, per(a.bytesOut, b.bytesOut), per(a.bytesIn, b.bytesIn), per(a.packetsOut, b.packetsOut), per(a.packetsIn, b.packetsIn)}

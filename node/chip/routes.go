@@ -34,8 +34,8 @@ func newRoutes(chips, planes int, p *route.Plan) routes {
 	return w
 }
 
-// place returns a pointer to the entry of near for key k. place returns nil if the route
-// of k belongs into the map others.
+// place returns a pointer to the entry of near for key k. place returns nil if the route of k
+// belongs into the map "others".
 func (w *routes) place(k routeKey) **flow.Route {
 	if int(k.plane) >= w.planes || int(k.dst.Chip) >= len(w.near) {
 		return nil
@@ -77,8 +77,8 @@ func (c *machine) whole(t *planned, to flow.Key) *flow.Route {
 	return c.lookup(t, routeKey{dst: to.Node, plane: to.Plane, class: wire.ClassRequest, other: to.Other, whole: true})
 }
 
-// destination returns the flow key that holds a packet's destination, plane and direction
-// round rings, for the method route.
+// destination returns the flow key that holds a packet's destination, plane and direction round
+// rings, for the method "route".
 func destination(v wire.PacketView) flow.Key {
 	return flow.Key{Node: v.Dst(), Plane: v.Plane(), Other: v.Other()}
 }
@@ -213,7 +213,8 @@ func (c *machine) enter(p *port, v wire.PacketView) bool {
 // the packet therefore gives the route:
 //
 //   - The tables that routed the packet before, unless the route crosses a cable that is out of
-//     service. If the chip does not know these tables, those of the packet before in the same flow.
+//     service. If the chip does not know these tables, the tables that routed the previous packet
+//     of the same flow.
 //   - The tables in force.
 //   - The tables that use silent cables. The packet then waits at the silent port.
 func (c *machine) through(p *port, v wire.PacketView) bool {
@@ -241,7 +242,7 @@ func (c *machine) through(p *port, v wire.PacketView) bool {
 	return c.onto(p, v, c.route(to, class), mixed) || c.onto(p, v, c.routeBy(t.hope, to, class), wire.EpochMixed)
 }
 
-// named returns the tables that a packet names, or nil if the chip does not remember them.
+// named returns the tables that a packet names, or nil if the chip does not remember these tables.
 func (t *tables) named(v wire.PacketView) *planned {
 	e := v.Epoch()
 	if e == t.epoch {
@@ -250,12 +251,12 @@ func (t *tables) named(v wire.PacketView) *planned {
 	return t.former.find(e)
 }
 
-// numEntrants is the number of flows from other meshes of which a chip remembers by which tables
-// their last packet was routed. The value is our own choice.
+// A chip remembers, for numEntrants flows from other meshes, the tables that routed the last packet
+// of the flow. The value is our own choice.
 const numEntrants = 256
 
-// entrants remember by which tables the last packet of each flow from another mesh was routed. A
-// flow may take the place of another flow.
+// entrants holds, for flows from other meshes, the tables that routed the last packet of the flow.
+// A flow may take the place of another flow.
 type entrants []entrant
 
 type entrant struct {
@@ -285,9 +286,9 @@ func (e *entrants) of(v wire.PacketView) **planned {
 }
 
 // onto puts a packet that came in by a port onto a route from this chip, if the route exists. The
-// tables of this chip may be newer than those of the mesh that the packet came from, and may lead
-// straight back to that mesh. In a route, a hop straight back would mean "deliver here". onto then
-// returns false. onto also returns false if the packet's header has no room for the route.
+// tables of this chip may be newer than the tables of the mesh that the packet came from, and may
+// lead straight back to that mesh. In a route, a hop straight back would mean "deliver here". onto
+// then returns false. onto also returns false if the packet's header has no room for the route.
 func (c *machine) onto(p *port, v wire.PacketView, w *flow.Route, epoch uint32) bool {
 	if !w.OK || w.First == p.Dir {
 		return false

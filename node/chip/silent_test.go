@@ -12,7 +12,8 @@ import (
 	"ttfabric/wire"
 )
 
-// isolate makes the network lose all datagrams of a chip, or ends this.
+// isolate makes the network lose all datagrams of a chip. If "on" is false, the network works
+// again.
 func (w *fabric) isolate(c *Chip, on bool) {
 	for d := range wire.Direction(wire.NumDirections) {
 		w.silence(c, d, on)
@@ -31,9 +32,9 @@ func (w *fabric) fates(i int, d time.Duration) (n [4]int) {
 	return n
 }
 
-// TestSilentChipIsLate silences a chip for times up to 15 s while the fabric writes to it. All
-// requests to the chip must end as done after the silence, and none before. Requests to other chips,
-// also by routes through the silent chip, must end as done during the silence.
+// TestSilentChipIsLate silences a chip for times up to 15 s while the fabric writes to it. No
+// request to the chip may end before the end of the silence. Then all must end as done. Requests to
+// other chips, also by routes through the silent chip, must end as done during the silence.
 func TestSilentChipIsLate(t *testing.T) {
 	for _, d := range []time.Duration{100 * time.Millisecond, time.Second, 15 * time.Second} {
 		w := newFabric(t, named(t, "mesh:3x3"))
@@ -80,7 +81,7 @@ func TestSilentChipIsLate(t *testing.T) {
 }
 
 // TestSilentChipIsGivenUp silences a chip for good. After control.GiveUp, requests to the chip must
-// end, and further ones must be refused.
+// end, and the source must refuse further requests.
 func TestSilentChipIsGivenUp(t *testing.T) {
 	w := newFabric(t, named(t, "line:3"))
 	to := flow.Request{Dst: w.chips[2].Node(), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}, Payload: make([]byte, 64)}
@@ -106,7 +107,8 @@ func TestSilentChipIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestRefusalIsEvidence finds that a chip gives a port up after Hold if a host refuses its datagrams.
+// TestRefusalIsEvidence has a host refuse the datagrams of a port. The chip must give up the port
+// after Hold.
 func TestRefusalIsEvidence(t *testing.T) {
 	w := newFabric(t, named(t, "n300"))
 	w.isolate(w.chips[1], true)
@@ -129,8 +131,9 @@ func TestRefusalIsEvidence(t *testing.T) {
 }
 
 // TestSilentChipOfAnotherMesh silences a chip of another mesh while two chips write to it and read
-// from it. Requests of which the sources know that the chip is silent must wait at the sources.
-// Requests that left before must wait in the other mesh. After the silence, all must end as done.
+// from it. Once the sources know that the chip is silent, requests must wait at the sources.
+// Requests that left earlier must wait in the other mesh. After the silence, all requests must end
+// as done.
 func TestSilentChipOfAnotherMesh(t *testing.T) {
 	m := named(t, "2xt3000")
 	w := newFabric(t, m)
@@ -219,7 +222,8 @@ func TestEntryOfASilentChip(t *testing.T) {
 
 // TestCableBetweenMeshes cuts the cables between two chips of two meshes, without a word to any
 // chip. Other cables join the meshes, so that both ends learn that the other end has lost the
-// cables, too. They must give the cables up long before control.GiveUp, and keep all other routes.
+// cables, too. Both ends must give up the cables long before control.GiveUp, and keep all other
+// routes.
 func TestCableBetweenMeshes(t *testing.T) {
 	m := named(t, "2xt3000")
 	w := newFabric(t, m)

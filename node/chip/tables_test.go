@@ -113,7 +113,7 @@ func conflict(t *testing.T, m *topo.Topology) (first, second []wire.PortID, src,
 
 // A chip proves new tables together with the packets that are under way by the old tables. If
 // packets of old and new tables could close a cycle, the packets of the old tables that go round a
-// fault are outdated. They keep their route and their order, and none is lost.
+// fault are outdated. Outdated packets keep their route and their order, and no packet is lost.
 func TestOldDetoursAreKept(t *testing.T) {
 	m, err := topo.Named("mesh:4x4")
 	if err != nil {

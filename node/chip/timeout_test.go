@@ -90,7 +90,7 @@ func TestSpecificationsTTL(t *testing.T) {
 	}
 	want := []string{"D5 9", "D6 8", "D7 7", "D11 6", "D10 5", "D9 4", "D5 3", "D6 2", "D7 1", "D11 0"}
 	if !slices.Equal(seen, want) {
-		t.Errorf("it came by %v, the specification says %v", seen, want)
+		t.Errorf("the packet came by %v, the specification says %v", seen, want)
 	}
 }
 
@@ -118,8 +118,8 @@ func TestTTLIsEnough(t *testing.T) {
 	}
 }
 
-// loopingWrite returns a write from the first chip of a 4×4 grid by a route with a loop:
-// D1 D5 D6 D7 D11 D10 D9 D5 D6 D7 D11 D10 …
+// loopingWrite returns a write from the first chip of a 4×4 grid by a route with a loop. The route
+// is D1 D5 D6 D7 D11 D10 D9 D5 D6 D7 D11 D10 …
 func loopingWrite(m *topo.Topology) flow.Request {
 	e, s, we, n := wire.East, wire.South, wire.West, wire.North
 	via := []wire.Direction{s}

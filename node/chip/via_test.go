@@ -71,8 +71,8 @@ type fabric struct {
 	watch func(to wire.PortID, v wire.PacketView) // called for each packet that arrives in one frame; nil: not called
 }
 
-// cut cuts all cables that leave chip c in direction d if on is true, and tells the chips at both
-// ends. If on is false, cut repairs the cables.
+// cut cuts all cables that leave chip c in direction d if "on" is true, and tells the chips at both
+// ends. If "on" is false, cut repairs the cables.
 func (w *fabric) cut(c *Chip, d wire.Direction, on bool) {
 	w.silence(c, d, on)
 	for i := range c.ports.list {
@@ -83,8 +83,8 @@ func (w *fabric) cut(c *Chip, d wire.Direction, on bool) {
 	}
 }
 
-// silence makes the network lose all datagrams of the cables that leave chip c in direction d if on
-// is true. No chip is told. If on is false, the network works again.
+// silence makes the network lose all datagrams of the cables that leave chip c in direction d if
+// "on" is true. No chip is told. If "on" is false, the network works again.
 func (w *fabric) silence(c *Chip, d wire.Direction, on bool) {
 	for i := range c.ports.list {
 		if p := &c.ports.list[i]; p.Dir == d {
@@ -107,7 +107,7 @@ func (w *fabric) restart(i int, inc wire.Incarnation) {
 
 func newFabric(t *testing.T, m *topo.Topology) *fabric { return fabricOf(t, m, func(*Config) {}) }
 
-// fabricOf returns a fabric with all links up. The function change may change the
+// fabricOf returns a fabric with all links up. The function "change" may change the
 // configuration of each chip.
 func fabricOf(t *testing.T, m *topo.Topology, change func(*Config)) *fabric {
 	w := &fabric{t: t, now: 1, m: m, at: map[wire.FabricNodeID]*Chip{}, gone: map[wire.PortID]bool{}}

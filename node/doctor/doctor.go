@@ -84,7 +84,8 @@ type patient struct {
 // chips returns the number of the fabric's chips.
 func (p *patient) chips() int { return len(p.Topology.Chips) }
 
-// without returns the verdict of a check that misses something which only containers need.
+// The method "without" returns the verdict of a check if something is missing that only containers
+// need.
 func (p *patient) without() Verdict {
 	if p.Runtime == spec.Docker {
 		return Failure
@@ -92,7 +93,7 @@ func (p *patient) without() Verdict {
 	return Warning
 }
 
-// check is one check of the machine. The function look makes the check, and changes nothing
+// check is one check of the machine. The function "look" makes the check, and changes nothing
 // on the machine.
 type check struct {
 	name string

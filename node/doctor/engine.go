@@ -106,9 +106,9 @@ func lookNetworks(ctx context.Context, p *patient) Finding {
 
 // judgeNetworks compares the MTU of the engine's bridges with the MTU of the interface to
 // other machines. judgeNetworks also compares the number of chips with the largest number
-// of containers on a bridge. The parameter wanted says that the fabric is to run in
-// containers. The parameter uplink is the interface to other machines, or "" if there is
-// none. The parameter most is the MTU of the uplink in bytes.
+// of containers on a bridge. The parameter "wanted" says that the fabric is to run in
+// containers. The parameter "uplink" is the interface to other machines, or "" if there is
+// none. The parameter "most" is the MTU of the uplink in bytes.
 func judgeNetworks(nets []container.Network, chips int, wanted bool, uplink string, most int) Finding {
 	var mtus, wide []string
 	for i := range nets {

@@ -51,11 +51,11 @@ func lookProcesses(_ context.Context, p *patient) Finding {
 	return judgeThreads(need, used, l.Cur, os.Getuid() == 0, pidsLeft("/proc/self/cgroup", "/sys/fs/cgroup"))
 }
 
-// judgeThreads compares need, the number of threads that the fabric needs, with two limits.
-// The parameter limit is the number of threads that the user may have; root has no such
-// limit. The parameter used is the number of threads that the user has. The parameter left
-// is the number of further threads that the control group allows; if left is negative, the
-// control group has no limit.
+// judgeThreads compares "need", the number of threads that the fabric needs, with two limits. The
+// parameter "limit" is the number of threads that the user may have; root has no such limit. The
+// parameter "used" is the number of threads that the user has. The parameter "left" is the number
+// of further threads that the control group allows; if "left" is negative, the control group has no
+// limit.
 func judgeThreads(need, used int, limit uint64, root bool, left int) Finding {
 	const wayOut = "'ulimit -u %d' before 'ttfabric up', or a higher nproc in /etc/security/limits.conf"
 	switch {
@@ -89,8 +89,8 @@ func threadsOf(uid int) (n int) {
 
 // pidsLeft returns how many further threads a process's control group and all groups above
 // this group allow (cgroups(7), pids controller). If there is no limit, pidsLeft returns
-// -1. The parameter self is the path of the process's file /proc/pid/cgroup. The parameter
-// root is the folder at which the control groups are mounted.
+// -1. The parameter "self" is the path of the process's file /proc/pid/cgroup. The parameter "root"
+// is the folder at which the control groups are mounted.
 func pidsLeft(self, root string) int {
 	left := -1
 	for line := range strings.Lines(readSys(self)) {
@@ -175,8 +175,8 @@ func lookDisk(_ context.Context, p *patient) Finding {
 }
 
 // judgeDisk compares the free bytes and inodes of a file system with the bytes and inodes
-// that the chips need. The parameter at is a folder in the file system. The parameter
-// counted says that the file system has a limited number of inodes.
+// that the chips need. The parameter "at" is a folder in the file system. The parameter "counted"
+// says that the file system has a limited number of inodes.
 func judgeDisk(free, inodes int64, counted bool, chips int64, at string) Finding {
 	const wayOut = "remove files from this disk, or set XDG_RUNTIME_DIR to a folder on another disk"
 	switch need := chips * chipDisk; {

@@ -62,12 +62,12 @@ func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t 
 }
 
 // Attach makes the run folder of a fabric whose chips run on other machines. If a fabric of this
-// name is attached already, Attach replaces its folder. If this machine has the run folder of a
-// fabric of this name that was started here, running or not, Attach returns an error of kind
-// [spec.Usage]. The parameter apis has the addresses of the APIs of one or more chips, as
-// HOST:PORT. The parameter token is the bearer token of all chips' APIs. Attach waits until one
-// chip answers or ctx ends. The parameter name is the fabric's name on this machine. If name is "",
-// the fabric's name is the name that the chips report.
+// name is attached already, Attach replaces its folder. This machine may have the run folder of a
+// fabric of this name that was started here, running or not. In this case, Attach returns an error
+// of kind [spec.Usage]. The parameter apis has the addresses of the APIs of one or more chips, as
+// HOST:PORT. The parameter "token" is the bearer token of all chips' APIs. Attach waits until one
+// chip answers or ctx ends. The parameter "name" is the fabric's name on this machine. If name is
+// "", the fabric's name is the name that the chips report.
 func Attach(ctx context.Context, name string, apis []string, token string) (*Fabric, error) {
 	m, t, err := describe(ctx, apis, token)
 	if err != nil {

@@ -54,8 +54,8 @@ func (e attached) Chips() (out []folder.Chip) {
 	return out
 }
 
-// notHere returns the error for a command that must run on the machine of chip n. The text
-// what is a past participle such as "killed".
+// notHere returns the error for a command that must run on the machine of chip n. The text "what"
+// is a past participle such as "killed".
 func (e attached) notHere(n wire.FabricNodeID, what string) error {
 	return spec.Usagef("fabric %q is attached: its chips run on other machines, so chip %s cannot be %s from this machine; run the command on the chip's own machine", e.dir.Name(), n, what)
 }

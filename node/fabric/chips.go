@@ -134,8 +134,8 @@ func (f *Fabric) running(n wire.FabricNodeID) (folder.Chip, error) {
 	return c, nil
 }
 
-// tellTime is the longest time that a chip may take to accept a report about a fault in
-// another chip's process, or the end of its own removal.
+// tellTime is the longest time that a chip may take to accept a message. The message reports a
+// fault in another chip's process, or tells the chip that its removal has ended.
 const tellTime = time.Second
 
 // tellFault asks another chip to report a fault of chip n's process as an event, because
@@ -173,9 +173,9 @@ func (f *Fabric) tellFault(ctx context.Context, k fault.Kind, n wire.FabricNodeI
 const quietPolls = 3
 
 // RemoveChip stops a chip in good order. The chip refuses new requests. RemoveChip then
-// waits until the chip has no open requests and no packets. The parameter most is the
-// longest time of this wait. If most is 0, RemoveChip leaves out these two steps. Then
-// the chip closes its links, leaves the gossip and ends. The result drained is true if the
+// waits until the chip has no open requests and no packets. The parameter "most" is the
+// longest time of this wait. If "most" is 0, RemoveChip leaves out these two steps. Then
+// the chip closes its links, leaves the gossip and ends. The result "drained" is true if the
 // chip had no open requests and no packets at the end of the wait.
 func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, most time.Duration) (drained bool, err error) {
 	if a, ok := f.host().(attached); ok {
@@ -203,10 +203,10 @@ func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, most time.
 }
 
 // drain makes a chip refuse new requests, and waits until the chip has no open requests and no
-// packets. The parameter most is the longest time of this wait. drain returns true if the chip then
-// has no open requests and no packets. If most is 0, or if the chip does not answer the request to
-// drain, drain returns false at once. If ctx ends, the chip is not removed, and drain makes the chip
-// accept new requests again.
+// packets. The parameter "most" is the longest time of this wait. drain returns true if the chip
+// then has no open requests and no packets. If "most" is 0, or if the chip does not answer the
+// request to drain, drain returns false at once. If ctx ends, the chip is not removed, and drain
+// makes the chip accept new requests again.
 func drain(ctx context.Context, cl *api.Client, most time.Duration) (drained bool, err error) {
 	if most == 0 {
 		return false, nil

@@ -37,9 +37,9 @@ type LinkDiff struct {
 
 // DiffLinks compares the cables of topology t with the link ends that the chips report in
 // views. A cable is up if its two ends report that they are up, have each other as peers,
-// and send their frames by this cable. The topology expected has the cables that should
-// exist: either t, or the topology that --expected names. For each chip without a report,
-// the map quiet says why the report is missing.
+// and send their frames by this cable. The topology "expected" has the cables that should exist:
+// either t, or the topology that --expected names. For each chip without a report, the map "quiet"
+// says why the report is missing.
 func DiffLinks(t, expected *topo.Topology, views []api.ChipView, quiet map[wire.FabricNodeID]string) LinkDiff {
 	ends := map[wire.PortID]api.LinkView{}
 	for _, v := range views {
@@ -76,8 +76,8 @@ func carries(l api.LinkView, peer wire.PortID) bool {
 	return l.State == "up" && l.By == nil && !l.Avoided && l.Peer == peer.Node && l.PeerChan == peer.Channel
 }
 
-// downed describes the direction of cable c from src to dst, which is not up. The map
-// ends holds the link ends that the chips reported, and quiet is as for [DiffLinks].
+// downed describes the direction of cable c from src to dst, which is not up. The map "ends" holds
+// the link ends that the chips reported, and quiet is as for [DiffLinks].
 func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wire.PortID]api.LinkView, quiet map[wire.FabricNodeID]string) DownedLink {
 	d := DownedLink{Src: src.Node, SrcChannel: src.Channel, Dst: dst.Node, DstChannel: dst.Channel, Direction: dir.String(), Plane: c.Plane, Scope: "intra-mesh"}
 	if c.External() {

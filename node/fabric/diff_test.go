@@ -32,7 +32,7 @@ func viewsOf(t *topo.Topology) (views []api.ChipView) {
 	return views
 }
 
-// at returns the link end of port p in the views.
+// The function "at" returns the link end of port p in the views.
 func at(views []api.ChipView, p wire.PortID) *api.LinkView {
 	for i := range views {
 		for k := range views[i].Links {

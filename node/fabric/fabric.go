@@ -154,7 +154,7 @@ func (f *Fabric) Session(n wire.FabricNodeID) (*session.Session, error) {
 }
 
 // Clients returns clients of the APIs of all running chips, in the topology's order. The
-// result missing lists the chips that do not run. Clients returns an error if no chip runs.
+// result "missing" lists the chips that do not run. Clients returns an error if no chip runs.
 func (f *Fabric) Clients() (cs []*api.Client, missing []wire.FabricNodeID, err error) {
 	running := map[wire.FabricNodeID]folder.Chip{}
 	for _, c := range f.Running() {
@@ -180,8 +180,8 @@ type Answer[T any] struct {
 	Err   error
 }
 
-// Each calls the function ask for all chips at the same time, and returns the answers in
-// the order of cs. The parameter limit is the longest time that a call may take; 0 means
+// Each calls the function "ask" for all chips at the same time, and returns the answers in
+// the order of cs. The parameter "limit" is the longest time that a call may take; 0 means
 // no limit. All calls also end when ctx ends.
 func Each[T any](ctx context.Context, cs []*api.Client, limit time.Duration, ask func(context.Context, *api.Client) (T, error)) []Answer[T] {
 	if limit > 0 {
@@ -201,7 +201,7 @@ func Each[T any](ctx context.Context, cs []*api.Client, limit time.Duration, ask
 	return out
 }
 
-// Tell calls the function tell for all chips at the same time, as [Each] does, and joins
+// Tell calls the function "tell" for all chips at the same time, as [Each] does, and joins
 // the errors.
 func Tell(ctx context.Context, cs []*api.Client, limit time.Duration, tell func(context.Context, *api.Client) error) error {
 	var errs []error
@@ -223,14 +223,14 @@ func Values[T any](as []Answer[T]) (values []T, silent []wire.FabricNodeID) {
 	return values, silent
 }
 
-// Ask asks all chips at once for their state. The result silent lists the chips that do not
+// Ask asks all chips at once for their state. The result "silent" lists the chips that do not
 // answer within [AskTime].
 func Ask(ctx context.Context, cs []*api.Client) (views []api.ChipView, silent []wire.FabricNodeID) {
 	return Values(Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (api.ChipView, error) { return c.Chip(ctx) }))
 }
 
 // Channels asks all chips at once for the channels of their routers that hold packets. The result
-// silent lists the chips that do not answer within [AskTime].
+// "silent" lists the chips that do not answer within [AskTime].
 func Channels(ctx context.Context, cs []*api.Client) (all []api.ChannelView, silent []wire.FabricNodeID) {
 	lists, silent := Values(Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) ([]api.ChannelView, error) { return c.RouterChannels(ctx) }))
 	all = []api.ChannelView{}

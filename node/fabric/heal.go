@@ -21,10 +21,11 @@ type Healed struct {
 	Silent  []wire.FabricNodeID // chips that run and do not answer
 }
 
-// Heal puts back everything that commands took out on purpose: cut cables, cables out of service,
-// paused and draining routers, cuts of the gossip, and chips that refuse new requests. Heal leaves
-// impairments and assigned fallbacks, and chips that do not run or do not answer, and says so. If Heal
-// returns an error, the result says what Heal put back before the error.
+// Heal ends the disturbances that commands began on purpose. Heal puts cut cables and cables out of
+// service back, resumes paused and draining routers, ends cuts of the gossip, and makes chips
+// accept new requests. Heal leaves impairments and assigned fallbacks as they are. Heal also leaves
+// chips that do not run or do not answer. The result names what Heal left. If Heal returns an
+// error, the result says what Heal put back before the error.
 func (s *Chips) Heal(ctx context.Context) (h Healed, err error) {
 	all, err := s.Topology.SelectLinks([]string{"all"})
 	if err != nil {
@@ -54,8 +55,8 @@ func (s *Chips) Heal(ctx context.Context) (h Healed, err error) {
 	return h, s.left(ctx, &h, views)
 }
 
-// acceptRequests makes the chips accept new requests that refuse them according to their views. It
-// returns these chips.
+// According to their views, some chips refuse new requests. acceptRequests makes these chips accept
+// new requests again, and returns the chips.
 func (s *Chips) acceptRequests(ctx context.Context, views []api.ChipView) ([]wire.FabricNodeID, error) {
 	var leaving []wire.FabricNodeID
 	for i := range views {

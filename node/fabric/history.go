@@ -9,7 +9,7 @@ import (
 )
 
 // History calls the function f for each event in the folder of an event archive, in the
-// order of time. History leaves out chips for which the function want returns false. The
+// order of time. History leaves out chips for which the function "want" returns false. The
 // events of one chip keep their order even if the chip's clock was set back. No chip needs
 // to run. The result counts the parts of the archive that History skipped. History returns
 // an error if the folder cannot be read.

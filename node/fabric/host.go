@@ -89,7 +89,7 @@ const (
 
 // Remove removes the fabric of a run folder as [Fabric.Remove] does, also if a crash has
 // damaged the folder. Remove first copies recordings and logged secrets from containers to
-// this machine, if discard is false. The parameter strange names a folder for recordings of
+// this machine, if discard is false. The parameter "strange" names a folder for recordings of
 // containers whose folder on this machine is not known any more.
 func Remove(dir folder.Dir, discard bool, strange string) (Removed, error) {
 	s, err := dir.Spec()

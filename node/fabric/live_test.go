@@ -55,8 +55,8 @@ func own(t *testing.T) string {
 	return strings.ToLower(t.Name())
 }
 
-// soon is the longest time that the tests wait for one step. A step takes much less time on
-// an idle machine.
+// The constant "soon" is the longest time that the tests wait for one step. A step takes much less
+// time on an idle machine.
 const soon = time.Minute
 
 // made makes a fabric whose chips do not run yet. The end of the test removes the fabric.
@@ -83,7 +83,8 @@ func made(t *testing.T, name, machine string, change func(*spec.Spec)) *Fabric {
 	return f
 }
 
-// up makes a fabric and brings the fabric up. The end of the test removes the fabric.
+// The function "up" makes a fabric and brings the fabric up. The end of the test removes the
+// fabric.
 func up(t *testing.T, name, machine string, change func(*spec.Spec)) *Fabric {
 	t.Helper()
 	f := made(t, name, machine, change)

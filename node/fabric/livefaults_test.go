@@ -131,8 +131,9 @@ func cutNow(ctx context.Context, s *Chips, links []topo.Link) []topo.Link {
 	return slices.DeleteFunc(slices.Clone(links), func(l topo.Link) bool { return !cut[l.A] && !cut[l.B] })
 }
 
-// TestTwoTrafficRuns starts several traffic runs at once. Each run has its own true result, or is
-// refused by name. After the runs, another run succeeds.
+// TestTwoTrafficRuns starts several traffic runs at once. Each run must return the correct result
+// of its own traffic, or the error that another command is running traffic. After the runs, another
+// run succeeds.
 func TestTwoTrafficRuns(t *testing.T) {
 	f := up(t, own(t), "n300", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)

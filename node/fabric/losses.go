@@ -21,8 +21,8 @@ type Balance struct {
 }
 
 // Losses asks the chips cs for their counts of packets, and balances these counts. Losses
-// asks in rounds until no packet has moved between two rounds. When the time wait is over,
-// Losses begins no further round. The parameter missing lists the fabric's other chips.
+// asks in rounds until no packet has moved between two rounds. When the time "wait" is over, Losses
+// begins no further round. The parameter "missing" lists the fabric's other chips.
 func Losses(ctx context.Context, cs []*api.Client, missing []wire.FabricNodeID, wait time.Duration) Balance {
 	end := time.Now().Add(wait)
 	for last := []losses.Chip(nil); ; time.Sleep(lossesPoll) {

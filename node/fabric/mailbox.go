@@ -14,10 +14,10 @@ import (
 // the mailbox's router keeps writing to the mailbox.
 const mailboxTries = 5
 
-// ReadMailbox reads the mailbox of port p, which lies at the address at of the port's chip.
-// If the router wrote to the mailbox meanwhile, ReadMailbox reads the mailbox again, and
-// reads at most [mailboxTries] times. The field Torn of the result is the number of entries
-// that the last read could not get.
+// ReadMailbox reads the mailbox of port p, which lies at the address "at" of the port's chip. If
+// the router wrote to the mailbox meanwhile, ReadMailbox reads the mailbox again, and reads at most
+// [mailboxTries] times. The field Torn of the result is the number of entries that the last read
+// could not get.
 func ReadMailbox(ctx context.Context, s *session.Session, p wire.PortID, at wire.NocAddr, plane wire.Plane) (v output.Mailbox, err error) {
 	var m wire.Mailbox
 	for range mailboxTries {

@@ -67,9 +67,10 @@ func (s *Chips) Clients() (out []*api.Client) {
 	return out
 }
 
-// At calls the function do for each chip that the parameter where names, with the chip's channels.
-// The calls run at the same time, and have [AskTime] to end. At joins the errors. The result absent
-// lists the named chips that s has no client of. At does not call the function do for these chips.
+// At calls the function "do" for each chip that the parameter "where" names, with the chip's
+// channels. The calls run at the same time, and have [AskTime] to end. At joins the errors. The
+// result "absent" lists the named chips that s has no client of. At does not call the function "do"
+// for these chips.
 func (s *Chips) At(ctx context.Context, where Where, do func(context.Context, *api.Client, []wire.Channel) error) (absent []wire.FabricNodeID, err error) {
 	var cs []*api.Client
 	for _, n := range s.Topology.Nodes() {
@@ -85,7 +86,7 @@ func (s *Chips) At(ctx context.Context, where Where, do func(context.Context, *a
 	return absent, Tell(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) error { return do(ctx, c, where[c.Self()]) })
 }
 
-// AtChips calls the function do for each of the given chips, as [Chips.At] does.
+// AtChips calls the function "do" for each of the given chips, as [Chips.At] does.
 func (s *Chips) AtChips(ctx context.Context, chips []wire.FabricNodeID, do func(context.Context, *api.Client) error) (absent []wire.FabricNodeID, err error) {
 	where := Where{}
 	for _, n := range chips {
@@ -108,15 +109,15 @@ func (s *sorted[T]) add(v ...T) {
 }
 
 // byChip returns the answers in the order in which the topology lists the chips. The
-// function chip must return the chip of an answer.
+// function "chip" must return the chip of an answer.
 func (s *sorted[T]) byChip(t *topo.Topology, chip func(*T) wire.FabricNodeID) []T {
 	slices.SortStableFunc(s.list, func(a, b T) int { return t.Index(chip(&a)) - t.Index(chip(&b)) })
 	return s.list
 }
 
-// Cut cuts cables if on is true, and puts cables back if on is false. If d is not 0, the chips put
-// cut cables back by themselves after the time d. The result absent lists the chips at the cables
-// that s has no client of.
+// Cut cuts cables if "on" is true, and puts cables back if "on" is false. If d is not 0, the chips
+// put cut cables back by themselves after the time d. The result "absent" lists the chips at the
+// cables that s has no client of.
 func (s *Chips) Cut(ctx context.Context, links []topo.Link, on bool, d time.Duration) (absent []wire.FabricNodeID, err error) {
 	where, _ := spec.Ends(links, "both")
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -125,8 +126,8 @@ func (s *Chips) Cut(ctx context.Context, links []topo.Link, on bool, d time.Dura
 }
 
 // Uncut puts cables back. The result "back" lists the cables that were cut, in one or both directions,
-// and were put back in at least one of these. The result absent lists the chips at the cables that s
-// has no client of.
+// and were put back in at least one of these. The result "absent" lists the chips at the cables
+// that s has no client of.
 func (s *Chips) Uncut(ctx context.Context, links []topo.Link) (back []topo.Link, absent []wire.FabricNodeID, err error) {
 	where, _ := spec.Ends(links, "both")
 	var ended sorted[wire.PortID]
@@ -150,11 +151,11 @@ func (s *Chips) Uncut(ctx context.Context, links []topo.Link) (back []topo.Link,
 	}), absent, err
 }
 
-// Flap cuts cables repeatedly. The parameter every is the time from the begin of one cut to the
-// begin of the next. The parameter down is the length of a cut. The parameter total limits the time
-// from the begin of the first cut to the end of the last cut. If total is 0, Flap continues until
-// ctx ends. Flap returns when the cables are back, or at once if a cut fails. The result n is the
-// number of cuts.
+// Flap cuts cables repeatedly. The parameter "every" is the time from the begin of one cut to the
+// begin of the next. The parameter "down" is the length of a cut. The parameter "total" limits the
+// time from the begin of the first cut to the end of the last cut. If total is 0, Flap continues
+// until ctx ends. Flap returns when the cables are back, or at once if a cut fails. The result n is
+// the number of cuts.
 func (s *Chips) Flap(ctx context.Context, links []topo.Link, every, down, total time.Duration) (n int, absent []wire.FabricNodeID, err error) {
 	begin := time.Now()
 	for n := 1; ; n++ {
@@ -178,7 +179,7 @@ func (s *Chips) Flap(ctx context.Context, links []topo.Link, every, down, total 
 	}
 }
 
-// Impair changes the impairments of the datagrams that ports send. The parameter body has
+// Impair changes the impairments of the datagrams that ports send. The parameter "body" has
 // the changes. Impair ignores body.Channels.
 func (s *Chips) Impair(ctx context.Context, where Where, body api.NetemBody) (absent []wire.FabricNodeID, err error) {
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -208,7 +209,7 @@ func (s *Chips) Impairments(ctx context.Context, where Where, only bool) (views 
 }
 
 // CommandRouters gives a command to the routers of ports, and returns the state of these ports
-// afterwards. The parameter action is a command of 'ttfabric router', such as "pause".
+// afterwards. The parameter "action" is a command of 'ttfabric router', such as "pause".
 func (s *Chips) CommandRouters(ctx context.Context, where Where, action string) (views []api.RouterView, absent []wire.FabricNodeID, err error) {
 	var got sorted[api.RouterView]
 	absent, err = s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -299,9 +300,9 @@ func (s *Chips) CutGossip(ctx context.Context, one, other []wire.FabricNodeID, d
 	})
 }
 
-// HealGossip ends the cuts of the gossip at all running chips. If all is true, HealGossip also ends
-// the impairments of the gossip. The result healed lists the chips at which HealGossip ended a cut
-// or an impairment.
+// HealGossip ends the cuts of the gossip at all running chips. If "all" is true, HealGossip also
+// ends the impairments of the gossip. The result "healed" lists the chips at which HealGossip ended
+// a cut or an impairment.
 func (s *Chips) HealGossip(ctx context.Context, all bool) (healed []wire.FabricNodeID, err error) {
 	var got sorted[wire.FabricNodeID]
 	_, err = s.AtChips(ctx, s.All(), func(ctx context.Context, c *api.Client) error {

@@ -117,7 +117,8 @@ func (s *startingChip) state() (runs, ended bool) {
 }
 
 // spawn starts the process of one chip. The process has a process group of its own, so that
-// Ctrl-C interrupts only this program. When the process has ended, spawn closes the Go channel ended.
+// Ctrl-C interrupts only this program. When the process has ended, spawn closes the Go channel
+// "ended".
 func (p processes) spawn(n wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) (ended <-chan struct{}, err error) {
 	exe, err := executable(p.program)
 	if err != nil {

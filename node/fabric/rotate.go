@@ -22,9 +22,9 @@ type KeyChange struct {
 	Keys  [][]byte // the fabric's keys, which chips get when they start; the first key is in use
 	Rows  []KeyRow // results of the steps, one row for each step on each running chip; the step "ask" leaves rows only if its failure ends the change
 	Force bool     // continue although a chip has not done a step
-	// Progress is called each time a step has succeeded or failed on a chip. The parameter
-	// done is the number of these chips. The parameter total is the number of running
-	// chips. Progress may be nil.
+	// Progress is called each time a step has succeeded or failed on a chip. The parameter "done"
+	// is the number of these chips. The parameter "total" is the number of running chips. Progress
+	// may be nil.
 	Progress func(step string, done, total int)
 	// Failed is called for each failed step that [KeyChange.Rotate] ignores because of
 	// Force. Failed may be nil.
@@ -120,9 +120,9 @@ func (k *KeyChange) Install(ctx context.Context, key []byte) error {
 	})
 }
 
-// Use makes all chips encrypt with the key that has the given id. If Keys does not contain
-// this key, or if a running chip does not have the key or does not answer and Force is not set,
-// Use returns an error and changes nothing.
+// Use makes all chips encrypt with the key that has the given id. If Keys does not contain this
+// key, Use returns an error and changes nothing. Without Force, Use does the same if a running chip
+// does not have the key or does not answer.
 func (k *KeyChange) Use(ctx context.Context, id string) error {
 	i := slices.IndexFunc(k.Keys, func(b []byte) bool { return keyring.ID(b) == id })
 	if i < 0 {
@@ -234,8 +234,8 @@ func (k *KeyChange) differs(n wire.FabricNodeID, ks []api.KeyView) error {
 	return fmt.Errorf("chip %s has other keys than the fabric; 'ttfabric chip restart %s' gives the chip the fabric's keys", n, n)
 }
 
-// tell calls the function do for each running chip, and adds the results to Rows. The error
-// names the chips for which the function do failed.
+// tell calls the function "do" for each running chip, and adds the results to Rows. The error
+// names the chips for which the function "do" failed.
 func (k *KeyChange) tell(ctx context.Context, action, id string, do func(context.Context, *api.Client) ([]api.KeyView, error)) error {
 	all := k.chips.All()
 	var rows []KeyRow

@@ -43,7 +43,7 @@ func (e *CutOffError) Error() string {
 	for i, s := range e.Sets {
 		sets[i] = s.String()
 	}
-	return fmt.Sprintf("this would cut off %s from the other chips, and no cable was taken out of service; --force takes the cables out of service nevertheless", strings.Join(sets, ", and "))
+	return fmt.Sprintf("the command would cut off %s from the other chips, and no cable was taken out of service; --force takes the cables out of service nevertheless", strings.Join(sets, ", and "))
 }
 
 // Service is what a change of service did.
@@ -53,8 +53,9 @@ type Service struct {
 }
 
 // TakeOut takes cables out of service. Cables that are out of service already do not count as
-// changed. If the change would leave other chips than those in "removed" without a route, and force
-// is false, TakeOut changes nothing and returns a [CutOffError].
+// changed. If the change would leave further chips than those in "removed" without a route, TakeOut
+// changes nothing and returns a [CutOffError]. With "force", TakeOut carries out such a change,
+// too.
 func (f *Fabric) TakeOut(ctx context.Context, links []topo.Link, removed []wire.FabricNodeID, force bool) (Service, error) {
 	s, err := f.Chips()
 	if err != nil {
@@ -88,9 +89,10 @@ func (f *Fabric) PutBack(ctx context.Context, links []topo.Link) (Service, error
 	return s.SetService(ctx, links, false)
 }
 
-// setService takes cables out of service, or puts them back. A cable is left out if both ends are
-// already as wanted. An end whose chip does not answer is not as wanted. If the chip then does not
-// carry out the change either, the error names the chip.
+// setService takes cables out of service, or puts them back. setService skips a cable if both ends
+// are already in the wanted state. If a chip does not answer, setService assumes that the chip's
+// ends are not in the wanted state. If the chip then does not carry out the change either, the
+// error names the chip.
 func (s *Chips) setService(ctx context.Context, live live, links []topo.Link, out bool) (r Service, err error) {
 	asWanted := func(p wire.PortID) bool {
 		end, answers := live[p]
@@ -137,10 +139,11 @@ func liveOf(views []api.ChipView) live {
 	return m
 }
 
-// without returns one end of each cable that the tables avoid if the cables in "links" are out of
-// service too. A link whose own cable is out of service, or does not work, uses a parallel cable.
-// The tables therefore avoid a cable only if no parallel cable carries frames (Spec §7.4.1). For an
-// end whose chip does not answer, the other end counts.
+// The method "without" returns one end of each cable that the tables avoid if the cables in "links"
+// are out of service too. A link whose own cable is out of service, or does not work, uses a
+// parallel cable. The tables therefore avoid a cable only if no parallel cable carries frames (Spec
+// §7.4.1). If the chip at one end of a cable does not answer, only the answer of the other end
+// counts.
 func (m live) without(t *topo.Topology, links []topo.Link) (out []wire.PortID) {
 	taken := map[wire.PortID]bool{}
 	for _, l := range links {
@@ -189,9 +192,9 @@ func direction(t *topo.Topology, p wire.PortID) wire.Direction {
 	return wire.NumDirections
 }
 
-// cutOff compares two plans. For each set of chips that could reach each other before and can not
-// any more, cutOff returns the parts of the set except the largest. cutOff ignores the chips in
-// "removed". If all planes have the same result, cutOff returns it once.
+// cutOff compares two plans. A change may split a set of chips that could all reach each other
+// before. For each such set, cutOff returns all parts except the largest. cutOff ignores the chips
+// in "removed". If all planes have the same result, cutOff returns it once.
 func cutOff(before, after *route.Plan, removed []wire.FabricNodeID) (sets []CutOff) {
 	var chips []wire.FabricNodeID
 	for _, n := range before.Topology().Nodes() {
@@ -256,8 +259,8 @@ type Line struct {
 	Chips []wire.FabricNodeID // chips of the line
 }
 
-// LineOf finds a row or column of a mesh. The argument kind is "row", "column" or "col". The error
-// names a value that is out of range, or a line without cables.
+// LineOf finds a row or column of a mesh. The argument "kind" is "row", "column" or "col". The
+// error names a value that is out of range, or a line without cables.
 func LineOf(t *topo.Topology, mesh int, kind, number string) (Line, error) {
 	m, ok := t.Mesh(wire.MeshID(max(mesh, 0)))
 	if !ok || mesh < 0 || mesh >= wire.MaxMeshes {

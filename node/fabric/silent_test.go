@@ -16,7 +16,7 @@ import (
 	"ttfabric/wire"
 )
 
-// fakeChip is the API of a chip that may fail to answer. All its links are up.
+// fakeChip is the API of a chip that may fail to answer. All links of the chip are up.
 type fakeChip struct {
 	mu      sync.Mutex
 	view    api.ChipView

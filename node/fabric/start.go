@@ -182,9 +182,9 @@ func Settled(ctx context.Context, name string) error {
 type Exits = chan folder.Exit
 
 // Up starts the chips that do not run, and waits until all links are up. Up calls the function
-// progress with the number of links that are up and the number of all links. If a started chip ends
-// meanwhile, Up returns an error. After the return, the channel exits gets a value for each started
-// chip that ends. Both progress and exits may be nil.
+// "progress" with the number of links that are up and the number of all links. If a started chip
+// ends meanwhile, Up returns an error. After the return, the channel "exits" gets a value for each
+// started chip that ends. Both progress and exits may be nil.
 func (f *Fabric) Up(ctx context.Context, progress func(done, total int), exits Exits) ([]api.ChipView, error) {
 	unlock, err := folder.Lock(ctx, string(f.Dir))
 	if err != nil {
@@ -226,8 +226,8 @@ func (f *Fabric) WaitUp(ctx context.Context, progress func(done, total int)) ([]
 }
 
 // waitUp waits until all chips are ready. Each chip answers when it is ready. If a chip answers that it
-// is not ready, waitUp asks it again. waitUp asks the chips in the argument running for their present
-// state first.
+// is not ready, waitUp asks it again. waitUp asks the chips in the argument "running" for their
+// present state first.
 func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), running map[wire.FabricNodeID]bool, exits Exits) ([]api.ChipView, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
@@ -286,9 +286,9 @@ func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), run
 	}
 }
 
-// askMore asks each running chip that is not ready and has no open question. The argument views has
-// the chips' latest answers, and asked says which chips have an open question. If a chip in the
-// argument running has not answered yet, askMore asks for an answer at once.
+// askMore asks each running chip that is not ready and has no open question. The argument "views"
+// has the chips' latest answers, and asked says which chips have an open question. If a chip in the
+// argument "running" has not answered yet, askMore asks for an answer at once.
 func (f *Fabric) askMore(views map[wire.FabricNodeID]api.ChipView, asked, running map[wire.FabricNodeID]bool, ask func(c *api.Client, most time.Duration)) {
 	cs, _, err := f.Clients()
 	if err != nil {
@@ -317,7 +317,7 @@ const (
 )
 
 // ready returns true if all links of a chip are up and the chip's tables use all links. The
-// parameter v is the chip's answer. If avoided is true, because an operator took a cable of the
+// parameter v is the chip's answer. If "avoided" is true, because an operator took a cable of the
 // fabric out of service, ready does not check the tables.
 func ready(v api.ChipView, avoided bool) bool {
 	return v.LinksUp == len(v.Links) && (avoided || len(v.OutOfService) == 0)

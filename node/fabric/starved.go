@@ -91,11 +91,12 @@ func StarvedInAny(runs ...[]traffic.Starved) (all []traffic.Starved) {
 	return all
 }
 
-// starvedLately is the age of the end of a starvation up to which [StarvedLines] names the chip.
+// starvedLately is a limit for [StarvedLines], which names a chip for this time after the chip was
+// starved.
 const starvedLately = time.Minute
 
-// StarvedLines returns a line for each chip that was starved in the last minute, such as "M0D5 was
-// starved for 2.1 s, 3 s ago".
+// StarvedLines returns a line for each chip that was starved in the last minute. An example of a
+// line is "M0D5 was starved for 2.1 s, 3 s ago".
 func StarvedLines(views []api.ChipView) (lines []string) {
 	for _, v := range views {
 		if v.Starved.LastEnd == nil {
@@ -114,8 +115,8 @@ func StarvedLines(views []api.ChipView) (lines []string) {
 	return lines
 }
 
-// SilentLines returns a line for each chip that at least one of the views lists as silent, such as
-// "M0D5 is silent: requests to it wait".
+// SilentLines returns a line for each chip that at least one of the views lists as silent. An
+// example of a line is "M0D5 is silent: requests to it wait".
 func SilentLines(views []api.ChipView) (lines []string) {
 	for _, v := range views {
 		for _, n := range v.Silent {

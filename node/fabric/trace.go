@@ -110,7 +110,7 @@ type Tracer struct {
 	before  []sighting // records that the chips had before the next packet
 }
 
-// Trace returns a [Tracer] for a route. The parameter timeout is the longest time to wait for the
+// Trace returns a [Tracer] for a route. The parameter "timeout" is the longest time to wait for the
 // answer to a packet. If the source of the route does not run, the error is a [NotRunningError].
 func (f *Fabric) Trace(ctx context.Context, r Route, timeout time.Duration) (*Tracer, error) {
 	cs, _, err := f.Clients()
@@ -131,7 +131,7 @@ func (f *Fabric) Trace(ctx context.Context, r Route, timeout time.Duration) (*Tr
 }
 
 // Packet sends one packet, and returns the planned hops together with the arrivals that
-// chips recorded. If the packet gets no answer, the result sent is an error. If a chip does
+// chips recorded. If the packet gets no answer, the result "sent" is an error. If a chip does
 // not return its records, the result err is an error.
 func (t *Tracer) Packet(ctx context.Context, plan []Hop) (hops []Hop, rtt time.Duration, sent, err error) {
 	one, cancel := context.WithTimeout(ctx, t.timeout)
@@ -149,7 +149,7 @@ const replans = 5
 
 // TraceNow sends one packet along a route, and returns the planned hops together with the arrivals
 // that chips recorded. If the tables change while the packet is under way, TraceNow sends another
-// packet, at most replans times. If the packet gets no answer, the result sent is an error. All
+// packet, at most replans times. If the packet gets no answer, the result "sent" is an error. All
 // other errors are the result err.
 func (f *Fabric) TraceNow(ctx context.Context, r Route, timeout time.Duration) (hops []Hop, sent, err error) {
 	t, err := f.Trace(ctx, r, timeout)
@@ -193,8 +193,8 @@ func newOnes(before, after []sighting) (out []sighting) {
 	return out
 }
 
-// beside adds sighting number i of a packet to the planned hop number i. If there are more
-// sightings than planned hops, beside adds hops.
+// The function "beside" adds sighting number i of a packet to the planned hop number i. If there
+// are more sightings than planned hops, beside adds hops.
 func beside(hops []Hop, seen []sighting) []Hop {
 	for i, s := range seen {
 		if i == len(hops) {

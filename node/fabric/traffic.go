@@ -34,7 +34,7 @@ func StopTraffic(ctx context.Context, cs []*api.Client, owner uint64) {
 
 // Traffic runs verified traffic between chips. Traffic first makes all chips receive, and
 // then makes all chips send. Then Traffic asks the chips for their reports, until all
-// chips that answer have finished. Traffic calls the function progress, which may be nil,
+// chips that answer have finished. Traffic calls the function "progress", which may be nil,
 // with the number of packets delivered so far. If ctx ends first, Traffic returns the
 // results so far and an error. The result names the chips that were starved during the run.
 func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []traffic.Pair, progress func(delivered int)) (traffic.Result, error) {
@@ -81,7 +81,7 @@ func runTraffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs [
 }
 
 // collect asks all chips for their reports of the run, and stores the reports in last. The
-// result silent lists the chips that do not answer or do not know the run. The result done
+// result "silent" lists the chips that do not answer or do not know the run. The result "done"
 // reports whether all other chips have finished.
 func collect(ctx context.Context, cs []*api.Client, owner, run uint64, last map[wire.FabricNodeID]traffic.Report) (silent []wire.FabricNodeID, done bool) {
 	done = true

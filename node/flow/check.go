@@ -19,7 +19,7 @@ func (s *Source) CheckInvariants() error {
 	}
 	for i, f := range s.groups.list {
 		if int(f.key.Group) != i+1 || s.groups.byKey[f.tree] != f {
-			return fmt.Errorf("group %d has index %d in the list, or its tree does not lead to it", f.key.Group, i)
+			return fmt.Errorf("group %d has index %d in the list, or its tree belongs to another group", f.key.Group, i)
 		}
 	}
 	if open != s.open {

@@ -19,8 +19,8 @@
 // The data of reads travels in replies, in a virtual channel of its own. A read stays
 // open until its data comes. A performed read whose data is late holds up no later
 // request. Replies of a flow keep their order on one route. After new tables, a reply
-// may overtake an earlier reply that is late by more than [ProbeAfter]. Then the source
-// takes the data for lost, and ignores it when it comes.
+// may overtake an earlier reply that is late by more than [ProbeAfter]. Then the source takes the
+// late data for lost, and ignores this data when it comes.
 //
 // A multicast belongs to the flow of its group. The members of the group are all chips
 // that the multicast's ranges reach from the source, or a set of chips of one mesh.
@@ -40,7 +40,7 @@
 // # Posted requests
 //
 // A request with the field Posted of [Request] ends as FatePosted as soon as the chip has
-// sent it. The destination sends no completion for it, and the program gets no other
+// sent it. The destination sends no completion for a posted request, and the program gets no other
 // result. The sender may rely on this:
 //
 //   - The destination performs a posted request at most once. On an intact route, the

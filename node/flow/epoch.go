@@ -47,7 +47,7 @@ type epoch struct {
 	ending bool   // the flow sends no more requests in this epoch, and begins another epoch when no request is open
 }
 
-// over reports whether this epoch takes no more requests.
+// The method "over" reports whether this epoch takes no more requests.
 func (e *epoch) over() bool { return e.ending || e.older != 0 }
 
 // judge notes how a request of this epoch ends. If a lost request may still arrive at a
@@ -80,7 +80,7 @@ func (e *epoch) exceeded(later uint32) {
 	}
 }
 
-// after returns the number of the next epoch of the flow.
+// The method "after" returns the number of the next epoch of the flow.
 func (e *epoch) after() uint32 {
 	if e.older != 0 {
 		return nextEpoch(e.older)

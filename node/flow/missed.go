@@ -2,9 +2,9 @@ package flow
 
 import "slices"
 
-// misses is what a flow knows about its posted requests. It counts those that did not end as
-// FateDone. The result of a flush tells the requests between the flush before it and itself. A
-// flush is a probe with the field Flush of [Request].
+// misses is what a flow knows about its posted requests. misses counts the posted requests that did
+// not end as FateDone. The result of a flush holds the count since the flush before. A flush is a
+// probe with the field Flush of [Request].
 //
 // Invariant: flushes are the open flushes of the flow's window, in the order of their numbers.
 type misses struct {
@@ -25,7 +25,8 @@ func (m *misses) sent(seq uint32) {
 	m.later = 0
 }
 
-// note counts the posted request with number seq as missed, at the next flush behind it.
+// note counts the posted request with number seq as missed. The first flush behind this request
+// gets the count.
 func (m *misses) note(seq uint32) { m.add(m.next(seq), 1) }
 
 // next returns the index of the first open flush with number seq or a later number.

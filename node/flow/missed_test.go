@@ -60,7 +60,8 @@ func (x *flushes) want(missed ...uint64) {
 }
 
 // TestEachFlushTellsOfItsOwn lets one completion cover posted requests and flushes. The destination
-// refused the request between the flushes, so only the second flush tells of it.
+// refused the request between the flushes. So only the result of the second flush must count this
+// request.
 func TestEachFlushTellsOfItsOwn(t *testing.T) {
 	x := newFlushes(t)
 	x.send("pfpf")
@@ -68,8 +69,8 @@ func TestEachFlushTellsOfItsOwn(t *testing.T) {
 	x.want(0, 1)
 }
 
-// TestEarlyDropReports reports the drop of a posted request before the completion of the flush
-// before it.
+// TestEarlyDropReports sends a flush and then a posted request. The report of the request's drop
+// comes before the completion of the flush.
 func TestEarlyDropReports(t *testing.T) {
 	x := newFlushes(t)
 	x.send("fp")
@@ -88,8 +89,8 @@ func TestOnlyFlushesTakeTheCount(t *testing.T) {
 	x.want(0, 1)
 }
 
-// TestLostFlushesPassTheCountOn loses a flush behind a missed posted request. A later flush tells of
-// the request, whether the source sends this flush before or after the loss.
+// TestLostFlushesPassTheCountOn loses a flush behind a missed posted request. The result of a later
+// flush must count the request, whether the source sends this flush before or after the loss.
 func TestLostFlushesPassTheCountOn(t *testing.T) {
 	for _, later := range []bool{false, true} {
 		x := newFlushes(t)
@@ -108,7 +109,7 @@ func TestLostFlushesPassTheCountOn(t *testing.T) {
 }
 
 // TestReplacedGroupsKeepTheirMisses lets a posted multicast fail, and replaces its group by other
-// groups. A flush of the same members still tells of the multicast.
+// groups. The result of a flush to the same members must still count the multicast.
 func TestReplacedGroupsKeepTheirMisses(t *testing.T) {
 	s, n, now := newSource()
 	to := func(plane wire.Plane, hops uint8) *Request {

@@ -24,9 +24,9 @@ type Network interface {
 	// Crosses reports whether a route of a flow crosses a silent cable, and whether it crosses a
 	// cable that is out of service.
 	Crosses(to Key, r *Route) (silent, dead bool)
-	// Answers reports whether any cable is silent, so that answers of a flow perhaps wait for a
-	// late chip, and whether the answers' route without faults crosses a cable that is out of
-	// service.
+	// The first result of Answers says whether any cable is silent, so that answers of a flow
+	// perhaps wait for a late chip. The second result says whether the answers' route without
+	// faults crosses a cable that is out of service.
 	Answers(to Key) (silent, dead bool)
 	// Tree returns the members of a multicast and the route of the multicast's packets by the
 	// tables in force. Tree returns false if the fabric without faults has no such tree.

@@ -14,8 +14,9 @@ func posted() *Request {
 	return r
 }
 
-// TestPostedRequestsEndAtOnce posts requests. Each ends as posted when the source has sent it, and
-// stays in the flow's window. Of postedRun requests in a row, only the last asks for a completion.
+// TestPostedRequestsEndAtOnce posts requests. Each request must end as posted when the source has
+// sent the request, and must stay in the flow's window. Of postedRun requests in a row, only the
+// last must ask for a completion.
 func TestPostedRequestsEndAtOnce(t *testing.T) {
 	s, n, now := newSource()
 	asked := 0
@@ -71,7 +72,8 @@ func TestPostedRequestsAreAskedAfter(t *testing.T) {
 }
 
 // TestFlushTellsOfMissedRequests posts four requests and a probe. The destination refuses the second
-// request and misses the third. The result of the probe says 2, and the result of the next probe 0.
+// request and misses the third. The result of the probe counts 2 missed requests, and the result of
+// the next probe counts 0.
 func TestFlushTellsOfMissedRequests(t *testing.T) {
 	s, n, now := newSource()
 	f := s.flow(now, Key{Node: far})

@@ -10,7 +10,7 @@ import (
 // lateReads holds the reads of a flow that the destination has performed, but whose data has not come.
 // These reads have left the flow's window. Late data therefore does not keep base from advancing.
 //
-// Invariants: ops are in the order of their IDs, and performed is set in each. The field open is
+// Invariants: ops are in the order of their IDs, and performed is set in each. The field "open" is
 // the number of unsettled reads in ops. After a call of compact, at most half of ops, or 64 of
 // them, are settled.
 type lateReads struct {
@@ -118,9 +118,9 @@ func (s *Source) overtaken(now mono.Time, f *outFlow, o *op, e end) {
 	}
 }
 
-// restarted settles the late reads whose destination has restarted. An exception that ends at request
-// "next" or later tells of a new incarnation, if it has one of the outcomes below. The former
-// incarnation performed the reads before.
+// restarted settles the late reads whose destination has restarted. An exception with one of the
+// outcomes below comes from a new incarnation of the destination. The former incarnation performed
+// the reads before the end of this exception, and their data is lost.
 func (s *Source) restarted(now mono.Time, f *outFlow, x *wire.Exception) {
 	if x.Outcome == wire.OutcomeRestarted || x.Outcome == wire.OutcomeUnknownFlow {
 		next := x.First + uint32(x.Count)

@@ -8,7 +8,7 @@ import (
 
 // TestLateDataHoldsUpNoWrite performs a read whose data does not come. Behind the read, the
 // destination refuses every second of 200 writes, and then performs twice MaxOutstanding writes.
-// The source accepts all writes, and the destination refuses none of the good ones.
+// The source must accept all writes, and the destination must refuse no other write.
 func TestLateDataHoldsUpNoWrite(t *testing.T) {
 	s, n, now := newSource()
 	d := newDestination()
@@ -45,9 +45,9 @@ func TestLateDataHoldsUpNoWrite(t *testing.T) {
 	s.check(t)
 }
 
-// TestLateReadsAreLimited performs reads whose data does not come. The source accepts
-// MaxOutstanding of them. If the data of all reads but the first comes, the source accepts as many
-// again.
+// TestLateReadsAreLimited performs reads whose data does not come. The source must accept
+// MaxOutstanding reads. When the data of all reads except the first has come, the source must
+// accept the same number of reads again.
 func TestLateReadsAreLimited(t *testing.T) {
 	s, n, now := newSource()
 	var ids []uint64

@@ -25,8 +25,8 @@ type Request struct {
 // Many reports whether the request is a multicast.
 func (r *Request) Many() bool { return r.Ranges.Any() || r.Members.Any() }
 
-// Unreachable returns the result of a request that chip "at" did not start, because no route leads to
-// the destination, or to the mesh of the members.
+// Unreachable returns the result of a request that chip "at" did not start. The reason is that no
+// route leads to the destination, or to the mesh of the members.
 func (r *Request) Unreachable(at wire.FabricNodeID, now mono.Time) Result {
 	res := Result{Token: r.Token, Dst: r.Dst, Fate: FateLost, Drop: wire.DropUnreachable, At: at, Sent: now, Done: now}
 	for c := range r.Members.All() {
@@ -65,7 +65,8 @@ const (
 	FatePosted              // the chip has sent a posted request; a later flush of the flow says how many posted requests were missed
 )
 
-// knownFates is the number of fates with which a flow settles requests. FatePosted is none of them.
+// knownFates is the number of fates with which a flow settles requests. FatePosted is not one of
+// these fates.
 const knownFates = int(FatePosted)
 
 // String returns the name of the fate.

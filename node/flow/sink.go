@@ -33,11 +33,11 @@ func NewSink() *Sink { return &Sink{flows: map[Key]*inFlow{}} }
 
 // inFlow is the destination's end of a flow.
 //
-// Invariants: for every request before next, one of three statements is true. This chip
-// has performed the request, or an exception names the request, or the source knows the
-// request's fate (the request is before the source's base). There are at most
-// maxExceptions exceptions, in order. If there are maxExceptions exceptions, the last
-// exception covers all requests that come later, too.
+// Invariants: for every request before next, one of three statements is true. The statements are:
+// this chip has performed the request; an exception names the request; the request is before the
+// source's base, so that the source knows its fate. There are at most maxExceptions exceptions, in
+// order. If there are maxExceptions exceptions, the last exception covers all requests that come
+// later, too.
 type inFlow struct {
 	key   Key // key of the flow; Node is the source
 	epoch uint32

@@ -9,8 +9,8 @@ import (
 	"ttfabric/wire"
 )
 
-// The chip near sends requests to the chip far in the tests of the source. The chip far
-// sends requests to the chip near in the tests of the sink.
+// In the tests of the source, the chip "near" sends requests to the chip "far". In the tests of the
+// sink, the chip "far" sends requests to the chip "near".
 var (
 	far  = wire.FabricNodeID{Chip: 1}
 	near = wire.FabricNodeID{Chip: 2}
@@ -135,7 +135,7 @@ func TestOverflow(t *testing.T) {
 		}
 	}
 	if d.performed != performed {
-		t.Error("something was performed that was said not to be")
+		t.Error("the destination performed a request that its completion reports as not performed")
 	}
 }
 
@@ -258,7 +258,7 @@ func TestCompletionsInParts(t *testing.T) {
 		}
 	}
 	if parts == 0 {
-		t.Error("no news took several completions")
+		t.Error("no answer took several completions")
 	}
 }
 

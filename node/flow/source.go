@@ -17,7 +17,8 @@ const (
 
 	// Patience is how long a flow waits after new tables for the requests on its old route, if all
 	// cables on the old route work. A probe by the new route would overtake the requests. A flow
-	// waits as long for data of reads, because a reply by a new route would overtake the data.
+	// also waits this long for data of reads, because a reply by a new route would overtake the
+	// data.
 	Patience = time.Second
 
 	tickEvery   = 50 * time.Millisecond  // interval at which a source checks its open flows
@@ -81,7 +82,7 @@ func NewSource(cfg Config, net Network) *Source {
 // The members of a multicast flow are the chips of its group. Members answer
 // independently. A request is settled when all members have settled the request.
 //
-// Invariants: members are sorted by chip. The field open of a member is the number of
+// Invariants: members are sorted by chip. The field "open" of a member is the number of
 // requests in the window and of late reads that the member has not settled.
 type outFlow struct {
 	key    Key
@@ -278,7 +279,7 @@ func (s *Source) present(f *outFlow) *Route {
 	return w
 }
 
-// late reports whether a flow without a route waits for a silent destination.
+// The method "late" reports whether a flow without a route waits for a silent destination.
 func (s *Source) late(f *outFlow) bool {
 	to := f.key
 	if f.multicast() {

@@ -6,9 +6,9 @@ import (
 )
 
 // Tick sends probes for stalled flows, and for flows with a performed read whose data is
-// overdue. Tick gives up members that have made no progress for FlowTimeout,
-// flows whose destination has become unreachable, and reads whose data does not come
-// within FlowTimeout. Call Tick when the time of Deadline has come.
+// overdue. Tick gives up members that have made no progress for FlowTimeout, and flows whose
+// destination has become unreachable. Tick also gives up reads whose data does not come within
+// FlowTimeout. Call Tick when the time of Deadline has come.
 func (s *Source) Tick(now mono.Time) {
 	if s.open == 0 || s.tickAt.After(now) {
 		return
@@ -74,10 +74,11 @@ func (s *Source) patient(now mono.Time, f *outFlow) bool {
 	return !dead && (silent || now.Sub(f.move.since) < Patience)
 }
 
-// inOrder reports whether replies of a flow keep their order, if the destination sent them after
-// the time since: no cable is silent, so that no reply waits for a late chip, and the tables have
-// not changed after that time. If the replies' route without faults crosses a cable that is out of
-// service, replies may be lost, and inOrder returns true: the flow must find out which.
+// inOrder reports whether replies of a flow keep their order, if the destination sent the replies
+// after the time "since". The replies keep their order if no cable is silent, so that no reply
+// waits for a late chip, and if the tables have not changed after that time. If the replies' route
+// without faults crosses a cable that is out of service, replies may be lost. inOrder then returns
+// true, because the flow must find out which replies are lost.
 func (s *Source) inOrder(f *outFlow, since mono.Time) bool {
 	silent, dead := s.net.Answers(f.key)
 	return dead || !silent && (s.tables == 0 || since.After(s.tables))
@@ -103,9 +104,9 @@ func (s *Source) expire(now mono.Time, f *outFlow) (late bool) {
 	return late
 }
 
-// stranded gives up a flow whose destinations are unreachable, and not only silent, once the flow
-// has waited for a new route for lastWords, and has made no progress for lastWords. stranded
-// reports whether it gave up the flow.
+// stranded gives up a flow whose destinations are unreachable, and not only silent. stranded first
+// waits until the flow has waited for a new route, and has made no progress, for lastWords.
+// stranded reports whether it gave up the flow.
 func (s *Source) stranded(now mono.Time, f *outFlow) bool {
 	quiet := func(m member) bool { return m.open == 0 || now.Sub(m.progress) >= lastWords }
 	if !f.move.waits || now.Sub(f.move.since) < lastWords || s.present(f).OK || s.late(f) {

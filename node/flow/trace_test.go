@@ -158,8 +158,8 @@ func (m *pair) Do(words []string) error {
 	return nil
 }
 
-// take hands all sent requests to the destination. The destination answers them with one
-// completion.
+// take hands all sent requests to the destination. The destination answers all these requests with
+// one completion.
 func (m *pair) take() {
 	for i := range m.sent {
 		p := &m.sent[i]

@@ -11,7 +11,7 @@ type memberSet [wire.MaxChipsPerMesh / 64]uint64
 func (s *memberSet) has(i int) bool { return s[i/64]>>(i%64)&1 != 0 }
 func (s *memberSet) remove(i int)   { s[i/64] &^= 1 << (i % 64) }
 
-// first returns the set of the first n members.
+// The function "first" returns the set of the first n members.
 func first(n int) (s memberSet) {
 	for i := range s {
 		s[i] = 1<<min(max(n-64*i, 0), 64) - 1
@@ -66,7 +66,7 @@ type window struct {
 func (w *window) empty() bool { return w.head == len(w.ops) }
 func (w *window) len() int    { return len(w.ops) - w.head }
 
-// at returns the place of request seq in ops, or -1 if the window does not hold this
+// The method "at" returns the place of request seq in ops, or -1 if the window does not hold this
 // request.
 func (w *window) at(seq uint32) int {
 	if i := seq - w.base; i < uint32(len(w.ops)-w.head) {
@@ -95,8 +95,8 @@ func (w *window) waits(k, i int) bool {
 	return (*w.open)[k].has(i)
 }
 
-// settle notes that member i has settled the request at place k. The caller has checked
-// with waits that member i had not settled the request before.
+// settle notes that member i has settled the request at place k. The caller has checked, with the
+// method "waits", that member i had not settled the request before.
 func (w *window) settle(k, i int) {
 	w.ops[k].left--
 	if w.open != nil {

@@ -1,6 +1,6 @@
-// Package losses keeps account of packets. A packet that entered the fabric was delivered, was
-// dropped by a router for a stated reason, was lost when a link's session ended, or is under way.
-// If a chip that held the packet died, the fate of the packet is unknown. Any other packet is
+// Package losses keeps account of packets. A packet that entered the fabric has one of these fates:
+// delivered, dropped by a router for a stated reason, lost at the end of a link's session, or under
+// way. If a chip that held the packet died, the fate of the packet is unknown. Any other packet is
 // called unexplained, and shows a fault of this program.
 //
 // Each chip reports the counts of its router and its links ([Chip]). [Merge] joins the reports.
@@ -97,8 +97,8 @@ type Chip struct {
 	Ports       []Port            `json:"ports"`
 }
 
-// Same reports whether two reports are of one incarnation and have equal counts. If they have, no
-// packet moved in the time between the reports.
+// Same reports whether two reports are of one incarnation and have equal counts. If Same returns
+// true, no packet moved in the time between the reports.
 func (c *Chip) Same(o *Chip) bool {
 	if c.Node != o.Node || c.Incarnation != o.Incarnation || c.InFlight != o.InFlight || c.Refused != o.Refused || len(c.Ports) != len(o.Ports) {
 		return false

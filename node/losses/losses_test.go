@@ -46,8 +46,7 @@ func TestMerge(t *testing.T) {
 		t.Errorf("links %+v", r.Links)
 	}
 
-	// The right chip is dead. The left chip reports sessions with both incarnations of the right
-	// chip.
+	// Chip 1 is dead. Chip 0 reports sessions with both incarnations of chip 1.
 	dead := Merge(pair()[:1], []wire.FabricNodeID{port(0, 1, 0).Node})
 	want = Total{Injected: 17, FromGone: 7, Delivered: 7, ToGone: 15, Unknown: 2}
 	if dead.Total != want || dead.Unexplained() != 0 || len(dead.Gone) != 2 || dead.Gone[1].Sent != (Count{4}) {
@@ -100,10 +99,10 @@ func TestNothingGoesUnnoticed(t *testing.T) {
 			c := pair()
 			spoil(c)
 			if r := Merge(c, nil); r.Unexplained() == 0 {
-				t.Errorf("class %d: %s is wrong by one and nothing is unexplained: %+v", k, name, r.Total)
+				t.Errorf("class %d: %s is wrong by one, but Merge reports no unexplained packet: %+v", k, name, r.Total)
 			}
 			if good := pair(); c[0].Same(&good[0]) && c[1].Same(&good[1]) {
-				t.Errorf("class %d: %s has changed and the accounts are the same", k, name)
+				t.Errorf("class %d: %s has changed, but Same returns true", k, name)
 			}
 		}
 	}
@@ -147,6 +146,6 @@ func TestRefusedAfterDelivery(t *testing.T) {
 		t.Errorf("%+v, want %+v; dropped %v", r.Total, want, r.Dropped)
 	}
 	if good := pair(); c[1].Same(&good[1]) {
-		t.Error("what is refused makes no difference")
+		t.Error("Same ignores the refused packets")
 	}
 }

@@ -109,7 +109,7 @@ type goneKey struct {
 	inc  wire.Incarnation
 }
 
-// Merge joins the reports of a fabric's chips. The argument missing lists the chips that did not
+// Merge joins the reports of a fabric's chips. The argument "missing" lists the chips that did not
 // report because they are dead. If packets move, all reports must be of one instant.
 func Merge(chips []Chip, missing []wire.FabricNodeID) Report {
 	m := merger{ports: map[wire.PortID]*Port{}, alive: map[goneKey]bool{}, gone: map[goneKey]*Gone{}}

@@ -216,7 +216,7 @@ func (h *Host) grow(index int, name string, src netip.AddrPort, chain []qdisc) e
 	return nil
 }
 
-// below returns the chain of qdiscs below a port's class, from top to bottom.
+// The method "below" returns the chain of qdiscs below a port's class, from top to bottom.
 func (h *Host) below(index int, port uint16) ([]qdisc, error) {
 	qs, err := h.qdiscs(index)
 	return chainOf(qs, index, port), err

@@ -109,7 +109,7 @@ func (h *Host) drop(q qdisc) error {
 }
 
 // explain returns the kernel's error err with a cause and, where possible, a remedy. The argument
-// module is the kernel module that the request needs. If err is nil, explain returns nil.
+// "module" is the kernel module that the request needs. If err is nil, explain returns nil.
 func explain(err error, module string) error {
 	switch {
 	case err == nil:
@@ -124,8 +124,8 @@ func explain(err error, module string) error {
 	return fmt.Errorf("the kernel refused the change: %w", err)
 }
 
-// remade holds the kinds of qdisc that the package can make again from the reported options. The
-// kind red, for example, is not among them, because the kernel does not report red's table.
+// remade holds the kinds of qdisc that the package can make again from the reported options. For
+// example, remade does not contain the kind red, because the kernel does not report red's table.
 var remade = map[string]bool{"pfifo": true, "bfifo": true, "pfifo_fast": true, "pfifo_head_drop": true, "tbf": true, "fq": true, "fq_codel": true,
 	"codel": true, "cake": true, "pie": true, "sfq": true, "netem": true, "prio": true}
 
@@ -145,7 +145,7 @@ func ours(q qdisc) bool { return q.kind == "htb" && q.handle == rootHandle }
 
 // plant replaces the root qdisc of an interface by our root qdisc. If the earlier root qdisc was
 // not the kernel's default, plant puts a copy of it below our root qdisc. If our root qdisc is
-// there already, plant changes nothing. The function undo reverses what plant has changed, unless
+// there already, plant changes nothing. The function "undo" reverses what plant has changed, unless
 // the interface has an impairment.
 func (h *Host) plant(index int, name string) (undo func() error, err error) {
 	qs, err := h.qdiscs(index)

@@ -44,11 +44,12 @@ type stage struct {
 // bottom. If o is zero, stages returns none.
 //
 // Our fault model (package fault) reorders packets by holding back a share of them, for up to
-// ReorderSpan. netem sends the share in the field prompt at once, and delays all other packets. The
-// stage therefore delays the held-back share, and sends the rest at once. If the options also have
-// a delay, jitter or rate, the reordering has a stage of its own. If the options have both loss and
-// the Gilbert-Elliott model, our model draws two random numbers for a packet, and netem draws one.
-// The stage combines the probabilities, so that both models lose the same share of packets.
+// ReorderSpan. netem sends the share in the field "prompt" at once, and delays all other packets.
+// The stage therefore delays the held-back share, and sends the rest at once. If the options also
+// have a delay, jitter or rate, the reordering has a stage of its own. If the options have both
+// loss and the Gilbert-Elliott model, our model draws two random numbers for a packet, and netem
+// draws one. The stage combines the probabilities, so that both models lose the same share of
+// packets.
 func stages(o fault.Options, seed *uint64) []stage {
 	if o == (fault.Options{}) {
 		return nil

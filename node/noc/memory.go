@@ -1,5 +1,6 @@
-// Package noc is a chip's network-on-chip as the fabric sees it: tiles with sparse memory, and the
-// commands that packets carry (Spec §4, "Fabric and NoC Level Commands").
+// Package noc is a chip's network-on-chip, as far as packets of the fabric reach it. The package
+// has tiles with sparse memory, and the commands that packets carry (Spec §4, "Fabric and NoC Level
+// Commands").
 //
 // # Rules
 //
@@ -62,7 +63,7 @@ type Memory struct {
 	life    [LifeSize]byte
 }
 
-// New returns an empty memory. The argument limit bounds the host memory that the pages may take,
+// New returns an empty memory. The argument "limit" bounds the host memory that the pages may take,
 // in bytes. A limit of 0 means [DefaultLimit]. New refuses a limit below one page, 32 KiB. New
 // also refuses an architecture without a floor plan.
 func New(a wire.Arch, limit int64) (*Memory, error) {
@@ -193,7 +194,7 @@ func (m *Memory) readPages(s span, b []byte) {
 }
 
 // write copies b into the span s. The span and b have equal lengths. Before the call, the caller
-// must check with the method fits that there is room for new pages.
+// must check with the method "fits" that there is room for new pages.
 func (m *Memory) write(s span, b []byte) {
 	if w := m.windows[s.bank]; w != nil {
 		m.writeWindow(w, s, b)

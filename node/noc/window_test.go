@@ -69,9 +69,9 @@ func TestWindowNeedsNoPage(t *testing.T) {
 		t.Errorf("a write to the window: %v, %d bytes held", o, m.Resident())
 	}
 	if o := write(0x30000, 65); o != wire.OutcomeNoMemory {
-		t.Errorf("a write beyond it: %v", o)
+		t.Errorf("a write beyond the window: %v", o)
 	}
 	if m.Map(a, make([]byte, 1)) == nil || m.Map(wire.NewNocAddr(1, 1, 1<<30), make([]byte, 1)) == nil || m.Map(wire.NewNocAddr(0, 3, 0), make([]byte, 1)) == nil {
-		t.Error("a second window, or one beyond the tile or where there is none, was taken")
+		t.Error("Map accepts a second window, a window beyond the tile, or a window where no tile is")
 	}
 }

@@ -45,7 +45,7 @@ type MailboxEntry struct {
 	Detail   string  `json:"detail"`     // further facts, for people; empty if there are none
 }
 
-// MailboxOf returns a mailbox as the command prints it. The argument at is the address of the
+// MailboxOf returns a mailbox as the command prints it. The argument "at" is the address of the
 // mailbox.
 func MailboxOf(m *wire.Mailbox, at wire.NocAddr) Mailbox {
 	v := statusOf(&m.Status, at)

@@ -1,7 +1,7 @@
 // Package output defines the data that commands print with -o json, and the JSON Schemas of this
-// data. The data is stable: within one major version of the program, commands add fields, and never
-// remove a field or change the type, the unit or the meaning of a field. The same holds for the names
-// that a text may have: a later version may add names. Programs that read the data must therefore
+// data. The data is stable within one major version of the program. Later versions may add fields,
+// but never remove a field, or change the type, the unit or the meaning of a field. A later version
+// may also add names to the names that a text may have. Programs that read the data must therefore
 // ignore fields that they do not know. Tables, and messages on stderr, may change at any time.
 package output
 
@@ -45,7 +45,7 @@ type Cables struct {
 	Links  []string `json:"links"`  // the cables
 }
 
-// Healed is the result of putting back everything that was taken out on purpose.
+// Healed is the result of the command 'link heal': what the command has put back.
 type Healed struct {
 	Action   string              `json:"action"`     // always put back
 	Links    []string            `json:"links"`      // the cables that were cut

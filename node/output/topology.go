@@ -106,8 +106,8 @@ func TopologyOf(t *topo.Topology) Topology {
 }
 
 // unused returns the cables that carry no traffic. The reason of each cable names the two
-// neighbours of a mesh with the fewest cables between them, because these cables limit
-// the planes of the mesh.
+// neighbours of a mesh with the fewest cables between them. These cables limit the planes of the
+// mesh.
 func unused(t *topo.Topology) []Unused {
 	type edge struct {
 		a, b wire.FabricNodeID

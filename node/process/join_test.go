@@ -36,7 +36,7 @@ func TestJoinGate(t *testing.T) {
 }
 
 // TestJoinGateOfTwoPools asks from the goroutines of two pools, as an exit node does. The race detector
-// finds a gate without a lock. Both pools must find the same moment.
+// finds a gate without a lock. Both pools must be allowed to join at the same moment.
 func TestJoinGateOfTwoPools(t *testing.T) {
 	t.Parallel()
 	begin := time.Unix(1000, 0)

@@ -14,13 +14,13 @@ import (
 	"ttfabric/wire"
 )
 
-// Main runs one chip and the function program in this process, and never returns. An
+// Main runs one chip and the function "program" in this process, and never returns. An
 // executable that runs chips needs only this code:
 //
 //	func main() { process.Main(hello) }
 //
 // 'ttfabric up --program ./hello' starts the executable once for each chip, with the
-// arguments "node --dir DIR --chip CHIP". If the function program returns nil, the chip
+// arguments "node --dir DIR --chip CHIP". If the function "program" returns nil, the chip
 // continues to run. The output of the executable goes to the chip's log.
 func Main(program Program) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -100,7 +100,8 @@ func made(t *testing.T, machine, program string) *fabric.Fabric {
 	return f
 }
 
-// started starts the chips of f. It returns their addresses and a session on the first chip.
+// started starts the chips of f. started returns the chips' addresses and a session on the first
+// chip.
 func started(ctx context.Context, t *testing.T, f *fabric.Fabric, exits fabric.Exits) ([]wire.FabricNodeID, *session.Session) {
 	t.Helper()
 	if _, err := f.Up(ctx, nil, exits); err != nil {
@@ -114,12 +115,12 @@ func started(ctx context.Context, t *testing.T, f *fabric.Fabric, exits fabric.E
 	return nodes, s
 }
 
-// soon is the longest time that the tests wait for one step. A step takes much less time on
-// an idle machine.
+// The constant "soon" is the longest time that the tests wait for one step. A step takes much less
+// time on an idle machine.
 const soon = time.Minute
 
-// within waits until the function ok returns true. The parameter what describes the step in
-// the error.
+// The function "within" waits until the function ok returns true. The parameter "what" describes
+// the step in the error.
 func within(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(soon); !ok(); time.Sleep(20 * time.Millisecond) {

@@ -49,11 +49,10 @@ func (a *Address) current(ctx context.Context) (netip.Addr, bool) {
 	return found[0], true
 }
 
-// move runs until ctx ends, or returns at once if the parameter pools cannot change its
-// address. When the interface gets another address of the same IP version, move makes the
-// ports of the chip send from the new address, and tells the gossip the new address. For
-// example, a container may get another address when the container is put back on its
-// network.
+// move runs until ctx ends, or returns at once if the parameter "pools" cannot change its
+// address. When the interface gets another address of the same IP version, move tells the gossip
+// the new address. From then on, the ports of the chip send from the new address. For example, a
+// container may get another address when the container is put back on its network.
 func (c *Config) move(ctx context.Context, n *node.Node, pools node.Membership, log *slog.Logger) {
 	mover, ok := pools.(interface{ Move(to netip.Addr) })
 	at, away := c.Address.Advertise, false

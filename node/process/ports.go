@@ -55,7 +55,7 @@ func newPorts(m *spec.Spec, id wire.FabricNodeID, dir string, psk []byte, within
 	return l, nil
 }
 
-// open opens the port at this chip's end of cable c, at the address local.
+// open opens the port at this chip's end of cable c, at the address "local".
 func (l *Ports) open(local netip.AddrPort, c transport.Cable) (transport.Port, error) {
 	c.Fabric = l.fabric
 	if l.auth == spec.MTLS {
@@ -75,9 +75,9 @@ func (l *Ports) open(local netip.AddrPort, c transport.Cable) (transport.Port, e
 	return transport.Fence(p, l.within), nil
 }
 
-// within returns a function that reports whether the chip may use --auth none with an address. The
-// chip may do so on loopback and in the networks that the options trust, and with --insecure
-// everywhere.
+// The method "within" returns a function that reports whether the chip may use --auth none with an
+// address. The chip may use --auth none on loopback and in the networks that the options trust, and
+// with --insecure everywhere.
 func (o *Options) within() (func(netip.Addr) bool, error) {
 	var nets []netip.Prefix
 	for _, s := range o.Trust {

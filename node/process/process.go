@@ -155,8 +155,9 @@ const (
 	joinPace       = 20 * time.Millisecond // average time between two chips that join; a chip of a fabric of n chips waits at most n times this time
 )
 
-// joinGate decides when a chip may join the gossip. Its method open is safe for concurrent use, because
-// each pool of the chip asks in a goroutine of its own. All pools may join from the same moment on.
+// joinGate decides when a chip may join the gossip. The method "open" is safe for concurrent use,
+// because each pool of the chip asks in a goroutine of its own. All pools may join from the same
+// moment on.
 type joinGate struct {
 	chips     int         // number of chips of the fabric
 	launching func() bool // reports whether chips of the fabric are still being launched
@@ -181,7 +182,7 @@ func (g *joinGate) open(now time.Time) bool {
 }
 
 // folderSeeds returns gossip addresses of running chips in pool p, as CHIP/HOST:PORT. The chips are
-// the first [spec.SeedChips] that run, in the order of the topology, without the chip self.
+// the first [spec.SeedChips] that run, in the order of the topology, without the chip "self".
 func folderSeeds(dir folder.Dir, t *topo.Topology, self wire.FabricNodeID, p pool) (out []string) {
 	for _, n := range t.Nodes() {
 		if n == self || p == meshPool && n.Mesh != self.Mesh {
@@ -347,7 +348,7 @@ func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 }
 
 // proved returns an error if the chip's routes can deadlock, or if a packet might not
-// arrive. If the hash of the routes equals the parameter hash, the routes have been
+// arrive. If the hash of the routes equals the parameter "hash", the routes have been
 // checked or accepted before, and proved returns nil.
 func proved(t *topo.Topology, cfg route.Config, hash uint32) error {
 	p, err := route.New(t, cfg)

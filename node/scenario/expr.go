@@ -174,7 +174,7 @@ func (e *Expr) argument(x metric) error {
 	return nil
 }
 
-// holds reports whether the condition is true for the measured value v. The parameter all is the
+// holds reports whether the condition is true for the measured value v. The parameter "all" is the
 // value of the word "all".
 func (e *Expr) holds(v, all float64) bool {
 	want := e.Value
@@ -196,8 +196,8 @@ func (e *Expr) holds(v, all float64) bool {
 	return v >= want
 }
 
-// show returns the value v as a text for people, for example "20ms" or "5 of 8". The parameter all
-// is the value of the word "all".
+// show returns the value v as a text for people, for example "20ms" or "5 of 8". The parameter
+// "all" is the value of the word "all".
 func (e *Expr) show(v, all float64) string {
 	switch {
 	case math.IsInf(v, 1):
@@ -212,8 +212,8 @@ func (e *Expr) show(v, all float64) string {
 	return s
 }
 
-// shortTime returns the text of a time. A time from 10 s on is rounded to 10 ms, from 10 ms on to
-// 10 µs, and from 10 µs on to 10 ns.
+// shortTime returns the text of a time. shortTime rounds a time from 10 s on to 10 ms, a time from
+// 10 ms on to 10 µs, and a time from 10 µs on to 10 ns.
 func shortTime(d time.Duration) string {
 	for _, r := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
 		if d >= 10*r {

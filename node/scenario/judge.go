@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// mark is an action for which the run measures the recovery times: until every pair of chips
-// delivers packets again, and until all links are up again.
+// mark is an action for which the run measures the recovery times. One time ends when every pair of
+// chips delivers packets again, the other when all links are up again.
 type mark struct {
 	at    time.Duration // time of the action
 	step  string        // name of the action's step
@@ -70,8 +70,8 @@ func (r *Run) deliverSince(base []uint64) bool {
 	return true
 }
 
-// measure returns the present value v of the metric in an expression. The result all is the value
-// of the word "all" for this metric. The result known is false if the metric has no value yet.
+// measure returns the present value v of the metric in an expression. The result "all" is the value
+// of the word "all" for this metric. The result "known" is false if the metric has no value yet.
 func (r *Run) measure(e *Expr) (v, all float64, known bool) {
 	c := &r.totals
 	switch e.Metric {
@@ -115,8 +115,8 @@ func (r *Run) measure(e *Expr) (v, all float64, known bool) {
 
 // recovery returns the longest recovery time of all faults. If the expression names a step,
 // recovery returns the longest recovery time of the step's actions. While a pair or link has not
-// recovered, the recovery time is the time since the action. If a pair has not recovered at the end
-// of the traffic, or a link at the end of the run, the recovery time is infinite.
+// recovered, the recovery time is the time since the action. The recovery time is infinite if a
+// pair has not recovered at the end of the traffic, or a link at the end of the run.
 func (r *Run) recovery(e *Expr) (longest, _ float64, known bool) {
 	r.recovering = false
 	for _, m := range r.marks {
@@ -138,7 +138,7 @@ func (r *Run) recovery(e *Expr) (longest, _ float64, known bool) {
 	return longest, 0, known
 }
 
-// judge judges all assertions that are open. If end is true, the run has ended, and judge decides
+// judge judges all assertions that are open. If "end" is true, the run has ended, and judge decides
 // every open assertion.
 func (r *Run) judge(end bool) {
 	r.ending = end

@@ -37,6 +37,6 @@ func Source(name string) ([]byte, bool) {
 	return b, err == nil
 }
 
-// Nearest compares the argument name with the names of the scenarios that come with the program.
+// Nearest compares the argument "name" with the names of the scenarios that come with the program.
 // Nearest returns the most similar of these names, or "" if none of them is similar.
 func Nearest(name string) string { return nearest(name, Names()) }

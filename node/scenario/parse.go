@@ -28,7 +28,7 @@ var (
 	assertionKeys = []string{"always", "eventually", "finally", "within", "after", "until"}
 )
 
-// Parse parses data, the content of a scenario file. The parameter file is the path of the file.
+// Parse parses data, the content of a scenario file. The parameter "file" is the path of the file.
 // Parse takes the scenario's name from the path, and puts the path into errors. The error is an
 // [*Error] that names the line. [New] later checks that the topology has the cables and chips that
 // the file names.
@@ -103,7 +103,7 @@ func (r *reader) fabric(top map[string]*yaml.Node) Fabric {
 	}
 }
 
-// stuck reads the key stuck, which says what a chip does about packets that cannot move.
+// stuck reads the key "stuck", which says what a chip does about packets that cannot move.
 func (r *reader) stuck(n *yaml.Node) string {
 	s := r.text(n, "stuck")
 	if _, err := router.ParseTimeout(s); n != nil && err != nil {
@@ -286,7 +286,7 @@ func (r *reader) netem(s *Step, n *yaml.Node) {
 	}
 }
 
-// assertion reads one assertion. The parameter steps has the names of all steps.
+// assertion reads one assertion. The parameter "steps" has the names of all steps.
 func (r *reader) assertion(n *yaml.Node, steps []string) Assertion {
 	f := r.fields(n, "the assertion", assertionKeys)
 	a := Assertion{Line: n.Line, Within: r.time(f["within"], "within", time.Millisecond, MaxTime), After: r.moment(f["after"], "after", steps), Until: r.moment(f["until"], "until", steps)}

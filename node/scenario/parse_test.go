@@ -37,8 +37,8 @@ func check(t testing.TB, text string) error {
 	return err
 }
 
-// golden compares the text got with want, the content of a file of testdata. With -rewrite, golden
-// writes got to the file.
+// golden compares the text "got" with want, the content of a file of testdata. With -rewrite,
+// golden writes got to the file.
 func golden(t *testing.T, name, got, want string) {
 	t.Helper()
 	if *rewrite {

@@ -192,7 +192,7 @@ func words(list string) (out []string) {
 	return out
 }
 
-// chance parses a target that may be a choice. The result how is "random", "next", or "" if the
+// chance parses a target that may be a choice. The result "how" is "random", "next", or "" if the
 // target is not a choice. The result n is the number of targets to choose. The result from names
 // the links or chips to choose from.
 func (p *planner) chance(target, all string) (how string, n int, from string, err error) {

@@ -147,7 +147,7 @@ type (
 )
 
 // JUnit returns the content of a JUnit file with a test suite for each run, and a test case for
-// each assertion. The parameter at is the time at which the first run began, in the form of RFC
+// each assertion. The parameter "at" is the time at which the first run began, in the form of RFC
 // 3339 without a time zone. If at is "", the file contains no time.
 func JUnit(at string, reports ...Report) ([]byte, error) {
 	all := junitSuites{}

@@ -288,9 +288,9 @@ func (r *Run) round() Order {
 	return Order{Kind: Begin, Spec: y.spec, Pairs: y.pairs}
 }
 
-// Event counts an event of a chip. The parameters kind, action and reason are the type, action and
-// reason that `ttfabric events` prints; reason may be "". The parameter about describes the event
-// for reports, in case an assertion on events fails.
+// Event counts an event of a chip. The parameters "kind", "action" and "reason" are the type,
+// action and reason that `ttfabric events` prints; "reason" may be empty. The parameter "about"
+// describes the event for reports, in case an assertion on events fails.
 func (r *Run) Event(kind, action, reason, about string) {
 	keys := []string{kind, kind + " " + action}
 	if reason != "" {
@@ -330,9 +330,9 @@ func (r *Run) Observe(now mono.Time, s Sample) {
 	r.judge(false)
 }
 
-// Over reports whether the run has ended. A run ends when all actions are done, the timeline and
-// the traffic are over, and no assertion of the kind eventually with the key "within" is open. A
-// run also ends after [Run.Fail].
+// Over reports whether the run has ended. A run ends when all actions are done, and the timeline
+// and the traffic are over. Assertions of the kind eventually with the key "within" must be
+// decided, too. A run also ends after [Run.Fail].
 func (r *Run) Over(now mono.Time) bool {
 	r.now = r.at(now)
 	if r.err != nil {
@@ -357,8 +357,8 @@ func (r *Run) moment(m Moment) time.Duration {
 	return m.Time
 }
 
-// Progress returns the number of actions done, the number of all actions, the time since the begin
-// of the timeline, and the length of the timeline.
+// Progress returns the number of finished actions and the number of all actions. Progress also
+// returns the time since the timeline began, and the length of the timeline.
 func (r *Run) Progress() (done, actions int, at, length time.Duration) {
 	return r.next, len(r.plan), r.now, r.length
 }

@@ -42,7 +42,7 @@ type Scenario struct {
 	Assertions  []Assertion
 }
 
-// Thin returns a copy of the scenario with less traffic, for a quick run. The parameter share is
+// Thin returns a copy of the scenario with less traffic, for a quick run. The parameter "share" is
 // the share of the traffic to keep, from 0 to 1.
 func (s *Scenario) Thin(share float64) *Scenario {
 	c := *s

@@ -11,8 +11,8 @@ import (
 
 // tally holds what the run knows about the traffic. A chip that restarts has lost its counts of
 // earlier packets. The tally therefore counts the traffic in rounds. When a chip starts, all chips
-// stop sending. As soon as the sources know the fate of all sent packets, but at the latest after
-// [DrainTime], a new round begins with all running chips.
+// stop sending. A new round begins with all running chips as soon as the sources know the fate of
+// all sent packets, but at the latest after [DrainTime].
 type tally struct {
 	t        *topo.Topology
 	cfg      Traffic
@@ -103,8 +103,8 @@ func newTally(s *Scenario, t *topo.Topology, seed uint64) (*tally, error) {
 // no source runs out of packets.
 const slack = 2
 
-// begin starts a round with the chips in the parameter alive. The parameter left is the time for
-// which the traffic continues, in seconds. begin reports whether any packet is left to send.
+// begin starts a round with the chips in the parameter "alive". The parameter "left" is the time
+// for which the traffic continues, in seconds. begin reports whether any packet is left to send.
 func (y *tally) begin(left float64, alive map[wire.FabricNodeID]bool) bool {
 	y.spec.Run++ // the new number tells the packets of this round from the packets of other rounds
 	if y.cfg.Load > 0 {
@@ -192,8 +192,8 @@ func (y *tally) finished() bool {
 	return true
 }
 
-// sum returns the counts and latencies of the present round. The parameter over says that the round
-// has ended, so that every packet that was not delivered is lost.
+// sum returns the counts and latencies of the present round. The parameter "over" says that the
+// round has ended, so that every packet that was not delivered is lost.
 func (y *tally) sum(over bool) (c counts, latency traffic.Histogram) {
 	src, dst := map[traffic.Pair]*traffic.PairReport{}, map[traffic.Pair]*traffic.PairReport{}
 	for _, r := range y.last {
@@ -231,7 +231,7 @@ func (y *tally) sum(over bool) (c counts, latency traffic.Histogram) {
 	return c, latency
 }
 
-// total returns the counts and latencies of all rounds. The parameter over says that the
+// total returns the counts and latencies of all rounds. The parameter "over" says that the
 // present round has ended.
 func (y *tally) total(over bool) (counts, traffic.Histogram) {
 	c, h := y.sum(over)

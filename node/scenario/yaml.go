@@ -108,7 +108,7 @@ func kindOf(n *yaml.Node) string {
 }
 
 // list returns the entries of a YAML list. If the value is missing, list returns nil. If the value
-// is no list, or has more entries than the parameter most, list keeps an error.
+// is no list, or has more entries than the parameter "most", list keeps an error.
 func (r *reader) list(n *yaml.Node, what string, most int) []*yaml.Node {
 	switch {
 	case n == nil:

@@ -148,7 +148,7 @@ func (s *Session) LostSince(ctx context.Context, c Checkpoint) (Losses, error) {
 	return l, nil
 }
 
-// without corrects the counts if LostSince's own read of the chip's incarnation failed
+// The method "without" corrects the counts if LostSince's own read of the chip's incarnation failed
 // with err. The corrected counts leave out this read.
 func (p *PeerLosses) without(err error) {
 	var lost *LostError

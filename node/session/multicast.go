@@ -124,9 +124,9 @@ func (s *Session) multicast(ctx context.Context, to wire.Ranges, r flow.Request,
 	return again(ctx, r, &res, s.submit)
 }
 
-// again sends a multicast again, as unicasts by the function submit, to the members for which the
-// function repeats returns true. again returns the errors of all members that have not performed
-// the multicast.
+// The function "again" sends a multicast again, as unicasts by the function "submit", to the
+// members for which the function "repeats" returns true. again returns the errors of all members
+// that have not performed the multicast.
 func again(ctx context.Context, r flow.Request, res *flow.Result, submit submit) error {
 	left := &MulticastError{}
 	for _, m := range res.Members {

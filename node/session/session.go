@@ -364,7 +364,7 @@ func withOptions(r flow.Request, o []Option) flow.Request {
 }
 
 // repeats reports whether a call sends a request again after the result r, which is the result of
-// the request's repetition number try. A call repeats a request in these cases:
+// the request's repetition number "try". A call repeats a request in these cases:
 //
 //   - The destination refused the request for lack of room, or because the destination restarted.
 //   - The request was lost at a fault. The destination did not perform the request, and never will.
@@ -387,18 +387,18 @@ func repeats(q *flow.Request, r *flow.Result, try int) bool {
 	return false
 }
 
-// againAfter returns how long a call waits before repetition number try of a refused
-// request. The number of the first repetition is 0.
+// againAfter returns how long a call waits before repetition number "try" of a refused request. The
+// number of the first repetition is 0.
 func againAfter(try int) time.Duration { return min(againWait<<min(try, againDoublings), againMax) }
 
 // do submits one request, waits for the request's end, and returns the result. do repeats
-// the request as the function repeats says. If ctx ends first, do stops waiting.
+// the request as the function "repeats" says. If ctx ends first, do stops waiting.
 func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
 	return perform(ctx, r, flow.Result{}, s.submit)
 }
 
-// perform does what do says, by the function submit. If submit returns errLater, perform returns
-// the last result, which is res at first.
+// perform does the work of do, and hands the request to the function "submit". If submit returns
+// errLater, perform returns the last result, which is res at first.
 func perform(ctx context.Context, r flow.Request, res flow.Result, submit submit) (flow.Result, error) {
 	ended := make(chan flow.Result, 1)
 	for try := 0; ; try++ {

@@ -10,8 +10,8 @@ import (
 	"ttfabric/wire"
 )
 
-// MaxCalls is the largest number of open [Call] values of a Session. Beyond it, the methods that start
-// a Call wait until another Call has ended.
+// MaxCalls is the largest number of open [Call] values of a Session. While MaxCalls are open, the
+// methods that start a Call wait until another Call has ended.
 const MaxCalls = 4096
 
 // Call is a command that a program has started without waiting for its end.
@@ -82,7 +82,8 @@ func (s *Session) StartWrite(ctx context.Context, dst wire.FabricNodeID, a wire.
 
 // StartRead does what [Session.Read] does, without waiting for the end. The bytes of b are valid
 // once the Call has ended without an error. After a fault or a refusal for lack of room, the
-// session repeats a read even behind later commands, and the read may then see their writes.
+// session repeats a read even behind later commands. The repeated read may see the writes of these
+// commands.
 func (s *Session) StartRead(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, o ...Option) (*Call, error) {
 	build, took := s.reading(dst, a, b, o)
 	h := build(0, 0)
@@ -104,9 +105,9 @@ func (s *Session) StartRead(ctx context.Context, dst wire.FabricNodeID, a wire.N
 //
 // The session repeats a command after a refusal or loss that a repetition can mend, see
 // [LostError]. A repeated command would arrive after later commands. Therefore the session repeats
-// a command only if its program has started no later command of the same flow: to the same
-// destination or members, on the same plane, and both with or both without [OtherWay]. Otherwise
-// the Call ends with the error of the refusal or loss.
+// a command only if its program has started no later command of the same flow. Commands of one flow
+// have the same destination or members and the same plane. Either all commands of a flow have
+// [OtherWay], or no command has it. Otherwise the Call ends with the error of the refusal or loss.
 //
 // A payload of more than 4 KiB is allowed for writes, and for writes with increment that are not
 // posted. Such an increment comes with the last packet. The last packet leaves when the destination

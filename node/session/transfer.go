@@ -196,10 +196,9 @@ func (t *transfer) repeatLater(i, try int, r flow.Result) {
 	})
 }
 
-// again notes how a packet ended, and reports whether the transfer repeats the packet.
-// If the destination restarted after it performed some packets, the transfer is torn. A
-// torn transfer does not send its other packets to the present incarnation of the
-// destination.
+// The method "again" notes how a packet ended, and reports whether the transfer repeats the packet.
+// If the destination restarted after it performed some packets, the transfer is torn. A torn
+// transfer does not send its other packets to the present incarnation of the destination.
 func (t *transfer) again(q *flow.Request, try int, r *flow.Result) (again, torn bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

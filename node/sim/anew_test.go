@@ -12,8 +12,8 @@ import (
 )
 
 // TestFlowsBeginAnew restarts a chip while it has flows from all other chips. The new incarnation
-// must refuse the first requests of flows that only the earlier incarnation knew. It must accept
-// the next requests at once.
+// must refuse the first requests of flows that only the earlier incarnation knew. The new
+// incarnation must accept the next requests at once.
 func TestFlowsBeginAnew(t *testing.T) {
 	for seed := range uint64(4) {
 		s, err := newSim(Config{Topology: topology(t, []string{"t3000", "mesh:3x3"}[seed%2]), Seed: seed})

@@ -29,7 +29,7 @@ type cable struct {
 	seen    [2]int          // number of datagrams sent, by the side that sent them
 }
 
-// end is one end of a cable. The field side is 0 or 1.
+// end is one end of a cable. The field "side" is 0 or 1.
 type end struct {
 	cable *cable
 	side  int
@@ -100,8 +100,9 @@ func (s *Sim) keep(e end, b []byte) {
 func (c *cable) bothUp() bool { return c.up[0] && c.up[1] }
 
 // badSince reports whether the cable is in trouble now, or has been in trouble at any time since t.
-// A cable is in trouble while its link is not up, and while the cable is out of service. The times
-// in lastBad count too.
+// A cable is in trouble while its link is not up, and while the cable is out of service. An event
+// of the link, and the death of a chip at the cable, are trouble at one instant, which the field
+// lastBad holds.
 func (c *cable) badSince(t mono.Time) bool { return !c.bothUp() || c.avoided || c.lastBad >= t }
 
 // markCables notes at the cables of a chip that the chip has ended.

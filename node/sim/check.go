@@ -47,8 +47,8 @@ import (
 // maxOpen is the longest time that a request may be open.
 const maxOpen = 3 * control.GiveUp
 
-// sabotage names an error that the simulator makes on purpose. A test checks that a checker finds
-// the error.
+// sabotage names an error that the simulator makes on purpose. A test makes the simulator commit
+// this error, and checks that the simulator's own checks find the error.
 type sabotage int
 
 const (
@@ -166,8 +166,8 @@ func (s *Sim) judgeRead(o *op, r *flow.Result) {
 	s.fail("reads", "op %d read %d bytes at %s of %s, but the memory never held these bytes", o.id, len(r.Data), o.req.Command.Addr, o.req.Dst)
 }
 
-// troubled reports whether a cable or chip on the route of an op, or on a route of its answers, has
-// had a fault since shortly before the op was sent.
+// troubled reports whether the route of an op, or a route of its answers, is suspect. A route is
+// suspect if one of its cables or chips has had a fault since shortly before the op was sent.
 func (s *Sim) troubled(o *op) bool {
 	src, dst := s.machines[o.src].node, o.req.Dst
 	if src.Mesh != dst.Mesh && s.anyBad(o) { // other tables may have chosen a route through another mesh
@@ -194,8 +194,9 @@ func (s *Sim) badWay(o *op, c wire.Class, src, dst wire.FabricNodeID) bool {
 // limits the rate of changes, and slow cables delay link states.
 const tableLag = time.Second
 
-// before returns the time that is tableLag before t. At t, chips may still use tables from that
-// time. The result is at least 1, because lastBad is 0 for a cable without any event.
+// The function "before" returns the time that is tableLag before t. At t, chips may still use
+// tables from that time. The result is at least 1, because lastBad is 0 for a cable without any
+// event.
 func before(t mono.Time) mono.Time { return max(t-mono.Time(tableLag), 1) }
 
 // anyBad reports whether any cable of the fabric has had a fault since shortly before an op was
@@ -277,9 +278,9 @@ func (s *Sim) identify(cmd *wire.Command, mem *noc.Memory) *op {
 	return s.model.ops[id-1]
 }
 
-// atRest reports whether the fabric is at rest. At rest, every chip lives, all requests have ended,
-// no packet is under way, all links are up, no tables avoid a fault, and all credits are at their
-// senders.
+// atRest reports whether the fabric is at rest. At rest, every chip lives, all links are up, and no
+// tables avoid a fault. All requests have ended, no packet is under way, and all credits are at
+// their senders.
 func (s *Sim) atRest() bool { return s.unrest() == "" }
 
 // unrest returns a text about the first part of the fabric that is not at rest. If the fabric is at
@@ -320,7 +321,7 @@ func (s *Sim) unrest() string {
 }
 
 // provePairs sends requests from every chip to every chip on every plane, and multicasts from every
-// chip to its mesh. provePairs sends all of them at once, after all faults have ended. A restarted
+// chip to its mesh. provePairs sends all requests at once, after all faults have ended. A restarted
 // chip may refuse a request of a flow that only its earlier incarnation knew. The source then sends
 // another request, which must end as done.
 func (s *Sim) provePairs() {

@@ -12,7 +12,7 @@ import (
 // TestLostWithALink cuts all cables between two chips, and sends one request at once, so that only
 // the dead link holds it. The source must know the end of the request within the time ProbeAfter
 // after the tables avoid the link. If the flow's epoch was known, the request is
-// lost. Otherwise its fate is open, and the reason must be the dead route.
+// lost. Otherwise the fate of the request is open, and the reason must be the dead route.
 func TestLostWithALink(t *testing.T) {
 	for seed := range uint64(8) {
 		known, far := seed%2 == 0, seed/2%2 == 0

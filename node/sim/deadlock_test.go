@@ -94,10 +94,11 @@ func streams(t *testing.T, machine string, to []int, via [][]wire.Direction, cha
 	return done, other, timeouts
 }
 
-// TestSpecificationsDeadlock simulates "Cyclic Dependency Deadlock" of Spec §6.1: D1 → D4, D2 → D3,
-// D3 → D2 and D4 → D1 of a square, "the outgoing router's buffer is exhausted with locally
-// generated traffic". Without an order of dimensions, the traffic must deadlock, and routers must
-// count timeouts. With either order of dimensions, the same traffic must end.
+// TestSpecificationsDeadlock simulates "Cyclic Dependency Deadlock" of Spec §6.1. On a square,
+// packets go D1 → D4, D2 → D3, D3 → D2 and D4 → D1. Chips send their own packets first: "the
+// outgoing router's buffer is exhausted with locally generated traffic". Without an order of
+// dimensions, the traffic must deadlock, and routers must count timeouts. With either order of
+// dimensions, the same traffic must end.
 func TestSpecificationsDeadlock(t *testing.T) {
 	to := []int{3, 2, 1, 0}
 	by := func(o route.Order) func(*surroundings) {
@@ -194,7 +195,8 @@ func TestBothWaysAtOnce(t *testing.T) {
 }
 
 // TestSpecificationsTTL simulates the example of Spec §7.2. With a TTL of 10, a packet of D1 passes
-// D5 D6 D7 D11 D10 D9 D5 D6 D7, and "Fabric Router at Device 11 drops the packet with expired TTL".
+// D5 D6 D7 D11 D10 D9 D5 D6 D7. Then "Fabric Router at Device 11 drops the packet with expired
+// TTL".
 func TestSpecificationsTTL(t *testing.T) {
 	e, s, w, n := wire.East, wire.South, wire.West, wire.North
 	via := []wire.Direction{s}

@@ -14,8 +14,8 @@ type event struct {
 	what int // index in events.whats
 }
 
-// what is the content of an event: a function to call, arriving datagrams, or a chip that runs a
-// step. One of the fields do, flight and m is set.
+// The type "what" is the content of an event: a function to call, arriving datagrams, or a chip
+// that runs a step. Exactly one of the fields "do", "flight" and "m" is set.
 type what struct {
 	do     func()
 	flight *flight
@@ -31,7 +31,8 @@ func (w *what) count() int {
 	return 1
 }
 
-// before reports whether e comes before f. Events with the same time come in the order of planning.
+// The method "before" reports whether e comes before f. Events with the same time come in the order
+// of planning.
 func (e *event) before(f *event) bool { return e.at < f.at || (e.at == f.at && e.n < f.n) }
 
 // events is the queue of planned events, a binary heap. The first entry of heap is the next event.
@@ -125,7 +126,7 @@ func (s *Sim) after(d time.Duration, do func()) { s.at(s.now.Add(d), do) }
 const restEvery = 50 * time.Millisecond
 
 // runUntil carries out events until done returns true, until the virtual time reaches stop, or
-// until a rule is violated. runUntil calls done every restEvery, and at the time stop. runUntil
+// until a rule is violated. runUntil calls done every restEvery, and at the time "stop". runUntil
 // reports whether done has returned true.
 func (s *Sim) runUntil(stop mono.Time, done func() bool) bool {
 	ask := s.now

@@ -80,7 +80,8 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// when simulates steps of a tenth of a millisecond until done returns true, for at most d.
+// The method "when" simulates steps of a tenth of a millisecond until done returns true, for at
+// most d.
 func (s *Sim) when(d time.Duration, done func() bool) bool {
 	for end := s.now.Add(d); s.now.Before(end) && s.failure == nil; {
 		if done() {
@@ -103,8 +104,8 @@ func linkOf(m *machine, plane wire.Plane) ttlink.Status {
 }
 
 // streamBeside returns a simulation of two chips with two cables, and a stream of writes over the first
-// cable. The chips read their sockets late. The stream's window is therefore full, but few packets make
-// it full.
+// cable. The chips read their sockets late, and the channels have few slots. The window of the
+// stream is therefore always full, but holds few packets.
 func streamBeside(t *testing.T, machine string, seed uint64) (s *Sim, f *stream, c *cable) {
 	s, err := newSim(Config{Topology: topology(t, machine), Seed: seed, bare: true})
 	if err != nil {
@@ -146,9 +147,9 @@ func settled(t *testing.T, s *Sim, f *stream, tables int) {
 
 // TestOutOfServiceBesideAnother takes one of two cables between two chips out of service while data
 // flows, at one end or at both ends. The frames must move to the other cable, and return when the
-// cable is back in service. No chip may change its tables (Spec §7.4.1: "As long as at least one link
-// remains functional in the same direction, this rerouting is completely transparent to running
-// workloads").
+// cable is back in service. No chip may change its tables. Spec §7.4.1 says: "As long as at least
+// one link remains functional in the same direction, this rerouting is completely transparent to
+// running workloads".
 func TestOutOfServiceBesideAnother(t *testing.T) {
 	for seed := range uint64(6) {
 		s, f, cable := streamBeside(t, "n300", seed)

@@ -290,8 +290,8 @@ func (s *Sim) submit(m *machine) {
 	}
 }
 
-// program is the client inside a chip. A program offers the ops in greedy, and checks the commands
-// that the chip performs.
+// program is the client inside a chip. A program offers the ops in the field "greedy", and checks
+// the commands that the chip performs.
 type program struct {
 	s    *Sim
 	m    *machine

@@ -170,7 +170,7 @@ func (t *touch) applyTo(c *[cellSize]byte) {
 }
 
 // expected returns the bytes that a read must return if this incarnation performed the read. The
-// argument index is the read's index in its flow.
+// argument "index" is the read's index in its flow.
 func (l *life) expected(t *touch, index int) []byte {
 	var c [cellSize]byte
 	for _, e := range l.log[t.at] {

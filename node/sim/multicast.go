@@ -39,8 +39,8 @@ func (o *op) flow(dst int) flowID {
 	return flowID{o.src, dst, o.plane, o.req.Other, o.group}
 }
 
-// at returns the op's state at one of its destinations: the count of performances, and the fate. If
-// the machine is not a destination of the op, performed is nil.
+// The method "at" returns the op's state at one of its destinations: the count of performances, and
+// the fate. If the machine is not a destination of the op, performed is nil.
 func (o *op) at(machine int) (performed *int, fate flow.Fate) {
 	if o.group == 0 && o.dst == machine {
 		return &o.performed, o.fate
@@ -150,8 +150,8 @@ type flush struct {
 }
 
 // endedFlush notes the end of a flush, and judges all flushes of the flow whose earlier flushes
-// have ended too. The result of an earlier flush may come later, because a program inside the chip
-// gets its results at once, and other results wait for PollResult.
+// have ended too. The result of an earlier flush may come later. A program inside the chip gets its
+// results at once, and other results wait for PollResult.
 func (s *Sim) endedFlush(m *machine, o *op, r *flow.Result) {
 	f, l := o.flow(everyone), m.life
 	l.flushes[f] = append(l.flushes[f], &flush{probe: o, missed: r.Missed})
@@ -169,10 +169,10 @@ func (s *Sim) endedFlush(m *machine, o *op, r *flow.Result) {
 	}
 }
 
-// judgeFlush checks the number of missed requests in the result of a flush. If the flush ended as
-// done, the number is at least that of the posted requests since the flush before it that a
-// destination has not performed. All flushes up to this one together report at most all posted
-// requests before it.
+// judgeFlush checks the number of missed requests in the result of a flush. Some posted requests
+// since the flush before were not performed by a destination. If the flush ended as done, the
+// number is at least the number of these requests. The flushes up to flush x together report no
+// more requests than were posted before flush x.
 func (s *Sim) judgeFlush(all []*flush, posted []*op, x *flush) {
 	var told, not, most uint64
 	last := -1 // index of the flush before x
@@ -287,9 +287,9 @@ func (s *Sim) judgeMulticast(o *op, r *flow.Result) {
 	}
 }
 
-// badTree reports whether a cable on the multicast's route to a member, or on the route of the
-// answer, has had a fault since shortly before the multicast was sent. For a multicast to another
-// mesh, a fault anywhere may have changed the route.
+// badTree reports whether the multicast's route to a member, or the route of the answer, is
+// suspect. A route is suspect if one of its cables has had a fault since shortly before the
+// multicast was sent. For a multicast to another mesh, a fault anywhere may have changed the route.
 func (s *Sim) badTree(o *op, m *member) bool {
 	if s.machines[m.machine].node.Mesh != s.machines[o.src].node.Mesh && s.anyBad(o) {
 		return true
@@ -302,8 +302,9 @@ func (s *Sim) badTree(o *op, m *member) bool {
 	return s.badWay(o, wire.ClassControl, s.machines[m.machine].node, s.machines[o.src].node)
 }
 
-// provenTrees returns the trees of the multicasts that a machine sends after all faults: by ranges to
-// all other chips of its mesh, and to every second chip of every mesh.
+// provenTrees returns the trees of the multicasts that a machine sends after all faults. One
+// multicast goes by ranges to all other chips of the machine's mesh. For each mesh, another
+// multicast goes to every second chip.
 func (s *Sim) provenTrees(m *machine) (ts []flow.Tree) {
 	own := flow.Tree{Ranges: s.provenRanges(m)}
 	for p := range s.cfg.Topology.Planes() {

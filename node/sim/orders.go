@@ -13,7 +13,7 @@ import (
 // longestPause is the longest time for which a mishap pauses a port.
 const longestPause = time.Second
 
-// order gives a command to the router at one port of a chip. If all is true, order gives the
+// order gives a command to the router at one port of a chip. If "all" is true, order gives the
 // command at all ports of the chip. If the chip is dead or stalled, order does nothing.
 func (s *Sim) order(m *machine, c *cable, side int, all bool, cmd router.Command) {
 	if m.chip == nil || m.stalled > 0 {

@@ -10,8 +10,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// mishap is one planned fault of a run. The simulator calls begin at the time "at", and end when
-// the duration "last" is over. Once the run has ended all faults, the simulator calls neither.
+// mishap is one planned fault of a run. The simulator calls "begin" at the time "at", and calls
+// "end" when the duration "last" is over. Once the run has ended all faults, the simulator calls no
+// "begin" and no "end" any more.
 type mishap struct {
 	at         mono.Time
 	last       time.Duration
@@ -99,8 +100,8 @@ func (s *Sim) set(c *cable, side int, o fault.Options) {
 	}
 }
 
-// weather draws the impairment of a bad cable at random. The argument level is the largest share of
-// datagrams that the options Loss and Corrupt hit. Bursts may lose more.
+// weather draws the impairment of a bad cable at random. The argument "level" is the largest share
+// of datagrams that the options Loss and Corrupt hit. Bursts may lose more.
 func (s *Sim) weather(level float64) fault.Options {
 	r := s.rng
 	o := fault.Options{Delay: time.Duration(r.Int64N(int64(2 * time.Millisecond)))}
@@ -145,8 +146,8 @@ func (s *Sim) storm() mishap {
 }
 
 // cutWays cuts the directions of a cable from the given sides if "by" is 1. If "by" is -1, cutWays
-// ends one cut of each of these directions. If the run's cuts are not untold, the chips cut the
-// cables themselves, as the impairment of a live chip does.
+// ends one cut of each of these directions. If the field "untold" of the run is false, the chips
+// cut the cables themselves, as the impairment of a live chip does.
 func (s *Sim) cutWays(c *cable, by int, sides ...int) {
 	for _, side := range sides {
 		c.cuts[side] += by
@@ -154,8 +155,8 @@ func (s *Sim) cutWays(c *cable, by int, sides ...int) {
 	}
 }
 
-// cutWay cuts or repairs the direction of a cable from the given side. If told is true, the chip at
-// this side cuts the cable itself.
+// cutWay cuts or repairs the direction of a cable from the given side. If "told" is true, the chip
+// at this side cuts the cable itself.
 func (s *Sim) cutWay(c *cable, side int, on, told bool) {
 	c.way[side].Cut(on)
 	m, bit := c.chips[side], uint16(1)<<c.ports[side].Channel

@@ -69,8 +69,9 @@ type endFault struct {
 }
 
 // Play runs a scenario in virtual time. The report, with its trace, depends on cfg alone. Play
-// returns an error if the scenario or its options of the fabric do not fit the topology, or if the
-// fabric does not come up. Failures during the run are in the report.
+// returns an error if the scenario, or the fabric options in the scenario, do not fit the topology.
+// Play also returns an error if the fabric does not come up. Failures during the run are in the
+// report.
 func Play(cfg PlayConfig) (scenario.Report, error) {
 	s, err := newSim(Config{Topology: cfg.Topology, Seed: cfg.Seed, Quick: true, Trace: cfg.Trace})
 	if err != nil {
@@ -102,8 +103,8 @@ func Play(cfg PlayConfig) (scenario.Report, error) {
 	return rep, nil
 }
 
-// of sets the options that a scenario's file states about its fabric. All other options get the
-// defaults of 'ttfabric up'.
+// The method "of" sets the options that a scenario's file states about its fabric. All other
+// options get the defaults of 'ttfabric up'.
 func (a *surroundings) of(f scenario.Fabric) error {
 	*a = surroundings{profile: ttlink.ProfileLAN, slots: router.SlotSpec, maxPayload: wire.PadTo(wire.MaxPacket), window: ttlink.DefaultWindow, lag: scenarioLag}
 	var err error

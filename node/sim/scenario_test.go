@@ -22,7 +22,7 @@ func parsed(t *testing.T, name string, text []byte) (*scenario.Scenario, *topo.T
 // thin is the share of their usual traffic with which the shipped scenarios run in tests.
 const thin = 0.3
 
-// TestShippedScenarios runs all scenarios that come with the program. All of them must pass.
+// TestShippedScenarios runs all scenarios that come with the program. Each scenario must pass.
 func TestShippedScenarios(t *testing.T) {
 	for _, name := range scenario.Names() {
 		t.Run(name, func(t *testing.T) {

@@ -35,7 +35,8 @@ const (
 	shortSeeds = 24
 )
 
-// many returns the number of seeds, or of cases, for a test run without and with -sim.more.
+// The function "many" returns the number of seeds, or of cases, for a test run without and with
+// -sim.more.
 func many(few, all int) int {
 	if *flagMore {
 		return all

@@ -57,9 +57,10 @@ func starve(t *testing.T, machine string, seed uint64) *Sim {
 	return s
 }
 
-// TestStarvation stalls chips at random for up to 15 s. No chip may be taken for dead: no request is
-// refused as unreachable, times out, or ends because its destination is unreachable, and no session
-// ends. No router may drop a packet, and no request may end as lost, or as unknown, on any machine.
+// TestStarvation stalls chips at random for up to 15 s. No chip may be taken for dead, and no
+// session may end. No request may be refused as unreachable, time out, or end because its
+// destination is unreachable. No router may drop a packet, and no request may end as lost, or as
+// unknown, on any machine.
 func TestStarvation(t *testing.T) {
 	for _, machine := range []string{"n300", "line:4", "t3000", "mesh:3x3", "torus:3x3", "2xt3000"} {
 		for seed := range uint64(*starvations) {

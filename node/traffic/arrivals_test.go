@@ -102,7 +102,7 @@ func TestOverflowIsNoLoss(t *testing.T) {
 		t.Error("not OK")
 	}
 	if r.Total.Overflowed = 2; r.OK() {
-		t.Error("a packet is missing and all is well")
+		t.Error("a packet is missing, but OK returns true")
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 // A Generator takes the destinations round robin, or draws them at random. A Generator is a pure
 // machine and not safe for concurrent use.
 //
-// Invariants: 0 ≤ open ≤ Window. The field fresh is the sum of the flows' field rest. The field
-// left is fresh plus the packets that were picked and wait to be sent. Without a load, at most
-// one packet waits: the packet that Undo took back. With a load, the packets in the queue of
-// arrivals wait.
+// Invariants: 0 ≤ open ≤ Window. The field "fresh" is the sum of the flows' field "rest". The field
+// "left" is the sum of "fresh" and the number of picked packets that wait to be sent. Without a
+// load, at most one packet waits: the packet that Undo took back. With a load, the packets in the
+// queue of arrivals wait.
 type Generator struct {
 	spec    Spec
 	self    wire.FabricNodeID
@@ -41,7 +41,7 @@ type sending struct {
 	rest uint64 // number of packets that have not been picked
 }
 
-// NewGenerator returns the generator of the packets that chip self sends in a run. If the spec
+// NewGenerator returns the generator of the packets that chip "self" sends in a run. If the spec
 // does not pass [Spec.Validate], NewGenerator panics. The pairs must pass [CheckPairs].
 func NewGenerator(spec Spec, self wire.FabricNodeID, pairs []Pair) *Generator {
 	spec.must()
@@ -163,7 +163,7 @@ func (g *Generator) Fill(p Packet, b []byte) {
 }
 
 // Done tells the generator how a packet ended. The caller calls Done once for each packet sent. The
-// argument o is the outcome at the destination. The argument lost is true if the packet did not
+// argument o is the outcome at the destination. The argument "lost" is true if the packet did not
 // arrive, or if nobody knows whether the packet arrived. If Done finds that the packet is not
 // outstanding, Done panics.
 func (g *Generator) Done(p Packet, sent, now mono.Time, o wire.Outcome, lost bool) {

@@ -46,7 +46,7 @@ type Options struct {
 
 	// Planes returns the number of planes with a route from src to dst. The planes with a route have
 	// the lowest numbers, from 0. A pattern leaves out pairs with 0 planes. If Planes is nil, every
-	// pair has all planes. Some fabrics need Planes: meshes may be joined by fewer cables than they
+	// pair has all planes. Some fabrics need Planes. Meshes may be joined by fewer cables than they
 	// have planes, and on a 1D fabric only chips of one line have routes.
 	Planes func(src, dst wire.FabricNodeID) int
 

@@ -62,7 +62,8 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// pairsOf returns the pairs of the pattern with a name. pairsOf fails the test if there are none.
+// pairsOf returns the pairs of the pattern with a name. If the pattern has no pairs, pairsOf fails
+// the test.
 func pairsOf(t *testing.T, name string, m *topo.Topology, o Options) []Pair {
 	t.Helper()
 	p, err := PatternByName(name)
@@ -189,9 +190,9 @@ func TestPairsKeepToTheirPlanes(t *testing.T) {
 	}
 }
 
-// If a run uses two directions, the packets of a pair with two routes take all planes of one
-// direction, and then all planes of the other. Each plane and direction has its own packet
-// numbers. All other packets take only the usual direction.
+// In a run that uses two directions, the packets of a pair with two routes take all planes of one
+// direction, and then all planes of the other direction. Each plane and direction has its own
+// packet numbers. All other packets take only the usual direction.
 func TestPairsTakeBothWays(t *testing.T) {
 	m, _ := topo.Named("ring:4")
 	ways := func(a, b wire.FabricNodeID) int { return 2 - int(a.Chip+b.Chip)%2 }

@@ -53,7 +53,7 @@ type Report struct {
 	Stray       uint64            `json:"stray"`       // arrivals that do not belong to this run
 }
 
-// NewReport returns the report of a chip's part of a run. NewReport shares no memory with g and v.
+// NewReport returns the report of a chip's part of a run. The report shares no memory with g and v.
 func NewReport(g *Generator, v *Verifier) Report {
 	r := Report{Run: g.spec.Run, Chip: g.self, Finished: g.Finished(), Elapsed: g.elapsed(), Offering: g.offering(), Misdirected: v.misdirected, Stray: v.stray}
 	for i := range g.flows {

@@ -129,11 +129,10 @@ func ofStream(target uint64, n, stream int) uint64 {
 }
 
 // CheckPairs returns an error that names the first pair that is unfit for a run. A pair is unfit
-// if an address is out of range, if a chip sends to itself, or if the pair occurs twice. A pair
-// is also unfit if its weight is above [MaxWeight], if its field Ways is above [MaxWays], or if
-// its destination has more than [MaxSources] sources. CheckPairs also returns an error if there
-// are no pairs or more than [MaxPairs] pairs. A run with unfit pairs counts wrong, but does no
-// other harm.
+// if an address is out of range, if a chip sends to itself, or if the pair occurs twice. A pair is
+// also unfit if its weight is above [MaxWeight], or its field Ways above [MaxWays]. The destination
+// of a pair may have at most [MaxSources] sources. CheckPairs also returns an error if there are no
+// pairs or more than [MaxPairs] pairs. A run with unfit pairs counts wrong, but does no other harm.
 func CheckPairs(pairs []Pair) error {
 	if len(pairs) == 0 || len(pairs) > MaxPairs {
 		return fmt.Errorf("%d pairs: want 1 to %d", len(pairs), MaxPairs)

@@ -47,7 +47,7 @@ func newRig(t *testing.T, size int) *rig {
 	return r
 }
 
-// run moves all packets of the run. The function meddle may change, drop, repeat or delay each
+// run moves all packets of the run. The function "meddle" may change, drop, repeat or delay each
 // packet.
 func (r *rig) run(t *testing.T, meddle func(i int, d delivery) []delivery) Result {
 	t.Helper()
@@ -373,7 +373,7 @@ func TestMergeDoesNotTakeSilenceForSuccess(t *testing.T) {
 		t.Errorf("with a report of another run: %+v", res.Total)
 	}
 	if res := Merge(r.spec, nil, nil); res.OK() {
-		t.Error("nothing at all is OK")
+		t.Error("OK returns true without any report")
 	}
 }
 

@@ -23,7 +23,7 @@ type receiving struct {
 	streams []numbers
 }
 
-// NewVerifier returns the verifier of the packets that a run sends to chip self. If the spec does
+// NewVerifier returns the verifier of the packets that a run sends to chip "self". If the spec does
 // not pass [Spec.Validate], NewVerifier panics. The pairs must pass [CheckPairs].
 func NewVerifier(spec Spec, self wire.FabricNodeID, pairs []Pair) *Verifier {
 	spec.must()
@@ -51,10 +51,10 @@ func (v *Verifier) Owns(a wire.NocAddr) bool {
 	return ok && n < v.used
 }
 
-// Arrived checks the data that src has written, as read back from memory. The arguments src,
-// plane and other are what the fabric reports about the packet: its source, its plane, and
-// whether it took the other direction round rings. Arrived checks that the packet's header
-// agrees. Each call counts the data as one of:
+// Arrived checks the data that src has written, as read back from memory. The fabric reports the
+// arguments "src", "plane" and "other": the packet's source, the packet's plane, and whether the
+// packet took the other direction round rings. Arrived checks that the packet's header agrees. Each
+// call counts the data as one of:
 //
 //   - delivered, and also reordered if later packets of the pair's plane and direction came
 //     first;

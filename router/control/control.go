@@ -2,16 +2,16 @@
 // each chip says about its own ports. From the link states, the package finds the ports whose
 // cables the tables must avoid.
 //
-// Each chip says in a numbered [wire.LinkState] which of its ports routes must avoid. After a
-// port's link has been down for [Config.Hold], the port is silent, or out of service. A link is
-// down while neither its own cable nor a fallback path works. Silence alone does not show that the
-// peer is dead: its process may wait for a processor. A silent port therefore goes out of service
-// only with evidence (see [Control.SetGone]), or after [GiveUp]. If the peer, too, says for
-// [Config.Confirm] that its end of the cable is silent, and this chip reaches the peer by other
-// routes all this time, then the peer is not late: the cable has failed. Routes avoid both kinds of
-// ports. The difference is what happens to packets that cannot avoid them: packets to a chip behind
-// silent ports wait, and packets to a chip behind ports out of service are dropped. A port also
-// goes out of service if its link has not come up within [Config.Boot] of the start.
+// Each chip says in a numbered [wire.LinkState] which of its ports routes must avoid. After a port's
+// link has been down for [Config.Hold], the port is silent, or out of service. A link is down while
+// neither its own cable nor a fallback path works. Silence alone does not show that the peer is
+// dead: its process may wait for a processor. A silent port therefore goes out of service only with
+// evidence (see [Control.SetGone]), or after [GiveUp]. The peer may say for [Config.Confirm] that
+// its end of the cable is silent, too, while this chip reaches the peer by other routes all this
+// time. In this case the peer is not late, but the cable has failed. Routes avoid both kinds of
+// ports. The kinds differ for packets to a chip that has no other ports. Packets to a chip behind
+// silent ports wait. Routers drop packets to a chip behind ports out of service. A port also goes
+// out of service if its link has not come up within [Config.Boot] of the start.
 //
 // An operator can also take a port out of service. The port's link then first
 // moves to the cable of a parallel port, and the port stays in service (Spec §7.4.1). Parallel ports
@@ -58,9 +58,9 @@ type Config struct {
 	Boot  time.Duration // how long after the start Control waits for the first time that a link comes up, before Control takes the port out of service
 
 	// Confirm is the time after which a silent port goes out of service, if both ends say that
-	// their link is down, and if other routes lead to the peer. The time must be longer than a chip
-	// that was late needs to find out which of its links are down. Otherwise, routes through a late
-	// chip that has just come back seem to lead to a late peer.
+	// their link is down, and if other routes lead to the peer. A chip that was late needs some
+	// time to find out which of its links are down, and Confirm must be longer than this time.
+	// Otherwise, routes through a late chip that has just come back seem to lead to a late peer.
 	Confirm time.Duration
 
 	// Reaches reports whether the tables in force have a route to another chip.
@@ -143,11 +143,11 @@ func (c *Control) SetPort(now mono.Time, i int, up bool) {
 	c.moved(now)
 }
 
-// SetGone tells Control whether evidence shows that port i has lost its peer or its cable: the peer
-// has said goodbye, a host has refused the port's datagrams, or this chip itself has cut the cable.
+// SetGone tells Control whether evidence shows that port i has lost its peer or its cable. Evidence
+// is a goodbye of the peer, a host that refuses the port's datagrams, or a cut by this chip itself.
 // If the port's link stays down, the port then goes out of service after [Config.Hold] already. The
-// end of the evidence puts no port back into service. Only the link does when it comes up. When a
-// link changes its state, the evidence is forgotten.
+// end of the evidence puts no port back into service. A port comes back into service only when its
+// link comes up. When a link changes its state, the evidence is forgotten.
 func (c *Control) SetGone(now mono.Time, i int, on bool) {
 	if p := &c.ports[i]; p.gone != on {
 		p.gone = on
@@ -244,8 +244,8 @@ func (c *Control) Tick(now mono.Time) (plan bool) {
 	return true
 }
 
-// judge finds this chip's ports that are silent or out of service. If they have changed, judge makes
-// a new version of this chip's link state.
+// judge finds this chip's ports that are silent or out of service. If these ports have changed,
+// judge makes a new version of this chip's link state.
 func (c *Control) judge(now mono.Time) {
 	var out, silent uint16
 	for i := range c.ports {
@@ -273,8 +273,9 @@ func (c *Control) moves(i int) bool {
 }
 
 // confirmed reports whether both ends of a port's cable have said for Confirm that the link is
-// down, and this chip has reached the peer by other routes all this time. What the peer said long
-// before the link went down does not count: this chip may have been late then, and the peer now.
+// down. This chip must have reached the peer by other routes all this time. A link state that the
+// peer sent long before the link went down does not count. At that time this chip may have been
+// late, and now the peer may be late.
 func (c *Control) confirmed(now mono.Time, p *port) bool {
 	w := c.byNode[p.Peer.Node]
 	switch {
@@ -298,7 +299,7 @@ func (c *Control) moving(now mono.Time, i int) bool {
 }
 
 // say gives this chip's link state the given version number, and marks the link state as changed. The
-// argument before is the former link state.
+// argument "before" is the former link state.
 func (c *Control) say(now mono.Time, version uint32, before *wire.LinkState) {
 	c.self.Version = version
 	c.changes++
@@ -321,12 +322,12 @@ func (c *Control) replan(now mono.Time, before, after *wire.LinkState) {
 }
 
 // Hear takes link states from a neighbour or from gossip. Hear ignores link states of version 0,
-// and link states of chips for which the function "has" returns false because they are not in the
-// fabric. Hear keeps each link state that is newer than the one that Control has of the same chip.
-// A link state of this chip that comes from other chips can be newer than this chip's own, or have
-// the same version and other ports. It can also come before this chip has made any version since
-// its start. In these cases this chip gives its own link state the version after the one that it
-// heard.
+// and link states of chips that are not in the fabric. For such chips, the function "has" returns
+// false. Hear keeps each link state that is newer than the one that Control has of the same chip.
+// Another chip can send a link state of this chip that is newer than this chip's own link state, or
+// that has the same version but other ports. Another chip can also send an old link state of this
+// chip before this chip has made any version since its start. In these cases this chip gives its
+// own link state the version after the version that it heard.
 func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.FabricNodeID) bool) {
 	for _, s := range words {
 		if s.Node == c.cfg.Self {
@@ -378,8 +379,8 @@ func (c *Control) Told(i int, upTo uint64) { c.ports[i].told = upTo }
 // Self returns the link state that this chip says of its own ports.
 func (c *Control) Self() wire.LinkState { return c.self.LinkState }
 
-// Out lists the ports of the whole fabric that routes must avoid, because the ports' own chips say
-// that the ports are silent or out of service. The list is in no particular order.
+// Out lists the ports of the whole fabric that routes must avoid. Their own chips say that these
+// ports are silent or out of service. The list is in no particular order.
 func (c *Control) Out() []wire.PortID {
 	return c.list(func(w *word) uint16 { return w.Avoided() })
 }

@@ -17,7 +17,8 @@ const hold, boot, confirm = 120 * time.Millisecond, 10 * time.Second, 500 * time
 
 func known(wire.FabricNodeID) bool { return true }
 
-// reaches says that a chip has no route to any other: what both ends say is no evidence then.
+// reaches reports that a chip has no route to any other chip. In this case, agreement of both ends
+// of a cable is no evidence.
 func reaches(wire.FabricNodeID) bool { return false }
 
 func machine(t testing.TB, name string) *topo.Topology {
@@ -34,7 +35,7 @@ func newControl(m *topo.Topology, now mono.Time, chip int) *Control {
 	return New(now, Config{Self: n, Ports: m.Ports(n), Hold: hold, Boot: boot, Confirm: confirm, Reaches: reaches})
 }
 
-// at runs c's timers up to an instant, and returns how often c asked for new tables.
+// The function "at" runs c's timers up to an instant, and returns how often c asked for new tables.
 func at(c *Control, until mono.Time) (plans int) {
 	for {
 		d, ok := c.Deadline()

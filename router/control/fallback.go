@@ -1,11 +1,12 @@
 package control
 
 // Fallback ports (Spec §7.4.1.1: "The Control Plane assigns fallback channels and fallback
-// routers"). The fallback of a port is the parallel port whose cable carries the frames of the
-// port's link if the link's own cable cannot, or must not, carry them.
+// routers"). If the cable of a port cannot, or must not, carry the frames of the port's link, the
+// cable of a parallel port carries them. The parallel port is the fallback of the port.
 
-// Offers reports whether the own cable of port i may carry the frames of parallel links: the cable
-// carries the frames of its own link, and no operator took the port out of service.
+// Offers reports whether the own cable of port i may carry the frames of parallel links. The cable
+// may carry such frames if the cable carries the frames of its own link, and no operator took the
+// port out of service.
 func (c *Control) Offers(i int) bool {
 	p := &c.ports[i]
 	return p.up && p.by == i && !p.avoided
@@ -44,10 +45,11 @@ func (c *Control) Assign(i, k int) bool {
 func (c *Control) Assigned(i int) (k int, ok bool) { return c.ports[i].chosen, c.ports[i].chosen >= 0 }
 
 // Fallback returns the port whose cable carries the frames of link i, or would carry them if the
-// link's own cable failed now. Both ends choose the same if they know the same: first the assigned
-// port, then the port that carries the frames now, then the next higher plane with a reliable cable,
-// then the next higher plane. After the highest plane comes the lowest. If no parallel cable works,
-// Fallback returns false.
+// link's own cable failed now. The first choice is the assigned port. The second choice is the port
+// that carries the frames now. The third choice is the port of the next higher plane with a
+// reliable cable. The last choice is the port of the next higher plane. After the highest plane
+// comes the lowest. Both ends of a link make the same choice if they know the same facts. If no
+// parallel cable works, Fallback returns false.
 func (c *Control) Fallback(i int) (k int, ok bool) {
 	p := &c.ports[i]
 	if p.chosen >= 0 && c.Offers(p.chosen) {

@@ -19,9 +19,9 @@ import (
 var rewriteTraces = flag.Bool("rewrite", false, "write new outcomes into testdata/traces, for a person to check")
 
 // TestTraces runs the scripts of testdata/traces. TestTraces compares what happens with the outcome
-// below the line of dashes in each script's file. A script is about the chips of one machine: the
-// link states that they send each other, and the ports without which each chip plans its tables. A
-// script has one command per line:
+// below the line of dashes in each script's file. A script is about the chips of one machine. The
+// outcome shows the link states that the chips send each other, and the ports that each chip's
+// tables avoid. A script has one command per line:
 //
 //	machine line:3 hold=120ms boot=10s   make the machine, with all links down
 //	up all, up M0D0-M0D1       links come up, at both ends
@@ -200,7 +200,7 @@ func (x *tracer) start(i int) {
 	x.chips[i], x.said[i] = New(x.now, cfg), wire.LinkState{Node: cfg.Self}
 }
 
-// chip returns the index of the running chip with the name s. If start is true, the chip need not
+// chip returns the index of the running chip with the name s. If "start" is true, the chip need not
 // run.
 func (x *tracer) chip(s string, start bool) (int, error) {
 	n, err := wire.ParseFabricNodeID(s)
@@ -287,13 +287,14 @@ func (x *tracer) hear(f []string) error {
 	return nil
 }
 
-// has reports whether a chip is in the machine.
+// The method "has" reports whether a chip is in the machine.
 func (x *tracer) has(n wire.FabricNodeID) bool {
 	_, ok := x.m.Chip(n)
 	return ok
 }
 
-// until lets time pass up to an instant. Messages arrive, and the chips run their timers.
+// The method "until" lets time pass up to an instant. Messages arrive, and the chips run their
+// timers.
 func (x *tracer) until(stop mono.Time) {
 	for {
 		x.Tell()

@@ -7,7 +7,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Around returns the plan for the same machine while cables are out of service. The argument out
+// Around returns the plan for the same machine while cables are out of service. The argument "out"
 // names each cable by the port at either end. Around ignores ports without a cable in use. Within a
 // mesh, a route of the plan without faults stays if the route does not cross such a cable. Routes
 // between meshes are planned again, and any of them may change. If no cable is out of service,
@@ -90,11 +90,12 @@ const (
 	Unsound             // the new tables can deadlock, lead packets astray or have routes that are too long, and must not be installed
 )
 
-// Replaces proves that plan p can replace plan old, of the same machine, while packets of old are
+// Replaces proves that plan p can replace plan "old", of the same machine, while packets of old are
 // under way. Some of these packets are caught at a fault, and continue on routes of p. If there is
-// no proof, Replaces returns the conflict. If the machine has one mesh, or if the same cables are
-// out of service in both plans, Replaces looks only at the detours of both plans and at caught
-// packets. The package documentation says why the other routes close no cycle with these.
+// no proof, Replaces returns the conflict. Replaces need not look at all routes if the machine has
+// one mesh, or if the same cables are out of service in both plans. In these cases, Replaces looks
+// only at the detours of both plans and at caught packets. The package documentation says why the
+// other routes close no cycle with these.
 func (p *Plan) Replaces(old *Plan) Conflict {
 	if len(p.grids) > 1 && !maps.Equal(p.out, old.out) {
 		mc := p.Multicasts()
@@ -145,7 +146,7 @@ func (k *checker) detours() {
 	}
 }
 
-// caught adds the dependencies of packets of plan old that are caught at a fault. A caught packet
+// caught adds the dependencies of packets of plan "old" that are caught at a fault. A caught packet
 // continues from the chip where its old route meets a cable that is out of service.
 func (k *checker) caught(old *Plan) {
 	var buf [wire.MaxHops + 1]wire.Direction
@@ -181,8 +182,8 @@ func (k *checker) caught(old *Plan) {
 	}
 }
 
-// last returns the number that the graph gives to the virtual channel of a leg's last hop. If the
-// leg has no hop, last returns -1.
+// The method "last" returns the number that the graph gives to the virtual channel of a leg's last
+// hop. If the leg has no hop, last returns -1.
 func (k *checker) last(g *grid, chip int, leg []wire.Direction, detour bool) int32 {
 	s := Steps{detour: detour}
 	held := int32(-1)

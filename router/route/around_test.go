@@ -44,8 +44,8 @@ func connected(p *Plan, from wire.FabricNodeID) map[wire.FabricNodeID]bool {
 }
 
 // checkAround checks plan p, which has routes round faults. Connected chips must have a route that
-// avoids the faults. If a route of plan base crosses no fault, plan p must have the same route. The
-// traffic of p alone must not deadlock. The traffic of p and old together may deadlock only if
+// avoids the faults. If a route of plan "base" crosses no fault, plan p must have the same route.
+// The traffic of p alone must not deadlock. The traffic of p and old together may deadlock only if
 // Replaces reports a conflict.
 func checkAround(t *testing.T, name string, base, old, p *Plan) {
 	t.Helper()

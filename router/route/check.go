@@ -10,7 +10,7 @@ import (
 
 // Channel is the receiver channel of one virtual channel at the end of a cable. From and Dir name
 // the cable by the port that sends. With bubble flow control, one Channel stands for all receiver
-// channels of a ring in one direction, and From and Dir name one of the ring's cables.
+// channels of a ring in one direction. From and Dir then name one of the ring's cables.
 type Channel struct {
 	From wire.FabricNodeID
 	Dir  wire.Direction
@@ -97,9 +97,9 @@ type Multicasts struct {
 // no room for an answer.
 func (p *Plan) Check(mc Multicasts) Verdict { return p.CheckAfter(nil, mc) }
 
-// CheckAfter does what [Plan.Check] does, for a plan that replaces plan old while packets of old
-// are still under way. The graph holds the traffic of both plans together. Plan p and plan old must
-// be plans of the same machine, with the same ring scheme.
+// CheckAfter does what [Plan.Check] does, for a plan that replaces plan "old" while packets of old
+// are still under way. The graph holds the traffic of both plans together. Plan p and plan "old"
+// must be plans of the same machine, with the same ring scheme.
 func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 	v, g := Verdict{}, p.graph()
 	for pl := range max(p.top.Planes(), 1) {
@@ -140,8 +140,8 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 	return v
 }
 
-// after adds the routes of packets of plan old. For packets of old that are caught at a fault,
-// after also adds the routes by the new plan.
+// The method "after" adds the routes of packets of plan "old". For packets of old that are caught
+// at a fault, after also adds the routes by the new plan.
 func (k *checker) after(old *Plan, mc Multicasts) {
 	newChecker(old, k.pl, k.c, k.g).all(mc)
 	k.caught(old)
@@ -177,8 +177,8 @@ func (k *checker) all(mc Multicasts) {
 	}
 }
 
-// perPort is the number of channel numbers per cable end and class. Three bits make these numbers:
-// up, detour, and behind the dateline.
+// perPort is the number of channel numbers per cable end and class. A channel number consists of
+// three bits: up, detour, and behind the dateline.
 const perPort = 8
 
 func newChecker(p *Plan, pl wire.Plane, c wire.Class, g *graph) *checker {
@@ -244,9 +244,9 @@ func (k *checker) channel(n int32) Channel {
 }
 
 // path adds the dependencies of the hops of a leg that begins at the given chip, and returns the
-// number of the last channel. The argument held is the channel from which the packet comes, or -1
-// if the packet starts at the given chip. The argument leaves is true if the last hop leaves the
-// mesh. The argument detour is true if the leg is a detour.
+// number of the last channel. The argument "held" is the channel from which the packet comes, or -1
+// if the packet starts at the given chip. The argument "leaves" is true if the last hop leaves the
+// mesh. The argument "detour" is true if the leg is a detour.
 func (k *checker) path(g *grid, chip int, leg []wire.Direction, up, leaves, detour bool, held int32) int32 {
 	s := Steps{detour: detour}
 	for i, d := range leg {
@@ -278,8 +278,8 @@ func (g *grid) shape() shape {
 	return s
 }
 
-// within adds the traffic within each mesh. within builds the graph only once for all meshes of one
-// shape.
+// The method "within" adds the traffic within each mesh. within builds the graph only once for all
+// meshes of one shape.
 func (k *checker) within(mc Multicasts) {
 	seen := map[shape]*checker{}
 	for _, g := range k.p.grids {
@@ -340,9 +340,9 @@ func (k *checker) multicast(g *grid, src int, o Order) {
 	}
 }
 
-// between adds the traffic between meshes. This traffic leaves a mesh from each of the mesh's
-// chips. In the next mesh, the traffic goes on from the end of each cable between the meshes, to
-// any chip of that mesh or to a further mesh.
+// The method "between" adds the traffic between meshes. This traffic leaves a mesh from each of the
+// mesh's chips. In the next mesh, the traffic goes on from the end of each cable between the
+// meshes. From there, the traffic goes to any chip of that mesh, or to a further mesh.
 func (k *checker) between(mc Multicasts) {
 	if int(k.pl) >= len(k.p.inter) {
 		return
@@ -386,8 +386,8 @@ func (k *checker) ends(from, to int) bool {
 	return int(im.next[from*im.meshes+to]) == to
 }
 
-// out adds the dependencies of the route from chip src to the exit of its mesh, and over that exit
-// to the next mesh.
+// The method "out" adds the dependencies of the route from chip src to the exit of its mesh, and
+// over that exit to the next mesh.
 func (k *checker) out(g *grid, src, from, to int, held int32) {
 	im := k.p.inter[k.pl]
 	best, chip, dir := math.MaxInt, 0, wire.Direction(0)

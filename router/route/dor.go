@@ -34,8 +34,8 @@ func (r dor) leg(buf []wire.Direction, pl wire.Plane, o Order, wraps bool, src, 
 	return buf, true
 }
 
-// along returns the number of hops from place src to place dst on an axis of n places. A positive
-// number means East or South, a negative number West or North.
+// The method "along" returns the number of hops from place src to place dst on an axis of n places.
+// A positive number means East or South, a negative number West or North.
 func (r dor) along(src, dst, n int, wrap bool) int {
 	k := dst - src
 	if wrap {

@@ -73,7 +73,7 @@ func (im *interMesh) walk() {
 	}
 }
 
-// up reports whether a crossing from mesh "from" to mesh "to" leads up.
+// The method "up" reports whether a crossing from mesh "from" to mesh "to" leads up.
 func (im *interMesh) up(from, to int) bool { return im.rank[to] < im.rank[from] }
 
 // choose fills in the next mesh for all pairs. choose first handles the pairs that down crossings
@@ -157,8 +157,8 @@ func (im *interMesh) firstFalls(m int, dist []uint16) {
 }
 
 // Next returns the mesh after mesh "from" on the route to mesh "to" on plane pl. The machine must
-// have both meshes. The result up is true if the crossing leads up. If there is no route, or if the
-// machine has a single mesh, ok is false.
+// have both meshes. The result "up" is true if the crossing leads up. If there is no route, or if
+// the machine has a single mesh, ok is false.
 func (p *Plan) Next(pl wire.Plane, from, to wire.MeshID) (next wire.MeshID, up, ok bool) {
 	if int(pl) >= len(p.inter) {
 		return 0, false, false
@@ -172,7 +172,7 @@ func (p *Plan) Next(pl wire.Plane, from, to wire.MeshID) (next wire.MeshID, up, 
 }
 
 // Exit returns the port by which packets from chip src leave their mesh on the route to mesh "to"
-// (L1). The result up is true if the crossing leads up. If there is no route, ok is false.
+// (L1). The result "up" is true if the crossing leads up. If there is no route, ok is false.
 func (p *Plan) Exit(c wire.Class, pl wire.Plane, src wire.FabricNodeID, to wire.MeshID) (x topo.Port, up, ok bool) {
 	next, up, ok := p.Next(pl, src.Mesh, to)
 	if !ok {
@@ -198,7 +198,8 @@ func (p *Plan) Exit(c wire.Class, pl wire.Plane, src wire.FabricNodeID, to wire.
 	return x, up, best < math.MaxInt
 }
 
-// before returns true if a packet prefers exit a to exit b when both are equally far away.
+// The function "before" returns true if a packet prefers exit a to exit b when both are equally far
+// away.
 func before(a, b topo.Port) bool {
 	if a.Local.Node.Chip != b.Local.Node.Chip {
 		return a.Local.Node.Chip < b.Local.Node.Chip

@@ -1,9 +1,9 @@
 package route
 
 // graph is a channel dependency graph (Dally and Seitz, 1987). A dependency of channel a on channel
-// b says that a packet may hold a slot of a while it waits for a slot of b. If the graph has no
-// cycle, some packet can always move. The graph is compact, because most channels of a large fabric
-// wait for no other channel. A channel takes four bytes, and a dependency takes eight bytes.
+// b means that a packet in a slot of a may wait for a slot of b. If the graph has no cycle, some
+// packet can always move. The graph is compact, because most channels of a large fabric wait for no
+// other channel. A channel takes four bytes, and a dependency takes eight bytes.
 type graph struct {
 	first []int32 // for each channel: index in deps of the latest dependency; 0: no dependency
 	deps  []dep   // all dependencies; element 0 is not used

@@ -6,11 +6,11 @@ import (
 	"ttfabric/wire"
 )
 
-// A multicast to a set of members travels to the members' mesh as a unicast does, and spreads from the
-// chip where it enters that mesh. In its own mesh it spreads from its source. From this root, the
-// copy for a member takes the dimension-ordered route from the root to the member
-// ([wire.Members.Spread]). Therefore the tree of a set has only dependencies that unicast routes or the
-// longest multicast trees have too:
+// A multicast to a set of members travels to the members' mesh as a unicast does. The multicast
+// spreads from the chip where it enters that mesh, or from its source if the source is in that
+// mesh. From this root, the copy for a member takes the dimension-ordered route from the root to
+// the member ([wire.Members.Spread]). Therefore the tree of a set has only dependencies that
+// unicast routes or the longest multicast trees have too:
 //
 //   - From the source, the routes to the members are parts of the longest trees, see [grid.trees].
 //   - From an entry node, [checker.enter] adds these routes, without detours. Faults change neither
@@ -122,7 +122,7 @@ func (g *grid) spread(tree []Branch, chip int, from wire.Direction, m wire.Membe
 }
 
 // members adds the dependencies of multicasts to members of a mesh that come into the mesh at a chip.
-// The argument held is the channel of the cable into the mesh.
+// The argument "held" is the channel of the cable into the mesh.
 func (k *checker) members(g *grid, chip int, held int32) {
 	r := dor{g: g}
 	m := &g.mesh

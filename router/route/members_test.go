@@ -115,7 +115,7 @@ func TestSparseErrors(t *testing.T) {
 	}
 }
 
-// has reports whether channel a depends on channel b.
+// The method "has" reports whether channel a depends on channel b.
 func (g *graph) has(a, b int32) bool {
 	for e := g.first[a]; e != 0; e = g.deps[e].next {
 		if g.deps[e].on == b {

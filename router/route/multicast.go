@@ -59,8 +59,8 @@ func (p *Plan) Multicast(pl wire.Plane, src wire.FabricNodeID, r wire.Ranges) ([
 }
 
 // reaches returns an error if the ranges have no hops, skip all hops of a direction, leave the mesh
-// or name a chip twice. reaches also returns an error if the ranges need a turn that a 1D fabric
-// does not have, or if the engine does not support multicast.
+// or name a chip twice. A turn that a 1D fabric does not have is also an error, and so is an engine
+// that does not support multicast.
 func (g *grid) reaches(src int, r wire.Ranges) error {
 	m := &g.mesh
 	e, w, n, s := int(r.Hops[wire.East]), int(r.Hops[wire.West]), int(r.Hops[wire.North]), int(r.Hops[wire.South])

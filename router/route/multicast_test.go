@@ -9,8 +9,8 @@ import (
 )
 
 // TestMulticastTrees plans multicasts for all ranges from every chip of some machines. The tree
-// must reach exactly the members that function rectangle computes, each once, over existing cables.
-// Branches may turn only from the dimension that routes use first to the other dimension.
+// must reach exactly the members that function "rectangle" computes, each once, over existing
+// cables. Branches may turn only from the dimension that routes use first to the other dimension.
 func TestMulticastTrees(t *testing.T) {
 	for _, name := range []string{"line:4", "ring:5", "mesh:3x4", "torus:3x4", "torus-x:3x3", "t3000"} {
 		for _, cfg := range []Config{{}, {Order: YX}} {

@@ -10,7 +10,7 @@ import (
 // opposite each other on a ring of even length have two equally long routes along that dimension.
 // Plan p has one of these two routes, and the plan that Other returns has the opposite route. All
 // other routes are the same in both plans. If a cable of the opposite route is out of service, both
-// plans have the same route. The plan that Other returns has p as its own Other.
+// plans have the same route. If q is the plan that Other returns for p, then Other returns p for q.
 //
 // If no two chips have two such routes in plan p, Other returns p itself. A plan has two such
 // routes only on rings of even length, with the dimension-ordered engine, and without the field
@@ -42,8 +42,9 @@ func (g *grid) even() bool {
 	return g.mesh.WrapX && g.mesh.Cols%2 == 0 || g.mesh.WrapY && g.mesh.Rows%2 == 0
 }
 
-// WaysBetween returns the number of routes that requests may take from src to dst on plane 0: 2 if
-// [Plan.Other] has a different route, else 1. WaysBetween returns 1 even if there is no route.
+// WaysBetween returns the number of routes that requests may take from src to dst on plane 0. The
+// number is 2 if [Plan.Other] has a different route, and otherwise 1. WaysBetween returns 1 even if
+// there is no route.
 func (p *Plan) WaysBetween(src, dst wire.FabricNodeID) int {
 	if p.other == p {
 		return 1

@@ -19,7 +19,7 @@ func scheme(t *testing.T, name string) Scheme {
 	return s
 }
 
-// cyclic finds that a plan with the named scheme has a cycle exactly if want is true.
+// cyclic finds that a plan with the named scheme has a cycle exactly if "want" is true.
 func cyclic(t *testing.T, row string, p *Plan, name string, mc Multicasts, want bool) {
 	t.Helper()
 	v := p.CheckScheme(scheme(t, name), mc)
@@ -341,7 +341,7 @@ func failLinks(t *testing.T, m *topo.Topology) {
 	}
 }
 
-// failLink removes one cable from the machine of plan base.
+// failLink removes one cable from the machine of plan "base".
 func failLink(t *testing.T, base *Plan, c topo.Cable) {
 	cfg := base.cfg
 	name := fmt.Sprintf("%s %s %s %s lines %v without %s–%s", base.top.Name, cfg.Engine, cfg.Order, cfg.Ring, cfg.Lines, c.A, c.B)

@@ -58,9 +58,9 @@
 // A packet that is caught at a fault may change from other virtual channels to the virtual channels
 // for detours. A packet on a detour stays in the virtual channels for detours. Therefore
 // dimension-ordered routes and detours together close no cycle, whichever cables are missing.
-// Tables can thus be replaced while packets are under way. There are two exceptions: after a
-// further fault, the old detours and the new detours may together close a cycle, and so may the old
-// and the new routes between meshes. [Plan.Replaces] checks for such a cycle.
+// Tables can thus be replaced while packets are under way. There are two exceptions after a further
+// fault. Old and new detours may together close a cycle. Old and new routes between meshes may also
+// close a cycle. [Plan.Replaces] checks for such a cycle.
 //
 // # Ties
 //
@@ -274,9 +274,9 @@ func (p *Plan) Longest() int { return p.longest }
 // an upper bound. A packet's header needs room for this number of route bytes.
 func (p *Plan) LongestLeg() int { return p.leg }
 
-// Hash returns a checksum of the machine, of the cables that are missing or out of service, and of
-// the fields Engine, Order, Ring and Lines of the configuration. Packets carry the hash as their
-// table epoch.
+// Hash returns a checksum of the machine, and of the cables that are missing or out of service. The
+// fields Engine, Order, Ring and Lines of the configuration also enter the checksum. Packets carry
+// the hash as their table epoch.
 func (p *Plan) Hash() uint32 { return p.hash }
 
 // sum computes the value that Hash returns.
@@ -301,7 +301,7 @@ func (p *Plan) sum() uint32 {
 	return wire.Checksum(b)
 }
 
-// down reports whether the cable at port q is missing or out of service.
+// The method "down" reports whether the cable at port q is missing or out of service.
 func (p *Plan) down(q wire.PortID) bool { return p.out[q] || p.cfg.Failed != nil && p.cfg.Failed(q) }
 
 // grid is one mesh of the plan.
@@ -343,9 +343,9 @@ func (g *grid) node(chip int) wire.FabricNodeID {
 	return wire.FabricNodeID{Mesh: g.mesh.ID, Chip: wire.ChipID(chip)}
 }
 
-// beside returns the neighbour of a chip in direction d, by the shape of the mesh alone. The result
-// wrap is true if the cable to the neighbour wraps. The result ok is false if the mesh ends at the
-// chip.
+// The method "beside" returns the neighbour of a chip in direction d, by the shape of the mesh
+// alone. The result "wrap" is true if the cable to the neighbour wraps. The result ok is false if
+// the mesh ends at the chip.
 func (g *grid) beside(chip int, d wire.Direction) (next int, wrap, ok bool) {
 	row, col := chip/g.mesh.Cols, chip%g.mesh.Cols
 	switch d {
@@ -402,8 +402,8 @@ func (g *grid) plain() int {
 	return x + y
 }
 
-// Ring reports whether a port's cable is part of an axis that wraps, and whether the cable itself
-// wraps from the axis's last chip to its first.
+// Ring reports whether a port's cable is part of an axis that wraps. Ring also reports whether the
+// cable itself wraps from the last chip of the axis to the first.
 func (p *Plan) Ring(q topo.Port) (ring, wrap bool) {
 	g := p.grid(q.Local.Node)
 	if g == nil || q.Peer.Node.Mesh != q.Local.Node.Mesh {
@@ -466,7 +466,7 @@ func (g *grid) detour(buf []wire.Direction, c wire.Class, pl wire.Plane, src, ds
 	return leg, ok
 }
 
-// onward appends the leg of a packet that was caught at a fault at chip "at". The result still is
+// onward appends the leg of a packet that was caught at a fault at chip "at". The result "still" is
 // true if the leg is a detour. If the packet is already on a detour, the leg is a detour too, even
 // if a route without a fault exists. A packet on a detour must stay in the virtual channels for
 // detours.

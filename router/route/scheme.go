@@ -8,9 +8,9 @@ import (
 	"ttfabric/wire"
 )
 
-// Scheme is a rule that chooses the virtual channel of each hop of a packet: the plan's own rule,
-// or a rule from the literature for comparison. [Plan.CheckScheme] finds out whether the plan's
-// routes could deadlock with the scheme.
+// Scheme is a rule that chooses the virtual channel of each hop of a packet. A Scheme is the plan's
+// own rule, or a rule from the literature for comparison. [Plan.CheckScheme] finds out whether the
+// plan's routes could deadlock with the scheme.
 type Scheme struct {
 	Name, Help string
 	vc         func(route []Hop, i int) int // returns the number of the virtual channel for the i-th hop of a whole route; nil: use the plan's virtual channels

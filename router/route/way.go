@@ -40,7 +40,7 @@ func (p *Plan) Route(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst
 }
 
 // Onward appends the route of a packet that was caught at a fault at chip "at", to chip dst of the
-// same mesh. The argument detour is true if the packet is already on a detour. If there is no
+// same mesh. The argument "detour" is true if the packet is already on a detour. If there is no
 // route, ok is false.
 func (p *Plan) Onward(buf []wire.Direction, c wire.Class, pl wire.Plane, at, dst wire.FabricNodeID, detour bool) (w Way, ok bool) {
 	g := p.grid(at)

@@ -49,8 +49,8 @@
 //
 // A mesh graph descriptor need not say which chips a connection joins. [Load] then chooses the
 // chips by a fixed rule. The chips of a torus have no free direction for exits. If a connection
-// leads to a torus, Load therefore turns the rings of one axis or of both axes into lines, in most
-// cases only the rings of the shorter axis.
+// leads to a torus, Load therefore turns the rings of one axis or of both axes into lines. In most
+// cases, the rings of the shorter axis are enough.
 //
 // # What is not supported
 //

@@ -7,8 +7,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Numbers of ethernet channels that a draft reserves for each direction: four on Wormhole (Spec
-// §2.2.2), and on Blackhole as many as the chip's 14 channels allow.
+// Numbers of ethernet channels that a draft reserves for each direction. On Wormhole the number is
+// four (Spec §2.2.2). On Blackhole the number is as high as the chip's 14 channels allow.
 const (
 	wormholePerDirection  = 4
 	blackholePerDirection = 3

@@ -12,8 +12,8 @@ import (
 )
 
 // The rendered form is ttfabric's own file format for a topology. The rendered form lists every
-// chip and cable. The rows and columns of chips, the planes, and the directions within a mesh are
-// not in the file, because they follow from ids and cables.
+// chip and cable. Some values are not in the file, because they follow from ids and cables: rows
+// and columns of chips, planes, and directions within a mesh.
 //
 //	ttfabric: 1               # version of the rendered form
 //	name: t3000
@@ -215,8 +215,8 @@ func (r *renderedFile) unknown(p pair) error {
 	return r.fail(p.key, "unknown key %s in version %d of the topology form", show(p.key), renderedVersion)
 }
 
-// each calls read for every entry of a list whose entries are maps. More than "most" entries are an
-// error.
+// The method "each" calls read for every entry of a list whose entries are maps. More than "most"
+// entries are an error.
 func (r *renderedFile) each(p pair, what string, most int, read func(n *yaml.Node, ps []pair) error) error {
 	list, err := r.items(p.val, p.key.Value, "a list")
 	if err != nil {

@@ -11,10 +11,10 @@ var galaxyUMD = [4][8]int{
 }
 
 // galaxy builds a Wormhole Galaxy (6U) as one mesh: four trays of 2×4 chips, with four cables on
-// every edge. Neighbouring trays are mirror images of each other. Within a row of a tray, channels
-// 8 to 11 of the chip nearer to an end of the machine's row lead to channels 4 to 7 of the next
-// chip. Within a column of a tray, channels 12 to 15 of the chip nearer to an end of the machine's
-// column lead to channels 0 to 3 of the next chip. Between two trays, each cable joins channels
+// every edge. Neighbouring trays are mirror images of each other. Of two neighbours in a row of a
+// tray, one chip is nearer to an end of the machine's row. Channels 8 to 11 of this chip lead to
+// channels 4 to 7 of the other chip. In a column of a tray, channels 12 to 15 of the chip nearer to
+// an end lead to channels 0 to 3 of the other chip. Between two trays, each cable joins channels
 // with equal numbers.
 //
 // tt-umd tests/cluster_descriptor_examples/6u_cluster_desc.yaml has the same cables, with tt-umd's
@@ -42,8 +42,8 @@ func galaxy() (*Topology, error) {
 }
 
 // outward returns the channels of the cable from the place "at" to the next place on an axis of n
-// places. The chip nearer to an end of the axis uses channel out, and the other chip uses channel
-// in. In the middle of the axis, both chips use channel out.
+// places. The chip nearer to an end of the axis uses channel "out", and the other chip uses channel
+// "in". In the middle of the axis, both chips use channel "out".
 func outward(at, n int, out, in wire.Channel) (a, b wire.Channel) {
 	switch {
 	case at < n/2-1:

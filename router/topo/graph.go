@@ -23,10 +23,10 @@ const (
 // # Where exits are placed
 //
 // A connection need not say which chips it joins, or in which direction its cables leave these
-// chips. The graph places the connections in the order of how much they leave open. Connections
-// that give both chips and both directions come first, and connections that give no chip and no
-// direction come last. Between connections that leave equally much open, the order of the file
-// decides. A connection takes cables in groups. A group has as many cables as the mesh with fewer
+// chips. The graph first places the connections that leave the fewest choices. Connections that
+// give both chips and both directions come first, and connections that give no chip and no
+// direction come last. Connections that leave equally many choices are placed in the order of the
+// file. A connection takes cables in groups. A group has as many cables as the mesh with fewer
 // planes has planes. The last group, and a group of a RELAXED connection, may have fewer. If both
 // ends give chip and direction, one group takes all cables. At each end, a group takes one chip and
 // one free direction of this chip. A direction of a chip is free if no cable leaves the chip in
@@ -195,10 +195,10 @@ func (g *graph) downshift() {
 }
 
 // lay makes a draft with all meshes and connections, and returns the number of cables for which
-// there was no room. If fair is false, each connection takes all its cables before the next
-// connection. If fair is true, the relaxed connections come last, and take one group each in turn
-// while there is room. lay returns an error if a relaxed connection gets no cable, or another
-// connection not all of its cables.
+// there was no room. If "fair" is false, each connection takes all its cables before the next
+// connection. If "fair" is true, the relaxed connections come last, and take one group each in turn
+// while there is room. lay returns an error if a relaxed connection gets no cable, or if any other
+// connection gets only some of its cables.
 func (g *graph) lay(name string, fair bool) (d *draft, out int, err error) {
 	d = newDraft(strings.ToValidUTF8(name, "\uFFFD"), strings.ToValidUTF8(g.path, "\uFFFD"), g.arch)
 	g.open = make([]int, len(g.meshes))
@@ -235,7 +235,7 @@ func (g *graph) lay(name string, fair bool) (d *draft, out int, err error) {
 }
 
 // share gives the relaxed connections one group each in turn, until no connection has room. The
-// argument left is the number of cables that each connection still lacks.
+// argument "left" is the number of cables that each connection still lacks.
 func (g *graph) share(d *draft, left []int) error {
 	full := make([]bool, len(g.links)) // for each connection: there is no more room for it
 	for placed := true; placed; {
@@ -258,9 +258,9 @@ func (g *graph) share(d *draft, left []int) error {
 	return nil
 }
 
-// place gives a connection one group of cables. The argument left is the number of cables that the
-// connection still lacks. place returns the number of cables in the group, or 0 if there is no room
-// or left is 0.
+// place gives a connection one group of cables. The argument "left" is the number of cables that
+// the connection still lacks. place returns the number of cables in the group, or 0 if there is no
+// room or "left" is 0.
 func (g *graph) place(d *draft, l graphLink, left int) (int, error) {
 	if left == 0 {
 		return 0, nil
@@ -277,7 +277,7 @@ func (g *graph) place(d *draft, l graphLink, left int) (int, error) {
 	return n, nil
 }
 
-// noRoom returns the error for a connection for which there is no room. The argument left is the
+// noRoom returns the error for a connection for which there is no room. The argument "left" is the
 // number of cables that the connection lacks.
 func (g *graph) noRoom(l graphLink, left int) error {
 	third := ""
@@ -348,9 +348,9 @@ func (g *graph) outlets(d *draft, m int, e graphEnd, n int) (ss []outlet) {
 }
 
 // facing returns one of the outlets of mesh mb in the list "to": the outlet that best faces outlet a
-// of mesh ma. An outlet in the opposite direction is best. Of several outlets in the same direction,
-// the outlet nearest to the row of a is best for the directions E and W, and the outlet nearest to
-// the column of a for N and S.
+// of mesh ma. An outlet in the opposite direction is best. Of several outlets in the directions E
+// and W, the outlet nearest to the row of a is best. Of several outlets in the directions N and S,
+// the outlet nearest to the column of a is best.
 func (g *graph) facing(ma, mb int, a outlet, to []outlet) outlet {
 	along := func(m int, s outlet) int {
 		if s.dir == wire.East || s.dir == wire.West {

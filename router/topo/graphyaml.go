@@ -238,8 +238,8 @@ func rankSize(n *yaml.Node) (size [2]int) {
 	return [2]int{len(n.Content), cols}
 }
 
-// yamlPort is a port in the key Graph, such as [0, "N12"]: channel 12 of mesh 0 towards the north,
-// counted from 0 along the north side of the mesh.
+// yamlPort is a port in the key Graph, such as [0, "N12"]. This example is channel 12 of mesh 0
+// towards the north. Channels count from 0 along the north side of the mesh.
 type yamlPort struct {
 	mesh  int // index in meshes
 	dir   wire.Direction
@@ -370,7 +370,7 @@ func (g *yamlGraph) readGraph() error {
 	return g.turn()
 }
 
-// readChips reads an entry of Graph that names chips: [[M0, D1], [M1, D1], count]. The map pairs
+// readChips reads an entry of Graph that names chips: [[M0, D1], [M1, D1], count]. The map "pairs"
 // holds the entries with chips that were read so far.
 func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bool) error {
 	const want = "a connection of chips is [[M0, D1], [M1, D1], COUNT]"
@@ -409,8 +409,8 @@ func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bo
 }
 
 // turn gives different directions to exits that leave one chip in one direction but lead to
-// different chips. On each plane, a direction of a chip can lead to only one chip. The exits stay
-// at their chips. If a chip has no free direction left, turn returns an error.
+// different chips. On each plane, a direction of a chip can lead to only one chip. No exit moves to
+// another chip. If a chip has no free direction left, turn returns an error.
 func (g *yamlGraph) turn() error {
 	type side struct {
 		mesh, chip int

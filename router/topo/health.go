@@ -75,7 +75,7 @@ type gridLine struct {
 // Diagnose compares the cables that should exist with the cables that are live. The topology
 // "expected" has the cables that should exist. The cables of "routed" that are not Unused are the
 // cables that the fabric routes. The two topologies may be the same. Diagnose ignores cables of
-// routed in places where expected has no cable. Diagnose calls the function live once for each
+// routed in places where expected has no cable. Diagnose calls the function "live" once for each
 // cable of expected.
 func Diagnose(routed, expected *Topology, live func(Cable) bool) Health {
 	h := Health{ends: map[wire.PortID]bool{}}

@@ -81,7 +81,7 @@ func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
 	return Mesh{}, nil, fmt.Errorf("the cables fit no line, ring, mesh or torus of %d chips (there are cables from %s)", len(adj), strings.Join(have, ", "))
 }
 
-// apart returns an error if cables do not connect all chips.
+// The function "apart" returns an error if cables do not connect all chips.
 func apart(adj [][]int, ids []int) error {
 	seen, todo := make([]bool, len(adj)), []int{0}
 	seen[0] = true
@@ -125,8 +125,8 @@ func shapes(n int) (ms []Mesh) {
 // maxNeighbours is the largest number of neighbours that a chip has in three dimensions.
 const maxNeighbours = wire.NumDirections + 2
 
-// within searches for a grid that fits some of the cables of a machine. The argument most is the
-// largest number of neighbours of a chip.
+// The method "within" searches for a grid that fits some of the cables of a machine. The argument
+// "most" is the largest number of neighbours of a chip.
 func (l *layout) within(most int) (Mesh, bool) {
 	if most > maxNeighbours {
 		return Mesh{}, false
@@ -223,9 +223,9 @@ func (l *layout) fill(n int) bool {
 
 // fitting lists the chips that can be at place p. At least one neighbouring place of p must have a
 // chip. A listed chip has no place yet, and has cables to all chips at the neighbouring places of
-// p. It has cables to as many chips as p has neighbouring places. Its other cables lead only to
-// chips without a place. In a loose layout, a listed chip may have cables to further chips, with or
-// without a place.
+// p. A listed chip has cables to as many chips as p has neighbouring places. The chip's other
+// cables lead only to chips without a place. In a loose layout, a listed chip may have cables to
+// further chips, with or without a place.
 func (l *layout) fitting(p int) (cs []int) {
 	placed, from := 0, -1
 	for _, q := range l.near[p] {

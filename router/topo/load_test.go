@@ -56,8 +56,8 @@ func TestEncodeIsReadBack(t *testing.T) {
 	}
 }
 
-// two is the start of a valid cluster descriptor of two neighbours. The entry for the cable is
-// missing.
+// The constant "two" is the start of a valid cluster descriptor of two neighbours. The entry for
+// the cable is missing.
 const two = "arch: {0: wormhole_b0, 1: wormhole_b0}\nchips: {0: [0,0,0,0], 1: [1,0,0,0]}\n"
 
 // joined is the descriptor "two" with the entry for the cable.
@@ -188,8 +188,8 @@ func TestBadRendered(t *testing.T) {
 }
 
 // TestHostileFilesEndSoon finds that Load needs little processor time for files that are made to be
-// slow. The limit is high, because a slow reader would take minutes. With -topo.full, the files are as
-// long as files may be, otherwise a quarter of it.
+// slow. The limit is high, because a slow reader would take minutes. With -topo.full, the files
+// have the largest allowed length. Without -topo.full, the files have a quarter of this length.
 func TestHostileFilesEndSoon(t *testing.T) {
 	limit, size := 5*time.Second, MaxFile
 	switch {

@@ -90,8 +90,8 @@ func TestNeighbourDoesNotAllocate(t *testing.T) {
 }
 
 // twin returns two meshes of 1×2 chips with planesA and planesB planes. A mesh with 0 planes has
-// only one chip. The argument between is the number of cables between the meshes, from the east of
-// the first to the west of the second.
+// only one chip. The argument "between" is the number of cables between the meshes, from the east
+// of the first to the west of the second.
 func twin(t *testing.T, planesA, planesB, between int) *Topology {
 	d := newDraft("twin", "test", wire.Wormhole)
 	for i, n := range []int{planesA, planesB} {

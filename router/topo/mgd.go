@@ -95,8 +95,8 @@ func (g *mgd) number() {
 	}
 }
 
-// one returns the field with one of the given names, or nil if the message has no such field. Two
-// such fields are an error.
+// The method "one" returns the field with one of the given names, or nil if the message has no such
+// field. Two such fields are an error.
 func (g *mgd) one(m *protoMessage, names ...string) (*protoField, error) {
 	var found *protoField
 	for i := range m.fields {
@@ -310,7 +310,7 @@ func (g *mgd) readHosts(m *protoMessage, mesh Mesh, of string) error {
 }
 
 // readChannels reads the fields count and policy of a message. The count must be at least 1 and at
-// most the argument most. The result relaxed is true if the policy is RELAXED.
+// most the argument most. The result "relaxed" is true if the policy is RELAXED.
 func (g *mgd) readChannels(m *protoMessage, of string, most uint64) (n int, relaxed bool, err error) {
 	f, err := g.one(m, "count")
 	if err != nil {

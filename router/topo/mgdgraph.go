@@ -74,7 +74,7 @@ func (g *mgd) ref(f *protoField) (*instance, *protoMessage, error) {
 }
 
 // expand makes the instance that field f refers to, with all instances within it. The argument
-// chain has the names of the graphs that contain f, the outermost graph first.
+// "chain" has the names of the graphs that contain f, the outermost graph first.
 func (g *mgd) expand(f *protoField, chain []string) (*instance, error) {
 	in, _, err := g.ref(f)
 	if err != nil {
@@ -193,7 +193,7 @@ func (g *mgd) readConnection(in *instance, f *protoField, directed map[string]in
 	return g.connect(l)
 }
 
-// resolve finds the meshes and the chip that a node of a connection names. The argument in is the
+// resolve finds the meshes and the chip that a node of a connection names. The argument "in" is the
 // graph that contains the connection.
 func (g *mgd) resolve(in *instance, f *protoField) (graphEnd, error) {
 	to, m, err := g.ref(f)

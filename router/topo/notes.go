@@ -88,8 +88,8 @@ func oneOf(words []string) string {
 }
 
 // refuseSecured returns an error if a YAML descriptor has the key transport or auth. Only the
-// rendered form has these keys. If the reader ignored them like other unknown keys, links would
-// have no encryption although the file asks for encryption.
+// rendered form has these keys. If the reader ignored these two keys like other unknown keys, links
+// would have no encryption although the file asks for encryption.
 func (f file) refuseSecured(keys map[string]pair) error {
 	for _, k := range []string{transportKey, authKey} {
 		if p, ok := keys[k]; ok {

@@ -7,7 +7,8 @@ import (
 )
 
 // packed is the content of the packed form. The packed form is a cache of [Load] for the processes
-// of one machine, and no file format: a program may refuse the packed form of another program.
+// of one machine. The packed form is not a file format: a program may refuse the packed form of
+// another program.
 type packed struct {
 	Version  int
 	Text     [sha256.Size]byte // hash of the file from which the topology was loaded

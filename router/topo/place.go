@@ -15,8 +15,8 @@ import (
 const PlacedByCoordinates = "placed by the coordinates in the file"
 
 // place finds the row and column of every chip. If all chips have coordinates and are on one shelf
-// of one rack, place uses the coordinates. Otherwise place uses the cables. A single chip needs
-// neither.
+// of one rack, place uses the coordinates. Otherwise place uses the cables. If there is only one
+// chip, place uses no coordinates and no cables.
 func (d *descriptor) place() (Mesh, error) {
 	first := d.chips[d.ids[0]]
 	if len(d.ids) == 1 {
@@ -52,7 +52,7 @@ func (d *descriptor) chipsKey() *yaml.Node {
 	return d.root
 }
 
-// placeByCabling finds the rows and columns of the chips from the cables. The argument why is a
+// placeByCabling finds the rows and columns of the chips from the cables. The argument "why" is a
 // text for messages that says why place cannot use coordinates.
 func (d *descriptor) placeByCabling(why string) (Mesh, error) {
 	index := make(map[int]int, len(d.ids))
@@ -195,7 +195,7 @@ func (d *descriptor) checkGrid(m *Mesh) error {
 	return nil
 }
 
-// where names a chip with its coordinates in the file.
+// The method "where" names a chip with its coordinates in the file.
 func (d *descriptor) where(c *umdChip) string {
 	return fmt.Sprintf("chip %d at x %d, y %d", c.id, c.coord[0]+d.origin[0], c.coord[1]+d.origin[1])
 }

@@ -106,8 +106,8 @@ func (t *Topology) knownLabels() string {
 	return "its labels are " + strings.Join(all, ", ")
 }
 
-// cutOutside splits s at the first dash outside brackets. The result found is true if s has such a
-// dash.
+// cutOutside splits s at the first dash outside brackets. The result "found" is true if s has such
+// a dash.
 func cutOutside(s string) (left, right string, found bool) {
 	within := false
 	for i, c := range s {

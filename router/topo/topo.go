@@ -223,8 +223,8 @@ func (m Mesh) Shape() string {
 	return fmt.Sprintf("%d%s×%d%s", m.Rows, ring[bit(m.WrapY)], m.Cols, ring[bit(m.WrapX)])
 }
 
-// step returns the row and column of the neighbour in direction d. At the end of an axis, step
-// follows the wrap if the axis wraps. Otherwise step reports false there.
+// step returns the row and column of the neighbour in direction d. At the end of an axis that
+// wraps, step follows the wrap. At the end of any other axis, step reports false.
 func (m Mesh) step(row, col int, d wire.Direction) (int, int, bool) {
 	switch d {
 	case wire.East:

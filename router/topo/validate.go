@@ -141,8 +141,8 @@ func (t *Topology) checkChips(m Mesh, at int) (int, *fault) {
 	return at + m.Rows*m.Cols, nil
 }
 
-// checkCables checks all cables. For each chip, checkCables returns the set of directions in which
-// a cable leads to a neighbour in the chip's mesh, one bit for each direction.
+// checkCables checks all cables. For each chip, checkCables returns the directions in which a cable
+// leads to a neighbour in the chip's mesh. The result has one bit for each direction.
 func (t *Topology) checkCables() (joined []uint8, f *fault) {
 	joined = make([]uint8, len(t.Chips))
 	used := make([]uint32, len(t.Chips)) // for each chip: set of channels in use, one bit for each channel

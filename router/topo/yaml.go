@@ -145,8 +145,8 @@ func (f file) items(n *yaml.Node, what, want string) ([]*yaml.Node, error) {
 	return n.Content, nil
 }
 
-// number reads a whole number from 0 to the argument most, in decimal, hexadecimal (0x), octal (0o
-// or 0) or binary (0b) form.
+// number reads a whole number from 0 to the argument "most", in decimal, hexadecimal (0x), octal
+// (0o or 0) or binary (0b) form.
 func (f file) number(n *yaml.Node, what string, most uint64) (uint64, error) {
 	v, err := strconv.ParseUint(n.Value, 0, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || v > most {

@@ -94,7 +94,7 @@ func (b *bench) costOf(packets int, machine ...string) (gbps, cpu float64, err e
 	return gbps, cpu, err
 }
 
-// openMPI runs the peer. The parameter turns is the number of blocks that each rank sends to each
+// openMPI runs the peer. The parameter "turns" is the number of blocks that each rank sends to each
 // other rank. openMPI returns the goodput in Gb/s, and the processor time of all ranks in seconds.
 func openMPI(program, how string, turns int) (gbps, cpu float64, err error) {
 	cmd := exec.Command("mpirun", "--oversubscribe", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo", "-np", fmt.Sprint(alltoallRanks), program, how, fmt.Sprint(turns))

@@ -83,8 +83,8 @@ func (p *report) share(bench, ours, theirs string, least float64) error {
 	return nil
 }
 
-// between returns the goodput that the far end counts after a warm-up, in Gb/s. Both ends are
-// processes of their own.
+// The function "between" returns the goodput that the far end counts after a warm-up, in Gb/s. Both
+// ends are processes of their own.
 func between(near, far place, kind string, size int, d time.Duration) (float64, error) {
 	f, err := spawnAt(far, kind, "drain")
 	if err != nil {

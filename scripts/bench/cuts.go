@@ -216,7 +216,7 @@ func (f *cutFlow) run(ctx context.Context) {
 func (f *cutFlow) counter() wire.NocAddr { return f.at.Add(cutSize) }
 
 // await asks the flow for the first write that begins after time t. The flow sends the time at
-// which this write ends to the channel done.
+// which this write ends to the channel "done".
 func (f *cutFlow) await(t time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -230,9 +230,9 @@ func (f *cutFlow) count(ctx context.Context) (uint32, error) {
 	return binary.LittleEndian.Uint32(b[:]), err
 }
 
-// cut cuts a cable while writes cross the cable in both directions, and puts the cable back. For
-// each direction, took is the time from the order to cut until the end of the first write that
-// began after both ends had obeyed the order.
+// cut cuts a cable while writes cross the cable in both directions, and puts the cable back. The
+// result "took" holds a time for each direction. The time begins with the order to cut, and ends
+// with the first write that began after both ends had obeyed the order.
 func (f *cutFabric) cut(r *rand.Rand, c topo.Cable, sum *cutFlows) (took [2]time.Duration, err error) {
 	a, b := f.Client(c.A.Node), f.Client(c.B.Node)
 	flows := [2]*cutFlow{newCutFlow(a, b, c.Plane), newCutFlow(b, a, c.Plane)}
@@ -322,8 +322,8 @@ func (f *cutFabric) ends(ctx context.Context, c topo.Cable) (out [2]api.LinkView
 	return out, nil
 }
 
-// byAnother checks that the frames of a cut cable's link go by another cable. If they do, the
-// measured time is the time of a fallback.
+// byAnother checks that the frames of a cut cable's link go by another cable. If the frames go by
+// another cable, the measured time is the time of a fallback.
 func (f *cutFabric) byAnother(ctx context.Context, c topo.Cable) error {
 	v, err := f.ends(ctx, c)
 	if err == nil && (v[0].By == nil || v[1].By == nil) {
@@ -357,7 +357,8 @@ func (f *cutFabric) home(ctx context.Context, c topo.Cable) error {
 	}
 }
 
-// cutTraffic is the background traffic, which runs again and again until the method stop is called.
+// cutTraffic is the background traffic, which runs again and again until the method "stop" is
+// called.
 type cutTraffic struct {
 	enough chan struct{}
 	once   sync.Once

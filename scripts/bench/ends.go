@@ -150,7 +150,7 @@ func hold() error {
 	return err
 }
 
-// other is the process of the far end, as the near end controls it.
+// The type "other" is the process of the far end, as the near end controls it.
 type other struct {
 	cmd *exec.Cmd
 	in  interface{ Write([]byte) (int, error) }

@@ -128,8 +128,8 @@ func writes(size int) int {
 }
 
 // sessions measures how fast a session writes over one hop and over two hops. For comparison,
-// sessions also measures a plain UDP ping-pong, a TCP request that is answered by one byte, and a
-// TCP stream with writes of 64 KiB. If the path of the C program credits is not empty, sessions also
+// sessions also measures a plain UDP ping-pong, a TCP request that one byte answers, and a TCP
+// stream with writes of 64 KiB. If the path "credits" of a C program is not empty, sessions also
 // measures a sender with the credits of slots spec.
 func sessions(round int, r *rand.Rand, credits string) ([]result, error) {
 	var rs []result

@@ -29,8 +29,8 @@ func fabricOf(ttfabric, machine string, f func(fab *fabric.Fabric, up time.Durat
 	return fabricWith(ttfabric, []string{machine}, f)
 }
 
-// fabricWith runs 'up' with the arguments machine, and then runs f on the fabric. The argument up
-// of f is the time that bringing up the fabric took. At the end, fabricWith takes the fabric down.
+// fabricWith runs 'up' with the arguments "machine", and then runs f on the fabric. The function f
+// gets the time that bringing up the fabric took. At the end, fabricWith takes the fabric down.
 func fabricWith(ttfabric string, machine []string, f func(fab *fabric.Fabric, up time.Duration) error) error {
 	name := fmt.Sprintf("bench-%d", os.Getpid())
 	up := exec.Command(ttfabric, append([]string{"up", "-d", "--name", name, "-o", "json"}, machine...)...)
@@ -53,8 +53,8 @@ func fabricWith(ttfabric string, machine []string, f func(fab *fabric.Fabric, up
 	return f(fab, time.Duration(r.Seconds*float64(time.Second)))
 }
 
-// idleCost returns the cost of a fabric that does nothing: the processor time of all chips in
-// percent of a core, and the memory (PSS) per chip in MiB.
+// idleCost returns the cost of a fabric that does nothing. The cost is the processor time of all
+// chips in percent of a core, and the memory (PSS) per chip in MiB.
 func idleCost(f *fabric.Fabric, watch time.Duration) (cpu, mem float64, err error) {
 	chips := len(f.Topology.Chips)
 	a, n, err := cpuTicks(f)

@@ -36,7 +36,7 @@ type link struct {
 }
 
 // newLink opens a link over UDP. The port impairs the datagrams that this end sends as the
-// parameter bad says.
+// parameter "bad" says.
 func newLink(far bool, slots string, gso transport.Mode, bad fault.Options) (conv, error) {
 	p, err := transport.Listen(transport.Options{Local: anyPort(), GSO: gso, GRO: gso})
 	if err != nil {

@@ -137,8 +137,8 @@ func main() {
 	}
 }
 
-// places sets the addresses of the two ends in "where". If far is empty, both ends have the address
-// near.
+// places sets the addresses of the two ends in "where". If "far" is empty, both ends have the
+// address "near".
 func places(near, far string) (err error) {
 	if far == "" {
 		far = near

@@ -139,7 +139,8 @@ func (p points) Len() int                    { return len(p) }
 func (p points) XY(i int) (x, y float64)     { return p[i].x, p[i].mid }
 func (p points) YError(i int) (a, b float64) { return p[i].mid - p[i].low, p[i].high - p[i].mid }
 
-// least is the smallest goodput that is drawn, in Gb/s. A stall is drawn at this value.
+// The constant "least" is the smallest goodput that is drawn, in Gb/s. A stall is drawn at this
+// value.
 const least = 1e-4
 
 // onLog returns the places of spreads on a logarithmic axis, each moved aside by shift. The axis
@@ -154,7 +155,7 @@ func onLog(ss []spread, shift func(float64) float64) points {
 	return out
 }
 
-// lines draws each kind as a line with error bars, with a logarithmic y axis. The function shift
+// lines draws each kind as a line with error bars, with a logarithmic y axis. The function "shift"
 // moves the k-th of n kinds aside, so that the bars do not hide each other.
 func (c *chart) lines(p *plot.Plot, data map[string][]spread, shift func(x float64, k, n int) float64) error {
 	kinds := make([]string, 0, len(data))

@@ -32,8 +32,8 @@ const (
 
 // relay is the wire between two network namespaces. relay moves IP packets between their TUN
 // devices through the fault model of package fault, and each system call reads or writes one
-// packet. The parameter task names the namespaces and the device. Each line of standard input is a
-// command. A line with a delay and a loss from 0 to 1 sets delay and loss, and relay answers when
+// packet. The parameter "task" names the namespaces and the device. Each line of standard input is
+// a command. A line with a delay and a loss from 0 to 1 sets delay and loss, and relay answers when
 // they are in force. The line "used" asks for the number of packets moved so far, and for the CPU
 // time used so far in nanoseconds.
 func relay(task string) error {
@@ -196,8 +196,8 @@ func (d *direction) run() error {
 func (d *direction) now() mono.Time { return mono.Time(time.Since(d.start)) }
 
 // pass moves a batch of packets: packets that are due go out, and packets that have arrived come
-// in. The result more is true if further packets may be ready at once. If more is false, wait is
-// the time until the next packet is due, or relayWait if no packet is under way.
+// in. The result "more" is true if further packets may be ready at once. If "more" is false, wait
+// is the time until the next packet is due, or relayWait if no packet is under way.
 func (d *direction) pass() (more bool, wait time.Duration, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

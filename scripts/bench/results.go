@@ -22,7 +22,8 @@ type result struct {
 	Round int     `json:"round"`
 	Value float64 `json:"value"`
 
-	// The parameters that the measurement varied. A parameter that it did not vary is zero.
+	// The parameters that the measurement varied. A parameter that the measurement did not vary is
+	// zero.
 	Size  int     `json:"size,omitempty"`         // size of a message, in bytes
 	Delay float64 `json:"delay_us,omitempty"`     // delay of the path in one direction, in microseconds
 	Loss  float64 `json:"loss_percent,omitempty"` // share of packets lost in each direction, in percent
@@ -155,7 +156,7 @@ func digits(v float64) string {
 
 // print prints a Markdown table with the median, the smallest and the largest value of each
 // measurement. The last column is our figure divided by the figure of the row, as the median over
-// the rounds, or – if there is no such ratio.
+// the rounds. If there is no such ratio, the column has the sign –.
 func (p *report) print() error {
 	if len(p.Results) == 0 {
 		return errors.New("nothing was measured, because the measurement of -only uses none of the transports of -kinds")

@@ -22,8 +22,9 @@ var anywhere = seat{near: -1, far: -1}
 // sitting is the seat in force.
 var sitting = anywhere
 
-// seats returns the seat with both ends on one core, and the seat with the ends on two cores if
-// this process may use two cores. If the cores are not known, seats returns a seat with any core.
+// seats returns the seat with both ends on one core. If this process may use two cores, seats also
+// returns the seat with the ends on two cores. If the cores are not known, seats returns a seat
+// with any core.
 func seats() []seat {
 	var all unix.CPUSet
 	var cpus []int

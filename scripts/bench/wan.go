@@ -21,9 +21,9 @@ const (
 	udpBytes = 28 // IPv4 and UDP headers (RFC 791, RFC 768)
 )
 
-// wanKinds lists the transports that cross the wire. The benchmark measures their goodput, and the
-// round trips of all of them except tcp-cubic. Plain UDP also crosses the wire, for its round trips
-// and for the ceiling. The benchmark measures kcp only if -kinds names kcp.
+// wanKinds lists the transports that cross the wire. The benchmark measures the goodput of all
+// these transports, and the round trips of all except tcp-cubic. Plain UDP also crosses the wire,
+// for its round trips and for the ceiling. The benchmark measures kcp only if -kinds names kcp.
 var wanKinds = []string{"ttlink-fast", "tcp", "tcp-cubic", "quic", "kcp"}
 
 // wirePrefix begins the name of every measurement over the wire.
@@ -118,8 +118,8 @@ func (b *bench) wanOne(round int, j wanJob, relay *other) error {
 
 // ceiling measures the wire itself, with plain datagrams of the longest size that the wire takes.
 // One figure is the goodput with all processes on the same cores. The other figure is the goodput
-// of a relay with a core to itself, computed from the CPU time that the relay spent on the
-// datagrams.
+// of a relay with a core to itself. This figure is computed from the CPU time that the relay spent
+// on the datagrams.
 func (b *bench) ceiling(at result, j wanJob, relay *other) error {
 	size := b.mtu - udpBytes
 	used := func() (packets, ns float64, err error) {
@@ -191,9 +191,9 @@ func goBackN(rs []result, round, mtu int) []result {
 // with probability p, and the sender sends w frames until it learns of the loss.
 func efficiency(p, w float64) float64 { return (1 - p) / (1 - p + p*w) }
 
-// wanFrame describes a frame of a 4 KiB packet over a wire with the given MTU. The result payload
+// wanFrame describes a frame of a 4 KiB packet over a wire with the given MTU. The result "payload"
 // is the frame's share of the packet's data. The result onWire is the whole frame with headers and
-// padding. Both are in bytes. The result window is the number of these frames that fit into the
+// padding. Both are in bytes. The result "window" is the number of these frames that fit into the
 // link's window, at most [ttlink.MaxFrames].
 func wanFrame(mtu int) (payload, onWire, window float64) {
 	most := framePayload(mtu - udpBytes)

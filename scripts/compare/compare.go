@@ -22,9 +22,9 @@ type options struct {
 	twoPass     bool
 }
 
-// with adds the arguments that all calls of tshark have in common. tshark then tries our dissector
-// before the dissectors that have fixed ports, because such a port may also be a port of our links.
-// Our Wireshark profile has this setting too.
+// The method "with" adds the arguments that all calls of tshark have in common. tshark then tries
+// our dissector before the dissectors that have fixed ports, because such a port may also be a port
+// of our links. Our Wireshark profile has this setting too.
 func (o *options) with(args []string) []string {
 	args = append(args, "-o", "udp.try_heuristic_first:TRUE")
 	if o.lua != "" {
@@ -36,9 +36,9 @@ func (o *options) with(args []string) []string {
 	return args
 }
 
-// count holds numbers of compared datagrams, frames, packets and fields. The field assembled counts
-// the packets of several frames, partial the incomplete packets, and faults the frames with a
-// fault.
+// count holds numbers of compared datagrams, frames, packets and fields. The field "assembled"
+// counts the packets of several frames, partial the incomplete packets, and faults the frames with
+// a fault.
 type count struct {
 	datagrams, frames, packets, assembled, partial, fields, faults int
 }

@@ -31,8 +31,9 @@ var counted = []seen{
 	{"ttlink.crc.bad", "1", "checksum"},
 }
 
-// readLinks reads the counters in the list counted of all ports, by interface and counter, and the
-// incarnation of each chip. A chip that restarts has another incarnation, and counts from 0 again.
+// readLinks reads the counters in the list "counted" of all ports, by interface and counter, and
+// the incarnation of each chip. A chip that restarts has another incarnation, and counts from 0
+// again.
 func readLinks(name string) (out map[string]int, lives map[string]string, err error) {
 	chips, err := readFile(name)
 	if err != nil {

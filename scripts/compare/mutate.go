@@ -16,7 +16,7 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// udpAt is the offset of the UDP payload in a captured packet: the sum of the lengths of the headers
+// udpAt is the offset of the UDP payload in a captured packet. Before the payload lie the headers
 // of Ethernet, IPv4 without options, and UDP.
 const udpAt = 14 + 20 + 8
 
@@ -85,7 +85,7 @@ func mutate(from, to string, n int, seed uint64) error {
 }
 
 // damage returns a damaged copy of a captured packet. The second result is the length that the copy
-// had before its end was cut off. The damage may take bytes from the packet other.
+// had before its end was cut off. The damaged copy may contain bytes of the packet "other".
 func damage(rng *rand.Rand, packet, other []byte) ([]byte, int) {
 	head := append([]byte(nil), packet[:udpAt]...)
 	p := append([]byte(nil), packet[udpAt:]...)

@@ -72,8 +72,8 @@ func wrap(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// each calls f with each datagram of a capture, and copies the capture to the writer "to", with the
-// datagrams as f changed them. If "to" is nil, each writes nothing.
+// The function "each" calls f with each datagram of a capture, and copies the capture to the writer
+// "to", with the datagrams as f changed them. If "to" is nil, each writes nothing.
 func each(from string, to io.Writer, f func(datagram []byte)) error {
 	in, err := os.Open(from)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// header is the length of a large header, in bytes. The standard library's own limit, which a chip
-// had at first, is larger.
+// header is the length of a large header, in bytes. A chip's own limit is smaller, and the default
+// limit of the standard library is larger.
 const header = 960_000
 
 // counts are the counts of all connections.

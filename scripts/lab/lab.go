@@ -56,8 +56,8 @@ func address(i int) string         { return fmt.Sprintf("10.77.0.%d", i+1) }
 func apiAt(i int) string           { return fmt.Sprintf("%s:%d", address(i), apiPort) }
 func chip(i int) wire.FabricNodeID { return wire.FabricNodeID{Chip: wire.ChipID(i)} }
 
-// inside runs f in a namespace, on a thread of its own. Processes that f starts are also in this
-// namespace.
+// The function "inside" runs f in a namespace, on a thread of its own. Processes that f starts are
+// also in this namespace.
 func inside(space string, f func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -119,7 +119,8 @@ func newLab(bin, name string) (*lab, error) {
 	return l, nil
 }
 
-// up gives eth0 of the present namespace the address cidr, and brings up lo and eth0.
+// The function "up" gives eth0 of the present namespace the address cidr, and brings up lo and
+// eth0.
 func up(cidr string) error {
 	for _, name := range []string{"lo", "eth0"} {
 		link, err := netlink.LinkByName(name)
@@ -306,8 +307,9 @@ func (l *lab) traffic(packets, size, planes int) (r traffic.Result, err error) {
 // prove nothing.
 var errDown = errors.New("was down or used the other cable")
 
-// stayed compares two views of the links. If a link trained between the views, or does not send by
-// its own cable in the later view, stayed returns an error that matches errDown.
+// stayed compares two views of the links. stayed returns an error that matches errDown if a link
+// trained between the views. The error is the same if a link does not send by its own cable in the
+// later view.
 func stayed(before, after []link) error {
 	for i, x := range after {
 		if x.Retrains != before[i].Retrains || x.State != "up" || x.By != nil {

@@ -39,7 +39,7 @@ func (l *lab) loss() error {
 	return nil
 }
 
-// in runs a command in the namespace of chip i.
+// The method "in" runs a command in the namespace of chip i.
 func (l *lab) in(i int, command string) (out []byte, err error) {
 	return out, inside(l.spaces[i], func() error {
 		f := strings.Fields(command)
@@ -64,10 +64,10 @@ func (l *lab) script(i int, commands ...string) error {
 // cablePort returns the UDP port of the degraded cable at chip i.
 func cablePort(i int) int { return portBase + 8 - 8*i }
 
-// within checks a count of random events, such as drops. In n trials, each with the probability
-// share, the event happened got times. If got differs from n × share by more than 1 plus sigmas
-// standard deviations, within returns an error. The argument spread is a factor on the variance: 1
-// if the trials are independent, more if events come in bursts.
+// The function "within" checks a count of random events, such as drops. The event has the
+// probability "share" in each of n trials, and happened "got" times. If got differs from n × share
+// by more than 1 plus sigmas standard deviations, within returns an error. The argument "spread" is
+// a factor on the variance: 1 if the trials are independent, more if events come in bursts.
 func within(what string, got, n uint64, share, spread float64) error {
 	mean, dev := float64(n)*share, sigmas*math.Sqrt(float64(n)*share*(1-share)*spread)
 	if math.Abs(float64(got)-mean) > dev+1 {

@@ -308,8 +308,8 @@ var trials = []trial{
 		return e.balance(k.Lost, .5)
 	}},
 	{"--loss-gemodel 1%,20%", 0, 1000, func(_ *lab, e *effect, k kernelState) error {
-		// The model is in the bad state for the share 0.01/(0.01+0.2) of the time. The correlation
-		// of one datagram with the next is 1-0.01-0.2.
+		// The model is in the bad state for the share 0.01/(0.01+0.2) of the time. The states of
+		// two successive datagrams have the correlation 1-0.01-0.2.
 		const share, memory = .01 / .21, .79
 		if err := within("lost", k.Lost, k.Lost+k.Passed, share, (1+memory)/(1-memory)); err != nil {
 			return err
@@ -363,9 +363,9 @@ var trials = []trial{
 	}},
 }
 
-// rounds tries further uses of 'netem'. It changes one option of an impairment, and impairs two
-// cables of one interface. It lets an impairment end after a duration, and resets the cables after
-// the chips were killed.
+// rounds tries further uses of 'netem'. rounds changes one option of an impairment, and impairs two
+// cables of one interface. Then rounds lets an impairment end after a duration, and resets the
+// cables after the chips were killed.
 func (l *lab) rounds() error {
 	steps := []struct{ what, args, want string }{
 		{"set", "set M0D0:8 --delay 10ms --loss 1%", "delay=10ms,loss=1%"},

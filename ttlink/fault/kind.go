@@ -9,8 +9,8 @@ type Kind uint8
 
 // The kinds of faults. KindSet to KindRestored concern a port or the gossip of a chip, and this
 // chip publishes the event. The later kinds concern the process of a chip. Another chip publishes
-// their events, because a killed or paused process cannot. The program that injects the fault asks
-// the other chip to do so.
+// the events of these later kinds, because a killed or paused process cannot publish events. The
+// program that injects the fault asks the other chip to publish the event.
 const (
 	KindSet      Kind = iota // the impairment changed
 	KindReset                // the impairment was removed

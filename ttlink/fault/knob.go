@@ -157,7 +157,7 @@ func shareText(v float64) string { return strconv.FormatFloat(v*100, 'g', shareD
 
 // setBurst reads up to four percentages with commas between them. The percentages are the
 // parameters P, R, 1-H and 1-K of "gemodel" in tc-netem(8). If P and 1-K are 0, bursts are off.
-// Left out, R is 100 % minus P, 1-H is 100 %, and 1-K is 0.
+// The default of R is 100 % minus P, the default of 1-H is 100 %, and the default of 1-K is 0.
 func setBurst(o *Options, s string) error {
 	words := strings.Split(s, ",")
 	if len(words) > 4 {

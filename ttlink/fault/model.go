@@ -3,10 +3,10 @@
 // the time from its caller. The same seed and the same datagrams therefore give the same faults in
 // the simulator, in tests, and around a live transport.
 //
-// Options that Linux's netem has too have the names of tc-netem(8). They also have the same
-// meanings, with two exceptions. The option reorder of netem sends a packet early, but a [Model]
-// holds the datagram back. The option corrupt of netem flips one bit, but a Model flips one to
-// three.
+// Options that Linux's netem has too have the names of tc-netem(8). The meanings of these options
+// are also the same, with two exceptions. The option reorder of netem sends a packet early, but a
+// [Model] holds the datagram back. The option corrupt of netem flips one bit, but a Model flips one
+// to three.
 package fault
 
 import (
@@ -283,8 +283,8 @@ func (m *Model) queue(now mono.Time, n int) (mono.Time, bool) {
 	return m.free, true
 }
 
-// one sets f to the fate of one copy of a datagram of n bytes. The argument leaves is the instant
-// at which the copy leaves the queue.
+// The method "one" sets f to the fate of one copy of a datagram of n bytes. The argument "leaves"
+// is the instant at which the copy leaves the queue.
 func (m *Model) one(f *Fate, leaves mono.Time, n int) {
 	at := leaves.Add(m.opts.Delay)
 	if j := m.opts.Jitter; j > 0 {
@@ -313,8 +313,8 @@ func (m *Model) one(f *Fate, leaves mono.Time, n int) {
 }
 
 // roll returns true with probability p. roll draws a number even if p is 0 or 1. A change of one
-// probability therefore leaves the random numbers of the other options unchanged at first. They
-// change when the new probability makes a fault hit or miss a datagram.
+// probability therefore leaves the random numbers of the other options unchanged at first. These
+// numbers change when the new probability makes a fault hit or miss a datagram.
 func (m *Model) roll(p float64) bool {
 	if p == 0 {
 		m.dice.off++ // the result does not depend on the value

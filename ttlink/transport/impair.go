@@ -73,16 +73,16 @@ func (i *Impaired) Cut(on bool) {
 }
 
 // Watch makes Send call see for each datagram that a caller sends, unless the datagram is too long
-// for the wrapped port. The function see gets the datagram before any fault, together with the
-// datagram's fate. Send waits until see returns. A nil see ends the watch.
+// for the wrapped port. The function "see" gets the datagram before any fault, together with the
+// datagram's fate. Send waits until see returns. If "see" is nil, the watch ends.
 func (i *Impaired) Watch(see func(Tapped)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.watch = see
 }
 
-// Counts returns the numbers of faults that the port has injected. The result dropped is the number
-// of datagrams that the port dropped because of [MaxDelayed].
+// Counts returns the numbers of faults that the port has injected. The result "dropped" is the
+// number of datagrams that the port dropped because of [MaxDelayed].
 func (i *Impaired) Counts() (c fault.Counts, dropped uint64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

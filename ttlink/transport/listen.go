@@ -12,9 +12,9 @@ import (
 // the MTU of ethernet, in bytes (RFC 894).
 const unknownMTU = 1500
 
-// bind opens a UDP socket for IPv4 only or IPv6 only, depending on the address local. A socket for
-// both would report the addresses of IPv4 peers as IPv6 addresses. The error names the address and,
-// for common causes, a remedy.
+// bind opens a UDP socket for IPv4 only or IPv6 only, depending on the address "local". A socket
+// for both would report the addresses of IPv4 peers as IPv6 addresses. The error names the address
+// and, for common causes, a remedy.
 func bind(local netip.AddrPort) (*net.UDPConn, error) {
 	network := "udp4"
 	if local.Addr().Is6() {
@@ -44,9 +44,9 @@ func localAddr(conn *net.UDPConn) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// checkPeer checks that a port at the address local can have a peer at the address peer. checkPeer
-// returns peer, with an IPv4-mapped IPv6 address replaced by the IPv4 address. The error says why
-// the peer's address cannot be used.
+// checkPeer checks that a port at the address "local" can have a peer at the address "peer".
+// checkPeer returns peer, with an IPv4-mapped IPv6 address replaced by the IPv4 address. The error
+// says why the peer's address cannot be used.
 func checkPeer(local, peer netip.AddrPort) (netip.AddrPort, error) {
 	peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
 	switch {

@@ -108,7 +108,7 @@ func (p *memoryPort) Send(data []byte, seg int) (int, error) {
 // SendBatch implements [Port].
 func (p *memoryPort) SendBatch(runs []Run) (int, error) { return SendEach(p, runs) }
 
-// put adds the datagrams of a run to the queue. The argument from is the sender's address. put
+// put adds the datagrams of a run to the queue. The argument "from" is the sender's address. put
 // drops and counts datagrams for which the queue has no room. If the port is closed, put returns
 // false.
 func (p *memoryPort) put(r Run, from netip.AddrPort) bool {
@@ -157,8 +157,8 @@ func (p *memoryPort) Recv(b *Batch) error {
 }
 
 // take moves datagrams from the queue into b until the queue is empty or b is full. take drops
-// datagrams whose sender is not the peer. take makes this check, and not put, because the peer may
-// change between put and take.
+// datagrams whose sender is not the peer. The method "put" does not make this check, because the
+// peer may change between "put" and "take".
 func (p *memoryPort) take(b *Batch) {
 	peer := p.peer.Load()
 	for ; p.head < len(p.queue); p.head++ {

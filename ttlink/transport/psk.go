@@ -81,7 +81,7 @@ func PSK(p Port, key []byte, c Cable) (Port, error) {
 	return k, nil
 }
 
-// newPSKSession makes a session from the ask and the answer of a handshake. The argument asker is
+// newPSKSession makes a session from the ask and the answer of a handshake. The argument "asker" is
 // true if this end sent the ask.
 func newPSKSession(keys *pskKeys, ask, answer []byte, asker bool) (*pskSession, error) {
 	a, b, id, err := keys.session(ask, answer)
@@ -166,9 +166,9 @@ func (k *psk) sealed(slab *[MaxDatagram]byte, s *pskSession, data []byte, seg in
 	return out
 }
 
-// seal completes a sealed datagram in out with the content d. The slice out ends with room for the
-// sealed datagram's header, from the offset at on. seal writes the header there, and appends the
-// ciphertext.
+// seal completes a sealed datagram in out with the content d. The slice "out" ends with room for
+// the sealed datagram's header, from the offset "at" on. seal writes the header into this room, and
+// appends the ciphertext.
 func (k *psk) seal(out []byte, at int, s *pskSession, d []byte) []byte {
 	counter := s.sent.Add(1) - 1
 	putPSKHeader(out[at:], s.id, counter)

@@ -100,7 +100,7 @@ func (h *pskHandshake) begin() {
 	h.timer = time.AfterFunc(h.retry, func() { h.again(ask) })
 }
 
-// again repeats the ask if the ask is still open.
+// The method "again" repeats the ask if the ask is still open.
 func (h *pskHandshake) again(ask []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -140,7 +140,7 @@ func (h *pskHandshake) hello(kind byte, echo []byte) []byte {
 
 func (h *pskHandshake) send(b []byte) { _, _ = h.k.Port.Send(b, len(b)) } // h.k.Port counts the datagrams that it cannot send
 
-// find returns the session with a key id, or nil. The result fresh is true if the asker of the
+// find returns the session with a key id, or nil. The result "fresh" is true if the asker of the
 // session has not proved yet that it has the keys.
 func (h *pskHandshake) find(id uint32) (s *pskSession, fresh bool) {
 	if c := h.k.current.Load(); c != nil && c.id == id {

@@ -32,8 +32,8 @@ type Notice struct {
 }
 
 // Keyed is a port that must agree on keys with its peer before it carries datagrams. Before the
-// keys are agreed, the port drops the datagrams that a caller sends. The port counts them in
-// Stats.Auth.Unkeyed, or in Stats.NoPeer before SetPeer.
+// keys are agreed, the port drops the datagrams that a caller sends. The port counts the dropped
+// datagrams in Stats.Auth.Unkeyed, or in Stats.NoPeer before SetPeer.
 type Keyed interface {
 	Port
 	// Ready reports whether the port and its peer have agreed on keys.
@@ -73,7 +73,7 @@ type fence struct {
 }
 
 // Fence wraps a port that does not check its peer. The wrapper's SetPeer returns an error for an
-// address for which the function within returns false.
+// address for which the function "within" returns false.
 func Fence(p Port, within func(netip.Addr) bool) Port { return &fence{p, within} }
 
 // SetPeer implements [Port].

@@ -59,7 +59,7 @@ func btoi(b bool) uint64 {
 	return 0
 }
 
-// tap is a port that passes each datagram to the function see.
+// tap is a port that passes each datagram to the function "see".
 type tap struct {
 	Port
 	see func(Tapped)

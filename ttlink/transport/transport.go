@@ -7,10 +7,10 @@
 // run of equal datagrams in one buffer, and a [Batch] holds super-packets of received datagrams. If
 // the kernel has no offloads, a port moves several single datagrams per system call, or one.
 //
-// A pipe loses a datagram if the network loses it, a buffer is full, nobody receives at the peer's
-// address, or the datagram is too long for the path. The pipe only counts the losses that it
-// notices, and the link above the pipe repairs all losses. The pipe returns an error only for a
-// problem that a person must solve.
+// A pipe loses a datagram in these cases: the network loses it, a buffer is full, nobody receives
+// at the peer's address, or the datagram is too long for the path. The pipe only counts the losses
+// that it notices, and the link above the pipe repairs all losses. The pipe returns an error only
+// for a problem that a person must solve.
 //
 // Every transport, and every wrapper around a transport, implements [Port]. Package transporttest
 // is the test suite that each transport must pass.
@@ -70,10 +70,10 @@ func countDatagrams(runs []Run) int {
 type Port interface {
 	// Send sends data as consecutive datagrams of seg bytes each. The last datagram may be shorter.
 	// The caller may change data as soon as Send has returned. Send returns the number of datagrams
-	// that the port accepted. The port refuses datagrams if its buffer is full, if the peer is
-	// unknown or unreachable, or if a datagram is too long for the path. The port then increases a
-	// counter, and Send returns no error. After Close, Send returns net.ErrClosed. If data is not
-	// empty and seg is below 1, Send panics.
+	// that the port accepted. The port refuses datagrams if its buffer is full, or if the peer is
+	// unknown or unreachable. The port also refuses a datagram that is too long for the path. The
+	// port then increases a counter, and Send returns no error. After Close, Send returns
+	// net.ErrClosed. If data is not empty and seg is below 1, Send panics.
 	Send(data []byte, seg int) (int, error)
 	// SendBatch sends several runs in order. Each run is sent as by Send, but SendBatch may need
 	// fewer system calls than one call of Send for each run.
@@ -93,9 +93,9 @@ type Port interface {
 	// the limit of the local interface. The size may change later. The size is at most the constant
 	// [MaxDatagram].
 	MaxDatagram() int
-	// Refusals returns how many datagrams a host has refused so far, because no process has the
-	// peer's socket or because the peer's host cannot be reached. A transport that never learns of
-	// refusals returns 0.
+	// Refusals returns how many datagrams a host has refused so far. A host refuses datagrams if no
+	// process has the peer's socket, or if no route leads to the peer's host. A transport that
+	// never learns of refusals returns 0.
 	Refusals() uint64
 	// Stats returns the port's counters. Stats also works after Close.
 	Stats() Stats
@@ -159,7 +159,8 @@ type Options struct {
 	MTU           int            // longest IP packet that the port assumes for the path, in bytes; 0: the kernel's value
 }
 
-// within returns the smaller of mtu and o.MTU, in bytes. If o.MTU is 0, within returns mtu.
+// The method "within" returns the smaller of mtu and o.MTU, in bytes. If o.MTU is 0, within returns
+// mtu.
 func (o *Options) within(mtu int) int {
 	if o.MTU > 0 {
 		return min(mtu, o.MTU)

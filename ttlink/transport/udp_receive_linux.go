@@ -60,8 +60,8 @@ func (r *receiver) init(u *udp, b *Batch) {
 			r.msgs[i].hdr.Namelen = unix.SizeofSockaddrInet6
 			r.msgs[i].hdr.SetControllen(int(unsafe.Sizeof(r.control[i])))
 		}
-		// RawSyscall does not tell the Go runtime about the call. The runtime need not know,
-		// because the call never waits. Syscall would wake the runtime's monitor thread, and the
+		// RawSyscall does not tell the Go runtime about the call. The runtime does not have to know
+		// about a call that never waits. Syscall would wake the runtime's monitor thread, and the
 		// waking takes half as long as a round trip.
 		var n uintptr
 		var e syscall.Errno

@@ -17,8 +17,8 @@ const (
 	maxStrikes  = 3  // consecutive errors after which the port gives up a message
 )
 
-// sender holds the state for sending system calls. The method fill cuts runs into messages, and the
-// method flush passes the messages to the kernel.
+// sender holds the state for sending system calls. The method "fill" cuts runs into messages, and
+// the method "flush" passes the messages to the kernel.
 type sender struct {
 	mu      sync.Mutex
 	u       *udp
@@ -141,8 +141,9 @@ func (s *sender) send(runs []Run) (int, error) {
 	}
 }
 
-// fill cuts the runs into messages, from the position at on, until the runs end or one system call
-// takes no more messages. fill returns the position at which the next call of fill must continue.
+// fill cuts the runs into messages, from the position "at" on, until the runs end or one system
+// call takes no more messages. fill returns the position at which the next call of fill must
+// continue.
 func (s *sender) fill(runs []Run, at position) position {
 	s.n, s.first = 0, 0
 	gso, limit, supers := s.u.gso.Load(), maxMessages, 0
@@ -191,7 +192,7 @@ func (s *sender) put(d []byte, c *segmentSize) {
 	s.n++
 }
 
-// flush passes the messages to the kernel. The result sent is the number of datagrams that the
+// flush passes the messages to the kernel. The result "sent" is the number of datagrams that the
 // kernel accepted. The result v says how send must continue.
 func (s *sender) flush() (sent int, v verdict, err error) {
 	c := &s.u.counts
@@ -265,8 +266,9 @@ func (s *sender) failed() (verdict, error) {
 	}
 }
 
-// left returns the number of datagrams that the kernel has not accepted: the datagrams in the
-// remaining messages, and the datagrams of the runs from the position at on.
+// left returns the number of datagrams that the kernel has not accepted. The kernel has not
+// accepted the datagrams in the remaining messages, and the datagrams of the runs from the position
+// "at" on.
 func (s *sender) left(runs []Run, at position) int {
 	n := 0
 	for _, w := range s.what[s.first:s.n] {

@@ -131,7 +131,7 @@ func (p *filterParser) both() (func(*Sight) bool, error) {
 	return left, err
 }
 
-// one parses a term: a primitive, a negation, or an expression in parentheses.
+// The method "one" parses a term: a primitive, a negation, or an expression in parentheses.
 func (p *filterParser) one() (func(*Sight) bool, error) {
 	if p.depth++; p.depth > MaxFilterDepth+1 { // the innermost primitive counts, too
 		return nil, fmt.Errorf("more than %d nested parentheses and negations", MaxFilterDepth)

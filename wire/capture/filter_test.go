@@ -9,7 +9,7 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// sights returns the datagrams bs as a port sends them. One tracker has looked at all of them in
+// sights returns the datagrams bs as a port sends them. One tracker has looked at all datagrams in
 // order.
 func sights(bs ...[]byte) (out []capture.Sight) {
 	var t capture.Tracker
@@ -26,8 +26,8 @@ func sights(bs ...[]byte) (out []capture.Sight) {
 	return out
 }
 
-// TestFilter applies each filter to seven datagrams: a packet in one frame, the three pieces of
-// another packet, a copy of one piece, an update and junk.
+// TestFilter applies each filter to seven datagrams. The datagrams are a packet in one frame, the
+// three pieces of another packet, a copy of one piece, an update and junk.
 func TestFilter(t *testing.T) {
 	p := aPacket(100)
 	q := aPacket(3000)

@@ -69,12 +69,13 @@ func fold(s uint64) uint16 {
 	return uint16(s)
 }
 
-// AppendFrame appends to b the Ethernet frame for a captured datagram: an Ethernet header, an IPv4
-// or IPv6 header, a UDP header, and the kept part of the payload. The parameters length and sum are
-// the length and the [Sum] of the whole payload. The parameter id is the identification in the IPv4
-// header. If the two addresses belong to different IP versions, AppendFrame writes an IPv6 header.
-// In place of an invalid address, AppendFrame writes the unspecified address, such as 0.0.0.0.
-// AppendFrame returns the extended b, and the length that the frame has with its whole payload.
+// AppendFrame appends to b the Ethernet frame for a captured datagram. The frame has an Ethernet
+// header, an IPv4 or IPv6 header, a UDP header, and the kept part of the payload. The parameters
+// "length" and "sum" are the length and the [Sum] of the whole payload. The parameter id is the
+// identification in the IPv4 header. If the two addresses belong to different IP versions,
+// AppendFrame writes an IPv6 header. In place of an invalid address, AppendFrame writes the
+// unspecified address, such as 0.0.0.0. AppendFrame returns the extended b, and the length that the
+// frame has with its whole payload.
 func AppendFrame(b []byte, from, to Endpoint, payload []byte, length int, sum, id uint16) ([]byte, int) {
 	src, dst := from.Addr.Addr().Unmap().WithZone(""), to.Addr.Addr().Unmap().WithZone("")
 	if !src.IsValid() {

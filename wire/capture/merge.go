@@ -65,7 +65,7 @@ func (m *Merger) Past(now time.Time, source int, t time.Time) {
 	}
 }
 
-// Add gives the merger a packet that a source has delivered at time now. The merger keeps the
+// Add gives the merger a packet that a source has delivered at the time now. The merger keeps the
 // packet's data without a copy.
 func (m *Merger) Add(now time.Time, source int, p Packet) {
 	m.Past(now, source, p.At)

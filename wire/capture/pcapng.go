@@ -247,7 +247,7 @@ func (p *Writer) Whole() int64 { return p.whole }
 // Size returns the length of the section so far, in bytes, including buffered bytes.
 func (p *Writer) Size() int64 { return p.total }
 
-// begin begins a block of the given kind. The method end later fills in the block's length.
+// begin begins a block of the given kind. The method "end" later fills in the block's length.
 func (p *Writer) begin(kind uint32) {
 	if p.err != nil { // after an error, discard all output
 		p.buf, p.ends = p.buf[:0], p.ends[:0]
@@ -275,8 +275,8 @@ func (p *Writer) end() {
 	}
 }
 
-// bare reports whether the kind of the block at offset start has no options. Such a block has no
-// end-of-options mark.
+// bare reports whether the kind of the block at the offset "start" has no options. Such a block has
+// no end-of-options mark.
 func (p *Writer) bare(start int) bool {
 	return binary.LittleEndian.Uint32(p.buf[start:]) == blockSecrets
 }

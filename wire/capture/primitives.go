@@ -70,8 +70,8 @@ func interval(arg string) (low, high uint64, err error) {
 	return low, high, err
 }
 
-// ranged returns the reader of a primitive that tests a number. The function get returns false for
-// datagrams that do not have the number.
+// ranged returns the reader of a primitive that tests a number. The function "get" returns the
+// number of a datagram, or false if the datagram has no such number.
 func ranged(get func(*Sight) (uint64, bool)) func(string) (func(*Sight) bool, error) {
 	return func(arg string) (func(*Sight) bool, error) {
 		low, high, err := interval(arg)
@@ -99,7 +99,7 @@ func ofPacket(get func(wire.PacketView) uint64) func(string) (func(*Sight) bool,
 	})
 }
 
-// ofChip returns the reader of a primitive that tests chips. The function get returns one or two
+// ofChip returns the reader of a primitive that tests chips. The function "get" returns one or two
 // chips of a datagram. The test is true if the argument names one of these chips.
 func ofChip(get func(*Sight) (a, b wire.FabricNodeID, ok bool)) func(string) (func(*Sight) bool, error) {
 	return func(arg string) (func(*Sight) bool, error) {
@@ -139,7 +139,8 @@ var kindNames = map[wire.Kind]string{wire.KindData: "data", wire.KindUpdate: "up
 var typeNames = map[wire.PacketType]string{wire.PacketRequest: "request", wire.PacketReply: "reply", wire.PacketCompletion: "completion",
 	wire.PacketDropReport: "drop", wire.PacketProbe: "probe", wire.PacketLinkState: "linkstate"}
 
-// named returns the value that arg names. arg is one of the names or the number of the value.
+// named returns the value that arg names. The argument "arg" is either one of the names or a
+// number.
 func named[K ~uint8](names map[K]string, arg string) (K, error) {
 	if n, err := strconv.ParseUint(arg, 0, 8); err == nil {
 		return K(n), nil

@@ -30,8 +30,9 @@ const (
 	quarter = block / 4
 )
 
-// factor holds the multipliers for 16 bytes of input, one for each half. A multiplication by them
-// moves the 16 bytes a certain distance towards the end of the input, and preserves the remainder.
+// factor holds the multipliers for 16 bytes of input, one for each half. A multiplication by the
+// two multipliers moves the 16 bytes a certain distance towards the end of the input, and preserves
+// the remainder.
 type factor struct{ first, second uint64 }
 
 // factors holds the multipliers for all distances that fold needs.
@@ -40,10 +41,10 @@ type factors struct {
 	quarters      [4]factor // the last is zero, because the last quarter is already in place
 }
 
-// over returns the factor for a distance of n bytes. CRC-32C treats the input as a polynomial, with
-// the highest power in the lowest bit of the first byte. The first half of 16 bytes stands 64
-// powers higher than the second half. Both exponents have the term -1 because the product of two
-// bit-reversed polynomials comes out shifted by one power.
+// The function "over" returns the factor for a distance of n bytes. CRC-32C treats the input as a
+// polynomial, with the highest power in the lowest bit of the first byte. The first half of 16
+// bytes stands 64 powers higher than the second half. Both exponents have the term -1 because the
+// product of two bit-reversed polynomials comes out shifted by one power.
 func over(n int) factor { return factor{power(8*n + 64 - 1), power(8*n - 1)} }
 
 // power returns x to the power n, modulo the polynomial of CRC-32C. The result is bit-reversed in

@@ -4,7 +4,7 @@
 // An instant is a number of nanoseconds since an origin that the caller chooses. In a live node,
 // the origin is the start of the process. In a simulation, the origin is the start of the
 // simulation. The package reads no clock. In a live node, the chip's main loop reads the clock each
-// time it wakes up, and passes the instant to the parts that it calls.
+// time it wakes up. The loop passes the instant to the parts that it calls.
 package mono
 
 import "time"

@@ -43,10 +43,10 @@ func (x *Trace) Say(format string, args ...any) {
 // end is the line between a script and its outcome.
 const end = "----\n"
 
-// Run runs all scripts of testdata/traces. The function start makes a new machine for each script.
-// If a script's outcome differs from the outcome in the file, the test fails. If rewrite is set,
-// Run writes the new outcome into the file instead. Every script may have the command "note". Run
-// copies a note into the outcome, and does not pass it to the machine.
+// Run runs all scripts of testdata/traces. The function "start" makes a new machine for each
+// script. If a script's outcome differs from the outcome in the file, the test fails. If rewrite is
+// set, Run writes the new outcome into the file instead. Every script may have the command "note".
+// Run copies a note into the outcome, and does not pass it to the machine.
 func Run(t *testing.T, rewrite bool, start func(t *testing.T, x *Trace) Machine) {
 	files, err := filepath.Glob("testdata/traces/*.txt")
 	if err != nil || len(files) == 0 {

@@ -29,8 +29,8 @@ func (c *clock) Tell() {
 	}
 }
 
-// TestScript checks that comments and empty lines have no effect, that a note only appears in the
-// outcome, and that each line has the machine's time.
+// TestScript checks that comments and empty lines have no effect, and that a note only appears in
+// the outcome. Each line of the outcome must have the machine's time.
 func TestScript(t *testing.T) {
 	got := run(t, "# what is shown\n1ms # a comment\n\nnote 2ms\n  1500us\n", func(t *testing.T, x *Trace) Machine { return &clock{x: x} })
 	want := `0s         > 1ms

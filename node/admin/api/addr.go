@@ -70,8 +70,8 @@ func (a *Addr) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// in returns the address in the tile "x-y" that the body names. The tile "" means that the body names
-// no tile. A text with a tile of its own must name the same tile.
+// The method "in" returns the address in the tile "x-y" that the body names. The tile "" means that
+// the body names no tile. A text with a tile of its own must name the same tile.
 func (a Addr) in(tile string) (wire.NocAddr, error) {
 	if tile == "" {
 		if a.form == addrOffset {

@@ -73,7 +73,7 @@ func (c *Client) SetGossip(ctx context.Context, b GossipBody) error {
 	return c.call(ctx, "PUT", "/v1/gossip", b, nil)
 }
 
-// HealGossip ends the cuts of the chip's gossip. If all is true, HealGossip also removes the
+// HealGossip ends the cuts of the chip's gossip. If "all" is true, HealGossip also removes the
 // impairments of the gossip.
 func (c *Client) HealGossip(ctx context.Context, all bool) error {
 	path := "/v1/gossip?cuts=only"

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// Limits of a chip's API. They keep a chip within 512 MiB of memory while callers without a token do
-// their worst. Beyond a limit of batches, captures or event streams, a call gets status 503. Beyond a
-// limit of connections, the chip closes the connection that has had no call for the longest time. If
-// all connections have calls, the chip refuses a new connection with status 503.
+// Limits of a chip's API. With these limits, a chip needs at most 512 MiB of memory, whatever
+// callers without a token do. Beyond a limit of batches, captures or event streams, a call gets
+// status 503. Beyond a limit of connections, the chip closes the connection that has had no call
+// for the longest time. If all connections have calls, the chip refuses a new connection with
+// status 503.
 const (
 	HeaderTimeout = 5 * time.Second  // longest time for the caller to send the header of a call
 	BodyTimeout   = 10 * time.Second // longest time for the caller to send the body of a call

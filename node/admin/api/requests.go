@@ -100,7 +100,7 @@ func newEnd(f flow.Fate, o wire.Outcome, r wire.DropReason, at wire.FabricNodeID
 	return b
 }
 
-// at returns the chip that dropped the request, or the zero chip.
+// The method "at" returns the chip that dropped the request, or the zero chip.
 func (b *EndBody) at() (n wire.FabricNodeID) {
 	if b.At != nil {
 		n = *b.At

@@ -67,7 +67,7 @@ func (r *Route) Pattern() string {
 	return r.Method + " " + r.Path
 }
 
-// Failures returns the documented errors of the call, sorted by status. They are the call's own
+// Failures returns the documented errors of the call, sorted by status. The list has the call's own
 // errors, and the errors of all calls that need a token or have a body.
 func (r *Route) Failures() []Failure {
 	all := slices.Clone(r.Errors)
@@ -98,7 +98,7 @@ func (r *Route) Stream() bool {
 	return slices.ContainsFunc(r.Answers, func(a Answer) bool { return a.Media == MediaCapture })
 }
 
-// one describes the answer of a call that returns one JSON value.
+// The function "one" describes the answer of a call that returns one JSON value.
 func one(v any) []Answer {
 	return []Answer{{Status: http.StatusOK, Media: MediaJSON, Types: []any{v}}}
 }

@@ -21,8 +21,8 @@ func (c *Client) SetService(ctx context.Context, channels []wire.Channel, out bo
 	return c.call(ctx, "PUT", "/v1/service", ServiceBody{channels, out}, nil)
 }
 
-// FallbackBody assigns a fallback path to a link: the cable that carries the link's frames if the
-// link's own cable fails, is unreliable or is out of service.
+// FallbackBody assigns a fallback path to a link. If the link's own cable fails, is unreliable or
+// is out of service, the cable of the fallback path carries the link's frames.
 type FallbackBody struct {
 	Channel wire.Channel  `json:"channel"`      // the link's port, by ethernet channel
 	By      *wire.Channel `json:"by,omitempty"` // the port whose cable is the fallback path; absent: the chip chooses the path itself again

@@ -145,8 +145,8 @@ func (b *batch) run(ctx context.Context, bodies []RequestBody) {
 	b.lose(why(ctx, fmt.Errorf("the connection to %s broke: %w", b.c.who(), err)))
 }
 
-// why returns the reason for which stop has closed the connection. If stop has not closed the
-// connection, why returns err.
+// The function "why" returns the reason for which stop has closed the connection. If stop has not
+// closed the connection, why returns err.
 func why(ctx context.Context, err error) error {
 	var silent *silentError
 	if errors.As(context.Cause(ctx), &silent) {
@@ -210,9 +210,9 @@ func (b *batch) refusal(i int, e *StatusError) error {
 	return e
 }
 
-// fail ends a batch without an answer. No request was started if the chip refused the batch with a
-// status 4xx or 503, or if the client had no connection to the chip. In all other cases, fail calls
-// lose.
+// fail ends a batch without an answer. If the chip refused the batch with a status 4xx or 503, the
+// chip started no request. If the client had no connection to the chip, the chip did not start a
+// request either. In all other cases, fail calls lose.
 func (b *batch) fail(err error) {
 	var refused *StatusError
 	switch {

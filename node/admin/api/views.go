@@ -71,8 +71,9 @@ type ChipView struct {
 	Dropped      map[string]uint64   `json:"dropped"`                        // the numbers of packets that the chip dropped, by reason
 }
 
-// StarvedView says how often and how long a chip was starved since its start: the chip's process waited
-// for a processor, or was stopped, for at least 100 ms. The chip sent and received nothing meanwhile.
+// StarvedView says how often and how long a chip was starved since its start. A chip is starved
+// while its process waits for a processor, or is stopped, for at least 100 ms. A starved chip sends
+// and receives nothing.
 type StarvedView struct {
 	Times    uint64     `json:"times"`              // the number of times
 	TotalS   float64    `json:"total_seconds"`      // the sum of all times

@@ -20,8 +20,8 @@ import (
 	"ttfabric/wire"
 )
 
-// rewrite copies a recording. The function header may change the header, and the function
-// body may change each record.
+// rewrite copies a recording. The function "header" may change the header, and the function "body"
+// may change each record.
 func rewrite(t *testing.T, b []byte, header func(h *record.Header), body func(n int, rec []byte) []byte) []byte {
 	t.Helper()
 	r, err := record.NewReader(bytes.NewReader(b))
@@ -263,7 +263,7 @@ func TestHeaderComesBack(t *testing.T) {
 	for _, v := range []reflect.Value{reflect.ValueOf(want), reflect.ValueOf(want.Behaviour), reflect.ValueOf(want.Route)} {
 		for i := range v.NumField() {
 			if v.Field(i).IsZero() {
-				t.Errorf("%s.%s: give it a value here, so that it is known to come back from a recording's header", v.Type(), v.Type().Field(i).Name)
+				t.Errorf("%s.%s: give it a value here, so that the test checks that a recording's header returns the value", v.Type(), v.Type().Field(i).Name)
 			}
 		}
 	}
@@ -350,8 +350,8 @@ func TestBlocksThatCannotBeCompressed(t *testing.T) {
 	}
 }
 
-// FuzzReplay feeds damaged records to Reader, Replay and Describe. None of the three may
-// panic or hang.
+// FuzzReplay feeds damaged records to Reader, Replay and Describe. Neither Reader nor Replay nor
+// Describe may panic or hang.
 func FuzzReplay(f *testing.F) {
 	b := small(f)
 	r, err := record.NewReader(bytes.NewReader(b))

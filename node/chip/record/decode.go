@@ -148,8 +148,8 @@ func (d *decoder) call(r *Record) {
 	}
 }
 
-// other reads a record that is not a call into the chip: an answer, a call from chip to
-// client, or the end.
+// The method "other" reads a record that is not a call into the chip: an answer, a call from chip
+// to client, or the end.
 func (d *decoder) other(r *Record) {
 	switch r.Kind {
 	case KindAdmission:
@@ -268,8 +268,8 @@ func (d *decoder) result() (r Result) {
 // oldLinkState is the length of a link state in versions 1 and 2 of the format, in bytes.
 const oldLinkState = 10
 
-// newLinkStates converts link states of versions 1 and 2 of the format. These have no map of silent
-// ports.
+// newLinkStates converts link states of versions 1 and 2 of the format. Link states of versions 1
+// and 2 have no map of silent ports.
 func newLinkStates(b []byte) (out []byte) {
 	for ; len(b) >= oldLinkState; b = b[oldLinkState:] {
 		out = append(append(out, b[:oldLinkState]...), 0, 0)

@@ -89,20 +89,20 @@
 //	96  End  uvarint: 1 the chip was closed, 2 the file reached its limit, 3 an error,
 //	              4 a user stopped the recording, 5 the chip panicked in the last call; text
 //
-// A request has these parts: uvarints token, mesh, chip, plane; 1 byte of flags (1 probe,
-// 2 trace, 4 the other direction round a ring (2), 8 posted (3), 16 members (3), 32 flush (3));
-// command; payload as a list of bytes; the hops to take as a list of bytes; then 8 bytes with
-// the ranges of a multicast: the hops to E, W, N, S, and the number of skipped hops to E, W, N,
-// S. With the flag members, four uvarints follow, with the 256 bits of [wire.Members].
+// A request has these parts: uvarints token, mesh, chip, plane; 1 byte of flags; command; payload
+// as a list of bytes; the hops to take as a list of bytes; 8 bytes with the ranges of a multicast.
+// The flags are 1 probe, 2 trace, 4 the other direction round a ring (2), 8 posted (3), 16 members
+// (3), 32 flush (3). The ranges are the hops to E, W, N, S, then the number of skipped hops to E,
+// W, N, S. With the flag members, four uvarints follow, with the 256 bits of [wire.Members].
 //
 // A command has these parts: uvarints type, address, counter's address, value, 1 for
 // flush, size, number of chunks; then two uvarints for each chunk: address, size.
 //
-// A result has these parts: uvarints token, mesh, chip, fate, outcome, drop reason,
-// mesh and chip of the drop, doubt; uvarint length and sum of the data; text of the
-// error; uvarint number of the members, and sum of the members as JSON (0 without
-// members); varints for the times sent and done, from the last t. If posted requests were
-// missed, the fate is 16 higher, and a uvarint with the number of missed requests follows the fate (3).
+// A result has these parts: uvarints token, mesh, chip, fate, outcome, drop reason, mesh and chip
+// of the drop, doubt; uvarint length and sum of the data; text of the error; uvarint number and sum
+// of the members; varints for the times sent and done. The sum of the members is that of their
+// JSON, or 0 without members. The times count from the last t. If posted requests were missed, the
+// fate is 16 higher, and a uvarint with the number of missed requests follows the fate (3).
 //
 // # Limits
 //

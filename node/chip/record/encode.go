@@ -175,8 +175,8 @@ func (e *encoder) sent(ch wire.Channel, t *ttlink.Transmit) {
 	}
 }
 
-// headLen returns how many bytes a recording keeps of a frame of n bytes. The argument old is true for
-// versions 1 and 2 of the format.
+// headLen returns how many bytes a recording keeps of a frame of n bytes. The argument "old" is
+// true for versions 1 and 2 of the format.
 func headLen(n int, old bool) int {
 	switch {
 	case n <= wholeMost:

@@ -126,8 +126,8 @@ func (f *Writer) block(raw []byte, room int64) error {
 
 // A Writer first compresses a sample of sampleBytes from the middle of a large block. If
 // the compressed sample is longer than worthBytes, the Writer stores the whole block
-// without compression. An example is random payload. Compressing random payload would
-// take more time than all other work of the Writer.
+// without compression. Random payload is an example of such a block. Compressing random payload
+// would take more time than all other work of the Writer.
 const (
 	sampleBytes = 16 << 10
 	worthBytes  = sampleBytes * 85 / 100

@@ -34,8 +34,8 @@ type Recorder struct {
 	err   error
 }
 
-// NewRecorder returns a recorder for a chip that was made at the time started.
-// Install the recorder by [chip.Chip.Wrap] with [Recorder.Wrap], before the first input.
+// NewRecorder returns a recorder for a chip that was made at the time "started". Install the
+// recorder by [chip.Chip.Wrap] with [Recorder.Wrap], before the first input.
 func NewRecorder(started mono.Time, sink Sink) *Recorder {
 	r := &Recorder{sink: sink, began: started}
 	r.tape.enc.last = started

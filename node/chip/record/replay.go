@@ -128,8 +128,7 @@ func (p *replayer) ended(err error) error {
 	return err
 }
 
-// call makes a recorded call on the chip. The method compare then checks the chip's
-// answers.
+// call makes a recorded call on the chip. The method "compare" then checks the chip's answers.
 func (p *replayer) call(r *Record) {
 	c := p.chip
 	switch chip.Op(r.Kind) {

@@ -11,11 +11,10 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// taped wraps a chip's inputs. taped encodes each call and most answers on a tape, and
-// changes neither. If a record holds both the call and its answer, taped encodes the
-// record after the call. Otherwise taped encodes the call before it makes the call. The
-// records of everything that happens within the call therefore follow the record of the
-// call.
+// taped wraps a chip's inputs. taped encodes each call and most answers on a tape, and does not
+// change calls or answers. If a record holds both the call and its answer, taped encodes the record
+// after the call. Otherwise taped encodes the call before it makes the call. The records of
+// everything that happens within the call therefore follow the record of the call.
 type taped struct {
 	of   chip.Inputs
 	tape *tape

@@ -46,7 +46,7 @@ type Job struct {
 	ended  bool                 // a limit of the options is reached, so that the job takes no more frames
 }
 
-// New prepares a capture at ports of a fabric. The parameter where has the ports, as
+// New prepares a capture at ports of a fabric. The parameter "where" has the ports, as
 // [Ports] returns them. The caller checks the options with [Options.Check] first. New
 // returns an error if no chip runs.
 func New(f *fabric.Fabric, where fabric.Where, o Options) (*Job, error) {
@@ -126,8 +126,8 @@ func (j *Job) Run(ctx context.Context, sink Sink) (Summary, error) {
 	return sum, err
 }
 
-// take passes the items of all streams to the sink. The function done asks the chips to end
-// their streams. The function cancel ends all streams at once.
+// take passes the items of all streams to the sink. The function "done" asks the chips to end
+// their streams. The function "cancel" ends all streams at once.
 func (j *Job) take(stop context.Context, done, cancel func(), items <-chan item, sources int) error {
 	ids := make([][]int, sources) // ids[s][i] is the number in the sink of interface i of source s
 	tick := time.NewTicker(tickTime)
@@ -230,7 +230,7 @@ func (j *Job) newKeys(lines []byte) error {
 }
 
 // release passes packets to the sink, in the order of time. A packet waits until no
-// earlier packet can come from another chip, but for at most [capture.MergeHold]. If all
+// earlier packet can come from another chip, but for at most [capture.MergeHold]. If "all"
 // is true, no packet waits. If the sink is full, release sets j.ended.
 func (j *Job) release(all bool) error {
 	now := time.Now()

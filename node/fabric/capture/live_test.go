@@ -318,7 +318,7 @@ func TestMissingChipIsCapturedOnceItRuns(t *testing.T) {
 	}
 }
 
-// watched is a sink that sends the name of each added interface to the channel added.
+// watched is a sink that sends the name of each added interface to the channel "added".
 type watched struct {
 	Sink
 	added chan string

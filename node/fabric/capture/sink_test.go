@@ -26,7 +26,7 @@ var (
 	there = wire.PortID{Node: wire.FabricNodeID{Chip: 1}, Channel: 0}
 )
 
-// at returns the time of packet number n.
+// The function "at" returns the time of packet number n.
 func at(n int) time.Time { return time.Unix(1_700_000_000, int64(n)) }
 
 // packet returns captured packet number n, a datagram of length zero bytes that the port

@@ -72,8 +72,8 @@ func (j *Job) clientNow(ctx context.Context, n wire.FabricNodeID) (*api.Client, 
 }
 
 // stream opens one stream of chip n and passes the pieces of the stream to put, until the
-// stream ends. If again is true, stream also reports that the chip answers again. The
-// result began is true if the chip opened the stream.
+// stream ends. If "again" is true, stream also reports that the chip answers again. The
+// result "began" is true if the chip opened the stream.
 func (j *Job) stream(stop, hard context.Context, n wire.FabricNodeID, client func() (*api.Client, error), put func(item), again bool) (began bool, err error) {
 	cl, err := client()
 	if err != nil {

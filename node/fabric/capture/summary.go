@@ -72,7 +72,7 @@ func add(a, b capture.Statistics) capture.Statistics {
 }
 
 // running returns the statistics of interface i in the running stream. A killed chip does not send
-// its last statistics. In this case, running counts the packets that came from the chip.
+// its last statistics. For a killed chip, running counts the packets that came from the chip.
 func (j *Job) running(i int) capture.Statistics {
 	s := j.now[i]
 	s.Accepted = max(s.Accepted, j.came[i]+s.Dropped)

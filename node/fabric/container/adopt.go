@@ -140,7 +140,7 @@ type Stray struct {
 	Created                 time.Time
 }
 
-// Strays returns the fabrics that have containers but no run folder. The function known
+// Strays returns the fabrics that have containers but no run folder. The function "known"
 // must report whether the fabric with the given name has a run folder. If no engine
 // answers, Strays returns no fabrics.
 func Strays(ctx context.Context, known func(name string) bool) (out []Stray) {
@@ -219,8 +219,8 @@ func (h Host) Gone() bool {
 }
 
 // Remove removes a fabric of containers that has no run folder, as [Host.Remove] does. The
-// parameters discard and strange are the values of the fields Discard and Strange of [Host]. Remove
-// reports whether there was anything to remove.
+// parameters "discard" and "strange" are the values of the fields Discard and Strange of [Host].
+// Remove reports whether there was anything to remove.
 func Remove(d folder.Dir, discard bool, strange string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
 	defer cancel()
@@ -257,6 +257,6 @@ func Usable(ctx context.Context) error {
 // given name.
 func ProjectName(name string) string { return "ttfabric-" + AsProject(name) }
 
-// AsProject returns a fabric's name in small letters and with '-' for '.', because names of
-// compose projects contain only small letters, digits, '-' and '_'.
+// AsProject returns a fabric's name in small letters and with '-' for '.'. Names of compose
+// projects contain only small letters, digits, '-' and '_'.
 func AsProject(name string) string { return strings.ReplaceAll(strings.ToLower(name), ".", "-") }

@@ -118,7 +118,7 @@ type File struct {
 
 // topologyArgument returns the topology for the chips, as arguments or as a text. If the
 // topology is built in, the result args has the flag with the topology's name. If the
-// topology comes from a file, the result text is the value of the variable
+// topology comes from a file, the result "text" is the value of the variable
 // [spec.TopologyEnv].
 func (f *File) topologyArgument() (args []string, text string, err error) {
 	if _, err := os.Stat(f.Named); err != nil {

@@ -58,8 +58,8 @@ func engine(ctx context.Context, env []string, name string, args ...string) ([]b
 	return out.Bytes(), nil
 }
 
-// engineTo runs docker or compose as the function engine does. The command reads from in, which may
-// be nil. The command's standard output goes to out, and its error messages go to errs.
+// engineTo runs docker or compose as the function "engine" does. The command reads from in, which
+// may be nil. The command's standard output goes to out, and its error messages go to errs.
 func engineTo(ctx context.Context, in io.Reader, out io.Writer, errs *bytes.Buffer, env []string, name string, args ...string) error {
 	if _, err := exec.LookPath("docker"); err != nil {
 		return errNoEngine
@@ -104,13 +104,13 @@ var advice = []struct {
 	{"no space left on device", errors.New("the engine's disk is full: 'docker system df' shows the use of the disk")},
 }
 
-// errEndpoints is the error of the removal of a network whose containers have gone, but not in the
-// engine's books.
+// errEndpoints is the error if the engine refuses to remove a network. The network's containers
+// have gone, but the engine still counts them.
 var errEndpoints = errors.New("the engine still counts endpoints of a network without containers: run the command again in a minute, or restart the engine")
 
-// explain returns an error that tells the user what to do. The parameter said has the engine's
-// error messages. If the list advice has no entry for the messages, the error has the last line of
-// said. If said is empty, the error wraps err.
+// explain returns an error that tells the user what to do. The parameter "said" has the engine's
+// error messages. If the list "advice" has no entry for the messages, the error has the last line
+// of said. If "said" is empty, the error wraps err.
 func explain(name string, args []string, said string, err error) error {
 	for _, a := range advice {
 		if strings.Contains(said, a.words) {
@@ -184,10 +184,10 @@ const maxCopied = 64 << 20
 // errNotThere says that a container has no such file.
 var errNotThere = errors.New("the container has no such file")
 
-// copyOut reads a file of a container, or all files in a folder of a container. The parameter from
-// is the path of the file or folder. The container need not run. For each file, copyOut calls the
-// function take with the names of the folder and of the file, and the content. copyOut leaves out
-// files with more bytes than the parameter most. copyOut itself writes no file.
+// copyOut reads a file of a container, or all files in a folder of a container. The parameter
+// "from" is the path of the file or folder. The container need not run. For each file, copyOut
+// calls the function "take" with the names of the folder and of the file, and the content. copyOut
+// leaves out files with more bytes than the parameter most. copyOut itself writes no file.
 func copyOut(ctx context.Context, id, from string, most int64, take func(folder, name string, r io.Reader) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -220,7 +220,7 @@ func copyIn(ctx context.Context, id, folder string, archive []byte) error {
 	return engineTo(ctx, bytes.NewReader(archive), nil, &errs, nil, "docker", "cp", "-", id+":"+folder)
 }
 
-// eachFile calls the function take for each regular file of a tar archive. eachFile leaves
+// eachFile calls the function "take" for each regular file of a tar archive. eachFile leaves
 // out files with more bytes than the parameter most.
 func eachFile(r io.Reader, most int64, take func(folder, name string, r io.Reader) error) error {
 	tr := tar.NewReader(r)

@@ -58,7 +58,7 @@ type Image struct {
 	Architecture string // processor architecture of the image's programs, such as amd64
 }
 
-// FindImage returns the image with the given name. The result missing is true if the engine
+// FindImage returns the image with the given name. The result "missing" is true if the engine
 // has no such image, or does not answer. The result err is not nil if FindImage cannot read
 // the engine's answer.
 func FindImage(ctx context.Context, name string) (i Image, missing bool, err error) {

@@ -61,8 +61,8 @@ func places(m *spec.Spec) map[string]string {
 }
 
 // copyRecordings copies recordings from the volume of a container to the folders in places. The
-// parameter from is the path of a recording, or of a folder with recordings. If places has no key
-// for the folder of a recording, copyRecordings copies the recording to the folder strange. If
+// parameter "from" is the path of a recording, or of a folder with recordings. If places has no key
+// for the folder of a recording, copyRecordings copies the recording to the folder "strange". If
 // strange is also "", copyRecordings returns an error that names the folder.
 func copyRecordings(ctx context.Context, id, from string, places map[string]string, strange string) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
@@ -168,7 +168,7 @@ func (h Host) orphans(ctx context.Context) error {
 	return nil
 }
 
-// saveAs writes the content of r to the file named to, in one step. Only the owner can read
+// saveAs writes the content of r to the file named "to", in one step. Only the owner can read
 // the file. If saveAs fails, the old file stays unchanged.
 func saveAs(to string, r io.Reader) error {
 	f, err := os.CreateTemp(filepath.Dir(to), ".copy-*") // the new file has mode 0600
@@ -184,7 +184,7 @@ func saveAs(to string, r io.Reader) error {
 }
 
 // Recording copies the file of an ended recording from the containers' volume to this machine. The
-// parameter file is the path in the container. Recording returns the path on this machine.
+// parameter "file" is the path in the container. Recording returns the path on this machine.
 func (h Host) Recording(ctx context.Context, file string) (string, error) {
 	folder, name := path.Base(path.Dir(file)), path.Base(file)
 	from := path.Join(stateRecord, name)
@@ -232,7 +232,7 @@ func (h Host) copyKeylog(ctx context.Context, id string) error {
 	return fmt.Errorf("cannot copy the secrets of connections to %s: %w", h.Spec.KeyLog, err)
 }
 
-// addLines appends the lines of r to the file named to, except lines that the file has
+// addLines appends the lines of r to the file named "to", except lines that the file has
 // already. If the last line of r has no line feed, addLines leaves out the line as
 // incomplete. Only the owner can read the file.
 func addLines(to string, r io.Reader) error {
@@ -265,7 +265,7 @@ func addLines(to string, r io.Reader) error {
 }
 
 // labelled sets the folders for recordings, logged secrets, certificates and the archive in m from
-// the labels of a fabric's container or volume. The parameter name is the fabric's name.
+// the labels of a fabric's container or volume. The parameter "name" is the fabric's name.
 func labelled(m *spec.Spec, name string, labels map[string]string) {
 	m.Record, m.KeyLog, m.PKI, m.Archive = labels[labelRecord], labels[labelKeylog], labels[labelPKI], ""
 	if dir := labels[labelArchive]; dir != "" {

@@ -22,8 +22,8 @@ type Keys struct {
 }
 
 // Write makes the folder of a fabric's keys and certificates, if the fabric has keys or
-// certificates. The parameter file is the path of the compose or stack file, or "" for
-// standard output. The result named is the text that names the folder in this file: the
+// certificates. The parameter "file" is the path of the compose or stack file, or "" for
+// standard output. The result "named" is the text that names the folder in this file: the
 // variable [secretsEnv] with the folder's path as the default. A relative path starts from
 // the folder of the compose or stack file. If there are no keys and certificates, named is
 // "".

@@ -8,7 +8,7 @@ import (
 	"ttfabric/wire"
 )
 
-// PIDs fills the map named where with the process id of each running chip of a fabric of
+// PIDs fills the map named "where" with the process id of each running chip of a fabric of
 // containers. The process id is that of the first process in the chip's container, as this
 // machine numbers processes.
 func PIDs(ctx context.Context, fabric string, where map[wire.FabricNodeID]string) error {

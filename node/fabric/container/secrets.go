@@ -69,7 +69,7 @@ func allSecrets(m *spec.Spec, t *topo.Topology) []secret {
 
 // secretsKey returns the text ", secrets: […]" for the service of chip n in a compose or
 // stack file. secretsKey returns "" if the chip has no secrets. The list begins with the
-// names in more. Each entry of a secret ends with the text owner.
+// names in more. Each entry of a secret ends with the text "owner".
 func secretsKey(m *spec.Spec, n wire.FabricNodeID, owner string, more ...string) string {
 	list := slices.Clone(more)
 	for _, s := range slices.Concat(commonSecrets(m), ownSecrets(m, n)) {
@@ -82,7 +82,7 @@ func secretsKey(m *spec.Spec, n wire.FabricNodeID, owner string, more ...string)
 }
 
 // secretFiles returns the lines of a compose or stack file that declare the secrets. The parameter
-// folder is the folder of the secrets, as the compose or stack file names the folder.
+// "folder" is the folder of the secrets, as the compose or stack file names the folder.
 func secretFiles(m *spec.Spec, t *topo.Topology, folder string) string {
 	var b strings.Builder
 	for _, s := range allSecrets(m, t) {
@@ -109,7 +109,7 @@ func secureArguments(m *spec.Spec, t *topo.Topology) (out []string) {
 }
 
 // certificates reads the files with the certificates and keys of a fabric's chips from the folder
-// dir. certificates stores the content of each file in the map named into, by file name.
+// dir. certificates stores the content of each file in the map named "into", by file name.
 func certificates(m *spec.Spec, t *topo.Topology, dir string, into map[string][]byte) error {
 	if m.Auth != spec.MTLS {
 		return nil
@@ -127,7 +127,7 @@ func certificates(m *spec.Spec, t *topo.Topology, dir string, into map[string][]
 	return nil
 }
 
-// writeSecrets writes files with keys and certificates into the folder dir. The map files
+// writeSecrets writes files with keys and certificates into the folder dir. The map "files"
 // has the content of each file, by file name.
 func writeSecrets(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -43,7 +43,7 @@ func checkFolder(t *testing.T, dir string, want ...string) {
 }
 
 // certified makes certificates for all chips of the topology m in a new folder. The
-// parameter name is the fabric's name.
+// parameter "name" is the fabric's name.
 func certified(t *testing.T, name string, m *topo.Topology) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "pki")

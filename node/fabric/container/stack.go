@@ -37,8 +37,8 @@ func checkSubnet(s string, chips int) error {
 	return nil
 }
 
-// CheckStack returns an error of kind [spec.Usage] if the user chose an option that a stack
-// does not support, or a subnet with too few addresses.
+// CheckStack returns an error of kind [spec.Usage] if a stack does not support an option of the
+// user. A subnet with too few addresses is also an error.
 func CheckStack(want *spec.Spec, t *topo.Topology, subnet string) error {
 	switch {
 	case want.Record != "":

@@ -25,15 +25,15 @@ func ReadPlain(path string) ([]byte, error) {
 func WriteFile(path string, b []byte) error { return WriteFileAs(path, b, 0o600) }
 
 // WriteFileAs replaces a file in one step, as [WriteFile] does. The new file has the given mode,
-// whatever the umask is. Only from the mode 0600, the umask may take bits away.
+// whatever the umask is. The mode 0600 is an exception: the umask may clear bits of this mode.
 func WriteFileAs(path string, b []byte, mode os.FileMode) error {
 	return replaceFile(path, b, 0o600, mode)
 }
 
 // replaceFile writes a new file in the folder of path and renames the new file to path. If the
-// argument exact is 0 or equals the argument mode, the new file has the bits of mode that the umask
-// allows. Otherwise exact is the mode of the new file, whatever the umask is. If replaceFile fails,
-// the old file stays unchanged.
+// argument "exact" is 0 or equals the argument "mode", the new file has the bits of mode that the
+// umask allows. Otherwise exact is the mode of the new file, whatever the umask is. If replaceFile
+// fails, the old file stays unchanged.
 func replaceFile(path string, b []byte, mode, exact os.FileMode) error {
 	tmp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
 	os.Remove(tmp) // the rest of a process that was killed while it wrote; O_EXCL also refuses a symbolic link
@@ -56,9 +56,9 @@ func replaceFile(path string, b []byte, mode, exact os.FileMode) error {
 }
 
 // WriteOut writes b to a file that a user names. WriteOut replaces a regular file in one step. In
-// this case, a full disk leaves the old file unchanged. WriteOut writes directly to a pipe, to a
-// device, to the target of a symbolic link, and to a file in a folder where the user may not make a
-// new file.
+// this case, a full disk leaves the old file unchanged. WriteOut writes directly to a pipe, a
+// device, and the target of a symbolic link. WriteOut also writes directly to a file in a folder
+// where the user may not make a new file.
 func WriteOut(path string, b []byte) error {
 	fi, err := os.Lstat(path)
 	if err == nil && !fi.Mode().IsRegular() {

@@ -268,7 +268,7 @@ func TestMakeRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := MakeRoot(); err == nil || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
-		t.Errorf("a link that somebody else may have made: %v", err)
+		t.Errorf("MakeRoot with a symbolic link that another user may have made: %v", err)
 	}
 }
 

@@ -164,7 +164,7 @@ func ReadKey(ctx context.Context, in io.Reader, what, arg string) ([]byte, error
 // list of keys with the key in use first. If arg is "generate", ReadKeys makes a key. If arg is
 // "-", ReadKeys reads at most 1,024 bytes from in. ReadKeys refuses an arg that is itself a key,
 // because other users of the machine can read command lines. ReadKeys also refuses a file that other
-// users may read or write. The parameter what is the name of the option, for errors.
+// users may read or write. The parameter "what" is the name of the option, for errors.
 func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, error) {
 	if arg == "generate" {
 		k, err := keyring.New(KeyBytes)
@@ -236,7 +236,7 @@ func NewToken() string {
 	return hex.EncodeToString(b[:])
 }
 
-// MakeToken writes a random token to the file named path if the file does not exist.
+// MakeToken writes a random token to the file named "path" if the file does not exist.
 // Several processes may call MakeToken for one file at once, such as containers that share
 // a volume. The file then holds the token of one of these processes.
 func MakeToken(path string) error {

@@ -32,7 +32,7 @@ func DeclaredBy(t *topo.Topology) (out []string) {
 }
 
 // CheckDeclared returns an error of kind [Topology] if a topology declares an impairment
-// that [ParseImpairment] refuses. The parameter file names the topology in the error.
+// that [ParseImpairment] refuses. The parameter "file" names the topology in the error.
 func CheckDeclared(file string, t *topo.Topology) error {
 	for _, text := range DeclaredBy(t) {
 		if _, err := ParseImpairment(t, text); err != nil {

@@ -164,7 +164,7 @@ func (s *Spec) Arguments() (out []string) {
 
 // RefuseRunning returns an error of kind [Usage] if the option's value in a command is refused for
 // a running fabric; see [Option.Running]. The parameter s is the spec of the running fabric. The
-// parameter want has the value that the command names. If s has no value for the option,
+// parameter "want" has the value that the command names. If s has no value for the option,
 // RefuseRunning accepts any value.
 func (o *Option) RefuseRunning(s, want *Spec) error {
 	if o.Running != "" {

@@ -143,9 +143,9 @@ func Default() Spec {
 // validName returns a pattern of valid names of fabrics. A chip does not need the pattern.
 var validName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`) })
 
-// CheckName returns an error of kind [Usage] if a fabric's name does not consist of 1 to
-// 64 letters, digits, '-', '_' and '.', with a letter or digit first. Any name of this
-// form can serve as a file name and as a label.
+// CheckName returns an error of kind [Usage] for a text that cannot be a fabric's name. A name
+// consists of 1 to 64 letters, digits, '-', '_' and '.', with a letter or digit first. Any name of
+// this form can serve as a file name and as a label.
 func CheckName(name string) error {
 	if !validName().MatchString(name) {
 		return Usagef("fabric name %q: want at most 64 letters, digits, '-', '_' and '.', with a letter or digit first", name)
@@ -198,7 +198,7 @@ func (s *Security) Check() error {
 }
 
 // New returns the complete spec of a fabric with the given name and topology. The
-// parameter want has the user's choices. New sets an empty Transport, Auth or Profile,
+// parameter "want" has the user's choices. New sets an empty Transport, Auth or Profile,
 // checks the values, makes the names of folders absolute, and makes the folder of the
 // archive. If AllowDeadlock is not set, New also proves the routes free of deadlock. The
 // caller checks the name and PortBase, and sets ID, Keyed and the fields of [Place].

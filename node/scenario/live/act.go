@@ -57,7 +57,7 @@ func (g *stage) doLinks(ctx context.Context, a *scenario.Action) (err error) {
 	return err
 }
 
-// with returns the links of list and more, each once.
+// The function "with" returns the links of list and more, each once.
 func with(list, more []topo.Link) []topo.Link {
 	for _, l := range more {
 		if !slices.Contains(list, l) {

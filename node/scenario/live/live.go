@@ -50,8 +50,8 @@ type Config struct {
 	// Starting is called while a new fabric starts, with the number of links that are up
 	// and the number of all links. Starting may be nil.
 	Starting func(links, of int)
-	// Playing is called during the timeline. The parameter done is the number of actions
-	// done, and of is the number of all actions. The parameter at is the time since the
+	// Playing is called during the timeline. The parameter "done" is the number of actions
+	// done, and of is the number of all actions. The parameter "at" is the time since the
 	// timeline's begin, and length is the timeline's length. Playing may be nil.
 	Playing func(done, of int, at, length time.Duration)
 }
@@ -141,7 +141,8 @@ func Spec(w *scenario.Fabric) spec.Spec {
 }
 
 // fits returns an error if the scenario names an option, and the running fabric has
-// another value of this option. The value false of local_first counts as not named.
+// another value of this option. If the scenario sets local_first to false, fits ignores this
+// option.
 func fits(s *scenario.Scenario, have *spec.Spec) error {
 	want := Spec(&s.Fabric)
 	w := &s.Fabric

@@ -17,8 +17,8 @@ import (
 )
 
 // TestPutBackKeepsWhatTheOperatorDid takes two cables out of service, of which an operator took the
-// first out of service before. It also delays the first cable. putBack must put only the second cable
-// back in service, and must mend no cable that the scenario did not cut.
+// first out of service before. The test also delays the first cable. putBack must put only the
+// second cable back in service, and must mend no cable that the scenario did not cut.
 func TestPutBackKeepsWhatTheOperatorDid(t *testing.T) {
 	t.Parallel()
 	top, err := topo.Named("n300")

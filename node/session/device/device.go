@@ -13,14 +13,14 @@
 //
 // Each [Link] has a header: the route and the NoC command of the next packet. A call whose name ends
 // in SetState builds the header and sends nothing. A call whose name ends in WithState sends a packet
-// with this header, after it has changed the fields that an [Update] names. A call without such an
-// ending does both.
+// with this header, after it has changed the fields that an [Update] names. A call with another
+// name builds the header and sends the packet.
 //
 // # Completion
 //
 // A call returns when each of its packets has ended, or when its Sender does not wait. If the field
-// Posted of a link's header is true, the call returns when the chip has sent the packets; package flow
-// says what a program may then rely on. On the device, all calls are posted.
+// Posted of a link's header is true, the call returns when the chip has sent the packets. Package
+// flow says what a program may then rely on. On the device, all calls are posted.
 package device
 
 import (
@@ -38,8 +38,9 @@ type Sender interface {
 	Topology() *topo.Topology
 	// Start starts a command with the header h, whose Payload is not used. Start may wait for room.
 	// Commands leave the chip in the order of the calls. The caller must not change the payload before
-	// the command has ended, and may change h at once. A Sender repeats a lost or refused command only
-	// if no later command of the same flow was started, because the repetition would arrive after it.
+	// the command has ended, and may change h at once. A Sender repeats a lost or refused command
+	// only if no later command of the same flow was started. The repetition would arrive after the
+	// later command.
 	//
 	// A payload longer than one packet is allowed for writes, and for writes with increment that are
 	// not posted. The increment then comes with the last packet, after the destination has performed
@@ -184,9 +185,9 @@ func (ls Links) Flush() error {
 // ErrNoState is the error of a call that needs a prepared header of another command.
 var ErrNoState = errors.New("the header was not prepared for this command: call the SetState of the command first")
 
-// With changes the fields of the prepared headers that u names to those of c, and sends the payload
-// on each link. With returns [ErrNoState], and changes no header, if a header was prepared for
-// another kind of command, or for a unicast instead of a multicast.
+// With copies the fields that u names from c into the prepared headers, and sends the payload on
+// each link. With returns [ErrNoState], and changes no header, if a header was prepared for another
+// kind of command, or for a unicast instead of a multicast.
 func (ls Links) With(u Update, c wire.Command, many bool, payload []byte) error {
 	for i := range ls {
 		if h := &ls[i].Header; !ls[i].ready || h.Command.Type != c.Type || h.Many() != many {
@@ -200,7 +201,7 @@ func (ls Links) With(u Update, c wire.Command, many bool, payload []byte) error 
 }
 
 // Update says which fields of a prepared header a call changes. The type corresponds to tt-metal's
-// UpdateMask types. There is no bit for the size of the payload, because the payload has a length.
+// UpdateMask types. There is no bit for the size, because the length of the payload gives the size.
 type Update uint8
 
 // The fields.

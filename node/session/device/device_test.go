@@ -9,7 +9,7 @@ import (
 	"ttfabric/wire"
 )
 
-// none is a Sender on which no command may start.
+// The type "none" is a Sender on which no command may start.
 type none struct{ t *testing.T }
 
 // Self returns M0D0.

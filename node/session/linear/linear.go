@@ -2,9 +2,9 @@
 // tt_metal/fabric/hw/inc/linear/api.h). A program names chips by their distance in the direction of a
 // link. The same program runs on a 2D fabric without changes.
 //
-// Each call takes one value for each link, or one value for all links: the number of hops for a
-// unicast, a [Range] for a multicast, [Hops] for a sparse multicast. Package device describes links,
-// prepared headers (SetState, WithState), and when a call returns.
+// Each call takes one value for each link, or one value for all links. The value is the number of
+// hops for a unicast, a [Range] for a multicast, or [Hops] for a sparse multicast. Package device
+// describes links, prepared headers (SetState, WithState), and when a call returns.
 //
 // A unicast takes the route of the routing tables to the chip. On a ring, this route may lead the
 // other way round. A multicast stays in the direction of its link. A sparse multicast takes the
@@ -53,8 +53,8 @@ func Connect(s device.Sender, to ...To) (device.Links, error) {
 // (tt-metal: start_distance and range).
 type Range struct{ Start, Count int }
 
-// Hops is a set of chips in the direction of a link: bit k stands for the chip k+1 hops away (tt-metal:
-// the hop mask of to_chip_sparse_multicast, which has 16 bits).
+// Hops is a set of chips in the direction of a link. Bit k stands for the chip k+1 hops away. In
+// tt-metal, the hop mask of to_chip_sparse_multicast has 16 bits.
 type Hops uint64
 
 func unicast(ls device.Links, c wire.Command, hops []int) error {

@@ -17,8 +17,8 @@ func MulticastWriteSetState(ls device.Links, to wire.NocAddr, over ...Range) err
 	return multicast(ls, device.Write(to), over)
 }
 
-// MulticastWriteWithState sends the packets of [MulticastWrite] by the prepared headers, after an
-// update of the fields in u. tt-metal: fabric_multicast_noc_unicast_write_with_state.
+// MulticastWriteWithState updates the prepared headers in the fields that u names, and then sends
+// the packets of [MulticastWrite]. tt-metal: fabric_multicast_noc_unicast_write_with_state.
 func MulticastWriteWithState(ls device.Links, u device.Update, data []byte, to wire.NocAddr) error {
 	return ls.With(u, device.Write(to), true, data)
 }
@@ -35,8 +35,8 @@ func MulticastInlineWriteSetState(ls device.Links, to wire.NocAddr, value uint32
 	return multicast(ls, device.InlineWrite(to, value), over)
 }
 
-// MulticastInlineWriteWithState sends the packets of [MulticastInlineWrite] by the prepared
-// headers, after an update of the fields in u. tt-metal:
+// MulticastInlineWriteWithState updates the prepared headers in the fields that u names, and then
+// sends the packets of [MulticastInlineWrite]. tt-metal:
 // fabric_multicast_noc_unicast_inline_write_with_state.
 func MulticastInlineWriteWithState(ls device.Links, u device.Update, to wire.NocAddr, value uint32) error {
 	return ls.With(u, device.InlineWrite(to, value), true, nil)
@@ -54,8 +54,9 @@ func MulticastAtomicIncSetState(ls device.Links, counter wire.NocAddr, add uint3
 	return multicast(ls, device.AtomicInc(counter, add, flush), over)
 }
 
-// MulticastAtomicIncWithState sends the packets of [MulticastAtomicInc] by the prepared headers,
-// after an update of the fields in u. tt-metal: fabric_multicast_noc_unicast_atomic_inc_with_state.
+// MulticastAtomicIncWithState updates the prepared headers in the fields that u names, and then
+// sends the packets of [MulticastAtomicInc]. tt-metal:
+// fabric_multicast_noc_unicast_atomic_inc_with_state.
 func MulticastAtomicIncWithState(ls device.Links, u device.Update, counter wire.NocAddr, add uint32, flush bool) error {
 	return ls.With(u, device.AtomicInc(counter, add, flush), true, nil)
 }
@@ -72,8 +73,8 @@ func MulticastFusedAtomicIncSetState(ls device.Links, to, counter wire.NocAddr, 
 	return multicast(ls, device.FusedAtomicInc(to, counter, add, flush), over)
 }
 
-// MulticastFusedAtomicIncWithState sends the packets of [MulticastFusedAtomicInc] by the prepared
-// headers, after an update of the fields in u. tt-metal:
+// MulticastFusedAtomicIncWithState updates the prepared headers in the fields that u names, and
+// then sends the packets of [MulticastFusedAtomicInc]. tt-metal:
 // fabric_multicast_noc_fused_unicast_with_atomic_inc_with_state.
 func MulticastFusedAtomicIncWithState(ls device.Links, u device.Update, data []byte, to, counter wire.NocAddr, add uint32, flush bool) error {
 	return ls.With(u, device.FusedAtomicInc(to, counter, add, flush), true, data)
@@ -99,8 +100,8 @@ func MulticastScatterWriteSetState(ls device.Links, chunks []device.Chunk, over 
 	return multicast(ls, c, over)
 }
 
-// MulticastScatterWriteWithState sends the packets of [MulticastScatterWrite] by the prepared
-// headers, after an update of the fields in u. tt-metal:
+// MulticastScatterWriteWithState updates the prepared headers in the fields that u names, and then
+// sends the packets of [MulticastScatterWrite]. tt-metal:
 // fabric_multicast_noc_scatter_write_with_state.
 func MulticastScatterWriteWithState(ls device.Links, u device.Update, chunks []device.Chunk) error {
 	c, data, err := device.Scatter(chunks)

@@ -16,8 +16,8 @@ func SparseMulticastWriteSetState(ls device.Links, to wire.NocAddr, at ...Hops) 
 	return sparse(ls, device.Write(to), at)
 }
 
-// SparseMulticastWriteWithState sends the packets of [SparseMulticastWrite] by the prepared
-// headers, after an update of the fields in u.
+// SparseMulticastWriteWithState updates the prepared headers in the fields that u names, and then
+// sends the packets of [SparseMulticastWrite].
 func SparseMulticastWriteWithState(ls device.Links, u device.Update, data []byte, to wire.NocAddr) error {
 	return ls.With(u, device.Write(to), true, data)
 }
@@ -33,8 +33,8 @@ func SparseMulticastInlineWriteSetState(ls device.Links, to wire.NocAddr, value 
 	return sparse(ls, device.InlineWrite(to, value), at)
 }
 
-// SparseMulticastInlineWriteWithState sends the packets of [SparseMulticastInlineWrite] by the
-// prepared headers, after an update of the fields in u.
+// SparseMulticastInlineWriteWithState updates the prepared headers in the fields that u names, and
+// then sends the packets of [SparseMulticastInlineWrite].
 func SparseMulticastInlineWriteWithState(ls device.Links, u device.Update, to wire.NocAddr, value uint32) error {
 	return ls.With(u, device.InlineWrite(to, value), true, nil)
 }
@@ -50,8 +50,8 @@ func SparseMulticastAtomicIncSetState(ls device.Links, counter wire.NocAddr, add
 	return sparse(ls, device.AtomicInc(counter, add, flush), at)
 }
 
-// SparseMulticastAtomicIncWithState sends the packets of [SparseMulticastAtomicInc] by the prepared
-// headers, after an update of the fields in u.
+// SparseMulticastAtomicIncWithState updates the prepared headers in the fields that u names, and
+// then sends the packets of [SparseMulticastAtomicInc].
 func SparseMulticastAtomicIncWithState(ls device.Links, u device.Update, counter wire.NocAddr, add uint32, flush bool) error {
 	return ls.With(u, device.AtomicInc(counter, add, flush), true, nil)
 }
@@ -67,8 +67,8 @@ func SparseMulticastFusedAtomicIncSetState(ls device.Links, to, counter wire.Noc
 	return sparse(ls, device.FusedAtomicInc(to, counter, add, flush), at)
 }
 
-// SparseMulticastFusedAtomicIncWithState sends the packets of [SparseMulticastFusedAtomicInc] by
-// the prepared headers, after an update of the fields in u.
+// SparseMulticastFusedAtomicIncWithState updates the prepared headers in the fields that u names,
+// and then sends the packets of [SparseMulticastFusedAtomicInc].
 func SparseMulticastFusedAtomicIncWithState(ls device.Links, u device.Update, data []byte, to, counter wire.NocAddr, add uint32, flush bool) error {
 	return ls.With(u, device.FusedAtomicInc(to, counter, add, flush), true, data)
 }
@@ -93,8 +93,8 @@ func SparseMulticastScatterWriteSetState(ls device.Links, chunks []device.Chunk,
 	return sparse(ls, c, at)
 }
 
-// SparseMulticastScatterWriteWithState sends the packets of [SparseMulticastScatterWrite] by the
-// prepared headers, after an update of the fields in u.
+// SparseMulticastScatterWriteWithState updates the prepared headers in the fields that u names, and
+// then sends the packets of [SparseMulticastScatterWrite].
 func SparseMulticastScatterWriteWithState(ls device.Links, u device.Update, chunks []device.Chunk) error {
 	c, data, err := device.Scatter(chunks)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"ttfabric/wire"
 )
 
-// UnicastWrite writes data to address "to" at the chip at the distance "hops" of each link
+// UnicastWrite writes data to address "to" at the chip that is "hops" hops away on each link
 // (tt-metal: fabric_unicast_noc_unicast_write).
 func UnicastWrite(ls device.Links, data []byte, to wire.NocAddr, hops ...int) error {
 	return ls.SendSet(UnicastWriteSetState(ls, to, hops...), data)
@@ -17,13 +17,13 @@ func UnicastWriteSetState(ls device.Links, to wire.NocAddr, hops ...int) error {
 	return unicast(ls, device.Write(to), hops)
 }
 
-// UnicastWriteWithState sends the packets of [UnicastWrite] by the prepared headers, after an
-// update of the fields in u. tt-metal: fabric_unicast_noc_unicast_write_with_state.
+// UnicastWriteWithState updates the prepared headers in the fields that u names, and then sends the
+// packets of [UnicastWrite]. tt-metal: fabric_unicast_noc_unicast_write_with_state.
 func UnicastWriteWithState(ls device.Links, u device.Update, data []byte, to wire.NocAddr) error {
 	return ls.With(u, device.Write(to), false, data)
 }
 
-// UnicastInlineWrite writes one 32-bit word at the chip at the distance "hops" of each link
+// UnicastInlineWrite writes one 32-bit word at the chip that is "hops" hops away on each link
 // (tt-metal: fabric_unicast_noc_unicast_inline_write).
 func UnicastInlineWrite(ls device.Links, to wire.NocAddr, value uint32, hops ...int) error {
 	return ls.SendSet(UnicastInlineWriteSetState(ls, to, value, hops...), nil)
@@ -35,13 +35,14 @@ func UnicastInlineWriteSetState(ls device.Links, to wire.NocAddr, value uint32, 
 	return unicast(ls, device.InlineWrite(to, value), hops)
 }
 
-// UnicastInlineWriteWithState sends the packets of [UnicastInlineWrite] by the prepared headers,
-// after an update of the fields in u. tt-metal: fabric_unicast_noc_unicast_inline_write_with_state.
+// UnicastInlineWriteWithState updates the prepared headers in the fields that u names, and then
+// sends the packets of [UnicastInlineWrite]. tt-metal:
+// fabric_unicast_noc_unicast_inline_write_with_state.
 func UnicastInlineWriteWithState(ls device.Links, u device.Update, to wire.NocAddr, value uint32) error {
 	return ls.With(u, device.InlineWrite(to, value), false, nil)
 }
 
-// UnicastAtomicInc adds to a 32-bit counter at the chip at the distance "hops" of each link
+// UnicastAtomicInc adds to a 32-bit counter at the chip that is "hops" hops away on each link
 // (tt-metal: fabric_unicast_noc_unicast_atomic_inc).
 func UnicastAtomicInc(ls device.Links, counter wire.NocAddr, add uint32, flush bool, hops ...int) error {
 	return ls.SendSet(UnicastAtomicIncSetState(ls, counter, add, flush, hops...), nil)
@@ -53,14 +54,14 @@ func UnicastAtomicIncSetState(ls device.Links, counter wire.NocAddr, add uint32,
 	return unicast(ls, device.AtomicInc(counter, add, flush), hops)
 }
 
-// UnicastAtomicIncWithState sends the packets of [UnicastAtomicInc] by the prepared headers, after
-// an update of the fields in u. tt-metal: fabric_unicast_noc_unicast_atomic_inc_with_state.
+// UnicastAtomicIncWithState updates the prepared headers in the fields that u names, and then sends
+// the packets of [UnicastAtomicInc]. tt-metal: fabric_unicast_noc_unicast_atomic_inc_with_state.
 func UnicastAtomicIncWithState(ls device.Links, u device.Update, counter wire.NocAddr, add uint32, flush bool) error {
 	return ls.With(u, device.AtomicInc(counter, add, flush), false, nil)
 }
 
-// UnicastFusedAtomicInc writes data, and then adds to a 32-bit counter, at the chip at the distance
-// "hops" of each link (tt-metal: fabric_unicast_noc_fused_unicast_with_atomic_inc).
+// UnicastFusedAtomicInc writes data, and then adds to a 32-bit counter, at the chip that is "hops"
+// hops away on each link (tt-metal: fabric_unicast_noc_fused_unicast_with_atomic_inc).
 func UnicastFusedAtomicInc(ls device.Links, data []byte, to, counter wire.NocAddr, add uint32, flush bool, hops ...int) error {
 	return ls.SendSet(UnicastFusedAtomicIncSetState(ls, to, counter, add, flush, hops...), data)
 }
@@ -71,15 +72,15 @@ func UnicastFusedAtomicIncSetState(ls device.Links, to, counter wire.NocAddr, ad
 	return unicast(ls, device.FusedAtomicInc(to, counter, add, flush), hops)
 }
 
-// UnicastFusedAtomicIncWithState sends the packets of [UnicastFusedAtomicInc] by the prepared
-// headers, after an update of the fields in u. tt-metal:
+// UnicastFusedAtomicIncWithState updates the prepared headers in the fields that u names, and then
+// sends the packets of [UnicastFusedAtomicInc]. tt-metal:
 // fabric_unicast_noc_fused_unicast_with_atomic_inc_with_state.
 func UnicastFusedAtomicIncWithState(ls device.Links, u device.Update, data []byte, to, counter wire.NocAddr, add uint32, flush bool) error {
 	return ls.With(u, device.FusedAtomicInc(to, counter, add, flush), false, data)
 }
 
-// UnicastScatterWrite writes two to four chunks, at most 4096 bytes together, at the chip at the
-// distance "hops" of each link (tt-metal: fabric_unicast_noc_scatter_write).
+// UnicastScatterWrite writes two to four chunks, at most 4096 bytes together, at the chip that is
+// "hops" hops away on each link (tt-metal: fabric_unicast_noc_scatter_write).
 func UnicastScatterWrite(ls device.Links, chunks []device.Chunk, hops ...int) error {
 	c, data, err := device.Scatter(chunks)
 	if err != nil {
@@ -98,8 +99,9 @@ func UnicastScatterWriteSetState(ls device.Links, chunks []device.Chunk, hops ..
 	return unicast(ls, c, hops)
 }
 
-// UnicastScatterWriteWithState sends the packets of [UnicastScatterWrite] by the prepared headers,
-// after an update of the fields in u. tt-metal: fabric_unicast_noc_scatter_write_with_state.
+// UnicastScatterWriteWithState updates the prepared headers in the fields that u names, and then
+// sends the packets of [UnicastScatterWrite]. tt-metal:
+// fabric_unicast_noc_scatter_write_with_state.
 func UnicastScatterWriteWithState(ls device.Links, u device.Update, chunks []device.Chunk) error {
 	c, data, err := device.Scatter(chunks)
 	if err != nil {

@@ -2,9 +2,10 @@
 // tt_metal/fabric/hw/inc/mesh/api.h). A program names chips by their addresses, in all meshes of
 // the fabric.
 //
-// Each call takes one value for each link, or one value for all links: the address of a chip for a
-// unicast, a [Target] for a multicast. Package device describes links, prepared headers (SetState,
-// WithState), and when a call returns. A link of this package stands for a routing plane.
+// Each call takes one value for each link, or one value for all links. The value is the address of
+// a chip for a unicast, or a [Target] for a multicast. Package device describes links, prepared
+// headers (SetState, WithState), and when a call returns. A link of this package stands for a
+// routing plane.
 //
 // tt-metal's fused scatter write with increment is missing, because the fabric has no such packet. A
 // scatter write and an atomic increment with flush have the same effect, in two packets.
@@ -94,7 +95,8 @@ func Chips(chips ...wire.FabricNodeID) (Target, error) {
 	return to, nil
 }
 
-// Len returns the number of chips of the target. A sender that [From] leaves out counts, too.
+// Len returns the number of chips of the target. The number includes a sender that [From] leaves
+// out of the multicast.
 func (to Target) Len() int {
 	if to.members.Any() {
 		return to.members.Len()

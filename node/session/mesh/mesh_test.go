@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzTarget reads texts of targets. A target that is read is written and read again without a change.
+// FuzzTarget reads texts of targets. The text form of a target that was read must be read as the
+// same target.
 func FuzzTarget(f *testing.F) {
 	for _, s := range []string{"E2,N1", "E2-4", "M0:0-3,7", "m1:255", "M1024:0", "M0:256", "0:1", "M:1", "M0:", "", ":", "M0:3-1"} {
 		f.Add(s)

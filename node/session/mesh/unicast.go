@@ -17,8 +17,8 @@ func UnicastWriteSetState(ls device.Links, to wire.NocAddr, dst ...wire.FabricNo
 	return unicast(ls, device.Write(to), dst)
 }
 
-// UnicastWriteWithState sends the packets of [UnicastWrite] by the prepared headers, after an
-// update of the fields in u. tt-metal: fabric_unicast_noc_unicast_write_with_state.
+// UnicastWriteWithState updates the prepared headers in the fields that u names, and then sends the
+// packets of [UnicastWrite]. tt-metal: fabric_unicast_noc_unicast_write_with_state.
 func UnicastWriteWithState(ls device.Links, u device.Update, data []byte, to wire.NocAddr) error {
 	return ls.With(u, device.Write(to), false, data)
 }
@@ -35,8 +35,9 @@ func UnicastInlineWriteSetState(ls device.Links, to wire.NocAddr, value uint32, 
 	return unicast(ls, device.InlineWrite(to, value), dst)
 }
 
-// UnicastInlineWriteWithState sends the packets of [UnicastInlineWrite] by the prepared headers,
-// after an update of the fields in u. tt-metal: fabric_unicast_noc_unicast_inline_write_with_state.
+// UnicastInlineWriteWithState updates the prepared headers in the fields that u names, and then
+// sends the packets of [UnicastInlineWrite]. tt-metal:
+// fabric_unicast_noc_unicast_inline_write_with_state.
 func UnicastInlineWriteWithState(ls device.Links, u device.Update, to wire.NocAddr, value uint32) error {
 	return ls.With(u, device.InlineWrite(to, value), false, nil)
 }
@@ -53,8 +54,8 @@ func UnicastAtomicIncSetState(ls device.Links, counter wire.NocAddr, add uint32,
 	return unicast(ls, device.AtomicInc(counter, add, flush), dst)
 }
 
-// UnicastAtomicIncWithState sends the packets of [UnicastAtomicInc] by the prepared headers, after
-// an update of the fields in u. tt-metal: fabric_unicast_noc_unicast_atomic_inc_with_state.
+// UnicastAtomicIncWithState updates the prepared headers in the fields that u names, and then sends
+// the packets of [UnicastAtomicInc]. tt-metal: fabric_unicast_noc_unicast_atomic_inc_with_state.
 func UnicastAtomicIncWithState(ls device.Links, u device.Update, counter wire.NocAddr, add uint32, flush bool) error {
 	return ls.With(u, device.AtomicInc(counter, add, flush), false, nil)
 }
@@ -71,8 +72,8 @@ func UnicastFusedAtomicIncSetState(ls device.Links, to, counter wire.NocAddr, ad
 	return unicast(ls, device.FusedAtomicInc(to, counter, add, flush), dst)
 }
 
-// UnicastFusedAtomicIncWithState sends the packets of [UnicastFusedAtomicInc] by the prepared
-// headers, after an update of the fields in u. tt-metal:
+// UnicastFusedAtomicIncWithState updates the prepared headers in the fields that u names, and then
+// sends the packets of [UnicastFusedAtomicInc]. tt-metal:
 // fabric_unicast_noc_fused_unicast_with_atomic_inc_with_state.
 func UnicastFusedAtomicIncWithState(ls device.Links, u device.Update, data []byte, to, counter wire.NocAddr, add uint32, flush bool) error {
 	return ls.With(u, device.FusedAtomicInc(to, counter, add, flush), false, data)
@@ -98,8 +99,9 @@ func UnicastScatterWriteSetState(ls device.Links, chunks []device.Chunk, dst ...
 	return unicast(ls, c, dst)
 }
 
-// UnicastScatterWriteWithState sends the packets of [UnicastScatterWrite] by the prepared headers,
-// after an update of the fields in u. tt-metal: fabric_unicast_noc_scatter_write_with_state.
+// UnicastScatterWriteWithState updates the prepared headers in the fields that u names, and then
+// sends the packets of [UnicastScatterWrite]. tt-metal:
+// fabric_unicast_noc_scatter_write_with_state.
 func UnicastScatterWriteWithState(ls device.Links, u device.Update, chunks []device.Chunk) error {
 	c, data, err := device.Scatter(chunks)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 type cell struct{ row, col int }
 
 // arrange puts the meshes of a picture into cells. If possible, a mesh lies on the side of its
-// neighbour to which the neighbour's exits lead. The function size returns the width and height of
-// a drawn mesh. arrange returns the cell of each mesh, and the positions x and y at which each
+// neighbour to which the neighbour's exits lead. The function "size" returns the width and height
+// of a drawn mesh. arrange returns the cell of each mesh, and the positions x and y at which each
 // column and each row of cells begins.
 func arrange(t *topo.Topology, size func(topo.Mesh) (w, h int)) (cells []cell, x, y []int) {
 	cells = cellsOf(t)

@@ -143,7 +143,7 @@ func (s *svg) middle(n wire.FabricNodeID) point {
 	return point{o.x + float64(c.Col)*pitchX + chipW/2, o.y + float64(c.Row)*pitchY + chipH/2}
 }
 
-// side returns the point where a cable leaves a chip in direction d. The argument off is the
+// side returns the point where a cable leaves a chip in direction d. The argument "off" is the
 // distance in pixels of the point from the middle of the chip's side, to the south or east.
 func (s *svg) side(n wire.FabricNodeID, d wire.Direction, off float64) point {
 	p := s.middle(n)
@@ -217,10 +217,11 @@ func (s *svg) wrap(c topo.Cable, off float64) {
 	}
 }
 
-// between draws a cable between two meshes. If the meshes are neighbours in the picture and the
-// cable leaves each mesh towards the other mesh, between draws a curve. If the meshes lie side by
-// side in one row, and the cable leaves both to the north or both to the south, between draws a
-// curve too. In all other cases, between draws a stub at both ends, see stubs.
+// The method "between" draws a cable between two meshes. If the meshes are neighbours in the
+// picture and the cable leaves each mesh towards the other mesh, between draws a curve. If the
+// meshes lie side by side in one row, some cables leave both meshes on the north side, or both on
+// the south side. The method "between" also draws a curve for such a cable. In all other cases,
+// between draws a stub at both ends, see stubs.
 func (s *svg) between(c topo.Cable, off float64) {
 	a, b := s.cell[c.A.Node.Mesh], s.cell[c.B.Node.Mesh]
 	next := cell{a.row, a.col}

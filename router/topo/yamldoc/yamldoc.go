@@ -14,7 +14,7 @@ import (
 )
 
 // Parse returns the root of the first document in data, or nil if data has no document. The root of
-// the empty document "---" is a null value, see [Null]. The result second is the second document,
+// the empty document "---" is a null value, see [Null]. The result "second" is the second document,
 // or nil if data has only one document. The error is the YAML parser's own error about the first or
 // second document. [Place] finds the line in this error.
 func Parse(data []byte) (root, second *yaml.Node, err error) {

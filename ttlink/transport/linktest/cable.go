@@ -69,7 +69,7 @@ func (c *cable) addr(i int) netip.AddrPort {
 	return c.ports[i].LocalAddr()
 }
 
-// at tells the relay the address of end i.
+// The method "at" tells the relay the address of end i.
 func (c *cable) at(i int, a netip.AddrPort) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +104,7 @@ func (c *cable) deliver(to int, d []byte) {
 	c.ports[to].Send(d, len(d))
 }
 
-// set changes the impairment of the datagrams that some ends send. The argument from lists these
+// set changes the impairment of the datagrams that some ends send. The argument "from" lists these
 // ends.
 func (c *cable) set(o fault.Options, from ...int) {
 	c.mu.Lock()
@@ -117,8 +117,8 @@ func (c *cable) set(o fault.Options, from ...int) {
 	}
 }
 
-// If on is true, cut starts dropping all datagrams that the ends in the list from send. If on is
-// false, cut stops this.
+// If "on" is true, cut starts dropping all datagrams that the ends in the list "from" send. If "on"
+// is false, cut stops this.
 func (c *cable) cut(on bool, from ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +127,7 @@ func (c *cable) cut(on bool, from ...int) {
 	}
 }
 
-// narrow makes the relay silently drop datagrams of more than longest bytes. If longest is 0, the
+// narrow makes the relay silently drop datagrams of more than longest bytes. If "longest" is 0, the
 // relay passes on datagrams of every length.
 func (c *cable) narrow(longest int) {
 	c.mu.Lock()

@@ -124,9 +124,9 @@ func (w *lab) watch(over <-chan struct{}) {
 	}
 }
 
-// hands is the number of goroutines that must run before a frame is answered. The five are a
-// timer's goroutine and, in each direction, a goroutine of the relay and a goroutine that reads the
-// port.
+// hands is the number of goroutines that must run before a frame is answered. These goroutines are
+// a timer's goroutine and, in each direction, a goroutine of the relay and a goroutine that reads
+// the port.
 const hands = 5
 
 // calmly runs try, which returns "" or the reason of a failure. A failure counts only if this
@@ -368,13 +368,13 @@ func (w *lab) until(what string, f func(a, b state) bool) {
 	}
 }
 
-// up waits until the link is up and confirmed at both ends.
+// The method "up" waits until the link is up and confirmed at both ends.
 func (w *lab) up() {
 	w.t.Helper()
 	w.until("the link is up", func(a, b state) bool { return a.Confirmed && b.Confirmed && a.Session == b.Session })
 }
 
-// down waits until both ends of the link are down.
+// The method "down" waits until both ends of the link are down.
 func (w *lab) down() {
 	w.t.Helper()
 	w.until("both ends are down", func(a, b state) bool { return a.State != ttlink.StateUp && b.State != ttlink.StateUp })

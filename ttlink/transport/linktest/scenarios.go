@@ -98,7 +98,7 @@ func transfer(w *lab) {
 }
 
 // strike repeats f until the number of injected faults reaches the constant least. If the number of
-// repetitions reaches the constant most, strike fails the test.
+// repetitions reaches the constant "most", strike fails the test.
 func (w *lab) strike(f func()) {
 	for range most {
 		if w.cable.struck() >= least {
@@ -123,7 +123,7 @@ func handshake(w *lab) {
 	w.done(1 << 10)
 }
 
-// blackhole cuts both directions of the cable for at least the time that the argument on gives.
+// blackhole cuts both directions of the cable for at least the time that the argument "on" gives.
 // blackhole then repairs the cable, and waits two seconds. With more rounds, blackhole repeats the
 // steps.
 func blackhole(w *lab, on time.Duration) {
@@ -263,9 +263,9 @@ func replayStale(w *lab) {
 	}
 }
 
-// again sends recorded datagrams to their receivers, mixed with new packets. If the carrier counts
-// refused datagrams, again checks that the receiver refuses at least half of the recorded
-// datagrams.
+// The function "again" sends recorded datagrams to their receivers, mixed with new packets. If the
+// carrier counts refused datagrams, again checks that the receiver refuses at least half of the
+// recorded datagrams.
 func again(w *lab, record [2][][]byte) {
 	refused := func(s state) uint64 {
 		return s.port.Auth.Rejected() + s.counters.StaleSession + s.counters.Duplicates + s.counters.StaleHellos

@@ -31,7 +31,7 @@ func Shrink(t *testing.T, setMTU func(int), carriers ...Carrier) {
 	}
 }
 
-// shrink calls the function narrows, which makes the path narrower, during traffic. The link must
+// shrink calls the function "narrows", which makes the path narrower, during traffic. The link must
 // come up again with shorter frames, and deliver packets.
 func shrink(w *lab, narrows func(w *lab)) {
 	w.up()

@@ -21,7 +21,7 @@ type Chip struct {
 	Roots *x509.CertPool
 }
 
-// Load reads the authority's certificate, and the certificate and key of the chip self, from a
+// Load reads the authority's certificate, and the certificate and key of the chip "self", from a
 // folder. Load checks that the chip's certificate names self, comes from the authority, and is
 // valid now. The error names the file and the reason.
 func Load(dir string, self Identity) (*Chip, error) {
@@ -45,8 +45,8 @@ func Load(dir string, self Identity) (*Chip, error) {
 	return c, nil
 }
 
-// Check checks that certs, the certificates of a peer, name the chip want. The first certificate is
-// the peer's own. Check returns an error if that certificate names another chip or fabric, comes
+// Check checks that certs, the certificates of a peer, name the chip "want". The first certificate
+// is the peer's own. Check returns an error if that certificate names another chip or fabric, comes
 // from another authority, or is not valid at the time now.
 func (c *Chip) Check(certs []*x509.Certificate, want Identity, now time.Time) error {
 	if len(certs) == 0 {
@@ -98,8 +98,8 @@ func (c *Chip) Secret(purpose string) (s [32]byte, err error) {
 	return s, err
 }
 
-// Make makes an authority, and a certificate for each chip. Make saves them in an existing folder
-// that has no authority yet.
+// Make makes an authority, and a certificate for each chip. Make saves the authority and the
+// certificates in an existing folder that has no authority yet.
 func Make(dir, fabric string, chips []wire.FabricNodeID, now time.Time, valid time.Duration) error {
 	a, err := NewAuthority(fabric, now)
 	if err != nil {

@@ -167,9 +167,9 @@ func (a *Authority) Save(dir string) error {
 	return saveNew(dir, "ca", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Cert.Raw}), key)
 }
 
-// SaveChip writes a chip's certificate and key into a folder. If replace is true, SaveChip
-// overwrites existing files. If replace is false and a file exists, SaveChip returns an error that
-// matches fs.ErrExist.
+// SaveChip writes a chip's certificate and key into a folder. If "replace" is true, SaveChip
+// overwrites existing files. If "replace" is false and a file exists, SaveChip returns an error
+// that matches fs.ErrExist.
 func SaveChip(dir string, chip wire.FabricNodeID, cert, key []byte, replace bool) error {
 	if !replace {
 		return saveNew(dir, chip.String(), cert, key)

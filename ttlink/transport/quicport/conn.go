@@ -20,9 +20,9 @@ const bundleHeader = 2
 
 var errForeign = errors.New("the address is not the peer's")
 
-// config returns the configuration of a connection. If careful is true, the first packets are small
-// (minPacket). Otherwise the first packets are as large as this machine's route to the peer takes,
-// from minPacket to maxPacket.
+// config returns the configuration of a connection. If "careful" is true, the first packets are
+// small (minPacket). Otherwise the first packets are as large as this machine's route to the peer
+// takes, from minPacket to maxPacket.
 func (p *port) config(careful bool) *quic.Config {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +89,7 @@ func (p *port) dial() {
 	}
 }
 
-// later wakes dial after the time p.backoff, and doubles the time for the next call.
+// The method "later" wakes dial after the time p.backoff, and doubles the time for the next call.
 func (p *port) later() {
 	p.mu.Lock()
 	wait := p.backoff

@@ -176,7 +176,7 @@ func Listen(o Options) (transport.Port, error) {
 	return p, nil
 }
 
-// tls returns the TLS configuration for the dialer and the acceptor. The method verify checks the
+// tls returns the TLS configuration for the dialer and the acceptor. The method "verify" checks the
 // peer's certificate. The standard check of crypto/tls is off, because it checks host names.
 func (p *port) tls() *tls.Config {
 	c := &tls.Config{Certificates: []tls.Certificate{p.o.Chip.Pair}, MinVersion: tls.VersionTLS13, NextProtos: []string{ALPN},

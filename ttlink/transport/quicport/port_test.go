@@ -119,7 +119,7 @@ func join(t testing.TB, a, b transport.Keyed) {
 }
 
 // pulse measures stalls of this process: the time by which a goroutine of this process runs too
-// late. The function stood returns the sum of all stalls so far.
+// late. The function "stood" returns the sum of all stalls so far.
 func pulse(t testing.TB) (stood func() time.Duration) {
 	const every = 2 * time.Millisecond
 	var mu sync.Mutex
@@ -181,7 +181,7 @@ func newRelay(t testing.TB, ends ...netip.AddrPort) *relay {
 	return r
 }
 
-// at returns the relay's address to which end i sends.
+// The method "at" returns the relay's address to which end i sends.
 func (r *relay) at(i int) netip.AddrPort { return r.socks[i].LocalAddr().(*net.UDPAddr).AddrPort() }
 
 // TestRestartInPlace stops a port and opens a new port at the same address. The cable must be

@@ -108,7 +108,7 @@ func (q *queue) pop() run {
 }
 
 // batch waits until the queue has datagrams, and moves as many datagrams into b as b has room for.
-// The argument from is the sender that the datagrams have in b. If the queue is closed, ok is
+// The argument "from" is the sender that the datagrams have in b. If the queue is closed, ok is
 // false.
 func (q *queue) batch(b *transport.Batch, from netip.AddrPort) (n, bytes int, ok bool) {
 	b.Reset()

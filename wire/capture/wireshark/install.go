@@ -109,7 +109,7 @@ func (p *Place) Look(program string) ([]Step, error) {
 
 // Install writes the files that are missing or old, and keeps changed files of the profile. If a
 // foreign file or a changed file of another kind exists, Install writes nothing and returns
-// [ErrForeign]. If force is set, Install replaces all foreign and changed files. If dry is set,
+// [ErrForeign]. If "force" is set, Install replaces all foreign and changed files. If "dry" is set,
 // Install only returns what it would do.
 func (p *Place) Install(program string, force, dry bool) ([]Step, error) {
 	steps, err := p.Look(program)
@@ -153,8 +153,9 @@ func (p *Place) Install(program string, force, dry bool) ([]Step, error) {
 
 // Uninstall removes the installed files, and the folders that are then empty. Uninstall keeps files
 // that ttfabric did not install. If the user has changed the dissector or a plugin, Uninstall
-// removes that file only if force is set. Uninstall removes the profile even after changes, because
-// Wireshark itself rewrites the profile. If dry is set, Uninstall only returns what it would do.
+// removes that file only if "force" is set. Uninstall removes the profile even after changes,
+// because Wireshark itself rewrites the profile. If "dry" is set, Uninstall only returns what it
+// would do.
 func (p *Place) Uninstall(program string, force, dry bool) ([]Step, error) {
 	steps, err := p.Look(program)
 	if err != nil {

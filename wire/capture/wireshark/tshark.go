@@ -14,7 +14,7 @@ import (
 const tsharkPatience = 20 * time.Second
 
 // TShark runs the user's tshark to find out whether tshark loads the dissector. The result "said"
-// tells people in one or two sentences what TShark found out. The result loads is true if tshark
+// tells people in one or two sentences what TShark found out. The result "loads" is true if tshark
 // loads the dissector.
 func TShark(ctx context.Context) (said string, loads bool) {
 	ctx, stop := context.WithTimeout(ctx, tsharkPatience)
@@ -44,9 +44,9 @@ func TShark(ctx context.Context) (said string, loads bool) {
 // errNoVersion is the error if the first line of a program's output for --version has no version.
 var errNoVersion = errors.New("the output has no version")
 
-// Version runs tshark or wireshark, given by name or path, with --version. The result version is
-// the program's version, such as "4.0.17". The result about is the whole output. If the program is
-// given by name and is not installed, the error is [exec.ErrNotFound]. If the first line of the
+// Version runs tshark or wireshark, given by name or path, with --version. The result "version" is
+// the program's version, such as "4.0.17". The result "about" is the whole output. If the program
+// is given by name and is not installed, the error is [exec.ErrNotFound]. If the first line of the
 // output has no version, the error is errNoVersion.
 func Version(ctx context.Context, program string) (version, about string, err error) {
 	out, err := exec.CommandContext(ctx, program, "--version").Output()

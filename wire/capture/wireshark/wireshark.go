@@ -75,7 +75,7 @@ func (p *Place) data() string {
 	return filepath.Join(p.Home, ".local", "share", "ttfabric")
 }
 
-// Files returns all files to install. The parameter program is the absolute path of the ttfabric
+// Files returns all files to install. The parameter "program" is the absolute path of the ttfabric
 // program that the extcap plugin calls. All releases of Wireshark read Lua plugins from the same
 // folder in ~/.local/lib/wireshark. Wireshark 4.0 reads extcap plugins from the configuration
 // folder. Wireshark 4.2 and later read extcap plugins from ~/.local/lib/wireshark (release notes of
