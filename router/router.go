@@ -350,6 +350,10 @@ func (r *Router) forward(i int, v wire.VC) bool {
 	}
 	out := &r.ports[oi]
 	to := r.turn(v, pkt.Up(), pkt.Detour(), p, out)
+	if r.cfg.Slots.Sender[to] == 0 { // no plan of this fabric gives a packet these flags
+		r.drop(i, v, wire.DropMalformed)
+		return true
+	}
 	ch := passThrough(d, p.Dir)
 	if !r.takes(out, to, ch, pkt) {
 		if !r.outdated(pkt) {

@@ -131,23 +131,25 @@ func (n *network) Crosses(to flow.Key, r *flow.Route) (silent, dead bool) {
 	return !dead && crosses(n.tables.plan), dead
 }
 
-// Answers reports whether any cable is silent, and whether the route of a flow's replies without
-// faults crosses a cable that is out of service.
-func (n *network) Answers(to flow.Key) (silent, dead bool) {
+// Answers reports whether any cable is silent behind which a chip may still live. If the route of a
+// flow's replies without faults crosses a cable that is out of service, Answers also returns the
+// instant at which a cable last went out of service.
+func (n *network) Answers(to flow.Key) (silent bool, dead mono.Time) {
 	t := &n.tables
-	silent = t.hope.epoch != t.epoch
 	if t.hope.epoch == t.base.Hash() {
-		return silent, false
+		return t.late, 0
 	}
 	p := t.base
 	if to.Other {
 		p = p.Other()
 	}
 	hops, _ := p.Walk(wire.ClassReply, to.Plane, to.Node, n.cfg.Node)
-	return silent, slices.ContainsFunc(hops, func(h route.Hop) bool {
-		q, _ := p.Port(h.At, h.Dir, to.Plane)
-		return t.hope.plan.Out(q)
-	})
+	for _, h := range hops {
+		if q, _ := p.Port(h.At, h.Dir, to.Plane); t.hope.plan.Out(q) {
+			return t.late, t.lostAt
+		}
+	}
+	return t.late, 0
 }
 
 // Tree returns the members of a multicast and the route of the multicast's packets.
@@ -174,7 +176,13 @@ func (n *network) Tree(t flow.Tree) ([]wire.FabricNodeID, *flow.Route, bool) {
 		}
 	}
 	if t.Members.Any() && t.Mesh != n.cfg.Node.Mesh {
-		w := *c.route(flow.Key{Node: members[0], Plane: t.Plane}, wire.ClassRequest)
+		to := flow.Key{Node: members[0], Plane: t.Plane}
+		w := *c.route(to, wire.ClassRequest)
+		for _, q := range c.whole(c.tables.planned, to).Beyond { // only in the members' mesh the route is the tree
+			if q.Node.Mesh != t.Mesh {
+				w.Beyond = append(w.Beyond, q)
+			}
+		}
 		for _, b := range c.tables.plan.Branches(t.Plane, n.cfg.Node, t.Mesh, t.Members) {
 			q, _ := c.tables.plan.Port(b.From, b.Dir, t.Plane)
 			w.Beyond = append(w.Beyond, q)

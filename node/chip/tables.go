@@ -38,7 +38,9 @@ type tables struct {
 	*planned             // the tables in force
 	ttl      uint16      // TTL of new packets: the hops of the longest route (Spec §7.2), by silent cables too
 	former   former
-	hope     *planned // tables that avoid only the cables out of service, and use the silent cables
+	hope     *planned  // tables that avoid only the cables out of service, and use the silent cables
+	lostAt   mono.Time // when cables last went out of service, or came back into service
+	late     bool      // a silent cable has an end that hope reaches, so that packets may wait at the cable
 	entrants entrants
 
 	silent      []wire.FabricNodeID // silent chips, see [machine.Silent]
@@ -102,7 +104,7 @@ func (c *machine) install(now mono.Time) {
 	p := t.base.Around(c.control.Out())
 	before := t.hope.epoch
 	if hope := t.base.Around(c.control.Lost()); hope.Hash() != before {
-		t.hope = c.newPlanned(hope)
+		t.hope, t.lostAt = c.newPlanned(hope), now
 	}
 	if p.Hash() == t.epoch {
 		if t.hope.epoch != before {
@@ -138,6 +140,7 @@ func (c *machine) apply(now mono.Time) {
 		}
 	}
 	c.findSilent()
+	t.late = c.waitsSomewhere()
 	c.redirectReplies(now)
 	c.source.HandleTables(now)
 	c.sink.HandleTables()
@@ -261,6 +264,26 @@ func (c *machine) findSilent() {
 			t.unreachable = append(t.unreachable, x.Node)
 		}
 	}
+}
+
+// waitsSomewhere reports whether packets may wait at a silent cable: by silent cables, a route leads
+// from this chip to an end of the cable. Two chips that died together leave a silent cable between
+// them, which nobody reports as out of service. No packet waits there.
+func (c *machine) waitsSomewhere() bool {
+	t := &c.tables
+	for _, k := range c.cfg.Topology.Cables {
+		if !t.plan.Out(k.A) || t.hope.plan.Out(k.A) {
+			continue
+		}
+		for _, end := range []wire.PortID{k.A, k.B} {
+			for pl := range max(c.cfg.Topology.Planes(), 1) {
+				if end.Node == c.cfg.Node || c.whole(t.hope, flow.Key{Node: end.Node, Plane: wire.Plane(pl)}).OK {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // redirect reroutes the packets that are caught at ports that the tables avoid. A packet for a

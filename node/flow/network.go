@@ -25,9 +25,10 @@ type Network interface {
 	// cable that is out of service.
 	Crosses(to Key, r *Route) (silent, dead bool)
 	// The first result of Answers says whether any cable is silent, so that answers of a flow
-	// perhaps wait for a late chip. The second result says whether the answers' route without
-	// faults crosses a cable that is out of service.
-	Answers(to Key) (silent, dead bool)
+	// perhaps wait for a late chip. If the answers' route without faults crosses a cable that is
+	// out of service, the second result is the instant at which a cable last went out of service.
+	// Otherwise the second result is 0.
+	Answers(to Key) (silent bool, dead mono.Time)
 	// Tree returns the members of a multicast and the route of the multicast's packets by the
 	// tables in force. Tree returns false if the fabric without faults has no such tree.
 	Tree(t Tree) (members []wire.FabricNodeID, r *Route, ok bool)

@@ -111,10 +111,10 @@ func (s *Source) endRead(now mono.Time, from Key, id uint64, e end, data []byte)
 // overtaken settles the reads whose data the reply to read o has overtaken. The reply proves a loss
 // only if o is a probe, which the flow sent because data was overdue. Replies of a flow keep their
 // order, except after new tables, and while a reply waits for a late chip. Data that was overdue
-// when the flow sent the probe is therefore lost, if inOrder holds.
+// when the flow sent the probe is therefore lost, if inOrder holds for the read.
 func (s *Source) overtaken(now mono.Time, f *outFlow, o *op, e end) {
-	if o.probe && e.fate == FateDone && s.inOrder(f, o.sent) {
-		s.settleReads(now, f, DoubtData, func(r *op) bool { return int64(o.id-r.id) > 0 && r.overdue(o.sent) })
+	if o.probe && e.fate == FateDone {
+		s.settleReads(now, f, DoubtData, func(r *op) bool { return int64(o.id-r.id) > 0 && r.overdue(o.sent) && s.inOrder(f, r, o.sent) })
 	}
 }
 

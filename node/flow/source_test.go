@@ -23,7 +23,7 @@ type open struct {
 func (n *open) Route(Key, []wire.Direction) *Route      { r := n.route; return &r }
 func (n *open) Late(Key) bool                           { return false }
 func (n *open) Crosses(Key, *Route) (silent, dead bool) { return false, true }
-func (n *open) Answers(Key) (silent, dead bool)         { return false, true }
+func (n *open) Answers(Key) (bool, mono.Time)           { return false, mono.Never }
 func (n *open) Reachable(Key) bool                      { return true }
 func (n *open) Room(*Route) bool                        { return !n.full }
 

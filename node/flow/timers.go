@@ -37,7 +37,7 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 		return
 	}
 	r := Request{Dst: f.key.Node, Plane: f.key.Plane, Probe: true}
-	if o := f.reads.oldest(); o != nil && o.overdue(now) && s.inOrder(f, now.Add(-Patience)) { // the reply to this probe comes behind the data of the read
+	if o := f.reads.oldest(); o != nil && o.overdue(now) && s.inOrder(f, o, now.Add(-Patience)) { // the reply to this probe comes behind the data of the read
 		r.Probe, r.Command = false, wire.Command{Type: wire.NocRead, Addr: o.addr, Size: o.size}
 	} else if !late {
 		if f.multicast() {
@@ -74,14 +74,15 @@ func (s *Source) patient(now mono.Time, f *outFlow) bool {
 	return !dead && (silent || now.Sub(f.move.since) < Patience)
 }
 
-// inOrder reports whether replies of a flow keep their order, if the destination sent the replies
-// after the time "since". The replies keep their order if no cable is silent, so that no reply
-// waits for a late chip, and if the tables have not changed after that time. If the replies' route
-// without faults crosses a cable that is out of service, replies may be lost. inOrder then returns
-// true, because the flow must find out which replies are lost.
-func (s *Source) inOrder(f *outFlow, since mono.Time) bool {
+// inOrder reports whether the data of read o comes before any reply that the destination sent after
+// the time "since", unless the data is lost. Replies keep their order if no cable is silent, so that
+// no reply waits for a late chip, and if the tables have not changed after the time "since". If a
+// cable of the replies' route without faults went out of service after the flow sent o, or in the
+// time Patience before, the data may be lost with that cable. inOrder then returns true, because the
+// flow must find out whether the data is lost.
+func (s *Source) inOrder(f *outFlow, o *op, since mono.Time) bool {
 	silent, dead := s.net.Answers(f.key)
-	return dead || !silent && (s.tables == 0 || since.After(s.tables))
+	return dead != 0 && !o.sent.After(dead.Add(Patience)) || !silent && (s.tables == 0 || since.After(s.tables))
 }
 
 // expire gives up members that have made no progress for FlowTimeout, and performed reads

@@ -49,6 +49,7 @@ type pair struct {
 	dst     *destination
 	tables  Route
 	silent  bool              // the destination is silent: the tables have no route, but the source waits
+	dead    mono.Time         // when a cable of the answers' route last went out of service while the destination is silent; 0: none did
 	sent    []wire.Packet     // requests and probes that have not arrived
 	replies []uint64          // IDs of the reads whose replies have not arrived
 	answers []wire.Completion // completions that have not arrived
@@ -60,9 +61,16 @@ func (m *pair) Route(Key, []wire.Direction) *Route      { r := m.tables; return 
 func (m *pair) Reachable(Key) bool                      { return true }
 func (m *pair) Late(Key) bool                           { return m.silent }
 func (m *pair) Crosses(Key, *Route) (silent, dead bool) { return m.silent, !m.silent }
-func (m *pair) Answers(Key) (silent, dead bool)         { return m.silent, !m.silent }
-func (m *pair) Room(*Route) bool                        { return true }
-func (m *pair) Done(Result)                             {}
+
+func (m *pair) Room(*Route) bool { return true }
+func (m *pair) Done(Result)      {}
+
+func (m *pair) Answers(Key) (silent bool, dead mono.Time) {
+	if m.silent {
+		return true, m.dead
+	}
+	return false, mono.Never
+}
 
 func (m *pair) Tree(Tree) ([]wire.FabricNodeID, *Route, bool) {
 	return nil, nil, false

@@ -1,0 +1,139 @@
+package chip
+
+import (
+	"testing"
+	"time"
+
+	"ttfabric/node/flow"
+	"ttfabric/router/control"
+	"ttfabric/router/route"
+	"ttfabric/wire"
+)
+
+// TestUnusedChannel sends packets whose flags name virtual channels that the fabric does not use. The
+// next chip must drop the packets. If it parked them, they would stay for ever and take the room of
+// other parked packets.
+func TestUnusedChannel(t *testing.T) {
+	const packets = 1100 // more than router.MaxParked
+	for _, up := range []bool{false, true} {
+		w := newFabric(t, named(t, "line:3"))
+		c, next := w.chips[0], w.chips[1]
+		d := c.ports.list[0].Dir
+		for k := range packets {
+			p := wire.Packet{Type: wire.PacketRequest, Src: c.Node(), Dst: w.chips[2].Node(), VC: wire.VCData, Detour: true, Up: up, TTL: 9,
+				Epoch: wire.EpochMixed, FlowSeq: uint32(k), Command: wire.Command{Type: wire.NocNone}, Route: wire.AppendRoute(nil, []wire.Direction{d, d})}
+			if !c.launch(w.now, 0, &p) {
+				t.Fatalf("no room for packet %d", k)
+			}
+			w.run(time.Millisecond)
+		}
+		if n := next.router.InFlight(); n != 0 {
+			t.Errorf("up %v: %d packets stay in the next chip", up, n)
+		}
+		if n := next.Status().Counters.Dropped[wire.DropMalformed]; n != packets {
+			t.Errorf("up %v: the next chip dropped %d malformed packets, want %d", up, n, packets)
+		}
+	}
+}
+
+// TestNobodyWaitsBetweenDeadChips kills a chip, and then the neighbour that said that its cable to the
+// chip is silent. Nobody says later that this cable is out of service. Reads must not wait for it.
+func TestNobodyWaitsBetweenDeadChips(t *testing.T) {
+	w := newFabric(t, named(t, "mesh:3x4"))
+	c := w.chips[0]
+	answers := func() bool {
+		silent, _ := (*network)(c.machine).Answers(flow.Key{Node: w.chips[3].Node()})
+		return silent
+	}
+	w.isolate(w.chips[5], true)
+	w.run(time.Second)
+	if !answers() {
+		t.Error("a chip is silent, and reads do not wait")
+	}
+	w.isolate(w.chips[6], true)
+	w.run(2*control.GiveUp + 5*time.Second)
+	if answers() {
+		t.Errorf("reads wait; silent chips: %v, unreachable chips: %v", c.Silent(), c.Unreachable())
+	}
+}
+
+// TestReadsWaitBesideAnOldFault lets a cable of the replies' route fail, long before a chip on the
+// replies' detour is late. The data of reads waits for the late chip, and must not count as lost.
+func TestReadsWaitBesideAnOldFault(t *testing.T) {
+	w := newFabric(t, named(t, "mesh:3x3"))
+	src, dst := w.chips[0], w.chips[8]
+	hops, _ := src.tables.base.Walk(wire.ClassReply, 0, dst.Node(), src.Node())
+	w.cut(w.at[hops[0].At], hops[0].Dir, true)
+	w.run(3 * time.Second)
+	there, _ := src.tables.plan.Walk(wire.ClassRequest, 0, src.Node(), dst.Node())
+	back, _ := src.tables.plan.Walk(wire.ClassReply, 0, dst.Node(), src.Node())
+	busy := map[wire.FabricNodeID]bool{}
+	for _, h := range there {
+		busy[h.At], busy[h.To] = true, true
+	}
+	var late *Chip
+	for _, h := range back {
+		if late == nil && !busy[h.To] {
+			late = w.at[h.To]
+		}
+	}
+	if late == nil {
+		t.Fatalf("no chip is only on the replies' route: requests %v, replies %v", there, back)
+	}
+	r := flow.Request{Dst: dst.Node(), Command: wire.Command{Type: wire.NocRead, Addr: wire.NewNocAddr(1, 1, 0), Size: 64}}
+	src.HandleRequest(w.now, r)
+	w.fates(0, time.Second)
+	w.isolate(late, true)
+	const reads = 40
+	for range reads {
+		if a := src.HandleRequest(w.now, r); a != flow.Accepted {
+			t.Fatal(a)
+		}
+		w.run(time.Millisecond)
+	}
+	if n := w.fates(0, 10*time.Second); n[flow.FateUnknown] != 0 {
+		t.Errorf("while %s is late, reads end: %v", late.Node(), n)
+	}
+	w.isolate(late, false)
+	if w.fates(0, 10*time.Second); src.Open() != 0 {
+		t.Errorf("%d reads have not ended after %s came back", src.Open(), late.Node())
+	}
+}
+
+// TestMulticastRouteBeyond changes the route through a mesh between the source and the members of a
+// multicast. The flow must notice, as a flow to one chip does.
+func TestMulticastRouteBeyond(t *testing.T) {
+	w := newFabric(t, named(t, "spec-l1"))
+	src := w.at[wire.FabricNodeID{Mesh: 0, Chip: 0}]
+	n, base := (*network)(src.machine), src.tables.base
+	to := flow.Tree{Mesh: 3}
+	to.Members.Add(7)
+	to.Members.Add(8)
+	transit, _ := base.Port(wire.FabricNodeID{Mesh: 1, Chip: 3}, wire.East, 0)
+	around := func(out ...wire.PortID) (*route.Plan, *flow.Route) {
+		p := base.Around(out)
+		src.enforce(p)
+		_, r, ok := n.Tree(to)
+		if !ok {
+			t.Fatalf("no tree around %v", out)
+		}
+		return p, r
+	}
+	for _, a := range w.m.Cables {
+		for _, b := range w.m.Cables {
+			if a.A.Node.Mesh != 2 || a.B.Node.Mesh != 2 || b.A.Node.Mesh != 2 || b.B.Node.Mesh != 2 {
+				continue // faults elsewhere, which leave equal room for routes in headers
+			}
+			p, before := around(a.A, b.A)
+			q, after := around(a.A, b.A, transit)
+			if p.LongestLeg() != q.LongestLeg() {
+				continue
+			}
+			if before.Same(after) {
+				t.Errorf("around %s and %s: without the cable at %s, the route is the same", a.A, b.A, transit)
+			}
+			return
+		}
+	}
+	t.Error("no two faults leave equal room for the routes with and without the third fault")
+}
