@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"ttfabric/membership"
@@ -59,10 +60,11 @@ type peers struct {
 	self   netip.Addr    // this chip's address, as the pool reports it
 	find   PeerFinder    // see Node.Meet; nil: only gossip tells the peers' addresses
 	sought chan struct{} // gets a value when ports shall look for their peers with the function find
+	aims   sync.Mutex    // held while a port gets an address; a holder may take the lock of the chip
 	moved  chan struct{} // gets a value when a port with a report of another address no longer carries its link
 }
 
-func newPeers() peers { return peers{sought: make(chan struct{}, 1), moved: make(chan struct{}, 1)} }
+func newPeers() *peers { return &peers{sought: make(chan struct{}, 1), moved: make(chan struct{}, 1)} }
 
 // meeting decides when a node looks for the peers whose addresses it does not know.
 type meeting struct {
@@ -180,25 +182,35 @@ func (n *Node) meetPeers() (all bool) {
 		if find == nil {
 			continue
 		}
-		if to, ok := find(p.peer); ok {
-			n.aim(p, to)
-		} else {
+		if to, ok := find(p.peer); !ok || !n.aim(p, to) {
 			all = false
 		}
 	}
 	return all
 }
 
-// aim makes a port send to its peer at the address in the argument "to".
-func (n *Node) aim(p *livePort, to netip.AddrPort) {
+// aimRetry is the time after which a node tries again to make a port send to an address that the
+// port has refused.
+const aimRetry = time.Second
+
+// aim makes a port send to its peer at the address in the argument "to". If the port refuses the
+// address, aim logs the first refusal and returns false.
+func (n *Node) aim(p *livePort, to netip.AddrPort) bool {
+	n.peers.aims.Lock()
+	defer n.peers.aims.Unlock()
 	if err := p.pipe.SetPeer(to); err != nil {
-		n.log.Warn("cannot address the peer", "chip", n.cfg.Node, "channel", p.ch, "peer", to, "error", err)
-		return
+		if p.refused != to {
+			n.log.Warn("cannot address the peer", "chip", n.cfg.Node, "channel", p.ch, "peer", to, "error", err)
+		}
+		p.refused = to
+		return false
 	}
+	p.refused = netip.AddrPort{}
 	n.step(asked, func(now mono.Time) {
 		p.to = to
 		n.trains(now, p)
 	})
+	return true
 }
 
 // readdress hands the link states from gossip to the chip, and notes the chip's own address. If
@@ -224,10 +236,12 @@ func (n *Node) readdress() time.Duration {
 		to := netip.AddrPortFrom(m.Addr, m.Meta.Ports[p.peer.Channel])
 		move, wait := false, time.Hour
 		n.step(asked, func(now mono.Time) { move, wait = n.leaves(now, p, to, &m) })
-		again = min(again, wait)
 		if move {
-			n.aim(p, to)
+			if wait = time.Hour; !n.aim(p, to) {
+				wait = aimRetry
+			}
 		}
+		again = min(again, wait)
 	}
 	return again
 }
@@ -278,6 +292,8 @@ func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membersh
 // the port sends. The caller calls Readdress after the address of the machine has changed.
 // Readdress is for ports that listen on the wildcard address.
 func (n *Node) Readdress() {
+	n.peers.aims.Lock()
+	defer n.peers.aims.Unlock()
 	for _, p := range n.ports {
 		var to netip.AddrPort
 		n.step(asked, func(mono.Time) { to = p.to })

@@ -74,11 +74,12 @@ type livePort struct {
 
 	captures []*Capture // captures that record the port's datagrams
 
-	to    netip.AddrPort // the peer's address to which the port sends; zero: unknown
-	heard mono.Time      // when the port last received a datagram
-	fresh bool           // the port received datagrams, and the chip has not run since
-	news  news           // the gossip pool's report of another address of the peer
-	size  int            // largest frame payload of the path, in bytes, as the node last told the chip
+	to      netip.AddrPort // the peer's address to which the port sends; zero: unknown
+	refused netip.AddrPort // the latest address that the port refused; zero: none since the port last accepted an address
+	heard   mono.Time      // when the port last received a datagram
+	fresh   bool           // the port received datagrams, and the chip has not run since
+	news    news           // the gossip pool's report of another address of the peer
+	size    int            // largest frame payload of the path, in bytes, as the node last told the chip
 
 	refusals uint64 // refusals of the port's datagrams that the node has told the chip
 }
@@ -103,7 +104,7 @@ type Node struct {
 	gossip  gossipFault
 
 	captures []*Capture
-	peers    peers
+	peers    *peers
 
 	ports  []*livePort
 	byCh   [wire.MaxChannels]*livePort

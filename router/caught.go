@@ -103,7 +103,8 @@ func (r *Router) onward(k Caught, to int) int {
 
 // CanRedirect reports whether port "to" takes a caught packet in virtual channel v.
 func (r *Router) CanRedirect(k Caught, to int, v wire.VC) bool {
-	return r.takes(&r.ports[to], v, r.onward(k, to), wire.PacketView(r.cfg.Pool.Bytes(k.Slot)))
+	ok, _ := r.takes(&r.ports[to], v, r.onward(k, to), wire.PacketView(r.cfg.Pool.Bytes(k.Slot)))
+	return ok
 }
 
 // Redirect moves a caught packet to port "to" and virtual channel v. [Router.CanRedirect] must have

@@ -177,12 +177,9 @@ func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 		in := &r.ports[h.port]
 		to, ch = r.turn(h.v, false, false, in, out), passThrough(d, in.Dir)
 	}
-	if r.cfg.Slots.Sender[to] == 0 { // see forward
-		return r.dropCopy(h, d, wire.DropMalformed)
-	}
-	if !r.takes(out, to, ch, r.view(h)) {
-		if r.outdated(r.view(h)) {
-			return r.dropCopy(h, d, wire.DropTables)
+	if ok, why := r.takes(out, to, ch, r.view(h)); !ok {
+		if why != 0 {
+			return r.dropCopy(h, d, why)
 		}
 		return false, false
 	}

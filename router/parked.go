@@ -21,19 +21,31 @@ import (
 // receiver channels, and the router drops further outdated packets that would have to wait.
 const MaxParked = 1024
 
-// takes reports whether a sender channel takes another packet, in its slots or parked.
-func (r *Router) takes(p *port, v wire.VC, c int, pkt wire.PacketView) bool {
-	if !p.send[v][c].full() {
-		return true
+// takes reports whether a sender channel takes another packet, in its slots or parked. If the channel
+// does not take the packet, and the packet must not wait in a receiver channel, takes also returns
+// the reason to drop the packet.
+func (r *Router) takes(p *port, v wire.VC, c int, pkt wire.PacketView) (ok bool, why wire.DropReason) {
+	if r.cfg.Slots.Sender[v] == 0 { // no plan of this fabric gives a packet the flags that lead to this virtual channel
+		return false, wire.DropMalformed
 	}
-	if !(p.wasUp && !p.up && !p.dead) && !r.outdated(pkt) {
-		return false
+	if !p.send[v][c].full() {
+		return true, 0
+	}
+	outdated := r.outdated(pkt)
+	if !outdated && !(p.wasUp && !p.up && !p.dead) {
+		return false, 0
 	}
 	all := 0
 	for i := range r.ports {
 		all += r.ports[i].parked
 	}
-	return all < MaxParked
+	switch {
+	case all < MaxParked:
+		return true, 0
+	case outdated:
+		return false, wire.DropTables
+	}
+	return false, 0
 }
 
 // outdated reports whether a packet has its route from replaced tables, and must not wait in a

@@ -235,7 +235,7 @@ func (r *Router) SetPort(i int, up bool) {
 // Inject reports false if the channel does not take the packet. Inject does not apply aloneLimit.
 func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 	p := &r.ports[i]
-	if !r.takes(p, v, 0, wire.PacketView(r.cfg.Pool.Bytes(s))) {
+	if ok, _ := r.takes(p, v, 0, wire.PacketView(r.cfg.Pool.Bytes(s))); !ok {
 		return false
 	}
 	p.push(v, 0, s, r.at)
@@ -350,16 +350,12 @@ func (r *Router) forward(i int, v wire.VC) bool {
 	}
 	out := &r.ports[oi]
 	to := r.turn(v, pkt.Up(), pkt.Detour(), p, out)
-	if r.cfg.Slots.Sender[to] == 0 { // no plan of this fabric gives a packet these flags
-		r.drop(i, v, wire.DropMalformed)
-		return true
-	}
 	ch := passThrough(d, p.Dir)
-	if !r.takes(out, to, ch, pkt) {
-		if !r.outdated(pkt) {
+	if ok, why := r.takes(out, to, ch, pkt); !ok {
+		if why == 0 {
 			return false
 		}
-		r.drop(i, v, wire.DropTables)
+		r.drop(i, v, why)
 		return true
 	}
 	if !pkt.Advance() {

@@ -192,7 +192,7 @@ func (l *Link) trust(now mono.Time) {
 // onTrial reports whether the own cable must answer [ReliableProofs] hellos before the link's frames
 // return to the cable.
 func (l *Link) onTrial() bool {
-	return l.damping.unreliable && l.state == StateUp && l.paths.now != Own && !l.held() && !l.paths.poor.has(l.paths.now)
+	return l.damping.unreliable && !l.cfg.KeepUnreliable && l.state == StateUp && l.paths.now != Own && !l.held() && !l.paths.poor.has(l.paths.now)
 }
 
 // tickTrial counts a hello by the own cable of a link that is on trial, and returns true. If too

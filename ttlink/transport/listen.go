@@ -44,13 +44,16 @@ func localAddr(conn *net.UDPConn) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
+// broadcast stands for all machines of the local network (RFC 919).
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
 // checkPeer checks that a port at the address "local" can have a peer at the address "peer".
 // checkPeer returns peer, with an IPv4-mapped IPv6 address replaced by the IPv4 address. The error
 // says why the peer's address cannot be used.
 func checkPeer(local, peer netip.AddrPort) (netip.AddrPort, error) {
 	peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
 	switch {
-	case !peer.IsValid(), peer.Port() == 0, peer.Addr().IsUnspecified(), peer.Addr().IsMulticast():
+	case !peer.IsValid(), peer.Port() == 0, peer.Addr().IsUnspecified(), peer.Addr().IsMulticast(), peer.Addr() == broadcast:
 		return peer, fmt.Errorf("UDP port %s: peer %s: want the address and port of one machine", local, peer)
 	case peer.Addr().Is6() != local.Addr().Is6():
 		return peer, fmt.Errorf("UDP port %s cannot reach %s: one address is IPv4 and the other IPv6; let both chips listen on IPv4, or both on IPv6", local, peer)

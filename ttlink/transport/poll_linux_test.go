@@ -107,26 +107,62 @@ func TestPollLeavesOthersRoom(t *testing.T) {
 	}
 }
 
-// TestPollInVain checks that a port that has polled in vain does not poll again soon.
+// TestPollInVain checks that a port that has polled in vain does not poll again until it has saved up
+// time.
 func TestPollInVain(t *testing.T) {
 	single(t)
 	a, b := joinedLinux(t, Options{})
 	calls := countCalls(t, b)
 	batch := Batch{Poll: 2 * pollSpare}
-	for k := range 3 {
-		before := *calls
-		time.AfterFunc(2*batch.Poll, func() { a.Send([]byte("x"), 1) })
+	receive := func() {
+		t.Helper()
 		if err := b.Recv(&batch); err != nil || batch.Len() != 1 {
 			t.Fatalf("%d datagrams, %v", batch.Len(), err)
 		}
-		if polled := *calls > before; polled != (k == 0) {
-			t.Errorf("Recv %d: polled %v", k, polled)
-		}
 	}
-	batch.sys.spared = batch.sys.spared.Add(-pollShare * 2 * batch.Poll)
+	a.Send([]byte("x"), 1)
+	receive() // Recv prepares the batch
+	batch.sys.vain = vain{pollSpare, time.Now()}
 	before := *calls
-	time.AfterFunc(2*batch.Poll, func() { a.Send([]byte("x"), 1) })
-	if err := b.Recv(&batch); err != nil || *calls == before {
-		t.Errorf("long after the polling in vain, Recv did not poll: %v", err)
+	if err := b.poll(&batch); err != nil || *calls == before {
+		t.Fatalf("a port with spare time made %d pauses: %v", (*calls-before)/2, err)
+	}
+	if s := batch.sys.vain.spare; s > pollSpare-batch.Poll {
+		t.Errorf("after polling in vain for %v, %v are left of %v", batch.Poll, s, pollSpare)
+	}
+	batch.sys.vain = vain{-time.Hour, time.Now()}
+	before = *calls
+	if err := b.poll(&batch); err != nil || *calls > before {
+		t.Errorf("a port without spare time made %d pauses: %v", (*calls-before)/2, err)
+	}
+	time.AfterFunc(time.Millisecond, func() { a.Send([]byte("y"), 1) })
+	if receive(); *calls > before {
+		t.Errorf("Recv of a port without spare time made %d pauses", (*calls-before)/2)
+	}
+}
+
+// TestVain checks how the time that a port may poll in vain grows.
+func TestVain(t *testing.T) {
+	now := time.Now()
+	var v vain
+	for _, x := range []struct {
+		after, took time.Duration
+		allows      bool
+		left        time.Duration // afterwards
+	}{
+		{0, 0, true, pollSpare},
+		{0, pollSpare + time.Millisecond, true, -time.Millisecond},
+		{pollShare * time.Millisecond, 0, false, 0},
+		{pollShare * time.Millisecond, 0, true, time.Millisecond},
+		{time.Hour, time.Second, true, pollSpare - time.Second},
+		{pollShare * time.Second / 2, 0, false, pollSpare - time.Second/2},
+	} {
+		now = now.Add(x.after)
+		if ok := v.allows(now); ok != x.allows {
+			t.Errorf("after %v: allows %v, want %v", x.after, ok, x.allows)
+		}
+		if v.spare -= x.took; v.spare != x.left {
+			t.Errorf("after %v and polling for %v, %v are left, want %v", x.after, x.took, v.spare, x.left)
+		}
 	}
 }

@@ -20,10 +20,9 @@ type receiver struct {
 	msgs    [batchMessages]mmsghdr
 	names   [batchMessages]unix.RawSockaddrInet6
 	control [batchMessages]coalesced
-	polls   bool          // if no message is there, the call fails with EAGAIN, and the goroutine does not sleep
-	spare   time.Duration // time for which Recv may still poll in vain
-	spared  time.Time     // when spare last grew
-	n       int           // messages that the last call received
+	polls   bool // if no message is there, the call fails with EAGAIN, and the goroutine does not sleep
+	vain    vain // polling in vain by Recv
+	n       int  // messages that the last call received
 	errno   syscall.Errno
 	call    func(fd uintptr) bool
 }
@@ -139,9 +138,8 @@ func (u *udp) await(b *Batch) error {
 func (u *udp) poll(b *Batch) error {
 	r := &b.sys
 	begin := time.Now()
-	r.spare = min(pollSpare, r.spare+begin.Sub(r.spared)/pollShare)
-	r.spared, r.errno = begin, unix.EAGAIN
-	if r.spare <= 0 {
+	r.errno = unix.EAGAIN
+	if !r.vain.allows(begin) {
 		return nil
 	}
 	r.polls = true
@@ -152,10 +150,22 @@ func (u *udp) poll(b *Batch) error {
 		}
 		took := time.Since(begin)
 		if took > b.Poll || !u.lull.pass() {
-			r.spare -= took
+			r.vain.spare -= took
 			return nil
 		}
 	}
+}
+
+// vain limits polling in vain to pollShare of the time.
+type vain struct {
+	spare time.Duration // time for which the port may still poll in vain; negative after too much of it
+	at    time.Time     // when spare was last increased
+}
+
+// allows reports whether the port may poll at the time now.
+func (v *vain) allows(now time.Time) bool {
+	v.spare, v.at = min(pollSpare, v.spare+now.Sub(v.at)/pollShare), now
+	return v.spare > 0
 }
 
 // collect puts the received messages of the peer into b. collect drops empty messages, truncated

@@ -180,6 +180,9 @@ func (p *port) adopt(c *quic.Conn) {
 		return
 	}
 	old := p.conn
+	if old != nil {
+		p.ready.Store(false)
+	}
 	p.conn, p.gso = c, c.ConnectionState().GSO
 	p.out.clear() // the waiting datagrams were for the old connection; the link sends their frames again
 	p.path.Store(int64(largest(c)))

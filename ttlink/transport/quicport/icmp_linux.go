@@ -1,6 +1,7 @@
 package quicport
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -92,9 +93,32 @@ func (i *icmp) take(err error) bool {
 	return true
 }
 
+// refuses reports whether this machine refuses the datagrams to an address with the error err. If the
+// address is the peer's, refuses counts the error.
+func (i *icmp) refuses(err error, to *net.UDPAddr) bool {
+	t := transport.TroubleOf(err)
+	filtered := errors.Is(err, unix.EPERM) // by the packet filter
+	if t == transport.NoTrouble && !filtered {
+		return false
+	}
+	a := addrOf(to)
+	if p := i.peer.Load(); p == nil || netip.AddrPortFrom(a.Addr().WithZone(""), a.Port()) != *p {
+		return true
+	}
+	if filtered {
+		i.unreachable.Add(1)
+	} else {
+		i.countTrouble(t)
+	}
+	return true
+}
+
 // count counts an error of a datagram to the peer.
 func (i *icmp) count(e unix.Errno) {
-	t := transport.TroubleOf(e)
+	i.countTrouble(transport.TroubleOf(e))
+}
+
+func (i *icmp) countTrouble(t transport.Trouble) {
 	switch t {
 	case transport.NoSocket:
 		i.refused.Add(1)

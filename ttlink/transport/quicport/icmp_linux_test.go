@@ -51,6 +51,49 @@ func endOf(t *testing.T, dir, local string, isLower bool) transport.Keyed {
 	return p.(transport.Keyed)
 }
 
+// startPeer starts a process with the peer of the port p, and returns the peer's address. The function
+// kill kills the process.
+func startPeer(t *testing.T, dir, local string, p transport.Keyed, isLower bool) (kill func(), at string) {
+	t.Helper()
+	end := map[bool]string{true: "lower", false: "upper"}[isLower]
+	cmd := exec.Command(os.Args[0], "-test.run=^TestPeerProcess$")
+	cmd.Env = append(os.Environ(), asPeer+"="+strings.Join([]string{dir, local, p.LocalAddr().String(), end}, " "))
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill = func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	t.Cleanup(kill)
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	at, ok := strings.CutPrefix(strings.TrimSpace(line), "peer at ")
+	if !ok {
+		t.Fatalf("the peer's process printed %q", line)
+	}
+	return kill, at
+}
+
+// TestReplacedConnection restarts a peer before the port has noticed that the old connection is dead.
+// The port must count the new connection.
+func TestReplacedConnection(t *testing.T) {
+	t.Parallel()
+	dir := papers(t, "lab", time.Now(), time.Hour)
+	p := endOf(t, dir, "127.0.0.1:0", false)
+	kill, at := startPeer(t, dir, "127.0.0.1:0", p, true)
+	if err := p.SetPeer(netip.MustParseAddrPort(at)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the ends are connected", p.Ready)
+	kill()
+	startPeer(t, dir, at, p, true)
+	until(t, "the port has counted the new connection", func() bool { return p.Stats().Auth.Keyings == 2 && p.Ready() })
+}
+
 // TestKilledPeer kills the process of a peer, so that the peer cannot close its connection. The port
 // must count refusals, without an error of Send. After the peer's restart at the same address, the port
 // must have a connection again.
@@ -63,46 +106,20 @@ func TestKilledPeer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := endOf(t, dir, c.local, c.isLower)
-			other := map[bool]string{true: "upper", false: "lower"}[c.isLower]
-			start := func(local string) (kill func(), at string) {
-				cmd := exec.Command(os.Args[0], "-test.run=^TestPeerProcess$")
-				cmd.Env = append(os.Environ(), asPeer+"="+strings.Join([]string{dir, local, p.LocalAddr().String(), other}, " "))
-				out, err := cmd.StdoutPipe()
-				if err == nil {
-					err = cmd.Start()
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				kill = func() {
-					_ = cmd.Process.Kill()
-					_ = cmd.Wait()
-				}
-				t.Cleanup(kill)
-				line, _ := bufio.NewReader(out).ReadString('\n')
-				at, ok := strings.CutPrefix(strings.TrimSpace(line), "peer at ")
-				if !ok {
-					t.Fatalf("the peer's process printed %q", line)
-				}
-				return kill, at
-			}
-			kill, at := start(c.local)
+			kill, at := startPeer(t, dir, c.local, p, !c.isLower)
 			if err := p.SetPeer(netip.MustParseAddrPort(at)); err != nil {
 				t.Fatal(err)
 			}
 			until(t, "the ends are connected", p.Ready)
 			kill()
-			before, killed := p.Refusals(), time.Now()
+			before := p.Refusals()
 			until(t, "the port counts refusals", func() bool {
 				if _, err := p.Send(make([]byte, 100), 100); err != nil {
 					t.Fatal(err)
 				}
 				return p.Refusals() > before
 			})
-			if took := time.Since(killed); took > 3*time.Second { // the connection ends after 5 s
-				t.Errorf("the first refusal came after %v", took)
-			}
-			if s := p.Stats(); s.Refused == 0 {
+			if s := p.Stats(); s.Refused == 0 || s.Auth.Keyings != 1 { // QUIC itself has not noticed yet, or has ended the connection
 				t.Errorf("%+v", s)
 			}
 			for range 3 { // QUIC sends fewer and fewer packets, but each datagram tells of the refusal
@@ -111,7 +128,7 @@ func TestKilledPeer(t *testing.T) {
 					t.Errorf("%d refusals after %d and two more datagrams, error %v", p.Refusals(), n, err)
 				}
 			}
-			start(at)
+			startPeer(t, dir, at, p, !c.isLower)
 			until(t, "the ends are connected again", func() bool {
 				_, _ = p.Send(make([]byte, 100), 100)
 				return p.Stats().Auth.Keyings >= 2 && p.Ready()

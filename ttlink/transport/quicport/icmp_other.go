@@ -24,3 +24,6 @@ func (*icmp) heard([]ipv4.Message) {}
 
 // take always returns false: no error of a call is about another datagram.
 func (*icmp) take(error) bool { return false }
+
+// refuses always returns false: quic-go handles the errors.
+func (*icmp) refuses(error, *net.UDPAddr) bool { return false }

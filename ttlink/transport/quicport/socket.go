@@ -37,16 +37,22 @@ func newSocket(c *net.UDPConn) *socket {
 const maxTries = 4
 
 // WriteMsgUDP sends packets, and signals s.tooLong if the kernel refuses a packet because of its
-// length. quic-go calls this method, but ignores that error.
+// length. quic-go calls this method, but ignores that error. Packets that this machine's network or
+// packet filter refuses count as lost on the way, because quic-go would close its connection at the
+// error.
 func (s *socket) WriteMsgUDP(b, oob []byte, to *net.UDPAddr) (n, oobn int, err error) {
 	for range maxTries {
 		n, oobn, err = s.UDPConn.WriteMsgUDP(b, oob, to)
-		if err == nil || !s.icmp.take(err) {
+		if err == nil || !s.icmp.take(err) || errors.Is(err, syscall.EMSGSIZE) {
 			break
 		}
 	}
-	if err != nil && errors.Is(err, syscall.EMSGSIZE) {
+	switch {
+	case err == nil:
+	case errors.Is(err, syscall.EMSGSIZE):
 		nudge(s.tooLong)
+	case s.icmp.refuses(err, to):
+		return len(b), len(oob), nil
 	}
 	return n, oobn, err
 }
