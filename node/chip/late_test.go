@@ -137,3 +137,41 @@ func TestMulticastRouteBeyond(t *testing.T) {
 	}
 	t.Error("no two faults leave equal room for the routes with and without the third fault")
 }
+
+// TestOutdated asks a chip which packets are outdated, after it has replaced tables. Of packets on
+// detours, only packets of two sets of tables may wait, because the proofs compare two sets.
+func TestOutdated(t *testing.T) {
+	const unknown = 77
+	w := newFabric(t, named(t, "mesh:3x3"))
+	c := w.chips[0]
+	base := c.tables.base
+	one, two := base.Around([]wire.PortID{w.m.Cables[0].A, w.m.Cables[0].B}), base.Around([]wire.PortID{w.m.Cables[5].A, w.m.Cables[5].B})
+	outdated := func(epoch uint32, detour bool) bool {
+		p := wire.Packet{Type: wire.PacketRequest, Src: c.Node(), Dst: w.chips[1].Node(), Detour: detour, Epoch: epoch, Command: wire.Command{Type: wire.NocNone}}
+		return c.outdated(wire.PacketView(p.Append(nil)))
+	}
+	check := func(when string, want map[uint32]bool) {
+		t.Helper()
+		for e, is := range want {
+			if outdated(e, true) != is {
+				t.Errorf("%s, a packet of epoch %08x on a detour is outdated: %v, want %v", when, e, !is, is)
+			}
+			if outdated(e, false) {
+				t.Errorf("%s, a packet of epoch %08x on a plain route is outdated", when, e)
+			}
+		}
+	}
+	check("at first", map[uint32]bool{base.Hash(): false, unknown: false, wire.EpochMixed: true})
+	w.setTables(c, one)
+	check("after one fault", map[uint32]bool{one.Hash(): false, base.Hash(): false, unknown: false, wire.EpochMixed: true})
+	w.setTables(c, two)
+	check("after two faults", map[uint32]bool{two.Hash(): false, one.Hash(): false, base.Hash(): true, unknown: true, wire.EpochMixed: true})
+	w.setTables(c, base)
+	check("after the faults", map[uint32]bool{base.Hash(): false, two.Hash(): false, one.Hash(): true, unknown: true, wire.EpochMixed: true})
+}
+
+// setTables puts a plan in force, as the control plane does after a fault.
+func (w *fabric) setTables(c *Chip, p *route.Plan) {
+	c.tables.former.add(c.tables.planned, p.Hash(), false)
+	c.enforce(p)
+}

@@ -196,17 +196,25 @@ func (c *machine) ShareProofs(m map[[2]uint32]route.Conflict) { c.tables.former.
 
 // outdated reports whether a packet may close a cycle with packets of the tables in force. A packet
 // is outdated only if other tables routed it round a fault or to another mesh. In addition, the
-// last proof must have found a conflict, or the packet's tables must be older than the previous
-// tables, or several tables routed the packet. If the chip does not know the packet's tables,
-// outdated assumes that the packet's tables are newer.
+// last proof must have found a conflict, or the packet's tables must not be the previous tables, or
+// several tables routed the packet. The proofs are about two tables at a time. So a chip that has
+// replaced tables lets the packets of two tables wait: of its own and of the previous tables. If the
+// previous tables are those without faults, which have no detours, the chip lets packets of unknown
+// tables wait, too.
 func (c *machine) outdated(v wire.PacketView) bool {
 	e := v.Epoch()
 	if e == c.tables.epoch || !v.Detour() && v.Src().Mesh == v.Dst().Mesh {
 		return false
 	}
 	f := &c.tables.former
-	k := slices.Index(f.epochs, e)
-	return f.strict || e == wire.EpochMixed || k >= 0 && k < len(f.epochs)-1
+	if f.strict || e == wire.EpochMixed {
+		return true
+	}
+	k, last := slices.Index(f.epochs, e), len(f.epochs)-1
+	if k < 0 && (last < 0 || last == 0 && f.epochs[0] == c.tables.base.Hash()) {
+		return false // the packet's tables are new, and this chip lets no packets of other tables with detours wait
+	}
+	return k != last
 }
 
 // outOf lists the ports of cables that a plan does not use, in the order of the
