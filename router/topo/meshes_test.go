@@ -267,9 +267,9 @@ func TestBothFormsAreReadBack(t *testing.T) {
 func TestBadRenderedMeshes(t *testing.T) {
 	good := string(mustName(t, "2xt3000").Encode())
 	for _, c := range []struct{ name, old, with, want string }{
-		{"no dir", "      dir: \"N\"\n", "", "f:79: the cable joins meshes 0 and 1: it needs dir and back, the direction of the exit at each end"},
+		{"no dir", "      dir: \"N\"\n", "", "f:79: the cable joins meshes 0 and 1: want the keys \"dir\" and \"back\", the directions in which the cable leaves a and b"},
 		{"dir", "dir: \"N\"", "dir: Up", `f:81: direction "Up": want E, W, N or S`},
-		{"dir within", "      b: M0D4/6\n", "      b: M0D4/6\n      dir: S\n      back: N\n", "f:75: the cable is within mesh 0, and its directions follow from the ids of its chips; remove dir and back"},
+		{"dir within", "      b: M0D4/6\n", "      b: M0D4/6\n      dir: S\n      back: N\n", "f:75: the cable is within mesh 0, and its directions follow from the ids of its chips; remove the keys \"dir\" and \"back\""},
 		{"taken", "dir: \"N\"", "dir: S", "f:83: cable mesh 0 chip 1 channel 1 to mesh 1 chip 1 channel 1: chip M1D1 has another cable in direction N on plane 0; give this cable a direction that is free at the chip"},
 		{"mesh twice", "- id: 1", "- id: 0", "f:10: mesh 0 is already listed on line 7"},
 		{"wrap", "cols: 4\n", "cols: 4\n      wrap_x: 1\n", `f:10: wrap_x "1": want true or false`},
