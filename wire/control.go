@@ -20,9 +20,10 @@ type Outcome uint8
 // The outcomes. A completion reports every outcome except OutcomeDone as an exception.
 //
 // The destination keeps a list of exceptions for each flow. While the list is almost full, the
-// destination performs no request of the flow. A request that arrives then gets OutcomeOverflow,
-// until a request before it is missing. From then on, missing requests and requests that arrive get
-// OutcomeLost, because one exception must cover them all.
+// destination performs no request of the flow. If the list has room for at least two more
+// exceptions then, the requests that arrive get OutcomeOverflow, until a request is missing. From
+// then on, or if the list has room for only one more exception, all requests get OutcomeLost, even
+// if they arrive. One exception must then cover all these requests.
 const (
 	OutcomeDone        Outcome = iota // the destination performed the request
 	OutcomeBadAddress                 // the address names no tile with memory, or a byte past the end of the tile's memory; request not performed
@@ -33,7 +34,7 @@ const (
 	OutcomeRestarted                  // the destination has restarted; nobody knows whether the destination's earlier incarnation performed the request
 	OutcomeOverflow                   // the request arrived, but the list of exceptions is almost full (see above); request not performed, the source may try again
 	OutcomeNoMemory                   // the destination has reached its limit of host memory; request not performed
-	OutcomeUnknownFlow                // the destination has restarted since it answered in this flow epoch; request not performed, the source may try again in a new flow epoch
+	OutcomeUnknownFlow                // the destination has restarted since the destination answered in this flow epoch; request not performed, the source may try again in a new flow epoch
 	NumOutcomes
 )
 
@@ -152,7 +153,7 @@ type DropReport struct {
 	Channel   Channel // channel of the reporting chip's port at which the packet waited: the port by which the packet came in, or should have left
 	ID        uint64  // id of the dropped request or probe; for a reply, id of the read
 	Type      PacketType
-	Open      bool // the packet was in the link of Channel when the link died, and nobody knows whether the packet arrived; false: the packet was dropped
+	Open      bool // the packet was in the link of the port Channel when the link died, and nobody knows whether the packet arrived; false: the packet was dropped
 
 	// The following fields are set if the router has dropped a copy of a multicast. The members
 	// that this copy would have reached do not get the packet.

@@ -31,9 +31,9 @@ func (t Trunk) Along(d Direction) bool {
 // direction from the start. In the directions of the trunk's axis, the ranges give the length of
 // the trunk. In the directions of the other axis, the ranges give the length of the branches.
 // Branches leave from the source of the multicast, and from each chip of the trunk that performs
-// the multicast. For example, the ranges of a source are three hops East and one hop North. The
-// chips then form a rectangle of four columns and two rows, without the source in the corner of the
-// rectangle.
+// the multicast. For example, a source sends a multicast with three hops East and one hop North.
+// The chips that perform the multicast then form a rectangle together with the source. The
+// rectangle has four columns and two rows.
 type Ranges struct {
 	Hops [NumDirections]uint8 // number of chips in each direction, including the chips that only pass the packet on
 	Skip [NumDirections]uint8 // how many chips in each direction only pass the packet on; these chips are the nearest to the start (in tt-metal's linear API: start - 1)

@@ -104,8 +104,8 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	return nil
 }
 
-// The type "refusals" counts the gossip that this chip refused. It also limits the number of
-// reports about refused gossip.
+// The type "refusals" counts the gossip that this chip refused. The type also limits the
+// number of reports about refused gossip.
 type refusals struct {
 	claims     uint64          // number of claims that NotifyAlive refused
 	reported   map[string]bool // names of the processes whose claims the pool reported in the present period of length rejectedPeriod
@@ -128,8 +128,8 @@ func (r *refusals) first(name string, now time.Time) bool {
 	return true
 }
 
-// memberlist's Delegate requires the following methods. They do nothing, because the pool gossips
-// only metadata, and does not use memberlist's user messages.
+// memberlist's Delegate requires the following methods. These methods do nothing, because the
+// pool gossips only metadata, and does not use memberlist's user messages.
 func (d *delegate) NotifyMsg([]byte)                {}
 func (d *delegate) GetBroadcasts(_, _ int) [][]byte { return nil }
 func (d *delegate) LocalState(bool) []byte          { return nil }

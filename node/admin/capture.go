@@ -26,8 +26,8 @@ const (
 	captureSlack = 20 * time.Millisecond  // longest time from sending or receiving a datagram until the datagram is in the capture's buffer
 )
 
-// parseCapture reads the query q of a call that begins a capture. The error names the parameter
-// that is wrong and its value.
+// parseCapture reads the query q of a call that begins a capture. The error names the wrong
+// parameter.
 func parseCapture(q url.Values) (b api.CaptureBody, err error) {
 	number := func(name string, high int) int {
 		v := q.Get(name)
@@ -118,16 +118,16 @@ type captureStream struct {
 	out     *capture.Writer
 	http    *http.ResponseController
 	c       *node.Capture
-	ports   map[wire.Channel]int // number of each port's interface in the file
-	peers   map[wire.Channel]node.CapturedPort
-	stats   map[wire.Channel]uint64 // number of datagrams that each port's last statistics block gives
-	told    time.Time               // time of the last call of the method "statistics"; before the first call: time of the stream's start
-	past    time.Time               // time just before the last read from the capture; at the end of the capture, the present time plus captureSlack
-	snapLen int                     // largest number of bytes of each Ethernet frame that the stream writes; 0: all bytes
-	log     *transport.KeyLog       // secrets of the ports' connections; nil: the caller wants no secrets
-	keysAt  int                     // number of bytes of the field "log" that the stream has written
-	frame   []byte                  // memory for the next Ethernet frame
-	number  uint16                  // identification in the IP header of the last Ethernet frame
+	ports   map[wire.Channel]int               // number of each port's interface in the file
+	peers   map[wire.Channel]node.CapturedPort // the captured ports
+	stats   map[wire.Channel]uint64            // number of datagrams that each port's last statistics block gives
+	told    time.Time                          // time of the last call of the method "statistics"; before the first call: time of the stream's start
+	past    time.Time                          // time just before the last read from the capture; at the end of the capture, the present time plus captureSlack
+	snapLen int                                // largest number of bytes of each Ethernet frame that the stream writes; 0: all bytes
+	log     *transport.KeyLog                  // secrets of the ports' connections; nil: the caller wants no secrets
+	keysAt  int                                // number of bytes of the field "log" that the stream has written
+	frame   []byte                             // memory for the next Ethernet frame
+	number  uint16                             // identification in the IP header of the last Ethernet frame
 }
 
 // newCaptureStream returns a stream that writes the datagrams of the capture c to w.
@@ -185,8 +185,8 @@ func (k *captureStream) packet(c *node.Captured) {
 }
 
 // packetID returns an id of a datagram. The parameter b has the bytes of the datagram that the
-// capture keeps. A datagram that nothing changes on its way has the same id in the captures at both
-// ends of a cable, if both captures keep the same number of its bytes.
+// capture keeps. If nothing changes the datagram on its way, and if the captures at both ends of
+// the cable keep the same number of its bytes, the datagram has the same id in both captures.
 func packetID(b []byte) uint64 {
 	return uint64(crc32.ChecksumIEEE(b))<<32 | uint64(wire.Checksum(b))
 }

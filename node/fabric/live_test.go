@@ -61,7 +61,7 @@ func own(t *testing.T) string {
 const soon = time.Minute
 
 // The function "made" makes a fabric whose chips do not run yet. At the end of the test, the fabric
-// is removed. The function "change" may change the options of the fabric; it may be nil.
+// is removed. The parameter "change" is nil, or a function that changes the options of the fabric.
 func made(t *testing.T, name, machine string, change func(*spec.Spec)) *Fabric {
 	t.Helper()
 	m, err := topo.Named(machine)
@@ -471,7 +471,7 @@ func TestAttachToChips(t *testing.T) {
 	}
 	for what, err := range map[string]error{"killed": far.KillChip(ctx, n[0]), "paused": far.PauseChip(ctx, n[0]), "removed": second(far.RemoveChip(ctx, n[0], 0))} {
 		if err == nil || !strings.Contains(err.Error(), "other machines") || !strings.Contains(err.Error(), what) {
-			t.Errorf("the call after which a chip of the attached fabric is %s returned the error %v; want the error that the chips run on other machines", what, err)
+			t.Errorf("the call that would have %s chip %s of the attached fabric returned the error %v; want an error with this word and with \"other machines\"", what, n[0], err)
 		}
 	}
 	if found, err := Remove(far.Dir, false, ""); err != nil || found != Forgotten {

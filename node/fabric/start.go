@@ -179,8 +179,8 @@ func Settled(ctx context.Context, name string) error {
 	}
 }
 
-// Exits is a channel that gets a value for each chip that ends. The capacity of the channel must be
-// at least the number of chips.
+// Exits is a Go channel that gets a value for each chip that ends. The capacity of the Go channel
+// must be at least the number of chips.
 type Exits = chan folder.Exit
 
 // Up starts the chips that do not run, and waits until all links are up. Meanwhile, Up calls the

@@ -231,7 +231,7 @@ func (r *renderedFile) each(p pair, what string, most int, read func(n *yaml.Nod
 		return err
 	}
 	if len(list) > most {
-		return r.fail(p.key, "%s: %d entries, at most %d", p.key.Value, len(list), most)
+		return r.fail(p.key, "%s: %d entries; want at most %d", p.key.Value, len(list), most)
 	}
 	for _, n := range list {
 		ps, err := r.pairs(n, what, "a map")

@@ -275,7 +275,7 @@ func TestBadRenderedMeshes(t *testing.T) {
 		{"wrap", "cols: 4\n", "cols: 4\n      wrap_x: 1\n", `f:10: wrap_x "1": want true or false`},
 		{"wrap of two", "cols: 4\n", "cols: 4\n      wrap_y: true\n", "f:7: mesh 0 of 2○×4: an axis that wraps has at least 3 chips"},
 		{"no cable round", "cols: 4\n", "cols: 4\n      wrap_x: true\n", "no cable joins the neighbours M0D3 and M0D0: a mesh has a cable between any two neighbours; add the cable, or describe a smaller mesh"},
-		{"1025 meshes", "meshes:\n", "meshes:\n" + strings.Repeat("    - {}\n", 1023), "f:6: meshes: 1025 entries, at most 1024"},
+		{"1025 meshes", "meshes:\n", "meshes:\n" + strings.Repeat("    - {}\n", 1023), "f:6: meshes: 1025 entries; want at most 1024"},
 	} {
 		in := strings.Replace(good, c.old, c.with, 1)
 		if in == good {

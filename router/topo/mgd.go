@@ -10,8 +10,7 @@ import (
 	"ttfabric/wire"
 )
 
-// maxGraphDepth is the largest number of graph instances that may contain each other, one inside
-// the other.
+// maxGraphDepth is the largest number of graph instances of which each contains the next.
 const maxGraphDepth = 16
 
 // The type "mgd" is the state of a reader of a mesh graph descriptor 2.0. Such a file is textual
@@ -273,7 +272,7 @@ func (g *mgd) readDims(m *protoMessage, of string) (Mesh, error) {
 		return Mesh{}, g.failAt(topology.line, "%s: %d×%d chips: a mesh has at most %d chips; describe several meshes with connections", of, r.Rows, r.Cols, wire.MaxChipsPerMesh)
 	}
 	if r.WrapX && r.Cols < MinWrap || r.WrapY && r.Rows < MinWrap {
-		g.note("%s: a RING of fewer than %d chips has no wrap", of, MinWrap)
+		g.note("%s: a RING of fewer than %d chips counts as a LINE", of, MinWrap)
 	}
 	r.WrapX, r.WrapY = r.WrapX && r.Cols >= MinWrap, r.WrapY && r.Rows >= MinWrap
 	return r, nil

@@ -28,7 +28,7 @@ const (
 	pskSessions  = 4                     // largest number of sessions in use; the keys of each of these sessions open received datagrams
 	pskPending   = 4                     // largest number of sessions whose asker has not yet proved that it has the keys
 	pskBurst     = 8                     // largest number of answers that this end may send without a pause
-	pskRefill    = 10 * time.Millisecond // for each pskRefill that passes, this end may send one more answer, up to pskBurst answers at once
+	pskRefill    = 10 * time.Millisecond // after each pskRefill, this end may send one more answer; answers that it does not send add up to at most pskBurst
 	pskUnknown   = time.Second           // shortest time between two asks that this end sends because of datagrams under unknown keys
 	pskNoticeMax = 8                     // largest number of notices that wait to be passed to Cable.Tell; this end drops further notices
 )
@@ -182,9 +182,9 @@ func (h *pskHandshake) find(id uint32) (s *pskSession, fresh bool) {
 	return nil, false
 }
 
-// The method "handle" processes a received datagram that is not sealed: an ask, an answer, or a
-// datagram that is not valid here. Before SetPeer and after close, the method drops the datagram
-// and does not count it.
+// The method "handle" processes a received datagram that is not sealed: an ask, an answer, or an
+// invalid datagram. Before SetPeer and after close, the method drops the datagram and does not
+// count it.
 func (h *pskHandshake) handle(d []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -221,7 +221,8 @@ func (h *pskHandshake) handle(d []byte) {
 // The method "answer" handles the ask m. The parameter "ask" holds the bytes of m. If m has led to
 // a session that is in use, or if this end may send no answer now, the method drops m. If this end
 // has answered m before, the method sends the same answer again. Otherwise, the method sends a new
-// answer. The caller holds mu.
+// answer and adds a session to pending. If pending already has pskPending sessions, the method
+// drops the oldest of them. The caller holds mu.
 func (h *pskHandshake) answer(m *pskHello, ask []byte) {
 	for _, s := range h.sessions {
 		if s.asked == m.nonce {
@@ -258,9 +259,9 @@ func (h *pskHandshake) answer(m *pskHello, ask []byte) {
 	h.send(answer)
 }
 
-// The method "answered" handles the answer m. The parameter "answer" holds the bytes of m. If m
-// answers the ask for whose answer this end waits, the method makes a session of the ask and the
-// answer. Otherwise, the method drops m. The caller holds mu.
+// The method "answered" handles the answer m. The parameter "answer" holds the bytes of m. If this
+// end waits for an answer, and m answers the last ask, the method makes a session of the ask and
+// the answer. Otherwise, the method drops m. The caller holds mu.
 func (h *pskHandshake) answered(m *pskHello, answer []byte) {
 	if !h.asking || !bytes.Equal(m.echo[:], h.ask[32:32+pskNonce]) {
 		h.k.counts.stale.Add(1)
