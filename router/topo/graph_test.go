@@ -230,7 +230,7 @@ func TestBadGraphs(t *testing.T) {
 		{"name word", strings.Replace(m0, `"M0"`, "M0", 1) + topMesh, "f:2: name: M0, want a string in quotes"},
 		{"twice", m0 + m0 + topMesh, `f:7: mesh descriptor "M0" is already defined on line 1`},
 		{"arch", strings.Replace(m0, "WORMHOLE_B0", "GRAYSKULL", 1) + topMesh, `f:2: mesh descriptor "M0": arch GRAYSKULL: want WORMHOLE_B0 or BLACKHOLE`},
-		{"mixed", m0 + strings.NewReplacer("WORMHOLE_B0", "BLACKHOLE", "M0", "M1").Replace(m0) + topMesh, `f:7: mesh descriptor "M1" has the architecture blackhole and others have wormhole_b0: a fabric has only one architecture (Spec §1.2)`},
+		{"mixed", m0 + strings.NewReplacer("WORMHOLE_B0", "BLACKHOLE", "M0", "M1").Replace(m0) + topMesh, `f:7: mesh descriptor "M1" has the architecture blackhole, but an earlier mesh descriptor has wormhole_b0: a fabric has only one architecture (Spec §1.2)`},
 		{"negative", strings.Replace(m0, "[ 2, 2 ]", "[ 2, -2 ]", 1) + topMesh, "f:3: dims: -2, want a number from 1 to 2147483647"},
 		{"no rows", strings.Replace(m0, "[ 2, 2 ]", "[ 0, 2 ]", 1) + topMesh, "f:3: dims: 0, want a number from 1 to 2147483647"},
 		{"257", strings.Replace(m0, "[ 2, 2 ]", "[ 1, 257 ]", 1) + topMesh, `f:3: mesh descriptor "M0": 1×257 chips: a mesh has at most 256 chips; describe several meshes with connections`},
