@@ -6,28 +6,35 @@ import (
 	"iter"
 )
 
-// ErrControl is the error for a malformed completion, drop report or link state message.
-var ErrControl = errors.New("control message: malformed")
+// ErrControl is the error for a control packet whose completion, drop report or link state is
+// malformed.
+var ErrControl = errors.New("control packet: malformed payload")
 
-// MaxExceptions is the largest number of exceptions in one completion: as many as fit a control
-// packet.
+// MaxExceptions is the largest number of exceptions in one completion. A control packet has no room
+// for more.
 const MaxExceptions = (MaxControlData - completionHead) / exceptionLen
 
 // Outcome says how a request ended at its destination.
 type Outcome uint8
 
 // The outcomes. A completion reports every outcome except OutcomeDone as an exception.
+//
+// The destination keeps a list of exceptions for each flow. While the list is almost full, the
+// destination performs no request of the flow. If the list has room for at least two more
+// exceptions then, the requests that arrive get OutcomeOverflow, until a request is missing. From
+// then on, or if the list has room for only one more exception, all requests get OutcomeLost, even
+// if they arrive. One exception must then cover all these requests.
 const (
 	OutcomeDone        Outcome = iota // the destination performed the request
 	OutcomeBadAddress                 // the address names no tile with memory, or a byte past the end of the tile's memory; request not performed
 	OutcomeMisaligned                 // the command's address is not aligned as the command requires; request not performed
 	OutcomeBadCommand                 // the chip cannot perform the command; request not performed
 	OutcomeAgain                      // the destination has no room or no route for the reply of a read; request not performed, the source may try again
-	OutcomeLost                       // the request did not arrive before later packets of the flow, or arrived when the destination kept too many exceptions; request not performed
+	OutcomeLost                       // later packets of the flow arrived before the request, or the list of exceptions is almost full (see above); request not performed
 	OutcomeRestarted                  // the destination has restarted; nobody knows whether the destination's earlier incarnation performed the request
-	OutcomeOverflow                   // the destination keeps too many exceptions of the flow; request not performed, the source may try again
+	OutcomeOverflow                   // the request arrived, but the list of exceptions is almost full (see above); request not performed, the source may try again
 	OutcomeNoMemory                   // the destination has reached its limit of host memory; request not performed
-	OutcomeUnknownFlow                // the destination has restarted since it answered in this flow epoch; request not performed, the source may try again in a new flow epoch
+	OutcomeUnknownFlow                // the destination has restarted since the destination answered in this flow epoch; request not performed, the source may try again in a new flow epoch
 	NumOutcomes
 )
 
@@ -48,10 +55,10 @@ type Exception struct {
 	Outcome Outcome
 }
 
-// Completion tells a source how the requests of a flow ended. The completion settles every request
-// with a flow seq from First to the one before Next. The destination has performed all these
-// requests, except those in Exceptions. If the fate of a request before First is open at the source,
-// the source ignores the completion, because an earlier completion is missing.
+// Completion tells a source how the requests of a flow ended. The completion covers every request
+// with a flow seq from First to Next - 1. The destination has performed all these requests, except
+// the requests in Exceptions. If the source does not know yet how a request before First ended, an
+// earlier completion is missing. The source then ignores the completion.
 type Completion struct {
 	FlowEpoch  uint32
 	First      uint32
@@ -93,7 +100,7 @@ func DecodeCompletion(b []byte, buf []Exception) (Completion, error) {
 // [MaxExceptions] exceptions.
 func (c *Completion) Append(b []byte) []byte {
 	if len(c.Exceptions) > MaxExceptions {
-		panic("wire: too many exceptions in a completion")
+		panic("wire: a completion has more than MaxExceptions exceptions")
 	}
 	le := binary.LittleEndian
 	b = le.AppendUint32(b, c.FlowEpoch)
@@ -113,14 +120,14 @@ type DropReason uint8
 
 // The reasons for dropping a packet.
 const (
-	DropNextHopDead DropReason = iota + 1 // the link to the next hop was down for longer than the grace period
+	DropNextHopDead DropReason = iota + 1 // the port to the next hop was out of service for the whole grace period, or the link to the next hop died with the packet in it (see Open of DropReport)
 	DropTTL                               // the packet's TTL was 0 (Spec §7.2)
 	DropNoRoute                           // the packet's route names no port of the chip
 	DropMalformed                         // the bytes are not a valid packet
 	DropTimeout                           // the packet's receiver channel or sender channel made no progress for the whole timeout (Spec §7.3)
 	DropUnreachable                       // the tables have no route to the packet's destination
-	DropTables                            // the packet's route comes from replaced tables, whose routes could close a cycle with those of the new tables, and the router had no room to park the packet
-	DropDrained                           // the packet's route leaves by a draining port
+	DropTables                            // the packet is outdated: its route comes from replaced tables, and could close a cycle with routes of the new tables; the router dropped the packet, because it had no room to park it
+	DropDrained                           // the packet's route leaves by a port that an operator drains
 	DropFlushed                           // the packet waited at a port when an operator flushed the port
 	NumDropReasons
 )
@@ -134,8 +141,8 @@ func (r DropReason) String() string {
 	return names[r]
 }
 
-// DropReport tells a chip that a router has dropped a request or probe of the chip, or the reply to a
-// read of the chip.
+// DropReport tells a chip that a router has dropped a request or probe of the chip, or the reply to
+// a read of the chip.
 type DropReport struct {
 	Dst       FabricNodeID // destination of the dropped request or probe; for a reply, the reply's source
 	Plane     Plane
@@ -143,36 +150,35 @@ type DropReport struct {
 	FlowEpoch uint32
 	FlowSeq   uint32
 	Reason    DropReason
-	Channel   Channel // channel of the reporting chip's port at which the packet waited: it came in by this port, or should have left by this port
+	Channel   Channel // channel of the reporting chip's port at which the packet waited: the port by which the packet came in, or should have left
 	ID        uint64  // id of the dropped request or probe; for a reply, id of the read
 	Type      PacketType
-	Open      bool // the packet was in the link of Channel when the link died, and may have arrived; false: the packet was dropped
+	Open      bool // the packet was in the link of the port Channel when the link died, and nobody knows whether the packet arrived; false: the packet was dropped
 
-	// The following fields are set if the router has dropped one copy of a multicast. The members
+	// The following fields are set if the router has dropped a copy of a multicast. The members
 	// that this copy would have reached do not get the packet.
 	Group   uint16    // number of the group; 0: unicast
-	Dir     Direction // side of the reporting chip by which the copy should have left; 0 with Members
-	Trunk   Trunk     // 0 if the packet had not entered the members' mesh yet
-	Ranges  Ranges    // ranges of the copy
-	Members Members   // members of the copy, in mesh Dst.Mesh; empty: the multicast has ranges
+	Dir     Direction // side of the reporting chip by which the copy should have left; 0 if Members is not empty
+	Trunk   Trunk     // the copy's trunk; 0: the packet had not entered the members' mesh yet
+	Ranges  Ranges    // ranges of the copy; empty if Members is not empty
+	Members Members   // members that the copy would have reached, in mesh Dst.Mesh; empty: the multicast has ranges instead of members
 }
 
-// Lengths of an encoded drop report, in bytes. DropReportLen is for a unicast packet, and
-// GroupDropReportLen for a copy of a multicast by ranges. MembersDropReportLen is for a copy of a
-// multicast to members. Such a report has room for half of the members that a mesh can have; see
-// [DropReport.Parts].
+// Lengths of an encoded drop report, in bytes. A report with members has room for half of the
+// members that a mesh can have; see [DropReport.Parts].
 const (
-	DropReportLen        = 24
-	GroupDropReportLen   = DropReportLen + 4 + rangesLen
-	MembersDropReportLen = DropReportLen + 4 + membersLen/2
+	DropReportLen        = 24                               // report of a unicast packet
+	GroupDropReportLen   = DropReportLen + 4 + rangesLen    // report of a copy of a multicast with ranges
+	MembersDropReportLen = DropReportLen + 4 + membersLen/2 // report of a copy of a multicast with members
 )
 
 // halfWords is the number of words in one half of a [Members].
 const halfWords = len(Members{}) / 2
 
-// Parts yields drop reports that together say what r says, and that [DropReport.Append] can encode.
-// A report with members both below and from half of [MaxChipsPerMesh] on has two parts, one for
-// each half of the members. Every other report has one part, the report itself.
+// Parts yields drop reports that together say the same as r. [DropReport.Append] can encode each of
+// them. The ids of a mesh's chips have two halves: below [MaxChipsPerMesh]/2, and the others. If r
+// has members in both halves, Parts yields two reports, one for each half. Otherwise, Parts yields
+// r itself.
 func (r *DropReport) Parts() iter.Seq[DropReport] {
 	return func(yield func(DropReport) bool) {
 		low, high := *r, *r
@@ -186,14 +192,12 @@ func (r *DropReport) Parts() iter.Seq[DropReport] {
 	}
 }
 
-// Bits in the type byte of a drop report. groupReport says that the report has a group.
-// membersReport says that the report has a group and members. otherReport is the field Other of the
-// dropped [Packet]; a report with a group never has this bit. openReport is the field Open.
+// Bits in the type byte of a drop report.
 const (
-	groupReport   = 0x80
-	otherReport   = 0x40
-	membersReport = 0x20
-	openReport    = 0x10
+	groupReport   = 0x80 // the report has a group
+	otherReport   = 0x40 // the field Other is true; a report with a group never has this bit
+	membersReport = 0x20 // the report has members; a report with this bit also has the bit groupReport
+	openReport    = 0x10 // the field Open is true
 )
 
 // DecodeDropReport decodes a drop report from b. The error is [ErrControl].
@@ -223,8 +227,9 @@ func DecodeDropReport(b []byte) (DropReport, error) {
 	return r, nil
 }
 
-// decodeGroup reads the part of a drop report that only reports of multicasts have. decodeGroup
-// returns false if the part is malformed, or does not fit the bits of the type byte.
+// decodeGroup reads the part b of a drop report, which only reports of multicasts have. The
+// parameter "kind" has the bits of the report's type byte, without openReport. If b is malformed or
+// does not match these bits, decodeGroup returns false.
 func (r *DropReport) decodeGroup(kind byte, b []byte) bool {
 	want := 0
 	switch kind {
@@ -254,9 +259,10 @@ func (r *DropReport) decodeGroup(kind byte, b []byte) bool {
 	return r.Group != 0 && r.Dir < NumDirections && (r.Trunk == TrunkX || r.Trunk == TrunkY)
 }
 
-// Append appends the encoded drop report to b. The report takes [DropReportLen] bytes for a unicast
-// packet, [MembersDropReportLen] bytes with members, and otherwise [GroupDropReportLen] bytes. Append
-// panics if the report has members in both halves; see [DropReport.Parts].
+// Append appends the encoded drop report to b. A report of a unicast packet has [DropReportLen]
+// bytes. A report with members has [MembersDropReportLen] bytes, and any other report has
+// [GroupDropReportLen] bytes. If the report has members in both halves of the ids, Append panics;
+// see [DropReport.Parts].
 func (r *DropReport) Append(b []byte) []byte {
 	le := binary.LittleEndian
 	kind := byte(r.Type) | byte(bit(r.Other)*otherReport|bit(r.Group != 0)*groupReport|bit(r.Members.Any())*membersReport|bit(r.Open)*openReport)
@@ -276,7 +282,7 @@ func (r *DropReport) Append(b []byte) []byte {
 		if low[0]|low[1] == 0 {
 			half, words = 1, high
 		} else if high[0]|high[1] != 0 {
-			panic("wire: members of both halves in a drop report")
+			panic("wire: a drop report has members in both halves of the chip ids")
 		}
 		b = append(b, byte(half), byte(r.Trunk))
 		for _, w := range words {

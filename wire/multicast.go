@@ -8,12 +8,13 @@ import (
 )
 
 // Trunk is the axis along which a multicast's tree grows first. The tree's branches leave the trunk
-// along the other axis. The trunk is the axis along which the fabric routes requests first. Suppose
-// that some packets went along x first and others along y first. Such packets could wait for each
-// other in a cycle, even on a 2×2 mesh.
+// along the other axis. The trunk must be the axis along which the fabric routes requests first.
+// Otherwise, some packets would go along x first, and others along y first. Such packets could wait
+// for each other in a cycle, even on a 2×2 mesh.
 type Trunk uint8
 
-// The trunks. tt-metal's header has a field is_mcast_active (0 or 1) in the place of the trunk.
+// The values of [Trunk]. Where a packet has the trunk, tt-metal's header has the field
+// is_mcast_active, which is 0 or 1.
 const (
 	TrunkNone Trunk = 0 // no multicast
 	TrunkX    Trunk = 1 // along East and West
@@ -26,20 +27,23 @@ func (t Trunk) Along(d Direction) bool {
 }
 
 // Ranges says which chips a multicast is for, like the arguments of tt-metal's mesh and linear
-// APIs. Ranges counts hops in each direction from the chip that has the packet, the start. In the
-// directions of the trunk's axis, the ranges give the length of the trunk. In the directions of the
-// other axis, the ranges give the length of the branches. Branches leave from the start and from
-// each member of the trunk. For example, three hops East and one hop North reach a rectangle of two
-// by four chips, except the start in its corner.
+// APIs. The chip that has the packet now is called the start. Ranges counts the hops in each
+// direction from the start. In the directions of the trunk's axis, the ranges give the length of
+// the trunk. In the directions of the other axis, the ranges give the length of the branches.
+// Branches leave from the source of the multicast, and from each chip of the trunk that performs
+// the multicast. For example, a source sends a multicast with three hops East and one hop North.
+// The chips that perform the multicast then form a rectangle together with the source. The
+// rectangle has four columns and two rows.
 type Ranges struct {
 	Hops [NumDirections]uint8 // number of chips in each direction, including the chips that only pass the packet on
-	Skip [NumDirections]uint8 // number of chips in each direction, from the nearest on, that only pass the packet on (linear API: start - 1)
+	Skip [NumDirections]uint8 // how many chips in each direction only pass the packet on; these chips are the nearest to the start (in tt-metal's linear API: start - 1)
 }
 
-// Any reports whether any direction has hops.
+// Any reports whether at least one direction has hops.
 func (r *Ranges) Any() bool { return r.Hops != [NumDirections]uint8{} }
 
 // Members returns the number of chips that perform the multicast, on the trunk and on all branches.
+// The receiver r must hold the ranges of the whole multicast, from the source.
 func (r *Ranges) Members() int {
 	n := [2]int{}
 	for d := range r.Hops {
@@ -48,9 +52,10 @@ func (r *Ranges) Members() int {
 	return (n[0]+1)*(n[1]+1) - 1
 }
 
-// Copy returns the ranges of the copy that leaves in direction d. If r has no hops in direction d,
-// the result is empty. The parameter t is the packet's trunk. The parameter "straight" is true if
-// the packet came from the side opposite to d.
+// Copy returns the ranges of the packet's copy that leaves in direction d. If r has no hops in
+// direction d, the result is empty. The parameter t is the packet's trunk. The parameter "straight"
+// is true if the packet came in by the side opposite to d. In this case, the copy continues in the
+// packet's direction of travel.
 func (r *Ranges) Copy(t Trunk, d Direction, straight bool) Ranges {
 	var c Ranges
 	if r.Hops[d] == 0 {
@@ -69,10 +74,10 @@ func (r *Ranges) Copy(t Trunk, d Direction, straight bool) Ranges {
 }
 
 // Parts returns what a chip must do with a multicast. Bit d is set if a copy leaves in direction d.
-// [PartHere] is set if the chip performs the multicast. The parameter "from" is the side that the
-// packet came from, or [NumDirections] at the source. Parts returns 0 if the ranges lead back to
-// that side. Parts also returns 0 if the chip must only pass the packet on, but no hops are left in
-// the packet's direction of travel.
+// [PartHere] is set if the chip performs the multicast. The parameter "from" is the side by which
+// the packet came in, or [NumDirections] at the source. If the ranges have hops back to that side,
+// Parts returns 0. Parts also returns 0 if the chip must only pass the packet on, but the ranges
+// have no hops in the packet's direction of travel.
 func (r *Ranges) Parts(from Direction) (parts uint8) {
 	if from < NumDirections {
 		ahead := from.Opposite()
@@ -94,7 +99,8 @@ func (r *Ranges) Parts(from Direction) (parts uint8) {
 	return parts
 }
 
-// PartHere is the bit of [Ranges.Parts] that says that the chip performs the multicast.
+// PartHere is a bit in the result of [Ranges.Parts]. The bit says that the chip performs the
+// multicast.
 const PartHere = 1 << NumDirections
 
 // String returns the ranges in the form of [ParseRanges], such as "E2,N1", or "E2-4" for the chips
@@ -128,11 +134,12 @@ func (r *Ranges) UnmarshalText(b []byte) error {
 	return err
 }
 
-// ParseRanges reads ranges such as "E2,W1,N0,S1", which gives the number of hops in each direction.
-// A direction that is left out has 0 hops. "E2-4" stands for the chips two to four hops East. The
-// error names the value and the accepted form.
+// ParseRanges reads ranges such as "E2,W1,N0,S1". This text gives the number of hops in each
+// direction. A direction that is left out has 0 hops, and at least one direction must have more
+// than 0 hops. "E2-4" stands for the chips two to four hops East. The error quotes s and describes
+// the accepted form.
 func ParseRanges(s string) (Ranges, error) {
-	bad := fmt.Errorf("ranges %q: want hops by direction, such as E2,W1,N0,S1, or E2-4 for the chips two to four hops East, each at most 255", s)
+	bad := fmt.Errorf("ranges %q: want a number of hops from 0 to 255 for each direction, at least one of them above 0, such as E2,W1,N0,S1; E2-4 stands for the chips two to four hops East", s)
 	var r Ranges
 	seen := [NumDirections]bool{}
 	for _, part := range strings.Split(strings.ToUpper(s), ",") {
@@ -173,28 +180,28 @@ func (v PacketView) Trunk() Trunk {
 // Group returns the number of the packet's multicast group, or 0 for unicast.
 func (v PacketView) Group() uint16 { return binary.LittleEndian.Uint16(v[poGroup:]) }
 
-// Ranges returns the packet's ranges, which describe the part of the multicast's tree ahead of the
-// packet.
+// Ranges returns the packet's ranges. The ranges describe the part of the multicast's tree that the
+// packet has not reached yet.
 func (v PacketView) Ranges() Ranges { return getRanges(v[v.metalEnd()-rangesEnd:]) }
 
 // SetRanges overwrites the packet's ranges with r.
 func (v PacketView) SetRanges(r Ranges) { r.put(v[v.metalEnd()-rangesEnd:]) }
 
-// Sizes at the end of tt-metal's header, in bytes. rangesLen is the size of tt-metal's
-// mcast_params, which hold the ranges. rangesEnd is the distance from the start of the ranges to
-// the end of tt-metal's header.
+// Sizes at the end of tt-metal's header, in bytes. The header ends with the field mcast_params,
+// which holds the ranges, and with one byte for the trunk.
 const (
-	rangesLen = 2 * NumDirections
-	rangesEnd = rangesLen + 1
+	rangesLen = 2 * NumDirections // size of mcast_params
+	rangesEnd = rangesLen + 1     // distance from the start of mcast_params to the end of tt-metal's header
 )
 
-// put writes the ranges into b: two bytes for each direction, first the hops and then the skip.
+// The method "put" writes the ranges into b. Each direction has two bytes: first Hops, then Skip.
 func (r *Ranges) put(b []byte) {
 	for d := range r.Hops {
 		b[2*d], b[2*d+1] = r.Hops[d], r.Skip[d]
 	}
 }
 
+// getRanges reads the ranges that the method "put" has written into b.
 func getRanges(b []byte) (r Ranges) {
 	for d := range r.Hops {
 		r.Hops[d], r.Skip[d] = b[2*d], b[2*d+1]

@@ -22,11 +22,12 @@ import (
 
 // Times of a capture over the API.
 const (
-	captureBeat  = 200 * time.Millisecond // shortest time between two statistics blocks of a port; the last block may come earlier
+	captureBeat  = 200 * time.Millisecond // shortest time between two statistics blocks of a port; only the last block may come sooner
 	captureSlack = 20 * time.Millisecond  // longest time from sending or receiving a datagram until the datagram is in the capture's buffer
 )
 
-// parseCapture reads the query of a call that begins a capture. The error names the bad value.
+// parseCapture reads the query q of a call that begins a capture. The error names the wrong
+// parameter.
 func parseCapture(q url.Values) (b api.CaptureBody, err error) {
 	number := func(name string, high int) int {
 		v := q.Get(name)
@@ -47,18 +48,19 @@ func parseCapture(q url.Values) (b api.CaptureBody, err error) {
 		}
 		n, e := strconv.ParseUint(p, 10, 8)
 		if e != nil || n >= wire.MaxChannels {
-			return b, fmt.Errorf("ports=%s: want channels 0 to %d, with commas between", q.Get("ports"), wire.MaxChannels-1)
+			return b, fmt.Errorf("ports=%s: want numbers of channels from 0 to %d, separated by commas", q.Get("ports"), wire.MaxChannels-1)
 		}
 		b.Channels = append(b.Channels, wire.Channel(n))
 	}
 	if len(b.ID) > api.MaxID {
-		return b, fmt.Errorf("id of %d bytes: want at most %d", len(b.ID), api.MaxID)
+		return b, fmt.Errorf("the id has %d bytes; want at most %d bytes", len(b.ID), api.MaxID)
 	}
 	return b, err
 }
 
-// capture answers with a pcapng file of the ports' datagrams. The file ends when the caller
-// disconnects, when another call ends the capture, or when the node is closed.
+// The method "capture" handles a call that begins a capture. The answer is a pcapng file with the
+// datagrams of the ports. The file ends when the caller disconnects, when another call ends the
+// capture, or when the node is closed.
 func (s *Server) capture(w http.ResponseWriter, r *http.Request) {
 	b, err := parseCapture(r.URL.Query())
 	if err != nil {
@@ -82,7 +84,7 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request) {
 	defer c.Close()
 	if b.ID != "" {
 		if _, twice := s.captures.LoadOrStore(b.ID, c); twice {
-			problem(w, http.StatusConflict, fmt.Sprintf("there is a capture %q already", b.ID))
+			problem(w, http.StatusConflict, fmt.Sprintf("there is already a capture with the id %q", b.ID))
 			return
 		}
 		defer s.captures.Delete(b.ID)
@@ -116,18 +118,21 @@ type captureStream struct {
 	out     *capture.Writer
 	http    *http.ResponseController
 	c       *node.Capture
-	ports   map[wire.Channel]int
-	peers   map[wire.Channel]node.CapturedPort
-	stats   map[wire.Channel]uint64 // number of datagrams of each port at the port's last statistics block
-	told    time.Time               // time of the last statistics blocks
-	past    time.Time               // time just before the last read from the capture
-	snapLen int                     // number of bytes to write of each ethernet frame; 0: all bytes
-	log     *transport.KeyLog       // secrets of the ports' connections; nil: the caller wants no secrets
-	keysAt  int                     // number of bytes of log that the stream has written
-	frame   []byte                  // memory for the next ethernet frame
-	number  uint16                  // identification in the IP header of the last ethernet frame
+	ports   map[wire.Channel]int               // number of each port's interface in the file
+	peers   map[wire.Channel]node.CapturedPort // the captured ports
+	stats   map[wire.Channel]uint64            // number of datagrams that each port's last statistics block gives
+	told    time.Time                          // time of the last call of the method "statistics"; before the first call: time of the stream's start
+	past    time.Time                          // time just before the last read from the capture; at the end of the capture, the present time plus captureSlack
+	snapLen int                                // largest number of bytes of each Ethernet frame that the stream writes; 0: all bytes
+	log     *transport.KeyLog                  // secrets of the ports' connections; nil: the caller wants no secrets
+	keysAt  int                                // number of bytes of the field "log" that the stream has written
+	frame   []byte                             // memory for the next Ethernet frame
+	number  uint16                             // identification in the IP header of the last Ethernet frame
 }
 
+// newCaptureStream returns a stream that writes the datagrams of the capture c to w.
+// newCaptureStream adds the description of the chip and of the captured ports to the stream, and
+// the secrets if b asks for them.
 func (s *Server) newCaptureStream(w http.ResponseWriter, c *node.Capture, b *api.CaptureBody) *captureStream {
 	t := s.n.Topology()
 	k := &captureStream{http: http.NewResponseController(w), c: c, snapLen: b.SnapLen, told: time.Now(),
@@ -146,16 +151,18 @@ func (s *Server) newCaptureStream(w http.ResponseWriter, c *node.Capture, b *api
 	return k
 }
 
-// describePort returns the description of a port for the port's interface block in the pcapng file.
+// describePort returns the description of a port, which stands in the port's interface block in the
+// pcapng file. If the transport encrypts frames, the description says that the file has the frames
+// before encryption.
 func describePort(p *node.CapturedPort) string {
 	d := fmt.Sprintf("to %s, plane %d, %s", capture.PortName(p.Peer), p.Plane, p.Transport)
 	if p.Transport != "UDP" {
-		d += "; frames in clear, as before encryption"
+		d += "; the frames are shown before encryption"
 	}
 	return d
 }
 
-// packet writes one datagram.
+// The method "packet" writes one datagram to the stream.
 func (k *captureStream) packet(c *node.Captured) {
 	p := k.peers[c.Channel]
 	from, to := capture.Endpoint{Port: p.Peer, Addr: c.From}, capture.Endpoint{Port: p.Local, Addr: c.To}
@@ -177,14 +184,15 @@ func (k *captureStream) packet(c *node.Captured) {
 		Comments: c.Notes, Dropped: c.Dropped, ID: packetID(c.Data)}) // Flush returns the error
 }
 
-// packetID returns an id of a datagram with the bytes b. If nothing changes the datagram on its
-// way, it has the same id in captures at both ends of a cable. Both captures must keep the same
-// number of bytes.
+// packetID returns an id of a datagram. The parameter b has the bytes of the datagram that the
+// capture keeps. If nothing changes the datagram on its way, and if the captures at both ends of
+// the cable keep the same number of its bytes, the datagram has the same id in both captures.
 func packetID(b []byte) uint64 {
 	return uint64(crc32.ChecksumIEEE(b))<<32 | uint64(wire.Checksum(b))
 }
 
-// writeKeys writes the secrets that the log has got since the last call of writeKeys.
+// writeKeys writes the secrets that came into the key log after the last call of writeKeys. If the
+// caller wants no secrets, writeKeys does nothing.
 func (k *captureStream) writeKeys() {
 	if k.log != nil {
 		var lines []byte
@@ -193,9 +201,10 @@ func (k *captureStream) writeKeys() {
 	}
 }
 
-// statistics writes a statistics block for the first port, and for each other port with new
-// datagrams or waiting notes. The end time in a block means that the stream already holds all
-// datagrams that the capture recorded up to this time.
+// The method "statistics" writes a statistics block for the first port. The method also writes a
+// block for each port that datagrams have passed since the port's last block, and for each port
+// with notes that wait for the port's next datagram. Each block has an end time. All datagrams that
+// the capture recorded up to this time are in the stream before the block.
 func (k *captureStream) statistics() {
 	k.told = time.Now()
 	for ch, i := range k.ports {
@@ -207,12 +216,12 @@ func (k *captureStream) statistics() {
 	}
 }
 
-// endCapture ends the capture with the id in the query.
+// endCapture handles a call that ends a capture. The query has the id of the capture.
 func (s *Server) endCapture(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("id")
 	c, ok := s.captures.Load(id)
 	if !ok {
-		problem(w, http.StatusNotFound, fmt.Sprintf("there is no capture %q", id))
+		problem(w, http.StatusNotFound, fmt.Sprintf("there is no capture with the id %q", id))
 		return
 	}
 	c.(*node.Capture).Close()

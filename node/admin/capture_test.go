@@ -41,7 +41,7 @@ func TestCaptureStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	if _, err := cl.Capture(ctx, api.CaptureBody{ID: "mine"}); err == nil || !strings.Contains(err.Error(), `"mine" already`) {
+	if _, err := cl.Capture(ctx, api.CaptureBody{ID: "mine"}); err == nil || !strings.Contains(err.Error(), `already a capture with the id "mine"`) {
 		t.Errorf("a second capture with the same id: %v", err)
 	}
 	if err := s.Write(ctx, there, wire.NewNocAddr(1, 1, 0), make([]byte, 200_000)); err != nil {

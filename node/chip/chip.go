@@ -1,19 +1,19 @@
-// Package chip composes one fabric node: its links, its router, its memory and the flows
-// that begin and end at the node. A chip moves values between these parts. All decisions
-// are made in the parts: links (ttlink), router (router), tables (router/route,
-// router/control), memory (node/noc) and flows (node/flow). pump.go names the stages of
-// the data path in order.
+// Package chip composes one fabric node: its links, its router, its memory, and the flows that
+// begin or end at the node. A chip moves values between these parts. The parts make all decisions:
+// links (ttlink), router (router), tables (router/route, router/control), memory (node/noc) and
+// flows (node/flow). The file pump.go lists the stages of the data path in order.
 //
-// A chip is a pure machine. A live node drives the chip with sockets. A simulation
-// drives the chip with an event heap.
+// A chip is a pure machine. A live node drives the chip with sockets. A simulation drives the chip
+// with an event heap.
 //
 // # Order of calls
 //
-// A step of a chip is one batch of inputs, then Pump, then all outputs:
+// The caller works in steps. In each step, the caller passes a batch of inputs to the chip, then
+// calls Pump once, and then takes all outputs:
 //
 //	c.HandleDatagram(now, ch, b) // once for each datagram; also HandleRequest, SetPath and the other inputs
-//	c.Tick(now)                  // when the time of Deadline has come
-//	c.Pump(now)                  // once for the batch
+//	c.Tick(now)                  // if the time that Deadline returned has come
+//	c.Pump(now)                  // once in each step
 //	for ch, t, ok := c.PollTransmit(now); ok; ch, t, ok = c.PollTransmit(now) { ... }
 //	for r, ok := c.PollResult(); ok; r, ok = c.PollResult() { ... }
 //	for e, ok := c.PollEvent(); ok; e, ok = c.PollEvent() { ... }
@@ -35,18 +35,19 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// graceDeadTimes is the grace period, as a multiple of ttlink.Profile.DeadTraffic. The
-// value is our own choice.
+// The grace period of the router is graceDeadTimes times ttlink.Profile.DeadTraffic. After a port
+// has been out of service for the grace period, the router drops the packets that wait to leave by
+// the port. The value of graceDeadTimes is our own choice.
 const graceDeadTimes = 4
 
-// confirmTimes is the time Confirm of the control plane, as a multiple of the times DeadIdle and
-// Hold of the link profile. A chip that was late finds a link down after at most twice DeadIdle,
-// and says so after Hold.
+// The time control.Config.Confirm is confirmTimes times the sum of DeadIdle and Hold of the link
+// profile. A chip that was late finds that a link is down after at most twice DeadIdle. The chip
+// tells the other chips after the further time Hold.
 const confirmTimes = 2
 
-// A cable that has never been up is out of service after the time Boot of the link profile. One machine
-// may have to start all chips of a fabric, one after the other. Each chip beyond bootChips therefore
-// lengthens this time by bootPerChip.
+// If a cable has never been up, it goes out of service after the time Boot of the link profile. One
+// machine may have to start all chips of a fabric, one after the other. If the fabric has more than
+// bootChips chips, each further chip therefore makes this time longer by bootPerChip.
 const (
 	bootChips   = 32
 	bootPerChip = 250 * time.Millisecond
@@ -56,23 +57,28 @@ const (
 type Config struct {
 	Node        wire.FabricNodeID
 	Incarnation wire.Incarnation // random number of this run of the chip, not 0
-	FlowEpoch   uint32           `json:"Life"` // first epoch of each flow from this chip; must be greater than in former incarnations, such as the start time in milliseconds; 0: derived from Incarnation, and a destination may then refuse the first requests
-	Topology    *topo.Topology
+
+	// FlowEpoch is the first epoch of each flow from this chip. FlowEpoch must be greater than in
+	// all earlier incarnations of the chip. An example is the time of the chip's start in
+	// milliseconds. If FlowEpoch is 0, the chip derives the epoch from Incarnation. In this case, a
+	// destination may refuse the first requests.
+	FlowEpoch uint32 `json:"Life"`
+	Topology  *topo.Topology
 	Behaviour
-	Phase      mono.Time // an instant of the grid on which idle links send, see ttlink.Config
-	MaxPayload int       // largest padded frame payload, in bytes, until a call of SetMaxPayload
-	Window     int       // length of a link's retransmit slab, in bytes; 0: computed from Slots, for a peer with equal Slots
-	Seed       uint64
+	Phase      mono.Time // an instant at which idle links send; the other such instants are multiples of Profile.Keepalive away, see ttlink.Config
+	MaxPayload int       // largest padded payload of a frame, in bytes; SetMaxPayload can change this length later
+	Window     int       // length of a link's retransmit slab, in bytes; 0: the chip computes the length from Slots, as if the peer had the same Slots
+	Seed       uint64    // seed of the links' random numbers
 }
 
-// Behaviour says how a chip behaves. All chips of a fabric have the same Route.
+// Behaviour says how a chip behaves. All chips of a fabric must have the same Route.
 type Behaviour struct {
 	Route          route.Config
 	Profile        ttlink.Profile     // times of the links; zero: ttlink.ProfileLAN
 	Slots          router.SlotProfile // slots of each receiver channel; zero: router.SlotSpec
-	LocalFirst     bool               // the router serves the chip's own packets before packets that pass through; false: in turns
-	KeepUnreliable bool               // a link's frames stay on an unreliable cable, see ttlink.Config
-	Timeout        router.Timeout     // what the router does with a sender or receiver channel whose first packet cannot move for a time (Spec §7.3); zero: nothing
+	LocalFirst     bool               // the router serves the chip's own packets before packets that pass through; false: the router serves them in turns
+	KeepUnreliable bool               // a link keeps sending over its own cable even if the cable is unreliable, see ttlink.Config
+	Timeout        router.Timeout     // what the router does about a sender or receiver channel whose first packet cannot move for the time Timeout.After (Spec §7.3); zero: nothing
 	TTL            uint16             // TTL of this chip's unicast requests and probes, in hops; 0: enough for the longest route (Spec §7.2)
 	MemoryLimit    int64              // bytes of host memory for tiles; 0: the memory's default
 }
@@ -84,12 +90,13 @@ type Chip struct {
 	state
 }
 
-// state embeds the machine, so that [Chip] has the machine's methods that read state.
-// The machine's input methods are embedded one level deeper than the methods of
-// [Inputs]. Go therefore selects the methods of Inputs.
+// The type "state" embeds the machine, so that [Chip] has the machine's methods that read state. A
+// Chip also has the methods of [Inputs], which lie one level less deep than the methods of the
+// machine. If both have a method of the same name, Go therefore selects the method of Inputs.
 type state struct{ *machine }
 
-// New returns a chip whose links are all off. The error names what is wrong in cfg.
+// New returns a chip whose links are all off. If cfg is wrong, New returns an error that says what
+// is wrong.
 func New(now mono.Time, cfg Config) (*Chip, error) {
 	c, err := newMachine(now, cfg)
 	if err != nil {
@@ -103,15 +110,15 @@ func New(now mono.Time, cfg Config) (*Chip, error) {
 // before the first input.
 func (c *Chip) Wrap(around func(Inputs) Inputs) { c.Inputs = around(c.Inputs) }
 
-// Unwrap sends all later inputs directly to the machine again.
+// Unwrap ends the effect of [Chip.Wrap]: all later inputs go directly to the machine.
 func (c *Chip) Unwrap() { c.Inputs = c.machine }
 
 // machine holds the parts of a chip.
 type machine struct {
 	cfg     Config
 	ports   ports
-	control *control.Control // control plane, which knows the cables in service
-	tables  tables           // routes around the cables that are out of service
+	control *control.Control // control plane, which knows which cables are silent or out of service
+	tables  tables           // routing tables; the tables in force avoid the cables that are silent or out of service
 	router  *router.Router
 	pool    *router.Pool // buffers of the router's packets
 	memory  *noc.Memory
@@ -122,13 +129,13 @@ type machine struct {
 	rates   rates
 
 	events    eventLog
-	sightings []Sighting
+	sightings []Sighting              // traced packets that came in
 	counters  Counters                // all counters except the counters of source and sink
-	refused   [wire.NumClasses]uint64 // packets that the router delivered to this chip and that are malformed, for another chip, or from an unknown chip
+	refused   [wire.NumClasses]uint64 // for each class: number of packets that the router delivered to this chip, and that the chip refused as malformed, for another chip, or from an unknown chip
 	scratch   scratch
 }
 
-// scratch is memory that the chip reuses for each packet.
+// The type "scratch" holds memory that the chip reuses for each packet.
 type scratch struct {
 	arriving   wire.Packet            // packet that the chip handles now
 	exceptions []wire.Exception       // exceptions of the completion that the chip handles now
@@ -175,9 +182,9 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 	return c, nil
 }
 
-// windowFor returns the length of a retransmit slab, in bytes. The slab has room for as
-// many packets of the largest size as the peer has slots. A quarter of this room is added
-// for the frames' headers. The result is at least [ttlink.MinWindow] and at most
+// windowFor returns the length of a retransmit slab, in bytes. The slab has room for one packet of
+// the largest size for each receiver slot in p. The length is a quarter more than this room,
+// because the frames also have headers. The result is at least [ttlink.MinWindow] and at most
 // [ttlink.DefaultWindow].
 func windowFor(p router.SlotProfile) int {
 	n := 0
@@ -196,8 +203,8 @@ func (c *machine) Incarnation() wire.Incarnation { return c.cfg.Incarnation }
 // Memory returns the chip's tile memory.
 func (c *machine) Memory() *noc.Memory { return c.memory }
 
-// Tick handles the deadlines of links, flows and control plane that have passed. The next
-// Pump handles the deadlines of the router and of the program inside the chip.
+// Tick handles the deadlines of the links, the flows and the control plane that have passed. The
+// next call of Pump handles the deadlines of the router and of the program inside the chip.
 func (c *machine) Tick(now mono.Time) {
 	for i := range c.ports.list {
 		if d, ok := c.ports.list[i].link.Deadline(); ok && !d.After(now) {
@@ -216,8 +223,8 @@ func (c *machine) Tick(now mono.Time) {
 	}
 }
 
-// Deadline returns the time at which the next Tick, followed by a Pump, is due. Deadline
-// returns false if the chip waits for no time.
+// Deadline returns the time at which the caller must next call Tick and then Pump. If no part of
+// the chip has a deadline, Deadline returns false.
 func (c *machine) Deadline() (mono.Time, bool) {
 	at := mono.Never
 	for i := range c.ports.list {

@@ -8,11 +8,12 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// The diagram below shows the stages that a packet passes in a chip. Pump moves packets
-// stage by stage. Three shortcuts skip stages if no other packet waits in the skipped
-// stages. Therefore the shortcuts change neither the order of packets nor the fairness
-// between ports. The router decides whether a packet may take a shortcut: by CutThrough
-// for deliverNow, by Through for forwardNow, by Bypass for sendNow.
+// The diagram below shows the stages that a packet passes in a chip. Pump moves packets stage by
+// stage. A packet may take one of three shortcuts, which skip stages, if no other packet waits in
+// the skipped stages. Therefore the shortcuts change neither the order of packets nor the fairness
+// between ports. The router decides whether a packet may take a shortcut. The router's method
+// CutThrough decides for the shortcut deliverNow, Through decides for forwardNow, and Bypass
+// decides for sendNow.
 //
 //	cable → link → take ─ deliverNow ─────────────────────────→ memory, flows           shortcut
 //	                    ─ forwardNow ─────────────────────────→ link → cable            shortcut
@@ -25,10 +26,10 @@ import (
 //	sender channel of a port out of service ─ redirect ───────→ sender channel of another port
 //	packet that must go no further ─ Discard, or dropped by Step → abandon → report to its source
 
-// Pump runs the chip until nothing moves: the data path, stage by stage. Control messages leave
-// last. Therefore the long frames that a port sends in one step are neighbours in the link's
-// memory, and the kernel takes them as one super-packet. A completion that leaves late also answers
-// more requests.
+// Pump moves packets through the stages of the data path until no packet can move. Pump makes this
+// chip's control packets last. Therefore the long frames that a port sends in one step are
+// neighbours in the link's memory, and the kernel takes them as one super-packet. A completion that
+// leaves later also answers more requests.
 func (c *machine) Pump(now mono.Time) {
 	c.rates.pass(now, c.ports.list)
 	for {
@@ -51,8 +52,9 @@ func (c *machine) Pump(now mono.Time) {
 	}
 }
 
-// take decides where a packet that came in by port i on a virtual channel goes next. The
-// packet lies in slot s. If s is router.NoSlot, the packet still lies in its datagram.
+// The method "take" handles a whole packet that came in by port i on virtual channel vc. The method
+// decides where the packet goes next. The parameter b holds the bytes of the packet. The packet
+// lies in slot s. If s is router.NoSlot, the packet still lies in its datagram.
 func (c *machine) take(now mono.Time, i int, vc wire.VC, b []byte, s router.Slot) {
 	p := &c.ports.list[i]
 	v, err := wire.ViewPacket(b)
@@ -78,8 +80,8 @@ func (c *machine) take(now mono.Time, i int, vc wire.VC, b []byte, s router.Slot
 	p.link.Free(vc)
 }
 
-// deliverNow hands a packet for this chip to memory and flows, directly from the
-// datagram. deliverNow returns false if the router forbids the shortcut.
+// deliverNow hands a packet for this chip to memory and flows, directly from the datagram. If the
+// router forbids the shortcut, deliverNow does nothing and returns false.
 func (c *machine) deliverNow(now mono.Time, i int, v wire.PacketView) bool {
 	if !c.router.CutThrough(i, v) {
 		return false
@@ -89,11 +91,11 @@ func (c *machine) deliverNow(now mono.Time, i int, v wire.PacketView) bool {
 	return true
 }
 
-// forwardNow copies a packet from the datagram directly into the next link of the
-// packet's route. forwardNow returns false if the router forbids the shortcut, or if the
-// link cannot take the packet now. A control message does not take the shortcut if frames wait in
-// the link. Further requests and replies may follow these frames, and should leave before the
-// control message.
+// forwardNow copies a packet from the datagram directly into the next link of the packet's route.
+// If the router forbids the shortcut, or if the link cannot take the packet now, forwardNow does
+// nothing and returns false. If frames wait in the link, a control packet may not take the shortcut
+// either. Further requests and replies may follow these frames, and should leave before the control
+// packet.
 func (c *machine) forwardNow(now mono.Time, i int, v wire.PacketView) bool {
 	out, to, ok := c.router.Through(i, v)
 	if !ok || to.Class() == wire.ClassControl && c.ports.list[out].link.Waiting() {
@@ -112,14 +114,15 @@ func (c *machine) forwardNow(now mono.Time, i int, v wire.PacketView) bool {
 	return true
 }
 
-// launch sends a packet of this chip by a port. The packet already has its route, virtual
-// channel and TTL. launch returns false while there is no room.
+// The method "launch" sends a packet of this chip by a port. The packet already has its route,
+// virtual channel and TTL. If neither the link nor the sender channel has room, the method returns
+// false, and the caller keeps the packet.
 func (c *machine) launch(now mono.Time, port int, p *wire.Packet) bool {
 	return c.sendNow(now, port, p) || c.inject(port, p)
 }
 
-// sendNow writes a packet of this chip into the link, if no packet waits in the
-// port's sender channels and the link has credit.
+// sendNow writes a packet of this chip into the link of a port. If the router forbids the shortcut,
+// or if the link cannot take the packet now, sendNow does nothing and returns false.
 func (c *machine) sendNow(now mono.Time, port int, p *wire.Packet) bool {
 	if !c.router.Bypass(port) {
 		return false
@@ -133,7 +136,8 @@ func (c *machine) sendNow(now mono.Time, port int, p *wire.Packet) bool {
 	return true
 }
 
-// inject puts a packet of this chip into a sender channel of a port.
+// The method "inject" puts a packet of this chip into a sender channel of a port. If there is no
+// room, the method returns false.
 func (c *machine) inject(port int, p *wire.Packet) bool {
 	if !c.router.CanInject(port, p.VC) {
 		return false
@@ -142,15 +146,15 @@ func (c *machine) inject(port int, p *wire.Packet) bool {
 	return ok && c.router.Inject(port, p.VC, s)
 }
 
-// injectTree puts a multicast of this chip into the router's own channel, from which
-// the router makes the copies. The caller has checked with Room that there is room.
+// injectTree puts a multicast of this chip into the router's own channel. The router makes the
+// copies from there. The caller has checked with the method Room of network that there is room.
 func (c *machine) injectTree(p *wire.Packet) bool {
 	s, ok := c.build(p)
 	return ok && c.router.Multicast(p.Plane, s)
 }
 
-// build encodes a packet of this chip into a new slot of the pool. build returns false if
-// the pool is full.
+// The method "build" encodes a packet of this chip into a new slot of the pool. If the pool is
+// full, the method returns false.
 func (c *machine) build(p *wire.Packet) (router.Slot, bool) {
 	s, ok := c.pool.Get(p.Len())
 	if ok {
@@ -159,9 +163,10 @@ func (c *machine) build(p *wire.Packet) (router.Slot, bool) {
 	return s, ok
 }
 
-// HandleDatagram takes one datagram that came in on a port. If the datagram's frame holds
-// a whole packet, the chip takes the packet directly from the datagram. If the frame
-// holds a piece of a packet, assemble takes the piece. The link handles all other frames.
+// HandleDatagram handles one datagram that came in on channel ch. The datagram holds one frame. The
+// link handles the frame first. If the frame holds a whole packet that the link accepts, the chip
+// then takes the packet directly from the datagram. If the frame holds a piece of a packet, the
+// method "assemble" takes the piece.
 func (c *machine) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	i := c.ports.index(ch)
 	if i < 0 {
@@ -180,8 +185,9 @@ func (c *machine) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	}
 }
 
-// assemble copies a piece of a packet into the packet's slot. After the last piece,
-// assemble passes the packet to take.
+// The method "assemble" copies a piece of a packet into the packet's slot. After the last piece,
+// the method passes the packet to the method "take". If the packet is longer than wire.MaxPacket,
+// the method passes an empty packet instead, which "take" counts as malformed.
 func (c *machine) assemble(now mono.Time, i int, d *ttlink.Delivery) {
 	p := &c.ports.list[i]
 	if d.Offset == 0 && p.partial == router.NoSlot {
@@ -203,9 +209,9 @@ func (c *machine) assemble(now mono.Time, i int, d *ttlink.Delivery) {
 	c.take(now, i, d.VC, c.pool.Bytes(s), s)
 }
 
-// malformed counts a malformed packet and frees the packet's slot. A packet is malformed
-// if the chip cannot read it. A packet is also malformed if it came on another virtual
-// channel or plane than its header names.
+// The method "malformed" counts a malformed packet and frees the packet's slot. A packet is
+// malformed if the chip cannot read it. A packet is also malformed if its header names another
+// virtual channel or another plane than the packet came on.
 func (c *machine) malformed(p *port, vc wire.VC, s router.Slot) {
 	c.counters.Dropped[wire.DropMalformed]++
 	p.malformed[vc.Class()]++
@@ -215,8 +221,8 @@ func (c *machine) malformed(p *port, vc wire.VC, s router.Slot) {
 	p.link.Free(vc)
 }
 
-// stored returns the slot that a packet lies in. If the packet still lies in its
-// datagram, stored first copies the packet into a slot.
+// The method "stored" returns the slot in which a packet lies. If s is router.NoSlot, the packet
+// still lies in its datagram. The method then first copies the packet into a new slot.
 func (c *machine) stored(v wire.PacketView, s router.Slot) router.Slot {
 	if s == router.NoSlot {
 		s = c.slot(len(v))
@@ -225,17 +231,17 @@ func (c *machine) stored(v wire.PacketView, s router.Slot) router.Slot {
 	return s
 }
 
-// slot takes a buffer from the pool for an incoming packet of n bytes.
+// The method "slot" takes a slot from the pool for an incoming packet of n bytes.
 func (c *machine) slot(n int) router.Slot {
 	s, ok := c.pool.Get(n)
 	if !ok {
-		panic("chip: no buffer for a packet that a peer had a credit for: the pool is smaller than the channels")
+		panic("chip: the pool has no slot for a packet for which the peer had a credit; the pool is smaller than the channels together")
 	}
 	return s
 }
 
-// deliver takes the packets for this chip from the router, and hands them to memory and
-// flows.
+// The method "deliver" takes the packets for this chip from the router, and hands the packets to
+// memory and flows. The method returns true if there was at least one packet.
 func (c *machine) deliver(now mono.Time) bool {
 	moved := false
 	for {
@@ -251,8 +257,9 @@ func (c *machine) deliver(now mono.Time) bool {
 	}
 }
 
-// arrived handles a packet that the router delivered to this chip. arrived drops and
-// counts a packet that is malformed, for another chip, or from an unknown chip.
+// The method "arrived" handles a packet for this chip. The parameter b holds the bytes of the
+// packet. If the packet is malformed, for another chip, or from an unknown chip, the method counts
+// the packet as dropped.
 func (c *machine) arrived(now mono.Time, b []byte) {
 	var err error
 	p := &c.scratch.arriving
@@ -281,8 +288,8 @@ func (c *machine) arrived(now mono.Time, b []byte) {
 	}
 }
 
-// mine reports whether a packet that the router delivered to this chip is really for this
-// chip.
+// The method "mine" reports whether a packet that came to this chip as a packet for this chip is
+// really for this chip.
 func (c *machine) mine(p *wire.Packet) bool {
 	switch {
 	case p.Members.Any():
@@ -304,10 +311,11 @@ func (c *machine) returnCredits() {
 	}
 }
 
-// transmit hands the packets that the router offers to the links, as far as the links'
-// credits allow. transmit passes over the sender channels in the set "later". If a link had no room
-// for a control message before, transmit offers the link the packets of all sender channels in
-// turn. So requests and replies never keep control messages back for long.
+// The method "transmit" takes packets from the sender channels and hands them to the links, as far
+// as the links have credits and room. The method passes over the sender channels in the set
+// "later", with one exception. If a link had credit but no room for a control packet before, the
+// method takes packets from all sender channels of that link's port in turn. Otherwise, requests
+// and replies could keep control packets back for long.
 func (c *machine) transmit(now mono.Time, later router.Skip) bool {
 	moved := false
 	for i := range c.ports.list {
@@ -337,8 +345,8 @@ func (c *machine) transmit(now mono.Time, later router.Skip) bool {
 	return moved
 }
 
-// PollTransmit returns the next frames to send, and the channel of the cable that must
-// carry the frames; see [Inputs].
+// PollTransmit returns the next frames to send, and the channel of the cable that must carry these
+// frames; see [Inputs].
 func (c *machine) PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool) {
 	for range c.ports.list {
 		p := &c.ports.list[c.ports.turn]

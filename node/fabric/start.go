@@ -25,9 +25,9 @@ import (
 type Wanted struct {
 	Name     string
 	Topology *topo.Topology
-	Named    string    // topology as the user named it: a file, or the name of a built-in topology
-	Spec     spec.Spec // options of the fabric, for example [spec.Default]; of the part [spec.Place], Create uses only Runtime and Program
-	// GossipKeys are the keys of encrypted gossip, with the key in use first. If there are
+	Named    string    // what the user gave as the topology: the path of a file, or the name of a built-in topology
+	Spec     spec.Spec // options of the fabric, for example [spec.Default]; of the fields in [spec.Place], Create uses only Runtime and Program
+	// GossipKeys are the keys of encrypted gossip. Chips encrypt with the first key. If there are
 	// no keys, the gossip is not encrypted.
 	GossipKeys [][]byte
 	// PSK is the key that encrypts the links' datagrams, if Spec.Auth is [spec.PSK].
@@ -36,9 +36,9 @@ type Wanted struct {
 	Container container.Options
 }
 
-// Create makes the run folder of a new fabric, but starts no chips; see [Fabric.Up]. Create checks
-// all options first. If AllowDeadlock is not set, Create also proves the routes free of deadlock.
-// Create returns an error if the fabric exists already.
+// Create makes the run folder of a new fabric. Create starts no chips; [Fabric.Up] starts them.
+// Create first checks all options. If AllowDeadlock is not set, Create also proves that the routes
+// are free of deadlock. If a fabric of the same name exists already, Create returns an error.
 func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	dir, err := folder.For(w.Name)
 	if err != nil {
@@ -85,9 +85,9 @@ func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	return &Fabric{Dir: dir, Spec: s, Topology: w.Topology, token: token}, nil
 }
 
-// secrets returns functions that write keys and certificates into the run folder. If the user named
-// a folder of certificates, secrets writes no certificates, and checks that the folder has a
-// certificate for each chip.
+// The method "secrets" returns functions that write keys and certificates into the run folder. If
+// the user named a folder of certificates, no function writes certificates. The method then checks
+// that the user's folder has a certificate for each chip.
 func (w *Wanted) secrets(s *spec.Spec) (out []func(folder.Dir) error, err error) {
 	if s.Keyed {
 		out = append(out, folder.WriteGossipKeys(w.GossipKeys))
@@ -103,10 +103,10 @@ func (w *Wanted) secrets(s *spec.Spec) (out []func(folder.Dir) error, err error)
 	return out, err
 }
 
-// contained sets the fields of s that concern containers, if s is the spec of a fabric of
-// containers. contained then returns functions that write the compose file and the containers' keys
-// into the run folder. If s is the spec of a fabric of processes, contained sets s.Runtime to ""
-// and returns no functions.
+// If s is the spec of a fabric of containers, the method "contained" sets the fields of s that
+// concern containers. The method then returns functions that write the compose file and the
+// containers' keys into the run folder. If s is the spec of a fabric of processes, the method sets
+// s.Runtime to "" and returns no functions.
 func (w *Wanted) contained(ctx context.Context, s *spec.Spec) (also []func(folder.Dir) error, err error) {
 	switch s.Runtime {
 	case "", spec.Process:
@@ -139,6 +139,7 @@ func (w *Wanted) contained(ctx context.Context, s *spec.Spec) (also []func(folde
 	}, nil
 }
 
+// withProfile returns s with another link profile.
 func withProfile(s spec.Spec, profile string) spec.Spec {
 	s.Profile = profile
 	return s
@@ -153,15 +154,16 @@ func random64() uint64 {
 // Settled waits until a container of the fabric with the given name answers a request for the
 // fabric's spec. While a fabric's containers start, no command can read the fabric's spec. A
 // command that makes a fabric therefore calls Settled before the command checks whether the name is
-// taken. If there are no such containers, Settled returns nil at once. If there are containers, but
-// none of them runs or starts, Settled returns an error at once. If no container answers before ctx
-// ends, Settled also returns an error.
+// taken. If the fabric has no containers, Settled returns nil at once. If no container of the
+// fabric runs or starts, Settled returns an error at once. If the containers belong to several
+// compose projects, Settled also returns an error at once. If no container answers before ctx ends,
+// Settled returns an error then.
 func Settled(ctx context.Context, name string) error {
 	for {
 		_, err := Open(ctx, name)
 		var u container.Unheard
 		if !errors.As(err, &u) {
-			return nil // the fabric is known, or there is no fabric
+			return nil // Open has found the fabric, or there are no containers that could still answer
 		}
 		if !u.Yet {
 			return err
@@ -177,14 +179,14 @@ func Settled(ctx context.Context, name string) error {
 	}
 }
 
-// Exits is a channel that gets a value for each chip that ends. The capacity of the channel must be
-// at least the number of chips.
+// Exits is a Go channel that gets a value for each chip that ends. The capacity of the Go channel
+// must be at least the number of chips.
 type Exits = chan folder.Exit
 
-// Up starts the chips that do not run, and waits until all links are up. Up calls the function
-// "progress" with the number of links that are up and the number of all links. If a started chip
-// ends meanwhile, Up returns an error. After the return, the channel "exits" gets a value for each
-// started chip that ends. Both progress and exits may be nil.
+// Up starts the chips that do not run, and waits until all links are up. Meanwhile, Up calls the
+// function "progress" with the number of links that are up and the number of all links. If a chip
+// that Up started ends before Up returns, Up returns an error. If such a chip ends later, the Go
+// channel "exits" gets a value. Both progress and exits may be nil.
 func (f *Fabric) Up(ctx context.Context, progress func(done, total int), exits Exits) ([]api.ChipView, error) {
 	unlock, err := folder.Lock(ctx, string(f.Dir))
 	if err != nil {
@@ -205,8 +207,8 @@ func (f *Fabric) Up(ctx context.Context, progress func(done, total int), exits E
 	return f.waitUp(ctx, progress, running, exits)
 }
 
-// launch starts chips that do not run. Then launch reads the token of the chips' APIs into
-// f, because containers make the token at their first start.
+// The method "launch" starts the chips ns, which do not run. Then the method reads the token of the
+// chips' APIs into f, because containers make the token when they start for the first time.
 func (f *Fabric) launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Records, exits Exits) error {
 	if len(ns) == 0 {
 		return nil
@@ -225,9 +227,11 @@ func (f *Fabric) WaitUp(ctx context.Context, progress func(done, total int)) ([]
 	return f.waitUp(ctx, progress, nil, nil)
 }
 
-// waitUp waits until all chips are ready. Each chip answers when it is ready. If a chip answers that it
-// is not ready, waitUp asks it again. waitUp asks the chips in the argument "running" for their
-// present state first.
+// waitUp waits until all chips are ready. For this purpose, waitUp sends requests to the chips. A
+// chip answers such a request when the chip is ready, or after readyTime if the chip is not ready
+// by then. If an answer says that the chip is not ready, waitUp sends the chip another request. The
+// first request to a chip in the parameter "running" is different: the chip answers this request
+// with its present state at once.
 func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), running map[wire.FabricNodeID]bool, exits Exits) ([]api.ChipView, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
@@ -286,9 +290,11 @@ func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), run
 	}
 }
 
-// askMore asks each running chip that is not ready and has no open question. The argument "views"
-// has the chips' latest answers, and asked says which chips have an open question. If a chip in the
-// argument "running" has not answered yet, askMore asks for an answer at once.
+// askMore calls the function "ask" for each running chip that is not ready and has no unanswered
+// request. The parameter "views" has the latest answer of each chip. The parameter "asked" says
+// which chips have an unanswered request. If a chip in the parameter "running" has not answered
+// yet, askMore asks the chip to answer at once. The other chips may wait for readyTime before they
+// answer.
 func (f *Fabric) askMore(views map[wire.FabricNodeID]api.ChipView, asked, running map[wire.FabricNodeID]bool, ask func(c *api.Client, most time.Duration)) {
 	cs, _, err := f.Clients()
 	if err != nil {
@@ -307,24 +313,26 @@ func (f *Fabric) askMore(views map[wire.FabricNodeID]api.ChipView, asked, runnin
 	}
 }
 
-// Times of waiting for chips that start.
+// Times of a command that waits for chips that start.
 const (
-	pollInterval = 50 * time.Millisecond  // shortest time between two requests for the state of a chip
-	slowPoll     = 500 * time.Millisecond // longest time between two looks for chips to ask; the time grows to this value, so that slow chips get more processor time
-	readyTime    = 2 * time.Second        // longest time that a chip waits until it is ready before it answers
-	pollTime     = 2 * time.Second        // longest time that one chip may take to answer a request
+	pollInterval = 50 * time.Millisecond  // time between two checks of a chip's state; between two calls of askMore, the time grows by a quarter after each call, up to slowPoll
+	slowPoll     = 500 * time.Millisecond // longest time between two calls of askMore; with fewer calls, slow chips get more processor time
+	readyTime    = 2 * time.Second        // time after which a chip answers a request even if the chip is not ready
+	pollTime     = 2 * time.Second        // longest time that one chip may take to answer a request; if the chip answers only when it is ready, in addition to readyTime
 	startTime    = 20 * time.Second       // longest time that one chip may take to start
 )
 
-// ready returns true if all links of a chip are up and the chip's tables use all links. The
-// parameter v is the chip's answer. If "avoided" is true, because an operator took a cable of the
-// fabric out of service, ready does not check the tables.
+// The function "ready" reports whether a chip is ready. The parameter v is the chip's answer. A
+// chip is ready if all of its links are up, and if its tables use all cables of the fabric. The
+// parameter "avoided" is true if an operator has taken any cable of the fabric out of service. In
+// this case, the function does not check the tables, because the tables of all chips avoid that
+// cable.
 func ready(v api.ChipView, avoided bool) bool {
 	return v.LinksUp == len(v.Links) && (avoided || len(v.OutOfService) == 0)
 }
 
-// anyAvoided reports whether an operator took a cable out of service, by the latest answers of all
-// chips.
+// anyAvoided reports whether an operator has taken any cable of the fabric out of service. The
+// parameter "all" has the latest answers of all chips.
 func anyAvoided(all map[wire.FabricNodeID]api.ChipView) bool {
 	for _, v := range all {
 		if slices.ContainsFunc(v.Links, func(l api.LinkView) bool { return l.Avoided }) {
@@ -334,17 +342,26 @@ func anyAvoided(all map[wire.FabricNodeID]api.ChipView) bool {
 	return false
 }
 
+// diedAtStart returns the error about a chip that ended at its start. The error has the last line
+// of the chip's log, or the exit status if the log is empty.
 func (f *Fabric) diedAtStart(e folder.Exit) error {
 	words := f.LastWords(e.Chip)
 	if words == "" {
-		words = fmt.Sprintf("%v, and the chip's log is empty; check whether the disk is full", e.Err)
+		status := "exit status 0"
+		if e.Err != nil {
+			status = e.Err.Error()
+		}
+		words = status + ", and the chip's log is empty; check whether the disk is full"
 	}
 	return fmt.Errorf("chip %s ended at its start: %s", e.Chip, words)
 }
 
-// maxMissing is the largest number of missing chips and links that an error names.
+// maxMissing is the largest number of reasons that the method "whatIsMissing" lists.
 const maxMissing = 5
 
+// whatIsMissing returns a text that says why the fabric is not ready. The parameter "views" has the
+// latest answers of the chips. If there are more than maxMissing reasons, the text gives the number
+// of the other reasons.
 func (f *Fabric) whatIsMissing(views map[wire.FabricNodeID]api.ChipView) string {
 	var out []string
 	for _, n := range f.Topology.Nodes() {
@@ -354,7 +371,7 @@ func (f *Fabric) whatIsMissing(views map[wire.FabricNodeID]api.ChipView) string 
 			continue
 		}
 		if v.Members <= 1 && len(f.Topology.Chips) > 1 {
-			out = append(out, fmt.Sprintf("chip %s knows no other chip, see 'ttfabric gossip show'", n))
+			out = append(out, fmt.Sprintf("chip %s knows no other chip (see 'ttfabric gossip show')", n))
 			continue
 		}
 		for _, l := range v.Links {

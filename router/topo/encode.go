@@ -11,26 +11,27 @@ import (
 	"ttfabric/wire"
 )
 
-// The rendered form is ttfabric's own file format for a topology. The rendered form lists every
-// chip and cable. Some values are not in the file, because they follow from ids and cables: rows
-// and columns of chips, planes, and directions within a mesh.
+// ttfabric's topology file format is ttfabric's own format for a topology. This package calls it
+// the rendered form. A file in this format lists every chip and cable. The following values are not
+// in the file, because they follow from the ids of chips and from the cables: the row and column of
+// each chip, the plane of each cable, and the direction of each cable within a mesh.
 //
-//	ttfabric: 1               # version of the rendered form
+//	ttfabric: 1               # version of the file format
 //	name: t3000
 //	source: built-in
-//	layout: …               # see Topology.Layout; left out: empty
-//	transport: udp          # transport of the links: udp or quic; left out: not given
-//	auth: psk               # how chips authenticate each other: none, psk or mtls; left out: not given
+//	layout: …               # see Topology.Layout; if left out: empty
+//	transport: udp          # transport of the links: udp or quic; if left out: the file does not give the transport
+//	auth: psk               # how chips authenticate each other: none, psk or mtls; if left out: the file does not give the auth
 //	arch: wormhole_b0
 //	meshes:
 //	    - id: 0
 //	      rows: 2
 //	      cols: 4
-//	      wrap_x: true        # the axis from west to east wraps; left out: false
-//	      wrap_y: true        # the axis from north to south wraps; left out: false
+//	      wrap_x: true        # true: cables join the west end and the east end of each row; if left out: false
+//	      wrap_y: true        # true: cables join the north end and the south end of each column; if left out: false
 //	chips:
 //	    - chip: M0D0
-//	      umd: 4              # tt-umd's id of the chip; left out: none
+//	      umd: 4              # tt-umd's id of the chip; if left out: tt-umd has no id for the chip
 //	      board: n300
 //	      unique_id: 17179869184
 //	      mmio: true
@@ -39,19 +40,20 @@ import (
 //	      b: M0D1/8
 //	    - a: M0D5/3
 //	      b: M1D3/4
-//	      dir: E              # only between meshes: direction in which the cable leaves chip a
-//	      back: W             # only between meshes: direction in which the cable leaves chip b
+//	      dir: E              # only if the cable joins two meshes: direction in which the cable leaves chip a
+//	      back: W             # only if the cable joins two meshes: direction in which the cable leaves chip b
 //	      labels: [wan]       # names of this cable for the commands 'netem' and 'link'
-//	      netem: delay=1ms    # impairment that applies from the start; with direction=a-to-b, only in this direction
-//	netem:                    # impairments of several cables, in the form of 'up --netem'
+//	      netem: delay=1ms    # impairment of the cable from the start; with direction=a-to-b, only from a to b
+//	netem:                    # impairments of several cables, as in the flag 'up --netem'
 //	    - label:wan,loss=1%
 const (
 	renderedKey     = "ttfabric"
 	renderedVersion = 1
 )
 
-// rendered is the structure that Encode writes. Load does not use this structure. Load reads YAML
-// nodes, because only YAML nodes have line numbers for error messages.
+// The type "rendered" is the content of a file that Encode writes. Load does not use this type.
+// Load reads YAML nodes instead, because only YAML nodes have the line numbers that error messages
+// give.
 type rendered struct {
 	TTFabric int             `yaml:"ttfabric"`
 	Name     string          `yaml:"name"`
@@ -92,9 +94,11 @@ type renderedCable struct {
 	Netem  string   `yaml:"netem,omitempty"`
 }
 
-// Encode renders a valid topology as a file that [Load] reads back exactly. In names and other
-// texts, Encode replaces bytes that are not UTF-8. Load refuses a file of more than [MaxFile]
-// bytes, and impairments that are empty or have replaced or control characters.
+// Encode returns a valid topology in ttfabric's topology file format. [Load] makes the same
+// topology from the result, with the following exceptions. In names and other texts, Encode
+// replaces bytes that are not UTF-8. Load refuses a file of more than [MaxFile] bytes. Load also
+// refuses an impairment that is empty, that has a control character, or in which Encode has
+// replaced bytes.
 func (t *Topology) Encode() []byte {
 	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 	r := rendered{TTFabric: renderedVersion, Name: text(t.Name), Source: text(t.Source), Layout: text(t.Layout), Carrier: t.Transport, Auth: t.Auth, Arch: t.Arch.String()}
@@ -128,29 +132,30 @@ func (t *Topology) Encode() []byte {
 	return append([]byte("# A ttfabric topology, rendered. 'ttfabric up FILE' reads it.\n"), b...)
 }
 
-// renderedFile is the state of a reader of the rendered form.
+// renderedFile is the state of a reader of a file in ttfabric's topology file format.
 type renderedFile struct {
 	file
 	t       *Topology
-	meshAt  map[wire.MeshID]*yaml.Node
-	chipAt  map[wire.FabricNodeID]*yaml.Node
-	cableAt map[wire.PortID]*yaml.Node // YAML node of each cable, by each of the cable's two ports
+	meshAt  map[wire.MeshID]*yaml.Node       // YAML node of each mesh
+	chipAt  map[wire.FabricNodeID]*yaml.Node // YAML node of each chip
+	cableAt map[wire.PortID]*yaml.Node       // YAML node of each cable, by each of the cable's two ports
 }
 
-// loadRendered reads the rendered form. An unknown key is an error, because ttfabric itself defines
-// all keys of the rendered form.
+// loadRendered reads a file in ttfabric's topology file format. The parameter "top" has the keys
+// and values at the top level of the file. An unknown key is an error, because ttfabric itself
+// defines all keys of this format.
 func loadRendered(f file, top []pair) (*Topology, error) {
 	r := &renderedFile{file: f, t: &Topology{}, meshAt: map[wire.MeshID]*yaml.Node{}, chipAt: map[wire.FabricNodeID]*yaml.Node{}, cableAt: map[wire.PortID]*yaml.Node{}}
 	for _, p := range top {
 		if p.key.Value != renderedKey {
 			continue
 		}
-		v, err := r.number(p.val, "version of the topology form", math.MaxInt32)
+		v, err := r.number(p.val, "version of ttfabric's topology file format", math.MaxInt32)
 		if err != nil {
 			return nil, err
 		}
 		if v != renderedVersion {
-			return nil, r.fail(p.val, "version %d of the topology form; this program reads version %d", v, renderedVersion)
+			return nil, r.fail(p.val, "version %d of ttfabric's topology file format; this program reads version %d", v, renderedVersion)
 		}
 	}
 	for _, p := range top {
@@ -176,6 +181,7 @@ func loadRendered(f file, top []pair) (*Topology, error) {
 	return r.t, nil
 }
 
+// readKey reads one key at the top level of the file, with its value.
 func (r *renderedFile) readKey(p pair) (err error) {
 	switch p.key.Value {
 	case renderedKey:
@@ -211,19 +217,21 @@ func (r *renderedFile) readKey(p pair) (err error) {
 	return err
 }
 
+// The method "unknown" returns the error about the unknown key of p.
 func (r *renderedFile) unknown(p pair) error {
-	return r.fail(p.key, "unknown key %s in version %d of the topology form", show(p.key), renderedVersion)
+	return r.fail(p.key, "unknown key %s in version %d of ttfabric's topology file format", show(p.key), renderedVersion)
 }
 
-// The method "each" calls read for every entry of a list whose entries are maps. More than "most"
-// entries are an error.
+// The method "each" calls the function "read" for every entry of the list in p. Every entry must be
+// a map. If the list has more entries than the parameter "most" says, the method returns an error.
+// The parameter "what" names one entry in error messages.
 func (r *renderedFile) each(p pair, what string, most int, read func(n *yaml.Node, ps []pair) error) error {
 	list, err := r.items(p.val, p.key.Value, "a list")
 	if err != nil {
 		return err
 	}
 	if len(list) > most {
-		return r.fail(p.key, "%s: %d entries, at most %d", p.key.Value, len(list), most)
+		return r.fail(p.key, "%s: %d entries; want at most %d", p.key.Value, len(list), most)
 	}
 	for _, n := range list {
 		ps, err := r.pairs(n, what, "a map")
@@ -300,7 +308,7 @@ func (r *renderedFile) readChip(n *yaml.Node, ps []pair) error {
 		}
 	}
 	if !named {
-		return r.fail(n, "a chip without an id: want a key chip with a value such as M0D3")
+		return r.fail(n, "the chip has no id: want the key \"chip\" with an id such as M0D3")
 	}
 	if was := r.chipAt[c.Node]; was != nil {
 		return r.fail(n, "chip %s is already listed on line %d", c.Node, was.Line)
@@ -352,13 +360,13 @@ func (r *renderedFile) readCable(n *yaml.Node, ps []pair) error {
 	}
 	switch {
 	case ends != 2:
-		return r.fail(n, "a cable has two ends, a and b, each a chip and a channel such as M0D0/8")
+		return r.fail(n, "a cable has two ends: want the keys \"a\" and \"b\", each with a chip and a channel such as M0D0/8")
 	case c.A == c.B:
 		return r.fail(n, "both ends of the cable are %s", c.A)
 	case c.External() && dirs != 2:
-		return r.fail(n, "the cable joins meshes %d and %d: it needs dir and back, the direction of the exit at each end", c.A.Node.Mesh, c.B.Node.Mesh)
+		return r.fail(n, "the cable joins meshes %d and %d: want the keys \"dir\" and \"back\", the directions in which the cable leaves a and b", c.A.Node.Mesh, c.B.Node.Mesh)
 	case !c.External() && dirs != 0:
-		return r.fail(n, "the cable is within mesh %d, and its directions follow from the ids of its chips; remove dir and back", c.A.Node.Mesh)
+		return r.fail(n, "the cable is within mesh %d, and its directions follow from the ids of its chips; remove the keys \"dir\" and \"back\"", c.A.Node.Mesh)
 	}
 	r.note(c, note)
 	r.cableAt[c.A], r.cableAt[c.B] = n, n
@@ -366,7 +374,7 @@ func (r *renderedFile) readCable(n *yaml.Node, ps []pair) error {
 	return nil
 }
 
-// direction reads a direction: E, W, N or S.
+// The method "direction" reads a direction: E, W, N or S.
 func (f file) direction(n *yaml.Node) (wire.Direction, error) {
 	for d := range wire.Direction(wire.NumDirections) {
 		if n.Kind == yaml.ScalarNode && n.Value == d.String() {
@@ -376,7 +384,7 @@ func (f file) direction(n *yaml.Node) (wire.Direction, error) {
 	return 0, f.fail(n, "direction %s: want E, W, N or S", show(n))
 }
 
-// port reads a port in the form M0D0/8.
+// The method "port" reads a port such as M0D0/8: the chip M0D0 and the channel 8.
 func (r *renderedFile) port(n *yaml.Node) (p wire.PortID, err error) {
 	chip, channel, ok := strings.Cut(n.Value, "/")
 	if p.Node, err = wire.ParseFabricNodeID(chip); err != nil || !ok || n.Kind != yaml.ScalarNode {

@@ -129,7 +129,7 @@ func TestGraphsOfGraphs(t *testing.T) {
 	if ps := topo.Exits(1, 4); len(ps) != 1 || ps[0].Local.Node.Chip != 3 {
 		t.Errorf("mesh 1 leaves to mesh 4 by %v, want one port of chip 3", ps)
 	}
-	if !strings.Contains(topo.Layout, "the file uses a mesh_id twice") {
+	if !strings.Contains(topo.Layout, "several mesh instances have the same mesh_id") {
 		t.Errorf("layout %q", topo.Layout)
 	}
 }
@@ -230,11 +230,11 @@ func TestBadGraphs(t *testing.T) {
 		{"name word", strings.Replace(m0, `"M0"`, "M0", 1) + topMesh, "f:2: name: M0, want a string in quotes"},
 		{"twice", m0 + m0 + topMesh, `f:7: mesh descriptor "M0" is already defined on line 1`},
 		{"arch", strings.Replace(m0, "WORMHOLE_B0", "GRAYSKULL", 1) + topMesh, `f:2: mesh descriptor "M0": arch GRAYSKULL: want WORMHOLE_B0 or BLACKHOLE`},
-		{"mixed", m0 + strings.NewReplacer("WORMHOLE_B0", "BLACKHOLE", "M0", "M1").Replace(m0) + topMesh, `f:7: mesh descriptor "M1" has the architecture blackhole and others have wormhole_b0: a fabric has only one architecture (Spec §1.2)`},
+		{"mixed", m0 + strings.NewReplacer("WORMHOLE_B0", "BLACKHOLE", "M0", "M1").Replace(m0) + topMesh, `f:7: mesh descriptor "M1" has the architecture blackhole, but an earlier mesh descriptor has wormhole_b0: a fabric has only one architecture (Spec §1.2)`},
 		{"negative", strings.Replace(m0, "[ 2, 2 ]", "[ 2, -2 ]", 1) + topMesh, "f:3: dims: -2, want a number from 1 to 2147483647"},
 		{"no rows", strings.Replace(m0, "[ 2, 2 ]", "[ 0, 2 ]", 1) + topMesh, "f:3: dims: 0, want a number from 1 to 2147483647"},
 		{"257", strings.Replace(m0, "[ 2, 2 ]", "[ 1, 257 ]", 1) + topMesh, `f:3: mesh descriptor "M0": 1×257 chips: a mesh has at most 256 chips; describe several meshes with connections`},
-		{"three dimensions", strings.Replace(m0, "[ 2, 2 ]", "[ 2, 2, 2 ]", 1) + topMesh, `f:3: mesh descriptor "M0": device_topology has 3 dims: want [rows, columns], or the columns of a single row; meshes of three dimensions are not supported`},
+		{"three dimensions", strings.Replace(m0, "[ 2, 2 ]", "[ 2, 2, 2 ]", 1) + topMesh, `f:3: mesh descriptor "M0": device_topology has 3 dims: want [rows, columns], or [columns] for a single row; meshes of three dimensions are not supported`},
 		{"type", strings.Replace(m0, "[ 2, 2 ]", "[ 2, 2 ] dim_types: [ TREE ]", 1) + topMesh, `f:3: mesh descriptor "M0": dim_types TREE: want LINE or RING`},
 		{"types", strings.Replace(m0, "[ 2, 2 ]", "[ 2, 2 ] dim_types: [ LINE, LINE, LINE ]", 1) + topMesh, `f:3: mesh descriptor "M0": 3 dim_types for 2 dims`},
 		{"count", strings.Replace(m0, "count: 2", "count: 17", 1) + topMesh, "f:4: count: 17, want a number from 1 to 16"},

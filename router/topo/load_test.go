@@ -160,8 +160,8 @@ func TestToleratedDescriptors(t *testing.T) {
 func TestBadRendered(t *testing.T) {
 	good := string(mustName(t, "n300").Encode())
 	for _, c := range []struct{ name, old, with, want string }{
-		{"version", "ttfabric: 1", "ttfabric: 2", "f:2: version 2 of the topology form; this program reads version 1"},
-		{"key", "source: built-in", "sauce: built-in", `f:4: unknown key "sauce" in version 1 of the topology form`},
+		{"version", "ttfabric: 1", "ttfabric: 2", "f:2: version 2 of ttfabric's topology file format; this program reads version 1"},
+		{"key", "source: built-in", "sauce: built-in", `f:4: unknown key "sauce" in version 1 of ttfabric's topology file format`},
 		{"arch", "wormhole_b0", "grayskull", `f:5: architecture "grayskull": want wormhole_b0 or blackhole`},
 		{"mesh", "rows: 1", "rows: 0", "f:7: mesh of 0×2: want at least 1×1 and at most 256 chips"},
 		{"row", "rows: 1", "rows: many", `f:8: mesh rows "many": want a number from 0 to 256`},

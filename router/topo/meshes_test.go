@@ -267,15 +267,15 @@ func TestBothFormsAreReadBack(t *testing.T) {
 func TestBadRenderedMeshes(t *testing.T) {
 	good := string(mustName(t, "2xt3000").Encode())
 	for _, c := range []struct{ name, old, with, want string }{
-		{"no dir", "      dir: \"N\"\n", "", "f:79: the cable joins meshes 0 and 1: it needs dir and back, the direction of the exit at each end"},
+		{"no dir", "      dir: \"N\"\n", "", "f:79: the cable joins meshes 0 and 1: want the keys \"dir\" and \"back\", the directions in which the cable leaves a and b"},
 		{"dir", "dir: \"N\"", "dir: Up", `f:81: direction "Up": want E, W, N or S`},
-		{"dir within", "      b: M0D4/6\n", "      b: M0D4/6\n      dir: S\n      back: N\n", "f:75: the cable is within mesh 0, and its directions follow from the ids of its chips; remove dir and back"},
+		{"dir within", "      b: M0D4/6\n", "      b: M0D4/6\n      dir: S\n      back: N\n", "f:75: the cable is within mesh 0, and its directions follow from the ids of its chips; remove the keys \"dir\" and \"back\""},
 		{"taken", "dir: \"N\"", "dir: S", "f:83: cable mesh 0 chip 1 channel 1 to mesh 1 chip 1 channel 1: chip M1D1 has another cable in direction N on plane 0; give this cable a direction that is free at the chip"},
 		{"mesh twice", "- id: 1", "- id: 0", "f:10: mesh 0 is already listed on line 7"},
 		{"wrap", "cols: 4\n", "cols: 4\n      wrap_x: 1\n", `f:10: wrap_x "1": want true or false`},
 		{"wrap of two", "cols: 4\n", "cols: 4\n      wrap_y: true\n", "f:7: mesh 0 of 2○×4: an axis that wraps has at least 3 chips"},
 		{"no cable round", "cols: 4\n", "cols: 4\n      wrap_x: true\n", "no cable joins the neighbours M0D3 and M0D0: a mesh has a cable between any two neighbours; add the cable, or describe a smaller mesh"},
-		{"1025 meshes", "meshes:\n", "meshes:\n" + strings.Repeat("    - {}\n", 1023), "f:6: meshes: 1025 entries, at most 1024"},
+		{"1025 meshes", "meshes:\n", "meshes:\n" + strings.Repeat("    - {}\n", 1023), "f:6: meshes: 1025 entries; want at most 1024"},
 	} {
 		in := strings.Replace(good, c.old, c.with, 1)
 		if in == good {

@@ -10,31 +10,33 @@ import (
 	"ttfabric/wire"
 )
 
-// maxGraphDepth is the largest depth to which graphs may nest in a descriptor.
+// maxGraphDepth is the largest number of graph instances of which each contains the next.
 const maxGraphDepth = 16
 
-// mgd is the state of a reader of a mesh graph descriptor 2.0. Such a file is textual protobuf of
-// tt-metal's schema tt_metal/fabric/protobuf/mesh_graph_descriptor.proto. An mgd reads the names of
-// the schema (types, graph_topology: RING). An mgd also reads the names in tt-metal's own files
-// (dim_types, graph_topology { layout_type: RING }).
+// The type "mgd" is the state of a reader of a mesh graph descriptor 2.0. Such a file is textual
+// protobuf. Its schema is tt-metal's file tt_metal/fabric/protobuf/mesh_graph_descriptor.proto.
+// Some fields have one form in this schema (types, graph_topology: RING), and another form in
+// tt-metal's own descriptors (dim_types, graph_topology { layout_type: RING }). The reader accepts
+// both forms.
 type mgd struct {
 	graph
-	meshDescs  map[string]graphMesh
-	graphDescs map[string]*protoMessage
-	ids        []uint64 // value of mesh_id of each mesh, in the order of meshes
+	meshDescs  map[string]graphMesh     // mesh descriptors, by name
+	graphDescs map[string]*protoMessage // graph descriptors, by name
+	ids        []uint64                 // mesh_id of each mesh instance, in the order of graph.meshes
 }
 
-// instance is a mesh or a graph within a graph.
+// The type "instance" describes one instance of a mesh descriptor or of a graph descriptor.
 type instance struct {
-	mesh     bool
-	desc     string
+	mesh     bool   // the instance is a mesh; false: a graph
+	desc     string // name of the descriptor
 	id       uint64
-	meshes   []int // indices in graph.meshes: the mesh itself, or all meshes within the graph
-	children []*instance
-	line     int
+	meshes   []int       // indices in graph.meshes: the mesh itself, or all meshes within the graph
+	children []*instance // instances that the graph contains directly
+	line     int         // line of the file
 }
 
-// named returns kind, descriptor and id of the instance, such as "mesh M0 3".
+// The method "named" returns the kind, the name of the descriptor, and the id of the instance, such
+// as "mesh M0 3".
 func (i *instance) named() string {
 	kind := "graph"
 	if i.mesh {
@@ -77,8 +79,9 @@ func loadMGD(f file, name string, data []byte) (*Topology, error) {
 	return g.build(name)
 }
 
-// number gives the meshes their ids. If each mesh_id in the file occurs only once, the meshes get
-// these ids. Otherwise the ids follow the order of the instances.
+// The method "number" gives each mesh instance its id in the topology. If all mesh instances have
+// different mesh_ids, the mesh_id of an instance becomes its id. Otherwise, the method numbers the
+// mesh instances from 0 on, in the order of graph.meshes.
 func (g *mgd) number() {
 	seen := map[uint64]bool{}
 	for _, id := range g.ids {
@@ -91,12 +94,12 @@ func (g *mgd) number() {
 		}
 	}
 	if len(seen) != len(g.ids) {
-		g.note("the file uses a mesh_id twice, so meshes are numbered in the order of their instances")
+		g.note("several mesh instances have the same mesh_id, so the meshes are numbered from 0 on in the order of their instances")
 	}
 }
 
-// The method "one" returns the field with one of the given names, or nil if the message has no such
-// field. Two such fields are an error.
+// The method "one" returns the field of m that has one of the given names. If m has no such field,
+// the result is nil. If m has more than one such field, the method returns an error.
 func (g *mgd) one(m *protoMessage, names ...string) (*protoField, error) {
 	var found *protoField
 	for i := range m.fields {
@@ -110,7 +113,9 @@ func (g *mgd) one(m *protoMessage, names ...string) (*protoField, error) {
 	return found, nil
 }
 
-// message returns the content of a field that must exist and be a message.
+// The method "message" returns the message in the field of m that has one of the given names. The
+// field must exist, and its value must be a message. The parameter "of" describes m in error
+// messages.
 func (g *mgd) message(m *protoMessage, of string, names ...string) (*protoMessage, error) {
 	f, err := g.one(m, names...)
 	if err != nil {
@@ -122,6 +127,7 @@ func (g *mgd) message(m *protoMessage, of string, names ...string) (*protoMessag
 	return g.asMessage(f)
 }
 
+// asMessage returns the message in field f, or an error if the value of f is not a message.
 func (g *mgd) asMessage(f *protoField) (*protoMessage, error) {
 	if f.kind != 'm' {
 		return nil, g.failAt(f.line, "%s: %s, want a message { … }", f.name, f.show())
@@ -129,8 +135,8 @@ func (g *mgd) asMessage(f *protoField) (*protoMessage, error) {
 	return f.msg, nil
 }
 
-// text returns the string in a field that must exist and must not be empty, and the line of the
-// field.
+// The method "text" returns the string in a field of m, and the line of the field. The field must
+// exist, and the string must not be empty. The parameter "of" describes m in error messages.
 func (g *mgd) text(m *protoMessage, of, name string) (string, int, error) {
 	f, err := g.one(m, name)
 	if err != nil {
@@ -145,7 +151,7 @@ func (g *mgd) text(m *protoMessage, of, name string) (string, int, error) {
 	return f.text, f.line, nil
 }
 
-// whole reads the value of a field, which must be a whole number from low to high.
+// The method "whole" returns the value of field f, which must be a whole number from low to high.
 func (g *mgd) whole(f *protoField, low, high uint64) (uint64, error) {
 	v, err := strconv.ParseUint(f.text, 0, 64)
 	if f.kind != 'w' || err != nil || v < low || v > high {
@@ -154,7 +160,8 @@ func (g *mgd) whole(f *protoField, low, high uint64) (uint64, error) {
 	return v, nil
 }
 
-// boolean reads a field that is true or false. For a missing field, boolean returns false.
+// The method "boolean" returns the value of a field of m, which must be true or false. If the field
+// is missing, the result is false.
 func (g *mgd) boolean(m *protoMessage, name string) (bool, error) {
 	f, err := g.one(m, name)
 	if err != nil || f == nil {
@@ -207,6 +214,8 @@ func (g *mgd) readMesh(f *protoField) error {
 	return nil
 }
 
+// readArch reads the field arch of a mesh descriptor. All mesh descriptors must have the same
+// architecture.
 func (g *mgd) readArch(m *protoMessage, of string) error {
 	f, err := g.one(m, "arch")
 	if err != nil {
@@ -220,14 +229,14 @@ func (g *mgd) readArch(m *protoMessage, of string) error {
 		return g.failAt(f.line, "%s: arch %s: want WORMHOLE_B0 or BLACKHOLE", of, f.show())
 	}
 	if g.arch != wire.ArchUnknown && a != g.arch {
-		return g.failAt(f.line, "%s has the architecture %s and others have %s: a fabric has only one architecture (Spec §1.2)", of, a, g.arch)
+		return g.failAt(f.line, "%s has the architecture %s, but an earlier mesh descriptor has %s: a fabric has only one architecture (Spec §1.2)", of, a, g.arch)
 	}
 	g.arch = a
 	return nil
 }
 
-// readDims reads device_topology, which has the rows and columns of the mesh. A single number is
-// the number of columns of a single row.
+// readDims reads device_topology, which gives the numbers of rows and columns of the mesh. If the
+// field dims has only one number, the mesh has one row, and this number is the number of columns.
 func (g *mgd) readDims(m *protoMessage, of string) (Mesh, error) {
 	topology, err := g.message(m, of, "device_topology")
 	if err != nil {
@@ -238,6 +247,7 @@ func (g *mgd) readDims(m *protoMessage, of string) (Mesh, error) {
 		return Mesh{}, err
 	}
 	var wrap []bool
+	name := "" // name under which the file gives the types
 	for i := range topology.fields {
 		f := &topology.fields[i]
 		if f.name != "dim_types" && f.name != "types" {
@@ -246,10 +256,10 @@ func (g *mgd) readDims(m *protoMessage, of string) (Mesh, error) {
 		if f.kind != 'w' || f.text != "LINE" && f.text != "RING" {
 			return Mesh{}, g.failAt(f.line, "%s: %s %s: want LINE or RING", of, f.name, f.show())
 		}
-		wrap = append(wrap, f.text == "RING")
+		wrap, name = append(wrap, f.text == "RING"), f.name
 	}
 	if len(wrap) > len(dims) {
-		return Mesh{}, g.failAt(topology.line, "%s: %d dim_types for %d dims", of, len(wrap), len(dims))
+		return Mesh{}, g.failAt(topology.line, "%s: %d %s for %d dims", of, len(wrap), name, len(dims))
 	}
 	for len(wrap) < len(dims) {
 		wrap = append(wrap, false)
@@ -262,13 +272,15 @@ func (g *mgd) readDims(m *protoMessage, of string) (Mesh, error) {
 		return Mesh{}, g.failAt(topology.line, "%s: %d×%d chips: a mesh has at most %d chips; describe several meshes with connections", of, r.Rows, r.Cols, wire.MaxChipsPerMesh)
 	}
 	if r.WrapX && r.Cols < MinWrap || r.WrapY && r.Rows < MinWrap {
-		g.note("%s: a RING of fewer than %d chips has no wrap", of, MinWrap)
+		g.note("%s: a RING of fewer than %d chips counts as a LINE", of, MinWrap)
 	}
 	r.WrapX, r.WrapY = r.WrapX && r.Cols >= MinWrap, r.WrapY && r.Rows >= MinWrap
 	return r, nil
 }
 
-// dims reads the one or two sizes in the field dims.
+// The method "dims" returns the values of the field dims in m. There must be one or two values. A
+// value of more than wire.MaxChipsPerMesh becomes wire.MaxChipsPerMesh + 1. The parameter "of"
+// describes m in error messages.
 func (g *mgd) dims(m *protoMessage, of string) (dims []int, err error) {
 	for i := range m.fields {
 		if f := &m.fields[i]; f.name == "dims" {
@@ -280,13 +292,14 @@ func (g *mgd) dims(m *protoMessage, of string) (dims []int, err error) {
 		}
 	}
 	if len(dims) < 1 || len(dims) > 2 {
-		return nil, g.failAt(m.line, "%s has %d dims: want [rows, columns], or the columns of a single row; meshes of three dimensions are not supported", of, len(dims))
+		return nil, g.failAt(m.line, "%s has %d dims: want [rows, columns], or [columns] for a single row; meshes of three dimensions are not supported", of, len(dims))
 	}
 	return dims, nil
 }
 
-// readHosts checks host_topology: the numbers of its rows and columns of hosts must divide the rows
-// and columns of the mesh evenly. The topology does not use host_topology.
+// readHosts checks the field host_topology, which gives a number of rows and a number of columns of
+// hosts. These two numbers must divide the numbers of rows and columns of the mesh evenly. The
+// topology does not use host_topology otherwise.
 func (g *mgd) readHosts(m *protoMessage, mesh Mesh, of string) error {
 	f, err := g.one(m, "host_topology")
 	if err != nil || f == nil {
@@ -309,15 +322,16 @@ func (g *mgd) readHosts(m *protoMessage, mesh Mesh, of string) error {
 	return nil
 }
 
-// readChannels reads the fields count and policy of a message. The count must be at least 1 and at
-// most the argument most. The result "relaxed" is true if the policy is RELAXED.
+// readChannels reads the fields count and policy of the message m. The result n is the count, which
+// must be at least 1. The parameter "most" is the largest allowed count. The result "relaxed" is
+// true if the policy is RELAXED.
 func (g *mgd) readChannels(m *protoMessage, of string, most uint64) (n int, relaxed bool, err error) {
 	f, err := g.one(m, "count")
 	if err != nil {
 		return 0, false, err
 	}
 	if f == nil {
-		return 0, false, g.failAt(m.line, "%s: channels has no count", of)
+		return 0, false, g.failAt(m.line, "%s: the field channels has no count", of)
 	}
 	v, err := g.whole(f, 1, most)
 	if err != nil {

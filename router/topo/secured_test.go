@@ -44,7 +44,7 @@ func TestSecuredLinks(t *testing.T) {
 		{"auth: psk", "auth:", `f:5: auth "": want none, psk or mtls`},
 		{"auth: psk", "auth: off", `f:5: auth "off": want none, psk or mtls`},
 		{"auth: psk", "auth: psk\nauth: none", `f:6: file: key "auth" occurs already on line 5`},
-		{"auth: psk", "auth: psk\npsk: x", `f:6: unknown key "psk" in version 1 of the topology form`},
+		{"auth: psk", "auth: psk\npsk: x", `f:6: unknown key "psk" in version 1 of ttfabric's topology file format`},
 	} {
 		if _, err := Load("f", []byte(strings.Replace(secured, c.what, c.with, 1))); err == nil || err.Error() != c.want {
 			t.Errorf("%s:\n got %v\nwant %s", c.with, err, c.want)

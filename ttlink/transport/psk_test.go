@@ -303,7 +303,7 @@ func TestPSKRefusesWithReason(t *testing.T) {
 		{"key", "another pre-shared key", func(_, _ *transport.Cable, ka, _ *[]byte) { *ka = bytes.Repeat([]byte{8}, 32) }},
 		{"fabric", "another fabric", func(a, _ *transport.Cable, _, _ *[]byte) { a.Fabric = "other" }},
 		{"chip", "mesh 0 chip 5 channel 1", func(a, _ *transport.Cable, _, _ *[]byte) { a.From = other }},
-		{"cable", "cabled to mesh 0 chip 5", func(a, _ *transport.Cable, _, _ *[]byte) { a.To = other }},
+		{"cable", "a cable to mesh 0 chip 5", func(a, _ *transport.Cable, _, _ *[]byte) { a.To = other }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := tapped(t, c.change)
@@ -333,7 +333,7 @@ func TestPSKRefusesWithReason(t *testing.T) {
 		ma.SetPeer(mb.LocalAddr())
 		ma.Send([]byte("TT in the clear"), 100)
 		until(t, "b says why", func() bool { return len(said.refusals()) == 1 })
-		if !strings.Contains(said.refusals()[0], "in the clear") || b.Stats().Auth.Plain != 1 {
+		if !strings.Contains(said.refusals()[0], "without encryption") || b.Stats().Auth.Plain != 1 {
 			t.Errorf("%q %+v", said.refusals(), b.Stats().Auth)
 		}
 	})

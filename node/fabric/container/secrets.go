@@ -20,20 +20,23 @@ import (
 	"ttfabric/wire"
 )
 
-// Keys and certificates of containers are files in one folder, which no other user may enter.
-// Compose mounts the files read-only. Compose mounts a chip's own certificate and key only in the
-// container of the chip. No image, environment, command line or compose file contains a key or
-// certificate. The files have mode 0444, because the user in a container has no account on this
-// machine. On this machine, the mode of the folder protects the files.
+// The keys and certificates of a fabric's containers are files in one folder. This file calls them
+// secrets. Compose mounts the files read-only. Compose mounts a chip's own certificate and key only
+// in the container of the chip. No image, environment, command line or compose file contains a key
+// or certificate. The program in a container runs as the user secretsUser, who does not own the
+// files. The files therefore have mode 0444. On this machine, the mode of the folder keeps other
+// users out.
 const (
-	SecretsName = "secrets" // name of the folder with the secrets, in a run folder
-	SecretMode  = 0o444     // mode of the files with secrets
-	secretsEnv  = "TTFABRIC_SECRETS"
-	secretsUser = 65532 // user id of the program in a container, see docker/Dockerfile
-	caCert      = "ca.pem"
+	SecretsName = "secrets"          // name of the folder with the secrets; the folder lies in the run folder of the fabric
+	SecretMode  = 0o444              // mode of the files with secrets
+	secretsEnv  = "TTFABRIC_SECRETS" // environment variable with the folder of the secrets
+	secretsUser = 65532              // user id of the program in a container, see docker/Dockerfile
+	caCert      = "ca.pem"           // file name of the CA certificate
 )
 
-// secret is a file that compose mounts in containers, in the folder [pki.Mounted].
+// The type "secret" describes a file that compose mounts in the folder [pki.Mounted] of containers.
+// The field "name" is the name of the secret in the compose file, and "file" is the name of the
+// file.
 type secret struct{ name, file string }
 
 // commonSecrets returns the secrets that are mounted in the containers of all chips.
@@ -58,7 +61,7 @@ func ownSecrets(m *spec.Spec, n wire.FabricNodeID) []secret {
 	return []secret{{ServiceName(n) + "-cert", n.String() + ".pem"}, {ServiceName(n) + "-key", n.String() + ".key"}}
 }
 
-// allSecrets returns the secrets of all chips of a fabric, each secret once.
+// allSecrets returns the secrets of all chips of a fabric. Each secret is in the result once.
 func allSecrets(m *spec.Spec, t *topo.Topology) []secret {
 	out := commonSecrets(m)
 	for _, c := range t.Chips {
@@ -67,9 +70,10 @@ func allSecrets(m *spec.Spec, t *topo.Topology) []secret {
 	return out
 }
 
-// secretsKey returns the text ", secrets: […]" for the service of chip n in a compose or
-// stack file. secretsKey returns "" if the chip has no secrets. The list begins with the
-// names in more. Each entry of a secret ends with the text "owner".
+// secretsKey returns the text ", secrets: […]" for the service of chip n in a compose or stack
+// file. The list in the text begins with the names in the parameter "more". Then the list has an
+// entry for each secret of the chip. Each of these entries ends with the text in the parameter
+// "owner". If the chip has no secrets, secretsKey returns "".
 func secretsKey(m *spec.Spec, n wire.FabricNodeID, owner string, more ...string) string {
 	list := slices.Clone(more)
 	for _, s := range slices.Concat(commonSecrets(m), ownSecrets(m, n)) {
@@ -82,7 +86,7 @@ func secretsKey(m *spec.Spec, n wire.FabricNodeID, owner string, more ...string)
 }
 
 // secretFiles returns the lines of a compose or stack file that declare the secrets. The parameter
-// "folder" is the folder of the secrets, as the compose or stack file names the folder.
+// "folder" is the path of the folder of the secrets, as the lines give the path.
 func secretFiles(m *spec.Spec, t *topo.Topology, folder string) string {
 	var b strings.Builder
 	for _, s := range allSecrets(m, t) {
@@ -91,7 +95,8 @@ func secretFiles(m *spec.Spec, t *topo.Topology, folder string) string {
 	return b.String()
 }
 
-// secureArguments returns the flags of 'node' for the keys, transport and auth of a fabric of containers.
+// secureArguments returns the flags of the command 'node' for the keys, the transport and the auth
+// of a fabric of containers.
 func secureArguments(m *spec.Spec, t *topo.Topology) (out []string) {
 	if m.Keyed {
 		out = append(out, "--gossip-key", pki.Mounted+"/"+folder.KeysFile)
@@ -108,8 +113,9 @@ func secureArguments(m *spec.Spec, t *topo.Topology) (out []string) {
 	return out
 }
 
-// certificates reads the files with the certificates and keys of a fabric's chips from the folder
-// dir. certificates stores the content of each file in the map named "into", by file name.
+// The function "certificates" reads the CA certificate, and the certificates and private keys of
+// all chips, from the folder dir. The function stores the content of each file in the map "into",
+// under the name of the file. If the links do not use mutual TLS (mtls), the function does nothing.
 func certificates(m *spec.Spec, t *topo.Topology, dir string, into map[string][]byte) error {
 	if m.Auth != spec.MTLS {
 		return nil
@@ -120,15 +126,15 @@ func certificates(m *spec.Spec, t *topo.Topology, dir string, into map[string][]
 		}
 		b, err := os.ReadFile(filepath.Join(dir, s.file))
 		if err != nil {
-			return fmt.Errorf("cannot read a certificate for the containers: %w", err)
+			return fmt.Errorf("cannot read a certificate or private key for the containers: %w", err)
 		}
 		into[s.file] = b
 	}
 	return nil
 }
 
-// writeSecrets writes files with keys and certificates into the folder dir. The map "files"
-// has the content of each file, by file name.
+// writeSecrets writes files with keys and certificates into the folder dir. The map "files" holds
+// the content of each file, under the name of the file.
 func writeSecrets(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the folder for the keys of the containers: %w", err)
@@ -141,9 +147,10 @@ func writeSecrets(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// Share copies a fabric's keys and certificates to the folder [SecretsName] of the run folder.
-// Containers mount the files of this folder. A container uses the content that the files have when
-// the container starts.
+// Share copies the keys and certificates of a fabric to the folder [SecretsName] in the run folder.
+// Compose mounts the files of this folder in the containers. A container uses the content that the
+// files have when the container starts. If the fabric has no keys and certificates, Share does
+// nothing.
 func Share(d folder.Dir, m *spec.Spec, t *topo.Topology) error {
 	files := map[string][]byte{}
 	for name, there := range map[string]bool{folder.KeysFile: m.Keyed, folder.PSKFile: m.Auth == spec.PSK} {
@@ -152,7 +159,7 @@ func Share(d folder.Dir, m *spec.Spec, t *topo.Topology) error {
 		}
 		b, err := os.ReadFile(d.Path(name))
 		if err != nil {
-			return fmt.Errorf("cannot read a key for the containers: %w; take the fabric down with 'ttfabric down', and up again", err)
+			return fmt.Errorf("cannot read a key for the containers: %w; take the fabric down with 'ttfabric down', and bring it up again with 'ttfabric up'", err)
 		}
 		files[name] = b
 	}
@@ -162,11 +169,13 @@ func Share(d folder.Dir, m *spec.Spec, t *topo.Topology) error {
 	return writeSecrets(d.Path(SecretsName), files)
 }
 
-// certify updates the keys and certificates of chips ns before the chips start. If the run
-// folder has a compose file, certify calls [Share]. Otherwise the user brought up the
-// fabric with another compose file. In this case, certify copies only certificates, which
-// 'pki renew' may have replaced. If the folder of the certificates does not exist any more,
-// the chips keep their old certificates.
+// The method "certify" updates the keys and certificates of the chips ns before the chips start. If
+// the run folder has a compose file, the method calls [Share]. Otherwise, the user brought up the
+// fabric with another compose file. In this case, and if the links use mutual TLS (mtls), the
+// method copies the CA certificate, and the certificates and private keys of the chips. The command
+// 'pki renew' may have replaced these files. If the folder h.Spec.PKI with these files does not
+// exist any more, the chips keep their old certificates and private keys. The map "there" has the
+// containers of the fabric. The method passes over chips that have no container in this map.
 func (h Host) certify(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container) error {
 	if _, err := os.Stat(h.Dir.Path(ComposeName)); err == nil { // this program wrote the compose file
 		t, err := h.Dir.Topology()
@@ -192,18 +201,20 @@ func (h Host) certify(ctx context.Context, ns []wire.FabricNodeID, there map[wir
 			err = renewed(&h.Spec, n, mounts)
 		}
 		if err != nil {
-			return fmt.Errorf("chip %s: cannot update the chip's certificate: %w", n, err)
+			return fmt.Errorf("chip %s: cannot update the certificates and the private key in the chip's container: %w", n, err)
 		}
 	}
 	return nil
 }
 
-// mount is a file of this machine that a container mounts. Source is the path on this
-// machine, and Destination is the path in the container.
+// The type "mount" describes a file of this machine that a container mounts. Source is the path on
+// this machine, and Destination is the path in the container.
 type mount struct{ Source, Destination string }
 
-// renewed copies the certificates of chip n from the folder m.PKI to the files that the
-// container of the chip mounts.
+// The function "renewed" copies three files from the folder m.PKI: the certificate of chip n, the
+// private key of the chip, and the CA certificate. The function writes them to the files of this
+// machine that the container of the chip mounts. The function passes over a file that is missing in
+// m.PKI, and over a file whose content has not changed.
 func renewed(m *spec.Spec, n wire.FabricNodeID, mounts []mount) error {
 	for _, s := range append(ownSecrets(m, n), secret{"ca", caCert}) {
 		b, err := os.ReadFile(filepath.Join(m.PKI, s.file))
