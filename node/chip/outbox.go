@@ -93,7 +93,7 @@ func (c *machine) emitReports(now mono.Time) (moved bool) {
 	return moved
 }
 
-// sendControl sends a control message to a flow's source by route w. sendControl
+// sendControl sends a control packet to a flow's source by route w. sendControl
 // returns false while there is no room.
 func (c *machine) sendControl(now mono.Time, w *flow.Route, to flow.Key, t wire.PacketType, payload []byte) bool {
 	c.scratch.payload = payload[:0]

@@ -19,7 +19,7 @@ type port struct {
 	link    *ttlink.Link
 	partial router.Slot // packet under assembly, or router.NoSlot
 	up      bool        // the link is up
-	crowded bool        // the link had credit, but no room, for a control message
+	crowded bool        // the link had credit, but no room, for a control packet
 	cut     bool        // this chip has cut the cable itself, see Cut of [Inputs]
 	offered bool        // the port's cable may carry the frames of the parallel links
 	poor    bool        // the parallel links know that the port's cable is unreliable
