@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ttfabric/node/flow"
+	"ttfabric/router"
 	"ttfabric/router/control"
 	"ttfabric/router/route"
 	"ttfabric/wire"
@@ -174,4 +175,80 @@ func TestOutdated(t *testing.T) {
 func (w *fabric) setTables(c *Chip, p *route.Plan) {
 	c.tables.former.add(c.tables.planned, p.Hash(), false)
 	c.enforce(p)
+}
+
+// TestEntryOrder lets cables of the other mesh come back. The source knows it first, and a flow begins.
+// The entry node of the other mesh does not know the source's tables yet, and routes the flow's packets
+// by a detour, where they wait. Then the entry node gets the tables, too. No later packet may overtake
+// the packets on the detour.
+func TestEntryOrder(t *testing.T) {
+	m := named(t, "2xt3000")
+	for _, x := range m.Chips[8:] {
+		w := newFabric(t, m)
+		src, dst := w.chips[0], w.at[x.Node]
+		between := func(a, b wire.FabricNodeID) (out []wire.PortID) {
+			for _, k := range m.Cables {
+				if k.A.Node == a && k.B.Node == b || k.A.Node == b && k.B.Node == a {
+					out = append(out, k.A, k.B)
+				}
+			}
+			return out
+		}
+		far := between(m.Chips[10].Node, m.Chips[11].Node) // cables that stay out of service, so that the new tables are not those without faults
+		now := src.tables.base.Around(far)
+		direct, _ := now.Walk(wire.ClassRequest, 0, src.Node(), dst.Node())
+		on := map[wire.FabricNodeID]bool{}
+		var back []wire.PortID // cables that come back
+		for _, h := range direct {
+			if on[h.At], on[h.To] = true, true; back == nil && h.At.Mesh == 1 && h.To.Mesh == 1 {
+				back = between(h.At, h.To)
+			}
+		}
+		old := now.Around(append(back, far...))
+		detour, ok := old.Walk(wire.ClassRequest, 0, src.Node(), dst.Node())
+		var slow *Chip
+		for _, h := range detour {
+			if slow == nil && h.At.Mesh == 1 && !on[h.At] {
+				slow = w.at[h.At]
+			}
+		}
+		if back == nil || !ok || slow == nil {
+			continue
+		}
+		for _, c := range w.chips {
+			w.setTables(c, old)
+			if c.Node().Mesh == 0 {
+				w.setTables(c, now)
+			}
+			c.source.HandleTables(w.now)
+		}
+		for _, p := range slow.Channels() {
+			slow.Command(w.now, p.Local.Channel, router.CommandPause)
+		}
+		write := flow.Request{Dst: dst.Node(), Payload: make([]byte, 64), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+		const writes = 4
+		send := func() {
+			for range writes {
+				if a := src.HandleRequest(w.now, write); a != flow.Accepted {
+					t.Fatal(a)
+				}
+			}
+			w.run(20 * time.Millisecond)
+		}
+		send()
+		for _, c := range w.chips[8:] {
+			w.setTables(c, now)
+			c.tables.since = w.now
+			c.apply(w.now)
+		}
+		send()
+		for _, p := range slow.Channels() {
+			slow.Command(w.now, p.Local.Channel, router.CommandRun)
+		}
+		if n := w.fates(0, 5*time.Second); n[flow.FateDone] != 2*writes {
+			t.Errorf("the writes to %s end: %v; want %d done", dst.Node(), n, 2*writes)
+		}
+		return
+	}
+	t.Error("no route to the other mesh suits the test")
 }

@@ -4,6 +4,7 @@ import (
 	"ttfabric/node/flow"
 	"ttfabric/router/route"
 	"ttfabric/wire"
+	"ttfabric/wire/mono"
 )
 
 // routeKey holds everything that a route depends on.
@@ -179,7 +180,7 @@ func address(w *flow.Route, p *wire.Packet, ttl uint16) {
 // the fabric has no route even without faults, enter clears the packet's route and returns
 // true. The router then drops the packet, because the packet has no route. For a packet
 // from this mesh, enter does nothing and returns true.
-func (c *machine) enter(p *port, v wire.PacketView) bool {
+func (c *machine) enter(now mono.Time, p *port, v wire.PacketView) bool {
 	if p.Peer.Node.Mesh == c.cfg.Node.Mesh {
 		return true
 	}
@@ -199,7 +200,7 @@ func (c *machine) enter(p *port, v wire.PacketView) bool {
 		v.Reroute([]byte{wire.RouteBit(p.Dir)}, false, false) // a hop back in the direction that the packet came from means "deliver here"
 		return true
 	}
-	if c.through(p, v) {
+	if c.through(now, p, v) {
 		return true
 	}
 	v.Reroute(nil, false, false)
@@ -212,34 +213,43 @@ func (c *machine) enter(p *port, v wire.PacketView) bool {
 // newer or older tables than the flow's source. The first of the following tables with a route for
 // the packet therefore gives the route:
 //
-//   - The tables that routed the packet before, unless the route crosses a cable that is out of
-//     service. If the chip does not know these tables, the tables that routed the previous packet
-//     of the same flow.
+//   - The tables that the packet names, unless the route crosses a cable that is out of service. If
+//     the chip does not know these tables, the tables that routed the previous packet of the same
+//     flow. The chip may have put the named tables in force only lately, after other tables have
+//     routed packets of the flow that named the same tables. For the time Patience, the other tables
+//     then keep the flow, so that no packet overtakes the packets before it.
 //   - The tables in force.
 //   - The tables that use silent cables. The packet then waits at the silent port.
-func (c *machine) through(p *port, v wire.PacketView) bool {
-	t, to, class := &c.tables, destination(v), v.VC().Class()
-	by, epoch, mixed := t.named(v), v.Epoch(), uint32(wire.EpochMixed)
-	last := t.entrants.of(v)
-	switch {
-	case by != nil:
-		mixed = epoch
-	case last != nil && *last != nil:
-		by = *last
-	case !c.outdated(v):
-		mixed = t.epoch
+//
+// If other tables than those that the packet names route the packet, the packet's epoch becomes
+// EpochMixed.
+func (c *machine) through(now mono.Time, p *port, v wire.PacketView) bool {
+	t, to, class, epoch := &c.tables, destination(v), v.VC().Class(), v.Epoch()
+	try := func(by *planned) bool {
+		names := epoch
+		if by.epoch != epoch {
+			names = wire.EpochMixed
+		}
+		return c.onto(p, v, c.routeBy(by, to, class), names)
 	}
-	if by != nil {
-		w := c.routeBy(by, to, class)
-		if w.OK && (by == t.planned || !t.hope.plan.Crosses(c.cfg.Node, to.Plane, w.First, w.Actions)) && c.onto(p, v, w, mixed) {
+	by, last := t.named(v), t.entrants.of(v)
+	if last != nil && last.tables != nil && (by == nil || last.named == epoch && now.Sub(t.since) < flow.Patience) {
+		by = last.tables
+	}
+	if by != nil && by != t.planned {
+		if w := c.routeBy(by, to, class); t.hope.plan.Crosses(c.cfg.Node, to.Plane, w.First, w.Actions) {
+			by = nil
+		}
+	}
+	for _, by := range []*planned{by, t.planned} {
+		if by != nil && try(by) {
 			if last != nil {
-				*last = by
+				last.named, last.tables = epoch, by
 			}
 			return true
 		}
-		mixed = wire.EpochMixed
 	}
-	return c.onto(p, v, c.route(to, class), mixed) || c.onto(p, v, c.routeBy(t.hope, to, class), wire.EpochMixed)
+	return try(t.hope)
 }
 
 // named returns the tables that a packet names, or nil if the chip does not remember these tables.
@@ -259,17 +269,23 @@ const numEntrants = 256
 // A flow may take the place of another flow.
 type entrants []entrant
 
-type entrant struct {
+// flowName names a flow from another mesh.
+type flowName struct {
 	src, dst wire.FabricNodeID
+	group    uint16
 	epoch    uint32 // epoch of the flow
 	plane    wire.Plane
 	other    bool
-	tables   *planned
 }
 
-// of returns the place for the tables of a request or probe's flow. The place holds nil if the chip
-// does not remember the flow. For packets without a flow, of returns nil.
-func (e *entrants) of(v wire.PacketView) **planned {
+type entrant struct {
+	flowName
+	named  uint32   // epoch of the tables that the last packet named
+	tables *planned // the tables that routed the last packet; nil: no packet of the flow has come yet
+}
+
+// of returns the place for a request or probe's flow. For packets without a flow, of returns nil.
+func (e *entrants) of(v wire.PacketView) *entrant {
 	epoch, _ := v.Flow()
 	if t := v.Type(); t != wire.PacketRequest && t != wire.PacketProbe {
 		return nil
@@ -277,12 +293,12 @@ func (e *entrants) of(v wire.PacketView) **planned {
 	if *e == nil {
 		*e = make(entrants, numEntrants)
 	}
-	k := entrant{src: v.Src(), dst: v.Dst(), epoch: epoch, plane: v.Plane(), other: v.Other()}
+	k := flowName{src: v.Src(), dst: v.Dst(), group: v.Group(), epoch: epoch, plane: v.Plane(), other: v.Other()}
 	x := &(*e)[(uint32(k.src.Mesh)*31+uint32(k.src.Chip)*7+uint32(k.dst.Mesh)*13+uint32(k.dst.Chip)*67+uint32(k.plane))%numEntrants]
-	if x.src != k.src || x.dst != k.dst || x.epoch != k.epoch || x.plane != k.plane || x.other != k.other {
-		*x = k
+	if x.flowName != k {
+		*x = entrant{flowName: k}
 	}
-	return &x.tables
+	return x
 }
 
 // onto puts a packet that came in by a port onto a route from this chip, if the route exists. The
