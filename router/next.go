@@ -12,7 +12,7 @@ type Skip uint64
 
 func one(v wire.VC, c int) Skip { return 1 << (int(v)*SenderChannels + c) }
 
-// ControlChannels is the set of all sender channels for control messages.
+// ControlChannels is the set of all sender channels for control packets.
 var ControlChannels = controlChannels()
 
 func controlChannels() (s Skip) {

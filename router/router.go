@@ -157,7 +157,7 @@ type Router struct {
 	recvd int // packets in all receiver channels
 	own   origins
 
-	lastFirst []wire.VC // vcs in the order in which PollLocal serves them: control messages, then replies, then requests
+	lastFirst []wire.VC // vcs in the order in which PollLocal serves them: control packets, then replies, then requests
 
 	at     uint32    // milliseconds of the latest instant that the router knows, modulo 2³²
 	paused int       // number of paused ports

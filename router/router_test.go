@@ -159,7 +159,7 @@ func TestBackpressureHoldsAndDropsNothing(t *testing.T) {
 	if got, want := b.freed(), SlotSpec.Sender[wire.VCData]; got != want {
 		t.Errorf("%d packets moved on while no packet left the router; the sender channel has %d slots", got, want)
 	}
-	// A full channel for data does not delay control messages.
+	// A full channel for data does not delay control packets.
 	b.arrive(in, b.packet(wire.VCControl, 99, 5, wire.RouteEast, wire.RouteWest))
 	b.r.Step(0)
 	data, _ := b.r.Next(out, 0)

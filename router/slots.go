@@ -10,7 +10,7 @@ type SlotProfile struct {
 }
 
 // slots returns a profile with two sizes. Virtual channels for requests and replies have "sender"
-// and "receiver" slots. Virtual channels for control messages have "controlSender" and
+// and "receiver" slots. Virtual channels for control packets have "controlSender" and
 // "controlReceiver" slots.
 func slots(name string, sender, receiver, controlSender, controlReceiver int) SlotProfile {
 	p := SlotProfile{Name: name}
@@ -23,7 +23,7 @@ func slots(name string, sender, receiver, controlSender, controlReceiver int) Sl
 	return p
 }
 
-// The profiles of channel sizes. Channels for control messages are smaller than the others (Spec
+// The profiles of channel sizes. Channels for control packets are smaller than the others (Spec
 // §2.3.2). A profile named after a chip has the sizes that tt-metal's fabric builder tries first.
 // SlotWormhole is for the 2D router of a Wormhole. SlotBlackhole is for the 2D router of a
 // Blackhole, and SlotBlackhole1D for the 1D router. For a 1D router of a Wormhole, the builder's

@@ -244,7 +244,7 @@
 // routes, one in each direction. Without OTHER, a packet takes the route that the tables prefer.
 // With OTHER, a packet takes the opposite route, in both dimensions. An entry node that writes a
 // new route also obeys OTHER. OTHER has an effect only for such pairs of chips, and has no effect
-// on control messages. If a fault has broken the opposite route, OTHER has no effect. A reply or
+// on control packets. If a fault has broken the opposite route, OTHER has no effect. A reply or
 // completion has OTHER if its request has OTHER.
 //
 // The send type decides the fields of the command union. The union's other bytes are 0, and readers

@@ -160,7 +160,7 @@ func (s Seq) Sub(t Seq) int { return int(int32(s - t)) }
 func (s Seq) Before(t Seq) bool { return int32(s-t) < 0 }
 
 // VC is a virtual channel of a link: a class of traffic with its own slots and credits. Requests,
-// replies and control messages use different virtual channels. A packet therefore never waits for a
+// replies and control packets use different virtual channels. A packet therefore never waits for a
 // slot that a packet of another class holds.
 type VC uint8
 
@@ -177,7 +177,7 @@ type VC uint8
 //   - Detour: a packet whose route leads round a fault uses a detour VC until the packet leaves the
 //     mesh. Within a mesh, a packet may change to a detour VC, and then keeps to detour VCs.
 //
-// Control messages have no dateline VCs, because control messages use no cable that wraps, except
+// Control packets have no dateline VCs, because control packets use no cable that wraps, except
 // on up*/down* routes. These routes need no dateline.
 const (
 	VCData            VC = iota // requests: writes, reads, atomics
@@ -187,20 +187,20 @@ const (
 	VCReplyDateline             // replies behind the dateline
 	VCDataUp                    // requests with a crossing ahead towards the root
 	VCReplyUp                   // replies with a crossing ahead towards the root
-	VCControlUp                 // control messages with a crossing ahead towards the root
+	VCControlUp                 // control packets with a crossing ahead towards the root
 	VCDataUpDateline            // requests behind the dateline, with a crossing ahead towards the root
 	VCReplyUpDateline           // replies behind the dateline, with a crossing ahead towards the root
 	VCDataDetour                // requests round a fault
 	VCReplyDetour               // replies round a fault
-	VCControlDetour             // control messages round a fault
+	VCControlDetour             // control packets round a fault
 	VCDataUpDetour              // requests round a fault, with a crossing ahead towards the root
 	VCReplyUpDetour             // replies round a fault, with a crossing ahead towards the root
-	VCControlUpDetour           // control messages round a fault, with a crossing ahead towards the root
+	VCControlUpDetour           // control packets round a fault, with a crossing ahead towards the root
 	NumVCs            = 16
 	BasicVCs          = 3 // number of virtual channels that a single mesh without wraps and detours needs
 )
 
-// Class is the class of a packet: request, reply or control message. Each class has its own virtual
+// Class is the class of a packet: request, reply or control packet. Each class has its own virtual
 // channels.
 type Class uint8
 
@@ -246,7 +246,7 @@ func bit(b bool) int {
 
 // VCFor returns the virtual channel for packets of class c that are not on a detour. The parameter
 // "up" says whether a crossing towards the root of the tree of meshes lies ahead. The parameter
-// "dateline" says whether the packets are behind the dateline. For control messages, VCFor ignores
+// "dateline" says whether the packets are behind the dateline. For control packets, VCFor ignores
 // dateline.
 func VCFor(c Class, up, dateline bool) VC { return vcOf[c][bit(up)][bit(dateline)] }
 

@@ -30,7 +30,7 @@ Meshes with equal L0 tables share a table. The tables are the tables of the runn
 fabric. With --topology they are the tables of a topology that need not run.
 
 Requests follow the tables of --class request. Replies cross the dimensions in the
-other order, and control messages avoid cables that wrap. Two chips opposite each
+other order, and control packets avoid cables that wrap. Two chips opposite each
 other on a ring of even length have two routes of equal length, one in each
 direction. The tables show one of the two routes. With --other-way they show the
 other route.`,

@@ -221,7 +221,7 @@ func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bo
 
 // bubbles reports whether all channels of a cable's ring have one number in the graph. The
 // condition is bubble flow control, an axis that wraps, and dimension-ordered routes. Channels of
-// detours and control messages have separate numbers. Channels of up*/down* routes have separate
+// detours and control packets have separate numbers. Channels of up*/down* routes have separate
 // numbers too, because up*/down* routes close no cycle by themselves. An up*/down* packet may still
 // wait for two slots to enter a ring. This wait closes no cycle either, because the slots ahead of
 // the packet become free first.

@@ -46,7 +46,7 @@
 // first hop along the axis of the ring. The packet may enter only if the next chip has two free
 // slots.
 //
-// Control messages on dimension-ordered routes use no cable that wraps.
+// Control packets on dimension-ordered routes use no cable that wraps.
 //
 // # Around faults
 //
@@ -102,7 +102,7 @@ var orderNames = []string{"xy", "yx", "none"}
 // String returns "xy", "yx" or "none".
 func (o Order) String() string { return orderNames[o] }
 
-// Reverse returns the order of replies and control messages for requests with order o. On a mesh, a
+// Reverse returns the order of replies and control packets for requests with order o. On a mesh, a
 // YX route from b to a passes the same chips as an XY route from a to b. For NoOrder, Reverse
 // returns YX.
 func (o Order) Reverse() Order {
@@ -389,7 +389,7 @@ func (g *grid) longest() int {
 	return g.plain()
 }
 
-// plain returns the number of hops of the longest leg that is not a detour. Control messages do not
+// plain returns the number of hops of the longest leg that is not a detour. Control packets do not
 // use cables that wrap, so a leg can be as long as on a mesh without wraps.
 func (g *grid) plain() int {
 	if u, ok := g.legs.(*upDown); ok {

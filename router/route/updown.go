@@ -13,7 +13,7 @@ import (
 // (Autonet, Schroeder et al., 1991). The engine takes the shortest of these routes. Of several
 // shortest routes, the engine takes the first if their hops are compared one by one, in the order
 // of directions of the walk. An upDown treats cables that wrap like all other cables, also for
-// control messages.
+// control packets.
 type upDown struct {
 	g       *grid
 	next    [][4]int16 // by plane and chip: number of the neighbour in each direction; -1: no working cable leads there
