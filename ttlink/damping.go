@@ -141,11 +141,8 @@ func (l *Link) ownFailed(now mono.Time) {
 func (l *Link) hold(now, until mono.Time, why HoldReason) {
 	d := &l.damping
 	d.until, d.why = until, why
-	for _, a := range []*answer{&l.train.answers, &l.train.strangers} {
-		if a.path == Own {
-			a.due = false
-		}
-	}
+	l.train.answers.forget(Own)
+	l.train.strangers.forget(Own)
 	l.train.greet.remove(Own)
 	if l.paths.alternates == 0 {
 		until = l.holdEnd()

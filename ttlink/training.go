@@ -19,9 +19,9 @@ type training struct {
 	asking   bool          // a hello is due because of a call of [Link.Ask]
 	refine   int           // number of answers for which this end still sends hellos, to measure a long round trip again
 
-	answers   answer // answers to the session's peer
-	strangers answer // answers to other incarnations; they have a rate limit of their own, so that forgers cannot use up the limit of the peer
-	heard     echo   // while there is no session: what to echo of the last hello that did not prove the path
+	answers   answers // answers to the session's peer
+	strangers answers // answers to other incarnations; they have a rate limit of their own, so that forgers cannot use up the limit of the peer
+	heard     echo    // while there is no session: what to echo of the last hello that did not prove the path
 
 	heardPeer  bool      // a hello of the expected peer has come since this training began
 	heardAt    mono.Time // when the last hello came that echoes this end's incarnation
@@ -44,38 +44,70 @@ type echo struct {
 	stamp       uint64
 }
 
-// answer holds the answer to a hello that waits to be sent, and a token bucket that limits the rate
-// of answers.
-type answer struct {
-	due    bool
-	path   Path // path by which the question came and the answer must go
-	room   int  // padded payload of the question in bytes, which limits the length of the answer
-	short  bool // the question was shorter than the longest frame that both ends take
-	final  bool // the question was itself an answer, so the answer must not have WANT
-	echo   echo
+// answers holds the answers to hellos that wait to be sent, and a token bucket that limits the rate of
+// answers.
+type answers struct {
+	owed   [answerBurst]answer // the first n are due, in the order of the questions, at most one for each path
+	n      int
 	tokens int
 	last   mono.Time // when the token bucket was last filled
 }
 
-// owe makes an answer due, or returns false if no answer is due and the token bucket is empty. The
-// argument "room" limits the answer's length, because a forger could otherwise cause much traffic.
-// If several questions of one peer wait on a path, this end answers only the longest.
-func (a *answer) owe(now mono.Time, p Path, room int, short, final bool, e echo) bool {
+// answer is an answer that is due.
+type answer struct {
+	path  Path // path by which the question came and the answer must go
+	room  int  // padded payload of the question in bytes, which limits the length of the answer
+	short bool // the question was shorter than the longest frame that both ends take
+	final bool // the question was itself an answer, so the answer must not have WANT
+	echo  echo
+}
+
+// owe makes an answer due, or returns false if no answer is due on the path p and the token bucket is
+// empty. The argument "room" limits the answer's length, because a forger could otherwise cause much
+// traffic. If several questions of one peer wait on a path, this end answers only the longest.
+func (a *answers) owe(now mono.Time, p Path, room int, short, final bool, e echo) bool {
 	if n := int64(now.Sub(a.last) / answerRefill); n > 0 {
 		a.tokens = int(min(int64(a.tokens)+n, answerBurst))
 		a.last = now
 	}
-	if !a.due {
-		if a.tokens == 0 {
-			return false
+	next := answer{p, room, short, final, e}
+	for i := range a.owed[:a.n] {
+		if o := &a.owed[i]; o.path == p {
+			if o.room <= room || o.echo.incarnation != e.incarnation || o.echo.training != e.training {
+				*o = next
+			}
+			return true
 		}
-		a.tokens--
 	}
-	if a.due && a.path == p && a.room > room && a.echo.incarnation == e.incarnation && a.echo.training == e.training {
-		return true
+	if a.tokens == 0 || a.n == len(a.owed) {
+		return false
 	}
-	a.due, a.path, a.room, a.short, a.final, a.echo = true, p, room, short, final, e
+	a.tokens--
+	a.owed[a.n] = next
+	a.n++
 	return true
+}
+
+// poll removes and returns the answer that has been due for the longest time.
+func (a *answers) poll() (next answer, ok bool) {
+	if a.n == 0 {
+		return next, false
+	}
+	next = a.owed[0]
+	a.n--
+	copy(a.owed[:a.n], a.owed[1:])
+	return next, true
+}
+
+// forget removes the answer that is due on a path, if there is one.
+func (a *answers) forget(p Path) {
+	for i := range a.owed[:a.n] {
+		if a.owed[i].path == p {
+			a.n--
+			copy(a.owed[i:a.n], a.owed[i+1:])
+			return
+		}
+	}
 }
 
 // handleHello processes a received hello, by the steps that package wire describes.
@@ -393,17 +425,17 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 	if l.state != StateTraining && l.state != StateUp {
 		return Transmit{}, false
 	}
-	for _, a := range []*answer{&l.train.answers, &l.train.strangers} {
-		if !a.due {
+	for _, of := range []*answers{&l.train.answers, &l.train.strangers} {
+		a, ok := of.poll()
+		if !ok {
 			continue
 		}
-		a.due = false
 		// A long answer to the session's peer with WANT replaces the periodic hello on its path. An
 		// end that is up sets WANT only in answers to strangers, because a stranger may be the peer
 		// after a restart. An answer to an answer has no WANT, because the ends could otherwise
 		// answer each other without end.
-		want := !a.final && (l.state != StateUp || a == &l.train.strangers)
-		if want && a == &l.train.answers && a.room >= l.payload {
+		want := !a.final && (l.state != StateUp || of == &l.train.strangers)
+		if want && of == &l.train.answers && a.room >= l.payload {
 			l.train.greet.remove(a.path)
 		}
 		l.size.short = l.size.short || a.short
