@@ -58,10 +58,9 @@ func TestPeersMeetWithoutGossip(t *testing.T) {
 	}
 }
 
-// TestPeersAreSoughtAtGrowingIntervals asks a chip without peers to look for them again and again.
-// However often this happens, the chip looks at most every 10 ms.
-func TestPeersAreSoughtAtGrowingIntervals(t *testing.T) {
-	t.Parallel()
+// lonely starts the first chip of an n300, without the other chip.
+func lonely(t *testing.T) (*topo.Topology, *node.Node) {
+	t.Helper()
 	m, err := topo.Named("n300")
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +70,14 @@ func TestPeersAreSoughtAtGrowingIntervals(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.Close() })
+	return m, n
+}
+
+// TestPeersAreSoughtAtGrowingIntervals asks a chip without peers to look for them again and again.
+// However often this happens, the chip looks at most every 10 ms.
+func TestPeersAreSoughtAtGrowingIntervals(t *testing.T) {
+	t.Parallel()
+	m, n := lonely(t)
 	one := m.Chips[1].Node
 	looks := make(chan struct{}, 100)
 	begin := time.Now()

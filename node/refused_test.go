@@ -91,15 +91,7 @@ func TestRefusedAddress(t *testing.T) {
 // TestMeetAgain gives a chip an address that its ports refuse. The ports must look again.
 func TestMeetAgain(t *testing.T) {
 	t.Parallel()
-	m, err := topo.Named("n300")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := node.Start(context.Background(), config(m, newPool(), m.Chips[0].Node, 1000))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
+	_, n := lonely(t)
 	looks := make(chan struct{}, 8)
 	n.Meet(func(wire.PortID) (netip.AddrPort, bool) {
 		select {

@@ -27,9 +27,9 @@ import (
 
 // Limits of an unreliable cable. The specification names none, so they are choices of this project.
 // A go-back repeats every frame under way, so the share of data frames sent again exceeds the share of
-// lost frames. A saturated link sent 6 % of its data frames again at a loss of 0.5 %, 24 % at 2 %,
-// 54 % at 5 %, and 72 % at 10 %. A link with little traffic sent 5 %, 5 %, 20 % and 35 % again at
-// the same losses.
+// lost frames. At losses of 0.5 %, 2 %, 5 % and 10 %, a saturated link sent 6 %, 24 %, 54 % and
+// 72 % of its data frames again. At the same losses, a link with little traffic sent 5 %, 5 %, 20 %
+// and 35 % again.
 const (
 	// UnreliableWindow is the shortest time for which a link counts frames before it judges them.
 	UnreliableWindow = time.Second

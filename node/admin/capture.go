@@ -185,8 +185,8 @@ func (k *captureStream) packet(c *node.Captured) {
 }
 
 // packetID returns an id of a datagram. The parameter b has the bytes of the datagram that the
-// capture keeps. If nothing changes the datagram on its way, and if the captures at both ends of
-// the cable keep the same number of its bytes, the datagram has the same id in both captures.
+// capture keeps. The datagram has the same id in captures at both ends of the cable, on two
+// conditions: nothing changes the datagram on its way, and both captures keep equally many bytes.
 func packetID(b []byte) uint64 {
 	return uint64(crc32.ChecksumIEEE(b))<<32 | uint64(wire.Checksum(b))
 }
@@ -201,9 +201,9 @@ func (k *captureStream) writeKeys() {
 	}
 }
 
-// The method "statistics" writes a statistics block for the first port. The method also writes a
-// block for each port that datagrams have passed since the port's last block, and for each port
-// with notes that wait for the port's next datagram. Each block has an end time. All datagrams that
+// The method "statistics" writes a statistics block for the first port. Another port gets a block
+// if datagrams have passed the port since the port's last block. A port also gets a block if notes
+// wait for the port's next datagram. Each block has an end time. All datagrams that
 // the capture recorded up to this time are in the stream before the block.
 func (k *captureStream) statistics() {
 	k.told = time.Now()

@@ -131,9 +131,9 @@ func (n *network) Crosses(to flow.Key, r *flow.Route) (silent, dead bool) {
 	return !dead && crosses(n.tables.plan), dead
 }
 
-// Answers reports whether any cable is silent behind which a chip may still live. If the route of a
-// flow's replies without faults crosses a cable that is out of service, Answers also returns the
-// instant at which a cable last went out of service.
+// Answers reports whether any cable is silent behind which a chip may still live. Without faults, the
+// route of a flow's replies may cross a cable that is out of service now. Answers then also returns
+// the instant at which a cable last went out of service.
 func (n *network) Answers(to flow.Key) (silent bool, dead mono.Time) {
 	t := &n.tables
 	if t.hope.epoch == t.base.Hash() {

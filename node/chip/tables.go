@@ -297,10 +297,10 @@ func (c *machine) waitsSomewhere() bool {
 }
 
 // redirect reroutes the packets that are caught at ports that the tables avoid. A packet for a
-// silent chip stays. redirect drops a caught packet if its destination is unreachable, if its
-// header has no room for the route, or if it is outdated and its new route has no room. Copies of
-// multicasts and packets for other meshes stay, and the router drops them when the port has been
-// dead for the grace period.
+// silent chip stays. redirect drops a caught packet if the packet's destination is unreachable, or
+// if its header has no room for the route. redirect also drops an outdated packet if the packet's
+// new route has no room. Copies of multicasts and packets for other meshes stay, and the router
+// drops them when the port has been dead for the grace period.
 func (c *machine) redirect() bool {
 	moved := false
 	c.router.Caught(func(k router.Caught) router.Verdict {

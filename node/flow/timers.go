@@ -76,10 +76,10 @@ func (s *Source) patient(now mono.Time, f *outFlow) bool {
 
 // inOrder reports whether the data of read o comes before any reply that the destination sent after
 // the time "since", unless the data is lost. Replies keep their order if no cable is silent, so that
-// no reply waits for a late chip, and if the tables have not changed after the time "since". If a
-// cable of the replies' route without faults went out of service after the flow sent o, or in the
-// time Patience before, the data may be lost with that cable. inOrder then returns true, because the
-// flow must find out whether the data is lost.
+// no reply waits for a late chip, and if the tables have not changed after the time "since". A
+// cable of the replies' route without faults may have gone out of service after the flow sent o, or
+// in the time Patience before. The data may then be lost with that cable. inOrder returns true in
+// this case, because the flow must find out whether the data is lost.
 func (s *Source) inOrder(f *outFlow, o *op, since mono.Time) bool {
 	silent, dead := s.net.Answers(f.key)
 	return dead != 0 && !o.sent.After(dead.Add(Patience)) || !silent && (s.tables == 0 || since.After(s.tables))
