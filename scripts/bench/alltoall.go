@@ -14,18 +14,22 @@ import (
 
 // Constants of the measurement "alltoall".
 const (
-	alltoallRanks = 8     // chips of the machine t3000, and processes of Open MPI
-	alltoallHops  = 2.0   // mean distance of two chips of the machine t3000, in hops
-	alltoallTurns = 1500  // packets of each pair of chips
-	alltoallOpen  = "128" // packets that each chip keeps outstanding
-	linkPackets   = 100000
+	alltoallRanks = 8    // chips of the machine t3000, and processes of Open MPI
+	alltoallHops  = 2.0  // mean distance of two chips of the machine t3000, in hops
+	alltoallTurns = 6000 // packets of each pair of chips
+	linkPackets   = 400000
 )
 
-// alltoalls measures verified all-to-all traffic of 4 KiB packets on a T3000, and the same bytes over
-// Open MPI with TCP. Beside the goodput, alltoalls reports the goodput that two cores would have if
-// nothing else used them, from the processor time of all processes. This figure can be compared on a
-// busy machine, too. alltoalls also reports the processor time per packet and hop, and for comparison
-// the same for two chips that saturate their links.
+// alltoallOpen is the number of packets that each chip keeps outstanding, by slot profile. More slots
+// take more packets.
+var alltoallOpen = map[string]string{"spec": "128", "fast": "256"}
+
+// alltoalls measures verified all-to-all traffic of 4 KiB packets on a T3000 with the slots of the
+// specification and with slots "fast", and the same bytes over Open MPI with TCP. Beside the goodput,
+// alltoalls reports the goodput that two cores would have if nothing else used them, from the
+// processor time of all processes. This figure can be compared on a busy machine, too. alltoalls also
+// reports the processor time per packet and hop, and for comparison the same for two chips that
+// saturate their links.
 func (b *bench) alltoalls(round int, r *rand.Rand) error {
 	if b.ttfabric == "" {
 		return errors.New("-only alltoall needs the program ttfabric; scripts/bench/run builds the program")
@@ -34,18 +38,22 @@ func (b *bench) alltoalls(round int, r *rand.Rand) error {
 		b.add(figure("all-to-all, 8 processes", kind, "Gb/s", round, gbps),
 			figure("all-to-all, 8 processes, for two cores' time", kind, "Gb/s", round, 2*float64(packets)*traffic.MaxSize*8/cpu/1e9))
 	}
-	jobs := []func() error{
-		func() error {
+	traffic := func(slots, suffix string) func() error {
+		return func() error {
 			packets := alltoallTurns * alltoallRanks * (alltoallRanks - 1)
-			gbps, cpu, err := b.costOf(packets, "t3000")
+			gbps, cpu, err := b.costOf(packets, "t3000", slots)
 			if err == nil {
-				add("traffic, verified", packets, gbps, cpu)
-				b.add(figure("processor time per packet and hop", "all-to-all", "µs", round, cpu/float64(packets)/alltoallHops*1e6))
+				add("traffic, verified"+suffix, packets, gbps, cpu)
+				b.add(figure("processor time per packet and hop", "all-to-all"+suffix, "µs", round, cpu/float64(packets)/alltoallHops*1e6))
 			}
 			return err
-		},
+		}
+	}
+	jobs := []func() error{
+		traffic("spec", ""),
+		traffic("fast", ", slots fast"),
 		func() error {
-			_, cpu, err := b.costOf(linkPackets, "n300", "--slots", "fast")
+			_, cpu, err := b.costOf(linkPackets, "n300", "fast")
 			if err == nil {
 				b.add(figure("processor time per packet and hop", "saturated links", "µs", round, cpu/linkPackets*1e6))
 			}
@@ -73,18 +81,18 @@ func (b *bench) alltoalls(round int, r *rand.Rand) error {
 	return nil
 }
 
-// costOf brings a machine up, and runs verified all-to-all traffic with full packets. costOf returns
-// the goodput in Gb/s, and the processor time of all chips in seconds.
-func (b *bench) costOf(packets int, machine ...string) (gbps, cpu float64, err error) {
-	err = fabricWith(b.ttfabric, machine, func(f *fabric.Fabric, _ time.Duration) error {
-		if _, err := gbpsOf(b.ttfabric, f, packets/20, "--window", alltoallOpen); err != nil { // a warm-up
+// costOf brings a machine with a slot profile up, and runs verified all-to-all traffic with full
+// packets. costOf returns the goodput in Gb/s, and the processor time of all chips in seconds.
+func (b *bench) costOf(packets int, machine, slots string) (gbps, cpu float64, err error) {
+	err = fabricWith(b.ttfabric, []string{machine, "--slots", slots}, func(f *fabric.Fabric, _ time.Duration) error {
+		if _, err := gbpsOf(b.ttfabric, f, packets/20, "--window", alltoallOpen[slots]); err != nil { // a warm-up
 			return err
 		}
 		before, _, err := cpuTicks(f)
 		if err != nil {
 			return err
 		}
-		if gbps, err = gbpsOf(b.ttfabric, f, packets, "--window", alltoallOpen); err != nil {
+		if gbps, err = gbpsOf(b.ttfabric, f, packets, "--window", alltoallOpen[slots]); err != nil {
 			return err
 		}
 		after, _, err := cpuTicks(f)

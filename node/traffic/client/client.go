@@ -22,6 +22,8 @@ type Client struct {
 	open  map[uint64]traffic.Packet // packets under way, by the token of their request
 	token uint64
 	buf   []byte
+	again traffic.Packet // after Undo: the packet whose bytes buf still holds
+	kept  bool           // again is valid
 	back  []byte
 }
 
@@ -46,7 +48,10 @@ func (c *Client) Next(now mono.Time) (flow.Request, bool) {
 	if !ok {
 		return flow.Request{}, false
 	}
-	c.Gen.Fill(p, c.buf)
+	if !c.kept || p != c.again {
+		c.Gen.Fill(p, c.buf)
+	}
+	c.again, c.kept = p, false
 	c.token++
 	c.open[c.token] = p
 	return flow.Request{Token: c.token, Dst: p.Dst, Plane: p.Plane, Other: p.Other, Payload: c.buf, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
@@ -61,8 +66,10 @@ func (c *Client) Deadline() (mono.Time, bool) {
 	return c.Gen.Deadline()
 }
 
-// Undo gives the last packet back to the generator.
+// Undo gives the last packet back to the generator. The chip often gives a packet back several times
+// before there is room for the packet, so Undo keeps the packet's bytes.
 func (c *Client) Undo() {
+	c.kept = true
 	delete(c.open, c.token)
 	c.token--
 	c.Gen.Undo()
