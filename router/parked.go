@@ -16,10 +16,20 @@ import (
 // packets waited in receiver channels for packets of the tables in force, such waits could close a
 // cycle. A parked packet holds no receiver channel. Therefore outdated packets close no cycle.
 
+// The limits of parked packets, our own choices.
+//
 // MaxParked is the largest number of parked packets of a router. MaxParked packets of the largest
-// size take 4 MiB. If MaxParked packets are parked, further packets for silent ports wait in their
-// receiver channels, and the router drops further outdated packets that would have to wait.
-const MaxParked = 1024
+// size take 40 MB. If MaxParked packets are parked, the router drops further outdated packets that
+// would have to wait.
+//
+// MaxSilent is smaller than MaxParked by 1,024. If MaxSilent packets are parked, further packets for
+// silent ports wait in their receiver channels, and hold up other packets. MaxSilent is room for 32
+// flows with 256 requests each, see flow.MaxUnanswered. Packets for silent ports never take the last
+// 1,024 places, which are for outdated packets only.
+const (
+	MaxSilent = 8192
+	MaxParked = MaxSilent + 1024
+)
 
 // takes reports whether a sender channel takes another packet, in its slots or parked. If the channel
 // does not take the packet, and the packet must not wait in a receiver channel, takes also returns
@@ -40,7 +50,7 @@ func (r *Router) takes(p *port, v wire.VC, c int, pkt wire.PacketView) (ok bool,
 		all += r.ports[i].parked
 	}
 	switch {
-	case all < MaxParked:
+	case all < MaxSilent || outdated && all < MaxParked:
 		return true, 0
 	case outdated:
 		return false, wire.DropTables

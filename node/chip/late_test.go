@@ -15,7 +15,7 @@ import (
 // next chip must drop the packets. If it parked them, they would stay for ever and take the room of
 // other parked packets.
 func TestUnusedChannel(t *testing.T) {
-	const packets = 1100 // more than router.MaxParked
+	const packets = 100
 	for _, up := range []bool{false, true} {
 		w := newFabric(t, named(t, "line:3"))
 		c, next := w.chips[0], w.chips[1]
@@ -251,4 +251,60 @@ func TestEntryOrder(t *testing.T) {
 		return
 	}
 	t.Error("no route to the other mesh suits the test")
+}
+
+// TestFlowToASilentChip sends 64 requests a millisecond to a chip that is silent for half a second.
+// Meanwhile, requests between all other chips must end as done. After the silence, the requests to
+// the silent chip must end as done, too.
+func TestFlowToASilentChip(t *testing.T) {
+	w := newFabric(t, named(t, "mesh:3x3"))
+	late := w.chips[4]
+	to := func(dst *Chip) flow.Request {
+		return flow.Request{Dst: dst.Node(), Payload: make([]byte, 64), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+	}
+	sent := [9]int{}
+	flood := func(ms int) {
+		for range ms {
+			for _, k := range []int{0, 3} { // M0D0 sends by way of another chip, M0D3 is a neighbour
+				for range 64 {
+					if w.chips[k].HandleRequest(w.now, to(late)) == flow.Accepted {
+						sent[k]++
+					}
+					w.chips[k].Pump(w.now)
+				}
+			}
+			w.run(time.Millisecond)
+		}
+	}
+	flood(20)
+	w.isolate(late, true)
+	flood(500)
+	open := [9]int{}
+	for k, c := range w.chips {
+		open[k] = c.Open()
+		for _, dst := range w.chips {
+			if c == late || dst == late || dst == c {
+				continue
+			}
+			if a := c.HandleRequest(w.now, to(dst)); a != flow.Accepted {
+				t.Errorf("%s to %s: %v", c.Node(), dst.Node(), a)
+			}
+		}
+	}
+	w.run(time.Second)
+	for k, c := range w.chips {
+		if n := c.Open(); n != open[k] {
+			t.Errorf("%s has %d open requests, want the %d to the silent chip", c.Node(), n, open[k])
+		}
+		if n := c.router.InFlight(); n > 4*flow.MaxUnanswered {
+			t.Errorf("%s: %d packets wait in its router", c.Node(), n)
+		}
+	}
+	w.isolate(late, false)
+	for k := range w.chips {
+		if n := w.fates(k, 30*time.Second); k != 4 && n[flow.FateDone] != sent[k]+7 {
+			t.Errorf("of %d requests of %s, by fate: %v", sent[k]+7, w.chips[k].Node(), n)
+		}
+	}
+	w.settled()
 }

@@ -55,9 +55,10 @@
 //     Missed of its [Result] says how many posted requests before it did not end as
 //     FateDone. Each request counts in one flush only. All programs of the chip share these
 //     counts.
-//   - A flow keeps at most MaxOutstanding open requests, also if they are posted. Of
-//     MaxOutstanding/4 posted requests in a row, the last asks for a completion. A posted
-//     request therefore waits for room rarely, and no memory grows without limit.
+//   - A flow keeps at most MaxOutstanding open requests, also if they are posted. While the
+//     destination does not answer, the flow keeps at most [MaxUnanswered]. Of MaxUnanswered/2
+//     posted requests in a row, the last asks for a completion. A posted request therefore
+//     waits for room rarely, and no memory grows without limit.
 //
 // The package holds two machines. A [Source] numbers the requests of this chip, sends
 // them through a [Network], and turns the answers into a [Result] for each request. A

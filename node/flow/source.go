@@ -15,6 +15,13 @@ const (
 	ProbeAfter     = 250 * time.Millisecond // time without progress after which a flow sends a probe; the time to the next probe doubles with each probe, up to 16 × ProbeAfter
 	FlowTimeout    = 2 * time.Minute        // time without progress after which a flow ends its open requests as FateUnknown; a destination that is cut off ends them sooner, see stranded
 
+	// A flow whose destination has not answered for quietAfter keeps at most MaxUnanswered open
+	// requests. The destination is perhaps late. The requests under way to a late chip wait in the
+	// routers before the chip, where room is scarce. Further requests wait at their source.
+	// quietAfter is shorter than any time after which a link takes its silent peer for late.
+	MaxUnanswered = 256
+	quietAfter    = 50 * time.Millisecond
+
 	// Patience is how long a flow waits after new tables for the requests on its old route, if all
 	// cables on the old route work. A probe by the new route would overtake the requests. A flow
 	// also waits this long for data of reads, because a reply by a new route would overtake the
@@ -24,7 +31,7 @@ const (
 	tickEvery   = 50 * time.Millisecond  // interval at which a source checks its open flows
 	lastWords   = 100 * time.Millisecond // time for which a flow waits for drop reports after its destination became unreachable
 	probesExtra = 16                     // number of open probes that a flow may have beyond MaxOutstanding
-	postedRun   = MaxOutstanding / 4     // of this number of posted requests in a row, the last asks for a completion, so that the flow's window does not fill up
+	postedRun   = MaxUnanswered / 2      // of this number of posted requests in a row, the last asks for a completion, so that a flow of posted requests does not look unanswered
 )
 
 // Config describes the flows of a chip.
@@ -135,6 +142,11 @@ func (f *outFlow) advance() {
 	}
 }
 
+// quiet reports whether a member has not answered for quietAfter, although a request is open there.
+func (f *outFlow) quiet(now mono.Time) bool {
+	return slices.ContainsFunc(f.members, func(m member) bool { return m.open > 0 && now.Sub(m.progress) >= quietAfter })
+}
+
 // risky reports whether request seq may have been in a link that died.
 func (f *outFlow) risky(seq uint32) bool { return f.dead && int32(f.deadEnd-seq) > 0 }
 
@@ -228,7 +240,7 @@ func (s *Source) HandleRequest(now mono.Time, r *Request, inside bool) Admission
 	if f.move.waits || f.epoch.over() {
 		return Busy // the flow waits until none of its requests is open
 	}
-	if f.count() >= MaxOutstanding || !s.net.Room(w) || !s.send(f, w, r, &op{token: r.Token, sent: now, inside: inside, flush: r.Probe && r.Flush, posted: r.Posted}) {
+	if f.count() >= MaxOutstanding || f.count() >= MaxUnanswered && f.quiet(now) || !s.net.Room(w) || !s.send(f, w, r, &op{token: r.Token, sent: now, inside: inside, flush: r.Probe && r.Flush, posted: r.Posted}) {
 		return Busy
 	}
 	if r.Posted {

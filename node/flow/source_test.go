@@ -260,3 +260,31 @@ func TestCheckFindsDamage(t *testing.T) {
 		}
 	}
 }
+
+// TestUnansweredFlow sends requests to a destination that does not answer. From quietAfter on, the
+// flow must keep at most MaxUnanswered open requests, posted or not. With the next answer, the
+// source must accept requests again.
+func TestUnansweredFlow(t *testing.T) {
+	for _, r := range []*Request{write(), posted()} {
+		s, n, now := newSource()
+		fill := func(most int) (k int) {
+			for k < most && s.HandleRequest(now, r, false) == Accepted {
+				k++
+			}
+			return k
+		}
+		const early = MaxUnanswered / 2
+		if k := fill(early); k != early {
+			t.Fatalf("%d requests accepted at first, want %d", k, early)
+		}
+		now = now.Add(quietAfter)
+		if k := fill(MaxOutstanding); k != MaxUnanswered-early {
+			t.Errorf("posted %v: %d requests accepted after quietAfter, want %d", r.Posted, k, MaxUnanswered-early)
+		}
+		s.HandleCompletion(now, Key{Node: far}, &wire.Completion{FlowEpoch: n.last.FlowEpoch, Next: 1})
+		if k := fill(MaxOutstanding); k != MaxOutstanding-MaxUnanswered+1 {
+			t.Errorf("posted %v: %d requests accepted after an answer, want %d", r.Posted, k, MaxOutstanding-MaxUnanswered+1)
+		}
+		s.check(t)
+	}
+}
