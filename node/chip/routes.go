@@ -220,6 +220,8 @@ func (c *machine) enter(now mono.Time, p *port, v wire.PacketView) bool {
 //     then keep the flow, so that no packet overtakes the packets before it.
 //   - The tables in force.
 //   - The tables that use silent cables. The packet then waits at the silent port.
+//   - The tables that use silent cables, but not the cable by which the packet came in. The tables
+//     before lead straight back over this cable, if they are newer than the packet's unknown tables.
 //
 // If other tables than those that the packet names route the packet, the packet's epoch becomes
 // EpochMixed.
@@ -241,15 +243,30 @@ func (c *machine) through(now mono.Time, p *port, v wire.PacketView) bool {
 			by = nil
 		}
 	}
-	for _, by := range []*planned{by, t.planned} {
-		if by != nil && try(by) {
-			if last != nil {
-				last.named, last.tables = epoch, by
-			}
-			return true
+	keep := func(by *planned) bool {
+		if by == nil || !try(by) {
+			return false
 		}
+		if last != nil {
+			last.named, last.tables = epoch, by
+		}
+		return true
 	}
-	return try(t.hope)
+	return keep(by) || keep(t.planned) || try(t.hope) || keep(c.onwardFrom(p))
+}
+
+// onwardFrom returns tables that use silent cables, but not the cable of port p.
+func (c *machine) onwardFrom(p *port) *planned {
+	t := &c.tables
+	if t.onward == nil {
+		t.onward = map[wire.Channel]*planned{}
+	}
+	by := t.onward[p.Local.Channel]
+	if by == nil {
+		by = c.newPlanned(t.base.Around(append(c.control.Lost(), p.Local, p.Peer)))
+		t.onward[p.Local.Channel] = by
+	}
+	return by
 }
 
 // named returns the tables that a packet names, or nil if the chip does not remember these tables.

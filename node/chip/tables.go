@@ -39,9 +39,10 @@ type tables struct {
 	since    mono.Time   // when the chip put the tables in force
 	ttl      uint16      // TTL of new packets: the hops of the longest route (Spec §7.2), by silent cables too
 	former   former
-	hope     *planned  // tables that avoid only the cables out of service, and use the silent cables
-	lostAt   mono.Time // when cables last went out of service, or came back into service
-	late     bool      // a silent cable has an end that hope reaches, so that packets may wait at the cable
+	hope     *planned                  // tables that avoid only the cables out of service, and use the silent cables
+	onward   map[wire.Channel]*planned // tables like hope that also avoid the cable of a port, see [machine.onwardFrom]; computed when needed
+	lostAt   mono.Time                 // when cables last went out of service, or came back into service
+	late     bool                      // a silent cable has an end that hope reaches, so that packets may wait at the cable
 	entrants entrants
 
 	silent      []wire.FabricNodeID // silent chips, see [machine.Silent]
@@ -105,7 +106,7 @@ func (c *machine) install(now mono.Time) {
 	p := t.base.Around(c.control.Out())
 	before := t.hope.epoch
 	if hope := t.base.Around(c.control.Lost()); hope.Hash() != before {
-		t.hope, t.lostAt = c.newPlanned(hope), now
+		t.hope, t.lostAt, t.onward = c.newPlanned(hope), now, nil
 	}
 	if p.Hash() == t.epoch {
 		if t.hope.epoch != before {
