@@ -234,8 +234,8 @@ func (c *machine) through(now mono.Time, p *port, v wire.PacketView) bool {
 		}
 		return c.onto(p, v, c.routeBy(by, to, class), names)
 	}
-	by, last := t.named(v), t.entrants.of(v)
-	if last != nil && last.tables != nil && (by == nil || last.named == epoch && now.Sub(t.since) < flow.Patience) {
+	by, last := t.named(v), t.entrants.of(v, t.planned)
+	if last != nil && last.tables != nil && (by == nil || last.named == epoch && (now.Sub(t.since) < flow.Patience || c.waits(last.tables, to, class))) {
 		by = last.tables
 	}
 	if by != nil && by != t.planned {
@@ -252,7 +252,13 @@ func (c *machine) through(now mono.Time, p *port, v wire.PacketView) bool {
 		}
 		return true
 	}
-	return keep(by) || keep(t.planned) || try(t.hope) || keep(c.onwardFrom(p))
+	return keep(by) || keep(t.planned) || keep(t.hope) || keep(c.onwardFrom(p))
+}
+
+// waits reports whether packets on a route by given tables wait at a silent cable of this mesh.
+func (c *machine) waits(by *planned, to flow.Key, class wire.Class) bool {
+	w := c.routeBy(by, to, class)
+	return c.tables.plan.Crosses(c.cfg.Node, to.Plane, w.First, w.Actions) && !c.tables.hope.plan.Crosses(c.cfg.Node, to.Plane, w.First, w.Actions)
 }
 
 // onwardFrom returns tables that use silent cables, but not the cable of port p.
@@ -276,46 +282,6 @@ func (t *tables) named(v wire.PacketView) *planned {
 		return t.planned
 	}
 	return t.former.find(e)
-}
-
-// A chip remembers, for numEntrants flows from other meshes, the tables that routed the last packet
-// of the flow. The value is our own choice.
-const numEntrants = 256
-
-// entrants holds, for flows from other meshes, the tables that routed the last packet of the flow.
-// A flow may take the place of another flow.
-type entrants []entrant
-
-// flowName names a flow from another mesh.
-type flowName struct {
-	src, dst wire.FabricNodeID
-	group    uint16
-	epoch    uint32 // epoch of the flow
-	plane    wire.Plane
-	other    bool
-}
-
-type entrant struct {
-	flowName
-	named  uint32   // epoch of the tables that the last packet named
-	tables *planned // the tables that routed the last packet; nil: no packet of the flow has come yet
-}
-
-// of returns the place for a request or probe's flow. For packets without a flow, of returns nil.
-func (e *entrants) of(v wire.PacketView) *entrant {
-	epoch, _ := v.Flow()
-	if t := v.Type(); t != wire.PacketRequest && t != wire.PacketProbe {
-		return nil
-	}
-	if *e == nil {
-		*e = make(entrants, numEntrants)
-	}
-	k := flowName{src: v.Src(), dst: v.Dst(), group: v.Group(), epoch: epoch, plane: v.Plane(), other: v.Other()}
-	x := &(*e)[(uint32(k.src.Mesh)*31+uint32(k.src.Chip)*7+uint32(k.dst.Mesh)*13+uint32(k.dst.Chip)*67+uint32(k.plane))%numEntrants]
-	if x.flowName != k {
-		*x = entrant{flowName: k}
-	}
-	return x
 }
 
 // onto puts a packet that came in by a port onto a route from this chip, if the route exists. The
