@@ -16,6 +16,7 @@
 //   - An address with bits set above its coordinates is the address of a NoC multicast, not of one
 //     tile. The memory refuses such an address.
 //   - All tiles of a DRAM bank share one memory.
+//   - A tile answers to its coordinates of NoC 0 and to its translated coordinates.
 //   - A tile's address space has windows of registers, mostly beyond the memory. Registers are read
 //     and written in words of 4 bytes, and have side effects (see [Memory.MapRegisters]).
 package noc
@@ -51,19 +52,22 @@ type pageKey struct {
 //
 // Invariants: Resident() ≤ limit; a page in pages lies within its bank.
 type Memory struct {
-	list  []Tile
-	at    [coordinates]int16 // 1 + index into list; 0 if the coordinate has no memory
-	pages map[pageKey]*[pageSize]byte
-	last  struct { // the page of the last access; the next access mostly uses this page too
+	arch      wire.Arch
+	harvested Harvested
+	list      []Tile
+	at        [coordinates]int16 // 1 + index into list; 0 if the coordinate has no memory
+	pages     map[pageKey]*[pageSize]byte
+	last      struct { // the page of the last access; the next access mostly uses this page too
 		key pageKey
 		at  *[pageSize]byte
 	}
 	limit int64 // limit of host memory for pages, in bytes
 
-	windows [][]window     // by bank: windows within the memory, sorted by offset; they do not overlap
-	beyond  [][]window     // by index into list: windows outside the tile's memory, sorted by offset; they do not overlap
-	regs    []Registers    // the registers of all windows
-	inline  [wordSize]byte // the word of an inline write to registers, for the length of a call
+	windows [][]window       // by bank: windows within the memory, sorted by offset; they do not overlap
+	beyond  [][]window       // by index into list: windows outside the tile's memory, sorted by offset; they do not overlap
+	regs    []Registers      // the registers of all windows
+	inline  [wordSize]byte   // the word of an inline write to registers, for the length of a call
+	reset   map[int32]uint32 // soft reset registers that were written, by index into list
 	life    life
 }
 
@@ -81,10 +85,8 @@ func New(a wire.Arch, limit int64) (*Memory, error) {
 	if limit < pageSize {
 		return nil, fmt.Errorf("tile memory limit of %d bytes: want at least %d, or 0 for %d", limit, pageSize, DefaultLimit)
 	}
-	m := &Memory{list: ts, pages: map[pageKey]*[pageSize]byte{}, limit: limit}
-	for i, t := range ts {
-		m.at[place(t.X, t.Y)] = int16(i + 1)
-	}
+	m := &Memory{arch: a, list: ts, pages: map[pageKey]*[pageSize]byte{}, limit: limit}
+	m.placeTiles()
 	m.windows, m.beyond = make([][]window, ts[len(ts)-1].bank+1), make([][]window, len(ts))
 	at, _ := LifeRegister(a)
 	if err := m.MapRegisters(at, LifeSize, &m.life); err != nil {
@@ -100,8 +102,8 @@ func place(x, y uint8) int { return int(y)<<wire.NocCoordBits | int(x) }
 // belongs to the caller.
 func (m *Memory) Tiles() []Tile { return slices.Clone(m.list) }
 
-// TileAt returns the tile at the coordinate (x, y) of NoC 0, if the tile has memory. Otherwise
-// TileAt returns false.
+// TileAt returns the tile at the coordinate (x, y) of NoC 0 or at the translated coordinate (x, y).
+// If there is no such tile of the list, TileAt returns false.
 func (m *Memory) TileAt(x, y uint8) (Tile, bool) {
 	if t := m.tile(x, y); t != nil {
 		return *t, true
@@ -125,8 +127,8 @@ func (m *Memory) Resident() int64 { return int64(len(m.pages)) * pageSize }
 
 // Check returns [wire.OutcomeDone] if the n bytes from address a on are within one tile's memory or
 // within one window of registers. If n is 0, a may be the address behind the last byte. Otherwise
-// the outcome is [wire.OutcomeBadAddress], or [wire.OutcomeMisaligned] for a range of registers that
-// has half words. Check reads no register, so Read may still refuse a range of registers.
+// the outcome is [wire.OutcomeBadAddress], or [wire.OutcomeHarvested] for memory of a harvested tile,
+// or [wire.OutcomeMisaligned] for a range of registers that has half words. Check reads no register, so Read may still refuse a range of registers.
 func (m *Memory) Check(a wire.NocAddr, n int) wire.Outcome {
 	_, o := m.find(a, n)
 	return o
@@ -136,7 +138,7 @@ func (m *Memory) Check(a wire.NocAddr, n int) wire.Outcome {
 // registers.
 type span struct {
 	bank int32
-	regs int32  // 1 + index into Memory.regs; 0: the span is memory
+	regs int32  // 1 + index into Memory.regs, or a number below 0 as in niu.go; 0: the span is memory
 	off  uint64 // offset of the first byte in the bank or in the window of registers
 	n    int    // number of bytes
 }

@@ -65,6 +65,11 @@ func (m *Memory) add(a wire.NocAddr, w window) error {
 	case w.off >= t.Size && w.regs == 0:
 		return fmt.Errorf("window at %s: the tile's memory has %d bytes, and only registers can lie beyond", a, t.Size)
 	}
+	for _, x := range m.builtIn(t) {
+		if x.touches(span{off: w.off, n: int(w.n)}) {
+			return fmt.Errorf("window at %s: %d bytes touch the tile's own registers at %#x", a, w.n, x.off)
+		}
+	}
 	list := &m.windows[t.bank]
 	if w.off >= t.Size {
 		list = &m.beyond[m.at[place(t.X, t.Y)]-1]
@@ -84,13 +89,22 @@ func (m *Memory) add(a wire.NocAddr, w window) error {
 	return nil
 }
 
-// findBeyond checks n bytes at an offset that the tile t's memory does not have.
+// findBeyond checks n bytes at an offset that the tile t's memory does not have. In the span of a
+// window that the tile has from the start, the bank is the tile's index in the list of tiles.
 func (m *Memory) findBeyond(t *Tile, off uint64, n int) (span, wire.Outcome) {
 	ws := m.beyond[m.at[place(t.X, t.Y)]-1]
 	for i := range ws {
 		if off < ws[i].off+ws[i].n && ws[i].holds(off, n) {
 			return ws[i].registers(t.bank, off, n)
 		}
+	}
+	for _, w := range m.builtIn(t) {
+		if off < w.off+w.n && w.holds(off, n) {
+			return w.registers(int32(m.at[place(t.X, t.Y)])-1, off, n)
+		}
+	}
+	if t.Harvested && off < layouts[m.arch].l1 {
+		return span{}, wire.OutcomeHarvested
 	}
 	return span{}, wire.OutcomeBadAddress
 }
@@ -122,16 +136,22 @@ func (w *window) registers(bank int32, off uint64, n int) (span, wire.Outcome) {
 
 // load reads a span of registers into b.
 func (m *Memory) load(s span, b []byte) wire.Outcome {
-	if s.n == 0 {
+	switch {
+	case s.n == 0:
 		return wire.OutcomeDone
+	case s.regs < 0:
+		return m.loadBuiltIn(s, b)
 	}
 	return m.regs[s.regs-1].Load(s.off, b)
 }
 
 // store writes b to a span of registers.
 func (m *Memory) store(s span, b []byte) wire.Outcome {
-	if s.n == 0 {
+	switch {
+	case s.n == 0:
 		return wire.OutcomeDone
+	case s.regs < 0:
+		return m.storeBuiltIn(s, b)
 	}
 	return m.regs[s.regs-1].Store(s.off, b)
 }

@@ -22,8 +22,12 @@ type Tile struct {
 	Y    uint8  `json:"y"`          // row, from 0 at the north
 	Kind Kind   `json:"kind"`       // kind of the tile
 	Name string `json:"name"`       // T0… row by row, E0… by ethernet channel, D0… by DRAM bank
-	Size uint64 `json:"size_bytes"` // size of the tile's memory, which begins at offset 0, in bytes
-	bank int32  // index of the tile's memory; the DRAM tiles of one bank share an index
+	Size uint64 `json:"size_bytes"` // size of the tile's memory, which begins at offset 0, in bytes; 0 for a harvested tile
+
+	Harvested bool `json:"harvested,omitempty"` // the tile is a Tensix tile that is switched off
+
+	bank         int32 // index of the tile's memory; the DRAM tiles of one bank share an index
+	number, stop int   // number of a DRAM tile's bank, and of the tile within the bank
 }
 
 // Sizes of tile memories, in bytes.
@@ -46,6 +50,8 @@ type layout struct {
 	eth              []xy   // by ethernet channel: coordinates of the tile
 	dram             [][]xy // by bank: coordinates of the tiles that share the bank
 	l1, ethL1, bank  uint64
+	width, height    int  // number of columns and rows of the NoC (tt-umd, GRID_SIZE)
+	byColumn         bool // harvesting switches off columns of Tensix tiles; false: rows
 }
 
 var layouts = map[wire.Arch]layout{
@@ -54,14 +60,14 @@ var layouts = map[wire.Arch]layout{
 		eth: []xy{{9, 0}, {1, 0}, {8, 0}, {2, 0}, {7, 0}, {3, 0}, {6, 0}, {4, 0}, {9, 6}, {1, 6}, {8, 6}, {2, 6}, {7, 6}, {3, 6}, {6, 6}, {4, 6}},
 		dram: [][]xy{{{0, 0}, {0, 1}, {0, 11}}, {{0, 5}, {0, 6}, {0, 7}}, {{5, 0}, {5, 1}, {5, 11}},
 			{{5, 2}, {5, 9}, {5, 10}}, {{5, 3}, {5, 4}, {5, 8}}, {{5, 5}, {5, 6}, {5, 7}}},
-		l1: wormholeL1, ethL1: wormholeEthL1, bank: wormholeBank,
+		l1: wormholeL1, ethL1: wormholeEthL1, bank: wormholeBank, width: 10, height: 12,
 	},
 	wire.Blackhole: {
 		tensixX: []uint8{1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16}, tensixY: []uint8{2, 3, 4, 5, 6, 7, 8, 9, 10, 11},
 		eth: []xy{{1, 1}, {16, 1}, {2, 1}, {15, 1}, {3, 1}, {14, 1}, {4, 1}, {13, 1}, {5, 1}, {12, 1}, {6, 1}, {11, 1}, {7, 1}, {10, 1}},
 		dram: [][]xy{{{0, 0}, {0, 1}, {0, 11}}, {{0, 2}, {0, 10}, {0, 3}}, {{0, 9}, {0, 4}, {0, 8}}, {{0, 5}, {0, 7}, {0, 6}},
 			{{9, 0}, {9, 1}, {9, 11}}, {{9, 2}, {9, 10}, {9, 3}}, {{9, 9}, {9, 4}, {9, 8}}, {{9, 5}, {9, 7}, {9, 6}}},
-		l1: blackholeL1, ethL1: blackholeEth, bank: blackholeBank,
+		l1: blackholeL1, ethL1: blackholeEth, bank: blackholeBank, width: 17, height: 12, byColumn: true,
 	},
 }
 
@@ -75,17 +81,17 @@ func tiles(a wire.Arch) ([]Tile, error) {
 	bank := int32(0)
 	for _, y := range l.tensixY {
 		for _, x := range l.tensixX {
-			out = append(out, Tile{x, y, Tensix, fmt.Sprintf("T%d", bank), l.l1, bank})
+			out = append(out, Tile{X: x, Y: y, Kind: Tensix, Name: fmt.Sprintf("T%d", bank), Size: l.l1, bank: bank})
 			bank++
 		}
 	}
 	for i, p := range l.eth {
-		out = append(out, Tile{p[0], p[1], Ethernet, fmt.Sprintf("E%d", i), l.ethL1, bank})
+		out = append(out, Tile{X: p[0], Y: p[1], Kind: Ethernet, Name: fmt.Sprintf("E%d", i), Size: l.ethL1, bank: bank})
 		bank++
 	}
 	for i, stops := range l.dram {
-		for _, p := range stops {
-			out = append(out, Tile{p[0], p[1], DRAM, fmt.Sprintf("D%d", i), l.bank, bank})
+		for k, p := range stops {
+			out = append(out, Tile{X: p[0], Y: p[1], Kind: DRAM, Name: fmt.Sprintf("D%d", i), Size: l.bank, bank: bank, number: i, stop: k})
 		}
 		bank++
 	}

@@ -11,7 +11,7 @@ import (
 type window struct {
 	off, n uint64 // offset of the first byte in the tile or the bank, and length, in bytes
 	b      []byte // a window of memory: its bytes
-	regs   int32  // a window of registers: 1 + index into Memory.regs; 0: the window is memory
+	regs   int32  // a window of registers: 1 + index into Memory.regs, or a number below 0 as in niu.go; 0: the window is memory
 }
 
 // holds reports whether the window has all n bytes from offset off on.
