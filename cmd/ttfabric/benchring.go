@@ -11,13 +11,11 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/chart"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/session"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
-
-// benchAddr is the address that the benchmarks write to: the beginning of tile 1-1's memory.
-var benchAddr = wire.NewNocAddr(1, 1, 0)
 
 // ringRow holds the times of trips round a ring, for one length of the trip, one packet
 // size and one number of packets.
@@ -92,6 +90,10 @@ func (b *benchTarget) ring(c *cobra.Command, plane wire.Plane, hops, sizes, batc
 	if err := b.running(first); err != nil {
 		return nil, err
 	}
+	at, err := session.Tensix(b.topo, first)
+	if err != nil {
+		return nil, err
+	}
 	bar := newProgress(c.ErrOrStderr(), "measurements", len(hops)*len(sizes)*len(batches))
 	defer bar.stop()
 	var rows []ringRow
@@ -106,7 +108,7 @@ func (b *benchTarget) ring(c *cobra.Command, plane wire.Plane, hops, sizes, batc
 					return nil, spec.Usagef("--packets %d: want 1 to %d", n, ringBatch)
 				}
 				starved := b.starvedFromNow(c.Context(), along(b.topo, first, plane, via)...)
-				res, err := b.chips[first].Bench(c.Context(), api.BenchBody{Dst: first, Plane: plane, Via: via, Size: size, Batch: n, Rounds: rounds, Addr: api.NewAddr(benchAddr)})
+				res, err := b.chips[first].Bench(c.Context(), api.BenchBody{Dst: first, Plane: plane, Via: via, Size: size, Batch: n, Rounds: rounds, Addr: api.NewAddr(at)})
 				if err != nil {
 					return nil, err
 				}
@@ -301,7 +303,11 @@ func (b *benchTarget) rtt(c *cobra.Command, x, y wire.FabricNodeID, plane wire.P
 	if err != nil {
 		return rttReport{}, err
 	}
-	res, err := b.chips[x].Bench(ctx, api.BenchBody{Dst: y, Plane: plane, Size: size, Batch: 1, Rounds: rounds, Addr: api.NewAddr(benchAddr)})
+	at, err := session.Tensix(b.topo, y)
+	if err != nil {
+		return rttReport{}, err
+	}
+	res, err := b.chips[x].Bench(ctx, api.BenchBody{Dst: y, Plane: plane, Size: size, Batch: 1, Rounds: rounds, Addr: api.NewAddr(at)})
 	if err != nil {
 		return rttReport{}, err
 	}

@@ -7,7 +7,7 @@
 //
 //	f, err := fabric.Open(ctx, "default") // the fabric that 'ttfabric up' started
 //	s, err := f.Session(src)              // commands start from this chip
-//	err = s.Write(ctx, dst, wire.NewNocAddr(1, 1, 0x1000), []byte("hello"))
+//	err = s.Write(ctx, dst, wire.NewNocAddr(1, 2, 0x1000), []byte("hello"))
 //
 // 'ttfabric up --program' runs one program as every chip of a fabric. Such a program
 // gets its [Session] from package process:
