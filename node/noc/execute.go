@@ -16,7 +16,8 @@ const maxSpans = wire.MaxScatter
 //
 //   - [wire.OutcomeDone]: Execute performed the command.
 //   - [wire.OutcomeBadAddress]: an address names no tile with memory, or a byte past the end of the
-//     tile's memory that is no register, or is the address of a NoC multicast.
+//     tile's memory that is no register; or an address is the address of a rectangle, and the command is no NoC
+//     multicast; or the rectangle of a NoC multicast has no working Tensix tile.
 //   - [wire.OutcomeMisaligned]: the command needs words, and the address or the length is not a
 //     multiple of 4.
 //   - [wire.OutcomeBadCommand]: memory does not perform this type of command; or the number or
@@ -30,6 +31,9 @@ const maxSpans = wire.MaxScatter
 // The order matters if chunks overlap. For registers, the outcome may also be any outcome of
 // [Registers].Store.
 func (m *Memory) Execute(c *wire.Command, payload []byte) wire.Outcome {
+	if c.Type == wire.NocMulticastWrite || c.Type == wire.NocMulticastInc {
+		return m.multicast(c, payload)
+	}
 	var spans [maxSpans]span
 	n, o := m.plan(c, payload, &spans)
 	if o != wire.OutcomeDone {
@@ -137,7 +141,7 @@ func (m *Memory) findWord(a wire.NocAddr) (span, wire.Outcome) {
 		return span{}, wire.OutcomeMisaligned
 	case o != wire.OutcomeDone:
 		return span{}, o
-	case s.regs == 0 && m.tile(a.X(), a.Y()).Kind == DRAM:
+	case s.regs == 0 && m.tileOf(a).Kind == DRAM:
 		return span{}, wire.OutcomeBadCommand
 	}
 	return s, wire.OutcomeDone

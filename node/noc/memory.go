@@ -13,10 +13,10 @@
 //   - Inline writes and atomics work on aligned 32-bit words of L1. DRAM tiles refuse both kinds
 //     of command (Alignment.md: "only Tensix tiles and Ethernet tiles have L1").
 //   - Atomic increments wrap at 32 bits.
-//   - An address with bits set above its coordinates is the address of a NoC multicast, not of one
-//     tile. The memory refuses such an address.
+//   - A NoC multicast works on the Tensix tiles of a rectangle. Other commands refuse the address of
+//     a rectangle.
 //   - All tiles of a DRAM bank share one memory.
-//   - A tile answers to its coordinates of NoC 0 and to its translated coordinates.
+//   - A tile answers to its coordinates of NoC 0 and of NoC 1, and to its translated coordinates.
 //   - A tile's address space has windows of registers, mostly beyond the memory. Registers are read
 //     and written in words of 4 bytes, and have side effects (see [Memory.MapRegisters]).
 package noc
@@ -145,15 +145,15 @@ type span struct {
 
 // has reports whether the n bytes from address a on are within the tile's memory.
 func (t *Tile) has(a wire.NocAddr, n int) bool {
-	return a>>addrBits == 0 && n >= 0 && a.Offset() <= t.Size && uint64(n) <= t.Size-a.Offset()
+	return n >= 0 && a.Offset() <= t.Size && uint64(n) <= t.Size-a.Offset()
 }
 
 // find checks that the n bytes from address a on are within one tile's memory or within one window
 // of registers, and returns the span of these bytes.
 func (m *Memory) find(a wire.NocAddr, n int) (span, wire.Outcome) {
-	t := m.tile(a.X(), a.Y())
+	t := m.tileOf(a)
 	switch {
-	case t == nil || a>>addrBits != 0 || n < 0:
+	case t == nil || n < 0:
 		return span{}, wire.OutcomeBadAddress
 	case !t.has(a, n):
 		return m.findBeyond(t, a.Offset(), n)

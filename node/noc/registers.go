@@ -53,10 +53,10 @@ func (m *Memory) MapRegisters(a wire.NocAddr, n int, r Registers) error {
 
 // add puts a window at address a.
 func (m *Memory) add(a wire.NocAddr, w window) error {
-	t := m.tile(a.X(), a.Y())
+	t := m.tileOf(a)
 	w.off = a.Offset()
 	switch {
-	case t == nil || a>>addrBits != 0:
+	case t == nil:
 		return fmt.Errorf("window at %s: there is no tile", a)
 	case w.n > wire.MaxNocOffset+1-w.off:
 		return fmt.Errorf("window at %s: %d bytes reach beyond the largest offset, %#x", a, w.n, uint64(wire.MaxNocOffset))
@@ -66,7 +66,7 @@ func (m *Memory) add(a wire.NocAddr, w window) error {
 		return fmt.Errorf("window at %s: the tile's memory has %d bytes, and only registers can lie beyond", a, t.Size)
 	}
 	for _, x := range m.builtIn(t) {
-		if x.touches(span{off: w.off, n: int(w.n)}) {
+		if x.n > 0 && x.touches(span{off: w.off, n: int(w.n)}) {
 			return fmt.Errorf("window at %s: %d bytes touch the tile's own registers at %#x", a, w.n, x.off)
 		}
 	}

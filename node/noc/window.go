@@ -39,7 +39,7 @@ func (m *Memory) Map(a wire.NocAddr, b []byte) error {
 // Overlaps reports whether any of the n bytes from address a on lies in a window within the memory
 // of their tile. If the bytes are not within one tile's memory, Overlaps returns false.
 func (m *Memory) Overlaps(a wire.NocAddr, n int) bool {
-	t := m.tile(a.X(), a.Y())
+	t := m.tileOf(a)
 	if t == nil || m.windows[t.bank] == nil || !t.has(a, n) {
 		return false
 	}

@@ -59,13 +59,13 @@ func (s *Session) Away(d wire.Direction, hops int) (wire.FabricNodeID, error) {
 // packets, MulticastWrite does not repeat a packet that a chip refused for lack of room.
 func (s *Session) MulticastWrite(ctx context.Context, to wire.Ranges, a wire.NocAddr, data []byte, o ...Option) error {
 	if len(data) <= wire.MaxPayload {
-		return s.multicast(ctx, to, flow.Request{Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a}, Payload: data}, o)
+		return s.multicast(ctx, to, flow.Request{Command: wire.Command{Type: a.ForWrite(), Addr: a}, Payload: data}, o)
 	}
 	if err := somewhere(to); err != nil {
 		return err
 	}
 	return s.pieces(ctx, len(data), func(off, n int) flow.Request {
-		return with(flow.Request{Dst: s.Self(), Ranges: to, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
+		return with(flow.Request{Dst: s.Self(), Ranges: to, Command: wire.Command{Type: a.ForWrite(), Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
 	}, nil)
 }
 

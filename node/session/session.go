@@ -215,7 +215,7 @@ func Posted() Option { return func(r *flow.Request) { r.Posted = true } }
 // destination may have performed some of the packets.
 func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, data []byte, o ...Option) error {
 	build := func(off, n int) flow.Request {
-		return with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
+		return with(flow.Request{Dst: dst, Command: wire.Command{Type: a.ForWrite(), Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
 	}
 	if len(data) <= wire.MaxPayload {
 		_, err := s.do(ctx, build(0, len(data)))
@@ -256,7 +256,7 @@ func (s *Session) InlineWrite(ctx context.Context, dst wire.FabricNodeID, a wire
 // with and without [OtherWay] do not wait for each other. The address must be a multiple
 // of 4.
 func (s *Session) AtomicInc(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, add uint32, flush bool, o ...Option) error {
-	_, err := s.do(ctx, with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o))
+	_, err := s.do(ctx, with(flow.Request{Dst: dst, Command: wire.Command{Type: a.ForInc(), Addr: a, Value: add, Flush: flush}}, o))
 	return err
 }
 

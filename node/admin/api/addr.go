@@ -42,8 +42,7 @@ func NewAddr(a wire.NocAddr) Addr { return Addr{a, addrWhole} }
 // returns the offset.
 func (a Addr) MarshalText() (b []byte, err error) {
 	if a.form != addrOffset {
-		b = append(strconv.AppendUint(b, uint64(a.at.X()), 10), '-')
-		b = append(strconv.AppendUint(b, uint64(a.at.Y()), 10), ':')
+		return []byte(a.at.String()), nil
 	}
 	return strconv.AppendUint(append(b, "0x"...), a.at.Offset(), 16), nil
 }

@@ -45,7 +45,8 @@ type names struct {
 var (
 	sendTypeNames = names{"NoC command", []name{
 		{uint8(wire.NocUnicastWrite), "write"}, {uint8(wire.NocInlineWrite), "inline-write"}, {uint8(wire.NocAtomicInc), "atomic-inc"},
-		{uint8(wire.NocFusedInc), "fused-write-inc"}, {uint8(wire.NocScatterWrite), "scatter-write"}, {uint8(wire.NocRead), "read"},
+		{uint8(wire.NocFusedInc), "fused-write-inc"}, {uint8(wire.NocScatterWrite), "scatter-write"},
+		{uint8(wire.NocMulticastWrite), "noc-multicast-write"}, {uint8(wire.NocMulticastInc), "noc-multicast-inc"}, {uint8(wire.NocRead), "read"},
 		{uint8(wire.NocNone), "none"},
 	}}
 	fateNames = names{"fate", []name{
