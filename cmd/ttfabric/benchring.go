@@ -11,7 +11,6 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/chart"
 	"ttfabric/node/fabric/spec"
-	"ttfabric/node/session"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -90,10 +89,6 @@ func (b *benchTarget) ring(c *cobra.Command, plane wire.Plane, hops, sizes, batc
 	if err := b.running(first); err != nil {
 		return nil, err
 	}
-	at, err := session.Tensix(b.topo, first)
-	if err != nil {
-		return nil, err
-	}
 	bar := newProgress(c.ErrOrStderr(), "measurements", len(hops)*len(sizes)*len(batches))
 	defer bar.stop()
 	var rows []ringRow
@@ -108,7 +103,7 @@ func (b *benchTarget) ring(c *cobra.Command, plane wire.Plane, hops, sizes, batc
 					return nil, spec.Usagef("--packets %d: want 1 to %d", n, ringBatch)
 				}
 				starved := b.starvedFromNow(c.Context(), along(b.topo, first, plane, via)...)
-				res, err := b.chips[first].Bench(c.Context(), api.BenchBody{Dst: first, Plane: plane, Via: via, Size: size, Batch: n, Rounds: rounds, Addr: api.NewAddr(at)})
+				res, err := b.chips[first].Bench(c.Context(), api.BenchBody{Dst: first, Plane: plane, Via: via, Size: size, Batch: n, Rounds: rounds})
 				if err != nil {
 					return nil, err
 				}
@@ -303,11 +298,7 @@ func (b *benchTarget) rtt(c *cobra.Command, x, y wire.FabricNodeID, plane wire.P
 	if err != nil {
 		return rttReport{}, err
 	}
-	at, err := session.Tensix(b.topo, y)
-	if err != nil {
-		return rttReport{}, err
-	}
-	res, err := b.chips[x].Bench(ctx, api.BenchBody{Dst: y, Plane: plane, Size: size, Batch: 1, Rounds: rounds, Addr: api.NewAddr(at)})
+	res, err := b.chips[x].Bench(ctx, api.BenchBody{Dst: y, Plane: plane, Size: size, Batch: 1, Rounds: rounds})
 	if err != nil {
 		return rttReport{}, err
 	}

@@ -13,7 +13,6 @@ import (
 
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
-	"ttfabric/node/noc"
 	"ttfabric/node/session"
 	"ttfabric/node/session/mesh"
 	"ttfabric/router/topo"
@@ -29,7 +28,8 @@ func newMem() *cobra.Command {
 the fabric. The packets enter the fabric at the chip of --via, and travel to CHIP.
 
 TILE is <x>-<y>:<offset>: NoC coordinates, and an offset in bytes, decimal or
-hexadecimal with 0x. An example is 1-2:0x1000.`}
+hexadecimal with 0x. An example is 1-2:0x1000. 1-2..4-5:0x1000 writes to all Tensix
+tiles of a rectangle, and noc1:8-9:0x1000 has the coordinates of NoC 1.`}
 	c.AddCommand(newMemRead(), newMemWrite(), newMemTiles())
 	return c
 }
@@ -237,12 +237,8 @@ func memInput(c *cobra.Command, args []string, file, hexa string) ([]byte, error
 }
 
 func newMemTiles() *cobra.Command {
-	return &cobra.Command{Use: "tiles [CHIP]", Short: "List the tiles of a chip and their sizes", Args: cobra.MaximumNArgs(1),
-		Long: `The command lists the tiles of a chip that have memory. Without CHIP, the command
-lists the tiles of the first chip. A Tensix tile that the chip's harvesting mask
-switches off has no memory, and has the word "harvested" in its row. Chips of one
-topology can have different masks.`,
-		Example: "  ttfabric mem tiles\n  ttfabric mem tiles M0D7",
+	return &cobra.Command{Use: "tiles [CHIP]", Short: "List the tiles of a chip and their sizes", Args: cobra.MaximumNArgs(1), Example: "  ttfabric mem tiles\n  ttfabric mem tiles M0D7",
+		Long: "The command lists the tiles of CHIP, or of the first chip. Harvesting switches off\nTensix tiles, which then have no memory; the chips of one fabric can lack different tiles.",
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := format(c)
 			if err != nil {
@@ -252,31 +248,20 @@ topology can have different masks.`,
 			if err != nil {
 				return err
 			}
-			chip := fab.Topology.Chips[0]
+			n := fab.Topology.Chips[0].Node
 			if len(args) > 0 {
-				n, err := chipOf(fab.Topology, args[0])
-				if err != nil {
-					return err
-				}
-				chip, _ = fab.Topology.Chip(n)
+				n, err = chipOf(fab.Topology, args[0])
 			}
-			m, err := noc.New(fab.Topology.Arch, 0)
-			if err == nil {
-				err = m.Harvest(noc.Harvested(chip.Harvested))
-			}
-			if err != nil {
+			tiles, failed := session.Tiles(fab.Topology, n)
+			if err = errors.Join(err, failed); err != nil {
 				return err
 			}
 			if f == "json" {
-				return printJSON(c, m.Tiles())
+				return printJSON(c, tiles)
 			}
 			tw := newTable(c, "Tile", "Kind", "Name", "Bytes")
-			for _, x := range m.Tiles() {
-				var size any = x.Size
-				if x.Harvested {
-					size = "harvested"
-				}
-				tw.AppendRow([]any{fmt.Sprintf("%d-%d", x.X, x.Y), x.Kind, x.Name, size})
+			for _, x := range tiles {
+				tw.AppendRow([]any{fmt.Sprintf("%d-%d", x.X, x.Y), x.Kind, x.Name, x.Memory()})
 			}
 			tw.Render()
 			return nil

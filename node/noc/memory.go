@@ -98,8 +98,8 @@ func New(a wire.Arch, limit int64) (*Memory, error) {
 // place returns a coordinate's index into Memory.at.
 func place(x, y uint8) int { return int(y)<<wire.NocCoordBits | int(x) }
 
-// Tiles lists the chip's tiles: Tensix row by row, ethernet by channel, DRAM by bank. The slice
-// belongs to the caller.
+// Tiles lists the chip's tiles: Tensix row by row, ethernet by channel, DRAM by bank, and tiles without
+// memory by kind. The slice belongs to the caller.
 func (m *Memory) Tiles() []Tile { return slices.Clone(m.list) }
 
 // TileAt returns the tile at the coordinate (x, y) of NoC 0 or at the translated coordinate (x, y).

@@ -14,14 +14,18 @@ import (
 // Offsets of the NIU registers of NoC 0 and of NoC 1 in a tile, in bytes (tt-umd,
 // wormhole_implementation.hpp and blackhole_implementation.hpp, NOC0_CONTROL_REG_ADDR_BASE_MAP).
 // The three tiles of a Wormhole DRAM bank have different offsets. The NIU registers of Blackhole's
-// DRAM tiles are left out, because tt-umd's offset for them is the offset of a byte of DRAM.
+// DRAM tiles are left out, because tt-umd's offset for them is the offset of a byte of DRAM. Also left
+// out are Blackhole's ARC, PCIe, security and L2CPU tiles, whose offset has more than 36 bits. For
+// tiles without memory, tt-umd has no other offset for NoC 1; here they have the registers of NoC 0 only.
 const (
 	niuBase        = 0xFFB20000
 	niuBaseOne     = 0xFFB30000
 	niuDRAMBase    = 0x100080000
 	niuDRAMBaseOne = 0x100088000
-	niuDRAMStep    = 0x10000 // distance from one tile of a bank to the next
-	niuLen         = 0x400   // length of the window of an NIU's registers (tt-isa-documentation, BlackholeA0/NoC/MemoryMap.md)
+	niuDRAMStep    = 0x10000     // distance from one tile of a bank to the next
+	niuBareBase    = 0xFFFB20000 // NoC 0, ARC and PCIe tiles of Wormhole
+	niuRouterBase  = 0xFF000000  // NoC 0, router tiles of Blackhole
+	niuLen         = 0x400       // length of the window of an NIU's registers (tt-isa-documentation, BlackholeA0/NoC/MemoryMap.md)
 )
 
 // Offsets of an NIU's registers from the first register, in bytes (tt-isa-documentation,
@@ -69,6 +73,12 @@ func (m *Memory) builtIn(t *Tile) [3]window {
 	switch {
 	case t.Kind == DRAM && m.arch == wire.Blackhole:
 		return [3]window{}
+	case t.Kind == ARC, t.Kind == PCIe:
+		return [3]window{{off: niuBareBase, n: niuLen, regs: niuZero}}
+	case t.Kind == Router && m.arch == wire.Blackhole:
+		return [3]window{{off: niuRouterBase, n: niuLen, regs: niuZero}}
+	case t.Kind == Router:
+		return [3]window{{off: niuBase, n: niuLen, regs: niuZero}}
 	case t.Kind == DRAM:
 		zero, one = niuDRAMBase+niuDRAMStep*uint64(t.stop), niuDRAMBaseOne+niuDRAMStep*uint64(t.stop)
 		reset = 0

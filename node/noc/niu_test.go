@@ -76,6 +76,10 @@ func TestNodeID(t *testing.T) {
 		{wire.Wormhole, wire.NewNocAddr(9, 6, 0xFFB3002C), 0 | 5<<6 | 10<<12 | 12<<19},
 		{wire.Wormhole, wire.NewNocAddr(5, 11, 0x1000A002C), 5 | 11<<6 | 10<<12 | 12<<19 | first}, // the third tile of a DRAM bank
 		{wire.Wormhole, wire.NewNocAddr(5, 11, 0x1000A802C), 4 | 0<<6 | 10<<12 | 12<<19},
+		{wire.Wormhole, wire.NewNocAddr(0, 10, 0xFFFB2002C), 0 | 10<<6 | 10<<12 | 12<<19 | first}, // ARC: tt-umd reads it to find a NoC that hangs
+		{wire.Wormhole, wire.NewNocAddr(0, 3, 0xFFFB2002C), 0 | 3<<6 | 10<<12 | 12<<19 | first},
+		{wire.Wormhole, wire.NewNocAddr(0, 8, 0xFFB2002C), 0 | 8<<6 | 10<<12 | 12<<19 | first},
+		{wire.Blackhole, wire.NewNocAddr(8, 11, 0xFF000044), 8 | 11<<6 | 17<<12 | 12<<19 | first},
 		{wire.Blackhole, wire.NewNocAddr(16, 2, 0xFFB20044), 16 | 2<<6 | 17<<12 | 12<<19 | first},
 	} {
 		m := harvested(t, c.arch, 0)
@@ -148,6 +152,9 @@ func TestHarvestedTilesRefuse(t *testing.T) {
 		refused := 0
 		for _, x := range m.Tiles() {
 			a, want := wire.NewNocAddr(x.X, x.Y, 0x1000), wire.OutcomeDone
+			if x.Size == 0 && x.Kind != Tensix {
+				continue
+			}
 			if x.Kind == Tensix && c.off(x.X, x.Y) {
 				want = wire.OutcomeHarvested
 				refused++
@@ -212,7 +219,7 @@ func TestCoordinatesNameOneByte(t *testing.T) {
 		m := harvested(t, arch, 1)
 		width := uint8(layouts[arch].width)
 		for i, x := range m.Tiles() {
-			if x.Harvested {
+			if x.Size == 0 {
 				continue
 			}
 			off := uint64(0x1000)

@@ -28,7 +28,24 @@ func Tensix(t *topo.Topology, chips ...wire.FabricNodeID) (wire.NocAddr, error) 
 	}
 	xs, ys := noc.Shared(t.Arch, all)
 	if len(xs) == 0 || len(ys) == 0 {
-		return 0, fmt.Errorf("no Tensix tile of %s works on all %d chips: choose a tile for each chip", t, max(len(chips), len(t.Chips)*(1-min(len(chips), 1))))
+		return 0, fmt.Errorf("topology %s: harvesting has left no Tensix tile that works on all chips asked for; choose a tile for each chip", t)
 	}
 	return wire.NewNocAddr(xs[0], ys[0], 0), nil
+}
+
+// Tiles lists the tiles of a chip, with its harvested tiles. Tiles returns an error if the topology
+// lacks the chip.
+func Tiles(t *topo.Topology, n wire.FabricNodeID) ([]noc.Tile, error) {
+	c, ok := t.Chip(n)
+	if !ok {
+		return nil, fmt.Errorf("chip %s is not in topology %s", n, t)
+	}
+	m, err := noc.New(t.Arch, 0)
+	if err == nil {
+		err = m.Harvest(noc.Harvested(c.Harvested))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("chip %s: %w", n, err)
+	}
+	return m.Tiles(), nil
 }

@@ -11,7 +11,8 @@ import (
 
 // Addr is the address of a byte in a tile of the destination chip. In JSON, Addr is a text. The text
 // is an offset in the tile that the body names, such as "0x1000", or a tile and an offset, such as
-// "1-1:0x1000". Offsets are decimal, or hexadecimal with 0x. A body may have a number instead of the
+// "1-1:0x1000". All forms of [wire.NocAddr.String] are allowed, such as the rectangle
+// "1-2..4-5:0x1000". Offsets are decimal, or hexadecimal with 0x. A body may have a number instead of the
 // text; see [AddrNumbers].
 type Addr struct {
 	at   wire.NocAddr
