@@ -80,7 +80,7 @@ func (s *Session) MulticastInlineWrite(ctx context.Context, to wire.Ranges, a wi
 // the same plane. A flush does not wait for other writes, because other writes belong to
 // another flow. The address must be a multiple of 4.
 func (s *Session) MulticastInc(ctx context.Context, to wire.Ranges, a wire.NocAddr, add uint32, flush bool, o ...Option) error {
-	return s.multicast(ctx, to, flow.Request{Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o)
+	return s.multicast(ctx, to, flow.Request{Command: wire.Command{Type: a.ForInc(), Addr: a, Value: add, Flush: flush}}, o)
 }
 
 // MulticastWriteInc writes up to 4 KiB at all chips within ranges, and then adds to a

@@ -34,6 +34,14 @@
 // Many goroutines may call a Session at once. A call that moves more than 4 KiB keeps
 // several packets in flight.
 //
+// # Tiles
+//
+// An address names a byte of a tile, by the tile's coordinates of NoC 0, its coordinates of NoC 1
+// ([wire.NocOne]), or its translated coordinates. Boards lack some Tensix tiles (harvesting), and
+// [Tensix] finds a tile that several chips have. Write and AtomicInc to the address of a
+// rectangle ([wire.NewNocRect]) are NoC multicasts: each Tensix tile of the rectangle takes part.
+// A NoC multicast carries no flush.
+//
 // # Calls that do not wait
 //
 // [Session.StartWrite], [Session.StartRead] and [Session.Start] return a [Call] as soon as
