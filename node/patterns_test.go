@@ -130,7 +130,7 @@ func runLive(t *testing.T, ns []*node.Node, spec traffic.Spec, pairs []traffic.P
 		for i, x := range ns {
 			x.WithChip(func(_ mono.Time, c *chip.Chip) {
 				if clients[i] == nil {
-					clients[i] = client.New(spec, x.Self(), pairs)
+					clients[i] = client.New(spec, x.Self(), pairs, x.Topology())
 				}
 				clients[i].Sending = sending
 				c.SetClient(clients[i])

@@ -35,12 +35,13 @@ const (
 	OutcomeOverflow                   // the request arrived, but the list of exceptions is almost full (see above); request not performed, the source may try again
 	OutcomeNoMemory                   // the destination has reached its limit of host memory; request not performed
 	OutcomeUnknownFlow                // the destination has restarted since the destination answered in this flow epoch; request not performed, the source may try again in a new flow epoch
+	OutcomeHarvested                  // the address is in the memory of a Tensix tile that is switched off (harvested); request not performed
 	NumOutcomes
 )
 
 // String returns the name of the outcome, such as "bad address".
 func (o Outcome) String() string {
-	names := [NumOutcomes]string{"done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted", "too many exceptions", "out of memory", "flow unknown"}
+	names := [NumOutcomes]string{"done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted", "too many exceptions", "out of memory", "flow unknown", "harvested tile"}
 	if o >= NumOutcomes {
 		return "unknown outcome"
 	}

@@ -257,12 +257,17 @@
 //	  4 scatter write     0 32 four addresses, 32 6 sizes of the chunks but the last (3 × 2),
 //	                      38 1 chunks (2 to 4), 39 1 chunk kinds, two bits each from
 //	                      the lowest, 1 for a write
+//	  5 NoC multicast     0 4 offset in each tile, 4 1 first column, 5 1 first row, 6 1 columns, 7 1 rows
+//	  6 NoC multicast     0 4 offset in each tile, 4 4 increment, 8 1 first column, 9 1 first row,
+//	    increment         10 1 columns, 11 1 rows
 //	  7 read              0 8 address
 //	255 none              nothing (all but requests)
 //
 // A packet is malformed if it has a send type that is not in this list. Except for reads, a packet
 // is also malformed if its size is not the payload's length. A scatter write is malformed, too, if
-// it does not have 2 to 4 chunks, all of kind 1, or if the chunks are longer than size. The
+// it does not have 2 to 4 chunks, all of kind 1, or if the chunks are longer than size. A NoC
+// multicast is malformed, too, if it has no columns or no rows, if its first column and its first row
+// are both 0, or if a column or row is above 63. The
 // destination drops and counts a malformed packet, and sends no answer. The flow therefore treats
 // the packet as lost. The destination answers a well-formed request that it cannot perform with an
 // exception. These errors have outcome 3 (bad command): a request of send type 255; a read of more
@@ -389,8 +394,8 @@
 //
 // An exception says that count requests, from flow seq first on, did not end as done. Outcomes: 1
 // bad address, 2 misaligned, 3 bad command, 4 again (no room or no route for the reply), 5 lost, 6
-// destination restarted, 7 too many exceptions, 8 out of memory, 9 flow unknown. Readers refuse all
-// other outcomes.
+// destination restarted, 7 too many exceptions, 8 out of memory, 9 flow unknown, 10 harvested tile
+// (a Tensix tile that is switched off). Readers refuse all other outcomes.
 //
 // With outcome 6 nobody knows whether the destination performed the request. With all other
 // outcomes the destination did not perform the request. With outcome 5 the request did not come to

@@ -116,5 +116,8 @@
 //     lost, or unknown. A posted request ends as posted when the chip has sent it.
 //   - Outcome: how a request ended at the destination, as a completion reports. An exception is an
 //     entry of a completion that names requests with an outcome other than done.
+//   - Harvested tile: a Tensix tile that is switched off on this chip, with its whole row (Wormhole)
+//     or column (Blackhole) of Tensix tiles.
+//   - NoC multicast: a write or increment in all working Tensix tiles of a rectangle on one chip.
 //   - Operator: the person or program that steers a running fabric.
 package wire

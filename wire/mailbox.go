@@ -91,10 +91,12 @@ import (
 // bytes stay until the router overwrites them.
 const (
 	// MailboxOffset is the offset of the mailbox in an ethernet tile, in bytes. The mailbox lies in
-	// the area of the tile that tt-metal leaves to programs. On Wormhole, this area begins at 98304
-	// (erisc_l1_unreserved_base) and ends a few KiB below 256 KiB. On Blackhole, this area ends
-	// below 448 KiB.
-	MailboxOffset     = 0x30000
+	// the code of the firmware, which an emulated chip does not hold in L1. On Wormhole, the base
+	// firmware's code ends at 0x9000. The results that programs read end at 0x2000 (tt-umd,
+	// RESULTS_BUF), and the host queues begin at 0x11000 (tt-umd, erisc_firmware.hpp). On Blackhole,
+	// tt-metal's firmware has the bytes below 0xF000 (dev_mem_map.h, MEM_AERISC_MAP_END). Kernels
+	// therefore never own these bytes.
+	MailboxOffset     = 0x4000
 	MailboxStatusLen  = 256 // length of the status, in bytes
 	MailboxEntryLen   = 64  // length of an entry, in bytes
 	MailboxEntries    = 64  // number of entries that the region keeps

@@ -10,7 +10,8 @@ import (
 
 // NocAddr is the address of a byte in a tile of a chip, in tt-metal's encoding for Wormhole. Bits 0
 // to 35 hold the offset in the tile, bits 36 to 41 the NoC column x, and bits 42 to 47 the NoC row
-// y.
+// y. In the address of a rectangle of tiles, bits 48 to 59 hold the rectangle's first column and
+// row (see [NewNocRect]). Bit 60 is [NocOne].
 type NocAddr uint64
 
 // Limits of a [NocAddr].
@@ -37,44 +38,82 @@ func (a NocAddr) Offset() uint64 { return uint64(a) & MaxNocOffset }
 
 // Add returns the address of the byte n bytes after a in the same tile. The offset wraps beyond
 // [MaxNocOffset].
-func (a NocAddr) Add(n int) NocAddr { return NewNocAddr(a.X(), a.Y(), a.Offset()+uint64(n)) }
+func (a NocAddr) Add(n int) NocAddr {
+	return a&^MaxNocOffset | NocAddr((a.Offset()+uint64(n))&MaxNocOffset)
+}
 
-// String returns the address in the form "x-y:offset", such as "1-2:0x1000".
-func (a NocAddr) String() string { return fmt.Sprintf("%d-%d:%#x", a.X(), a.Y(), a.Offset()) }
+// nocOneText begins the text of an address in the coordinates of NoC 1.
+const nocOneText = "noc1:"
+
+// String returns the address in the form "x-y:offset", such as "1-2:0x1000". The address of a
+// rectangle has the form "x-y..x-y:offset", with the first and the last tile. An address in the
+// coordinates of NoC 1 begins with "noc1:".
+func (a NocAddr) String() string {
+	s := fmt.Sprintf("%d-%d:%#x", a.X(), a.Y(), a.Offset())
+	if a.IsRect() {
+		x, y := a.First()
+		s = fmt.Sprintf("%d-%d..%s", x, y, s)
+	}
+	if a&NocOne != 0 {
+		s = nocOneText + s
+	}
+	return s
+}
 
 // ParseNocAddr reads an address in the form of [NocAddr.String]. The offset may be decimal, or
 // hexadecimal with 0x. The error names a bad text.
 func ParseNocAddr(s string) (NocAddr, error) {
-	tile, offset, ok := strings.Cut(s, ":")
-	xs, ys, ok2 := strings.Cut(tile, "-")
-	x, err1 := strconv.ParseUint(xs, 10, NocCoordBits)
-	y, err2 := strconv.ParseUint(ys, 10, NocCoordBits)
+	rest, one := strings.CutPrefix(s, nocOneText)
+	tile, offset, ok := strings.Cut(rest, ":")
+	first, last, rect := strings.Cut(tile, "..")
+	x, y, ok1 := parseTile(first)
 	digits, base := offset, 10
 	if hex, ok := strings.CutPrefix(offset, "0x"); ok {
 		digits, base = hex, 16
 	}
-	o, err3 := strconv.ParseUint(digits, base, NocOffsetBits)
-	if !ok || !ok2 || err1 != nil || err2 != nil || err3 != nil {
+	o, err := strconv.ParseUint(digits, base, NocOffsetBits)
+	if !ok || !ok1 || err != nil {
 		return 0, fmt.Errorf("tile %q: want <x>-<y>:<offset>, such as 1-1:0x1000", s)
 	}
-	return NewNocAddr(uint8(x), uint8(y), o), nil
+	switch {
+	case rect:
+		x1, y1, ok := parseTile(last)
+		a, fits := NewNocRect(x, y, x1, y1, o)
+		if !ok || !fits || one {
+			return 0, fmt.Errorf("rectangle %q: want <x>-<y>..<x>-<y>:<offset> with the first and the last tile in coordinates of NoC 0 and an offset below 2^32, such as 1-2..4-5:0x1000", s)
+		}
+		return a, nil
+	case one:
+		return NewNocAddr(x, y, o) | NocOne, nil
+	}
+	return NewNocAddr(x, y, o), nil
+}
+
+// parseTile reads the coordinates "x-y".
+func parseTile(s string) (x, y uint8, ok bool) {
+	xs, ys, ok := strings.Cut(s, "-")
+	vx, err1 := strconv.ParseUint(xs, 10, NocCoordBits)
+	vy, err2 := strconv.ParseUint(ys, 10, NocCoordBits)
+	return uint8(vx), uint8(vy), ok && err1 == nil && err2 == nil
 }
 
 // NocSendType is the kind of a NoC command. The values are tt-metal's codes
 // (fabric_edm_packet_header.hpp, NocSendType).
 type NocSendType uint8
 
-// The NoC commands (Spec §4, "Fabric and NoC Level Commands"). tt-metal's codes 5 and 6 are for
-// commands to several tiles of one chip. tt-metal marks these codes as faulty, and this package
-// leaves them out.
+// The NoC commands (Spec §4, "Fabric and NoC Level Commands"). tt-metal marks its codes 5 and 6 as
+// faulty: the number of tiles there is the product of two sizes, but the last column is the first
+// column plus the size. Here the sizes are numbers of columns and rows.
 const (
-	NocUnicastWrite NocSendType = 0
-	NocInlineWrite  NocSendType = 1
-	NocAtomicInc    NocSendType = 2
-	NocFusedInc     NocSendType = 3 // a unicast write, followed by an atomic increment
-	NocScatterWrite NocSendType = 4
-	NocRead         NocSendType = 7
-	NocNone         NocSendType = 0xFF // the packet carries no NoC command
+	NocUnicastWrite   NocSendType = 0
+	NocInlineWrite    NocSendType = 1
+	NocAtomicInc      NocSendType = 2
+	NocFusedInc       NocSendType = 3 // a unicast write, followed by an atomic increment
+	NocScatterWrite   NocSendType = 4
+	NocMulticastWrite NocSendType = 5 // a write to the Tensix tiles of a rectangle
+	NocMulticastInc   NocSendType = 6 // an atomic increment in the Tensix tiles of a rectangle
+	NocRead           NocSendType = 7
+	NocNone           NocSendType = 0xFF // the packet carries no NoC command
 )
 
 // String returns the name of the command on the command line, such as "write".
@@ -90,6 +129,10 @@ func (t NocSendType) String() string {
 		return "fused-write-inc"
 	case NocScatterWrite:
 		return "scatter-write"
+	case NocMulticastWrite:
+		return "noc-multicast-write"
+	case NocMulticastInc:
+		return "noc-multicast-inc"
 	case NocRead:
 		return "read"
 	case NocNone:
@@ -139,6 +182,8 @@ func decodeCommand(t NocSendType, size uint16, b []byte) (Command, error) {
 		c.Addr, c.Sem, c.Value, c.Flush = NocAddr(le.Uint64(b)), NocAddr(le.Uint64(b[8:])), le.Uint32(b[16:]), b[20] != 0
 	case NocScatterWrite:
 		return decodeScatter(c, b)
+	case NocMulticastWrite, NocMulticastInc:
+		return decodeRect(c, b)
 	case NocNone:
 	default:
 		return Command{}, ErrCommand
@@ -192,6 +237,8 @@ func (c *Command) put(b []byte) {
 		le.PutUint64(b[8:], uint64(c.Sem))
 		le.PutUint32(b[16:], c.Value)
 		b[20] = flush
+	case NocMulticastWrite, NocMulticastInc:
+		c.putRect(b)
 	case NocScatterWrite:
 		for i := range int(c.Chunks) {
 			le.PutUint64(b[8*i:], uint64(c.Scatter[i]))

@@ -16,9 +16,6 @@ import (
 	"ttfabric/wire"
 )
 
-// benchAddr is the address that the benchmarks write to: the beginning of tile 1-1's memory.
-var benchAddr = wire.NewNocAddr(1, 1, 0)
-
 // ringRow holds the times of trips round a ring, for one length of the trip, one packet
 // size and one number of packets.
 type ringRow struct {
@@ -106,7 +103,7 @@ func (b *benchTarget) ring(c *cobra.Command, plane wire.Plane, hops, sizes, batc
 					return nil, spec.Usagef("--packets %d: want 1 to %d", n, ringBatch)
 				}
 				starved := b.starvedFromNow(c.Context(), along(b.topo, first, plane, via)...)
-				res, err := b.chips[first].Bench(c.Context(), api.BenchBody{Dst: first, Plane: plane, Via: via, Size: size, Batch: n, Rounds: rounds, Addr: api.NewAddr(benchAddr)})
+				res, err := b.chips[first].Bench(c.Context(), api.BenchBody{Dst: first, Plane: plane, Via: via, Size: size, Batch: n, Rounds: rounds})
 				if err != nil {
 					return nil, err
 				}
@@ -301,7 +298,7 @@ func (b *benchTarget) rtt(c *cobra.Command, x, y wire.FabricNodeID, plane wire.P
 	if err != nil {
 		return rttReport{}, err
 	}
-	res, err := b.chips[x].Bench(ctx, api.BenchBody{Dst: y, Plane: plane, Size: size, Batch: 1, Rounds: rounds, Addr: api.NewAddr(benchAddr)})
+	res, err := b.chips[x].Bench(ctx, api.BenchBody{Dst: y, Plane: plane, Size: size, Batch: 1, Rounds: rounds})
 	if err != nil {
 		return rttReport{}, err
 	}

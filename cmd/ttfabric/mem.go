@@ -13,7 +13,6 @@ import (
 
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
-	"ttfabric/node/noc"
 	"ttfabric/node/session"
 	"ttfabric/node/session/mesh"
 	"ttfabric/router/topo"
@@ -29,7 +28,8 @@ func newMem() *cobra.Command {
 the fabric. The packets enter the fabric at the chip of --via, and travel to CHIP.
 
 TILE is <x>-<y>:<offset>: NoC coordinates, and an offset in bytes, decimal or
-hexadecimal with 0x. An example is 1-1:0x1000.`}
+hexadecimal with 0x. An example is 1-2:0x1000. 1-2..4-5:0x1000 writes to all Tensix
+tiles of a rectangle, and noc1:8-9:0x1000 has the coordinates of NoC 1.`}
 	c.AddCommand(newMemRead(), newMemWrite(), newMemTiles())
 	return c
 }
@@ -94,7 +94,7 @@ func parseTarget(c *cobra.Command, chip, tile string) (memTarget, error) {
 func newMemRead() *cobra.Command {
 	var file string
 	c := &cobra.Command{Use: "read CHIP TILE LENGTH", Short: "Read bytes from a tile", Args: cobra.ExactArgs(3),
-		Example: "  ttfabric mem read M0D7 1-1:0x1000 64 --via M0D0\n  ttfabric mem read M0D7 1-1:0 1048576 --file dump.bin",
+		Example: "  ttfabric mem read M0D7 1-2:0x1000 64 --via M0D0\n  ttfabric mem read M0D7 1-2:0 1048576 --file dump.bin",
 		RunE: func(c *cobra.Command, args []string) error {
 			as, err := format(c)
 			if err != nil {
@@ -147,7 +147,7 @@ but not to its own tile. The ranges are numbers of hops by direction. E2,S1 name
 rectangle of three by two chips with CHIP at the north-west corner. E2-4 names the
 chips two to four hops to the east. In tt-metal's linear API, E2-4 is start 2 and
 range 3. M1:0-3,7 names chips 0 to 3 and 7 of mesh 1.`,
-		Example: "  ttfabric mem write M0D7 1-1:0x1000 'hello' --via M0D0\n  ttfabric mem write M0D7 1-1:0 --file weights.bin\n  ttfabric mem write M0D7 1-1:0 --hex deadbeef\n  ttfabric mem write M0D0 1-1:0 'to all' --multicast E3,S1\n  ttfabric mem write M0D0 1-1:0 'to some' --multicast M0:1,3,6",
+		Example: "  ttfabric mem write M0D7 1-2:0x1000 'hello' --via M0D0\n  ttfabric mem write M0D7 1-2:0 --file weights.bin\n  ttfabric mem write M0D7 1-2:0 --hex deadbeef\n  ttfabric mem write M0D0 1-2:0 'to all' --multicast E3,S1\n  ttfabric mem write M0D0 1-2:0 'to some' --multicast M0:1,3,6",
 		RunE: func(c *cobra.Command, args []string) error {
 			if _, err := format(c); err != nil {
 				return err
@@ -237,8 +237,9 @@ func memInput(c *cobra.Command, args []string, file, hexa string) ([]byte, error
 }
 
 func newMemTiles() *cobra.Command {
-	return &cobra.Command{Use: "tiles", Short: "List the tiles of a chip and their sizes", Args: cobra.NoArgs, Example: "  ttfabric mem tiles",
-		RunE: func(c *cobra.Command, _ []string) error {
+	return &cobra.Command{Use: "tiles [CHIP]", Short: "List the tiles of a chip and their sizes", Args: cobra.MaximumNArgs(1), Example: "  ttfabric mem tiles\n  ttfabric mem tiles M0D7",
+		Long: "The command lists the tiles of CHIP, or of the first chip. Harvesting switches off\nTensix tiles, which then have no memory; the chips of one fabric can lack different tiles.",
+		RunE: func(c *cobra.Command, args []string) error {
 			f, err := format(c)
 			if err != nil {
 				return err
@@ -247,16 +248,20 @@ func newMemTiles() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m, err := noc.New(fab.Topology.Arch, 0)
-			if err != nil {
+			n := fab.Topology.Chips[0].Node
+			if len(args) > 0 {
+				n, err = chipOf(fab.Topology, args[0])
+			}
+			tiles, failed := session.Tiles(fab.Topology, n)
+			if err = errors.Join(err, failed); err != nil {
 				return err
 			}
 			if f == "json" {
-				return printJSON(c, m.Tiles())
+				return printJSON(c, tiles)
 			}
 			tw := newTable(c, "Tile", "Kind", "Name", "Bytes")
-			for _, x := range m.Tiles() {
-				tw.AppendRow([]any{fmt.Sprintf("%d-%d", x.X, x.Y), x.Kind, x.Name, x.Size})
+			for _, x := range tiles {
+				tw.AppendRow([]any{fmt.Sprintf("%d-%d", x.X, x.Y), x.Kind, x.Name, x.Memory()})
 			}
 			tw.Render()
 			return nil

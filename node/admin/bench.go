@@ -45,7 +45,14 @@ func (s *Server) bench(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	at, _ := b.Target() // Check has read the address
+	at, err := b.Target()
+	if b.Addr == (api.Addr{}) && b.Tile == "" {
+		at, err = session.Tensix(s.n.Topology(), b.Dst)
+	}
+	if err != nil {
+		problem(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
 	q := flow.Request{Dst: b.Dst, Plane: b.Plane, Via: b.Via, Payload: make([]byte, b.Size),
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: at}}
 	q.Probe = b.Size == 0

@@ -74,7 +74,7 @@ func (s *Server) startTraffic(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if t == nil || t.Spec.Run != b.Spec.Run {
-		t = client.New(b.Spec, s.n.Self(), b.Pairs)
+		t = client.New(b.Spec, s.n.Self(), b.Pairs, s.n.Topology())
 		s.run.client = t
 	}
 	s.run.owner, s.run.asked = by, time.Now()

@@ -173,6 +173,10 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 	if c.memory, err = noc.New(cfg.Topology.Arch, cfg.MemoryLimit); err != nil {
 		return nil, fmt.Errorf("chip %s: %w", cfg.Node, err)
 	}
+	self, _ := cfg.Topology.Chip(cfg.Node)
+	if err := c.memory.Harvest(noc.Harvested(self.Harvested)); err != nil {
+		return nil, fmt.Errorf("chip %s: %w", cfg.Node, err)
+	}
 	c.memory.SetLife(cfg.Incarnation)
 	if err := c.addPorts(now); err != nil {
 		return nil, err

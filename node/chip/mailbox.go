@@ -71,6 +71,7 @@ func (c *machine) refreshMailbox(now mono.Time, a wire.NocAddr, n int) {
 	if !c.memory.Overlaps(a, n) {
 		return
 	}
+	a, _ = c.memory.OnNoC0(a)
 	for i := range c.ports.list {
 		if m := &c.ports.list[i].mail; m.at.X() == a.X() && m.at.Y() == a.Y() {
 			c.postStatus(now, i)

@@ -31,6 +31,10 @@ func (c *machine) start(now mono.Time, r *flow.Request, inside bool) flow.Admiss
 	if a := c.source.Admits(r); a != flow.Accepted {
 		return a
 	}
+	if !r.Probe && r.Command.CheckRect() != nil { // no packet can carry the address
+		c.source.Finish(now, r, inside, flow.Result{Fate: flow.FateRefused, Outcome: wire.OutcomeBadAddress})
+		return flow.Accepted
+	}
 	switch {
 	case many:
 	case r.Dst == c.cfg.Node && len(r.Via) == 0:

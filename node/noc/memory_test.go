@@ -25,7 +25,7 @@ func TestFloorPlans(t *testing.T) {
 			t.Fatal(err)
 		}
 		n, size := map[Kind]int{}, map[Kind]uint64{Tensix: c.l1, Ethernet: c.ethL1}
-		banks, stops, seen := map[int]uint64{}, map[int]int{}, map[xy]bool{}
+		banks, stops, seen := map[int32]uint64{}, map[int32]int{}, map[xy]bool{}
 		for _, x := range m.Tiles() {
 			n[x.Kind]++
 			if x.Kind == DRAM {
@@ -99,8 +99,18 @@ type model struct {
 	limit int
 }
 
+// tile returns the tile of an address of NoC 0 or NoC 1. NoC 1 numbers columns and rows backwards.
+func (mo *model) tile(a wire.NocAddr) (Tile, bool) {
+	x, y := a.X(), a.Y()
+	if width := map[wire.Arch]uint8{wire.Wormhole: 10, wire.Blackhole: 17}[mo.m.arch]; a&wire.NocOne != 0 && x < width && y < 12 {
+		x, y = width-1-x, 11-y
+	}
+	t, ok := mo.m.TileAt(x, y)
+	return t, ok && uint64(a&^wire.NocOne)>>48 == 0
+}
+
 func (mo *model) write(a wire.NocAddr, b []byte) {
-	t, _ := mo.m.TileAt(a.X(), a.Y())
+	t, _ := mo.tile(a)
 	for i, x := range b {
 		off := a.Offset() + uint64(i)
 		mo.bytes[[2]uint64{uint64(t.bank), off}] = x
@@ -109,7 +119,7 @@ func (mo *model) write(a wire.NocAddr, b []byte) {
 }
 
 func (mo *model) read(a wire.NocAddr, n int) []byte {
-	t, _ := mo.m.TileAt(a.X(), a.Y())
+	t, _ := mo.tile(a)
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = mo.bytes[[2]uint64{uint64(t.bank), a.Offset() + uint64(i)}]
@@ -118,12 +128,12 @@ func (mo *model) read(a wire.NocAddr, n int) []byte {
 }
 
 func (mo *model) inside(a wire.NocAddr, n int) bool {
-	t, ok := mo.m.TileAt(a.X(), a.Y())
-	return ok && uint64(a)>>48 == 0 && a.Offset()+uint64(n) <= t.Size
+	t, ok := mo.tile(a)
+	return ok && a.Offset()+uint64(n) <= t.Size
 }
 
 func (mo *model) word(a wire.NocAddr) wire.Outcome {
-	t, _ := mo.m.TileAt(a.X(), a.Y())
+	t, _ := mo.tile(a)
 	switch {
 	case a.Offset()%4 != 0:
 		return wire.OutcomeMisaligned
@@ -146,7 +156,32 @@ func (mo *model) execute(c *wire.Command, data []byte) wire.Outcome {
 	var pieces []piece
 	var word wire.NocAddr
 	hasWord := false
+	var words []wire.NocAddr // words of a NoC multicast increment
 	switch c.Type {
+	case wire.NocMulticastWrite, wire.NocMulticastInc:
+		inc := c.Type == wire.NocMulticastInc
+		if inc && len(data) > 0 {
+			return wire.OutcomeBadCommand
+		}
+		if c.CheckRect() != nil {
+			return wire.OutcomeBadAddress
+		}
+		if inc && c.Addr.Offset()%4 != 0 {
+			return wire.OutcomeMisaligned
+		}
+		x0, y0 := c.Addr.First()
+		for _, t := range mo.m.Tiles() {
+			if t.Kind == Tensix && t.X >= x0 && t.X <= c.Addr.X() && t.Y >= y0 && t.Y <= c.Addr.Y() {
+				if a := wire.NewNocAddr(t.X, t.Y, c.Addr.Offset()); inc {
+					words = append(words, a)
+				} else {
+					pieces = append(pieces, piece{a, data})
+				}
+			}
+		}
+		if len(words)+len(pieces) == 0 {
+			return wire.OutcomeBadAddress
+		}
 	case wire.NocUnicastWrite:
 		pieces = []piece{{c.Addr, data}}
 	case wire.NocInlineWrite, wire.NocAtomicInc:
@@ -178,13 +213,16 @@ func (mo *model) execute(c *wire.Command, data []byte) wire.Outcome {
 		}
 	}
 	if hasWord {
-		if o := mo.word(word); o != wire.OutcomeDone {
+		words = append(words, word)
+	}
+	for _, w := range words {
+		if o := mo.word(w); o != wire.OutcomeDone {
 			return o
 		}
 	}
 	after := map[[2]uint64]bool{}
 	touch := func(a wire.NocAddr, n int) {
-		t, _ := mo.m.TileAt(a.X(), a.Y())
+		t, _ := mo.tile(a)
 		for i := range n {
 			if k := [2]uint64{uint64(t.bank), (a.Offset() + uint64(i)) / pageSize}; !mo.pages[k] {
 				after[k] = true
@@ -194,8 +232,8 @@ func (mo *model) execute(c *wire.Command, data []byte) wire.Outcome {
 	for _, p := range pieces {
 		touch(p.a, len(p.b))
 	}
-	if hasWord {
-		touch(word, 4)
+	for _, w := range words {
+		touch(w, 4)
 	}
 	if len(after) > 0 && len(mo.pages)+len(after) > mo.limit {
 		return wire.OutcomeNoMemory
@@ -203,12 +241,12 @@ func (mo *model) execute(c *wire.Command, data []byte) wire.Outcome {
 	for _, p := range pieces {
 		mo.write(p.a, p.b)
 	}
-	if hasWord {
+	for _, w := range words {
 		v := c.Value
 		if c.Type != wire.NocInlineWrite {
-			v += binary.LittleEndian.Uint32(mo.read(word, 4))
+			v += binary.LittleEndian.Uint32(mo.read(w, 4))
 		}
-		mo.write(word, binary.LittleEndian.AppendUint32(nil, v))
+		mo.write(w, binary.LittleEndian.AppendUint32(nil, v))
 	}
 	return wire.OutcomeDone
 }
@@ -237,13 +275,15 @@ func draw(r *rand.Rand, ts []Tile) wire.NocAddr {
 		return wire.NewNocAddr(x.X, x.Y, off) | 1<<(48+r.IntN(16))
 	case 2:
 		return wire.NocAddr(r.Uint64())
+	case 3, 4:
+		return wire.NewNocAddr(uint8(r.IntN(10)), uint8(r.IntN(12)), off) | wire.NocOne
 	}
 	return wire.NewNocAddr(x.X, x.Y, off)
 }
 
 func TestAgainstNaiveModel(t *testing.T) {
 	outcomes, types := map[wire.Outcome]int{}, map[wire.NocSendType]int{}
-	for seed := range uint64(80) {
+	for seed := range uint64(140) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		limit := 1 + r.IntN(16) // in pages
 		m, _ := New([]wire.Arch{wire.Wormhole, wire.Blackhole}[seed%2], int64(limit)*pageSize+int64(r.IntN(pageSize)))
@@ -261,6 +301,15 @@ func TestAgainstNaiveModel(t *testing.T) {
 			if c.Type == wire.NocInlineWrite || c.Type == wire.NocAtomicInc {
 				data = data[:len(data)*r.IntN(20)/19]
 				if r.IntN(8) > 0 {
+					data = nil
+				}
+			}
+			if c.Type == wire.NocMulticastWrite || c.Type == wire.NocMulticastInc {
+				if r.IntN(10) > 0 {
+					x, y := 1+uint8(r.IntN(9)), uint8(r.IntN(11))
+					c.Addr, _ = wire.NewNocRect(x, y, x+uint8(r.IntN(3)), y+uint8(r.IntN(3)), c.Addr.Offset())
+				}
+				if c.Type == wire.NocMulticastInc && r.IntN(8) > 0 {
 					data = nil
 				}
 			}
@@ -291,7 +340,7 @@ func TestAgainstNaiveModel(t *testing.T) {
 			t.Errorf("%v was the outcome %d times: the commands drawn don't test it", o, outcomes[o])
 		}
 	}
-	for c := wire.NocUnicastWrite; c <= wire.NocScatterWrite; c++ {
+	for c := wire.NocUnicastWrite; c <= wire.NocMulticastInc; c++ {
 		if types[c] < 100 {
 			t.Errorf("%v was performed %d times: the commands drawn don't test it", c, types[c])
 		}

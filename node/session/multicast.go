@@ -59,13 +59,13 @@ func (s *Session) Away(d wire.Direction, hops int) (wire.FabricNodeID, error) {
 // packets, MulticastWrite does not repeat a packet that a chip refused for lack of room.
 func (s *Session) MulticastWrite(ctx context.Context, to wire.Ranges, a wire.NocAddr, data []byte, o ...Option) error {
 	if len(data) <= wire.MaxPayload {
-		return s.multicast(ctx, to, flow.Request{Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a}, Payload: data}, o)
+		return s.multicast(ctx, to, flow.Request{Command: wire.Command{Type: a.ForWrite(), Addr: a}, Payload: data}, o)
 	}
 	if err := somewhere(to); err != nil {
 		return err
 	}
 	return s.pieces(ctx, len(data), func(off, n int) flow.Request {
-		return with(flow.Request{Dst: s.Self(), Ranges: to, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
+		return with(flow.Request{Dst: s.Self(), Ranges: to, Command: wire.Command{Type: a.ForWrite(), Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
 	}, nil)
 }
 
@@ -80,7 +80,7 @@ func (s *Session) MulticastInlineWrite(ctx context.Context, to wire.Ranges, a wi
 // the same plane. A flush does not wait for other writes, because other writes belong to
 // another flow. The address must be a multiple of 4.
 func (s *Session) MulticastInc(ctx context.Context, to wire.Ranges, a wire.NocAddr, add uint32, flush bool, o ...Option) error {
-	return s.multicast(ctx, to, flow.Request{Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o)
+	return s.multicast(ctx, to, flow.Request{Command: wire.Command{Type: a.ForInc(), Addr: a, Value: add, Flush: flush}}, o)
 }
 
 // MulticastWriteInc writes up to 4 KiB at all chips within ranges, and then adds to a

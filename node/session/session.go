@@ -7,7 +7,7 @@
 //
 //	f, err := fabric.Open(ctx, "default") // the fabric that 'ttfabric up' started
 //	s, err := f.Session(src)              // commands start from this chip
-//	err = s.Write(ctx, dst, wire.NewNocAddr(1, 1, 0x1000), []byte("hello"))
+//	err = s.Write(ctx, dst, wire.NewNocAddr(1, 2, 0x1000), []byte("hello"))
 //
 // 'ttfabric up --program' runs one program as every chip of a fabric. Such a program
 // gets its [Session] from package process:
@@ -33,6 +33,14 @@
 //
 // Many goroutines may call a Session at once. A call that moves more than 4 KiB keeps
 // several packets in flight.
+//
+// # Tiles
+//
+// An address names a byte of a tile, by the tile's coordinates of NoC 0, its coordinates of NoC 1
+// ([wire.NocOne]), or its translated coordinates. Boards lack some Tensix tiles (harvesting), and
+// [Tensix] finds a tile that several chips have. Write and AtomicInc to the address of a
+// rectangle ([wire.NewNocRect]) are NoC multicasts: each Tensix tile of the rectangle takes part.
+// A NoC multicast carries no flush.
 //
 // # Calls that do not wait
 //
@@ -215,7 +223,7 @@ func Posted() Option { return func(r *flow.Request) { r.Posted = true } }
 // destination may have performed some of the packets.
 func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, data []byte, o ...Option) error {
 	build := func(off, n int) flow.Request {
-		return with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
+		return with(flow.Request{Dst: dst, Command: wire.Command{Type: a.ForWrite(), Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
 	}
 	if len(data) <= wire.MaxPayload {
 		_, err := s.do(ctx, build(0, len(data)))
@@ -256,7 +264,7 @@ func (s *Session) InlineWrite(ctx context.Context, dst wire.FabricNodeID, a wire
 // with and without [OtherWay] do not wait for each other. The address must be a multiple
 // of 4.
 func (s *Session) AtomicInc(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, add uint32, flush bool, o ...Option) error {
-	_, err := s.do(ctx, with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o))
+	_, err := s.do(ctx, with(flow.Request{Dst: dst, Command: wire.Command{Type: a.ForInc(), Addr: a, Value: add, Flush: flush}}, o))
 	return err
 }
 

@@ -115,7 +115,7 @@ func (s *Session) StartRead(ctx context.Context, dst wire.FabricNodeID, a wire.N
 // before the Call has ended.
 func (s *Session) Start(ctx context.Context, h *flow.Request, payload []byte) (*Call, error) {
 	long, fused := len(payload) > wire.MaxPayload, h.Command.Type == wire.NocFusedInc
-	if long && h.Command.Type != wire.NocUnicastWrite && !fused {
+	if long && h.Command.Type != wire.NocUnicastWrite && h.Command.Type != wire.NocMulticastWrite && !fused {
 		return nil, fmt.Errorf("a payload of %d bytes: a packet carries at most %d, and only writes use several packets", len(payload), wire.MaxPayload)
 	}
 	if long && fused && h.Posted {

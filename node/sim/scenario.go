@@ -371,7 +371,7 @@ func (g *stage) order(o scenario.Order) {
 			if m.chip == nil {
 				continue
 			}
-			c := client.New(o.Spec, m.node, o.Pairs)
+			c := client.New(o.Spec, m.node, o.Pairs, g.s.cfg.Topology)
 			c.Sending = true
 			g.clients[i] = c
 			m.chip.SetClient(c)

@@ -72,6 +72,14 @@ func NewGenerator(spec Spec, self wire.FabricNodeID, pairs []Pair) *Generator {
 	return g
 }
 
+// Place tells the generator which Tensix tiles of each chip work. Before Place, the generator takes
+// all tiles of the region as working. The caller must call Place before the first call of Next.
+func (g *Generator) Place(f Tiles) {
+	for i := range g.flows {
+		g.flows[i].in = f.of(g.flows[i].Dst, g.flows[i].sources)
+	}
+}
+
 // place is a source's rank among the sources of a destination.
 type place struct{ rank, n int }
 

@@ -35,7 +35,7 @@ func TestSourcesShareNoBytes(t *testing.T) {
 				g.Done(p, 0, 0, wire.OutcomeDone, false)
 			}
 		}
-		if v.Owns(slots{v.used, 1}.addr(0)) && v.used < MaxSources {
+		if s := (slots{v.used, 1, n, allTiles()}); v.used < MaxSources && v.Owns(s.addr(0)) {
 			t.Errorf("%d sources: the slot behind the last is owned", n)
 		}
 	}
@@ -55,13 +55,59 @@ func TestRegionIsTensixL1(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := range MaxSources {
-			a := slots{n, 1}.addr(0)
+			s := slots{n, 1, 1, allTiles()}
+			a := s.addr(0)
 			if x, ok := m.TileAt(a.X(), a.Y()); !ok || x.Kind != noc.Tensix || m.Check(a, MaxSize) != wire.OutcomeDone {
 				t.Fatalf("%s: slot %d at %s is on %v", arch, n, a, x)
 			}
-			if k, ok := slotAt(a.Add(MaxSize - 1)); !ok || k != n {
+			if k, ok := s.in.slotAt(a.Add(MaxSize - 1)); !ok || k != n {
 				t.Fatalf("the end of slot %d is in slot %d, %v", n, k, ok)
 			}
+		}
+	}
+}
+
+// The region of a destination lies in Tensix tiles that work, as long as they have a slot for each
+// source. Generator and verifier agree on the region.
+func TestRegionAvoidsHarvestedTiles(t *testing.T) {
+	for _, c := range []struct {
+		arch    wire.Arch
+		mask    noc.Harvested
+		sources int
+		refused bool // the working tiles have too few slots
+	}{
+		{wire.Wormhole, 513, 7, false}, {wire.Wormhole, 2, 300, false}, {wire.Wormhole, 0x2FF, 1536, false}, {wire.Wormhole, 0x2FF, 1537, true},
+		{wire.Wormhole, 0x3FF, 1, true}, {wire.Blackhole, 192, 300, false}, {wire.Blackhole, 1, 1000, false}, {wire.Blackhole, 0x3F80, 3000, false},
+	} {
+		m, _ := noc.New(c.arch, 0)
+		if err := m.Harvest(c.mask); err != nil {
+			t.Fatal(err)
+		}
+		pairs := crowd(c.sources)
+		tiles := func(wire.FabricNodeID) (xs, ys []uint8) { return noc.Shared(c.arch, c.mask) }
+		spec := Spec{Packets: uint64(c.sources) * 4, Size: 64, Planes: 1, Window: 1}
+		v := NewVerifier(spec, pairs[0].Dst, pairs)
+		v.Place(tiles)
+		outcomes := map[wire.Outcome]int{}
+		owner := map[wire.NocAddr]wire.FabricNodeID{}
+		for i := 0; i < c.sources; i += 1 + c.sources/50 {
+			g := NewGenerator(spec, pairs[i].Src, pairs)
+			g.Place(tiles)
+			for !g.Finished() {
+				p, _ := g.Next(0)
+				if !v.Owns(p.Addr) {
+					t.Fatalf("%+v: %s is not owned", c, p.Addr)
+				}
+				if who, taken := owner[p.Addr]; taken && who != p.Src {
+					t.Fatalf("%+v: %s and %s both write %s", c, who, p.Src, p.Addr)
+				}
+				owner[p.Addr] = p.Src
+				outcomes[m.Check(p.Addr, MaxSize)]++
+				g.Done(p, 0, 0, wire.OutcomeDone, false)
+			}
+		}
+		if refused := outcomes[wire.OutcomeHarvested] > 0; refused != c.refused || !c.refused && outcomes[wire.OutcomeDone] == 0 {
+			t.Errorf("%+v: %v", c, outcomes)
 		}
 	}
 }

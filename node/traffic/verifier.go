@@ -10,6 +10,7 @@ type Verifier struct {
 	self        wire.FabricNodeID
 	flows       map[wire.FabricNodeID]*receiving
 	order       []*receiving
+	region      tiles
 	used        int    // number of slots of the region that this run uses
 	buf         []byte // working space of MaxSize bytes, for building the expected packet
 	stray       uint64
@@ -27,7 +28,7 @@ type receiving struct {
 // not pass [Spec.Validate], NewVerifier panics. The pairs must pass [CheckPairs].
 func NewVerifier(spec Spec, self wire.FabricNodeID, pairs []Pair) *Verifier {
 	spec.must()
-	v := &Verifier{spec: spec, self: self, flows: map[wire.FabricNodeID]*receiving{}, buf: make([]byte, MaxSize)}
+	v := &Verifier{spec: spec, self: self, region: allTiles(), flows: map[wire.FabricNodeID]*receiving{}, buf: make([]byte, MaxSize)}
 	shares := spec.shares(pairs)
 	for i, p := range pairs {
 		if p.Dst == self && v.flows[p.Src] == nil {
@@ -43,11 +44,15 @@ func NewVerifier(spec Spec, self wire.FabricNodeID, pairs []Pair) *Verifier {
 	return v
 }
 
+// Place tells the verifier which Tensix tiles of its chip work. Before Place, the verifier takes
+// all tiles of the region as working. The caller must call Place before the first packet arrives.
+func (v *Verifier) Place(f Tiles) { v.region = f.of(v.self, len(v.order)) }
+
 // Owns reports whether an address lies in a slot of the traffic region that this run uses. The
 // verifier need not check data at any other address. A packet of the run that was written to
 // another address counts as missing.
 func (v *Verifier) Owns(a wire.NocAddr) bool {
-	n, ok := slotAt(a)
+	n, ok := v.region.slotAt(a)
 	return ok && n < v.used
 }
 

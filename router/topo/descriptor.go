@@ -43,6 +43,8 @@ type umdChip struct {
 	mmio     bool
 	channels int // number of ethernet channels that are not harvested
 	fused    int // number of harvested ethernet channels
+
+	harvested uint16 // mask of the Tensix tiles that are switched off
 }
 
 // load reads and checks all keys of the file, and builds the topology.
@@ -62,7 +64,7 @@ func (d *descriptor) load(name string) (*Topology, error) {
 	t := &Topology{Name: strings.ToValidUTF8(name, "\uFFFD"), Source: strings.ToValidUTF8(d.path, "\uFFFD"), Arch: d.arch, Meshes: []Mesh{m}, Layout: d.layout}
 	for _, id := range d.ids {
 		c := d.chips[id]
-		t.Chips = append(t.Chips, Chip{Node: node(m, c), Row: c.coord[1], Col: c.coord[0], UMD: id, Board: c.board, UniqueID: c.unique, MMIO: c.mmio})
+		t.Chips = append(t.Chips, Chip{Node: node(m, c), Row: c.coord[1], Col: c.coord[0], UMD: id, Board: c.board, UniqueID: c.unique, MMIO: c.mmio, Harvested: c.harvested})
 	}
 	for _, c := range d.cables {
 		t.Cables = append(t.Cables, Cable{
@@ -158,8 +160,8 @@ func (d *descriptor) perChip(key, want string, read func(c *umdChip, v *yaml.Nod
 	return nil
 }
 
-// readHarvesting reads how many ethernet channels of each chip are harvested, which means switched
-// off. The descriptor numbers the remaining channels from 0.
+// readHarvesting reads which Tensix tiles and how many ethernet channels of each chip are harvested,
+// which means switched off. The descriptor numbers the remaining channels from 0.
 func (d *descriptor) readHarvesting() error {
 	const want = "harvesting masks"
 	return d.perChip("harvesting", want, func(c *umdChip, v *yaml.Node) error {
@@ -181,7 +183,13 @@ func (d *descriptor) readHarvesting() error {
 				}
 				c.fused = bits.OnesCount64(mask)
 				c.channels -= c.fused
-			case "harvest_mask", "dram_harvesting_mask", "pcie_harvesting_mask", "l2cpu_harvesting_mask":
+			case "harvest_mask":
+				mask, err := d.number(p.val, what, uint64(MaxHarvested(d.arch)))
+				if err != nil {
+					return err
+				}
+				c.harvested = uint16(mask)
+			case "dram_harvesting_mask", "pcie_harvesting_mask", "l2cpu_harvesting_mask":
 				if _, err := d.number(p.val, what, math.MaxUint64); err != nil {
 					return err
 				}

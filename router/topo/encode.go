@@ -35,6 +35,7 @@ import (
 //	      board: n300
 //	      unique_id: 17179869184
 //	      mmio: true
+//	      harvest_mask: 513   # mask of the Tensix rows (Wormhole) or columns (Blackhole) that are switched off; if left out: 0
 //	cables:
 //	    - a: M0D0/0           # chip and channel
 //	      b: M0D1/8
@@ -82,6 +83,7 @@ type renderedChip struct {
 	Board    string `yaml:"board,omitempty"`
 	UniqueID uint64 `yaml:"unique_id,omitempty"`
 	MMIO     bool   `yaml:"mmio,omitempty"`
+	Harvest  uint16 `yaml:"harvest_mask,omitempty"`
 }
 
 type renderedCable struct {
@@ -106,7 +108,7 @@ func (t *Topology) Encode() []byte {
 		r.Meshes = append(r.Meshes, renderedMesh{uint16(m.ID), m.Rows, m.Cols, m.WrapX, m.WrapY})
 	}
 	for _, c := range t.Chips {
-		rc := renderedChip{Chip: c.Node.String(), Board: text(c.Board), UniqueID: c.UniqueID, MMIO: c.MMIO}
+		rc := renderedChip{Chip: c.Node.String(), Board: text(c.Board), UniqueID: c.UniqueID, MMIO: c.MMIO, Harvest: c.Harvested}
 		if c.UMD != NoUMD {
 			umd := c.UMD
 			rc.UMD = &umd
@@ -300,6 +302,9 @@ func (r *renderedFile) readChip(n *yaml.Node, ps []pair) error {
 			c.UniqueID, err = r.number(p.val, "unique_id", math.MaxUint64)
 		case "mmio":
 			c.MMIO, err = r.boolean(p.val, "mmio")
+		case "harvest_mask":
+			v, err = r.number(p.val, "harvest_mask", math.MaxUint16)
+			c.Harvested = uint16(v)
 		default:
 			return r.unknown(p)
 		}

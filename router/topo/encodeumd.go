@@ -20,7 +20,7 @@ var boardTypes = []string{"n150", "n300", "p100", "p150", "p300", "ubb", "ubb_bl
 // EncodeClusterDescriptor makes up the data that a topology lacks. If all chips have UMD ids, the
 // descriptor uses these ids. Otherwise the descriptor uses the chips' fabric ids. In the
 // descriptor, the host reaches the chips with MMIO set, or all chips if no chip has MMIO set. No
-// channel of the descriptor is harvested. A chip with an unknown board is alone on an n150 or p150.
+// ethernet channel of the descriptor is harvested. A chip with an unknown board is alone on an n150 or p150.
 // The descriptor always has coordinates, although real files have coordinates only for Wormhole
 // boards. Without coordinates, a reader might find other wraps or another orientation.
 func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
@@ -72,7 +72,7 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 			pci++
 		}
 	}
-	each("harvesting", func(Chip) string { return "{noc_translation: true, harvest_mask: 0}" })
+	each("harvesting", func(c Chip) string { return fmt.Sprintf("{noc_translation: true, harvest_mask: %d}", c.Harvested) })
 	b.WriteString("boards:\n")
 	for n, board := range t.boards(order) {
 		kind := t.Chips[board[0]].Board

@@ -36,6 +36,25 @@ func Channels(a wire.Arch) int {
 	return 0
 }
 
+// Numbers of rows with Tensix tiles of a Wormhole chip and of columns with Tensix tiles of a
+// Blackhole chip (tt-umd, TENSIX_GRID_SIZE).
+const (
+	wormholeRows     = 10
+	blackholeColumns = 14
+)
+
+// MaxHarvested returns the largest harvesting mask of an architecture. For an unknown architecture,
+// MaxHarvested returns 0.
+func MaxHarvested(a wire.Arch) uint16 {
+	switch a {
+	case wire.Wormhole:
+		return 1<<wormholeRows - 1
+	case wire.Blackhole:
+		return 1<<blackholeColumns - 1
+	}
+	return 0
+}
+
 // ErrNoLayout is the error for a cluster descriptor without usable coordinates whose cables fit no
 // line, ring, mesh or torus.
 var ErrNoLayout = errors.New("the cabling fits no grid")
@@ -100,6 +119,11 @@ type Chip struct {
 	Board    string            // type of the chip's board, such as n300; may be empty
 	UniqueID uint64            // id from the key chip_unique_ids of the cluster descriptor; if the descriptor has no such id, UMD<<32 as in tt-umd; 0: the topology is not from a descriptor
 	MMIO     bool              // the host reaches the chip directly (over PCIe)
+
+	// Harvested is the mask of the Tensix tiles that are switched off. On Wormhole, bit i is the i-th
+	// row with Tensix tiles, counted from 0 at the north. On Blackhole, bit i is the i-th column with
+	// Tensix tiles, counted from 0 at the west. The mask is at most [MaxHarvested].
+	Harvested uint16
 }
 
 // Cable joins two ethernet ports. The ports belong to neighbours in the grid of one mesh, or to
@@ -124,7 +148,7 @@ type Port struct {
 
 // Hash returns a checksum of the architecture, the meshes, the rows and columns of chips, and the
 // cables with their planes. Chips that form one fabric compare their hashes. Names, boards, UMD
-// numbers, labels and impairments are not part of the hash. The hash of a machine is therefore the
+// numbers, harvesting masks, labels and impairments are not part of the hash. The hash of a machine is therefore the
 // same in every file format.
 func (t *Topology) Hash() uint64 {
 	// The hash is FNV-1a, as in hash/fnv, of the values as little-endian 32-bit numbers. Most bytes

@@ -127,6 +127,9 @@ func (t *Topology) checkChips(m Mesh, at int) (int, *fault) {
 		if c.Row != k/m.Cols || c.Col != k%m.Cols {
 			return at, faultOf(i, -1, "chip %s has row %d and column %d, but its id stands for row %d and column %d", c.Node, c.Row, c.Col, k/m.Cols, k%m.Cols)
 		}
+		if c.Harvested > MaxHarvested(t.Arch) {
+			return at, faultOf(i, -1, "chip %s has the harvesting mask %d: want at most %d on %s", c.Node, c.Harvested, MaxHarvested(t.Arch), t.Arch)
+		}
 		if len(c.Board) > MaxBoardName {
 			return at, faultOf(i, -1, "chip %s has a board name of %d bytes: at most %d", c.Node, len(c.Board), MaxBoardName)
 		}

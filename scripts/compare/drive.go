@@ -32,6 +32,7 @@ func drive(name string) error {
 		return err
 	}
 	tile := func(offset uint64) wire.NocAddr { return wire.NewNocAddr(1, 1, offset) }
+	rect, _ := wire.NewNocRect(1, 1, 4, 2, 0xc000)
 	data := make([]byte, 300)
 	all := wire.Ranges{Hops: [wire.NumDirections]uint8{wire.East: 3, wire.South: 1}}
 	far := wire.Ranges{Hops: [wire.NumDirections]uint8{wire.East: 3}, Skip: [wire.NumDirections]uint8{wire.East: 1}}
@@ -43,6 +44,9 @@ func drive(name string) error {
 		"atomic":               s.AtomicInc(ctx, last, tile(0x2004), 7, true),
 		"write, increment":     s.WriteInc(ctx, last, tile(0x3000), data[:64], tile(0x2004), 3, false),
 		"scatter":              s.ScatterWrite(ctx, last, chunks),
+		"write by NoC 1":       s.Write(ctx, last, wire.NewNocAddr(8, 10, 0xb000)|wire.NocOne, data[:20]),
+		"NoC multicast":        s.Write(ctx, last, rect, data),
+		"NoC multicast atomic": s.AtomicInc(ctx, last, rect.Add(0x1000), 3, false),
 		"multicast write":      s.MulticastWrite(ctx, all, tile(0x8000), data),
 		"multicast, skipping":  s.MulticastWrite(ctx, far, tile(0x8000), data[:17]),
 		"multicast inline":     s.MulticastInlineWrite(ctx, all, tile(0x9000), 5),

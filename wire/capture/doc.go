@@ -144,6 +144,10 @@
 //	ttfabric.value           number; only in inline writes and increments
 //	ttfabric.flush           flag; only in increments
 //	ttfabric.chunks          number; only in scatter writes
+//	ttfabric.rect.x          first column of a NoC multicast
+//	ttfabric.rect.y          first row of a NoC multicast
+//	ttfabric.rect.columns    number of columns of a NoC multicast
+//	ttfabric.rect.rows       number of rows of a NoC multicast
 //	ttfabric.scatter.addr    0x, 16 digits, one for each chunk
 //	ttfabric.scatter.size    bytes, one for each chunk
 //	only if partial is 0:

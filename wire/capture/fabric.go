@@ -217,6 +217,17 @@ func (p *Fabric) commandFields(f *fields) {
 			f.num("ttfabric.scatter.size", uint64(c.Sizes[i]))
 		}
 		return
+	case wire.NocMulticastWrite, wire.NocMulticastInc:
+		x, y := c.Addr.First()
+		f.hex("ttfabric.addr.offset", 9, c.Addr.Offset())
+		f.num("ttfabric.rect.x", uint64(x))
+		f.num("ttfabric.rect.y", uint64(y))
+		f.num("ttfabric.rect.columns", uint64(c.Addr.X()-x+1))
+		f.num("ttfabric.rect.rows", uint64(c.Addr.Y()-y+1))
+		if c.Type == wire.NocMulticastInc {
+			f.num("ttfabric.value", uint64(c.Value))
+		}
+		return
 	}
 	f.hex("ttfabric.addr", 16, uint64(c.Addr))
 	f.num("ttfabric.addr.x", uint64(c.Addr.X()))

@@ -23,7 +23,8 @@ const FilterHelp = `EXPR is made of these, with and, or, not and parentheses:
   at CHIP, peer CHIP, in, out        capturing chip; chip at the other end; direction
   src CHIP, dst CHIP, chip CHIP      source, destination, source or destination of the fabric packet
   type TYPE                          request, reply, completion, drop, probe, linkstate
-  send COMMAND                       write, inline-write, atomic-inc, fused-write-inc, scatter-write, read, none
+  send COMMAND                       write, inline-write, atomic-inc, fused-write-inc, scatter-write,
+                                     noc-multicast-write, noc-multicast-inc, read, none
   id N, flow N, plane N, ttl N, hop N, group N    fields of the fabric packet (flow: flow seq)
   multicast, traced, detour          fabric packets that are multicast, traced, on a detour
   other                              fabric packets that take the other direction round rings

@@ -187,7 +187,7 @@ func ofClass(arg string) (func(*Sight) bool, error) {
 
 func ofCommand(arg string) (func(*Sight) bool, error) {
 	names := map[wire.NocSendType]string{}
-	for _, c := range []wire.NocSendType{wire.NocUnicastWrite, wire.NocInlineWrite, wire.NocAtomicInc, wire.NocFusedInc, wire.NocScatterWrite, wire.NocRead, wire.NocNone} {
+	for _, c := range []wire.NocSendType{wire.NocUnicastWrite, wire.NocInlineWrite, wire.NocAtomicInc, wire.NocFusedInc, wire.NocScatterWrite, wire.NocMulticastWrite, wire.NocMulticastInc, wire.NocRead, wire.NocNone} {
 		names[c] = c.String()
 	}
 	c, err := named(names, arg)

@@ -75,6 +75,12 @@ def union(send, addr=0, sem=0, value=0, flush=0, chunks=()):
         sizes = [s for _, s in chunks[:-1]] + [0] * (4 - len(chunks))
         kinds = sum(1 << 2 * i for i in range(len(chunks)))
         b = struct.pack("<4Q3HBB", *addrs, *sizes, len(chunks), kinds)
+    elif send == 5:  # addr: last tile in bits 36 to 47, first tile in bits 48 to 59
+        x, y = addr >> 48 & 63, addr >> 54 & 63
+        b = struct.pack("<IBBBB", addr & 0xFFFFFFFF, x, y, (addr >> 36 & 63) - x + 1, (addr >> 42 & 63) - y + 1)
+    elif send == 6:
+        x, y = addr >> 48 & 63, addr >> 54 & 63
+        b = struct.pack("<IIBBBB", addr & 0xFFFFFFFF, value, x, y, (addr >> 36 & 63) - x + 1, (addr >> 42 & 63) - y + 1)
     else:
         b = b""
     return b + bytes(40 - len(b))
@@ -220,6 +226,11 @@ def packets():
                                      payload=pattern(sum(s for _, s in chunks)))
     yield "scatter with empty chunks", dict(base, send=4, chunks=[(a, 0), (b, 5), (a, 0)], route=bytes([1]),
                                             payload=pattern(5))
+    yield "write at NoC 1", dict(base, send=0, addr=a | 1 << 60, route=bytes([8]), payload=pattern(4))
+    rect = nocaddr(4, 5, 0xFFFFFFF0) | 1 << 48 | 2 << 54
+    yield "NoC multicast", dict(base, send=5, addr=rect, route=bytes([8]), payload=pattern(33))
+    yield "NoC multicast to one tile", dict(base, send=5, addr=nocaddr(63, 63, 0) | 63 << 48 | 63 << 54, route=bytes([8]))
+    yield "NoC multicast increment", dict(base, send=6, addr=rect, value=0xFFFFFFFE, route=bytes([8]))
     yield "read", dict(base, send=7, addr=a, size=4096, route=bytes([1]))
     for n in (0, 1, 19, 20, 35, 36, 51, 52, 67):
         route = bytes(1 << (i % 4) for i in range(n))
@@ -264,7 +275,7 @@ def packets():
 
 def completions():
     yield "nothing wrong", dict(flowepoch=1, first=0, next=2, exceptions=[])
-    for o in range(1, 10):
+    for o in range(1, 11):
         yield "outcome %d" % o, dict(flowepoch=0xFFFFF000, first=0xFFFFFF00, next=0x00000003,
                                      exceptions=[(0xFFFFFF00 + 2 * o, 1 if o != 5 else 65535, o)])
     yield "full", dict(flowepoch=3, first=7, next=1000, exceptions=[(10 + 3 * i, i + 1, 1 + i) for i in range(4)])

@@ -11,7 +11,8 @@ import (
 
 // Addr is the address of a byte in a tile of the destination chip. In JSON, Addr is a text. The text
 // is an offset in the tile that the body names, such as "0x1000", or a tile and an offset, such as
-// "1-1:0x1000". Offsets are decimal, or hexadecimal with 0x. A body may have a number instead of the
+// "1-1:0x1000". All forms of [wire.NocAddr.String] are allowed, such as the rectangle
+// "1-2..4-5:0x1000". Offsets are decimal, or hexadecimal with 0x. A body may have a number instead of the
 // text; see [AddrNumbers].
 type Addr struct {
 	at   wire.NocAddr
@@ -42,8 +43,7 @@ func NewAddr(a wire.NocAddr) Addr { return Addr{a, addrWhole} }
 // returns the offset.
 func (a Addr) MarshalText() (b []byte, err error) {
 	if a.form != addrOffset {
-		b = append(strconv.AppendUint(b, uint64(a.at.X()), 10), '-')
-		b = append(strconv.AppendUint(b, uint64(a.at.Y()), 10), ':')
+		return []byte(a.at.String()), nil
 	}
 	return strconv.AppendUint(append(b, "0x"...), a.at.Offset(), 16), nil
 }

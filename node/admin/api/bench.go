@@ -25,7 +25,7 @@ type BenchBody struct {
 	Batch  int               `json:"batch"`          // number of packets in a batch, 1 to 64
 	Rounds int               `json:"rounds"`         // number of batches, 1 to 20000
 	Tile   string            `json:"tile,omitempty"` // the NoC coordinates of the tile, such as 1-1, if addr names no tile
-	Addr   Addr              `json:"addr"`           // the address to which all packets write
+	Addr   Addr              `json:"addr,omitzero"`  // the address to which all packets write; if addr and tile are absent, the first byte of a Tensix tile of dst that works
 }
 
 // BenchResult holds the times of the batches of a [BenchBody].

@@ -45,7 +45,8 @@ type names struct {
 var (
 	sendTypeNames = names{"NoC command", []name{
 		{uint8(wire.NocUnicastWrite), "write"}, {uint8(wire.NocInlineWrite), "inline-write"}, {uint8(wire.NocAtomicInc), "atomic-inc"},
-		{uint8(wire.NocFusedInc), "fused-write-inc"}, {uint8(wire.NocScatterWrite), "scatter-write"}, {uint8(wire.NocRead), "read"},
+		{uint8(wire.NocFusedInc), "fused-write-inc"}, {uint8(wire.NocScatterWrite), "scatter-write"},
+		{uint8(wire.NocMulticastWrite), "noc-multicast-write"}, {uint8(wire.NocMulticastInc), "noc-multicast-inc"}, {uint8(wire.NocRead), "read"},
 		{uint8(wire.NocNone), "none"},
 	}}
 	fateNames = names{"fate", []name{
@@ -57,6 +58,7 @@ var (
 		{uint8(wire.OutcomeBadCommand), "bad-command"}, {uint8(wire.OutcomeAgain), "again"}, {uint8(wire.OutcomeLost), "lost"},
 		{uint8(wire.OutcomeRestarted), "destination-restarted"}, {uint8(wire.OutcomeOverflow), "too-many-exceptions"},
 		{uint8(wire.OutcomeNoMemory), "out-of-memory"}, {uint8(wire.OutcomeUnknownFlow), "flow-unknown"},
+		{uint8(wire.OutcomeHarvested), "harvested-tile"},
 	}}
 	dropNames = names{"drop reason", []name{
 		{0, "none"}, {uint8(wire.DropNextHopDead), "next-hop-dead"}, {uint8(wire.DropTTL), "ttl-expired"}, {uint8(wire.DropNoRoute), "no-route"},

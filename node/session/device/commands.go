@@ -6,17 +6,20 @@ import (
 	"ttfabric/wire"
 )
 
-// Write returns the command of a write.
-func Write(to wire.NocAddr) wire.Command { return wire.Command{Type: wire.NocUnicastWrite, Addr: to} }
+// Write returns the command of a write. If the address is the address of a rectangle, the command is
+// a NoC multicast.
+func Write(to wire.NocAddr) wire.Command { return wire.Command{Type: to.ForWrite(), Addr: to} }
 
 // InlineWrite returns the command that writes one 32-bit word.
 func InlineWrite(to wire.NocAddr, value uint32) wire.Command {
 	return wire.Command{Type: wire.NocInlineWrite, Addr: to, Value: value}
 }
 
-// AtomicInc returns the command that adds to a 32-bit counter.
+// AtomicInc returns the command that adds to a 32-bit counter. If the address is the address of a
+// rectangle, the command is a NoC multicast, which adds to a counter in each tile. A NoC multicast
+// has no flush.
 func AtomicInc(counter wire.NocAddr, add uint32, flush bool) wire.Command {
-	return wire.Command{Type: wire.NocAtomicInc, Addr: counter, Value: add, Flush: flush}
+	return wire.Command{Type: counter.ForInc(), Addr: counter, Value: add, Flush: flush}
 }
 
 // FusedAtomicInc returns the command of a write that then adds to a 32-bit counter.

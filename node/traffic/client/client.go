@@ -7,6 +7,7 @@ import (
 	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/node/traffic"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -34,9 +35,18 @@ const tokenBits = 32
 
 // New returns a Client for a chip's part of a run. The client only verifies until the caller sets
 // the field Sending.
-func New(spec traffic.Spec, self wire.FabricNodeID, pairs []traffic.Pair) *Client {
-	return &Client{Spec: spec, Gen: traffic.NewGenerator(spec, self, pairs), Ver: traffic.NewVerifier(spec, self, pairs),
+//
+// The topology t says which Tensix tiles are harvested.
+func New(spec traffic.Spec, self wire.FabricNodeID, pairs []traffic.Pair, t *topo.Topology) *Client {
+	tiles := func(n wire.FabricNodeID) (xs, ys []uint8) {
+		c, _ := t.Chip(n)
+		return noc.Shared(t.Arch, noc.Harvested(c.Harvested))
+	}
+	c := &Client{Spec: spec, Gen: traffic.NewGenerator(spec, self, pairs), Ver: traffic.NewVerifier(spec, self, pairs),
 		open: map[uint64]traffic.Packet{}, token: spec.Run << tokenBits, buf: make([]byte, spec.Size), back: make([]byte, wire.MaxPayload)}
+	c.Gen.Place(tiles)
+	c.Ver.Place(tiles)
+	return c
 }
 
 // Next returns the generator's next packet as a request.

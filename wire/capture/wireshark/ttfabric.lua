@@ -114,9 +114,9 @@ local VCS = { [0] = "data", "reply", "control", "data-dateline", "reply-dateline
   "reply-up-detour", "control-up-detour" }
 local TYPES = { [1] = "Request", [2] = "Reply", [3] = "Completion", [4] = "Drop report", [5] = "Probe", [6] = "Link state" }
 local SEND_TYPES = { [0] = "Write", [1] = "Inline write", [2] = "Atomic increment", [3] = "Write and increment",
-  [4] = "Scatter write", [7] = "Read", [255] = "None" }
+  [4] = "Scatter write", [5] = "NoC multicast", [6] = "NoC multicast increment", [7] = "Read", [255] = "None" }
 local OUTCOMES = { [0] = "done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted",
-  "too many exceptions", "out of memory", "flow unknown" }
+  "too many exceptions", "out of memory", "flow unknown", "harvested tile" }
 local REASONS = { [1] = "next hop dead", [2] = "TTL used up", [3] = "no route", [4] = "malformed", [5] = "timeout",
   [6] = "unreachable", [7] = "tables replaced", [8] = "drained", [9] = "flushed" }
 local TRUNKS = { [0] = "none (unicast)", "east and west", "north and south" }
@@ -244,6 +244,10 @@ hex(F, "addr", "uint64", "ttfabric.addr", "NoC address")
 num(F, "addr_x", "uint8", "ttfabric.addr.x", "NoC x")
 num(F, "addr_y", "uint8", "ttfabric.addr.y", "NoC y")
 hex(F, "addr_offset", "uint64", "ttfabric.addr.offset", "Offset in tile")
+num(F, "rect_x", "uint8", "ttfabric.rect.x", "First NoC x")
+num(F, "rect_y", "uint8", "ttfabric.rect.y", "First NoC y")
+num(F, "rect_columns", "uint8", "ttfabric.rect.columns", "Columns")
+num(F, "rect_rows", "uint8", "ttfabric.rect.rows", "Rows")
 hex(F, "sem", "uint64", "ttfabric.sem", "Counter's address")
 num(F, "value", "uint32", "ttfabric.value", "Value")
 flag(F, "flush", "ttfabric.flush", "Flush")
@@ -770,15 +774,22 @@ local function read_packet(tvb, o, avail, partial)
       if rest < 0 then return nil, "command" end
     end
   end
+  if p.send_type == 5 or p.send_type == 6 then
+    local at = o + EXTENSION + (p.send_type == 5 and 4 or 8)
+    local r = { x = tvb(at, 1):uint(), y = tvb(at + 1, 1):uint(), columns = tvb(at + 2, 1):uint(), rows = tvb(at + 3, 1):uint(), at = at }
+    if r.columns == 0 or r.rows == 0 or r.x + r.columns > 64 or r.y + r.rows > 64 or r.x + r.y == 0 then return nil, "command" end
+    p.rect = r
+  end
   if p.send_type ~= 7 and p.size ~= p.data_len then return nil, "packet" end
   return p
 end
 
--- address reads a NoC address: offset in bits 0 to 35, x in 36 to 41, y in 42 to 47.
+-- address reads a NoC address: offset in bits 0 to 35, x in 36 to 41, y in 42 to 47, NoC 1 in 60.
 local function address(tvb, o)
   local low, high = tvb(o, 4):le_uint(), tvb(o + 4, 4):le_uint()
   local a = { x = bits(high, 4, 6), y = bits(high, 10, 6), low = low, high = high % 16 }
-  a.text = a.high > 0 and format("%d-%d:0x%x%08x", a.x, a.y, a.high, low) or format("%d-%d:0x%x", a.x, a.y, low)
+  a.one = bits(high, 28, 1) == 1 and "noc1:" or ""
+  a.text = a.one .. (a.high > 0 and format("%d-%d:0x%x%08x", a.x, a.y, a.high, low) or format("%d-%d:0x%x", a.x, a.y, low))
   return a
 end
 
@@ -795,6 +806,16 @@ local function command_tree(tvb, p, tree)
       local size = i < p.chunks - 1 and tvb(o + 32 + 2 * i, 2) or tvb(o + 40, 2)
       tree:add_le(F.scatter_size, size, p.sizes[i])
     end
+    return
+  end
+  if p.rect then
+    local r = p.rect
+    tree:add_le(F.addr_offset, tvb(o, 4), UInt64.new(tvb(o, 4):le_uint(), 0))
+    tree:add(F.rect_x, tvb(r.at, 1))
+    tree:add(F.rect_y, tvb(r.at + 1, 1))
+    tree:add(F.rect_columns, tvb(r.at + 2, 1))
+    tree:add(F.rect_rows, tvb(r.at + 3, 1))
+    if p.send_type == 6 then tree:add_le(F.value, tvb(o + 4, 4)) end
     return
   end
   local a = address(tvb, o)
@@ -919,6 +940,12 @@ local function what(tvb, p)
   local name = SEND_TYPES[p.send_type]
   if p.send_type == 255 then return TYPES[1] .. " without a command" end
   if p.send_type == 4 then return format("%s %d B in %d chunks", name, p.size, p.chunks) end
+  if p.rect then
+    local r, off = p.rect, tvb(p.o + EXTENSION, 4):le_uint()
+    local at = format("%d-%d..%d-%d:0x%x", r.x, r.y, r.x + r.columns - 1, r.y + r.rows - 1, off)
+    if p.send_type == 5 then return format("%s %d B to %s", name, p.size, at) end
+    return format("%s %d at %s", name, tvb(p.o + EXTENSION + 4, 4):le_uint(), at)
+  end
   local at = address(tvb, p.o + EXTENSION).text
   if p.send_type == 7 then return format("%s %d B at %s", name, p.size, at) end
   if p.send_type == 0 or p.send_type == 3 then return format("%s %d B to %s", name, p.size, at) end
