@@ -58,8 +58,9 @@ type Memory struct {
 	}
 	limit int64 // limit of host memory for pages, in bytes
 
-	windows []*window    // windows by bank; nil if the bank has no window
-	lifeAt  wire.NocAddr // address of the life register
+	windows []*window                 // windows by bank; nil if the bank has no window
+	watch   []func(off uint64, n int) // by bank: called after each store into the bank; nil: nobody watches
+	lifeAt  wire.NocAddr              // address of the life register
 	life    [LifeSize]byte
 }
 
@@ -83,6 +84,7 @@ func New(a wire.Arch, limit int64) (*Memory, error) {
 		m.at[place(t.X, t.Y)] = int16(i + 1)
 	}
 	m.windows = make([]*window, ts[len(ts)-1].bank+1)
+	m.watch = make([]func(uint64, int), len(m.windows))
 	return m, nil
 }
 
@@ -198,9 +200,21 @@ func (m *Memory) readPages(s span, b []byte) {
 func (m *Memory) write(s span, b []byte) {
 	if w := m.windows[s.bank]; w != nil {
 		m.writeWindow(w, s, b)
-		return
+	} else {
+		m.writePages(s, b)
 	}
-	m.writePages(s, b)
+	if f := m.watch[s.bank]; f != nil {
+		f(s.off, s.n)
+	}
+}
+
+// Watch makes the memory call f after each store into the tile at the coordinate (x, y), with the
+// offset and the length of the store in bytes. A nil f ends the calls. Watch ignores a coordinate
+// without a tile. The function f may read the memory, and must not write.
+func (m *Memory) Watch(x, y uint8, f func(off uint64, n int)) {
+	if t := m.tile(x, y); t != nil {
+		m.watch[t.bank] = f
+	}
 }
 
 // writePages writes a span of a bank without a window.
