@@ -218,6 +218,9 @@ func (c *machine) takeEvents(now mono.Time, i int) {
 				c.pool.Put(p.partial)
 				p.partial = router.NoSlot
 			}
+			if e.Kind == ttlink.EventSessionEnded {
+				c.endJobsOf(now, i)
+			}
 		}
 		c.events.add(Event{At: now, Local: p.Local, Peer: p.Peer, Link: e})
 	}

@@ -32,6 +32,7 @@ import (
 // leaves later also answers more requests.
 func (c *machine) Pump(now mono.Time) {
 	c.rates.pass(now, c.ports.list)
+	c.kernels.Step()
 	for {
 		moved := c.deliver(now)                                  // receiver channels → memory, flows
 		moved = c.router.Step(now) || moved                      // receiver channels → sender channels
@@ -40,6 +41,7 @@ func (c *machine) Pump(now mono.Time) {
 		moved = c.abandon(now) || moved                          // dropped packets → reports, stuck channels → events
 		moved = c.emitReplies() || moved                         // replies → sender channels
 		moved = c.pull(now) || moved                             // the program's requests → launch, injectTree
+		moved = c.runKernels(now) || moved                       // kernels on tiles → memory, launch, links
 		moved = c.transmit(now, router.ControlChannels) || moved // sender channels of requests and replies → links
 		if moved {
 			continue

@@ -46,7 +46,7 @@ type Program struct {
 type Start struct {
 	Kernel    string   `json:"kernel"` // name in the chip's [Table]
 	Tile      Tile     `json:"tile"`
-	Args      []byte   `json:"args,omitempty"`      // runtime arguments, at most [MaxArguments] bytes
+	Args      []byte   `json:"args,omitempty"`      // runtime arguments, see [MaxArguments]
 	Constants []uint32 `json:"constants,omitempty"` // compile-time arguments
 }
 
@@ -138,7 +138,31 @@ func (m *Machine) Start(now mono.Time, spec Job) error {
 	return nil
 }
 
+// limits checks the lengths of a job's lists.
+func (j *Job) limits() error {
+	args := 0
+	for i := range j.Programs {
+		for _, k := range j.Programs[i].Kernels {
+			args += len(k.Args) + wordSize*len(k.Constants) + len(k.Kernel)
+		}
+	}
+	switch n := len(j.buffers()); {
+	case args > MaxArguments:
+		return fmt.Errorf("arguments of %d bytes: want at most %d", args, MaxArguments)
+	case len(j.Programs) > MaxPrograms:
+		return fmt.Errorf("%d programs: want at most %d", len(j.Programs), MaxPrograms)
+	case n > MaxRanges:
+		return fmt.Errorf("%d buffers and semaphores: want at most %d", n, MaxRanges)
+	case len(j.Chips) > MaxChips:
+		return fmt.Errorf("%d chips: want at most %d", len(j.Chips), MaxChips)
+	}
+	return nil
+}
+
 func (m *Machine) admit(spec *Job) error {
+	if err := spec.limits(); err != nil {
+		return err
+	}
 	n := 0
 	for _, j := range m.jobs {
 		n += len(j.running)
@@ -184,9 +208,6 @@ func (m *Machine) check(p *Program) error {
 		}
 		if _, err := l1(k.Tile); err != nil {
 			return fmt.Errorf("kernel %q: %w", k.Kernel, err)
-		}
-		if len(k.Args) > MaxArguments {
-			return fmt.Errorf("kernel %q has arguments of %d bytes: want at most %d", k.Kernel, len(k.Args), MaxArguments)
 		}
 	}
 	bs := slices.Clone(p.Buffers)

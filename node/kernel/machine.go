@@ -23,7 +23,10 @@ const (
 	MaxKernels   = 256                    // kernels of one chip that run at once
 	MaxJobs      = 64                     // jobs of one chip that run at once
 	MaxNocQueue  = 64                     // NoC commands of one kernel under way; a further command waits
-	MaxArguments = 64 << 10               // bytes of the arguments of one kernel
+	MaxArguments = 256 << 10              // bytes of the arguments of all kernels of one job
+	MaxPrograms  = 64                     // programs of one job on one chip
+	MaxRanges    = 2048                   // buffers and semaphores of one job on one chip
+	MaxChips     = 4096                   // chips of one job
 	MaxEvents    = 1024                   // events that wait for PollEvent; the machine drops and counts further events
 	MaxViews     = 32                     // violations that one job reports; the machine counts further violations
 )

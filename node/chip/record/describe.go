@@ -45,6 +45,8 @@ func Describe(r *Record) string {
 		return fmt.Sprintf("%s %s", r.Kind, describeRequest(&r.Request))
 	case Kind(chip.OpHandleLinkStates):
 		return fmt.Sprintf("%s: %x", r.Kind, r.Data)
+	case Kind(chip.OpStartJob), Kind(chip.OpEndJob):
+		return fmt.Sprintf("%s: %s", r.Kind, r.Data)
 	case Kind(chip.OpSetPath), Kind(chip.OpSetMaxPayload), Kind(chip.OpAvoid), Kind(chip.OpCommand), Kind(chip.OpFlush), Kind(chip.OpAsk), Kind(chip.OpAssign), Kind(chip.OpCut), Kind(chip.OpRefused):
 		return fmt.Sprintf("%s channel %d: %d", r.Kind, r.Channel, r.N)
 	case Kind(chip.OpSetClient):
