@@ -130,7 +130,7 @@ type machine struct {
 	source  *flow.Source // flows of this chip's own requests
 	sink    *flow.Sink   // flows of other chips' requests
 	program program
-	kernels *kernel.Machine // kernels on this chip's tiles
+	kernels programs // kernels on this chip's tiles
 	outbox  outbox
 	rates   rates
 
@@ -180,7 +180,9 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 		return nil, fmt.Errorf("chip %s: %w", cfg.Node, err)
 	}
 	c.memory.SetLife(cfg.Incarnation)
-	c.addKernels()
+	if err := c.addKernels(); err != nil {
+		return nil, fmt.Errorf("chip %s: %w", cfg.Node, err)
+	}
 	if err := c.addPorts(now); err != nil {
 		return nil, err
 	}

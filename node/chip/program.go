@@ -71,7 +71,9 @@ func (c *machine) SetClient(cl Client) { c.program.client = cl }
 // Done tells the program inside the chip, or a kernel, how one of its requests ended. Done discards
 // the result if its owner is gone.
 func (n *network) Done(by flow.Owner, r flow.Result) {
-	if by == flow.Kernel {
+	if by == flow.Kernel && r.Token&noticeBit != 0 {
+		n.kernels.noticed(&r)
+	} else if by == flow.Kernel {
 		n.kernels.Done(&r)
 	} else if cl := n.program.client; cl != nil {
 		cl.Done(r.Done, r)

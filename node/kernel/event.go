@@ -27,6 +27,8 @@ type Event struct {
 	End       End       `json:"end,omitzero"`
 	Violation Violation `json:"violation,omitzero"`
 	Text      string    `json:"text,omitempty"` // for KernelPrints: the line
+
+	Chips []wire.FabricNodeID `json:"-"` // for JobEnded: all chips of the job
 }
 
 // String returns the event as a sentence.

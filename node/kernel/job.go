@@ -230,7 +230,7 @@ func (m *Machine) check(p *Program) error {
 }
 
 // advance starts the job's next program when the program is due, and ends the job after the last
-// program. advance returns true if something started.
+// program. advance returns true if a program started or the job ended.
 func (j *job) advance() bool {
 	switch {
 	case !j.started && !j.m.now.Before(j.startAt):
@@ -243,6 +243,7 @@ func (j *job) advance() bool {
 			return true
 		}
 		j.m.end(j, End{Why: EndDone, By: j.m.cfg.Self})
+		return true
 	}
 	return false
 }
@@ -288,7 +289,7 @@ func (m *Machine) end(j *job, e End) {
 		j.running[0].kill()
 	}
 	m.jobs = slices.DeleteFunc(m.jobs, func(k *job) bool { return k == j })
-	m.tell(Event{Kind: JobEnded, Job: j.spec.ID, Name: j.spec.Name, End: e})
+	m.tell(Event{Kind: JobEnded, Job: j.spec.ID, Name: j.spec.Name, End: e, Chips: j.spec.Chips})
 	m.schedule()
 }
 
@@ -321,14 +322,4 @@ func (m *Machine) Uses(channel func(wire.Channel) bool, chip func(wire.FabricNod
 		}
 	}
 	return ids
-}
-
-// Chips returns the chips of a job that runs here.
-func (m *Machine) Chips(id JobID) []wire.FabricNodeID {
-	for _, j := range m.jobs {
-		if j.spec.ID == id {
-			return j.spec.Chips
-		}
-	}
-	return nil
 }

@@ -280,6 +280,18 @@ func TestProgramsInOrder(t *testing.T) {
 	}
 }
 
+// TestJobsEndTogether checks that several jobs can end in one step.
+func TestJobsEndTogether(t *testing.T) {
+	b := newBench(t, kernel.Table{"sleep": func(k *kernel.Context) { k.Sleep(time.Millisecond) }}, 0)
+	for i := range 5 {
+		b.start(one(kernel.JobID(i+1), kernel.Start{Kernel: "sleep", Tile: kernel.Tile{X: uint8(1 + i%4), Y: 1}}))
+	}
+	b.run(forever)
+	if n := strings.Count(b.log(), "ended: done"); n != 5 || !b.m.Idle() {
+		t.Errorf("%d of 5 jobs ended:\n%s", n, b.log())
+	}
+}
+
 // BenchmarkWake measures how long it takes to wake a kernel by a store, and to put it to sleep again.
 func BenchmarkWake(b *testing.B) {
 	x := newBench(b, kernel.Table{"wait": func(k *kernel.Context) {

@@ -68,7 +68,9 @@ func (b *Builder) CreateKernel(name string, t Tile, args ...uint32) error {
 	return nil
 }
 
-// CreateSemaphore adds a semaphore, and returns its address in the tile (tt-metal: CreateSemaphore).
+// CreateSemaphore adds a semaphore, and returns its address in the tile (tt-metal: CreateSemaphore). The
+// program's start writes the value. Programs of other chips start earlier or later, so only kernels of
+// this chip may use the semaphore; see CreateGlobalSemaphore.
 func (b *Builder) CreateSemaphore(t Tile, value uint32) (uint32, error) {
 	tile, ok := b.tiles[t]
 	if !ok {
@@ -86,6 +88,13 @@ func (b *Builder) CreateSemaphore(t Tile, value uint32) (uint32, error) {
 	s := Semaphore{t, base + uint32(n)*semaphoreSize, value}
 	b.Program.Semaphores = append(b.Program.Semaphores, s)
 	return s.Addr, nil
+}
+
+// CreateGlobalSemaphore adds a semaphore that the program's start leaves alone, and returns its address in
+// the tile (tt-metal: CreateGlobalSemaphore). Kernels of other chips may change it before this chip's
+// program starts. Memory that nobody has written is 0.
+func (b *Builder) CreateGlobalSemaphore(t Tile) (uint32, error) {
+	return b.CreateBuffer(t, semaphoreSize)
 }
 
 // CreateBuffer adds a buffer of size bytes, and returns its address in the tile, a multiple of 32.

@@ -160,8 +160,12 @@ func (m *Machine) Deadline() (mono.Time, bool) { return m.due, m.due != mono.Nev
 // wake makes the processes ready whose wait has ended, starts programs that are due, and performs the
 // NoC commands that are due. wake returns true if a command moved.
 func (m *Machine) wake() (moved bool) {
-	for _, j := range m.jobs {
+	for i := 0; i < len(m.jobs); {
+		j := m.jobs[i]
 		moved = j.advance() || moved
+		if i < len(m.jobs) && m.jobs[i] == j { // otherwise the job has ended, and is no longer in the list
+			i++
+		}
 	}
 	m.scan = append(m.scan[:0], m.waiting...)
 	for _, p := range m.scan {
