@@ -71,9 +71,9 @@ type Config struct {
 	Window     int       // length of a link's retransmit slab, in bytes; 0: the chip computes the length from Slots, as if the peer had the same Slots
 	Seed       uint64    // seed of the links' random numbers
 
-	Kernels    kernel.Table        `json:"-"` // kernels that the chip can run; a replay needs the same kernels
-	KernelSeed uint64              // seed of random delays of kernels, see [kernel.Config]; 0: no delays
-	Running    func(kernel string) `json:"-"` // see [kernel.Config]
+	Kernels    kernel.Table              `json:"-"` // kernels that the chip can run; a replay needs the same kernels
+	KernelSeed uint64                    // seed of random delays of kernels, see [kernel.Config]; 0: no delays
+	Running    func(kernel fmt.Stringer) `json:"-"` // see [kernel.Config]
 }
 
 // Behaviour says how a chip behaves. All chips of a fabric must have the same Route.

@@ -65,9 +65,9 @@ type Config struct {
 	// Seed seeds the machine's random delays: of the start of a program, up to [MaxSkew], and of NoC
 	// commands, up to [MaxNocDelay]. If Seed is 0, nothing is delayed.
 	Seed uint64
-	// Running, if not nil, is called with a kernel's name before the machine resumes the kernel, and
-	// with an empty name after the kernel yields. A watchdog finds a kernel that never yields.
-	Running func(kernel string)
+	// Running, if not nil, is called with a kernel before the machine resumes the kernel, and with nil
+	// after the kernel yields. A watchdog finds a kernel that never yields.
+	Running func(kernel fmt.Stringer)
 }
 
 // The largest random delays, our own choices.

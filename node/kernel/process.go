@@ -82,11 +82,11 @@ func (m *Machine) resume(p *process) {
 	p.budget = Budget
 	m.current = p
 	if m.cfg.Running != nil {
-		m.cfg.Running(p.String())
+		m.cfg.Running(p)
 	}
 	_, more := p.next()
 	if m.cfg.Running != nil {
-		m.cfg.Running("")
+		m.cfg.Running(nil)
 	}
 	m.current = nil
 	if more {
