@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -35,6 +36,11 @@ func (n *Node) EndJob(id kernel.JobID, text string) error {
 		return fmt.Errorf("job %d does not run on chip %s", id, n.cfg.Node)
 	}
 	return nil
+}
+
+// Kernels lists the names of the kernels that the chip can run.
+func (n *Node) Kernels() []string {
+	return append([]string{}, slices.Sorted(maps.Keys(n.cfg.Kernels))...)
 }
 
 // Jobs lists the jobs that run on the chip.

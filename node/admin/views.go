@@ -178,6 +178,9 @@ func EventOf(self wire.FabricNodeID, e node.Event) api.EventView {
 			v.Detail["in"] = fmt.Sprintf("sender channel %d", s.Sender)
 		}
 		v.Detail["src"], v.Detail["dst"], v.Detail["id"] = s.Src.String(), s.Dst.String(), fmt.Sprintf("%016x", s.ID)
+	case e.Chip != nil && e.Chip.Kernel != nil:
+		v.Actor = self.String()
+		kernelEvent(&v, e.Chip.Kernel)
 	case e.Chip != nil && e.Chip.Tables != nil:
 		tablesEvent(&v, e.Chip.Tables)
 	case e.Chip != nil && e.Chip.Drop != 0:

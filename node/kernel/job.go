@@ -103,6 +103,27 @@ func (w Why) String() string {
 	return names[w]
 }
 
+// Names returns all reasons in words.
+func (Why) Names() (all []string) {
+	for w := EndDone; w <= EndClosed; w++ {
+		all = append(all, w.String())
+	}
+	return all
+}
+
+// MarshalText returns the reason in words.
+func (w Why) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
+
+// UnmarshalText reads a reason in words.
+func (w *Why) UnmarshalText(b []byte) error {
+	for *w = EndDone; *w <= EndClosed; *w++ {
+		if w.String() == string(b) {
+			return nil
+		}
+	}
+	return fmt.Errorf("reason %q for the end of a job: want done, stopped, kernel failed, chip died, link session ended, rank died or chip closed", b)
+}
+
 // End says how a job ended on a chip.
 type End struct {
 	Why    Why               `json:"why"`
