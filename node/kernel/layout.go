@@ -35,6 +35,7 @@ const HandshakeAddr = EthBase
 type Builder struct {
 	Program Program
 	tiles   map[Tile]noc.Tile
+	tensix  []Tile
 	next    map[Tile]uint32
 	sems    map[Tile]int
 }
@@ -49,9 +50,20 @@ func NewBuilder(a wire.Arch) (*Builder, error) {
 	for _, t := range m.Tiles() {
 		if t.Kind != noc.DRAM {
 			b.tiles[Tile{t.X, t.Y}] = t
+			if t.Kind == noc.Tensix {
+				b.tensix = append(b.tensix, Tile{t.X, t.Y})
+			}
 		}
 	}
 	return b, nil
+}
+
+// Tensix returns the i-th Tensix tile, row by row, from 0. Tensix returns false if there are not so many.
+func (b *Builder) Tensix(i int) (Tile, bool) {
+	if i < 0 || i >= len(b.tensix) {
+		return Tile{}, false
+	}
+	return b.tensix[i], true
 }
 
 // CreateKernel adds a kernel to the program (tt-metal: CreateKernel, SetRuntimeArgs). Each argument
