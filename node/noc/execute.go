@@ -16,21 +16,27 @@ const maxSpans = wire.MaxScatter
 //
 //   - [wire.OutcomeDone]: Execute performed the command.
 //   - [wire.OutcomeBadAddress]: an address names no tile with memory, or a byte past the end of the
-//     tile's memory, or is the address of a NoC multicast.
-//   - [wire.OutcomeMisaligned]: the command needs a word, and the address is not a multiple of 4.
+//     tile's memory that is no register, or is the address of a NoC multicast.
+//   - [wire.OutcomeMisaligned]: the command needs words, and the address or the length is not a
+//     multiple of 4.
 //   - [wire.OutcomeBadCommand]: memory does not perform this type of command; or the number or
 //     the lengths of a scatter's chunks are wrong; or an inline write or atomic has a payload; or
-//     an inline write or atomic is in DRAM.
+//     an inline write or atomic is in DRAM; or a command other than a unicast write or an inline
+//     write reaches registers.
 //   - [wire.OutcomeNoMemory]: the pages have reached the limit of host memory. Commands can still
 //     write to pages that exist.
 //
 // A fused command first writes and then increments. A scatter write writes its chunks in order.
-// The order matters if chunks overlap.
+// The order matters if chunks overlap. For registers, the outcome may also be any outcome of
+// [Registers].Store.
 func (m *Memory) Execute(c *wire.Command, payload []byte) wire.Outcome {
 	var spans [maxSpans]span
 	n, o := m.plan(c, payload, &spans)
 	if o != wire.OutcomeDone {
 		return o
+	}
+	if spans[0].regs != 0 {
+		return m.storeRegisters(c, spans[0], payload)
 	}
 	if !m.fits(spans[:n]) {
 		return wire.OutcomeNoMemory
@@ -65,12 +71,17 @@ func (m *Memory) plan(c *wire.Command, payload []byte, spans *[maxSpans]span) (n
 			return 0, wire.OutcomeBadCommand
 		}
 		spans[0], o = m.findWord(c.Addr)
+		if o == wire.OutcomeDone && c.Type == wire.NocAtomicInc && spans[0].regs != 0 {
+			o = wire.OutcomeBadCommand
+		}
 		return 1, o
 	case wire.NocFusedInc:
-		if spans[0], o = m.find(c.Addr, len(payload)); o != wire.OutcomeDone {
+		if spans[0], o = m.findMemory(c.Addr, len(payload)); o != wire.OutcomeDone {
 			return 0, o
 		}
-		spans[1], o = m.findWord(c.Sem)
+		if spans[1], o = m.findWord(c.Sem); o == wire.OutcomeDone && spans[1].regs != 0 {
+			o = wire.OutcomeBadCommand
+		}
 		return 2, o
 	case wire.NocScatterWrite:
 		return m.planScatter(c, payload, spans)
@@ -93,14 +104,32 @@ func (m *Memory) planScatter(c *wire.Command, payload []byte, spans *[maxSpans]s
 	sizes[last] = rest
 	for i, n := range sizes[:c.Chunks] {
 		var o wire.Outcome
-		if spans[i], o = m.find(c.Scatter[i], n); o != wire.OutcomeDone {
+		if spans[i], o = m.findMemory(c.Scatter[i], n); o != wire.OutcomeDone {
 			return 0, o
 		}
 	}
 	return int(c.Chunks), wire.OutcomeDone
 }
 
-// findWord checks the address of a 32-bit word of L1, and returns the word's span.
+// storeRegisters performs a command whose only span is in registers.
+func (m *Memory) storeRegisters(c *wire.Command, s span, payload []byte) wire.Outcome {
+	if c.Type == wire.NocInlineWrite {
+		payload = m.inline[:]
+		binary.LittleEndian.PutUint32(payload, c.Value)
+	}
+	return m.store(s, payload)
+}
+
+// findMemory checks that the n bytes from address a on are memory, and returns their span.
+func (m *Memory) findMemory(a wire.NocAddr, n int) (span, wire.Outcome) {
+	s, o := m.find(a, n)
+	if o == wire.OutcomeDone && s.regs != 0 {
+		return span{}, wire.OutcomeBadCommand
+	}
+	return s, o
+}
+
+// findWord checks the address of a 32-bit word of L1 or registers, and returns the word's span.
 func (m *Memory) findWord(a wire.NocAddr) (span, wire.Outcome) {
 	s, o := m.find(a, wordSize)
 	switch {
@@ -108,7 +137,7 @@ func (m *Memory) findWord(a wire.NocAddr) (span, wire.Outcome) {
 		return span{}, wire.OutcomeMisaligned
 	case o != wire.OutcomeDone:
 		return span{}, o
-	case m.tile(a.X(), a.Y()).Kind == DRAM:
+	case s.regs == 0 && m.tile(a.X(), a.Y()).Kind == DRAM:
 		return span{}, wire.OutcomeBadCommand
 	}
 	return s, wire.OutcomeDone

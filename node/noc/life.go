@@ -27,10 +27,23 @@ func LifeRegister(a wire.Arch) (wire.NocAddr, bool) {
 	return wire.NewNocAddr(l.eth[0][0], l.eth[0][1], lifeOffset), true
 }
 
+// life is the life register, as a window.
+type life [LifeSize]byte
+
+// Load reads the whole register. The outcome for a part of the register is
+// [wire.OutcomeBadAddress].
+func (l *life) Load(_ uint64, b []byte) wire.Outcome {
+	if len(b) != LifeSize {
+		return wire.OutcomeBadAddress
+	}
+	copy(b, l[:])
+	return wire.OutcomeDone
+}
+
+// Store refuses every write with [wire.OutcomeBadAddress].
+func (l *life) Store(uint64, []byte) wire.Outcome { return wire.OutcomeBadAddress }
+
 // SetLife sets the value of the life register.
 func (m *Memory) SetLife(i wire.Incarnation) {
 	binary.LittleEndian.PutUint64(m.life[:], uint64(i))
 }
-
-// isLife reports whether the n bytes from address a on are the whole life register.
-func (m *Memory) isLife(a wire.NocAddr, n int) bool { return a == m.lifeAt && n == LifeSize }

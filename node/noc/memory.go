@@ -16,6 +16,8 @@
 //   - An address with bits set above its coordinates is the address of a NoC multicast, not of one
 //     tile. The memory refuses such an address.
 //   - All tiles of a DRAM bank share one memory.
+//   - A tile's address space has windows of registers, mostly beyond the memory. Registers are read
+//     and written in words of 4 bytes, and have side effects (see [Memory.MapRegisters]).
 package noc
 
 import (
@@ -40,7 +42,7 @@ const coordinates = 1 << (2 * wire.NocCoordBits)
 const addrBits = wire.NocOffsetBits + 2*wire.NocCoordBits
 
 type pageKey struct {
-	bank int
+	bank int32
 	page uint32
 }
 
@@ -58,9 +60,11 @@ type Memory struct {
 	}
 	limit int64 // limit of host memory for pages, in bytes
 
-	windows []*window    // windows by bank; nil if the bank has no window
-	lifeAt  wire.NocAddr // address of the life register
-	life    [LifeSize]byte
+	windows [][]window     // by bank: windows within the memory, sorted by offset; they do not overlap
+	beyond  [][]window     // by index into list: windows outside the tile's memory, sorted by offset; they do not overlap
+	regs    []Registers    // the registers of all windows
+	inline  [wordSize]byte // the word of an inline write to registers, for the length of a call
+	life    life
 }
 
 // New returns an empty memory. The argument "limit" bounds the host memory that the pages may take,
@@ -78,11 +82,14 @@ func New(a wire.Arch, limit int64) (*Memory, error) {
 		return nil, fmt.Errorf("tile memory limit of %d bytes: want at least %d, or 0 for %d", limit, pageSize, DefaultLimit)
 	}
 	m := &Memory{list: ts, pages: map[pageKey]*[pageSize]byte{}, limit: limit}
-	m.lifeAt, _ = LifeRegister(a)
 	for i, t := range ts {
 		m.at[place(t.X, t.Y)] = int16(i + 1)
 	}
-	m.windows = make([]*window, ts[len(ts)-1].bank+1)
+	m.windows, m.beyond = make([][]window, ts[len(ts)-1].bank+1), make([][]window, len(ts))
+	at, _ := LifeRegister(a)
+	if err := m.MapRegisters(at, LifeSize, &m.life); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 
@@ -117,51 +124,62 @@ func (m *Memory) tile(x, y uint8) *Tile {
 func (m *Memory) Resident() int64 { return int64(len(m.pages)) * pageSize }
 
 // Check returns [wire.OutcomeDone] if the n bytes from address a on are within one tile's memory or
-// are the life register, and [wire.OutcomeBadAddress] otherwise. If n is 0, a may be the address
-// behind the last byte of the memory.
+// within one window of registers. If n is 0, a may be the address behind the last byte. Otherwise
+// the outcome is [wire.OutcomeBadAddress], or [wire.OutcomeMisaligned] for a range of registers that
+// has half words. Check reads no register, so Read may still refuse a range of registers.
 func (m *Memory) Check(a wire.NocAddr, n int) wire.Outcome {
-	if m.isLife(a, n) {
-		return wire.OutcomeDone
-	}
 	_, o := m.find(a, n)
 	return o
 }
 
-// span is a range of bytes that was checked to lie within one bank.
+// span is a range of bytes that was checked to lie within one bank, or within one window of
+// registers.
 type span struct {
-	bank int
-	off  uint64
-	n    int
+	bank int32
+	regs int32  // 1 + index into Memory.regs; 0: the span is memory
+	off  uint64 // offset of the first byte in the bank or in the window of registers
+	n    int    // number of bytes
 }
 
-// find checks that the n bytes from address a on are within one tile's memory, and returns the span
-// of these bytes.
+// has reports whether the n bytes from address a on are within the tile's memory.
+func (t *Tile) has(a wire.NocAddr, n int) bool {
+	return a>>addrBits == 0 && n >= 0 && a.Offset() <= t.Size && uint64(n) <= t.Size-a.Offset()
+}
+
+// find checks that the n bytes from address a on are within one tile's memory or within one window
+// of registers, and returns the span of these bytes.
 func (m *Memory) find(a wire.NocAddr, n int) (span, wire.Outcome) {
 	t := m.tile(a.X(), a.Y())
-	if t == nil || a>>addrBits != 0 || n < 0 || a.Offset() > t.Size || uint64(n) > t.Size-a.Offset() {
+	switch {
+	case t == nil || a>>addrBits != 0 || n < 0:
 		return span{}, wire.OutcomeBadAddress
+	case !t.has(a, n):
+		return m.findBeyond(t, a.Offset(), n)
+	case m.windows[t.bank] != nil:
+		return m.findInside(span{bank: t.bank, off: a.Offset(), n: n})
 	}
-	return span{t.bank, a.Offset(), n}, wire.OutcomeDone
+	return span{bank: t.bank, off: a.Offset(), n: n}, wire.OutcomeDone
 }
 
-// Read copies len(b) bytes of memory or of the life register, from address a on, into b. The outcome
-// is that of [Memory.Check]. After [wire.OutcomeBadAddress], b is unchanged.
+// Read copies len(b) bytes of memory or registers, from address a on, into b. The outcome is that of
+// [Memory.Check], or for registers the outcome of [Registers].Load. After every outcome but
+// [wire.OutcomeDone], b is unchanged.
 func (m *Memory) Read(a wire.NocAddr, b []byte) wire.Outcome {
-	if m.isLife(a, len(b)) {
-		copy(b, m.life[:])
-		return wire.OutcomeDone
-	}
 	s, o := m.find(a, len(b))
-	if o == wire.OutcomeDone {
-		m.read(s, b)
+	switch {
+	case o != wire.OutcomeDone:
+		return o
+	case s.regs != 0:
+		return m.load(s, b)
 	}
+	m.read(s, b)
 	return o
 }
 
-// read copies the span s into b. The span and b have equal lengths.
+// read copies the span s of memory into b. The span and b have equal lengths.
 func (m *Memory) read(s span, b []byte) {
-	if w := m.windows[s.bank]; w != nil {
-		m.readWindow(w, s, b)
+	if m.windows[s.bank] != nil {
+		m.readWindows(s, b)
 		return
 	}
 	m.readPages(s, b)
@@ -179,7 +197,7 @@ func (m *Memory) page(k pageKey) *[pageSize]byte {
 	return p
 }
 
-// readPages reads a span of a bank without a window.
+// readPages reads a span that lies in no window.
 func (m *Memory) readPages(s span, b []byte) {
 	for len(b) > 0 {
 		in := int(s.off & (pageSize - 1))
@@ -193,17 +211,17 @@ func (m *Memory) readPages(s span, b []byte) {
 	}
 }
 
-// write copies b into the span s. The span and b have equal lengths. Before the call, the caller
+// write copies b into the span s of memory. The span and b have equal lengths. Before the call, the caller
 // must check with the method "fits" that there is room for new pages.
 func (m *Memory) write(s span, b []byte) {
-	if w := m.windows[s.bank]; w != nil {
-		m.writeWindow(w, s, b)
+	if m.windows[s.bank] != nil {
+		m.writeWindows(s, b)
 		return
 	}
 	m.writePages(s, b)
 }
 
-// writePages writes a span of a bank without a window.
+// writePages writes a span that lies in no window.
 func (m *Memory) writePages(s span, b []byte) {
 	for len(b) > 0 {
 		k := pageKey{s.bank, uint32(s.off >> pageBits)}
@@ -217,19 +235,15 @@ func (m *Memory) writePages(s span, b []byte) {
 	}
 }
 
-// fits reports whether the limit has room for all pages that the spans need and that do not exist
-// yet. A page that several spans need counts once.
+// fits reports whether the limit has room for all pages that the spans of memory need and that do
+// not exist yet. A page that several spans need counts once. A span that lies in one window needs no
+// page.
 func (m *Memory) fits(spans []span) bool {
 	room := m.limit/pageSize - int64(len(m.pages))
 	var buf [2 * maxSpans]pageKey
 	lacking := buf[:0]
 	for _, s := range spans {
-		if w := m.windows[s.bank]; w != nil {
-			if before, _, behind := w.split(s); before.n == 0 && behind.n == 0 {
-				continue // the span lies in the window, and needs no page
-			}
-		}
-		if s.n == 0 {
+		if s.n == 0 || m.windows[s.bank] != nil && m.inWindow(s) {
 			continue
 		}
 		for p := s.off >> pageBits; p <= (s.off+uint64(s.n)-1)>>pageBits; p++ {
