@@ -33,6 +33,12 @@ type Link struct {
 	history history
 	damping damping
 
+	writes writes
+	unnumbered
+}
+
+// unnumbered holds the frames without a number that PollTransmit returns.
+type unnumbered struct {
 	closePending bool
 	control      [wire.FrameOverhead + wire.FullHelloLen]byte // buffer of the last control frame that PollTransmit returned
 	long         []byte                                       // buffer of the last control frame if the frame is a padded hello that does not fit into control; otherwise nil
@@ -64,11 +70,14 @@ func New(cfg Config) (*Link, error) {
 	l.train.number, l.tx.flight = 1, MaxFrames
 	l.train.answers.tokens = answerBurst
 	l.train.strangers.tokens = answerBurst
+	for q := range l.writes.most {
+		l.writes.most[q] = DefaultMaxPacket
+	}
 	return l, nil
 }
 
 // HandleDatagram processes a datagram b that came by the link's own cable. If the datagram holds
-// the next piece of a packet, HandleDatagram returns the piece and true. The bytes of the piece lie
+// the next piece of a packet, or the next L1 or MMIO write, HandleDatagram returns it and true. The bytes of the piece lie
 // in b, so the owner must use the piece before the owner reuses b. If b is not exactly one valid
 // frame, HandleDatagram only counts the fault. If b has another version of the frame format, a link
 // that trains may also queue an [EventIncompatible].
@@ -95,9 +104,7 @@ func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 	switch f.Kind {
 	case wire.KindHello:
 		l.handleHello(now, p, &f)
-	case wire.KindRaw:
-		l.counters.Raw++
-	case wire.KindData:
+	case wire.KindData, wire.KindWrite, wire.KindMMIO:
 		if l.ofSession(now, p, &f) {
 			return l.handleData(now, &f)
 		}
@@ -195,6 +202,7 @@ func (l *Link) Close(now mono.Time) {
 	l.damping.until, l.damping.why = 0, HoldNone
 	l.setState(now, StateClosed)
 	l.tx.abandon()
+	l.writes.abandon()
 }
 
 // HasEvent reports whether [Link.PollEvent] would return an event.
@@ -209,6 +217,7 @@ func (l *Link) Counters() Counters {
 	c, t := l.counters, l.books.all.Total()
 	c.PacketsSent, c.PacketsReceived = t.Sent, t.Received
 	c.EventsDropped = l.events.dropped
+	c.Writes = l.writes.count
 	return c
 }
 

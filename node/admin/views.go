@@ -135,7 +135,7 @@ func frameDrops(c *ttlink.Counters) map[string]uint64 {
 	m := map[string]uint64{
 		"not_up": c.NotUp, "wrong_channel": c.WrongChannel, "wrong_path": c.WrongPath, "credit_violation": c.CreditViolations, "bad_piece": c.BadPieces,
 		"bad_ack": c.BadAcks, "malformed_hello": c.MalformedHellos, "malformed_update": c.MalformedUpdates,
-		"miswired_hello": c.MiswiredHellos, "held_hello": c.HeldHellos, "stale_hello": c.StaleHellos, "unproved_hello": c.UnprovedHellos, "raw": c.Raw,
+		"miswired_hello": c.MiswiredHellos, "held_hello": c.HeldHellos, "stale_hello": c.StaleHellos, "unproved_hello": c.UnprovedHellos,
 	}
 	for f := wire.FrameFault(1); f < wire.NumFrameFaults; f++ {
 		m[f.Error()[len("frame: "):]] = c.Faults[f]

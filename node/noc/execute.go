@@ -35,7 +35,7 @@ func (m *Memory) Execute(c *wire.Command, payload []byte) wire.Outcome {
 	if o != wire.OutcomeDone {
 		return o
 	}
-	if spans[0].regs != nil {
+	if spans[0].regs != 0 {
 		return m.storeRegisters(c, spans[0], payload)
 	}
 	if !m.fits(spans[:n]) {
@@ -71,7 +71,7 @@ func (m *Memory) plan(c *wire.Command, payload []byte, spans *[maxSpans]span) (n
 			return 0, wire.OutcomeBadCommand
 		}
 		spans[0], o = m.findWord(c.Addr)
-		if o == wire.OutcomeDone && c.Type == wire.NocAtomicInc && spans[0].regs != nil {
+		if o == wire.OutcomeDone && c.Type == wire.NocAtomicInc && spans[0].regs != 0 {
 			o = wire.OutcomeBadCommand
 		}
 		return 1, o
@@ -79,7 +79,7 @@ func (m *Memory) plan(c *wire.Command, payload []byte, spans *[maxSpans]span) (n
 		if spans[0], o = m.findMemory(c.Addr, len(payload)); o != wire.OutcomeDone {
 			return 0, o
 		}
-		if spans[1], o = m.findWord(c.Sem); o == wire.OutcomeDone && spans[1].regs != nil {
+		if spans[1], o = m.findWord(c.Sem); o == wire.OutcomeDone && spans[1].regs != 0 {
 			o = wire.OutcomeBadCommand
 		}
 		return 2, o
@@ -117,13 +117,13 @@ func (m *Memory) storeRegisters(c *wire.Command, s span, payload []byte) wire.Ou
 		payload = m.inline[:]
 		binary.LittleEndian.PutUint32(payload, c.Value)
 	}
-	return s.store(payload)
+	return m.store(s, payload)
 }
 
 // findMemory checks that the n bytes from address a on are memory, and returns their span.
 func (m *Memory) findMemory(a wire.NocAddr, n int) (span, wire.Outcome) {
 	s, o := m.find(a, n)
-	if o == wire.OutcomeDone && s.regs != nil {
+	if o == wire.OutcomeDone && s.regs != 0 {
 		return span{}, wire.OutcomeBadCommand
 	}
 	return s, o
@@ -137,7 +137,7 @@ func (m *Memory) findWord(a wire.NocAddr) (span, wire.Outcome) {
 		return span{}, wire.OutcomeMisaligned
 	case o != wire.OutcomeDone:
 		return span{}, o
-	case s.regs == nil && m.tile(a.X(), a.Y()).Kind == DRAM:
+	case s.regs == 0 && m.tile(a.X(), a.Y()).Kind == DRAM:
 		return span{}, wire.OutcomeBadCommand
 	}
 	return s, wire.OutcomeDone

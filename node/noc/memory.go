@@ -42,7 +42,7 @@ const coordinates = 1 << (2 * wire.NocCoordBits)
 const addrBits = wire.NocOffsetBits + 2*wire.NocCoordBits
 
 type pageKey struct {
-	bank int
+	bank int32
 	page uint32
 }
 
@@ -62,6 +62,7 @@ type Memory struct {
 
 	windows [][]window                // by bank: windows within the memory, sorted by offset; they do not overlap
 	beyond  [][]window                // by index into list: windows outside the tile's memory, sorted by offset; they do not overlap
+	regs    []Registers               // the registers of all windows
 	watch   []func(off uint64, n int) // by bank: called after each store into the bank; nil: nobody watches
 	inline  [wordSize]byte            // the word of an inline write to registers, for the length of a call
 	life    life
@@ -136,10 +137,10 @@ func (m *Memory) Check(a wire.NocAddr, n int) wire.Outcome {
 // span is a range of bytes that was checked to lie within one bank, or within one window of
 // registers.
 type span struct {
-	bank int
-	off  uint64    // offset of the first byte in the bank or in the window of registers
-	n    int       // number of bytes
-	regs Registers // registers of the window; nil: the span is memory
+	bank int32
+	regs int32  // 1 + index into Memory.regs; 0: the span is memory
+	off  uint64 // offset of the first byte in the bank or in the window of registers
+	n    int    // number of bytes
 }
 
 // has reports whether the n bytes from address a on are within the tile's memory.
@@ -170,8 +171,8 @@ func (m *Memory) Read(a wire.NocAddr, b []byte) wire.Outcome {
 	switch {
 	case o != wire.OutcomeDone:
 		return o
-	case s.regs != nil:
-		return s.load(b)
+	case s.regs != 0:
+		return m.load(s, b)
 	}
 	m.read(s, b)
 	return o

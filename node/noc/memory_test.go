@@ -25,7 +25,7 @@ func TestFloorPlans(t *testing.T) {
 			t.Fatal(err)
 		}
 		n, size := map[Kind]int{}, map[Kind]uint64{Tensix: c.l1, Ethernet: c.ethL1}
-		banks, stops, seen := map[int]uint64{}, map[int]int{}, map[xy]bool{}
+		banks, stops, seen := map[int32]uint64{}, map[int32]int{}, map[xy]bool{}
 		for _, x := range m.Tiles() {
 			n[x.Kind]++
 			if x.Kind == DRAM {

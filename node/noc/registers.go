@@ -44,7 +44,11 @@ func (m *Memory) MapRegisters(a wire.NocAddr, n int, r Registers) error {
 	if a.Offset()%wordSize != 0 || n <= 0 || n%wordSize != 0 {
 		return fmt.Errorf("registers at %s: window of %d bytes: want an offset and a length that are multiples of %d", a, n, wordSize)
 	}
-	return m.add(a, window{n: uint64(n), regs: r})
+	if err := m.add(a, window{n: uint64(n), regs: int32(len(m.regs) + 1)}); err != nil {
+		return err
+	}
+	m.regs = append(m.regs, r)
+	return nil
 }
 
 // add puts a window at address a.
@@ -58,7 +62,7 @@ func (m *Memory) add(a wire.NocAddr, w window) error {
 		return fmt.Errorf("window at %s: %d bytes reach beyond the largest offset, %#x", a, w.n, uint64(wire.MaxNocOffset))
 	case w.off < t.Size && w.n > t.Size-w.off:
 		return fmt.Errorf("window at %s: %d bytes lie across the end of the tile's memory of %d bytes", a, w.n, t.Size)
-	case w.off >= t.Size && w.regs == nil:
+	case w.off >= t.Size && w.regs == 0:
 		return fmt.Errorf("window at %s: the tile's memory has %d bytes, and only registers can lie beyond", a, t.Size)
 	}
 	list := &m.windows[t.bank]
@@ -97,7 +101,7 @@ func (m *Memory) findInside(s span) (span, wire.Outcome) {
 	ws := m.windows[s.bank]
 	for i := range ws {
 		w := &ws[i]
-		if w.regs == nil || !w.touches(s) {
+		if w.regs == 0 || !w.touches(s) {
 			continue
 		}
 		if !w.holds(s.off, s.n) {
@@ -109,7 +113,7 @@ func (m *Memory) findInside(s span) (span, wire.Outcome) {
 }
 
 // registers returns the span of a range that lies in a window of registers.
-func (w *window) registers(bank int, off uint64, n int) (span, wire.Outcome) {
+func (w *window) registers(bank int32, off uint64, n int) (span, wire.Outcome) {
 	if off%wordSize != 0 || n%wordSize != 0 {
 		return span{}, wire.OutcomeMisaligned
 	}
@@ -117,17 +121,17 @@ func (w *window) registers(bank int, off uint64, n int) (span, wire.Outcome) {
 }
 
 // load reads a span of registers into b.
-func (s span) load(b []byte) wire.Outcome {
+func (m *Memory) load(s span, b []byte) wire.Outcome {
 	if s.n == 0 {
 		return wire.OutcomeDone
 	}
-	return s.regs.Load(s.off, b)
+	return m.regs[s.regs-1].Load(s.off, b)
 }
 
 // store writes b to a span of registers.
-func (s span) store(b []byte) wire.Outcome {
+func (m *Memory) store(s span, b []byte) wire.Outcome {
 	if s.n == 0 {
 		return wire.OutcomeDone
 	}
-	return s.regs.Store(s.off, b)
+	return m.regs[s.regs-1].Store(s.off, b)
 }

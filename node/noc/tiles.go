@@ -23,7 +23,7 @@ type Tile struct {
 	Kind Kind   `json:"kind"`       // kind of the tile
 	Name string `json:"name"`       // T0… row by row, E0… by ethernet channel, D0… by DRAM bank
 	Size uint64 `json:"size_bytes"` // size of the tile's memory, which begins at offset 0, in bytes
-	bank int    // index of the tile's memory; the DRAM tiles of one bank share an index
+	bank int32  // index of the tile's memory; the DRAM tiles of one bank share an index
 }
 
 // Sizes of tile memories, in bytes.
@@ -72,7 +72,7 @@ func tiles(a wire.Arch) ([]Tile, error) {
 		return nil, fmt.Errorf("architecture %s has no floor plan: want %s or %s", a, wire.Wormhole, wire.Blackhole)
 	}
 	var out []Tile
-	bank := 0
+	bank := int32(0)
 	for _, y := range l.tensixY {
 		for _, x := range l.tensixX {
 			out = append(out, Tile{x, y, Tensix, fmt.Sprintf("T%d", bank), l.l1, bank})

@@ -9,9 +9,9 @@ import (
 // window is a range of a tile's address space that is no page of memory. The range is either
 // memory in a slice of the window's owner, or registers.
 type window struct {
-	off, n uint64    // offset of the first byte in the tile or the bank, and length, in bytes
-	b      []byte    // a window of memory: its bytes
-	regs   Registers // a window of registers; nil: the window is memory
+	off, n uint64 // offset of the first byte in the tile or the bank, and length, in bytes
+	b      []byte // a window of memory: its bytes
+	regs   int32  // a window of registers: 1 + index into Memory.regs; 0: the window is memory
 }
 
 // holds reports whether the window has all n bytes from offset off on.

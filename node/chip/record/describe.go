@@ -212,6 +212,8 @@ func describeFrame(f *wire.Frame, size int) string {
 		} else {
 			s += fmt.Sprintf(" piece at %d", offset)
 		}
+	case wire.KindWrite, wire.KindMMIO:
+		s += fmt.Sprintf(" seq %d ack %d queue %d to %#x", uint32(f.TxSeq), uint32(f.RxSeq), f.VC, f.Dest)
 	case wire.KindUpdate:
 		s += fmt.Sprintf(" ack %d", uint32(f.RxSeq))
 		if f.Flags&wire.FlagNACK != 0 {
@@ -235,10 +237,12 @@ func kindName(k wire.Kind) string {
 		return "update"
 	case wire.KindHello:
 		return "hello"
-	case wire.KindRaw:
-		return "raw"
 	case wire.KindClose:
 		return "close"
+	case wire.KindWrite:
+		return "L1 write"
+	case wire.KindMMIO:
+		return "MMIO write"
 	}
 	return fmt.Sprintf("kind %d", k)
 }
