@@ -18,13 +18,27 @@ func (h *kernelHost) Start(now mono.Time, r *flow.Request) flow.Admission {
 }
 
 // Busy reports whether a transaction command queue takes no command now.
-func (h *kernelHost) Busy(wire.Channel, int) bool { return true }
+func (h *kernelHost) Busy(ch wire.Channel, q int) bool {
+	i := h.ports.index(ch)
+	return i < 0 || h.ports.list[i].link.Busy(q)
+}
 
 // Send gives a command to a transaction command queue.
-func (h *kernelHost) Send(mono.Time, wire.Channel, int, uint32, uint32, int) {}
+func (h *kernelHost) Send(now mono.Time, ch wire.Channel, q int, src, dst uint32, words int) {
+	if i := h.ports.index(ch); i >= 0 {
+		h.ports.list[i].link.StartWrite(now, q, src, dst, words)
+	}
+}
 
 // Sending reports whether a command still reads a range of an ethernet tile.
-func (h *kernelHost) Sending(wire.Channel, uint32, int) bool { return false }
+func (h *kernelHost) Sending(ch wire.Channel, a uint32, n int) bool {
+	i := h.ports.index(ch)
+	if i < 0 {
+		return false
+	}
+	_, inUse := h.ports.list[i].link.SourceInUse(a, n)
+	return inUse
+}
 
 // programs holds the kernels of a chip, and the ends of jobs that chips tell each other.
 type programs struct {
