@@ -24,6 +24,7 @@ type port struct {
 	offered bool        // the port's cable may carry the frames of the parallel links
 	poor    bool        // the parallel links know that the port's cable is unreliable
 	mail    mailbox
+	writes  WriteStatus // L1 and MMIO writes that came over the cable
 
 	malformed losses.Count // malformed packets that came over the link
 }
@@ -56,7 +57,7 @@ func (c *machine) addPorts(now mono.Time) error {
 		l, err := ttlink.New(ttlink.Config{
 			Local: p.Local, Peer: p.Peer, Incarnation: c.cfg.Incarnation, Fabric: uint32(c.cfg.Topology.Hash()),
 			MaxPayload: c.cfg.MaxPayload, Slots: c.cfg.Slots.Receiver, Window: c.cfg.Window,
-			Profile: c.cfg.Profile, Phase: c.cfg.Phase, Seed: c.cfg.Seed + uint64(i), KeepUnreliable: c.cfg.KeepUnreliable,
+			Profile: c.cfg.Profile, Phase: c.cfg.Phase, Seed: c.cfg.Seed + uint64(i), KeepUnreliable: c.cfg.KeepUnreliable, Source: c.readSource(i),
 		})
 		if err != nil {
 			return fmt.Errorf("chip %s channel %d: %w", c.cfg.Node, p.Local.Channel, err)
@@ -77,7 +78,10 @@ func (c *machine) addPorts(now mono.Time) error {
 	// The pool has room for all packets that the chip can hold at once. Packets lie in sender and
 	// receiver channels, are under assembly, or are replies that wait.
 	*c.pool = *router.NewPool(r.Buffers() + len(c.ports.list) + MaxReplies + 1)
-	return c.addMailboxes(now)
+	if err := c.addMailboxes(now); err != nil {
+		return err
+	}
+	return c.addQueueRegisters()
 }
 
 // Channels lists the chip's ports that have a cable, in the order of their channels.
