@@ -198,6 +198,8 @@ func printLinks(c *cobra.Command, views []api.ChipView) {
 				state += fmt.Sprintf(", frames of %d B, because frames of %d B get lost", l.Payload, l.Wanted)
 			}
 			switch {
+			case l.Raw:
+				state = "compliance mode"
 			case l.Avoided:
 				state += ", out of service"
 			case l.Held:

@@ -37,6 +37,7 @@ const (
 
 // Commands of a transmit queue, values of CMD.
 const (
+	cmdRaw   = 1 // payload of compliance mode
 	cmdWrite = 2
 	cmdMMIO  = 4
 )
@@ -47,14 +48,19 @@ const (
 	txqDisDrop    = 1 << 3
 	txqOngoing    = 1 << 16
 	rxqPacketMode = 1 << 1
+	rxqBufWrap    = 1 << 2
 )
 
 // blackholeWord is the number of words of 16 bytes that WORD_CNT of a Blackhole counts as one.
 const blackholeWord = 6
 
-// Offsets of the registers of a receive queue. All count frames of L1 and MMIO writes.
+// Offsets of the registers of a receive queue. All count frames of L1 and MMIO writes, and on queue 0
+// frames of compliance mode.
 const (
-	rxqCtrl      = 0x00 // bit 1 PACKET_MODE: TT-link mode
+	rxqCtrl      = 0x00 // bit 1 PACKET_MODE: TT-link mode; bit 2 BUF_WRAP
+	rxqBufPtr    = 0x08 // compliance mode: offset in the buffer where the next payload goes, in bytes
+	rxqBufStart  = 0x0C // address of the buffer in L1, in words of 16 bytes
+	rxqBufSize   = 0x10 // length of the buffer, in words of 16 bytes
 	rxqWordCnt   = 0x14 // headers and payloads of the frames of the peer's queue, in words of 16 bytes
 	rxqPktEnd    = 0x28 // frames of the peer's queue, and of queue 0 also dropped frames
 	rxqLocalSeq  = 0x40 // sequence number of the frame that the link expects next, of all kinds
@@ -72,7 +78,7 @@ type txq struct {
 	words [registerWords]uint32
 }
 
-// rxq is a receive queue of one port.
+// rxq is a receive queue of one port. In compliance mode, the payloads go to queue 0.
 type rxq struct {
 	c     *machine
 	port  int
@@ -148,8 +154,8 @@ func (t *txq) word(off uint64) uint32 {
 
 // Store writes registers of the queue. A store to CMD starts a command, with the values that the other
 // registers have after the store. The outcomes are those of startWrite and startRegister, and
-// OutcomeBadCommand for another value of CMD than 2 and 4. After an outcome other than OutcomeDone, no
-// register has changed.
+// OutcomeBadCommand for another value of CMD than 2 and 4. In compliance mode, CMD takes only the value
+// 1; see startRaw. After an outcome other than OutcomeDone, no register has changed.
 func (t *txq) Store(off uint64, b []byte) wire.Outcome {
 	old := t.words
 	cmd, starts := uint32(0), false
@@ -178,7 +184,12 @@ func (t *txq) Store(off uint64, b []byte) wire.Outcome {
 func (t *txq) start(cmd uint32) wire.Outcome {
 	ch := t.c.ports.list[t.port].Local.Channel
 	w := &t.words
+	if p := &t.c.ports.list[t.port]; p.raw.on != (cmd == cmdRaw) {
+		return wire.OutcomeBadCommand
+	}
 	switch cmd {
+	case cmdRaw:
+		return t.c.startRaw(&t.c.ports.list[t.port], w[txqStart/4], w[txqSize/4])
 	case cmdWrite:
 		if w[txqSize/4]%wire.WriteUnit != 0 {
 			return wire.OutcomeMisaligned
@@ -197,18 +208,34 @@ func (r *rxq) word(off uint64) uint32 {
 	p := &r.c.ports.list[r.port]
 	n := p.link.WriteCount(r.queue)
 	expected, acked := p.link.Sequence()
-	dropped := uint64(0)
+	words, frames, dropped := n.WordsTaken, n.FramesTaken, uint64(0)
+	mode := uint32(rxqPacketMode)
 	if r.queue == 0 {
 		f := p.link.Counters()
-		dropped = refused(&f) + p.writes.Refused
+		dropped = refused(&f) + p.writes.Refused + p.raw.dropped()
+		words, frames = words+p.raw.words, frames+p.raw.frames
+		switch off {
+		case rxqBufPtr:
+			return p.raw.ptr
+		case rxqBufStart:
+			return p.raw.start
+		case rxqBufSize:
+			return p.raw.size
+		}
+		if p.raw.on {
+			mode = 0
+		}
+		if p.raw.wrap {
+			mode |= rxqBufWrap
+		}
 	}
 	switch off {
 	case rxqCtrl:
-		return rxqPacketMode
+		return mode
 	case rxqWordCnt:
-		return uint32(n.WordsTaken)
+		return uint32(words)
 	case rxqPktEnd:
-		return uint32(n.FramesTaken + dropped)
+		return uint32(frames + dropped)
 	case rxqLocalSeq:
 		return uint32(expected)
 	case rxqRemoteSeq:
@@ -219,5 +246,22 @@ func (r *rxq) word(off uint64) uint32 {
 	return 0
 }
 
-// Store does nothing, because a receive queue in TT-link mode has nothing to set.
-func (r *rxq) Store(uint64, []byte) wire.Outcome { return wire.OutcomeDone }
+// Store writes registers of the queue. Only queue 0 has registers that hold a value: the buffer of
+// compliance mode, and BUF_WRAP.
+func (r *rxq) Store(off uint64, b []byte) wire.Outcome {
+	m := &r.c.ports.list[r.port].raw
+	for ; r.queue == 0 && len(b) > 0; off, b = off+4, b[4:] {
+		v := binary.LittleEndian.Uint32(b)
+		switch off {
+		case rxqCtrl:
+			m.wrap = v&rxqBufWrap != 0
+		case rxqBufPtr:
+			m.ptr = v
+		case rxqBufStart:
+			m.start = v
+		case rxqBufSize:
+			m.size = v
+		}
+	}
+	return wire.OutcomeDone
+}

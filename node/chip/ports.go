@@ -25,6 +25,8 @@ type port struct {
 	poor    bool        // the parallel links know that the port's cable is unreliable
 	mail    mailbox
 	writes  WriteStatus // L1 and MMIO writes that came over the cable
+	raw     rawMode
+	most    int // largest padded frame payload that the path takes, in bytes
 
 	malformed losses.Count // malformed packets that came over the link
 }
@@ -63,7 +65,7 @@ func (c *machine) addPorts(now mono.Time) error {
 			return fmt.Errorf("chip %s channel %d: %w", c.cfg.Node, p.Local.Channel, err)
 		}
 		c.ports.byChannel[p.Local.Channel] = int8(len(c.ports.list))
-		c.ports.list = append(c.ports.list, port{Port: p, link: l, partial: router.NoSlot})
+		c.ports.list = append(c.ports.list, port{Port: p, link: l, partial: router.NoSlot, most: c.cfg.MaxPayload})
 		ring, wrap := c.tables.plan.Ring(p)
 		rc.Ports = append(rc.Ports, router.PortConfig{Channel: p.Local.Channel, Dir: p.Dir, Plane: p.Plane,
 			Ring: ring, Wrap: wrap, External: p.Peer.Node.Mesh != c.cfg.Node.Mesh})
@@ -97,7 +99,9 @@ func (c *machine) Channels() []topo.Port {
 // argument "on" is false, the link goes off: it sends nothing and drops received frames.
 func (c *machine) SetPath(now mono.Time, ch wire.Channel, on bool) {
 	if i := c.ports.index(ch); i >= 0 {
-		c.ports.list[i].link.SetPath(now, on)
+		if p := &c.ports.list[i]; !p.raw.setPath(on) {
+			p.link.SetPath(now, on)
+		}
 		c.linkEvents(now, i)
 	}
 }
@@ -107,6 +111,9 @@ func (c *machine) SetPath(now mono.Time, ch wire.Channel, on bool) {
 func (c *machine) SetMaxPayload(now mono.Time, ch wire.Channel, n int) error {
 	if i := c.ports.index(ch); i >= 0 {
 		err := c.ports.list[i].link.SetMaxPayload(now, n)
+		if err == nil {
+			c.ports.list[i].most = n
+		}
 		c.linkEvents(now, i)
 		return err
 	}
@@ -210,7 +217,7 @@ func (c *machine) takeEvents(now mono.Time, i int) {
 			p.up = false
 			c.router.SetPort(i, false)
 			c.control.SetPort(now, i, false)
-			c.control.SetGone(now, i, p.cut || e.Reason == ttlink.DownPeerClosed || e.Reason == ttlink.DownPathOff)
+			c.control.SetGone(now, i, p.cut || e.Reason == ttlink.DownPeerClosed || e.Reason == ttlink.DownPathOff || e.Reason == ttlink.DownCompliance)
 			c.ports.unsettled = true
 		case ttlink.EventUnreliable, ttlink.EventReliable:
 			c.control.SetReliable(i, e.Kind == ttlink.EventReliable)

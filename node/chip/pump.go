@@ -174,6 +174,10 @@ func (c *machine) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	if i < 0 {
 		return
 	}
+	if p := &c.ports.list[i]; p.raw.on {
+		c.rawDatagram(p, b)
+		return
+	}
 	c.router.SetTime(now)
 	i, by := c.addressed(i, b)
 	d, ok := c.ports.list[i].link.HandleVia(now, by, b)
@@ -354,7 +358,11 @@ func (c *machine) transmit(now mono.Time, later router.Skip) bool {
 func (c *machine) PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool) {
 	for range c.ports.list {
 		p := &c.ports.list[c.ports.turn]
-		if t, ok := p.link.PollTransmit(now); ok {
+		if p.raw.on {
+			if t, ok := p.raw.end.PollTransmit(); ok {
+				return p.Local.Channel, t, true
+			}
+		} else if t, ok := p.link.PollTransmit(now); ok {
 			if t.Path != ttlink.Own {
 				return t.Path.Channel(), t, true
 			}

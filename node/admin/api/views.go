@@ -132,6 +132,7 @@ type LinkView struct {
 	Socket     SocketView        `json:"socket"`                           // the settings and counters of the port's socket
 	Rate       RateView          `json:"rate"`                             // what crossed the link of late
 	Writes     WritesView        `json:"writes"`                           // L1 and MMIO writes, over the cable and from it
+	Raw        bool              `json:"compliance_mode"`                  // whether the port is in compliance mode, in which the port carries no packets
 	LinkHealth
 }
 
