@@ -184,6 +184,22 @@ func (l *Link) packetShare(n, size int) bool {
 	return s.count == 0 || s.used-s.writes+size <= l.cfg.Window/writeShare && s.count-s.writeCount+n <= MaxFrames/writeShare
 }
 
+// PlaceWrites places frames of the commands that wait, if the link is up. PlaceWrites reports whether a
+// queue that was busy takes a command now. [Link.PollTransmit] does the same before it sends.
+func (l *Link) PlaceWrites() bool {
+	if !l.writes.wait || l.state != StateUp {
+		return false
+	}
+	before := l.writes.queue
+	l.placeWrites()
+	for q := range before {
+		if before[q].kind != 0 && l.writes.queue[q].kind == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // placeWrites places frames of the commands that wait, as far as their part of the slab has room.
 func (l *Link) placeWrites() {
 	w := &l.writes
