@@ -48,6 +48,7 @@ type hub struct {
 	subs    map[*sub]struct{}
 	closed  bool
 	life    wire.Incarnation
+	ends    jobEnds
 	latest  time.Time // time of the latest event; the times of events never decrease
 	seq     uint64
 }
@@ -67,6 +68,9 @@ func (h *hub) publish(e Event) {
 	}
 	if e.Time.Before(h.latest) { // the chip noticed the event in an earlier step, and another event was published meanwhile
 		e.Time = h.latest
+	}
+	if e.Chip != nil && e.Chip.Kernel != nil {
+		h.ends.add(e.Chip.Kernel)
 	}
 	h.seq++
 	h.latest = e.Time
@@ -120,6 +124,7 @@ func (h *hub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
+	h.ends.close()
 	for s := range h.subs {
 		delete(h.subs, s)
 		close(s.ch)

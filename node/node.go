@@ -18,6 +18,7 @@ import (
 
 	"ttfabric/membership"
 	"ttfabric/node/chip"
+	"ttfabric/node/kernel"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink/transport"
 	"ttfabric/wire"
@@ -59,6 +60,11 @@ type Config struct {
 	Join func(ctx context.Context, m membership.Meta) (Membership, error)
 	Keys GossipKeys   // keys of encrypted gossip; nil: gossip is not encrypted
 	Log  *slog.Logger // nil: the node discards log messages
+
+	Kernels kernel.Table // kernels that the chip can run
+	// Hung is called with a kernel that has taken a second of processor time in one turn, and with the
+	// stacks of all goroutines. The node cannot continue. If Hung is nil, nobody watches.
+	Hung func(kernel string, stacks []byte)
 
 	Record *Recording // where the node records the chip's calls; nil: the node does not record
 }
@@ -133,7 +139,12 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		alarm: alarm{at: mono.Never}, peers: newPeers(), events: newHub(cfg.Incarnation)}
 	var err error
 	began, cc := n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, FlowEpoch: uint32(n.start.UnixMilli()), Topology: cfg.Topology,
-		Behaviour: cfg.Behaviour, MaxPayload: defaultPayload, Seed: cfg.Seed, Phase: phase(n.start, cfg.Profile)}
+		Behaviour: cfg.Behaviour, MaxPayload: defaultPayload, Seed: cfg.Seed, Phase: phase(n.start, cfg.Profile), Kernels: cfg.Kernels}
+	var dog *watchdog
+	if len(cfg.Kernels) > 0 && cfg.Hung != nil {
+		dog = &watchdog{}
+		cc.Running = dog.running
+	}
 	if n.chip, err = chip.New(began, cc); err != nil {
 		return nil, err
 	}
@@ -165,6 +176,9 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		n.wg.Go(func() { n.read(p) })
 	}
 	n.wg.Go(n.timer)
+	if dog != nil {
+		n.wg.Go(func() { dog.watch(ctx, cfg.Hung) })
+	}
 	n.wg.Go(func() { n.follow(ctx) })
 	return n, nil
 }

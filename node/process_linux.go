@@ -3,6 +3,7 @@ package node
 import (
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,4 +38,13 @@ func setPolicy(from, to uint32) (changed bool) {
 		}
 	}
 	return changed
+}
+
+// processorTime returns the processor time that the process has taken.
+func processorTime() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

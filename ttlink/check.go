@@ -56,6 +56,7 @@ func (l *Link) checkWindow() error {
 		return fmt.Errorf("slab holds %d frames, window %d", t.slab.count, inFlight)
 	}
 	used, wraps, end := 0, 0, t.slab.tail
+	writes, ends := 0, [wire.NumQueues]int{}
 	for s := t.base; s != t.next; s = s.Add(1) {
 		m := t.slab.at(s)
 		off, size := int(m.off), m.size()
@@ -63,6 +64,12 @@ func (l *Link) checkWindow() error {
 			wraps++
 		}
 		used += size
+		if !m.packet() {
+			writes += size
+			if m.flags&wire.FlagEnd != 0 {
+				ends[m.vc]++
+			}
+		}
 		end = off + size
 		if wraps > 1 || end > len(t.slab.buf) || (wraps == 1 && end > t.slab.tail) {
 			return fmt.Errorf("slab: frame %d at %d to %d overlaps (tail %d, head %d)", s, m.off, end, t.slab.tail, t.slab.head)
@@ -70,6 +77,19 @@ func (l *Link) checkWindow() error {
 	}
 	if used != t.slab.used || (t.slab.count > 0 && end != t.slab.head) {
 		return fmt.Errorf("slab: %d bytes in frames, %d counted; end %d, head %d", used, t.slab.used, end, t.slab.head)
+	}
+	if writes != t.slab.writes {
+		return fmt.Errorf("slab: %d bytes in frames of writes, %d counted", writes, t.slab.writes)
+	}
+	wait := false
+	for q, c := range l.writes.queue {
+		if c.kind != 0 {
+			wait = true
+			ends[q]++
+		}
+	}
+	if wait != l.writes.wait || ends != l.writes.open {
+		return fmt.Errorf("writes: waiting %v, noted %v; %v open commands, %v counted", wait, l.writes.wait, ends, l.writes.open)
 	}
 	return nil
 }

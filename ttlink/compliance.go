@@ -13,7 +13,7 @@ const ComplianceBuffer = 64
 // Compliance is one end of a cable in compliance mode (Spec §2.1). Each frame carries one payload.
 // Compliance mode has no training, no sequence numbers, no credits and no retransmission. The end
 // drops damaged frames. The payload of a good frame waits in the receive buffer until layer 3 reads
-// it. If the buffer is full, the end drops the frame. The fabric does not use compliance mode, but
+// it. If the buffer is full, the end drops the frame. Fabric packets need
 // TT-link mode, which [Link] implements. Each mode drops the frames of the other mode.
 //
 // Like a Link, a Compliance has no clock, socket or goroutine, and is not safe for concurrent use.
@@ -31,7 +31,7 @@ type ComplianceCounters struct {
 	Sent, SentBytes         uint64 // payloads that Send accepted, and their bytes
 	Received, ReceivedBytes uint64 // payloads put into the receive buffer, and their bytes
 	Faults                  [wire.NumFrameFaults]uint64
-	OtherMode               uint64 // frames dropped because they are well-formed frames of TT-link mode
+	OtherMode               uint64 // frames dropped because they have the version of another mode
 	WrongChannel            uint64 // frames dropped because they are for another port
 	Off                     uint64 // datagrams dropped because the path was off
 	Overflows               uint64 // frames dropped because the receive buffer was full
@@ -66,13 +66,13 @@ func (q *frameQueue) pop() ([]byte, bool) {
 }
 
 // NewCompliance returns an end whose path is off. The argument "max" is the size of the largest
-// payload in bytes, from 1 to wire.MaxFramePayload.
+// payload in bytes, from 1 to wire.MaxRaw.
 func NewCompliance(local, peer wire.PortID, max int) (*Compliance, error) {
 	switch {
 	case !local.Valid() || !peer.Valid() || local == peer:
 		return nil, fmt.Errorf("compliance mode from %v to %v: want two ports of the fabric", local, peer)
-	case max < 1 || max > wire.MaxFramePayload:
-		return nil, fmt.Errorf("compliance mode at %v: largest payload of %d bytes: want 1 to %d", local, max, wire.MaxFramePayload)
+	case max < wire.MinRaw || max > wire.MaxRaw:
+		return nil, fmt.Errorf("compliance mode at %v: largest payload of %d bytes: want 1 to %d", local, max, wire.MaxRaw)
 	}
 	return &Compliance{local: local, peer: peer, max: max}, nil
 }
@@ -100,8 +100,7 @@ func (c *Compliance) PollTransmit() (Transmit, bool) {
 	if !ok {
 		return Transmit{}, false
 	}
-	f := wire.Frame{Channel: c.peer.Channel, Kind: wire.KindRaw, Payload: p}
-	c.seal = f.Append(c.seal[:0])
+	c.seal = wire.AppendRaw(c.seal[:0], c.peer.Channel, p)
 	return Transmit{Data: c.seal, Seg: len(c.seal)}, true
 }
 
@@ -113,22 +112,24 @@ func (c *Compliance) HandleDatagram(b []byte) {
 		c.counters.Off++
 		return
 	}
-	f, err := wire.DecodeFrame(b)
+	to, payload, err := wire.DecodeRaw(b)
+	if err == wire.FaultVersion {
+		c.counters.OtherMode++
+		return
+	}
 	if err != nil {
 		fault, _ := err.(wire.FrameFault)
 		c.counters.Faults[fault]++
 		return
 	}
 	switch {
-	case f.Kind != wire.KindRaw:
-		c.counters.OtherMode++
-	case f.Channel != c.local.Channel:
+	case to != c.local.Channel:
 		c.counters.WrongChannel++
-	case !c.in.push(f.Payload):
+	case !c.in.push(payload):
 		c.counters.Overflows++
 	default:
 		c.counters.Received++
-		c.counters.ReceivedBytes += uint64(len(f.Payload))
+		c.counters.ReceivedBytes += uint64(len(payload))
 	}
 }
 

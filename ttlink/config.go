@@ -165,6 +165,12 @@ type Config struct {
 	Phase       mono.Time        // an instant of the grid on which an idle link sends; the other instants are multiples of Profile.Keepalive away
 	Seed        uint64           // seed of the link's random numbers, which vary its timers
 
+	// Source reads the bytes of an L1 write: it copies the len(b) bytes from address "from" of the L1 of
+	// this end's ethernet tile into b. The link calls Source each time that it sends a frame of an L1
+	// write, within [Link.PollTransmit]. Source must not call the link. If Source is nil, the link
+	// takes no L1 writes.
+	Source func(from uint32, b []byte) `json:"-"`
+
 	// KeepUnreliable keeps the link's frames on its own cable even if the cable is unreliable. The
 	// link then only reports [EventUnreliable]. Without KeepUnreliable, the link goes into reroute
 	// mode (Spec §7.4.1).

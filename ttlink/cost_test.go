@@ -38,7 +38,7 @@ func (p *pair) round(packet []byte, n int) (bytes int) {
 		for b := x.Data; len(b) > 0; b = b[min(x.Seg, len(b)):] {
 			if d, ok := p.b.HandleDatagram(p.now, b[:min(x.Seg, len(b))]); ok {
 				bytes += len(d.Data)
-				if d.End {
+				if d.End && d.Kind == wire.KindData {
 					p.b.Free(d.VC)
 				}
 			}

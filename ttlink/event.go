@@ -50,6 +50,7 @@ const (
 	DownRetrain                         // the owner called [Link.Retrain]
 	DownStuck                           // the peer sends frames, but does not acknowledge the oldest frame under way
 	DownRerouted                        // the link's frames move to another cable
+	DownCompliance                      // the owner called [Link.Leave], because the port is in compliance mode now
 )
 
 // String returns the reason in words.
@@ -79,6 +80,8 @@ func (r DownReason) String() string {
 		return "no progress"
 	case DownRerouted:
 		return "rerouted"
+	case DownCompliance:
+		return "compliance mode"
 	}
 	return "unknown"
 }
@@ -92,6 +95,7 @@ const (
 	MismatchVersion          // the peer uses another version of the frame format
 	MismatchSlots            // the peer has no receiver slots, or has changed their number within an incarnation
 	MismatchPayload          // the peer takes only frame payloads below [MinPayload]
+	MismatchMode             // the peer is in compliance mode
 )
 
 // String returns the mismatch in words.
@@ -105,6 +109,8 @@ func (m Mismatch) String() string {
 		return "receiver slots missing or changed"
 	case MismatchPayload:
 		return "frame payload too small"
+	case MismatchMode:
+		return "the peer is in compliance mode"
 	}
 	return "unknown"
 }
@@ -118,7 +124,7 @@ const (
 	EventUp             EventKind = iota + 1 // the link came up; sets Path
 	EventDown                                // the link went down; sets Reason
 	EventSessionStarted                      // a new session began; Session is the new session
-	EventSessionEnded                        // a session ended, because one end has another incarnation now; Session is the ended session; sets Unknown
+	EventSessionEnded                        // a session ended, because one end has another incarnation now; Session is the ended session; sets Unknown and UnknownWrites
 	EventMiswired                            // the cable leads to a wrong port; sets Found, FoundExpects, FoundFabric
 	EventIncompatible                        // the two ends cannot work together; sets Mismatch
 	EventPath                                // the link's frames returned to its own cable; sets Path
@@ -179,8 +185,11 @@ type Event struct {
 
 	// Unknown is set for EventSessionEnded. Unknown counts, for each VC, the packets of the ended
 	// session that [Link.Send] accepted and the peer did not acknowledge. The peer may or may not
-	// have received these packets.
-	Unknown [wire.NumVCs]int
+	// have received these packets. UnknownWrites counts, for each transaction command queue, the L1
+	// and MMIO writes that began and that the peer did not acknowledge completely. The peer may have
+	// received any number of their frames.
+	Unknown       [wire.NumVCs]int
+	UnknownWrites [wire.NumQueues]int
 
 	Found        wire.PortID // EventMiswired: the port that the wrong hello names as its sender
 	FoundExpects wire.PortID // EventMiswired: the port that Found expects at this end of the cable
@@ -307,6 +316,7 @@ type Counters struct {
 	HeldHellos       uint64 // hellos that came by the own cable while the link held it
 	StaleHellos      uint64 // hellos of an ended incarnation or of an older training
 	UnprovedHellos   uint64 // hellos of an unknown incarnation that do not prove the path
-	Raw              uint64 // frames of compliance mode
 	EventsDropped    uint64
+
+	Writes [wire.NumQueues]WriteCounters // L1 and MMIO writes, by transaction command queue
 }

@@ -130,6 +130,9 @@ type world struct {
 	keep   bool                                        // record the sent datagrams
 	onSend func(from int, datagram []byte) (drop bool) // called for each datagram sent by the own cable; nil: no call
 
+	onSession func(i int)               // called when a session starts or ends at an end, or the end starts anew; nil: no call
+	onWrite   func(to int, d *Delivery) // called for each frame of an L1 or MMIO write that comes; nil: no call
+
 	scratch [MaxPacket]byte
 }
 
@@ -273,6 +276,12 @@ func (w *world) receiveVia(i int, by Path, b []byte) {
 	if sessionOf(b) != e.link.sess.id {
 		w.fail("end %d: a frame of session %#x is delivered in %#x (L4)", i, sessionOf(b), e.link.sess.id)
 	}
+	if d.Kind != wire.KindData {
+		if w.onWrite != nil {
+			w.onWrite(i, &d)
+		}
+		return
+	}
 	if d.Offset == 0 {
 		e.partial = e.partial[:0]
 	}
@@ -332,6 +341,9 @@ func (w *world) service(i int) {
 	w.offer(i)
 	for ev, ok := e.link.PollEvent(); ok; ev, ok = e.link.PollEvent() {
 		e.events = append(e.events, ev)
+		if w.onSession != nil && (ev.Kind == EventSessionStarted || ev.Kind == EventSessionEnded) {
+			w.onSession(i)
+		}
 		if ev.Kind == EventSessionEnded {
 			w.judgeEnd(i, ev)
 		}
@@ -418,6 +430,9 @@ func (w *world) restart(i int) {
 	e.cfg.Incarnation = wire.Incarnation(w.rng.Uint64() | 1)
 	e.link = w.mustNew(e.cfg)
 	e.held, e.partial, e.gone = [wire.NumVCs]int{}, nil, false
+	if w.onSession != nil {
+		w.onSession(i)
+	}
 	e.link.SetPath(w.now, true)
 	w.service(i)
 }

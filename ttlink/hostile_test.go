@@ -230,8 +230,8 @@ func TestBadFramesOfTheSession(t *testing.T) {
 			return frameTo(l, wire.Frame{Kind: wire.KindUpdate, Payload: []byte{1}})
 		}, func(c *Counters) uint64 { return c.MalformedUpdates }},
 		{"raw", func(l *Link) []byte {
-			return frameTo(l, wire.Frame{Kind: wire.KindRaw, Payload: []byte{1}})
-		}, func(c *Counters) uint64 { return c.Raw }},
+			return wire.AppendRaw(nil, l.cfg.Local.Channel, bytes.Repeat([]byte{1}, 40))
+		}, func(c *Counters) uint64 { return c.Faults[wire.FaultVersion] }},
 		{"no hello", func(l *Link) []byte {
 			return frameTo(l, wire.Frame{Kind: wire.KindHello, Payload: []byte{1}})
 		}, func(c *Counters) uint64 { return c.MalformedHellos }},

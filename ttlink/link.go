@@ -33,6 +33,12 @@ type Link struct {
 	history history
 	damping damping
 
+	writes writes
+	unnumbered
+}
+
+// unnumbered holds the frames without a number that PollTransmit returns.
+type unnumbered struct {
 	closePending bool
 	control      [wire.FrameOverhead + wire.FullHelloLen]byte // buffer of the last control frame that PollTransmit returned
 	long         []byte                                       // buffer of the last control frame if the frame is a padded hello that does not fit into control; otherwise nil
@@ -65,11 +71,14 @@ func New(cfg Config) (*Link, error) {
 	l.train.number, l.tx.flight = 1, MaxFrames
 	l.train.answers.tokens = answerBurst
 	l.train.strangers.tokens = answerBurst
+	for q := range l.writes.most {
+		l.writes.most[q] = DefaultMaxPacket
+	}
 	return l, nil
 }
 
 // HandleDatagram processes a datagram b that came by the link's own cable. If the datagram holds
-// the next piece of a packet, HandleDatagram returns the piece and true. The bytes of the piece lie
+// the next piece of a packet, or the next L1 or MMIO write, HandleDatagram returns it and true. The bytes of the piece lie
 // in b, so the owner must use the piece before the owner reuses b. If b is not exactly one valid
 // frame, HandleDatagram only counts the fault. If b has another version of the frame format, a link
 // that trains may also queue an [EventIncompatible].
@@ -86,7 +95,11 @@ func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 		fault, _ := err.(wire.FrameFault)
 		l.counters.Faults[fault]++
 		if fault == wire.FaultVersion && l.state == StateTraining {
-			l.incompatible(MismatchVersion)
+			if wire.IsRaw(b) {
+				l.incompatible(MismatchMode)
+			} else {
+				l.incompatible(MismatchVersion)
+			}
 		}
 		return Delivery{}, false
 	}
@@ -96,9 +109,7 @@ func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 	switch f.Kind {
 	case wire.KindHello:
 		l.handleHello(now, p, &f)
-	case wire.KindRaw:
-		l.counters.Raw++
-	case wire.KindData:
+	case wire.KindData, wire.KindWrite, wire.KindMMIO:
 		if l.ofSession(now, p, &f) {
 			return l.handleData(now, &f)
 		}
@@ -143,7 +154,14 @@ func (l *Link) ofSession(now mono.Time, p Path, f *wire.Frame) bool {
 // SetPath tells the link whether the peer's address is known. If "on" is true, a link that is off
 // begins to train. If "on" is false, the link goes to the state [StateOff], in which it sends no
 // frames and drops received frames. A closed link stays closed.
-func (l *Link) SetPath(now mono.Time, on bool) {
+func (l *Link) SetPath(now mono.Time, on bool) { l.setPath(now, on, DownPathOff) }
+
+// Leave takes the link to the state [StateOff], like SetPath with false, because the owner puts the port
+// into compliance mode. SetPath with true ends this.
+func (l *Link) Leave(now mono.Time) { l.setPath(now, false, DownCompliance) }
+
+// setPath performs SetPath and Leave. The argument "why" is the reason if the link goes down.
+func (l *Link) setPath(now mono.Time, on bool, why DownReason) {
 	l.now = now
 	switch {
 	case on && l.state == StateOff:
@@ -152,7 +170,7 @@ func (l *Link) SetPath(now mono.Time, on bool) {
 		l.size.train()
 		l.restartHellos(now)
 	case !on && l.state == StateUp:
-		l.goDown(now, DownPathOff)
+		l.goDown(now, why)
 		l.setState(now, StateOff)
 	case !on && l.state == StateTraining:
 		l.setState(now, StateOff)
@@ -196,6 +214,7 @@ func (l *Link) Close(now mono.Time) {
 	l.damping.until, l.damping.why = 0, HoldNone
 	l.setState(now, StateClosed)
 	l.tx.abandon()
+	l.writes.abandon()
 }
 
 // HasEvent reports whether [Link.PollEvent] would return an event.
@@ -210,6 +229,7 @@ func (l *Link) Counters() Counters {
 	c, t := l.counters, l.books.all.Total()
 	c.PacketsSent, c.PacketsReceived = t.Sent, t.Received
 	c.EventsDropped = l.events.dropped
+	c.Writes = l.writes.count
 	return c
 }
 

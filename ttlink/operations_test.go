@@ -1,6 +1,7 @@
 package ttlink
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ func FuzzOperations(f *testing.F) {
 	f.Add(uint64(3), []byte{8, 77, 1, 200, 2, 200, 9, 0, 2, 20, 10, 1, 2, 255, 3, 7})
 	f.Add(uint64(4), []byte{11, 0, 1, 30, 2, 90, 12, 0, 2, 90, 13, 200, 1, 9, 2, 200})
 	f.Add(uint64(5), []byte{16, 0, 16, 1, 17, 0, 1, 90, 5, 0, 3, 20, 6, 0, 3, 20, 5, 1, 3, 20, 6, 1, 3, 20, 5, 0, 3, 20, 17, 2, 6, 0, 15, 0})
+	f.Add(uint64(6), []byte{21, 40, 1, 30, 21, 71, 2, 3, 5, 0, 21, 90, 3, 20, 6, 0, 21, 9, 15, 0, 21, 140, 8, 1, 21, 141})
 	f.Fuzz(func(t *testing.T, seed uint64, ops []byte) { operations(t, seed, ops) })
 }
 
@@ -36,8 +38,23 @@ func TestOperations(t *testing.T) {
 // operations performs each pair of bytes in ops as an operation and its argument. Then operations
 // repairs the cable, and checks that all packets arrive.
 func operations(t *testing.T, seed uint64, ops []byte) {
-	const most = 200 // largest number of operations in ops; if ops has more, none is performed
-	w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
+	const most = 200    // largest number of operations in ops; if ops has more, none is performed
+	var l1 [l1Size]byte // of both ends; nobody stores into it, so each frame has the bytes of its address
+	fill(l1[:], seed)
+	w := newWorld(t, seed, fault.Options{Delay: lan}, func(_ int, c *Config) {
+		c.Source = func(from uint32, b []byte) { copy(b, l1[from:]) }
+	})
+	var next [2][wire.NumQueues]uint32 // by end and queue: where the next frame of a command must go; 0: anywhere
+	w.onWrite = func(i int, d *Delivery) {
+		n := &next[i][d.VC]
+		if d.Kind == wire.KindMMIO || *n == 0 && d.Addr%1024 != 0 || *n != 0 && d.Addr != *n || !bytes.Equal(d.Data, l1[d.Addr:][:len(d.Data)]) {
+			w.fail("end %d: write of %d bytes to %#x on queue %d, want %#x", i, len(d.Data), d.Addr, d.VC, *n)
+		}
+		if *n = d.Addr + uint32(len(d.Data)); d.End {
+			*n = 0
+		}
+	}
+	w.onSession = func(i int) { next[i] = [wire.NumQueues]uint32{} }
 	w.start()
 	for len(ops) >= 2 && len(ops)/2 <= most {
 		operate(w, ops[0], ops[1])
@@ -53,6 +70,11 @@ func operations(t *testing.T, seed uint64, ops []byte) {
 		w.releaseHeld(i)
 	}
 	w.mustQuiet(5 * time.Minute)
+	for i := range w.ends {
+		if !w.acked(i) || w.ends[i].link.writes.wait {
+			w.fail("end %d: commands are still open", i)
+		}
+	}
 }
 
 // operate performs one operation on one end. The lowest bit of arg is the number of the end.
@@ -60,7 +82,7 @@ func operate(w *world, op, arg byte) {
 	i := int(arg & 1)
 	e := w.ends[i]
 	n := int(arg >> 1)
-	switch op % 21 {
+	switch op % 22 {
 	case 0: // send a few packets
 		e.toSend[n%wire.BasicVCs] += 1 + n%8
 		w.service(i)
@@ -130,5 +152,11 @@ func operate(w *world, op, arg byte) {
 	case 20:
 		e.link.Trust(w.now, ByChannel(0), n%2 == 0)
 		w.service(i)
+	case 21: // an L1 write
+		if q := n % wire.NumQueues; !e.gone && !e.link.Busy(q) {
+			e.link.SetMaxPacket(q, 16*n)
+			e.link.StartWrite(q, uint32(1024*n), uint32(1024*n), 1+n*n/4)
+			w.service(i)
+		}
 	}
 }

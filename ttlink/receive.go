@@ -8,15 +8,17 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Delivery is one piece of a received packet. In a session, each piece comes once, and the pieces
+// Delivery is one piece of a received packet, or one frame of an L1 or MMIO write. In a session, each piece comes once, and the pieces
 // come in the order in which the peer sent them. A piece with Offset 0 begins a packet. If the
 // session ends before the last piece of a packet, the owner must discard the packet.
 type Delivery struct {
-	VC     wire.VC
-	Slot   uint32 // slot of the packet in the receiver channel of VC
-	Offset int    // offset of the piece in the packet, in bytes
-	Data   []byte // the bytes of the piece; they lie in the received datagram
-	End    bool   // the piece is the packet's last; the packet occupies its slot until [Link.Free]
+	Kind   wire.Kind // wire.KindData: a piece of a packet; wire.KindWrite: words of an L1 write; wire.KindMMIO: a value for a register
+	Addr   uint32    // of a write: address in the ethernet tile of this end's port
+	VC     wire.VC   // of a write: the transaction command queue at the peer; Slot and Offset are then 0
+	Slot   uint32    // slot of the packet in the receiver channel of VC
+	Offset int       // offset of the piece in the packet, in bytes
+	Data   []byte    // the bytes of the piece; they lie in the received datagram
+	End    bool      // the piece is the packet's last, and the packet occupies its slot until [Link.Free]; or the frame is the command's last
 }
 
 // receiver holds what this end knows about the frames and packets that it receives.
@@ -132,16 +134,19 @@ func (l *Link) handleData(now mono.Time, f *wire.Frame) (Delivery, bool) {
 		}
 		return Delivery{}, false
 	}
-	if !l.continues(f) {
+	if write := f.Kind != wire.KindData; write && !l.writable(f) || !write && !l.continues(f) {
 		return Delivery{}, false
 	}
-	d := Delivery{VC: f.VC, Slot: r.slot[f.VC], Offset: r.offset, Data: f.Payload, End: f.Flags&wire.FlagEnd != 0}
 	r.expected = r.expected.Add(1)
 	if r.gap && !r.expected.Before(r.gapTo) {
 		r.gap, r.nackDue, r.updateDue = false, false, true
 	}
 	l.oweAck(now, len(f.Payload))
 	l.counters.DataReceived++
+	if f.Kind != wire.KindData {
+		return l.receivedWrite(f), true
+	}
+	d := Delivery{Kind: f.Kind, VC: f.VC, Slot: r.slot[f.VC], Offset: r.offset, Data: f.Payload, End: f.Flags&wire.FlagEnd != 0}
 	r.partial, r.vc, r.offset = true, f.VC, r.offset+len(f.Payload)
 	if d.End {
 		l.books.all[f.VC.Class()].Received++

@@ -84,8 +84,10 @@ func (s *sender) unacked() (n [wire.NumVCs]int) {
 // "piece" is the first piece of the packet, or the packet's headers if the first piece is
 // acknowledged. The argument is valid only during the call.
 func (l *Link) Unacked(f func(piece []byte)) {
-	if l.tx.base != l.tx.next && !l.tx.slab.at(l.tx.base).first() {
-		f(l.tx.slab.cut)
+	if l.tx.base != l.tx.next {
+		if m := l.tx.slab.at(l.tx.base); m.packet() && !m.first() {
+			f(l.tx.slab.cut)
+		}
 	}
 	for q := l.tx.base; q != l.tx.next; q = q.Add(1) {
 		if m := l.tx.slab.at(q); m.first() {
@@ -144,7 +146,8 @@ func (l *Link) CanSend(vc wire.VC, size int) bool {
 		return false
 	}
 	n, padded := l.pieces(size)
-	return l.tx.slab.fits(n, wire.FrameOverhead+padded, l.cfg.Window)
+	return (!l.writes.wait || l.packetShare(n, n*(wire.FrameOverhead+padded))) &&
+		l.tx.slab.fits(n, wire.FrameOverhead+padded, l.cfg.Window)
 }
 
 // Send copies a packet into the retransmit slab, cut into frames. If the link does not accept the
@@ -165,7 +168,7 @@ func (l *Link) Send(now mono.Time, vc wire.VC, packet []byte) bool {
 	for off := 0; off < len(packet); off += each {
 		m := frameMeta{
 			dest: wire.SlotAddress(vc, l.tx.slot[vc], off), padded: uint16(padded),
-			length: uint16(min(each, len(packet)-off)), vc: vc,
+			length: uint16(min(each, len(packet)-off)), vc: vc, kind: wire.KindData,
 		}
 		if off+each >= len(packet) {
 			m.flags = wire.FlagEnd
@@ -190,7 +193,7 @@ func (l *Link) Place(now mono.Time, vc wire.VC, size int) ([]byte, bool) {
 
 // placeOne places a packet that fits into one frame, and returns the packet's memory.
 func (l *Link) placeOne(vc wire.VC, size int) []byte {
-	body := l.place(frameMeta{dest: wire.SlotAddress(vc, l.tx.slot[vc], 0), padded: uint16(wire.PadTo(size)), length: uint16(size), vc: vc, flags: wire.FlagEnd})
+	body := l.place(frameMeta{dest: wire.SlotAddress(vc, l.tx.slot[vc], 0), padded: uint16(wire.PadTo(size)), length: uint16(size), vc: vc, flags: wire.FlagEnd, kind: wire.KindData})
 	clear(body[size:])
 	l.placed(vc, size)
 	return body[:size]
@@ -234,7 +237,9 @@ func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 	var first frameMeta // first frame of the packet that base is in, if this call releases the frame
 	for ; t.base != ack; t.base = t.base.Add(1) {
 		m := t.slab.at(t.base)
-		if m.flags&wire.FlagEnd != 0 {
+		if !m.packet() {
+			l.writes.acked(m)
+		} else if m.flags&wire.FlagEnd != 0 {
 			t.acked[m.vc]++
 			l.books.all[m.vc.Class()].Acked++
 			first.length = 0

@@ -6,18 +6,23 @@ import (
 
 // frameMeta describes one frame in the slab.
 type frameMeta struct {
-	off    uint32 // offset of the frame in slab.buf, in bytes
-	dest   uint32 // destination address of the payload at the receiver
-	padded uint16 // payload with its padding, in bytes
-	length uint16 // payload without padding, in bytes
-	vc     wire.VC
+	off    uint32  // offset of the frame in slab.buf, in bytes
+	dest   uint32  // destination address of the payload at the receiver
+	padded uint16  // payload with its padding, in bytes
+	length uint16  // payload without padding, in bytes
+	vc     wire.VC // of a write: the queue
 	flags  wire.Flags
+	kind   wire.Kind
+	source uint32 // of an L1 write: address of the payload in this end's L1; of an MMIO write: the value
 }
 
 func (m *frameMeta) size() int { return wire.FrameOverhead + int(m.padded) }
 
+// The method "packet" reports whether the frame carries a piece of a packet.
+func (m *frameMeta) packet() bool { return m.kind == wire.KindData }
+
 // The method "first" reports whether the frame carries the first piece of a packet.
-func (m *frameMeta) first() bool { return m.dest%uint32(m.vc.SlotSize()) == 0 }
+func (m *frameMeta) first() bool { return m.packet() && m.dest%uint32(m.vc.SlotSize()) == 0 }
 
 // slab is the retransmit buffer, a ring that holds the unacknowledged frames in the order of their
 // numbers. Each frame is one block of memory, so the link can send neighbouring frames of equal
@@ -25,14 +30,16 @@ func (m *frameMeta) first() bool { return m.dest%uint32(m.vc.SlotSize()) == 0 }
 // frame is placed at the start. The ring is small at first, so that it fits into the processor's
 // cache. When more frames are under way, the ring doubles, up to the size Config.Window.
 type slab struct {
-	buf    []byte      // nil while the slab is idle
-	meta   []frameMeta // description of each frame, at its sequence number modulo len(meta), which is a power of two
-	oldest wire.Seq    // sequence number of the oldest frame
-	count  int         // number of frames; at most MaxFrames
-	used   int         // bytes of all frames
-	head   int         // offset of the end of the newest frame
-	tail   int         // offset of the oldest frame; 0 if the slab is empty
-	cut    []byte      // headers of the packet that the oldest frame belongs to, if the frame is not the first of the packet
+	buf        []byte      // nil while the slab is idle
+	meta       []frameMeta // description of each frame, at its sequence number modulo len(meta), which is a power of two
+	oldest     wire.Seq    // sequence number of the oldest frame
+	count      int         // number of frames; at most MaxFrames
+	used       int         // bytes of all frames
+	writes     int         // bytes of the frames of L1 and MMIO writes
+	writeCount int         // number of frames of L1 and MMIO writes
+	head       int         // offset of the end of the newest frame
+	tail       int         // offset of the oldest frame; 0 if the slab is empty
+	cut        []byte      // headers of the packet that the oldest frame belongs to, if the frame is not the first of the packet
 }
 
 // The sizes of a new slab.
@@ -82,6 +89,10 @@ func (s *slab) place(seq wire.Seq, m frameMeta, window int) []byte {
 	s.head += size
 	s.count++
 	s.used += size
+	if !m.packet() {
+		s.writes += size
+		s.writeCount++
+	}
 	return frame
 }
 
@@ -145,7 +156,12 @@ func (s *slab) behind(end int) int {
 
 // release removes the oldest frame, whose sequence number is seq.
 func (s *slab) release(seq wire.Seq) {
-	s.used -= s.at(seq).size()
+	m := s.at(seq)
+	s.used -= m.size()
+	if !m.packet() {
+		s.writes -= m.size()
+		s.writeCount--
+	}
 	s.count--
 	s.oldest = seq.Add(1)
 	if s.count == 0 {
@@ -156,7 +172,9 @@ func (s *slab) release(seq wire.Seq) {
 }
 
 // clear removes all frames and keeps the memory.
-func (s *slab) clear() { s.count, s.used, s.head, s.tail = 0, 0, 0, 0 }
+func (s *slab) clear() {
+	s.count, s.used, s.writes, s.writeCount, s.head, s.tail = 0, 0, 0, 0, 0, 0
+}
 
 // drop removes all frames and frees the memory.
 func (s *slab) drop() { *s = slab{} }

@@ -1,6 +1,7 @@
 package ttlink
 
 import (
+	"encoding/binary"
 	"flag"
 	"fmt"
 	"strconv"
@@ -27,6 +28,10 @@ var rewriteTraces = flag.Bool("rewrite", false, "write the traces in testdata/tr
 //	hold B on        makes B free no slots, until "hold B off"
 //	restart B        starts a new incarnation of B
 //	close A          closes the link at A
+//	fill A 0x40 cat  stores a text into A's L1 at an address
+//	write A 1 0x40 0x80 3  starts an L1 write of 3 words on queue 1 of A, from 0x40 to 0x80
+//	mmio A 0 0xffb9000c 64  starts an MMIO write of the value 64 on queue 0 of A
+//	show B 0x80 16   writes 16 bytes of B's L1 to the trace
 //	note text        writes the text to the trace
 //
 // The cable has a delay of 1 ms in each direction. In a trace, the first sequence number of a
@@ -34,12 +39,23 @@ var rewriteTraces = flag.Bool("rewrite", false, "write the traces in testdata/tr
 // appearance.
 func TestTraces(t *testing.T) {
 	tracetest.Run(t, *rewriteTraces, func(t *testing.T, trace *tracetest.Trace) tracetest.Machine {
-		w := newWorld(t, 11, fault.Options{Delay: time.Millisecond}, func(i int, c *Config) { c.Slots = [wire.NumVCs]int{4, 2, 2} })
+		tiles := new([2]tile)
+		w := newWorld(t, 11, fault.Options{Delay: time.Millisecond}, func(i int, c *Config) {
+			c.Slots = [wire.NumVCs]int{4, 2, 2}
+			c.Source = func(from uint32, b []byte) { copy(b, tiles[i].l1[from:]) }
+		})
 		for _, e := range w.ends {
 			e.lag = 0
 		}
-		x := &tracer{Trace: trace, w: w, sessions: map[wire.SessionID]int{0: 0}, lives: map[wire.Incarnation]int{0: 0}, first: map[logKey]wire.Seq{}}
+		x := &tracer{Trace: trace, w: w, tiles: tiles, sessions: map[wire.SessionID]int{0: 0}, lives: map[wire.Incarnation]int{0: 0}, first: map[logKey]wire.Seq{}}
 		w.onSend = x.sent
+		w.onWrite = func(i int, d *Delivery) {
+			if d.Kind == wire.KindMMIO {
+				x.Say("   %c: register %#x gets %d", 'A'+i, d.Addr, binary.LittleEndian.Uint32(d.Data))
+				return
+			}
+			copy(tiles[i].l1[d.Addr:], d.Data)
+		}
 		return x
 	})
 }
@@ -48,6 +64,7 @@ func TestTraces(t *testing.T) {
 type tracer struct {
 	*tracetest.Trace
 	w        *world
+	tiles    *[2]tile
 	drop     [2]int
 	events   [2]int // number of events of each end that are already in the trace
 	got      [2]uint64
@@ -95,6 +112,8 @@ func (x *tracer) Do(f []string) error {
 		log.sent = append(log.sent, sentPacket{vc, p})
 		log.perVC[vc]++
 		w.service(end())
+	case "fill", "write", "mmio", "show":
+		return x.l1(end(), f)
 	case "drop":
 		n, err := strconv.Atoi(f[2])
 		if err != nil {
@@ -120,6 +139,35 @@ func (x *tracer) Do(f []string) error {
 	return nil
 }
 
+// l1 performs a command of a script that concerns the L1 of end i, or its transaction command queues.
+func (x *tracer) l1(i int, f []string) error {
+	var n [4]uint32
+	for k, text := range f[2:] {
+		v, err := strconv.ParseUint(text, 0, 32)
+		if err != nil && (f[0] != "fill" || k == 0) {
+			return err
+		}
+		n[k] = uint32(v)
+	}
+	link, l1 := x.w.ends[i].link, &x.tiles[i].l1
+	switch f[0] {
+	case "fill":
+		copy(l1[n[0]:], f[3])
+	case "show":
+		x.Say("   %s: %q at %#x", f[1], l1[n[0]:][:n[1]], n[0])
+	case "write":
+		if !link.StartWrite(int(n[0]), n[1], n[2], int(n[3])) {
+			x.Say("   %s: queue %d is busy", f[1], n[0])
+		}
+	case "mmio":
+		if !link.StartRegister(int(n[0]), n[1], n[2]) {
+			x.Say("   %s: queue %d is busy", f[1], n[0])
+		}
+	}
+	x.w.service(i)
+	return nil
+}
+
 // Tell adds to the trace the events and deliveries since its last call.
 func (x *tracer) Tell() {
 	for i, e := range x.w.ends {
@@ -131,6 +179,9 @@ func (x *tracer) Tell() {
 				line += ", " + ev.Reason.String()
 			case EventSessionEnded:
 				line += fmt.Sprintf(", fate unknown of %v packets", ev.Unknown[:wire.BasicVCs])
+				if ev.UnknownWrites != [wire.NumQueues]int{} {
+					line += fmt.Sprintf(", %v writes", ev.UnknownWrites)
+				}
 			}
 			x.Say("%s", line)
 		}
@@ -178,6 +229,15 @@ func (x *tracer) frame(from int, f *wire.Frame) string {
 			end = " end"
 		}
 		return fmt.Sprintf("data s%d #%d %s %d bytes%s, ack %d", s, seq(from, f.TxSeq), f.VC, len(f.Payload), end, ack())
+	case wire.KindWrite, wire.KindMMIO:
+		kind, end := "write", ""
+		if f.Kind == wire.KindMMIO {
+			kind = "mmio"
+		}
+		if f.Flags&wire.FlagEnd != 0 {
+			end = " end"
+		}
+		return fmt.Sprintf("%s s%d #%d queue %d to %#x %d bytes%s, ack %d", kind, s, seq(from, f.TxSeq), f.VC, f.Dest, len(f.Payload), end, ack())
 	case wire.KindUpdate:
 		u, _ := wire.DecodeUpdate(f.Payload)
 		flags := ""

@@ -299,7 +299,7 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 		l.sess.ended[l.sess.endedNext] = l.sess.peer
 		l.sess.endedNext = (l.sess.endedNext + 1) % endedRemember
 		l.books.close(l.sess.id, l.sess.peer)
-		l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked()})
+		l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked(), UnknownWrites: l.writes.abandon()})
 	}
 	// With the new number, a late hello of an earlier incarnation of the peer echoes an old number,
 	// and cannot end this session.
@@ -355,7 +355,7 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size 
 // if unacknowledged frames are too long for the path. This end cannot cut these packets again,
 // because the peer may have received some of the long frames.
 func (l *Link) renew(now mono.Time) {
-	l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked()})
+	l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked(), UnknownWrites: l.writes.abandon()})
 	l.books.close(l.sess.id, l.sess.peer)
 	l.cfg.Incarnation = wire.Incarnation(l.rng.Uint64() | 1)
 	l.tx.abandon()
@@ -364,13 +364,13 @@ func (l *Link) renew(now mono.Time) {
 	l.restartHellos(now)
 }
 
-// Forsake ends the session of a link that is down if the session has unacknowledged packets. The
-// fate of these packets is then unknown, and the link never sends them again. The owner calls
+// Forsake ends the session of a link that is down if the session has unacknowledged packets or writes. The
+// fate of these is then unknown, and the link never sends them again. The owner calls
 // Forsake after routes have changed to avoid the link. Without Forsake, the packets could arrive
 // long after their senders have given them up.
 func (l *Link) Forsake(now mono.Time) {
 	l.now = now
-	if l.sess.id != 0 && l.state != StateUp && l.state != StateClosed && l.tx.slab.used > 0 {
+	if l.sess.id != 0 && l.state != StateUp && l.state != StateClosed && (l.tx.slab.used > 0 || l.writes.wait) {
 		l.renew(now)
 	}
 }

@@ -32,6 +32,9 @@ func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 	if l.state != StateUp {
 		return Transmit{}, false
 	}
+	if l.writes.wait {
+		l.placeWrites()
+	}
 	if l.tx.sendable() {
 		return l.pollData(now), true
 	}
@@ -55,7 +58,7 @@ func (l *Link) pollData(now mono.Time) Transmit {
 		t.outSince = now
 		t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
 	}
-	f := wire.Frame{Channel: l.cfg.Peer.Channel, Session: l.sess.id, Kind: wire.KindData, RxSeq: l.rx.expected}
+	f := wire.Frame{Channel: l.cfg.Peer.Channel, Session: l.sess.id, RxSeq: l.rx.expected}
 	n := 0 // number of data frames
 	for ; n < MaxBatchFrames && last == size && t.sendable(); n++ {
 		m := t.slab.at(t.cursor)
@@ -63,8 +66,14 @@ func (l *Link) pollData(now mono.Time) Transmit {
 			break
 		}
 		frame := t.slab.bytes(m)
-		f.Padded, f.VC, f.Flags, f.Dest, f.TxSeq = int(m.padded), m.vc, m.flags, m.dest, t.cursor
+		f.Padded, f.Kind, f.VC, f.Flags, f.Dest, f.TxSeq = int(m.padded), m.kind, m.vc, m.flags, m.dest, t.cursor
 		f.Payload = frame[wire.EnvelopeLen+wire.HeaderLen:][:m.length]
+		if m.kind == wire.KindWrite {
+			l.cfg.Source(m.source, f.Payload)
+		}
+		if !m.packet() {
+			l.writes.sent(m)
+		}
 		f.Seal(frame)
 		last = m.size()
 		end += last

@@ -7,8 +7,8 @@
 // nothing else. A writer sets reserved fields to zero. For each reserved field, the text says
 // whether readers refuse a value other than zero.
 //
-// The page is spread over four files: doc.go has the formats, docflows.go the flows, doclink.go the
-// link protocol, and docterms.go a glossary. 'go doc ./wire' prints all of them. A router also
+// The page is spread over five files: doc.go has the formats, docflows.go the flows, doclink.go the
+// link protocol, docterms.go a glossary, and docwrites.go writes over the cable and compliance mode. 'go doc ./wire' prints all of them. A router also
 // writes its status into the memory of its chip. Programs and other chips read this status with NoC
 // reads. The file mailbox.go describes the format of the status.
 //
@@ -27,7 +27,7 @@
 // UDP address.
 //
 //	 0  2  magic 'T' 'T' (54 54)                               \
-//	 2  1  version (2) in the high nibble, destination channel  | envelope,
+//	 2  1  version (3) in the high nibble, destination channel  | envelope,
 //	       0 to 15 (port of the receiving link) in the low      | 8 bytes
 //	 3  1  pad: padded payload in units of 32; 0: not padded    |
 //	 4  4  session id; 0 outside a session                     /
@@ -35,8 +35,8 @@
 //	 9  1  flags                                                | TT-link
 //	10  2  length: payload without padding                      | header,
 //	12  4  destination address at the receiver                  | 16 bytes
-//	16  4  tx seq: number of this data frame                    |
-//	20  4  rx seq: next data frame expected from the receiver  /
+//	16  4  tx seq: number of this frame                         |
+//	20  4  rx seq: next number expected from the receiver      /
 //	24  n  payload, padded with zeros to 32 × pad bytes if pad is not 0
 //	24+n 4 CRC-32C of all bytes before it
 //
@@ -45,7 +45,7 @@
 //
 // Readers refuse bytes that are not exactly one frame. Readers also refuse a frame with any of
 // these faults: another magic or version; a length beyond the padded payload or 8160; a wrong
-// checksum; a kind other than 1 to 5; a set reserved flag. Readers ignore the padding's content.
+// checksum; a kind other than 1, 2, 3, 5, 6 and 7; a set reserved flag. Readers ignore the padding's content.
 //
 // CRC-32C (Castagnoli) is also the checksum of iSCSI (RFC 3720 §B.4). The reflected polynomial is
 // 82F63B78. The initial value and the final exclusive-or are FFFFFFFF. The CRC-32C of the nine
@@ -61,11 +61,12 @@
 //	1 data    a piece of a fabric packet          numbered by tx seq
 //	2 update  sequence update: ack, NACK, grants  not numbered, tx seq 0
 //	3 hello   bring-up and training               not numbered, tx seq 0
-//	4 raw     compliance mode without ARQ (Spec §2.1); links count and drop raw frames
 //	5 close   the sender shuts its link down      not numbered, tx seq 0, no payload
+//	6 write   L1 write: a piece of a command      numbered by tx seq
+//	7 MMIO    write to one register               numbered by tx seq
 //
 // Flags: bit 0 is END, bit 1 is NACK, bit 2 is SOLICIT. END marks the data frame with the last
-// piece of a packet. NACK and SOLICIT are flags of updates. Bits 3 to 7 are reserved. Readers
+// piece of a packet, and the last frame of an L1 write or MMIO write. NACK and SOLICIT are flags of updates. Bits 3 to 7 are reserved. Readers
 // refuse a frame with a reserved bit set. A writer sets to zero all flags and fields that the
 // frame's kind does not use.
 //
@@ -77,13 +78,17 @@
 //	10 data, 11 reply, 12 control on a detour            13 data, 14 reply, 15 control upwards and on a detour
 //
 // A fabric of one mesh needs only VC 0 to 2 if no cable wraps and no route leads round a fault.
-// Only data frames have a VC other than 0. Only data frames and hellos are padded. The destination
+// In an L1 write and an MMIO write, the field has the transaction command queue instead, 0 or 1. All
+// other kinds have VC 0. Only data frames, L1 writes, MMIO writes and hellos are padded. The destination
 // channel of every frame is the channel of the port at the other end of the link's own cable. A
 // fallback path does not change the destination channel.
 //
 // The destination address of a data frame is slot × 8192 + the piece's offset in its packet
 // ([SlotAddress]). On the VCs for control packets (2, 7, 12 and 15), a slot has 96 bytes. The
 // destination address there is slot × 96 + the offset. A packet must fit its slot.
+//
+// The destination address of an L1 write or MMIO write is an address of the ethernet tile of the port
+// at the other end. See "L1 writes and MMIO writes".
 //
 // In each session, the packets of each VC are numbered from 0. A packet's slot is
 // the packet's number modulo the number of slots that the receiver has for the VC. Each end counts
@@ -99,7 +104,7 @@
 // to less. "Link: bring-up and training" gives the lengths. Before a link comes up, its path has
 // therefore carried frames as long as the link's later data frames.
 //
-//	 0  1  version (2)
+//	 0  1  version (3)
 //	 1  1  bit 0 UP: the sender is up; bit 1 WANT: answer this hello; other bits reserved, refused
 //	 2  1  from: channel, 0 to 15
 //	 3  1  expected: channel

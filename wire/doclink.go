@@ -137,7 +137,8 @@
 // 32-bit difference. An end refuses frames of another session, frames for another channel, and
 // frames that come while the end is not up. Every data, update or close frame that the end does not
 // refuse is a sign of life. The rx seq of data and update frames acknowledges all data frames with
-// lower numbers. An end ignores an rx seq beyond the data frames that it has sent.
+// lower numbers. An end ignores an rx seq beyond the data frames that it has sent. In this section,
+// data frames include L1 writes and MMIO writes, which have numbers of the same sequence.
 //
 // The sender cuts a packet of 1 to 8192 bytes into n equal pieces; the last piece may be shorter.
 // The sender chooses the smallest n for which a piece, padded to a multiple of 32, fits into a

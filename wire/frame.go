@@ -25,7 +25,20 @@ const (
 )
 
 // Version is the version of the frame and hello formats. A link drops frames of other versions.
-const Version = 2
+const Version = 3
+
+// Limits of L1 writes and MMIO writes.
+const (
+	// WriteUnit is the unit of an L1 write, in bytes: addresses and lengths are multiples of WriteUnit.
+	// The CCL guide says "Sizes and addresses are specified with 16B alignment" (Ethernet Dataflow
+	// API).
+	WriteUnit = 16
+	// RegisterLen is the length of an MMIO write's payload, in bytes: one register.
+	RegisterLen = 4
+	// NumQueues is the number of transaction command queues of a port. The CCL guide says "Two
+	// independent Ethernet tx_cmd_qs".
+	NumQueues = 2
+)
 
 // Offsets within a frame.
 const (
@@ -50,16 +63,24 @@ const (
 	KindData   Kind = 1 // a piece of a fabric packet for a receiver channel's slot
 	KindUpdate Kind = 2 // sequence update: ack, NACK, credit grants
 	KindHello  Kind = 3 // hello: brings a link up, and trains it again
-	KindRaw    Kind = 4 // compliance mode: no ARQ (Spec §2.1)
 	KindClose  Kind = 5 // the sender shuts its link down
+	KindWrite  Kind = 6 // L1 write: a piece of a write into the L1 of the ethernet tile at the other end
+	KindMMIO   Kind = 7 // MMIO write: a write to one register of the ethernet tile at the other end
 )
+
+// Valid reports whether k is the kind of a frame of this version. The number 4 was a kind of earlier
+// versions.
+func (k Kind) Valid() bool { return k >= KindData && k <= KindMMIO && k != 4 }
+
+// Numbered reports whether frames of kind k have sequence numbers.
+func (k Kind) Numbered() bool { return k == KindData || k == KindWrite || k == KindMMIO }
 
 // Flags is the set of a frame's flags.
 type Flags uint8
 
 // The flags of a frame. All other bits are reserved and must be zero.
 const (
-	FlagEnd     Flags = 1 << 0 // in data frames: the payload is the last piece of its packet
+	FlagEnd     Flags = 1 << 0 // in data frames: the payload is the last piece of its packet; in L1 and MMIO writes: the last frame of the command
 	FlagNACK    Flags = 1 << 1 // in updates: the frame with number RxSeq is missing, and the peer must send this frame and all later frames again
 	FlagSolicit Flags = 1 << 2 // in updates: the sender asks for an update in return
 	flagsKnown        = FlagEnd | FlagNACK | FlagSolicit
@@ -70,11 +91,11 @@ type Frame struct {
 	Channel Channel   // channel of the port at the other end of the link's own cable
 	Session SessionID // 0 outside a session
 	Kind    Kind
-	VC      VC
+	VC      VC // of a data frame: virtual channel; of an L1 or MMIO write: transaction command queue
 	Flags   Flags
-	Dest    uint32 // destination address of the payload at the receiver (Spec §2.1); see [SlotAddress]
-	TxSeq   Seq    // sequence number of a data frame; 0 for other kinds
-	RxSeq   Seq    // next sequence number that the sender expects; acknowledges all earlier data frames
+	Dest    uint32 // destination address of the payload at the receiver (Spec §2.1); of a data frame, see [SlotAddress]; of a write, an address of the ethernet tile
+	TxSeq   Seq    // sequence number of a data frame or write; 0 for other kinds
+	RxSeq   Seq    // next sequence number that the sender expects; acknowledges all earlier numbered frames
 	Padded  int    // length of the payload with padding, in bytes: a multiple of PadUnit; 0: no padding
 	Payload []byte // payload without its padding
 }
@@ -179,10 +200,12 @@ func DecodeFrame(b []byte) (f Frame, err error) {
 // is undefined.
 func (f *Frame) Decode(b []byte) error {
 	n, err := FrameLen(b)
-	if err != nil {
+	switch {
+	case (err != nil || n != len(b)) && IsRaw(b):
+		return FaultVersion
+	case err != nil:
 		return err
-	}
-	if n != len(b) {
+	case n != len(b):
 		return FaultLength
 	}
 	if b[offVersion]>>4 != Version {
@@ -202,7 +225,7 @@ func (f *Frame) Decode(b []byte) error {
 	f.Padded = int(b[offPad]) * PadUnit
 	length := int(binary.LittleEndian.Uint16(b[offLength:]))
 	switch {
-	case f.Kind < KindData || f.Kind > KindClose:
+	case !f.Kind.Valid():
 		return FaultKind
 	case f.Flags&^flagsKnown != 0:
 		return FaultReserved

@@ -62,6 +62,8 @@ func checkView(t *testing.T, b []byte, p *Packet) {
 func FuzzFrame(f *testing.F) {
 	f.Add((&Frame{Kind: KindClose, Session: 1}).Append(nil))
 	f.Add((&Frame{Kind: KindData, VC: VCControl, Flags: FlagEnd, Padded: 64, Payload: make([]byte, 33)}).Append(nil))
+	f.Add((&Frame{Kind: KindWrite, VC: 1, Flags: FlagEnd, Dest: 0x1A2B0, Padded: 32, Payload: make([]byte, 16)}).Append(nil))
+	f.Add((&Frame{Kind: KindMMIO, Flags: FlagEnd, Dest: 0xFFB9001C, Padded: 32, Payload: make([]byte, 4)}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if n, err := FrameLen(b); err == nil && (n < FrameOverhead || n > len(b)) {
 			t.Fatalf("length %d of %d bytes", n, len(b))
@@ -85,6 +87,25 @@ func FuzzFrame(f *testing.F) {
 		again, err := DecodeFrame(frame.Append(nil))
 		if err != nil || !reflect.DeepEqual(frame, again) {
 			t.Fatalf("%+v, again %+v: %v", frame, again, err)
+		}
+	})
+}
+
+func FuzzRaw(f *testing.F) {
+	f.Add(AppendRaw(nil, 3, []byte("payload")))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) >= RawOverhead {
+			b = reseal(bytes.Clone(b))
+		}
+		c, p, err := DecodeRaw(b)
+		if err != nil {
+			if fault, ok := err.(FrameFault); !ok || fault == 0 || fault >= NumFrameFaults {
+				t.Fatalf("error %v", err)
+			}
+			return
+		}
+		if out := AppendRaw(nil, c, p); !bytes.Equal(out, b) || cap(p) != len(p) {
+			t.Fatalf("%x, again %x", b, out)
 		}
 	})
 }

@@ -160,11 +160,40 @@ func TestVectorsFrames(t *testing.T) {
 			everyFlip(t, v.bytes)
 		}
 	})
-	for k := KindData; k <= KindClose; k++ {
-		if kinds[k] == 0 {
-			t.Errorf("no vector of kind %d", k)
+	for k := range Kind(16) {
+		if k.Valid() != (kinds[k] > 0) {
+			t.Errorf("%d vectors of kind %d; valid: %v", kinds[k], k, k.Valid())
 		}
 	}
+}
+
+// TestVectorsRaws checks raw frames against vectors.
+func TestVectorsRaws(t *testing.T) {
+	type raw struct {
+		channel Channel
+		payload []byte
+	}
+	decode := func(b []byte) (raw, error) {
+		c, p, err := DecodeRaw(b)
+		return raw{c, p}, err
+	}
+	vectors(t, "raws", 3, func(t *testing.T, v *vector) {
+		check(v, raw{Channel(v.num("channel")), append([]byte{}, v.raw("payload")...)}, decode,
+			func(r *raw, b []byte) []byte { return AppendRaw(b, r.channel, r.payload) })
+		if !IsRaw(v.bytes) {
+			t.Error("IsRaw does not know the frame")
+		}
+		for i := range 8 * min(len(v.bytes), 64) {
+			bad := bytes.Clone(v.bytes)
+			bad[i/8] ^= 1 << (i % 8)
+			if _, _, err := DecodeRaw(bad); err == nil {
+				t.Fatalf("bit %d flipped, and taken", i)
+			}
+			if _, err := DecodeFrame(v.bytes); err == nil {
+				t.Fatal("the frame passes for a frame of TT-link")
+			}
+		}
+	})
 }
 
 // everyFlip checks that DecodeFrame refuses the frame b with any single bit flipped.
@@ -425,11 +454,12 @@ func TestFrameReserved(t *testing.T) {
 		want   FrameFault
 	}{
 		{"kind 0", offKind, 0x00, 0x00, FaultKind},
-		{"kind 6 to 15", offKind, 0x06, 0x0F, FaultKind},
+		{"kind 4, of earlier versions", offKind, 0x04, 0x04, FaultKind},
+		{"kind 8 to 15", offKind, 0x08, 0x0F, FaultKind},
 		{"reserved flags", offFlags, 0x08, 0xFF, FaultReserved},
 		{"length beyond the padding", offLength, 65, 255, FaultLength},
-		{"version 0 and 1", offVersion, 0x00, 0x1F, FaultVersion},
-		{"version 3 to 15", offVersion, 0x30, 0xFF, FaultVersion},
+		{"version 0 to 2", offVersion, 0x00, 0x2F, FaultVersion},
+		{"version 4 to 15", offVersion, 0x40, 0xFF, FaultVersion},
 	} {
 		for x := c.from; x <= c.to; x++ {
 			bad := bytes.Clone(good)

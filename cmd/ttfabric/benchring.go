@@ -33,6 +33,7 @@ func newBenchRing() *cobra.Command {
 	var f benchFlags
 	var hops, sizes, batches []int
 	var rounds int
+	var kernels bool
 	c := &cobra.Command{Use: "ring", Short: "Time packets round a ring of chips", Args: cobra.NoArgs,
 		Long: `The command sends packets from the first chip round a ring of chips and back to the
 first chip. Each packet carries its route (a source route). The time of a trip
@@ -42,8 +43,13 @@ packet (CCL guide, "Ring Ping Latency").
 The ring is the outline of a rectangle of chips in two rows of the mesh, or in two
 columns. If --hops asks for more hops than this outline has, the packets also go round
 a square of four chips in the rectangle, once or several times. In the guide's
-measurement over 12 hops on a T3000, packets go round such a square too.`,
-		Example: "  ttfabric bench ring\n  ttfabric bench ring --hops 8 --packets 1,2,4,8 --sizes 64 --plot ring.svg",
+measurement over 12 hops on a T3000, packets go round such a square too.
+
+With --kernels, the guide's own programs run instead: on each chip, a receiver takes the
+payload from the cable and a sender passes it on, with the guide's handshake, channel
+words and semaphores (CCL guide, "Example Multi-Chip Program Implementation
+Walkthrough"). The trips of routed packets stand beside them.`,
+		Example: "  ttfabric bench ring\n  ttfabric bench ring --hops 8 --packets 1,2,4,8 --sizes 64 --plot ring.svg\n  ttfabric bench ring --kernels --hops 2,4,8,12 --sizes 16,1024",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)
 			if err != nil {
@@ -52,6 +58,9 @@ measurement over 12 hops on a T3000, packets go round such a square too.`,
 			b, err := benchOn(c, &f)
 			if err != nil {
 				return err
+			}
+			if kernels {
+				return benchKernels(c, &b, &f, format, hops, sizes, rounds)
 			}
 			rows, err := b.ring(c, wire.Plane(f.plane), hops, sizes, batches, rounds)
 			if err != nil {
@@ -76,6 +85,7 @@ measurement over 12 hops on a T3000, packets go round such a square too.`,
 	c.Flags().IntSliceVar(&sizes, "sizes", []int{16, 256, 1024, 2048, 4096}, "packet sizes in bytes")
 	c.Flags().IntSliceVar(&batches, "packets", []int{1, 2, 4, 8}, "numbers of packets that make a trip together, 1 to 8")
 	c.Flags().IntVar(&rounds, "rounds", 500, "trips per measurement")
+	c.Flags().BoolVar(&kernels, "kernels", false, "run the CCL guide's ring programs as kernels on the chips; --packets and --plane do not matter")
 	return c
 }
 

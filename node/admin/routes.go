@@ -28,6 +28,8 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 		"GET /v1/router": s.routers, "GET /v1/router/channels": s.channels, "POST /v1/router": s.commandRouter, "PUT /v1/service": s.setService, "PUT /v1/fallback": s.assignFallback, "PUT /v1/leaving": s.drain,
 		"GET /v1/capture": s.capture, "DELETE /v1/capture": s.endCapture, "DELETE /v1/recording": s.endRecording,
 
+		"GET /v1/jobs": s.jobs, "POST /v1/jobs": s.startJob, "GET /v1/jobs/end": s.waitJob, "DELETE /v1/jobs": s.stopJob,
+
 		"GET /v1/": page, "GET /v1/openapi.json": document,
 	}
 }

@@ -409,6 +409,21 @@ func (c *caller) operations(a string) {
 	c.call(a, "PUT", "/v1/gossip/keys", "", `{"action":"forget"}`, 422)
 	c.call(a, "DELETE", "/v1/recording", "", "", 200)
 	c.call(a, "DELETE", "/v1/recording", "", "", 409)
+	job := `{"id":7,"name":"a","chips":["M0D0"],"programs":[{"kernels":[{"kernel":"wait","tile":{"x":1,"y":1}}],"semaphores":[{"tile":{"x":1,"y":1},"addr":4096,"value":0}]}]}`
+	c.call(a, "POST", "/v1/jobs", "", job, 204)
+	c.call(a, "POST", "/v1/jobs", "", job, 422)
+	c.call(a, "POST", "/v1/jobs", "", `{"id":8,"programs":[{"kernels":[{"kernel":"none","tile":{"x":1,"y":1}}]}]}`, 422)
+	if got := c.call(a, "GET", "/v1/jobs", "", "", 200); !strings.Contains(got, `"wait@1-1"`) {
+		c.t.Errorf("the running jobs: %s", got)
+	}
+	c.call(a, "DELETE", "/v1/jobs", "id=7&text=enough", "", 204)
+	c.call(a, "DELETE", "/v1/jobs", "id=7", "", 404)
+	c.call(a, "DELETE", "/v1/jobs", "id=x", "", 400)
+	if got := c.call(a, "GET", "/v1/jobs/end", "id=7", "", 200); !strings.Contains(got, `"why":"stopped","by":"M0D0","text":"enough"`) {
+		c.t.Errorf("the end of the job: %s", got)
+	}
+	c.call(a, "GET", "/v1/jobs/end", "id=8", "", 404)
+	c.call(a, "GET", "/v1/jobs/end", "id=x", "", 400)
 }
 
 func (c *caller) captures(a string) {

@@ -14,6 +14,7 @@ import (
 	"ttfabric/node/admin"
 	"ttfabric/node/admin/api"
 	"ttfabric/node/chip"
+	"ttfabric/node/kernel"
 	"ttfabric/node/session"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
@@ -90,7 +91,7 @@ func startChip(machine *topo.Topology, i int, o *options, seeds []string) (*node
 	self := machine.Chips[i].Node
 	inc := wire.Incarnation(time.Now().UnixNano()) + wire.Incarnation(i)
 	join := append([]string(nil), seeds...)
-	cfg := node.Config{Node: self, Topology: machine, Incarnation: inc, Behaviour: chip.Behaviour{Profile: ttlink.ProfileCrowded, Route: o.routes},
+	cfg := node.Config{Node: self, Kernels: kernel.Table{"wait": func(k *kernel.Context) { k.NocSemaphoreWait(0x1000, 1) }}, Topology: machine, Incarnation: inc, Behaviour: chip.Behaviour{Profile: ttlink.ProfileCrowded, Route: o.routes},
 		Port: func(a netip.AddrPort) (transport.Port, error) {
 			return transport.Listen(transport.Options{Local: a})
 		}}

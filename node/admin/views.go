@@ -64,6 +64,12 @@ func linkView(p *chip.PortStatus, now mono.Time) api.LinkView {
 		Counters: linkCounters(p), FrameDrops: frameDrops(&p.Frames),
 	}
 	v.Rate = api.RateView{OverS: p.Rate.Over.Seconds(), BytesOut: p.Rate.BytesOut, BytesIn: p.Rate.BytesIn, PacketsOut: p.Rate.PacketsOut, PacketsIn: p.Rate.PacketsIn}
+	v.Raw = p.Raw
+	v.Writes = api.WritesView{Stored: p.Writes.Stored, Registers: p.Writes.Registers, Refused: p.Writes.Refused}
+	for q, w := range p.Frames.Writes {
+		v.Writes.Queues = append(v.Writes.Queues, api.WriteQueueView{Payload: p.Payload[q], Started: w.Started, Acked: w.Acked, Unknown: w.Unknown,
+			Received: w.Received, Frames: w.Frames})
+	}
 	for vc, n := range p.Link.Credits {
 		v.Credits[wire.VC(vc).String()] = n
 	}
@@ -135,7 +141,7 @@ func frameDrops(c *ttlink.Counters) map[string]uint64 {
 	m := map[string]uint64{
 		"not_up": c.NotUp, "wrong_channel": c.WrongChannel, "wrong_path": c.WrongPath, "credit_violation": c.CreditViolations, "bad_piece": c.BadPieces,
 		"bad_ack": c.BadAcks, "malformed_hello": c.MalformedHellos, "malformed_update": c.MalformedUpdates,
-		"miswired_hello": c.MiswiredHellos, "held_hello": c.HeldHellos, "stale_hello": c.StaleHellos, "unproved_hello": c.UnprovedHellos, "raw": c.Raw,
+		"miswired_hello": c.MiswiredHellos, "held_hello": c.HeldHellos, "stale_hello": c.StaleHellos, "unproved_hello": c.UnprovedHellos,
 	}
 	for f := wire.FrameFault(1); f < wire.NumFrameFaults; f++ {
 		m[f.Error()[len("frame: "):]] = c.Faults[f]
@@ -178,6 +184,9 @@ func EventOf(self wire.FabricNodeID, e node.Event) api.EventView {
 			v.Detail["in"] = fmt.Sprintf("sender channel %d", s.Sender)
 		}
 		v.Detail["src"], v.Detail["dst"], v.Detail["id"] = s.Src.String(), s.Dst.String(), fmt.Sprintf("%016x", s.ID)
+	case e.Chip != nil && e.Chip.Kernel != nil:
+		v.Actor = self.String()
+		kernelEvent(&v, e.Chip.Kernel)
 	case e.Chip != nil && e.Chip.Tables != nil:
 		tablesEvent(&v, e.Chip.Tables)
 	case e.Chip != nil && e.Chip.Drop != 0:
@@ -265,6 +274,11 @@ func linkEvent(v *api.EventView, e *chip.Event) {
 			n += u
 		}
 		v.Detail["packets_of_unknown_fate"] = fmt.Sprint(n)
+		for q, u := range l.UnknownWrites {
+			if u > 0 {
+				v.Detail[fmt.Sprintf("writes_of_unknown_fate_on_queue_%d", q)] = fmt.Sprint(u)
+			}
+		}
 	case ttlink.EventMiswired:
 		v.Detail["report"] = fmt.Sprintf("%s expected %s, found %s", e.Local, e.Peer, l.Found)
 	case ttlink.EventIncompatible:

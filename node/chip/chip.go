@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"ttfabric/node/flow"
+	"ttfabric/node/kernel"
 	"ttfabric/node/noc"
 	"ttfabric/router"
 	"ttfabric/router/control"
@@ -69,6 +70,10 @@ type Config struct {
 	MaxPayload int       // largest padded payload of a frame, in bytes; SetMaxPayload can change this length later
 	Window     int       // length of a link's retransmit slab, in bytes; 0: the chip computes the length from Slots, as if the peer had the same Slots
 	Seed       uint64    // seed of the links' random numbers
+
+	Kernels    kernel.Table              `json:"-"` // kernels that the chip can run; a replay needs the same kernels
+	KernelSeed uint64                    // seed of random delays of kernels, see [kernel.Config]; 0: no delays
+	Running    func(kernel fmt.Stringer) `json:"-"` // see [kernel.Config]
 }
 
 // Behaviour says how a chip behaves. All chips of a fabric must have the same Route.
@@ -125,6 +130,7 @@ type machine struct {
 	source  *flow.Source // flows of this chip's own requests
 	sink    *flow.Sink   // flows of other chips' requests
 	program program
+	kernels programs // kernels on this chip's tiles
 	outbox  outbox
 	rates   rates
 
@@ -178,6 +184,9 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 		return nil, fmt.Errorf("chip %s: %w", cfg.Node, err)
 	}
 	c.memory.SetLife(cfg.Incarnation)
+	if err := c.addKernels(); err != nil {
+		return nil, fmt.Errorf("chip %s: %w", cfg.Node, err)
+	}
 	if err := c.addPorts(now); err != nil {
 		return nil, err
 	}
@@ -248,11 +257,15 @@ func (c *machine) Deadline() (mono.Time, bool) {
 	if d, ok := c.program.deadline(); ok {
 		at = mono.Min(at, d)
 	}
+	if d, ok := c.kernels.Deadline(); ok {
+		at = mono.Min(at, d)
+	}
 	return at, at != mono.Never
 }
 
-// Close closes every link. A link that is up still sends a close frame to its peer.
+// Close ends all jobs and closes every link. A link that is up still sends a close frame to its peer.
 func (c *machine) Close(now mono.Time) {
+	c.closeJobs(now)
 	for i := range c.ports.list {
 		c.ports.list[i].link.Close(now)
 		c.linkEvents(now, i)

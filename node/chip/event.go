@@ -1,6 +1,7 @@
 package chip
 
 import (
+	"ttfabric/node/kernel"
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -12,7 +13,7 @@ import (
 const MaxEvents = 1024
 
 // Event is a notice for an operator. An Event is about a change of a link, new tables, a command to
-// a port, a stuck sender or receiver channel, or dropped packets.
+// a port, a stuck sender or receiver channel, dropped packets, or a job of kernels.
 type Event struct {
 	At     mono.Time
 	Local  wire.PortID
@@ -22,6 +23,7 @@ type Event struct {
 	Tables *Tables         // for tables put in force or refused: the tables
 	Stuck  *router.Stuck   // for stuck sender or receiver channels: the channel that could not move its first packet
 	Port   *PortEvent      // for commands: the command that a port has carried out
+	Kernel *kernel.Event   // for jobs and kernels: what happened
 	Count  uint64          // for drops: number of consecutive drops with equal reason, channel, Src and Dst
 	Src    wire.FabricNodeID
 	Dst    wire.FabricNodeID
@@ -47,7 +49,7 @@ func (l *eventLog) drop(now mono.Time, d router.Drop, v wire.PacketView) {
 	e := Event{At: now, Drop: d.Reason, Count: 1, Src: v.Src(), Dst: v.Dst()}
 	e.Local.Channel = d.Channel
 	if n := len(l.list); n > 0 {
-		if last := &l.list[n-1]; last.Stuck == nil && last.Tables == nil && last.Drop == e.Drop && last.Local.Channel == d.Channel && last.Src == e.Src && last.Dst == e.Dst {
+		if last := &l.list[n-1]; last.Stuck == nil && last.Tables == nil && last.Kernel == nil && last.Drop == e.Drop && last.Local.Channel == d.Channel && last.Src == e.Src && last.Dst == e.Dst {
 			last.Count++
 			return
 		}
@@ -67,7 +69,7 @@ func (c *machine) PollEvent() (Event, bool) {
 		return Event{}, false
 	}
 	e := c.events.list[0]
-	if e.Drop != 0 || e.Stuck != nil || e.Tables != nil {
+	if e.Drop != 0 || e.Stuck != nil || e.Tables != nil || e.Kernel != nil {
 		e.Local.Node = c.cfg.Node
 	}
 	c.events.list = c.events.list[1:]

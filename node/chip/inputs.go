@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ttfabric/node/flow"
+	"ttfabric/node/kernel"
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -58,8 +59,8 @@ type Inputs interface {
 	// returns an error for a channel without a cable. Assign also returns an error if the two
 	// cables do not lead to the same chip in the same direction.
 	Assign(now mono.Time, ch, by wire.Channel) error
-	// Command orders a port to run, pause, drain or retrain; see [router.Router.Order] and
-	// [ttlink.Link.Retrain]. Command returns an error for a channel without a cable and for
+	// Command orders a port to run, pause, drain or retrain, or changes the mode of the port; see
+	// [router.Router.Order], [ttlink.Link.Retrain] and [ttlink.Compliance]. Command returns an error for a channel without a cable and for
 	// an unknown command. Command also returns an error for the command to retrain, if the
 	// link has no path to train on.
 	Command(now mono.Time, ch wire.Channel, cmd router.Command) error
@@ -71,7 +72,12 @@ type Inputs interface {
 	// [ttlink.Link.Ask]. Ask returns the longest time that a living peer takes to answer,
 	// or 0 for a channel without a port.
 	Ask(now mono.Time, ch wire.Channel) time.Duration
-	// Close closes every link. A link that is up still sends a close frame to its peer.
+	// StartJob starts this chip's part of a job of kernels. If the chip cannot run the job, StartJob
+	// changes nothing and returns an error.
+	StartJob(now mono.Time, j kernel.Job) error
+	// EndJob ends a job on this chip. EndJob returns false if no such job runs.
+	EndJob(now mono.Time, id kernel.JobID, e kernel.End) bool
+	// Close ends all jobs and closes every link. A link that is up still sends a close frame to its peer.
 	// After Close, call PollTransmit until PollTransmit returns false.
 	Close(now mono.Time)
 
@@ -115,11 +121,13 @@ const (
 	OpAssign
 	OpCut
 	OpRefused
+	OpStartJob
+	OpEndJob
 	NumOps
 )
 
 var opNames = [NumOps]string{"", "HandleDatagram", "HandleRequest", "Tick", "Pump", "SetPath", "SetMaxPayload", "Close", "SetClient",
-	"PollTransmit", "PollResult", "PollEvent", "Deadline", "HandleLinkStates", "Avoid", "Command", "Flush", "Ask", "Assign", "Cut", "Refused"}
+	"PollTransmit", "PollResult", "PollEvent", "Deadline", "HandleLinkStates", "Avoid", "Command", "Flush", "Ask", "Assign", "Cut", "Refused", "StartJob", "EndJob"}
 
 // String returns the name of the method that o stands for.
 func (o Op) String() string {

@@ -106,6 +106,9 @@ func (c *machine) postStatus(now mono.Time, i int) {
 // post writes an event into the mailbox of the event's port. A full mailbox loses its
 // oldest entry. An event about tables goes to the mailboxes of all ports.
 func (c *machine) post(e *Event) {
+	if e.Kernel != nil {
+		return // a job belongs to no port
+	}
 	if e.Tables != nil {
 		for i := range c.ports.list {
 			c.postIn(i, e)
@@ -203,7 +206,7 @@ func mailboxPath(p ttlink.Path) uint8 {
 // refused returns the number of received frames that the link refused.
 func refused(f *ttlink.Counters) uint64 {
 	n := f.Duplicates + f.Gaps + f.StaleSession + f.NotUp + f.WrongChannel + f.WrongPath + f.CreditViolations + f.BadPieces +
-		f.MalformedHellos + f.MalformedUpdates + f.MiswiredHellos + f.StaleHellos + f.UnprovedHellos + f.Raw
+		f.MalformedHellos + f.MalformedUpdates + f.MiswiredHellos + f.StaleHellos + f.UnprovedHellos
 	for _, k := range f.Faults {
 		n += k
 	}

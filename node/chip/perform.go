@@ -73,7 +73,7 @@ func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 
 // performHere executes a request of this chip to itself, without Via. The request never enters the
 // fabric.
-func (c *machine) performHere(now mono.Time, r flow.Request, inside bool) {
+func (c *machine) performHere(now mono.Time, r flow.Request, by flow.Owner) {
 	res := flow.Result{Fate: flow.FateDone}
 	var o wire.Outcome
 	switch {
@@ -92,5 +92,5 @@ func (c *machine) performHere(now mono.Time, r flow.Request, inside bool) {
 	if o != wire.OutcomeDone {
 		res.Fate, res.Outcome, res.Data = flow.FateRefused, o, nil
 	}
-	c.source.Finish(now, &r, inside, res)
+	c.source.Finish(now, &r, by, res)
 }

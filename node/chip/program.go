@@ -68,10 +68,14 @@ func (p *program) deadline() (mono.Time, bool) {
 // program.
 func (c *machine) SetClient(cl Client) { c.program.client = cl }
 
-// Done tells the program inside the chip how one of its requests ended. Done discards the
-// result if no program is installed.
-func (n *network) Done(r flow.Result) {
-	if cl := n.program.client; cl != nil {
+// Done tells the program inside the chip, or a kernel, how one of its requests ended. Done discards
+// the result if its owner is gone.
+func (n *network) Done(by flow.Owner, r flow.Result) {
+	if by == flow.Kernel && r.Token&noticeBit != 0 {
+		n.kernels.noticed(&r)
+	} else if by == flow.Kernel {
+		n.kernels.Done(&r)
+	} else if cl := n.program.client; cl != nil {
 		cl.Done(r.Done, r)
 	}
 }
@@ -93,19 +97,19 @@ func (c *machine) pull(now mono.Time) bool {
 		if !ok {
 			return moved
 		}
-		switch c.start(now, &r, true) {
+		switch c.start(now, &r, flow.Program) {
 		case flow.Accepted:
 		case flow.Busy:
 			p.client.Undo()
 			return moved
 		case flow.Unreachable:
-			c.source.Finish(now, &r, true, r.Unreachable(c.cfg.Node, now))
+			c.source.Finish(now, &r, flow.Program, r.Unreachable(c.cfg.Node, now))
 			refused++
 		case flow.TooLarge, flow.BadPosted:
-			c.source.Finish(now, &r, true, flow.Result{Fate: flow.FateRefused, Outcome: wire.OutcomeBadCommand})
+			c.source.Finish(now, &r, flow.Program, flow.Result{Fate: flow.FateRefused, Outcome: wire.OutcomeBadCommand})
 			refused++
 		default:
-			c.source.Finish(now, &r, true, flow.Result{Fate: flow.FateRefused, Outcome: wire.OutcomeBadAddress})
+			c.source.Finish(now, &r, flow.Program, flow.Result{Fate: flow.FateRefused, Outcome: wire.OutcomeBadAddress})
 			refused++
 		}
 		moved = true

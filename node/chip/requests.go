@@ -14,16 +14,15 @@ import (
 // HandleRequest starts a request.
 func (c *machine) HandleRequest(now mono.Time, r flow.Request) flow.Admission {
 	c.router.SetTime(now)
-	return c.start(now, &r, false)
+	return c.start(now, &r, flow.Outside)
 }
 
 // PollResult returns the result of an ended request, oldest first.
 func (c *machine) PollResult() (flow.Result, bool) { return c.source.PollResult() }
 
 // start hands a request to the flow source, or carries out a request of the chip to
-// itself. The parameter "inside" is true if the request comes from the program inside
-// the chip.
-func (c *machine) start(now mono.Time, r *flow.Request, inside bool) flow.Admission {
+// itself. The parameter "by" says who made the request.
+func (c *machine) start(now mono.Time, r *flow.Request, by flow.Owner) flow.Admission {
 	many := r.Many()
 	if !many && !c.tables.plan.Has(r.Dst) {
 		return flow.NoSuchChip
@@ -32,18 +31,18 @@ func (c *machine) start(now mono.Time, r *flow.Request, inside bool) flow.Admiss
 		return a
 	}
 	if !r.Probe && r.Command.CheckRect() != nil { // no packet can carry the address
-		c.source.Finish(now, r, inside, flow.Result{Fate: flow.FateRefused, Outcome: wire.OutcomeBadAddress})
+		c.source.Finish(now, r, by, flow.Result{Fate: flow.FateRefused, Outcome: wire.OutcomeBadAddress})
 		return flow.Accepted
 	}
 	switch {
 	case many:
 	case r.Dst == c.cfg.Node && len(r.Via) == 0:
-		c.performHere(now, *r, inside)
+		c.performHere(now, *r, by)
 		return flow.Accepted
 	case len(r.Via) > 0 && !c.leads(r):
 		return flow.BadVia
 	}
-	return c.source.HandleRequest(now, r, inside)
+	return c.source.HandleRequest(now, r, by)
 }
 
 // leads reports whether the hops of a request exist, stay in this mesh and end at the

@@ -149,6 +149,7 @@ func (c *machine) apply(now mono.Time) {
 	c.sink.HandleTables()
 	c.events.add(Event{At: now, Tables: &Tables{Epoch: t.epoch, Out: c.outOf(t.plan), Silent: t.silent, Unreachable: t.unreachable, Strict: t.former.strict}})
 	c.abandon(now)
+	c.endLostJobs(now)
 }
 
 // add remembers the tables in force, before the tables of epoch "next" replace them.

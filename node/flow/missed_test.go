@@ -27,7 +27,7 @@ func (x *flushes) send(kinds string) {
 		if k != 'p' {
 			r = &Request{Dst: far, Probe: true, Flush: k == 'f'}
 		}
-		if a := x.HandleRequest(1, r, false); a != Accepted {
+		if a := x.HandleRequest(1, r, Outside); a != Accepted {
 			x.Fatalf("admission %d", a)
 		}
 		if k == 'p' {
@@ -121,10 +121,10 @@ func TestReplacedGroupsKeepTheirMisses(t *testing.T) {
 		s.HandleCompletion(now, Key{Node: wire.FabricNodeID{Chip: 3}, Group: n.last.Group, Plane: n.last.Plane},
 			&wire.Completion{FlowEpoch: n.last.FlowEpoch, First: n.last.FlowSeq, Next: n.last.FlowSeq + 1, Exceptions: exc})
 	}
-	s.HandleRequest(now, to(0, 1), false)
+	s.HandleRequest(now, to(0, 1), Outside)
 	answer(wire.Exception{Count: 1, Outcome: wire.OutcomeMisaligned})
 	for i := range MaxGroups {
-		if a := s.HandleRequest(now, to(wire.Plane(1+i%255), uint8(1+i/255)), false); a != Accepted {
+		if a := s.HandleRequest(now, to(wire.Plane(1+i%255), uint8(1+i/255)), Outside); a != Accepted {
 			t.Fatalf("group %d: admission %d", i, a)
 		}
 		if i == 0 {
@@ -139,7 +139,7 @@ func TestReplacedGroupsKeepTheirMisses(t *testing.T) {
 	}
 	r := to(0, 1)
 	r.Posted, r.Probe, r.Flush = false, true, true
-	if a := s.HandleRequest(now, r, false); a != Accepted {
+	if a := s.HandleRequest(now, r, Outside); a != Accepted {
 		t.Fatalf("admission %d", a)
 	}
 	answer()

@@ -38,10 +38,20 @@ type Network interface {
 	// Launch gives a request or probe its route and sends the packet. Launch returns
 	// false while there is no room. Launch does not keep the payload.
 	Launch(now mono.Time, r *Route, p wire.Packet) bool
-	// Done tells the program inside the chip how one of its requests ended. Done must
-	// not call the source.
-	Done(r Result)
+	// Done tells an owner inside the chip how one of its requests ended. Done must not call the
+	// source.
+	Done(by Owner, r Result)
 }
+
+// Owner says who made a request, and gets its result.
+type Owner uint8
+
+// The owners.
+const (
+	Outside Owner = iota // whoever calls [Source.PollResult]
+	Program              // the program inside the chip
+	Kernel               // a kernel on a tile of the chip
+)
 
 // Route is the route of packets from this chip to another chip. For packets to another mesh, Route
 // leads to an exit node of this mesh and over the cable to the next mesh. Beyond names the rest of

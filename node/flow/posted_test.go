@@ -21,7 +21,7 @@ func TestPostedRequestsEndAtOnce(t *testing.T) {
 	s, n, now := newSource()
 	asked := 0
 	for i := range MaxOutstanding {
-		if a := s.HandleRequest(now, posted(), false); a != Accepted {
+		if a := s.HandleRequest(now, posted(), Outside); a != Accepted {
 			t.Fatalf("request %d: admission %d", i, a)
 		}
 		if r, ok := s.PollResult(); !ok || r.Fate != FatePosted {
@@ -37,7 +37,7 @@ func TestPostedRequestsEndAtOnce(t *testing.T) {
 	if asked != MaxOutstanding/postedRun || s.Open() != MaxOutstanding {
 		t.Errorf("%d requests asked for a completion, and %d are open", asked, s.Open())
 	}
-	if a := s.HandleRequest(now, posted(), false); a != Busy {
+	if a := s.HandleRequest(now, posted(), Outside); a != Busy {
 		t.Errorf("a full window: admission %d", a)
 	}
 	s.HandleCompletion(now, Key{Node: far}, &wire.Completion{FlowEpoch: n.last.FlowEpoch, Next: MaxOutstanding})
@@ -54,7 +54,7 @@ func TestPostedRequestsEndAtOnce(t *testing.T) {
 // it does for any request without an answer. Without an answer, the source gives the request up.
 func TestPostedRequestsAreAskedAfter(t *testing.T) {
 	s, n, now := newSource()
-	s.HandleRequest(now, posted(), false)
+	s.HandleRequest(now, posted(), Outside)
 	s.PollResult()
 	now = now.Add(ProbeAfter + tickEvery)
 	s.Tick(now)
@@ -80,16 +80,16 @@ func TestFlushTellsOfMissedRequests(t *testing.T) {
 	f.epoch.known, f.members[0].answered = true, true
 	probe := &Request{Dst: far, Probe: true, Flush: true}
 	for range 4 {
-		s.HandleRequest(now, posted(), false)
+		s.HandleRequest(now, posted(), Outside)
 		s.PollResult()
 	}
-	s.HandleRequest(now, probe, false)
+	s.HandleRequest(now, probe, Outside)
 	s.HandleCompletion(now, Key{Node: far}, &wire.Completion{FlowEpoch: n.last.FlowEpoch, Next: 5,
 		Exceptions: []wire.Exception{{First: 1, Count: 1, Outcome: wire.OutcomeMisaligned}, {First: 2, Count: 1, Outcome: wire.OutcomeLost}}})
 	if r, ok := s.PollResult(); !ok || r.Fate != FateDone || r.Missed != 2 {
 		t.Errorf("the first probe: %+v", r)
 	}
-	s.HandleRequest(now, probe, false)
+	s.HandleRequest(now, probe, Outside)
 	s.HandleCompletion(now, Key{Node: far}, &wire.Completion{FlowEpoch: n.last.FlowEpoch, Next: 6})
 	if r, ok := s.PollResult(); !ok || r.Fate != FateDone || r.Missed != 0 {
 		t.Errorf("the second probe: %+v", r)

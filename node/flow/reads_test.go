@@ -14,7 +14,7 @@ func TestLateDataHoldsUpNoWrite(t *testing.T) {
 	d := newDestination()
 	send := func(r *Request, o wire.Outcome) {
 		t.Helper()
-		if a := s.HandleRequest(now, r, false); a != Accepted {
+		if a := s.HandleRequest(now, r, Outside); a != Accepted {
 			t.Fatalf("admission %d", a)
 		}
 		p := n.last
@@ -52,7 +52,7 @@ func TestLateReadsAreLimited(t *testing.T) {
 	s, n, now := newSource()
 	var ids []uint64
 	fill := func() (k int) {
-		for s.HandleRequest(now, &Request{Dst: far, Command: wire.Command{Type: wire.NocRead, Size: 4}}, false) == Accepted {
+		for s.HandleRequest(now, &Request{Dst: far, Command: wire.Command{Type: wire.NocRead, Size: 4}}, Outside) == Accepted {
 			ids = append(ids, n.last.ID)
 			s.HandleCompletion(now, Key{Node: far}, &wire.Completion{FlowEpoch: n.last.FlowEpoch, First: n.last.FlowBase, Next: n.last.FlowSeq + 1})
 			k++
@@ -78,7 +78,7 @@ func TestLateReadsAreLimited(t *testing.T) {
 // TestOpenReportsEndNoRead reports that the reply to a read may be lost. The read waits for its data.
 func TestOpenReportsEndNoRead(t *testing.T) {
 	s, n, now := newSource()
-	s.HandleRequest(now, &Request{Dst: far, Command: wire.Command{Type: wire.NocRead, Size: 4}}, false)
+	s.HandleRequest(now, &Request{Dst: far, Command: wire.Command{Type: wire.NocRead, Size: 4}}, Outside)
 	s.HandleDrop(now, &wire.DropReport{Dst: far, Reason: wire.DropNextHopDead, Type: wire.PacketReply, ID: n.last.ID, Open: true}, far, nil)
 	if r, ok := s.PollResult(); ok {
 		t.Errorf("the read ended: %+v", r)
@@ -91,10 +91,10 @@ func TestOpenReportsEndNoRead(t *testing.T) {
 // reason, although the window was never empty.
 func TestDeadLinksAreForgotten(t *testing.T) {
 	s, n, now := newSource()
-	s.HandleRequest(now, write(), false)
+	s.HandleRequest(now, write(), Outside)
 	epoch := n.last.FlowEpoch
 	s.HandleDrop(now, &wire.DropReport{Dst: far, FlowEpoch: epoch, Reason: wire.DropNextHopDead, Type: wire.PacketRequest, Open: true}, far, nil)
-	s.HandleRequest(now, write(), false)
+	s.HandleRequest(now, write(), Outside)
 	s.HandleCompletion(now, Key{Node: far}, &wire.Completion{FlowEpoch: epoch, Next: 1})
 	s.HandleCompletion(now, Key{Node: far}, &wire.Completion{FlowEpoch: epoch, First: 1, Next: 2, Exceptions: []wire.Exception{{First: 1, Count: 1, Outcome: wire.OutcomeRestarted}}})
 	s.PollResult()

@@ -141,3 +141,12 @@ const (
 	BadRanges             // the chip cannot send a multicast to these ranges or members; the chip's CheckMulticast says why
 	BadPosted             // reads and probes need an answer, so they cannot be posted
 )
+
+// String returns the answer in words.
+func (a Admission) String() string {
+	names := [...]string{"accepted", "no room now", "no such chip", "no route on this plane", "unreachable", "longer than a packet", "bad hops", "bad ranges or members", "a read or probe cannot be posted"}
+	if int(a) >= len(names) {
+		return "unknown answer"
+	}
+	return names[a]
+}

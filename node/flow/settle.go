@@ -164,7 +164,7 @@ func (s *Source) end(now mono.Time, f *outFlow, o *op, e end, data []byte, faile
 	case o.flush:
 		r.Missed = f.missed.ended(o.seq, r.Fate == FateDone)
 	}
-	s.result(o.inside, &r)
+	s.result(o.by, &r)
 }
 
 // HandleReply takes the data of a read. The parameter "from" names the flow and the
@@ -245,9 +245,9 @@ func (s *Source) giveUp(now mono.Time, f *outFlow, i int, why Doubt) {
 }
 
 // Finish ends a request that belongs to no flow, with the result "end".
-func (s *Source) Finish(now mono.Time, r *Request, inside bool, end Result) {
+func (s *Source) Finish(now mono.Time, r *Request, by Owner, end Result) {
 	end.Token, end.Dst, end.Sent, end.Done = r.Token, r.Dst, now, now
-	s.result(inside, &end)
+	s.result(by, &end)
 }
 
 // result returns the result of a request to dst that ended with e. For a multicast, the result has the
@@ -260,13 +260,13 @@ func (o *op) result(now mono.Time, dst wire.FabricNodeID, e end, data []byte, fa
 		Data: data, Members: failed, Sent: o.sent, Done: now}
 }
 
-// result hands a result to the program inside the chip, or to PollResult.
-func (s *Source) result(inside bool, r *Result) {
+// result hands a result to the owner of the request.
+func (s *Source) result(by Owner, r *Result) {
 	if int(r.Fate) < knownFates {
 		s.counters.Results[r.Fate]++
 	}
-	if inside {
-		s.net.Done(*r)
+	if by != Outside {
+		s.net.Done(by, *r)
 	} else {
 		s.results.list = append(s.results.list, *r)
 	}

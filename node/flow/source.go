@@ -205,11 +205,11 @@ func (s *Source) Admits(r *Request) Admission {
 	return Accepted
 }
 
-// HandleRequest sends a request that Admits has accepted. The parameter "inside" is
-// true if the request comes from the program inside the chip. HandleRequest returns
+// HandleRequest sends a request that Admits has accepted. The parameter "by"
+// says who made the request. HandleRequest returns
 // Accepted, Busy, Unreachable, NoSuchPlane or BadRanges. Only an accepted request has a
 // result.
-func (s *Source) HandleRequest(now mono.Time, r *Request, inside bool) Admission {
+func (s *Source) HandleRequest(now mono.Time, r *Request, by Owner) Admission {
 	f, a := s.find(now, r)
 	if a != Accepted {
 		return a
@@ -240,11 +240,11 @@ func (s *Source) HandleRequest(now mono.Time, r *Request, inside bool) Admission
 	if f.move.waits || f.epoch.over() {
 		return Busy // the flow waits until none of its requests is open
 	}
-	if f.count() >= MaxOutstanding || f.count() >= MaxUnanswered && f.quiet(now) || !s.net.Room(w) || !s.send(f, w, r, &op{token: r.Token, sent: now, inside: inside, flush: r.Probe && r.Flush, posted: r.Posted}) {
+	if f.count() >= MaxOutstanding || f.count() >= MaxUnanswered && f.quiet(now) || !s.net.Room(w) || !s.send(f, w, r, &op{token: r.Token, sent: now, by: by, flush: r.Probe && r.Flush, posted: r.Posted}) {
 		return Busy
 	}
 	if r.Posted {
-		s.result(inside, &Result{Token: r.Token, Dst: f.key.Node, Fate: FatePosted, Sent: now, Done: now})
+		s.result(by, &Result{Token: r.Token, Dst: f.key.Node, Fate: FatePosted, Sent: now, Done: now})
 	}
 	return Accepted
 }

@@ -40,7 +40,7 @@ func (n *open) Launch(_ mono.Time, _ *Route, p wire.Packet) bool {
 	return true
 }
 
-func (n *open) Done(r Result) { n.inside = append(n.inside, r) }
+func (n *open) Done(_ Owner, r Result) { n.inside = append(n.inside, r) }
 
 // newSource returns a source, its network, and the time at which the test begins.
 func newSource() (*Source, *open, mono.Time) {
@@ -92,7 +92,7 @@ func TestSourceEpochs(t *testing.T) {
 			s, _, now := newSource()
 			f := s.flow(now, Key{Node: far})
 			f.epoch.known, f.members[0].answered = x.known, x.known
-			ask := func() Admission { return s.HandleRequest(now, write(), false) }
+			ask := func() Admission { return s.HandleRequest(now, write(), Outside) }
 			for range 4 {
 				if a := ask(); a != Accepted {
 					t.Fatalf("admission %d", a)
@@ -122,17 +122,17 @@ func TestEndingEpoch(t *testing.T) {
 	s, _, now := newSource()
 	f := s.flow(now, Key{Node: far})
 	for range 3 {
-		s.HandleRequest(now, write(), false)
+		s.HandleRequest(now, write(), Outside)
 	}
 	m := wire.Completion{FlowEpoch: f.epoch.number, Next: 2, Exceptions: []wire.Exception{{First: 0, Count: 1, Outcome: wire.OutcomeLost}}}
 	s.HandleCompletion(now, Key{Node: far}, &m)
-	if a := s.HandleRequest(now, write(), false); a != Busy {
+	if a := s.HandleRequest(now, write(), Outside); a != Busy {
 		t.Errorf("admission %d while a request is open", a)
 	}
 	m.Next = 3
 	s.HandleCompletion(now, Key{Node: far}, &m)
 	before := f.epoch.number
-	if a := s.HandleRequest(now, write(), false); a != Accepted || f.epoch.number != nextEpoch(before) || f.next != 1 {
+	if a := s.HandleRequest(now, write(), Outside); a != Accepted || f.epoch.number != nextEpoch(before) || f.next != 1 {
 		t.Errorf("admission %d, epoch %d after %d, next %d", a, f.epoch.number, before, f.next)
 	}
 	s.check(t)
@@ -151,7 +151,7 @@ func TestUnicastIsAGroupOfOne(t *testing.T) {
 		s, n, now := newSource()
 		ask := func(k int) {
 			for range k {
-				if a := s.HandleRequest(now, &r, false); a != Accepted {
+				if a := s.HandleRequest(now, &r, Outside); a != Accepted {
 					t.Fatalf("admission %d", a)
 				}
 			}
@@ -212,7 +212,7 @@ func TestMembersAreSettledApart(t *testing.T) {
 	r := *write()
 	r.Ranges.Hops[wire.East] = 3
 	at := func(c wire.ChipID) wire.FabricNodeID { return wire.FabricNodeID{Chip: c} }
-	if a := s.HandleRequest(now, &r, false); a != Accepted {
+	if a := s.HandleRequest(now, &r, Outside); a != Accepted {
 		t.Fatalf("admission %d", a)
 	}
 	g, epoch := n.last.Group, n.last.FlowEpoch
@@ -251,7 +251,7 @@ func TestCheckFindsDamage(t *testing.T) {
 		r := *write()
 		r.Ranges.Hops[wire.East] = 2
 		for range 3 {
-			s.HandleRequest(now, &r, false)
+			s.HandleRequest(now, &r, Outside)
 		}
 		s.check(t)
 		damage(s, s.groups.list[0])

@@ -62,8 +62,8 @@ func (m *pair) Reachable(Key) bool                      { return true }
 func (m *pair) Late(Key) bool                           { return m.silent }
 func (m *pair) Crosses(Key, *Route) (silent, dead bool) { return m.silent, !m.silent }
 
-func (m *pair) Room(*Route) bool { return true }
-func (m *pair) Done(Result)      {}
+func (m *pair) Room(*Route) bool   { return true }
+func (m *pair) Done(Owner, Result) {}
 
 func (m *pair) Answers(Key) (silent bool, dead mono.Time) {
 	if m.silent {
@@ -100,7 +100,7 @@ func (m *pair) Do(words []string) error {
 			if words[0] == "read" {
 				r.Command.Type, r.Command.Size = wire.NocRead, 4
 			}
-			if a := m.src.HandleRequest(m.now, r, false); a != Accepted {
+			if a := m.src.HandleRequest(m.now, r, Outside); a != Accepted {
 				m.x.Say("  admission %d", a)
 			}
 		}

@@ -28,7 +28,7 @@ type op struct {
 	left   uint16 // number of members that have not settled the request
 	known  bool   // when the source sent the request, every member had already answered in this epoch
 	probe  bool   // the flow sent this probe on its own; false for a probe that a program asked for
-	inside bool   // the program inside the chip asked for the request
+	by     Owner  // who made the request
 	flush  bool   // a program asked for this probe, and for the number of missed posted requests
 	posted bool   // the request has had its result, FatePosted
 

@@ -63,11 +63,12 @@ type Memory struct {
 	}
 	limit int64 // limit of host memory for pages, in bytes
 
-	windows [][]window       // by bank: windows within the memory, sorted by offset; they do not overlap
-	beyond  [][]window       // by index into list: windows outside the tile's memory, sorted by offset; they do not overlap
-	regs    []Registers      // the registers of all windows
-	inline  [wordSize]byte   // the word of an inline write to registers, for the length of a call
-	reset   map[int32]uint32 // soft reset registers that were written, by index into list
+	windows [][]window                // by bank: windows within the memory, sorted by offset; they do not overlap
+	beyond  [][]window                // by index into list: windows outside the tile's memory, sorted by offset; they do not overlap
+	regs    []Registers               // the registers of all windows
+	watch   []func(off uint64, n int) // by bank: called after each store into the bank; nil: nobody watches
+	inline  [wordSize]byte            // the word of an inline write to registers, for the length of a call
+	reset   map[int32]uint32          // soft reset registers that were written, by index into list
 	life    life
 }
 
@@ -88,6 +89,7 @@ func New(a wire.Arch, limit int64) (*Memory, error) {
 	m := &Memory{arch: a, list: ts, pages: map[pageKey]*[pageSize]byte{}, limit: limit}
 	m.placeTiles()
 	m.windows, m.beyond = make([][]window, ts[len(ts)-1].bank+1), make([][]window, len(ts))
+	m.watch = make([]func(uint64, int), len(m.windows))
 	at, _ := LifeRegister(a)
 	if err := m.MapRegisters(at, LifeSize, &m.life); err != nil {
 		return nil, err
@@ -218,9 +220,21 @@ func (m *Memory) readPages(s span, b []byte) {
 func (m *Memory) write(s span, b []byte) {
 	if m.windows[s.bank] != nil {
 		m.writeWindows(s, b)
-		return
+	} else {
+		m.writePages(s, b)
 	}
-	m.writePages(s, b)
+	if f := m.watch[s.bank]; f != nil {
+		f(s.off, s.n)
+	}
+}
+
+// Watch makes the memory call f after each store into the tile at the coordinate (x, y), with the
+// offset and the length of the store in bytes. A nil f ends the calls. Watch ignores a coordinate
+// without a tile. The function f may read the memory, and must not write.
+func (m *Memory) Watch(x, y uint8, f func(off uint64, n int)) {
+	if t := m.tile(x, y); t != nil {
+		m.watch[t.bank] = f
+	}
 }
 
 // writePages writes a span that lies in no window.

@@ -120,3 +120,13 @@ func tiles(a wire.Arch) ([]Tile, error) {
 	}
 	return out, nil
 }
+
+// EthernetTile returns the coordinate of the ethernet tile of a channel, on a chip of an architecture.
+// EthernetTile returns false if the architecture has no such tile.
+func EthernetTile(a wire.Arch, ch wire.Channel) (x, y uint8, ok bool) {
+	l := layouts[a]
+	if int(ch) >= len(l.eth) {
+		return 0, 0, false
+	}
+	return l.eth[ch][0], l.eth[ch][1], true
+}

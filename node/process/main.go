@@ -5,12 +5,14 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"ttfabric/node"
 	"ttfabric/node/fabric/folder"
+	"ttfabric/node/kernel"
 	"ttfabric/wire"
 )
 
@@ -22,9 +24,11 @@ import (
 // 'ttfabric up --program ./hello' starts the executable once for each chip, with the
 // arguments "node --dir DIR --chip CHIP". If the function "program" returns nil, the chip
 // continues to run. The output of the executable goes to the chip's log.
-func Main(program Program) {
+//
+// The chip can run the kernels of the tables, see [session.Session.Run].
+func Main(program Program, kernels ...kernel.Table) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args, program)
+	err := run(ctx, os.Args, program, kernels)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "ttfabric:", err)
@@ -34,7 +38,7 @@ func Main(program Program) {
 }
 
 // run parses the arguments of a chip's process and runs the chip until ctx ends.
-func run(ctx context.Context, args []string, program Program) error {
+func run(ctx context.Context, args []string, program Program, kernels []kernel.Table) error {
 	if len(args) < 2 || args[1] != "node" {
 		return fmt.Errorf("this program runs a chip; 'ttfabric up --program %s' starts a fabric in which each chip is a process of this program", args[0])
 	}
@@ -59,6 +63,9 @@ func run(ctx context.Context, args []string, program Program) error {
 		c.Spec.Record, c.Spec.RecordMiB = *record, *limit
 	}
 	c.Log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("chip", id.String())
-	c.Program = program
+	c.Program, c.Kernels = program, kernel.Table{}
+	for _, t := range kernels {
+		maps.Copy(c.Kernels, t)
+	}
 	return Run(ctx, c)
 }

@@ -27,7 +27,7 @@ const programEnv = "TTFABRIC_TEST_PROGRAM"
 // TestMain lets the test binary run chips, as a user's program does whose main function calls Main.
 func TestMain(m *testing.M) {
 	if name := os.Getenv(programEnv); name != "" && len(os.Args) > 1 && os.Args[1] == "node" {
-		Main(programs[name])
+		Main(programs[name], kernels)
 	}
 	os.Exit(m.Run())
 }
@@ -62,6 +62,8 @@ var programs = map[string]Program{
 		}
 		return nil
 	},
+	"shift": func(ctx context.Context, s *session.Session) error { return runJob(ctx, s, "shift", "shift") },
+	"hang":  func(ctx context.Context, s *session.Session) error { return runJob(ctx, s, "wait", "hang") },
 	// broken returns an error on chip 1 at once.
 	"broken": func(_ context.Context, s *session.Session) error {
 		if s.Self().Chip == 1 {
@@ -210,7 +212,7 @@ func TestRunRefuses(t *testing.T) {
 		{[]string{"node", "--chip", "M0D0", "--dir", missing}, missing},
 		{[]string{"node", "--chip", "M0D9", "--dir", string(f.Dir)}, "chip M0D9 is not in topology n300"},
 	} {
-		err := run(t.Context(), append([]string{"./hello"}, x.args...), programs["ring"])
+		err := run(t.Context(), append([]string{"./hello"}, x.args...), programs["ring"], nil)
 		if err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%q: %v; want %q", x.args, err, x.want)
 		}

@@ -28,6 +28,7 @@ import (
 	"ttfabric/node/chip"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/kernel"
 	"ttfabric/node/session"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
@@ -55,6 +56,7 @@ type Config struct {
 	// chip is the source of the requests of Program's session. If Program returns an error,
 	// the process ends with this error.
 	Program Program
+	Kernels kernel.Table // kernels that the chip can run
 
 	seeds   func(p pool) []string   // returns gossip addresses of other chips in a pool; gossip calls seeds at each attempt to join the pool
 	peer    node.PeerFinder         // finds the first addresses of the ports of other chips; nil: only gossip tells addresses
@@ -318,10 +320,20 @@ func (c *Config) runProgram(ctx context.Context, n *node.Node, log *slog.Logger,
 	}
 }
 
+// hung returns the function that ends the process of a chip with a kernel that never yields. The
+// neighbours then see that the chip is dead.
+func hung(log *slog.Logger) func(string, []byte) {
+	return func(kernel string, stacks []byte) {
+		os.Stderr.Write(stacks)
+		log.Error("a kernel took a second of processor time without any call of its Context, so the chip ends", "kernel", kernel)
+		os.Exit(1)
+	}
+}
+
 // node returns the configuration that package node needs to start the chip.
 func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 	s := &c.Spec
-	cfg = node.Config{Node: c.Chip, Topology: c.Topology, Log: log, Incarnation: newIncarnation(), Listen: c.Address.Listen, PortBase: c.Address.PortBase,
+	cfg = node.Config{Node: c.Chip, Kernels: c.Kernels, Hung: hung(log), Topology: c.Topology, Log: log, Incarnation: newIncarnation(), Listen: c.Address.Listen, PortBase: c.Address.PortBase,
 		Cable: c.Ports.open, KeyLog: c.Ports.keys, Behaviour: chip.Behaviour{MemoryLimit: c.Tiles, LocalFirst: s.LocalFirst, KeepUnreliable: s.KeepUnreliable, TTL: uint16(s.TTL)}}
 	if cfg.Route, err = s.Route(); err != nil {
 		return cfg, err

@@ -31,12 +31,13 @@ def crc32c(b):
 
 
 assert crc32c(b"123456789") == 0xE3069283
-DATA, UPDATE, HELLO, RAW, CLOSE = 1, 2, 3, 4, 5
+DATA, UPDATE, HELLO, CLOSE, WRITE, MMIO = 1, 2, 3, 5, 6, 7
 END, NACK, SOLICIT = 1, 2, 4
 SLOTS = (16, 16, 8)
 STRIDE = (8192, 8192, 96)
 PAYLOAD = 1408
 EAST, WEST = 1, 2
+TILE = {4: 7 << 36, 5: 3 << 36}  # NoC addresses of the ethernet tiles of channels 4 and 5, (7, 0) and (3, 0)
 
 
 def after(a, b):
@@ -46,7 +47,7 @@ def after(a, b):
 
 def frame(channel, session, kind, payload=b"", vc=0, flags=0, dest=0, tx=0, rx=0, padded=0):
     body = payload + bytes(padded * 32 - len(payload) if padded else 0)
-    b = struct.pack("<2sBBIBBHIII", b"TT", 2 << 4 | channel, padded, session, vc << 4 | kind, flags, len(payload), dest, tx, rx) + body
+    b = struct.pack("<2sBBIBBHIII", b"TT", 3 << 4 | channel, padded, session, vc << 4 | kind, flags, len(payload), dest, tx, rx) + body
     return b + struct.pack("<I", crc32c(b))
 
 
@@ -90,7 +91,7 @@ class Link:
 
     def hello(self, want, echo=None, stamp=0, room=PAYLOAD):
         inc, training = echo or ((self.peer, self.peer_training) if self.session else self.heard)
-        p = struct.pack("<BBBBHHHHIQQQQIH3HIIIII", 2, (1 if self.up else 0) | (2 if want else 0), self.channel, self.peer_channel, 0, 1, 0, 0, training,
+        p = struct.pack("<BBBBHHHHIQQQQIH3HIIIII", 3, (1 if self.up else 0) | (2 if want else 0), self.channel, self.peer_channel, 0, 1, 0, 0, training,
                         self.chip.incarnation, inc, time.monotonic_ns(), stamp, self.training, PAYLOAD, *SLOTS, 0, self.chip.fabric,
                         *(self.grants() if self.session else (0, 0, 0)))
         assert len(p) == 80
@@ -101,7 +102,7 @@ class Link:
         self.put(frame(self.peer_channel, self.session, UPDATE, struct.pack("<III", *self.grants()), flags=flags, rx=self.expected))
 
     def receive(self, b):
-        if random.random() < self.loss or len(b) < 28 or b[:2] != b"TT" or b[2] >> 4 != 2:
+        if random.random() < self.loss or len(b) < 28 or b[:2] != b"TT" or b[2] >> 4 != 3:
             return
         pad, session, kind, flags, length, dest, tx, rx = struct.unpack_from("<xxxBIBBHIII", b)
         vc, kind = kind >> 4, kind & 15
@@ -127,6 +128,9 @@ class Link:
         elif kind == DATA:
             self.take_ack(rx)
             self.take_data(vc, flags, dest, tx, payload)
+        elif kind in (WRITE, MMIO):
+            self.take_ack(rx)
+            self.take_write(kind, flags, dest, tx, payload)
 
     def take_hello(self, session, p, rx, room):
         if len(p) != 80:
@@ -202,14 +206,30 @@ class Link:
         self.slot[vc] = (self.slot[vc] + 1) % self.peer_slots[vc]
         self.rto_at = self.rto_at or time.monotonic() + 0.1
 
-    def take_data(self, vc, flags, dest, tx, piece):
+    def is_next(self, tx):
+        """Whether tx is the expected number; an earlier or later number is answered."""
         d = after(tx, self.expected)
         if d < 0:
-            return self.update()
-        if d > 0:
-            if self.nacked != (self.expected, int(time.monotonic() * 20)):
-                self.nacked = (self.expected, int(time.monotonic() * 20))
-                self.update(NACK)
+            self.update()
+        elif d > 0 and self.nacked != (self.expected, int(time.monotonic() * 20)):
+            self.nacked = (self.expected, int(time.monotonic() * 20))
+            self.update(NACK)
+        return d == 0
+
+    def take_write(self, kind, flags, dest, tx, payload):
+        """A write into the L1 of this port's ethernet tile. The tile has no registers here."""
+        if not self.is_next(tx):
+            return
+        if kind == WRITE and (not payload or len(payload) % 16 or dest % 16) or kind == MMIO and (len(payload) != 4 or dest % 4):
+            return
+        self.expected = (self.expected + 1) % 2**32
+        m, off = self.chip.place(TILE[self.channel] | dest, len(payload))
+        if kind == WRITE and m is not None and dest + len(payload) <= 256 << 10:
+            m[off:off + len(payload)] = payload
+        self.update()
+
+    def take_data(self, vc, flags, dest, tx, piece):
+        if not self.is_next(tx):
             return
         at = (vc, b"") if self.partial is None else self.partial
         if at[0] != vc or not piece or dest != self.rx_slot[vc] * STRIDE[vc] + len(at[1]):

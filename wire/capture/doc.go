@@ -75,8 +75,8 @@
 //	ttlink.channel           number: channel of the receiver's port
 //	ttlink.padded            bytes of payload with padding; 0: not padded
 //	ttlink.session           0x, 8 digits
-//	ttlink.kind              number; 1 data, 2 update, 3 hello, 4 raw, 5 close
-//	ttlink.vc                number
+//	ttlink.kind              number; 1 data, 2 update, 3 hello, 5 close, 6 L1 write, 7 MMIO write
+//	ttlink.vc                number; of an L1 or MMIO write: the queue
 //	ttlink.flags             0x, 2 digits
 //	ttlink.flags.end         flag
 //	ttlink.flags.nack        flag
@@ -92,6 +92,9 @@
 //	only in valid data frames:
 //	ttlink.slot              number (dest / 8192)
 //	ttlink.offset            bytes (dest mod 8192)
+//	only in valid L1 and MMIO writes:
+//	ttlink.queue             number of the transaction command queue
+//	ttlink.value             0x, 8 digits: value of an MMIO write
 //	only in valid updates and hellos:
 //	ttlink.grant             number, occurs once for each VC (3 or 16 times)
 //	only in valid hellos:

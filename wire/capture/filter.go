@@ -15,7 +15,9 @@ const (
 
 // FilterHelp describes the filter language in help texts.
 const FilterHelp = `EXPR is made of these, with and, or, not and parentheses:
-  data, update, hello, close, raw    frames of the named kind (also: kind data)
+  data, update, hello, close         frames of the named kind (also: kind data)
+  write, mmio                        frames of L1 writes, of MMIO writes
+  raw                                frames of compliance mode, without TT-link header
   nack, solicit, end                 frames with the named flag
   vc VC, class CLASS                 virtual channel by number or name; request, reply, control
   seq N, ack N, slot N, length N     tx seq, rx seq, slot; length of the frame in bytes
@@ -179,7 +181,9 @@ var bareWords = map[string]func(*Sight) bool{
 	"data":           isKind(wire.KindData),
 	"update":         isKind(wire.KindUpdate),
 	"hello":          isKind(wire.KindHello),
-	"raw":            isKind(wire.KindRaw),
+	"write":          isKind(wire.KindWrite),
+	"mmio":           isKind(wire.KindMMIO),
+	"raw":            func(s *Sight) bool { return wire.IsRaw(s.Data) },
 	"close":          isKind(wire.KindClose),
 	"nack":           hasFlag(wire.FlagNACK),
 	"solicit":        hasFlag(wire.FlagSolicit),
@@ -208,6 +212,10 @@ func hasFlag(f wire.Flags) func(*Sight) bool {
 func isBad(s *Sight) bool {
 	if len(s.Data) < s.Length {
 		return false
+	}
+	if wire.IsRaw(s.Data) {
+		_, _, err := wire.DecodeRaw(s.Data)
+		return err != nil
 	}
 	_, err := wire.DecodeFrame(s.Data)
 	return err != nil

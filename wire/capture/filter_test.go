@@ -110,7 +110,7 @@ func TestBadFilters(t *testing.T) {
 		"data)":             `")"`,
 		"tcp port 80":       `"tcp", word 1`,
 		"seq >":             `seq ">"`,
-		"kind datum":        "one of close, data, hello, raw, update",
+		"kind datum":        "one of close, data, hello, mmio, update, write",
 		"not":               "ends too early",
 		"ack -":             `ack "-"`,
 		"seq <0":            `seq "<0"`,

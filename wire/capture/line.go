@@ -20,9 +20,12 @@ func Line(at time.Time, s *Sight, notes []string) string {
 		arrow = "<"
 	}
 	fmt.Fprintf(&b, "%s %s %s %s ", at.Format(lineTime), PortName(s.Port), arrow, PortName(s.Peer))
-	if s.IsFrame {
+	switch {
+	case s.IsFrame:
 		frameLine(&b, s)
-	} else {
+	case wire.IsRaw(s.Data):
+		fmt.Fprintf(&b, "raw, %d bytes", s.Length)
+	default:
 		fmt.Fprintf(&b, "not TT-link, %d bytes", s.Length)
 	}
 	if s.Head != nil {
@@ -46,6 +49,8 @@ func frameLine(b *strings.Builder, s *Sight) {
 	switch {
 	case f.Kind == wire.KindData:
 		fmt.Fprintf(b, " vc %d seq %d", f.VC, f.TxSeq)
+	case f.Kind == wire.KindWrite, f.Kind == wire.KindMMIO:
+		fmt.Fprintf(b, " queue %d seq %d to %#x", f.VC, f.TxSeq, f.Dest)
 	case f.Kind == wire.KindHello:
 		helloLine(b, f.Payload)
 	}

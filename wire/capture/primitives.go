@@ -133,7 +133,8 @@ func ofPacketChip(get func(wire.PacketView) (a, b wire.FabricNodeID)) func(strin
 }
 
 // kindNames holds the names of the kinds of frame, in filters and in the text of [Line].
-var kindNames = map[wire.Kind]string{wire.KindData: "data", wire.KindUpdate: "update", wire.KindHello: "hello", wire.KindRaw: "raw", wire.KindClose: "close"}
+var kindNames = map[wire.Kind]string{wire.KindData: "data", wire.KindUpdate: "update", wire.KindHello: "hello", wire.KindClose: "close",
+	wire.KindWrite: "write", wire.KindMMIO: "mmio"}
 
 // typeNames holds the names of the types of packet, in filters and in the text of [Line].
 var typeNames = map[wire.PacketType]string{wire.PacketRequest: "request", wire.PacketReply: "reply", wire.PacketCompletion: "completion",

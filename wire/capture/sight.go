@@ -16,7 +16,7 @@ type Sight struct {
 	Frame         wire.Frame      // the decoded frame; valid if IsFrame
 	IsFrame       bool            // the datagram has the magic, the version and a kind of TT-link; if the capture cut the datagram off, the kind does not matter
 	Head          wire.PacketView // header of the packet that has the frame as a piece; nil: unknown
-	Retransmitted bool            // data frame: a data frame with the same number or a later number has passed before
+	Retransmitted bool            // data frame or write: such a frame with the same number or a later number has passed before
 }
 
 // Limits of a capture's buffer in a chip, in bytes. The buffer holds the captured datagrams that
@@ -59,7 +59,7 @@ const maxHead = wire.MaxPacket - wire.MaxPayload
 func (t *Tracker) Look(s *Sight) {
 	s.Head, s.Retransmitted = nil, false
 	s.Frame, s.IsFrame = wire.PeekFrame(s.Data)
-	if s.IsFrame = s.IsFrame && IsTTLink(s.Data) || s.IsFrame && len(s.Data) < s.Length && version(s.Data) == wire.Version; !s.IsFrame || s.Frame.Kind != wire.KindData {
+	if s.IsFrame = s.IsFrame && IsTTLink(s.Data) || s.IsFrame && len(s.Data) < s.Length && version(s.Data) == wire.Version; !s.IsFrame || !s.Frame.Kind.Numbered() {
 		return
 	}
 	f := &s.Frame
@@ -75,7 +75,9 @@ func (t *Tracker) Look(s *Sight) {
 	if s.Retransmitted = x.any && !x.highest.Before(f.TxSeq); !s.Retransmitted {
 		x.any, x.highest = true, f.TxSeq
 	}
-	x.follow(s)
+	if s.Frame.Kind == wire.KindData {
+		x.follow(s)
+	}
 }
 
 // follow sets s.Head to the header of the packet that the data frame s is a piece of, if the header

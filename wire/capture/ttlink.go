@@ -23,7 +23,7 @@ const headLen = wire.EnvelopeLen + wire.HeaderLen
 // of the first frame.
 func IsTTLink(b []byte) bool {
 	f, ok := wire.PeekFrame(b)
-	return ok && len(b) >= wire.FrameOverhead && version(b) == wire.Version && f.Kind >= wire.KindData && f.Kind <= wire.KindClose
+	return ok && len(b) >= wire.FrameOverhead && version(b) == wire.Version && f.Kind.Valid()
 }
 
 // version returns the version of the frame b.
@@ -173,6 +173,11 @@ func (t *TTLink) Fields() []Field {
 		slot, _ := t.Frame.Slot()
 		f.num("ttlink.slot", uint64(slot))
 		f.num("ttlink.offset", uint64(t.Offset()))
+	case t.Frame.Kind == wire.KindWrite, t.Frame.Kind == wire.KindMMIO:
+		f.num("ttlink.queue", uint64(t.Frame.VC))
+		if t.Frame.Kind == wire.KindMMIO && len(t.Payload) == wire.RegisterLen {
+			f.hex("ttlink.value", 8, uint64(binary.LittleEndian.Uint32(t.Payload)))
+		}
 	case t.Hello != nil:
 		t.helloFields(&f)
 	case t.Update != nil:

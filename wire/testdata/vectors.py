@@ -38,14 +38,14 @@ def pattern(n, seed=1):
 
 def frame(channel=0, session=0, kind=1, vc=0, flags=0, dest=0, tx=0, rx=0, padded=0, payload=b""):
     body = payload + bytes(padded - len(payload)) if padded else payload
-    b = b"TT" + bytes([2 << 4 | channel, padded // 32]) + struct.pack("<I", session)
+    b = b"TT" + bytes([3 << 4 | channel, padded // 32]) + struct.pack("<I", session)
     b += struct.pack("<BBHIII", vc << 4 | kind, flags, len(payload), dest, tx, rx) + body
     return b + struct.pack("<I", crc32c(b))
 
 
 def hello(up=0, want=0, fm=0, fc=0, fch=0, em=0, ec=0, ech=0, echotraining=0, incarnation=1, echoincarnation=0,
           stamp=0, echostamp=0, training=0, maxpayload=32, slots=(0, 0, 0), fabric=0, grants=(0, 0, 0)):
-    b = struct.pack("<BBBBHHHHI", 2, up | want << 1, fch, ech, fm, fc, em, ec, echotraining)
+    b = struct.pack("<BBBBHHHHI", 3, up | want << 1, fch, ech, fm, fc, em, ec, echotraining)
     b += struct.pack("<QQQQI", incarnation, echoincarnation, stamp, echostamp, training)
     b += struct.pack("<HHHH", maxpayload, *slots) + bytes(4) + struct.pack("<I3I", fabric, *grants)
     assert len(b) == 80
@@ -186,10 +186,24 @@ def frames():
     yield "update nack solicit", dict(channel=4, session=4, kind=2, flags=6, rx=0, payload=update((7, 8, 9)))
     yield "hello before a session", dict(channel=1, kind=3, payload=full)
     yield "hello in a session", dict(channel=1, session=77, kind=3, rx=0x89ABCDEF, payload=full)
-    yield "raw", dict(channel=2, kind=4, padded=64, payload=pattern(50))
-    yield "raw not padded", dict(channel=2, kind=4, payload=pattern(3))
-    yield "raw empty", dict(channel=2, kind=4)
     yield "close", dict(channel=3, session=5, kind=5, rx=6)
+    yield "L1 write, first piece", dict(channel=8, session=6, kind=6, dest=0x1A2B0, tx=0xFFFFFFFF, rx=9, padded=1472,
+                                        payload=pattern(1472))
+    yield "L1 write, last piece on queue 1", dict(channel=8, session=6, kind=6, vc=1, flags=1, dest=0x3FFF0, tx=0, rx=9,
+                                                  padded=32, payload=pattern(16))
+    yield "MMIO write", dict(channel=0, session=7, kind=7, flags=1, dest=0xFFB9001C, tx=5, rx=6, padded=32,
+                             payload=struct.pack("<I", 0xA1B2C3D4))
+
+
+def raw(channel=0, payload=b""):
+    b = b"TT" + bytes([15 << 4 | channel, 0]) + struct.pack("<I", len(payload)) + payload
+    return b + struct.pack("<I", crc32c(b))
+
+
+def raws():
+    yield "one byte", dict(channel=15, payload=b"\xA5")
+    yield "short", dict(channel=2, payload=pattern(50))
+    yield "largest", dict(channel=0, payload=pattern(1500))
 
 
 def hellos():
@@ -319,6 +333,7 @@ def sessions():
 
 def main():
     write("frames", frame, frames())
+    write("raws", raw, raws())
     write("hellos", hello, hellos())
     write("updates", update, [("zero", dict(grants=(0, 0, 0))), ("each", dict(grants=(0x01020304, 0x11121314, 0xFFFFFFFF)))])
     write("packets", packet, packets())

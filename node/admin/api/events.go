@@ -124,7 +124,7 @@ func (c *Client) stream(ctx context.Context, last string, f func(latest uint64, 
 type EventView struct {
 	Time   time.Time         `json:"time"`             // when the event happened
 	Chip   wire.FabricNodeID `json:"chip"`             // the chip that reports the event
-	Type   string            `json:"type"`             // link, router, packet, member, fault, tables, archive, recording, port, chip
+	Type   string            `json:"type"`             // link, router, packet, member, fault, tables, archive, recording, port, chip, job
 	Action string            `json:"action"`           // what happened: up, down, dropped, joined, starved, …
 	Actor  string            `json:"actor"`            // the port or chip that the event is about
 	Detail map[string]string `json:"detail,omitempty"` // further facts about the event, by name

@@ -137,6 +137,8 @@ func (d *decoder) call(r *Record) {
 		if r.Data = d.rest(); d.old {
 			r.Data = newLinkStates(r.Data)
 		}
+	case chip.OpStartJob, chip.OpEndJob:
+		r.Data = d.rest()
 	case chip.OpSetPath, chip.OpCut, chip.OpAvoid:
 		r.Channel, r.N = wire.Channel(d.byte()), int(d.uint(1))
 	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk, chip.OpAssign, chip.OpRefused:

@@ -45,6 +45,8 @@ func Describe(r *Record) string {
 		return fmt.Sprintf("%s %s", r.Kind, describeRequest(&r.Request))
 	case Kind(chip.OpHandleLinkStates):
 		return fmt.Sprintf("%s: %x", r.Kind, r.Data)
+	case Kind(chip.OpStartJob), Kind(chip.OpEndJob):
+		return fmt.Sprintf("%s: %s", r.Kind, r.Data)
 	case Kind(chip.OpSetPath), Kind(chip.OpSetMaxPayload), Kind(chip.OpAvoid), Kind(chip.OpCommand), Kind(chip.OpFlush), Kind(chip.OpAsk), Kind(chip.OpAssign), Kind(chip.OpCut), Kind(chip.OpRefused):
 		return fmt.Sprintf("%s channel %d: %d", r.Kind, r.Channel, r.N)
 	case Kind(chip.OpSetClient):
@@ -210,6 +212,8 @@ func describeFrame(f *wire.Frame, size int) string {
 		} else {
 			s += fmt.Sprintf(" piece at %d", offset)
 		}
+	case wire.KindWrite, wire.KindMMIO:
+		s += fmt.Sprintf(" seq %d ack %d queue %d to %#x", uint32(f.TxSeq), uint32(f.RxSeq), f.VC, f.Dest)
 	case wire.KindUpdate:
 		s += fmt.Sprintf(" ack %d", uint32(f.RxSeq))
 		if f.Flags&wire.FlagNACK != 0 {
@@ -233,10 +237,12 @@ func kindName(k wire.Kind) string {
 		return "update"
 	case wire.KindHello:
 		return "hello"
-	case wire.KindRaw:
-		return "raw"
 	case wire.KindClose:
 		return "close"
+	case wire.KindWrite:
+		return "L1 write"
+	case wire.KindMMIO:
+		return "MMIO write"
 	}
 	return fmt.Sprintf("kind %d", k)
 }

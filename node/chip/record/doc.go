@@ -15,8 +15,8 @@
 // uvarint in zigzag form. Package encoding/binary reads and writes uvarints and varints.
 //
 //	0   8  magic: "TTFREC" 0x0d 0x0a
-//	8   2  version of the format: 3; version 1 lacks the parts that are marked (2) and (3),
-//	        version 2 those that are marked (3)
+//	8   2  version of the format: 4; version 1 lacks the parts that are marked (2), (3) and (4),
+//	        version 2 those that are marked (3) and (4), version 3 those that are marked (4)
 //	10  2  reserved, 0
 //	12     blocks, to the end of the file
 //
@@ -67,6 +67,8 @@
 //	18  Assign           t, channel, varint: the channel of the fallback path (3)
 //	19  Cut              t, channel, uvarint 1 for cut, 0 for repaired (3)
 //	20  Refused          t, channel, varint 0 (3)
+//	21  StartJob         t, the job, a JSON object (to the end) (4)
+//	22  EndJob           t, number of the job and its end, a JSON object (to the end) (4)
 //
 // A record of kinds 9 to 11 holds a call and the call's answer. The answers of some other
 // calls have records of their own:

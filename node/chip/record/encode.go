@@ -62,7 +62,7 @@ func (e *encoder) call(op chip.Op, now mono.Time, ch wire.Channel, n int, data [
 		e.now(now)
 		e.byte(byte(ch))
 		e.body = append(e.body, data...)
-	case chip.OpHandleLinkStates:
+	case chip.OpHandleLinkStates, chip.OpStartJob, chip.OpEndJob:
 		e.now(now)
 		e.body = append(e.body, data...)
 	case chip.OpSetPath, chip.OpCut, chip.OpAvoid:

@@ -93,6 +93,12 @@ func (t *tape) call(op chip.Op, now mono.Time, ch wire.Channel, n int, data []by
 	t.done()
 }
 
+// json encodes a call whose arguments are a JSON object.
+func (t *tape) json(op chip.Op, now mono.Time, args any) {
+	b, _ := json.Marshal(args) // json.Marshal of numbers and texts never fails
+	t.call(op, now, 0, 0, b)
+}
+
 // request encodes a call of HandleRequest.
 func (t *tape) request(now mono.Time, r *flow.Request) {
 	t.enc.begin(Kind(chip.OpHandleRequest))

@@ -2,12 +2,14 @@ package record
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
 	"ttfabric/node/chip"
 	"ttfabric/node/flow"
+	"ttfabric/node/kernel"
 	"ttfabric/node/noc"
 	"ttfabric/router"
 	"ttfabric/wire"
@@ -21,6 +23,9 @@ type Options struct {
 	// Replay calls Each with the number and the record of each call into the chip, before
 	// Replay makes the call. An error of Each ends the replay. Each may be nil.
 	Each func(n uint64, r *Record) error
+	// Kernels are the kernels that the chip can run. A recording of jobs needs the kernels of the
+	// recorded chip.
+	Kernels kernel.Table
 }
 
 // Summary counts the calls that a replay made and the answers that it compared.
@@ -54,12 +59,13 @@ func (d *Difference) Error() string {
 // the bytes with the recording.
 type replayer struct {
 	tape
-	r    *Reader
-	sum  Summary
-	op   Kind // kind of the present call
-	diff *Difference
-	stop bool // the recording has ended or breaks off
-	chip *chip.Chip
+	r     *Reader
+	sum   Summary
+	op    Kind // kind of the present call
+	diff  *Difference
+	stop  bool  // the recording has ended or breaks off
+	lacks error // a kernel of the recording that the replaying program does not have
+	chip  *chip.Chip
 }
 
 // Replay makes the chip of a recording and repeats its calls. If an answer differs, the
@@ -68,6 +74,7 @@ type replayer struct {
 // part before the break, sets Cut of the Summary, and returns no error.
 func Replay(r *Reader, o Options) (Summary, error) {
 	h := r.Header()
+	h.Config.Kernels = o.Kernels
 	c, err := chip.New(h.Started, h.Config)
 	if err != nil {
 		return Summary{}, fmt.Errorf("recording: %w", err)
@@ -79,7 +86,10 @@ func Replay(r *Reader, o Options) (Summary, error) {
 	c.Wrap(func(of chip.Inputs) chip.Inputs { return &taped{of, &p.tape, asIs} })
 	err = p.run(&o)
 	p.sum.End, p.sum.EndText = r.End()
-	if p.diff != nil {
+	switch {
+	case p.diff != nil && p.lacks != nil:
+		err = p.lacks
+	case p.diff != nil:
 		err = p.diff
 	}
 	return p.sum, err
@@ -128,6 +138,30 @@ func (p *replayer) ended(err error) error {
 	return err
 }
 
+// job makes a recorded call of StartJob or EndJob. If the chip of the recording had a kernel that the
+// replaying program does not have, the replay stops.
+func (p *replayer) job(r *Record) {
+	if chip.Op(r.Kind) == chip.OpEndJob {
+		var e endJob
+		if err := json.Unmarshal(r.Data, &e); err == nil {
+			p.chip.EndJob(r.Now, e.ID, e.End)
+		}
+		return
+	}
+	var j kernel.Job
+	if err := json.Unmarshal(r.Data, &j); err != nil {
+		return // the recorded chip got a job that cannot be encoded, and refused it
+	}
+	for _, pr := range j.Programs {
+		for _, k := range pr.Kernels {
+			if !p.chip.HasKernel(k.Kernel) && p.lacks == nil {
+				p.lacks = fmt.Errorf("recording: job %d may have run kernel %q, which this program lacks: replay with the program that has the kernel", j.ID, k.Kernel)
+			}
+		}
+	}
+	_ = p.chip.StartJob(r.Now, j) // the chip's events show whether the job started
+}
+
 // call makes a recorded call on the chip. The method "compare" then checks the chip's answers.
 func (p *replayer) call(r *Record) {
 	c := p.chip
@@ -147,6 +181,8 @@ func (p *replayer) call(r *Record) {
 		c.Cut(r.Now, r.Channel, r.N == 1)
 	case chip.OpRefused:
 		c.Refused(r.Now, r.Channel)
+	case chip.OpStartJob, chip.OpEndJob:
+		p.job(r)
 	case chip.OpHandleLinkStates:
 		c.HandleLinkStates(r.Now, wire.AppendLinkStates(nil, r.Data))
 	case chip.OpAvoid:

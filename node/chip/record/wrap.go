@@ -5,6 +5,7 @@ import (
 
 	"ttfabric/node/chip"
 	"ttfabric/node/flow"
+	"ttfabric/node/kernel"
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -71,6 +72,24 @@ func (x *taped) SetPath(now mono.Time, ch wire.Channel, on bool) {
 func (x *taped) Cut(now mono.Time, ch wire.Channel, on bool) {
 	x.tape.call(chip.OpCut, now, ch, number(on), nil)
 	x.of.Cut(now, ch, on)
+}
+
+// StartJob encodes the call.
+func (x *taped) StartJob(now mono.Time, j kernel.Job) error {
+	x.tape.json(chip.OpStartJob, now, j)
+	return x.of.StartJob(now, j)
+}
+
+// EndJob encodes the call.
+func (x *taped) EndJob(now mono.Time, id kernel.JobID, e kernel.End) bool {
+	x.tape.json(chip.OpEndJob, now, endJob{id, e})
+	return x.of.EndJob(now, id, e)
+}
+
+// endJob holds the arguments of EndJob.
+type endJob struct {
+	ID  kernel.JobID `json:"id"`
+	End kernel.End   `json:"end"`
 }
 
 // Refused encodes the call.

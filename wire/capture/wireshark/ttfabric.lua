@@ -6,7 +6,7 @@
 -- For Wireshark 4.0 and later, with Lua 5.2 to 5.4. 'ttfabric wireshark install'
 -- puts it in place; or: tshark -X lua_script:ttfabric.lua -r FILE
 
-local MAGIC, VERSION = 0x5454, 2 -- "TT"
+local MAGIC, VERSION = 0x5454, 3 -- "TT"
 local ENVELOPE, HEADER, TRAILER = 8, 16, 4
 local HEAD = ENVELOPE + HEADER
 local OVERHEAD = HEAD + TRAILER
@@ -17,7 +17,7 @@ local CONTROL_VCS = { [2] = true, [7] = true, [12] = true, [15] = true }
 local CONTROL_TYPES = { [3] = true, [4] = true, [6] = true }
 local NUM_VCS, BASIC_VCS = 16, 3
 local MAX_MESHES, MAX_CHIPS, MAX_CHANNELS = 1024, 256, 16
-local DATA, UPDATE, HELLO, RAW, CLOSE = 1, 2, 3, 4, 5
+local DATA, UPDATE, HELLO, CLOSE, WRITE, MMIO = 1, 2, 3, 5, 6, 7
 local EXTENSION, BASE_LEN, MESH_TAIL = 40, 44, 17
 local MIN_PACKET, MAX_PAYLOAD, MAX_PACKET, MEMBERS_LEN = 120, 4096, 4296, 32
 local HALF_LEN = MEMBERS_LEN / 2 -- half of the members, as in a drop report
@@ -108,7 +108,8 @@ assert(crc32c("123456789", 9) == 0xE3069283)
 
 ---------------------------------------------------------------- names
 
-local KINDS = { [1] = "Data", [2] = "Update", [3] = "Hello", [4] = "Raw", [5] = "Close" }
+local KINDS = { [1] = "Data", [2] = "Update", [3] = "Hello", [5] = "Close", [6] = "L1 write", [7] = "MMIO write" }
+local NUMBERED = { [1] = true, [6] = true, [7] = true } -- kinds with sequence numbers
 local VCS = { [0] = "data", "reply", "control", "data-dateline", "reply-dateline", "data-up", "reply-up", "control-up",
   "data-up-dateline", "reply-up-dateline", "data-detour", "reply-detour", "control-detour", "data-up-detour",
   "reply-up-detour", "control-up-detour" }
@@ -152,13 +153,13 @@ num(L, "channel", "uint8", "ttlink.channel", "Channel", nil, "Port at the receiv
 num(L, "padded", "uint16", "ttlink.padded", "Padded payload length", nil, "Bytes of payload with padding; 0: not padded")
 hex(L, "session", "uint32", "ttlink.session", "Session")
 num(L, "kind", "uint8", "ttlink.kind", "Kind", KINDS)
-num(L, "vc", "uint8", "ttlink.vc", "Virtual channel", VCS)
+num(L, "vc", "uint8", "ttlink.vc", "Virtual channel", VCS, "Of an L1 write or MMIO write: the transaction command queue")
 hex(L, "flags", "uint8", "ttlink.flags", "Flags")
 flag(L, "fend", "ttlink.flags.end", "End of packet", 8, 1)
 flag(L, "fnack", "ttlink.flags.nack", "NACK", 8, 2)
 flag(L, "fsolicit", "ttlink.flags.solicit", "Solicit", 8, 4)
 num(L, "length", "uint16", "ttlink.length", "Payload length")
-hex(L, "dest", "uint32", "ttlink.dest", "Destination address", "At the receiver: slot × 8192 + offset in the packet; for control packets, slot × 96")
+hex(L, "dest", "uint32", "ttlink.dest", "Destination address", "At the receiver: slot × 8192 + offset in the packet; for control packets, slot × 96; for L1 and MMIO writes, an address of the ethernet tile")
 num(L, "seq", "uint32", "ttlink.seq", "Sequence number", nil, "Of this data frame")
 num(L, "ack", "uint32", "ttlink.ack", "Acknowledgement", nil, "Next data frame that the sender expects")
 L.payload = ProtoField.bytes("ttlink.payload", "Payload")
@@ -169,6 +170,8 @@ num(L, "crcstatus", "uint8", "ttlink.crc.status", "Checksum status", CRC_STATUS)
 L.fault = ProtoField.string("ttlink.fault", "Fault", base.ASCII, "Why receivers refuse the frame")
 num(L, "slot", "uint32", "ttlink.slot", "Slot")
 num(L, "offset", "uint16", "ttlink.offset", "Offset in packet")
+num(L, "queue", "uint8", "ttlink.queue", "Queue", nil, "Transaction command queue of an L1 write or MMIO write")
+hex(L, "value", "uint32", "ttlink.value", "Value", "That an MMIO write stores")
 num(L, "grant", "uint32", "ttlink.grant", "Grant", nil, "Packets that the peer may have sent on the virtual channel since the session began; one field for each, from 0")
 flag(L, "hup", "ttlink.hello.up", "Up", 8, 1)
 flag(L, "hwant", "ttlink.hello.want", "Answer wanted", 8, 2)
@@ -362,7 +365,7 @@ end
 local function check_frame(f)
   if f.version ~= VERSION then f.fault = "version"
   elseif f.crc_ok == false then f.fault = "checksum"
-  elseif f.kind < DATA or f.kind > CLOSE then f.fault = "kind"
+  elseif not KINDS[f.kind] then f.fault = "kind"
   elseif f.flags > 7 then f.fault = "reserved"
   elseif f.length > f.body or f.length > MAX_FRAME_PAYLOAD then f.fault = "length" end
 end
@@ -457,7 +460,7 @@ local function direction_of(st, f, from, to)
   for _, d in ipairs(st.dirs) do
     if d.channel == f.channel then
       if d.ways[way] then return d end
-      if not d.ways[back] and (f.kind ~= DATA or not d.next or math.abs(distance(f.seq, d.next)) <= REMEMBERED) then other = d end
+      if not d.ways[back] and (not NUMBERED[f.kind] or not d.next or math.abs(distance(f.seq, d.next)) <= REMEMBERED) then other = d end
     end
   end
   if not other then
@@ -566,6 +569,7 @@ local function analyse_data(d, peer, f, r, number, now, outbound)
     r.entry = { first = number, number = number, mark = mark, crc = f.crc, copies = 1 }
     d.sent[f.seq] = r.entry
     r.in_flight = d.acked and distance(d.next, d.acked) or nil
+    if f.kind ~= DATA then return end
     if f.offset == 0 and peer then r.window_full = count_credit(d, peer, f) end
     local w = d.vcs[f.vc]
     if w and f.last then w.following = d.next end
@@ -627,9 +631,9 @@ local function analyse(tvb, f, r, ctx)
     d.cause = d.cause + 1
     if peer then peer.cause = peer.cause + 1 end
   end
-  if f.kind == DATA then analyse_data(d, peer, f, r, ctx.number, ctx.now, ctx.outbound) end
+  if NUMBERED[f.kind] then analyse_data(d, peer, f, r, ctx.number, ctx.now, ctx.outbound) end
   if not peer then return end
-  if f.kind == DATA or f.kind == UPDATE then analyse_ack(peer, f, r, ctx.number, ctx.now) end
+  if NUMBERED[f.kind] or f.kind == UPDATE then analyse_ack(peer, f, r, ctx.number, ctx.now) end
   if f.nack and f.kind == UPDATE then peer.cause = peer.cause + 1 end
   for v, at in pairs(f.grants or {}) do note_grant(peer, v, tvb(at[1], 4):le_uint()) end
 end
@@ -1053,6 +1057,11 @@ local function payload_tree(tvb, f, tree)
     tree:add(L.offset, tvb(f.o + 12, 4), f.offset):set_generated()
     return
   end
+  if NUMBERED[f.kind] then
+    tree:add(L.queue, tvb(f.o + 8, 1), f.vc):set_generated()
+    if f.kind == MMIO and f.length == 4 then tree:add_le(L.value, tvb(o, 4)) end
+    return
+  end
   for v = 0, NUM_VCS - 1 do
     local at = f.grants and f.grants[v]
     if at then tree:add_le(L.grant, tvb(at[1], at[2])):append_text(" (" .. VCS[v] .. ")") end
@@ -1127,6 +1136,7 @@ local function frame_words(f)
   if not f.kind then return "" end
   local name = KINDS[f.kind] or format("Kind %d", f.kind)
   if f.kind == DATA then return format("%s VC=%s Seq=%d Ack=%d Len=%d", name, VCS[f.vc], f.seq, f.ack, f.length) end
+  if NUMBERED[f.kind] then return format("%s Queue=%d To=0x%x Seq=%d Ack=%d Len=%d", name, f.vc, f.dest, f.seq, f.ack, f.length) end
   if f.hello then
     return format("%s from M%dD%d/%d to M%dD%d/%d%s%s", name, f.hello.from.mesh, f.hello.from.chip, f.hello.from.channel, f.hello.expected.mesh,
       f.hello.expected.chip, f.hello.expected.channel, f.hello_up and ", up" or "", f.hello_want and ", wants an answer" or "")
@@ -1221,7 +1231,7 @@ end
 
 -- sound reports whether a receiver took the frame, as far as can be told of one that the capture cut off.
 local function sound(f, ctx)
-  return not f.fault or f.fault == "short" and ctx.cut and f.version == VERSION and f.kind >= DATA and f.kind <= CLOSE
+  return not f.fault or f.fault == "short" and ctx.cut and f.version == VERSION and KINDS[f.kind] ~= nil
 end
 
 -- frame_at reads the frame at offset o and looks at it, the first time that it is seen.
@@ -1280,7 +1290,7 @@ end
 local function ours(tvb)
   if tvb:captured_len() < OVERHEAD or tvb(0, 2):uint() ~= MAGIC then return false end
   local kind = tvb(8, 1):uint() % 16
-  return floor(tvb(2, 1):uint() / 16) == VERSION and kind >= DATA and kind <= CLOSE
+  return floor(tvb(2, 1):uint() / 16) == VERSION and KINDS[kind] ~= nil
 end
 
 ttlink:register_heuristic("udp", function(tvb, pinfo, root)

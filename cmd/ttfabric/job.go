@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/node/kernel"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// jobRow is a job that runs, on one chip.
+type jobRow struct {
+	Chip    wire.FabricNodeID `json:"chip"`
+	Job     kernel.JobID      `json:"job"`            // number of the job
+	Name    string            `json:"name,omitempty"` // name of the job
+	Chips   int               `json:"chips"`          // number of chips of the job
+	Kernels []string          `json:"kernels"`        // kernels that run on the chip, as name@tile
+}
+
+func newJob() *cobra.Command {
+	c := &cobra.Command{Use: "job", Short: "List and stop jobs of kernels",
+		Long: `A job is a set of programs on several chips that start and end together. A program is a
+set of kernels, which run on the tiles of a chip. 'bench ring --kernels' starts a job,
+and so do programs that run as chips; see 'up --program'.`,
+		Example: "  ttfabric job ls\n  ttfabric job stop 4711"}
+	c.AddCommand(newJobList(), newJobStop())
+	return c
+}
+
+func newJobList() *cobra.Command {
+	return &cobra.Command{Use: "ls", Short: "List the jobs that run", Args: cobra.NoArgs, Example: "  ttfabric job ls -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			f, err := format(c)
+			if err != nil {
+				return err
+			}
+			fab, err := openFabric(c)
+			if err != nil {
+				return err
+			}
+			cs, _, err := fab.Clients()
+			if err != nil {
+				return err
+			}
+			rows := []jobRow{}
+			for _, a := range fabric.JobsOf(c.Context(), cs) {
+				if a.Err != nil {
+					return a.Err
+				}
+				for _, j := range a.Value.Jobs {
+					rows = append(rows, jobRow{a.Chip, j.Job, j.Name, max(1, len(j.Chips)), j.Kernels})
+				}
+			}
+			if f == "json" {
+				return printJSON(c, rows)
+			}
+			tw := newTable(c, "Job", "Name", "Chip", "Kernels")
+			slices.SortStableFunc(rows, func(a, b jobRow) int { return int(a.Job - b.Job) })
+			for _, r := range rows {
+				tw.AppendRow(table.Row{r.Job, r.Name, r.Chip, strings.Join(r.Kernels, " ")})
+			}
+			tw.Render()
+			return nil
+		}}
+}
+
+func newJobStop() *cobra.Command {
+	return &cobra.Command{Use: "stop JOB", Short: "Stop a job on all its chips", Args: cobra.ExactArgs(1), Example: "  ttfabric job stop 4711",
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := strconv.ParseUint(args[0], 10, 64)
+			if err != nil {
+				return spec.Usagef("job %q: want a number, as 'ttfabric job ls' lists them", args[0])
+			}
+			fab, err := openFabric(c)
+			if err != nil {
+				return err
+			}
+			cs, _, err := fab.Clients()
+			if err != nil {
+				return err
+			}
+			n := fabric.StopJob(cs, kernel.JobID(id), "ttfabric job stop")
+			if n == 0 {
+				return fmt.Errorf("job %d does not run on any chip; 'ttfabric job ls' lists the jobs", id)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "Job %d is stopped on %s.\n", id, topo.Count(n, "chip"))
+			return nil
+		}}
+}

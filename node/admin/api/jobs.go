@@ -1,0 +1,49 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"ttfabric/node/kernel"
+)
+
+// JobsView lists the kernels that a chip can run, and the jobs that run on the chip.
+type JobsView struct {
+	Kernels []string         `json:"kernels"` // names of the kernels that the chip can run
+	Jobs    []kernel.Running `json:"jobs"`    // jobs that run on the chip
+}
+
+// jobRoutes are the calls for jobs of kernels.
+var jobRoutes = []Route{
+	{Method: "GET", Path: "/v1/jobs", Summary: "Lists the kernels that the chip can run, and the jobs that run on the chip.", Answers: one(JobsView{})},
+	{Method: "POST", Path: "/v1/jobs", Summary: "Starts the chip's part of a job of kernels.", Bodies: []any{kernel.Job{}}, Answers: noContent,
+		Errors: unprocessable("The chip has no such kernel or tile, a range belongs to another job, or too many jobs run.")},
+	{Method: "GET", Path: "/v1/jobs/end", Summary: "Waits until a job has ended on the chip, and returns how.", Params: []Param{jobParam}, Answers: one(kernel.End{}),
+		Errors: []Failure{{Status: http.StatusBadRequest, When: "The number of the job is wrong."}, {Status: http.StatusNotFound, When: "The job does not run, and is not among the last jobs that ended."}}},
+	{Method: "DELETE", Path: "/v1/jobs", Summary: "Stops a job on all its chips.", Params: []Param{jobParam, {Name: "text", Type: "", Max: MaxID, Doc: "Why the job is stopped, at most 64 bytes. The reports of the job's chips show the text."}}, Answers: noContent,
+		Errors: []Failure{{Status: http.StatusBadRequest, When: "The number of the job is wrong."}, {Status: http.StatusNotFound, When: "The job does not run on this chip."}}},
+}
+
+var jobParam = Param{Name: "id", Type: uint64(0), Required: true, Doc: "The number of the job."}
+
+// Jobs lists the kernels that the chip can run, and the jobs that run on the chip.
+func (c *Client) Jobs(ctx context.Context) (v JobsView, err error) {
+	return v, c.call(ctx, "GET", "/v1/jobs", nil, &v)
+}
+
+// StartJob starts the chip's part of a job, see [session.Runner].
+func (c *Client) StartJob(j kernel.Job) error {
+	return c.call(context.Background(), "POST", "/v1/jobs", j, nil)
+}
+
+// EndJob stops a job on all its chips, see [session.Runner].
+func (c *Client) EndJob(id kernel.JobID, text string) error {
+	return c.call(context.Background(), "DELETE", fmt.Sprintf("/v1/jobs?id=%d&text=%s", id, url.QueryEscape(text[:min(len(text), MaxID)])), nil, nil)
+}
+
+// WaitJob waits until a job has ended on the chip, see [session.Runner].
+func (c *Client) WaitJob(ctx context.Context, id kernel.JobID) (e kernel.End, err error) {
+	return e, c.call(ctx, "GET", fmt.Sprintf("/v1/jobs/end?id=%d", id), nil, &e)
+}

@@ -1,0 +1,232 @@
+package chip
+
+import (
+	"slices"
+
+	"ttfabric/node/flow"
+	"ttfabric/node/kernel"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// kernelHost implements [kernel.Host] for the chip's kernels.
+type kernelHost machine
+
+// Start starts a request of a kernel.
+func (h *kernelHost) Start(now mono.Time, r *flow.Request) flow.Admission {
+	return (*machine)(h).start(now, r, flow.Kernel)
+}
+
+// Busy reports whether a transaction command queue takes no command now.
+func (h *kernelHost) Busy(ch wire.Channel, q int) bool { return (*machine)(h).queueBusy(ch, q) }
+
+// Send gives a command to a transaction command queue.
+func (h *kernelHost) Send(_ mono.Time, ch wire.Channel, q int, src, dst uint32, words int) {
+	(*machine)(h).startWrite(ch, q, src, dst, words) // the kernel has checked queue and addresses
+}
+
+// Sending reports whether a command still reads a range of an ethernet tile.
+func (h *kernelHost) Sending(ch wire.Channel, a uint32, n int) bool {
+	_, inUse := (*machine)(h).sourceInUse(ch, a, n)
+	return inUse
+}
+
+// programs holds the kernels of a chip, and the ends of jobs that chips tell each other.
+type programs struct {
+	*kernel.Machine
+	notices []notice        // ends of jobs that this chip has to tell
+	heard   []kernel.Notice // ends of jobs that other chips have told, and that the chip has not handled yet
+	sent    uint64          // number of notices that this chip has sent
+	lost    uint64          // number of notices that found no room, or that several attempts did not deliver
+}
+
+// notice is the end of a job that this chip has to tell another chip.
+type notice struct {
+	to    wire.FabricNodeID
+	bytes [kernel.NoticeSize]byte
+	token uint64 // token of the request under way; 0: none
+	tries int
+}
+
+// Limits of notices, our own choices.
+const (
+	maxNotices  = 4 * kernel.MaxChips // notices that wait or are under way
+	noticeTries = 8                   // attempts to deliver a notice
+	noticeBit   = 1 << 63             // bit in the tokens of notices, and not in the tokens of kernels
+)
+
+// Load answers a read of the job register: zeros.
+func (p *programs) Load(_ uint64, b []byte) wire.Outcome {
+	clear(b)
+	return wire.OutcomeDone
+}
+
+// Store takes a notice. The chip handles the notice after the command.
+func (p *programs) Store(off uint64, b []byte) wire.Outcome {
+	n, ok := kernel.ParseNotice(b)
+	switch {
+	case off != 0 || !ok:
+		return wire.OutcomeBadCommand
+	case len(p.heard) >= maxNotices:
+		return wire.OutcomeAgain
+	}
+	p.heard = append(p.heard, n)
+	return wire.OutcomeDone
+}
+
+// addKernels makes the machine of the chip's kernels.
+func (c *machine) addKernels() error {
+	c.kernels.Machine = kernel.New(kernel.Config{Self: c.cfg.Node, Topology: c.cfg.Topology, Memory: c.memory, Host: (*kernelHost)(c),
+		Table: c.cfg.Kernels, Seed: c.cfg.KernelSeed, Running: c.cfg.Running})
+	return c.memory.MapRegisters(kernel.NoticeAddr(c.cfg.Topology.Arch), kernel.NoticeSize, &c.kernels)
+}
+
+// StartJob starts this chip's part of a job.
+func (c *machine) StartJob(now mono.Time, j kernel.Job) error {
+	err := c.kernels.Start(now, j)
+	c.kernelEvents(now)
+	return err
+}
+
+// EndJob ends a job on this chip. EndJob returns false if no such job runs.
+func (c *machine) EndJob(now mono.Time, id kernel.JobID, e kernel.End) bool {
+	ok := c.kernels.End(now, id, e)
+	c.kernelEvents(now)
+	return ok
+}
+
+// Jobs lists the jobs that run on the chip.
+func (c *machine) Jobs() []kernel.Running { return c.kernels.Jobs() }
+
+// runKernels gives the kernels that can continue their turn. runKernels returns true if a kernel ran.
+func (c *machine) runKernels(now mono.Time) bool {
+	if c.kernels.Idle() && len(c.kernels.heard)+len(c.kernels.notices) == 0 {
+		return false
+	}
+	moved := c.kernels.Run(now)
+	for i := range c.ports.list { // a free queue may be what a kernel waits for
+		moved = c.ports.list[i].link.PlaceWrites() || moved
+	}
+	if len(c.kernels.heard) > 0 {
+		for _, n := range c.kernels.heard {
+			moved = c.kernels.End(now, n.Job, n.End) || moved
+			c.takeKernelEvents(now, false)
+		}
+		c.kernels.heard = c.kernels.heard[:0]
+	}
+	if moved {
+		c.kernelEvents(now)
+	}
+	if len(c.kernels.notices) > 0 {
+		c.sendNotices(now)
+	}
+	return moved
+}
+
+// sendNotices sends the notices that wait, as many as the chip has room for.
+func (c *machine) sendNotices(now mono.Time) {
+	k := &c.kernels
+	k.notices = slices.DeleteFunc(k.notices, func(n notice) bool { return n.tries > noticeTries })
+	for i := range k.notices {
+		n := &k.notices[i]
+		if n.token != 0 {
+			continue
+		}
+		k.sent++
+		n.token = noticeBit | k.sent
+		r := flow.Request{Token: n.token, Dst: n.to, Payload: n.bytes[:], Command: wire.Command{Type: wire.NocUnicastWrite, Addr: kernel.NoticeAddr(c.cfg.Topology.Arch)}}
+		switch c.start(now, &r, flow.Kernel) {
+		case flow.Accepted:
+			n.tries++
+		case flow.Busy:
+			n.token = 0
+		default: // the chip learns of the end by itself
+			n.tries = noticeTries + 1
+		}
+	}
+}
+
+// noticed takes the result of a notice.
+func (p *programs) noticed(r *flow.Result) {
+	for i := range p.notices {
+		n := &p.notices[i]
+		switch {
+		case n.token != r.Token:
+		case r.Fate == flow.FateDone || r.Fate == flow.FateRefused && r.Outcome != wire.OutcomeAgain:
+			n.tries = noticeTries + 1
+		default:
+			n.token = 0
+			if n.tries >= noticeTries {
+				n.tries++
+				p.lost++
+			}
+		}
+	}
+}
+
+// kernelEvents passes the events of the kernels to the chip's events.
+func (c *machine) kernelEvents(now mono.Time) { c.takeKernelEvents(now, true) }
+
+// takeKernelEvents passes the events of the kernels to the chip's events. If "tell" is true, the chip
+// tells the other chips of a job that the job has ended early.
+func (c *machine) takeKernelEvents(now mono.Time, tell bool) {
+	for e, ok := c.kernels.PollEvent(); ok; e, ok = c.kernels.PollEvent() {
+		c.events.add(Event{At: now, Kernel: &e})
+		if tell && e.Kind == kernel.JobEnded && e.End.Why != kernel.EndDone && e.End.Why != kernel.EndClosed {
+			c.tellEnd(&e)
+		}
+	}
+}
+
+// tellEnd makes notices for the other chips of a job that has ended early.
+func (c *machine) tellEnd(e *kernel.Event) {
+	k := &c.kernels
+	b := kernel.Notice{Job: e.Job, End: e.End}.Bytes()
+	for _, to := range e.Chips {
+		switch {
+		case to == c.cfg.Node:
+		case len(k.notices) >= maxNotices:
+			k.lost++
+		default:
+			k.notices = append(k.notices, notice{to: to, bytes: b})
+		}
+	}
+}
+
+// endJobsOf ends the jobs that use a link whose session has ended, and the jobs of the chip at the
+// link's other end. A session ends because that chip has started anew.
+func (c *machine) endJobsOf(now mono.Time, i int) {
+	if c.kernels.Idle() {
+		return
+	}
+	p := &c.ports.list[i]
+	for _, id := range c.kernels.Uses(func(wire.Channel) bool { return false }, func(n wire.FabricNodeID) bool { return n == p.Peer.Node }) {
+		c.EndJob(now, id, kernel.End{Why: kernel.EndChip, By: p.Peer.Node})
+	}
+	for _, id := range c.kernels.Uses(func(ch wire.Channel) bool { return ch == p.Local.Channel }, func(wire.FabricNodeID) bool { return false }) {
+		c.EndJob(now, id, kernel.End{Why: kernel.EndLink, By: p.Peer.Node, Text: "link " + p.Local.String()})
+	}
+}
+
+// endLostJobs ends the jobs with a chip that no route leads to.
+func (c *machine) endLostJobs(now mono.Time) {
+	if c.kernels.Idle() {
+		return
+	}
+	for _, lost := range c.tables.unreachable {
+		for _, id := range c.kernels.Uses(func(wire.Channel) bool { return false }, func(n wire.FabricNodeID) bool { return n == lost }) {
+			c.EndJob(now, id, kernel.End{Why: kernel.EndChip, By: lost})
+		}
+	}
+}
+
+// closeJobs ends all jobs, because the chip is closed.
+func (c *machine) closeJobs(now mono.Time) {
+	c.kernels.Close(now)
+	c.kernelEvents(now)
+}
+
+// HasKernel reports whether the chip can run a kernel of a name.
+func (c *machine) HasKernel(name string) bool { return c.kernels.Has(name) }
+
+var _ kernel.Host = (*kernelHost)(nil)

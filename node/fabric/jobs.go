@@ -1,0 +1,91 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"ttfabric/node/admin/api"
+	"ttfabric/node/kernel"
+	"ttfabric/node/session"
+	"ttfabric/wire"
+)
+
+// Times of jobs.
+const (
+	jobStart = 10 * time.Second // limit for a chip's answer to the start of its part
+	jobStop  = 5 * time.Second  // limit for the stop of a job
+)
+
+// NewJobID returns a random number for a job.
+func NewJobID() kernel.JobID { return kernel.JobID(rand.Uint64N(1<<53-1) + 1) } // JSON numbers are exact up to 2^53
+
+// JobsOf lists the jobs of each chip.
+func JobsOf(ctx context.Context, cs []*api.Client) []Answer[api.JobsView] {
+	return Each(ctx, cs, jobStart, func(ctx context.Context, c *api.Client) (api.JobsView, error) { return c.Jobs(ctx) })
+}
+
+// RunJob starts the parts of a job on their chips, and waits until all have ended. If a chip cannot start
+// its part, or if ctx ends, RunJob stops the job on all chips. If the job ends early, the error is a
+// [*session.JobError] of the chip that ended first.
+func (f *Fabric) RunJob(ctx context.Context, parts map[wire.FabricNodeID]kernel.Job) error {
+	var cs []*api.Client
+	var id kernel.JobID
+	for _, n := range f.Topology.Nodes() {
+		j, ok := parts[n]
+		if !ok {
+			continue
+		}
+		c, err := f.Client(n)
+		if err != nil {
+			return err
+		}
+		cs, id = append(cs, c), j.ID
+	}
+	started := Each(ctx, cs, jobStart, func(_ context.Context, c *api.Client) (struct{}, error) {
+		return struct{}{}, c.StartJob(parts[c.Self()])
+	})
+	var failed error
+	for _, a := range started {
+		failed = errors.Join(failed, a.Err)
+	}
+	if failed != nil {
+		StopJob(cs, id, "a chip could not start its part")
+		return failed
+	}
+	ends := Each(ctx, cs, 0, func(ctx context.Context, c *api.Client) (kernel.End, error) { return c.WaitJob(ctx, id) })
+	if ctx.Err() != nil {
+		StopJob(cs, id, "the command that started the job was interrupted")
+		return ctx.Err()
+	}
+	for _, a := range ends {
+		switch {
+		case a.Err != nil:
+			failed = errors.Join(failed, fmt.Errorf("chip %s: %w", a.Chip, a.Err))
+		case a.Value.Why != kernel.EndDone:
+			return &session.JobError{Job: id, End: a.Value}
+		}
+	}
+	return failed
+}
+
+// StopJob stops a job on all chips, and returns the number of chips on which the job ran. The text says
+// why.
+func StopJob(cs []*api.Client, id kernel.JobID, text string) (n int) {
+	ran := Each(context.Background(), cs, jobStop, func(ctx context.Context, c *api.Client) (bool, error) {
+		v, err := c.Jobs(ctx)
+		return slices.ContainsFunc(v.Jobs, func(r kernel.Running) bool { return r.Job == id }), err
+	})
+	for _, a := range ran {
+		if a.Value {
+			n++
+		}
+	}
+	Each(context.Background(), cs, jobStop, func(_ context.Context, c *api.Client) (struct{}, error) {
+		return struct{}{}, c.EndJob(id, text) // a chip on which the job has ended answers with an error
+	})
+	return n
+}

@@ -1,0 +1,253 @@
+package guide
+
+import (
+	"fmt"
+	"slices"
+
+	"ttfabric/node/kernel"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// Limits of a ring, our own choices.
+const (
+	MaxSamples = 4096     // measured trips
+	MaxSize    = 64 << 10 // bytes of the payload
+	MaxHops    = 64       // hops of a ring
+)
+
+// Settings say how a ring runs.
+type Settings struct {
+	Samples int // measured trips, 1 to [MaxSamples]
+	Size    int // bytes of the payload, a multiple of 16, at most [MaxSize]
+}
+
+// Hop is one cable of a ring (the guide's hop_eth_sockets): the sender's port, and the receiver's.
+type Hop struct{ From, To wire.PortID }
+
+// Ring is a ring of chips, with the programs of its chips.
+type Ring struct {
+	Hops    []Hop
+	Parts   map[wire.FabricNodeID]kernel.Job // by chip
+	Master  wire.FabricNodeID                // chip on which the ring begins
+	Results wire.NocAddr                     // on the master: times of the trips, 4 bytes each, in nanoseconds
+	Buffer  wire.NocAddr                     // on the master: the payload
+	Arrive  []wire.NocAddr                   // by hop: where the payload arrives on the hop's receiving chip
+	Samples int
+}
+
+// Order returns the chips of a ring with n hops. For 2, 4, 8 and 12 hops of a T3000, the order is the
+// guide's where the cabling allows. The guide's literal lists for 4, 8 and 12 hops name chips that are
+// not neighbours in tt-umd's numbering ("Identifying Correct Chip Order"), so Order finds the chips by
+// the cabling: the first cycle of n steps from the first chip in which each step has a cable of its own.
+func Order(t *topo.Topology, n int) ([]wire.FabricNodeID, error) {
+	if n < 2 || n > MaxHops {
+		return nil, fmt.Errorf("a ring of %d hops: want 2 to %d", n, MaxHops)
+	}
+	s := search{t: t, n: n, used: map[wire.PortID]bool{}, visits: map[wire.FabricNodeID]int{}, steps: maxSteps}
+	for _, c := range t.Chips {
+		if path := s.from(c.Node); path != nil {
+			return path, nil
+		}
+	}
+	return nil, fmt.Errorf("machine %s has no ring of %d hops: each hop needs a cable of its own that the dispatcher does not reserve", t, n)
+}
+
+// maxSteps limits the search for a ring.
+const maxSteps = 1 << 20
+
+// search looks for a ring by depth-first search.
+type search struct {
+	t      *topo.Topology
+	n      int
+	used   map[wire.PortID]bool
+	visits map[wire.FabricNodeID]int
+	path   []wire.FabricNodeID
+	steps  int
+}
+
+func (s *search) from(start wire.FabricNodeID) []wire.FabricNodeID {
+	s.path, s.visits = append(s.path[:0], start), map[wire.FabricNodeID]int{start: 1}
+	clear(s.used)
+	if s.extend() {
+		return slices.Clone(s.path)
+	}
+	return nil
+}
+
+// extend adds chips to the path until the path is a ring. It visits chips that the path has visited least
+// first.
+func (s *search) extend() bool {
+	if s.steps--; s.steps < 0 {
+		return false
+	}
+	at, start := s.path[len(s.path)-1], s.path[0]
+	if len(s.path) == s.n {
+		_, ok := free(s.t, at, start, s.used)
+		return ok
+	}
+	most := (s.n + len(s.t.Chips) - 1) / len(s.t.Chips) // visits of one chip
+	next := neighbours(s.t, at)
+	slices.SortStableFunc(next, func(a, b wire.FabricNodeID) int { return s.visits[a] - s.visits[b] })
+	for _, to := range next {
+		h, ok := free(s.t, at, to, s.used)
+		if !ok || s.visits[to] >= most {
+			continue
+		}
+		s.used[h.From], s.used[h.To] = true, true
+		s.visits[to]++
+		s.path = append(s.path, to)
+		if s.extend() {
+			return true
+		}
+		s.path = s.path[:len(s.path)-1]
+		s.visits[to]--
+		delete(s.used, h.From)
+		delete(s.used, h.To)
+	}
+	return false
+}
+
+func neighbours(t *topo.Topology, at wire.FabricNodeID) (all []wire.FabricNodeID) {
+	for _, ch := range kernel.ActiveEthernetCores(t, at, true) {
+		if p, ok := kernel.ConnectedEthernetCore(t, at, ch); ok && !slices.Contains(all, p.Node) {
+			all = append(all, p.Node)
+		}
+	}
+	return all
+}
+
+// free returns the first unreserved cable between two chips that no hop uses ("Any revisit of this edge must
+// use a different connection").
+func free(t *topo.Topology, from, to wire.FabricNodeID, used map[wire.PortID]bool) (Hop, bool) {
+	for _, ch := range kernel.ActiveEthernetCores(t, from, true) {
+		local := wire.PortID{Node: from, Channel: ch}
+		if p, ok := kernel.ConnectedEthernetCore(t, from, ch); ok && p.Node == to && !used[local] {
+			return Hop{local, p}, true
+		}
+	}
+	return Hop{}, false
+}
+
+// hops chooses the cables of a ring (the guide's build_eth_sockets_list).
+func hops(t *topo.Topology, chips []wire.FabricNodeID) ([]Hop, error) {
+	var all []Hop
+	used := map[wire.PortID]bool{}
+	for i, from := range chips {
+		to := chips[(i+1)%len(chips)]
+		h, ok := free(t, from, to, used)
+		if !ok {
+			return nil, fmt.Errorf("hop %d of the ring: no free cable leads from chip %s to chip %s", i, from, to)
+		}
+		used[h.From], used[h.To] = true, true
+		all = append(all, h)
+	}
+	return all, nil
+}
+
+// New makes the programs of a ring through the given chips, the last of which is cabled to the first. All
+// parts of the job have the number id.
+func New(t *topo.Topology, id kernel.JobID, chips []wire.FabricNodeID, s Settings) (*Ring, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	hs, err := hops(t, chips)
+	if err != nil {
+		return nil, err
+	}
+	r := &Ring{Hops: hs, Parts: map[wire.FabricNodeID]kernel.Job{}, Master: chips[0], Samples: s.Samples, Arrive: make([]wire.NocAddr, len(hs))}
+	for _, n := range chips {
+		if _, ok := r.Parts[n]; ok {
+			continue
+		}
+		b, err := kernel.NewBuilder(t.Arch)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.part(t.Arch, n, b, s); err != nil {
+			return nil, fmt.Errorf("chip %s: %w", n, err)
+		}
+		r.Parts[n] = kernel.Job{ID: id, Name: fmt.Sprintf("ring of %d hops", len(chips)), Programs: []kernel.Program{b.Program}}
+	}
+	for n, j := range r.Parts {
+		for m := range r.Parts {
+			j.Chips = append(j.Chips, m)
+		}
+		slices.SortFunc(j.Chips, wire.FabricNodeID.Compare)
+		for _, h := range hs {
+			for _, p := range []wire.PortID{h.From, h.To} {
+				if p.Node == n {
+					j.Channels = append(j.Channels, p.Channel)
+				}
+			}
+		}
+		slices.Sort(j.Channels)
+		r.Parts[n] = j
+	}
+	return r, nil
+}
+
+// part makes the program of one chip: a receiver and a sender for each visit of the ring, and one setup
+// worker.
+func (r *Ring) part(a wire.Arch, n wire.FabricNodeID, b *kernel.Builder, s Settings) error {
+	worker, ok := firstTensix(b)
+	if !ok {
+		return fmt.Errorf("the chip has no Tensix tile")
+	}
+	ready, err := b.CreateSemaphore(worker, 0)
+	if err != nil {
+		return err
+	}
+	setup := []uint32{0}
+	for i, out := range r.Hops {
+		if out.From.Node != n {
+			continue
+		}
+		in := r.Hops[(i+len(r.Hops)-1)%len(r.Hops)]
+		from, _ := kernel.EthernetTile(a, in.To.Channel)
+		to, _ := kernel.EthernetTile(a, out.From.Channel)
+		args, err := r.visit(b, from, to, worker, ready, i == 0, s)
+		if err != nil {
+			return err
+		}
+		r.Arrive[(i+len(r.Hops)-1)%len(r.Hops)] = from.Addr(uint64(args[argBuffer]))
+		setup[0]++
+		setup = append(setup, uint32(from.X), uint32(from.Y), args[argStart])
+	}
+	return b.CreateKernel("ring-setup", worker, append(setup, ready)...)
+}
+
+// visit adds the receiver and the sender of one visit.
+func (r *Ring) visit(b *kernel.Builder, from, to, worker kernel.Tile, ready uint32, master bool, s Settings) ([]uint32, error) {
+	args := make([]uint32, numArgs)
+	args[argSamples], args[argSize], args[argReady] = uint32(s.Samples), uint32(s.Size), ready
+	args[argSetupX], args[argSetupY] = uint32(worker.X), uint32(worker.Y)
+	err := make([]error, 0, 8)
+	try := func(a uint32, e error) uint32 { err = append(err, e); return a }
+	args[argBuffer] = try(b.CreateBuffer(from, uint32(s.Size)))
+	if other := try(b.CreateBuffer(to, uint32(s.Size))); other != args[argBuffer] {
+		return nil, fmt.Errorf("the buffers of tiles %s and %s have different addresses", from, to)
+	}
+	args[argAck] = try(b.CreateBuffer(from, flit))
+	args[argStart] = try(b.CreateSemaphore(from, 0))
+	args[argSem] = try(b.CreateSemaphore(to, 0))
+	if master {
+		args[argMaster] = 1
+		args[argResults] = try(b.CreateBuffer(from, uint32(4*s.Samples)))
+		r.Results, r.Buffer = from.Addr(uint64(args[argResults])), from.Addr(uint64(args[argBuffer]))
+	}
+	for _, e := range err {
+		if e != nil {
+			return nil, e
+		}
+	}
+	args[argX], args[argY] = uint32(to.X), uint32(to.Y)
+	if e := b.CreateKernel("ring-receiver", from, args...); e != nil {
+		return nil, e
+	}
+	args[argX], args[argY] = uint32(from.X), uint32(from.Y)
+	return args, b.CreateKernel("ring-sender", to, args...)
+}
+
+// firstTensix returns a Tensix tile for the setup worker.
+func firstTensix(b *kernel.Builder) (kernel.Tile, bool) { return b.Tensix(0) }

@@ -1,0 +1,346 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+
+	"ttfabric/node/noc"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// JobID is the number of a job. Whoever starts a job chooses a number that no other job has.
+type JobID uint64
+
+// Job is one chip's part of a job. A job is a set of programs on several chips that start and end
+// together.
+type Job struct {
+	ID       JobID               `json:"id"`
+	Name     string              `json:"name,omitempty"`
+	Chips    []wire.FabricNodeID `json:"chips,omitempty"`    // all chips of the job
+	Channels []wire.Channel      `json:"channels,omitempty"` // links of this chip that the job uses: if the session of one ends, the job ends
+	Programs []Program           `json:"programs"`           // programs of this chip, which run one after another
+}
+
+// Tile is the NoC 0 coordinate of a tile.
+type Tile struct {
+	X uint8 `json:"x"`
+	Y uint8 `json:"y"`
+}
+
+// String returns the coordinate as "x-y".
+func (t Tile) String() string { return fmt.Sprintf("%d-%d", t.X, t.Y) }
+
+// Addr returns the NoC address of an offset in the tile.
+func (t Tile) Addr(offset uint64) wire.NocAddr { return wire.NewNocAddr(t.X, t.Y, offset) }
+
+// Program is a set of kernels of one chip that start together. The program ends when all its kernels
+// have ended.
+type Program struct {
+	Kernels    []Start     `json:"kernels"`
+	Semaphores []Semaphore `json:"semaphores,omitempty"`
+	Buffers    []Buffer    `json:"buffers,omitempty"`
+}
+
+// Start says which kernel runs on which tile.
+type Start struct {
+	Kernel    string   `json:"kernel"` // name in the chip's [Table]
+	Tile      Tile     `json:"tile"`
+	Args      []byte   `json:"args,omitempty"`      // runtime arguments, see [MaxArguments]
+	Constants []uint32 `json:"constants,omitempty"` // compile-time arguments
+}
+
+// Semaphore is a word in the L1 of a tile. The program's start writes the value into the word.
+type Semaphore struct {
+	Tile  Tile   `json:"tile"`
+	Addr  uint32 `json:"addr"` // offset in the tile, a multiple of 16
+	Value uint32 `json:"value"`
+}
+
+// Buffer is a range of L1 that belongs to the job, while the job runs.
+type Buffer struct {
+	Tile Tile   `json:"tile"`
+	Addr uint32 `json:"addr"` // offset in the tile
+	Size uint32 `json:"size"` // length in bytes
+}
+
+func (b *Buffer) overlaps(c *Buffer) bool {
+	return b.Tile == c.Tile && uint64(b.Addr) < uint64(c.Addr)+uint64(c.Size) && uint64(c.Addr) < uint64(b.Addr)+uint64(b.Size)
+}
+
+// buffers returns all ranges that belong to the job, with the semaphores.
+func (j *Job) buffers() []Buffer {
+	var bs []Buffer
+	for i := range j.Programs {
+		bs = append(bs, j.Programs[i].Buffers...)
+		for _, s := range j.Programs[i].Semaphores {
+			bs = append(bs, Buffer{s.Tile, s.Addr, semaphoreSize})
+		}
+	}
+	return bs
+}
+
+// Why says why a job ended.
+type Why uint8
+
+// The reasons.
+const (
+	EndDone    Why = iota + 1 // all kernels of this chip returned
+	EndStopped                // somebody stopped the job
+	EndPanic                  // a kernel failed
+	EndChip                   // a chip of the job died or started anew
+	EndLink                   // the session of a link of the job ended
+	EndRank                   // a rank of the job died
+	EndClosed                 // the chip was closed
+)
+
+// String returns the reason in words.
+func (w Why) String() string {
+	names := [...]string{"unknown reason", "done", "stopped", "kernel failed", "chip died", "link session ended", "rank died", "chip closed"}
+	if int(w) >= len(names) {
+		return names[0]
+	}
+	return names[w]
+}
+
+// Names returns all reasons in words.
+func (Why) Names() (all []string) {
+	for w := EndDone; w <= EndClosed; w++ {
+		all = append(all, w.String())
+	}
+	return all
+}
+
+// MarshalText returns the reason in words.
+func (w Why) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
+
+// UnmarshalText reads a reason in words.
+func (w *Why) UnmarshalText(b []byte) error {
+	for *w = EndDone; *w <= EndClosed; *w++ {
+		if w.String() == string(b) {
+			return nil
+		}
+	}
+	return fmt.Errorf("reason %q for the end of a job: want done, stopped, kernel failed, chip died, link session ended, rank died or chip closed", b)
+}
+
+// End says how a job ended on a chip.
+type End struct {
+	Why    Why               `json:"why"`
+	By     wire.FabricNodeID `json:"by"`               // chip that ended the job first
+	Kernel string            `json:"kernel,omitempty"` // for EndPanic: name and tile of the kernel
+	Text   string            `json:"text,omitempty"`   // for EndPanic: the kernel's panic value; for other reasons: more words
+}
+
+// job is a job that runs.
+type job struct {
+	m       *Machine
+	spec    Job
+	program int        // index of the program that runs
+	startAt mono.Time  // time at which the first program starts
+	started bool       // the first program has started
+	running []*process // kernels of the program that have not ended
+	seen    int        // violations so far
+	buffers []Buffer
+	ending  bool
+}
+
+// Start starts this chip's part of a job. If the chip cannot run the job, Start changes nothing, and
+// the error says why.
+func (m *Machine) Start(now mono.Time, spec Job) error {
+	m.now = now
+	if err := m.admit(&spec); err != nil {
+		return fmt.Errorf("job %d on chip %s: %w", spec.ID, m.cfg.Self, err)
+	}
+	j := &job{m: m, spec: spec, startAt: now.Add(m.delay(MaxSkew)), buffers: spec.buffers()}
+	m.jobs = append(m.jobs, j)
+	m.due = mono.Min(m.due, j.startAt)
+	m.tell(Event{Kind: JobStarted, Job: spec.ID, Name: spec.Name})
+	return nil
+}
+
+// limits checks the lengths of a job's lists.
+func (j *Job) limits() error {
+	args := 0
+	for i := range j.Programs {
+		for _, k := range j.Programs[i].Kernels {
+			args += len(k.Args) + wordSize*len(k.Constants) + len(k.Kernel)
+		}
+	}
+	switch n := len(j.buffers()); {
+	case args > MaxArguments:
+		return fmt.Errorf("arguments of %d bytes: want at most %d", args, MaxArguments)
+	case len(j.Programs) > MaxPrograms:
+		return fmt.Errorf("%d programs: want at most %d", len(j.Programs), MaxPrograms)
+	case n > MaxRanges:
+		return fmt.Errorf("%d buffers and semaphores: want at most %d", n, MaxRanges)
+	case len(j.Chips) > MaxChips:
+		return fmt.Errorf("%d chips: want at most %d", len(j.Chips), MaxChips)
+	}
+	return nil
+}
+
+func (m *Machine) admit(spec *Job) error {
+	if err := spec.limits(); err != nil {
+		return err
+	}
+	n := 0
+	for _, j := range m.jobs {
+		n += len(j.running)
+		if j.spec.ID == spec.ID {
+			return ErrRuns
+		}
+	}
+	for i := range spec.Programs {
+		if n+len(spec.Programs[i].Kernels) > MaxKernels {
+			return ErrTooMany
+		}
+		if err := m.check(&spec.Programs[i]); err != nil {
+			return err
+		}
+	}
+	if len(m.jobs) >= MaxJobs {
+		return ErrTooMany
+	}
+	for _, j := range m.jobs {
+		for _, b := range spec.buffers() {
+			for _, c := range j.buffers {
+				if b.overlaps(&c) {
+					return fmt.Errorf("the range 0x%x of %d bytes on tile %s belongs to job %d", b.Addr, b.Size, b.Tile, j.spec.ID)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// check checks one program of a job.
+func (m *Machine) check(p *Program) error {
+	l1 := func(t Tile) (noc.Tile, error) {
+		n, ok := m.cfg.Memory.TileAt(t.X, t.Y)
+		if !ok || n.Kind == noc.DRAM {
+			return n, fmt.Errorf("the chip has no Tensix or ethernet tile %s", t)
+		}
+		return n, nil
+	}
+	for _, k := range p.Kernels {
+		if !m.Has(k.Kernel) {
+			return fmt.Errorf("kernel %q: %w", k.Kernel, ErrNoKernel)
+		}
+		if _, err := l1(k.Tile); err != nil {
+			return fmt.Errorf("kernel %q: %w", k.Kernel, err)
+		}
+	}
+	bs := slices.Clone(p.Buffers)
+	for _, s := range p.Semaphores {
+		if s.Addr%semaphoreSize != 0 {
+			return fmt.Errorf("semaphore at 0x%x of tile %s: want a multiple of %d", s.Addr, s.Tile, semaphoreSize)
+		}
+		bs = append(bs, Buffer{s.Tile, s.Addr, semaphoreSize})
+	}
+	for _, b := range bs {
+		t, err := l1(b.Tile)
+		if err != nil {
+			return err
+		}
+		if uint64(b.Addr)+uint64(b.Size) > t.Size {
+			return fmt.Errorf("range 0x%x of %d bytes: tile %s has %d bytes of L1", b.Addr, b.Size, b.Tile, t.Size)
+		}
+	}
+	return nil
+}
+
+// advance starts the job's next program when the program is due, and ends the job after the last
+// program. advance returns true if a program started or the job ended.
+func (j *job) advance() bool {
+	switch {
+	case !j.started && !j.m.now.Before(j.startAt):
+		j.started = true
+		j.launch()
+		return true
+	case j.started && len(j.running) == 0 && !j.ending:
+		if j.program++; j.program < len(j.spec.Programs) {
+			j.launch()
+			return true
+		}
+		j.m.end(j, End{Why: EndDone, By: j.m.cfg.Self})
+		return true
+	}
+	return false
+}
+
+// launch starts the kernels of the present program.
+func (j *job) launch() {
+	if j.program >= len(j.spec.Programs) {
+		return
+	}
+	p := &j.spec.Programs[j.program]
+	for _, s := range p.Semaphores {
+		j.m.cfg.Memory.Execute(&wire.Command{Type: wire.NocInlineWrite, Addr: s.Tile.Addr(uint64(s.Addr)), Value: s.Value}, nil)
+	}
+	for i := range p.Kernels {
+		if err := j.m.enter(place{p.Kernels[i].Tile.X, p.Kernels[i].Tile.Y}); err != nil {
+			panic(fmt.Sprintf("kernel: a job that was admitted cannot start: %v", err))
+		}
+		q := newProcess(j, &p.Kernels[i])
+		j.running = append(j.running, q)
+		j.m.ready = append(j.m.ready, q)
+	}
+}
+
+// End ends a job on this chip: its kernels stop, and its L1 is free. End returns false if no such job
+// runs.
+func (m *Machine) End(now mono.Time, id JobID, e End) bool {
+	m.now = now
+	for _, j := range m.jobs {
+		if j.spec.ID == id {
+			m.end(j, e)
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Machine) end(j *job, e End) {
+	if j.ending {
+		return
+	}
+	j.ending = true
+	for len(j.running) > 0 {
+		j.running[0].kill()
+	}
+	m.jobs = slices.DeleteFunc(m.jobs, func(k *job) bool { return k == j })
+	m.tell(Event{Kind: JobEnded, Job: j.spec.ID, Name: j.spec.Name, End: e, Chips: j.spec.Chips})
+	m.schedule()
+}
+
+// Running is a job that runs, for people.
+type Running struct {
+	Job     JobID               `json:"job"`
+	Name    string              `json:"name,omitempty"`
+	Chips   []wire.FabricNodeID `json:"chips,omitempty"`
+	Kernels []string            `json:"kernels"` // kernels that run, as "name@x-y"
+}
+
+// Jobs lists the jobs that run, by number.
+func (m *Machine) Jobs() []Running {
+	out := make([]Running, 0, len(m.jobs))
+	for _, j := range slices.SortedFunc(slices.Values(m.jobs), compareID) {
+		r := Running{Job: j.spec.ID, Name: j.spec.Name, Chips: j.spec.Chips, Kernels: []string{}}
+		for _, p := range j.running {
+			r.Kernels = append(r.Kernels, p.String())
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// Uses lists the jobs that use a channel of this chip, or run on a chip.
+func (m *Machine) Uses(channel func(wire.Channel) bool, chip func(wire.FabricNodeID) bool) (ids []JobID) {
+	for _, j := range m.jobs {
+		if slices.ContainsFunc(j.spec.Channels, channel) || slices.ContainsFunc(j.spec.Chips, chip) {
+			ids = append(ids, j.spec.ID)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,313 @@
+package kernel
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"ttfabric/node/flow"
+	"ttfabric/node/noc"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Limits, our own choices.
+const (
+	Budget       = 1000                   // calls of a Context in one turn; a kernel that makes more calls yields
+	PollPause    = 100 * time.Microsecond // a kernel that used its budget up continues after this time, or after a store into its tile
+	MaxTurns     = 1024                   // turns of all kernels in one step of the chip; then the links have their turn
+	MaxKernels   = 256                    // kernels of one chip that run at once
+	MaxJobs      = 64                     // jobs of one chip that run at once
+	MaxNocQueue  = 64                     // NoC commands of one kernel under way; a further command waits
+	MaxArguments = 256 << 10              // bytes of the arguments of all kernels of one job
+	MaxPrograms  = 64                     // programs of one job on one chip
+	MaxRanges    = 2048                   // buffers and semaphores of one job on one chip
+	MaxChips     = 4096                   // chips of one job
+	MaxEvents    = 1024                   // events that wait for PollEvent; the machine drops and counts further events
+	MaxViews     = 32                     // violations that one job reports; the machine counts further violations
+)
+
+// Func is a kernel: a function that runs on one tile. The kernel ends when the function returns.
+type Func func(k *Context)
+
+// Table holds the kernels that a chip can run, by name.
+type Table map[string]Func
+
+// Host is what a machine needs from its chip.
+type Host interface {
+	// Start starts a request of a kernel. When an accepted request ends, the host calls
+	// [Machine.Done] with the request's token.
+	Start(now mono.Time, r *flow.Request) flow.Admission
+	// Busy reports whether a transaction command queue of an ethernet channel takes no command now. Busy
+	// returns true for a channel without a cable.
+	Busy(ch wire.Channel, q int) bool
+	// Send gives a command to a transaction command queue that is not busy: the link copies words of
+	// 16 bytes each from address src of the tile's L1 to address dst of the L1 of the tile at the other
+	// end of the cable. The link reads the source later, and again for each retransmission.
+	Send(now mono.Time, ch wire.Channel, q int, src, dst uint32, words int)
+	// Sending reports whether a command under way still reads any of the n bytes from address a of
+	// the tile's L1.
+	Sending(ch wire.Channel, a uint32, n int) bool
+}
+
+// Config describes a machine.
+type Config struct {
+	Self     wire.FabricNodeID
+	Topology *topo.Topology
+	Memory   *noc.Memory
+	Host     Host
+	Table    Table
+
+	// Seed seeds the machine's random delays: of the start of a program, up to [MaxSkew], and of NoC
+	// commands, up to [MaxNocDelay]. If Seed is 0, nothing is delayed.
+	Seed uint64
+	// Running, if not nil, is called with a kernel before the machine resumes the kernel, and with nil
+	// after the kernel yields. A watchdog finds a kernel that never yields.
+	Running func(kernel fmt.Stringer)
+}
+
+// The largest random delays, our own choices.
+const (
+	MaxSkew     = 200 * time.Microsecond // of the start of a chip's programs: programs on different chips start in no order
+	MaxNocDelay = 5 * time.Microsecond   // of NoC commands
+)
+
+// Machine runs the kernels of one chip. A Machine is not safe for concurrent use.
+//
+// Invariants: a process in "ready" is not in "waiting"; each process of "waiting" has a wait.
+type Machine struct {
+	cfg     Config
+	rng     *rand.Rand // nil: no random delays
+	jobs    []*job     // jobs that have not ended, in the order of their start
+	ready   []*process // processes that can continue, oldest first
+	waiting []*process // processes that wait, in the order in which they began to wait
+	polling int        // number of processes whose wait only a look can end
+	scan    []*process // memory for wake
+	due     mono.Time  // earliest time at which something must happen; mono.Never: nothing
+	now     mono.Time
+	turns   int // turns since the last call of Step
+
+	requests map[uint64]*Pending // fabric requests under way, by token
+	token    uint64
+	places   map[place]*tileState
+	events   []Event
+	dropped  uint64
+	current  *process // process that runs now
+}
+
+// place is the coordinate of a tile.
+type place struct{ x, y uint8 }
+
+// tileState is what a machine knows about one tile with kernels.
+type tileState struct {
+	tile    noc.Tile
+	channel wire.Channel // of an ethernet tile
+	users   int          // kernels on the tile that have not ended
+}
+
+// New returns a machine without kernels.
+func New(cfg Config) *Machine {
+	m := &Machine{cfg: cfg, due: mono.Never, requests: map[uint64]*Pending{}, places: map[place]*tileState{}}
+	if cfg.Seed != 0 {
+		m.rng = rand.New(rand.NewPCG(cfg.Seed, 0x6b65726e656c)) // "kernel"
+	}
+	return m
+}
+
+// delay returns a random time below d, or 0 without a seed.
+func (m *Machine) delay(d time.Duration) time.Duration {
+	if m.rng == nil {
+		return 0
+	}
+	return time.Duration(m.rng.Int64N(int64(d)))
+}
+
+// Idle reports whether the machine has no job.
+func (m *Machine) Idle() bool { return len(m.jobs) == 0 }
+
+// Has reports whether the machine's table has a kernel of a name.
+func (m *Machine) Has(name string) bool { return m.cfg.Table[name] != nil }
+
+// Step begins a step of the chip: kernels get [MaxTurns] new turns. The chip calls Step once before the
+// calls of Run in each step.
+func (m *Machine) Step() { m.turns = 0 }
+
+// Run resumes the kernels that can continue. Run returns true if a kernel ran or a command moved.
+func (m *Machine) Run(now mono.Time) bool {
+	if len(m.ready) == 0 && m.polling == 0 && now.Before(m.due) {
+		return false
+	}
+	m.now = now
+	moved := m.wake()
+	for len(m.ready) > 0 && m.turns < MaxTurns {
+		p := m.ready[0]
+		m.ready = slices.Delete(m.ready, 0, 1)
+		m.turns++
+		m.resume(p)
+		moved = true
+	}
+	m.schedule()
+	return moved
+}
+
+// Deadline returns the time at which the caller must next call Step and Run.
+func (m *Machine) Deadline() (mono.Time, bool) { return m.due, m.due != mono.Never }
+
+// wake makes the processes ready whose wait has ended, starts programs that are due, and performs the
+// NoC commands that are due. wake returns true if a command moved.
+func (m *Machine) wake() (moved bool) {
+	for i := 0; i < len(m.jobs); {
+		j := m.jobs[i]
+		moved = j.advance() || moved
+		if i < len(m.jobs) && m.jobs[i] == j { // otherwise the job has ended, and is no longer in the list
+			i++
+		}
+	}
+	m.scan = append(m.scan[:0], m.waiting...)
+	for _, p := range m.scan {
+		moved = p.perform() || moved
+		if p.wait.kind != 0 && p.wait.over(p) {
+			m.makeReady(p)
+		}
+	}
+	return moved
+}
+
+// makeReady moves a process from "waiting" to "ready".
+func (m *Machine) makeReady(p *process) {
+	if i := slices.Index(m.waiting, p); i >= 0 {
+		m.waiting = slices.Delete(m.waiting, i, i+1)
+		m.ready = append(m.ready, p)
+		m.endWait(p)
+	}
+}
+
+// beginWait puts a process among those that wait.
+func (m *Machine) beginWait(p *process) {
+	m.waiting = append(m.waiting, p)
+	if p.wait.polls() {
+		m.polling++
+	}
+}
+
+// endWait forgets what a process waited for.
+func (m *Machine) endWait(p *process) {
+	if p.wait.polls() {
+		m.polling--
+	}
+	p.wait = wait{}
+}
+
+// schedule computes the next deadline.
+func (m *Machine) schedule() {
+	m.due = mono.Never
+	if len(m.ready) > 0 {
+		m.due = m.now
+	}
+	for _, p := range m.waiting {
+		if p.wait.until != 0 {
+			m.due = mono.Min(m.due, p.wait.until)
+		}
+		if len(p.noc) > 0 {
+			m.due = mono.Min(m.due, p.noc[0].at)
+		}
+	}
+	for _, j := range m.jobs {
+		if !j.started || len(j.running) == 0 {
+			m.due = mono.Min(m.due, j.startAt)
+		}
+	}
+}
+
+// stored tells the machine that somebody has stored n bytes at offset off of a tile with kernels.
+func (m *Machine) stored(at place, off uint64, n int) {
+	for i := 0; i < len(m.waiting); {
+		p := m.waiting[i]
+		if p.at == at && p.wait.touched(p, off, n) {
+			m.makeReady(p)
+			continue
+		}
+		i++
+	}
+	if m.due > m.now && len(m.ready) > 0 {
+		m.due = m.now
+	}
+}
+
+// Done tells the machine how a request ended that it gave to [Host.Start].
+func (m *Machine) Done(r *flow.Result) {
+	q := m.requests[r.Token]
+	if q == nil {
+		return // the kernel was stopped
+	}
+	delete(m.requests, r.Token)
+	q.end(r)
+	if len(m.waiting) > 0 {
+		m.due = mono.Min(m.due, r.Done)
+	}
+}
+
+// enter notes that a kernel uses a tile.
+func (m *Machine) enter(at place) error {
+	t := m.places[at]
+	if t == nil {
+		tile, ok := m.cfg.Memory.TileAt(at.x, at.y)
+		if !ok || tile.Kind == noc.DRAM {
+			return fmt.Errorf("tile %d-%d: chip %s has no Tensix or ethernet tile there", at.x, at.y, m.cfg.Self)
+		}
+		t = &tileState{tile: tile}
+		if tile.Kind == noc.Ethernet {
+			t.channel = channelOf(m.cfg.Memory, tile)
+		}
+		m.places[at] = t
+		m.cfg.Memory.Watch(at.x, at.y, func(off uint64, n int) { m.stored(at, off, n) })
+	}
+	t.users++
+	return nil
+}
+
+// leave notes that a kernel no longer uses its tile.
+func (m *Machine) leave(at place) {
+	if t := m.places[at]; t.users > 1 {
+		t.users--
+		return
+	}
+	m.cfg.Memory.Watch(at.x, at.y, nil)
+	delete(m.places, at)
+}
+
+// channelOf returns the channel of an ethernet tile.
+func channelOf(m *noc.Memory, t noc.Tile) wire.Channel {
+	ch := wire.Channel(0)
+	for _, u := range m.Tiles() {
+		if u.Kind != noc.Ethernet {
+			continue
+		}
+		if u.X == t.X && u.Y == t.Y {
+			break
+		}
+		ch++
+	}
+	return ch
+}
+
+// Close stops all kernels.
+func (m *Machine) Close(now mono.Time) {
+	for len(m.jobs) > 0 {
+		m.End(now, m.jobs[0].spec.ID, End{Why: EndClosed, By: m.cfg.Self})
+	}
+}
+
+// The errors of [Machine.Start], beside errors about the program.
+var (
+	ErrRuns     = errors.New("a job of this id runs already")
+	ErrTooMany  = fmt.Errorf("a chip runs at most %d jobs and %d kernels at once", MaxJobs, MaxKernels)
+	ErrNoKernel = errors.New("the chip's program has no kernel of this name")
+)
+
+// compareID orders jobs.
+func compareID(a, b *job) int { return cmp.Compare(a.spec.ID, b.spec.ID) }

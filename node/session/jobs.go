@@ -1,0 +1,68 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ttfabric/node/kernel"
+)
+
+// Runner is a [Fabric] whose chip runs kernels.
+type Runner interface {
+	// StartJob starts the chip's part of a job.
+	StartJob(j kernel.Job) error
+	// EndJob stops a job on all its chips. The text says why.
+	EndJob(id kernel.JobID, text string) error
+	// WaitJob waits until a job has ended on the chip, and returns how.
+	WaitJob(ctx context.Context, id kernel.JobID) (kernel.End, error)
+}
+
+// ErrNoKernels is the error of [Session.Run] on a fabric that is no [Runner].
+var ErrNoKernels = errors.New("this fabric runs no kernels: run the program as the chip, with 'ttfabric up --program'")
+
+// JobError says that a job ended early.
+type JobError struct {
+	Job kernel.JobID
+	End kernel.End
+}
+
+// Error says which chip ended the job, and why.
+func (e *JobError) Error() string {
+	s := fmt.Sprintf("job %d: %s, first at chip %s", e.Job, e.End.Why, e.End.By)
+	if e.End.Kernel != "" {
+		s += ", kernel " + e.End.Kernel
+	}
+	if e.End.Text != "" {
+		s += ": " + e.End.Text
+	}
+	return s
+}
+
+// stopTime is the longest time that Run waits for the end of a job that it has stopped.
+const stopTime = 5 * time.Second
+
+// Run runs this chip's part of a job, and waits for its end. If the job ends early, the error is a
+// [*JobError]. If ctx ends first, Run stops the job on all its chips.
+func (s *Session) Run(ctx context.Context, j kernel.Job) error {
+	r, ok := s.f.(Runner)
+	if !ok {
+		return ErrNoKernels
+	}
+	if err := r.StartJob(j); err != nil {
+		return err
+	}
+	end, err := r.WaitJob(ctx, j.ID)
+	if ctx.Err() != nil {
+		_ = r.EndJob(j.ID, "the program that started the job has ended") // the job may have ended meanwhile
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+		defer cancel()
+		_, _ = r.WaitJob(last, j.ID)
+		return ctx.Err()
+	}
+	if err == nil && end.Why != kernel.EndDone {
+		err = &JobError{j.ID, end}
+	}
+	return err
+}
