@@ -27,7 +27,7 @@ var layers = map[string]int{
 	"wire/capture": 8, "wire/tracetest": 8, "ttlink/transport": 8, "node/archive": 8, "membership/keyring": 8, "membership/gossip": 9, "node/session": 8, "node/netem": 8,
 	"ttlink/transport/pki": 8, "ttlink/transport/transporttest": 9, "ttlink/transport/linktest": 9,
 	"node": 9, "ttlink/transport/quicport": 9, "wire/capture/wireshark": 9,
-	"node/admin/api": 9, "node/fabric/spec": 9, "node/admin/api/schema": 8,
+	"node/admin/api": 9, "node/admin/attach": 9, "node/admin/barrier": 9, "node/admin/attach/server": 10, "node/fabric/spec": 9, "node/admin/api/schema": 8,
 	"node/admin": 10, "node/fabric/folder": 10,
 	"node/fabric/container": 11, "node/process": 11, "node/output": 11,
 	"node/fabric": 12, "node/doctor": 12,
