@@ -437,17 +437,16 @@ func (c *Client) send(ctx context.Context, q *request, f func(b []byte, number u
 }
 
 // cancelTime is the longest time for which a cancel waits until the chip reads requests again.
-const cancelTime = 10 * time.Second
+const cancelTime = time.Second
 
-// cancel asks the chip to end a request, and does not wait for the answer.
+// cancel asks the chip to end a request, and does not wait for the answer. The chip ends the request
+// before it performs later requests of this program.
 func (c *Client) cancel(which uint64) {
-	go func() {
-		ctx, stop := context.WithTimeout(context.Background(), cancelTime)
-		defer stop()
-		_, _ = c.send(ctx, &request{reply: func([]byte, error) {}}, func(b []byte, number uint64) []byte {
-			return binary.LittleEndian.AppendUint64(AppendHead(b, KindCancel, number, 8), which)
-		})
-	}()
+	ctx, stop := context.WithTimeout(context.Background(), cancelTime)
+	defer stop()
+	_, _ = c.send(ctx, &request{reply: func([]byte, error) {}}, func(b []byte, number uint64) []byte {
+		return binary.LittleEndian.AppendUint64(AppendHead(b, KindCancel, number, 8), which)
+	})
 }
 
 // Await waits until a word of the chip passes a test; see [session.Waiter].

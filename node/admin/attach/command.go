@@ -2,6 +2,7 @@ package attach
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"ttfabric/node/flow"
@@ -111,6 +112,9 @@ func ParseCommand(b []byte, r *flow.Request) (wanted int, err error) {
 	if flags&flagMembers != 0 {
 		for i := range r.Members {
 			r.Members[i] = le.Uint64(b[8*i:])
+		}
+		if !r.Members.Any() {
+			return 0, errors.New("a multicast to members names no chip")
 		}
 		b = b[membersLen:]
 	}
