@@ -262,7 +262,7 @@ func Run(ctx context.Context, c *Config) error {
 	ended := make(chan error, 2)
 	go func() { ended <- srv.Serve(l) }()
 	defer srv.Close()
-	if local := c.listen(n, log); local != nil {
+	if local := c.listen(n, srv.Barriers(), log); local != nil {
 		self.Socket = c.socket
 		defer local.Close()
 	}
@@ -295,11 +295,11 @@ func Run(ctx context.Context, c *Config) error {
 
 // listen opens the chip's socket for local programs. If this fails, listen logs why and returns nil,
 // because such programs can use the API instead.
-func (c *Config) listen(n *node.Node, log *slog.Logger) *server.Server {
+func (c *Config) listen(n *node.Node, barriers *barrier.Table, log *slog.Logger) *server.Server {
 	if c.socket == "" {
 		return nil
 	}
-	s, err := server.Listen(n, c.socket, uint32(c.Topology.Hash()), new(barrier.Table), log)
+	s, err := server.Listen(n, c.socket, uint32(c.Topology.Hash()), barriers, log)
 	if err != nil {
 		log.Warn("local programs must use the API", "error", err)
 		return nil

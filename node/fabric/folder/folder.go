@@ -240,6 +240,9 @@ func (d Dir) writeTopology(t *topo.Topology) error {
 	return errors.Join(WriteFile(d.Path(topologyFile), text), WriteFile(d.Path(packedFile), loaded.Pack(text)))
 }
 
+// TokenPath returns the path of the file with the bearer token of the chips' APIs.
+func (d Dir) TokenPath() string { return d.Path(tokenFile) }
+
 // Token reads the bearer token of the chips' APIs.
 func (d Dir) Token() (string, error) {
 	b, err := ReadPlain(d.Path(tokenFile))
