@@ -19,7 +19,7 @@ var layers = map[string]int{
 	"wire": 1, "router/topo/yamldoc": 1, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0,
 	"ttlink": 2, "ttlink/fault": 2, "router/topo": 2, "membership": 2, "node/noc": 2,
 	"router/route": 3, "node/traffic": 3, "node/losses": 3, "router/topo/draw": 3,
-	"router": 4, "router/control": 4, "node/flow": 4,
+	"router": 4, "router/control": 4, "node/flow": 4, "node/figures": 4,
 	"node/session/device": 5, "node/session/linear": 6, "node/session/mesh": 6,
 	"node/chip": 5, "node/scenario": 5,
 	"node/traffic/client": 6,

@@ -285,12 +285,17 @@ func Run(ctx context.Context, c *Config) error {
 	}()
 	err = c.wait(ctx, ended, log)
 	cancel()
+	awaitEnd(finished, log)
+	return err
+}
+
+// awaitEnd waits until the user's program has ended, but at most programTime.
+func awaitEnd(finished <-chan struct{}, log *slog.Logger) {
 	select {
 	case <-finished:
 	case <-time.After(programTime):
 		log.Warn("the program has not ended in time; the process ends now", "after", programTime)
 	}
-	return err
 }
 
 // listen opens the chip's socket for local programs. If this fails, listen logs why and returns nil,

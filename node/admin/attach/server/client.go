@@ -31,14 +31,25 @@ type client struct {
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
 
-	// The reading goroutine alone uses these fields.
+	input
+	output
+
+	waits   map[uint64]func() bool // waits, barriers and event streams by number; the function ends one, and returns false if it has ended before; guarded by mu
+	members map[string]*barrier.Member
+}
+
+// input is what the reading goroutine alone uses.
+type input struct {
 	in    []byte         // received bytes that are not performed yet are in[from:to]
 	from  int            // start of the first frame that is not performed
 	to    int            // end of the received bytes
 	hello bool           // the client has said hello
 	rs    []flow.Request // packets of the commands that wait to be started
 	parts []part         // the command of each packet of rs
+}
 
+// output is the answers of a client.
+type output struct {
 	mu       sync.Mutex
 	room     sync.Cond // signalled when answers have been written, or the connection has ended
 	out      []byte    // answers to write
@@ -51,9 +62,6 @@ type client struct {
 	bytes    int       // length of answers that are not written, and of data that reads under way will have, in bytes
 	failed   bool      // the connection has ended
 	wake     chan struct{}
-
-	waits   map[uint64]func() bool // waits, barriers and event streams by number; the function ends one, and returns false if it has ended before
-	members map[string]*barrier.Member
 }
 
 // block is memory for the answer to a long read.
@@ -76,7 +84,7 @@ type part struct {
 }
 
 func newClient(s *Server, conn *net.UnixConn) *client {
-	c := &client{s: s, conn: conn, in: make([]byte, readRoom), wake: make(chan struct{}, 1), waits: map[uint64]func() bool{}, members: map[string]*barrier.Member{}}
+	c := &client{s: s, conn: conn, input: input{in: make([]byte, readRoom)}, output: output{wake: make(chan struct{}, 1)}, waits: map[uint64]func() bool{}, members: map[string]*barrier.Member{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.room.L = &c.mu
 	return c

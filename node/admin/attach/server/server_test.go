@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -215,7 +216,7 @@ func TestAClientThatDiesLeavesNothing(t *testing.T) {
 	l := start(t, "n300", "")
 	c := l.dial(t, 0)
 	var wg sync.WaitGroup
-	for range node.MaxWaits {
+	for range node.MaxWaits + 10 { // the limit is reached even if the waits of the other client take some places
 		wg.Go(func() {
 			if _, err := c.Await(l.ctx, tile(0), session.Equal, 1); err == nil {
 				t.Error("a wait ended well")
@@ -328,7 +329,6 @@ func TestGarbage(t *testing.T) {
 	l := start(t, "n300", "")
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
-		l.eventually(t, "room for a client", func() bool { return l.servers[0].Clients() < attach.MaxClients/2 })
 		conn, err := net.Dial("unix", l.paths[0])
 		check(t, err)
 		var b []byte
@@ -346,6 +346,8 @@ func TestGarbage(t *testing.T) {
 			}
 		}
 		_, _ = conn.Write(b) // the server may have closed the connection
+		check(t, conn.(*net.UnixConn).CloseWrite())
+		_, _ = io.Copy(io.Discard, conn) // ends when the server closes the connection
 		conn.Close()
 	}
 	s := session.New(l.dial(t, 0))
