@@ -69,7 +69,7 @@ type Report struct {
 	Ranks    int       `json:"ranks"`     // number of ranks
 	Door     Door      `json:"door"`      // how the ranks reached their chips: socket or http
 	ExitCode int       `json:"exit_code"` // 0, or the exit code of the first rank that failed in the last attempt; 128 plus the signal's number if a signal ended the rank
-	Attempts []Attempt `json:"attempts"`
+	Attempts []Attempt `json:"attempts"`  // the attempts, in order
 }
 
 // Attempt is one run of all ranks.
