@@ -10,7 +10,7 @@ import (
 )
 
 // MaxWaits is the largest number of calls of a chip that wait on a word or at a barrier.
-const MaxWaits = 256
+const MaxWaits = 200
 
 // WaitBody asks the chip to wait on a word of its own memory.
 type WaitBody struct {
@@ -47,7 +47,8 @@ type BarrierBody struct {
 	Ranks int    `json:"ranks"` // the number of ranks that must come, at most 16384
 }
 
-// Barrier waits until all ranks have called Barrier with the same name at this chip.
+// Barrier waits until all ranks have called Barrier with the same name at this chip. If ctx ends first,
+// the barrier breaks, and the calls of the other ranks return an error.
 func (c *Client) Barrier(ctx context.Context, name string, rank, ranks int) error {
 	return ended(ctx, c.call(ctx, "POST", "/v1/barrier", BarrierBody{name, rank, ranks}, nil))
 }
@@ -66,7 +67,7 @@ var waitRoutes = []Route{
 		Bodies: []any{WaitBody{}}, Answers: one(WaitView{}),
 		Errors: []Failure{{Status: http.StatusUnprocessableEntity, When: "The address names no word, or the chip shuts down."},
 			{Status: http.StatusServiceUnavailable, When: "The chip has as many waits as it may have."}}},
-	{Method: "POST", Path: "/v1/barrier", Summary: "Waits until all ranks of a job have made this call with the same name. A caller who disconnects takes its rank out of the barrier.",
+	{Method: "POST", Path: "/v1/barrier", Summary: "Waits until all ranks of a job have made this call with the same name. A caller who disconnects breaks the barrier for the ranks that wait.",
 		Bodies: []any{BarrierBody{}}, Answers: one(OK{}),
 		Errors: []Failure{{Status: http.StatusUnprocessableEntity, When: "A value is out of range, the rank waits already, or other ranks state another number of ranks."},
 			{Status: http.StatusConflict, When: "A rank has left the barrier."}, {Status: http.StatusServiceUnavailable, When: "The chip has as many waits as it may have."}}},

@@ -79,7 +79,7 @@ func Dial(ctx context.Context, path string, t *topo.Topology) (*Client, error) {
 		conn.Close()
 		return nil, fmt.Errorf("cannot attach to the chip: %w", err)
 	}
-	r := bufio.NewReaderSize(conn, readBuffer)
+	r := bufio.NewReaderSize(NewPoller(c.raw), readBuffer)
 	if err := c.greet(ctx, r); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("cannot attach to the chip at %s: %w", path, err)

@@ -140,6 +140,13 @@ func (m *Member) Cancel() bool {
 func (m *Member) Leave() {
 	m.t.mu.Lock()
 	defer m.t.mu.Unlock()
+	m.leave()
+}
+
+func (m *Member) leave() {
+	if m.g.members[m.rank] != m {
+		return
+	}
 	if m.remove(); len(m.g.members) > 0 && m.g.broken == nil {
 		m.g.broken = &LeftError{m.g.name, m.rank}
 		m.g.end(m.g.broken)
@@ -163,7 +170,8 @@ func (m *Member) remove() {
 }
 
 // Once makes a rank join, wait for one round, and leave without breaking the barrier, for callers
-// that have no lasting connection. The function "cancel" does nothing once "done" has been called.
+// that have no lasting connection. The function "cancel" makes the rank leave earlier, which breaks
+// the barrier. Once "done" has been called, "cancel" does nothing.
 func (t *Table) Once(name string, rank, ranks int, done func(error)) (cancel func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -178,6 +186,6 @@ func (t *Table) Once(name string, rank, ranks int, done func(error)) (cancel fun
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		m.remove()
+		m.leave()
 	}, err
 }

@@ -29,7 +29,7 @@ func (l *lines) Write(b []byte) (int, error) {
 		case i >= 0 && i <= room:
 			l.part = append(l.part, b[:i]...)
 			b = b[i+1:]
-		case len(b) < room:
+		case len(b) <= room:
 			l.part = append(l.part, b...)
 			return n, nil
 		default:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"ttfabric/node"
@@ -40,12 +41,13 @@ type client struct {
 
 // input is what the reading goroutine alone uses.
 type input struct {
-	in    []byte         // received bytes that are not performed yet are in[from:to]
-	from  int            // start of the first frame that is not performed
-	to    int            // end of the received bytes
-	hello bool           // the client has said hello
-	rs    []flow.Request // packets of the commands that wait to be started
-	parts []part         // the command of each packet of rs
+	source *attach.Poller
+	in     []byte         // received bytes that are not performed yet are in[from:to]
+	from   int            // start of the first frame that is not performed
+	to     int            // end of the received bytes
+	hello  bool           // the client has said hello
+	rs     []flow.Request // packets of the commands that wait to be started
+	parts  []part         // the command of each packet of rs
 }
 
 // output is the answers of a client.
@@ -83,8 +85,8 @@ type part struct {
 	off int // where the packet's data begin in the command's data, in bytes
 }
 
-func newClient(s *Server, conn *net.UnixConn) *client {
-	c := &client{s: s, conn: conn, input: input{in: make([]byte, readRoom)}, output: output{wake: make(chan struct{}, 1)}, waits: map[uint64]func() bool{}, members: map[string]*barrier.Member{}}
+func newClient(s *Server, conn *net.UnixConn, raw syscall.RawConn) *client {
+	c := &client{s: s, conn: conn, input: input{source: attach.NewPoller(raw), in: make([]byte, readRoom)}, output: output{wake: make(chan struct{}, 1)}, waits: map[uint64]func() bool{}, members: map[string]*barrier.Member{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.room.L = &c.mu
 	return c
@@ -134,7 +136,7 @@ func (c *client) receive() bool {
 		if c.from+need > len(c.in) {
 			c.makeRoom(need)
 		}
-		n, err := c.conn.Read(c.in[c.to:])
+		n, err := c.source.Read(c.in[c.to:])
 		if c.to += n; err != nil {
 			return false
 		}

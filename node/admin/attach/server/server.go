@@ -87,7 +87,11 @@ func (s *Server) admit(conn *net.UnixConn) error {
 	if err := checkPeer(conn); err != nil {
 		return err
 	}
-	c := newClient(s, conn)
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	c := newClient(s, conn, raw)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
