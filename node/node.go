@@ -280,6 +280,9 @@ func (n *Node) resize(now mono.Time, p *livePort) {
 // Self returns the chip's address.
 func (n *Node) Self() wire.FabricNodeID { return n.cfg.Node }
 
+// Incarnation returns the chip's incarnation.
+func (n *Node) Incarnation() wire.Incarnation { return n.cfg.Incarnation }
+
 // Topology returns the topology of the machine that the chip belongs to.
 func (n *Node) Topology() *topo.Topology { return n.cfg.Topology }
 
@@ -352,6 +355,7 @@ func (n *Node) Close() error {
 		s.ended <- ErrClosed
 	}
 	n.pending = nil
+	n.endWaits()
 	for len(n.captures) > 0 {
 		n.captures[0].close()
 	}

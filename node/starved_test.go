@@ -144,7 +144,7 @@ func TestParsePressure(t *testing.T) {
 func TestSilentInSessionEvents(t *testing.T) {
 	far := wire.FabricNodeID{Chip: 7}
 	for _, refused := range []bool{false, true} {
-		v, ok := sessionEvent(&Event{Chip: &chip.Event{Tables: &chip.Tables{Silent: []wire.FabricNodeID{far}, Refused: refused}}})
+		v, ok := SessionEvent(&Event{Chip: &chip.Event{Tables: &chip.Tables{Silent: []wire.FabricNodeID{far}, Refused: refused}}})
 		if ok == refused || v.Kind != session.TablesChanged || !slices.Equal(v.Silent, []wire.FabricNodeID{far}) || v.Unreachable != nil {
 			t.Errorf("refused %v: %+v, %v", refused, v, ok)
 		}

@@ -79,6 +79,9 @@ func (n *Node) settle(why cause, begun mono.Time) {
 	}
 	ran := n.now()
 	n.drain(now)
+	if len(n.waiting.words) > 0 {
+		n.lookAtWords()
+	}
 	end := n.now()
 	w := &n.work[why]
 	w.Time += end.Sub(begun)

@@ -20,12 +20,14 @@ type waiter struct {
 	token uint64
 }
 
-// waiters are the waiters of all open requests. A token consists of two numbers of 32 bits: the
+// waiters are the waiters of all open requests, and the awaited words. A token consists of two numbers of 32 bits: the
 // count of tokens so far, which wraps, and the waiter's index in "at".
 type waiters struct {
 	at   []waiter
 	free []uint32 // indexes in "at" that are free
 	n    uint64   // number of tokens given out so far
+
+	words []*awaited // words of the memory that programs wait on
 }
 
 // placeBits is the number of bits of a token that hold the waiter's index. A chip always has fewer
@@ -109,6 +111,19 @@ func (n *Node) Submit(ctx context.Context, rs []flow.Request, done func(i int, r
 	}
 	n.pending = slices.DeleteFunc(n.pending, func(p *submission) bool { return p == s })
 	return s.started, ctx.Err()
+}
+
+// TrySubmit does what [Node.Submit] does, but never waits. If the chip has no room for the next
+// request, TrySubmit returns the number of started requests, and busy is true.
+func (n *Node) TrySubmit(rs []flow.Request, done func(i int, r flow.Result)) (started int, busy bool, err error) {
+	s := submission{rs: rs, done: done}
+	err = ErrClosed
+	n.step(submitted, func(now mono.Time) {
+		if err = n.takesWork(); err == nil {
+			busy, err = n.begin(now, &s)
+		}
+	})
+	return s.started, busy, err
 }
 
 // feed starts requests of the waiting submissions, as many as the chip has room for. feed reports

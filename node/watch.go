@@ -21,16 +21,16 @@ func (n *Node) Watch(ctx context.Context, f func(session.Event)) error {
 			if !ok {
 				return ErrClosed
 			}
-			if v, ok := sessionEvent(&e); ok {
+			if v, ok := SessionEvent(&e); ok {
 				f(v)
 			}
 		}
 	}
 }
 
-// sessionEvent converts an event of the node into an event of a session. For events that sessions
-// do not report, sessionEvent returns false.
-func sessionEvent(e *Event) (v session.Event, ok bool) {
+// SessionEvent converts an event of the node into an event of a session. For events that sessions
+// do not report, SessionEvent returns false.
+func SessionEvent(e *Event) (v session.Event, ok bool) {
 	c := e.Chip
 	if c == nil {
 		return v, false

@@ -17,6 +17,7 @@ import (
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/figures"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -184,7 +185,7 @@ FILE-utilisation.svg.`,
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(writeChart(f.plot, linkChart(x, y, rows)), writeChart(besides(f.plot, "utilisation"), utilisationChart(rows, frame))); err != nil {
+			if err := errors.Join(writeChart(f.plot, figures.LinkChart(x, y, points(rows))), writeChart(besides(f.plot, "utilisation"), figures.UtilisationChart(points(rows), frame))); err != nil {
 				return err
 			}
 			if format == "json" {
@@ -251,7 +252,7 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 				seconds := res.Seconds
 				payload := float64(res.Total.Bytes) / 2
 				r = linkRow{Size: size, Channels: n, Gbps: payload * 8 / seconds / 1e9, Wire: float64(after-before) * 8 / seconds / 1e9}
-				r.Share, r.Headers, r.Guide = payload/float64(after-before), headerShare(size, frame), guideShare(size)
+				r.Share, r.Headers, r.Guide = payload/float64(after-before), figures.HeaderShare(size, frame), figures.GuideShare(size)
 				r.Starved = res.Starved
 				run.Run = fabric.NewRun()
 				run.Packets = uint64(max(float64(run.Packets)*each.Seconds()/seconds, firstPackets))
@@ -280,4 +281,22 @@ func sentBetween(ctx context.Context, cl *api.Client, to wire.FabricNodeID) (n u
 		}
 	}
 	return n, frame, err
+}
+
+// points returns what the charts show of some rows.
+func points(rows []linkRow) (ps []figures.Point) {
+	for _, r := range rows {
+		ps = append(ps, figures.Point{Size: r.Size, Channels: r.Channels, Gbps: r.Gbps, Share: r.Share})
+	}
+	return ps
+}
+
+// besides returns path with "-" and the text "what" inserted before the ending of the
+// file's name. If path is empty, besides returns "".
+func besides(path, what string) string {
+	if path == "" {
+		return ""
+	}
+	ext := filepath.Ext(path)
+	return strings.TrimSuffix(path, ext) + "-" + what + ext
 }

@@ -11,6 +11,7 @@ import (
 	"ttfabric/node/chart"
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/figures"
 	"ttfabric/node/kernel/guide"
 	"ttfabric/node/session"
 	"ttfabric/node/traffic"
@@ -95,15 +96,15 @@ func (b *benchTarget) kernelRing(ctx context.Context, fab *fabric.Fabric, order 
 	for _, t := range guide.Trips(bytes) {
 		ns = append(ns, t.Nanoseconds())
 	}
-	r.P50, r.P99 = percentiles(ns)
+	r.P50, r.P99 = figures.Percentiles(ns)
 	r.PerHop = r.P50 / float64(r.Hops)
-	if via, err := ringPath(b.topo, 0, r.Hops); err == nil && size <= wire.MaxPayload {
+	if via, err := figures.RingPath(b.topo, 0, r.Hops); err == nil && size <= wire.MaxPayload {
 		first := b.topo.Chips[0].Node
-		res, err := b.chips[first].Bench(ctx, api.BenchBody{Dst: first, Via: via, Size: size, Batch: 1, Rounds: rounds, Addr: api.NewAddr(benchAddr)})
+		res, err := b.chips[first].Bench(ctx, api.BenchBody{Dst: first, Via: via, Size: size, Batch: 1, Rounds: rounds})
 		if err != nil {
 			return r, err
 		}
-		r.Routed, _ = percentiles(res.Nanos)
+		r.Routed, _ = figures.Percentiles(res.Nanos)
 	}
 	return r, nil
 }

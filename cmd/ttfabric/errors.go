@@ -39,11 +39,14 @@ func exitCode(err error, interrupted bool) int {
 	var of *spec.Error
 	var bad *topo.Error
 	var none *fabric.NoRouteError
+	var failed *rankError
 	switch {
 	case err == nil:
 		return exitOK
 	case interrupted && errors.Is(err, context.Canceled):
 		return exitSignal
+	case errors.As(err, &failed):
+		return failed.code
 	case errors.As(err, &assertion), errors.As(err, &none):
 		return exitAssert
 	case errors.As(err, &of):

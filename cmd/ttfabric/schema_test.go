@@ -22,6 +22,7 @@ import (
 	"ttfabric/node/doctor"
 	"ttfabric/node/fabric"
 	fabriccapture "ttfabric/node/fabric/capture"
+	"ttfabric/node/fabric/ranks"
 	"ttfabric/node/noc"
 	"ttfabric/node/output"
 	"ttfabric/node/scenario"
@@ -34,7 +35,7 @@ var printed = map[string][]any{
 	"attach": {output.Up{}, output.Chips{}}, "up": {output.Up{}}, "ls": {[]output.Fabric{}}, "version": {output.Version{}}, "schema": {map[string]any{}, []string{}},
 	"inspect": {output.Chips{}, fabric.LinkDiff{}, fabric.Balance{}, output.Channels{}}, "chip remove": {output.Removed{}}, "doctor": {[]doctor.Finding{}},
 	"validate": {output.Topology{}}, "routes": {output.Routes{}}, "graph": {output.Text{}}, "generate": {output.Text{}}, "pki show": {[]pkiRow{}},
-	"ping": {[]pingRow{}}, "mem read": {memView{}}, "mem write": {memView{}}, "mem tiles": {[]noc.Tile{}}, "traffic": {traffic.Result{}},
+	"run": {ranks.Report{}}, "ping": {[]pingRow{}}, "mem read": {memView{}}, "mem write": {memView{}}, "mem tiles": {[]noc.Tile{}}, "traffic": {traffic.Result{}},
 	"bench link": {[]linkRow{}}, "bench ring": {[]ringRow{}}, "bench rtt": {[]rttReport{}}, "trace": {[]fabric.Hop{}, traceCounts{}}, "checkpoint": {fabric.LossesSince{}},
 	"netem set": {[]api.ImpairmentView{}}, "netem show": {[]api.ImpairmentView{}}, "netem reset": {output.Cables{}, output.Reset{}},
 	"link down": {output.Cables{}}, "link up": {output.Cables{}}, "link flap": {output.Cables{}}, "partition": {output.Cables{}}, "heal": {output.Healed{}}, "link fallback": {[]fabric.Fallback{}},

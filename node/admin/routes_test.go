@@ -42,6 +42,7 @@ func TestRoutes(t *testing.T) {
 	c.states(addrs[0])
 	c.commands(addrs[0], addrs[1])
 	c.batches(addrs[0])
+	c.waits(addrs[0])
 	c.harm(addrs[0])
 	c.operations(addrs[0])
 	c.captures(addrs[0])

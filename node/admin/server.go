@@ -33,6 +33,7 @@ import (
 
 	"ttfabric/node"
 	"ttfabric/node/admin/api"
+	"ttfabric/node/admin/barrier"
 )
 
 // Server is a chip's API.
@@ -45,6 +46,9 @@ type Server struct {
 	capturing places // calls GET /v1/capture under way
 	reading   places // calls that read events: GET /v1/events, and GET /v1/chip while it waits until the chip is ready
 	batching  places // batches under way
+	waiting   places // calls that wait on a word or at a barrier
+
+	barriers barrier.Table
 
 	captures sync.Map // *node.Capture by the id that the caller chose for the capture
 	batches  sync.Map // context.CancelFunc by the id of an open batch; the function makes the chip start no more requests of the batch
@@ -53,7 +57,8 @@ type Server struct {
 // NewServer returns the API server of the chip n. If token is not empty, callers must send the
 // token. NewServer panics if a route has no handler or a handler has no route.
 func NewServer(n *node.Node, token string) *Server {
-	s := &Server{n: n, capturing: make(places, api.MaxCaptures), reading: make(places, api.MaxReaders), batching: make(places, api.MaxBatches)}
+	s := &Server{n: n, capturing: make(places, api.MaxCaptures), reading: make(places, api.MaxReaders), batching: make(places, api.MaxBatches),
+		waiting: make(places, api.MaxWaits)}
 	mux, err := newMux(api.Routes, s.handlers(), token)
 	if err != nil {
 		panic("admin: " + err.Error())

@@ -24,6 +24,8 @@ import (
 	"ttfabric/membership/gossip"
 	"ttfabric/node"
 	"ttfabric/node/admin"
+	"ttfabric/node/admin/attach/server"
+	"ttfabric/node/admin/barrier"
 	"ttfabric/node/archive"
 	"ttfabric/node/chip"
 	"ttfabric/node/fabric/folder"
@@ -58,6 +60,7 @@ type Config struct {
 	Program Program
 	Kernels kernel.Table // kernels that the chip can run
 
+	socket  string                  // path of the Unix socket for local programs; "": the chip has no such socket
 	seeds   func(p pool) []string   // returns gossip addresses of other chips in a pool; gossip calls seeds at each attempt to join the pool
 	peer    node.PeerFinder         // finds the first addresses of the ports of other chips; nil: only gossip tells addresses
 	running func(folder.Chip) error // publishes the chip's addresses; called once, when the chip runs
@@ -142,6 +145,7 @@ func FromFolder(dir folder.Dir, id wire.FabricNodeID) (*Config, error) {
 	}
 	c.peer = func(p wire.PortID) (netip.AddrPort, bool) { return folderPeer(dir, p) }
 	c.running = dir.WriteChip
+	c.socket = dir.ChipPath(id, ".sock")
 	c.gone = dir.Gone
 	return c, nil
 }
@@ -260,6 +264,10 @@ func Run(ctx context.Context, c *Config) error {
 	ended := make(chan error, 2)
 	go func() { ended <- srv.Serve(l) }()
 	defer srv.Close()
+	if local := c.listen(n, srv.Barriers(), log); local != nil {
+		self.Socket = c.socket
+		defer local.Close()
+	}
 	if err := c.running(self); err != nil {
 		return fmt.Errorf("chip %s cannot write its addresses into the run folder: %w", id, err)
 	}
@@ -279,12 +287,31 @@ func Run(ctx context.Context, c *Config) error {
 	}()
 	err = c.wait(ctx, ended, log)
 	cancel()
+	awaitEnd(finished, log)
+	return err
+}
+
+// awaitEnd waits until the user's program has ended, but at most programTime.
+func awaitEnd(finished <-chan struct{}, log *slog.Logger) {
 	select {
 	case <-finished:
 	case <-time.After(programTime):
 		log.Warn("the program has not ended in time; the process ends now", "after", programTime)
 	}
-	return err
+}
+
+// listen opens the chip's socket for local programs. If this fails, listen logs why and returns nil,
+// because such programs can use the API instead.
+func (c *Config) listen(n *node.Node, barriers *barrier.Table, log *slog.Logger) *server.Server {
+	if c.socket == "" {
+		return nil
+	}
+	s, err := server.Listen(n, c.socket, uint32(c.Topology.Hash()), barriers, log)
+	if err != nil {
+		log.Warn("local programs must use the API", "error", err)
+		return nil
+	}
+	return s
 }
 
 func portsOf(n *node.Node) (ps folder.Ports) {

@@ -229,11 +229,17 @@ func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAd
 		_, err := s.do(ctx, build(0, len(data)))
 		return err
 	}
+	if m, ok := s.mover(dst, len(data), o); ok {
+		return s.move(ctx, m, true, a, data)
+	}
 	return s.pieces(ctx, len(data), build, nil)
 }
 
 // Read reads len(b) bytes from address a of dst into b.
 func (s *Session) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, o ...Option) error {
+	if m, ok := s.mover(dst, len(b), o); ok {
+		return s.move(ctx, m, false, a, b)
+	}
 	build, took := s.reading(dst, a, b, o)
 	return s.pieces(ctx, len(b), build, took)
 }

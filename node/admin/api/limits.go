@@ -27,7 +27,7 @@ const (
 // Limits describes the limits of a chip's API, for the page and the OpenAPI document.
 var Limits = fmt.Sprintf("A header has at most %d bytes and takes at most %v; a body takes at most %v. A chip has at most %d connections, %d from one address. "+
 	"If a limit of connections is reached, the chip closes the connection that has had no call for the longest time. "+
-	"If all connections have calls, a new connection gets status 503. A chip has at most %d batches, %d captures and %d event streams under way. "+
+	"If all connections have calls, a new connection gets status 503. A chip has at most %d batches, %d captures, %d event streams and %d waits under way. "+
 	"Beyond such a limit, a call gets status 503. An unknown path gets status 404, and a wrong method status 405. "+
 	"Every error is a problem in JSON, except for input that is not HTTP or has too large a header.",
-	MaxHeader, HeaderTimeout, BodyTimeout, MaxConns, MaxConnsPerAddr, MaxBatches, MaxCaptures, MaxReaders)
+	MaxHeader, HeaderTimeout, BodyTimeout, MaxConns, MaxConnsPerAddr, MaxBatches, MaxCaptures, MaxReaders, MaxWaits)

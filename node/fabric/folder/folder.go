@@ -14,6 +14,7 @@
 //	launching         exists while a command starts chips
 //	chip-M0D0.json    process and addresses of a running chip ([Chip]); each chip writes its own file
 //	chip-M0D0.log     log of the chip
+//	chip-M0D0.sock    Unix socket for local programs, mode 0600; see package attach
 //	archive/          files of each chip with its events; see package archive; 'up --archive' names another folder
 //
 // The functions that read a run folder change nothing in the folder.
@@ -60,6 +61,8 @@ type Chip struct {
 	Gossip  string            `json:"gossip"`          // address in the gossip pool of the chip's mesh
 	Exits   string            `json:"exits,omitempty"` // address in the gossip pool of exit nodes; "": the chip is not in this pool
 	Ports   Ports             `json:"ports,omitzero"`  // UDP ports at the address of Gossip
+
+	Socket string `json:"socket,omitempty"` // path of the Unix socket for local programs, see package attach; "": the chip has no such socket
 
 	Container string `json:"container,omitempty"` // id of the chip's container; "": the chip runs in a process without a container
 	Name      string `json:"name,omitempty"`      // name of the chip's container
@@ -236,6 +239,9 @@ func (d Dir) writeTopology(t *topo.Topology) error {
 	}
 	return errors.Join(WriteFile(d.Path(topologyFile), text), WriteFile(d.Path(packedFile), loaded.Pack(text)))
 }
+
+// TokenPath returns the path of the file with the bearer token of the chips' APIs.
+func (d Dir) TokenPath() string { return d.Path(tokenFile) }
 
 // Token reads the bearer token of the chips' APIs.
 func (d Dir) Token() (string, error) {

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/container"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/ranks"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo"
+)
+
+type runFlags struct {
+	up       string
+	restarts int
+	timeout  time.Duration
+}
+
+func newRun() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{Use: "run PROGRAM [ARG...]", Short: "Run a program once for each chip, like mpirun", Args: cobra.MinimumNArgs(1),
+		Long: `The command starts PROGRAM once for each chip of the fabric. Each of these processes is a
+rank. A rank reads and writes the memory of all chips through its own chip. Ranks reach
+their chips over Unix sockets in the run folder, or else over the chips' APIs. The
+command says which way it took.
+
+Go programs attach by the package node/rank, and Python programs by the module in
+scripts/python. Programs in other languages find all they need in these environment
+variables: RANK, LOCAL_RANK, WORLD_SIZE, TTFABRIC_CHIP, TTFABRIC_CHIPS,
+TTFABRIC_COORDINATES, TTFABRIC_SOCKET, TTFABRIC_API, TTFABRIC_TOKEN_FILE,
+TTFABRIC_ROOT_SOCKET, TTFABRIC_ROOT_API, TTFABRIC_JOB, TTFABRIC_ATTEMPT, TTFABRIC_NAME
+and TTFABRIC_DIR. The documentation of package node/rank explains each variable.
+
+Each line of output begins with the number of its rank. Ranks have no input. If a rank
+fails, the command names the rank, and ends the other ranks: first by SIGTERM, and
+5 seconds later by SIGKILL. Ctrl-C ends all ranks in the same way. With --restart, all
+ranks start again after the loss of a rank or of a chip. The command then also starts
+the missing chips. The variable TTFABRIC_ATTEMPT counts the attempts.
+
+Without --up, the fabric must run already. With --up, the command starts a fabric for
+this run, and removes the fabric at the end. A chip runs until all ranks have ended.
+
+All chips must run on this machine. Flags of the command come before PROGRAM.
+
+The exit code is that of the first rank that failed. If a signal ended this rank, the
+exit code is 128 plus the number of the signal. With -o json, the ranks' output goes to
+stderr, and a report to stdout.`,
+		Example: `  ttfabric run ./shift
+  ttfabric run --up ring:4 python3 shift.py
+  ttfabric run --up t3000 --restart 3 ./train --steps 100`,
+		RunE: func(c *cobra.Command, args []string) error { return runRanks(c, args, &f) }}
+	fl := c.Flags()
+	fl.SetInterspersed(false) // flags after PROGRAM belong to the program
+	fl.StringVar(&f.up, "up", "", "topology of a fabric that the command starts for this run, and then removes; 'ttfabric up --help' describes topologies")
+	fl.IntVar(&f.restarts, "restart", 0, "start all ranks again after the loss of a rank or chip, at most this many times")
+	fl.DurationVar(&f.timeout, "timeout", time.Minute, "give up if the chips that the command starts are not up after this time")
+	_ = c.RegisterFlagCompletionFunc("up", completeTopology)
+	return c
+}
+
+// rankError is the error of a job in which a rank or chip failed.
+type rankError struct {
+	why  string
+	code int
+}
+
+// Error returns why the job failed.
+func (e *rankError) Error() string { return e.why }
+
+func runRanks(c *cobra.Command, args []string, f *runFlags) (err error) {
+	out, err := format(c)
+	switch {
+	case err != nil:
+		return err
+	case f.restarts < 0 || f.restarts > ranks.MaxRestarts:
+		return spec.Usagef("--restart %d: want 0 to %d", f.restarts, ranks.MaxRestarts)
+	}
+	program, err := exec.LookPath(args[0])
+	if errors.Is(err, exec.ErrDot) {
+		err = fmt.Errorf("the program is only in the present folder: write ./%s", filepath.Base(args[0]))
+	}
+	if err != nil {
+		return spec.Usagef("PROGRAM %s: want an executable file: %w", args[0], err)
+	}
+	fab, done, err := f.fabric(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	j := &ranks.Job{Fabric: fab, Program: program, Args: args[1:], Restarts: f.restarts, Out: c.OutOrStdout(), Err: c.ErrOrStderr(),
+		Tell: func(text string) { fmt.Fprintln(c.ErrOrStderr(), text) }, Revive: func(ctx context.Context) error { return f.bring(c, ctx, fab) }}
+	if out == "json" {
+		j.Out = c.ErrOrStderr()
+	}
+	rep, why, err := j.NewReport()
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		why = ", because " + why
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "%s of %s on fabric %q, attached by %s%s.\n", topo.Count(rep.Ranks, "rank"), args[0], fab.Name(), rep.Door.Words(), why)
+	if err := j.Run(c.Context(), rep); err != nil {
+		return err
+	}
+	if out == "json" {
+		if err := printJSON(c, rep); err != nil {
+			return err
+		}
+	}
+	if rep.ExitCode != 0 {
+		return &rankError{rep.Attempts[len(rep.Attempts)-1].Why, rep.ExitCode}
+	}
+	return nil
+}
+
+// fabric returns the fabric of the run. The function "done" ends what the command started.
+func (f *runFlags) fabric(c *cobra.Command) (fab *fabric.Fabric, done func() error, err error) {
+	if f.up == "" {
+		fab, err = openFabric(c)
+		return fab, func() error { return nil }, err
+	}
+	name, _ := c.Flags().GetString("name")
+	if dir, err := folder.For(name); err == nil && dir.Has() {
+		return nil, nil, spec.Usagef("--up %s: there is a fabric %q already; leave out --up to use this fabric, or choose another --name", f.up, name)
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
+	defer cancel()
+	fab, fresh, err := prepare(c, ctx, []string{f.up}, &upFlags{spec: spec.Default(), container: container.DefaultOptions()})
+	if err == nil && !fresh {
+		err = spec.Usagef("--up %s: there is a fabric %q already; leave out --up to use this fabric, or choose another --name", f.up, name)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := f.bring(c, c.Context(), fab); err != nil {
+		return nil, nil, errors.Join(err, fab.Remove())
+	}
+	return fab, fab.Remove, nil
+}
+
+// bring starts the chips that do not run, and waits until all links are up.
+func (f *runFlags) bring(c *cobra.Command, ctx context.Context, fab *fabric.Fabric) error {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	_, err := bringUp(c, ctx, fab, make(fabric.Exits, len(fab.Topology.Chips)))
+	if c.Context().Err() != nil {
+		return context.Canceled
+	}
+	return err
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ttfabric/node/fabric/ranks"
+)
+
+// shortCLI is newCLI with a run folder whose path is short enough for sockets.
+func shortCLI(t *testing.T) *cli {
+	c := newCLI(t)
+	dir, err := os.MkdirTemp("", "tt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.dir = dir
+	t.Cleanup(func() {
+		c.run("down", "--all")
+		os.RemoveAll(dir)
+	})
+	c.env = append(c.env, "OUT="+t.TempDir())
+	return c
+}
+
+// runReport runs a shell script as the program of a job, and returns the report.
+func (c *cli) runReport(script string, flags ...string) (rep ranks.Report, stderr string, code int) {
+	c.t.Helper()
+	args := append(append([]string{"run", "-o", "json"}, flags...), "sh", "-c", script)
+	out, stderr, code := c.run(args...)
+	if err := json.Unmarshal([]byte(out), &rep); err != nil {
+		c.t.Fatalf("%v: %s\n%s", err, out, stderr)
+	}
+	return rep, stderr, code
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	c := shortCLI(t)
+	out, errs, code := c.run("run", "--up", "ring:4", "sh", "-c", `echo $RANK of $WORLD_SIZE, $LOCAL_RANK, $TTFABRIC_CHIP at $TTFABRIC_COORDINATES of $TTFABRIC_CHIPS, attempt $TTFABRIC_ATTEMPT, $TTFABRIC_NAME
+test -S "$TTFABRIC_SOCKET" && test -S "$TTFABRIC_ROOT_SOCKET" && test -r "$TTFABRIC_TOKEN_FILE" && test -d "$TTFABRIC_DIR" && test -n "$TTFABRIC_API$TTFABRIC_ROOT_API$TTFABRIC_JOB" || exit 9
+echo to stderr >&2; printf 'no newline'`)
+	if code != 0 || !strings.Contains(errs, "4 ranks of sh on fabric \"default\", attached by Unix sockets.") {
+		t.Fatalf("exit code %d: %s%s", code, out, errs)
+	}
+	for r := range 4 {
+		n := strconv.Itoa(r)
+		for _, want := range []string{"[" + n + "] " + n + " of 4, " + n + ", M0D" + n + " at 0," + n + " of M0D0,M0D1,M0D2,M0D3, attempt 0, default\n", "[" + n + "] no newline\n"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("the output has no line %q:\n%s", want, out)
+			}
+		}
+		if !strings.Contains(errs, "["+n+"] to stderr\n") {
+			t.Errorf("stderr has no line of rank %d:\n%s", r, errs)
+		}
+	}
+	if out := c.must("ls", "-o", "json"); strings.Contains(out, "default") {
+		t.Errorf("--up left a fabric behind: %s", out)
+	}
+}
+
+// TestRunNamesTheRankThatFails lets one rank fail while the others wait and ignore SIGTERM.
+func TestRunNamesTheRankThatFails(t *testing.T) {
+	t.Parallel()
+	c := shortCLI(t)
+	c.must("up", "n300", "-d", unhurried)
+	rep, errs, code := c.runReport(`[ $RANK = 1 ] && exit 7; trap '' TERM; touch $OUT/begun; sleep 60 & wait; wait`)
+	if code != 7 || rep.ExitCode != 7 || len(rep.Attempts) != 1 || !slices.Equal(rep.Attempts[0].Lost, []int{1}) || !strings.Contains(errs, "Rank 1 (chip M0D1) ended with exit code 7") {
+		t.Errorf("exit code %d, report %+v: %s", code, rep, errs)
+	}
+	if rep, _, code := c.runReport(`[ $RANK = 0 ] && kill -KILL $$; sleep 60`); code != 128+9 || !strings.Contains(rep.Attempts[0].Why, "rank 0 (chip M0D0) ended by the signal killed") {
+		t.Errorf("a rank that is killed: exit code %d, %+v", code, rep)
+	}
+	c.must("chip", "kill", "M0D1")
+	if _, errs, code := c.run("run", "true"); code != exitFailed || !strings.Contains(errs, "M0D1 is not running") {
+		t.Errorf("a fabric without a chip: exit code %d, %s", code, errs)
+	}
+}
+
+// TestRunStartsAgain loses first a rank and then a chip. The third attempt ends well.
+func TestRunStartsAgain(t *testing.T) {
+	t.Parallel()
+	c := shortCLI(t)
+	c.must("up", "n300", "-d", unhurried)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, errs, code := c.runReport(`case $TTFABRIC_ATTEMPT$RANK in 01) exit 3;; 00) sleep 60;; 10) `+exe+` chip kill M0D1; sleep 60;; 11) sleep 60;; esac`, "--restart", "5")
+	if code != 0 || rep.ExitCode != 0 || len(rep.Attempts) != 3 {
+		t.Fatalf("exit code %d, report %+v: %s", code, rep, errs)
+	}
+	if a := rep.Attempts; a[0].Why != "rank 1 (chip M0D1) ended with exit code 3" || a[1].Why != "chip M0D1 was lost" || len(a[1].Chips) != 1 || a[2].Why != "" {
+		t.Errorf("attempts: %+v", a)
+	}
+}
+
+// TestRunEndsAtCtrlC interrupts a job. No process of a rank may be left.
+func TestRunEndsAtCtrlC(t *testing.T) {
+	t.Parallel()
+	c := shortCLI(t)
+	dir := t.TempDir()
+	cmd := c.command("run", "--up", "n300", "sh", "-c", `echo $$ > `+dir+`/$RANK; trap 'echo ended; exit 0' TERM; sleep 60 & wait`)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stuck := time.AfterFunc(soon, func() { cmd.Process.Kill() })
+	defer stuck.Stop()
+	var pids []int
+	for end := time.Now().Add(soon); len(pids) < 2 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		pids = nil
+		for _, name := range []string{"0", "1"} {
+			b, _ := os.ReadFile(filepath.Join(dir, name))
+			if pid, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	cmd.Process.Signal(os.Interrupt)
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != exitSignal || len(pids) != 2 {
+		t.Errorf("exit code %d, ranks %v", code, pids)
+	}
+	for _, pid := range pids {
+		if syscall.Kill(pid, 0) == nil {
+			t.Errorf("rank with process %d runs on", pid)
+		}
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	t.Parallel()
+	c := shortCLI(t)
+	for _, v := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"run"}, "requires at least 1 arg"}, {[]string{"run", "--restart", "-1", "true"}, "--restart -1"},
+		{[]string{"run", "no-such-program"}, "no-such-program"}, {[]string{"run", "--up", "no-such-topology", "true"}, "no-such-topology"},
+	} {
+		if _, errs, code := c.run(v.args...); code != exitUsage && code != exitTopology || !strings.Contains(errs, v.want) {
+			t.Errorf("%v: exit code %d, %s", v.args, code, errs)
+		}
+	}
+	c.must("up", "n300", "-d", unhurried)
+	if _, errs, code := c.run("run", "--up", "n300", "true"); code != exitUsage || !strings.Contains(errs, "leave out --up") {
+		t.Errorf("--up beside a running fabric: exit code %d, %s", code, errs)
+	}
+}
+
+// build builds a package of the checkout into a folder.
+func build(t *testing.T, dir, pkg string) string {
+	t.Helper()
+	cmd := exec.Command("go", "build", "-o", dir, pkg)
+	cmd.Dir = checkout
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return filepath.Join(dir, filepath.Base(pkg))
+}
+
+// TestShiftExamples runs the commands of the page about ranks. The programs on the page are those of
+// the checkout, of fewer than 40 lines each.
+func TestShiftExamples(t *testing.T) {
+	t.Parallel()
+	const page = "node/rank/README.md"
+	for name, language := range map[string]string{"node/rank/shift/main.go": "go", "scripts/python/shift.py": "python"} {
+		lines, want := codeOf(readDocument(t, page), language), readDocument(t, name)
+		if language == "go" {
+			want = want[strings.Index(want, "package "):] // the page leaves out the package's comment
+		}
+		if len(lines) != 1 || strings.Join(lines[0], "\n")+"\n" != want {
+			t.Errorf("%s does not show %s", page, name)
+		}
+		if n := strings.Count(readDocument(t, name), "\n"); n >= 40 {
+			t.Errorf("%s has %d lines, want fewer than 40", name, n)
+		}
+	}
+	dir := t.TempDir()
+	build(t, dir, "./cmd/ttfabric")
+	runDocument(t, page, dir)
+}
+
+// TestRunOverHTTP runs the Go example on a fabric whose run folder has too long a path for sockets.
+func TestRunOverHTTP(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	c.dir = filepath.Join(c.dir, strings.Repeat("long", 30))
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	program := build(t, t.TempDir(), "./node/rank/shift")
+	out, errs, code := c.run("run", "--up", "ring:4", program)
+	if code != 0 || !strings.Contains(errs, "attached by HTTP, because chip M0D0 has no Unix socket") || len(regexp.MustCompile(`(?m)^\[\d\] chip M0D\d has the data of rank \d$`).FindAllString(out, -1)) != 4 {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+}

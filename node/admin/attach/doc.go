@@ -1,0 +1,123 @@
+// Package attach is the quick way of a local program into a chip: a binary protocol on a Unix
+// socket. The package holds the format and the client. Package server is the chip's end. A [Client]
+// implements [ttfabric/node/session.Fabric], so that a program uses a session as by the HTTP API.
+// scripts/python has a client in Python, which was written from this page alone.
+//
+// # Socket
+//
+// Each chip listens on a stream socket in its run folder, chip-M0D0.sock. The folder has mode 0700
+// and the socket mode 0600. The chip also asks the kernel for the user of the peer (SO_PEERCRED,
+// socket(7)), and refuses other users than its own and root. Who is admitted may do what the API's
+// token grants. The kernel limits the path of a socket to [MaxPath] bytes.
+//
+// # Frames
+//
+// All numbers are little endian. A frame is a header of 16 bytes and a body:
+//
+//	0  4  length of the frame with its header, 16 to MaxFrame
+//	4  1  kind
+//	5  3  reserved, 0
+//	8  8  number
+//
+// The client gives each request a number, and the answer has the same number. A client chooses any
+// numbers, but should not use a number twice at once. Up to [MaxInFlight] requests may be under way. Beyond
+// that, or if the chip has no room, the chip reads no further frames until it has sent answers.
+// The client may send frames of several requests in one piece, and the chip then answers in one
+// piece. That is a batch.
+//
+// The chip performs the commands of one client in the order in which they were sent. A command to the
+// chip's own memory is performed at one instant: no packet and no other program sees half of the
+// command. A command to another chip leaves at one instant if there is room. Commands are inputs of
+// the chip, and are part of recordings. Answers come in the order in which the requests end.
+//
+// The first frame must be a hello. If a frame cannot be read, the chip sends an error with the
+// number 0, and closes the connection. When a connection closes, its waits end and it leaves its
+// barriers; its commands under way go on.
+//
+// # Requests
+//
+//	1  hello    8 bytes "TTATTACH", u16 version 1, 6 bytes 0
+//	2  command  a NoC command, see below
+//	3  wait     u64 address of a word of 32 bits in the chip's own memory, u32 value, u8 test, 3
+//	            bytes 0; the chip answers when the word equals the value (test 0), or is at least
+//	            the value (test 1). The address must be a multiple of 4.
+//	4  cancel   u64 number of a wait, a barrier or an events request of this connection, which ends
+//	            with error 4, if it is still open
+//	5  barrier  u32 rank, u32 number of ranks, the name (1 to 64 bytes); the chip answers when all
+//	            ranks have sent a barrier of this name to this chip. When a rank's connection
+//	            closes, the other ranks' barriers of this name end with error 6, now and later.
+//	6  events   empty; after the answer, the chip sends an event frame with the same number for
+//	            each event
+//	7  moment   empty
+//
+// A command has these parts. The payload is up to 4096 bytes, or up to [MaxBlock] for a write or a
+// read:
+//
+//	 0  2  mesh of the destination
+//	 2  2  chip of the destination
+//	 4  1  type: 0 write, 1 inline write, 2 atomic increment, 3 write and increment, 4 scatter write,
+//	       6 read (the codes of [wire.NocSendType])
+//	 5  1  routing plane
+//	 6  2  flags: 1 probe, 2 flush, 4 posted, 8 other way round a ring, 16 trace, 32 members
+//	 8  8  address: offset in bits 0 to 35, x in bits 36 to 41, y in bits 42 to 47
+//	16  8  address of the counter, for type 3
+//	24  4  value, or increment
+//	28  4  number of bytes wanted, for a read; otherwise the length of the payload
+//	32  8  multicast: hops to E, W, N, S, then skipped hops to E, W, N, S; all 0: no ranges
+//	40  1  number of chunks of a scatter write, 2 to 4; otherwise 0
+//	41  1  number of hops that the packet shall take, instead of the routing table's; 0: none
+//	42  6  reserved, 0
+//	48     with the flag 32: 32 bytes, bit c%8 of byte c/8 stands for chip c of the mesh
+//	       one byte for each hop: 0 east, 1 west, 2 north, 3 south
+//	       12 bytes for each chunk: u64 address, u32 length
+//	       the payload
+//
+// # Answers
+//
+// The kind of an answer is the kind of its request plus 128:
+//
+//	129  hello    u16 version, u16 mesh and u16 chip of the chip, u16 0, u64 incarnation, u32
+//	              MaxFrame, u32 MaxInFlight, u32 hash of the topology, u32 0
+//	130  command  the result, see below
+//	131  wait     u32 the word's value, u32 0
+//	132  cancel   empty
+//	133  barrier  empty
+//	134  events   empty
+//	135  moment   a [flow.Moment] as JSON
+//	144  event    an [Event] as JSON
+//	255  error    u16 code, u16 0, the reason as text
+//
+// A result:
+//
+//	 0  1  fate ([flow.Fate]): 0 done, 1 refused, 2 lost, 3 unknown, 4 posted
+//	 1  1  outcome ([wire.Outcome]): why the destination refused
+//	 2  1  drop ([wire.DropReason]): why a router dropped the packet; 0: no router did
+//	 3  1  doubt ([flow.Doubt]): why the outcome is unknown
+//	 4  4  mesh and chip where the packet was dropped
+//	 8  8  nanoseconds from the start of the command to its end, by the chip's clock
+//	16  8  for a flush: number of missed posted requests
+//	24  4  number of members of a multicast that follow
+//	28  4  length of the data
+//	32     12 bytes for each member that did not perform the command: mesh and chip, fate, outcome,
+//	       drop and doubt, mesh and chip of the drop
+//	       the data of a read
+//
+// A command of more than 4096 bytes travels as several packets. Its result is that of the first
+// packet that did not end as done.
+//
+// The codes of errors:
+//
+//	1  the chip cannot start the command; the reason names the bad value
+//	2  the fabric has no route to the destination on this plane
+//	3  the frame has a bad value
+//	4  the request was cancelled
+//	5  a limit is reached
+//	6  a rank has left the barrier
+//	7  the chip shuts down, or is being removed
+//
+// # Limits
+//
+// A chip takes [MaxClients] clients. A client has at most [MaxInFlight] requests in flight, and at
+// most [MaxAnswers] bytes of answers that it has not read. A chip has at most [MaxWaits] open waits
+// of all clients. A client that takes no answer for [WriteTimeout] is disconnected.
+package attach

@@ -1,0 +1,147 @@
+package attach
+
+import (
+	"bytes"
+	"encoding/hex"
+	"reflect"
+	"strings"
+	"testing"
+
+	"ttfabric/node/flow"
+	"ttfabric/node/session"
+	"ttfabric/wire"
+)
+
+// vectors are frames that were written by hand from the tables of the package's documentation.
+var vectors = []struct {
+	name string
+	hex  string
+	make func() []byte
+}{
+	{"hello", "20000000 01 000000 0000000000000000  5454415454414348 0100 000000000000", func() []byte { return AppendHello(nil) }},
+	{"inline write of 7 to 1-2:0x1000 of chip M0D3", "40000000 02 000000 0900000000000000" +
+		"0000 0300 01 00 0000  0010000010080000  0000000000000000  07000000 00000000 0000000000000000 00 00 000000000000",
+		func() []byte {
+			return AppendCommand(nil, 9, &flow.Request{Dst: wire.FabricNodeID{Chip: 3}, Command: wire.Command{Type: wire.NocInlineWrite, Addr: wire.NewNocAddr(1, 2, 0x1000), Value: 7}}, 0)
+		}},
+	{"write of ab cd by the hops E, S, posted, on plane 1", "44000000 02 000000 0100000000000000" +
+		"0000 0100 00 01 0400  0000000000000000 0000000000000000 00000000 02000000 0000000000000000 00 02 000000000000 00 03 abcd",
+		func() []byte {
+			return AppendCommand(nil, 1, &flow.Request{Dst: wire.FabricNodeID{Chip: 1}, Plane: 1, Posted: true, Via: []wire.Direction{wire.East, wire.South}, Payload: []byte{0xab, 0xcd}}, 0)
+		}},
+	{"read of 256 bytes", "40000000 02 000000 0200000000000000" +
+		"0000 0000 07 00 0000  2000000000000000 0000000000000000 00000000 00010000 0000000000000000 00 00 000000000000",
+		func() []byte {
+			return AppendCommand(nil, 2, &flow.Request{Command: wire.Command{Type: wire.NocRead, Addr: 0x20}}, 256)
+		}},
+	{"wait for at least 5", "20000000 03 000000 0300000000000000 4000000000000000 05000000 01 000000", func() []byte { return AppendWait(nil, 3, &Wait{0x40, 5, session.AtLeast}) }},
+	{"barrier j of rank 1 of 2", "19000000 05 000000 0400000000000000 01000000 02000000 6a", func() []byte { return AppendBarrier(nil, 4, &Barrier{"j", 1, 2}) }},
+	{"error", "15000000 ff 000000 0500000000000000 0300 0000 78", func() []byte { return AppendError(nil, 5, CodeBad, "x") }},
+	{"result with data", "31000000 82 000000 0600000000000000 00000000 00000000 0a00000000000000 0000000000000000 00000000 01000000 ee",
+		func() []byte { return AppendResult(nil, 6, &flow.Result{Sent: 5, Done: 15}, []byte{0xee}) }},
+	{"welcome", "30000000 81 000000 0000000000000000 0100 0100 0200 0000 2a00000000000000 00001000 00040000 07000000 00000000",
+		func() []byte {
+			return AppendWelcome(nil, 0, &Hello{Chip: wire.FabricNodeID{Mesh: 1, Chip: 2}, Incarnation: 42, Frame: 1 << 20, InFlight: 1024, Topology: 7})
+		}},
+}
+
+func TestVectors(t *testing.T) {
+	for _, v := range vectors {
+		want, err := hex.DecodeString(strings.ReplaceAll(v.hex, " ", ""))
+		if err != nil {
+			t.Fatal(v.name, err)
+		}
+		if got := v.make(); !bytes.Equal(got, want) {
+			t.Errorf("%s:\n%x, want\n%x", v.name, got, want)
+		}
+		if h, err := ParseHead(want); err != nil || h.Len != len(want) {
+			t.Errorf("%s: header %+v, %v", v.name, h, err)
+		}
+	}
+}
+
+// requests use every field of a command.
+func requests() []flow.Request {
+	return []flow.Request{
+		{Dst: wire.FabricNodeID{Mesh: 2, Chip: 9}, Probe: true, Flush: true},
+		{Dst: wire.FabricNodeID{Chip: 1}, Other: true, Trace: true, Command: wire.Command{Type: wire.NocFusedInc, Addr: 16, Sem: 32, Value: 3, Flush: true}, Payload: []byte("abc")},
+		{Ranges: wire.Ranges{Hops: [4]uint8{1, 2, 3, 4}, Skip: [4]uint8{0, 1, 0, 2}}, Command: wire.Command{Type: wire.NocAtomicInc, Value: 1}},
+		{Dst: wire.FabricNodeID{Mesh: 1}, Members: wire.MembersOf(0, 77, 255), Payload: []byte{1}},
+		{Command: wire.Command{Type: wire.NocScatterWrite, Chunks: 2, Scatter: [4]wire.NocAddr{4, 8}, Sizes: [4]uint16{1, 2}}, Payload: []byte{1, 2, 3}},
+		{Via: []wire.Direction{wire.West, wire.North}, Payload: make([]byte, 4096)},
+	}
+}
+
+func TestCommandsComeBack(t *testing.T) {
+	for i, r := range requests() {
+		b := AppendCommand(nil, 1, &r, 0)
+		var got flow.Request
+		wanted, err := ParseCommand(b[HeadLen:], &got)
+		if err != nil || wanted != 0 || !reflect.DeepEqual(got, r) {
+			t.Errorf("request %d came back as %+v, %d, %v; want %+v", i, got, wanted, err, r)
+		}
+		for n := range len(b) - HeadLen {
+			if _, err := ParseCommand(b[HeadLen:HeadLen+n], &got); err == nil {
+				t.Errorf("request %d was taken after %d of %d bytes", i, n, len(b)-HeadLen)
+			}
+		}
+	}
+}
+
+func TestResultsComeBack(t *testing.T) {
+	in := flow.Result{Fate: flow.FateRefused, Outcome: wire.OutcomeAgain, Drop: wire.DropTTL, At: wire.FabricNodeID{Chip: 4}, Done: 99, Missed: 3, Members: []flow.MemberResult{
+		{Node: wire.FabricNodeID{Mesh: 1, Chip: 2}, Fate: flow.FateLost, Drop: wire.DropNextHopDead, At: wire.FabricNodeID{Chip: 5}}, {Fate: flow.FateUnknown, Doubt: flow.DoubtTimeout}}}
+	b := AppendResult(nil, 1, &in, []byte("data"))[HeadLen:]
+	var got flow.Result
+	from, n, more, err := ParseResult(b, len(b), &got)
+	if err != nil || more || !reflect.DeepEqual(got, in) || string(b[from:from+n]) != "data" {
+		t.Errorf("the result came back as %+v, %v, %v; want %+v", got, more, err, in)
+	}
+	for k := range len(b) {
+		if _, _, more, err := ParseResult(b[:k], k, &got); err == nil && !more {
+			t.Errorf("a result was taken after %d of %d bytes", k, len(b))
+		}
+	}
+}
+
+// FuzzFrames parses any bytes as each kind of frame. What is accepted must come back byte by byte.
+func FuzzFrames(f *testing.F) {
+	for _, v := range vectors {
+		f.Add(v.make())
+	}
+	for _, r := range requests() {
+		f.Add(AppendCommand(nil, 7, &r, 0))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) < HeadLen {
+			return
+		}
+		h, err := ParseHead(b)
+		if err != nil {
+			return
+		}
+		b = b[HeadLen:]
+		same := func(what string, again []byte) {
+			if !bytes.Equal(again[HeadLen:], b) {
+				t.Errorf("%s %x came back as %x", what, b, again[HeadLen:])
+			}
+		}
+		var r flow.Request
+		if wanted, err := ParseCommand(b, &r); err == nil {
+			same("command", AppendCommand(nil, h.Number, &r, wanted))
+		}
+		if w, err := ParseWait(b); err == nil {
+			same("wait", AppendWait(nil, h.Number, &w))
+		}
+		if w, err := ParseBarrier(b); err == nil {
+			same("barrier", AppendBarrier(nil, h.Number, &w))
+		}
+		var res flow.Result
+		if from, n, more, err := ParseResult(b, len(b), &res); err == nil && !more {
+			same("result", AppendResult(nil, h.Number, &res, b[from:from+n]))
+		}
+		_, _ = ParseWelcome(b)
+		_, _ = ParseError(b)
+		_ = ParseHello(b)
+	})
+}

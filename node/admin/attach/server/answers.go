@@ -1,0 +1,308 @@
+package server
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"ttfabric/node"
+	"ttfabric/node/admin/attach"
+	"ttfabric/node/admin/barrier"
+	"ttfabric/node/session"
+)
+
+// take waits until the client may have another request in flight. take returns false if the
+// connection has ended.
+func (c *client) take() bool {
+	c.mu.Lock()
+	for c.full() && !c.failed {
+		c.mu.Unlock()
+		c.start() // their answers make room
+		c.mu.Lock()
+		c.reading = false
+		c.mu.Unlock()
+		ok := c.flush()
+		c.mu.Lock()
+		for ok && c.full() && !c.failed {
+			c.room.Wait()
+		}
+		c.reading = true
+	}
+	defer c.mu.Unlock()
+	c.inFlight++
+	return !c.failed
+}
+
+// full reports whether the client has as many requests in flight, or as many bytes of answers, as it
+// may have.
+func (c *client) full() bool { return c.inFlight >= attach.MaxInFlight || c.bytes >= attach.MaxAnswers }
+
+// promise notes that a read under way will have data. For the data of more than one packet, promise
+// takes memory.
+func (c *client) promise(o *op) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bytes += o.size
+	if o.left == 1 {
+		return
+	}
+	if k := len(c.blocks); k > 0 {
+		o.data, c.blocks = c.blocks[k-1], c.blocks[:k-1]
+	} else {
+		o.data = new(block)
+	}
+}
+
+// add appends an answer. The function f appends the answer to the bytes that it gets. The caller holds
+// the lock.
+func (c *client) add(f func(b []byte) []byte) {
+	if c.failed {
+		return
+	}
+	before := len(c.out)
+	c.out = f(c.out)
+	c.bytes += len(c.out) - before
+	c.answered++
+	if !c.reading {
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// answer adds an answer to a request that is not a command.
+func (c *client) answer(f func(b []byte) []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add(f)
+}
+
+// reply adds an answer with the given body.
+func (c *client) reply(number uint64, k attach.Kind, body []byte) {
+	c.answer(func(b []byte) []byte { return append(attach.AppendHead(b, k, number, len(body)), body...) })
+}
+
+// refuse adds an error.
+func (c *client) refuse(number uint64, code attach.Code, text string) {
+	c.answer(func(b []byte) []byte { return attach.AppendError(b, number, code, text) })
+}
+
+// flush writes the answers, unless another goroutine does so. flush returns false if the connection
+// has ended.
+func (c *client) flush() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.writing {
+		return !c.failed
+	}
+	c.writing = true
+	for len(c.out) > 0 && !c.failed {
+		b, n := c.out, c.answered
+		c.out, c.answered = c.spare[:0], 0
+		c.mu.Unlock()
+		err := c.conn.SetWriteDeadline(time.Now().Add(attach.WriteTimeout))
+		if err == nil {
+			_, err = c.conn.Write(b)
+		}
+		c.mu.Lock()
+		c.spare = b[:0]
+		c.bytes -= len(b)
+		c.inFlight -= n
+		c.failed = c.failed || err != nil
+		c.room.Broadcast()
+	}
+	c.writing = false
+	if c.failed {
+		c.conn.Close() // ends the reading goroutine
+	}
+	return !c.failed
+}
+
+// writeLater writes the answers that come while the reading goroutine waits, until the connection
+// ends.
+func (c *client) writeLater() {
+	for {
+		select {
+		case <-c.wake:
+			c.flush()
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+// open notes how to end a request that may take long. open returns false if the connection has
+// ended, and the caller then ends the request itself.
+func (c *client) open(number uint64, end func() bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waits == nil {
+		return false
+	}
+	c.waits[number] = end
+	return true
+}
+
+// shut answers a request that took long, and forgets it. The caller does not hold the lock.
+func (c *client) shut(number uint64, f func(b []byte) []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waits, number)
+	c.add(f)
+}
+
+// wait performs a wait on a word.
+func (c *client) wait(number uint64, body []byte) {
+	w, err := attach.ParseWait(body)
+	if err != nil {
+		c.refuse(number, attach.CodeBad, err.Error())
+		return
+	}
+	c.reserve(number)
+	cancel, err := c.s.n.StartAwait(w.Addr, w.Test, w.Value, func(word uint32, err error) {
+		c.shut(number, func(b []byte) []byte {
+			if err != nil {
+				return attach.AppendError(b, number, codeOf(err), err.Error())
+			}
+			b = attach.AppendHead(b, attach.KindWait+attach.Answer, number, 8)
+			return append(binary.LittleEndian.AppendUint32(b, word), 0, 0, 0, 0)
+		})
+	})
+	if err == nil {
+		c.reserved(number, cancel)
+		return
+	}
+	c.shut(number, func(b []byte) []byte {
+		var refused *session.RefusedError
+		switch {
+		case errors.As(err, &refused):
+			return attach.AppendError(b, number, attach.CodeRefused, err.Error())
+		case errors.Is(err, node.ErrWaits):
+			return attach.AppendError(b, number, attach.CodeFull, err.Error())
+		}
+		return attach.AppendError(b, number, codeOf(err), err.Error())
+	})
+}
+
+// reserve notes a request that may take long, before it is known how to end it.
+func (c *client) reserve(number uint64) { c.open(number, func() bool { return false }) }
+
+// reserved notes how to end a request that reserve has noted, unless the request has ended meanwhile.
+func (c *client) reserved(number uint64, end func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.waits[number]; ok {
+		c.waits[number] = end
+	}
+}
+
+// cancelOne ends a wait, a barrier or an events request.
+func (c *client) cancelOne(number uint64, body []byte) {
+	if len(body) != 8 {
+		c.refuse(number, attach.CodeBad, fmt.Sprintf("a cancel of %d bytes: want 8", len(body)))
+		return
+	}
+	which := binary.LittleEndian.Uint64(body)
+	c.mu.Lock()
+	end := c.waits[which]
+	c.mu.Unlock()
+	if end != nil && end() {
+		c.shut(which, func(b []byte) []byte {
+			return attach.AppendError(b, which, attach.CodeCancelled, "the client cancelled the request")
+		})
+	}
+	c.reply(number, attach.KindCancel+attach.Answer, nil)
+}
+
+// barrier makes the client wait for the other ranks.
+func (c *client) barrier(number uint64, body []byte) {
+	w, err := attach.ParseBarrier(body)
+	if err != nil {
+		c.refuse(number, attach.CodeBad, err.Error())
+		return
+	}
+	key := fmt.Sprintf("%d/%d/%s", w.Rank, w.Ranks, w.Name)
+	m := c.members[key]
+	if m == nil {
+		if len(c.members) >= barrier.MaxGroups {
+			c.refuse(number, attach.CodeFull, fmt.Sprintf("this client has joined %d barriers, as many as it may", barrier.MaxGroups))
+			return
+		}
+		if m, err = c.s.barriers.Join(w.Name, w.Rank, w.Ranks); err != nil {
+			c.refuse(number, attach.CodeRefused, err.Error())
+			return
+		}
+		c.members[key] = m
+	}
+	c.reserve(number)
+	err = m.Enter(func(err error) {
+		c.shut(number, func(b []byte) []byte {
+			if err != nil {
+				return attach.AppendError(b, number, attach.CodeLeft, err.Error())
+			}
+			return attach.AppendHead(b, attach.KindBarrier+attach.Answer, number, 0)
+		})
+	})
+	if err != nil {
+		c.shut(number, func(b []byte) []byte { return attach.AppendError(b, number, attach.CodeRefused, err.Error()) })
+		return
+	}
+	c.reserved(number, m.Cancel)
+}
+
+// events sends the client an event frame for each event of the chip, until the client cancels.
+func (c *client) events(number uint64) {
+	stop := make(chan struct{})
+	events, end := c.s.n.NewEvents()
+	c.reply(number, attach.KindEvents+attach.Answer, nil)
+	first := true
+	ok := c.open(number, func() bool {
+		was := first
+		if first = false; was {
+			close(stop)
+		}
+		return was
+	})
+	if !ok {
+		end()
+		return
+	}
+	c.s.ended.Go(func() {
+		defer end()
+		for {
+			select {
+			case e, open := <-events:
+				if !open {
+					return
+				}
+				if v, ok := node.SessionEvent(&e); ok {
+					b, _ := json.Marshal(attach.NewEvent(&v))
+					c.tell(number, b)
+				}
+			case <-stop:
+				return
+			case <-c.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// maxEvents is the length of answers that may wait before further events are dropped, in bytes.
+const maxEvents = 1 << 20
+
+// tell adds an event frame. A client that takes no answers misses events.
+func (c *client) tell(number uint64, body []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.out) > maxEvents {
+		return
+	}
+	c.add(func(b []byte) []byte {
+		return append(attach.AppendHead(b, attach.KindEvent, number, len(body)), body...)
+	})
+	c.answered-- // an event answers no request
+}

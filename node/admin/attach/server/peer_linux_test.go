@@ -1,0 +1,14 @@
+package server
+
+import "testing"
+
+func TestOnlyTheUserAndRootAreAdmitted(t *testing.T) {
+	for _, c := range []struct {
+		uid, self uint32
+		ok        bool
+	}{{1000, 1000, true}, {0, 1000, true}, {1001, 1000, false}, {1000, 0, false}} {
+		if err := admits(c.uid, c.self); (err == nil) != c.ok {
+			t.Errorf("user %d at the chip of user %d: %v", c.uid, c.self, err)
+		}
+	}
+}

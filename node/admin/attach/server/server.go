@@ -1,0 +1,133 @@
+// Package server is the chip's end of the protocol of package attach: it takes local programs in at a
+// Unix socket, and performs their commands on the chip.
+//
+// Each client has one goroutine that reads frames and performs them, and one that writes the answers
+// that come later. A command to the chip's own memory is performed and answered by the reading
+// goroutine alone, without a switch to another goroutine.
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+
+	"ttfabric/node"
+	"ttfabric/node/admin/attach"
+	"ttfabric/node/admin/barrier"
+)
+
+// Server takes in the local programs of a chip.
+type Server struct {
+	n        *node.Node
+	log      *slog.Logger
+	barriers *barrier.Table
+	listener *net.UnixListener
+	topology uint32 // hash of the topology
+
+	mu      sync.Mutex
+	clients map[*client]struct{}
+	closed  bool
+	ended   sync.WaitGroup
+}
+
+// PathError says that the path of a socket is too long for the kernel.
+type PathError struct{ Path string }
+
+// Error names the path and the way out.
+func (e *PathError) Error() string {
+	return fmt.Sprintf("the path %s of the chip's socket has %d bytes, and the kernel takes at most %d: set XDG_RUNTIME_DIR to a folder with a shorter path, or choose a shorter name for the fabric", e.Path, len(e.Path), attach.MaxPath)
+}
+
+// Listen opens the socket of the chip n at a path, and takes clients in until Close. A socket that an
+// earlier process left at the path is replaced. The parent folder must be private to the user. If
+// the path is longer than [attach.MaxPath], the error is a [PathError].
+func Listen(n *node.Node, path string, topology uint32, barriers *barrier.Table, log *slog.Logger) (*Server, error) {
+	if len(path) > attach.MaxPath {
+		return nil, &PathError{path}
+	}
+	if i, err := os.Lstat(path); err == nil && i.Mode()&os.ModeSocket != 0 {
+		os.Remove(path)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the chip's socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("cannot open the chip's socket: %w", err)
+	}
+	s := &Server{n: n, log: log, barriers: barriers, listener: l, topology: topology, clients: map[*client]struct{}{}}
+	s.ended.Go(s.accept)
+	return s, nil
+}
+
+// accept takes clients in until the socket is closed.
+func (s *Server) accept() {
+	for {
+		conn, err := s.listener.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			s.log.Warn("cannot take in a local program", "error", err)
+			continue
+		}
+		if err := s.admit(conn); err != nil {
+			s.log.Warn("a local program was refused", "error", err)
+			conn.Close()
+		}
+	}
+}
+
+// admit starts a client, or returns an error.
+func (s *Server) admit(conn *net.UnixConn) error {
+	if err := checkPeer(conn); err != nil {
+		return err
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	c := newClient(s, conn, raw)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return net.ErrClosed
+	case len(s.clients) >= attach.MaxClients:
+		text := fmt.Sprintf("the chip has %d clients, as many as it may have", attach.MaxClients)
+		_, _ = conn.Write(attach.AppendError(nil, 0, attach.CodeFull, text)) // a new socket has room for one short frame
+		return errors.New(text)
+	}
+	s.clients[c] = struct{}{}
+	s.ended.Go(func() {
+		c.serve()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.clients, c)
+	})
+	return nil
+}
+
+// Clients returns the number of clients.
+func (s *Server) Clients() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.clients)
+}
+
+// Close closes the socket and all connections, and waits until their goroutines have ended.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	for c := range s.clients {
+		c.conn.Close()
+	}
+	s.mu.Unlock()
+	err := s.listener.Close()
+	s.ended.Wait()
+	return err
+}

@@ -1,0 +1,159 @@
+// Package rank attaches a Go program to its chip, if 'ttfabric run' started the program as a rank. A
+// rank has the session that every other program has:
+//
+//	me, err := rank.Attach(ctx)
+//	defer me.Close()
+//	right := me.Chips[(me.Rank+1)%me.World]
+//	err = me.Write(ctx, right, wire.NewNocAddr(1, 1, 0x20000), data)
+//	err = me.Barrier(ctx)
+//
+// 'ttfabric run' sets these variables for each rank, in any language:
+//
+//	RANK, LOCAL_RANK        number of the rank, from 0; all ranks run on one machine
+//	WORLD_SIZE              number of ranks: one for each chip of the fabric
+//	TTFABRIC_NAME           name of the fabric, which commands of ttfabric also take from here
+//	TTFABRIC_DIR            run folder of the fabric
+//	TTFABRIC_CHIP           chip of the rank, such as M0D3
+//	TTFABRIC_CHIPS          chips of all ranks in the order of the ranks, with commas
+//	TTFABRIC_COORDINATES    row and column of the chip in its mesh, such as 0,3
+//	TTFABRIC_SOCKET         the chip's Unix socket, see package attach; not set if the chip has none
+//	TTFABRIC_API            address of the chip's API, as HOST:PORT
+//	TTFABRIC_TOKEN_FILE     file with the token of the APIs
+//	TTFABRIC_ROOT_SOCKET    Unix socket of the chip of rank 0, where barriers meet; not set if it has none
+//	TTFABRIC_ROOT_API       address of the API of the chip of rank 0
+//	TTFABRIC_JOB            name of the job, different for each 'ttfabric run'
+//	TTFABRIC_ATTEMPT        number of the attempt, from 0; higher after each restart of the job
+package rank
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"ttfabric/node/admin/api"
+	"ttfabric/node/admin/attach"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/session"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// Names of the variables.
+const (
+	EnvRank        = "RANK"
+	EnvLocalRank   = "LOCAL_RANK"
+	EnvWorld       = "WORLD_SIZE"
+	EnvName        = "TTFABRIC_NAME"
+	EnvDir         = "TTFABRIC_DIR"
+	EnvChip        = "TTFABRIC_CHIP"
+	EnvChips       = "TTFABRIC_CHIPS"
+	EnvCoordinates = "TTFABRIC_COORDINATES"
+	EnvSocket      = "TTFABRIC_SOCKET"
+	EnvAPI         = "TTFABRIC_API"
+	EnvTokenFile   = "TTFABRIC_TOKEN_FILE"
+	EnvRootSocket  = "TTFABRIC_ROOT_SOCKET"
+	EnvRootAPI     = "TTFABRIC_ROOT_API"
+	EnvJob         = "TTFABRIC_JOB"
+	EnvAttempt     = "TTFABRIC_ATTEMPT"
+)
+
+// Rank is one rank of a job. Its methods are safe for concurrent use.
+type Rank struct {
+	*session.Session
+	Rank    int                 // number of the rank, from 0
+	World   int                 // number of ranks
+	Chips   []wire.FabricNodeID // chip of each rank
+	Job     string              // name of the job
+	Attempt int                 // number of the attempt, from 0
+
+	meet  meeting
+	close []func()
+}
+
+// meeting is where ranks wait for each other: the chip of rank 0.
+type meeting interface {
+	Barrier(ctx context.Context, name string, rank, ranks int) error
+}
+
+// ErrNoRank is the error of [Attach] in a program that 'ttfabric run' did not start.
+var ErrNoRank = errors.New("this program is no rank, because the environment variable RANK is not set: start the program with 'ttfabric run'")
+
+// Attach attaches to the chip of this rank: over the chip's Unix socket, or else over HTTP.
+func Attach(ctx context.Context) (*Rank, error) {
+	if os.Getenv(EnvRank) == "" {
+		return nil, ErrNoRank
+	}
+	r := &Rank{Job: os.Getenv(EnvJob)}
+	var errs []error
+	number := func(name string, least int) (n int) {
+		n, err := strconv.Atoi(os.Getenv(name))
+		if err != nil || n < least {
+			errs = append(errs, fmt.Errorf("the environment variable %s is %q: want a number of at least %d", name, os.Getenv(name), least))
+		}
+		return n
+	}
+	r.Rank, r.World, r.Attempt = number(EnvRank, 0), number(EnvWorld, 1), number(EnvAttempt, 0)
+	for _, text := range strings.Split(os.Getenv(EnvChips), ",") {
+		n, err := wire.ParseFabricNodeID(text)
+		r.Chips, errs = append(r.Chips, n), append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if len(r.Chips) != r.World || r.Rank >= r.World {
+		return nil, fmt.Errorf("rank %d of %d has %d chips in %s; set the variables as 'ttfabric run' does", r.Rank, r.World, len(r.Chips), EnvChips)
+	}
+	t, err := folder.Dir(os.Getenv(EnvDir)).Topology()
+	if err != nil {
+		return nil, fmt.Errorf("the run folder in %s has no topology: %w", EnvDir, err)
+	}
+	f, err := r.open(ctx, t, EnvSocket, EnvAPI, r.Chips[r.Rank])
+	if err == nil {
+		r.Session = session.New(f.(session.Fabric))
+		r.meet, err = r.open(ctx, t, EnvRootSocket, EnvRootAPI, r.Chips[0])
+	}
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// open connects to a chip, by its socket or else by its API.
+func (r *Rank) open(ctx context.Context, t *topo.Topology, socket, addr string, chip wire.FabricNodeID) (meeting, error) {
+	if path := os.Getenv(socket); path != "" {
+		c, err := attach.Dial(ctx, path, t)
+		if err != nil {
+			return nil, err
+		}
+		r.close = append(r.close, func() { c.Close() })
+		return c, nil
+	}
+	token, err := os.ReadFile(cmp.Or(os.Getenv(EnvTokenFile), os.DevNull))
+	if err != nil {
+		return nil, err
+	}
+	c := api.NewClient(os.Getenv(addr), strings.TrimSpace(string(token)), chip, t)
+	r.close = append(r.close, c.Close)
+	return c, nil
+}
+
+// Barrier waits until all ranks of the job have called Barrier. If a rank has ended, Barrier returns
+// an error.
+func (r *Rank) Barrier(ctx context.Context) error {
+	if err := r.meet.Barrier(ctx, fmt.Sprintf("%s.%d", r.Job, r.Attempt), r.Rank, r.World); err != nil {
+		return fmt.Errorf("rank %d in a barrier: %w", r.Rank, err)
+	}
+	return nil
+}
+
+// Close ends the connections to the chips.
+func (r *Rank) Close() {
+	for _, f := range r.close {
+		f()
+	}
+}

@@ -1,0 +1,129 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"ttfabric/node/flow"
+	"ttfabric/wire"
+)
+
+// Test says when a wait on a word ends.
+type Test uint8
+
+// The tests. They compare words as unsigned numbers of 32 bits.
+const (
+	Equal   Test = iota // the word equals the value
+	AtLeast             // the word is at least the value
+)
+
+// Valid reports whether t is one of the tests.
+func (t Test) Valid() bool { return t <= AtLeast }
+
+// Holds reports whether a word passes the test against a value.
+func (t Test) Holds(word, value uint32) bool {
+	return word == value || t == AtLeast && word > value
+}
+
+// Waiter is a [Fabric] that can wait on a word of its chip's memory.
+type Waiter interface {
+	// Await waits until the word of 32 bits at address a of the Fabric's own chip passes the test
+	// against the value, or until ctx ends. Await returns the word. If the chip refuses the
+	// address, the error is a [RefusedError].
+	Await(ctx context.Context, a wire.NocAddr, t Test, value uint32) (word uint32, err error)
+}
+
+// ErrNoWait is the error of [Session.WaitCounter] and [Session.WaitWord] on a fabric that is no
+// [Waiter].
+var ErrNoWait = errors.New("this fabric cannot wait on a word; read the word again and again instead")
+
+// WaitCounter waits until a counter of 32 bits in the memory of this Session's chip is at least a
+// value, and returns the counter. Other chips add to the counter by [Session.AtomicInc]. The chip
+// looks at the counter after each of its steps, so a counter that is set back at once may be missed.
+// The address must be a multiple of 4. In tt-metal, the call is noc_semaphore_wait_min.
+func (s *Session) WaitCounter(ctx context.Context, a wire.NocAddr, least uint32) (uint32, error) {
+	return s.await(ctx, a, AtLeast, least)
+}
+
+// WaitWord waits until the word of 32 bits at an address of this Session's chip equals a value. The
+// address must be a multiple of 4. In tt-metal, the call is noc_semaphore_wait.
+func (s *Session) WaitWord(ctx context.Context, a wire.NocAddr, value uint32) error {
+	_, err := s.await(ctx, a, Equal, value)
+	return err
+}
+
+func (s *Session) await(ctx context.Context, a wire.NocAddr, t Test, value uint32) (uint32, error) {
+	w, ok := s.f.(Waiter)
+	if !ok {
+		return 0, ErrNoWait
+	}
+	return w.Await(ctx, a, t, value)
+}
+
+// Mover is a [Fabric] that moves long data to or from its own chip's memory by one request.
+type Mover interface {
+	// Move starts a write of b to address a of the Fabric's own chip, or a read of len(b) bytes
+	// into b. The length of b is at most MaxMove. The chip performs the request at one instant. Move
+	// calls "done" once if the error is nil. A caller that stops waiting calls the function "leave".
+	// After "leave", the Fabric does not use b any more.
+	Move(ctx context.Context, write bool, a wire.NocAddr, b []byte, done func(flow.Result)) (leave func(), err error)
+	MaxMove() int // largest length of one Move, in bytes
+}
+
+// movesAhead is the number of blocks of one call that are under way.
+const movesAhead = 2
+
+// mover returns the Mover for n bytes of chip dst, if there is one and a call with these options may use it.
+func (s *Session) mover(dst wire.FabricNodeID, n int, o []Option) (Mover, bool) {
+	if n <= wire.MaxPayload || len(o) > 0 || dst != s.f.Self() {
+		return nil, false
+	}
+	m, ok := s.f.(Mover)
+	return m, ok
+}
+
+// move writes b to address a of this Session's chip, or reads into b, in blocks.
+func (s *Session) move(ctx context.Context, m Mover, write bool, a wire.NocAddr, b []byte) error {
+	type end struct {
+		at  wire.NocAddr
+		res flow.Result
+	}
+	ends := make(chan end, movesAhead)
+	var leaves [movesAhead]func()
+	var first error
+	open, block := 0, m.MaxMove()
+	leave := func() {
+		for _, f := range leaves {
+			if f != nil {
+				f()
+			}
+		}
+	}
+	for started := 0; ; {
+		for first == nil && len(b) > 0 && open < movesAhead {
+			n, at := min(block, len(b)), a
+			f, err := m.Move(ctx, write, a, b[:n], func(r flow.Result) { ends <- end{at, r} })
+			if err != nil {
+				first = err
+				break
+			}
+			leaves[started%movesAhead] = f
+			started++
+			open++
+			a, b = a.Add(n), b[n:]
+		}
+		if open == 0 {
+			return first
+		}
+		select {
+		case e := <-ends:
+			open--
+			if first == nil {
+				first = failure(&flow.Request{Dst: s.f.Self(), Command: wire.Command{Addr: e.at}}, &e.res)
+			}
+		case <-ctx.Done():
+			leave()
+			return errors.Join(first, &OutcomeUnknownError{s.f.Self(), "the caller stopped waiting"}, ctx.Err())
+		}
+	}
+}

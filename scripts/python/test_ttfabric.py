@@ -1,0 +1,128 @@
+"""Tests of the client. With chips' sockets in TTFABRIC_TEST_SOCKETS, separated by colons, the tests
+also use the chips. 'go test ./node/admin/attach/server' starts two chips of an n300 and runs them."""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+import unittest
+
+import ttfabric
+from ttfabric import noc
+
+SOCKETS = [p for p in os.environ.get("TTFABRIC_TEST_SOCKETS", "").split(":") if p]
+
+
+class Formats(unittest.TestCase):
+    def test_addresses(self) -> None:
+        self.assertEqual(noc(1, 2, 0x1000), 0x1000 | 1 << 36 | 2 << 42)
+        for bad in ((64, 0, 0), (0, -1, 0), (0, 0, 1 << 36)):
+            self.assertRaises(ValueError, noc, *bad)
+
+    def test_chips(self) -> None:
+        self.assertEqual(ttfabric.parse_chip("M2D17"), (2, 17))
+        for bad in ("", "M0", "D1", "M0D1 ", "M0D99999", "m0d1"):
+            self.assertRaises(ValueError, ttfabric.parse_chip, bad)
+
+    def test_multicasts(self) -> None:
+        self.assertEqual(ttfabric._ranges("E2,N1"), bytes([2, 0, 1, 0, 0, 0, 0, 0]))
+        self.assertEqual(ttfabric._ranges("W2-4"), bytes([0, 4, 0, 0, 0, 1, 0, 0]))
+        for bad in ("E0", "E", "X1", "E1,E2", "E300", "E4-2"):
+            self.assertRaises(ValueError, ttfabric._ranges, bad)
+
+    def test_vector(self) -> None:
+        # The same bytes stand in node/admin/attach/format_test.go.
+        want = bytes.fromhex("00000300010000000010000010080000000000000000000007000000000000000000000000000000" "0000000000000000")
+        got = ttfabric._COMMAND.pack(0, 3, 1, 0, 0, noc(1, 2, 0x1000), 0, 7, 0, bytes(8), 0, 0)
+        self.assertEqual(got, want)
+
+    def test_results(self) -> None:
+        b = struct.pack("<BBBBHHqQII", 1, 4, 0, 0, 0, 0, 10, 0, 1, 2) + struct.pack("<HHBBBBHH", 0, 5, 2, 0, 1, 0, 0, 6) + b"ab"
+        r = ttfabric._result(b)
+        self.assertEqual((r.fate, r.outcome, r.nanoseconds, r.data), ("refused", "again", 10, b"ab"))
+        self.assertEqual((r.members[0][0], r.members[0][1].reason), ("M0D5", "chip M0D6 dropped it: next hop dead"))
+
+
+@unittest.skipUnless(len(SOCKETS) >= 2, "TTFABRIC_TEST_SOCKETS names no two chips")
+class LiveChips(unittest.TestCase):
+    def setUp(self) -> None:
+        self.a, self.b = ttfabric.Chip(SOCKETS[0]), ttfabric.Chip(SOCKETS[1])
+        self.addCleanup(self.a.close)
+        self.addCleanup(self.b.close)
+
+    def test_calls(self) -> None:
+        a = self.a
+        for dst in (self.a.chip, self.b.chip):
+            data = bytes(range(256)) * 9000  # more than two blocks
+            a.write(dst, noc(0, 0, 4097), data)
+            self.assertEqual(a.read(dst, noc(0, 0, 4097), len(data)), data)
+            a.write_word(dst, noc(1, 1, 0), 7)
+            a.atomic_inc(dst, noc(1, 1, 0), 5, flush=True)
+            a.write_inc(dst, noc(1, 1, 64), b"abcd", noc(1, 1, 0), 30, flush=True)
+            a.scatter_write(dst, [(noc(1, 1, 128), b"xy"), (noc(1, 1, 192), b"z")])
+            self.assertEqual(a.read_word(dst, noc(1, 1, 0)), 42)
+            self.assertEqual(a.read(dst, noc(1, 1, 64), 4), b"abcd")
+            self.assertEqual(a.read(dst, noc(1, 1, 128), 2) + a.read(dst, noc(1, 1, 192), 1), b"xyz")
+            self.assertGreaterEqual(a.ping(dst), 0)
+            a.write(dst, noc(1, 1, 256), b"!", posted=True)
+            a.flush(dst)
+            self.assertEqual(a.read(dst, noc(1, 1, 256), 1), b"!")
+
+    def test_multicast(self) -> None:
+        self.a.write("E1", noc(1, 1, 512), b"many")
+        self.a.atomic_inc("E1", noc(1, 1, 516), 3, flush=True)
+        self.assertEqual(self.b.read(self.b.chip, noc(1, 1, 512), 8), b"many\x03\0\0\0")
+
+    def test_batch(self) -> None:
+        with self.a.batch() as batch:
+            for i in range(3000):  # more than may be in flight
+                batch.write_word(self.a.chip, noc(1, 1, 1024 + 4 * i), i)
+        self.assertEqual(self.a.read(self.a.chip, noc(1, 1, 1024), 12000), struct.pack("<3000I", *range(3000)))
+        with self.assertRaises(ttfabric.FabricError), self.a.batch() as batch:
+            batch.write_word(self.a.chip, noc(1, 1, 2), 1)
+        with self.assertRaises(RuntimeError), self.a.batch() as batch:
+            batch.read(self.a.chip, 0, 4)
+
+    def test_errors(self) -> None:
+        with self.assertRaises(ttfabric.FabricError) as e:
+            self.a.write(self.b.chip, noc(0, 13, 0), b"x")
+        self.assertEqual((e.exception.fate, e.exception.reason), ("refused", "bad address"))
+        with self.assertRaises(ttfabric.RefusedByChip):
+            self.a.write("M3D0", 0, b"x")
+        with self.assertRaises(ttfabric.FabricError) as e:
+            self.a.write("E1", noc(0, 13, 0), b"x")
+        self.assertEqual(e.exception.members, [(self.b.chip, "refused", "bad address")])
+        self.a.write_word(self.a.chip, noc(1, 1, 0), 1)  # the connection still works
+
+    def test_wait(self) -> None:
+        at = noc(1, 1, 2048 * 8)
+        with self.assertRaises(ttfabric.Timeout):
+            self.a.wait(at, 2, timeout=0.01)
+        t = threading.Thread(target=lambda: [self.b.atomic_inc(self.a.chip, at) for _ in range(2)])
+        t.start()
+        self.assertEqual(self.a.wait(at, 2), 2)
+        t.join()
+        self.assertEqual(self.a.wait(at, 2, equal=True, timeout=5), 2)
+        self.assertRaises(ttfabric.RefusedByChip, self.a.wait, noc(1, 1, 2), 1)
+
+    def test_barrier(self) -> None:
+        with ttfabric.Chip(SOCKETS[0]) as c, ttfabric.Chip(SOCKETS[0]) as d:
+            with self.assertRaises(ttfabric.Timeout):
+                c.barrier_of("python", 0, 2, timeout=0.01)
+            t = threading.Thread(target=lambda: [d.barrier_of("python", 1, 2) for _ in range(3)])
+            t.start()
+            for _ in range(3):
+                c.barrier_of("python", 0, 2)
+            t.join()
+            d.close()
+            with self.assertRaises(ttfabric.RankLeft):
+                c.barrier_of("python", 0, 2)
+
+    def test_moment(self) -> None:
+        self.a.ping(self.b.chip)
+        self.assertEqual(self.a.moment()["chip"], self.a.chip)
+
+
+if __name__ == "__main__":
+    unittest.main()
