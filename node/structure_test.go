@@ -32,7 +32,7 @@ var layers = map[string]int{
 	"node/admin": 10, "node/fabric/folder": 10,
 	"node/fabric/container": 11, "node/process": 11, "node/output": 11,
 	"node/fabric": 12, "node/doctor": 12,
-	"node/fabric/capture": 13, "node/scenario/live": 13,
+	"node/fabric/bench": 13, "node/fabric/capture": 13, "node/scenario/live": 13,
 	"cmd/ttfabric": 14, "scripts/compare": 14, "scripts/garbage": 14, "scripts/hostile": 14, "scripts/lab": 14,
 }
 

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"slices"
@@ -8,7 +8,7 @@ import (
 	"ttfabric/wire"
 )
 
-// TestGuideShare compares guideShare with the figures in the text of the CCL guide. The
+// TestGuideShare compares GuideShare with the figures in the text of the CCL guide. The
 // share is about 91 % for the smallest tiles. The overhead is less than 5 % for tiles of
 // bfp8 and fp16, and 3 to 6 % for packets of more than 1 KiB.
 func TestGuideShare(t *testing.T) {
@@ -25,13 +25,13 @@ func TestGuideShare(t *testing.T) {
 		{"16 KiB", 16384, .94, .97},
 		{"the longest packet", 1500, .967, .968},
 	} {
-		if s := guideShare(c.size); s < c.low || s > c.high {
+		if s := GuideShare(c.size); s < c.low || s > c.high {
 			t.Errorf("%s: share %.3f, want %.3f to %.3f", c.name, s, c.low, c.high)
 		}
 	}
 }
 
-// TestHeaderShare builds the frames of packets, and compares headerShare with the
+// TestHeaderShare builds the frames of packets, and compares HeaderShare with the
 // payload's share of the bytes of these frames.
 func TestHeaderShare(t *testing.T) {
 	for _, frame := range []int{512, 1408, 4288} {
@@ -44,7 +44,7 @@ func TestHeaderShare(t *testing.T) {
 				f := wire.Frame{Kind: wire.KindData, Payload: make([]byte, min(rest, each)), Padded: wire.PadTo(each)}
 				bytes += len(f.Append(nil))
 			}
-			if got, want := headerShare(size, frame), float64(size)/float64(bytes); got != want {
+			if got, want := HeaderShare(size, frame), float64(size)/float64(bytes); got != want {
 				t.Errorf("%d bytes in frames of %d: %.4f, want %.4f", size, frame, got, want)
 			}
 		}
@@ -67,7 +67,7 @@ func TestRingPath(t *testing.T) {
 		{8, []wire.ChipID{1, 2, 3, 7, 6, 5, 4, 0}},
 		{12, []wire.ChipID{1, 2, 6, 5, 1, 2, 3, 7, 6, 5, 4, 0}},
 	} {
-		p, err := ringPath(top, 0, c.hops)
+		p, err := RingPath(top, 0, c.hops)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestRingPath(t *testing.T) {
 		}
 	}
 	for _, hops := range []int{2, 3, 7} {
-		if _, err := ringPath(top, 0, hops); err == nil {
+		if _, err := RingPath(top, 0, hops); err == nil {
 			t.Errorf("a ring of %d hops", hops)
 		}
 	}
