@@ -31,11 +31,11 @@ const MaxBatch = 8
 
 // RingRun says what [Target.Ring] measures.
 type RingRun struct {
-	Plane   wire.Plane
-	Hops    []int // lengths of the trips in hops; even numbers from 4
-	Sizes   []int // packet sizes in bytes
-	Batches []int // numbers of packets that make a trip together, 1 to [MaxBatch]
-	Rounds  int   // trips per measurement
+	Plane   wire.Plane // routing plane of all packets
+	Hops    []int      // lengths of the trips in hops; even numbers from 4
+	Sizes   []int      // packet sizes in bytes
+	Batches []int      // numbers of packets that make a trip together, 1 to [MaxBatch]
+	Rounds  int        // trips per measurement
 }
 
 // Measurements returns the number of measurements of the run.
