@@ -17,6 +17,10 @@ const (
 	CommandPause   Command = 1 // move no packet in either direction; the peer soon has no credits and stops sending
 	CommandDrain   Command = 3 // drop the requests that would leave by the port
 	CommandRetrain Command = 4 // train the link again; an earlier pause or drain stays in force
+
+	// The next two commands are ours: tt-metal has no such commands.
+	CommandRaw    Command = 64 // put the port into compliance mode (Spec §2.1), in which the port carries no packets
+	CommandTTLink Command = 65 // end the compliance mode
 )
 
 // String returns the name of the command in one word.
@@ -30,12 +34,20 @@ func (c Command) String() string {
 		return "drain"
 	case CommandRetrain:
 		return "retrain"
+	case CommandRaw:
+		return "raw"
+	case CommandTTLink:
+		return "ttlink"
 	}
 	return fmt.Sprintf("command %d", uint32(c))
 }
 
 // Valid reports whether the command exists.
-func (c Command) Valid() bool { return c <= CommandRetrain && c != 2 }
+func (c Command) Valid() bool { return c <= CommandRetrain && c != 2 || c.OfChip() }
+
+// OfChip reports whether the command is one of ours about the mode of a port. The chip performs such a
+// command without the router.
+func (c Command) OfChip() bool { return c == CommandRaw || c == CommandTTLink }
 
 // State says what the router of a port is doing. States have the same numbers as in tt-metal's
 // RouterState.
@@ -85,7 +97,8 @@ func (r *Router) State(i int) State {
 }
 
 // Order makes the router of port i run, pause or drain. Order reports whether the command changes
-// anything. CommandRetrain changes nothing here, because the chip trains the link.
+// anything. CommandRetrain, CommandRaw and CommandTTLink change nothing here, because the chip performs
+// them.
 //
 // A paused port takes nothing from its receiver channels and sends nothing from its sender
 // channels. These channels fill, and packets behind them wait for credits. The router drops these
@@ -98,7 +111,7 @@ func (r *Router) State(i int) State {
 // fate of its requests. Packets that come in by the port are handled as usual.
 func (r *Router) Order(now mono.Time, i int, c Command) bool {
 	p := &r.ports[i]
-	if c == CommandRetrain || !c.Valid() || p.order == c {
+	if c == CommandRetrain || c.OfChip() || !c.Valid() || p.order == c {
 		return false
 	}
 	if p.order == CommandPause {

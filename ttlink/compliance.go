@@ -13,7 +13,7 @@ const ComplianceBuffer = 64
 // Compliance is one end of a cable in compliance mode (Spec §2.1). Each frame carries one payload.
 // Compliance mode has no training, no sequence numbers, no credits and no retransmission. The end
 // drops damaged frames. The payload of a good frame waits in the receive buffer until layer 3 reads
-// it. If the buffer is full, the end drops the frame. The fabric does not use compliance mode, but
+// it. If the buffer is full, the end drops the frame. Fabric packets need
 // TT-link mode, which [Link] implements. Each mode drops the frames of the other mode.
 //
 // Like a Link, a Compliance has no clock, socket or goroutine, and is not safe for concurrent use.

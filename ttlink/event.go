@@ -50,6 +50,7 @@ const (
 	DownRetrain                         // the owner called [Link.Retrain]
 	DownStuck                           // the peer sends frames, but does not acknowledge the oldest frame under way
 	DownRerouted                        // the link's frames move to another cable
+	DownCompliance                      // the owner called [Link.Leave], because the port is in compliance mode now
 )
 
 // String returns the reason in words.
@@ -79,6 +80,8 @@ func (r DownReason) String() string {
 		return "no progress"
 	case DownRerouted:
 		return "rerouted"
+	case DownCompliance:
+		return "compliance mode"
 	}
 	return "unknown"
 }
@@ -92,6 +95,7 @@ const (
 	MismatchVersion          // the peer uses another version of the frame format
 	MismatchSlots            // the peer has no receiver slots, or has changed their number within an incarnation
 	MismatchPayload          // the peer takes only frame payloads below [MinPayload]
+	MismatchMode             // the peer is in compliance mode
 )
 
 // String returns the mismatch in words.
@@ -105,6 +109,8 @@ func (m Mismatch) String() string {
 		return "receiver slots missing or changed"
 	case MismatchPayload:
 		return "frame payload too small"
+	case MismatchMode:
+		return "the peer is in compliance mode"
 	}
 	return "unknown"
 }

@@ -94,7 +94,11 @@ func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 		fault, _ := err.(wire.FrameFault)
 		l.counters.Faults[fault]++
 		if fault == wire.FaultVersion && l.state == StateTraining {
-			l.incompatible(MismatchVersion)
+			if wire.IsRaw(b) {
+				l.incompatible(MismatchMode)
+			} else {
+				l.incompatible(MismatchVersion)
+			}
 		}
 		return Delivery{}, false
 	}
@@ -149,7 +153,14 @@ func (l *Link) ofSession(now mono.Time, p Path, f *wire.Frame) bool {
 // SetPath tells the link whether the peer's address is known. If "on" is true, a link that is off
 // begins to train. If "on" is false, the link goes to the state [StateOff], in which it sends no
 // frames and drops received frames. A closed link stays closed.
-func (l *Link) SetPath(now mono.Time, on bool) {
+func (l *Link) SetPath(now mono.Time, on bool) { l.setPath(now, on, DownPathOff) }
+
+// Leave takes the link to the state [StateOff], like SetPath with false, because the owner puts the port
+// into compliance mode. SetPath with true ends this.
+func (l *Link) Leave(now mono.Time) { l.setPath(now, false, DownCompliance) }
+
+// setPath performs SetPath and Leave. The argument "why" is the reason if the link goes down.
+func (l *Link) setPath(now mono.Time, on bool, why DownReason) {
 	l.now = now
 	switch {
 	case on && l.state == StateOff:
@@ -158,7 +169,7 @@ func (l *Link) SetPath(now mono.Time, on bool) {
 		l.size.train()
 		l.restartHellos(now)
 	case !on && l.state == StateUp:
-		l.goDown(now, DownPathOff)
+		l.goDown(now, why)
 		l.setState(now, StateOff)
 	case !on && l.state == StateTraining:
 		l.setState(now, StateOff)

@@ -155,7 +155,7 @@ func operate(w *world, op, arg byte) {
 	case 21: // an L1 write
 		if q := n % wire.NumQueues; !e.gone && !e.link.Busy(q) {
 			e.link.SetMaxPacket(q, 16*n)
-			e.link.StartWrite(w.now, q, uint32(1024*n), uint32(1024*n), 1+n*n/4)
+			e.link.StartWrite(q, uint32(1024*n), uint32(1024*n), 1+n*n/4)
 			w.service(i)
 		}
 	}

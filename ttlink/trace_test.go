@@ -156,11 +156,11 @@ func (x *tracer) l1(i int, f []string) error {
 	case "show":
 		x.Say("   %s: %q at %#x", f[1], l1[n[0]:][:n[1]], n[0])
 	case "write":
-		if !link.StartWrite(x.w.now, int(n[0]), n[1], n[2], int(n[3])) {
+		if !link.StartWrite(int(n[0]), n[1], n[2], int(n[3])) {
 			x.Say("   %s: queue %d is busy", f[1], n[0])
 		}
 	case "mmio":
-		if !link.StartRegister(x.w.now, int(n[0]), n[1], n[2]) {
+		if !link.StartRegister(int(n[0]), n[1], n[2]) {
 			x.Say("   %s: queue %d is busy", f[1], n[0])
 		}
 	}

@@ -71,6 +71,9 @@ func (l *Link) pollData(now mono.Time) Transmit {
 		if m.kind == wire.KindWrite {
 			l.cfg.Source(m.source, f.Payload)
 		}
+		if !m.packet() {
+			l.writes.sent(m)
+		}
 		f.Seal(frame)
 		last = m.size()
 		end += last

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"ttfabric/wire"
-	"ttfabric/wire/mono"
 )
 
 // This file implements the transaction command queues of a port, whose commands are L1 writes and
@@ -40,6 +39,21 @@ type WriteCounters struct {
 	Unknown           uint64 // commands of ended sessions that began and were not acknowledged completely
 	Received          uint64 // commands of the peer's queue of which the last frame came
 	Bytes, BytesTaken uint64 // bytes of payload of started commands; bytes of payload received
+	Frames, Words     uint64 // frames sent, also again; their headers and payloads in words of 16 bytes, rounded up for each frame
+	FramesTaken       uint64 // frames received, without frames that the link dropped
+	WordsTaken        uint64 // headers and payloads of these frames, in words of 16 bytes
+}
+
+// words returns the length of header and payload of a frame, in words of 16 bytes, rounded up.
+func words(payload int) uint64 {
+	return uint64(wire.HeaderLen+payload+wire.WriteUnit-1) / wire.WriteUnit
+}
+
+// sent counts the frame m of a write, which the link sends.
+func (w *writes) sent(m *frameMeta) {
+	c := &w.count[m.vc]
+	c.Frames++
+	c.Words += words(int(m.length))
 }
 
 // command is an L1 or MMIO write of which some frames are not placed yet.
@@ -71,25 +85,24 @@ func (l *Link) Busy(q int) bool { return l.writes.queue[q].kind != 0 }
 // queue is busy, or the link is closed, StartWrite returns false. StartWrite panics for a queue that
 // does not exist, for addresses that are not multiples of 16, for less than 1 word or more than
 // [MaxWrite] bytes, and if Config.Source is nil.
-func (l *Link) StartWrite(now mono.Time, q int, from, to uint32, words int) bool {
+func (l *Link) StartWrite(q int, from, to uint32, words int) bool {
 	if from%wire.WriteUnit != 0 || to%wire.WriteUnit != 0 || words < 1 || words > MaxWrite/wire.WriteUnit || l.cfg.Source == nil {
 		panic(fmt.Sprintf("ttlink: L1 write of %d words from %#x to %#x: want multiples of %d, 1 to %d words, and a source", words, from, to, wire.WriteUnit, MaxWrite/wire.WriteUnit))
 	}
-	return l.begin(now, q, command{wire.KindWrite, from, to, uint32(words * wire.WriteUnit)})
+	return l.begin(q, command{wire.KindWrite, from, to, uint32(words * wire.WriteUnit)})
 }
 
 // StartRegister starts an MMIO write on queue q: the value goes to the register at address "to" of the
 // ethernet tile at the other end. In all other respects, StartRegister works like [Link.StartWrite].
 // StartRegister panics for an address that is not a multiple of 4.
-func (l *Link) StartRegister(now mono.Time, q int, to, value uint32) bool {
+func (l *Link) StartRegister(q int, to, value uint32) bool {
 	if to%wire.RegisterLen != 0 {
 		panic(fmt.Sprintf("ttlink: MMIO write to %#x: want a multiple of %d", to, wire.RegisterLen))
 	}
-	return l.begin(now, q, command{wire.KindMMIO, value, to, wire.RegisterLen})
+	return l.begin(q, command{wire.KindMMIO, value, to, wire.RegisterLen})
 }
 
-func (l *Link) begin(now mono.Time, q int, c command) bool {
-	l.now = now
+func (l *Link) begin(q int, c command) bool {
 	w := &l.writes
 	if w.queue[q].kind != 0 || l.state == StateClosed {
 		return false
@@ -106,6 +119,14 @@ func (l *Link) begin(now mono.Time, q int, c command) bool {
 func (l *Link) SetMaxPacket(q, n int) {
 	l.writes.most[q] = min(max(n, MinMaxPacket), MaxMaxPacket)
 }
+
+// Sequence returns two sequence numbers: the number of the frame that this end expects
+// next, and the number after the newest frame that the peer has acknowledged. Outside of a session, the
+// numbers are of the last session, or 0.
+func (l *Link) Sequence() (expected, acked wire.Seq) { return l.rx.expected, l.tx.base }
+
+// WriteCount returns the counters of queue q.
+func (l *Link) WriteCount(q int) WriteCounters { return l.writes.count[q] }
 
 // MaxPacket returns MAX_PKT_SIZE of queue q, in bytes.
 func (l *Link) MaxPacket(q int) int { return l.writes.most[q] }
@@ -161,6 +182,22 @@ const writeShare = 2
 func (l *Link) packetShare(n, size int) bool {
 	s := &l.tx.slab
 	return s.count == 0 || s.used-s.writes+size <= l.cfg.Window/writeShare && s.count-s.writeCount+n <= MaxFrames/writeShare
+}
+
+// PlaceWrites places frames of the commands that wait, if the link is up. PlaceWrites reports whether a
+// queue that was busy takes a command now. [Link.PollTransmit] does the same before it sends.
+func (l *Link) PlaceWrites() bool {
+	if !l.writes.wait || l.state != StateUp {
+		return false
+	}
+	before := l.writes.queue
+	l.placeWrites()
+	for q := range before {
+		if before[q].kind != 0 && l.writes.queue[q].kind == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // placeWrites places frames of the commands that wait, as far as their part of the slab has room.
@@ -235,6 +272,8 @@ func (l *Link) writable(f *wire.Frame) bool {
 func (l *Link) receivedWrite(f *wire.Frame) Delivery {
 	c := &l.writes.count[f.VC]
 	c.BytesTaken += uint64(len(f.Payload))
+	c.FramesTaken++
+	c.WordsTaken += words(len(f.Payload))
 	d := Delivery{Kind: f.Kind, Addr: f.Dest, VC: f.VC, Data: f.Payload, End: f.Flags&wire.FlagEnd != 0}
 	if d.End {
 		c.Received++

@@ -63,7 +63,7 @@ func (w *world) write(i, q int, from, to uint32, words int) {
 	if !w.until(time.Minute, func() bool { return !w.ends[i].link.Busy(q) }) {
 		w.fail("queue %d stays busy", q)
 	}
-	if !w.ends[i].link.StartWrite(w.now, q, from, to, words) {
+	if !w.ends[i].link.StartWrite(q, from, to, words) {
 		w.fail("queue %d takes no command", q)
 	}
 	w.service(i)
@@ -181,7 +181,7 @@ func TestCommandIsMetadata(t *testing.T) {
 	w.other = false
 	a.SetPath(w.now, false)
 	w.service(0)
-	if !a.StartWrite(w.now, 0, 0, 0, 1) || !a.Busy(0) || a.Busy(1) || a.StartWrite(w.now, 0, 0, 0, 1) || a.StartRegister(w.now, 0, 0, 0) {
+	if !a.StartWrite(0, 0, 0, 1) || !a.Busy(0) || a.Busy(1) || a.StartWrite(0, 0, 0, 1) || a.StartRegister(0, 0, 0) {
 		t.Fatal("a queue takes one command, and is then busy")
 	}
 	if _, in := a.SourceInUse(0, 1); !in {
@@ -204,7 +204,7 @@ func TestNoOrderBetweenQueues(t *testing.T) {
 		w, tiles := writeWorld(t, seed, fault.Options{Delay: lan}, nil)
 		a := w.ends[0].link
 		for q := range 2 {
-			if !a.StartWrite(w.now, q, 0, uint32(16*q), 1) {
+			if !a.StartWrite(q, 0, uint32(16*q), 1) {
 				t.Fatal("a queue is busy")
 			}
 		}
@@ -226,7 +226,7 @@ func TestRegisterWrites(t *testing.T) {
 	var want []registerWrite
 	for k := range uint32(50) {
 		w.until(time.Minute, func() bool { return !w.ends[1].link.Busy(0) })
-		if !w.ends[1].link.StartRegister(w.now, 0, 0xFFB90000+4*k, k*0x01010101) {
+		if !w.ends[1].link.StartRegister(0, 0xFFB90000+4*k, k*0x01010101) {
 			t.Fatal("the queue is busy")
 		}
 		w.service(1)
@@ -273,7 +273,7 @@ func TestWritesAndPacketsTakeTurns(t *testing.T) {
 			w.ends[0].toSend[0] += max(0, 200-w.ends[0].toSend[0])
 			for q := range 2 {
 				if !a.Busy(q) {
-					a.StartWrite(w.now, q, 0, 0, l1Size/wire.WriteUnit)
+					a.StartWrite(q, 0, 0, l1Size/wire.WriteUnit)
 				}
 			}
 			w.service(0)
@@ -377,8 +377,8 @@ func TestWritesDoNotAllocate(t *testing.T) {
 	p.a.cfg.Source = func(_ uint32, b []byte) { clear(b) }
 	round := func() {
 		for q := range 2 {
-			p.a.StartWrite(p.now, q, 0, 0, 1024)
-			p.a.StartRegister(p.now, q, 0, 7)
+			p.a.StartWrite(q, 0, 0, 1024)
+			p.a.StartRegister(q, 0, 7)
 		}
 		p.round(make([]byte, 0), 0)
 	}

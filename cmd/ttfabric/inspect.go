@@ -198,6 +198,8 @@ func printLinks(c *cobra.Command, views []api.ChipView) {
 				state += fmt.Sprintf(", frames of %d B, because frames of %d B get lost", l.Payload, l.Wanted)
 			}
 			switch {
+			case l.Raw:
+				state = "compliance mode"
 			case l.Avoided:
 				state += ", out of service"
 			case l.Held:
@@ -263,6 +265,11 @@ func printChip(c *cobra.Command, v api.ChipView) {
 	tw.AppendRow(table.Row{"starved, times", s.Times})
 	tw.AppendRow(table.Row{"starved, seconds in all", fmt.Sprintf("%.1f", s.TotalS)})
 	tw.AppendRow(table.Row{"starved, longest, seconds", fmt.Sprintf("%.1f", s.LongestS)})
+	for _, l := range v.Links {
+		for q, w := range l.Writes.Queues {
+			tw.AppendRow(table.Row{fmt.Sprintf("channel %d, queue %d: bytes of data in a frame of an L1 write", l.Channel, q), w.Payload})
+		}
+	}
 	tw.AppendRow(table.Row{"tile memory held, bytes", v.Memory.Tiles})
 	tw.AppendRow(table.Row{"packet buffers held, bytes", v.Memory.Buffers})
 	tw.Render()

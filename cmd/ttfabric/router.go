@@ -48,7 +48,17 @@ taken. The command does not affect later packets.`, "M0D0:8"),
 packet is lost, doubled or reordered, and no other link is affected. If a chip holds
 a cable down because the cable failed too often, the command ends the hold. The
 cable's count of failures then starts from zero. A paused or draining port stays
-paused or draining.`, "M0D0:8"))
+paused or draining.`, "M0D0:8"),
+		newRouterAction("raw", "in compliance mode", "Put ports into compliance mode, without TT-link",
+			`The command puts ports into compliance mode. Such a port carries no packets of the
+fabric, and the routing tables avoid its cable. The port sends and receives payloads
+of up to 1500 bytes as they are: without training, acknowledgement or retransmission.
+A program sends a payload by a store of 1 to the register CMD of the port's ethernet
+tile. Received payloads go to a buffer in the L1 of this tile, which the registers of
+the receive queue name. Give the command to both ends of a cable. 'router ttlink' ends
+the mode.`, "M0D0:8"),
+		newRouterAction("ttlink", "in TT-link mode", "End the compliance mode of ports",
+			"The command ends 'router raw'. The links of the ports train again, and carry packets.", "M0D0:8"))
 	return c
 }
 

@@ -49,7 +49,7 @@ func (s *Server) commandRouter(w http.ResponseWriter, r *http.Request) {
 	} else if b.Action == api.FlushAction {
 		flushed, err = s.n.Flush(b.Channels)
 	} else {
-		err = fmt.Errorf("action %q: want resume, pause, drain, retrain or flush", b.Action)
+		err = fmt.Errorf("action %q: want resume, pause, drain, retrain, raw, ttlink or flush", b.Action)
 	}
 	if err != nil {
 		problem(w, http.StatusUnprocessableEntity, err.Error())

@@ -64,6 +64,12 @@ func linkView(p *chip.PortStatus, now mono.Time) api.LinkView {
 		Counters: linkCounters(p), FrameDrops: frameDrops(&p.Frames),
 	}
 	v.Rate = api.RateView{OverS: p.Rate.Over.Seconds(), BytesOut: p.Rate.BytesOut, BytesIn: p.Rate.BytesIn, PacketsOut: p.Rate.PacketsOut, PacketsIn: p.Rate.PacketsIn}
+	v.Raw = p.Raw
+	v.Writes = api.WritesView{Stored: p.Writes.Stored, Registers: p.Writes.Registers, Refused: p.Writes.Refused}
+	for q, w := range p.Frames.Writes {
+		v.Writes.Queues = append(v.Writes.Queues, api.WriteQueueView{Payload: p.Payload[q], Started: w.Started, Acked: w.Acked, Unknown: w.Unknown,
+			Received: w.Received, Frames: w.Frames})
+	}
 	for vc, n := range p.Link.Credits {
 		v.Credits[wire.VC(vc).String()] = n
 	}
@@ -268,6 +274,11 @@ func linkEvent(v *api.EventView, e *chip.Event) {
 			n += u
 		}
 		v.Detail["packets_of_unknown_fate"] = fmt.Sprint(n)
+		for q, u := range l.UnknownWrites {
+			if u > 0 {
+				v.Detail[fmt.Sprintf("writes_of_unknown_fate_on_queue_%d", q)] = fmt.Sprint(u)
+			}
+		}
 	case ttlink.EventMiswired:
 		v.Detail["report"] = fmt.Sprintf("%s expected %s, found %s", e.Local, e.Peer, l.Found)
 	case ttlink.EventIncompatible:

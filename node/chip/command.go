@@ -28,27 +28,37 @@ func (e *PortEvent) Action() string {
 		return "draining"
 	case e.Command == router.CommandRetrain:
 		return "retraining"
+	case e.Command == router.CommandRaw:
+		return "in compliance mode"
+	case e.Command == router.CommandTTLink:
+		return "in TT-link mode"
 	}
 	return "resumed"
 }
 
-// Command orders a port to run, pause, drain or retrain. If the port already has the order
-// to run, pause or drain, Command does nothing.
+// Command orders a port to run, pause, drain or retrain, or changes the mode of the port. If the port
+// already has the order to run, pause or drain, or the mode, Command does nothing.
 func (c *machine) Command(now mono.Time, ch wire.Channel, cmd router.Command) error {
 	i := c.ports.index(ch)
 	switch {
 	case i < 0:
 		return fmt.Errorf("chip %s has no cable at channel %d", c.cfg.Node, ch)
 	case !cmd.Valid():
-		return fmt.Errorf("router command %d: want 0 (run), 1 (pause), 3 (drain) or 4 (retrain)", uint32(cmd))
+		return fmt.Errorf("router command %d: want 0 (run), 1 (pause), 3 (drain), 4 (retrain), 64 (raw) or 65 (ttlink)", uint32(cmd))
 	}
 	e := &PortEvent{Command: cmd, Was: c.router.State(i)}
 	if cmd == router.CommandRetrain {
-		if p := &c.ports.list[i]; !p.link.Retrain(now) {
+		if p := &c.ports.list[i]; p.raw.on {
+			return fmt.Errorf("chip %s channel %d: the port is in compliance mode, and has no link to train; 'router ttlink' ends this mode", c.cfg.Node, ch)
+		} else if !p.link.Retrain(now) {
 			return fmt.Errorf("chip %s channel %d: the link is %s and has no path to train on; does chip %s run?", c.cfg.Node, ch, p.link.Status().State, p.Peer.Node)
 		}
 	}
-	if !c.router.Order(now, i, cmd) && cmd != router.CommandRetrain {
+	if cmd.OfChip() {
+		if !c.setRaw(now, i, cmd == router.CommandRaw) {
+			return nil // the port is already in this mode
+		}
+	} else if !c.router.Order(now, i, cmd) && cmd != router.CommandRetrain {
 		return nil // the port is already in this state
 	}
 	c.tell(now, i, e)

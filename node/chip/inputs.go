@@ -60,8 +60,8 @@ type Inputs interface {
 	// returns an error for a channel without a cable. Assign also returns an error if the two
 	// cables do not lead to the same chip in the same direction.
 	Assign(now mono.Time, ch, by wire.Channel) error
-	// Command orders a port to run, pause, drain or retrain; see [router.Router.Order] and
-	// [ttlink.Link.Retrain]. Command returns an error for a channel without a cable and for
+	// Command orders a port to run, pause, drain or retrain, or changes the mode of the port; see
+	// [router.Router.Order], [ttlink.Link.Retrain] and [ttlink.Compliance]. Command returns an error for a channel without a cable and for
 	// an unknown command. Command also returns an error for the command to retrain, if the
 	// link has no path to train on.
 	Command(now mono.Time, ch wire.Channel, cmd router.Command) error

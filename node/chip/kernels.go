@@ -18,13 +18,18 @@ func (h *kernelHost) Start(now mono.Time, r *flow.Request) flow.Admission {
 }
 
 // Busy reports whether a transaction command queue takes no command now.
-func (h *kernelHost) Busy(wire.Channel, int) bool { return true }
+func (h *kernelHost) Busy(ch wire.Channel, q int) bool { return (*machine)(h).queueBusy(ch, q) }
 
 // Send gives a command to a transaction command queue.
-func (h *kernelHost) Send(mono.Time, wire.Channel, int, uint32, uint32, int) {}
+func (h *kernelHost) Send(_ mono.Time, ch wire.Channel, q int, src, dst uint32, words int) {
+	(*machine)(h).startWrite(ch, q, src, dst, words) // the kernel has checked queue and addresses
+}
 
 // Sending reports whether a command still reads a range of an ethernet tile.
-func (h *kernelHost) Sending(wire.Channel, uint32, int) bool { return false }
+func (h *kernelHost) Sending(ch wire.Channel, a uint32, n int) bool {
+	_, inUse := (*machine)(h).sourceInUse(ch, a, n)
+	return inUse
+}
 
 // programs holds the kernels of a chip, and the ends of jobs that chips tell each other.
 type programs struct {
@@ -95,7 +100,13 @@ func (c *machine) Jobs() []kernel.Running { return c.kernels.Jobs() }
 
 // runKernels gives the kernels that can continue their turn. runKernels returns true if a kernel ran.
 func (c *machine) runKernels(now mono.Time) bool {
+	if c.kernels.Idle() && len(c.kernels.heard)+len(c.kernels.notices) == 0 {
+		return false
+	}
 	moved := c.kernels.Run(now)
+	for i := range c.ports.list { // a free queue may be what a kernel waits for
+		moved = c.ports.list[i].link.PlaceWrites() || moved
+	}
 	if len(c.kernels.heard) > 0 {
 		for _, n := range c.kernels.heard {
 			moved = c.kernels.End(now, n.Job, n.End) || moved

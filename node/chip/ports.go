@@ -24,6 +24,9 @@ type port struct {
 	offered bool        // the port's cable may carry the frames of the parallel links
 	poor    bool        // the parallel links know that the port's cable is unreliable
 	mail    mailbox
+	writes  WriteStatus // L1 and MMIO writes that came over the cable
+	raw     rawMode
+	most    int // largest padded frame payload that the path takes, in bytes
 
 	malformed losses.Count // malformed packets that came over the link
 }
@@ -56,13 +59,13 @@ func (c *machine) addPorts(now mono.Time) error {
 		l, err := ttlink.New(ttlink.Config{
 			Local: p.Local, Peer: p.Peer, Incarnation: c.cfg.Incarnation, Fabric: uint32(c.cfg.Topology.Hash()),
 			MaxPayload: c.cfg.MaxPayload, Slots: c.cfg.Slots.Receiver, Window: c.cfg.Window,
-			Profile: c.cfg.Profile, Phase: c.cfg.Phase, Seed: c.cfg.Seed + uint64(i), KeepUnreliable: c.cfg.KeepUnreliable,
+			Profile: c.cfg.Profile, Phase: c.cfg.Phase, Seed: c.cfg.Seed + uint64(i), KeepUnreliable: c.cfg.KeepUnreliable, Source: c.readSource(i),
 		})
 		if err != nil {
 			return fmt.Errorf("chip %s channel %d: %w", c.cfg.Node, p.Local.Channel, err)
 		}
 		c.ports.byChannel[p.Local.Channel] = int8(len(c.ports.list))
-		c.ports.list = append(c.ports.list, port{Port: p, link: l, partial: router.NoSlot})
+		c.ports.list = append(c.ports.list, port{Port: p, link: l, partial: router.NoSlot, most: c.cfg.MaxPayload})
 		ring, wrap := c.tables.plan.Ring(p)
 		rc.Ports = append(rc.Ports, router.PortConfig{Channel: p.Local.Channel, Dir: p.Dir, Plane: p.Plane,
 			Ring: ring, Wrap: wrap, External: p.Peer.Node.Mesh != c.cfg.Node.Mesh})
@@ -77,7 +80,10 @@ func (c *machine) addPorts(now mono.Time) error {
 	// The pool has room for all packets that the chip can hold at once. Packets lie in sender and
 	// receiver channels, are under assembly, or are replies that wait.
 	*c.pool = *router.NewPool(r.Buffers() + len(c.ports.list) + MaxReplies + 1)
-	return c.addMailboxes(now)
+	if err := c.addMailboxes(now); err != nil {
+		return err
+	}
+	return c.addQueueRegisters()
 }
 
 // Channels lists the chip's ports that have a cable, in the order of their channels.
@@ -93,7 +99,9 @@ func (c *machine) Channels() []topo.Port {
 // argument "on" is false, the link goes off: it sends nothing and drops received frames.
 func (c *machine) SetPath(now mono.Time, ch wire.Channel, on bool) {
 	if i := c.ports.index(ch); i >= 0 {
-		c.ports.list[i].link.SetPath(now, on)
+		if p := &c.ports.list[i]; !p.raw.setPath(on) {
+			p.link.SetPath(now, on)
+		}
 		c.linkEvents(now, i)
 	}
 }
@@ -103,6 +111,9 @@ func (c *machine) SetPath(now mono.Time, ch wire.Channel, on bool) {
 func (c *machine) SetMaxPayload(now mono.Time, ch wire.Channel, n int) error {
 	if i := c.ports.index(ch); i >= 0 {
 		err := c.ports.list[i].link.SetMaxPayload(now, n)
+		if err == nil {
+			c.ports.list[i].most = n
+		}
 		c.linkEvents(now, i)
 		return err
 	}
@@ -206,7 +217,7 @@ func (c *machine) takeEvents(now mono.Time, i int) {
 			p.up = false
 			c.router.SetPort(i, false)
 			c.control.SetPort(now, i, false)
-			c.control.SetGone(now, i, p.cut || e.Reason == ttlink.DownPeerClosed || e.Reason == ttlink.DownPathOff)
+			c.control.SetGone(now, i, p.cut || e.Reason == ttlink.DownPeerClosed || e.Reason == ttlink.DownPathOff || e.Reason == ttlink.DownCompliance)
 			c.ports.unsettled = true
 		case ttlink.EventUnreliable, ttlink.EventReliable:
 			c.control.SetReliable(i, e.Kind == ttlink.EventReliable)

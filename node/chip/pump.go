@@ -19,6 +19,7 @@ import (
 //	                    ─ forwardNow ─────────────────────────→ link → cable            shortcut
 //	                    ─ stored → receiver channel ─ deliver ─→ memory, flows
 //	                                                ─ Step ────→ sender channel → transmit → link → cable
+//	                    ─ wrote ───────────────────────────────→ memory                 L1 and MMIO writes
 //	own packets → launch ─ sendNow ───────────────────────────→ link → cable            shortcut
 //	                     ─ inject ────────────────────────────→ sender channel → transmit → link → cable
 //	own multicasts → injectTree → router's own channel ─ Step ─→ sender channels → transmit → links → cables
@@ -167,11 +168,16 @@ func (c *machine) build(p *wire.Packet) (router.Slot, bool) {
 
 // HandleDatagram handles one datagram that came in on channel ch. The datagram holds one frame. The
 // link handles the frame first. If the frame holds a whole packet that the link accepts, the chip
-// then takes the packet directly from the datagram. If the frame holds a piece of a packet, the
+// then takes the packet directly from the datagram. If the frame holds words of an L1 write or an MMIO
+// write, the method "wrote" performs it. If the frame holds a piece of a packet, the
 // method "assemble" takes the piece.
 func (c *machine) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	i := c.ports.index(ch)
 	if i < 0 {
+		return
+	}
+	if p := &c.ports.list[i]; p.raw.on {
+		c.rawDatagram(p, b)
 		return
 	}
 	c.router.SetTime(now)
@@ -180,6 +186,8 @@ func (c *machine) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	c.linkEvents(now, i)
 	switch {
 	case !ok:
+	case d.Kind != wire.KindData:
+		c.wrote(i, &d) // L1 or MMIO write → memory
 	case d.Offset == 0 && d.End:
 		c.take(now, i, d.VC, d.Data, router.NoSlot)
 	default:
@@ -352,7 +360,11 @@ func (c *machine) transmit(now mono.Time, later router.Skip) bool {
 func (c *machine) PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool) {
 	for range c.ports.list {
 		p := &c.ports.list[c.ports.turn]
-		if t, ok := p.link.PollTransmit(now); ok {
+		if p.raw.on {
+			if t, ok := p.raw.end.PollTransmit(); ok {
+				return p.Local.Channel, t, true
+			}
+		} else if t, ok := p.link.PollTransmit(now); ok {
 			if t.Path != ttlink.Own {
 				return t.Path.Channel(), t, true
 			}

@@ -43,6 +43,10 @@ type PortStatus struct {
 	Fallback wire.Channel // channel whose cable carries the link's frames, or would carry them if the own cable failed now; Local.Channel: no parallel cable works
 	Assigned bool         // an operator assigned a fallback path to the link, see Assign of [Inputs]
 	Frames   ttlink.Counters
+	Writes   WriteStatus
+	Raw      bool                      // the port is in compliance mode
+	Received ttlink.ComplianceCounters // frames of compliance mode; zero if the port was never in compliance mode
+	Payload  [wire.NumQueues]int       // largest payload of a frame of an L1 write on each transaction command queue, in bytes
 	Router   router.PortStatus
 	Rate     Rate // data rates; only from [Chip.StatusAt]
 }
@@ -86,7 +90,10 @@ func (c *machine) Status() Status {
 	for i := range c.ports.list {
 		p := &c.ports.list[i]
 		q := PortStatus{Local: p.Local, Peer: p.Peer, Dir: p.Dir, Plane: p.Plane, Out: c.tables.plan.Out(p.Local), Silent: silent>>p.Local.Channel&1 != 0, Avoided: c.control.Avoided(i),
-			Fallback: p.Local.Channel, Link: p.link.Status(), Frames: p.link.Counters(), Router: c.router.Status(i)}
+			Fallback: p.Local.Channel, Link: p.link.Status(), Frames: p.link.Counters(), Router: c.router.Status(i), Writes: p.writes, Raw: p.raw.on, Received: p.raw.counters()}
+		for n := range q.Payload {
+			q.Payload[n] = p.link.WritePayload(n)
+		}
 		if k, ok := c.control.Fallback(i); ok {
 			q.Fallback = c.ports.list[k].Local.Channel
 		}

@@ -69,6 +69,7 @@ type fabric struct {
 	at    map[wire.FabricNodeID]*Chip
 	gone  map[wire.PortID]bool                    // both ports of each cut cable
 	watch func(to wire.PortID, v wire.PacketView) // called for each packet that arrives in one frame; nil: not called
+	lose  func(to wire.PortID, b []byte) bool     // whether the cable loses a datagram; nil: it loses none
 }
 
 // cut cuts all cables that leave chip c in direction d if "on" is true, and tells the chips at both
@@ -150,7 +151,9 @@ func (w *fabric) run(d time.Duration) {
 								w.watch(peer, v)
 							}
 						}
-						w.at[peer.Node].HandleDatagram(w.now, peer.Channel, d)
+						if w.lose == nil || !w.lose(peer, d) {
+							w.at[peer.Node].HandleDatagram(w.now, peer.Channel, d)
+						}
 					}
 				}
 			}

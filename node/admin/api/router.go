@@ -8,10 +8,11 @@ import (
 	"ttfabric/wire"
 )
 
-// RouterActions holds the commands of tt-metal for the router at a port, by name. tt-metal has no
-// command for [FlushAction].
+// RouterActions holds the commands for the router at a port, by name. tt-metal has no commands for raw,
+// ttlink and [FlushAction].
 var RouterActions = map[string]router.Command{
 	"resume": router.CommandRun, "pause": router.CommandPause, "drain": router.CommandDrain, "retrain": router.CommandRetrain,
+	"raw": router.CommandRaw, "ttlink": router.CommandTTLink,
 }
 
 // FlushAction is the name of the action that makes a port drop the packets in its sender channels.
@@ -20,7 +21,7 @@ const FlushAction = "flush"
 // RouterBody gives a command to the router at some ports of a chip.
 type RouterBody struct {
 	Channels Channels `json:"channels"` // the ports, by ethernet channel; an empty list means all ports of the chip
-	Action   string   `json:"action"`   // the command: resume, pause, drain, retrain or flush
+	Action   string   `json:"action"`   // the command: resume, pause, drain, retrain, raw, ttlink or flush
 }
 
 // RouterView is the state of a chip's router at one port.

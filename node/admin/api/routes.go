@@ -200,7 +200,7 @@ var faultRoutes = []Route{
 var operationRoutes = []Route{
 	{Method: "GET", Path: "/v1/router", Summary: "Returns the state of the chip's router at each port.", Answers: one([]RouterView{})},
 	{Method: "GET", Path: "/v1/router/channels", Summary: "Lists the sender and receiver channels that hold packets, with the headers of the packets.", Answers: one([]ChannelView{})},
-	{Method: "POST", Path: "/v1/router", Summary: "Makes the router resume, pause, drain, retrain or flush some ports.", Bodies: []any{RouterBody{}}, Answers: one([]RouterView{}),
+	{Method: "POST", Path: "/v1/router", Summary: "Makes the router resume, pause, drain, retrain or flush some ports, or changes the mode of the ports.", Bodies: []any{RouterBody{}}, Answers: one([]RouterView{}),
 		Errors: unprocessable("A channel has no cable, the action does not exist, or a link has no path on which to train.")},
 	{Method: "PUT", Path: "/v1/service", Summary: "Takes cables of the chip out of service, or puts the cables back into service.", Bodies: []any{ServiceBody{}}, Answers: one(ChipView{}),
 		Errors: unprocessable("The chip has no such channel.")},

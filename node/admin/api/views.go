@@ -131,7 +131,27 @@ type LinkView struct {
 	Auth       map[string]uint64 `json:"auth,omitempty"`                   // for a port that checks its peer: counters of agreements on keys and of refusals, by name; counters of 0 are absent
 	Socket     SocketView        `json:"socket"`                           // the settings and counters of the port's socket
 	Rate       RateView          `json:"rate"`                             // what crossed the link of late
+	Writes     WritesView        `json:"writes"`                           // L1 and MMIO writes, over the cable and from it
+	Raw        bool              `json:"compliance_mode"`                  // whether the port is in compliance mode, in which the port carries no packets
 	LinkHealth
+}
+
+// WritesView counts the L1 writes and MMIO writes of a port.
+type WritesView struct {
+	Queues    []WriteQueueView `json:"queues"`    // the port's transaction command queues, in order
+	Stored    uint64           `json:"stored"`    // frames of L1 writes whose words the chip stored into the L1 of the port's ethernet tile
+	Registers uint64           `json:"registers"` // MMIO writes that the chip performed
+	Refused   uint64           `json:"refused"`   // frames of writes that the chip dropped: beyond L1, to an address without registers, or on a queue that takes no MMIO writes
+}
+
+// WriteQueueView is the state of one transaction command queue.
+type WriteQueueView struct {
+	Payload  int    `json:"frame_data_bytes"` // the largest number of bytes of data in one frame of an L1 write
+	Started  uint64 `json:"started"`          // commands that began
+	Acked    uint64 `json:"acknowledged"`     // commands that the peer has acknowledged completely
+	Unknown  uint64 `json:"unknown"`          // commands of ended sessions that the peer had not acknowledged completely
+	Received uint64 `json:"received"`         // commands of the peer's queue that came completely
+	Frames   uint64 `json:"frames"`           // frames of writes that the link sent, also again
 }
 
 // RateView is the data rate of a port's link, over the latest complete window of at least a second.

@@ -31,6 +31,8 @@ type Ring struct {
 	Parts   map[wire.FabricNodeID]kernel.Job // by chip
 	Master  wire.FabricNodeID                // chip on which the ring begins
 	Results wire.NocAddr                     // on the master: times of the trips, 4 bytes each, in nanoseconds
+	Buffer  wire.NocAddr                     // on the master: the payload
+	Arrive  []wire.NocAddr                   // by hop: where the payload arrives on the hop's receiving chip
 	Samples int
 }
 
@@ -153,7 +155,7 @@ func New(t *topo.Topology, id kernel.JobID, chips []wire.FabricNodeID, s Setting
 	if err != nil {
 		return nil, err
 	}
-	r := &Ring{Hops: hs, Parts: map[wire.FabricNodeID]kernel.Job{}, Master: chips[0], Samples: s.Samples}
+	r := &Ring{Hops: hs, Parts: map[wire.FabricNodeID]kernel.Job{}, Master: chips[0], Samples: s.Samples, Arrive: make([]wire.NocAddr, len(hs))}
 	for _, n := range chips {
 		if _, ok := r.Parts[n]; ok {
 			continue
@@ -208,6 +210,7 @@ func (r *Ring) part(a wire.Arch, n wire.FabricNodeID, b *kernel.Builder, s Setti
 		if err != nil {
 			return err
 		}
+		r.Arrive[(i+len(r.Hops)-1)%len(r.Hops)] = from.Addr(uint64(args[argBuffer]))
 		setup[0]++
 		setup = append(setup, uint32(from.X), uint32(from.Y), args[argStart])
 	}
@@ -231,7 +234,7 @@ func (r *Ring) visit(b *kernel.Builder, from, to, worker kernel.Tile, ready uint
 	if master {
 		args[argMaster] = 1
 		args[argResults] = try(b.CreateBuffer(from, uint32(4*s.Samples)))
-		r.Results = from.Addr(uint64(args[argResults]))
+		r.Results, r.Buffer = from.Addr(uint64(args[argResults])), from.Addr(uint64(args[argBuffer]))
 	}
 	for _, e := range err {
 		if e != nil {

@@ -1,0 +1,117 @@
+package chip
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"ttfabric/node/kernel/guide"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// ringFabric returns a T3000 whose chips run the guide's kernels.
+func ringFabric(t *testing.T, seed uint64) *fabric {
+	m, err := topo.Named("t3000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := fabricOf(t, m, func(c *Config) { c.Kernels, c.KernelSeed = guide.Kernels, seed })
+	t.Cleanup(func() {
+		for _, c := range w.chips {
+			c.Close(w.now)
+		}
+	})
+	return w
+}
+
+// ring returns the guide's ring of n hops.
+func (w *fabric) ring(n int, s guide.Settings) *guide.Ring {
+	w.t.Helper()
+	order, err := guide.Order(w.m, n)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r, err := guide.New(w.m, 1, order, s)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// startRing starts the parts of a ring.
+func (w *fabric) startRing(r *guide.Ring) {
+	w.t.Helper()
+	for _, c := range w.chips {
+		if j, ok := r.Parts[c.Node()]; ok {
+			if err := c.StartJob(w.now, j); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestGuideRing runs the guide's ring with 2, 4, 8 and 12 hops (CCL guide, "Example Multi-Chip Program
+// Implementation Walkthrough"). The payload must come back whole, each trip must have a time, and no
+// kernel may break a rule.
+func TestGuideRing(t *testing.T) {
+	for _, n := range []int{2, 4, 8, 12} {
+		for _, size := range []int{16, 1024, 4096 + 16} {
+			t.Run(fmt.Sprintf("%d hops, %d bytes", n, size), func(t *testing.T) {
+				w := ringFabric(t, uint64(n))
+				r := w.ring(n, guide.Settings{Samples: 5, Size: size})
+				want := make([]byte, size)
+				rng := rand.New(rand.NewPCG(1, uint64(size)))
+				for i := range want {
+					want[i] = byte(rng.Uint32())
+				}
+				w.put(r.Master, r.Buffer, want)
+				w.startRing(r)
+				for range 200 {
+					w.run(10 * time.Millisecond)
+					if len(w.at[r.Master].Jobs()) == 0 {
+						break
+					}
+				}
+				for i, c := range w.chips {
+					if _, in := r.Parts[c.Node()]; !in {
+						continue
+					}
+					name := fmt.Sprintf("job 1 (ring of %d hops)", n)
+					if got := w.kernelEvents(i); got != name+" started\n"+name+" ended: done\n" {
+						t.Errorf("chip %s: events\n%s", c.Node(), got)
+					}
+				}
+				for i, h := range r.Hops {
+					if got := w.get(h.To.Node, r.Arrive[i], size); string(got) != string(want) {
+						t.Errorf("hop %d: the payload came to chip %s changed", i, h.To.Node)
+					}
+				}
+				if trips := guide.Trips(w.get(r.Master, r.Results, 4*r.Samples)); len(trips) != r.Samples {
+					t.Errorf("%d trips have a time, want %d", len(trips), r.Samples)
+				}
+			})
+		}
+	}
+}
+
+// put writes bytes into the memory of a chip.
+func (w *fabric) put(n wire.FabricNodeID, a wire.NocAddr, b []byte) {
+	for len(b) > 0 {
+		k := min(len(b), wire.MaxPayload)
+		if o := w.at[n].Memory().Execute(&wire.Command{Type: wire.NocUnicastWrite, Addr: a}, b[:k]); o != wire.OutcomeDone {
+			w.t.Fatal(o)
+		}
+		a, b = a.Add(k), b[k:]
+	}
+}
+
+// get reads bytes from the memory of a chip.
+func (w *fabric) get(n wire.FabricNodeID, a wire.NocAddr, size int) []byte {
+	b := make([]byte, size)
+	if o := w.at[n].Memory().Read(a, b); o != wire.OutcomeDone {
+		w.t.Fatal(o)
+	}
+	return b
+}
