@@ -19,7 +19,7 @@ var layers = map[string]int{
 	"wire": 1, "router/topo/yamldoc": 1, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0,
 	"ttlink": 2, "ttlink/fault": 2, "router/topo": 2, "membership": 2, "node/noc": 2,
 	"router/route": 3, "node/traffic": 3, "node/losses": 3, "router/topo/draw": 3,
-	"router": 4, "router/control": 4, "node/flow": 3, "node/figures": 4,
+	"router": 4, "router/control": 4, "node/flow": 3,
 	"node/session/device": 4, "node/session/linear": 6, "node/session/mesh": 6,
 	"node/kernel": 5, "node/kernel/guide": 6,
 	"node/chip": 6, "node/scenario": 5,
@@ -32,7 +32,7 @@ var layers = map[string]int{
 	"node/admin": 10, "node/fabric/folder": 10,
 	"node/fabric/container": 11, "node/process": 11, "node/output": 11, "node/rank": 11,
 	"node/fabric": 12, "node/doctor": 12,
-	"node/fabric/capture": 13, "node/fabric/ranks": 13, "node/scenario/live": 13,
+	"node/fabric/bench": 13, "node/fabric/capture": 13, "node/fabric/ranks": 13, "node/scenario/live": 13,
 	"cmd/ttfabric": 14, "node/rank/shift": 14, "scripts/compare": 14, "scripts/garbage": 14, "scripts/hostile": 14, "scripts/lab": 14,
 }
 

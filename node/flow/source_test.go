@@ -268,7 +268,7 @@ func TestUnansweredFlow(t *testing.T) {
 	for _, r := range []*Request{write(), posted()} {
 		s, n, now := newSource()
 		fill := func(most int) (k int) {
-			for k < most && s.HandleRequest(now, r, false) == Accepted {
+			for k < most && s.HandleRequest(now, r, Outside) == Accepted {
 				k++
 			}
 			return k
