@@ -18,7 +18,7 @@ import (
 
 // jobRow is a job that runs, on one chip.
 type jobRow struct {
-	Chip    wire.FabricNodeID `json:"chip"`
+	Chip    wire.FabricNodeID `json:"chip"`           // chip on which the kernels run
 	Job     kernel.JobID      `json:"job"`            // number of the job
 	Name    string            `json:"name,omitempty"` // name of the job
 	Chips   int               `json:"chips"`          // number of chips of the job

@@ -347,16 +347,6 @@ func (c *Config) runProgram(ctx context.Context, n *node.Node, log *slog.Logger,
 	}
 }
 
-// hung returns the function that ends the process of a chip with a kernel that never yields. The
-// neighbours then see that the chip is dead.
-func hung(log *slog.Logger) func(string, []byte) {
-	return func(kernel string, stacks []byte) {
-		os.Stderr.Write(stacks)
-		log.Error("a kernel took a second of processor time without any call of its Context, so the chip ends", "kernel", kernel)
-		os.Exit(1)
-	}
-}
-
 // node returns the configuration that package node needs to start the chip.
 func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 	s := &c.Spec
