@@ -145,6 +145,7 @@ type machine struct {
 type scratch struct {
 	arriving   wire.Packet            // packet that the chip handles now
 	exceptions []wire.Exception       // exceptions of the completion that the chip handles now
+	read       []byte                 // data of the read that the chip performs now; nil before the first read
 	payload    []byte                 // payload of the control packet that the chip sends now
 	route      [wire.MaxHops + 1]byte // route of the packet that the chip reroutes now
 	members    []wire.FabricNodeID    // members that a dropped copy of a multicast would have reached

@@ -46,12 +46,6 @@ func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 	if len(c.outbox.replies) >= MaxReplies {
 		return wire.OutcomeAgain
 	}
-	c.refreshMailbox(now, p.Command.Addr, int(p.Command.Size))
-	var buf [wire.MaxPayload]byte
-	data := buf[:p.Command.Size]
-	if o := c.memory.Read(p.Command.Addr, data); o != wire.OutcomeDone {
-		return o
-	}
 	w, epoch := c.way(flow.Key{Node: p.Src, Plane: p.Plane, Other: p.Other}, wire.ClassReply)
 	if !w.OK {
 		if p.Src == c.cfg.Node {
@@ -59,13 +53,23 @@ func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 		}
 		return wire.OutcomeAgain // faults leave no route to the source
 	}
+	if c.scratch.read == nil {
+		c.scratch.read = make([]byte, wire.MaxPayload)
+	}
+	data := c.scratch.read[:p.Command.Size]
 	r := wire.Packet{Type: wire.PacketReply, Plane: p.Plane, Other: p.Other, Src: c.cfg.Node, Dst: p.Src, ID: p.ID,
 		Epoch: epoch, Command: wire.Command{Type: wire.NocNone, Size: p.Command.Size}, Payload: data}
 	address(w, &r, c.tables.ttl)
-	s, ok := c.build(&r)
+	s, ok := c.pool.Get(r.Len())
 	if !ok {
 		return wire.OutcomeAgain
 	}
+	c.refreshMailbox(now, p.Command.Addr, int(p.Command.Size))
+	if o := c.memory.Read(p.Command.Addr, data); o != wire.OutcomeDone { // a read of registers has side effects, so nothing may refuse it afterwards
+		c.pool.Put(s)
+		return o
+	}
+	r.Append(c.pool.Bytes(s)[:0])
 	c.outbox.replies = append(c.outbox.replies, reply{s, c.ports.list[w.Port].Local.Channel})
 	c.counters.Performed++
 	return wire.OutcomeDone

@@ -82,8 +82,8 @@ func (l *layout) closed(h Harvested) (cols, rows uint32) {
 	return cols, rows
 }
 
-// Shared returns the coordinates of NoC 0 of the Tensix tiles that work under all given masks. The
-// order is column by column within a row, row by row.
+// Shared returns the columns and the rows of the Tensix tiles that work under all given masks, in the
+// coordinates of NoC 0, sorted. There is such a tile at each crossing of a column and a row.
 func Shared(a wire.Arch, masks ...Harvested) (xs, ys []uint8) {
 	l := layouts[a]
 	var all Harvested

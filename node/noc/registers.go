@@ -7,8 +7,8 @@ import (
 	"ttfabric/wire"
 )
 
-// MaxWindows is the largest number of windows in one memory, and also the largest number of windows
-// among the addresses of one tile that have no memory.
+// MaxWindows is the largest number of windows within the memory of one tile or DRAM bank. It is also
+// the largest number of windows of one tile outside its memory.
 const MaxWindows = 32
 
 // Registers are the registers of one window. [Memory.MapRegisters] puts them into a tile's address
