@@ -25,13 +25,13 @@ type flowName struct {
 type entrant struct {
 	flowName
 	epoch  uint32   // epoch of the flow
-	named  uint32   // epoch of the tables that the last packet named
+	seq    uint32   // number of the last packet in its flow
 	tables *planned // the tables that routed the last packet; nil: no packet of the flow has come yet
 }
 
 // of returns the place for a request or probe's flow. For packets without a flow, of returns nil. If
-// no place is free, the flow takes the place of a flow that named and took the tables in force, or
-// else of any other flow.
+// no place is free, the flow takes the place of a flow that took the tables in force, or else of any
+// other flow.
 func (e *entrants) of(v wire.PacketView, force *planned) *entrant {
 	epoch, _ := v.Flow()
 	if t := v.Type(); t != wire.PacketRequest && t != wire.PacketProbe {
@@ -50,7 +50,7 @@ func (e *entrants) of(v wire.PacketView, force *planned) *entrant {
 				*x = entrant{flowName: k, epoch: epoch}
 			}
 			return x
-		case x.tables == nil || at < 0 && x.tables == force && x.named == force.epoch:
+		case x.tables == nil || at < 0 && x.tables == force:
 			at = i
 		}
 	}
@@ -59,6 +59,23 @@ func (e *entrants) of(v wire.PacketView, force *planned) *entrant {
 	}
 	set[at] = entrant{flowName: k, epoch: epoch}
 	return &set[at]
+}
+
+// open returns the tables that routed the last packet of packet v's flow, if the request of the last
+// packet is open. Otherwise open returns nil.
+func (x *entrant) open(v wire.PacketView) *planned {
+	if x == nil || int32(v.FlowBase()-x.seq) > 0 {
+		return nil
+	}
+	return x.tables
+}
+
+// took notes the tables that route packet v of the flow.
+func (x *entrant) took(v wire.PacketView, by *planned) {
+	if x != nil {
+		_, x.seq = v.Flow()
+		x.tables = by
+	}
 }
 
 // hash returns a number that spreads flows over the sets.

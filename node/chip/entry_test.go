@@ -61,7 +61,7 @@ func TestEntryRoutersWriteTheNewRoute(t *testing.T) {
 					in = q
 				}
 			}
-			if in == nil || !w.at[entry].enter(w.now, in, v) {
+			if in == nil || !w.at[entry].enter(in, v) {
 				t.Fatalf("%s to %s: nothing enters at %s", c.src, c.dst, entry)
 			}
 			if got := actions(v); got != c.want[i+1] {

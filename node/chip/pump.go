@@ -63,7 +63,7 @@ func (c *machine) take(now mono.Time, i int, vc wire.VC, b []byte, s router.Slot
 		return
 	}
 	why := wire.DropReason(0)
-	if !c.enter(now, p, v) {
+	if !c.enter(p, v) {
 		why = wire.DropUnreachable
 	}
 	first := s == router.NoSlot && c.router.Idle(i, vc) // no packet waits before this one

@@ -115,9 +115,6 @@ func (n *network) Reachable(to flow.Key) bool {
 // Late reports whether a flow's destination would have a route if the silent cables worked.
 func (n *network) Late(to flow.Key) bool {
 	c := (*machine)(n)
-	if to.Group != 0 {
-		return c.routeBy(c.tables.hope, to, wire.ClassRequest).OK
-	}
 	return c.tables.hope.epoch != c.tables.epoch && c.whole(c.tables.hope, to).OK
 }
 
@@ -176,13 +173,8 @@ func (n *network) Tree(t flow.Tree) ([]wire.FabricNodeID, *flow.Route, bool) {
 		}
 	}
 	if t.Members.Any() && t.Mesh != n.cfg.Node.Mesh {
-		to := flow.Key{Node: members[0], Plane: t.Plane}
-		w := *c.route(to, wire.ClassRequest)
-		for _, q := range c.whole(c.tables.planned, to).Beyond { // only in the members' mesh the route is the tree
-			if q.Node.Mesh != t.Mesh {
-				w.Beyond = append(w.Beyond, q)
-			}
-		}
+		w := *c.toMesh(members, t.Plane)
+		w.Beyond = slices.DeleteFunc(slices.Clone(w.Beyond), func(q wire.PortID) bool { return q.Node.Mesh == t.Mesh }) // in the members' mesh, the route is the tree
 		for _, b := range c.tables.plan.Branches(t.Plane, n.cfg.Node, t.Mesh, t.Members) {
 			q, _ := c.tables.plan.Port(b.From, b.Dir, t.Plane)
 			w.Beyond = append(w.Beyond, q)
@@ -190,6 +182,18 @@ func (n *network) Tree(t flow.Tree) ([]wire.FabricNodeID, *flow.Route, bool) {
 		return members, &w, true
 	}
 	return members, &flow.Route{OK: true, Port: noPort, VC: wire.VCFor(wire.ClassRequest, false, false), Plane: t.Plane, TTL: depth(tree)}, true
+}
+
+// toMesh returns the whole route to the first of the members of another mesh that has a route. The
+// routes to all members lead through the same chips as far as their mesh. If no member has a route,
+// OK of the result is false.
+func (c *machine) toMesh(members []wire.FabricNodeID, plane wire.Plane) (w *flow.Route) {
+	for _, m := range members {
+		if w = c.whole(c.tables.planned, flow.Key{Node: m, Plane: plane}); w.OK {
+			break
+		}
+	}
+	return w
 }
 
 // depth returns the number of hops from the root of a multicast's tree to its farthest chip.

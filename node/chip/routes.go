@@ -4,7 +4,6 @@ import (
 	"ttfabric/node/flow"
 	"ttfabric/router/route"
 	"ttfabric/wire"
-	"ttfabric/wire/mono"
 )
 
 // routeKey holds everything that a route depends on.
@@ -180,7 +179,7 @@ func address(w *flow.Route, p *wire.Packet, ttl uint16) {
 // the fabric has no route even without faults, enter clears the packet's route and returns
 // true. The router then drops the packet, because the packet has no route. For a packet
 // from this mesh, enter does nothing and returns true.
-func (c *machine) enter(now mono.Time, p *port, v wire.PacketView) bool {
+func (c *machine) enter(p *port, v wire.PacketView) bool {
 	if p.Peer.Node.Mesh == c.cfg.Node.Mesh {
 		return true
 	}
@@ -200,7 +199,7 @@ func (c *machine) enter(now mono.Time, p *port, v wire.PacketView) bool {
 		v.Reroute([]byte{wire.RouteBit(p.Dir)}, false, false) // a hop back in the direction that the packet came from means "deliver here"
 		return true
 	}
-	if c.through(now, p, v) {
+	if c.through(p, v) {
 		return true
 	}
 	v.Reroute(nil, false, false)
@@ -213,19 +212,21 @@ func (c *machine) enter(now mono.Time, p *port, v wire.PacketView) bool {
 // newer or older tables than the flow's source. The first of the following tables with a route for
 // the packet therefore gives the route:
 //
-//   - The tables that the packet names, unless the route crosses a cable that is out of service. If
-//     the chip does not know these tables, the tables that routed the previous packet of the same
-//     flow. The chip may have put the named tables in force only lately, after other tables have
-//     routed packets of the flow that named the same tables. For the time Patience, the other tables
-//     then keep the flow, so that no packet overtakes the packets before it.
+//   - The tables that routed the previous packet of the same flow, while that packet's request is
+//     open. The previous packet may still wait at a silent cable of this mesh. By other tables, this
+//     packet could overtake it.
+//   - The tables that the packet names, if the chip remembers these tables.
 //   - The tables in force.
 //   - The tables that use silent cables. The packet then waits at the silent port.
 //   - The tables that use silent cables, but not the cable by which the packet came in. The tables
 //     before lead straight back over this cable, if they are newer than the packet's unknown tables.
 //
+// Of the first two tables, through does not take those whose route crosses a cable that is out of
+// service, unless they are in force.
+//
 // If other tables than those that the packet names route the packet, the packet's epoch becomes
 // EpochMixed.
-func (c *machine) through(now mono.Time, p *port, v wire.PacketView) bool {
+func (c *machine) through(p *port, v wire.PacketView) bool {
 	t, to, class, epoch := &c.tables, destination(v), v.VC().Class(), v.Epoch()
 	try := func(by *planned) bool {
 		names := epoch
@@ -234,31 +235,23 @@ func (c *machine) through(now mono.Time, p *port, v wire.PacketView) bool {
 		}
 		return c.onto(p, v, c.routeBy(by, to, class), names)
 	}
-	by, last := t.named(v), t.entrants.of(v, t.planned)
-	if last != nil && last.tables != nil && (by == nil || last.named == epoch && (now.Sub(t.since) < flow.Patience || c.waits(last.tables, to, class))) {
-		by = last.tables
-	}
-	if by != nil && by != t.planned {
-		if w := c.routeBy(by, to, class); t.hope.plan.Crosses(c.cfg.Node, to.Plane, w.First, w.Actions) {
-			by = nil
-		}
-	}
+	last := t.entrants.of(v, t.planned)
 	keep := func(by *planned) bool {
 		if by == nil || !try(by) {
 			return false
 		}
-		if last != nil {
-			last.named, last.tables = epoch, by
-		}
+		last.took(v, by)
 		return true
 	}
-	return keep(by) || keep(t.planned) || keep(t.hope) || keep(c.onwardFrom(p))
-}
-
-// waits reports whether packets on a route by given tables wait at a silent cable of this mesh.
-func (c *machine) waits(by *planned, to flow.Key, class wire.Class) bool {
-	w := c.routeBy(by, to, class)
-	return c.tables.plan.Crosses(c.cfg.Node, to.Plane, w.First, w.Actions) && !c.tables.hope.plan.Crosses(c.cfg.Node, to.Plane, w.First, w.Actions)
+	alive := func(by *planned) *planned {
+		if by != nil && by != t.planned {
+			if w := c.routeBy(by, to, class); t.hope.plan.Crosses(c.cfg.Node, to.Plane, w.First, w.Actions) {
+				return nil
+			}
+		}
+		return by
+	}
+	return keep(alive(last.open(v))) || keep(alive(t.named(v))) || keep(t.planned) || keep(t.hope) || keep(c.onwardFrom(p))
 }
 
 // onwardFrom returns tables that use silent cables, but not the cable of port p.

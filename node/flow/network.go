@@ -19,7 +19,7 @@ type Network interface {
 	Reachable(to Key) bool
 	// Late reports whether the flow's destination would have a route if the silent cables worked. A
 	// silent cable is perhaps only late: the chip at its other end may wait for a processor. For a
-	// multicast to another mesh, the destination is the mesh, and Node is a member.
+	// multicast, Node is a member.
 	Late(to Key) bool
 	// Crosses reports whether a route of a flow crosses a silent cable, and whether it crosses a
 	// cable that is out of service.

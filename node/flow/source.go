@@ -293,11 +293,9 @@ func (s *Source) present(f *outFlow) *Route {
 
 // The method "late" reports whether a flow without a route waits for a silent destination.
 func (s *Source) late(f *outFlow) bool {
-	to := f.key
-	if f.multicast() {
-		to = Key{Node: f.members[0].node, Group: f.key.Group, Plane: f.key.Plane}
-	}
-	return s.net.Late(to)
+	return slices.ContainsFunc(f.members, func(m member) bool {
+		return s.net.Late(Key{Node: m.node, Group: f.key.Group, Plane: f.key.Plane, Other: f.key.Other})
+	})
 }
 
 // send sends request r as the flow's next packet. send returns false if the chip has no
