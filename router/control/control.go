@@ -227,12 +227,13 @@ func (c *Control) Deadline() (mono.Time, bool) {
 
 // Tick runs the timers. Tick reports whether the chip must now plan new tables, without the ports
 // of [Control.Out]. If Tick comes late, the chip itself was late, and could not hear its peers. Tick
-// then gives the links that are down as much more time, and some time to handle what has come.
+// then gives the links that were down in this time as much more time, and some time to handle what
+// has come.
 func (c *Control) Tick(now mono.Time) (plan bool) {
 	if at, ok := c.Deadline(); ok && now.Sub(at) > lateness {
 		for i := range c.ports {
 			if p := &c.ports[i]; !p.up && !p.dead {
-				p.since = p.since.Add(now.Sub(at) + Settle)
+				p.since = p.since.Add(now.Sub(max(at, p.since)) + Settle)
 			}
 		}
 	}
