@@ -6,6 +6,7 @@ import (
 
 	"ttfabric/node/flow"
 	"ttfabric/router/route"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -118,14 +119,24 @@ func (n *network) Late(to flow.Key) bool {
 	return c.tables.hope.epoch != c.tables.epoch && c.whole(c.tables.hope, to).OK
 }
 
-// Crosses reports whether a flow's route crosses a silent cable, and whether it crosses a cable that
-// is out of service.
+// Crosses reports whether a flow's packets may wait at a silent cable, and whether the flow's route
+// crosses a cable that is out of service.
 func (n *network) Crosses(to flow.Key, r *flow.Route) (silent, dead bool) {
 	crosses := func(p *route.Plan) bool {
 		return p.Crosses(n.cfg.Node, to.Plane, r.First, r.Actions) || slices.ContainsFunc(r.Beyond, p.Out)
 	}
 	dead = crosses(n.tables.hope.plan)
-	return !dead && crosses(n.tables.plan), dead
+	return !dead && (crosses(n.tables.plan) || n.silentBeyond(r)), dead
+}
+
+// silentBeyond reports whether a cable of another mesh on a route is silent, even if the route does
+// not cross this cable. An entry node that was late itself may have sent packets of the route to
+// that cable, because it did not know yet that the cable is silent.
+func (n *network) silentBeyond(r *flow.Route) bool {
+	return len(r.Beyond) > 0 && slices.ContainsFunc(n.cfg.Topology.Cables, func(k topo.Cable) bool {
+		return n.tables.plan.Out(k.A) && !n.tables.hope.plan.Out(k.A) &&
+			slices.ContainsFunc(r.Beyond, func(q wire.PortID) bool { return q.Node.Mesh == k.A.Node.Mesh || q.Node.Mesh == k.B.Node.Mesh })
+	})
 }
 
 // Answers reports whether any cable is silent behind which a chip may still live. Without faults, the

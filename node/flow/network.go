@@ -21,8 +21,8 @@ type Network interface {
 	// silent cable is perhaps only late: the chip at its other end may wait for a processor. For a
 	// multicast, Node is a member.
 	Late(to Key) bool
-	// Crosses reports whether a route of a flow crosses a silent cable, and whether it crosses a
-	// cable that is out of service.
+	// Crosses reports whether packets on a route of a flow may wait at a silent cable, and whether
+	// the route crosses a cable that is out of service.
 	Crosses(to Key, r *Route) (silent, dead bool)
 	// The first result of Answers says whether any cable is silent, so that answers of a flow
 	// perhaps wait for a late chip. If the answers' route without faults crosses a cable that is
