@@ -62,13 +62,15 @@ func starve(t *testing.T, machine string, seed uint64) *Sim {
 // destination is unreachable. No router may drop a packet, and no request may end as lost, or as
 // unknown, on any machine.
 func TestStarvation(t *testing.T) {
-	for _, machine := range []string{"n300", "line:4", "t3000", "mesh:3x3", "torus:3x3", "2xt3000"} {
-		for seed := range uint64(*starvations) {
-			r := starve(t, machine, seed).report
-			late := r.Doubts[flow.DoubtTimeout] + r.Doubts[flow.DoubtUnreachable] + r.Refused + r.Ended
-			if lost := r.Fates[flow.FateLost] + r.Fates[flow.FateUnknown]; late+lost > 0 || r.Dropped > 0 {
-				t.Errorf("%s seed %d: %v by fate, refused as unreachable %d, doubts %v, %d packets dropped, %d links went down, %d sessions ended", machine, seed, r.Fates, r.Refused, r.Doubts, r.Dropped, r.Downs, r.Ended)
+	for _, machine := range []string{"n300", "line:4", "ring:5", "t3000", "mesh:3x3", "torus:3x3", "2xt3000", "spec-l1"} {
+		t.Run(machine, func(t *testing.T) {
+			for seed := range uint64(*starvations) {
+				r := starve(t, machine, seed).report
+				late := r.Doubts[flow.DoubtTimeout] + r.Doubts[flow.DoubtUnreachable] + r.Refused + r.Ended
+				if lost := r.Fates[flow.FateLost] + r.Fates[flow.FateUnknown]; late+lost > 0 || r.Dropped > 0 {
+					t.Errorf("%s seed %d: %v by fate, refused as unreachable %d, doubts %v, %d packets dropped, %d links went down, %d sessions ended", machine, seed, r.Fates, r.Refused, r.Doubts, r.Dropped, r.Downs, r.Ended)
+				}
 			}
-		}
+		})
 	}
 }
