@@ -118,9 +118,11 @@
 //     the link profile, all chips plan tables around the fault. Without evidence that the
 //     cable or a chip has failed, the cable is only silent, up to 20 s (package
 //     router/control). Packets and probes of the old route wait as long, because by the new
-//     route they would overtake what the silent link holds. If all cables of the old route
-//     work, a probe waits for [Patience]. Each chip plans its tables from the same flooded link states, without a leader. Within a mesh, routes
-//     that do not cross the fault stay. Routes that cross the fault become detours in
+//     route they would overtake what the silent link holds. An old route through other meshes
+//     waits for any silent cable of these meshes: an entry node that was late itself may have
+//     sent packets there. If all these cables work, a probe waits for [Patience].
+//     Each chip plans its tables from the same flooded link states, without a leader. Within a
+//     mesh, routes that do not cross the fault stay. Routes that cross the fault become detours in
 //     virtual channels of their own. Therefore packets of old and of new tables together
 //     close no cycle. The tests of package router/route prove this for many faults. Packets of
 //     old tables that could close a cycle are parked: they hold no receiver channel. Chips

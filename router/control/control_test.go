@@ -90,6 +90,31 @@ func TestHold(t *testing.T) {
 	}
 }
 
+// TestLinkDownAtTheEndOfLateness lets a chip be late while a plan is due. A link goes down when the
+// chip wakes up. The link must count as failed after Hold and Settle: it was up while the chip was
+// late, and gets no time for this lateness.
+func TestLinkDownAtTheEndOfLateness(t *testing.T) {
+	m := machine(t, "t3000")
+	c := newControl(m, 1, 0)
+	for i := range m.Ports(m.Chips[0].Node) {
+		c.SetPort(1, i, true)
+	}
+	at(c, mono.Time(time.Second))
+	now := mono.Time(2 * time.Second)
+	c.Hear(now, []wire.LinkState{{Node: m.Chips[3].Node, Version: 1, Silent: 1}}, known)
+	now = now.Add(4 * time.Second)
+	c.SetPort(now, 0, false)
+	c.Tick(now)
+	at(c, now.Add(hold-1))
+	if c.Self().Silent != 0 {
+		t.Errorf("%+v before Hold", c.Self())
+	}
+	at(c, now.Add(hold+Settle))
+	if c.Self().Silent == 0 {
+		t.Errorf("the link has been down for %v, but the port is in service", hold+Settle)
+	}
+}
+
 // TestFormerLife hears link states that an earlier incarnation of this chip sent. This chip then
 // makes a newer version of its link state.
 func TestFormerLife(t *testing.T) {
