@@ -378,14 +378,6 @@ func (v PacketView) Flow() (epoch, seq uint32) {
 	return binary.LittleEndian.Uint32(v[poFlowEpoch:]), binary.LittleEndian.Uint32(v[poFlowSeq:])
 }
 
-// FlowBase returns the packet's flow base, which control packets do not have.
-func (v PacketView) FlowBase() uint32 {
-	if v.control() {
-		return 0
-	}
-	return binary.LittleEndian.Uint32(v[poFlowBase:])
-}
-
 // ID returns the id of the request or probe, which is unique at its source. For a reply, ID returns
 // the id of its request. Control packets have no id.
 func (v PacketView) ID() uint64 {

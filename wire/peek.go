@@ -47,3 +47,11 @@ func (v PacketView) PayloadLen() int {
 	}
 	return int(binary.LittleEndian.Uint16(v[poLength:])) - v.headLen()
 }
+
+// FlowBase returns the packet's flow base, which control packets do not have.
+func (v PacketView) FlowBase() uint32 {
+	if v.control() {
+		return 0
+	}
+	return binary.LittleEndian.Uint32(v[poFlowBase:])
+}
