@@ -184,7 +184,7 @@ func (l *Link) stuckAt() mono.Time {
 }
 
 // silentAt returns the instant at which the link goes down if no frame comes from the peer. While
-// frames are under way, the link goes down sooner.
+// frames are under way, or after a refusal, the link goes down sooner.
 func (l *Link) silentAt() mono.Time {
 	at := l.sess.life.Add(l.idleDead())
 	if l.tx.outstanding() {
@@ -193,6 +193,9 @@ func (l *Link) silentAt() mono.Time {
 			from = l.tx.outSince
 		}
 		at = mono.Min(at, from.Add(l.rtt.dead(&l.cfg.Profile)+l.sess.late))
+	}
+	if l.refused() {
+		at = mono.Min(at, l.sess.refused.Add(l.refusedDead()))
 	}
 	return at
 }
@@ -204,8 +207,11 @@ func (l *Link) idleDead() time.Duration {
 
 // askAt returns the instant at which the link next asks the peer for a frame because the peer has
 // been silent. The link asks asksInSilence times before silence takes it down. If the owner's loop
-// comes late, the link asks less often.
+// comes late, the link asks less often. After a refusal, the link asks at once and more often.
 func (l *Link) askAt() mono.Time {
+	if l.refused() {
+		return l.sess.asked.Add(l.refusedDead() / refusedAsks)
+	}
 	quiet := l.cfg.Profile.quiet()
 	every := max((l.idleDead()-quiet)/asksInSilence+1, l.sess.late/lateFactor)
 	return max(l.sess.life.Add(quiet), l.sess.asked.Add(every))
@@ -301,6 +307,9 @@ func (l *Link) forgive(now mono.Time, stall time.Duration) {
 	l.tx.timing = false
 	if stall <= StallSilence && !l.tx.outstanding() {
 		return
+	}
+	if l.refused() {
+		l.sess.refused = mono.Min(now, l.sess.refused.Add(stall))
 	}
 	l.sess.lateAt = now
 	l.sess.late = max(l.sess.late, min(lateFactor*stall, l.cfg.Profile.DeadIdle))

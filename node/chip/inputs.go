@@ -38,8 +38,7 @@ type Inputs interface {
 	// not learn of the cut, and notices the silence. The chip then need not wait for the peer.
 	Cut(now mono.Time, ch wire.Channel, on bool)
 	// Refused tells a port that a host refused a datagram of the port. A host refuses datagrams if
-	// no process has the peer's socket, or if no route leads to the host. While the link is up,
-	// Refused does nothing.
+	// no process has the peer's socket, or if no route leads to the host. See [ttlink.Link.Refused].
 	Refused(now mono.Time, ch wire.Channel)
 	// SetMaxPayload sets the largest frame payload that the path of a port takes, in padded
 	// bytes. SetMaxPayload returns an error for a channel without a port, and for a size

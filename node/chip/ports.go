@@ -120,10 +120,11 @@ func (c *machine) Cut(now mono.Time, ch wire.Channel, on bool) {
 }
 
 // Refused tells a port that a host refused a datagram of the port. A host refuses datagrams if no
-// process has the peer's socket, or if no route leads to the host. While the link is up, Refused
-// does nothing.
+// process has the peer's socket, or if no route leads to the host. While the link is up, the link
+// asks the peer, and goes down soon if the peer does not answer.
 func (c *machine) Refused(now mono.Time, ch wire.Channel) {
 	if i := c.ports.index(ch); i >= 0 {
+		c.ports.list[i].link.Refused(now)
 		c.gone(now, i, true)
 	}
 }

@@ -46,6 +46,7 @@ const (
 	Rejoin   = 100 * time.Millisecond // delay if only ports came back: the other links of a chip that was late come back soon, and each plan may cost packets that are on a detour
 	Throttle = 100 * time.Millisecond // shortest time between two plans
 	GiveUp   = 20 * time.Second       // time after which a silent port goes out of service; a process that waits for a processor for less than this time is late, but not dead
+	GoneHold = 200 * time.Millisecond // how long the link of a port with evidence may be down, if no parallel cable can carry the link, and if Config.Hold is not shorter
 	movesFor = 4                      // the link of an avoided port may take this many times Hold to move to a working parallel cable: the peer is alive, and new tables would cost more
 	lateness = 2 * time.Millisecond   // a Tick that comes later than this after Deadline shows that the chip itself was late
 )
@@ -145,9 +146,10 @@ func (c *Control) SetPort(now mono.Time, i int, up bool) {
 
 // SetGone tells Control whether evidence shows that port i has lost its peer or its cable. Evidence
 // is a goodbye of the peer, a host that refuses the port's datagrams, or a cut by this chip itself.
-// If the port's link stays down, the port then goes out of service after [Config.Hold] already. The
-// end of the evidence puts no port back into service. A port comes back into service only when its
-// link comes up. When a link changes its state, the evidence is forgotten.
+// If the port's link stays down, the port then goes out of service after [Config.Hold] already. If no
+// parallel cable can carry the link, the port goes out of service after [GoneHold] already. The end
+// of the evidence puts no port back into service. A port comes back into service only when its link
+// comes up. When a link changes its state, the evidence is forgotten.
 func (c *Control) SetGone(now mono.Time, i int, on bool) {
 	if p := &c.ports[i]; p.gone != on {
 		p.gone = on
@@ -200,6 +202,9 @@ func (c *Control) failsAt(i int) mono.Time {
 	}
 	if p.avoided && c.moves(i) {
 		return p.since.Add(movesFor * c.cfg.Hold)
+	}
+	if p.gone && !c.moves(i) {
+		return p.since.Add(min(c.cfg.Hold, GoneHold))
 	}
 	return p.since.Add(c.cfg.Hold)
 }

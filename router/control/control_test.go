@@ -115,6 +115,38 @@ func TestLinkDownAtTheEndOfLateness(t *testing.T) {
 	}
 }
 
+// TestGoneHold finds that evidence takes a port out of service after GoneHold, if Hold is longer and no
+// parallel cable works. While a parallel cable works, the port stays in service for Hold.
+func TestGoneHold(t *testing.T) {
+	const hold = 2 * time.Second
+	m := machine(t, "line:2") // two parallel cables
+	n := m.Chips[0].Node
+	c := New(1, Config{Self: n, Ports: m.Ports(n), Hold: hold, Boot: boot, Confirm: confirm, Reaches: reaches})
+	c.SetPort(1, 0, true)
+	c.SetPort(1, 1, true)
+	c.SetPath(1, 0, 0)
+	c.SetPath(1, 1, 1)
+	now := mono.Time(3 * time.Second)
+	at(c, now)
+	c.SetPort(now, 0, false)
+	c.SetGone(now, 0, true)
+	at(c, now.Add(GoneHold+Settle))
+	if s := c.Self(); s.Avoided() != 0 {
+		t.Errorf("%+v: a parallel cable works", c.Self())
+	}
+	now = now.Add(hold / 2)
+	c.SetPort(now, 1, false)
+	c.SetGone(now, 1, true)
+	at(c, now.Add(GoneHold-1))
+	if c.Self().Out>>m.Ports(n)[1].Local.Channel&1 != 0 {
+		t.Errorf("%+v before GoneHold", c.Self())
+	}
+	at(c, now.Add(GoneHold+Settle))
+	if len(c.Lost()) != 2 {
+		t.Errorf("after GoneHold, only %v are out of service", c.Lost())
+	}
+}
+
 // TestFormerLife hears link states that an earlier incarnation of this chip sent. This chip then
 // makes a newer version of its link state.
 func TestFormerLife(t *testing.T) {

@@ -1,0 +1,43 @@
+package ttlink
+
+import (
+	"time"
+
+	"ttfabric/wire/mono"
+)
+
+// This file handles refusals: a host refuses a datagram of the link if no process has the peer's
+// socket. A peer that is late keeps its socket. A refusal is therefore strong evidence that the peer
+// is dead. Anybody can forge a refusal, so that the link first asks the peer. A live peer answers.
+
+// Times after a refusal, our own choices.
+const (
+	refusedMin     = 100 * time.Millisecond // shortest time without a frame from the peer after a refusal until the link goes down
+	refusedUnknown = time.Second            // the same time, as long as no round trip has been measured
+	refusedAsks    = 4                      // number of times that the link asks the peer in this time
+	refusedTrips   = 2                      // the time is at least this many times the shortest measured round trip
+)
+
+// Refused tells the link that a host refused a datagram that the link sent by its own cable. If the
+// link is up on this cable, and no frame of the peer comes within a short time, the link goes down.
+// This time is at least 100 ms and at least two round trips. Otherwise Refused does nothing.
+func (l *Link) Refused(now mono.Time) {
+	if l.now = now; !l.Carries() || l.refused() {
+		return
+	}
+	l.sess.refused = now
+	l.sess.asked, l.tx.solicitDue = now, true
+}
+
+// refused reports whether a host has refused a datagram, and no frame has come from the peer since.
+func (l *Link) refused() bool {
+	return l.sess.refused != 0 && !l.sess.life.After(l.sess.refused) && l.Carries()
+}
+
+// refusedDead returns the time after a refusal after which the link goes down.
+func (l *Link) refusedDead() time.Duration {
+	if l.rtt.least == 0 {
+		return refusedUnknown
+	}
+	return max(refusedMin, refusedTrips*l.rtt.least)
+}
