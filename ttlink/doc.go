@@ -19,6 +19,13 @@
 //  5. [Link.PollTransmit] until it returns false. In this step the Link sends at most one sequence
 //     update, which acknowledges all data frames of the batch that the Link has accepted.
 //
+// # L1 writes and MMIO writes
+//
+// Besides packets, a link carries L1 writes and MMIO writes: [Link.StartWrite], [Link.StartRegister] (see
+// writes.go). They need no credits, and [Link.HandleDatagram] returns their frames as soon as they come.
+// The call of [Config].Source is the only call of the link to its owner. An owner that has started a
+// command must call [Link.PollTransmit] as in step 5.
+//
 // # Session, incarnation, training
 //
 // An incarnation is one run of a chip's process. A link also takes a new incarnation if it gives up

@@ -390,3 +390,59 @@ func TestWritesDoNotAllocate(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// TestEarlyStores overwrites the sources of writes at random times, on a bad cable. Each word of 4 bytes
+// holds the number of its last store. What arrives must be a number that the source had between the
+// start of the command and its acknowledgement. A command whose source stays unchanged that long must
+// arrive with exactly the numbers at its start.
+func TestEarlyStores(t *testing.T) {
+	corrupt, exact := 0, 0
+	for seed := range uint64(30) {
+		w, tiles := writeWorld(t, seed, fault.Options{Delay: lan, Loss: .1, Reorder: .05, Duplicate: .05}, nil)
+		r := rand.New(rand.NewPCG(seed, 5))
+		const words = 300 // more than one frame
+		src := tiles[0].l1[0x1000:][:words*wire.WriteUnit]
+		stores := uint32(0)
+		store := func(n int) {
+			for range n {
+				stores++
+				binary.LittleEndian.PutUint32(src[4*r.IntN(len(src)/4):], stores)
+			}
+		}
+		for k := range 20 {
+			store(500)
+			before, first := bytes.Clone(src), stores
+			to := uint32(0x10000)
+			w.write(0, k%2, 0x1000, to, words)
+			early := r.IntN(2) == 0
+			for steps := 0; !w.acked(0); steps++ {
+				if w.run(time.Duration(r.IntN(200)) * time.Microsecond); early {
+					store(3)
+				}
+				if steps > 1_000_000 {
+					w.fail("no acknowledgement")
+				}
+			}
+			changed := false
+			for i := 0; i < len(src); i += 4 {
+				old, now := binary.LittleEndian.Uint32(before[i:]), binary.LittleEndian.Uint32(src[i:])
+				got := binary.LittleEndian.Uint32(tiles[1].l1[to:][i:])
+				if got != old && (got <= first || got > stores) || now == old && got != old {
+					w.fail("word %d is %d; it was %d at the start of the command, and is %d now", i/4, got, old, now)
+				}
+				changed = changed || got != old
+			}
+			switch {
+			case changed && !early:
+				w.fail("a command with an unchanged source arrived changed")
+			case changed:
+				corrupt++
+			default:
+				exact++
+			}
+		}
+	}
+	if corrupt == 0 || exact == 0 {
+		t.Errorf("%d commands arrived changed, %d unchanged: want both", corrupt, exact)
+	}
+}

@@ -15,7 +15,6 @@ import (
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/output"
 	"ttfabric/router/topo"
-	"ttfabric/ttlink"
 	"ttfabric/wire"
 )
 
@@ -190,31 +189,7 @@ func printLinks(c *cobra.Command, views []api.ChipView) {
 			for _, n := range l.FrameDrops {
 				drops += n
 			}
-			state := l.State
-			if l.By != nil {
-				state = fmt.Sprintf("%s by channel %d", l.State, *l.By)
-			}
-			if l.State == ttlink.StateUp.String() && l.Payload < l.Wanted {
-				state += fmt.Sprintf(", frames of %d B, because frames of %d B get lost", l.Payload, l.Wanted)
-			}
-			switch {
-			case l.Raw:
-				state = "compliance mode"
-			case l.Avoided:
-				state += ", out of service"
-			case l.Held:
-				state += fmt.Sprintf(", held %s more", seconds(l.HeldForS))
-			}
-			if l.Silent {
-				state += ", silent"
-			}
-			if l.Unreliable {
-				state += ", unreliable"
-			}
-			if l.Miswired != "" {
-				state = "miswired: found " + l.Miswired
-			}
-			tw.AppendRow(table.Row{v.Chip, l.Channel, l.Direction, l.Plane, fmt.Sprintf("%s/%d", l.Peer, l.PeerChan), state,
+			tw.AppendRow(table.Row{v.Chip, l.Channel, l.Direction, l.Plane, fmt.Sprintf("%s/%d", l.Peer, l.PeerChan), l.StateWords(),
 				seconds(l.SinceS), training(&l), l.Router, l.Retrains, ago(l.RetrainedS), l.LastDown, fmt.Sprintf("%.1f", l.DowntimeS), share(l.UptimeShare), l.Flaps,
 				fmt.Sprintf("%.0f", l.RTTMicros), l.Counters["packets_sent"], l.Counters["packets_received"], l.Counters["retransmitted"], drops})
 		}

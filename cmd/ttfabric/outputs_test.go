@@ -249,7 +249,7 @@ func (o *outputs) faults() {
 	o.prints("inspect", "--diff --expected "+more)
 	o.prints("link up", "all")
 	o.prints("link flap", "M0D0-M0D1 --every 100ms --down 10ms --for 200ms")
-	for _, verb := range []string{"pause", "resume", "drain", "flush", "retrain"} {
+	for _, verb := range []string{"pause", "resume", "drain", "flush", "retrain", "raw", "ttlink"} {
 		o.prints("router "+verb, "M0D0")
 	}
 	o.prints("router pause", "M0D0-M0D1")

@@ -43,6 +43,7 @@ var printed = map[string][]any{
 	"link down": {output.Cables{}}, "link up": {output.Cables{}}, "link flap": {output.Cables{}}, "partition": {output.Cables{}}, "heal": {output.Healed{}}, "link fallback": {[]fabric.Fallback{}},
 	"reroute": {output.Cables{}}, "remove": {output.Cables{}}, "restore": {output.Cables{}},
 	"router drain": {[]api.RouterView{}}, "router flush": {[]api.RouterView{}}, "router pause": {[]api.RouterView{}}, "router resume": {[]api.RouterView{}}, "router retrain": {[]api.RouterView{}},
+	"router raw": {[]api.RouterView{}}, "router ttlink": {[]api.RouterView{}},
 	"gossip show": {[]api.GossipView{}}, "gossip cut": {output.GossipChips{}}, "gossip heal": {output.GossipChips{}}, "gossip impair": {output.GossipChips{}}, "gossip keygen": {output.Key{}},
 	"gossip keys install": {[]fabric.KeyRow{}}, "gossip keys list": {[]fabric.KeyRow{}}, "gossip keys remove": {[]fabric.KeyRow{}}, "gossip keys rotate": {[]fabric.KeyRow{}}, "gossip keys use": {[]fabric.KeyRow{}},
 	"scenario list": {[]listedScenario{}}, "scenario run": {[]scenario.Report{}}, "events": {api.EventView{}}, "capture": {fabriccapture.Frame{}}, "mailbox": {[]output.Mailbox{}},
