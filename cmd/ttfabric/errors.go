@@ -32,6 +32,15 @@ func (e *assertionError) Unwrap() error { return e.error }
 
 func assertf(format string, a ...any) error { return &assertionError{fmt.Errorf(format, a...)} }
 
+// rankError is the error of a job in which a rank or chip failed.
+type rankError struct {
+	why  string
+	code int
+}
+
+// Error returns why the job failed.
+func (e *rankError) Error() string { return e.why }
+
 // exitCode returns the exit code of an error. No other function maps kinds of errors
 // to exit codes.
 func exitCode(err error, interrupted bool) int {

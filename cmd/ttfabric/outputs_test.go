@@ -286,6 +286,8 @@ func (o *outputs) happened(home string) {
 // attached attaches a fabric of this machine by the address of a chip, under another name.
 func (o *outputs) attached() {
 	o.must("up", "n300", "-d", unhurried)
+	out, _, _ := o.run("run", "-o", "json", "sh", "-c", "exit 3")
+	o.fits("run", out)
 	dir := folder.Dir(filepath.Join(o.dir, "ttfabric", "default"))
 	chips := dir.ChipFiles()
 	token, err := os.ReadFile(filepath.Join(string(dir), "token"))

@@ -12,7 +12,6 @@ import (
 
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/container"
-	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/ranks"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
@@ -33,11 +32,8 @@ their chips over Unix sockets in the run folder, or else over the chips' APIs. T
 command says which way it took.
 
 Go programs attach by the package node/rank, and Python programs by the module in
-scripts/python. Programs in other languages find all they need in these environment
-variables: RANK, LOCAL_RANK, WORLD_SIZE, TTFABRIC_CHIP, TTFABRIC_CHIPS,
-TTFABRIC_COORDINATES, TTFABRIC_SOCKET, TTFABRIC_API, TTFABRIC_TOKEN_FILE,
-TTFABRIC_ROOT_SOCKET, TTFABRIC_ROOT_API, TTFABRIC_JOB, TTFABRIC_ATTEMPT, TTFABRIC_NAME
-and TTFABRIC_DIR. The documentation of package node/rank explains each variable.
+scripts/python. The documentation of node/rank lists the environment variables that
+programs in other languages need, such as RANK, WORLD_SIZE and TTFABRIC_SOCKET.
 
 Each line of output begins with the number of its rank. Ranks have no input. If a rank
 fails, the command names the rank, and ends the other ranks: first by SIGTERM, and
@@ -47,7 +43,6 @@ the missing chips. The variable TTFABRIC_ATTEMPT counts the attempts.
 
 Without --up, the fabric must run already. With --up, the command starts a fabric for
 this run, and removes the fabric at the end. A chip runs until all ranks have ended.
-
 All chips must run on this machine. Flags of the command come before PROGRAM.
 
 The exit code is that of the first rank that failed. If a signal ended this rank, the
@@ -65,15 +60,6 @@ stderr, and a report to stdout.`,
 	_ = c.RegisterFlagCompletionFunc("up", completeTopology)
 	return c
 }
-
-// rankError is the error of a job in which a rank or chip failed.
-type rankError struct {
-	why  string
-	code int
-}
-
-// Error returns why the job failed.
-func (e *rankError) Error() string { return e.why }
 
 func runRanks(c *cobra.Command, args []string, f *runFlags) (err error) {
 	out, err := format(c)
@@ -104,9 +90,6 @@ func runRanks(c *cobra.Command, args []string, f *runFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	if why != "" {
-		why = ", because " + why
-	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s of %s on fabric %q, attached by %s%s.\n", topo.Count(rep.Ranks, "rank"), args[0], fab.Name(), rep.Door.Words(), why)
 	if err := j.Run(c.Context(), rep); err != nil {
 		return err
@@ -129,9 +112,6 @@ func (f *runFlags) fabric(c *cobra.Command) (fab *fabric.Fabric, done func() err
 		return fab, func() error { return nil }, err
 	}
 	name, _ := c.Flags().GetString("name")
-	if dir, err := folder.For(name); err == nil && dir.Has() {
-		return nil, nil, spec.Usagef("--up %s: there is a fabric %q already; leave out --up to use this fabric, or choose another --name", f.up, name)
-	}
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
 	fab, fresh, err := prepare(c, ctx, []string{f.up}, &upFlags{spec: spec.Default(), container: container.DefaultOptions()})

@@ -84,7 +84,7 @@ type Attempt struct {
 }
 
 // NewReport returns the report of a job before its first attempt. The second result says why the
-// ranks use HTTP; "": they use the sockets. If a chip does not run, the error says so.
+// ranks use HTTP, and begins with ", because"; "": they use the sockets. If a chip does not run, the error says so.
 func (j *Job) NewReport() (*Report, string, error) {
 	chips, err := j.chips()
 	if err != nil {
@@ -94,7 +94,7 @@ func (j *Job) NewReport() (*Report, string, error) {
 	why := ""
 	for _, c := range chips {
 		if why = noSocket(&c); why != "" {
-			r.Door = HTTP
+			r.Door, why = HTTP, ", because "+why
 			break
 		}
 	}
