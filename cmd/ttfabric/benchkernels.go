@@ -33,6 +33,6 @@ func benchKernels(c *cobra.Command, b *bench.Target, f *benchFlags, format strin
 		tw.AppendRow(table.Row{r.Hops, r.Size, us1(r.P50), us1(r.P99), fmt.Sprintf("%.2f", r.PerHop), routed})
 	}
 	tw.Render()
-	tellStarved(c, rows, func(r bench.KernelRow) []traffic.Starved { return r.Starved })
+	tellStarved(c, rows, func(r bench.RingRow) []traffic.Starved { return r.Starved })
 	return nil
 }

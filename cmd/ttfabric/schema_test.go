@@ -38,7 +38,7 @@ var printed = map[string][]any{
 	"inspect": {output.Chips{}, fabric.LinkDiff{}, fabric.Balance{}, output.Channels{}}, "chip remove": {output.Removed{}}, "doctor": {[]doctor.Finding{}},
 	"validate": {output.Topology{}}, "routes": {output.Routes{}}, "graph": {output.Text{}}, "generate": {output.Text{}}, "pki show": {[]pkiRow{}},
 	"run": {ranks.Report{}}, "ping": {[]pingRow{}}, "mem read": {memView{}}, "mem write": {memView{}}, "mem tiles": {[]noc.Tile{}}, "traffic": {traffic.Result{}},
-	"bench link": {[]bench.LinkRow{}}, "bench ring": {[]bench.RingRow{}, []bench.KernelRow{}}, "job ls": {[]jobRow{}}, "bench rtt": {[]bench.RTTReport{}}, "trace": {[]fabric.Hop{}, traceCounts{}}, "checkpoint": {fabric.LossesSince{}},
+	"bench link": {[]bench.LinkRow{}}, "bench ring": {[]bench.RingRow{}}, "job ls": {[]jobRow{}}, "bench rtt": {[]bench.RTTReport{}}, "trace": {[]fabric.Hop{}, traceCounts{}}, "checkpoint": {fabric.LossesSince{}},
 	"netem set": {[]api.ImpairmentView{}}, "netem show": {[]api.ImpairmentView{}}, "netem reset": {output.Cables{}, output.Reset{}},
 	"link down": {output.Cables{}}, "link up": {output.Cables{}}, "link flap": {output.Cables{}}, "partition": {output.Cables{}}, "heal": {output.Healed{}}, "link fallback": {[]fabric.Fallback{}},
 	"reroute": {output.Cables{}}, "remove": {output.Cables{}}, "restore": {output.Cables{}},
@@ -59,6 +59,7 @@ var linewise = []any{api.EventView{}, fabriccapture.Frame{}, shownRecord{}}
 
 // unstructured are the commands that print no data of their own with -o json.
 var unstructured = map[string]string{
+	"job stop":  "one sentence",
 	"chip kill": "prints nothing", "chip pause": "prints nothing", "chip restart": "prints nothing", "chip resume": "prints nothing", "chip start": "prints nothing", "down": "prints nothing",
 	"pki make": "prints nothing", "pki renew": "prints nothing", "profile": "writes a file of pprof", "node": "runs until it is stopped", "ready": "prints text", "extcap": "speaks Wireshark's protocol",
 	"compose": "prints a file in the format of Docker Compose", "stack": "prints a file in the format of Docker Compose",

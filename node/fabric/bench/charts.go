@@ -124,7 +124,7 @@ func RTTChart(rs []RTTReport) *chart.Chart {
 }
 
 // KernelChart draws the times by size of the payload, a line for each number of hops.
-func KernelChart(rows []KernelRow) *chart.Chart {
+func KernelChart(rows []RingRow) *chart.Chart {
 	c := &chart.Chart{Title: "The guide's ring of kernels", X: "payload, bytes", Y: "trip, median, µs", LogX: true}
 	for i, r := range rows {
 		if i == 0 || rows[i-1].Hops != r.Hops {

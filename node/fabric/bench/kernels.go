@@ -9,27 +9,14 @@ import (
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/kernel/guide"
 	"ttfabric/node/session"
-	"ttfabric/node/traffic"
 	"ttfabric/wire"
 )
-
-// KernelRow holds the times of trips round a ring of kernels, for one length of the trip and one size of
-// the payload, with the times of a routed packet.
-type KernelRow struct {
-	Hops    int               `json:"hops"`                              // number of hops of a trip
-	Size    int               `json:"payload_bytes"`                     // length of the payload in bytes
-	P50     float64           `json:"trip_p50_microseconds"`             // median time of a trip, in microseconds
-	P99     float64           `json:"trip_p99_microseconds"`             // 99th percentile of the time of a trip, in microseconds
-	PerHop  float64           `json:"per_hop_microseconds"`              // median time of a trip, divided by Hops
-	Routed  float64           `json:"routed_p50_microseconds,omitempty"` // median time of the trip of a routed packet of the same size, in microseconds; 0: the mesh has no such route
-	Starved []traffic.Starved `json:"starved,omitempty"`                 // chips that were starved during the measurement, of those that took part
-}
 
 // Kernels runs the guide's ring programs as kernels on the chips, once for each number of hops in "hops"
 // and each size in "sizes". The sizes are lengths of the payload in bytes. The argument "rounds" is the
 // number of trips of each run. Each row also has the time of a routed packet. After each run, Kernels
 // calls progress, which may be nil, with the number of runs that have ended.
-func (b *Target) Kernels(ctx context.Context, hops, sizes []int, rounds int, progress func(done int)) (rows []KernelRow, err error) {
+func (b *Target) Kernels(ctx context.Context, hops, sizes []int, rounds int, progress func(done int)) (rows []RingRow, err error) {
 	for _, h := range hops {
 		order, err := guide.Order(b.fab.Topology, h)
 		if err != nil {
@@ -48,7 +35,7 @@ func (b *Target) Kernels(ctx context.Context, hops, sizes []int, rounds int, pro
 }
 
 // kernelRing runs one ring, and reads its times from the memory of the master.
-func (b *Target) kernelRing(ctx context.Context, order []wire.FabricNodeID, size, rounds int) (r KernelRow, err error) {
+func (b *Target) kernelRing(ctx context.Context, order []wire.FabricNodeID, size, rounds int) (r RingRow, err error) {
 	ring, err := guide.New(b.fab.Topology, fabric.NewJobID(), order, guide.Settings{Samples: rounds, Size: size})
 	if err != nil {
 		return r, spec.Usagef("%w", err)
@@ -64,13 +51,14 @@ func (b *Target) kernelRing(ctx context.Context, order []wire.FabricNodeID, size
 	if err := session.New(b.chips[ring.Master]).Read(ctx, ring.Master, ring.Results, bytes); err != nil {
 		return r, err
 	}
-	r = KernelRow{Hops: len(order), Size: size, Starved: starved.End(ctx)}
+	r = RingRow{Hops: len(order), Size: size, Batch: 1, Starved: starved.End(ctx)}
 	var ns []int64
 	for _, t := range guide.Trips(bytes) {
 		ns = append(ns, t.Nanoseconds())
 	}
 	r.P50, r.P99 = percentiles(ns)
 	r.PerHop = r.P50 / float64(r.Hops)
+	r.Gbps = float64(size) * 8 / r.P50 / 1e3
 	if via, err := RingPath(b.fab.Topology, 0, r.Hops); err == nil && size <= wire.MaxPayload {
 		first := b.fab.Topology.Chips[0].Node
 		res, err := b.chips[first].Bench(ctx, api.BenchBody{Dst: first, Via: via, Size: size, Batch: 1, Rounds: rounds})
