@@ -12,7 +12,7 @@ import (
 
 // Times after a refusal, our own choices.
 const (
-	refusedMin     = 100 * time.Millisecond // shortest time without a frame from the peer after a refusal until the link goes down
+	refusedMin     = 250 * time.Millisecond // shortest time without a frame from the peer after a refusal until the link goes down
 	refusedUnknown = time.Second            // the same time, as long as no round trip has been measured
 	refusedAsks    = 4                      // number of times that the link asks the peer in this time
 	refusedTrips   = 2                      // the time is at least this many times the shortest measured round trip
@@ -20,9 +20,10 @@ const (
 
 // Refused tells the link that a host refused a datagram that the link sent by its own cable. If the
 // link is up on this cable, and no frame of the peer comes within a short time, the link goes down.
-// This time is at least 100 ms and at least two round trips. Otherwise Refused does nothing.
+// This time is at least 250 ms and at least two round trips. Otherwise Refused does nothing. Refused
+// does nothing, too, if silence alone takes the link down in this time, as with ProfileLAN.
 func (l *Link) Refused(now mono.Time) {
-	if l.now = now; !l.Carries() || l.refused() {
+	if l.now = now; !l.Carries() || l.refused() || l.refusedDead() >= l.cfg.Profile.DeadIdle {
 		return
 	}
 	l.sess.refused = now

@@ -19,7 +19,8 @@ func until(l *Link, end mono.Time) {
 // TestRefused refuses a datagram of a link that is up. The link must ask the peer at once. Without a
 // frame of the peer, the link must go down after refusedMin, long before DeadIdle.
 func TestRefused(t *testing.T) {
-	p := idlePair(t)
+	w := upWorld(t, 1, func(_ int, c *Config) { c.Profile = ProfilePaced })
+	p := &pair{w.ends[0].link, w.ends[1].link, w.now}
 	l := p.a
 	frames(l, p.now)
 	l.Refused(p.now)
@@ -39,7 +40,8 @@ func TestRefused(t *testing.T) {
 // TestRefusedByAForger refuses a datagram although the peer lives. The peer answers, and the link must
 // stay up, however often a datagram is refused.
 func TestRefusedByAForger(t *testing.T) {
-	p := idlePair(t)
+	w := upWorld(t, 1, func(_ int, c *Config) { c.Profile = ProfilePaced })
+	p := &pair{w.ends[0].link, w.ends[1].link, w.now}
 	now := p.now
 	for range 100 {
 		p.a.Refused(now)

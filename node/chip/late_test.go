@@ -238,7 +238,6 @@ func TestEntryOrder(t *testing.T) {
 		send()
 		for _, c := range w.chips[8:] {
 			w.setTables(c, now)
-			c.tables.since = w.now
 			c.apply(w.now)
 		}
 		send()

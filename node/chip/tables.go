@@ -36,7 +36,6 @@ import (
 type tables struct {
 	base     *route.Plan // plan of the fabric without faults
 	*planned             // the tables in force
-	since    mono.Time   // when the chip put the tables in force
 	ttl      uint16      // TTL of new packets: the hops of the longest route (Spec §7.2), by silent cables too
 	former   former
 	hope     *planned                  // tables that avoid only the cables out of service, and use the silent cables
@@ -122,7 +121,6 @@ func (c *machine) install(now mono.Time) {
 	}
 	t.former.add(t.planned, p.Hash(), conflict == route.OldDetours)
 	c.enforce(p)
-	t.since = now
 	c.apply(now)
 }
 
