@@ -13,12 +13,12 @@ import (
 // session ends before the last piece of a packet, the owner must discard the packet.
 type Delivery struct {
 	Kind   wire.Kind // wire.KindData: a piece of a packet; wire.KindWrite: words of an L1 write; wire.KindMMIO: a value for a register
-	Addr   uint32    // of a write: address in the ethernet tile of this end's port
 	VC     wire.VC   // of a write: the transaction command queue at the peer; Slot and Offset are then 0
-	Slot   uint32    // slot of the packet in the receiver channel of VC
-	Offset int       // offset of the piece in the packet, in bytes
-	Data   []byte    // the bytes of the piece; they lie in the received datagram
 	End    bool      // the piece is the packet's last, and the packet occupies its slot until [Link.Free]; or the frame is the command's last
+	Slot   uint32    // slot of the packet in the receiver channel of VC
+	Addr   uint32    // of a write: address in the ethernet tile of this end's port
+	Offset int       // offset of the piece in the packet, in bytes
+	Data   []byte    // the bytes of the piece or the write; they lie in the received datagram
 }
 
 // receiver holds what this end knows about the frames and packets that it receives.

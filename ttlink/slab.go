@@ -13,7 +13,6 @@ type frameMeta struct {
 	vc     wire.VC // of a write: the queue
 	flags  wire.Flags
 	kind   wire.Kind
-	source uint32 // of an L1 write: address of the payload in this end's L1; of an MMIO write: the value
 }
 
 func (m *frameMeta) size() int { return wire.FrameOverhead + int(m.padded) }
@@ -39,6 +38,7 @@ type slab struct {
 	writeCount int         // number of frames of L1 and MMIO writes
 	head       int         // offset of the end of the newest frame
 	tail       int         // offset of the oldest frame; 0 if the slab is empty
+	sources    []uint32    // like meta: for each frame of an L1 write, the address of the payload in this end's L1; nil until the first L1 write
 	cut        []byte      // headers of the packet that the oldest frame belongs to, if the frame is not the first of the packet
 }
 
@@ -128,6 +128,21 @@ func (s *slab) growMeta() {
 		q := s.oldest.Add(i)
 		*s.at(q) = *old.at(q)
 	}
+	if old.sources != nil {
+		s.sources = make([]uint32, len(s.meta))
+		for i := range s.count {
+			q := s.oldest.Add(i)
+			*s.source(q) = *old.source(q)
+		}
+	}
+}
+
+// source returns the place of the source of the L1 write with the sequence number seq.
+func (s *slab) source(seq wire.Seq) *uint32 {
+	if s.sources == nil {
+		s.sources = make([]uint32, len(s.meta))
+	}
+	return &s.sources[int(uint32(seq))&(len(s.sources)-1)]
 }
 
 // The method "at" returns the description of the frame with the sequence number seq.

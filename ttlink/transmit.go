@@ -68,11 +68,8 @@ func (l *Link) pollData(now mono.Time) Transmit {
 		frame := t.slab.bytes(m)
 		f.Padded, f.Kind, f.VC, f.Flags, f.Dest, f.TxSeq = int(m.padded), m.kind, m.vc, m.flags, m.dest, t.cursor
 		f.Payload = frame[wire.EnvelopeLen+wire.HeaderLen:][:m.length]
-		if m.kind == wire.KindWrite {
-			l.cfg.Source(m.source, f.Payload)
-		}
 		if !m.packet() {
-			l.writes.sent(m)
+			l.sendWrite(m, f.Payload)
 		}
 		f.Seal(frame)
 		last = m.size()

@@ -49,9 +49,13 @@ func words(payload int) uint64 {
 	return uint64(wire.HeaderLen+payload+wire.WriteUnit-1) / wire.WriteUnit
 }
 
-// sent counts the frame m of a write, which the link sends.
-func (w *writes) sent(m *frameMeta) {
-	c := &w.count[m.vc]
+// sendWrite reads the payload of the frame m of a write, which the link sends now, and counts the frame.
+// The frame's number is the sender's cursor.
+func (l *Link) sendWrite(m *frameMeta, payload []byte) {
+	if m.kind == wire.KindWrite {
+		l.cfg.Source(*l.tx.slab.source(l.tx.cursor), payload)
+	}
+	c := &l.writes.count[m.vc]
 	c.Frames++
 	c.Words += words(int(m.length))
 }
@@ -148,7 +152,7 @@ func (l *Link) SourcesInUse(f func(q int, from uint32, n int)) {
 	if l.tx.slab.writes > 0 {
 		for s := l.tx.base; s != l.tx.next; s = s.Add(1) {
 			if m := l.tx.slab.at(s); m.kind == wire.KindWrite {
-				f(int(m.vc), m.source, int(m.length))
+				f(int(m.vc), *l.tx.slab.source(s), int(m.length))
 			}
 		}
 	}
@@ -214,7 +218,7 @@ func (l *Link) placeWrites() {
 			return
 		}
 		n := min(int(c.left), l.WritePayload(q))
-		m := frameMeta{kind: c.kind, dest: c.dest, source: c.source, vc: wire.VC(q), padded: uint16(wire.PadTo(n)), length: uint16(n)}
+		m := frameMeta{kind: c.kind, dest: c.dest, vc: wire.VC(q), padded: uint16(wire.PadTo(n)), length: uint16(n)}
 		if s := &l.tx.slab; s.count > 0 && s.writes+m.size() > l.cfg.Window/writeShare || s.writeCount >= MaxFrames/writeShare || !s.fits(1, m.size(), l.cfg.Window) {
 			return
 		}
@@ -222,9 +226,12 @@ func (l *Link) placeWrites() {
 		if c.left == 0 {
 			m.flags = wire.FlagEnd
 		}
+		seq := l.tx.next
 		body := l.place(m)
 		clear(body[n:])
-		if c.kind == wire.KindMMIO {
+		if c.kind == wire.KindWrite {
+			*l.tx.slab.source(seq) = c.source
+		} else {
 			binary.LittleEndian.PutUint32(body, c.source)
 		}
 		c.source, c.dest = c.source+uint32(n), c.dest+uint32(n)
