@@ -118,7 +118,7 @@ func (s *reader) environment(program string) {
 	if program != "" {
 		path = append(path, program)
 	}
-	s.env = append(s.env, "SESSION="+s.hold, "READER="+s.dir, "CHECKOUT="+checkout, "REAL_GO="+realGo,
+	s.env = append(s.env, "PYTHONDONTWRITEBYTECODE=1", "SESSION="+s.hold, "READER="+s.dir, "CHECKOUT="+checkout, "REAL_GO="+realGo,
 		"XDG_RUNTIME_DIR="+s.hold+"/run", "HOME="+s.hold+"/home", "GOCACHE="+c[0], "GOMODCACHE="+c[1], "GOPATH="+c[2],
 		"PATH="+strings.Join(append(path, os.Getenv("PATH")), ":"))
 	if s.name == "docker/README.md" {

@@ -172,6 +172,9 @@ func build(t *testing.T, dir, pkg string) string {
 // the checkout, of fewer than 40 lines each.
 func TestShiftExamples(t *testing.T) {
 	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is missing")
+	}
 	const page = "node/rank/README.md"
 	for name, language := range map[string]string{"node/rank/shift/main.go": "go", "scripts/python/shift.py": "python"} {
 		lines, want := codeOf(readDocument(t, page), language), readDocument(t, name)

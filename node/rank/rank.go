@@ -16,10 +16,10 @@
 //	TTFABRIC_CHIP           chip of the rank, such as M0D3
 //	TTFABRIC_CHIPS          chips of all ranks in the order of the ranks, with commas
 //	TTFABRIC_COORDINATES    row and column of the chip in its mesh, such as 0,3
-//	TTFABRIC_SOCKET         the chip's Unix socket, see package attach; not set if the chip has none
+//	TTFABRIC_SOCKET         the chip's Unix socket, see package attach; empty if the rank uses HTTP
 //	TTFABRIC_API            address of the chip's API, as HOST:PORT
 //	TTFABRIC_TOKEN_FILE     file with the token of the APIs
-//	TTFABRIC_ROOT_SOCKET    Unix socket of the chip of rank 0, where barriers meet; not set if it has none
+//	TTFABRIC_ROOT_SOCKET    Unix socket of the chip of rank 0, where barriers meet; empty if the rank uses HTTP
 //	TTFABRIC_ROOT_API       address of the API of the chip of rank 0
 //	TTFABRIC_JOB            name of the job, different for each 'ttfabric run'
 //	TTFABRIC_ATTEMPT        number of the attempt, from 0; higher after each restart of the job
