@@ -14,7 +14,9 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/folder"
+	"ttfabric/node/kernel"
 	"ttfabric/node/output"
 )
 
@@ -226,6 +228,8 @@ func (o *outputs) data() {
 	o.prints("traffic", "all-to-all --packets 200 --size 100")
 	o.prints("bench link", "--sizes 64 --channels 1 --time 50ms")
 	o.prints("bench ring", "--hops 4 --packets 1 --sizes 64 --rounds 5")
+	o.prints("bench ring", "--kernels --hops 4 --sizes 64 --rounds 5")
+	o.jobs()
 	o.prints("bench rtt", "--sizes 0 --rounds 5")
 	o.prints("trace", "M0D0 M0D3")
 	o.prints("trace", "M0D0 M0D3 --count 3")
@@ -281,6 +285,31 @@ func (o *outputs) happened(home string) {
 	o.prints("events", "--follow=false")
 	o.prints("mailbox", "M0D1 --via M0D0 --last 64")
 	o.prints("capture", "all --count 20")
+}
+
+// jobs lists and stops a job whose kernel waits for ever.
+func (o *outputs) jobs() {
+	f, err := fabric.OpenDir(o.t.Context(), folder.Dir(filepath.Join(o.dir, "ttfabric", "default")))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	c, err := f.Client(f.Topology.Chips[0].Node)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	setup := kernel.Start{Kernel: "ring-setup", Tile: kernel.Tile{X: 1, Y: 2}, Args: []byte{1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0}}
+	if err := c.StartJob(kernel.Job{ID: 5, Programs: []kernel.Program{{Kernels: []kernel.Start{setup}}}}); err != nil {
+		o.t.Fatal(err)
+	}
+	if out := o.prints("job ls", ""); !strings.Contains(out, "ring-setup@1-2") {
+		o.t.Errorf("job ls: %s", out)
+	}
+	if out := o.must("job", "stop", "5"); !strings.Contains(out, "Job 5 is stopped on 1 chip.") {
+		o.t.Errorf("job stop: %s", out)
+	}
+	if _, errs, code := o.run("job", "stop", "5"); code != exitFailed || !strings.Contains(errs, "job 5 does not run on any chip") {
+		o.t.Errorf("a second stop: exit code %d, %s", code, errs)
+	}
 }
 
 // attached attaches a fabric of this machine by the address of a chip, under another name.

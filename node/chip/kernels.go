@@ -1,6 +1,7 @@
 package chip
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"ttfabric/node/flow"
@@ -21,8 +22,46 @@ func (h *kernelHost) Start(now mono.Time, r *flow.Request) flow.Admission {
 func (h *kernelHost) Busy(ch wire.Channel, q int) bool { return (*machine)(h).queueBusy(ch, q) }
 
 // Send gives a command to a transaction command queue.
-func (h *kernelHost) Send(_ mono.Time, ch wire.Channel, q int, src, dst uint32, words int) {
-	(*machine)(h).startWrite(ch, q, src, dst, words) // the kernel has checked queue and addresses
+func (h *kernelHost) Send(_ mono.Time, job kernel.JobID, ch wire.Channel, q int, src, dst uint32, words int) bool {
+	c := (*machine)(h)
+	if i := c.ports.index(ch); i >= 0 && c.mmioQueue(q) && c.ports.list[i].owner.told != job.Tag() {
+		if c.startRegister(ch, q, kernel.OwnerOffset, job.Tag()) != wire.OutcomeDone {
+			return false
+		}
+		c.ports.list[i].owner.told = job.Tag()
+		c.ports.list[i].link.PlaceWrites()
+	}
+	return c.startWrite(ch, q, src, dst, words) == wire.OutcomeDone // the kernel has checked queue and addresses
+}
+
+// owner is what the two ends of a cable know about the jobs that use it, see [kernel.OwnerOffset].
+type owner struct {
+	told  uint32 // tag that this chip has told its peer last; 0: none
+	heard uint32 // tag that the peer has told last; 0: none
+}
+
+// Load returns the tag that the peer has told.
+func (o *owner) Load(_ uint64, b []byte) wire.Outcome {
+	binary.LittleEndian.PutUint32(b, o.heard)
+	return wire.OutcomeDone
+}
+
+// Store takes the tag of the job that uses the cable from now on.
+func (o *owner) Store(_ uint64, b []byte) wire.Outcome {
+	o.heard = binary.LittleEndian.Uint32(b)
+	return wire.OutcomeDone
+}
+
+// addOwners maps the register for the tag into each ethernet tile with a cable.
+func (c *machine) addOwners() error {
+	for i := range c.ports.list {
+		p := &c.ports.list[i]
+		p.owner = new(owner)
+		if err := c.memory.MapRegisters(p.tileAddr(kernel.OwnerOffset), wire.RegisterLen, p.owner); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Sending reports whether a command still reads a range of an ethernet tile.

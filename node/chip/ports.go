@@ -24,6 +24,7 @@ type port struct {
 	offered bool        // the port's cable may carry the frames of the parallel links
 	poor    bool        // the parallel links know that the port's cable is unreliable
 	mail    mailbox
+	owner   *owner
 	writes  WriteStatus // L1 and MMIO writes that came over the cable
 	raw     rawMode
 	most    int // largest padded frame payload that the path takes, in bytes
@@ -83,7 +84,10 @@ func (c *machine) addPorts(now mono.Time) error {
 	if err := c.addMailboxes(now); err != nil {
 		return err
 	}
-	return c.addQueueRegisters()
+	if err := c.addQueueRegisters(); err != nil {
+		return err
+	}
+	return c.addOwners()
 }
 
 // Channels lists the chip's ports that have a cable, in the order of their channels.
@@ -230,6 +234,7 @@ func (c *machine) takeEvents(now mono.Time, i int) {
 				c.pool.Put(p.partial)
 				p.partial = router.NoSlot
 			}
+			*p.owner = owner{}
 			if e.Kind == ttlink.EventSessionEnded {
 				c.endJobsOf(now, i)
 			}

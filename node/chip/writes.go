@@ -1,6 +1,7 @@
 package chip
 
 import (
+	"ttfabric/node/kernel"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 )
@@ -119,4 +120,7 @@ func (c *machine) wrote(i int, d *ttlink.Delivery) {
 		return
 	}
 	p.writes.Stored++
+	if d.VC == 0 {
+		c.kernels.Arrived(kernel.Tile{X: p.mail.at.X(), Y: p.mail.at.Y()}, d.Addr, len(d.Data), p.owner.heard, p.Peer.Node)
+	}
 }

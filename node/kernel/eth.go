@@ -75,10 +75,9 @@ func (k *Context) EthSendPacket(queue int, src, dst uint32, words int) {
 		return
 	}
 	h := k.p.m.cfg.Host
-	for h.Busy(k.p.tile.channel, queue) {
+	for !h.Send(k.p.m.now, k.p.job.spec.ID, k.p.tile.channel, queue, src*ethWord, dst*ethWord, words) {
 		k.p.pause(wait{kind: forQueue, queue: uint8(queue)})
 	}
-	h.Send(k.p.m.now, k.p.tile.channel, queue, src*ethWord, dst*ethWord, words)
 }
 
 // send is EthSendPacket with byte addresses, on the users' queue.
@@ -113,9 +112,14 @@ func (k *Context) EthSendBytesOverChannel(src, dst uint32, n, channel int) {
 }
 
 // EthSendBytesOverChannelPayloadOnly sends n bytes from src to dst at the other end, without a channel's
-// word (tt-metal: eth_send_bytes_over_channel_payload_only).
+// word (tt-metal: eth_send_bytes_over_channel_payload_only). The channel's word follows. If the word says
+// already that bytes came, the receiver may read the buffer too early, and the machine reports
+// [SyncFirst].
 func (k *Context) EthSendBytesOverChannelPayloadOnly(src, dst uint32, n, channel int) {
-	k.transaction("eth_send_bytes_over_channel", channel)
+	a := k.transaction("eth_send_bytes_over_channel", channel)
+	if k.Load32(a+bytesSent) != 0 {
+		k.p.m.violated(k.p.job, k.p.String(), Violation{Rule: SyncFirst, Tile: k.Tile(), Addr: src, Size: uint32(n), Command: "eth_send_bytes_over_channel"})
+	}
 	k.send("eth_send_bytes_over_channel", src, dst, n)
 }
 

@@ -53,6 +53,9 @@ func (e *Event) String() string {
 		}
 		return s
 	case Violated:
+		if e.Kernel == "" {
+			return fmt.Sprintf("%s: %s", name, e.Violation.String())
+		}
 		return fmt.Sprintf("%s, kernel %s: %s", name, e.Kernel, e.Violation.String())
 	case StopIgnored:
 		return fmt.Sprintf("%s, kernel %s recovered from being stopped; pass a panic on that you did not raise", name, e.Kernel)
@@ -88,7 +91,7 @@ const (
 	EthSource                   // a source was overwritten before the other end acknowledged the command of a transaction command queue (CCL guide, "Ethernet Transaction Command Queues")
 	ForeignL1                   // somebody outside of the job wrote into L1 that belongs to the job (CCL guide, "Asynchronous Program Start")
 	Outstanding                 // a kernel ended while its channel waits for the receiver (CCL guide, "Ethernet Kernel Teardown")
-	SyncFirst                   // a channel's word said that bytes came, before the bytes (CCL guide, "End-to-End Flow Control")
+	SyncFirst                   // a channel's word said that bytes came, before the bytes were sent (CCL guide, "End-to-End Flow Control": the word comes last)
 )
 
 // String returns the rule in words.
@@ -96,7 +99,7 @@ func (r Rule) String() string {
 	names := [...]string{"unknown rule", "the source of a NoC command was overwritten before the command read the source",
 		"the source of an ethernet command was overwritten before the other end acknowledged the command",
 		"L1 of the job was written from outside of the job", "the kernel ended while the receiver still has to complete a transfer",
-		"the channel's word was sent before its payload"}
+		"the payload was sent while the channel's word already says that bytes came"}
 	if int(r) >= len(names) {
 		return names[0]
 	}
@@ -118,6 +121,9 @@ func (v *Violation) String() string {
 	s := fmt.Sprintf("%s: %d bytes at 0x%x of tile %s", v.Rule, v.Size, v.Addr, v.Tile)
 	if v.Command != "" {
 		s += ", " + v.Command
+	}
+	if v.Rule == ForeignL1 {
+		s += " of chip " + v.From.String()
 	}
 	return s
 }

@@ -17,12 +17,14 @@ import (
 
 // alone is the host of a chip without cables: every request ends at once as refused, and every queue is
 // busy for ever.
-type alone struct{ m *kernel.Machine }
+type alone struct{}
 
-func (alone) Start(mono.Time, *flow.Request) flow.Admission          { return flow.NoSuchChip }
-func (alone) Busy(wire.Channel, int) bool                            { return true }
-func (alone) Send(mono.Time, wire.Channel, int, uint32, uint32, int) {}
-func (alone) Sending(wire.Channel, uint32, int) bool                 { return false }
+func (alone) Start(mono.Time, *flow.Request) flow.Admission { return flow.NoSuchChip }
+func (alone) Busy(wire.Channel, int) bool                   { return true }
+func (alone) Send(mono.Time, kernel.JobID, wire.Channel, int, uint32, uint32, int) bool {
+	return false
+}
+func (alone) Sending(wire.Channel, uint32, int) bool { return false }
 
 var t11, t21 = kernel.Tile{X: 1, Y: 1}, kernel.Tile{X: 2, Y: 1}
 

@@ -1,0 +1,247 @@
+package chip
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"ttfabric/node/kernel"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// The kernels below break the rules of the CCL guide, each in one way. They run on the two ends of a cable
+// of an n300. The buffer lies at the same address at both ends.
+const (
+	ruleBuffer = 0x20000
+	ruleSize   = 64 << 10
+	ruleAck    = 0x1F000
+	ruleSeen   = 0x1F100 // word in which the receiver or sender notes what it saw
+)
+
+func fill(k *kernel.Context, v uint32) {
+	b := make([]byte, ruleSize)
+	for i := 0; i < len(b); i += 4 {
+		b[i] = byte(v)
+	}
+	k.Store(ruleBuffer, b)
+}
+
+// count notes how many of the words at the start, in the middle and at the end of the buffer have the value.
+func count(k *kernel.Context, v uint32) {
+	n := uint32(0)
+	for _, a := range []uint32{0, ruleSize / 2, ruleSize - 4} {
+		if k.Load32(ruleBuffer+a) == v {
+			n++
+		}
+	}
+	k.Store32(ruleSeen, n)
+}
+
+var ruleKernels = kernel.Table{
+	"send": func(k *kernel.Context) {
+		k.EthSetupHandshake(true)
+		fill(k, 1)
+		k.EthSendBytesOverChannel(ruleBuffer, ruleBuffer, ruleSize, 1)
+		k.EthTeardown(1)
+	},
+	"receive": func(k *kernel.Context) {
+		k.EthSetupHandshake(false)
+		k.EthWaitForBytesAvailableOnChannel(1)
+		count(k, 1)
+		k.EthReceiverChannelAck(1, ruleAck)
+		k.EthReceiverChannelDone(1)
+	},
+	// early overwrites the source before the acknowledgement.
+	"early": func(k *kernel.Context) {
+		k.EthSetupHandshake(true)
+		fill(k, 1)
+		k.EthSendBytesOverChannel(ruleBuffer, ruleBuffer, ruleSize, 1)
+		fill(k, 2)
+		k.EthTeardown(1)
+	},
+	// sync sends the channel's word before the payload.
+	"sync": func(k *kernel.Context) {
+		k.EthSetupHandshake(true)
+		fill(k, 1)
+		k.EthSendPayloadCompleteSignalOverChannel(1, ruleSize)
+		k.EthSendBytesOverChannelPayloadOnly(ruleBuffer, ruleBuffer, ruleSize, 1)
+		k.EthTeardown(1)
+	},
+	// single acknowledges and completes from one word.
+	"single": func(k *kernel.Context) {
+		k.EthSetupHandshake(false)
+		k.EthWaitForBytesAvailableOnChannel(1)
+		k.EthReceiverChannelAck(1, kernel.EriscChannels+kernel.ChannelSize)
+		k.EthReceiverChannelDone(1)
+	},
+	// acked counts the acknowledgements that the sender sees before the completion.
+	"acked": func(k *kernel.Context) {
+		k.EthSetupHandshake(true)
+		fill(k, 1)
+		k.EthSendBytesOverChannel(ruleBuffer, ruleBuffer, ruleSize, 1)
+		if k.WaitWordFor(kernel.EriscChannels+kernel.ChannelSize+4, kernel.Differs, 0, 100*time.Millisecond) {
+			k.Store32(ruleSeen, 1)
+		}
+		k.EthTeardown(1)
+	},
+	// rude sends without a handshake.
+	"rude": func(k *kernel.Context) {
+		fill(k, 3)
+		k.EthSendBytesOverChannel(ruleBuffer, ruleBuffer, ruleSize, 1)
+	},
+	// slow reads its buffer twice, and needs time in between.
+	"slow": func(k *kernel.Context) {
+		fill(k, 1)
+		k.Sleep(50 * time.Millisecond)
+		count(k, 1)
+	},
+	// leaves ends without waiting for the completion.
+	"leaves": func(k *kernel.Context) {
+		k.EthSetupHandshake(true)
+		fill(k, 1)
+		k.EthSendBytesOverChannel(ruleBuffer, ruleBuffer, ruleSize, 1)
+	},
+	// late completes long after the bytes came.
+	"late": func(k *kernel.Context) {
+		k.EthSetupHandshake(false)
+		k.EthWaitForBytesAvailableOnChannel(1)
+		k.Sleep(20 * time.Millisecond)
+		k.EthReceiverChannelDone(1)
+	},
+	// next waits for the completion of bytes that it has not sent yet.
+	"next": func(k *kernel.Context) {
+		k.Store32(kernel.EriscChannels+kernel.ChannelSize, 77)
+		if k.WaitWordFor(kernel.EriscChannels+kernel.ChannelSize, kernel.Equal, 0, 100*time.Millisecond) {
+			k.Store32(ruleSeen, 1)
+		}
+		k.Store32(kernel.EriscChannels+kernel.ChannelSize, 0)
+	},
+}
+
+// pairFabric returns an n300 whose chips run ruleKernels, and the channels of its first cable.
+func pairFabric(t *testing.T) (w *fabric, tiles [2]kernel.Tile) {
+	m, err := topo.Named("n300")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w = fabricOf(t, m, func(c *Config) { c.Kernels = ruleKernels })
+	t.Cleanup(func() {
+		for _, c := range w.chips {
+			c.Close(w.now)
+		}
+	})
+	for i, p := range []wire.PortID{m.Cables[0].A, m.Cables[0].B} {
+		tiles[i], _ = kernel.EthernetTile(m.Arch, p.Channel)
+	}
+	return w, tiles
+}
+
+// runRule starts a kernel on the ethernet tile of chip i, as a job of its own or as a part of one.
+func (w *fabric) runRule(i int, id kernel.JobID, name string, tile kernel.Tile) {
+	w.t.Helper()
+	j := kernel.Job{ID: id, Programs: []kernel.Program{{Kernels: []kernel.Start{{Kernel: name, Tile: tile}},
+		Buffers: []kernel.Buffer{{Tile: tile, Addr: ruleBuffer, Size: ruleSize}}}}}
+	if err := w.chips[i].StartJob(w.now, j); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *fabric) seen(i int, tile kernel.Tile) uint32 {
+	b := w.get(w.chips[i].Node(), tile.Addr(ruleSeen), 4)
+	return uint32(b[0])
+}
+
+// TestRules runs kernels that break one rule each. The effect must be the one that the CCL guide describes,
+// and the machine must name the kernel. The first case breaks no rule.
+func TestRules(t *testing.T) {
+	t.Run("no rule is broken", func(t *testing.T) {
+		w, at := pairFabric(t)
+		w.runRule(0, 1, "send", at[0])
+		w.runRule(1, 1, "receive", at[1])
+		w.run(100 * time.Millisecond)
+		w.want(0, "job 1 started\njob 1 ended: done\n", "")
+		w.want(1, "job 1 started\njob 1 ended: done\n", "")
+		if n := w.seen(1, at[1]); n != 3 {
+			t.Errorf("the receiver saw %d of 3 words", n)
+		}
+	})
+	t.Run("source overwritten before the acknowledgement", func(t *testing.T) { // "Ethernet Transaction Command Queues"
+		w, at := pairFabric(t)
+		w.runRule(0, 1, "early", at[0])
+		w.runRule(1, 1, "receive", at[1])
+		w.run(100 * time.Millisecond)
+		w.want(0, "", "kernel early@"+at[0].String()+": the source of an ethernet command was overwritten")
+		if n := w.seen(1, at[1]); n == 3 {
+			t.Errorf("the payload arrived whole")
+		}
+	})
+	t.Run("word before the payload", func(t *testing.T) { // "End-to-End Flow Control"
+		w, at := pairFabric(t)
+		lost := map[wire.Seq]bool{}
+		w.lose = func(_ wire.PortID, b []byte) bool { // the cable loses each frame of the payload once
+			f, err := wire.DecodeFrame(b)
+			if err != nil || f.Kind != wire.KindWrite || f.Dest < ruleBuffer || lost[f.TxSeq] {
+				return false
+			}
+			lost[f.TxSeq] = true
+			return true
+		}
+		w.runRule(0, 1, "sync", at[0])
+		w.runRule(1, 1, "receive", at[1])
+		w.run(100 * time.Millisecond)
+		w.want(0, "", "kernel sync@"+at[0].String()+": the payload was sent while the channel's word already says")
+		if n := w.seen(1, at[1]); n == 3 {
+			t.Errorf("the receiver saw the whole payload")
+		}
+	})
+	t.Run("one source word for ack and done", func(t *testing.T) { // "End-to-End Flow Control"
+		for _, receiver := range []string{"receive", "single"} {
+			w, at := pairFabric(t)
+			w.runRule(0, 1, "acked", at[0])
+			w.runRule(1, 1, receiver, at[1])
+			w.run(300 * time.Millisecond)
+			if seen := w.seen(0, at[0]); (seen == 1) != (receiver == "receive") { // the guide: "double completion messages"
+				t.Errorf("%s: the sender saw %d acknowledgements", receiver, seen)
+			}
+			if receiver == "single" {
+				w.want(1, "", "kernel single@"+at[1].String()+": the source of an ethernet command was overwritten")
+			} else {
+				w.want(1, "job 1 started\njob 1 ended: done\n", "")
+			}
+		}
+	})
+	t.Run("no handshake", func(t *testing.T) { // "Asynchronous Program Start"
+		w, at := pairFabric(t)
+		w.runRule(1, 1, "slow", at[1])
+		w.run(10 * time.Millisecond)
+		w.runRule(0, 2, "rude", at[0])
+		w.run(100 * time.Millisecond)
+		w.want(1, "", "job 1: L1 of the job was written from outside of the job")
+		if n := w.seen(1, at[1]); n == 3 {
+			t.Errorf("the slow kernel's buffer is whole")
+		}
+	})
+	t.Run("no teardown", func(t *testing.T) { // "Asynchronous Program Completion Problem"
+		w, at := pairFabric(t)
+		w.runRule(0, 1, "leaves", at[0])
+		w.runRule(1, 1, "late", at[1])
+		w.run(10 * time.Millisecond)
+		w.want(0, "", "kernel leaves@"+at[0].String()+": the kernel ended while the receiver still has to complete")
+		w.runRule(0, 2, "next", at[0])
+		w.run(300 * time.Millisecond)
+		w.want(0, "", "job 2: L1 of the job was written from outside of the job")
+		if w.seen(0, at[0]) != 1 {
+			t.Errorf("the next kernel did not take the late completion for its own")
+		}
+	})
+}
+
+// want checks the events of jobs of chip i: all of them, or one that contains a text.
+func (w *fabric) want(i int, all, part string) {
+	w.t.Helper()
+	got := w.kernelEvents(i)
+	if all != "" && got != all || !strings.Contains(got, part) {
+		w.t.Errorf("chip %d: want %q in the events:\n%s", i, all+part, got)
+	}
+}

@@ -1,0 +1,48 @@
+package kernel
+
+import "ttfabric/wire"
+
+// Frames of L1 writes do not say which job sent them. So a chip tells the chip at the other end of a cable
+// which job uses queue 0: it writes the job's tag into a register of our own, over the same queue, before
+// the job's first command and when another job uses the queue. Commands of one queue take effect in order.
+
+// OwnerOffset is the address of the register for the tag in an ethernet tile. Hardware has no such
+// register.
+const OwnerOffset = 0xFFBF2000
+
+// Tag returns the number by which chips tell jobs apart on a cable. It is not 0.
+func (id JobID) Tag() uint32 { return max(uint32(id)^uint32(id>>32), 1) }
+
+// Arrived checks a store of n bytes at address a of an ethernet tile that came over the tile's cable from a
+// chip, by the job with the given tag. The machine reports the store if it changes L1 of another job, or a
+// word of a channel that kernels of another job use. Channel 0 is for handshakes, which may come early
+// (CCL guide, "Ethernet Kernel Setup (Device Side)").
+func (m *Machine) Arrived(t Tile, a uint32, n int, tag uint32, from wire.FabricNodeID) {
+	if len(m.jobs) == 0 {
+		return
+	}
+	store := Buffer{t, a, uint32(n)}
+	words := Buffer{t, channelAddr(1), (NumChannels - 1) * ChannelSize}
+	for _, j := range m.jobs {
+		if tag == j.spec.ID.Tag() {
+			continue
+		}
+		foreign := store.overlaps(&words) && j.on(t)
+		for i := range j.buffers {
+			foreign = foreign || store.overlaps(&j.buffers[i])
+		}
+		if foreign {
+			m.violated(j, "", Violation{Rule: ForeignL1, Tile: t, Addr: a, Size: uint32(n), Command: "eth_send_packet", From: from})
+		}
+	}
+}
+
+// on reports whether a kernel of the job runs on a tile.
+func (j *job) on(t Tile) bool {
+	for _, p := range j.running {
+		if p.start.Tile == t {
+			return true
+		}
+	}
+	return false
+}
