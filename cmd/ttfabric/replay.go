@@ -14,6 +14,7 @@ import (
 	"ttfabric/node/chip/record"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/kernel/guide"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -187,7 +188,7 @@ func replayOne(c *cobra.Command, path string, f replayFlags) (v replayed, err er
 			v.Panic, err = fmt.Sprintf("call %d: %v\n%s", v.Calls, p, debug.Stack()), nil
 		}
 	}()
-	s, err := record.Replay(r, record.Options{Until: f.until, At: mono.Time(f.at), Each: each})
+	s, err := record.Replay(r, record.Options{Kernels: guide.Kernels, Until: f.until, At: mono.Time(f.at), Each: each})
 	v.Took = time.Since(begin).Seconds()
 	v.Calls, v.Outputs, v.Frames, v.Events, v.Seconds = s.Calls, s.Outputs, s.Frames, s.Events, s.Last.Sub(h.Started).Seconds()
 	if s.End != 0 {
