@@ -70,7 +70,7 @@ func (w *fabric) startJob(id kernel.JobID, name func(i int) string, args func(i 
 		all = append(all, c.Node())
 	}
 	for i, c := range w.chips {
-		b, err := kernel.NewBuilder(w.m.Arch)
+		b, err := kernel.NewBuilder(w.m)
 		if err != nil {
 			w.t.Fatal(err)
 		}

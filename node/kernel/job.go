@@ -218,8 +218,11 @@ func (m *Machine) admit(spec *Job) error {
 func (m *Machine) check(p *Program) error {
 	l1 := func(t Tile) (noc.Tile, error) {
 		n, ok := m.cfg.Memory.TileAt(t.X, t.Y)
-		if !ok || n.Kind == noc.DRAM {
+		switch {
+		case !ok || n.Kind != noc.Tensix && n.Kind != noc.Ethernet:
 			return n, fmt.Errorf("the chip has no Tensix or ethernet tile %s", t)
+		case n.Harvested:
+			return n, fmt.Errorf("tile %s is harvested; 'ttfabric mem tiles' lists the tiles that work", t)
 		}
 		return n, nil
 	}

@@ -30,11 +30,12 @@ var t11, t21 = kernel.Tile{X: 1, Y: 1}, kernel.Tile{X: 2, Y: 1}
 
 // bench is a machine with a memory and a clock.
 type bench struct {
-	t      testing.TB
-	m      *kernel.Machine
-	memory *noc.Memory
-	now    mono.Time
-	events []kernel.Event
+	t        testing.TB
+	m        *kernel.Machine
+	memory   *noc.Memory
+	topology *topo.Topology
+	now      mono.Time
+	events   []kernel.Event
 }
 
 func newBench(t testing.TB, table kernel.Table, seed uint64) *bench {
@@ -47,7 +48,7 @@ func newBench(t testing.TB, table kernel.Table, seed uint64) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, memory: memory}
+	b := &bench{t: t, memory: memory, topology: top}
 	b.m = kernel.New(kernel.Config{Self: top.Chips[0].Node, Topology: top, Memory: memory, Host: alone{}, Table: table, Seed: seed})
 	t.Cleanup(func() { b.m.Close(b.now) })
 	return b
@@ -263,7 +264,7 @@ func TestProgramsInOrder(t *testing.T) {
 		k.Store32(0x1000, k.Load32(0x1000)*10+k.Uint32(1))
 	}}, 0)
 	bld := func(sleep, digit uint32) kernel.Program {
-		p, err := kernel.NewBuilder(wire.Wormhole)
+		p, err := kernel.NewBuilder(b.topology)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"ttfabric/node/noc"
-	"ttfabric/wire"
+	"ttfabric/router/topo"
 )
 
 // The L1 of an ethernet tile, in bytes from its start. The addresses are those of tt-metal's
@@ -40,15 +40,23 @@ type Builder struct {
 	sems    map[Tile]int
 }
 
-// NewBuilder returns a builder of a program for a chip of an architecture.
-func NewBuilder(a wire.Arch) (*Builder, error) {
-	m, err := noc.New(a, 0)
+// NewBuilder returns a builder of a program for a chip of a machine. The builder leaves out the tiles that
+// are harvested on any chip of the machine, so that all chips can use the same tiles.
+func NewBuilder(t *topo.Topology) (*Builder, error) {
+	m, err := noc.New(t.Arch, 0)
 	if err != nil {
+		return nil, err
+	}
+	var harvested noc.Harvested
+	for _, c := range t.Chips {
+		harvested |= noc.Harvested(c.Harvested)
+	}
+	if err := m.Harvest(harvested); err != nil {
 		return nil, err
 	}
 	b := &Builder{tiles: map[Tile]noc.Tile{}, next: map[Tile]uint32{}, sems: map[Tile]int{}}
 	for _, t := range m.Tiles() {
-		if t.Kind != noc.DRAM {
+		if (t.Kind == noc.Tensix || t.Kind == noc.Ethernet) && !t.Harvested {
 			b.tiles[Tile{t.X, t.Y}] = t
 			if t.Kind == noc.Tensix {
 				b.tensix = append(b.tensix, Tile{t.X, t.Y})
@@ -58,7 +66,7 @@ func NewBuilder(a wire.Arch) (*Builder, error) {
 	return b, nil
 }
 
-// Tensix returns the i-th Tensix tile, row by row, from 0. Tensix returns false if there are not so many.
+// Tensix returns the i-th Tensix tile that works on all chips of the machine, row by row, from 0. Tensix returns false if there are not so many.
 func (b *Builder) Tensix(i int) (Tile, bool) {
 	if i < 0 || i >= len(b.tensix) {
 		return Tile{}, false

@@ -257,7 +257,7 @@ func (m *Machine) enter(at place) error {
 	t := m.places[at]
 	if t == nil {
 		tile, ok := m.cfg.Memory.TileAt(at.x, at.y)
-		if !ok || tile.Kind == noc.DRAM {
+		if !ok || tile.Harvested || tile.Kind != noc.Tensix && tile.Kind != noc.Ethernet {
 			return fmt.Errorf("tile %d-%d: chip %s has no Tensix or ethernet tile there", at.x, at.y, m.cfg.Self)
 		}
 		t = &tileState{tile: tile}

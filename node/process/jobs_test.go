@@ -57,7 +57,7 @@ var hangs int
 
 // part returns a chip's part of a job: one kernel on each chip.
 func part(s *session.Session, id kernel.JobID, name string) (kernel.Job, error) {
-	b, err := kernel.NewBuilder(s.Topology().Arch)
+	b, err := kernel.NewBuilder(s.Topology())
 	if err != nil {
 		return kernel.Job{}, err
 	}

@@ -160,7 +160,7 @@ func New(t *topo.Topology, id kernel.JobID, chips []wire.FabricNodeID, s Setting
 		if _, ok := r.Parts[n]; ok {
 			continue
 		}
-		b, err := kernel.NewBuilder(t.Arch)
+		b, err := kernel.NewBuilder(t)
 		if err != nil {
 			return nil, err
 		}
