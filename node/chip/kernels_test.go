@@ -65,23 +65,14 @@ func jobFabric(t *testing.T, machine string, seed uint64) *fabric {
 // startJob starts a job with one kernel on each chip.
 func (w *fabric) startJob(id kernel.JobID, name func(i int) string, args func(i int) []uint32) {
 	w.t.Helper()
-	var all []wire.FabricNodeID
-	for _, c := range w.chips {
-		all = append(all, c.Node())
-	}
 	for i, c := range w.chips {
-		b, err := kernel.NewBuilder(w.m)
+		b := kernel.NewBuilder(w.m)
+		b.CreateKernel(name(i), shiftTile, append(args(i), b.CreateGlobalSemaphore(shiftTile))...)
+		j, err := b.Job(id, w.m)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		sem, err := b.CreateGlobalSemaphore(shiftTile)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if err := b.CreateKernel(name(i), shiftTile, append(args(i), sem)...); err != nil {
-			w.t.Fatal(err)
-		}
-		if err := c.StartJob(w.now, kernel.Job{ID: id, Chips: all, Programs: []kernel.Program{b.Program}}); err != nil {
+		if err := c.StartJob(w.now, j); err != nil {
 			w.t.Fatal(err)
 		}
 	}

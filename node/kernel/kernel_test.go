@@ -264,14 +264,13 @@ func TestProgramsInOrder(t *testing.T) {
 		k.Store32(0x1000, k.Load32(0x1000)*10+k.Uint32(1))
 	}}, 0)
 	bld := func(sleep, digit uint32) kernel.Program {
-		p, err := kernel.NewBuilder(b.topology)
+		p := kernel.NewBuilder(b.topology)
+		p.CreateKernel("add", t11, sleep, digit)
+		made, err := p.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.CreateKernel("add", t11, sleep, digit); err != nil {
-			t.Fatal(err)
-		}
-		return p.Program
+		return made
 	}
 	b.start(kernel.Job{ID: 1, Programs: []kernel.Program{bld(3000, 1), bld(2000, 2), bld(1000, 3)}})
 	b.run(forever)

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"ttfabric/node/noc"
@@ -31,9 +32,11 @@ const HandshakeAddr = EthBase
 
 // Builder makes a program for a chip. The builder chooses the addresses of semaphores and buffers. Two
 // builders that get the same calls choose the same addresses, so the programs of two chips can use the
-// same addresses at both ends of a cable.
+// same addresses at both ends of a cable. After a wrong call, all further calls do nothing, and
+// [Builder.Build] returns the error.
 type Builder struct {
-	Program Program
+	program Program
+	err     error // of the first wrong call
 	tiles   map[Tile]noc.Tile
 	tensix  []Tile
 	next    map[Tile]uint32
@@ -42,19 +45,20 @@ type Builder struct {
 
 // NewBuilder returns a builder of a program for a chip of a machine. The builder leaves out the tiles that
 // are harvested on any chip of the machine, so that all chips can use the same tiles.
-func NewBuilder(t *topo.Topology) (*Builder, error) {
+func NewBuilder(t *topo.Topology) *Builder {
+	b := &Builder{tiles: map[Tile]noc.Tile{}, next: map[Tile]uint32{}, sems: map[Tile]int{}}
 	m, err := noc.New(t.Arch, 0)
 	if err != nil {
-		return nil, err
+		b.err = err
+		return b
 	}
 	var harvested noc.Harvested
 	for _, c := range t.Chips {
 		harvested |= noc.Harvested(c.Harvested)
 	}
-	if err := m.Harvest(harvested); err != nil {
-		return nil, err
+	if b.err = m.Harvest(harvested); b.err != nil {
+		return b
 	}
-	b := &Builder{tiles: map[Tile]noc.Tile{}, next: map[Tile]uint32{}, sems: map[Tile]int{}}
 	for _, t := range m.Tiles() {
 		if (t.Kind == noc.Tensix || t.Kind == noc.Ethernet) && !t.Harvested {
 			b.tiles[Tile{t.X, t.Y}] = t
@@ -63,42 +67,69 @@ func NewBuilder(t *topo.Topology) (*Builder, error) {
 			}
 		}
 	}
-	return b, nil
+	return b
 }
 
-// Tensix returns the i-th Tensix tile that works on all chips of the machine, row by row, from 0. Tensix returns false if there are not so many.
-func (b *Builder) Tensix(i int) (Tile, bool) {
-	if i < 0 || i >= len(b.tensix) {
-		return Tile{}, false
+// Build returns the program, or the error of the first wrong call.
+func (b *Builder) Build() (Program, error) { return b.program, b.err }
+
+// Job returns a job with the program as its only program, or the error of the first wrong call. The job's
+// chips are all chips of the machine t.
+func (b *Builder) Job(id JobID, t *topo.Topology) (Job, error) {
+	return Job{ID: id, Chips: t.Nodes(), Programs: []Program{b.program}}, b.err
+}
+
+// fail notes the first error.
+func (b *Builder) fail(format string, args ...any) {
+	if b.err == nil {
+		b.err = fmt.Errorf(format, args...)
 	}
-	return b.tensix[i], true
+}
+
+// tile returns a tile for the thing "what". If no chip can use the tile, tile notes the error and returns
+// false. After an error, tile returns false.
+func (b *Builder) tile(what string, t Tile) (noc.Tile, bool) {
+	n, ok := b.tiles[t]
+	if !ok {
+		b.fail("%s on tile %s: want a Tensix or ethernet tile that works on all chips", what, t)
+	}
+	return n, ok && b.err == nil
+}
+
+// Tensix returns the i-th Tensix tile that works on all chips of the machine, row by row, from 0.
+func (b *Builder) Tensix(i int) Tile {
+	if i < 0 || i >= len(b.tensix) {
+		b.fail("Tensix tile %d: the chips have %d that work on all of them", i, len(b.tensix))
+		return Tile{}
+	}
+	return b.tensix[i]
 }
 
 // CreateKernel adds a kernel to the program (tt-metal: CreateKernel, SetRuntimeArgs). Each argument
 // becomes four bytes, little endian.
-func (b *Builder) CreateKernel(name string, t Tile, args ...uint32) error {
-	if _, ok := b.tiles[t]; !ok {
-		return fmt.Errorf("kernel %q: the chip has no Tensix or ethernet tile %s", name, t)
+func (b *Builder) CreateKernel(name string, t Tile, args ...uint32) {
+	if _, ok := b.tile("kernel "+name, t); !ok {
+		return
 	}
 	var raw []byte
 	for _, a := range args {
-		raw = append(raw, byte(a), byte(a>>8), byte(a>>16), byte(a>>24))
+		raw = binary.LittleEndian.AppendUint32(raw, a)
 	}
-	b.Program.Kernels = append(b.Program.Kernels, Start{Kernel: name, Tile: t, Args: raw})
-	return nil
+	b.program.Kernels = append(b.program.Kernels, Start{Kernel: name, Tile: t, Args: raw})
 }
 
 // CreateSemaphore adds a semaphore, and returns its address in the tile (tt-metal: CreateSemaphore). The
 // program's start writes the value. Programs of other chips start earlier or later, so only kernels of
 // this chip may use the semaphore; see CreateGlobalSemaphore.
-func (b *Builder) CreateSemaphore(t Tile, value uint32) (uint32, error) {
-	tile, ok := b.tiles[t]
+func (b *Builder) CreateSemaphore(t Tile, value uint32) uint32 {
+	tile, ok := b.tile("semaphore", t)
 	if !ok {
-		return 0, fmt.Errorf("semaphore: the chip has no Tensix or ethernet tile %s", t)
+		return 0
 	}
 	n := b.sems[t]
 	if n == NumSemaphores {
-		return 0, fmt.Errorf("semaphore on tile %s: a program creates at most %d on one tile", t, NumSemaphores)
+		b.fail("semaphore on tile %s: a program creates at most %d on one tile", t, NumSemaphores)
+		return 0
 	}
 	base := uint32(TensixSemaphores)
 	if tile.Kind == noc.Ethernet {
@@ -106,22 +137,20 @@ func (b *Builder) CreateSemaphore(t Tile, value uint32) (uint32, error) {
 	}
 	b.sems[t]++
 	s := Semaphore{t, base + uint32(n)*semaphoreSize, value}
-	b.Program.Semaphores = append(b.Program.Semaphores, s)
-	return s.Addr, nil
+	b.program.Semaphores = append(b.program.Semaphores, s)
+	return s.Addr
 }
 
 // CreateGlobalSemaphore adds a semaphore that the program's start leaves alone, and returns its address in
 // the tile (tt-metal: CreateGlobalSemaphore). Kernels of other chips may change it before this chip's
 // program starts. Memory that nobody has written is 0.
-func (b *Builder) CreateGlobalSemaphore(t Tile) (uint32, error) {
-	return b.CreateBuffer(t, semaphoreSize)
-}
+func (b *Builder) CreateGlobalSemaphore(t Tile) uint32 { return b.CreateBuffer(t, semaphoreSize) }
 
 // CreateBuffer adds a buffer of size bytes, and returns its address in the tile, a multiple of 32.
-func (b *Builder) CreateBuffer(t Tile, size uint32) (uint32, error) {
-	tile, ok := b.tiles[t]
+func (b *Builder) CreateBuffer(t Tile, size uint32) uint32 {
+	tile, ok := b.tile("buffer", t)
 	if !ok {
-		return 0, fmt.Errorf("buffer: the chip has no Tensix or ethernet tile %s", t)
+		return 0
 	}
 	first, end := uint64(TensixBase), tile.Size
 	if tile.Kind == noc.Ethernet {
@@ -129,9 +158,10 @@ func (b *Builder) CreateBuffer(t Tile, size uint32) (uint32, error) {
 	}
 	at := max(uint64(b.next[t]), (first+bufferAlign-1)/bufferAlign*bufferAlign)
 	if at+uint64(size) > end {
-		return 0, fmt.Errorf("buffer of %d bytes on tile %s: %d bytes are left", size, t, end-min(at, end))
+		b.fail("buffer of %d bytes on tile %s: %d bytes are left", size, t, end-min(at, end))
+		return 0
 	}
 	b.next[t] = uint32((at + uint64(size) + bufferAlign - 1) / bufferAlign * bufferAlign)
-	b.Program.Buffers = append(b.Program.Buffers, Buffer{t, uint32(at), size})
-	return uint32(at), nil
+	b.program.Buffers = append(b.program.Buffers, Buffer{t, uint32(at), size})
+	return uint32(at)
 }

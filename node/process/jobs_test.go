@@ -57,18 +57,11 @@ var hangs int
 
 // part returns a chip's part of a job: one kernel on each chip.
 func part(s *session.Session, id kernel.JobID, name string) (kernel.Job, error) {
-	b, err := kernel.NewBuilder(s.Topology())
-	if err != nil {
-		return kernel.Job{}, err
-	}
-	sem, err := b.CreateGlobalSemaphore(shiftTile)
-	if err != nil {
-		return kernel.Job{}, err
-	}
 	nodes := s.Topology().Nodes()
 	i, n := slices.Index(nodes, s.Self()), len(nodes)
-	err = b.CreateKernel(name, shiftTile, uint32(nodes[(i+1)%n].Chip), uint32(nodes[(i+n-1)%n].Chip), sem)
-	return kernel.Job{ID: id, Chips: nodes, Programs: []kernel.Program{b.Program}}, err
+	b := kernel.NewBuilder(s.Topology())
+	b.CreateKernel(name, shiftTile, uint32(nodes[(i+1)%n].Chip), uint32(nodes[(i+n-1)%n].Chip), b.CreateGlobalSemaphore(shiftTile))
+	return b.Job(id, s.Topology())
 }
 
 // runJob runs a job in which the kernel of chip 1 is "odd", and the other chips' kernel is "name".

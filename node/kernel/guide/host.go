@@ -160,14 +160,13 @@ func New(t *topo.Topology, id kernel.JobID, chips []wire.FabricNodeID, s Setting
 		if _, ok := r.Parts[n]; ok {
 			continue
 		}
-		b, err := kernel.NewBuilder(t)
+		b := kernel.NewBuilder(t)
+		r.part(t.Arch, n, b, s)
+		p, err := b.Build()
 		if err != nil {
-			return nil, err
-		}
-		if err := r.part(t.Arch, n, b, s); err != nil {
 			return nil, fmt.Errorf("chip %s: %w", n, err)
 		}
-		r.Parts[n] = kernel.Job{ID: id, Name: fmt.Sprintf("ring of %d hops", len(chips)), Programs: []kernel.Program{b.Program}}
+		r.Parts[n] = kernel.Job{ID: id, Name: fmt.Sprintf("ring of %d hops", len(chips)), Programs: []kernel.Program{p}}
 	}
 	for n, j := range r.Parts {
 		for m := range r.Parts {
@@ -189,65 +188,44 @@ func New(t *topo.Topology, id kernel.JobID, chips []wire.FabricNodeID, s Setting
 
 // part makes the program of one chip: a receiver and a sender for each visit of the ring, and one setup
 // worker.
-func (r *Ring) part(a wire.Arch, n wire.FabricNodeID, b *kernel.Builder, s Settings) error {
-	worker, ok := firstTensix(b)
-	if !ok {
-		return fmt.Errorf("the chip has no Tensix tile")
-	}
-	ready, err := b.CreateSemaphore(worker, 0)
-	if err != nil {
-		return err
-	}
+func (r *Ring) part(a wire.Arch, n wire.FabricNodeID, b *kernel.Builder, s Settings) {
+	worker := b.Tensix(0)
+	ready := b.CreateSemaphore(worker, 0)
 	setup := []uint32{0}
 	for i, out := range r.Hops {
 		if out.From.Node != n {
 			continue
 		}
-		in := r.Hops[(i+len(r.Hops)-1)%len(r.Hops)]
-		from, _ := kernel.EthernetTile(a, in.To.Channel)
+		in := (i + len(r.Hops) - 1) % len(r.Hops)
+		from, _ := kernel.EthernetTile(a, r.Hops[in].To.Channel)
 		to, _ := kernel.EthernetTile(a, out.From.Channel)
-		args, err := r.visit(b, from, to, worker, ready, i == 0, s)
-		if err != nil {
-			return err
+		args := visit(b, from, to, worker, ready, i == 0, s)
+		r.Arrive[in] = from.Addr(uint64(args[argBuffer]))
+		if i == 0 {
+			r.Results, r.Buffer = from.Addr(uint64(args[argResults])), r.Arrive[in]
 		}
-		r.Arrive[(i+len(r.Hops)-1)%len(r.Hops)] = from.Addr(uint64(args[argBuffer]))
 		setup[0]++
 		setup = append(setup, uint32(from.X), uint32(from.Y), args[argStart])
 	}
-	return b.CreateKernel("ring-setup", worker, append(setup, ready)...)
+	b.CreateKernel("ring-setup", worker, append(setup, ready)...)
 }
 
-// visit adds the receiver and the sender of one visit.
-func (r *Ring) visit(b *kernel.Builder, from, to, worker kernel.Tile, ready uint32, master bool, s Settings) ([]uint32, error) {
+// visit adds the receiver and the sender of one visit, and returns the sender's arguments. No other kernel
+// of the chip uses the two tiles, so the two buffers have the same address.
+func visit(b *kernel.Builder, from, to, worker kernel.Tile, ready uint32, master bool, s Settings) []uint32 {
 	args := make([]uint32, numArgs)
 	args[argSamples], args[argSize], args[argReady] = uint32(s.Samples), uint32(s.Size), ready
 	args[argSetupX], args[argSetupY] = uint32(worker.X), uint32(worker.Y)
-	err := make([]error, 0, 8)
-	try := func(a uint32, e error) uint32 { err = append(err, e); return a }
-	args[argBuffer] = try(b.CreateBuffer(from, uint32(s.Size)))
-	if other := try(b.CreateBuffer(to, uint32(s.Size))); other != args[argBuffer] {
-		return nil, fmt.Errorf("the buffers of tiles %s and %s have different addresses", from, to)
-	}
-	args[argAck] = try(b.CreateBuffer(from, flit))
-	args[argStart] = try(b.CreateSemaphore(from, 0))
-	args[argSem] = try(b.CreateSemaphore(to, 0))
+	args[argBuffer] = b.CreateBuffer(from, uint32(s.Size))
+	b.CreateBuffer(to, uint32(s.Size))
+	args[argAck] = b.CreateBuffer(from, flit)
+	args[argStart], args[argSem] = b.CreateSemaphore(from, 0), b.CreateSemaphore(to, 0)
 	if master {
-		args[argMaster] = 1
-		args[argResults] = try(b.CreateBuffer(from, uint32(4*s.Samples)))
-		r.Results, r.Buffer = from.Addr(uint64(args[argResults])), from.Addr(uint64(args[argBuffer]))
-	}
-	for _, e := range err {
-		if e != nil {
-			return nil, e
-		}
+		args[argMaster], args[argResults] = 1, b.CreateBuffer(from, uint32(4*s.Samples))
 	}
 	args[argX], args[argY] = uint32(to.X), uint32(to.Y)
-	if e := b.CreateKernel("ring-receiver", from, args...); e != nil {
-		return nil, e
-	}
+	b.CreateKernel("ring-receiver", from, args...)
 	args[argX], args[argY] = uint32(from.X), uint32(from.Y)
-	return args, b.CreateKernel("ring-sender", to, args...)
+	b.CreateKernel("ring-sender", to, args...)
+	return args
 }
-
-// firstTensix returns a Tensix tile for the setup worker.
-func firstTensix(b *kernel.Builder) (kernel.Tile, bool) { return b.Tensix(0) }
