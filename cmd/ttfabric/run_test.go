@@ -193,6 +193,23 @@ func TestShiftExamples(t *testing.T) {
 	runDocument(t, page, dir)
 }
 
+// TestKernelExample runs the commands of the page about kernels. The program on the page is that of the
+// checkout, of fewer than 40 lines.
+func TestKernelExample(t *testing.T) {
+	t.Parallel()
+	const page, name = "node/kernel/README.md", "node/process/shift/main.go"
+	lines, want := codeOf(readDocument(t, page), "go"), readDocument(t, name)
+	if len(lines) != 1 || strings.Join(lines[0], "\n")+"\n" != want[strings.Index(want, "package "):] {
+		t.Errorf("%s does not show %s", page, name)
+	}
+	if n := strings.Count(want, "\n"); n >= 40 {
+		t.Errorf("%s has %d lines, want fewer than 40", name, n)
+	}
+	dir := t.TempDir()
+	build(t, dir, "./cmd/ttfabric")
+	runDocument(t, page, dir)
+}
+
 // TestRunOverHTTP runs the Go example on a fabric whose run folder has too long a path for sockets.
 func TestRunOverHTTP(t *testing.T) {
 	t.Parallel()

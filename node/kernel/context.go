@@ -71,6 +71,9 @@ func (k *Context) Print(format string, args ...any) {
 	k.p.m.tell(Event{Kind: KernelPrints, Job: k.p.job.spec.ID, Name: k.p.job.spec.Name, Kernel: k.p.String(), Text: fmt.Sprintf(format, args...)})
 }
 
+// Fail ends the kernel and its job. The reports of all chips of the job name the kernel and the text.
+func (k *Context) Fail(format string, args ...any) { k.fault(format, args...) }
+
 // Load copies len(b) bytes from address a of the tile into b.
 func (k *Context) Load(a uint32, b []byte) {
 	k.p.call()
