@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ttfabric/node/kernel/guide"
+	"ttfabric/router"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -114,4 +115,69 @@ func (w *fabric) get(n wire.FabricNodeID, a wire.NocAddr, size int) []byte {
 		w.t.Fatal(o)
 	}
 	return b
+}
+
+// TestGuideRingUnderFaults runs the guide's rings of 8 and 12 hops while the cables lose 2 % of the
+// datagrams, while a link of the ring trains anew, and while one of its cables works no longer, so that its
+// frames take the parallel cable. The payload must arrive whole at each hop, and no rule may be broken. A
+// second run with the same seed must take the same times.
+func TestGuideRingUnderFaults(t *testing.T) {
+	for _, n := range []int{8, 12} {
+		for name, fault := range map[string]func(w *fabric, h guide.Hop){
+			"loss": func(*fabric, guide.Hop) {},
+			"retrain": func(w *fabric, h guide.Hop) {
+				if err := w.at[h.From.Node].Command(w.now, h.From.Channel, router.CommandRetrain); err != nil {
+					t.Error(err)
+				}
+			},
+			"fallback": func(w *fabric, h guide.Hop) { w.gone[h.From], w.gone[h.To] = true, true },
+		} {
+			t.Run(fmt.Sprintf("%d hops, %s", n, name), func(t *testing.T) {
+				var trips [2][]byte
+				for i := range trips {
+					trips[i] = faultyRing(t, n, fault)
+				}
+				if string(trips[0]) != string(trips[1]) {
+					t.Errorf("two runs with the same seed took the times %v and %v", guide.Trips(trips[0]), guide.Trips(trips[1]))
+				}
+			})
+		}
+	}
+}
+
+// faultyRing runs a ring with a fault at its third hop, and returns the bytes of its times.
+func faultyRing(t *testing.T, n int, fault func(w *fabric, h guide.Hop)) []byte {
+	w := ringFabric(t, 7)
+	rng := rand.New(rand.NewPCG(3, uint64(n)))
+	w.lose = func(wire.PortID, []byte) bool { return rng.IntN(50) == 0 }
+	r := w.ring(n, guide.Settings{Samples: 20, Size: 2048})
+	want := make([]byte, 2048)
+	for i := range want {
+		want[i] = byte(rng.Uint32())
+	}
+	w.put(r.Master, r.Buffer, want)
+	w.startRing(r)
+	w.run(20 * time.Millisecond)
+	if len(w.at[r.Master].Jobs()) == 0 {
+		t.Fatal("the ring ended before the fault")
+	}
+	fault(w, r.Hops[2])
+	for range 1000 {
+		if w.run(10 * time.Millisecond); len(w.at[r.Master].Jobs()) == 0 {
+			break
+		}
+	}
+	w.run(time.Second)
+	for i, c := range w.chips {
+		if _, in := r.Parts[c.Node()]; in {
+			name := fmt.Sprintf("job 1 (ring of %d hops)", n)
+			w.want(i, name+" started\n"+name+" ended: done\n", "")
+		}
+	}
+	for i, h := range r.Hops {
+		if got := w.get(h.To.Node, r.Arrive[i], len(want)); string(got) != string(want) {
+			t.Errorf("hop %d: the payload came to chip %s changed", i, h.To.Node)
+		}
+	}
+	return w.get(r.Master, r.Results, 4*r.Samples)
 }
