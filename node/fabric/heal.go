@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
@@ -23,7 +24,8 @@ type Healed struct {
 
 // Heal ends the disturbances that commands began on purpose. Heal puts cut cables and cables out of
 // service back, resumes paused and draining routers, ends cuts of the gossip, and makes chips
-// accept new requests. Heal leaves impairments and assigned fallbacks as they are. Heal also leaves
+// accept new requests. Heal leaves impairments, assigned fallbacks and ports in compliance
+// mode as they are. Heal also leaves
 // chips that do not run or do not answer. The result names what Heal left. If Heal returns an
 // error, the result says what Heal put back before the error.
 func (s *Chips) Heal(ctx context.Context) (h Healed, err error) {
@@ -118,6 +120,9 @@ func (s *Chips) left(ctx context.Context, h *Healed, views []api.ChipView) error
 	if n := s.assigned(views); n > 0 {
 		h.Left = append(h.Left, fmt.Sprintf("assigned fallbacks of %s; 'ttfabric link fallback all --by auto' ends the assignments", topo.Count(n, "link")))
 	}
+	if raw := rawPorts(views); len(raw) > 0 {
+		h.Left = append(h.Left, fmt.Sprintf("the compliance mode of %s; 'ttfabric router ttlink %s' ends it", topo.Count(len(raw), "port"), strings.Join(raw, " ")))
+	}
 	for _, n := range s.Topology.Nodes() {
 		switch {
 		case slices.Contains(h.Silent, n):
@@ -127,6 +132,19 @@ func (s *Chips) left(ctx context.Context, h *Healed, views []api.ChipView) error
 		}
 	}
 	return nil
+}
+
+// rawPorts lists the ports in compliance mode, according to views of chips, in the form of arguments of
+// commands.
+func rawPorts(views []api.ChipView) (ports []string) {
+	for i := range views {
+		for k := range views[i].Links {
+			if l := &views[i].Links[k]; l.Raw {
+				ports = append(ports, fmt.Sprintf("%s:%d", views[i].Chip, l.Channel))
+			}
+		}
+	}
+	return ports
 }
 
 // assigned returns the number of links with an assigned fallback, according to views of chips.

@@ -9,7 +9,7 @@ import (
 )
 
 // moved lists the counters that must all have increased, summed over all ports.
-var moved = []string{"short", "magic", "checksum", "malformed_hello", "miswired_hello", "unproved_hello", "stale_hello", "raw", "stale_session", "duplicates", "bad_ack"}
+var moved = []string{"short", "magic", "checksum", "malformed_hello", "miswired_hello", "unproved_hello", "stale_hello", "kind", "version", "stale_session", "duplicates", "bad_ack"}
 
 // The variable "still" lists the counters that must not have changed if there is no traffic.
 var still = []string{"packets_sent", "packets_received", "injected", "forwarded", "delivered", "retransmitted", "timeouts"}

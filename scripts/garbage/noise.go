@@ -14,9 +14,9 @@ func noise(r *rand.Rand, t *target) []byte {
 	for i := range random {
 		random[i] = byte(r.Uint32())
 	}
-	f := wire.Frame{Channel: t.self.Channel, Kind: wire.Kind(1 + r.IntN(5)), VC: wire.VC(r.IntN(wire.NumVCs)), Session: wire.SessionID(r.Uint32()),
+	f := wire.Frame{Channel: t.self.Channel, Kind: wire.Kind(1 + r.IntN(8)), VC: wire.VC(r.IntN(wire.NumVCs)), Session: wire.SessionID(r.Uint32()),
 		TxSeq: wire.Seq(r.Uint32()), RxSeq: wire.Seq(r.Uint32()), Dest: r.Uint32(), Payload: random}
-	switch r.IntN(7) {
+	switch r.IntN(8) {
 	case 0:
 		return random
 	case 1: // a stranger's or a forged peer's hello
@@ -42,13 +42,20 @@ func noise(r *rand.Rand, t *target) []byte {
 		}
 	case 5: // wrong numbers, credits and acknowledgements in the true session
 		f.Session = t.session
-		if f.Kind = wire.KindData; r.IntN(2) == 0 {
+		switch f.Kind = wire.KindData; r.IntN(4) {
+		case 0:
+			f.Kind = wire.KindWrite
+		case 1:
+			f.Kind = wire.KindMMIO
+		case 2:
 			u := wire.Update{}
 			for v := range u.Grants {
 				u.Grants[v] = r.Uint32()
 			}
 			f.Kind, f.Payload = wire.KindUpdate, u.Append(nil)
 		}
+	case 6: // a frame of compliance mode
+		return wire.AppendRaw(nil, t.self.Channel, append(random[:min(len(random), wire.MaxRaw-1)], 0))
 	}
 	return f.Append(nil)
 }
