@@ -8,9 +8,10 @@
 // whether readers refuse a value other than zero.
 //
 // The page is spread over five files: doc.go has the formats, docflows.go the flows, doclink.go the
-// link protocol, docterms.go a glossary, and docwrites.go writes over the cable and compliance mode. 'go doc ./wire' prints all of them. A router also
-// writes its status into the memory of its chip. Programs and other chips read this status with NoC
-// reads. The file mailbox.go describes the format of the status.
+// link protocol, docterms.go a glossary, and docwrites.go writes over the cable and compliance mode.
+// 'go doc ./wire' prints all of them. A router also writes its status into the memory of its chip.
+// Programs and other chips read this status with NoC reads. The file mailbox.go describes the format
+// of the status.
 //
 // # Where the offsets come from
 //
@@ -66,9 +67,9 @@
 //	7 MMIO    write to one register               numbered by tx seq
 //
 // Flags: bit 0 is END, bit 1 is NACK, bit 2 is SOLICIT. END marks the data frame with the last
-// piece of a packet, and the last frame of an L1 write or MMIO write. NACK and SOLICIT are flags of updates. Bits 3 to 7 are reserved. Readers
-// refuse a frame with a reserved bit set. A writer sets to zero all flags and fields that the
-// frame's kind does not use.
+// piece of a packet, and the last frame of an L1 write or MMIO write. NACK and SOLICIT are flags of
+// updates. Bits 3 to 7 are reserved. Readers refuse a frame with a reserved bit set. A writer sets to
+// zero all flags and fields that the frame's kind does not use.
 //
 // Virtual channels (VC):
 //
