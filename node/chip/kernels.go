@@ -233,7 +233,8 @@ func (c *machine) tellEnd(e *kernel.Event) {
 }
 
 // endJobsOf ends the jobs that use a link whose session has ended, and the jobs of the chip at the
-// link's other end. A session ends because that chip has started anew.
+// link's other end. A session ends because that chip has started anew, or because tables led round the
+// link while frames were under way. This chip cannot tell the two apart, and ends the jobs in both cases.
 func (c *machine) endJobsOf(now mono.Time, i int) {
 	if c.kernels.Idle() {
 		return

@@ -26,6 +26,7 @@ import (
 
 	"ttfabric/node/chip"
 	"ttfabric/node/flow"
+	"ttfabric/node/kernel"
 	"ttfabric/router"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
@@ -164,6 +165,7 @@ type surroundings struct {
 	dark       bool           // whether the host of a dead chip answers nothing, as if the host were off; false: the host refuses datagrams
 	untold     bool           // whether the network cuts cables, of which no chip is told; false: the chips cut their cables themselves
 	lag        time.Duration  // longest time from the arrival of a datagram until the chip reads the datagram
+	kernels    kernel.Table   // kernels that the chips can run; nil: none
 }
 
 // Run simulates a fabric. If a rule was violated, the error is a [*Failure].
@@ -256,6 +258,9 @@ func (s *Sim) start(m *machine) {
 		Behaviour:  chip.Behaviour{Route: s.around.route, Profile: s.around.profile, Slots: s.around.slots, LocalFirst: s.around.localFirst, Timeout: s.around.timeout, TTL: s.ttl},
 		MaxPayload: s.around.maxPayload, Window: s.around.window, Seed: s.rng.Uint64(),
 	}
+	if s.around.kernels != nil {
+		cfg.Kernels, cfg.KernelSeed = s.around.kernels, s.rng.Uint64()|1
+	}
 	c, err := chip.New(now, cfg)
 	if err != nil {
 		s.fail("start", "%v", err)
@@ -299,7 +304,8 @@ func (s *Sim) stop(m *machine, goodbye bool) {
 		s.transmit(m)
 	}
 	s.checkMemory(m)
-	m.life.account = m.chip.Account()
+	dead := m.chip
+	m.life.account = dead.Account()
 	s.report.Orphans += s.model.orphan(m)
 	m.chip, m.inbox, m.waiting = nil, nil, 0
 	m.backlog, m.greedy, m.taken = nil, nil, 0
@@ -307,6 +313,9 @@ func (s *Sim) stop(m *machine, goodbye bool) {
 	s.markCables(m)
 	if !s.cfg.bare {
 		s.checkLosses()
+	}
+	if s.around.kernels != nil {
+		dead.Close(s.clock(m)) // ends the coroutines of the kernels; nobody takes the outputs
 	}
 }
 

@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ttfabric/node/chip"
+	"ttfabric/node/kernel"
+	"ttfabric/node/kernel/guide"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+)
+
+// ringRun is the outcome of the guide's ring on simulated chips.
+type ringRun struct {
+	ends     map[wire.FabricNodeID][]string // how the job ended on each chip
+	broken   []string                       // reports of broken rules
+	restarts int
+	cutOff   bool   // a chip had no route to another chip for some time, or a link ended its session
+	trips    string // bytes of the times of the trips
+}
+
+// ringUnderFaults runs the guide's ring of 8 or 12 hops on a simulated T3000 under the faults of the seed:
+// impairments, cuts, stalls, restarts, swapped cables, forged and repeated datagrams, and others.
+func ringUnderFaults(t *testing.T, seed uint64) ringRun {
+	t.Helper()
+	s, err := newSim(Config{Topology: topology(t, "t3000"), Seed: seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := ringRun{ends: map[wire.FabricNodeID][]string{}}
+	s.scripted, s.around.kernels = true, guide.Kernels
+	s.onEvent = func(m *machine, e chip.Event) {
+		switch k := e.Kernel; {
+		case k == nil:
+			run.cutOff = run.cutOff || e.Tables != nil && len(e.Tables.Unreachable) > 0 || e.Link.Kind == ttlink.EventSessionEnded
+		case k.Kind == kernel.JobEnded:
+			run.ends[m.node] = append(run.ends[m.node], k.End.Why.String())
+		case k.Kind == kernel.Violated:
+			run.broken = append(run.broken, fmt.Sprintf("chip %s: %s", m.node, k.String()))
+		}
+	}
+	s.begin()
+	s.runUntil(s.now.Add(500*time.Millisecond), func() bool { return false })
+	order, err := guide.Order(s.cfg.Topology, []int{8, 12}[seed%2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := guide.New(s.cfg.Topology, 1, order, guide.Settings{Samples: 400, Size: 512 << (seed % 3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range s.machines {
+		if err := m.chip.StartJob(s.clock(m), ring.Parts[m.node]); err != nil {
+			t.Fatal(err)
+		}
+		s.run(m)
+	}
+	faultsEnd := s.now.Add(time.Second + s.span(time.Second))
+	s.drawPlan(faultsEnd)
+	s.runUntil(faultsEnd, func() bool { return false })
+	s.heal()
+	over := func() bool {
+		for _, m := range s.machines {
+			if m.chip == nil || len(m.chip.Jobs()) > 0 {
+				return false
+			}
+		}
+		return true
+	}
+	if !s.runUntil(s.now.Add(SettleTime), over) || !s.runUntil(s.now.Add(SettleTime), s.atRest) || s.failure != nil {
+		t.Fatalf("seed %d: %s, job over: %v, %v", seed, s.unrest(), over(), s.failure)
+	}
+	run.restarts = s.report.Starts
+	for _, m := range s.machines {
+		if m.node == ring.Master {
+			b := make([]byte, 4*ring.Samples)
+			m.chip.Memory().Read(ring.Results, b)
+			run.trips = string(b)
+		}
+		s.stop(m, true)
+	}
+	return run
+}
+
+// TestRingInTheSimulator runs the guide's ring under seeded faults. Without a restart, and if no chip was cut
+// off and no link ended its session, the job must end as done on each chip. Otherwise the job must have ended on each chip that lived on,
+// either as done or because a chip died. No rule may be broken, and a seed must repeat to the bit.
+func TestRingInTheSimulator(t *testing.T) {
+	done, died := 0, 0
+	for seed := uint64(1); seed <= 12; seed++ {
+		r := ringUnderFaults(t, seed)
+		for _, b := range r.broken {
+			t.Errorf("seed %d: %s", seed, b)
+		}
+		all := 0
+		for n, ends := range r.ends {
+			for _, why := range ends {
+				switch {
+				case why == kernel.EndDone.String():
+					done++
+				case (r.restarts > 0 || r.cutOff) && (why == kernel.EndChip.String() || why == kernel.EndClosed.String()):
+					died++
+				default:
+					t.Errorf("seed %d, %d restarts: the job ended on chip %s: %s", seed, r.restarts, n, strings.Join(ends, ", "))
+				}
+				all++
+			}
+		}
+		if all+r.restarts < 8 {
+			t.Errorf("seed %d, %d restarts: %d of 8 chips reported the end of the job: %v", seed, r.restarts, all, r.ends)
+		}
+		if again := ringUnderFaults(t, seed); again.trips != r.trips || fmt.Sprint(again.ends) != fmt.Sprint(r.ends) {
+			t.Errorf("seed %d does not repeat", seed)
+		}
+	}
+	t.Logf("%d ends as done, %d by dead chips", done, died)
+	if done == 0 || died == 0 {
+		t.Errorf("%d ends as done and %d by dead chips: want both", done, died)
+	}
+}
