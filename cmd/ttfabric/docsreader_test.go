@@ -191,6 +191,8 @@ func (s *reader) bash(command string, most time.Duration) (printed string, code 
 	return s.printed(out), cmd.ProcessState.ExitCode()
 }
 
+var wasStarved = regexp.MustCompile(`^M\d+D\d+ was starved for `)
+
 var promisedCode = regexp.MustCompile(`exit code (\d+)`)
 
 // run runs a step and compares its exit code. If "compare" is true, run also compares the
@@ -222,7 +224,9 @@ func (s *reader) run(st step, compare bool) {
 	if code != want {
 		s.t.Fatalf("%s: %s\nexit code %d, want %d:\n%s", s.name, command, code, want, printed)
 	}
-	if got := linesOf(printed); compare && !matches(st.shown, got) {
+	// On a busy machine, a command also names the chips that were starved.
+	got := slices.DeleteFunc(linesOf(printed), func(l string) bool { return wasStarved.MatchString(l) && !slices.Contains(st.shown, l) })
+	if compare && !matches(st.shown, got) {
 		s.t.Fatalf("%s: %s\nprints\n\t%s\nand the document shows\n\t%s", s.name, command, strings.Join(got, "\n\t"), strings.Join(st.shown, "\n\t"))
 	}
 }
