@@ -35,8 +35,14 @@ type eventLog struct {
 	dropped uint64 // number of events that found no room
 }
 
+// add adds an event, if there is room. Lines and broken rules of kernels take at most half of the room.
+// The end of a job always finds room, because other chips and programs wait for it.
 func (l *eventLog) add(e Event) {
-	if len(l.list) >= MaxEvents {
+	room := MaxEvents
+	if e.Kernel != nil {
+		room = MaxEvents / 2
+	}
+	if len(l.list) >= room && (e.Kernel == nil || e.Kernel.Kind != kernel.JobEnded) {
 		l.dropped++
 		return
 	}

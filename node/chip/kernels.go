@@ -143,6 +143,7 @@ func (c *machine) runKernels(now mono.Time) bool {
 		return false
 	}
 	moved := c.kernels.Run(now)
+	c.kernelEvents(now)           // before the ends that other chips have told, about which this chip tells nobody
 	for i := range c.ports.list { // a free queue may be what a kernel waits for
 		moved = c.ports.list[i].link.PlaceWrites() || moved
 	}
@@ -152,9 +153,6 @@ func (c *machine) runKernels(now mono.Time) bool {
 			c.takeKernelEvents(now, false)
 		}
 		c.kernels.heard = c.kernels.heard[:0]
-	}
-	if moved {
-		c.kernelEvents(now)
 	}
 	if len(c.kernels.notices) > 0 {
 		c.sendNotices(now)

@@ -176,3 +176,28 @@ func FuzzNotice(f *testing.F) {
 		}
 	})
 }
+
+// TestNoticeBesideAFailure checks that a chip tells the other chips of a failure although a notice about
+// another job comes in the same step.
+func TestNoticeBesideAFailure(t *testing.T) {
+	w := jobFabric(t, "mesh:2x3", 0)
+	w.startJob(1, func(i int) string {
+		if i == 0 {
+			return "fail"
+		}
+		return "wait"
+	}, func(int) []uint32 { return nil })
+	b := kernel.Notice{Job: 999, End: kernel.End{Why: kernel.EndStopped}}.Bytes()
+	for range 5 { // the kernel fails in one of these steps
+		if o := w.chips[0].Memory().Execute(&wire.Command{Type: wire.NocUnicastWrite, Addr: kernel.NoticeAddr(w.m.Arch)}, b[:]); o != wire.OutcomeDone {
+			t.Fatal(o)
+		}
+		w.run(time.Millisecond)
+	}
+	w.run(time.Second)
+	for i, c := range w.chips {
+		if n := len(c.Jobs()); n != 0 {
+			t.Errorf("chip %d still runs %d jobs", i, n)
+		}
+	}
+}

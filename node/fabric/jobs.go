@@ -49,11 +49,14 @@ func (f *Fabric) RunJob(ctx context.Context, parts map[wire.FabricNodeID]kernel.
 		return struct{}{}, c.StartJob(parts[c.Self()])
 	})
 	var failed error
+	some := false
 	for _, a := range started {
-		failed = errors.Join(failed, a.Err)
+		failed, some = errors.Join(failed, a.Err), some || a.Err == nil
 	}
 	if failed != nil {
-		StopJob(cs, id, "a chip could not start its part")
+		if some { // otherwise another job may have this number
+			StopJob(cs, id, "a chip could not start its part")
+		}
 		return failed
 	}
 	ends := Each(ctx, cs, 0, func(ctx context.Context, c *api.Client) (kernel.End, error) { return c.WaitJob(ctx, id) })

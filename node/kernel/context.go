@@ -62,7 +62,15 @@ func (k *Context) Now() mono.Time { return k.p.m.now }
 // Sleep waits for the duration d.
 func (k *Context) Sleep(d time.Duration) {
 	k.p.call()
-	k.p.pause(wait{kind: forTime, until: k.p.m.now.Add(max(d, 1))})
+	k.p.pause(wait{kind: forTime, until: k.until(d)})
+}
+
+// maxWait is the longest time that a kernel can wait for; a longer time counts as this time.
+const maxWait = 365 * 24 * time.Hour
+
+// until returns the time after the duration d.
+func (k *Context) until(d time.Duration) mono.Time {
+	return k.p.m.now.Add(min(max(d, 1), maxWait))
 }
 
 // Print reports a line as an event of the chip.
@@ -76,17 +84,23 @@ func (k *Context) Fail(format string, args ...any) { k.fault(format, args...) }
 
 // Load copies len(b) bytes from address a of the tile into b.
 func (k *Context) Load(a uint32, b []byte) {
-	k.p.call()
-	if o := k.p.m.cfg.Memory.Read(k.p.addr(a), b); o != wire.OutcomeDone {
-		k.fault("load of %d bytes at 0x%x of tile %s: %s", len(b), a, k.Tile(), o)
+	for {
+		k.p.call()
+		n := min(len(b), wire.MaxPayload)
+		if o := k.p.m.cfg.Memory.Read(k.p.addr(a), b[:n]); o != wire.OutcomeDone {
+			k.fault("load of %d bytes at 0x%x of tile %s: %s", n, a, k.Tile(), o)
+		}
+		if a, b = a+uint32(n), b[n:]; len(b) == 0 {
+			return
+		}
 	}
 }
 
 // Store copies b to address a of the tile.
 func (k *Context) Store(a uint32, b []byte) {
-	k.p.call()
 	k.p.checkStore(a, len(b))
 	for len(b) > 0 { // a command takes at most wire.MaxPayload bytes
+		k.p.call()
 		n := min(len(b), wire.MaxPayload)
 		if o := k.p.m.cfg.Memory.Execute(&wire.Command{Type: wire.NocUnicastWrite, Addr: k.p.addr(a)}, b[:n]); o != wire.OutcomeDone {
 			k.fault("store of %d bytes at 0x%x of tile %s: %s", n, a, k.Tile(), o)
@@ -162,7 +176,7 @@ func (k *Context) WaitWordFor(a uint32, c Compare, v uint32, d time.Duration) bo
 	if c.holds(k.Load32(a), v) {
 		return true
 	}
-	until := k.p.m.now.Add(max(d, 1))
+	until := k.until(d)
 	k.p.pause(wait{kind: forWord, compare: c, addr: a, value: v, until: until})
 	return k.p.m.now.Before(until) || c.holds(k.Load32(a), v)
 }

@@ -63,9 +63,9 @@ func (e *Event) String() string {
 	return fmt.Sprintf("%s, kernel %s: %s", name, e.Kernel, e.Text)
 }
 
-// tell adds an event.
+// tell adds an event. The starts and ends of jobs always find room: a job has one of each.
 func (m *Machine) tell(e Event) {
-	if len(m.events) >= MaxEvents {
+	if len(m.events) >= MaxEvents && e.Kind != JobStarted && e.Kind != JobEnded {
 		m.dropped++
 		return
 	}

@@ -180,21 +180,29 @@ func (j *Job) limits() error {
 	return nil
 }
 
+// largest returns the number of kernels of the largest program.
+func (j *Job) largest() (n int) {
+	for i := range j.Programs {
+		n = max(n, len(j.Programs[i].Kernels))
+	}
+	return n
+}
+
 func (m *Machine) admit(spec *Job) error {
 	if err := spec.limits(); err != nil {
 		return err
 	}
 	n := 0
 	for _, j := range m.jobs {
-		n += len(j.running)
+		n += j.spec.largest()
 		if j.spec.ID == spec.ID {
 			return ErrRuns
 		}
 	}
+	if n+spec.largest() > MaxKernels {
+		return ErrTooMany
+	}
 	for i := range spec.Programs {
-		if n+len(spec.Programs[i].Kernels) > MaxKernels {
-			return ErrTooMany
-		}
 		if err := m.check(&spec.Programs[i]); err != nil {
 			return err
 		}

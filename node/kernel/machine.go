@@ -17,10 +17,10 @@ import (
 
 // Limits, our own choices.
 const (
-	Budget       = 1000                   // calls of a Context in one turn; a kernel that makes more calls yields
+	Budget       = 1000                   // calls of a Context in one turn; a kernel that makes more calls yields; each further 4096 bytes of a load or store count as one more call
+	StepBudget   = 10 * Budget            // calls of all kernels in one step of the chip; then the links have their turn
 	PollPause    = 100 * time.Microsecond // a kernel that used its budget up continues after this time, or after a store into its tile
-	MaxTurns     = 1024                   // turns of all kernels in one step of the chip; then the links have their turn
-	MaxKernels   = 256                    // kernels of one chip that run at once
+	MaxKernels   = 256                    // kernels of one chip that can run at once: of each job, the largest program counts
 	MaxJobs      = 64                     // jobs of one chip that run at once
 	MaxNocQueue  = 64                     // NoC commands of one kernel under way; a further command waits
 	MaxArguments = 256 << 10              // bytes of the arguments of all kernels of one job
@@ -90,7 +90,7 @@ type Machine struct {
 	scan    []*process // memory for wake
 	due     mono.Time  // earliest time at which something must happen; mono.Never: nothing
 	now     mono.Time
-	turns   int // turns since the last call of Step
+	left    int // calls that kernels may still make before the next call of Step
 
 	requests map[uint64]*Pending // fabric requests under way, by token
 	token    uint64
@@ -133,9 +133,9 @@ func (m *Machine) Idle() bool { return len(m.jobs) == 0 }
 // Has reports whether the machine's table has a kernel of a name.
 func (m *Machine) Has(name string) bool { return m.cfg.Table[name] != nil }
 
-// Step begins a step of the chip: kernels get [MaxTurns] new turns. The chip calls Step once before the
-// calls of Run in each step.
-func (m *Machine) Step() { m.turns = 0 }
+// Step begins a step of the chip: kernels may make [StepBudget] new calls. The chip calls Step once before
+// the calls of Run in each step.
+func (m *Machine) Step() { m.left = StepBudget }
 
 // Run resumes the kernels that can continue. Run returns true if a kernel ran or a command moved.
 func (m *Machine) Run(now mono.Time) bool {
@@ -144,10 +144,9 @@ func (m *Machine) Run(now mono.Time) bool {
 	}
 	m.now = now
 	moved := m.wake()
-	for len(m.ready) > 0 && m.turns < MaxTurns {
+	for len(m.ready) > 0 && m.left > 0 {
 		p := m.ready[0]
 		m.ready = slices.Delete(m.ready, 0, 1)
-		m.turns++
 		m.resume(p)
 		moved = true
 	}

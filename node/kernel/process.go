@@ -79,16 +79,10 @@ func (p *process) caught() {
 
 // resume gives a process a turn.
 func (m *Machine) resume(p *process) {
-	p.budget = Budget
-	m.current = p
-	if m.cfg.Running != nil {
-		m.cfg.Running(p)
-	}
-	_, more := p.next()
-	if m.cfg.Running != nil {
-		m.cfg.Running(nil)
-	}
-	m.current = nil
+	given := min(Budget, m.left)
+	p.budget = given
+	_, more := m.watched(p, p.next)
+	m.left -= max(given-max(p.budget, 0), 1)
 	if more {
 		m.beginWait(p)
 		if p.perform(); p.wait.kind != 0 && p.wait.over(p) {
@@ -100,6 +94,24 @@ func (m *Machine) resume(p *process) {
 	if p.failed != nil {
 		m.end(p.job, *p.failed)
 	}
+}
+
+// watched runs a part of a kernel's coroutine, and tells the watchdog.
+func (m *Machine) watched(p *process, run func() (struct{}, bool)) (struct{}, bool) {
+	before := m.current
+	m.current = p
+	if m.cfg.Running != nil {
+		m.cfg.Running(p)
+	}
+	v, more := run()
+	if m.current = before; m.cfg.Running != nil {
+		if before != nil {
+			m.cfg.Running(before)
+		} else {
+			m.cfg.Running(nil)
+		}
+	}
+	return v, more
 }
 
 // exit forgets a process whose coroutine has ended.
@@ -128,7 +140,7 @@ func (p *process) exit() {
 func (p *process) kill() {
 	p.stopping = true
 	if p.m.current != p {
-		p.stop()
+		p.m.watched(p, func() (v struct{}, more bool) { p.stop(); return v, more })
 		if p.yield != nil && !p.graceful && p.failed == nil {
 			p.m.tell(Event{Kind: StopIgnored, Job: p.job.spec.ID, Name: p.job.spec.Name, Kernel: p.String()})
 		}
