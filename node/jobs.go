@@ -76,6 +76,16 @@ func (n *Node) WaitJob(ctx context.Context, id kernel.JobID) (kernel.End, error)
 	}
 }
 
+// logKernel writes broken rules and failures of kernels into the chip's log.
+func (n *Node) logKernel(e *kernel.Event) {
+	switch {
+	case e.Kind == kernel.JobEnded && e.End.Stack != "":
+		n.log.Error("a kernel panicked", "chip", n.cfg.Node, "job", uint64(e.Job), "kernel", e.End.Kernel, "panic", e.End.Text, "stack", e.End.Stack)
+	case e.Kind == kernel.Violated || e.Kind == kernel.StopIgnored:
+		n.log.Warn(e.String(), "chip", n.cfg.Node)
+	}
+}
+
 // maxEnds is the number of jobs whose end a node remembers.
 const maxEnds = 256
 

@@ -253,6 +253,9 @@ func (n *Node) tell(e chip.Event) {
 	if len(n.captures) > 0 {
 		n.noteEvent(&e)
 	}
+	if e.Kernel != nil {
+		n.logKernel(e.Kernel)
+	}
 	n.events.publish(Event{Time: n.start.Add(time.Duration(e.At)), Chip: &e})
 }
 

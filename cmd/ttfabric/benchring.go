@@ -66,8 +66,8 @@ Walkthrough"). The trips of routed packets stand beside them.`,
 			return nil
 		}}
 	f.add(c)
-	c.Flags().IntSliceVar(&hops, "hops", []int{8, 12}, "lengths of the trip in hops; even numbers from 4")
-	c.Flags().IntSliceVar(&sizes, "sizes", []int{16, 256, 1024, 2048, 4096}, "packet sizes in bytes")
+	c.Flags().IntSliceVar(&hops, "hops", []int{8, 12}, "lengths of the trip in hops; even numbers from 4, with --kernels from 2")
+	c.Flags().IntSliceVar(&sizes, "sizes", []int{16, 256, 1024, 2048, 4096}, "packet sizes in bytes; with --kernels multiples of 16 up to 65536")
 	c.Flags().IntSliceVar(&batches, "packets", []int{1, 2, 4, 8}, "numbers of packets that make a trip together, 1 to 8")
 	c.Flags().IntVar(&rounds, "rounds", 500, "trips per measurement")
 	c.Flags().BoolVar(&kernels, "kernels", false, "run the CCL guide's ring programs as kernels on the chips; --packets and --plane do not matter")

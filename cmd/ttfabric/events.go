@@ -35,8 +35,8 @@ func newEvents() *cobra.Command {
 	c := &cobra.Command{Use: "events [CHIP]", Short: "Show past events of the fabric, and follow new events", Args: cobra.MaximumNArgs(1),
 		Long: `The command prints the events since the fabric was brought up, in order of time.
 Then the command prints new events as they happen, until Ctrl-C or 'ttfabric down'.
-Events are about links, packets given up, chips that join and leave, and injected
-faults.
+Events are about links, tables, routers, packets given up, chips that join and leave,
+jobs of kernels, and injected faults.
 
 Each chip archives its events in its own files. So the command shows events of dead
 chips too. With --since, --last or --archive but without -f, the command ends after

@@ -20,6 +20,9 @@ func (s *Server) routerStates(flushed map[wire.Channel]int) []api.RouterView {
 		p := &st.Ports[i]
 		v := api.RouterView{Chip: p.Local.Node, Channel: p.Local.Channel, Peer: p.Peer.Node, PeerChan: p.Peer.Channel, Plane: p.Plane,
 			State: p.Router.State.String(), Code: uint32(p.Router.State), Flushed: flushed[p.Local.Channel]}
+		if p.Raw {
+			v.State = "compliance mode"
+		}
 		for vc := range wire.NumVCs {
 			v.Waiting += p.Router.Sender[vc] + p.Router.Receiver[vc]
 		}

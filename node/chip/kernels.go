@@ -2,6 +2,7 @@ package chip
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 
 	"ttfabric/node/flow"
@@ -122,6 +123,14 @@ func (c *machine) addKernels() error {
 
 // StartJob starts this chip's part of a job.
 func (c *machine) StartJob(now mono.Time, j kernel.Job) error {
+	for _, ch := range j.Channels {
+		switch i := c.ports.index(ch); {
+		case i < 0:
+			return fmt.Errorf("job %d on chip %s: channel %d has no cable", j.ID, c.cfg.Node, ch)
+		case c.ports.list[i].raw.on:
+			return fmt.Errorf("job %d on chip %s: channel %d is in compliance mode; 'ttfabric router ttlink %s:%d' ends it", j.ID, c.cfg.Node, ch, c.cfg.Node, ch)
+		}
+	}
 	err := c.kernels.Start(now, j)
 	c.kernelEvents(now)
 	return err
@@ -241,6 +250,11 @@ func (c *machine) endJobsOf(now mono.Time, i int) {
 	for _, id := range c.kernels.Uses(func(wire.Channel) bool { return false }, func(n wire.FabricNodeID) bool { return n == p.Peer.Node }) {
 		c.EndJob(now, id, kernel.End{Why: kernel.EndChip, By: p.Peer.Node})
 	}
+	c.endJobsOn(now, p)
+}
+
+// endJobsOn ends the jobs that use the link of a port.
+func (c *machine) endJobsOn(now mono.Time, p *port) {
 	for _, id := range c.kernels.Uses(func(ch wire.Channel) bool { return ch == p.Local.Channel }, func(wire.FabricNodeID) bool { return false }) {
 		c.EndJob(now, id, kernel.End{Why: kernel.EndLink, By: p.Peer.Node, Text: "link " + p.Local.String()})
 	}

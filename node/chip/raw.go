@@ -71,6 +71,7 @@ func (c *machine) setRaw(now mono.Time, i int, on bool) bool {
 		m.end, _ = ttlink.NewCompliance(p.Local, p.Peer, wire.MaxRaw) // the ports are valid, because the port has a link
 	}
 	m.end.SetPath(m.path)
+	c.endJobsOn(now, p)
 	p.link.Leave(now)
 	c.gone(now, i, true)
 	return true

@@ -82,9 +82,12 @@ func StopJob(cs []*api.Client, id kernel.JobID, text string) (n int) {
 		v, err := c.Jobs(ctx)
 		return slices.ContainsFunc(v.Jobs, func(r kernel.Running) bool { return r.Job == id }), err
 	})
-	for _, a := range ran {
-		if a.Value {
-			n++
+	for i, a := range ran {
+		if !a.Value {
+			continue
+		}
+		if n++; n == 1 { // this chip tells the others, so that all of them name the same chip
+			_ = cs[i].EndJob(id, text)
 		}
 	}
 	Each(context.Background(), cs, jobStop, func(_ context.Context, c *api.Client) (struct{}, error) {

@@ -129,7 +129,8 @@ type End struct {
 	Why    Why               `json:"why"`
 	By     wire.FabricNodeID `json:"by"`               // chip that ended the job first
 	Kernel string            `json:"kernel,omitempty"` // for EndPanic: name and tile of the kernel
-	Text   string            `json:"text,omitempty"`   // for EndPanic: the kernel's panic value; for other reasons: more words
+	Text   string            `json:"text,omitempty"`   // for EndPanic: the kernel's panic value, and its place; for other reasons: more words
+	Stack  string            `json:"stack,omitempty"`  // for EndPanic, on the kernel's chip: the stack of the panic
 }
 
 // job is a job that runs.

@@ -203,7 +203,7 @@ func TestEndsOfJobs(t *testing.T) {
 		stop    bool
 		want    []string
 	}{
-		{[]string{"panics", "waits"}, false, []string{"kernel failed", "panics@1-1", "nil pointer"}},
+		{[]string{"panics", "waits"}, false, []string{"kernel failed", "panics@1-1", "nil pointer dereference at kernel_test.go:"}},
 		{[]string{"faults", "waits"}, false, []string{"kernel failed", "store at 0x2 of tile 1-1: want a multiple of 4"}},
 		{[]string{"waits", "polls"}, true, []string{"job 1 ended: stopped, first at chip M0D1"}},
 		{[]string{"ignores"}, true, []string{"kernel ignores@1-1 recovered from being stopped", "ended: stopped"}},

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"ttfabric/node/noc"
 	"ttfabric/wire"
@@ -72,9 +73,25 @@ func (p *process) caught() {
 	default:
 		p.failed = &End{Why: EndPanic, By: p.m.cfg.Self, Kernel: p.String(), Text: fmt.Sprint(x)}
 		if _, ok := x.(fault); !ok {
-			p.failed.Text += "\n" + string(debug.Stack())
+			p.failed.Stack = string(debug.Stack())
+			p.failed.Text += at(p.failed.Stack)
 		}
 	}
+}
+
+// at returns the place of a panic in the kernel's own code, from the stack, as " at FILE:LINE". If the
+// stack has no such place, at returns "".
+func at(stack string) string {
+	_, below, _ := strings.Cut(stack, "\npanic(") // the frames below belong to the code that panicked
+	lines := strings.Split(below, "\n")
+	for i := 2; i+1 < len(lines); i += 2 {
+		if f := lines[i]; strings.HasPrefix(f, "runtime.") || strings.HasPrefix(f, "ttfabric/node/kernel.") && !strings.Contains(lines[i+1], "_test.go") {
+			continue
+		}
+		place, _, _ := strings.Cut(strings.TrimSpace(lines[i+1]), " ")
+		return " at " + place[strings.LastIndexByte(place, '/')+1:]
+	}
+	return ""
 }
 
 // resume gives a process a turn.
@@ -162,9 +179,10 @@ func (p *process) call() {
 	if p.stopping {
 		panic(stopped{})
 	}
-	if p.budget--; p.budget < 0 {
+	if p.budget <= 0 {
 		p.pause(wait{kind: forTurn, until: p.m.now.Add(PollPause)})
 	}
+	p.budget--
 }
 
 // The kinds of waits.

@@ -31,7 +31,7 @@ type RouterView struct {
 	Peer     wire.FabricNodeID `json:"peer"`         // the chip at the other end of the cable
 	PeerChan wire.Channel      `json:"peer_channel"` // the ethernet channel at the other end of the cable
 	Plane    wire.Plane        `json:"plane"`        // the routing plane of the port
-	State    string            `json:"state"`        // the state: initializing, running, paused, draining or retraining
+	State    string            `json:"state"`        // the state: initializing, running, paused, draining, retraining or compliance mode
 	Code     uint32            `json:"state_code"`   // the state by its number in tt-metal's enumeration RouterState, 0 to 4
 	Waiting  int               `json:"waiting"`      // the number of packets in the port's sender and receiver channels
 	Flushed  int               `json:"flushed"`      // the number of packets that the port dropped because of this call
