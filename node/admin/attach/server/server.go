@@ -13,11 +13,16 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"ttfabric/node"
 	"ttfabric/node/admin/attach"
 	"ttfabric/node/admin/barrier"
 )
+
+// acceptPause is the time until the next attempt after the kernel refused to hand over a connection, for
+// example because the process has too many open files.
+const acceptPause = 100 * time.Millisecond
 
 // Server takes in the local programs of a chip.
 type Server struct {
@@ -73,6 +78,7 @@ func (s *Server) accept() {
 		}
 		if err != nil {
 			s.log.Warn("cannot take in a local program", "error", err)
+			time.Sleep(acceptPause)
 			continue
 		}
 		if err := s.admit(conn); err != nil {
