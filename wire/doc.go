@@ -9,9 +9,8 @@
 //
 // The page is spread over five files: doc.go has the formats, docflows.go the flows, doclink.go the
 // link protocol, docterms.go a glossary, and docwrites.go writes over the cable and compliance mode.
-// 'go doc ./wire' prints all of them. A router also writes its status into the memory of its chip.
-// Programs and other chips read this status with NoC reads. The file mailbox.go describes the format
-// of the status.
+// 'go doc ./wire' prints all of them. A router also writes its status into the memory of its chip,
+// where programs and other chips read it with NoC reads. The file mailbox.go has its format.
 //
 // # Where the offsets come from
 //

@@ -35,30 +35,91 @@ func (h *kernelHost) Send(_ mono.Time, job kernel.JobID, ch wire.Channel, q int,
 	return c.startWrite(ch, q, src, dst, words) == wire.OutcomeDone // the kernel has checked queue and addresses
 }
 
-// owner is what the two ends of a cable know about the jobs that use it, see [kernel.OwnerOffset].
+// Released reports whether the chip at the other end of a channel has released a job.
+func (h *kernelHost) Released(ch wire.Channel, tag uint32) bool {
+	i := h.ports.index(ch)
+	return i < 0 || h.ports.list[i].owner.released == tag || h.ports.list[i].link.Status().Session == 0
+}
+
+// owner is what the two ends of a cable know about the jobs that use it, see [kernel.OwnerOffset]. The
+// owner's registers are the word of OwnerOffset and the word of ReleaseOffset.
 type owner struct {
-	told  uint32 // tag that this chip has told its peer last; 0: none
-	heard uint32 // tag that the peer has told last; 0: none
+	told     uint32   // tag that this chip has told its peer last; 0: none
+	heard    uint32   // tag that the peer has told last; 0: none
+	released uint32   // tag of the job that the peer has released last; 0: none
+	release  []uint32 // tags of jobs that this chip has to release
+	sent     uint32   // tag that this chip has released last
+	news     bool     // released is new, and the machine of the kernels does not know it
+
+	machine *kernel.Machine
+	channel wire.Channel
 }
 
-// Load returns the tag that the peer has told.
-func (o *owner) Load(_ uint64, b []byte) wire.Outcome {
-	binary.LittleEndian.PutUint32(b, o.heard)
+// maxReleases is the number of jobs that wait for their release at one port; if there are more, the oldest
+// is forgotten, and its L1 at the other end lingers for its longest time.
+const maxReleases = 2 * kernel.MaxJobs
+
+// Load returns the tags that the peer has told.
+func (o *owner) Load(off uint64, b []byte) wire.Outcome {
+	var all [2 * wire.RegisterLen]byte
+	binary.LittleEndian.PutUint32(all[:], o.heard)
+	binary.LittleEndian.PutUint32(all[wire.RegisterLen:], o.released)
+	copy(b, all[off:])
 	return wire.OutcomeDone
 }
 
-// Store takes the tag of the job that uses the cable from now on.
-func (o *owner) Store(_ uint64, b []byte) wire.Outcome {
-	o.heard = binary.LittleEndian.Uint32(b)
+// Store takes the tag of the job that uses the cable from now on, or of a released job.
+func (o *owner) Store(off uint64, b []byte) wire.Outcome {
+	if off == 0 {
+		o.heard = binary.LittleEndian.Uint32(b)
+		b = b[wire.RegisterLen:]
+	}
+	if len(b) > 0 {
+		o.released, o.news = binary.LittleEndian.Uint32(b), true
+	}
 	return wire.OutcomeDone
+}
+
+// reset forgets all tags, because the session of the link has begun or ended.
+func (o *owner) reset() {
+	*o = owner{machine: o.machine, channel: o.channel}
+	o.machine.Release(o.channel, 0)
+}
+
+// peerReleased handles a release that came over the cable of a port. If this chip knows nothing of the job,
+// it answers with a release, because the other end waits for one.
+func (c *machine) peerReleased(p *port) {
+	o := p.owner
+	o.news = false
+	known := c.kernels.Release(o.channel, max(o.released, 1))
+	if !known && o.sent != o.released && !slices.Contains(o.release, o.released) && len(o.release) < maxReleases {
+		o.release = append(o.release, o.released)
+		c.kernels.releasing = true
+	}
+}
+
+// releaseJobs tells the other ends of cables which jobs have ended here. releaseJobs returns true if a
+// release is left.
+func (c *machine) releaseJobs() (left bool) {
+	for i := range c.ports.list {
+		p := &c.ports.list[i]
+		for len(p.owner.release) > 0 && c.startRegister(p.Local.Channel, 0, kernel.ReleaseOffset, p.owner.release[0]) == wire.OutcomeDone {
+			p.owner.sent = p.owner.release[0]
+			p.owner.release = slices.Delete(p.owner.release, 0, 1)
+			p.owner.told = 0 // a job that runs on tells its tag again
+			p.link.PlaceWrites()
+		}
+		left = left || len(p.owner.release) > 0
+	}
+	return left
 }
 
 // addOwners maps the register for the tag into each ethernet tile with a cable.
 func (c *machine) addOwners() error {
 	for i := range c.ports.list {
 		p := &c.ports.list[i]
-		p.owner = new(owner)
-		if err := c.memory.MapRegisters(p.tileAddr(kernel.OwnerOffset), wire.RegisterLen, p.owner); err != nil {
+		p.owner = &owner{machine: c.kernels.Machine, channel: p.Local.Channel}
+		if err := c.memory.MapRegisters(p.tileAddr(kernel.OwnerOffset), 2*wire.RegisterLen, p.owner); err != nil {
 			return err
 		}
 	}
@@ -74,10 +135,11 @@ func (h *kernelHost) Sending(ch wire.Channel, a uint32, n int) bool {
 // programs holds the kernels of a chip, and the ends of jobs that chips tell each other.
 type programs struct {
 	*kernel.Machine
-	notices []notice        // ends of jobs that this chip has to tell
-	heard   []kernel.Notice // ends of jobs that other chips have told, and that the chip has not handled yet
-	sent    uint64          // number of notices that this chip has sent
-	lost    uint64          // number of notices that found no room, or that several attempts did not deliver
+	notices   []notice        // ends of jobs that this chip has to tell
+	heard     []kernel.Notice // ends of jobs that other chips have told, and that the chip has not handled yet
+	releasing bool            // a port has jobs to release
+	sent      uint64          // number of notices that this chip has sent
+	lost      uint64          // number of notices that found no room, or that several attempts did not deliver
 }
 
 // notice is the end of a job that this chip has to tell another chip.
@@ -148,7 +210,7 @@ func (c *machine) Jobs() []kernel.Running { return c.kernels.Jobs() }
 
 // runKernels gives the kernels that can continue their turn. runKernels returns true if a kernel ran.
 func (c *machine) runKernels(now mono.Time) bool {
-	if c.kernels.Idle() && len(c.kernels.heard)+len(c.kernels.notices) == 0 {
+	if c.kernels.Idle() && len(c.kernels.heard)+len(c.kernels.notices) == 0 && !c.kernels.releasing {
 		return false
 	}
 	moved := c.kernels.Run(now)
@@ -165,6 +227,9 @@ func (c *machine) runKernels(now mono.Time) bool {
 	}
 	if len(c.kernels.notices) > 0 {
 		c.sendNotices(now)
+	}
+	if c.kernels.releasing {
+		c.kernels.releasing = c.releaseJobs()
 	}
 	return moved
 }
@@ -218,8 +283,25 @@ func (c *machine) kernelEvents(now mono.Time) { c.takeKernelEvents(now, true) }
 func (c *machine) takeKernelEvents(now mono.Time, tell bool) {
 	for e, ok := c.kernels.PollEvent(); ok; e, ok = c.kernels.PollEvent() {
 		c.events.add(Event{At: now, Kernel: &e})
+		if e.Kind == kernel.JobEnded {
+			c.toRelease(&e)
+		}
 		if tell && e.Kind == kernel.JobEnded && e.End.Why != kernel.EndDone && e.End.Why != kernel.EndClosed {
 			c.tellEnd(&e)
+		}
+	}
+}
+
+// toRelease notes that the other ends of a job's cables must be told that the job has ended here.
+func (c *machine) toRelease(e *kernel.Event) {
+	for _, ch := range e.Channels {
+		if i := c.ports.index(ch); i >= 0 {
+			o := c.ports.list[i].owner
+			if len(o.release) == maxReleases {
+				o.release = slices.Delete(o.release, 0, 1)
+			}
+			o.release = append(o.release, e.Job.Tag())
+			c.kernels.releasing = true
 		}
 	}
 }

@@ -234,7 +234,7 @@ func (c *machine) takeEvents(now mono.Time, i int) {
 				c.pool.Put(p.partial)
 				p.partial = router.NoSlot
 			}
-			*p.owner = owner{}
+			p.owner.reset()
 			if e.Kind == ttlink.EventSessionEnded {
 				c.endJobsOf(now, i)
 			}

@@ -245,3 +245,53 @@ func (w *fabric) want(i int, all, part string) {
 		w.t.Errorf("chip %d: want %q in the events:\n%s", i, all+part, got)
 	}
 }
+
+// TestL1Lingers stops a job while the other end of the cable still has to send its writes. The next job on
+// the same L1 must not begin before these writes and the release of the first job have come.
+func TestL1Lingers(t *testing.T) {
+	w, at := pairFabric(t)
+	job := func(i int, id kernel.JobID, name string) kernel.Job {
+		ports := [2]wire.Channel{w.m.Cables[0].A.Channel, w.m.Cables[0].B.Channel}
+		return kernel.Job{ID: id, Channels: ports[i : i+1], Programs: []kernel.Program{{Kernels: []kernel.Start{{Kernel: name, Tile: at[i]}},
+			Buffers: []kernel.Buffer{{Tile: at[i], Addr: ruleBuffer, Size: ruleSize}}}}}
+	}
+	start := func(i int, j kernel.Job) {
+		t.Helper()
+		if err := w.chips[i].StartJob(w.now, j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost := 0
+	w.lose = func(_ wire.PortID, b []byte) bool { // the cable loses the payload
+		f, err := wire.DecodeFrame(b)
+		if err != nil || f.Kind != wire.KindWrite || f.Dest < ruleBuffer {
+			return false
+		}
+		lost++
+		return true
+	}
+	start(0, job(0, 1, "send"))
+	start(1, job(1, 1, "receive"))
+	w.run(20 * time.Millisecond)
+	for _, c := range w.chips {
+		if !c.EndJob(w.now, 1, kernel.End{Why: kernel.EndStopped, By: c.Node()}) {
+			t.Fatal("job 1 ended before it was stopped")
+		}
+	}
+	start(1, job(1, 2, "slow"))
+	w.run(30 * time.Millisecond)
+	if b := w.get(w.chips[1].Node(), at[1].Addr(ruleBuffer), 1); lost == 0 || b[0] != 0 {
+		t.Errorf("%d frames were lost; the buffer of job 2 begins with %d although the writes of job 1 are still to come", lost, b[0])
+	}
+	w.lose = nil
+	w.run(300 * time.Millisecond)
+	w.want(1, "", "job 2 ended: done")
+	if n := w.seen(1, at[1]); n != 3 {
+		t.Errorf("job 2 saw %d of its 3 words", n)
+	}
+	start(0, job(0, 3, "send"))
+	start(1, job(1, 3, "receive"))
+	w.run(100 * time.Millisecond)
+	w.want(0, "", "job 3 ended: done")
+	w.want(1, "job 3 started\njob 3 ended: done\n", "")
+}

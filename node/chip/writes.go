@@ -112,7 +112,9 @@ func (c *machine) wrote(i int, d *ttlink.Delivery) {
 			p.writes.Refused++
 			return
 		}
-		p.writes.Registers++
+		if p.writes.Registers++; p.owner.news {
+			c.peerReleased(p)
+		}
 		return
 	}
 	if !inL1 || c.memory.Execute(&cmd, d.Data) != wire.OutcomeDone {

@@ -28,7 +28,8 @@ type Event struct {
 	Violation Violation `json:"violation,omitzero"`
 	Text      string    `json:"text,omitempty"` // for KernelPrints: the line
 
-	Chips []wire.FabricNodeID `json:"-"` // for JobEnded: all chips of the job
+	Chips    []wire.FabricNodeID `json:"-"` // for JobEnded: all chips of the job
+	Channels []wire.Channel      `json:"-"` // for JobEnded: links of this chip that the job used
 }
 
 // String returns the event as a sentence.

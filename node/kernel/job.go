@@ -267,6 +267,9 @@ func (m *Machine) check(p *Program) error {
 func (j *job) advance() bool {
 	switch {
 	case !j.started && !j.m.now.Before(j.startAt):
+		if _, lingers := j.lingers(); lingers {
+			return false
+		}
 		j.started = true
 		j.launch()
 		return true
@@ -321,8 +324,10 @@ func (m *Machine) end(j *job, e End) {
 	for len(j.running) > 0 {
 		j.running[0].kill()
 	}
+	m.lingers = slices.DeleteFunc(m.lingers, func(l linger) bool { return !l.until.After(m.now) })
+	m.linger(j, e.Why != EndDone)
 	m.jobs = slices.DeleteFunc(m.jobs, func(k *job) bool { return k == j })
-	m.tell(Event{Kind: JobEnded, Job: j.spec.ID, Name: j.spec.Name, End: e, Chips: j.spec.Chips})
+	m.tell(Event{Kind: JobEnded, Job: j.spec.ID, Name: j.spec.Name, End: e, Chips: j.spec.Chips, Channels: j.spec.Channels})
 	m.schedule()
 }
 

@@ -24,6 +24,7 @@ func (alone) Busy(wire.Channel, int) bool                   { return true }
 func (alone) Send(mono.Time, kernel.JobID, wire.Channel, int, uint32, uint32, int) bool {
 	return false
 }
+func (alone) Released(wire.Channel, uint32) bool     { return true }
 func (alone) Sending(wire.Channel, uint32, int) bool { return false }
 
 var t11, t21 = kernel.Tile{X: 1, Y: 1}, kernel.Tile{X: 2, Y: 1}

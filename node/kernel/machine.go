@@ -53,6 +53,9 @@ type Host interface {
 	// Sending reports whether a command under way still reads any of the n bytes from address a of
 	// the tile's L1.
 	Sending(ch wire.Channel, a uint32, n int) bool
+	// Released reports whether the chip at the other end of a channel has released the job with the
+	// given tag, see [ReleaseOffset].
+	Released(ch wire.Channel, tag uint32) bool
 }
 
 // Config describes a machine.
@@ -86,6 +89,7 @@ type Machine struct {
 	jobs    []*job     // jobs that have not ended, in the order of their start
 	ready   []*process // processes that can continue, oldest first
 	waiting []*process // processes that wait, in the order in which they began to wait
+	lingers []linger   // L1 of jobs that have ended
 	polling int        // number of processes whose wait only a look can end
 	scan    []*process // memory for wake
 	due     mono.Time  // earliest time at which something must happen; mono.Never: nothing
@@ -217,7 +221,11 @@ func (m *Machine) schedule() {
 		}
 	}
 	for _, j := range m.jobs {
-		if !j.started || len(j.running) == 0 {
+		switch until, lingers := j.lingers(); {
+		case j.started && len(j.running) > 0:
+		case lingers:
+			m.due = mono.Min(m.due, until)
+		default:
 			m.due = mono.Min(m.due, j.startAt)
 		}
 	}

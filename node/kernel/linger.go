@@ -1,0 +1,93 @@
+package kernel
+
+import (
+	"slices"
+	"time"
+
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// When a chip's part of a job has ended, the chip at the other end of a cable may still have to send L1
+// writes of the job. So L1 of an ethernet tile lingers: no other job gets it until that chip has released
+// the job. A chip releases a job over queue 0 of the cable when its own part has ended. Commands of one
+// queue take effect in order, so the release comes after all writes of the job.
+
+// ReleaseOffset is the address of the register for the tag of a released job in an ethernet tile. Hardware
+// has no such register.
+const ReleaseOffset = OwnerOffset + 4
+
+// LingerMost is the longest time for which L1 lingers, our own choice. A cable that is down for longer is
+// out of service, and its link then drops what it has to send.
+const LingerMost = 30 * time.Second
+
+// linger is L1 of a job that has ended, which the chip at the other end of a cable may still change.
+type linger struct {
+	channel wire.Channel
+	tag     uint32
+	buffers []Buffer
+	until   mono.Time
+	early   bool // the job ended early, so the words of its channels may be left over
+	tile    Tile
+}
+
+// linger keeps the L1 of an ended job on the ethernet tiles of its channels, until their other ends release it.
+func (m *Machine) linger(j *job, early bool) {
+	for _, ch := range j.spec.Channels {
+		t, ok := EthernetTile(m.cfg.Topology.Arch, ch)
+		if !ok {
+			continue
+		}
+		l := linger{channel: ch, tag: j.spec.ID.Tag(), until: m.now.Add(LingerMost), early: early, tile: t}
+		if m.cfg.Host.Released(ch, l.tag) {
+			continue
+		}
+		l.buffers = append(l.buffers, Buffer{t, EriscChannels, NumChannels * ChannelSize})
+		for _, b := range j.buffers {
+			if b.Tile == t {
+				l.buffers = append(l.buffers, b)
+			}
+		}
+		m.lingers = append(m.lingers, l)
+	}
+}
+
+// Release tells the machine that the chip at the other end of a channel will change no more L1 of the job
+// with the given tag. A tag of 0 stands for all jobs: the session of the channel's link has ended. Release
+// reports whether a job with this tag runs, or has L1 that lingered on the channel's tile.
+func (m *Machine) Release(ch wire.Channel, tag uint32) (known bool) {
+	m.lingers = slices.DeleteFunc(m.lingers, func(l linger) bool {
+		over := l.channel == ch && (tag == 0 || l.tag == tag)
+		known = known || over
+		if over && l.early && !slices.ContainsFunc(m.jobs, func(j *job) bool { return j.on(l.tile) }) {
+			m.cfg.Memory.Execute(&wire.Command{Type: wire.NocUnicastWrite, Addr: l.tile.Addr(EriscChannels)}, make([]byte, NumChannels*ChannelSize))
+		}
+		return over
+	})
+	for _, j := range m.jobs {
+		known = known || j.spec.ID.Tag() == tag
+		if !j.started {
+			m.due = mono.Min(m.due, max(j.startAt, m.now))
+		}
+	}
+	return known
+}
+
+// wants reports whether a program of the job has a kernel on a tile.
+func (j *job) wants(t Tile) bool {
+	return slices.ContainsFunc(j.spec.Programs, func(p Program) bool {
+		return slices.ContainsFunc(p.Kernels, func(s Start) bool { return s.Tile == t })
+	})
+}
+
+// lingers reports whether L1 of the job lingers, and until when at most.
+func (j *job) lingers() (until mono.Time, ok bool) {
+	for _, l := range j.m.lingers {
+		if l.until.After(j.m.now) && slices.ContainsFunc(l.buffers, func(b Buffer) bool {
+			return slices.ContainsFunc(j.buffers, func(c Buffer) bool { return b.overlaps(&c) }) || l.early && b.Tile == l.tile && j.wants(l.tile)
+		}) {
+			until, ok = max(until, l.until), true
+		}
+	}
+	return until, ok
+}
