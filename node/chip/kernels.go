@@ -183,7 +183,8 @@ func (c *machine) addKernels() error {
 	return c.memory.MapRegisters(kernel.NoticeAddr(c.cfg.Topology.Arch), kernel.NoticeSize, &c.kernels)
 }
 
-// StartJob starts this chip's part of a job.
+// StartJob starts this chip's part of a job. If a chip of the job has died, or if another chip has told
+// that the job has ended, the part ends at once.
 func (c *machine) StartJob(now mono.Time, j kernel.Job) error {
 	for _, ch := range j.Channels {
 		switch i := c.ports.index(ch); {
@@ -194,6 +195,10 @@ func (c *machine) StartJob(now mono.Time, j kernel.Job) error {
 		}
 	}
 	err := c.kernels.Start(now, j)
+	if err == nil {
+		c.takeKernelEvents(now, false) // the other chips know why a job ends at its start
+		c.endLostJobs(now)
+	}
 	c.kernelEvents(now)
 	return err
 }
@@ -220,7 +225,7 @@ func (c *machine) runKernels(now mono.Time) bool {
 	}
 	if len(c.kernels.heard) > 0 {
 		for _, n := range c.kernels.heard {
-			moved = c.kernels.End(now, n.Job, n.End) || moved
+			moved = c.kernels.Hear(now, n.Job, n.End) || moved
 			c.takeKernelEvents(now, false)
 		}
 		c.kernels.heard = c.kernels.heard[:0]

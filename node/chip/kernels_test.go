@@ -66,16 +66,22 @@ func jobFabric(t *testing.T, machine string, seed uint64) *fabric {
 func (w *fabric) startJob(id kernel.JobID, name func(i int) string, args func(i int) []uint32) {
 	w.t.Helper()
 	for i, c := range w.chips {
-		b := kernel.NewBuilder(w.m)
-		b.CreateKernel(name(i), shiftTile, append(args(i), b.CreateGlobalSemaphore(shiftTile))...)
-		j, err := b.Job(id, w.m)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if err := c.StartJob(w.now, j); err != nil {
+		if err := c.StartJob(w.now, w.part(id, name(i), args(i)...)); err != nil {
 			w.t.Fatal(err)
 		}
 	}
+}
+
+// part returns a chip's part of a job with one kernel.
+func (w *fabric) part(id kernel.JobID, name string, args ...uint32) kernel.Job {
+	w.t.Helper()
+	b := kernel.NewBuilder(w.m)
+	b.CreateKernel(name, shiftTile, append(args, b.CreateGlobalSemaphore(shiftTile))...)
+	j, err := b.Job(id, w.m)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return j
 }
 
 // kernelEvents returns the events of jobs of chip i, a line each.
@@ -157,6 +163,55 @@ func TestJobEndsAsAWhole(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLateStart checks that a chip's part of a job ends at once if the part starts after the job has
+// ended on another chip, or after another chip has died. A job with the number of a job that ended on all
+// chips runs.
+func TestLateStart(t *testing.T) {
+	start := func(w *fabric, i int, kernel string) {
+		t.Helper()
+		if err := w.chips[i].StartJob(w.now, w.part(1, kernel)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		do   func(w *fabric)
+		want string
+	}{
+		"fails": {func(w *fabric) { start(w, 0, "fail") }, "job 1 started\njob 1 ended: kernel failed, first at chip M0D0, kernel fail@1-1: store at 0x1 of tile 1-1: want a multiple of 4\n"},
+		"dies": {func(w *fabric) {
+			start(w, 0, "wait")
+			for _, d := range []wire.Direction{wire.East, wire.West, wire.North, wire.South} {
+				w.cut(w.chips[0], d, true)
+			}
+		}, "job 1 started\njob 1 ended: chip died, first at chip M0D0\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := jobFabric(t, "mesh:2x3", 0)
+			c.do(w)
+			w.run(5 * time.Second)
+			start(w, 4, "wait")
+			w.run(time.Second)
+			if got := w.kernelEvents(4); got != c.want {
+				t.Errorf("want the events\n%s, got\n%s", c.want, got)
+			}
+		})
+	}
+	w := jobFabric(t, "mesh:2x3", 0)
+	for range 2 {
+		w.startJob(1, func(i int) string {
+			if i == 0 {
+				return "fail"
+			}
+			return "wait"
+		}, func(int) []uint32 { return nil })
+		w.run(500 * time.Microsecond)
+		if n := len(w.chips[4].Jobs()); n != 1 {
+			t.Errorf("%d jobs run, want 1", n)
+		}
+		w.run(time.Second)
 	}
 }
 

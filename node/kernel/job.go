@@ -157,6 +157,9 @@ func (m *Machine) Start(now mono.Time, spec Job) error {
 	m.jobs = append(m.jobs, j)
 	m.due = mono.Min(m.due, j.startAt)
 	m.tell(Event{Kind: JobStarted, Job: spec.ID, Name: spec.Name})
+	if e, ok := m.early.started(now, spec.ID); ok {
+		m.end(j, e)
+	}
 	return nil
 }
 
@@ -327,6 +330,7 @@ func (m *Machine) end(j *job, e End) {
 	m.lingers = slices.DeleteFunc(m.lingers, func(l linger) bool { return !l.until.After(m.now) })
 	m.linger(j, e.Why != EndDone)
 	m.jobs = slices.DeleteFunc(m.jobs, func(k *job) bool { return k == j })
+	m.early.ended(j.spec.ID)
 	m.tell(Event{Kind: JobEnded, Job: j.spec.ID, Name: j.spec.Name, End: e, Chips: j.spec.Chips, Channels: j.spec.Channels})
 	m.schedule()
 }

@@ -72,6 +72,7 @@ func runJob(ctx context.Context, s *session.Session, name, odd string) error {
 	if s.Self().Chip == 1 {
 		name = odd
 	}
+	fmt.Printf("chip %s: all chips answer\n", s.Self())
 	j, err := part(s, 1, name)
 	if err == nil {
 		err = s.Run(ctx, j)
@@ -108,6 +109,7 @@ func TestHungKernel(t *testing.T) {
 	defer cancel()
 	exits := make(fabric.Exits, 4)
 	nodes, s := started(ctx, t, f, exits)
+	logs(t, f, nodes, "all chips answer") // a program that waits for the chip that hangs starts no job
 	if err := s.InlineWrite(ctx, nodes[1], shiftTile.Addr(0x1000), 1); err != nil {
 		t.Logf("the chip hung before it answered: %v", err)
 	}
