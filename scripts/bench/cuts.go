@@ -181,12 +181,13 @@ type cutFlow struct {
 	after   time.Time // await waits for the first write that begins later than this time
 	waiting bool
 	done    chan time.Time // receives the time at which this write was performed
+	flows   chan struct{}  // closed after the flow's first write
 }
 
 func newCutFlow(from, to *api.Client, plane wire.Plane) *cutFlow {
 	// Each source has a cell of its own, and each plane has a counter in this cell.
 	cell := uint64(from.Self().Chip)*cutCellSize + uint64(plane)*2*cutSize
-	return &cutFlow{s: session.New(from), to: to, plane: plane, at: wire.NewNocAddr(cutTile, cutTile, cell), done: make(chan time.Time, 1)}
+	return &cutFlow{s: session.New(from), to: to, plane: plane, at: wire.NewNocAddr(cutTile, cutTile, cell), done: make(chan time.Time, 1), flows: make(chan struct{})}
 }
 
 // run writes until ctx ends.
@@ -199,6 +200,9 @@ func (f *cutFlow) run(ctx context.Context) {
 		// counter can be compared with the number of writes.
 		err := f.s.WriteInc(context.Background(), f.to.Self(), f.at, data[:], f.counter(), 1, false, session.OnPlane(f.plane))
 		end := time.Now()
+		if n == 1 {
+			close(f.flows)
+		}
 		f.mu.Lock()
 		f.writes++
 		if err != nil {
@@ -254,6 +258,13 @@ func (f *cutFabric) cut(r *rand.Rand, c topo.Cable, sum *cutFlows) (took [2]time
 	}
 	defer wg.Wait()
 	defer stop()
+	for _, w := range flows { // before the first write, the link may be idle, and an idle link notices a cut later
+		select {
+		case <-w.flows:
+		case <-time.After(cutGiveUp):
+			return took, fmt.Errorf("no first packet from %s within %v", w.s.Self(), cutGiveUp)
+		}
+	}
 	time.Sleep(time.Duration(r.Int64N(int64(cutBefore))))
 
 	begin := time.Now()
