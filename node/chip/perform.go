@@ -84,7 +84,10 @@ func (c *machine) performHere(now mono.Time, r flow.Request, by flow.Owner) {
 	case r.Probe:
 	case r.Command.Type == wire.NocRead:
 		c.refreshMailbox(now, r.Command.Addr, int(r.Command.Size))
-		res.Data = make([]byte, r.Command.Size)
+		if res.Data = r.Into; len(res.Data) < int(r.Command.Size) {
+			res.Data = make([]byte, r.Command.Size)
+		}
+		res.Data = res.Data[:r.Command.Size]
 		o = c.memory.Read(r.Command.Addr, res.Data)
 	default:
 		r.Command.Size = uint16(len(r.Payload))

@@ -13,6 +13,7 @@ type Request struct {
 	Probe   bool             // the destination only answers; Command and Payload are not used
 	Command wire.Command     // the chip sets Size from Payload, except for a read
 	Payload []byte           // data of at most wire.MaxPayload bytes, which the source copies
+	Into    []byte           // memory for the data of a read that a chip sends to itself without Via; the chip uses the memory only while it handles the request, and only if the data fit; otherwise, and for other requests, it has no effect
 	Trace   bool             // each chip that the packet comes to records the packet; chips do not record multicasts
 	Via     []wire.Direction // hops to take instead of the routing table's, at most wire.MaxHops; the hops may lead back to the sending chip itself
 	Ranges  wire.Ranges      // if the ranges have hops: the request is a multicast to the chips in the ranges; Dst is not used, and the chip refuses Via, Other, Members and reads

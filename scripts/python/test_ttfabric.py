@@ -4,7 +4,9 @@ also use the chips. 'go test ./node/admin/attach/server' starts two chips of an 
 from __future__ import annotations
 
 import os
+import socket
 import struct
+import tempfile
 import threading
 import unittest
 
@@ -42,6 +44,63 @@ class Formats(unittest.TestCase):
         r = ttfabric._result(b)
         self.assertEqual((r.fate, r.outcome, r.nanoseconds, r.data), ("refused", "again", 10, b"ab"))
         self.assertEqual((r.members[0][0], r.members[0][1].reason), ("M0D5", "chip M0D6 dropped it: next hop dead"))
+
+
+class Frames(unittest.TestCase):
+    """A script takes the place of the chip, and sends its answers in pieces."""
+
+    def client(self, *answers: bytes, piece: int) -> ttfabric.Chip:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, "s")
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(path)
+        listener.listen()
+
+        def serve() -> None:
+            with listener, listener.accept()[0] as conn:
+                welcome = struct.pack("<HHH2xQIII4x", 1, 0, 3, 9, 1 << 20, 1024, 5)
+                for b in (self.frame(1, 129, welcome), *answers):
+                    conn.recv(1 << 16)  # the request
+                    for at in range(0, len(b), piece):
+                        conn.sendall(b[at:at + piece])
+
+        t = threading.Thread(target=serve)
+        t.start()
+        self.addCleanup(t.join)
+        c = ttfabric.Chip(path)
+        self.addCleanup(c.close)
+        return c
+
+    @staticmethod
+    def frame(number: int, kind: int, body: bytes) -> bytes:
+        return struct.pack("<IB3xQ", 16 + len(body), kind, number) + body
+
+    def result(self, number: int, data: bytes = b"", fate: int = 0, outcome: int = 0) -> bytes:
+        return self.frame(number, 130, struct.pack("<BBBBHHqQII", fate, outcome, 0, 0, 0, 0, 10, 0, 0, len(data)) + data)
+
+    def test_answers_in_pieces(self) -> None:
+        for piece in (1, 7, 40, 1 << 20):
+            long, longer = bytes(range(251)) * 20, bytes(range(251)) * (3 if piece == 1 else 3000)
+            c = self.client(self.result(2), self.result(3, long), self.result(4, longer), self.result(5, b"abcd"), piece=piece)
+            c.write_word("M0D3", 0, 1)
+            self.assertEqual(c.read("M0D3", 0, len(long)), long)
+            self.assertEqual(c.read("M0D3", 0, len(longer)), longer)
+            self.assertEqual(c.read("M0D3", 0, 4), b"abcd")
+
+    def test_a_refusal_is_repeated(self) -> None:
+        c = self.client(self.result(2, fate=1, outcome=4), self.result(3), self.result(4, fate=1, outcome=1), piece=20)
+        c.write_word("M0D3", 0, 1)  # the first answer says "again"
+        with self.assertRaises(ttfabric.FabricError) as e:
+            c.write("M0D3", 0, b"x")
+        self.assertEqual(e.exception.reason, "bad address")
+
+    def test_bad_frames(self) -> None:
+        for bad in (struct.pack("<IB3xQ", 15, 130, 2), struct.pack("<IB3xQ", 1 << 30, 130, 2), self.result(7), self.frame(2, 131, bytes(32))):
+            self.assertRaises(ttfabric.FabricError, self.client(bad, piece=100).write_word, "M0D3", 0, 1)
+
+    def test_a_chip_that_goes_away(self) -> None:
+        self.assertRaises(ConnectionError, self.client(self.result(2)[:20], piece=100).write_word, "M0D3", 0, 1)
 
 
 @unittest.skipUnless(len(SOCKETS) >= 2, "TTFABRIC_TEST_SOCKETS names no two chips")

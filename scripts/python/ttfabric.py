@@ -29,8 +29,9 @@ import re
 import socket
 import struct
 import time
+from time import perf_counter
 from dataclasses import dataclass, field
-from typing import Iterator, List, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 MAX_BLOCK = 1 << 20  # largest payload of one write or read, in bytes
 MAX_PACKET = 4096  # largest payload of the other commands, in bytes
@@ -39,11 +40,19 @@ VERSION = 1
 
 _HEAD = struct.Struct("<IB3xQ")
 _COMMAND = struct.Struct("<HHBBHQQII8sBB6x")
+_HEAD_COMMAND = struct.Struct("<IB3xQHHBBHQQII8sBB6x")  # both in one
+_FATE_LISTS = struct.Struct("<B23xII")  # of a result: the fate, and the lengths of its lists
 _RESULT = struct.Struct("<BBBBHHqQII")
 _MEMBER = struct.Struct("<HHBBBBHH")
 
 _LONGEST_FRAME = MAX_BLOCK + (1 << 16)  # longest frame that this client takes, in bytes
-_RECEIVE = 1 << 16  # bytes of one receive
+_RECEIVE = 1 << 16  # size of the memory for received frames, in bytes
+_JOINED = 1 << 14  # longest payload that is copied behind its header, in bytes; a longer one is sent from where it is
+
+# Waking up a sleeping process takes 5 to 50 microseconds. This client and the chip therefore poll for a
+# moment, if the answer before also came within a moment.
+_POLL, _SOON = 40e-6, 60e-6  # longest time of polling, and longest time for the answer before, in seconds
+_SEVERAL = (os.cpu_count() or 1) > 1  # with one processor, polling keeps the chip from answering
 
 _HELLO, _COMMAND_KIND, _WAIT, _CANCEL, _BARRIER, _EVENTS, _MOMENT = range(1, 8)
 _ANSWER, _EVENT, _ERROR = 128, 144, 255
@@ -66,7 +75,11 @@ _MAX_REFUSALS = 200  # largest number of repetitions after refusals
 _MAX_LOSSES = 4  # largest number of repetitions after losses
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.1  # pauses before repetitions, in seconds
 
+_CLOSED = "the chip has closed the connection"
+_MAX_PLACES = 4096  # largest number of destinations that a client notes
+
 Node = Tuple[int, int]
+_Place = Tuple[int, int, bytes]  # mesh, chip and ranges of a command
 
 
 class FabricError(Exception):
@@ -181,7 +194,10 @@ class Chip:
         self._path = path
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._number = 0
-        self._in = b""  # received bytes of frames that were not taken yet
+        self._in = memoryview(bytearray(_RECEIVE))  # received bytes
+        self._from = self._to = 0  # the bytes of frames that were not taken yet are self._in[self._from:self._to]
+        self._soon = False  # the bytes before came soon
+        self._places: Dict[str, _Place] = {}  # destinations of earlier commands
         self._batch: Optional[List[Tuple[bytes, str]]] = None
         try:
             self._sock.connect(path)
@@ -208,25 +224,24 @@ class Chip:
 
     def write(self, dst: str, addr: int, data: bytes, *, plane: int = 0, posted: bool = False) -> None:
         """Writes data of any length. The destination performs up to 1 MiB of a write to the own chip at one instant."""
-        view = memoryview(data)
-        for at in range(0, max(len(data), 1), MAX_BLOCK):
-            piece = bytes(view[at:at + MAX_BLOCK])
-            self._do(dst, _WRITE, addr + at, plane=plane, flags=_POSTED if posted else 0, payload=piece)
+        view = memoryview(data).cast("B")
+        for at in range(0, max(len(view), 1), MAX_BLOCK):
+            self._do(dst, _WRITE, addr + at, 0, _POSTED if posted else 0, plane, payload=view[at:at + MAX_BLOCK])
 
     def read(self, dst: str, addr: int, size: int, *, plane: int = 0) -> bytes:
         """Reads size bytes."""
         out = []
         for at in range(0, size, MAX_BLOCK):
             n = min(MAX_BLOCK, size - at)
-            data = self._do(dst, _READ, addr + at, plane=plane, size=n).data
-            if len(data) != n:
-                raise FabricError(f"chip {dst} answered a read of {n} bytes with {len(data)} bytes", "unknown")
-            out.append(data)
+            body = self._do(dst, _READ, addr + at, 0, 0, plane, size=n)
+            if len(body) != _RESULT.size + n:
+                raise FabricError(f"chip {dst} answered a read of {n} bytes with {len(body) - _RESULT.size} bytes", "unknown")
+            out.append(body[_RESULT.size:])
         return b"".join(out)
 
     def write_word(self, dst: str, addr: int, value: int, *, plane: int = 0, posted: bool = False) -> None:
         """Writes one word of 32 bits, which travels in the packet's header (inline write)."""
-        self._do(dst, _INLINE, addr, value=value, plane=plane, flags=_POSTED if posted else 0)
+        self._do(dst, _INLINE, addr, value, _POSTED if posted else 0, plane)
 
     def read_word(self, dst: str, addr: int, *, plane: int = 0) -> int:
         """Reads one word of 32 bits."""
@@ -235,25 +250,25 @@ class Chip:
     def atomic_inc(self, dst: str, addr: int, add: int = 1, *, flush: bool = False, plane: int = 0,
                    posted: bool = False) -> None:
         """Adds to a counter. With flush, the destination first performs this chip's earlier writes."""
-        self._do(dst, _ATOMIC, addr, value=add, plane=plane, flags=(_FLUSH if flush else 0) | (_POSTED if posted else 0))
+        self._do(dst, _ATOMIC, addr, add, (_FLUSH if flush else 0) | (_POSTED if posted else 0), plane)
 
     def write_inc(self, dst: str, addr: int, data: bytes, counter: int, add: int = 1, *, flush: bool = False,
                   plane: int = 0, posted: bool = False) -> None:
         """Writes up to 4096 bytes and then adds to a counter, in one packet (fused write and increment)."""
-        self._do(dst, _FUSED, addr, sem=counter, value=add, plane=plane, payload=data,
-                 flags=(_FLUSH if flush else 0) | (_POSTED if posted else 0))
+        self._do(dst, _FUSED, addr, add, (_FLUSH if flush else 0) | (_POSTED if posted else 0), plane, sem=counter,
+                 payload=data)
 
     def scatter_write(self, dst: str, chunks: Sequence[Tuple[int, bytes]], *, plane: int = 0) -> None:
         """Writes two to four chunks of address and data, up to 4096 bytes together, in one packet."""
-        self._do(dst, _SCATTER, 0, plane=plane, chunks=chunks, payload=b"".join(d for _, d in chunks))
+        self._do(dst, _SCATTER, 0, 0, 0, plane, chunks=chunks, payload=b"".join(d for _, d in chunks))
 
     def ping(self, dst: str, *, plane: int = 0) -> float:
         """Sends an empty packet. Returns the time to its completion in seconds."""
-        return self._do(dst, 255, 0, plane=plane, flags=_PROBE).nanoseconds / 1e9
+        return _result(self._do(dst, 255, 0, 0, _PROBE, plane)).nanoseconds / 1e9
 
     def flush(self, dst: str, *, plane: int = 0) -> None:
         """Waits until all posted commands to dst have ended. Raises FabricError if some were missed."""
-        missed = self._do(dst, 255, 0, plane=plane, flags=_PROBE | _FLUSH).missed
+        missed = _result(self._do(dst, 255, 0, 0, _PROBE | _FLUSH, plane)).missed
         if missed:
             raise FabricError(f"chip {dst}: {missed} posted packets were not performed, or perhaps not performed", "unknown")
 
@@ -323,34 +338,58 @@ class Chip:
 
     # Frames
 
-    def _do(self, dst: str, kind: int, addr: int, *, value: int = 0, sem: int = 0, plane: int = 0, flags: int = 0,
-            payload: bytes = b"", size: int = 0, chunks: Sequence[Tuple[int, bytes]] = ()) -> Result:
-        """Performs a command, and repeats it if a repetition can mend its failure."""
-        mesh, chip, ranges = 0, 0, bytes(8)
-        if dst[:1] in "EWNS":
-            ranges = _ranges(dst)
-            mesh, chip = parse_chip(self.chip)
-        else:
-            mesh, chip = parse_chip(dst)
-        body = b"".join([_COMMAND.pack(mesh, chip, kind, plane, flags, addr, sem, value & 0xFFFFFFFF, size or len(payload), ranges, len(chunks), 0),
-                         *(struct.pack("<QI", a, len(d)) for a, d in chunks), payload])
-        reads = kind == _READ or bool(flags & _PROBE)
-        if self._batch is not None:
-            if reads:
+    def _do(self, dst: str, kind: int, addr: int, value: int, flags: int, plane: int, *, sem: int = 0,
+            payload: bytes | memoryview = b"", size: int = 0, chunks: Sequence[Tuple[int, bytes]] = ()) -> bytes:
+        """Performs a command, and repeats it if a repetition can mend its failure. Returns its result."""
+        place = self._places.get(dst)
+        if place is None:
+            place = self._place(dst)
+        mesh, chip, ranges = place
+        n = len(payload)
+        lists = b"".join([struct.pack("<QI", a, len(d)) for a, d in chunks]) if chunks else b""
+        batch, tries, pause = self._batch, 0, _FIRST_PAUSE
+        if batch is not None:
+            if kind == _READ or flags & _PROBE:
                 raise RuntimeError("reads, pings and flushes cannot be part of a batch")
-            self._batch.append((body, dst))
-            return Result("done", "done", "", "", "", 0, 0, b"")
-        tries, pause = 0, _FIRST_PAUSE
+            body = _COMMAND.pack(mesh, chip, kind, plane, flags, addr, sem, value & 0xFFFFFFFF, n, ranges, len(chunks), 0)
+            batch.append((b"".join((body, lists, payload)) if n else body, dst))
+            return b""
         while True:
-            self._send(_COMMAND_KIND, body)
-            r = _result(self._receive(self._number, _COMMAND_KIND))
-            if r.fate in ("done", "posted") and not r.members:
-                return r
-            if r.members or not _repeats(r, reads, tries):
+            number = self._number = self._number + 1
+            frame = _HEAD_COMMAND.pack(_HEAD_COMMAND.size + len(lists) + n, _COMMAND_KIND, number, mesh, chip, kind, plane,
+                                       flags, addr, sem, value & 0xFFFFFFFF, size or n, ranges, len(chunks), 0)
+            if n <= _JOINED:
+                self._sock.sendall(b"".join((frame, lists, payload)) if n else frame)
+            else:
+                self._send_long(frame + lists, payload)
+            body = self._receive(number, _COMMAND_KIND)
+            fate, members, _ = _FATE_LISTS.unpack_from(body)
+            if (fate == 0 or fate == 4) and members == 0:  # done or posted
+                return body
+            r = _result(body)
+            if r.members or not _repeats(r, kind == _READ or bool(flags & _PROBE), tries):
                 self._check(r, dst)
-                return r
             time.sleep(pause)
             tries, pause = tries + 1, min(2 * pause, _LONGEST_PAUSE)
+
+    def _place(self, dst: str) -> _Place:
+        """Returns mesh, chip and ranges of a destination, and notes them for later commands."""
+        if dst[:1] and dst[0] in "EWNS":
+            place = (*parse_chip(self.chip), _ranges(dst))
+        else:
+            place = (*parse_chip(dst), bytes(8))
+        if len(self._places) >= _MAX_PLACES:
+            self._places.clear()
+        self._places[dst] = place
+        return place
+
+    def _send_long(self, head: bytes, payload: bytes | memoryview) -> None:
+        """Sends a frame without a copy of its payload."""
+        sent = self._sock.sendmsg([head, payload])
+        if sent < len(head):
+            self._sock.sendall(head[sent:])
+            sent = len(head)
+        self._sock.sendall(memoryview(payload)[sent - len(head):])
 
     @staticmethod
     def _check(r: Result, dst: str) -> None:
@@ -366,7 +405,7 @@ class Chip:
         self._send(kind, body)
         number = self._number
         try:
-            self._sock.settimeout(timeout)
+            self._sock.settimeout(timeout if timeout is None else max(timeout, 1e-6))  # 0 would mean: do not wait for bytes
             return self._receive(number, kind)
         except socket.timeout:
             self._sock.settimeout(None)
@@ -405,32 +444,64 @@ class Chip:
 
     def _frame(self) -> Tuple[int, int, bytes]:
         """Returns number, kind and body of the next frame. A timeout strikes only before its first byte."""
-        buf = self._in or self._more()
-        while len(buf) < _HEAD.size:
-            buf += self._more()
-        length, kind, number = _HEAD.unpack_from(buf)
+        if self._from == self._to:
+            self._from = self._to = 0
+            self._more()
+        at, to = self._from, self._to
+        if to - at < _HEAD.size:
+            self._rest(_HEAD.size)
+            at, to = 0, self._to
+        length, kind, number = _HEAD.unpack_from(self._in, at)
+        if to - at >= length >= _HEAD.size:
+            self._from = at + length
+            return number, kind, bytes(self._in[at + _HEAD.size:self._from])
         if not _HEAD.size <= length <= _LONGEST_FRAME:
             raise FabricError(f"the chip sent a frame of {length} bytes", "unknown")
-        if len(buf) >= length:
-            self._in = buf[length:]
-            return number, kind, buf[_HEAD.size:length]
-        self._in = b""
+        if length <= _RECEIVE:
+            self._rest(length)
+            self._from = length
+            return number, kind, bytes(self._in[_HEAD.size:length])
         body = bytearray(length - _HEAD.size)
-        view, at = memoryview(body), len(buf) - _HEAD.size
-        view[:at] = buf[_HEAD.size:]
+        view, have = memoryview(body), to - at - _HEAD.size
+        view[:have] = self._in[at + _HEAD.size:to]
+        self._from = self._to = 0
         self._sock.settimeout(None)
-        while at < len(body):
-            n = self._sock.recv_into(view[at:])
+        while have < len(body):
+            n = self._sock.recv_into(view[have:])
             if n == 0:
-                raise ConnectionError("the chip has closed the connection")
-            at += n
+                raise ConnectionError(_CLOSED)
+            have += n
         return number, kind, bytes(body)
 
-    def _more(self) -> bytes:
-        b = self._sock.recv(_RECEIVE)
-        if not b:
-            raise ConnectionError("the chip has closed the connection")
-        return b
+    def _rest(self, length: int) -> None:
+        """Receives until the memory begins with a whole frame, or header, of this length."""
+        rest = bytes(self._in[self._from:self._to])
+        self._in[:len(rest)] = rest
+        self._from, self._to = 0, len(rest)
+        self._sock.settimeout(None)
+        while self._to < length:
+            self._more()
+
+    def _more(self) -> None:
+        """Receives some bytes."""
+        begin = perf_counter()
+        n = self._poll(begin) if self._soon else -1
+        if n < 0:
+            n = self._sock.recv_into(self._in[self._to:])
+        if n == 0:
+            raise ConnectionError(_CLOSED)
+        self._to += n
+        self._soon = _SEVERAL and perf_counter() - begin < _SOON
+
+    def _poll(self, begin: float) -> int:
+        """Receives bytes that come soon. Returns -1 if none come."""
+        recv, memory = self._sock.recv_into, self._in[self._to:]
+        while True:
+            try:
+                return recv(memory, 0, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                if perf_counter() - begin > _POLL:
+                    return -1
 
 
 def _repeats(r: Result, reads: bool, tries: int) -> bool:

@@ -63,6 +63,9 @@ const dialTime = 10 * time.Second
 // pass through this memory.
 const readBuffer = 64 << 10
 
+// readPiece is the largest number of bytes of a long read that one system call takes.
+const readPiece = 256 << 10
+
 // Dial connects to the chip whose socket has the given path. The parameter t is the topology of the
 // chip's fabric.
 func Dial(ctx context.Context, path string, t *topo.Topology) (*Client, error) {

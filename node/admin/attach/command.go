@@ -158,22 +158,27 @@ func parsePayload(b []byte, size int, r *flow.Request) (wanted int, err error) {
 	return 0, nil
 }
 
-// AppendResult appends the result of a command. The data of a read are all pieces of the parameter
-// "data", one after the other.
+// AppendResult appends the result of a command with the data of a read.
 func AppendResult(b []byte, number uint64, r *flow.Result, data []byte) []byte {
+	return append(AppendLong(b, number, r, len(data)), data...)
+}
+
+// AppendLong appends the result of a read of n bytes without its data. The caller writes the data
+// behind the result.
+func AppendLong(b []byte, number uint64, r *flow.Result, n int) []byte {
 	le := binary.LittleEndian
-	b = AppendHead(b, KindCommand+Answer, number, resultLen+len(r.Members)*memberLen+len(data))
+	b = AppendHead(b, KindCommand+Answer, number, resultLen+len(r.Members)*memberLen+n)
 	b = appendEnd(b, r.Fate, r.Outcome, r.Drop, r.Doubt)
 	b = appendNode(b, r.At)
 	b = le.AppendUint64(b, uint64(r.Done.Sub(r.Sent)))
 	b = le.AppendUint64(b, r.Missed)
-	b = le.AppendUint32(le.AppendUint32(b, uint32(len(r.Members))), uint32(len(data)))
+	b = le.AppendUint32(le.AppendUint32(b, uint32(len(r.Members))), uint32(n))
 	for i := range r.Members {
 		m := &r.Members[i]
 		b = appendEnd(appendNode(b, m.Node), m.Fate, m.Outcome, m.Drop, m.Doubt)
 		b = appendNode(b, m.At)
 	}
-	return append(b, data...)
+	return b
 }
 
 func appendEnd(b []byte, f flow.Fate, o wire.Outcome, r wire.DropReason, d flow.Doubt) []byte {

@@ -56,7 +56,7 @@
 //	 0  2  mesh of the destination
 //	 2  2  chip of the destination
 //	 4  1  type: 0 write, 1 inline write, 2 atomic increment, 3 write and increment, 4 scatter write,
-//	       6 read (the codes of [wire.NocSendType])
+//	       7 read (the codes of [wire.NocSendType])
 //	 5  1  routing plane
 //	 6  2  flags: 1 probe, 2 flush, 4 posted, 8 other way round a ring, 16 trace, 32 members
 //	 8  8  address: offset in bits 0 to 35, x in bits 36 to 41, y in bits 42 to 47

@@ -127,7 +127,8 @@ func TestFieldsAreKnown(t *testing.T) {
 		of     any
 		fields []string
 	}{
-		{flow.Request{}, []string{"Token", "Dst", "Plane", "Probe", "Command", "Payload", "Trace", "Via", "Ranges", "Members", "Other", "Posted", "Flush"}},
+		{flow.Request{}, []string{"Token", "Dst", "Plane", "Probe", "Command", "Payload", "Trace", "Via", "Ranges", "Members", "Other", "Posted", "Flush",
+			"Into"}}, // memory for results, which is no input
 		{flow.Result{}, []string{"Token", "Dst", "Fate", "Outcome", "Drop", "At", "Doubt", "Data", "Err", "Members", "Missed", "Sent", "Done"}},
 		{wire.Command{}, []string{"Type", "Addr", "Sem", "Value", "Flush", "Size", "Chunks", "Scatter", "Sizes"}},
 		{wire.Ranges{}, []string{"Hops", "Skip"}},

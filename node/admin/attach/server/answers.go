@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"ttfabric/node"
@@ -100,16 +101,20 @@ func (c *client) flush() bool {
 	}
 	c.writing = true
 	for len(c.out) > 0 && !c.failed {
-		b, n := c.out, c.answered
-		c.out, c.answered = c.spare[:0], 0
+		b, data, n := c.out, c.long, c.answered
+		c.out, c.long, c.answered = c.spare[:0], c.spent[:0], 0
 		c.mu.Unlock()
 		err := c.conn.SetWriteDeadline(time.Now().Add(attach.WriteTimeout))
 		if err == nil {
-			_, err = c.conn.Write(b)
+			err = c.write(b, data)
 		}
 		c.mu.Lock()
-		c.spare = b[:0]
+		c.spare, c.spent = b[:0], data[:0]
 		c.bytes -= len(b)
+		for _, d := range data {
+			c.bytes -= d.n
+			c.blocks = append(c.blocks, d.data)
+		}
 		c.inFlight -= n
 		c.failed = c.failed || err != nil
 		c.room.Broadcast()
@@ -119,6 +124,27 @@ func (c *client) flush() bool {
 		c.conn.Close() // ends the reading goroutine
 	}
 	return !c.failed
+}
+
+// write writes answers, and the data of long reads at their places.
+func (c *client) write(b []byte, data []long) error {
+	if len(data) == 0 {
+		_, err := c.conn.Write(b)
+		return err
+	}
+	vec, from := c.vec[:0], 0
+	for _, d := range data {
+		vec = append(vec, b[from:d.at], d.data[:d.n])
+		from = d.at
+	}
+	if from < len(b) {
+		vec = append(vec, b[from:])
+	}
+	rest := net.Buffers(vec)
+	_, err := rest.WriteTo(c.conn)
+	clear(vec)
+	c.vec = vec[:0]
+	return err
 }
 
 // writeLater writes the answers that come while the reading goroutine waits, until the connection

@@ -54,8 +54,11 @@ type input struct {
 type output struct {
 	mu       sync.Mutex
 	room     sync.Cond // signalled when answers have been written, or the connection has ended
-	out      []byte    // answers to write
+	out      []byte    // answers to write, without the data of long reads
+	long     []long    // data of long reads to write, in the order of their places in out
 	spare    []byte    // memory for the next out
+	spent    []long    // memory for the next long
+	vec      [][]byte  // memory for the pieces of one write
 	blocks   []*block  // memory for data of long reads that no command uses
 	writing  bool      // a goroutine writes answers
 	reading  bool      // the reading goroutine performs frames, and writes their answers itself
@@ -68,6 +71,13 @@ type output struct {
 
 // block is memory for the answer to a long read.
 type block [attach.MaxBlock]byte
+
+// long is the data of a long read. The data are written from the memory into which the chip read them.
+type long struct {
+	at   int // the data follow the first "at" bytes of out
+	data *block
+	n    int // length of the data, in bytes
+}
 
 // op is a command under way.
 type op struct {
@@ -236,6 +246,7 @@ func (c *client) command(number uint64, body []byte) {
 		c.promise(o)
 	}
 	at, payload := r.Command.Addr, r.Payload
+	own := o.data != nil && r.Dst == c.s.n.Self()
 	for off := 0; off == 0 || off < n; off += wire.MaxPayload {
 		piece := min(wire.MaxPayload, n-off)
 		if n > wire.MaxPayload {
@@ -243,6 +254,9 @@ func (c *client) command(number uint64, body []byte) {
 		}
 		if wanted > 0 {
 			r.Command.Size = uint16(piece)
+			if own {
+				r.Into = o.data[off : off+piece]
+			}
 		} else if payload != nil {
 			r.Payload = payload[off : off+piece]
 		}
@@ -322,8 +336,8 @@ func (c *client) ended(p part, r *flow.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := p.op
-	if o.data != nil && r.Fate == flow.FateDone {
-		copy(o.data[p.off:], r.Data)
+	if o.data != nil && r.Fate == flow.FateDone && len(r.Data) > 0 && &r.Data[0] != &o.data[p.off] {
+		copy(o.data[p.off:], r.Data) // the data came from another chip
 	}
 	switch good := func(r *flow.Result) bool { return r.Fate == flow.FateDone || r.Fate == flow.FatePosted }; {
 	case !o.begun:
@@ -338,23 +352,28 @@ func (c *client) ended(p part, r *flow.Result) {
 	if o.left--; o.left > 0 {
 		return
 	}
-	data := o.res.Data
-	if o.data != nil {
-		data = o.data[:o.size]
-	}
-	if o.res.Fate != flow.FateDone {
-		data = nil
-	}
+	done := o.res.Fate == flow.FateDone && o.res.Err == nil
 	if o.size > 0 {
 		c.bytes -= o.size
 	}
 	c.add(func(b []byte) []byte {
-		if o.res.Err != nil {
+		switch {
+		case o.res.Err != nil:
 			return attach.AppendError(b, o.number, codeOf(o.res.Err), o.res.Err.Error())
+		case !done:
+			o.res.Data = nil
+		case o.data != nil:
+			return attach.AppendLong(b, o.number, &o.res, o.size)
 		}
-		return attach.AppendResult(b, o.number, &o.res, data)
+		return attach.AppendResult(b, o.number, &o.res, o.res.Data)
 	})
-	if o.data != nil {
-		c.blocks, o.data = append(c.blocks, o.data), nil
+	switch {
+	case o.data == nil:
+	case done && !c.failed:
+		c.long = append(c.long, long{len(c.out), o.data, o.size})
+		c.bytes += o.size
+	default:
+		c.blocks = append(c.blocks, o.data)
 	}
+	o.data = nil
 }
