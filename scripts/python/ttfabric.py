@@ -29,7 +29,6 @@ import re
 import socket
 import struct
 import time
-from time import perf_counter
 from dataclasses import dataclass, field
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -48,11 +47,6 @@ _MEMBER = struct.Struct("<HHBBBBHH")
 _LONGEST_FRAME = MAX_BLOCK + (1 << 16)  # longest frame that this client takes, in bytes
 _RECEIVE = 1 << 16  # size of the memory for received frames, in bytes
 _JOINED = 1 << 14  # longest payload that is copied behind its header, in bytes; a longer one is sent from where it is
-
-# Waking up a sleeping process takes 5 to 50 microseconds. This client and the chip therefore poll for a
-# moment, if the answer before also came within a moment.
-_POLL, _SOON = 40e-6, 60e-6  # longest time of polling, and longest time for the answer before, in seconds
-_SEVERAL = (os.cpu_count() or 1) > 1  # with one processor, polling keeps the chip from answering
 
 _HELLO, _COMMAND_KIND, _WAIT, _CANCEL, _BARRIER, _EVENTS, _MOMENT = range(1, 8)
 _ANSWER, _EVENT, _ERROR = 128, 144, 255
@@ -172,7 +166,7 @@ def _name(names: Sequence[str], i: int) -> str:
     return names[i] if i < len(names) else f"number {i}"
 
 
-def _result(body: bytes) -> Result:
+def _result(body: bytes | memoryview) -> Result:
     fate, outcome, drop, doubt, mesh, chip, nanos, missed, members, n = _RESULT.unpack_from(body)
     r = Result(_name(_FATES, fate), _name(_OUTCOMES, outcome), _name(_DROPS, drop), _name(_DOUBTS, doubt),
                chip_name((mesh, chip)), nanos, missed, b"")
@@ -182,7 +176,7 @@ def _result(body: bytes) -> Result:
         at += _MEMBER.size
         r.members.append((chip_name((m, c)), Result(_name(_FATES, f), _name(_OUTCOMES, o), _name(_DROPS, d),
                                                     _name(_DOUBTS, why), chip_name((am, ac)), nanos, 0, b"")))
-    r.data = body[at:at + n]
+    r.data = bytes(body[at:at + n])
     return r
 
 
@@ -196,7 +190,7 @@ class Chip:
         self._number = 0
         self._in = memoryview(bytearray(_RECEIVE))  # received bytes
         self._from = self._to = 0  # the bytes of frames that were not taken yet are self._in[self._from:self._to]
-        self._soon = False  # the bytes before came soon
+        self._long_frame = bytearray()  # memory for the body of a frame that is longer than self._in
         self._places: Dict[str, _Place] = {}  # destinations of earlier commands
         self._batch: Optional[List[Tuple[bytes, str]]] = None
         try:
@@ -236,7 +230,7 @@ class Chip:
             body = self._do(dst, _READ, addr + at, 0, 0, plane, size=n)
             if len(body) != _RESULT.size + n:
                 raise FabricError(f"chip {dst} answered a read of {n} bytes with {len(body) - _RESULT.size} bytes", "unknown")
-            out.append(body[_RESULT.size:])
+            out.append(bytes(body[_RESULT.size:]))
         return b"".join(out)
 
     def write_word(self, dst: str, addr: int, value: int, *, plane: int = 0, posted: bool = False) -> None:
@@ -327,20 +321,20 @@ class Chip:
             while True:
                 _, kind, body = c._frame()
                 if kind == _EVENT:
-                    yield json.loads(body)
+                    yield json.loads(bytes(body))
                 else:
                     c._answer(kind, body, _EVENTS)
 
     def moment(self) -> dict:
         """Returns how the chip's requests have ended so far."""
         self._send(_MOMENT, b"")
-        return json.loads(self._receive(self._number, _MOMENT))
+        return json.loads(bytes(self._receive(self._number, _MOMENT)))
 
     # Frames
 
     def _do(self, dst: str, kind: int, addr: int, value: int, flags: int, plane: int, *, sem: int = 0,
-            payload: bytes | memoryview = b"", size: int = 0, chunks: Sequence[Tuple[int, bytes]] = ()) -> bytes:
-        """Performs a command, and repeats it if a repetition can mend its failure. Returns its result."""
+            payload: bytes | memoryview = b"", size: int = 0, chunks: Sequence[Tuple[int, bytes]] = ()) -> memoryview:
+        """Performs a command, and repeats it if a repetition can mend its failure. Returns its result, as _frame does."""
         place = self._places.get(dst)
         if place is None:
             place = self._place(dst)
@@ -353,7 +347,7 @@ class Chip:
                 raise RuntimeError("reads, pings and flushes cannot be part of a batch")
             body = _COMMAND.pack(mesh, chip, kind, plane, flags, addr, sem, value & 0xFFFFFFFF, n, ranges, len(chunks), 0)
             batch.append((b"".join((body, lists, payload)) if n else body, dst))
-            return b""
+            return memoryview(b"")
         while True:
             number = self._number = self._number + 1
             frame = _HEAD_COMMAND.pack(_HEAD_COMMAND.size + len(lists) + n, _COMMAND_KIND, number, mesh, chip, kind, plane,
@@ -400,7 +394,7 @@ class Chip:
         if r.fate not in ("done", "posted"):
             raise FabricError(f"chip {dst}: {r.fate}: {r.reason}", r.fate, r.reason)
 
-    def _long(self, kind: int, body: bytes, timeout: Optional[float], text: str) -> bytes:
+    def _long(self, kind: int, body: bytes, timeout: Optional[float], text: str) -> memoryview:
         """Makes a request that may take long, and cancels it after the timeout."""
         self._send(kind, body)
         number = self._number
@@ -410,11 +404,11 @@ class Chip:
         except socket.timeout:
             self._sock.settimeout(None)
             self._send(_CANCEL, struct.pack("<Q", number))
-            ended: Optional[bytes] = None
+            ended: Optional[memoryview] = None
             for _ in range(2):
                 n, k, answer = self._frame()
                 if n == number and k != _ERROR:
-                    ended = answer  # the request ended just before the cancel
+                    ended = memoryview(bytes(answer))  # the request ended just before the cancel
             if ended is None:
                 raise Timeout(f"{text} within {timeout} s", "unknown") from None
             return ended
@@ -426,7 +420,7 @@ class Chip:
         head = _HEAD.pack(_HEAD.size + len(body), kind, self._number)
         self._sock.sendall(head + body)
 
-    def _receive(self, number: int, kind: int) -> bytes:
+    def _receive(self, number: int, kind: int) -> memoryview:
         """Returns the body of the answer to a request."""
         n, k, body = self._frame()
         if n != number and k != _ERROR:
@@ -434,16 +428,19 @@ class Chip:
         return self._answer(k, body, kind)
 
     @staticmethod
-    def _answer(kind: int, body: bytes, asked: int) -> bytes:
+    def _answer(kind: int, body: memoryview, asked: int) -> memoryview:
         if kind == _ERROR:
-            code, text = struct.unpack_from("<H", body)[0], body[4:].decode(errors="replace")
+            code, text = struct.unpack_from("<H", body)[0], bytes(body[4:]).decode(errors="replace")
             raise (RankLeft if code == 6 else RefusedByChip)(code, text)
         if kind != asked + _ANSWER:
             raise FabricError(f"the chip answered a request of kind {asked} with kind {kind}", "unknown")
         return body
 
-    def _frame(self) -> Tuple[int, int, bytes]:
-        """Returns number, kind and body of the next frame. A timeout strikes only before its first byte."""
+    def _frame(self) -> Tuple[int, int, memoryview]:
+        """Returns number, kind and body of the next frame. A timeout strikes only before its first byte.
+
+        The body is valid until the next frame is received.
+        """
         if self._from == self._to:
             self._from = self._to = 0
             self._more()
@@ -454,24 +451,25 @@ class Chip:
         length, kind, number = _HEAD.unpack_from(self._in, at)
         if to - at >= length >= _HEAD.size:
             self._from = at + length
-            return number, kind, bytes(self._in[at + _HEAD.size:self._from])
+            return number, kind, self._in[at + _HEAD.size:self._from]
         if not _HEAD.size <= length <= _LONGEST_FRAME:
             raise FabricError(f"the chip sent a frame of {length} bytes", "unknown")
         if length <= _RECEIVE:
             self._rest(length)
             self._from = length
-            return number, kind, bytes(self._in[_HEAD.size:length])
-        body = bytearray(length - _HEAD.size)
-        view, have = memoryview(body), to - at - _HEAD.size
-        view[:have] = self._in[at + _HEAD.size:to]
+            return number, kind, self._in[_HEAD.size:length]
+        if not self._long_frame:
+            self._long_frame = bytearray(_LONGEST_FRAME)
+        body, have = memoryview(self._long_frame)[:length - _HEAD.size], to - at - _HEAD.size
+        body[:have] = self._in[at + _HEAD.size:to]
         self._from = self._to = 0
         self._sock.settimeout(None)
         while have < len(body):
-            n = self._sock.recv_into(view[have:])
+            n = self._sock.recv_into(body[have:])
             if n == 0:
                 raise ConnectionError(_CLOSED)
             have += n
-        return number, kind, bytes(body)
+        return number, kind, body
 
     def _rest(self, length: int) -> None:
         """Receives until the memory begins with a whole frame, or header, of this length."""
@@ -484,24 +482,10 @@ class Chip:
 
     def _more(self) -> None:
         """Receives some bytes."""
-        begin = perf_counter()
-        n = self._poll(begin) if self._soon else -1
-        if n < 0:
-            n = self._sock.recv_into(self._in[self._to:])
+        n = self._sock.recv_into(self._in[self._to:])
         if n == 0:
             raise ConnectionError(_CLOSED)
         self._to += n
-        self._soon = _SEVERAL and perf_counter() - begin < _SOON
-
-    def _poll(self, begin: float) -> int:
-        """Receives bytes that come soon. Returns -1 if none come."""
-        recv, memory = self._sock.recv_into, self._in[self._to:]
-        while True:
-            try:
-                return recv(memory, 0, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                if perf_counter() - begin > _POLL:
-                    return -1
 
 
 def _repeats(r: Result, reads: bool, tries: int) -> bool:
