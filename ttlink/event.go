@@ -86,6 +86,32 @@ func (r DownReason) String() string {
 	return "unknown"
 }
 
+// SessionEnd says why a session ended.
+type SessionEnd uint8
+
+// The reasons why a session ends.
+const (
+	EndPeerRestarted SessionEnd = iota + 1 // the peer's chip started anew: another process has proved the path
+	EndPeerRenewed                         // the peer ended the session at its end; the peer's process is the same
+	EndForsaken                            // the owner called [Link.Forsake]; whether the peer's process lives is unknown
+	EndNarrow                              // unacknowledged frames are too long for the path; the peer's process is the same
+)
+
+// String returns the reason in words.
+func (e SessionEnd) String() string {
+	switch e {
+	case EndPeerRestarted:
+		return "the chip at the other end started anew"
+	case EndPeerRenewed:
+		return "the chip at the other end gave the session up"
+	case EndForsaken:
+		return "the tables lead round the link"
+	case EndNarrow:
+		return "the path takes only shorter frames"
+	}
+	return "unknown"
+}
+
 // Mismatch says why two ends cannot work together.
 type Mismatch uint8
 
@@ -123,8 +149,8 @@ type EventKind uint8
 const (
 	EventUp             EventKind = iota + 1 // the link came up; sets Path
 	EventDown                                // the link went down; sets Reason
-	EventSessionStarted                      // a new session began; Session is the new session
-	EventSessionEnded                        // a session ended, because one end has another incarnation now; Session is the ended session; sets Unknown and UnknownWrites
+	EventSessionStarted                      // a new session began; Session is the new session; sets Peer and Anew
+	EventSessionEnded                        // a session ended, because one end has another incarnation now; Session is the ended session; sets Peer, End, Unknown and UnknownWrites
 	EventMiswired                            // the cable leads to a wrong port; sets Found, FoundExpects, FoundFabric
 	EventIncompatible                        // the two ends cannot work together; sets Mismatch
 	EventPath                                // the link's frames returned to its own cable; sets Path
@@ -182,6 +208,10 @@ type Event struct {
 	Flaps    int        // EventHeld and EventReleased: failures of the own cable since the link was made
 	Until    mono.Time  // EventHeld: when the hold ends; mono.Never: when the owner ends the reroute mode
 	Shares   Shares     // EventUnreliable and EventReliable: the latest window of the own cable
+
+	Peer wire.Incarnation // EventSessionStarted and EventSessionEnded: the peer's incarnation in the session
+	Anew bool             // EventSessionStarted: the peer is another process than in the session before
+	End  SessionEnd       // EventSessionEnded: why the session ended
 
 	// Unknown is set for EventSessionEnded. Unknown counts, for each VC, the packets of the ended
 	// session that [Link.Send] accepted and the peer did not acknowledge. The peer may or may not

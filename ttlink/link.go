@@ -48,7 +48,8 @@ type unnumbered struct {
 type session struct {
 	id        wire.SessionID // 0: there is no session
 	peer      wire.Incarnation
-	training  uint32 // newest training number of the peer
+	last      wire.Incarnation // the peer of this session, or of the session before; 0: there was no session yet
+	training  uint32           // newest training number of the peer
 	slots     [wire.NumVCs]uint16
 	confirmed bool                            // since this end came up, the peer has shown that it is up too
 	life      mono.Time                       // when a frame of the session last came from the peer; after a stall of the owner's loop, later

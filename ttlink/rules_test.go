@@ -344,6 +344,13 @@ func TestForsake(t *testing.T) {
 	if n := w.ends[1].link.Counters().PacketsReceived; n != 0 {
 		w.fail("%d packets of the ended session arrived", n)
 	}
+	for i, why := range []SessionEnd{EndForsaken, EndPeerRenewed} {
+		for _, ev := range w.ends[i].events {
+			if ev.Kind == EventSessionEnded && (ev.End != why || ev.Peer == 0) || ev.Kind == EventSessionStarted && ev.Anew {
+				w.fail("end %d: %+v; want the end %q, and no new process", i, ev, why)
+			}
+		}
+	}
 	a.toSend[0] = 3
 	w.service(0)
 	w.run(100 * time.Millisecond)

@@ -298,18 +298,22 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 		}
 		l.sess.ended[l.sess.endedNext] = l.sess.peer
 		l.sess.endedNext = (l.sess.endedNext + 1) % endedRemember
-		l.books.close(l.sess.id, l.sess.peer)
-		l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked(), UnknownWrites: l.writes.abandon()})
+		why := EndPeerRenewed
+		if l.sess.peer.Life() != h.Incarnation.Life() {
+			why = EndPeerRestarted
+		}
+		l.sessionEnded(now, why)
 	}
 	// With the new number, a late hello of an earlier incarnation of the peer echoes an old number,
 	// and cannot end this session.
 	l.train.number++
 	l.sess.id = wire.NewSessionID(l.cfg.Local, l.cfg.Incarnation, l.cfg.Peer, h.Incarnation)
-	l.sess.peer, l.sess.training, l.sess.slots = h.Incarnation, h.Training, h.Slots
+	anew := l.sess.last != 0 && l.sess.last.Life() != h.Incarnation.Life()
+	l.sess.peer, l.sess.last, l.sess.training, l.sess.slots = h.Incarnation, h.Incarnation, h.Training, h.Slots
 	l.paths.announced = 0
 	l.tx.reset(wire.InitialSeq(l.cfg.Incarnation), h.Slots)
 	l.rx.reset(wire.InitialSeq(h.Incarnation))
-	l.events.push(Event{Kind: EventSessionStarted, At: now, Session: l.sess.id, Retrains: l.history.retrains})
+	l.events.push(Event{Kind: EventSessionStarted, At: now, Session: l.sess.id, Retrains: l.history.retrains, Peer: h.Incarnation, Anew: anew})
 }
 
 // comeUp takes the link up by the path p, because the hello h proves the path. The largest frame
@@ -321,7 +325,7 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size 
 	l.paths.announced.add(p)
 	l.applyHello(now, f, h)
 	if l.tx.widest() > size {
-		l.renew(now)
+		l.renew(now, EndNarrow)
 		return
 	}
 	l.history.up(now)
@@ -351,15 +355,21 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size 
 	l.settle(now, size, h)
 }
 
-// renew ends the session and takes a new incarnation for this end. Forsake calls renew, and comeUp
-// if unacknowledged frames are too long for the path. This end cannot cut these packets again,
-// because the peer may have received some of the long frames.
-func (l *Link) renew(now mono.Time) {
-	l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked(), UnknownWrites: l.writes.abandon()})
+// sessionEnded closes the books of the session and reports its end.
+func (l *Link) sessionEnded(now mono.Time, why SessionEnd) {
 	l.books.close(l.sess.id, l.sess.peer)
-	l.cfg.Incarnation = wire.Incarnation(l.rng.Uint64() | 1)
+	l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Peer: l.sess.peer, End: why,
+		Unknown: l.tx.unacked(), UnknownWrites: l.writes.abandon()})
+}
+
+// renew ends the session and takes a new incarnation for this end, of the same life. Forsake calls
+// renew, and comeUp if unacknowledged frames are too long for the path. This end cannot cut these
+// packets again, because the peer may have received some of the long frames.
+func (l *Link) renew(now mono.Time, why SessionEnd) {
+	l.sessionEnded(now, why)
+	l.cfg.Incarnation = l.cfg.Incarnation.Renewed(l.rng.Uint32())
 	l.tx.abandon()
-	l.sess = session{ended: l.sess.ended, endedNext: l.sess.endedNext}
+	l.sess = session{last: l.sess.last, ended: l.sess.ended, endedNext: l.sess.endedNext}
 	l.train.number++
 	l.restartHellos(now)
 }
@@ -371,7 +381,7 @@ func (l *Link) renew(now mono.Time) {
 func (l *Link) Forsake(now mono.Time) {
 	l.now = now
 	if l.sess.id != 0 && l.state != StateUp && l.state != StateClosed && (l.tx.slab.used > 0 || l.writes.wait) {
-		l.renew(now)
+		l.renew(now, EndForsaken)
 	}
 }
 

@@ -65,6 +65,10 @@
 // These frames would never reach the peer, and the end cannot cut them again. The end therefore
 // takes a new incarnation, and continues to train.
 //
+// The lower 32 bits of an incarnation name the process of the chip. An end that takes a new
+// incarnation keeps these bits, and changes the upper 32 bits. The peer can therefore tell an end
+// that has given up its session from a chip that has started anew.
+//
 // # Link: frame size
 //
 // A path may drop long frames without a report to the sender. An answer is never longer than its

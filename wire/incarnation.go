@@ -5,6 +5,14 @@ import (
 	"strconv"
 )
 
+// Life returns the life of the process that has the incarnation.
+func (i Incarnation) Life() Life { return Life(uint32(i)) }
+
+// Renewed returns another incarnation of the same life. The argument r is a random number. With
+// another incarnation of one end, [NewSessionID] returns another id: a CRC-32C differs if only 32
+// consecutive bits differ.
+func (i Incarnation) Renewed(r uint32) Incarnation { return i + Incarnation(r|1)<<32 }
+
 // MarshalText returns the incarnation as 16 hexadecimal digits. The text form is for JSON, because
 // many JSON readers would round a number of 64 bits.
 func (i Incarnation) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%016x", uint64(i)), nil }

@@ -139,8 +139,13 @@ func (d Direction) String() string {
 // Plane is the number of a routing plane (Spec §2.2.2). A packet uses the cables of only one plane.
 type Plane uint8
 
-// Incarnation is a random number, not 0, that a chip's process draws when it starts.
+// Incarnation is a random number, not 0, that a chip's process draws when it starts. Its lower 32
+// bits are the [Life] of the process. An end of a link may take another incarnation of the same life.
 type Incarnation uint64
+
+// Life is a random number that names a chip's process, from the start of the process to its end. 0
+// stands for an unknown process.
+type Life uint32
 
 // SessionID identifies one session of a link. 0 means no session. [NewSessionID] computes the
 // value.

@@ -261,6 +261,7 @@ func (c *machine) Deadline() (mono.Time, bool) {
 	if d, ok := c.kernels.Deadline(); ok {
 		at = mono.Min(at, d)
 	}
+	at = mono.Min(at, c.kernels.verdictAt())
 	return at, at != mono.Never
 }
 

@@ -136,6 +136,8 @@ func (h *kernelHost) Sending(ch wire.Channel, a uint32, n int) bool {
 type programs struct {
 	*kernel.Machine
 	notices   []notice        // ends of jobs that this chip has to tell
+	verdicts  []verdict       // ends of jobs whose reason this chip does not know yet
+	doubt     *verdict        // the verdict about the jobs that the chip ends now; nil: the chip knows the reason
 	heard     []kernel.Notice // ends of jobs that other chips have told, and that the chip has not handled yet
 	releasing bool            // a port has jobs to release
 	sent      uint64          // number of notices that this chip has sent
@@ -215,7 +217,7 @@ func (c *machine) Jobs() []kernel.Running { return c.kernels.Jobs() }
 
 // runKernels gives the kernels that can continue their turn. runKernels returns true if a kernel ran.
 func (c *machine) runKernels(now mono.Time) bool {
-	if c.kernels.Idle() && len(c.kernels.heard)+len(c.kernels.notices) == 0 && !c.kernels.releasing {
+	if c.kernels.Idle() && len(c.kernels.heard)+len(c.kernels.notices)+len(c.kernels.verdicts) == 0 && !c.kernels.releasing {
 		return false
 	}
 	moved := c.kernels.Run(now)
@@ -226,9 +228,13 @@ func (c *machine) runKernels(now mono.Time) bool {
 	if len(c.kernels.heard) > 0 {
 		for _, n := range c.kernels.heard {
 			moved = c.kernels.Hear(now, n.Job, n.End) || moved
+			moved = c.told(now, &n) || moved
 			c.takeKernelEvents(now, false)
 		}
 		c.kernels.heard = c.kernels.heard[:0]
+	}
+	if len(c.kernels.verdicts) > 0 {
+		moved = c.ask(now) || moved
 	}
 	if len(c.kernels.notices) > 0 {
 		c.sendNotices(now)
@@ -287,13 +293,27 @@ func (c *machine) kernelEvents(now mono.Time) { c.takeKernelEvents(now, true) }
 // tells the other chips of a job that the job has ended early.
 func (c *machine) takeKernelEvents(now mono.Time, tell bool) {
 	for e, ok := c.kernels.PollEvent(); ok; e, ok = c.kernels.PollEvent() {
-		c.events.add(Event{At: now, Kernel: &e})
-		if e.Kind == kernel.JobEnded {
-			c.toRelease(&e)
+		if e.Kind != kernel.JobEnded {
+			c.events.add(Event{At: now, Kernel: &e})
+			continue
 		}
-		if tell && e.Kind == kernel.JobEnded && e.End.Why != kernel.EndDone && e.End.Why != kernel.EndClosed {
-			c.tellEnd(&e)
+		c.toRelease(&e)
+		if d := c.kernels.doubt; d != nil && e.End.Why == kernel.EndLink && len(c.kernels.verdicts) < maxVerdicts {
+			v := *d
+			v.event = e
+			c.kernels.verdicts = append(c.kernels.verdicts, v)
+			continue
 		}
+		c.ended(now, &e, tell)
+	}
+}
+
+// ended reports the end of a job. If "tell" is true, the chip tells the other chips of the job, too.
+func (c *machine) ended(now mono.Time, e *kernel.Event, tell bool) {
+	told := *e
+	c.events.add(Event{At: now, Kernel: &told})
+	if tell && e.End.Why != kernel.EndDone && e.End.Why != kernel.EndClosed {
+		c.tellEnd(e)
 	}
 }
 
@@ -326,43 +346,11 @@ func (c *machine) tellEnd(e *kernel.Event) {
 	}
 }
 
-// endJobsOf ends the jobs that use a link whose session has ended, and the jobs of the chip at the
-// link's other end. A session ends because that chip has started anew, or because tables led round the
-// link while frames were under way. This chip cannot tell the two apart, and ends the jobs in both cases.
-func (c *machine) endJobsOf(now mono.Time, i int) {
-	if c.kernels.Idle() {
-		return
-	}
-	p := &c.ports.list[i]
-	for _, id := range c.kernels.Uses(func(wire.Channel) bool { return false }, func(n wire.FabricNodeID) bool { return n == p.Peer.Node }) {
-		c.EndJob(now, id, kernel.End{Why: kernel.EndChip, By: p.Peer.Node})
-	}
-	c.endJobsOn(now, p)
-}
-
-// endJobsOn ends the jobs that use the link of a port.
-func (c *machine) endJobsOn(now mono.Time, p *port) {
-	for _, id := range c.kernels.Uses(func(ch wire.Channel) bool { return ch == p.Local.Channel }, func(wire.FabricNodeID) bool { return false }) {
-		c.EndJob(now, id, kernel.End{Why: kernel.EndLink, By: p.Peer.Node, Text: "link " + p.Local.String()})
-	}
-}
-
-// endLostJobs ends the jobs with a chip that no route leads to.
-func (c *machine) endLostJobs(now mono.Time) {
-	if c.kernels.Idle() {
-		return
-	}
-	for _, lost := range c.tables.unreachable {
-		for _, id := range c.kernels.Uses(func(wire.Channel) bool { return false }, func(n wire.FabricNodeID) bool { return n == lost }) {
-			c.EndJob(now, id, kernel.End{Why: kernel.EndChip, By: lost})
-		}
-	}
-}
-
 // closeJobs ends all jobs, because the chip is closed.
 func (c *machine) closeJobs(now mono.Time) {
 	c.kernels.Close(now)
 	c.kernelEvents(now)
+	c.judge(now, func(*verdict) bool { return true })
 }
 
 // HasKernel reports whether the chip can run a kernel of a name.

@@ -118,7 +118,7 @@ func TestRingShift(t *testing.T) {
 }
 
 // TestJobEndsAsAWhole checks that a job ends on all chips when a kernel fails on one chip, when somebody
-// stops it on one chip, when a chip starts anew, and when a chip is cut off; and that each chip reports
+// stops it on one chip, when a chip starts anew, when a chip is cut off; and that each chip reports
 // the chip that ended the job.
 func TestJobEndsAsAWhole(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -136,7 +136,7 @@ func TestJobEndsAsAWhole(t *testing.T) {
 		"stopped": {func(int) string { return "wait" }, func(w *fabric) {
 			w.chips[3].EndJob(w.now, 1, kernel.End{Why: kernel.EndStopped, By: w.chips[3].Node(), Text: "by hand"})
 		}, "job 1 ended: stopped, first at chip M0D3: by hand", -1},
-		"restart": {func(int) string { return "wait" }, func(w *fabric) { w.restart(1, 77) }, "job 1 ended: chip died, first at chip M0D1", 1},
+		"restart": {func(int) string { return "wait" }, func(w *fabric) { w.restart(1, 77) }, "job 1 ended: chip started anew, first at chip M0D1", 1},
 		"cut off": {func(int) string { return "wait" }, func(w *fabric) {
 			for _, d := range []wire.Direction{wire.East, wire.West, wire.North, wire.South} {
 				w.cut(w.chips[1], d, true)

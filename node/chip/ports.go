@@ -236,7 +236,9 @@ func (c *machine) takeEvents(now mono.Time, i int) {
 			}
 			p.owner.reset()
 			if e.Kind == ttlink.EventSessionEnded {
-				c.endJobsOf(now, i)
+				c.sessionEnded(now, p, &e)
+			} else {
+				c.sessionStarted(now, p, &e)
 			}
 		}
 		c.events.add(Event{At: now, Local: p.Local, Peer: p.Peer, Link: e})

@@ -71,7 +71,9 @@ func (c *machine) SetClient(cl Client) { c.program.client = cl }
 // Done tells the program inside the chip, or a kernel, how one of its requests ended. Done discards
 // the result if its owner is gone.
 func (n *network) Done(by flow.Owner, r flow.Result) {
-	if by == flow.Kernel && r.Token&noticeBit != 0 {
+	if by == flow.Kernel && r.Token&noticeBit != 0 && r.Token&verdictBit != 0 {
+		n.kernels.answered(&r)
+	} else if by == flow.Kernel && r.Token&noticeBit != 0 {
 		n.kernels.noticed(&r)
 	} else if by == flow.Kernel {
 		n.kernels.Done(&r)

@@ -1,6 +1,7 @@
 package chip
 
 import (
+	"ttfabric/node/kernel"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
@@ -71,7 +72,7 @@ func (c *machine) setRaw(now mono.Time, i int, on bool) bool {
 		m.end, _ = ttlink.NewCompliance(p.Local, p.Peer, wire.MaxRaw) // the ports are valid, because the port has a link
 	}
 	m.end.SetPath(m.path)
-	c.endJobsOn(now, p)
+	c.endJobsOn(now, p, kernel.End{Why: kernel.EndLink, By: c.cfg.Node, Text: cableName(p) + "compliance mode"})
 	p.link.Leave(now)
 	c.gone(now, i, true)
 	return true

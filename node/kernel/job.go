@@ -88,15 +88,17 @@ const (
 	EndDone    Why = iota + 1 // all kernels of this chip returned
 	EndStopped                // somebody stopped the job
 	EndPanic                  // a kernel failed
-	EndChip                   // a chip of the job died or started anew
+	EndChip                   // a chip of the job died, or no route leads there any more
 	EndLink                   // the session of a link of the job ended
 	EndRank                   // a rank of the job died
 	EndClosed                 // the chip was closed
+	EndAnew                   // a chip of the job started anew
+	endWhys                   // the first number beyond the reasons
 )
 
 // String returns the reason in words.
 func (w Why) String() string {
-	names := [...]string{"unknown reason", "done", "stopped", "kernel failed", "chip died", "link session ended", "rank died", "chip closed"}
+	names := [...]string{"unknown reason", "done", "stopped", "kernel failed", "chip died", "link session ended", "rank died", "chip closed", "chip started anew"}
 	if int(w) >= len(names) {
 		return names[0]
 	}
@@ -105,7 +107,7 @@ func (w Why) String() string {
 
 // Names returns all reasons in words.
 func (Why) Names() (all []string) {
-	for w := EndDone; w <= EndClosed; w++ {
+	for w := EndDone; w < endWhys; w++ {
 		all = append(all, w.String())
 	}
 	return all
@@ -116,12 +118,12 @@ func (w Why) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
 // UnmarshalText reads a reason in words.
 func (w *Why) UnmarshalText(b []byte) error {
-	for *w = EndDone; *w <= EndClosed; *w++ {
+	for *w = EndDone; *w < endWhys; *w++ {
 		if w.String() == string(b) {
 			return nil
 		}
 	}
-	return fmt.Errorf("reason %q for the end of a job: want done, stopped, kernel failed, chip died, link session ended, rank died or chip closed", b)
+	return fmt.Errorf("reason %q for the end of a job: want done, stopped, kernel failed, chip died, link session ended, rank died, chip closed or chip started anew", b)
 }
 
 // End says how a job ended on a chip.

@@ -58,7 +58,7 @@ func ParseNotice(b []byte) (n Notice, ok bool) {
 	n.Job, n.End.Why = JobID(le.Uint64(b)), Why(min(le.Uint32(b[8:]), uint32(255)))
 	n.End.By = wire.FabricNodeID{Mesh: wire.MeshID(le.Uint16(b[12:])), Chip: wire.ChipID(le.Uint16(b[14:]))}
 	k, t := int(b[16]), int(b[17])
-	if noticeHead+k+t > NoticeSize || n.End.Why == 0 || n.End.Why > EndClosed {
+	if noticeHead+k+t > NoticeSize || n.End.Why == 0 || n.End.Why >= endWhys {
 		return n, false
 	}
 	n.End.Kernel, n.End.Text = string(b[noticeHead:][:k]), string(b[noticeHead+k:][:t])
