@@ -26,9 +26,19 @@ func (n *Node) StartJob(j kernel.Job) error {
 // EndJob stops a job on all its chips. The text says why. EndJob returns an error if the job does not
 // run on this chip.
 func (n *Node) EndJob(id kernel.JobID, text string) error {
+	return n.endJob(id, kernel.EndStopped, text)
+}
+
+// EndOfRank ends a job on all its chips, because the rank that started this chip's part has ended. The
+// text names the rank. EndOfRank returns an error if the job does not run on this chip.
+func (n *Node) EndOfRank(id kernel.JobID, rank string) error {
+	return n.endJob(id, kernel.EndRank, rank)
+}
+
+func (n *Node) endJob(id kernel.JobID, why kernel.Why, text string) error {
 	ran := false
 	if closed := n.order(func(now mono.Time) {
-		ran = n.chip.EndJob(now, id, kernel.End{Why: kernel.EndStopped, By: n.cfg.Node, Text: text})
+		ran = n.chip.EndJob(now, id, kernel.End{Why: why, By: n.cfg.Node, Text: text})
 	}); closed != nil {
 		return closed
 	}

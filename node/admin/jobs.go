@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -39,7 +38,8 @@ func jobID(w http.ResponseWriter, r *http.Request) (kernel.JobID, bool) {
 	return kernel.JobID(id), err == nil
 }
 
-// waitJob answers when a job has ended.
+// waitJob answers when a job has ended. If the caller is the job's owner and goes away first, waitJob ends
+// the job.
 func (s *Server) waitJob(w http.ResponseWriter, r *http.Request) {
 	id, ok := jobID(w, r)
 	if !ok {
@@ -49,7 +49,10 @@ func (s *Server) waitJob(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 		answer(w, end)
-	case errors.Is(err, r.Context().Err()): // the caller has gone
+	case r.Context().Err() != nil: // the caller has gone
+		if owner := r.URL.Query().Get("owner"); owner != "" && !s.closing.Load() {
+			_ = s.n.EndOfRank(id, owner[:min(len(owner), kernel.MaxOwner)]) // the job may have ended meanwhile
+		}
 	default:
 		problem(w, http.StatusNotFound, err.Error())
 	}

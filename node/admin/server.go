@@ -29,6 +29,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ttfabric/node"
@@ -49,6 +50,7 @@ type Server struct {
 	waiting   places // calls that wait on a word or at a barrier
 
 	barriers barrier.Table
+	closing  atomic.Bool // Close was called
 
 	captures sync.Map // *node.Capture by the id that the caller chose for the capture
 	batches  sync.Map // context.CancelFunc by the id of an open batch; the function makes the chip start no more requests of the batch
@@ -83,7 +85,10 @@ func (s *Server) Serve(l net.Listener) error {
 }
 
 // Close stops the server at once, and ends all open answers.
-func (s *Server) Close() error { return s.http.Close() }
+func (s *Server) Close() error {
+	s.closing.Store(true)
+	return s.http.Close()
+}
 
 // list returns l, or an empty list if l is nil. A nil list would be null in JSON.
 func list[T any](l []T) []T {

@@ -17,6 +17,7 @@ type JobID uint64
 type Job struct {
 	ID       JobID               `json:"id"`
 	Name     string              `json:"name,omitempty"`
+	Owner    string              `json:"owner,omitempty"`    // who started this chip's part, such as "rank 3"; at most [MaxOwner] bytes
 	Chips    []wire.FabricNodeID `json:"chips,omitempty"`    // all chips of the job
 	Channels []wire.Channel      `json:"channels,omitempty"` // links of this chip that the job uses: if the session of one ends, the job ends
 	Programs []Program           `json:"programs"`           // programs of this chip, which run one after another
@@ -174,6 +175,8 @@ func (j *Job) limits() error {
 		}
 	}
 	switch n := len(j.buffers()); {
+	case len(j.Owner) > MaxOwner:
+		return fmt.Errorf("owner of %d bytes: want at most %d", len(j.Owner), MaxOwner)
 	case args > MaxArguments:
 		return fmt.Errorf("arguments of %d bytes: want at most %d", args, MaxArguments)
 	case len(j.Programs) > MaxPrograms:
@@ -341,6 +344,7 @@ func (m *Machine) end(j *job, e End) {
 type Running struct {
 	Job     JobID               `json:"job"`
 	Name    string              `json:"name,omitempty"`
+	Owner   string              `json:"owner,omitempty"` // who started this chip's part
 	Chips   []wire.FabricNodeID `json:"chips,omitempty"`
 	Kernels []string            `json:"kernels"` // kernels that run, as "name@x-y"
 }
@@ -349,7 +353,7 @@ type Running struct {
 func (m *Machine) Jobs() []Running {
 	out := make([]Running, 0, len(m.jobs))
 	for _, j := range slices.SortedFunc(slices.Values(m.jobs), compareID) {
-		r := Running{Job: j.spec.ID, Name: j.spec.Name, Chips: j.spec.Chips, Kernels: []string{}}
+		r := Running{Job: j.spec.ID, Name: j.spec.Name, Owner: j.spec.Owner, Chips: j.spec.Chips, Kernels: []string{}}
 		for _, p := range j.running {
 			r.Kernels = append(r.Kernels, p.String())
 		}

@@ -27,6 +27,7 @@ const (
 	MaxPrograms  = 64                     // programs of one job on one chip
 	MaxRanges    = 2048                   // buffers and semaphores of one job on one chip
 	MaxChips     = 4096                   // chips of one job
+	MaxOwner     = 64                     // length of the name of a job's owner, in bytes
 	MaxEvents    = 1024                   // events that wait for PollEvent; the machine drops and counts further events
 	MaxViews     = 32                     // violations that one job reports; the machine counts further violations
 )

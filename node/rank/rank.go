@@ -131,6 +131,7 @@ func (r *Rank) open(ctx context.Context, t *topo.Topology, socket, addr string, 
 			return nil, err
 		}
 		r.close = append(r.close, func() { c.Close() })
+		c.Own(fmt.Sprintf("rank %d", r.Rank))
 		return c, nil
 	}
 	token, err := os.ReadFile(cmp.Or(os.Getenv(EnvTokenFile), os.DevNull))
@@ -139,6 +140,7 @@ func (r *Rank) open(ctx context.Context, t *topo.Topology, socket, addr string, 
 	}
 	c := api.NewClient(os.Getenv(addr), strings.TrimSpace(string(token)), chip, t)
 	r.close = append(r.close, c.Close)
+	c.Own(fmt.Sprintf("rank %d", r.Rank))
 	return c, nil
 }
 

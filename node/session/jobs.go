@@ -20,7 +20,7 @@ type Runner interface {
 }
 
 // ErrNoKernels is the error of [Session.Run] on a fabric that is no [Runner].
-var ErrNoKernels = errors.New("this fabric runs no kernels: run the program as the chip, with 'ttfabric up --program'")
+var ErrNoKernels = errors.New("this fabric runs no kernels: run the program as the chip, with 'ttfabric run --as-chip'")
 
 // JobError says that a job ended early.
 type JobError struct {
@@ -44,7 +44,8 @@ func (e *JobError) Error() string {
 const stopTime = 5 * time.Second
 
 // Run runs this chip's part of a job, and waits for its end. If the job ends early, the error is a
-// [*JobError]. If ctx ends first, Run stops the job on all its chips.
+// [*JobError]. If ctx ends first, Run stops the job on all its chips. If this program is a rank and dies
+// first, its chip ends the job on all its chips, and the error of the other ranks names this rank.
 func (s *Session) Run(ctx context.Context, j kernel.Job) error {
 	r, ok := s.f.(Runner)
 	if !ok {
@@ -53,12 +54,25 @@ func (s *Session) Run(ctx context.Context, j kernel.Job) error {
 	if err := r.StartJob(j); err != nil {
 		return err
 	}
-	end, err := r.WaitJob(ctx, j.ID)
-	if ctx.Err() != nil {
+	// The wait goes on while Run stops the job. A chip ends a job whose rank does not wait any more by itself,
+	// and would report that the rank has died.
+	wait, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	ended := make(chan struct{})
+	var end kernel.End
+	var err error
+	go func() {
+		defer close(ended)
+		end, err = r.WaitJob(wait, j.ID)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
 		_ = r.EndJob(j.ID, "the program that started the job has ended") // the job may have ended meanwhile
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-		defer cancel()
-		_, _ = r.WaitJob(last, j.ID)
+		select {
+		case <-ended:
+		case <-time.After(stopTime):
+		}
 		return ctx.Err()
 	}
 	if err == nil && end.Why != kernel.EndDone {

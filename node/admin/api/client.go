@@ -27,6 +27,7 @@ type Client struct {
 	name  string // name of the chip in errors; "": errors state the chip's address
 	topo  *topo.Topology
 	http  *http.Client
+	owner string // name of the program for reports about its jobs, see [Client.Own]
 
 	batches *batchPlaces // places of batches under way
 }

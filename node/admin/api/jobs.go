@@ -20,7 +20,7 @@ var jobRoutes = []Route{
 	{Method: "GET", Path: "/v1/jobs", Summary: "Lists the kernels that the chip can run, and the jobs that run on the chip.", Answers: one(JobsView{})},
 	{Method: "POST", Path: "/v1/jobs", Summary: "Starts the chip's part of a job of kernels.", Bodies: []any{kernel.Job{}}, Answers: noContent,
 		Errors: unprocessable("The chip has no such kernel or tile, a range belongs to another job, or too many jobs run.")},
-	{Method: "GET", Path: "/v1/jobs/end", Summary: "Waits until a job has ended on the chip, and returns how.", Params: []Param{jobParam}, Answers: one(kernel.End{}),
+	{Method: "GET", Path: "/v1/jobs/end", Summary: "Waits until a job has ended on the chip, and returns how.", Params: []Param{jobParam, {Name: "owner", Type: "", Max: kernel.MaxOwner, Doc: "The name of the program that started the chip's part of the job, such as \"rank 3\", at most 64 bytes. If the caller goes away before the job has ended, the chip ends the job on all its chips, and the reports of these chips say that this rank died."}}, Answers: one(kernel.End{}),
 		Errors: []Failure{{Status: http.StatusBadRequest, When: "The number of the job is wrong."}, {Status: http.StatusNotFound, When: "The job does not run, and is not among the last jobs that ended."}}},
 	{Method: "DELETE", Path: "/v1/jobs", Summary: "Stops a job on all its chips.", Params: []Param{jobParam, {Name: "text", Type: "", Max: MaxID, Doc: "Why the job is stopped, at most 64 bytes. The reports of the job's chips show the text."}}, Answers: noContent,
 		Errors: []Failure{{Status: http.StatusBadRequest, When: "The number of the job is wrong."}, {Status: http.StatusNotFound, When: "The job does not run on this chip."}}},
@@ -33,8 +33,16 @@ func (c *Client) Jobs(ctx context.Context) (v JobsView, err error) {
 	return v, c.call(ctx, "GET", "/v1/jobs", nil, &v)
 }
 
-// StartJob starts the chip's part of a job, see [session.Runner].
+// Own sets the name of the program for reports about its jobs, such as "rank 3". The jobs that the program
+// starts and waits for then end with the program. Own must be called before the first job.
+func (c *Client) Own(name string) { c.owner = name }
+
+// StartJob starts the chip's part of a job, see [session.Runner]. If the job names no owner, its owner is
+// that of [Client.Own].
 func (c *Client) StartJob(j kernel.Job) error {
+	if j.Owner == "" {
+		j.Owner = c.owner
+	}
 	return c.call(context.Background(), "POST", "/v1/jobs", j, nil)
 }
 
@@ -45,5 +53,9 @@ func (c *Client) EndJob(id kernel.JobID, text string) error {
 
 // WaitJob waits until a job has ended on the chip, see [session.Runner].
 func (c *Client) WaitJob(ctx context.Context, id kernel.JobID) (e kernel.End, err error) {
-	return e, c.call(ctx, "GET", fmt.Sprintf("/v1/jobs/end?id=%d", id), nil, &e)
+	path := fmt.Sprintf("/v1/jobs/end?id=%d", id)
+	if c.owner != "" {
+		path += "&owner=" + url.QueryEscape(c.owner)
+	}
+	return e, c.call(ctx, "GET", path, nil, &e)
 }

@@ -20,12 +20,13 @@ import (
 )
 
 // Client is a connection to a chip. A Client implements [session.Fabric], [session.Waiter],
-// [session.Mover], [session.Watcher] and [session.Counter]. Its methods are safe for concurrent use.
+// [session.Mover], [session.Watcher], [session.Counter] and [session.Runner]. Its methods are safe for concurrent use.
 type Client struct {
 	conn  *net.UnixConn
 	raw   syscall.RawConn
 	hello Hello
 	topo  *topo.Topology
+	owner string        // name of the program for reports about its jobs, see [Client.Own]
 	slots chan struct{} // one value for each request in flight
 
 	writing chan struct{} // holds a value while a goroutine writes

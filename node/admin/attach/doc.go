@@ -41,14 +41,20 @@
 //	3  wait     u64 address of a word of 32 bits in the chip's own memory, u32 value, u8 test, 3
 //	            bytes 0; the chip answers when the word equals the value (test 0), or is at least
 //	            the value (test 1). The address must be a multiple of 4.
-//	4  cancel   u64 number of a wait, a barrier or an events request of this connection, which ends
-//	            with error 4, if it is still open
+//	4  cancel   u64 number of a wait, a barrier, an events or an end request of this connection,
+//	            which ends with error 4, if it is still open
 //	5  barrier  u32 rank, u32 number of ranks, the name (1 to 64 bytes); the chip answers when all
 //	            ranks have sent a barrier of this name to this chip. When a rank's connection
 //	            closes, the other ranks' barriers of this name end with error 6, now and later.
 //	6  events   empty; after the answer, the chip sends an event frame with the same number for
 //	            each event
 //	7  moment   empty
+//	8  job      a [kernel.Job] as JSON: the chip starts its part of a job of kernels. When the
+//	            connection closes, the chip ends the jobs of this connection that still run, on all
+//	            their chips. The reports name the job's owner as the rank that has died.
+//	9  stop     u64 number of a job, why as text (at most 64 bytes); the chip stops the job on all
+//	            its chips
+//	10 end      u64 number of a job; the chip answers when the job has ended on this chip
 //
 // A command has these parts. The payload is up to 4096 bytes, or up to [MaxBlock] for a write or a
 // read:
@@ -84,6 +90,9 @@
 //	133  barrier  empty
 //	134  events   empty
 //	135  moment   a [flow.Moment] as JSON
+//	136  job      empty
+//	137  stop     empty
+//	138  end      a [kernel.End] as JSON
 //	144  event    an [Event] as JSON
 //	255  error    u16 code, u16 0, the reason as text
 //

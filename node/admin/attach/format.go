@@ -43,6 +43,9 @@ const (
 	KindBarrier
 	KindEvents
 	KindMoment
+	KindJob
+	KindStop
+	KindEnd
 
 	Answer    Kind = 128
 	KindEvent Kind = 144

@@ -36,6 +36,8 @@ var vectors = []struct {
 		}},
 	{"wait for at least 5", "20000000 03 000000 0300000000000000 4000000000000000 05000000 01 000000", func() []byte { return AppendWait(nil, 3, &Wait{0x40, 5, session.AtLeast}) }},
 	{"barrier j of rank 1 of 2", "19000000 05 000000 0400000000000000 01000000 02000000 6a", func() []byte { return AppendBarrier(nil, 4, &Barrier{"j", 1, 2}) }},
+	{"stop of job 9 with the text ab", "1a000000 09 000000 0500000000000000 0900000000000000 6162", func() []byte { return AppendStop(nil, 5, &Stop{9, "ab"}) }},
+	{"end of job 9", "18000000 0a 000000 0600000000000000 0900000000000000", func() []byte { return AppendEnd(nil, 6, 9) }},
 	{"error", "15000000 ff 000000 0500000000000000 0300 0000 78", func() []byte { return AppendError(nil, 5, CodeBad, "x") }},
 	{"result with data", "31000000 82 000000 0600000000000000 00000000 00000000 0a00000000000000 0000000000000000 00000000 01000000 ee",
 		func() []byte { return AppendResult(nil, 6, &flow.Result{Sent: 5, Done: 15}, []byte{0xee}) }},
@@ -135,6 +137,12 @@ func FuzzFrames(f *testing.F) {
 		}
 		if w, err := ParseBarrier(b); err == nil {
 			same("barrier", AppendBarrier(nil, h.Number, &w))
+		}
+		if s, err := ParseStop(b); err == nil {
+			same("stop", AppendStop(nil, h.Number, &s))
+		}
+		if id, err := ParseEnd(b); err == nil {
+			same("end", AppendEnd(nil, h.Number, id))
 		}
 		var res flow.Result
 		if from, n, more, err := ParseResult(b, len(b), &res); err == nil && !more {

@@ -13,6 +13,7 @@ import (
 	"ttfabric/node/admin/attach"
 	"ttfabric/node/admin/barrier"
 	"ttfabric/node/flow"
+	"ttfabric/node/kernel"
 	"ttfabric/node/session"
 	"ttfabric/wire"
 )
@@ -37,6 +38,7 @@ type client struct {
 
 	waits   map[uint64]func() bool // waits, barriers and event streams by number; the function ends one, and returns false if it has ended before; guarded by mu
 	members map[string]*barrier.Member
+	jobs    map[kernel.JobID]string // jobs that the client has started, and their owners; used by the reading goroutine alone
 }
 
 // input is what the reading goroutine alone uses.
@@ -96,7 +98,7 @@ type part struct {
 }
 
 func newClient(s *Server, conn *net.UnixConn, raw syscall.RawConn) *client {
-	c := &client{s: s, conn: conn, input: input{source: attach.NewPoller(raw), in: make([]byte, readRoom)}, output: output{wake: make(chan struct{}, 1)}, waits: map[uint64]func() bool{}, members: map[string]*barrier.Member{}}
+	c := &client{s: s, conn: conn, input: input{source: attach.NewPoller(raw), in: make([]byte, readRoom)}, output: output{wake: make(chan struct{}, 1)}, waits: map[uint64]func() bool{}, members: map[string]*barrier.Member{}, jobs: map[kernel.JobID]string{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.room.L = &c.mu
 	return c
@@ -121,6 +123,7 @@ func (c *client) serve() {
 	for _, m := range members {
 		m.Leave()
 	}
+	c.endJobs()
 }
 
 // receive reads until the memory holds at least one whole frame. receive returns false if the
@@ -219,6 +222,12 @@ func (c *client) frame(h attach.Head, body []byte) bool {
 		c.barrier(h.Number, body)
 	case attach.KindEvents:
 		c.events(h.Number)
+	case attach.KindJob:
+		c.startJob(h.Number, body)
+	case attach.KindStop:
+		c.stopJob(h.Number, body)
+	case attach.KindEnd:
+		c.waitJob(h.Number, body)
 	case attach.KindMoment:
 		m, _ := c.s.n.Moment(c.ctx)
 		b, _ := json.Marshal(&m)
