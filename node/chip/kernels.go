@@ -22,17 +22,27 @@ func (h *kernelHost) Start(now mono.Time, r *flow.Request) flow.Admission {
 // Busy reports whether a transaction command queue takes no command now.
 func (h *kernelHost) Busy(ch wire.Channel, q int) bool { return (*machine)(h).queueBusy(ch, q) }
 
-// Send gives a command to a transaction command queue.
-func (h *kernelHost) Send(_ mono.Time, job kernel.JobID, ch wire.Channel, q int, src, dst uint32, words int) bool {
+// Send gives a command to a transaction command queue. Before the first command of a job, and when another
+// job uses the queue, Send tells the peer the job's tag; see [kernel.OwnerOffset].
+func (h *kernelHost) Send(_ mono.Time, job kernel.JobID, ch wire.Channel, q int, src, dst uint32, words int) (queue int, ok bool) {
 	c := (*machine)(h)
-	if i := c.ports.index(ch); i >= 0 && c.mmioQueue(q) && c.ports.list[i].owner.told != job.Tag() {
-		if c.startRegister(ch, q, kernel.OwnerOffset, job.Tag()) != wire.OutcomeDone {
-			return false
+	if i := c.ports.index(ch); i >= 0 {
+		p := &c.ports.list[i]
+		if p.owner.told[q] != job.Tag() {
+			switch {
+			case p.link.Busy(q): // a command of another job has frames without numbers
+				return q, false
+			case c.startRegister(ch, 0, kernel.OwnerRegister(q), job.Tag()) != wire.OutcomeDone:
+				return 0, false
+			}
+			p.owner.told[q], p.owner.telling = job.Tag(), lastCommand(p, 0)
+			p.link.PlaceWrites()
 		}
-		c.ports.list[i].owner.told = job.Tag()
-		c.ports.list[i].link.PlaceWrites()
+		if q != 0 && !p.owner.telling.numbered(p) {
+			return 0, false
+		}
 	}
-	return c.startWrite(ch, q, src, dst, words) == wire.OutcomeDone // the kernel has checked queue and addresses
+	return q, c.startWrite(ch, q, src, dst, words) == wire.OutcomeDone // the kernel has checked queue and addresses
 }
 
 // Released reports whether the chip at the other end of a channel has released a job.
@@ -42,14 +52,15 @@ func (h *kernelHost) Released(ch wire.Channel, tag uint32) bool {
 }
 
 // owner is what the two ends of a cable know about the jobs that use it, see [kernel.OwnerOffset]. The
-// owner's registers are the word of OwnerOffset and the word of ReleaseOffset.
+// owner's registers are the words of OwnerRegister, and between them the word of ReleaseOffset.
 type owner struct {
-	told     uint32   // tag that this chip has told its peer last; 0: none
-	heard    uint32   // tag that the peer has told last; 0: none
-	released uint32   // tag of the job that the peer has released last; 0: none
-	release  []uint32 // tags of jobs that this chip has to release
-	sent     uint32   // tag that this chip has released last
-	news     bool     // released is new, and the machine of the kernels does not know it
+	told     [wire.NumQueues]uint32 // tag that this chip has told its peer last, for each queue; 0: none
+	telling  lastOf                 // the command on queue 0 that told the last tag
+	heard    [wire.NumQueues]uint32 // tag that the peer has told last, for each queue; 0: none
+	released uint32                 // tag of the job that the peer has released last; 0: none
+	release  []release              // jobs that this chip has to release
+	sent     uint32                 // tag that this chip has released last
+	news     bool                   // released is new, and the machine of the kernels does not know it
 
 	machine *kernel.Machine
 	channel wire.Channel
@@ -59,23 +70,52 @@ type owner struct {
 // is forgotten, and its L1 at the other end lingers for its longest time.
 const maxReleases = 2 * kernel.MaxJobs
 
+// release is a job that a chip has to release.
+type release struct {
+	tag  uint32
+	last lastOf // the last command on queue 1 before the end of the job
+}
+
+// lastOf is the last command that a queue of a port had begun at some moment.
+type lastOf struct {
+	queue int
+	n     uint64 // commands that the queue had begun
+}
+
+// lastCommand returns the last command of a queue.
+func lastCommand(p *port, q int) lastOf { return lastOf{q, p.link.WriteCount(q).Started} }
+
+// numbered reports whether all frames of the command, and of the commands of its queue before it, have
+// their numbers. The other end performs frames in the order of their numbers, whatever their queue is. So
+// it performs these frames before the frames of each command that begins later, on any queue.
+func (l lastOf) numbered(p *port) bool {
+	return !p.link.Busy(l.queue) || p.link.WriteCount(l.queue).Started != l.n
+}
+
+// ownerWords is the number of the owner's registers.
+const ownerWords = 3
+
 // Load returns the tags that the peer has told.
 func (o *owner) Load(off uint64, b []byte) wire.Outcome {
-	var all [2 * wire.RegisterLen]byte
-	binary.LittleEndian.PutUint32(all[:], o.heard)
-	binary.LittleEndian.PutUint32(all[wire.RegisterLen:], o.released)
+	var all [ownerWords * wire.RegisterLen]byte
+	for i, v := range [ownerWords]uint32{o.heard[0], o.released, o.heard[1]} {
+		binary.LittleEndian.PutUint32(all[i*wire.RegisterLen:], v)
+	}
 	copy(b, all[off:])
 	return wire.OutcomeDone
 }
 
-// Store takes the tag of the job that uses the cable from now on, or of a released job.
+// Store takes the tag of the job that uses a queue of the cable from now on, or of a released job.
 func (o *owner) Store(off uint64, b []byte) wire.Outcome {
-	if off == 0 {
-		o.heard = binary.LittleEndian.Uint32(b)
-		b = b[wire.RegisterLen:]
-	}
-	if len(b) > 0 {
-		o.released, o.news = binary.LittleEndian.Uint32(b), true
+	for ; len(b) > 0; off, b = off+wire.RegisterLen, b[wire.RegisterLen:] {
+		switch v := binary.LittleEndian.Uint32(b); off / wire.RegisterLen {
+		case 0:
+			o.heard[0] = v
+		case 1:
+			o.released, o.news = v, true
+		case 2:
+			o.heard[1] = v
+		}
 	}
 	return wire.OutcomeDone
 }
@@ -92,8 +132,9 @@ func (c *machine) peerReleased(p *port) {
 	o := p.owner
 	o.news = false
 	known := c.kernels.Release(o.channel, max(o.released, 1))
-	if !known && o.sent != o.released && !slices.Contains(o.release, o.released) && len(o.release) < maxReleases {
-		o.release = append(o.release, o.released)
+	owed := slices.ContainsFunc(o.release, func(r release) bool { return r.tag == o.released })
+	if !known && o.sent != o.released && !owed && len(o.release) < maxReleases {
+		o.release = append(o.release, release{o.released, lastCommand(p, 1)})
 		c.kernels.releasing = true
 	}
 }
@@ -103,10 +144,14 @@ func (c *machine) peerReleased(p *port) {
 func (c *machine) releaseJobs() (left bool) {
 	for i := range c.ports.list {
 		p := &c.ports.list[i]
-		for len(p.owner.release) > 0 && c.startRegister(p.Local.Channel, 0, kernel.ReleaseOffset, p.owner.release[0]) == wire.OutcomeDone {
-			p.owner.sent = p.owner.release[0]
+		for len(p.owner.release) > 0 {
+			r := &p.owner.release[0]
+			if !r.last.numbered(p) || c.startRegister(p.Local.Channel, 0, kernel.ReleaseOffset, r.tag) != wire.OutcomeDone {
+				break
+			}
+			p.owner.sent = r.tag
 			p.owner.release = slices.Delete(p.owner.release, 0, 1)
-			p.owner.told = 0 // a job that runs on tells its tag again
+			p.owner.told = [wire.NumQueues]uint32{} // a job that runs on tells its tag again
 			p.link.PlaceWrites()
 		}
 		left = left || len(p.owner.release) > 0
@@ -119,7 +164,7 @@ func (c *machine) addOwners() error {
 	for i := range c.ports.list {
 		p := &c.ports.list[i]
 		p.owner = &owner{machine: c.kernels.Machine, channel: p.Local.Channel}
-		if err := c.memory.MapRegisters(p.tileAddr(kernel.OwnerOffset), 2*wire.RegisterLen, p.owner); err != nil {
+		if err := c.memory.MapRegisters(p.tileAddr(kernel.OwnerOffset), ownerWords*wire.RegisterLen, p.owner); err != nil {
 			return err
 		}
 	}
@@ -321,11 +366,12 @@ func (c *machine) ended(now mono.Time, e *kernel.Event, tell bool) {
 func (c *machine) toRelease(e *kernel.Event) {
 	for _, ch := range e.Channels {
 		if i := c.ports.index(ch); i >= 0 {
-			o := c.ports.list[i].owner
+			p := &c.ports.list[i]
+			o := p.owner
 			if len(o.release) == maxReleases {
 				o.release = slices.Delete(o.release, 0, 1)
 			}
-			o.release = append(o.release, e.Job.Tag())
+			o.release = append(o.release, release{e.Job.Tag(), lastCommand(p, 1)})
 			c.kernels.releasing = true
 		}
 	}

@@ -85,6 +85,35 @@ var ruleKernels = kernel.Table{
 		}
 		k.EthTeardown(1)
 	},
+	// flood sends its buffer on queue 1 until the job ends.
+	"flood": func(k *kernel.Context) {
+		k.EthSetupHandshake(true)
+		for fill(k, 3); ; {
+			k.EthSendPacket(1, ruleBuffer/16, ruleBuffer/16, ruleSize/16)
+		}
+	},
+	// sink waits until the job ends.
+	"sink": func(k *kernel.Context) {
+		k.EthSetupHandshake(false)
+		k.NocSemaphoreWait(ruleSeen, 7)
+	},
+	// idle waits until the job ends.
+	"idle": func(k *kernel.Context) { k.NocSemaphoreWait(ruleSeen, 7) },
+	// rude1 sends on queue 1 without a handshake.
+	"rude1": func(k *kernel.Context) {
+		fill(k, 3)
+		k.EthSendPacket(1, ruleBuffer/16, ruleBuffer/16, ruleSize/16)
+	},
+	// queues sends words of its own buffer on both queues, in an order that the arguments choose.
+	"queues": func(k *kernel.Context) {
+		at, choice := k.Uint32(0)/16, k.Uint32(1)
+		for i := range 64 {
+			k.EthSendPacket(int(choice>>(i%32)&1), at, at, 512*(1+i%3))
+			if choice>>(i%29)&3 == 0 {
+				k.Sleep(20 * time.Microsecond)
+			}
+		}
+	},
 	// rude sends without a handshake.
 	"rude": func(k *kernel.Context) {
 		fill(k, 3)
@@ -246,9 +275,58 @@ func (w *fabric) want(i int, all, part string) {
 	}
 }
 
+// TestOwnersOfQueue1 writes into L1 of another job on queue 1. The machine must report the write, as it does
+// on queue 0.
+func TestOwnersOfQueue1(t *testing.T) {
+	w, at := pairFabric(t)
+	w.runRule(1, 1, "slow", at[1])
+	w.run(10 * time.Millisecond)
+	w.runRule(0, 2, "rude1", at[0])
+	w.run(100 * time.Millisecond)
+	w.want(1, "", "job 1: L1 of the job was written from outside of the job")
+	w.want(0, "job 2 started\njob 2 ended: done\n", "")
+}
+
+// TestOwnersOfBothQueues lets two jobs use both queues of one cable, each for L1 of its own. The chip at the
+// other end must take no write for one of the other job, although the cable loses frames.
+func TestOwnersOfBothQueues(t *testing.T) {
+	for seed := range uint32(8) {
+		w, at := pairFabric(t)
+		n := seed
+		w.lose = func(wire.PortID, []byte) bool {
+			n = n*1664525 + 1013904223
+			return n>>16%10 == 0
+		}
+		for id := range uint32(2) {
+			buffer := kernel.Buffer{Tile: at[0], Addr: ruleBuffer + id*ruleSize/2, Size: ruleSize / 2}
+			start := kernel.Start{Kernel: "queues", Tile: at[0], Args: words(buffer.Addr, (seed+1)*0x9E3779B1>>id)}
+			send := kernel.Job{ID: kernel.JobID(id + 1), Programs: []kernel.Program{{Kernels: []kernel.Start{start}, Buffers: []kernel.Buffer{buffer}}}}
+			buffer.Tile = at[1]
+			take := kernel.Job{ID: kernel.JobID(id + 1), Programs: []kernel.Program{{Kernels: []kernel.Start{{Kernel: "idle", Tile: shiftTile}}, Buffers: []kernel.Buffer{buffer}}}}
+			for i, j := range []kernel.Job{send, take} {
+				if err := w.chips[i].StartJob(w.now, j); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		w.run(2 * time.Second)
+		if got := w.kernelEvents(0); strings.Count(got, " ended: done") != 2 || strings.Count(got, "\n") != 4 {
+			t.Errorf("seed %d: events of the sender:\n%s", seed, got)
+		}
+		if got := w.kernelEvents(1); got != "job 1 started\njob 2 started\n" {
+			t.Errorf("seed %d: events of the other end:\n%s", seed, got)
+		}
+	}
+}
+
 // TestL1Lingers stops a job while the other end of the cable still has to send its writes. The next job on
 // the same L1 must not begin before these writes and the release of the first job have come.
 func TestL1Lingers(t *testing.T) {
+	t.Run("queue 0", func(t *testing.T) { testL1Lingers(t, "send", "receive") })
+	t.Run("queue 1", func(t *testing.T) { testL1Lingers(t, "flood", "sink") })
+}
+
+func testL1Lingers(t *testing.T, sender, receiver string) {
 	w, at := pairFabric(t)
 	job := func(i int, id kernel.JobID, name string) kernel.Job {
 		ports := [2]wire.Channel{w.m.Cables[0].A.Channel, w.m.Cables[0].B.Channel}
@@ -270,8 +348,8 @@ func TestL1Lingers(t *testing.T) {
 		lost++
 		return true
 	}
-	start(0, job(0, 1, "send"))
-	start(1, job(1, 1, "receive"))
+	start(0, job(0, 1, sender))
+	start(1, job(1, 1, receiver))
 	w.run(20 * time.Millisecond)
 	for _, c := range w.chips {
 		if !c.EndJob(w.now, 1, kernel.End{Why: kernel.EndStopped, By: c.Node()}) {
@@ -283,11 +361,23 @@ func TestL1Lingers(t *testing.T) {
 	if b := w.get(w.chips[1].Node(), at[1].Addr(ruleBuffer), 1); lost == 0 || b[0] != 0 {
 		t.Errorf("%d frames were lost; the buffer of job 2 begins with %d although the writes of job 1 are still to come", lost, b[0])
 	}
+	release, seen := wire.Seq(0), false
+	w.lose = func(to wire.PortID, b []byte) bool { // the cable loses the writes that come after the release
+		f, err := wire.DecodeFrame(b)
+		if err == nil && f.Kind == wire.KindMMIO && f.Dest == kernel.ReleaseOffset && to == w.m.Cables[0].B {
+			release, seen = f.TxSeq, true
+		}
+		return err == nil && f.Kind == wire.KindWrite && seen && release.Before(f.TxSeq)
+	}
+	w.run(30 * time.Millisecond)
 	w.lose = nil
 	w.run(300 * time.Millisecond)
 	w.want(1, "", "job 2 ended: done")
 	if n := w.seen(1, at[1]); n != 3 {
 		t.Errorf("job 2 saw %d of its 3 words", n)
+	}
+	if b := w.get(w.chips[1].Node(), at[1].Addr(ruleBuffer+ruleSize-4), 1); b[0] != 1 {
+		t.Errorf("the buffer of job 2 ends with %d: a write of job 1 came after the release", b[0])
 	}
 	start(0, job(0, 3, "send"))
 	start(1, job(1, 3, "receive"))

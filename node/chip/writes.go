@@ -122,7 +122,5 @@ func (c *machine) wrote(i int, d *ttlink.Delivery) {
 		return
 	}
 	p.writes.Stored++
-	if d.VC == 0 {
-		c.kernels.Arrived(kernel.Tile{X: p.mail.at.X(), Y: p.mail.at.Y()}, d.Addr, len(d.Data), p.owner.heard, p.Peer.Node)
-	}
+	c.kernels.Arrived(kernel.Tile{X: p.mail.at.X(), Y: p.mail.at.Y()}, d.Addr, len(d.Data), p.owner.heard[d.VC], p.Peer.Node)
 }

@@ -75,8 +75,12 @@ func (k *Context) EthSendPacket(queue int, src, dst uint32, words int) {
 		return
 	}
 	h := k.p.m.cfg.Host
-	for !h.Send(k.p.m.now, k.p.job.spec.ID, k.p.tile.channel, queue, src*ethWord, dst*ethWord, words) {
-		k.p.pause(wait{kind: forQueue, queue: uint8(queue)})
+	for {
+		busy, ok := h.Send(k.p.m.now, k.p.job.spec.ID, k.p.tile.channel, queue, src*ethWord, dst*ethWord, words)
+		if ok {
+			return
+		}
+		k.p.pause(wait{kind: forQueue, queue: uint8(busy)})
 	}
 }
 

@@ -21,8 +21,8 @@ type alone struct{}
 
 func (alone) Start(mono.Time, *flow.Request) flow.Admission { return flow.NoSuchChip }
 func (alone) Busy(wire.Channel, int) bool                   { return true }
-func (alone) Send(mono.Time, kernel.JobID, wire.Channel, int, uint32, uint32, int) bool {
-	return false
+func (alone) Send(_ mono.Time, _ kernel.JobID, _ wire.Channel, q int, _, _ uint32, _ int) (int, bool) {
+	return q, false
 }
 func (alone) Released(wire.Channel, uint32) bool     { return true }
 func (alone) Sending(wire.Channel, uint32, int) bool { return false }

@@ -48,9 +48,9 @@ type Host interface {
 	Busy(ch wire.Channel, q int) bool
 	// Send gives a command of a job to a transaction command queue: the link copies words of 16 bytes
 	// each from address src of the tile's L1 to address dst of the L1 of the tile at the other end of the
-	// cable. The link reads the source later, and again for each retransmission. If the queue is busy,
-	// Send returns false.
-	Send(now mono.Time, job JobID, ch wire.Channel, q int, src, dst uint32, words int) bool
+	// cable. The link reads the source later, and again for each retransmission. If Send cannot give
+	// the command now, ok is false, and the caller tries again when queue "busy" takes a command.
+	Send(now mono.Time, job JobID, ch wire.Channel, q int, src, dst uint32, words int) (busy int, ok bool)
 	// Sending reports whether a command under way still reads any of the n bytes from address a of
 	// the tile's L1.
 	Sending(ch wire.Channel, a uint32, n int) bool
