@@ -9,7 +9,7 @@ import (
 	"ttfabric/wire"
 )
 
-func named(t *testing.T, name string) *topo.Topology {
+func named(t testing.TB, name string) *topo.Topology {
 	t.Helper()
 	m, err := topo.Named(name)
 	if err != nil {
