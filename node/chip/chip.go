@@ -131,6 +131,7 @@ type machine struct {
 	sink    *flow.Sink   // flows of other chips' requests
 	program program
 	kernels programs // kernels on this chip's tiles
+	host    host
 	outbox  outbox
 	rates   rates
 
@@ -191,6 +192,9 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 	if err := c.addPorts(now); err != nil {
 		return nil, err
 	}
+	if err := c.addBoard(now); err != nil {
+		return nil, err
+	}
 	c.control = control.New(now, control.Config{Self: cfg.Node, Ports: c.Channels(),
 		Hold: cfg.Profile.Hold, Confirm: confirmTimes * (cfg.Profile.DeadIdle + cfg.Profile.Hold), Reaches: c.reaches, Boot: cfg.Profile.Boot + time.Duration(max(0, len(cfg.Topology.Chips)-bootChips))*bootPerChip})
 	return c, nil
@@ -220,6 +224,7 @@ func (c *machine) Memory() *noc.Memory { return c.memory }
 // Tick handles the deadlines of the links, the flows and the control plane that have passed. The
 // next call of Pump handles the deadlines of the router and of the program inside the chip.
 func (c *machine) Tick(now mono.Time) {
+	c.host.now = now
 	for i := range c.ports.list {
 		if d, ok := c.ports.list[i].link.Deadline(); ok && !d.After(now) {
 			c.ports.list[i].link.Tick(now)

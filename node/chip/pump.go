@@ -32,6 +32,7 @@ import (
 // neighbours in the link's memory, and the kernel takes them as one super-packet. A completion that
 // leaves later also answers more requests.
 func (c *machine) Pump(now mono.Time) {
+	c.host.now = now
 	c.rates.pass(now, c.ports.list)
 	c.kernels.Step()
 	for {
@@ -43,6 +44,7 @@ func (c *machine) Pump(now mono.Time) {
 		moved = c.emitReplies() || moved                         // replies → sender channels
 		moved = c.pull(now) || moved                             // the program's requests → launch, injectTree
 		moved = c.runKernels(now) || moved                       // kernels on tiles → memory, launch, links
+		moved = c.retrainAsked(now) || moved                     // a host's stores → links
 		moved = c.transmit(now, router.ControlChannels) || moved // sender channels of requests and replies → links
 		if moved {
 			continue
@@ -172,6 +174,7 @@ func (c *machine) build(p *wire.Packet) (router.Slot, bool) {
 // write, the method "wrote" performs it. If the frame holds a piece of a packet, the
 // method "assemble" takes the piece.
 func (c *machine) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
+	c.host.now = now
 	i := c.ports.index(ch)
 	if i < 0 {
 		return
@@ -358,6 +361,7 @@ func (c *machine) transmit(now mono.Time, later router.Skip) bool {
 // PollTransmit returns the next frames to send, and the channel of the cable that must carry these
 // frames; see [Inputs].
 func (c *machine) PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool) {
+	c.host.now = now
 	for range c.ports.list {
 		p := &c.ports.list[c.ports.turn]
 		if p.raw.on {

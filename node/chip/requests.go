@@ -13,6 +13,7 @@ import (
 
 // HandleRequest starts a request.
 func (c *machine) HandleRequest(now mono.Time, r flow.Request) flow.Admission {
+	c.host.now = now
 	c.router.SetTime(now)
 	return c.start(now, &r, flow.Outside)
 }

@@ -17,6 +17,7 @@
 //     a rectangle.
 //   - All tiles of a DRAM bank share one memory.
 //   - A tile answers to its coordinates of NoC 0 and of NoC 1, and to its translated coordinates.
+//   - Words in the L1 of ethernet tiles may show the state of the chip, see [Memory.ShowLive].
 //   - A tile's address space has windows of registers, mostly beyond the memory. Registers are read
 //     and written in words of 4 bytes, and have side effects (see [Memory.MapRegisters]).
 package noc
@@ -70,6 +71,10 @@ type Memory struct {
 	inline  [wordSize]byte            // the word of an inline write to registers, for the length of a call
 	reset   map[int32]uint32          // soft reset registers that were written, by index into list
 	life    life
+
+	live     Live // words that loads from ethernet tiles show; nil: none
+	ranges   []Range
+	firstEth int32 // bank of the first ethernet tile
 }
 
 // New returns an empty memory. The argument "limit" bounds the host memory that the pages may take,
@@ -182,6 +187,12 @@ func (m *Memory) Read(a wire.NocAddr, b []byte) wire.Outcome {
 
 // read copies the span s of memory into b. The span and b have equal lengths.
 func (m *Memory) read(s span, b []byte) {
+	m.readStored(s, b)
+	m.showLive(s, b)
+}
+
+// readStored copies what was stored in the span s of memory into b.
+func (m *Memory) readStored(s span, b []byte) {
 	if m.windows[s.bank] != nil {
 		m.readWindows(s, b)
 		return
@@ -223,6 +234,7 @@ func (m *Memory) write(s span, b []byte) {
 	} else {
 		m.writePages(s, b)
 	}
+	m.storedLive(s)
 	if f := m.watch[s.bank]; f != nil {
 		f(s.off, s.n)
 	}

@@ -14,9 +14,12 @@ import (
 // Offsets of the NIU registers of NoC 0 and of NoC 1 in a tile, in bytes (tt-umd,
 // wormhole_implementation.hpp and blackhole_implementation.hpp, NOC0_CONTROL_REG_ADDR_BASE_MAP).
 // The three tiles of a Wormhole DRAM bank have different offsets. The NIU registers of Blackhole's
-// DRAM tiles are left out, because tt-umd's offset for them is the offset of a byte of DRAM. Also left
-// out are Blackhole's ARC, PCIe, security and L2CPU tiles, whose offset has more than 36 bits. For
+// DRAM tiles are left out, because tt-umd's offset for them is the offset of a byte of DRAM. The offset
+// for Blackhole's ARC and PCIe tiles, 0xFFFFFFFFFF000000, has more than 36 bits; here these tiles have the
+// registers at the low 36 bits of this offset. Blackhole's security and L2CPU tiles are left out. For
 // tiles without memory, tt-umd has no other offset for NoC 1; here they have the registers of NoC 0 only.
+// The ARC tile also shows the registers of its two NIUs among the peripherals of the ARC processor
+// (tt-umd, ARC_APB_NIU_0_OFFSET and NIU_CFG_NOC1_ARC_ADDR).
 const (
 	niuBase        = 0xFFB20000
 	niuBaseOne     = 0xFFB30000
@@ -25,7 +28,10 @@ const (
 	niuDRAMStep    = 0x10000     // distance from one tile of a bank to the next
 	niuBareBase    = 0xFFFB20000 // NoC 0, ARC and PCIe tiles of Wormhole
 	niuRouterBase  = 0xFF000000  // NoC 0, router tiles of Blackhole
-	niuLen         = 0x400       // length of the window of an NIU's registers (tt-isa-documentation, BlackholeA0/NoC/MemoryMap.md)
+	niuHighBase    = 0xFFF000000 // NoC 0, ARC and PCIe tiles of Blackhole
+	niuARC         = 0x50000     // NoC 0, offset from the ARC processor's peripherals
+	niuARCOne      = 0x58000
+	niuLen         = 0x400 // length of the window of an NIU's registers (tt-isa-documentation, BlackholeA0/NoC/MemoryMap.md)
 )
 
 // Offsets of an NIU's registers from the first register, in bytes (tt-isa-documentation,
@@ -58,6 +64,18 @@ const (
 	softResetTensix = 1<<11 | 1<<12 | 1<<13 | 1<<14 | 1<<18 // BRISC, TRISC 0 to 2, NCRISC
 )
 
+// Peripherals returns the offset of the ARC processor's peripherals (APB) in the ARC tile (tt-umd,
+// get_arc_apb_noc_base_address). For an unknown architecture, Peripherals returns false.
+func Peripherals(a wire.Arch) (uint64, bool) {
+	switch a {
+	case wire.Wormhole:
+		return 0x880000000, true
+	case wire.Blackhole:
+		return 0x80000000, true
+	}
+	return 0, false
+}
+
 // Numbers of the windows that each tile has from the start, in span.regs. The numbers are below 0.
 const (
 	niuZero int32 = -1 - iota
@@ -74,7 +92,15 @@ func (m *Memory) builtIn(t *Tile) [3]window {
 	case t.Kind == DRAM && m.arch == wire.Blackhole:
 		return [3]window{}
 	case t.Kind == ARC, t.Kind == PCIe:
-		return [3]window{{off: niuBareBase, n: niuLen, regs: niuZero}}
+		bare := uint64(niuBareBase)
+		if m.arch == wire.Blackhole {
+			bare = niuHighBase
+		}
+		if t.Kind == PCIe {
+			return [3]window{{off: bare, n: niuLen, regs: niuZero}}
+		}
+		apb, _ := Peripherals(m.arch)
+		return [3]window{{off: bare, n: niuLen, regs: niuZero}, {off: apb + niuARC, n: niuLen, regs: niuZero}, {off: apb + niuARCOne, n: niuLen, regs: niuOne}}
 	case t.Kind == Router && m.arch == wire.Blackhole:
 		return [3]window{{off: niuRouterBase, n: niuLen, regs: niuZero}}
 	case t.Kind == Router:

@@ -15,7 +15,7 @@ const (
 	Tensix   Kind = "tensix"
 	Ethernet Kind = "ethernet"
 	DRAM     Kind = "dram"
-	ARC      Kind = "arc"    // the management processor; here only the registers of its NIU
+	ARC      Kind = "arc"    // the management processor; here only registers
 	PCIe     Kind = "pcie"   // the way to the host; here only the registers of its NIU
 	Router   Kind = "router" // a tile without any device; has only the registers of its NIU
 )
@@ -61,7 +61,7 @@ type layout struct {
 	tensixX, tensixY []uint8
 	eth              []xy          // by ethernet channel: coordinates of the tile
 	dram             [][]xy        // by bank: coordinates of the tiles that share the bank
-	bare             map[Kind][]xy // tiles without memory whose NIU registers have an address of 36 bits
+	bare             map[Kind][]xy // tiles without memory
 	l1, ethL1, bank  uint64
 	width, height    int  // number of columns and rows of the NoC (tt-umd, GRID_SIZE)
 	byColumn         bool // harvesting switches off columns of Tensix tiles; false: rows
@@ -81,7 +81,7 @@ var layouts = map[wire.Arch]layout{
 		eth: []xy{{1, 1}, {16, 1}, {2, 1}, {15, 1}, {3, 1}, {14, 1}, {4, 1}, {13, 1}, {5, 1}, {12, 1}, {6, 1}, {11, 1}, {7, 1}, {10, 1}},
 		dram: [][]xy{{{0, 0}, {0, 1}, {0, 11}}, {{0, 2}, {0, 10}, {0, 3}}, {{0, 9}, {0, 4}, {0, 8}}, {{0, 5}, {0, 7}, {0, 6}},
 			{{9, 0}, {9, 1}, {9, 11}}, {{9, 2}, {9, 10}, {9, 3}}, {{9, 9}, {9, 4}, {9, 8}}, {{9, 5}, {9, 7}, {9, 6}}},
-		bare: map[Kind][]xy{Router: {{1, 0}, {3, 0}, {4, 0}, {5, 0}, {6, 0}, {7, 0}, {10, 0}, {12, 0}, {13, 0}, {14, 0}, {15, 0}, {16, 0},
+		bare: map[Kind][]xy{ARC: {{8, 0}}, PCIe: {{2, 0}, {11, 0}}, Router: {{1, 0}, {3, 0}, {4, 0}, {5, 0}, {6, 0}, {7, 0}, {10, 0}, {12, 0}, {13, 0}, {14, 0}, {15, 0}, {16, 0},
 			{8, 1}, {8, 4}, {8, 6}, {8, 8}, {8, 10}, {8, 11}}},
 		l1: blackholeL1, ethL1: blackholeEth, bank: blackholeBank, width: 17, height: 12, byColumn: true,
 	},

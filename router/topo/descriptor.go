@@ -38,6 +38,7 @@ type umdChip struct {
 	coord    [4]int     // x, y, rack, shelf
 	at       *yaml.Node // YAML node of the coordinates; nil: the file has no coordinates of this chip
 	board    string
+	boardID  uint64
 	onBoard  bool
 	unique   uint64
 	mmio     bool
@@ -64,7 +65,7 @@ func (d *descriptor) load(name string) (*Topology, error) {
 	t := &Topology{Name: strings.ToValidUTF8(name, "\uFFFD"), Source: strings.ToValidUTF8(d.path, "\uFFFD"), Arch: d.arch, Meshes: []Mesh{m}, Layout: d.layout}
 	for _, id := range d.ids {
 		c := d.chips[id]
-		t.Chips = append(t.Chips, Chip{Node: node(m, c), Row: c.coord[1], Col: c.coord[0], UMD: id, Board: c.board, UniqueID: c.unique, MMIO: c.mmio, Harvested: c.harvested})
+		t.Chips = append(t.Chips, Chip{Node: node(m, c), Row: c.coord[1], Col: c.coord[0], UMD: id, Board: c.board, BoardID: c.boardID, UniqueID: c.unique, MMIO: c.mmio, Harvested: c.harvested})
 	}
 	for _, c := range d.cables {
 		t.Cables = append(t.Cables, Cable{
@@ -284,6 +285,7 @@ func (d *descriptor) readBoards() error {
 			return err
 		}
 		var kind string
+		var id uint64
 		var members []*yaml.Node
 		for _, fact := range facts {
 			ps, err := d.pairs(fact, "board", "a list of {board_id}, {board_type} and {chips}")
@@ -293,7 +295,7 @@ func (d *descriptor) readBoards() error {
 			for _, p := range ps {
 				switch p.key.Value {
 				case "board_id":
-					_, err = d.number(p.val, "board id", math.MaxUint64)
+					id, err = d.number(p.val, "board id", math.MaxUint64)
 				case "board_type":
 					kind, err = d.scalar(p.val, "board type")
 				case "chips":
@@ -312,7 +314,7 @@ func (d *descriptor) readBoards() error {
 			if c.onBoard {
 				return d.fail(n, "chip %d is on two boards", c.id)
 			}
-			c.board, c.onBoard = kind, true
+			c.board, c.boardID, c.onBoard = kind, id, true
 		}
 	}
 	return nil

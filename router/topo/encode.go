@@ -33,6 +33,7 @@ import (
 //	    - chip: M0D0
 //	      umd: 4              # tt-umd's id of the chip; if left out: tt-umd has no id for the chip
 //	      board: n300
+//	      board_id: 72058994491928619 # id of the board; chips with equal ids are on one board; if left out: unknown
 //	      unique_id: 17179869184
 //	      mmio: true
 //	      harvest_mask: 513   # mask of the Tensix rows (Wormhole) or columns (Blackhole) that are switched off; if left out: 0
@@ -81,6 +82,7 @@ type renderedChip struct {
 	Chip     string `yaml:"chip"`
 	UMD      *int   `yaml:"umd,omitempty"`
 	Board    string `yaml:"board,omitempty"`
+	BoardID  uint64 `yaml:"board_id,omitempty"`
 	UniqueID uint64 `yaml:"unique_id,omitempty"`
 	MMIO     bool   `yaml:"mmio,omitempty"`
 	Harvest  uint16 `yaml:"harvest_mask,omitempty"`
@@ -108,7 +110,7 @@ func (t *Topology) Encode() []byte {
 		r.Meshes = append(r.Meshes, renderedMesh{uint16(m.ID), m.Rows, m.Cols, m.WrapX, m.WrapY})
 	}
 	for _, c := range t.Chips {
-		rc := renderedChip{Chip: c.Node.String(), Board: text(c.Board), UniqueID: c.UniqueID, MMIO: c.MMIO, Harvest: c.Harvested}
+		rc := renderedChip{Chip: c.Node.String(), Board: text(c.Board), BoardID: c.BoardID, UniqueID: c.UniqueID, MMIO: c.MMIO, Harvest: c.Harvested}
 		if c.UMD != NoUMD {
 			umd := c.UMD
 			rc.UMD = &umd
@@ -298,6 +300,8 @@ func (r *renderedFile) readChip(n *yaml.Node, ps []pair) error {
 			c.UMD = int(v)
 		case "board":
 			c.Board, err = r.scalar(p.val, "board")
+		case "board_id":
+			c.BoardID, err = r.number(p.val, "board_id", math.MaxUint64)
 		case "unique_id":
 			c.UniqueID, err = r.number(p.val, "unique_id", math.MaxUint64)
 		case "mmio":

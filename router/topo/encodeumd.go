@@ -83,7 +83,11 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 		for _, i := range board {
 			on = append(on, fmt.Sprint(ids[i]))
 		}
-		fmt.Fprintf(&b, "  - [{board_id: %d}, {board_type: %s}, {chips: [%s]}]\n", n+1, kind, strings.Join(on, ", "))
+		id := t.Chips[board[0]].BoardID
+		if id == 0 {
+			id = uint64(n + 1)
+		}
+		fmt.Fprintf(&b, "  - [{board_id: %d}, {board_type: %s}, {chips: [%s]}]\n", id, kind, strings.Join(on, ", "))
 	}
 	return []byte(b.String()), nil
 }
@@ -95,10 +99,23 @@ const (
 	n300Right = 0
 )
 
-// boards groups the chips into boards, in the given order. Two n300 chips with a cable from channel
+// boards groups the chips into boards, in the given order. If all chips have board ids, chips with
+// equal ids are one board. Otherwise two n300 chips with a cable from channel
 // 8 to channel 0 are one board. All chips whose board is a ubb are one board, as in tt-umd's files
 // of a Galaxy. Any other chip is a board of its own.
 func (t *Topology) boards(order []int) (bs [][]int) {
+	if !slices.ContainsFunc(t.Chips, func(c Chip) bool { return c.BoardID == 0 }) {
+		at := map[uint64]int{}
+		for _, i := range order {
+			n, known := at[t.Chips[i].BoardID]
+			if !known {
+				n, bs = len(bs), append(bs, nil)
+				at[t.Chips[i].BoardID] = n
+			}
+			bs[n] = append(bs[n], i)
+		}
+		return bs
+	}
 	partner := map[int]int{}
 	for _, c := range t.Cables {
 		for _, ends := range [2][2]wire.PortID{{c.A, c.B}, {c.B, c.A}} {

@@ -118,6 +118,7 @@ type Chip struct {
 	UMD      int               // tt-umd's id of the chip, as in a cluster descriptor; [NoUMD]: none
 	Board    string            // type of the chip's board, such as n300; may be empty
 	UniqueID uint64            // id from the key chip_unique_ids of the cluster descriptor; if the descriptor has no such id, UMD<<32 as in tt-umd; 0: the topology is not from a descriptor
+	BoardID  uint64            // id of the chip's board, from the key boards of the cluster descriptor; chips with equal ids are on one board; 0: the topology says nothing about it
 	MMIO     bool              // the host reaches the chip directly (over PCIe)
 
 	// Harvested is the mask of the Tensix tiles that are switched off. On Wormhole, bit i is the i-th
@@ -147,7 +148,7 @@ type Port struct {
 }
 
 // Hash returns a checksum of the architecture, the meshes, the rows and columns of chips, and the
-// cables with their planes. Chips that form one fabric compare their hashes. Names, boards, UMD
+// cables with their planes. Chips that form one fabric compare their hashes. Names, boards and their ids, UMD
 // numbers, harvesting masks, labels and impairments are not part of the hash. The hash of a machine is therefore the
 // same in every file format.
 func (t *Topology) Hash() uint64 {
