@@ -22,6 +22,7 @@ var layers = map[string]int{
 	"router": 4, "router/control": 4, "node/flow": 3,
 	"node/session/device": 4, "node/session/linear": 6, "node/session/mesh": 6,
 	"node/kernel": 5, "node/kernel/guide": 6,
+	"node/firmware/board": 4,
 	"node/chip": 6, "node/scenario": 5,
 	"node/traffic/client": 6,
 	"node/sim":            7, "node/chip/record": 7,
