@@ -23,7 +23,7 @@ var layers = map[string]int{
 	"node/session/device": 4, "node/session/linear": 6, "node/session/mesh": 6,
 	"node/kernel": 5, "node/firmware": 5, "node/kernel/guide": 6,
 	"node/firmware/board": 4,
-	"node/chip": 6, "node/scenario": 5,
+	"node/chip":           6, "node/scenario": 5,
 	"node/traffic/client": 6,
 	"node/sim":            7, "node/chip/record": 7,
 	"wire/capture": 8, "wire/tracetest": 8, "ttlink/transport": 8, "node/archive": 8, "membership/keyring": 8, "membership/gossip": 9, "node/session": 8, "node/netem": 8,

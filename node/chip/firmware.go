@@ -79,10 +79,17 @@ func (c *machine) runFirmware(now mono.Time) bool {
 		c.firmware.TransferDone(now, id, wire.OutcomeBadAddress, nil)
 		moved = true
 	}
+	if c.firmware.HasEvent() {
+		c.firmwareEvents(now)
+	}
+	return moved
+}
+
+// firmwareEvents passes the events of the firmware to the chip's events.
+func (c *machine) firmwareEvents(now mono.Time) {
 	for e, ok := c.firmware.PollEvent(); ok; e, ok = c.firmware.PollEvent() {
 		c.events.add(Event{At: now, Firmware: &e})
 	}
-	return moved
 }
 
 // HostQueues lists the firmware's queues of the chip's ethernet tiles, by channel. Chips of the architecture

@@ -42,6 +42,9 @@ func (t *tile) tell(e *Entry, why Reason) {
 	m.events = append(m.events, Event{Channel: t.ch, Reason: why, Why: why.String(), Request: e.String(), Flags: e.Flags, Last: t.reports == MaxReports})
 }
 
+// HasEvent reports whether an event waits.
+func (m *Machine) HasEvent() bool { return len(m.events) > 0 }
+
 // PollEvent returns the oldest event that waits.
 func (m *Machine) PollEvent() (Event, bool) {
 	if len(m.events) == 0 {
