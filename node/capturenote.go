@@ -20,7 +20,7 @@ func (n *Node) noteEvent(e *chip.Event) {
 		text = fmt.Sprintf("router dropped %d packets of %s to %s: %s", e.Count, e.Src, e.Dst, e.Drop)
 	case e.Stuck != nil:
 		text = fmt.Sprintf("packet of %s to %s cannot move on virtual channel %s", e.Src, e.Dst, e.Stuck.VC)
-	case e.Tables != nil || e.Port != nil || e.Kernel != nil:
+	case e.Tables != nil || e.Port != nil || e.Kernel != nil || e.Firmware != nil:
 		return
 	case l.Kind == ttlink.EventDown:
 		text = fmt.Sprintf("link down: %s", l.Reason)

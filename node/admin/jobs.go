@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/firmware"
 	"ttfabric/node/kernel"
 )
 
@@ -70,6 +71,16 @@ func (s *Server) stopJob(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// firmwareEvent writes an event of the base firmware into v.
+func firmwareEvent(v *api.EventView, e *firmware.Event) {
+	v.Type, v.Action = "host request", "refused"
+	if e.Unreachable() {
+		v.Action = "unreachable"
+	}
+	v.Detail["channel"], v.Detail["why"], v.Detail["request"], v.Detail["flags"] = fmt.Sprint(e.Channel), e.Why, e.Request, fmt.Sprintf("%#x", uint32(e.Flags))
+	v.Detail["text"] = e.String()
 }
 
 // kernelEvent writes an event of a job into v.

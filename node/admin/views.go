@@ -187,6 +187,9 @@ func EventOf(self wire.FabricNodeID, e node.Event) api.EventView {
 	case e.Chip != nil && e.Chip.Kernel != nil:
 		v.Actor = self.String()
 		kernelEvent(&v, e.Chip.Kernel)
+	case e.Chip != nil && e.Chip.Firmware != nil:
+		v.Actor = self.String()
+		firmwareEvent(&v, e.Chip.Firmware)
 	case e.Chip != nil && e.Chip.Tables != nil:
 		tablesEvent(&v, e.Chip.Tables)
 	case e.Chip != nil && e.Chip.Drop != 0:

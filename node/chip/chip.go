@@ -120,20 +120,20 @@ func (c *Chip) Unwrap() { c.Inputs = c.machine }
 
 // machine holds the parts of a chip.
 type machine struct {
-	cfg     Config
-	ports   ports
-	control *control.Control // control plane, which knows which cables are silent or out of service
-	tables  tables           // routing tables; the tables in force avoid the cables that are silent or out of service
-	router  *router.Router
-	pool    *router.Pool // buffers of the router's packets
-	memory  *noc.Memory
-	source  *flow.Source // flows of this chip's own requests
-	sink    *flow.Sink   // flows of other chips' requests
-	program program
-	kernels programs // kernels on this chip's tiles
-	host    host
-	outbox  outbox
-	rates   rates
+	cfg       Config
+	ports     ports
+	control   *control.Control // control plane, which knows which cables are silent or out of service
+	tables    tables           // routing tables; the tables in force avoid the cables that are silent or out of service
+	router    *router.Router
+	pool      *router.Pool // buffers of the router's packets
+	memory    *noc.Memory
+	source    *flow.Source // flows of this chip's own requests
+	sink      *flow.Sink   // flows of other chips' requests
+	program   program
+	kernels   programs // kernels on this chip's tiles
+	firmwares          // what the host and the base firmware of the ethernet tiles use
+	outbox    outbox
+	rates     rates
 
 	events    eventLog
 	sightings []Sighting              // traced packets that came in
@@ -187,6 +187,9 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 	}
 	c.memory.SetLife(cfg.Incarnation)
 	if err := c.addKernels(); err != nil {
+		return nil, fmt.Errorf("chip %s: %w", cfg.Node, err)
+	}
+	if err := c.addFirmware(); err != nil {
 		return nil, fmt.Errorf("chip %s: %w", cfg.Node, err)
 	}
 	if err := c.addPorts(now); err != nil {
@@ -267,6 +270,9 @@ func (c *machine) Deadline() (mono.Time, bool) {
 		at = mono.Min(at, d)
 	}
 	at = mono.Min(at, c.kernels.verdictAt())
+	if d, ok := c.firmware.Deadline(); ok {
+		at = mono.Min(at, d)
+	}
 	return at, at != mono.Never
 }
 

@@ -106,8 +106,8 @@ func (c *machine) postStatus(now mono.Time, i int) {
 // post writes an event into the mailbox of the event's port. A full mailbox loses its
 // oldest entry. An event about tables goes to the mailboxes of all ports.
 func (c *machine) post(e *Event) {
-	if e.Kernel != nil {
-		return // a job belongs to no port
+	if e.Kernel != nil || e.Firmware != nil {
+		return // a job or a host's request belongs to no port
 	}
 	if e.Tables != nil {
 		for i := range c.ports.list {

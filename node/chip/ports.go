@@ -235,6 +235,7 @@ func (c *machine) takeEvents(now mono.Time, i int) {
 				p.partial = router.NoSlot
 			}
 			p.owner.reset()
+			c.firmware.SessionEnded(now, p.Local.Channel)
 			if e.Kind == ttlink.EventSessionEnded {
 				c.sessionEnded(now, p, &e)
 			} else {

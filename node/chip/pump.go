@@ -45,6 +45,7 @@ func (c *machine) Pump(now mono.Time) {
 		moved = c.pull(now) || moved                             // the program's requests → launch, injectTree
 		moved = c.runKernels(now) || moved                       // kernels on tiles → memory, launch, links
 		moved = c.retrainAsked(now) || moved                     // a host's stores → links
+		moved = c.runFirmware(now) || moved                      // base firmware of ethernet tiles → memory, links
 		moved = c.transmit(now, router.ControlChannels) || moved // sender channels of requests and replies → links
 		if moved {
 			continue
@@ -190,7 +191,7 @@ func (c *machine) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	switch {
 	case !ok:
 	case d.Kind != wire.KindData:
-		c.wrote(i, &d) // L1 or MMIO write → memory
+		c.wrote(now, i, &d) // L1 or MMIO write → memory
 	case d.Offset == 0 && d.End:
 		c.take(now, i, d.VC, d.Data, router.NoSlot)
 	default:

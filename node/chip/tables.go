@@ -140,6 +140,7 @@ func (c *machine) apply(now mono.Time) {
 			c.linkEvents(now, i)
 		}
 	}
+	c.firmware.Rerouted(now)
 	c.findSilent()
 	t.late = c.waitsSomewhere()
 	c.redirectReplies(now)

@@ -4,6 +4,7 @@ import (
 	"ttfabric/node/kernel"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
+	"ttfabric/wire/mono"
 )
 
 // L1 writes and MMIO writes over the cable. A kernel on an ethernet tile, or a store to the tile's
@@ -103,7 +104,7 @@ func (c *machine) sourceInUse(ch wire.Channel, a uint32, n int) (queue int, inUs
 // wrote performs a frame of an L1 or MMIO write that came over the cable of port i. An L1 write reaches
 // the L1 of the port's ethernet tile. An MMIO write reaches the registers of this tile, which lie
 // behind the L1.
-func (c *machine) wrote(i int, d *ttlink.Delivery) {
+func (c *machine) wrote(now mono.Time, i int, d *ttlink.Delivery) {
 	p := &c.ports.list[i]
 	cmd := wire.Command{Type: wire.NocUnicastWrite, Addr: p.tileAddr(d.Addr)}
 	inL1 := uint64(d.Addr)+uint64(len(d.Data)) <= c.l1(p)
@@ -122,5 +123,7 @@ func (c *machine) wrote(i int, d *ttlink.Delivery) {
 		return
 	}
 	p.writes.Stored++
-	c.kernels.Arrived(kernel.Tile{X: p.mail.at.X(), Y: p.mail.at.Y()}, d.Addr, len(d.Data), p.owner.heard[d.VC], p.Peer.Node)
+	if d.VC != 0 || !c.firmware.Arrived(now, p.Local.Channel, d.Addr, len(d.Data)) {
+		c.kernels.Arrived(kernel.Tile{X: p.mail.at.X(), Y: p.mail.at.Y()}, d.Addr, len(d.Data), p.owner.heard[d.VC], p.Peer.Node)
+	}
 }

@@ -68,6 +68,7 @@ type Memory struct {
 	beyond  [][]window                // by index into list: windows outside the tile's memory, sorted by offset; they do not overlap
 	regs    []Registers               // the registers of all windows
 	watch   []func(off uint64, n int) // by bank: called after each store into the bank; nil: nobody watches
+	bells   []func(off uint64, n int) // by bank, like watch
 	inline  [wordSize]byte            // the word of an inline write to registers, for the length of a call
 	reset   map[int32]uint32          // soft reset registers that were written, by index into list
 	life    life
@@ -94,7 +95,7 @@ func New(a wire.Arch, limit int64) (*Memory, error) {
 	m := &Memory{arch: a, list: ts, pages: map[pageKey]*[pageSize]byte{}, limit: limit}
 	m.placeTiles()
 	m.windows, m.beyond = make([][]window, ts[len(ts)-1].bank+1), make([][]window, len(ts))
-	m.watch = make([]func(uint64, int), len(m.windows))
+	m.watch, m.bells = make([]func(uint64, int), len(m.windows)), make([]func(uint64, int), len(m.windows))
 	at, _ := LifeRegister(a)
 	if err := m.MapRegisters(at, LifeSize, &m.life); err != nil {
 		return nil, err
@@ -238,6 +239,9 @@ func (m *Memory) write(s span, b []byte) {
 	if f := m.watch[s.bank]; f != nil {
 		f(s.off, s.n)
 	}
+	if f := m.bells[s.bank]; f != nil {
+		f(s.off, s.n)
+	}
 }
 
 // Watch makes the memory call f after each store into the tile at the coordinate (x, y), with the
@@ -246,6 +250,13 @@ func (m *Memory) write(s span, b []byte) {
 func (m *Memory) Watch(x, y uint8, f func(off uint64, n int)) {
 	if t := m.tile(x, y); t != nil {
 		m.watch[t.bank] = f
+	}
+}
+
+// Bell is [Memory.Watch] for a second watcher: the firmware of the tile, which stays.
+func (m *Memory) Bell(x, y uint8, f func(off uint64, n int)) {
+	if t := m.tile(x, y); t != nil {
+		m.bells[t.bank] = f
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // not change the chip. The value says why, if this is not obvious.
 var readOnly = map[string]string{
 	"Node": "", "Incarnation": "", "Channels": "", "Status": "", "StatusAt": "", "Waiting": "", "LinksUp": "", "Quiet": "", "Open": "", "Sightings": "",
-	"CheckInvariants": "", "Jobs": "", "HasKernel": "", "Intact": "", "Account": "", "Ends": "", "Identity": "", "Moment": "", "Carries": "", "ShortOfCredits": "", "Up": "", "LinkState": "", "Plan": "", "Unreachable": "", "Silent": "", "CheckMulticast": "",
+	"CheckInvariants": "", "Jobs": "", "HasKernel": "", "Intact": "", "Account": "", "Ends": "", "Identity": "", "Moment": "", "Carries": "", "ShortOfCredits": "", "Up": "", "LinkState": "", "Plan": "", "Unreachable": "", "Silent": "", "CheckMulticast": "", "HostQueues": "",
 	"Memory": "whoever changes a chip's memory from outside breaks the recording",
 	"Wrap":   "installs the recorder", "Unwrap": "removes the recorder",
 	"ShareProofs": "only saves work: the result of a proof depends on the two tables alone",

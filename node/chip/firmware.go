@@ -1,0 +1,101 @@
+package chip
+
+import (
+	"ttfabric/node/firmware"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// firmwares holds what hosts use: the base firmware of the chip's ethernet tiles, and the words that a host
+// reads when it discovers the chip.
+type firmwares struct {
+	firmware *firmware.Machine
+	refusals []uint64 // transfers that the chip refuses, because it has no host memory
+	host     host
+}
+
+// firmwareHost implements [firmware.Host] for the base firmware of the chip's ethernet tiles.
+type firmwareHost machine
+
+// Load reads memory or registers of a tile.
+func (h *firmwareHost) Load(now mono.Time, a wire.NocAddr, b []byte) wire.Outcome {
+	(*machine)(h).refreshMailbox(now, a, len(b))
+	return h.memory.Read(a, b)
+}
+
+// Store writes memory or registers of a tile.
+func (h *firmwareHost) Store(now mono.Time, a wire.NocAddr, b []byte) wire.Outcome {
+	cmd := wire.Command{Type: wire.NocUnicastWrite, Addr: a, Size: uint16(len(b))}
+	o := h.memory.Execute(&cmd, b)
+	if o == wire.OutcomeDone && h.program.client != nil {
+		h.program.client.Performed(now, h.cfg.Node, 0, false, &cmd, h.memory)
+	}
+	return o
+}
+
+// Up reports whether the link of a channel is up, and carries L1 writes.
+func (h *firmwareHost) Up(ch wire.Channel) bool {
+	i := h.ports.index(ch)
+	return i >= 0 && h.ports.list[i].up && !h.ports.list[i].raw.on
+}
+
+// Send gives an L1 write to transaction command queue 0.
+func (h *firmwareHost) Send(ch wire.Channel, src, dst uint32, words int) bool {
+	c := (*machine)(h)
+	if c.startWrite(ch, 0, src, dst, words) != wire.OutcomeDone { // the firmware has checked the addresses
+		return false
+	}
+	c.ports.list[c.ports.index(ch)].link.PlaceWrites() // the next command may find a free queue
+	return true
+}
+
+// Out reports whether the tables do not use the cable of a port.
+func (h *firmwareHost) Out(p wire.PortID, hope bool) bool {
+	if hope {
+		return h.tables.hope.plan.Out(p)
+	}
+	return h.tables.plan.Out(p)
+}
+
+// Works reports whether the firmware of a tile may work now.
+func (h *firmwareHost) Works(ch wire.Channel) bool { return true }
+
+// StartTransfer starts a transfer of host memory. A chip without host memory refuses every transfer.
+func (h *firmwareHost) StartTransfer(now mono.Time, t firmware.Transfer) bool {
+	h.refusals = append(h.refusals, t.ID)
+	return true
+}
+
+// addFirmware makes the base firmware.
+func (c *machine) addFirmware() (err error) {
+	c.firmware, err = firmware.New(firmware.Config{Self: c.cfg.Node, Topology: c.cfg.Topology, Memory: c.memory, Host: (*firmwareHost)(c), Seed: c.cfg.KernelSeed})
+	return err
+}
+
+// runFirmware gives the firmware of the ethernet tiles its turn. runFirmware returns true if anything moved.
+func (c *machine) runFirmware(now mono.Time) bool {
+	moved := c.firmware.Run(now)
+	for len(c.refusals) > 0 {
+		id := c.refusals[0]
+		c.refusals = c.refusals[1:]
+		c.firmware.TransferDone(now, id, wire.OutcomeBadAddress, nil)
+		moved = true
+	}
+	if c.firmware.HasEvent() {
+		c.firmwareEvents(now)
+	}
+	return moved
+}
+
+// firmwareEvents passes the events of the firmware to the chip's events.
+func (c *machine) firmwareEvents(now mono.Time) {
+	for e, ok := c.firmware.PollEvent(); ok; e, ok = c.firmware.PollEvent() {
+		c.events.add(Event{At: now, Firmware: &e})
+	}
+}
+
+// HostQueues lists the firmware's queues of the chip's ethernet tiles, by channel. Chips of the architecture
+// Blackhole have none.
+func (c *machine) HostQueues() []firmware.Tile { return c.firmware.Tiles() }
+
+var _ firmware.Host = (*firmwareHost)(nil)

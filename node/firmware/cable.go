@@ -1,0 +1,444 @@
+package firmware
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"ttfabric/wire"
+	"ttfabric/wire/castagnoli"
+	"ttfabric/wire/mono"
+)
+
+// A message takes a cable as two L1 writes on transaction command queue 0: first its data, if any, and then
+// its header. Both leave from an internal buffer of this tile, and reach an internal buffer of the tile at
+// the other end. Each direction of a cable has buffers for each class: slots that leave, and slots that
+// arrive. Message n takes buffer n modulo [slots] at both ends.
+//
+// A tile tells the other end of its cable four numbers, in one L1 write of 16 bytes: for each class the
+// number of messages that came, and the number of messages that left their buffer again. A message leaves
+// only if the buffer at the other end is free. The numbers begin at 0 with each session of the link.
+
+// slots is the number of internal buffers of each class and direction. A tile has 20 (BDMS, "Queues").
+const slots = numInternal / (2 * int(numClasses))
+
+// The internal buffers, by their first index.
+var (
+	arrive = [numClasses]int{0, slots}
+	leave  = [numClasses]int{2 * slots, 3 * slots}
+)
+
+// inQueue holds the messages of a class that came over the cable, oldest first.
+type inQueue struct {
+	list  []message
+	slot  int    // buffer of the next message
+	came  uint32 // messages that came in this session
+	freed uint32 // of these: messages that left their buffer
+	old   int    // messages at the head of the list that came in earlier sessions
+}
+
+// outQueue holds the messages of a class that leave over the cable, oldest first. The messages that the
+// link has come first.
+type outQueue struct {
+	list  []message
+	slot  int       // buffer of the first message
+	base  uint32    // number of the first message
+	freed uint32    // messages that have left their buffer at the other end
+	again mono.Time // time at which messages that the link has are sent again; 0: the link has none
+}
+
+// How much of a message the link has, in message.placed.
+const (
+	unplaced = iota
+	dataPlaced
+	allPlaced
+)
+
+// unplaced reports whether the queue has a message that the link does not have.
+func (o *outQueue) unplaced() bool {
+	return len(o.list) > 0 && o.list[len(o.list)-1].placed != allPlaced
+}
+
+// What became of a message that a tile passes on.
+type passage uint8
+
+const (
+	passed passage = iota
+	mustWait
+	noWay
+)
+
+// pass puts a message into the out queue of a tile of this chip whose cable leads to the message's goal.
+func (t *tile) pass(x *message) passage {
+	m := t.m
+	list := m.exits(x.goal(), x.down)
+	if len(list) == 0 || int(x.hops) > len(m.cfg.Topology.Chips) {
+		return noWay
+	}
+	e := list[0]
+	if x.flags&Ordered == 0 || x.class == responses {
+		list = m.lowest(list, x.class)
+		e = list[m.parallel(len(list))]
+		if i := slices.IndexFunc(list, func(e exit) bool { return e.ch == t.ch }); i >= 0 && m.rng == nil {
+			e = list[i]
+		}
+	}
+	to := m.tile(e.ch)
+	o := &to.out[x.class]
+	if len(o.list) >= slots {
+		return mustWait
+	}
+	y := *x
+	y.down, y.at, y.placed, y.sent, y.table = e.down, m.now, unplaced, false, m.table
+	y.hops++
+	o.list = append(o.list, y)
+	if to != t {
+		t.counters.Passed++
+	}
+	m.busy |= 1 << e.ch
+	return passed
+}
+
+// leads reports whether the tile's cable is still on a route of a message in its out queue.
+func (t *tile) leads(x *message) bool {
+	return slices.ContainsFunc(t.m.exits(x.goal(), false), func(e exit) bool { return e.ch == t.ch }) ||
+		slices.ContainsFunc(t.m.exits(x.goal(), true), func(e exit) bool { return e.ch == t.ch })
+}
+
+// send gives messages, and the numbers for the other end, to the link. send returns true if anything moved.
+func (t *tile) send() (moved bool) {
+	for c := numClasses; c > 0; c-- { // responses first
+		o := &t.out[c-1]
+		up := t.m.cfg.Host.Up(t.ch)
+		for i := 0; i < len(o.list); i++ {
+			x := &o.list[i]
+			if x.placed == allPlaced {
+				continue
+			}
+			if !x.sent && x.table != t.m.table && (i == 0 || x.flags&Ordered == 0) {
+				if gone, ok := t.divert(o, i); gone || !ok {
+					moved = moved || gone
+					break // the list has changed, or the message waits for room elsewhere
+				}
+			}
+			if up = up && o.base+uint32(i)-o.freed < uint32(slots) && t.place(o, i); up {
+				moved = true
+			}
+		}
+	}
+	if t.owes && t.m.cfg.Host.Up(t.ch) {
+		var b [wire.WriteUnit]byte
+		for c := range numClasses {
+			binary.LittleEndian.PutUint32(b[8*c:], t.in[c].came)
+			binary.LittleEndian.PutUint32(b[8*c+4:], t.in[c].freed)
+		}
+		if t.store(tellWord, b[:]) && t.m.cfg.Host.Send(t.ch, tellWord, heardWord, 1) {
+			t.owes, moved = false, true
+		}
+	}
+	return moved
+}
+
+// divert takes message i of an out queue to another tile, if the tile's cable is no longer on a route. If the
+// message must wait, divert returns ok = false.
+func (t *tile) divert(o *outQueue, i int) (gone, ok bool) {
+	x := o.list[i]
+	if t.leads(&x) {
+		o.list[i].table = t.m.table
+		return false, true
+	}
+	x.down = false
+	x.hops--
+	switch t.pass(&x) {
+	case mustWait:
+		return false, false
+	case noWay:
+		t.lose(&x, NoWay)
+	}
+	o.list = slices.Delete(o.list, i, i+1)
+	return true, true
+}
+
+// lose drops a message. The origin of a request hears of it.
+func (t *tile) lose(x *message, why Reason) {
+	t.counters.Lost++
+	if x.class == requests {
+		a := x.reply(why, nil)
+		t.respond(&a)
+	}
+}
+
+// respond sends an answer home. respond returns false if the answer must wait. An answer without a way home
+// is dropped: the origin ends the request after [AnswerTimeout].
+func (t *tile) respond(a *message) bool {
+	if a.origin == t.m.cfg.Self {
+		if int(a.originCh) >= len(t.m.at) {
+			return true
+		}
+		if !t.m.cfg.Host.Works(a.originCh) {
+			return false
+		}
+		t.m.busy |= 1 << a.originCh
+		return t.m.tile(a.originCh).finish(a)
+	}
+	switch t.pass(a) {
+	case mustWait:
+		return false
+	case noWay:
+		t.counters.Lost++
+	}
+	return true
+}
+
+// place writes message i of an out queue into its internal buffer, and gives it to the link. If the link
+// has no room, place returns false.
+func (t *tile) place(o *outQueue, i int) bool {
+	x := &o.list[i]
+	slot := (o.slot + i) % slots
+	head, body := headerAt(leave[x.class]+slot), bufferAt(leave[x.class]+slot)
+	n := (len(x.data) + wire.WriteUnit - 1) / wire.WriteUnit
+	if x.placed == unplaced {
+		if n > 0 {
+			if !t.store(body, x.data) || !t.m.cfg.Host.Send(t.ch, uint32(body), uint32(bufferAt(arrive[x.class]+slot)), n) {
+				return false
+			}
+		}
+		x.placed = dataPlaced
+	}
+	var b [headerSize]byte
+	x.encode(b[:], o.base+uint32(i))
+	if !t.store(head, b[:]) || !t.m.cfg.Host.Send(t.ch, uint32(head), uint32(headerAt(arrive[x.class]+slot)), headerSize/wire.WriteUnit) {
+		return false
+	}
+	x.placed, x.sent = allPlaced, true
+	if o.again == 0 {
+		o.again = t.m.now.Add(ResendAfter)
+	}
+	t.counters.Sent++
+	return true
+}
+
+func headerAt(buffer int) uint64 { return headers + uint64(buffer)*headerSize }
+func bufferAt(buffer int) uint64 { return InternalBuffers + uint64(buffer)*BlockSize }
+
+// Arrived tells the machine that an L1 write stored n bytes at an address of a tile, over the tile's cable and
+// on transaction command queue 0. Arrived returns true if the bytes belong to the firmware.
+func (m *Machine) Arrived(now mono.Time, ch wire.Channel, a uint32, n int) bool {
+	at, end := uint64(a), uint64(a)+uint64(n)
+	if int(ch) >= len(m.at) || end <= QueueBase || at >= End {
+		return false
+	}
+	last := func(off, size uint64) bool { return at < off+size && off+size <= end } // the end of the range came
+	for c := range numClasses {
+		for slot := range slots {
+			if last(headerAt(arrive[c]+slot), headerSize) {
+				m.now = now
+				m.tile(ch).arrived(c, slot)
+			}
+		}
+	}
+	if last(heardWord, wire.WriteUnit) && m.tiles[ch] != nil {
+		m.now = now
+		m.tiles[ch].heard()
+	}
+	return at >= QueueBase && end <= End
+}
+
+// arrived takes the message in a buffer.
+func (t *tile) arrived(c class, slot int) {
+	var b [headerSize]byte
+	t.load(headerAt(arrive[c]+slot), b[:])
+	x, number, n, sum, ok := decode(b[:])
+	q := &t.in[c]
+	t.m.busy |= 1 << t.ch
+	switch ahead := number - q.came; {
+	case !ok || x.class != c || ahead > 0 && int32(ahead) > 0:
+		t.counters.Bad++
+		return
+	case ahead != 0:
+		t.owes = true // a message that came already
+		return
+	case slot != q.slot || len(q.list)-q.old >= slots:
+		t.counters.Bad++
+		return
+	}
+	x.data = make([]byte, n)
+	t.load(bufferAt(arrive[c]+slot), x.data)
+	if castagnoli.Checksum(x.data) != sum {
+		t.counters.Bad++
+		return
+	}
+	x.at = t.m.now
+	q.list = append(q.list, x)
+	q.slot = (q.slot + 1) % slots
+	q.came++
+	t.owes = true
+	t.counters.Received++
+}
+
+// heard takes the numbers that the other end of the cable told.
+func (t *tile) heard() {
+	var b [wire.WriteUnit]byte
+	t.load(heardWord, b[:])
+	t.m.busy |= 1 << t.ch
+	for c := range numClasses {
+		o := &t.out[c]
+		came, freed := binary.LittleEndian.Uint32(b[8*c:]), binary.LittleEndian.Uint32(b[8*c+4:])
+		sent := 0
+		for sent < len(o.list) && o.list[sent].sent {
+			sent++
+		}
+		n := came - o.base
+		if n > uint32(sent) || came-freed > uint32(slots) || came-o.freed > uint32(2*slots) {
+			continue // older numbers, or numbers that no firmware wrote
+		}
+		o.freed = freed
+		o.list = slices.Delete(o.list, 0, int(n))
+		o.base += n
+		o.slot = (o.slot + int(n)) % slots
+		switch {
+		case sent == int(n):
+			o.again = 0
+		case n > 0:
+			o.again = t.m.now.Add(ResendAfter)
+		}
+	}
+}
+
+// takeResponses hands the responses that came to the tiles that wait for them, or passes them on.
+func (t *tile) takeResponses() (moved bool) {
+	q := &t.in[responses]
+	for len(q.list) > 0 && t.respond(&q.list[0]) {
+		q.pop(t)
+		moved = true
+	}
+	return moved
+}
+
+// takeRequests performs the requests that came, or passes them on.
+func (t *tile) takeRequests() (moved bool) {
+	q := &t.in[requests]
+	for len(q.list) > 0 {
+		x := &q.list[0]
+		if x.target != t.m.cfg.Self {
+			switch t.pass(x) {
+			case mustWait:
+				return moved
+			case noWay:
+				if a := x.reply(NoWay, nil); !t.respond(&a) {
+					return moved
+				}
+			}
+		} else if !t.answerTo(x) {
+			return moved
+		}
+		q.pop(t)
+		moved = true
+	}
+	return moved
+}
+
+// answerTo performs a request, and sends the answer. If there is no room for the answer, answerTo does
+// nothing and returns false.
+func (t *tile) answerTo(x *message) bool {
+	a := x.reply(0, nil)
+	if a.origin != t.m.cfg.Self && !t.hasRoom(&a) {
+		return false
+	}
+	a.reason, a.data = t.serve(x)
+	if a.reason != 0 {
+		a.data = nil
+	}
+	t.respond(&a)
+	return true
+}
+
+// hasRoom reports whether pass would find room for a message now, or no way at all.
+func (t *tile) hasRoom(x *message) bool {
+	list := t.m.exits(x.goal(), x.down)
+	for _, e := range t.m.lowest(list, x.class) {
+		if len(t.m.tile(e.ch).out[x.class].list) >= slots {
+			return false
+		}
+	}
+	return true
+}
+
+// pop removes the first message.
+func (q *inQueue) pop(t *tile) {
+	q.list = q.list[1:]
+	if q.old > 0 {
+		q.old--
+		return
+	}
+	q.freed++
+	t.owes = true
+}
+
+// expire drops the messages that have waited for too long.
+func (q *inQueue) expire(t *tile) {
+	for len(q.list) > 0 && !t.m.now.Before(q.list[0].at.Add(AnswerTimeout)) {
+		t.counters.Lost++
+		q.pop(t)
+	}
+}
+
+// expire drops the messages that have waited for too long, and sends messages again that the other end has
+// not noted.
+func (o *outQueue) expire(t *tile) {
+	now := t.m.now
+	for i := 0; i < len(o.list); {
+		if x := &o.list[i]; !x.sent && !now.Before(x.at.Add(AnswerTimeout)) {
+			t.counters.Lost++
+			o.list = slices.Delete(o.list, i, i+1)
+			continue
+		}
+		i++
+	}
+	if o.again == 0 || now.Before(o.again) {
+		return
+	}
+	if o.again = now.Add(ResendAfter); !t.m.cfg.Host.Up(t.ch) {
+		return
+	}
+	o.again = 0
+	for i := range o.list {
+		if o.list[i].placed == allPlaced {
+			t.counters.Resent++
+		}
+		o.list[i].placed = unplaced
+	}
+}
+
+// SessionEnded tells the machine that the session of a channel's link has ended, or a new session has begun.
+// Nobody knows which messages on the cable arrived. Reads and answers are sent again, because an answer
+// counts once. A write must not happen twice, so its request ends.
+func (m *Machine) SessionEnded(now mono.Time, ch wire.Channel) {
+	if int(ch) >= len(m.at) || m.tiles[ch] == nil {
+		return
+	}
+	m.now = now
+	t := m.tiles[ch]
+	for c := range numClasses {
+		q, o := &t.in[c], &t.out[c]
+		*q = inQueue{list: q.list[max(0, len(q.list)-slots):], old: min(len(q.list), slots)}
+		var lost []message
+		kept := make([]message, 0, slots)
+		for _, x := range o.list {
+			if x.sent && x.class == requests && x.write() {
+				lost = append(lost, x)
+				continue
+			}
+			if x.sent {
+				t.counters.Resent++
+			}
+			x.placed, x.sent = unplaced, false
+			kept = append(kept, x)
+		}
+		*o = outQueue{list: kept}
+		for i := range lost {
+			t.lose(&lost[i], UnknownFate)
+		}
+	}
+	t.owes = false
+	m.wake()
+}

@@ -1,0 +1,33 @@
+// Package firmware is the base firmware of Wormhole's ethernet tiles, as far as a host sees it: the
+// baseline data movement service (BDMS). A host writes requests into a queue in the L1 of any ethernet
+// tile. The firmware reads or writes the memory of any tile of any chip.
+//
+// # For authors of clients
+//
+// The word at [QueuePointer] of every ethernet tile has the address of the tile's queues, [QueueBase]. The
+// queues, entries and flags are those of BDMS. A host pushes a request and pops a completion as BDMS says in
+// "Queues". The package board says which position each chip has.
+//
+// A completion of a read has exactly the flags RdData, with DataBlock and DataBlockDRAM as in the request.
+// Errors add one flag:
+//
+//   - [DestUnreachable]: no chip has the position, or no cable leads there, or nothing moved for
+//     [AnswerTimeout]. A write that was on a cable when the cable's session ended also ends so. Nobody
+//     knows whether such a write took place.
+//   - [DataBlockUnavailable]: the firmware refused the read. The documents do not define the request: the
+//     flags name no request, or an address or a length is wrong. Type Reason lists the reasons.
+//
+// A write has no completion entry. Each error of a read or a write adds 1 to the error counter, and the
+// chip reports an event. The firmware performs nothing of a refused part. A request with [DataBlockDRAM]
+// has parts of [BlockSize] bytes; if a part fails, the following parts do not leave, and earlier parts stay
+// performed. A request with neither or both of [RdReq] and [WrReq] is refused; if it has RdReq, it gets a
+// completion. The length limits of scatter pages count the bytes that a page writes: 1024 bytes of page have
+// 12 bytes of header, so data_block_length may be 1024.
+//
+// # Routes
+//
+// A request passes from tile to tile over the NoC, and over cables as L1 writes, see cable.go. With [Ordered],
+// all requests to one chip take the same cables. Else the firmware chooses among parallel cables.
+//
+// The package is a pure machine. An idle tile has no state and no timer.
+package firmware

@@ -1,0 +1,97 @@
+package firmware
+
+import (
+	"encoding/binary"
+
+	"ttfabric/wire"
+	"ttfabric/wire/castagnoli"
+	"ttfabric/wire/mono"
+)
+
+// class is the class of a message. Requests and responses have internal buffers of their own, so that
+// responses never wait for requests.
+type class uint8
+
+const (
+	requests class = iota
+	responses
+	numClasses
+)
+
+// message is one hop's view of a part of a request, or of the answer to it.
+type message struct {
+	class    class
+	down     bool   // the message has taken a cable away from the root of the routes, see routes.go
+	hops     uint16 // cables that the message has taken
+	origin   wire.FabricNodeID
+	originCh wire.Channel // tile whose host asked
+	target   wire.FabricNodeID
+	id, part uint32 // request of the origin tile, and part of the request
+	addr     wire.NocAddr
+	flags    Flags
+	want     uint16 // bytes that a read wants
+	reason   Reason // of a response: 0, or why the part failed
+	data     []byte // data of a write or of a read's response; the owner never changes the bytes
+
+	at     mono.Time // when the message came to the queue in which it waits
+	placed int       // of a message in an out queue: how much of it the link has, see cable.go
+	sent   bool      // of a message in an out queue: the link has had all of it in this session, so its number is taken
+	table  uint32    // of a message in an out queue: number of the routes by which it came there
+}
+
+// reply returns the answer to a request.
+func (m *message) reply(why Reason, data []byte) message {
+	return message{class: responses, origin: m.origin, originCh: m.originCh, target: m.target, id: m.id, part: m.part, flags: m.flags, reason: why, data: data}
+}
+
+// write reports whether the message is of a write.
+func (m *message) write() bool { return m.flags&WrReq != 0 }
+
+// goal returns the chip to which the message goes.
+func (m *message) goal() wire.FabricNodeID {
+	if m.class == responses {
+		return m.origin
+	}
+	return m.target
+}
+
+// encode writes the message's header into the first [headerSize] bytes of b. The number is the message's
+// number on its cable.
+func (m *message) encode(b []byte, number uint32) {
+	le := binary.LittleEndian
+	clear(b[:headerSize])
+	le.PutUint32(b[4:], number)
+	b[8] = byte(m.class)
+	if m.down {
+		b[9] = 1
+	}
+	le.PutUint16(b[10:], m.hops)
+	le.PutUint16(b[12:], uint16(m.origin.Mesh))
+	le.PutUint16(b[14:], uint16(m.origin.Chip))
+	le.PutUint16(b[16:], uint16(m.target.Mesh))
+	le.PutUint16(b[18:], uint16(m.target.Chip))
+	b[20], b[21] = byte(m.originCh), byte(m.reason)
+	le.PutUint16(b[22:], uint16(len(m.data)))
+	le.PutUint32(b[24:], m.id)
+	le.PutUint32(b[28:], m.part)
+	le.PutUint64(b[32:], uint64(m.addr))
+	le.PutUint32(b[40:], uint32(m.flags))
+	le.PutUint16(b[44:], m.want)
+	le.PutUint32(b[48:], castagnoli.Checksum(m.data))
+	le.PutUint32(b, castagnoli.Checksum(b[4:headerSize]))
+}
+
+// decode returns the message of a header, without its data, and the message's number, the length and the
+// checksum of its data. decode returns false for a header that no firmware wrote.
+func decode(b []byte) (m message, number uint32, n int, sum uint32, ok bool) {
+	le := binary.LittleEndian
+	m = message{class: class(b[8]), down: b[9] != 0, hops: le.Uint16(b[10:]),
+		origin:   wire.FabricNodeID{Mesh: wire.MeshID(le.Uint16(b[12:])), Chip: wire.ChipID(le.Uint16(b[14:]))},
+		target:   wire.FabricNodeID{Mesh: wire.MeshID(le.Uint16(b[16:])), Chip: wire.ChipID(le.Uint16(b[18:]))},
+		originCh: wire.Channel(b[20]), reason: Reason(b[21]), id: le.Uint32(b[24:]), part: le.Uint32(b[28:]),
+		addr: wire.NocAddr(le.Uint64(b[32:])), flags: Flags(le.Uint32(b[40:])), want: le.Uint16(b[44:])}
+	number, n, sum = le.Uint32(b[4:]), int(le.Uint16(b[22:])), le.Uint32(b[48:])
+	ok = le.Uint32(b) == castagnoli.Checksum(b[4:headerSize]) && m.class < numClasses && m.originCh < wire.MaxChannels && n <= BlockSize &&
+		m.want <= BlockSize && m.reason < numReasons && m.flags&^requestFlags == 0 && m.origin.Valid() && m.target.Valid()
+	return m, number, n, sum, ok
+}

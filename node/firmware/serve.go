@@ -1,0 +1,51 @@
+package firmware
+
+import "ttfabric/wire"
+
+// serve performs a part of a request on this chip (BDMS, "Stage 3"): completely, or not at all. Each NoC
+// request ends before the next begins.
+func (t *tile) serve(x *message) (Reason, []byte) {
+	t.counters.Served++
+	h, now := t.m.cfg.Host, t.m.now
+	switch {
+	case !x.write():
+		b := make([]byte, x.want)
+		if len(b) == 0 {
+			return 0, b
+		}
+		return reasonOf(h.Load(now, x.addr, b)), b
+	case x.flags&Mod == 0:
+		if len(x.data) == 0 {
+			return 0, nil
+		}
+		return reasonOf(h.Store(now, x.addr, x.data)), nil
+	}
+	writes, ok := parsePage(x.data, x.addr&wire.NocOne != 0)
+	if !ok {
+		return BadPage, nil
+	}
+	for _, w := range writes {
+		if why := reasonOf(t.m.cfg.Memory.Check(w.at, len(w.data))); why != 0 {
+			return why, nil
+		}
+	}
+	for _, w := range writes {
+		if why := reasonOf(h.Store(now, w.at, w.data)); why != 0 {
+			return why, nil // registers that take no writes, or the chip has no memory left
+		}
+	}
+	return 0, nil
+}
+
+// reasonOf translates what memory and registers answer.
+func reasonOf(o wire.Outcome) Reason {
+	switch o {
+	case wire.OutcomeDone:
+		return 0
+	case wire.OutcomeMisaligned:
+		return Misaligned
+	case wire.OutcomeNoMemory:
+		return NoMemory
+	}
+	return BadTarget
+}
