@@ -15,8 +15,8 @@ import (
 	"ttfabric/wire"
 )
 
-// host is host software that uses the queues of one ethernet tile, with loads and stores of the tile.
-type host struct {
+// client is host software that uses the queues of one ethernet tile, with loads and stores of the tile.
+type client struct {
 	w *fabric
 	c *Chip
 	x uint8
@@ -24,15 +24,15 @@ type host struct {
 }
 
 // host returns the host of the tile of a channel.
-func (w *fabric) host(chip int, ch wire.Channel) *host {
+func (w *fabric) host(chip int, ch wire.Channel) *client {
 	x, y, ok := noc.EthernetTile(w.m.Arch, ch)
 	if !ok {
 		w.t.Fatalf("channel %d has no tile", ch)
 	}
-	return &host{w, w.chips[chip], x, y}
+	return &client{w, w.chips[chip], x, y}
 }
 
-func (h *host) read(off uint64, n int) []byte {
+func (h *client) read(off uint64, n int) []byte {
 	h.w.t.Helper()
 	b := make([]byte, n)
 	if o := h.c.memory.Read(wire.NewNocAddr(h.x, h.y, off), b); o != wire.OutcomeDone {
@@ -41,17 +41,17 @@ func (h *host) read(off uint64, n int) []byte {
 	return b
 }
 
-func (h *host) write(off uint64, b []byte) {
+func (h *client) write(off uint64, b []byte) {
 	h.w.t.Helper()
 	if o := h.c.memory.Execute(&wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(h.x, h.y, off)}, b); o != wire.OutcomeDone {
 		h.w.t.Fatalf("write of %d bytes at %#x: %s", len(b), off, o)
 	}
 }
 
-func (h *host) word(off uint64) uint32 { return binary.LittleEndian.Uint32(h.read(off, 4)) }
+func (h *client) word(off uint64) uint32 { return binary.LittleEndian.Uint32(h.read(off, 4)) }
 
 // push pushes an entry on to the submission queue (BDMS, "Queues").
-func (h *host) push(e firmware.Entry, block []byte) {
+func (h *client) push(e firmware.Entry, block []byte) {
 	h.w.t.Helper()
 	wr := h.word(firmware.SQ + firmware.WrIdx)
 	for i := 0; (wr-h.word(firmware.SQ+firmware.RdIdx))&7 >= 4; i++ {
@@ -68,7 +68,7 @@ func (h *host) push(e firmware.Entry, block []byte) {
 }
 
 // pop pops a completion: its entry, and its buffer. The entry must come first with flags 0.
-func (h *host) pop() (firmware.Entry, []byte) {
+func (h *client) pop() (firmware.Entry, []byte) {
 	h.w.t.Helper()
 	rd := h.word(firmware.CQ + firmware.RdIdx)
 	for i := 0; rd == h.word(firmware.CQ+firmware.WrIdx); i++ {
@@ -91,7 +91,7 @@ func (h *host) pop() (firmware.Entry, []byte) {
 }
 
 // queue returns the state of the tile's queues.
-func (h *host) queue() firmware.Tile {
+func (h *client) queue() firmware.Tile {
 	for _, q := range h.c.HostQueues() {
 		if q.X == h.x && q.Y == h.y {
 			return q
@@ -174,7 +174,7 @@ func TestRequestsOverManyHops(t *testing.T) {
 		w.lose = func(wire.PortID, []byte) bool { return r.IntN(20) == 0 }
 		at := board.Coords(w.m)
 		model := map[wire.FabricNodeID][]byte{} // the first bytes of tile 1-1
-		hosts := map[[2]int]*host{}
+		hosts := map[[2]int]*client{}
 		for range c.n {
 			k := [2]int{r.IntN(len(w.chips)), r.IntN(16)}
 			if hosts[k] == nil {
