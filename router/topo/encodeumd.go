@@ -33,15 +33,11 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	if t.Transport != "" || t.Auth != "" {
 		return nil, fmt.Errorf("topology %s says how its links are secured (transport, auth), but a cluster descriptor cannot say this; write the form ttfabric instead", t.Name)
 	}
-	ids := make([]int, len(t.Chips)) // id of each chip in the descriptor
-	numbered := !slices.ContainsFunc(t.Chips, func(c Chip) bool { return c.UMD == NoUMD })
-	reached := slices.ContainsFunc(t.Chips, func(c Chip) bool { return c.MMIO })
+	seen := t.HostView(0)
+	ids := make([]int, len(t.Chips))   // id of each chip in the descriptor
 	order := make([]int, len(t.Chips)) // indices of the chips, sorted by id
 	for i, c := range t.Chips {
-		ids[i], order[i] = i, i
-		if numbered {
-			ids[i] = c.UMD
-		}
+		ids[i], order[i] = seen[c.Node].ID, i
 	}
 	slices.SortFunc(order, func(a, b int) int { return ids[a] - ids[b] })
 	var b strings.Builder
@@ -67,7 +63,7 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	b.WriteString("ethernet_connections_to_remote_devices:\n  []\nchips_with_mmio:\n")
 	pci := 0
 	for _, i := range order {
-		if t.Chips[i].MMIO || !reached {
+		if seen[t.Chips[i].Node].MMIO {
 			fmt.Fprintf(&b, "  - %d: %d\n", ids[i], pci)
 			pci++
 		}
@@ -90,6 +86,37 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 		fmt.Fprintf(&b, "  - [{board_id: %d}, {board_type: %s}, {chips: [%s]}]\n", id, kind, strings.Join(on, ", "))
 	}
 	return []byte(b.String()), nil
+}
+
+// HostChip is how a host's driver sees a chip.
+type HostChip struct {
+	ID   int  // id of the chip in a cluster descriptor
+	MMIO bool // the host reaches the chip directly (over PCIe)
+}
+
+// HostView returns how the host of a mesh sees the chips of this mesh, as in the descriptor of
+// [Topology.EncodeClusterDescriptor]: the ids are the UMD ids if all chips of the mesh have UMD ids,
+// and otherwise the numbers of the chips. The host reaches the chips with MMIO set, or all chips if no
+// chip of the mesh has MMIO set.
+func (t *Topology) HostView(m wire.MeshID) map[wire.FabricNodeID]HostChip {
+	seen := map[wire.FabricNodeID]HostChip{}
+	numbered, reached := true, false
+	for _, c := range t.Chips {
+		if c.Node.Mesh == m {
+			numbered, reached = numbered && c.UMD != NoUMD, reached || c.MMIO
+		}
+	}
+	for _, c := range t.Chips {
+		if c.Node.Mesh != m {
+			continue
+		}
+		h := HostChip{ID: int(c.Node.Chip), MMIO: c.MMIO || !reached}
+		if numbered {
+			h.ID = c.UMD
+		}
+		seen[c.Node] = h
+	}
+	return seen
 }
 
 // Channel numbers at the two ends of a cable within an n300, at its left chip and at its right chip

@@ -65,7 +65,8 @@
 //	       7 read (the codes of [wire.NocSendType])
 //	 5  1  routing plane
 //	 6  2  flags: 1 probe, 2 flush, 4 posted, 8 other way round a ring, 16 trace, 32 members
-//	 8  8  address: offset in bits 0 to 35, x in bits 36 to 41, y in bits 42 to 47
+//	 8  8  address: offset in bits 0 to 35, x in bits 36 to 41, y in bits 42 to 47; bit 60 says that x
+//	       and y are coordinates of NoC 1 ([wire.NocOne])
 //	16  8  address of the counter, for type 3
 //	24  4  value, or increment
 //	28  4  number of bytes wanted, for a read; otherwise the length of the payload
@@ -83,7 +84,9 @@
 // The kind of an answer is the kind of its request plus 128:
 //
 //	129  hello    u16 version, u16 mesh and u16 chip of the chip, u16 0, u64 incarnation, u32
-//	              MaxFrame, u32 MaxInFlight, u32 hash of the topology, u32 0
+//	              MaxFrame, u32 MaxInFlight, u32 hash of the topology, u8 architecture (1 Wormhole,
+//	              2 Blackhole), u8 1 if the host reaches the chip over PCIe and otherwise 0, u16 id of
+//	              the chip in a cluster descriptor (65535: an id of more than 16 bits)
 //	130  command  the result, see below
 //	131  wait     u32 the word's value, u32 0
 //	132  cancel   empty

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -27,6 +28,9 @@ const (
 	chunkLen     = 12                       // length of one chunk of a command, in bytes
 	membersLen   = wire.MaxChipsPerMesh / 8 // length of a set of members, in bytes
 )
+
+// noID is the id in an answer to a hello of a chip whose id has more than 16 bits.
+const noID = 1<<16 - 1
 
 // magic begins the hello.
 const magic = "TTATTACH"
@@ -99,6 +103,8 @@ type Hello struct {
 	Frame       int    // largest frame that the chip takes, in bytes
 	InFlight    int    // largest number of requests in flight
 	Topology    uint32 // hash of the topology
+	Arch        wire.Arch
+	Host        topo.HostChip // how a host's driver sees the chip; an ID above 65534 becomes 65535
 }
 
 // AppendHello appends the hello of a client.
@@ -128,7 +134,11 @@ func AppendWelcome(b []byte, number uint64, h *Hello) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(h.Frame))
 	b = binary.LittleEndian.AppendUint32(b, uint32(h.InFlight))
 	b = binary.LittleEndian.AppendUint32(b, h.Topology)
-	return append(b, 0, 0, 0, 0)
+	direct := byte(0)
+	if h.Host.MMIO {
+		direct = 1
+	}
+	return binary.LittleEndian.AppendUint16(append(b, byte(h.Arch), direct), uint16(min(h.Host.ID, noID)))
 }
 
 // ParseWelcome reads the body of the chip's answer to a hello.
@@ -140,7 +150,8 @@ func ParseWelcome(b []byte) (h Hello, err error) {
 		return h, fmt.Errorf("the chip has version %d of the protocol, this client version %d; use a client and a chip of one release", v, Version)
 	}
 	h = Hello{Chip: nodeAt(b[2:]), Incarnation: wire.Incarnation(binary.LittleEndian.Uint64(b[8:])), Frame: int(binary.LittleEndian.Uint32(b[16:])),
-		InFlight: int(binary.LittleEndian.Uint32(b[20:])), Topology: binary.LittleEndian.Uint32(b[24:])}
+		InFlight: int(binary.LittleEndian.Uint32(b[20:])), Topology: binary.LittleEndian.Uint32(b[24:]),
+		Arch: wire.Arch(b[28]), Host: topo.HostChip{ID: int(binary.LittleEndian.Uint16(b[30:])), MMIO: b[29] == 1}}
 	if h.Frame < HeadLen+commandLen || h.InFlight < 1 {
 		return h, fmt.Errorf("the chip takes frames of %d bytes and %d requests in flight: want at least %d and 1", h.Frame, h.InFlight, HeadLen+commandLen)
 	}

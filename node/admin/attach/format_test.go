@@ -9,6 +9,7 @@ import (
 
 	"ttfabric/node/flow"
 	"ttfabric/node/session"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -41,9 +42,10 @@ var vectors = []struct {
 	{"error", "15000000 ff 000000 0500000000000000 0300 0000 78", func() []byte { return AppendError(nil, 5, CodeBad, "x") }},
 	{"result with data", "31000000 82 000000 0600000000000000 00000000 00000000 0a00000000000000 0000000000000000 00000000 01000000 ee",
 		func() []byte { return AppendResult(nil, 6, &flow.Result{Sent: 5, Done: 15}, []byte{0xee}) }},
-	{"welcome", "30000000 81 000000 0000000000000000 0100 0100 0200 0000 2a00000000000000 00001000 00040000 07000000 00000000",
+	{"welcome", "30000000 81 000000 0000000000000000 0100 0100 0200 0000 2a00000000000000 00001000 00040000 07000000 01 01 0400",
 		func() []byte {
-			return AppendWelcome(nil, 0, &Hello{Chip: wire.FabricNodeID{Mesh: 1, Chip: 2}, Incarnation: 42, Frame: 1 << 20, InFlight: 1024, Topology: 7})
+			return AppendWelcome(nil, 0, &Hello{Chip: wire.FabricNodeID{Mesh: 1, Chip: 2}, Incarnation: 42, Frame: 1 << 20, InFlight: 1024, Topology: 7,
+				Arch: wire.Wormhole, Host: topo.HostChip{ID: 4, MMIO: true}})
 		}},
 }
 

@@ -203,9 +203,7 @@ func (c *client) frame(h attach.Head, body []byte) bool {
 			return false
 		}
 		c.hello = true
-		c.answer(func(b []byte) []byte {
-			return attach.AppendWelcome(b, h.Number, &attach.Hello{Chip: c.s.n.Self(), Incarnation: c.s.n.Incarnation(), Frame: attach.MaxFrame, InFlight: attach.MaxInFlight, Topology: c.s.topology})
-		})
+		c.answer(func(b []byte) []byte { return attach.AppendWelcome(b, h.Number, c.s.hello()) })
 		return true
 	}
 	if h.Kind == attach.KindCommand {

@@ -118,6 +118,13 @@ func (s *Server) admit(conn *net.UnixConn) error {
 	return nil
 }
 
+// hello describes the chip to a client.
+func (s *Server) hello() *attach.Hello {
+	self, t := s.n.Self(), s.n.Topology()
+	return &attach.Hello{Chip: self, Incarnation: s.n.Incarnation(), Frame: attach.MaxFrame, InFlight: attach.MaxInFlight, Topology: s.topology,
+		Arch: t.Arch, Host: t.HostView(self.Mesh)[self]}
+}
+
 // Clients returns the number of clients.
 func (s *Server) Clients() int {
 	s.mu.Lock()

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"ttfabric/scripts/shim"
+)
+
+func newHost() *cobra.Command {
+	c := &cobra.Command{Use: "host", Short: "Let Tenstorrent's drivers reach the chips, as on a host"}
+	c.AddCommand(newHostShim())
+	return c
+}
+
+func newHostShim() *cobra.Command {
+	var dir string
+	c := &cobra.Command{Use: "shim", Short: "Build the libraries that tt-umd loads, and say how to use them", Args: cobra.NoArgs,
+		Long: `The command builds two libraries with the C++ compiler of this machine, for the
+running fabric. tt-umd loads libtt_umd_jtag.so in place of the library for JTAG probes,
+and libttsim.so in place of the simulator ttsim. By both, tt-umd reaches the chips that a
+real host reaches over PCIe. The command also writes the descriptors of the fabric, which
+tt-umd reads beside libttsim.so.`,
+		Example: "  ttfabric host shim\n  ttfabric host shim --dir umd",
+		RunE: func(c *cobra.Command, _ []string) error {
+			f, err := openFabric(c)
+			if err != nil {
+				return err
+			}
+			to := dir
+			if to == "" {
+				to = f.Dir.Path("host")
+			}
+			if to, err = filepath.Abs(to); err != nil {
+				return err
+			}
+			if err := shim.Make(c.Context(), to, f.Topology); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), `Run programs of tt-umd with this environment:
+  export TTFABRIC_NAME=%s
+For JTAG, run the program in the folder %s,
+because tt-umd loads ./%s. Choose JTAG as the I/O device type.
+For the simulation device, name the library as the simulator, for example:
+  export TT_UMD_SIMULATOR=%s
+`, f.Name(), to, shim.JTAG, filepath.Join(to, shim.TTSim))
+			return nil
+		}}
+	c.Flags().StringVar(&dir, "dir", "", "folder for the libraries and the descriptors (default: the folder host in the fabric's run folder)")
+	return c
+}

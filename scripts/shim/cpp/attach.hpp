@@ -1,0 +1,134 @@
+// A client of the chips of a running fabric, over the chips' Unix sockets. The format of the frames
+// is in the Go package node/admin/attach, and the files of the run folder are in the package
+// node/fabric/folder.
+//
+// The functions are for one thread at a time.
+
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ttfabric {
+
+// Limits. The first four are those of the protocol, the others are choices of this client.
+constexpr size_t maxBlock = 1 << 20;                     // largest payload of a write or a read, in bytes
+constexpr size_t maxFrame = maxBlock + 4096;             // largest frame, in bytes
+constexpr size_t maxTransfer = 4096;                     // largest transfer of host memory, in bytes
+constexpr size_t maxPath = 107;                          // longest path of a socket, in bytes
+constexpr size_t maxPosted = 512;                        // largest number of writes without an answer
+constexpr auto answerTime = std::chrono::seconds(10);    // a chip that gives no answer for this time is lost
+constexpr auto retryTime = std::chrono::milliseconds(50);  // time between two attempts to reach a lost chip
+constexpr auto spinTime = std::chrono::microseconds(40); // time for which a read polls before it sleeps
+constexpr auto spinGap = std::chrono::microseconds(60);  // a read polls if the last answer came within this time
+constexpr int maxNotes = 50;                             // largest number of messages of one process
+
+// Architectures, as in the answer to a hello.
+enum class Arch : uint8_t { unknown, wormhole, blackhole };
+
+// noc returns the address of a byte in a tile, in coordinates of NoC 0 or of NoC 1.
+inline uint64_t noc(uint32_t x, uint32_t y, uint64_t offset, bool one) {
+    return offset | uint64_t(x) << 36 | uint64_t(y) << 42 | (one ? uint64_t(1) << 60 : 0);
+}
+
+// fits reports whether noc can express an address.
+inline bool fits(uint32_t x, uint32_t y, uint64_t offset) { return x < 64 && y < 64 && offset < uint64_t(1) << 36; }
+
+// nocText returns the text of an address, such as 8-6:0x170.
+std::string nocText(uint64_t address);
+
+// note prints a message for people on the standard error output.
+void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// Memory is a host's memory that chips read and write.
+class Memory {
+  public:
+    virtual ~Memory() = default;
+    virtual uint64_t size(int chip) = 0;                                                // number of addresses that the host lends a chip, in bytes
+    virtual bool read(int chip, uint64_t address, void *to, uint32_t n) = 0;            // returns false if the memory refuses
+    virtual bool write(int chip, uint64_t address, const void *from, uint32_t n) = 0;
+};
+
+// Chip is a connection to a chip. If the connection is lost, reads give words of ones and writes are
+// dropped, as with a device that has left the PCIe bus, until the chip runs again.
+class Chip {
+  public:
+    explicit Chip(std::string path);
+    ~Chip();
+    Chip(const Chip &) = delete;
+    Chip &operator=(const Chip &) = delete;
+
+    bool connect();                  // connects if the chip is not connected; returns whether it is
+    bool connected() const { return fd_ >= 0; }
+    void forget();                   // closes the connection; the next call connects anew
+    int descriptor() const { return fd_; }
+
+    std::string name() const;        // such as M0D0
+    Arch arch() const { return arch_; }
+    bool mmio() const { return mmio_; }
+    int id() const { return id_; }   // id in a cluster descriptor
+    int mesh() const { return mesh_; }
+
+    bool read(uint64_t address, void *to, size_t n);           // waits for the answer; fills with ones and returns false after a failure
+    void write(uint64_t address, const void *from, size_t n);  // sends, and does not wait
+    void multicast(uint64_t rectangle, const void *from, size_t n);  // writes to the Tensix tiles of a rectangle, without waiting
+    void flush();                                              // waits until all writes have ended
+    void lend(Memory *memory);                                 // lends the chip the host's memory, now and after each new connection
+    void pump();                                               // performs what has come, without waiting
+
+  private:
+    struct Posted {
+        uint64_t number, address;
+        uint32_t n;
+    };
+    bool hello();
+    bool startLend();
+    bool send(const void *head, size_t n, const void *payload, size_t size);
+    bool command(uint8_t type, uint64_t address, uint32_t n, const void *payload, size_t size);
+    bool receive(bool wait, std::chrono::steady_clock::time_point since);
+    void room(size_t n);
+    bool await(uint64_t number, void *to, size_t n, bool *done);
+    bool frames(uint64_t number, void *to, size_t n, bool *found, bool *done);
+    bool transfer(const uint8_t *body, size_t n);
+    void lost(const char *why);
+
+    std::string path_;
+    int fd_ = -1;
+    bool told_ = false;  // a message said that the chip is lost
+    std::chrono::steady_clock::time_point next_{};
+    bool soon_ = false;  // the last answer came soon
+
+    Arch arch_ = Arch::unknown;
+    bool mmio_ = false;
+    int id_ = 0, mesh_ = 0, chip_ = 0;
+
+    uint64_t number_ = 0;   // number of the last request
+    size_t inFlight_ = 0;   // requests without an answer
+    std::vector<Posted> posted_;
+    std::vector<uint8_t> in_;
+    size_t from_ = 0, to_ = 0;  // received bytes that are not performed are in_[from_:to_]
+    Memory *memory_ = nullptr;
+};
+
+// Fabric is the chips of a running fabric that its host reaches over PCIe.
+class Fabric {
+  public:
+    // attach finds the fabric that the environment variable TTFABRIC_NAME names, or the only one that
+    // runs. Of a fabric of several meshes, attach takes the mesh that TTFABRIC_MESH names, or the first.
+    // If there is none, attach returns null and says why.
+    static std::unique_ptr<Fabric> attach(std::string *why);
+
+    const std::vector<std::unique_ptr<Chip>> &chips() const { return chips_; }  // sorted by id
+    Chip *chip(int id);                                                         // null: none
+    bool intact() const;                                                        // all chips are connected
+    void forget();                                                              // closes all connections; for the child after fork(2)
+
+  private:
+    std::vector<std::unique_ptr<Chip>> chips_;
+};
+
+}  // namespace ttfabric

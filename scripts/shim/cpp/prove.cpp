@@ -1,0 +1,211 @@
+// Loads the two libraries as tt-umd does, and checks what a host sees of a running fabric. The chips
+// that the host reaches over PCIe are the expected ones, memory written one way is read the other way,
+// and a lost chip gives ones until it runs again.
+//
+//   prove JTAG-LIBRARY TTSIM-LIBRARY CHIPS...    CHIPS: ids of the expected chips
+//   prove -lost JTAG-LIBRARY                     the first chip does not run: waits until it runs again
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+using Clock = std::chrono::steady_clock;
+
+static void fail(const char *what, unsigned long long got, unsigned long long want) {
+    fprintf(stderr, "%s: got 0x%llx, want 0x%llx\n", what, got, want);
+    exit(1);
+}
+
+static void same(const char *what, unsigned long long got, unsigned long long want) {
+    if (got != want) fail(what, got, want);
+}
+
+template <typename F> F *find(void *lib, const char *name) {
+    void *f = dlsym(lib, name);
+    if (!f) fprintf(stderr, "no symbol %s: %s\n", name, dlerror()), exit(1);
+    return reinterpret_cast<F *>(f);
+}
+
+static void *open(const char *path) {
+    void *lib = dlopen(path, RTLD_LAZY);
+    if (!lib) fprintf(stderr, "%s\n", dlerror()), exit(1);
+    return lib;
+}
+
+// median returns the median time of n calls, in µs.
+template <typename Call> double median(int n, Call call) {
+    std::vector<double> times;
+    for (int i = 0; i < n; i++) {
+        auto begin = Clock::now();
+        call();
+        times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
+    }
+    std::nth_element(times.begin(), times.begin() + n / 2, times.end());
+    return times[n / 2];
+}
+
+struct Jtag {
+    std::vector<uint32_t> (*enumerate)();
+    int (*open)(unsigned);
+    void (*close)();
+    uint32_t (*family)();
+    uint32_t (*readAxi)(uint32_t);
+    void (*writeAxi)(uint32_t, uint32_t);
+    uint32_t (*read)(uint32_t, uint32_t, uint64_t, uint8_t);
+    void (*write)(uint32_t, uint32_t, uint64_t, uint32_t, uint8_t);
+
+    explicit Jtag(const char *path) {
+        void *lib = ::open(path);
+        enumerate = find<std::vector<uint32_t>()>(lib, "_Z18tt_enumerate_jlinkv");
+        open = find<int(unsigned)>(lib, "tt_open_jlink_by_serial_wrapper");
+        close = find<void()>(lib, "tt_close_jlink");
+        family = find<uint32_t()>(lib, "tt_get_device_family");
+        readAxi = find<uint32_t(uint32_t)>(lib, "tt_read_axi");
+        writeAxi = find<void(uint32_t, uint32_t)>(lib, "tt_write_axi");
+        read = find<uint32_t(uint32_t, uint32_t, uint64_t, uint8_t)>(lib, "tt_read_noc_xy");
+        write = find<void(uint32_t, uint32_t, uint64_t, uint32_t, uint8_t)>(lib, "tt_write_noc_xy");
+    }
+};
+
+struct Sim {
+    void (*init)();
+    void (*exit)();
+    void (*clock)(uint32_t);
+    uint32_t (*config)(uint32_t, uint32_t);
+    void (*read)(uint64_t, void *, uint32_t);
+    void (*write)(uint64_t, const void *, uint32_t);
+
+    explicit Sim(const char *path) {
+        void *lib = ::open(path);
+        init = find<void()>(lib, "libttsim_init");
+        exit = find<void()>(lib, "libttsim_exit");
+        clock = find<void(uint32_t)>(lib, "libttsim_clock");
+        config = find<uint32_t(uint32_t, uint32_t)>(lib, "libttsim_pci_config_rd32");
+        read = find<void(uint64_t, void *, uint32_t)>(lib, "libttsim_pci_mem_rd_bytes");
+        write = find<void(uint64_t, const void *, uint32_t)>(lib, "libttsim_pci_mem_wr_bytes");
+        for (const char *name : {"libttsim_pci_config_wr32", "libttsim_tile_rd_bytes", "libttsim_tile_wr_bytes", "libttsim_set_pci_dma_mem_callbacks"}) find<void()>(lib, name);
+    }
+
+    uint64_t bar(uint32_t device, uint32_t at) { return (config(device << 3, at) | uint64_t(config(device << 3, at + 4)) << 32) & ~uint64_t(15); }
+
+    // window aims a Wormhole TLB window at a tile, and returns the window's physical address.
+    uint64_t window(uint64_t bar0, uint32_t number, uint32_t x, uint32_t y, uint64_t offset, bool one, uint64_t x0 = 0, uint64_t y0 = 0, bool many = false) {
+        int bits = number < 156 ? 20 : number < 166 ? 21 : 24, n = 36 - bits;
+        uint64_t first = number < 156 ? uint64_t(number) << 20 : number < 166 ? 0x9C00000 + (uint64_t(number - 156) << 21) : 0xB000000 + (uint64_t(number - 166) << 24);
+        uint64_t c = offset >> bits | uint64_t(x) << n | uint64_t(y) << (n + 6) | x0 << (n + 12) | y0 << (n + 18) | uint64_t(one) << (n + 24) | uint64_t(many) << (n + 25);
+        write(bar0 + 0x1FC00000 + number * 8, &c, 8);
+        return bar0 + first + (offset & ((uint64_t(1) << bits) - 1));
+    }
+};
+
+static void proveJtag(Jtag &j, const std::vector<uint32_t> &want) {
+    auto ids = j.enumerate();
+    same("number of probes", ids.size(), want.size());
+    for (size_t i = 0; i < ids.size(); i++) same("id of a probe", ids[i], want[i]);
+    same("opening a probe that does not exist", unsigned(j.open(999)), 1);
+    same("architecture without a probe", j.family(), 0);
+    same("a read without a probe", j.read(1, 1, 0, 0), 0xffffffff);
+    for (uint32_t id : ids) {
+        same("opening a probe", unsigned(j.open(id)), 0);
+        same("architecture", j.family(), 1);
+        j.write(1, 1, 0x20000, 0x1000 + id, 0);
+        j.close();
+    }
+    for (uint32_t id : ids) {
+        j.open(id);
+        same("a word of its own chip", j.read(1, 1, 0x20000, 0), 0x1000 + id);
+        same("the same word by NoC 1", j.read(8, 10, 0x20000, 1), 0x1000 + id);
+    }
+    j.open(ids[0]);
+    j.write(8, 10, 0x20000, 5, 1);
+    same("a word written by NoC 1", j.read(1, 1, 0x20000, 0), 5);
+    same("the node id of the ARC tile", j.read(0, 10, 0xFFFB2002C, 0), 0xA << 6 | 10 << 12 | 12 << 19 | 1 << 28);
+    same("a tile that does not exist", j.read(63, 63, 0, 0), 0xffffffff);
+    for (uint32_t i = 0; i < 5000; i++) j.write(1, 1, 0x20000 + 4 * (i % 64), i, 0);
+    for (uint32_t i = 0; i < 64; i++) same("a posted word", j.read(1, 1, 0x20000 + 4 * i, 0), 4992 + i - (i < 8 ? 0 : 64));
+    printf("JTAG: %zu probes; median of a read %.1f µs, of a posted write %.1f µs\n", ids.size(), median(2000, [&] { j.read(1, 1, 0x20000, 0); }), median(400, [&] { j.write(1, 1, 0x20000, 1, 0); }));
+    j.close();
+}
+
+static void proveSim(Sim &s, Jtag &j, const std::vector<uint32_t> &want) {
+    s.init();
+    for (uint32_t d = 0; d < 32; d++) same("PCI id", s.config(d << 3, 0), std::count(want.begin(), want.end(), d) ? 0x401E1E52 : 0xffffffff);
+    std::mt19937 random(1);
+    std::vector<uint8_t> out(3 << 20), in(out.size());
+    for (auto &b : out) b = uint8_t(random());
+    for (uint32_t d : want) {
+        uint64_t bar0 = s.bar(d, 0x10), bar4 = s.bar(d, 0x20);
+        for (uint32_t number : {0u, 155u, 156u, 165u, 166u, 185u}) {
+            uint32_t n = 1 + random() % (512 << 10);
+            uint64_t at = s.window(bar0, number, 1, 1, 0x40000 + number * 16, false);
+            s.write(at, out.data() + number, n);
+            uint64_t again = s.window(bar0, 170, 8, 10, 0x40000 + number * 16, true);  // by NoC 1
+            s.read(again, in.data(), n);
+            same("memory through a TLB window", memcmp(in.data(), out.data() + number, n), 0);
+        }
+        s.write(s.window(bar0, 167, 0, 0, 0x1000000, false), out.data(), uint32_t(out.size()));
+        s.read(s.window(bar0, 168, 0, 11, 0x1000000, false), in.data(), uint32_t(in.size()));  // another tile of the same bank
+        same("3 MiB of DRAM", in == out, 1);
+        uint32_t word = d + 7;
+        s.write(s.window(bar0, 185, 1, 1, 0x20000, false) - bar0 - 0x1E000000 + bar4, &word, 4);  // window 185 through BAR 4
+        s.read(s.window(bar0, 0, 1, 1, 0x20000, false), &word, 4);  // the write has ended when a read behind it has: the libraries have a connection each
+        j.open(d);
+        same("a word written through BAR 4", j.read(1, 1, 0x20000, 0), d + 7);
+        word = 0xabcd;
+        s.write(s.window(bar0, 1, 2, 2, 0x20000, false, 1, 1, true), &word, 4);
+        s.read(s.window(bar0, 1, 2, 2, 0x20000, false), &word, 4);
+        same("a word of a NoC multicast, behind the write", word, 0xabcd);
+        for (uint32_t x : {1, 2}) same("a word of a NoC multicast", j.read(x, 2, 0x20000, 0), 0xabcd);
+        uint32_t iatu = 1u << 31;
+        s.write(s.bar(d, 0x18) + 0x1204, &iatu, 4);
+        s.read(s.bar(d, 0x18) + 0x1204, &word, 4);
+        same("a register of the iATU", word, iatu);
+    }
+    uint64_t at = s.window(s.bar(want[0], 0x10), 166, 1, 1, 0x20000, false);
+    uint32_t word = 0;
+    printf("ttsim: %zu devices; median of a read %.1f µs, of a posted write %.1f µs, of a clock %.2f µs\n", want.size(), median(2000, [&] { s.read(at, &word, 4); }),
+           median(400, [&] { s.write(at, &word, 4); }), median(2000, [&] { s.clock(1); }));
+    if (fork() == 0) {  // a child has connections of its own
+        s.read(at, &word, 4);
+        _exit(word == 0 ? 0 : 1);
+    }
+    s.read(at, &word, 4);
+    same("a word beside a child", word, 0);
+    s.exit();
+    s.init();
+    s.exit();
+}
+
+int main(int argc, char **argv) {
+    setvbuf(stdout, nullptr, _IOLBF, 0);
+    if (argc == 3 && !strcmp(argv[1], "-lost")) {
+        Jtag j(argv[2]);
+        auto ids = j.enumerate();
+        same("opening a probe", unsigned(j.open(ids.at(0))), 0);
+        printf("attached\n");
+        bool gone = false;
+        for (auto end = Clock::now() + std::chrono::seconds(60); Clock::now() < end; usleep(20000)) {
+            uint32_t v = j.read(1, 1, 0x20000, 0);
+            if (v == 0xffffffff && !gone) gone = true, printf("lost\n");
+            if (v == 0 && gone) return printf("back\n"), 0;  // the memory of a new chip is zero
+            if (!gone) j.write(1, 1, 0x20000, 77, 0);
+        }
+        fail("the chip did not come back", 0, 1);
+    }
+    if (argc < 4) return fprintf(stderr, "usage: %s JTAG-LIBRARY TTSIM-LIBRARY CHIPS...\n", argv[0]), 2;
+    std::vector<uint32_t> want;
+    for (int i = 3; i < argc; i++) want.push_back(uint32_t(atoi(argv[i])));
+    Jtag j(argv[1]);
+    proveJtag(j, want);
+    Sim s(argv[2]);
+    proveSim(s, j, want);
+}
