@@ -23,7 +23,7 @@ namespace {
 
 // Sizes and kinds of frames.
 constexpr size_t headLen = 16, commandLen = 48, resultLen = 32, memberLen = 12, transferLen = 24, movedLen = 16;
-enum Kind : uint8_t { kindHello = 1, kindCommand = 2, kindLend = 10, kindMoved = 11, answer = 128, kindTransfer = 145, kindError = 255 };
+enum Kind : uint8_t { kindHello = 1, kindCommand = 2, kindLend = 13, kindMoved = 14, answer = 128, kindTransfer = 145, kindError = 255 };
 enum Type : uint8_t { typeWrite = 0, typeMulticast = 5, typeRead = 7 };
 constexpr uint16_t version = 1;
 
