@@ -112,6 +112,13 @@ func (e SessionEnd) String() string {
 	return "unknown"
 }
 
+// SessionNews is what the start or the end of a session says about the peer.
+type SessionNews struct {
+	Peer wire.Incarnation // the peer's incarnation in the session
+	Anew bool             // EventSessionStarted: the peer is another process than in the session before
+	End  SessionEnd       // EventSessionEnded: why the session ended
+}
+
 // Mismatch says why two ends cannot work together.
 type Mismatch uint8
 
@@ -209,9 +216,7 @@ type Event struct {
 	Until    mono.Time  // EventHeld: when the hold ends; mono.Never: when the owner ends the reroute mode
 	Shares   Shares     // EventUnreliable and EventReliable: the latest window of the own cable
 
-	Peer wire.Incarnation // EventSessionStarted and EventSessionEnded: the peer's incarnation in the session
-	Anew bool             // EventSessionStarted: the peer is another process than in the session before
-	End  SessionEnd       // EventSessionEnded: why the session ended
+	SessionNews // EventSessionStarted and EventSessionEnded
 
 	// Unknown is set for EventSessionEnded. Unknown counts, for each VC, the packets of the ended
 	// session that [Link.Send] accepted and the peer did not acknowledge. The peer may or may not

@@ -59,7 +59,7 @@ var linewise = []any{api.EventView{}, fabriccapture.Frame{}, shownRecord{}}
 
 // unstructured are the commands that print no data of their own with -o json.
 var unstructured = map[string]string{
-	"job stop":  "one sentence",
+	"job stop": "one sentence", "host shim": "prints text",
 	"chip kill": "prints nothing", "chip pause": "prints nothing", "chip restart": "prints nothing", "chip resume": "prints nothing", "chip start": "prints nothing", "down": "prints nothing",
 	"pki make": "prints nothing", "pki renew": "prints nothing", "profile": "writes a file of pprof", "node": "runs until it is stopped", "ready": "prints text", "extcap": "speaks Wireshark's protocol",
 	"compose": "prints a file in the format of Docker Compose", "stack": "prints a file in the format of Docker Compose",

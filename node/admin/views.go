@@ -276,7 +276,10 @@ func linkEvent(v *api.EventView, e *chip.Event) {
 		for _, u := range l.Unknown {
 			n += u
 		}
-		v.Detail["packets_of_unknown_fate"], v.Detail["reason"] = fmt.Sprint(n), l.End.String()
+		v.Detail["packets_of_unknown_fate"] = fmt.Sprint(n)
+		if l.End != 0 {
+			v.Detail["reason"] = l.End.String()
+		}
 		for q, u := range l.UnknownWrites {
 			if u > 0 {
 				v.Detail[fmt.Sprintf("writes_of_unknown_fate_on_queue_%d", q)] = fmt.Sprint(u)

@@ -154,7 +154,6 @@ func (d *discovery) id(c *Chip, x, y uint8, at uint64) uint64 {
 
 // wormhole discovers a fabric of Wormhole chips from the chips that the host reaches.
 func (d *discovery) wormhole(mmio []*Chip) {
-	var gateways []*found
 	boards := map[uint64]bool{}
 	galaxy := false
 	for i, c := range mmio {
@@ -163,7 +162,6 @@ func (d *discovery) wormhole(mmio []*Chip) {
 		if i == 0 {
 			galaxy = f.board>>36&0xFFFFF == 0x35
 		}
-		gateways = append(gateways, &f)
 		id, unconnected := f.board, true
 		for ch := range wire.Channel(16) {
 			x, y, _ := noc.EthernetTile(d.arch, ch)

@@ -290,3 +290,45 @@ func TestKilledChip(t *testing.T) {
 		t.Errorf("%+v", q)
 	}
 }
+
+// TestRandomQueues stores random bytes into the queues, the internal buffers and the indices of random
+// tiles, also while requests are under way. Nothing may panic or hang, and no chip may break its invariants.
+func TestRandomQueues(t *testing.T) {
+	for seed := range uint64(12) {
+		w := n300(t, func(*Config) {})
+		r := rand.New(rand.NewPCG(seed, 17))
+		for range 150 {
+			c, ch := r.IntN(2), wire.Channel([]int{8, 9, 0, 1, 10, 2}[r.IntN(6)])
+			h := w.host(c, ch)
+			e := firmware.Entry{Target: r.Uint64(), Data: r.Uint32N(1200), Flags: firmware.Flags(r.Uint32()), RackXY: uint16(r.Uint32()), HostAddr: r.Uint32()}
+			if r.IntN(3) > 0 { // more like a request
+				e = firmware.Entry{Target: firmware.NewTarget(uint8(r.IntN(3)), 0, wire.NewNocAddr(uint8(r.IntN(10)), uint8(r.IntN(12)), r.Uint64N(1<<18)&^3)), Data: 4 * r.Uint32N(300),
+					Flags: []firmware.Flags{firmware.RdReq, firmware.WrReq}[r.IntN(2)] | []firmware.Flags{0, firmware.DataBlock, firmware.DataBlock | firmware.Mod, firmware.DataBlock | firmware.DataBlockDRAM}[r.IntN(4)]}
+			}
+			block := make([]byte, firmware.BlockSize)
+			for i := range block {
+				block[i] = byte(r.Uint32())
+			}
+			if r.IntN(2) == 0 {
+				block[0], block[1] = 1|byte(r.IntN(2))<<4, byte(r.IntN(5)) // a section of a scatter page
+			}
+			slot := uint64(r.IntN(4))
+			h.write(firmware.SQ+firmware.Entries+slot*firmware.EntrySize, e.Append(nil))
+			h.write(firmware.Buffers+slot*firmware.BlockSize, block)
+			if r.IntN(8) == 0 { // what only the firmware should write
+				h.write(firmware.QueueBase+r.Uint64N(firmware.End-firmware.QueueBase-64), block[:64])
+			}
+			h.write(firmware.SQ+firmware.WrIdx, words(r.Uint32N(9)))
+			if r.IntN(2) == 0 {
+				h.write(firmware.CQ+firmware.RdIdx, words(h.word(firmware.CQ+firmware.WrIdx)))
+			}
+			w.run(time.Duration(r.IntN(2000)) * time.Microsecond)
+		}
+		w.run(3 * firmware.AnswerTimeout)
+		for i, c := range w.chips {
+			if err := c.CheckInvariants(); err != nil {
+				t.Errorf("seed %d, chip %d: %v", seed, i, err)
+			}
+		}
+	}
+}

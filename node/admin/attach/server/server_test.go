@@ -225,7 +225,7 @@ func TestAClientThatDiesLeavesNothing(t *testing.T) {
 	}
 	s := session.New(l.dial(t, 0))
 	l.eventually(t, "the limit of waits", func() bool {
-		short, cancel := context.WithTimeout(l.ctx, time.Millisecond)
+		short, cancel := context.WithTimeout(l.ctx, 200*time.Millisecond)
 		defer cancel()
 		err := s.WaitWord(short, tile(0), 1)
 		return err != nil && strings.Contains(err.Error(), "as many as it may have")
