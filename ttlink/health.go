@@ -50,8 +50,8 @@ func (p Phase) Postcode() uint32 {
 	return phases[p].code
 }
 
-// TrainStatus is the result of a training. A Wormhole's ethernet firmware keeps the same codes at
-// address 0x1104 of an ethernet tile.
+// TrainStatus is the result of a training. Package board of node/firmware translates the result into the
+// words that a host reads in an ethernet tile.
 type TrainStatus uint8
 
 // The results of a training.

@@ -166,8 +166,8 @@ func TestJobEndsAsAWhole(t *testing.T) {
 	}
 }
 
-// TestLateStart checks that a chip's part of a job ends at once if the part starts after the job has
-// ended on another chip, or after another chip has died. A job with the number of a job that ended on all
+// TestLateStart starts a chip's part of a job after the job has ended on another chip, or after another
+// chip has died. The part must end at once. A job with the number of a job that ended on all
 // chips runs.
 func TestLateStart(t *testing.T) {
 	start := func(w *fabric, i int, kernel string) {

@@ -24,6 +24,9 @@
 // completion. The length limits of scatter pages count the bytes that a page writes: 1024 bytes of page have
 // 12 bytes of header, so data_block_length may be 1024.
 //
+// A chip has no host memory yet. So the firmware refuses each request with [DataBlockDRAM] that has data,
+// and the completion of such a read has the flag [DataBlockUnavailable].
+//
 // # Routes
 //
 // A request passes from tile to tile over the NoC, and over cables as L1 writes, see cable.go. With [Ordered],

@@ -124,7 +124,7 @@ func New(cfg Config) (*Machine, error) {
 		if err := cfg.Memory.Map(wire.NewNocAddr(t.X, t.Y, QueuePointer), b); err != nil {
 			return nil, err
 		}
-		cfg.Memory.Bell(t.X, t.Y, func(off uint64, n int) {
+		cfg.Memory.Watch(noc.Firmware, t.X, t.Y, func(off uint64, n int) {
 			for _, w := range [...]uint64{SQ + WrIdx, SQ + RdIdx, CQ + RdIdx} {
 				if off < w+wire.RegisterLen && w < off+uint64(n) {
 					m.rung |= 1 << i
@@ -274,6 +274,16 @@ func (m *Machine) startTransfer(x transfer, t Transfer) bool {
 	}
 	m.transfers[t.ID] = x
 	return true
+}
+
+// moves reports whether a transfer to host memory is under way for a part of a tile's request.
+func (m *Machine) moves(ch wire.Channel, id, part uint32) bool {
+	for _, x := range m.transfers {
+		if x == (transfer{ch: ch, id: id, part: part}) {
+			return true
+		}
+	}
+	return false
 }
 
 // TransferDone tells the machine how a transfer ended. The data of a read belongs to the machine.

@@ -299,6 +299,10 @@ func (t *tile) finish(a *message) bool {
 	switch {
 	case why != 0 || a.write():
 	case e.Flags&DataBlockDRAM != 0:
+		if t.m.moves(t.ch, r.id, a.part) {
+			t.counters.Late++ // the answer came twice, because a cable's session ended
+			return true
+		}
 		w := Transfer{Write: true, Addr: uint64(e.HostAddr) + uint64(a.part)*BlockSize, Data: a.data}
 		if !t.m.startTransfer(transfer{ch: t.ch, id: r.id, part: a.part}, w) {
 			t.retry = t.m.now.Add(TransferPause)

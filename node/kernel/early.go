@@ -24,7 +24,7 @@ type early struct {
 	until mono.Time
 }
 
-// early holds the ends of jobs that other chips told before this chip started them.
+// earlyEnds holds the ends of jobs that other chips told before this chip started them.
 type earlyEnds struct {
 	ends []early // oldest first
 	over []JobID // jobs that ended on this chip, oldest first: a notice about one of them is no news

@@ -274,7 +274,7 @@ func (m *Machine) enter(at place) error {
 			t.channel = channelOf(m.cfg.Memory, tile)
 		}
 		m.places[at] = t
-		m.cfg.Memory.Watch(at.x, at.y, func(off uint64, n int) { m.stored(at, off, n) })
+		m.cfg.Memory.Watch(noc.Kernels, at.x, at.y, func(off uint64, n int) { m.stored(at, off, n) })
 	}
 	t.users++
 	return nil
@@ -286,7 +286,7 @@ func (m *Machine) leave(at place) {
 		t.users--
 		return
 	}
-	m.cfg.Memory.Watch(at.x, at.y, nil)
+	m.cfg.Memory.Watch(noc.Kernels, at.x, at.y, nil)
 	delete(m.places, at)
 }
 

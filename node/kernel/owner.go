@@ -6,7 +6,7 @@ import "ttfabric/wire"
 // which job uses a transaction command queue: it writes the job's tag into a register of our own, before
 // the job's first command and when another job uses the queue. The write always goes by queue 0, because
 // on Wormhole queue 1 carries no MMIO writes. A job may use queue 1 once the frame of the tag has its
-// number, and another job's tag may follow once all frames of queue 1 have theirs. The frames of both
+// number. Another job's tag may follow once all frames of queue 1 have their numbers. The frames of both
 // queues share one sequence of numbers, and take effect in this order.
 
 // OwnerOffset is the address of the first of these registers in an ethernet tile. Hardware has no such

@@ -64,13 +64,12 @@ type Memory struct {
 	}
 	limit int64 // limit of host memory for pages, in bytes
 
-	windows [][]window                // by bank: windows within the memory, sorted by offset; they do not overlap
-	beyond  [][]window                // by index into list: windows outside the tile's memory, sorted by offset; they do not overlap
-	regs    []Registers               // the registers of all windows
-	watch   []func(off uint64, n int) // by bank: called after each store into the bank; nil: nobody watches
-	bells   []func(off uint64, n int) // by bank, like watch
-	inline  [wordSize]byte            // the word of an inline write to registers, for the length of a call
-	reset   map[int32]uint32          // soft reset registers that were written, by index into list
+	windows [][]window                             // by bank: windows within the memory, sorted by offset; they do not overlap
+	beyond  [][]window                             // by index into list: windows outside the tile's memory, sorted by offset; they do not overlap
+	regs    []Registers                            // the registers of all windows
+	watch   [numWatchers][]func(off uint64, n int) // by bank: called after each store into the bank; nil: nobody watches
+	inline  [wordSize]byte                         // the word of an inline write to registers, for the length of a call
+	reset   map[int32]uint32                       // soft reset registers that were written, by index into list
 	life    life
 
 	live     Live // words that loads from ethernet tiles show; nil: none
@@ -95,7 +94,9 @@ func New(a wire.Arch, limit int64) (*Memory, error) {
 	m := &Memory{arch: a, list: ts, pages: map[pageKey]*[pageSize]byte{}, limit: limit}
 	m.placeTiles()
 	m.windows, m.beyond = make([][]window, ts[len(ts)-1].bank+1), make([][]window, len(ts))
-	m.watch, m.bells = make([]func(uint64, int), len(m.windows)), make([]func(uint64, int), len(m.windows))
+	for i := range m.watch {
+		m.watch[i] = make([]func(uint64, int), len(m.windows))
+	}
 	at, _ := LifeRegister(a)
 	if err := m.MapRegisters(at, LifeSize, &m.life); err != nil {
 		return nil, err
@@ -236,27 +237,29 @@ func (m *Memory) write(s span, b []byte) {
 		m.writePages(s, b)
 	}
 	m.storedLive(s)
-	if f := m.watch[s.bank]; f != nil {
-		f(s.off, s.n)
-	}
-	if f := m.bells[s.bank]; f != nil {
-		f(s.off, s.n)
-	}
-}
-
-// Watch makes the memory call f after each store into the tile at the coordinate (x, y), with the
-// offset and the length of the store in bytes. A nil f ends the calls. Watch ignores a coordinate
-// without a tile. The function f may read the memory, and must not write.
-func (m *Memory) Watch(x, y uint8, f func(off uint64, n int)) {
-	if t := m.tile(x, y); t != nil {
-		m.watch[t.bank] = f
+	for i := range m.watch {
+		if f := m.watch[i][s.bank]; f != nil {
+			f(s.off, s.n)
+		}
 	}
 }
 
-// Bell is [Memory.Watch] for a second watcher: the firmware of the tile, which stays.
-func (m *Memory) Bell(x, y uint8, f func(off uint64, n int)) {
+// Watcher is who watches the stores into a tile. A tile has at most one of each.
+type Watcher uint8
+
+// The watchers, in the order in which they hear of a store.
+const (
+	Kernels  Watcher = iota // the kernels on the tile
+	Firmware                // the base firmware of an ethernet tile
+	numWatchers
+)
+
+// Watch makes the memory call f for a watcher after each store into the tile at the coordinate (x, y), with
+// the offset and the length of the store in bytes. A nil f ends the calls for this watcher. Watch ignores
+// a coordinate without a tile. The function f may read the memory, and must not write.
+func (m *Memory) Watch(w Watcher, x, y uint8, f func(off uint64, n int)) {
 	if t := m.tile(x, y); t != nil {
-		m.bells[t.bank] = f
+		m.watch[w][t.bank] = f
 	}
 }
 

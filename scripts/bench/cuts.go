@@ -181,13 +181,13 @@ type cutFlow struct {
 	after   time.Time // await waits for the first write that begins later than this time
 	waiting bool
 	done    chan time.Time // receives the time at which this write was performed
-	flows   chan struct{}  // closed after the flow's first write
+	begun   chan struct{}  // closed after the flow's first write
 }
 
 func newCutFlow(from, to *api.Client, plane wire.Plane) *cutFlow {
 	// Each source has a cell of its own, and each plane has a counter in this cell.
 	cell := uint64(from.Self().Chip)*cutCellSize + uint64(plane)*2*cutSize
-	return &cutFlow{s: session.New(from), to: to, plane: plane, at: wire.NewNocAddr(cutTile, cutTile, cell), done: make(chan time.Time, 1), flows: make(chan struct{})}
+	return &cutFlow{s: session.New(from), to: to, plane: plane, at: wire.NewNocAddr(cutTile, cutTile, cell), done: make(chan time.Time, 1), begun: make(chan struct{})}
 }
 
 // run writes until ctx ends.
@@ -201,7 +201,7 @@ func (f *cutFlow) run(ctx context.Context) {
 		err := f.s.WriteInc(context.Background(), f.to.Self(), f.at, data[:], f.counter(), 1, false, session.OnPlane(f.plane))
 		end := time.Now()
 		if n == 1 {
-			close(f.flows)
+			close(f.begun)
 		}
 		f.mu.Lock()
 		f.writes++
@@ -260,7 +260,7 @@ func (f *cutFabric) cut(r *rand.Rand, c topo.Cable, sum *cutFlows) (took [2]time
 	defer stop()
 	for _, w := range flows { // before the first write, the link may be idle, and an idle link notices a cut later
 		select {
-		case <-w.flows:
+		case <-w.begun:
 		case <-time.After(cutGiveUp):
 			return took, fmt.Errorf("no first packet from %s within %v", w.s.Self(), cutGiveUp)
 		}

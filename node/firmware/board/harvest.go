@@ -8,8 +8,8 @@ import (
 	"ttfabric/wire"
 )
 
-// The rows (Wormhole) and columns (Blackhole) of Tensix tiles in the order in which the ARC processor
-// and the efuses count them, in coordinates of NoC 0 (tt-umd, HARVESTING_NOC_LOCATIONS). A descriptor's
+// The rows (Wormhole) and columns (Blackhole) of Tensix tiles, in coordinates of NoC 0. Their order is
+// that of the ARC processor and the efuses (tt-umd, HARVESTING_NOC_LOCATIONS). A descriptor's
 // harvest_mask counts the same rows or columns in ascending order.
 var (
 	wormholeRows     = []uint8{11, 1, 10, 2, 9, 3, 8, 4, 7, 5}

@@ -92,9 +92,9 @@ func Mangle(board uint64) uint32 { return uint32(board>>4&0xF0000000 | board&0x0
 
 // Identify returns the identity of each chip, in the order of t.Chips.
 //
-// Boards. Chips with equal [topo.Chip].BoardID are on one board. Of the chips without such an id, two
-// n300 chips with a cable from channel 8 to channel 0 are one board, all Galaxy chips of a mesh are one
-// board, and any other chip is alone on its board. A BoardID whose number is the number of a known
+// Boards. Chips with equal [topo.Chip].BoardID are on one board. Without such an id, two n300 chips with
+// a cable from channel 8 to channel 0 are one board. All Galaxy chips of a mesh are one board. Any other
+// chip is alone on its board. A BoardID whose number is the number of a known
 // board type is the board's id. Otherwise Identify makes an id out of the board's type, the hash of the
 // topology and the index of the board's first chip. The id is therefore the same in every run of a
 // topology, and no two boards of a topology have the same made id.
