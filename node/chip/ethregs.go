@@ -180,6 +180,9 @@ func (t *txq) Store(off uint64, b []byte) wire.Outcome {
 	return wire.OutcomeDone
 }
 
+// Takes reports that only a store to CMD may be refused.
+func (t *txq) Takes(off uint64, n int) bool { return off > txqCmd || off+uint64(n) <= txqCmd }
+
 // start performs a store of the value cmd to CMD.
 func (t *txq) start(cmd uint32) wire.Outcome {
 	ch := t.c.ports.list[t.port].Local.Channel
@@ -265,3 +268,6 @@ func (r *rxq) Store(off uint64, b []byte) wire.Outcome {
 	}
 	return wire.OutcomeDone
 }
+
+// Takes reports that no store is refused.
+func (r *rxq) Takes(uint64, int) bool { return true }

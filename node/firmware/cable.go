@@ -21,6 +21,10 @@ import (
 // slots is the number of internal buffers of each class and direction. A tile has 20 (BDMS, "Queues").
 const slots = numInternal / (2 * int(numClasses))
 
+// maxIn is the most messages of a class that came over a cable and wait: as many of the present session as
+// buffers, and as many of earlier sessions.
+const maxIn = 2 * slots
+
 // The internal buffers, by their first index.
 var (
 	arrive = [numClasses]int{0, slots}
@@ -108,7 +112,7 @@ func (t *tile) leads(x *message) bool {
 func (t *tile) send() (moved bool) {
 	for c := numClasses; c > 0; c-- { // responses first
 		o := &t.out[c-1]
-		up := t.m.cfg.Host.Up(t.ch)
+		up := t.m.cfg.Host.Up(t.ch) && (c-1 == responses || len(t.lost) == 0) // so that at most the requests of one session are lost
 		for i := 0; i < len(o.list); i++ {
 			x := &o.list[i]
 			if x.placed == allPlaced {
@@ -152,19 +156,21 @@ func (t *tile) divert(o *outQueue, i int) (gone, ok bool) {
 	case mustWait:
 		return false, false
 	case noWay:
-		t.lose(&x, NoWay)
+		if a := x.reply(NoWay, nil); x.class == requests && !t.respond(&a) {
+			return false, false
+		}
+		t.counters.Lost++
 	}
 	o.list = slices.Delete(o.list, i, i+1)
 	return true, true
 }
 
-// lose drops a message. The origin of a request hears of it.
-func (t *tile) lose(x *message, why Reason) {
-	t.counters.Lost++
-	if x.class == requests {
-		a := x.reply(why, nil)
-		t.respond(&a)
+// tellLost sends answers to requests that were lost. tellLost returns true if an answer left.
+func (t *tile) tellLost() (moved bool) {
+	for len(t.lost) > 0 && t.respond(&t.lost[0]) {
+		t.lost, moved = t.lost[1:], true
 	}
+	return moved
 }
 
 // respond sends an answer home. respond returns false if the answer must wait. An answer without a way home
@@ -260,6 +266,8 @@ func (t *tile) arrived(c class, slot int) {
 	case slot != q.slot || len(q.list)-q.old >= slots:
 		t.counters.Bad++
 		return
+	case len(q.list) >= maxIn:
+		return // no room beside messages of earlier sessions; the other end sends again
 	}
 	x.data = make([]byte, n)
 	t.load(bufferAt(arrive[c]+slot), x.data)
@@ -420,12 +428,12 @@ func (m *Machine) SessionEnded(now mono.Time, ch wire.Channel) {
 	t := m.tiles[ch]
 	for c := range numClasses {
 		q, o := &t.in[c], &t.out[c]
-		*q = inQueue{list: q.list[max(0, len(q.list)-slots):], old: min(len(q.list), slots)}
-		var lost []message
+		*q = inQueue{list: q.list, old: len(q.list)}
 		kept := make([]message, 0, slots)
 		for _, x := range o.list {
 			if x.sent && x.class == requests && x.write() {
-				lost = append(lost, x)
+				t.counters.Lost++
+				t.lost = append(t.lost, x.reply(UnknownFate, nil))
 				continue
 			}
 			if x.sent {
@@ -435,9 +443,6 @@ func (m *Machine) SessionEnded(now mono.Time, ch wire.Channel) {
 			kept = append(kept, x)
 		}
 		*o = outQueue{list: kept}
-		for i := range lost {
-			t.lose(&lost[i], UnknownFate)
-		}
 	}
 	t.owes = false
 	m.wake()

@@ -22,7 +22,9 @@
 // has parts of [BlockSize] bytes; if a part fails, the following parts do not leave, and earlier parts stay
 // performed. A request with neither or both of [RdReq] and [WrReq] is refused; if it has RdReq, it gets a
 // completion. The length limits of scatter pages count the bytes that a page writes: 1024 bytes of page have
-// 12 bytes of header, so data_block_length may be 1024.
+// 12 bytes of header, so data_block_length may be 1024. The firmware checks all writes of a page before the
+// first one. If registers may refuse a store, that store must be the only write of its page: registers
+// that can only be read, and the command register of a transaction queue.
 //
 // A chip has no host memory yet. So the firmware refuses each request with [DataBlockDRAM] that has data,
 // and the completion of such a read has the flag [DataBlockUnavailable].

@@ -1,6 +1,9 @@
 package firmware
 
-import "ttfabric/wire"
+import (
+	"ttfabric/node/noc"
+	"ttfabric/wire"
+)
 
 // serve performs a part of a request on this chip (BDMS, "Stage 3"): completely, or not at all. Each NoC
 // request ends before the next begins.
@@ -24,14 +27,20 @@ func (t *tile) serve(x *message) (Reason, []byte) {
 	if !ok {
 		return BadPage, nil
 	}
-	for _, w := range writes {
-		if why := reasonOf(t.m.cfg.Memory.Check(w.at, len(w.data))); why != 0 {
-			return why, nil
-		}
+	list := make([]noc.Write, len(writes))
+	for i, w := range writes {
+		list[i] = noc.Write{Addr: w.at, Len: len(w.data)}
+	}
+	switch o := t.m.cfg.Memory.CheckWrites(list); o {
+	case wire.OutcomeDone:
+	case wire.OutcomeBadCommand:
+		return BadPage, nil
+	default:
+		return reasonOf(o), nil
 	}
 	for _, w := range writes {
 		if why := reasonOf(h.Store(now, w.at, w.data)); why != 0 {
-			return why, nil // registers that take no writes, or the chip has no memory left
+			return why, nil // the only write of the page, to registers that refuse it
 		}
 	}
 	return 0, nil

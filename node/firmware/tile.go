@@ -20,6 +20,7 @@ type tile struct {
 	open     []*request // accepted requests that have not ended, oldest first; head is one of them until it ends
 	id       uint32     // id of the last request
 	answer   []message  // answers of this chip to parts of the tile's own requests that found no room for their transfer
+	lost     []message  // answers to requests whose fate is unknown, because a session of the cable ended; they wait for room
 	in       [numClasses]inQueue
 	out      [numClasses]outQueue
 	owes     bool // the other end of the cable has not heard the present numbers of messages
@@ -86,6 +87,7 @@ func (t *tile) request(id uint32) *request {
 func (t *tile) step() (moved bool) {
 	for more := true; more; moved = moved || more {
 		more = t.takeResponses()
+		more = t.tellLost() || more
 		more = t.takeRequests() || more
 		more = t.consume() || more
 		more = t.send() || more
@@ -95,7 +97,7 @@ func (t *tile) step() (moved bool) {
 
 // works reports whether the tile has work that needs a look at the next step.
 func (t *tile) works() bool {
-	w := t.owes || t.head != nil || len(t.answer) > 0
+	w := t.owes || t.head != nil || len(t.answer)+len(t.lost) > 0
 	for c := range numClasses {
 		w = w || len(t.in[c].list) > 0 || t.out[c].unplaced()
 	}
@@ -438,11 +440,14 @@ func (t *tile) check() error {
 	if len(t.open) > MaxOpen {
 		return fmt.Errorf("tile E%d: %d requests are open", t.ch, len(t.open))
 	}
+	if len(t.lost) > slots {
+		return fmt.Errorf("tile E%d: answers to %d lost requests wait", t.ch, len(t.lost))
+	}
 	for c := range numClasses {
 		if n := len(t.out[c].list); n > slots {
 			return fmt.Errorf("tile E%d: %d messages of class %d wait for the cable", t.ch, n, c)
 		}
-		if n := len(t.in[c].list); n > 2*slots {
+		if n := len(t.in[c].list); n > maxIn {
 			return fmt.Errorf("tile E%d: %d messages of class %d came and wait", t.ch, n, c)
 		}
 	}

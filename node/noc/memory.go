@@ -143,6 +143,46 @@ func (m *Memory) Check(a wire.NocAddr, n int) wire.Outcome {
 	return o
 }
 
+// Write is the address and the length of a unicast write.
+type Write struct {
+	Addr wire.NocAddr
+	Len  int // bytes
+}
+
+// CheckWrites returns [wire.OutcomeDone] if Execute will perform each of these unicast writes, one after
+// another and with nothing between. Otherwise the outcome is that of [Memory.Check] for the first write
+// that cannot be performed, or [wire.OutcomeNoMemory] if the limit has no room for all writes, or
+// [wire.OutcomeBadCommand] if registers may refuse a write. A single write to registers has the outcome
+// [wire.OutcomeDone], because registers perform a write in full or not at all.
+func (m *Memory) CheckWrites(ws []Write) wire.Outcome {
+	room := m.limit/pageSize - int64(len(m.pages))
+	var lacking map[pageKey]bool
+	for _, w := range ws {
+		s, o := m.find(w.Addr, w.Len)
+		switch {
+		case o != wire.OutcomeDone:
+			return o
+		case s.regs != 0 && len(ws) > 1 && !m.takes(s):
+			return wire.OutcomeBadCommand
+		case s.regs != 0 || s.n == 0 || m.windows[s.bank] != nil && m.inWindow(s):
+			continue
+		}
+		for p := s.off >> pageBits; p <= (s.off+uint64(s.n)-1)>>pageBits; p++ {
+			k := pageKey{s.bank, uint32(p)}
+			if m.page(k) != nil || lacking[k] {
+				continue
+			}
+			if lacking == nil {
+				lacking = map[pageKey]bool{}
+			}
+			if lacking[k] = true; int64(len(lacking)) > room {
+				return wire.OutcomeNoMemory
+			}
+		}
+	}
+	return wire.OutcomeDone
+}
+
 // span is a range of bytes that was checked to lie within one bank, or within one window of
 // registers.
 type span struct {

@@ -23,6 +23,14 @@ type Registers interface {
 	Store(off uint64, b []byte) wire.Outcome // Store writes b to the registers from offset off on, with all side effects of a write
 }
 
+// Willing are registers that know which stores they never refuse. Without this method, the memory assumes
+// that Store may refuse anything.
+type Willing interface {
+	// Takes reports whether Store of the n bytes from offset off on has the outcome
+	// [wire.OutcomeDone], whatever the bytes are and whatever stores come before.
+	Takes(off uint64, n int) bool
+}
+
 // MapRegisters puts registers at the n bytes from address a on, permanently. The window may lie
 // within the tile's memory, where it hides the memory, or outside. It may not lie across the end of
 // the memory. Within DRAM, all tiles of the bank show the window.
@@ -154,4 +162,16 @@ func (m *Memory) store(s span, b []byte) wire.Outcome {
 		return m.storeBuiltIn(s, b)
 	}
 	return m.regs[s.regs-1].Store(s.off, b)
+}
+
+// takes reports whether a store to a span of registers certainly has the outcome [wire.OutcomeDone].
+func (m *Memory) takes(s span) bool {
+	switch {
+	case s.n == 0:
+		return true
+	case s.regs < 0:
+		return s.regs == resetWord
+	}
+	w, ok := m.regs[s.regs-1].(Willing)
+	return ok && w.Takes(s.off, s.n)
 }

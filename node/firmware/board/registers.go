@@ -29,13 +29,21 @@ func (r *registers) Load(off uint64, b []byte) wire.Outcome {
 	return wire.OutcomeDone
 }
 
+// Takes reports whether all words of a range can be written.
+func (r *registers) Takes(off uint64, n int) bool {
+	for at := uint64(0); at < uint64(n); at += 4 {
+		if r.writable == nil || !r.writable(r.b, off+at) {
+			return false
+		}
+	}
+	return true
+}
+
 // Store writes words of the region. If a word cannot be written, the outcome is
 // [wire.OutcomeBadCommand], and no word changes.
 func (r *registers) Store(off uint64, b []byte) wire.Outcome {
-	for at := uint64(0); at < uint64(len(b)); at += 4 {
-		if r.writable == nil || !r.writable(r.b, off+at) {
-			return wire.OutcomeBadCommand
-		}
+	if !r.Takes(off, len(b)) {
+		return wire.OutcomeBadCommand
 	}
 	for ; len(b) > 0; off, b = off+4, b[4:] {
 		r.store(r.b, off, binary.LittleEndian.Uint32(b))
