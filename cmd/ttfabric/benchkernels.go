@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/fabric/bench"
+	"ttfabric/node/kernel/guide"
 	"ttfabric/node/traffic"
 )
 
 // benchKernels runs the guide's ring programs.
-func benchKernels(c *cobra.Command, b *bench.Target, f *benchFlags, format string, hops, sizes []int, rounds int) error {
+func benchKernels(c *cobra.Command, b *bench.Target, f *benchFlags, format string, hops, sizes []int, s guide.Settings) error {
 	bar := newProgress(c.ErrOrStderr(), "measurements", len(hops)*len(sizes))
-	rows, err := b.Kernels(c.Context(), hops, sizes, rounds, bar.set)
+	rows, err := b.Kernels(c.Context(), hops, sizes, s, bar.set)
 	bar.stop()
 	if err != nil {
 		return err

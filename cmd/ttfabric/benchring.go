@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/fabric/bench"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/node/kernel/guide"
 	"ttfabric/node/traffic"
 	"ttfabric/wire"
 )
@@ -15,7 +17,7 @@ func newBenchRing() *cobra.Command {
 	var f benchFlags
 	var hops, sizes, batches []int
 	var rounds int
-	var kernels bool
+	var kernels, strict bool
 	c := &cobra.Command{Use: "ring", Short: "Time packets round a ring of chips", Args: cobra.NoArgs,
 		Long: `The command sends packets from the first chip round a ring of chips and back to the
 first chip. Each packet carries its route (a source route). The time of a trip
@@ -42,7 +44,10 @@ Walkthrough"). The trips of routed packets stand beside them.`,
 				return err
 			}
 			if kernels {
-				return benchKernels(c, b, &f, format, hops, sizes, rounds)
+				return benchKernels(c, b, &f, format, hops, sizes, guide.Settings{Samples: rounds, Strict: strict})
+			}
+			if strict {
+				return spec.Usagef("--strict is an option of jobs: add --kernels")
 			}
 			run := bench.RingRun{Plane: wire.Plane(f.plane), Hops: hops, Sizes: sizes, Batches: batches, Rounds: rounds}
 			bar := newProgress(c.ErrOrStderr(), "measurements", run.Measurements())
@@ -71,6 +76,7 @@ Walkthrough"). The trips of routed packets stand beside them.`,
 	c.Flags().IntSliceVar(&batches, "packets", []int{1, 2, 4, 8}, "numbers of packets that make a trip together, 1 to 8")
 	c.Flags().IntVar(&rounds, "rounds", 500, "trips per measurement")
 	c.Flags().BoolVar(&kernels, "kernels", false, "run the CCL guide's ring programs as kernels on the chips; --packets and --plane do not matter")
+	c.Flags().BoolVar(&strict, "strict", false, "with --kernels: the base firmware of the ring's ethernet tiles works only while a kernel runs its routing (CCL guide, \"Link Health and Retraining\")")
 	return c
 }
 

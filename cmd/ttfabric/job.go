@@ -22,6 +22,7 @@ type jobRow struct {
 	Job     kernel.JobID      `json:"job"`            // number of the job
 	Name    string            `json:"name,omitempty"` // name of the job
 	Chips   int               `json:"chips"`          // number of chips of the job
+	Strict  bool              `json:"strict"`         // the firmware of a kernel's ethernet tile works only inside RunRouting
 	Kernels []string          `json:"kernels"`        // kernels that run on the chip, as name@tile
 }
 
@@ -29,7 +30,9 @@ func newJob() *cobra.Command {
 	c := &cobra.Command{Use: "job", Short: "List and stop jobs of kernels",
 		Long: `A job is a set of programs on several chips that start and end together. A program is a
 set of kernels, which run on the tiles of a chip. 'bench ring --kernels' starts a job,
-and so do programs that run as chips; see 'up --program'.`,
+and so do programs that run as chips; see 'up --program'. The base firmware of an
+ethernet tile serves hosts beside the job's kernels. If the job is strict, the firmware
+of a kernel's tile works only while the kernel runs its routing (RunRouting).`,
 		Example: "  ttfabric job ls\n  ttfabric job stop 4711"}
 	c.AddCommand(newJobList(), newJobStop())
 	return c
@@ -56,16 +59,20 @@ func newJobList() *cobra.Command {
 					return a.Err
 				}
 				for _, j := range a.Value.Jobs {
-					rows = append(rows, jobRow{a.Chip, j.Job, j.Name, max(1, len(j.Chips)), j.Kernels})
+					rows = append(rows, jobRow{a.Chip, j.Job, j.Name, max(1, len(j.Chips)), j.Strict, j.Kernels})
 				}
 			}
 			if f == "json" {
 				return printJSON(c, rows)
 			}
-			tw := newTable(c, "Job", "Name", "Chip", "Kernels")
+			tw := newTable(c, "Job", "Name", "Chip", "Firmware", "Kernels")
 			slices.SortStableFunc(rows, func(a, b jobRow) int { return int(a.Job - b.Job) })
 			for _, r := range rows {
-				tw.AppendRow(table.Row{r.Job, r.Name, r.Chip, strings.Join(r.Kernels, " ")})
+				firmware := "always"
+				if r.Strict {
+					firmware = "in RunRouting"
+				}
+				tw.AppendRow(table.Row{r.Job, r.Name, r.Chip, firmware, strings.Join(r.Kernels, " ")})
 			}
 			tw.Render()
 			return nil

@@ -47,7 +47,7 @@ func (c *machine) Identity() board.Identity { return c.host.board.Identity() }
 // retrainAsked trains the links again that a host has asked for, by a store to an ethernet tile. A link
 // without a path to train on stays as it is. retrainAsked returns true if a host has asked.
 func (c *machine) retrainAsked(now mono.Time) bool {
-	asked := c.host.board.TakeRetrains()
+	asked := c.host.board.TakeRetrains((*firmwareHost)(c).Works)
 	for i := range c.ports.list {
 		if ch := c.ports.list[i].Local.Channel; asked>>ch&1 != 0 {
 			_ = c.Command(now, ch, router.CommandRetrain) // the only error is a link without a path

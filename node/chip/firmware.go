@@ -57,8 +57,8 @@ func (h *firmwareHost) Out(p wire.PortID, hope bool) bool {
 	return h.tables.plan.Out(p)
 }
 
-// Works reports whether the firmware of a tile may work now.
-func (h *firmwareHost) Works(ch wire.Channel) bool { return true }
+// Works reports whether the firmware of a tile may work now. A kernel of a strict job may hold it back.
+func (h *firmwareHost) Works(ch wire.Channel) bool { return !h.kernels.Holds(ch) }
 
 // StartTransfer starts a transfer of host memory. A chip without host memory refuses every transfer.
 func (h *firmwareHost) StartTransfer(now mono.Time, t firmware.Transfer) bool {

@@ -34,5 +34,11 @@
 // A request passes from tile to tile over the NoC, and over cables as L1 writes, see cable.go. With [Ordered],
 // all requests to one chip take the same cables. Else the firmware chooses among parallel cables.
 //
+// # Beside kernels
+//
+// The firmware works beside the kernels of a tile. A kernel of a strict job holds the firmware of its tile
+// back, see the package kernel, Context.RunRouting. A held tile accepts, passes on and ends no request, and
+// its deadlines wait. L1 writes from the other end of its cable still reach its buffers.
+//
 // The package is a pure machine. An idle tile has no state and no timer.
 package firmware

@@ -102,6 +102,13 @@ type transfer struct {
 	pull     bool
 }
 
+// transferEnd is the end of a transfer.
+type transferEnd struct {
+	transfer
+	why  Reason
+	data []byte
+}
+
 // New returns the firmware of a chip. Only chips of the architecture Wormhole have this firmware: on
 // other chips, the machine does nothing.
 func New(cfg Config) (*Machine, error) {
@@ -179,7 +186,7 @@ func (m *Machine) Rerouted(now mono.Time) {
 	m.now = now
 	for _, t := range m.tiles {
 		if t != nil {
-			t.giveUp()
+			t.rerouted = true
 		}
 	}
 	m.wake()
@@ -242,18 +249,19 @@ func (m *Machine) Run(now mono.Time) (moved bool) {
 // expire handles the deadlines that have passed.
 func (m *Machine) expire() {
 	for _, t := range m.tiles {
-		if t != nil {
+		if t != nil && m.cfg.Host.Works(t.ch) {
 			t.expire()
 		}
 	}
 	m.wake()
 }
 
-// schedule computes the next deadline.
+// schedule computes the next deadline. A tile whose firmware must not work has none until Run finds that
+// it may work again.
 func (m *Machine) schedule() {
 	m.due = mono.Never
 	for _, t := range m.tiles {
-		if t != nil {
+		if t != nil && m.cfg.Host.Works(t.ch) {
 			m.due = mono.Min(m.due, t.deadline())
 		}
 	}
@@ -293,21 +301,12 @@ func (m *Machine) TransferDone(now mono.Time, id uint64, outcome wire.Outcome, d
 		return
 	}
 	delete(m.transfers, id)
-	m.now = now
-	t := m.tile(x.ch)
-	r := t.request(x.id)
-	if r == nil {
-		return
-	}
-	why := Reason(0)
+	e := transferEnd{transfer: x, data: data}
 	if outcome != wire.OutcomeDone {
-		why = HostRefused
+		e.why = HostRefused
 	}
-	if x.pull {
-		r.took(now, data, why)
-	} else {
-		t.partEnded(r, x.part, why)
-	}
+	t := m.tile(x.ch)
+	t.ended = append(t.ended, e)
 	m.busy |= 1 << x.ch
 	m.due = mono.Min(m.due, now)
 }

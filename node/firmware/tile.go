@@ -23,8 +23,10 @@ type tile struct {
 	lost     []message  // answers to requests whose fate is unknown, because a session of the cable ended; they wait for room
 	in       [numClasses]inQueue
 	out      [numClasses]outQueue
-	owes     bool // the other end of the cable has not heard the present numbers of messages
-	stuck    bool // the host's indices are wrong; the firmware has reported them
+	ended    []transferEnd // transfers of the tile's requests that have ended, and that the tile has not handled yet
+	rerouted bool          // other cables are in use, and the tile has not looked at its requests since
+	owes     bool          // the other end of the cable has not heard the present numbers of messages
+	stuck    bool          // the host's indices are wrong; the firmware has reported them
 	retry    mono.Time
 	reports  int
 	counters Counters
@@ -85,6 +87,13 @@ func (t *tile) request(id uint32) *request {
 
 // step lets the firmware of the tile work until nothing moves. step returns true if anything moved.
 func (t *tile) step() (moved bool) {
+	if t.rerouted {
+		t.rerouted = false
+		t.giveUp()
+	}
+	for ; len(t.ended) > 0; t.ended, moved = t.ended[1:], true {
+		t.transferred(&t.ended[0])
+	}
 	for more := true; more; moved = moved || more {
 		more = t.takeResponses()
 		more = t.tellLost() || more
@@ -97,7 +106,7 @@ func (t *tile) step() (moved bool) {
 
 // works reports whether the tile has work that needs a look at the next step.
 func (t *tile) works() bool {
-	w := t.owes || t.head != nil || len(t.answer)+len(t.lost) > 0
+	w := t.owes || t.rerouted || len(t.ended) > 0 || t.head != nil || len(t.answer)+len(t.lost) > 0
 	for c := range numClasses {
 		w = w || len(t.in[c].list) > 0 || t.out[c].unplaced()
 	}
@@ -256,6 +265,18 @@ func (t *tile) fetch(r *request, x *message, n int) bool {
 		return false
 	}
 	return true
+}
+
+// transferred handles the end of a transfer.
+func (t *tile) transferred(e *transferEnd) {
+	r := t.request(e.id)
+	switch {
+	case r == nil:
+	case e.pull:
+		r.took(t.m.now, e.data, e.why)
+	default:
+		t.partEnded(r, e.part, e.why)
+	}
 }
 
 // took takes the bytes that a transfer pulled.

@@ -80,7 +80,7 @@ func (k *Context) EthSendPacket(queue int, src, dst uint32, words int) {
 		if ok {
 			return
 		}
-		k.p.pause(wait{kind: forQueue, queue: uint8(busy)})
+		k.p.pause(wait{kind: forQueue, queue: uint8(busy), routing: true})
 	}
 }
 
@@ -105,7 +105,7 @@ func (k *Context) EthSendBytes(src, dst uint32, n int) {
 func (k *Context) EthWaitForReceiverDone() {
 	a := k.transaction("eth_wait_for_receiver_done", 0)
 	k.send("eth_wait_for_receiver_done", a, a, ChannelSize)
-	k.WaitWord(a+bytesSent, Equal, 0)
+	k.waitRouting(a+bytesSent, 0)
 }
 
 // EthSendBytesOverChannel sends n bytes from src to dst at the other end, and then the channel's word
@@ -142,7 +142,7 @@ func (k *Context) EthWaitForBytes(n int) { k.EthWaitForBytesOnChannel(n, 0) }
 // EthWaitForBytesOnChannel waits until bytes_sent of the channel is n (tt-metal:
 // eth_wait_for_bytes_on_channel).
 func (k *Context) EthWaitForBytesOnChannel(n, channel int) {
-	k.WaitWord(k.transaction("eth_wait_for_bytes_on_channel", channel)+bytesSent, Equal, uint32(n))
+	k.waitRouting(k.transaction("eth_wait_for_bytes_on_channel", channel)+bytesSent, uint32(n))
 }
 
 // EthBytesAreAvailableOnChannel reports whether bytes_sent of the channel is not 0 (tt-metal:
@@ -192,7 +192,7 @@ func (k *Context) EthIsReceiverChannelSendDone(channel int) bool {
 // EthWaitForReceiverChannelDone waits until the receiver is done (tt-metal:
 // eth_wait_for_receiver_channel_done).
 func (k *Context) EthWaitForReceiverChannelDone(channel int) {
-	k.WaitWord(k.transaction("eth_wait_for_receiver_channel_done", channel)+bytesSent, Equal, 0)
+	k.waitRouting(k.transaction("eth_wait_for_receiver_channel_done", channel)+bytesSent, 0)
 }
 
 // EthWaitForReceiverChannelAck waits until the receiver has acknowledged.
@@ -226,11 +226,40 @@ func (k *Context) EthTeardown(channels ...int) {
 	}
 }
 
-// RunRouting lets the firmware of the tile work: host queues, link state and retraining (CCL guide,
-// "Link Health and Retraining"). Here, the firmware works whenever a kernel waits. RunRouting yields.
+// RunRouting lets the base firmware of the tile work, and yields (CCL guide, "Link Health and Retraining").
+// The firmware serves the host's queues, passes requests of other tiles on, and retrains the link when a
+// host asks for it.
+//
+// By default, the firmware works whenever a kernel waits. If the job is strict, the firmware of the tile
+// works only while the kernel waits inside RunRouting or inside a call that has RunRouting within itself:
+// EthSendPacket and the calls that use it while the queue is busy, EthWaitForReceiverDone,
+// EthWaitForBytes, EthWaitForBytesOnChannel, EthWaitForReceiverChannelDone, EthTeardown and
+// EthNocSemaphoreWait and EthNocAsyncBarrier. A link that has lost its path trains again without the firmware.
 func (k *Context) RunRouting() {
 	k.p.call()
-	k.p.pause(wait{kind: forTurn, until: k.p.m.now.Add(PollPause)})
+	k.p.pause(wait{kind: forTurn, routing: true, until: k.p.m.now.Add(PollPause)})
+}
+
+// EthNocSemaphoreWait waits inside RunRouting until the semaphore at address a of the tile is v (tt-metal:
+// eth_noc_semaphore_wait).
+func (k *Context) EthNocSemaphoreWait(a, v uint32) {
+	k.ethernet("eth_noc_semaphore_wait")
+	k.waitRouting(a, v)
+}
+
+// EthNocAsyncBarrier waits inside RunRouting until all NoC commands of the kernel have taken effect
+// (tt-metal: eth_noc_async_write_barrier and eth_noc_async_read_barrier).
+func (k *Context) EthNocAsyncBarrier() {
+	k.ethernet("eth_noc_async_barrier")
+	k.barrier(true)
+}
+
+// waitRouting waits inside RunRouting until the word at address a of the tile is v.
+func (k *Context) waitRouting(a, v uint32) {
+	k.aligned("wait", a, wordSize)
+	if k.Load32(a) != v {
+		k.p.pause(wait{kind: forWord, routing: true, addr: a, value: v})
+	}
 }
 
 // checkTeardown reports channels whose receiver still owes an update when a kernel ends.

@@ -20,6 +20,7 @@ type Job struct {
 	Owner    string              `json:"owner,omitempty"`    // who started this chip's part, such as "rank 3"; at most [MaxOwner] bytes
 	Chips    []wire.FabricNodeID `json:"chips,omitempty"`    // all chips of the job
 	Channels []wire.Channel      `json:"channels,omitempty"` // links of this chip that the job uses: if the session of one ends, the job ends
+	Strict   bool                `json:"strict,omitempty"`   // the base firmware of an ethernet tile works only inside RunRouting while a kernel of the job runs on the tile, see [Context.RunRouting]
 	Programs []Program           `json:"programs"`           // programs of this chip, which run one after another
 }
 
@@ -346,20 +347,34 @@ type Running struct {
 	Name    string              `json:"name,omitempty"`
 	Owner   string              `json:"owner,omitempty"` // who started this chip's part
 	Chips   []wire.FabricNodeID `json:"chips,omitempty"`
-	Kernels []string            `json:"kernels"` // kernels that run, as "name@x-y"
+	Strict  bool                `json:"strict,omitempty"` // the firmware of a kernel's ethernet tile works only inside RunRouting
+	Kernels []string            `json:"kernels"`          // kernels that run, as "name@x-y"
 }
 
 // Jobs lists the jobs that run, by number.
 func (m *Machine) Jobs() []Running {
 	out := make([]Running, 0, len(m.jobs))
 	for _, j := range slices.SortedFunc(slices.Values(m.jobs), compareID) {
-		r := Running{Job: j.spec.ID, Name: j.spec.Name, Owner: j.spec.Owner, Chips: j.spec.Chips, Kernels: []string{}}
+		r := Running{Job: j.spec.ID, Name: j.spec.Name, Owner: j.spec.Owner, Chips: j.spec.Chips, Strict: j.spec.Strict, Kernels: []string{}}
 		for _, p := range j.running {
 			r.Kernels = append(r.Kernels, p.String())
 		}
 		out = append(out, r)
 	}
 	return out
+}
+
+// Holds reports whether a kernel of a strict job keeps the base firmware of an ethernet channel's tile from
+// work: such a kernel runs on the tile, and is not inside RunRouting.
+func (m *Machine) Holds(ch wire.Channel) bool {
+	for _, j := range m.jobs {
+		if j.spec.Strict && slices.ContainsFunc(j.running, func(p *process) bool {
+			return p.tile.tile.Kind == noc.Ethernet && p.tile.channel == ch && !p.wait.routing
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // Uses lists the jobs that use a channel of this chip, or run on a chip.

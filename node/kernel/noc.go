@@ -116,10 +116,13 @@ func (k *Context) NocAsyncWritesFlushed() { k.NocAsyncWriteBarrier() }
 
 // NocAsyncWriteBarrier waits until all NoC commands of the kernel have taken effect (tt-metal:
 // noc_async_write_barrier).
-func (k *Context) NocAsyncWriteBarrier() {
+func (k *Context) NocAsyncWriteBarrier() { k.barrier(false) }
+
+// barrier waits until all NoC commands of the kernel have taken effect, inside RunRouting or not.
+func (k *Context) barrier(routing bool) {
 	k.p.call()
 	if len(k.p.noc) > 0 {
-		k.p.pause(wait{kind: forNoc})
+		k.p.pause(wait{kind: forNoc, routing: routing})
 	}
 }
 

@@ -201,6 +201,7 @@ type wait struct {
 	kind    uint8
 	compare Compare
 	queue   uint8
+	routing bool      // the kernel waits inside RunRouting
 	addr    uint32    // word in the tile
 	value   uint32    // value to compare with
 	until   mono.Time // latest end of the wait; 0: none

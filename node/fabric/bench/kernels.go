@@ -13,17 +13,18 @@ import (
 )
 
 // Kernels runs the guide's ring programs as kernels on the chips, once for each number of hops in "hops"
-// and each size in "sizes". The sizes are lengths of the payload in bytes. The argument "rounds" is the
-// number of trips of each run. Each row also has the time of a routed packet. After each run, Kernels
-// calls progress, which may be nil, with the number of runs that have ended.
-func (b *Target) Kernels(ctx context.Context, hops, sizes []int, rounds int, progress func(done int)) (rows []RingRow, err error) {
+// and each size in "sizes". The sizes are lengths of the payload in bytes. The argument s has the number of
+// trips of each run, and s.Size does not matter. Each row also has the time of a routed packet. After each
+// run, Kernels calls progress, which may be nil, with the number of runs that have ended.
+func (b *Target) Kernels(ctx context.Context, hops, sizes []int, s guide.Settings, progress func(done int)) (rows []RingRow, err error) {
 	for _, h := range hops {
 		order, err := guide.Order(b.fab.Topology, h)
 		if err != nil {
 			return nil, spec.Usagef("--hops %d: %w", h, err)
 		}
 		for _, size := range sizes {
-			r, err := b.kernelRing(ctx, order, size, rounds)
+			s.Size = size
+			r, err := b.kernelRing(ctx, order, s)
 			if err != nil {
 				return nil, fmt.Errorf("ring of %d hops, %d bytes: %w", h, size, err)
 			}
@@ -35,8 +36,8 @@ func (b *Target) Kernels(ctx context.Context, hops, sizes []int, rounds int, pro
 }
 
 // kernelRing runs one ring, and reads its times from the memory of the master.
-func (b *Target) kernelRing(ctx context.Context, order []wire.FabricNodeID, size, rounds int) (r RingRow, err error) {
-	ring, err := guide.New(b.fab.Topology, fabric.NewJobID(), order, guide.Settings{Samples: rounds, Size: size})
+func (b *Target) kernelRing(ctx context.Context, order []wire.FabricNodeID, s guide.Settings) (r RingRow, err error) {
+	ring, err := guide.New(b.fab.Topology, fabric.NewJobID(), order, s)
 	if err != nil {
 		return r, spec.Usagef("%w", err)
 	}
@@ -51,17 +52,17 @@ func (b *Target) kernelRing(ctx context.Context, order []wire.FabricNodeID, size
 	if err := session.New(b.chips[ring.Master]).Read(ctx, ring.Master, ring.Results, bytes); err != nil {
 		return r, err
 	}
-	r = RingRow{Hops: len(order), Size: size, Batch: 1, Starved: starved.End(ctx)}
+	r = RingRow{Hops: len(order), Size: s.Size, Batch: 1, Starved: starved.End(ctx)}
 	var ns []int64
 	for _, t := range guide.Trips(bytes) {
 		ns = append(ns, t.Nanoseconds())
 	}
 	r.P50, r.P99 = percentiles(ns)
 	r.PerHop = r.P50 / float64(r.Hops)
-	r.Gbps = float64(size) * 8 / r.P50 / 1e3
-	if via, err := RingPath(b.fab.Topology, 0, r.Hops); err == nil && size <= wire.MaxPayload {
+	r.Gbps = float64(s.Size) * 8 / r.P50 / 1e3
+	if via, err := RingPath(b.fab.Topology, 0, r.Hops); err == nil && s.Size <= wire.MaxPayload {
 		first := b.fab.Topology.Chips[0].Node
-		res, err := b.chips[first].Bench(ctx, api.BenchBody{Dst: first, Via: via, Size: size, Batch: 1, Rounds: rounds})
+		res, err := b.chips[first].Bench(ctx, api.BenchBody{Dst: first, Via: via, Size: s.Size, Batch: 1, Rounds: s.Samples})
 		if err != nil {
 			return r, err
 		}

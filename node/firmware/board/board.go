@@ -100,12 +100,16 @@ func (b *Board) peer(ch wire.Channel) *neighbor {
 	return nil
 }
 
-// TakeRetrains returns the channels whose links a host has asked to train again since the last call,
-// one bit for each channel.
-func (b *Board) TakeRetrains() uint16 {
-	m := b.asked
-	b.asked = 0
-	return m
+// TakeRetrains returns the channels whose links a host has asked to train again, one bit for each
+// channel. Channels for which works returns false stay for a later call.
+func (b *Board) TakeRetrains(works func(wire.Channel) bool) (taken uint16) {
+	for ch := wire.Channel(0); b.asked>>ch != 0; ch++ {
+		if b.asked>>ch&1 != 0 && works(ch) {
+			taken |= 1 << ch
+		}
+	}
+	b.asked &^= taken
+	return taken
 }
 
 // Word returns a word in the L1 of the tile of an ethernet channel, see [noc.Live].

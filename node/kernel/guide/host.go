@@ -18,8 +18,9 @@ const (
 
 // Settings say how a ring runs.
 type Settings struct {
-	Samples int // measured trips, 1 to [MaxSamples]
-	Size    int // bytes of the payload, a multiple of 16, at most [MaxSize]
+	Samples int  // measured trips, 1 to [MaxSamples]
+	Size    int  // bytes of the payload, a multiple of 16, at most [MaxSize]
+	Strict  bool // see [kernel.Job].Strict
 }
 
 // Hop is one cable of a ring (the guide's hop_eth_sockets): the sender's port, and the receiver's.
@@ -166,7 +167,7 @@ func New(t *topo.Topology, id kernel.JobID, chips []wire.FabricNodeID, s Setting
 		if err != nil {
 			return nil, fmt.Errorf("chip %s: %w", n, err)
 		}
-		r.Parts[n] = kernel.Job{ID: id, Name: fmt.Sprintf("ring of %d hops", len(chips)), Programs: []kernel.Program{p}}
+		r.Parts[n] = kernel.Job{ID: id, Name: fmt.Sprintf("ring of %d hops", len(chips)), Strict: s.Strict, Programs: []kernel.Program{p}}
 	}
 	for n, j := range r.Parts {
 		for m := range r.Parts {
