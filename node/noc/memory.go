@@ -18,6 +18,7 @@
 //   - All tiles of a DRAM bank share one memory.
 //   - A tile answers to its coordinates of NoC 0 and of NoC 1, and to its translated coordinates.
 //   - Words in the L1 of ethernet tiles may show the state of the chip, see [Memory.ShowLive].
+//   - A store can put the processor of a tile into reset (see [Memory.TakeResets]).
 //   - A tile's address space has windows of registers, mostly beyond the memory. Registers are read
 //     and written in words of 4 bytes, and have side effects (see [Memory.MapRegisters]).
 package noc
@@ -69,7 +70,7 @@ type Memory struct {
 	regs    []Registers                            // the registers of all windows
 	watch   [numWatchers][]func(off uint64, n int) // by bank: called after each store into the bank; nil: nobody watches
 	inline  [wordSize]byte                         // the word of an inline write to registers, for the length of a call
-	reset   map[int32]uint32                       // soft reset registers that were written, by index into list
+	reset   resets                                 // soft reset registers
 	life    life
 
 	live     Live // words that loads from ethernet tiles show; nil: none

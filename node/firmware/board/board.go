@@ -15,6 +15,8 @@ type Live interface {
 	// Link returns the state and the counters of the link of an ethernet channel. For a channel without a
 	// cable, Link returns false.
 	Link(ch wire.Channel) (ttlink.Status, ttlink.Counters, bool)
+	// Works reports whether the base firmware of an ethernet channel's tile works: the tile's processor is not in reset.
+	Works(ch wire.Channel) bool
 }
 
 // Board shows a host the words of one chip. Until a host reads or writes a word, a Board holds no more
@@ -134,8 +136,14 @@ const (
 	baseBeats = 0xABCD0000  // signature of the base firmware (tt-umd, BASE_FW_HEARTBEAT_SIGNATURE)
 )
 
-// heartbeat returns the heartbeat of the base firmware of an ethernet tile.
-func (b *Board) heartbeat() uint32 { return baseBeats | uint32(b.live.Now()/ethBeat)&0xFFFF }
+// heartbeat returns the heartbeat of the base firmware of the ethernet tile of a channel. It stands still
+// while the tile's processor is in reset.
+func (b *Board) heartbeat(ch wire.Channel) uint32 {
+	if !b.live.Works(ch) {
+		return baseBeats
+	}
+	return baseBeats | uint32(b.live.Now()/ethBeat)&0xFFFF
+}
 
 // arcTile returns the coordinates of the ARC tile on NoC 0 (tt-umd, ARC_CORES_NOC0).
 func arcTile(a wire.Arch) (x, y uint8) {
