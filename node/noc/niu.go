@@ -43,7 +43,7 @@ const (
 	niuConfig        = 0x100 // NIU_CFG_0
 	maskOfColumns    = 0x108 // ROUTER_CFG_1: bit x: the tiles of column x take no multicast
 	maskOfRows       = 0x110 // ROUTER_CFG_3: bit y: the tiles of row y take no multicast
-	wormholeLogical  = 0x138 // NOC_ID_LOGICAL: translated coordinates
+	wormholeLogical  = 0x138 // NOC_ID_LOGICAL: translated coordinates; without translation, those of NoC 0
 	blackholeLogical = 0x148
 )
 
@@ -151,16 +151,23 @@ func (m *Memory) niuWord(t *Tile, off uint64, one bool) (uint32, bool) {
 	case nodeID:
 		return x | y<<wire.NocCoordBits | uint32(l.width)<<nodeWidthBit | uint32(l.height)<<nodeHeightBit | order, true
 	case niuConfig:
+		v := uint32(0)
 		if t.Harvested {
-			return configTranslation | configClockOff, true
+			v |= configClockOff
 		}
-		return configTranslation, true
+		if !m.untranslated {
+			v |= configTranslation
+		}
+		return v, true
 	case maskOfColumns:
 		return cols, true
 	case maskOfRows:
 		return rows, true
 	case logical:
-		tx, ty := l.translated(t, m.harvested)
+		tx, ty := t.X, t.Y
+		if !m.untranslated {
+			tx, ty = l.translated(t, m.harvested)
+		}
 		return uint32(tx) | uint32(ty)<<wire.NocCoordBits, true
 	}
 	return 0, false

@@ -36,6 +36,8 @@ type ids struct {
 	harvested uint16     // mask of the Tensix rows or columns, as in a descriptor
 	eth       uint16     // mask of the harvested ethernet tiles
 	peers     []neighbor // in the order of the channels
+
+	untranslated bool // the chip translates no NoC coordinates
 }
 
 // neighbor is what an ethernet tile learns from the tile at the other end of its cable.
@@ -78,7 +80,7 @@ func (b *Board) names() *ids {
 	}
 	all := Identify(b.topology)
 	i := b.topology.Index(b.node)
-	b.ids = &ids{own: all[i], harvested: b.topology.Chips[i].Harvested, eth: harvestedEth(b.topology, b.node)}
+	b.ids = &ids{own: all[i], harvested: b.topology.Chips[i].Harvested, untranslated: b.topology.Chips[i].Untranslated, eth: harvestedEth(b.topology, b.node)}
 	for _, p := range b.topology.Ports(b.node) {
 		b.ids.peers = append(b.ids.peers, neighbor{p.Local.Channel, p.Peer, all[b.topology.Index(p.Peer.Node)]})
 	}
