@@ -25,23 +25,24 @@ type Outcome uint8
 // then on, or if the list has room for only one more exception, all requests get OutcomeLost, even
 // if they arrive. One exception must then cover all these requests.
 const (
-	OutcomeDone        Outcome = iota // the destination performed the request
-	OutcomeBadAddress                 // the address names no tile with memory, or a byte past the end of the tile's memory; request not performed
-	OutcomeMisaligned                 // the command's address is not aligned as the command requires; request not performed
-	OutcomeBadCommand                 // the chip cannot perform the command; request not performed
-	OutcomeAgain                      // the destination has no room or no route for the reply of a read; request not performed, the source may try again
-	OutcomeLost                       // later packets of the flow arrived before the request, or the list of exceptions is almost full (see above); request not performed
-	OutcomeRestarted                  // the destination has restarted; nobody knows whether the destination's earlier incarnation performed the request
-	OutcomeOverflow                   // the request arrived, but the list of exceptions is almost full (see above); request not performed, the source may try again
-	OutcomeNoMemory                   // the destination has reached its limit of host memory; request not performed
-	OutcomeUnknownFlow                // the destination has restarted since the destination answered in this flow epoch; request not performed, the source may try again in a new flow epoch
-	OutcomeHarvested                  // the address is in the memory of a Tensix tile that is switched off (harvested); request not performed
+	OutcomeDone         Outcome = iota // the destination performed the request
+	OutcomeBadAddress                  // the address names no tile with memory, or a byte past the end of the tile's memory; request not performed
+	OutcomeMisaligned                  // the command's address is not aligned as the command requires; request not performed
+	OutcomeBadCommand                  // the chip cannot perform the command; request not performed
+	OutcomeAgain                       // the destination has no room or no route for the reply of a read; request not performed, the source may try again
+	OutcomeLost                        // later packets of the flow arrived before the request, or the list of exceptions is almost full (see above); request not performed
+	OutcomeRestarted                   // the destination has restarted; nobody knows whether the destination's earlier incarnation performed the request
+	OutcomeOverflow                    // the request arrived, but the list of exceptions is almost full (see above); request not performed, the source may try again
+	OutcomeNoMemory                    // the destination has reached its limit of host memory; request not performed
+	OutcomeUnknownFlow                 // the destination has restarted since the destination answered in this flow epoch; request not performed, the source may try again in a new flow epoch
+	OutcomeHarvested                   // the address is in the memory of a Tensix tile that is switched off (harvested); request not performed
+	OutcomeUntranslated                // the address has translated coordinates, and the chip translates none; request not performed
 	NumOutcomes
 )
 
 // String returns the name of the outcome, such as "bad address".
 func (o Outcome) String() string {
-	names := [NumOutcomes]string{"done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted", "too many exceptions", "out of memory", "flow unknown", "harvested tile"}
+	names := [NumOutcomes]string{"done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted", "too many exceptions", "out of memory", "flow unknown", "harvested tile", "untranslated coordinates"}
 	if o >= NumOutcomes {
 		return "unknown outcome"
 	}

@@ -65,7 +65,11 @@ func TestDiscovery(t *testing.T) {
 	if err := p150.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	ms := []*topo.Topology{named(t, "n300"), named(t, "t3000"), p150}
+	untranslated, mixed := named(t, "n300"), named(t, "line:2")
+	untranslated.Chips[0].Untranslated, untranslated.Chips[1].Untranslated = true, true
+	mixed.Arch = wire.Blackhole
+	mixed.Chips[0].Board, mixed.Chips[1].Board, mixed.Chips[1].Untranslated = "p150", "p150", true
+	ms := []*topo.Topology{named(t, "n300"), named(t, "t3000"), p150, untranslated, mixed}
 	files := []string{"wormhole_N150.yaml", "wormhole_N300.yaml", "t3k_cluster_desc.yaml", "blackhole_P150.yaml"}
 	if !testing.Short() {
 		files = append(files, "6u_cluster_desc.yaml")

@@ -185,6 +185,7 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 	if err := c.memory.Harvest(noc.Harvested(self.Harvested)); err != nil {
 		return nil, fmt.Errorf("chip %s: %w", cfg.Node, err)
 	}
+	c.memory.Translate(!self.Untranslated)
 	c.memory.SetLife(cfg.Incarnation)
 	if err := c.addKernels(); err != nil {
 		return nil, fmt.Errorf("chip %s: %w", cfg.Node, err)

@@ -91,6 +91,28 @@ func (d *discovery) telemetry(c *Chip, x, y uint8, table, values uint64) map[uin
 	return out
 }
 
+// translation checks that NIU_CFG_0 and the telemetry say whether the chip translates NoC coordinates, as the
+// topology does, and that the chip takes a translated coordinate only then.
+func (d *discovery) translation(c *Chip, config, tag uint32) {
+	on := uint32(0)
+	if t, _ := d.w.m.Chip(c.Node()); !t.Untranslated {
+		on = 1
+	}
+	if config>>14&1 != on || tag != on {
+		d.failed("NIU_CFG_0 is %#x and the telemetry's tag 40 is %d, want %d", config, tag, on)
+	}
+	at, want := wire.NewNocAddr(25, 16, 0), wire.OutcomeDone // E0 of Wormhole
+	if d.arch == wire.Blackhole {
+		at = wire.NewNocAddr(20, 25, 0)
+	}
+	if on == 0 {
+		want = wire.OutcomeUntranslated
+	}
+	if o := c.Memory().Check(at, 4); o != want {
+		d.failed("chip %s at %s: %s, want %s", c.Node(), at, o, want)
+	}
+}
+
 // initWormhole is tt-umd's init_tt_device for a Wormhole chip.
 func (d *discovery) initWormhole(c *Chip) (f found, ethVersion uint32) {
 	const arcX, arcY, apb = 0, 10, 0x880000000
@@ -111,9 +133,7 @@ func (d *discovery) initWormhole(c *Chip) (f found, ethVersion uint32) {
 	if t[28] < 0x12030000 {
 		d.failed("firmware bundle %#x in the telemetry", t[28])
 	}
-	if d.word(c, arcX, arcY, apb+0x50100)>>14&1 != 1 {
-		d.failed("the NoC does not translate coordinates")
-	}
+	d.translation(c, d.word(c, arcX, arcY, apb+0x50100), t[40])
 	d.write(c, arcX, arcY, apb+0x3006C, 0)
 	d.write(c, arcX, arcY, apb+0x30074, 0xAA57)
 	misc := d.word(c, arcX, arcY, apb+0x30100)
@@ -267,10 +287,11 @@ func (d *discovery) blackhole(mmio []*Chip) {
 	var tiles []tile
 	masks := map[uint64]uint32{}
 	for _, c := range mmio {
-		if d.word(c, arcX, arcY, apb+0x50100)>>14&1 != 1 || d.word(c, 2, 0, 0xFFF000044) == 0xFFFFFFFF || d.word(c, arcX, arcY, apb+0x30408)&7 != 5 {
+		if d.word(c, 2, 0, 0xFFF000044) == 0xFFFFFFFF || d.word(c, arcX, arcY, apb+0x30408)&7 != 5 {
 			d.failed("chip %s is not ready", c.Node())
 		}
 		t := d.telemetry(c, arcX, arcY, uint64(d.word(c, arcX, arcY, apb+0x30434)), uint64(d.word(c, arcX, arcY, apb+0x30430)))
+		d.translation(c, d.word(c, arcX, arcY, apb+0x50100), t[40])
 		f := &found{at: c, board: uint64(t[1])<<32 | uint64(t[2]), location: t[52], mmio: true}
 		for bit, col := range []int{1, 16, 2, 15, 3, 14, 4, 13, 5, 12, 6, 11, 7, 10} {
 			f.harvest |= uint16(^t[34]>>bit&1) << slices.Index([]int{1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16}, col)

@@ -2,6 +2,7 @@ package chip
 
 import (
 	"ttfabric/node/firmware"
+	"ttfabric/node/noc"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -27,6 +28,7 @@ func (h *firmwareHost) Load(now mono.Time, a wire.NocAddr, b []byte) wire.Outcom
 func (h *firmwareHost) Store(now mono.Time, a wire.NocAddr, b []byte) wire.Outcome {
 	cmd := wire.Command{Type: wire.NocUnicastWrite, Addr: a, Size: uint16(len(b))}
 	o := h.memory.Execute(&cmd, b)
+	(*machine)(h).resets(now, "a host, through the queues of the base firmware,")
 	if o == wire.OutcomeDone && h.program.client != nil {
 		h.program.client.Performed(now, h.cfg.Node, 0, false, &cmd, h.memory)
 	}
@@ -57,8 +59,13 @@ func (h *firmwareHost) Out(p wire.PortID, hope bool) bool {
 	return h.tables.plan.Out(p)
 }
 
-// Works reports whether the firmware of a tile may work now. A kernel of a strict job may hold it back.
-func (h *firmwareHost) Works(ch wire.Channel) bool { return !h.kernels.Holds(ch) }
+// Works reports whether the firmware of a tile may work now: no kernel of a strict job holds the firmware
+// back, and the tile's processor is not in reset. Out of reset, the firmware goes on with the words in L1;
+// on hardware, the firmware starts anew.
+func (h *firmwareHost) Works(ch wire.Channel) bool {
+	x, y, _ := noc.EthernetTile(h.cfg.Topology.Arch, ch)
+	return !h.kernels.Holds(ch) && !h.memory.Held(x, y)
+}
 
 // StartTransfer starts a transfer of host memory. A chip without host memory refuses every transfer.
 func (h *firmwareHost) StartTransfer(now mono.Time, t firmware.Transfer) bool {

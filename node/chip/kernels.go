@@ -260,11 +260,27 @@ func (c *machine) EndJob(now mono.Time, id kernel.JobID, e kernel.End) bool {
 // Jobs lists the jobs that run on the chip.
 func (c *machine) Jobs() []kernel.Running { return c.kernels.Jobs() }
 
+// resetBy ends the jobs of the processors that a store of chip "by" has put into reset.
+func (c *machine) resetBy(now mono.Time, by wire.FabricNodeID) {
+	if c.memory.HasResets() {
+		c.resets(now, "chip "+by.String())
+	}
+}
+
+// resets ends the jobs of the processors that stores have put into reset. The text "by" names who stored.
+func (c *machine) resets(now mono.Time, by string) {
+	if c.memory.HasResets() {
+		c.kernels.Reset(now, by)
+		c.kernelEvents(now)
+	}
+}
+
 // runKernels gives the kernels that can continue their turn. runKernels returns true if a kernel ran.
 func (c *machine) runKernels(now mono.Time) bool {
 	if c.kernels.Idle() && len(c.kernels.heard)+len(c.kernels.notices)+len(c.kernels.verdicts) == 0 && !c.kernels.releasing {
 		return false
 	}
+	c.resets(now, "")
 	moved := c.kernels.Run(now)
 	c.kernelEvents(now)           // before the ends that other chips have told, about which this chip tells nobody
 	for i := range c.ports.list { // a free queue may be what a kernel waits for

@@ -27,6 +27,7 @@ func (c *machine) perform(now mono.Time, p *wire.Packet) wire.Outcome {
 	o := c.memory.Execute(&p.Command, p.Payload)
 	if o == wire.OutcomeDone {
 		c.counters.Performed++
+		c.resetBy(now, p.Src)
 		if c.program.client != nil {
 			c.program.client.Performed(now, p.Src, p.Plane, p.Other, &p.Command, c.memory)
 		}
@@ -92,6 +93,7 @@ func (c *machine) performHere(now mono.Time, r flow.Request, by flow.Owner) {
 	default:
 		r.Command.Size = uint16(len(r.Payload))
 		o = c.memory.Execute(&r.Command, r.Payload)
+		c.resetBy(now, c.cfg.Node)
 		if o == wire.OutcomeDone && c.program.client != nil {
 			c.program.client.Performed(now, c.cfg.Node, r.Plane, r.Other, &r.Command, c.memory)
 		}

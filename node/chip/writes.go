@@ -116,6 +116,7 @@ func (c *machine) wrote(now mono.Time, i int, d *ttlink.Delivery) {
 		if p.writes.Registers++; p.owner.news {
 			c.peerReleased(p)
 		}
+		c.resetBy(now, p.Peer.Node)
 		return
 	}
 	if !inL1 || c.memory.Execute(&cmd, d.Data) != wire.OutcomeDone {

@@ -105,6 +105,7 @@ func (k *Context) Store(a uint32, b []byte) {
 		if o := k.p.m.cfg.Memory.Execute(&wire.Command{Type: wire.NocUnicastWrite, Addr: k.p.addr(a)}, b[:n]); o != wire.OutcomeDone {
 			k.fault("store of %d bytes at 0x%x of tile %s: %s", n, a, k.Tile(), o)
 		}
+		k.p.reset()
 		a, b = a+uint32(n), b[n:]
 	}
 }
@@ -125,6 +126,7 @@ func (k *Context) Store32(a, v uint32) {
 	if o := k.p.m.cfg.Memory.Execute(&wire.Command{Type: wire.NocInlineWrite, Addr: k.p.addr(a), Value: v}, nil); o != wire.OutcomeDone {
 		k.fault("store of a word at 0x%x of tile %s: %s", a, k.Tile(), o)
 	}
+	k.p.reset()
 }
 
 // Copy copies n bytes within the tile.

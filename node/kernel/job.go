@@ -52,6 +52,9 @@ type Start struct {
 	Constants []uint32 `json:"constants,omitempty"` // compile-time arguments
 }
 
+// String returns the kernel's name and tile, as "name@x-y".
+func (s *Start) String() string { return s.Kernel + "@" + s.Tile.String() }
+
 // Semaphore is a word in the L1 of a tile. The program's start writes the value into the word.
 type Semaphore struct {
 	Tile  Tile   `json:"tile"`
@@ -95,12 +98,13 @@ const (
 	EndRank                   // a rank of the job died
 	EndClosed                 // the chip was closed
 	EndAnew                   // a chip of the job started anew
+	EndReset                  // a store put the processor of a kernel's tile into reset
 	endWhys                   // the first number beyond the reasons
 )
 
 // String returns the reason in words.
 func (w Why) String() string {
-	names := [...]string{"unknown reason", "done", "stopped", "kernel failed", "chip died", "link session ended", "rank died", "chip closed", "chip started anew"}
+	names := [...]string{"unknown reason", "done", "stopped", "kernel failed", "chip died", "link session ended", "rank died", "chip closed", "chip started anew", "processor reset"}
 	if int(w) >= len(names) {
 		return names[0]
 	}
@@ -125,15 +129,15 @@ func (w *Why) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("reason %q for the end of a job: want done, stopped, kernel failed, chip died, link session ended, rank died, chip closed or chip started anew", b)
+	return fmt.Errorf("reason %q for the end of a job: want done, stopped, kernel failed, chip died, link session ended, rank died, chip closed, chip started anew or processor reset", b)
 }
 
 // End says how a job ended on a chip.
 type End struct {
 	Why    Why               `json:"why"`
 	By     wire.FabricNodeID `json:"by"`               // chip that ended the job first
-	Kernel string            `json:"kernel,omitempty"` // for EndPanic: name and tile of the kernel
-	Text   string            `json:"text,omitempty"`   // for EndPanic: the kernel's panic value, and its place; for other reasons: more words
+	Kernel string            `json:"kernel,omitempty"` // for EndPanic and EndReset: name and tile of the kernel
+	Text   string            `json:"text,omitempty"`   // for EndPanic: the kernel's panic value, and its place; for EndReset: who stored; for other reasons: more words
 	Stack  string            `json:"stack,omitempty"`  // for EndPanic, on the kernel's chip: the stack of the panic
 }
 
@@ -251,6 +255,9 @@ func (m *Machine) check(p *Program) error {
 		if _, err := l1(k.Tile); err != nil {
 			return fmt.Errorf("kernel %q: %w", k.Kernel, err)
 		}
+		if m.cfg.Memory.Held(k.Tile.X, k.Tile.Y) {
+			return fmt.Errorf("kernel %q: the processor of tile %s is held in reset; a store of the word 0 at %s takes it out of reset", k.Kernel, k.Tile, k.Tile.Addr(noc.SoftReset))
+		}
 	}
 	bs := slices.Clone(p.Buffers)
 	for _, s := range p.Semaphores {
@@ -299,6 +306,12 @@ func (j *job) launch() {
 		return
 	}
 	p := &j.spec.Programs[j.program]
+	for i := range p.Kernels {
+		if t := p.Kernels[i].Tile; !j.m.cfg.Memory.Unreset(t.X, t.Y) {
+			j.m.end(j, End{Why: EndReset, By: j.m.cfg.Self, Kernel: p.Kernels[i].String(), Text: fmt.Sprintf("the processor of tile %s was in reset at the start of the program", t)})
+			return
+		}
+	}
 	for _, s := range p.Semaphores {
 		j.m.cfg.Memory.Execute(&wire.Command{Type: wire.NocInlineWrite, Addr: s.Tile.Addr(uint64(s.Addr)), Value: s.Value}, nil)
 	}

@@ -175,6 +175,9 @@ func (m *Machine) wake() (moved bool) {
 	}
 	m.scan = append(m.scan[:0], m.waiting...)
 	for _, p := range m.scan {
+		if p.ended { // another kernel of the list has put this one's processor into reset
+			continue
+		}
 		moved = p.perform() || moved
 		if p.wait.kind != 0 && p.wait.over(p) {
 			m.makeReady(p)

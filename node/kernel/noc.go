@@ -24,6 +24,7 @@ func (p *process) perform() (moved bool) {
 		c := p.noc[0]
 		p.noc = slices.Delete(p.noc, 0, 1)
 		p.do(&c)
+		p.reset()
 		moved = true
 	}
 	return moved

@@ -35,7 +35,7 @@ type process struct {
 }
 
 // String returns the kernel's name and tile, as "name@x-y".
-func (p *process) String() string { return p.start.Kernel + "@" + p.start.Tile.String() }
+func (p *process) String() string { return p.start.String() }
 
 // stopped is the panic value that ends a kernel whose job has ended.
 type stopped struct{}

@@ -158,14 +158,36 @@ func (l *layout) translated(t *Tile, h Harvested) (x, y uint8) {
 	return t.X, t.Y
 }
 
-// placeTiles enters every tile under its coordinates of NoC 0 and under its translated coordinates.
+// Translate says whether the chip translates NoC coordinates, which it does from the start. If "on" is
+// false, commands to a tile's translated coordinates have the outcome [wire.OutcomeUntranslated], and the
+// NIU registers show that coordinates are not translated. The caller must call Translate before any command.
+func (m *Memory) Translate(on bool) {
+	m.untranslated = !on
+	m.placeTiles()
+}
+
+// absent returns the outcome of a command to the coordinate (x, y), which names no tile for the command.
+func (m *Memory) absent(x, y uint8) wire.Outcome {
+	l := layouts[m.arch]
+	for i := range m.list {
+		if tx, ty := l.translated(&m.list[i], m.harvested); m.untranslated && m.tile(x, y) == nil && tx == x && ty == y {
+			return wire.OutcomeUntranslated
+		}
+	}
+	return wire.OutcomeBadAddress
+}
+
+// placeTiles enters every tile under its coordinates of NoC 0 and, if the chip translates coordinates,
+// under its translated coordinates.
 func (m *Memory) placeTiles() {
 	clear(m.at[:])
 	l := layouts[m.arch]
 	for i := range m.list {
 		t := &m.list[i]
 		x, y := l.translated(t, m.harvested)
-		m.at[place(x, y)] = int16(i + 1)
+		if !m.untranslated {
+			m.at[place(x, y)] = int16(i + 1)
+		}
 		m.at[place(t.X, t.Y)] = int16(i + 1)
 	}
 }

@@ -16,8 +16,10 @@
 //   - A NoC multicast works on the Tensix tiles of a rectangle. Other commands refuse the address of
 //     a rectangle.
 //   - All tiles of a DRAM bank share one memory.
-//   - A tile answers to its coordinates of NoC 0 and of NoC 1, and to its translated coordinates.
+//   - A tile answers to its coordinates of NoC 0 and of NoC 1, and to its translated coordinates unless
+//     the chip translates none (see [Memory.Translate]).
 //   - Words in the L1 of ethernet tiles may show the state of the chip, see [Memory.ShowLive].
+//   - A store can put the processor of a tile into reset (see [Memory.TakeResets]).
 //   - A tile's address space has windows of registers, mostly beyond the memory. Registers are read
 //     and written in words of 4 bytes, and have side effects (see [Memory.MapRegisters]).
 package noc
@@ -55,10 +57,13 @@ type pageKey struct {
 type Memory struct {
 	arch      wire.Arch
 	harvested Harvested
-	list      []Tile
-	at        [coordinates]int16 // 1 + index into list; 0 if the coordinate has no memory
-	pages     map[pageKey]*[pageSize]byte
-	last      struct { // the page of the last access; the next access mostly uses this page too
+
+	untranslated bool // tiles have no translated coordinates
+
+	list  []Tile
+	at    [coordinates]int16 // 1 + index into list; 0 if the coordinate has no memory
+	pages map[pageKey]*[pageSize]byte
+	last  struct { // the page of the last access; the next access mostly uses this page too
 		key pageKey
 		at  *[pageSize]byte
 	}
@@ -69,7 +74,7 @@ type Memory struct {
 	regs    []Registers                            // the registers of all windows
 	watch   [numWatchers][]func(off uint64, n int) // by bank: called after each store into the bank; nil: nobody watches
 	inline  [wordSize]byte                         // the word of an inline write to registers, for the length of a call
-	reset   map[int32]uint32                       // soft reset registers that were written, by index into list
+	reset   resets                                 // soft reset registers
 	life    life
 
 	live     Live // words that loads from ethernet tiles show; nil: none
@@ -137,7 +142,7 @@ func (m *Memory) Resident() int64 { return int64(len(m.pages)) * pageSize }
 // Check returns [wire.OutcomeDone] if the n bytes from address a on are within one tile's memory or
 // within one window of registers. If n is 0, a may be the address behind the last byte. Otherwise
 // the outcome is [wire.OutcomeBadAddress], or [wire.OutcomeHarvested] for memory of a harvested tile,
-// or [wire.OutcomeMisaligned] for a range of registers that has half words. Check reads no register, so Read may still refuse a range of registers.
+// or [wire.OutcomeUntranslated] for translated coordinates on a chip that translates none, or [wire.OutcomeMisaligned] for a range of registers that has half words. Check reads no register, so Read may still refuse a range of registers.
 func (m *Memory) Check(a wire.NocAddr, n int) wire.Outcome {
 	_, o := m.find(a, n)
 	return o
@@ -202,6 +207,8 @@ func (t *Tile) has(a wire.NocAddr, n int) bool {
 func (m *Memory) find(a wire.NocAddr, n int) (span, wire.Outcome) {
 	t := m.tileOf(a)
 	switch {
+	case t == nil && a>>addrBits&^(wire.NocOne>>addrBits) == 0:
+		return span{}, m.absent(a.X(), a.Y())
 	case t == nil || n < 0:
 		return span{}, wire.OutcomeBadAddress
 	case !t.has(a, n):

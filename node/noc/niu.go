@@ -43,7 +43,7 @@ const (
 	niuConfig        = 0x100 // NIU_CFG_0
 	maskOfColumns    = 0x108 // ROUTER_CFG_1: bit x: the tiles of column x take no multicast
 	maskOfRows       = 0x110 // ROUTER_CFG_3: bit y: the tiles of row y take no multicast
-	wormholeLogical  = 0x138 // NOC_ID_LOGICAL: translated coordinates
+	wormholeLogical  = 0x138 // NOC_ID_LOGICAL: translated coordinates; without translation, those of NoC 0
 	blackholeLogical = 0x148
 )
 
@@ -54,14 +54,6 @@ const (
 	nodeColumnsFirst  = 1 << 28 // NOC_NODE_ID: packets move along x first; set on NoC 0 only
 	configClockOff    = 1 << 12 // NIU_CFG_0: the tile's clock is off, because the tile is harvested
 	configTranslation = 1 << 14 // NIU_CFG_0: the NIU translates coordinates
-)
-
-// The soft reset register of a tile's processors (tt-umd, TENSIX_SOFT_RESET_ADDR and SOFT_RESET_*).
-// A set bit holds a processor in reset. The register can be read and written. At the start, all
-// processors of a Tensix tile are in reset, and the processor of an ethernet tile runs.
-const (
-	softReset       = 0xFFB121B0
-	softResetTensix = 1<<11 | 1<<12 | 1<<13 | 1<<14 | 1<<18 // BRISC, TRISC 0 to 2, NCRISC
 )
 
 // Peripherals returns the offset of the ARC processor's peripherals (APB) in the ARC tile (tt-umd,
@@ -111,7 +103,7 @@ func (m *Memory) builtIn(t *Tile) [3]window {
 	case t.Kind == Ethernet && m.arch == wire.Blackhole:
 		reset = 0
 	}
-	return [3]window{{off: zero, n: niuLen, regs: niuZero}, {off: one, n: niuLen, regs: niuOne}, {off: softReset, n: reset, regs: resetWord}}
+	return [3]window{{off: zero, n: niuLen, regs: niuZero}, {off: one, n: niuLen, regs: niuOne}, {off: SoftReset, n: reset, regs: resetWord}}
 }
 
 // loadBuiltIn reads a span of a window that each tile has from the start. The span's bank is the
@@ -137,22 +129,8 @@ func (m *Memory) storeBuiltIn(s span, b []byte) wire.Outcome {
 	if s.regs != resetWord {
 		return wire.OutcomeBadCommand // the registers can only be read
 	}
-	if m.reset == nil {
-		m.reset = map[int32]uint32{}
-	}
-	m.reset[s.bank] = binary.LittleEndian.Uint32(b)
+	m.storeReset(s.bank, binary.LittleEndian.Uint32(b))
 	return wire.OutcomeDone
-}
-
-// resetOf returns the soft reset register of tile i.
-func (m *Memory) resetOf(i int32) uint32 {
-	if v, ok := m.reset[i]; ok {
-		return v
-	}
-	if m.list[i].Kind == Tensix {
-		return softResetTensix
-	}
-	return 0
 }
 
 // niuWord returns the register at an offset among the registers of one of the tile's NIUs. If there
@@ -173,16 +151,23 @@ func (m *Memory) niuWord(t *Tile, off uint64, one bool) (uint32, bool) {
 	case nodeID:
 		return x | y<<wire.NocCoordBits | uint32(l.width)<<nodeWidthBit | uint32(l.height)<<nodeHeightBit | order, true
 	case niuConfig:
+		v := uint32(0)
 		if t.Harvested {
-			return configTranslation | configClockOff, true
+			v |= configClockOff
 		}
-		return configTranslation, true
+		if !m.untranslated {
+			v |= configTranslation
+		}
+		return v, true
 	case maskOfColumns:
 		return cols, true
 	case maskOfRows:
 		return rows, true
 	case logical:
-		tx, ty := l.translated(t, m.harvested)
+		tx, ty := t.X, t.Y
+		if !m.untranslated {
+			tx, ty = l.translated(t, m.harvested)
+		}
 		return uint32(tx) | uint32(ty)<<wire.NocCoordBits, true
 	}
 	return 0, false

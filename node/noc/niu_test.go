@@ -294,3 +294,68 @@ func TestMulticast(t *testing.T) {
 		t.Error("a refused command did something")
 	}
 }
+
+// A chip that translates no coordinates refuses the translated coordinates of every tile, and names the
+// reason. Its NIU registers agree. The coordinates of both NoCs still work.
+func TestUntranslated(t *testing.T) {
+	for _, arch := range []wire.Arch{wire.Wormhole, wire.Blackhole} {
+		on, off := harvested(t, arch, 1), harvested(t, arch, 1)
+		off.Translate(false)
+		l := layouts[arch]
+		refused := 0
+		for _, x := range off.Tiles() {
+			tx, ty := l.translated(&x, 1)
+			if x.Size == 0 {
+				continue
+			}
+			own, there := wire.NewNocAddr(x.X, x.Y, 0x40), wire.NewNocAddr(tx, ty, 0x40)
+			one := wire.NewNocAddr(uint8(l.width-1)-x.X, uint8(l.height-1)-x.Y, 0x40) | wire.NocOne
+			want := wire.OutcomeUntranslated
+			if own == there {
+				want = wire.OutcomeDone
+			} else {
+				refused++
+			}
+			for a, want := range map[wire.NocAddr]wire.Outcome{own: wire.OutcomeDone, one: wire.OutcomeDone, there: want, there | wire.NocOne: want} {
+				if own == there && a == there|wire.NocOne {
+					continue // the address of another tile on NoC 1
+				}
+				var b [4]byte
+				if o := off.Read(a, b[:]); o != want {
+					t.Errorf("%s tile %s at %s: %s, want %s", arch, x.Name, a, o, want)
+				}
+				if o := on.Read(a, b[:]); o != wire.OutcomeDone {
+					t.Errorf("%s tile %s at %s with translation: %s", arch, x.Name, a, o)
+				}
+			}
+			if x.Kind == DRAM {
+				continue
+			}
+			config, logical := wire.NewNocAddr(x.X, x.Y, 0xFFB20100), wire.NewNocAddr(x.X, x.Y, 0xFFB20138)
+			if arch == wire.Blackhole {
+				logical = wire.NewNocAddr(x.X, x.Y, 0xFFB20148)
+			}
+			if a, b := load(t, on, config), load(t, off, config); a != 1<<14 || b != 0 {
+				t.Errorf("%s tile %s: NIU_CFG_0 is %#x with translation and %#x without", arch, x.Name, a, b)
+			}
+			if got := load(t, off, logical); got != uint32(x.X)|uint32(x.Y)<<6 {
+				t.Errorf("%s tile %s: NOC_ID_LOGICAL is %#x", arch, x.Name, got)
+			}
+		}
+		if refused < 14 {
+			t.Errorf("%s: only %d tiles refuse", arch, refused)
+		}
+		var b [4]byte
+		if o := off.Read(wire.NewNocAddr(40, 40, 0), b[:]); o != wire.OutcomeBadAddress {
+			t.Errorf("%s: no tile anywhere: %s", arch, o)
+		}
+	}
+	m := harvested(t, wire.Wormhole, 0)
+	m.Translate(false)
+	for rect, want := range map[[4]uint8]wire.Outcome{{18, 18, 25, 27}: wire.OutcomeUntranslated, {1, 1, 2, 2}: wire.OutcomeDone, {5, 0, 5, 1}: wire.OutcomeBadAddress} {
+		a, _ := wire.NewNocRect(rect[0], rect[1], rect[2], rect[3], 0x100)
+		if o := m.Execute(&wire.Command{Type: wire.NocMulticastInc, Addr: a, Value: 1}, nil); o != want {
+			t.Errorf("rectangle %v: %s, want %s", rect, o, want)
+		}
+	}
+}

@@ -45,7 +45,8 @@ type umdChip struct {
 	channels int // number of ethernet channels that are not harvested
 	fused    int // number of harvested ethernet channels
 
-	harvested uint16 // mask of the Tensix tiles that are switched off
+	harvested    uint16 // mask of the Tensix tiles that are switched off
+	untranslated bool   // the chip has no translated NoC coordinates
 }
 
 // load reads and checks all keys of the file, and builds the topology.
@@ -65,7 +66,7 @@ func (d *descriptor) load(name string) (*Topology, error) {
 	t := &Topology{Name: strings.ToValidUTF8(name, "\uFFFD"), Source: strings.ToValidUTF8(d.path, "\uFFFD"), Arch: d.arch, Meshes: []Mesh{m}, Layout: d.layout}
 	for _, id := range d.ids {
 		c := d.chips[id]
-		t.Chips = append(t.Chips, Chip{Node: node(m, c), Row: c.coord[1], Col: c.coord[0], UMD: id, Board: c.board, BoardID: c.boardID, UniqueID: c.unique, MMIO: c.mmio, Harvested: c.harvested})
+		t.Chips = append(t.Chips, Chip{Node: node(m, c), Row: c.coord[1], Col: c.coord[0], UMD: id, Board: c.board, BoardID: c.boardID, UniqueID: c.unique, MMIO: c.mmio, Harvested: c.harvested, Untranslated: c.untranslated})
 	}
 	for _, c := range d.cables {
 		t.Cables = append(t.Cables, Cable{
@@ -162,7 +163,7 @@ func (d *descriptor) perChip(key, want string, read func(c *umdChip, v *yaml.Nod
 }
 
 // readHarvesting reads which Tensix tiles and how many ethernet channels of each chip are harvested,
-// which means switched off. The descriptor numbers the remaining channels from 0.
+// which means switched off, and whether the chip translates NoC coordinates. The descriptor numbers the remaining channels from 0.
 func (d *descriptor) readHarvesting() error {
 	const want = "harvesting masks"
 	return d.perChip("harvesting", want, func(c *umdChip, v *yaml.Node) error {
@@ -174,9 +175,11 @@ func (d *descriptor) readHarvesting() error {
 			what := fmt.Sprintf("chip %d: %s", c.id, p.key.Value)
 			switch p.key.Value {
 			case "noc_translation":
-				if _, err := d.boolean(p.val, what); err != nil {
+				on, err := d.boolean(p.val, what)
+				if err != nil {
 					return err
 				}
+				c.untranslated = !on
 			case "eth_harvesting_mask":
 				mask, err := d.number(p.val, what, 1<<Channels(d.arch)-1)
 				if err != nil {

@@ -37,6 +37,7 @@ import (
 //	      unique_id: 17179869184
 //	      mmio: true
 //	      harvest_mask: 513   # mask of the Tensix rows (Wormhole) or columns (Blackhole) that are switched off; if left out: 0
+//	      untranslated: true  # the chip has no translated NoC coordinates; if left out: false
 //	cables:
 //	    - a: M0D0/0           # chip and channel
 //	      b: M0D1/8
@@ -86,6 +87,8 @@ type renderedChip struct {
 	UniqueID uint64 `yaml:"unique_id,omitempty"`
 	MMIO     bool   `yaml:"mmio,omitempty"`
 	Harvest  uint16 `yaml:"harvest_mask,omitempty"`
+
+	Untranslated bool `yaml:"untranslated,omitempty"`
 }
 
 type renderedCable struct {
@@ -110,7 +113,7 @@ func (t *Topology) Encode() []byte {
 		r.Meshes = append(r.Meshes, renderedMesh{uint16(m.ID), m.Rows, m.Cols, m.WrapX, m.WrapY})
 	}
 	for _, c := range t.Chips {
-		rc := renderedChip{Chip: c.Node.String(), Board: text(c.Board), BoardID: c.BoardID, UniqueID: c.UniqueID, MMIO: c.MMIO, Harvest: c.Harvested}
+		rc := renderedChip{Chip: c.Node.String(), Board: text(c.Board), BoardID: c.BoardID, UniqueID: c.UniqueID, MMIO: c.MMIO, Harvest: c.Harvested, Untranslated: c.Untranslated}
 		if c.UMD != NoUMD {
 			umd := c.UMD
 			rc.UMD = &umd
@@ -309,6 +312,8 @@ func (r *renderedFile) readChip(n *yaml.Node, ps []pair) error {
 		case "harvest_mask":
 			v, err = r.number(p.val, "harvest_mask", math.MaxUint16)
 			c.Harvested = uint16(v)
+		case "untranslated":
+			c.Untranslated, err = r.boolean(p.val, "untranslated")
 		default:
 			return r.unknown(p)
 		}

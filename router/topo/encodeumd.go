@@ -68,7 +68,9 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 			pci++
 		}
 	}
-	each("harvesting", func(c Chip) string { return fmt.Sprintf("{noc_translation: true, harvest_mask: %d}", c.Harvested) })
+	each("harvesting", func(c Chip) string {
+		return fmt.Sprintf("{noc_translation: %t, harvest_mask: %d}", !c.Untranslated, c.Harvested)
+	})
 	b.WriteString("boards:\n")
 	for n, board := range t.boards(order) {
 		kind := t.Chips[board[0]].Board

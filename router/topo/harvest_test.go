@@ -63,6 +63,49 @@ func TestHarvestedTensixTiles(t *testing.T) {
 	}
 }
 
+// The descriptor's key noc_translation says whether a chip translates NoC coordinates, in every format. A
+// chip without the key does.
+func TestNocTranslation(t *testing.T) {
+	text, err := os.ReadFile("testdata/t3k_cluster_desc.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		old, with string
+		off       int
+	}{{"true", "true", 0}, {"noc_translation: true", "noc_translation: false", 8}, {"    noc_translation: true\n", "", 0}} {
+		text := []byte(strings.ReplaceAll(string(text), c.old, c.with))
+		m, err := Load("t3k.yaml", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		umd, err := m.EncodeClusterDescriptor()
+		if err != nil {
+			t.Fatal(err)
+		}
+		forms := []*Topology{m}
+		for form, b := range map[string][]byte{"ttfabric": m.Encode(), "umd": umd} {
+			again, err := Load(form, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			forms = append(forms, again)
+		}
+		u, _ := Unpack(m.Pack(text), text)
+		for k, m := range append(forms, u) {
+			off := 0
+			for _, c := range m.Chips {
+				if c.Untranslated {
+					off++
+				}
+			}
+			if off != c.off {
+				t.Errorf("case %d, form %d: %d chips translate no coordinates, want %d", i, k, off, c.off)
+			}
+		}
+	}
+}
+
 // A mask has a bit for each Tensix row of a Wormhole and each Tensix column of a Blackhole.
 func TestHarvestingMasksRefused(t *testing.T) {
 	for _, c := range []struct {

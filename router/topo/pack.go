@@ -16,7 +16,7 @@ type packed struct {
 }
 
 // packedVersion changes if a topology of an earlier program means something else in this program.
-const packedVersion = 3
+const packedVersion = 4
 
 // Pack returns the packed form of a topology that [Load] has read from text. [Unpack] reads the
 // packed form several times as fast as Load reads text.

@@ -125,6 +125,10 @@ type Chip struct {
 	// row with Tensix tiles, counted from 0 at the north. On Blackhole, bit i is the i-th column with
 	// Tensix tiles, counted from 0 at the west. The mask is at most [MaxHarvested].
 	Harvested uint16
+
+	// Untranslated says that the chip has no translated NoC coordinates: the descriptor's key
+	// noc_translation is false.
+	Untranslated bool
 }
 
 // Cable joins two ethernet ports. The ports belong to neighbours in the grid of one mesh, or to

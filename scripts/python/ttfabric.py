@@ -55,7 +55,7 @@ _PROBE, _FLUSH, _POSTED, _OTHER = 1, 2, 4, 8
 
 _FATES = ("done", "refused", "lost", "unknown", "posted")
 _OUTCOMES = ("done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted",
-             "too many exceptions", "out of memory", "flow unknown")
+             "too many exceptions", "out of memory", "flow unknown", "harvested tile", "untranslated coordinates")
 _DROPS = ("", "next hop dead", "TTL expired", "no route", "malformed", "timeout", "unreachable",
           "tables replaced", "drained", "flushed")
 _DOUBTS = ("", "the destination restarted", "the route died", "no answer came", "the last route died",

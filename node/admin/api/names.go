@@ -58,7 +58,7 @@ var (
 		{uint8(wire.OutcomeBadCommand), "bad-command"}, {uint8(wire.OutcomeAgain), "again"}, {uint8(wire.OutcomeLost), "lost"},
 		{uint8(wire.OutcomeRestarted), "destination-restarted"}, {uint8(wire.OutcomeOverflow), "too-many-exceptions"},
 		{uint8(wire.OutcomeNoMemory), "out-of-memory"}, {uint8(wire.OutcomeUnknownFlow), "flow-unknown"},
-		{uint8(wire.OutcomeHarvested), "harvested-tile"},
+		{uint8(wire.OutcomeHarvested), "harvested-tile"}, {uint8(wire.OutcomeUntranslated), "untranslated-coordinates"},
 	}}
 	dropNames = names{"drop reason", []name{
 		{0, "none"}, {uint8(wire.DropNextHopDead), "next-hop-dead"}, {uint8(wire.DropTTL), "ttl-expired"}, {uint8(wire.DropNoRoute), "no-route"},

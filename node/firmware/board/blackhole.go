@@ -74,7 +74,7 @@ func (b *Board) bootResult(ch wire.Channel, off uint64) uint32 {
 	case i == bootSpeed && port == portUp:
 		return linkSpeed
 	case i == bootHeartbeat:
-		return b.heartbeat()
+		return b.heartbeat(ch)
 	case i == bootRetrains:
 		return uint32(s.Retrains)
 	case i == bootRxUp:

@@ -15,6 +15,8 @@ type Live interface {
 	// Link returns the state and the counters of the link of an ethernet channel. For a channel without a
 	// cable, Link returns false.
 	Link(ch wire.Channel) (ttlink.Status, ttlink.Counters, bool)
+	// Works reports whether the base firmware of an ethernet channel's tile works: the tile's processor is not in reset.
+	Works(ch wire.Channel) bool
 }
 
 // Board shows a host the words of one chip. Until a host reads or writes a word, a Board holds no more
@@ -34,6 +36,8 @@ type ids struct {
 	harvested uint16     // mask of the Tensix rows or columns, as in a descriptor
 	eth       uint16     // mask of the harvested ethernet tiles
 	peers     []neighbor // in the order of the channels
+
+	untranslated bool // the chip translates no NoC coordinates
 }
 
 // neighbor is what an ethernet tile learns from the tile at the other end of its cable.
@@ -76,7 +80,7 @@ func (b *Board) names() *ids {
 	}
 	all := Identify(b.topology)
 	i := b.topology.Index(b.node)
-	b.ids = &ids{own: all[i], harvested: b.topology.Chips[i].Harvested, eth: harvestedEth(b.topology, b.node)}
+	b.ids = &ids{own: all[i], harvested: b.topology.Chips[i].Harvested, untranslated: b.topology.Chips[i].Untranslated, eth: harvestedEth(b.topology, b.node)}
 	for _, p := range b.topology.Ports(b.node) {
 		b.ids.peers = append(b.ids.peers, neighbor{p.Local.Channel, p.Peer, all[b.topology.Index(p.Peer.Node)]})
 	}
@@ -138,8 +142,14 @@ const (
 	baseBeats = 0xABCD0000  // signature of the base firmware (tt-umd, BASE_FW_HEARTBEAT_SIGNATURE)
 )
 
-// heartbeat returns the heartbeat of the base firmware of an ethernet tile.
-func (b *Board) heartbeat() uint32 { return baseBeats | uint32(b.live.Now()/ethBeat)&0xFFFF }
+// heartbeat returns the heartbeat of the base firmware of the ethernet tile of a channel. It stands still
+// while the tile's processor is in reset.
+func (b *Board) heartbeat(ch wire.Channel) uint32 {
+	if !b.live.Works(ch) {
+		return baseBeats
+	}
+	return baseBeats | uint32(b.live.Now()/ethBeat)&0xFFFF
+}
 
 // arcTile returns the coordinates of the ARC tile on NoC 0 (tt-umd, ARC_CORES_NOC0).
 func arcTile(a wire.Arch) (x, y uint8) {

@@ -17,6 +17,8 @@ type idle mono.Time
 
 func (i idle) Now() mono.Time { return mono.Time(i) }
 
+func (idle) Works(wire.Channel) bool { return true }
+
 func (idle) Link(ch wire.Channel) (ttlink.Status, ttlink.Counters, bool) {
 	return ttlink.Status{State: ttlink.StateTraining}, ttlink.Counters{}, ch == 8
 }

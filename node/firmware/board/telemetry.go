@@ -118,6 +118,9 @@ func (b *Board) telemetry(i int) uint32 {
 	case tagHeartbeat:
 		return b.arcHeartbeat()
 	case tagTranslation:
+		if n.untranslated {
+			return 0
+		}
 		return 1
 	case tagLocation:
 		return uint32(n.own.Location)

@@ -116,7 +116,7 @@ func (b *Board) connection(ch wire.Channel) uint32 {
 func (b *Board) wormholeWord(ch wire.Channel, off uint64) uint32 {
 	switch {
 	case off == ethHeartbeat:
-		return b.heartbeat()
+		return b.heartbeat(ch)
 	case off == ethVersion:
 		return ethVersionWormhole
 	case off == routingOff:
