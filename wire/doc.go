@@ -399,9 +399,8 @@
 //
 // An exception says that count requests, from flow seq first on, did not end as done. Outcomes: 1
 // bad address, 2 misaligned, 3 bad command, 4 again (no room or no route for the reply), 5 lost, 6
-// destination restarted, 7 too many exceptions, 8 out of memory, 9 flow unknown, 10 harvested tile
-// (a Tensix tile that is switched off), 11 untranslated coordinates (the chip has no tile there,
-// because it does not translate coordinates). Readers refuse all other outcomes.
+// destination restarted, 7 too many exceptions, 8 out of memory, 9 flow unknown, 10 harvested tile (a
+// Tensix tile is switched off), 11 untranslated coordinates. Readers refuse all other outcomes.
 //
 // With outcome 6 nobody knows whether the destination performed the request. With all other
 // outcomes the destination did not perform the request. With outcome 5 the request did not come to
