@@ -22,7 +22,7 @@ type tile struct {
 	answer   []message  // answers of this chip to parts of the tile's own requests that found no room for their transfer
 	in       [numClasses]inQueue
 	out      [numClasses]outQueue
-	owes     bool // the other end of the cable has not heard the present numbers of messages
+	owes     bool // the tile has not sent the present numbers of messages to the other end of the cable
 	stuck    bool // the host's indices are wrong; the firmware has reported them
 	retry    mono.Time
 	reports  int
@@ -93,7 +93,7 @@ func (t *tile) step() (moved bool) {
 	return moved
 }
 
-// works reports whether the tile has work that needs a look at the next step.
+// works reports whether the next step must look at the tile.
 func (t *tile) works() bool {
 	w := t.owes || t.head != nil || len(t.answer) > 0
 	for c := range numClasses {
@@ -102,7 +102,7 @@ func (t *tile) works() bool {
 	return w
 }
 
-// consume consumes the submission queue.
+// consume accepts the next request of the submission queue, and sends its parts off.
 func (t *tile) consume() (moved bool) {
 	for len(t.answer) > 0 {
 		if !t.finish(&t.answer[0]) {
@@ -233,7 +233,8 @@ func (t *tile) dispatch(r *request) bool {
 	return false
 }
 
-// fetch fetches the n bytes of a part of a write. If a transfer must pull them first, fetch returns false.
+// fetch gets the n bytes of a part of a write. If a transfer must pull them first, fetch returns
+// false.
 func (t *tile) fetch(r *request, x *message, n int) bool {
 	switch e := &r.entry; {
 	case e.Flags&DataBlock == 0:
@@ -333,8 +334,8 @@ func (t *tile) partEnded(r *request, part uint32, why Reason) {
 	t.endIfOver(r)
 }
 
-// endIfOver ends a request of which nothing is left: it counts the request, and fills the completion entry.
-// The request's flags come last.
+// endIfOver ends a request if none of its parts is left. endIfOver counts the request, and fills
+// the completion entry. It writes the entry's flags last.
 func (t *tile) endIfOver(r *request) {
 	if t.head == r || r.next < r.parts || len(r.open) > 0 || !slices.Contains(t.open, r) {
 		return
@@ -382,7 +383,7 @@ func (t *tile) giveUp() {
 	}
 }
 
-// abandon ends a request: late answers count for nothing.
+// abandon ends a request. Later answers to the request have no effect.
 func (t *tile) abandon(r *request, why Reason) {
 	r.fail(why)
 	r.open = nil
