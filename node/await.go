@@ -121,7 +121,7 @@ func (n *Node) Await(ctx context.Context, a wire.NocAddr, t session.Test, value 
 	}
 }
 
-// wanted returns what a wait waits for, in words.
+// wanted describes the value that a wait waits for.
 func wanted(t session.Test, value uint32) string {
 	if t == session.AtLeast {
 		return fmt.Sprintf("at least %d", value)

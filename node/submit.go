@@ -20,8 +20,8 @@ type waiter struct {
 	token uint64
 }
 
-// waiters are the waiters of all open requests, and the awaited words. A token consists of two numbers of 32 bits: the
-// count of tokens so far, which wraps, and the waiter's index in "at".
+// waiters holds the waiters of all open requests, and the awaited words. A token consists of two
+// numbers of 32 bits: the count of tokens so far, which wraps, and the waiter's index in "at".
 type waiters struct {
 	at   []waiter
 	free []uint32 // indexes in "at" that are free

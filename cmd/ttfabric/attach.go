@@ -48,7 +48,7 @@ between this machine and the chips.
 
 Some commands act on a chip's process: 'up', and 'chip' with start, kill, pause,
 resume, restart or remove. Run these commands on the chip's own machine. 'down'
-removes only the run folder on this machine. The chips run on.`,
+removes only the run folder on this machine. The chips continue to run.`,
 		Example: `  ttfabric attach --api 10.0.1.1:8474 --token-file token --name lab
   ttfabric attach --api tasks.m0d0,tasks.m0d1 --wait 60s
   ttfabric inspect --name lab`,

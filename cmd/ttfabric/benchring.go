@@ -32,7 +32,7 @@ measurement over 12 hops on a T3000, packets go round such a square too.
 With --kernels, the guide's own programs run instead: on each chip, a receiver takes the
 payload from the cable and a sender passes it on, with the guide's handshake, channel
 words and semaphores (CCL guide, "Example Multi-Chip Program Implementation
-Walkthrough"). The trips of routed packets stand beside them.`,
+Walkthrough"). The table also has the times of routed packets.`,
 		Example: "  ttfabric bench ring\n  ttfabric bench ring --hops 8 --packets 1,2,4,8 --sizes 64 --plot ring.svg\n  ttfabric bench ring --kernels --hops 2,4,8,12 --sizes 16,1024",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)

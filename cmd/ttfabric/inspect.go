@@ -105,7 +105,7 @@ by the rules of tt-metal's reliability mode. The columns of the tables are:
 
 --losses shows what became of every packet. For each chip, a row shows the numbers
 of packets that the chip injected, received and sent over its links, delivered, and
-gave up, with the reasons. The column Life shows the upper half of the number of the
+dropped, with the reasons. The column Life shows the upper half of the number of the
 chip's incarnation. For each direction of a link, a row shows the numbers of packets
 sent and received in all sessions. A packet is lost if a session ended before the
 packet arrived.

@@ -12,8 +12,8 @@
 // Errors add one flag:
 //
 //   - [DestUnreachable]: no chip has the position, or no cable leads there, or nothing moved for
-//     [AnswerTimeout]. A write that was on a cable when the cable's session ended also ends so. Nobody
-//     knows whether such a write took place.
+//     [AnswerTimeout]. A write that was on a cable when the cable's session ended also has this
+//     flag. Nobody knows whether such a write took place.
 //   - [DataBlockUnavailable]: the firmware refused the read. The documents do not define the request: the
 //     flags name no request, or an address or a length is wrong. Type Reason lists the reasons.
 //
@@ -31,8 +31,9 @@
 //
 // # Routes
 //
-// A request passes from tile to tile over the NoC, and over cables as L1 writes, see cable.go. With [Ordered],
-// all requests to one chip take the same cables. Else the firmware chooses among parallel cables.
+// A request passes from tile to tile over the NoC, and over cables as L1 writes, see cable.go. With
+// [Ordered], all requests to one chip take the same cables. Otherwise the firmware chooses among
+// parallel cables.
 //
 // # Beside kernels
 //

@@ -92,8 +92,8 @@ func (k *Context) send(call string, src, dst uint32, n int) {
 	k.EthSendPacket(userQueue, src/ethWord, dst/ethWord, n/ethWord)
 }
 
-// EthSendBytes sends n bytes from src to dst at the other end, and adds n to bytes_sent of channel 0
-// (tt-metal: eth_send_bytes). The channel's word goes with [Context.EthWaitForReceiverDone].
+// EthSendBytes sends n bytes from src to dst at the other end, and adds n to bytes_sent of channel
+// 0 (tt-metal: eth_send_bytes). [Context.EthWaitForReceiverDone] sends the channel's word.
 func (k *Context) EthSendBytes(src, dst uint32, n int) {
 	a := k.transaction("eth_send_bytes", 0)
 	k.send("eth_send_bytes", src, dst, n)

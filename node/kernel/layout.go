@@ -141,9 +141,9 @@ func (b *Builder) CreateSemaphore(t Tile, value uint32) uint32 {
 	return s.Addr
 }
 
-// CreateGlobalSemaphore adds a semaphore that the program's start leaves alone, and returns its address in
-// the tile (tt-metal: CreateGlobalSemaphore). Kernels of other chips may change it before this chip's
-// program starts. Memory that nobody has written is 0.
+// CreateGlobalSemaphore adds a semaphore that the program's start does not write, and returns its
+// address in the tile (tt-metal: CreateGlobalSemaphore). Kernels of other chips may change it
+// before this chip's program starts. Memory that nobody has written is 0.
 func (b *Builder) CreateGlobalSemaphore(t Tile) uint32 { return b.CreateBuffer(t, semaphoreSize) }
 
 // CreateBuffer adds a buffer of size bytes, and returns its address in the tile, a multiple of 32.

@@ -64,7 +64,7 @@ func (p *process) finish() {
 	}
 }
 
-// caught takes the panic of a kernel.
+// caught records the panic of a kernel.
 func (p *process) caught() {
 	switch x := recover().(type) {
 	case nil:
@@ -208,11 +208,11 @@ type wait struct {
 	pending *Pending
 }
 
-// polls reports whether only a look can tell that the wait is over.
+// polls reports whether the machine must check in each Run whether the wait is over.
 func (w *wait) polls() bool { return w.kind == forQueue || w.kind == forRoom }
 
-// over reports whether the wait of process p is over. A wait for a word is not over because of the
-// word's present value: pause was called after a look at the word, and the machine sees each store.
+// over reports whether the wait of process p is over. over does not compare an awaited word: the
+// kernel compared the word before pause, and the machine sees each store.
 func (w *wait) over(p *process) bool {
 	if w.until != 0 && !p.m.now.Before(w.until) {
 		return true

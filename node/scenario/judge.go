@@ -203,5 +203,5 @@ func (r *Run) judgeOne(a *Assertion, v *Verdict, end bool) {
 	}
 }
 
-// cut returns the first word of s, and the text after the blank behind this word.
+// cut returns the text of s before the first blank, and the text after this blank.
 func cut(s string) (first, rest string, found bool) { return strings.Cut(s, " ") }

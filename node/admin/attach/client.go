@@ -213,7 +213,7 @@ func (c *Client) Submit(ctx context.Context, rs []flow.Request, done func(i int,
 		if err = sendable(&rs[n]); err != nil {
 			break
 		}
-		if len(c.slots) == cap(c.slots) && len(c.text) > 0 { // their answers make room
+		if len(c.slots) == cap(c.slots) && len(c.text) > 0 { // the answers to these frames make room
 			if werr := c.write(ctx, nil); werr != nil {
 				return n, werr
 			}
@@ -347,7 +347,7 @@ func (w *writer) run(err error) {
 	}
 }
 
-// release makes the writer leave the caller's memory.
+// release makes the writer stop using the caller's memory.
 func (w *writer) release() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -390,7 +390,7 @@ func (c *Client) Move(ctx context.Context, write bool, a wire.NocAddr, b []byte,
 	return q.leave, nil
 }
 
-// leave makes the reading goroutine use the caller's memory no more.
+// After leave, the reading goroutine does not use the caller's memory.
 func (q *request) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -98,7 +98,7 @@ func RingPath(t *topo.Topology, plane wire.Plane, hops int) ([]wire.Direction, e
 		along, across, back, home, length = wire.South, wire.East, wire.North, wire.West, m.Rows
 	}
 	width := min(hops/2, length, 4)     // number of chips along the rectangle's longer side: at most four, as on a T3000
-	if hops/2 <= length && hops != 12 { // the mesh is large enough for an outline with all hops; 12 hops are as in the guide
+	if hops/2 <= length && hops != 12 { // an outline can have all hops; for 12 hops, the route is that of the guide
 		width = hops / 2
 	}
 	turns := hops - 2*width

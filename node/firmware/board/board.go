@@ -8,7 +8,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Live is what a board's words show about the running chip.
+// Live gives the state of the running chip that a board's words show.
 type Live interface {
 	// Now returns the instant of the chip's present step.
 	Now() mono.Time
@@ -52,7 +52,8 @@ func New(t *topo.Topology, n wire.FabricNodeID, l Live) *Board {
 	return &Board{topology: t, node: n, live: l}
 }
 
-// Map shows the words in the chip's memory: in the L1 of the ethernet tiles, and in the ARC tile.
+// Map makes the words readable in the chip's memory: in the L1 of the ethernet tiles, and in the
+// ARC tile.
 func (b *Board) Map(m *noc.Memory) error {
 	ranges, windows := wormholeRanges, wormholeWindows
 	if b.topology.Arch == wire.Blackhole {

@@ -194,7 +194,7 @@ func ranks(t *topo.Topology, first []int, right []bool) []int {
 		members[f] = append(members[f], i)
 	}
 	rank := make([]int, len(first))
-	key := func(i int) int { // chips with small keys come first: those that the host reaches, and among them by tt-umd's id
+	key := func(i int) int { // chips with smaller keys come first: chips that the host reaches before others, and then by tt-umd's id
 		k := 0
 		if right[i] {
 			k = 2

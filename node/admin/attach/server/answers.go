@@ -20,7 +20,7 @@ func (c *client) take() bool {
 	c.mu.Lock()
 	for c.full() && !c.failed {
 		c.mu.Unlock()
-		c.start() // their answers make room
+		c.start() // the answers to these commands make room
 		c.mu.Lock()
 		c.reading = false
 		c.mu.Unlock()
@@ -213,7 +213,7 @@ func (c *client) wait(number uint64, body []byte) {
 	})
 }
 
-// reserve notes a request that may take long, before it is known how to end it.
+// reserve notes a request that may take long, before the caller knows how to end the request.
 func (c *client) reserve(number uint64) { c.open(number, func() bool { return false }) }
 
 // reserved notes how to end a request that reserve has noted, unless the request has ended meanwhile.

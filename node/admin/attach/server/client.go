@@ -275,7 +275,7 @@ func (c *client) command(number uint64, body []byte) {
 // and the commands after it are started. If the chip has no room, start waits.
 func (c *client) start() {
 	rs, parts := c.rs, c.parts
-	c.rs, c.parts = c.rs[:0], nil // the parts live until their packets have ended
+	c.rs, c.parts = c.rs[:0], nil // the op of each part is in use until its packets have ended
 	for len(rs) > 0 {
 		ps := parts
 		done := func(i int, r flow.Result) { c.ended(ps[i], &r) }
