@@ -75,7 +75,7 @@ Walkthrough"). The table also has the times of routed packets.`,
 	c.Flags().IntSliceVar(&sizes, "sizes", []int{16, 256, 1024, 2048, 4096}, "packet sizes in bytes; with --kernels multiples of 16 up to 65536")
 	c.Flags().IntSliceVar(&batches, "packets", []int{1, 2, 4, 8}, "numbers of packets that make a trip together, 1 to 8")
 	c.Flags().IntVar(&rounds, "rounds", 500, "trips per measurement")
-	c.Flags().BoolVar(&kernels, "kernels", false, "run the CCL guide's ring programs as kernels on the chips; --packets and --plane do not matter")
+	c.Flags().BoolVar(&kernels, "kernels", false, "run the CCL guide's ring programs as kernels on the chips; --packets and --plane have no effect")
 	c.Flags().BoolVar(&strict, "strict", false, "with --kernels: the base firmware of the ring's ethernet tiles works only while a kernel runs its routing (CCL guide, \"Link Health and Retraining\")")
 	return c
 }
