@@ -35,7 +35,7 @@ import (
 const (
 	pageBits     = 15             // log2 of the page size; the memory allocates a page at the first write to the page
 	pageSize     = 1 << pageBits  // size of a page, in bytes
-	DefaultLimit = int64(2) << 30 // limit of the host memory that a chip's pages may take, in bytes
+	DefaultLimit = int64(2) << 30 // default limit of the host memory that a chip's pages may take, in bytes
 	wordSize     = 4              // size in bytes of the words of inline writes and atomics: 32 bits
 )
 
@@ -117,7 +117,7 @@ func place(x, y uint8) int { return int(y)<<wire.NocCoordBits | int(x) }
 func (m *Memory) Tiles() []Tile { return slices.Clone(m.list) }
 
 // TileAt returns the tile at the coordinate (x, y) of NoC 0 or at the translated coordinate (x, y).
-// If there is no such tile of the list, TileAt returns false.
+// If no tile has this coordinate, TileAt returns false.
 func (m *Memory) TileAt(x, y uint8) (Tile, bool) {
 	if t := m.tile(x, y); t != nil {
 		return *t, true
@@ -291,7 +291,8 @@ func (m *Memory) write(s span, b []byte) {
 	}
 }
 
-// Watcher is who watches the stores into a tile. A tile has at most one of each.
+// Watcher names a party that watches the stores into tiles. Each tile has at most one function for
+// each party.
 type Watcher uint8
 
 // The watchers, in the order in which they hear of a store.
