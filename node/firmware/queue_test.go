@@ -1,0 +1,160 @@
+package firmware
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"ttfabric/wire"
+)
+
+// TestLayout compares the addresses with the structures of BDMS "Queues".
+func TestLayout(t *testing.T) {
+	const counters, queue, cmd = 16 * 8, 8*4 + 4*4 + 4*4 + 4*32, 8 + 4 + 4 + 2 + 5*2 + 4
+	for _, c := range []struct {
+		field     string
+		got, want uint64
+	}{
+		{"eth_base_firmware_queues_t::sq", SQ, 0x11000 + counters},
+		{"eth_base_firmware_queues_t::cq", CQ, 0x11000 + counters + 2*queue},
+		{"eth_base_firmware_queues_t::buffers", Buffers, 0x11000 + 4096},
+		{"eth_base_firmware_queues_t::internal_buffers", InternalBuffers, 0x11000 + 4096 + 4*1024},
+		{"the end", End, 0x11000 + 4096 + 24*1024},
+		{"eth_queue_t::wr_idx", WrIdx, 0x20},
+		{"eth_queue_t::rd_idx", RdIdx, 0x30},
+		{"eth_queue_t::entries", Entries, 0x40},
+		{"sizeof(eth_queue_t)", QueueSize, queue},
+		{"sizeof(routing_cmd_t)", EntrySize, cmd},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %#x, want %#x", c.field, c.got, c.want)
+		}
+	}
+	if wordsEnd > Buffers {
+		t.Errorf("the firmware's own words end at %#x", wordsEnd)
+	}
+	w := newRig(t, named(t, "n300"), 0)
+	for ch := range wire.Channel(16) {
+		if got := w.user(0, ch).word(0x170); got != 0x11000 {
+			t.Errorf("E%d publishes %#x", ch, got)
+		}
+	}
+}
+
+// Indices count modulo 8, an entry is index & 3, and a block is in the buffer of its entry (BDMS, "Queues").
+// Requests are consumed in order, and completions are allocated in order.
+func TestQueuesWrap(t *testing.T) {
+	w := newRig(t, named(t, "n300"), 0)
+	h := w.user(0, 10)
+	for i := range uint32(20) {
+		at := tensix.Addr(uint64(i) * 1024)
+		h.push(Entry{Target: NewTarget(1, 0, at), Data: 1024, Flags: WrReq | DataBlock | Ordered}, fill(1024 + int(i))[i:])
+		h.push(Entry{Target: NewTarget(1, 0, at), Data: 1024, Flags: RdReq | DataBlock | Ordered}, nil)
+		if h.word(SQ+WrIdx) != 2*(i+1)&7 {
+			t.Fatal("the test is wrong")
+		}
+		w.settle()
+		if q := h.queue(); q.SQ.RdIdx != 2*(i+1)&7 || q.CQ.WrIdx != (i+1)&7 {
+			t.Fatalf("%+v", q)
+		}
+		slot := i & 3
+		if b := h.read(Buffers+uint64(slot)*BlockSize, BlockSize); !bytes.Equal(b, fill(1024 + int(i))[i:]) {
+			t.Errorf("read %d: buffers[%d] has other bytes", i, slot)
+		}
+		if _, _, ok := h.pop(); !ok {
+			t.Fatalf("read %d has not ended", i)
+		}
+	}
+	w.quiet()
+}
+
+// A read is accepted only if the completion queue has an entry for it. It waits in the submission queue, and
+// the requests behind it, too.
+func TestFullCompletionQueue(t *testing.T) {
+	w := newRig(t, named(t, "n300"), 0)
+	h := w.user(0, 10)
+	read := Entry{Target: NewTarget(1, 0, tensix.Addr(64)), Flags: RdReq}
+	for range 4 {
+		h.push(read, nil)
+	}
+	w.settle()
+	for range 3 {
+		h.push(read, nil)
+	}
+	h.push(Entry{Target: NewTarget(1, 0, tensix.Addr(64)), Data: 7, Flags: WrReq}, nil)
+	w.settle()
+	if q := h.queue().SQ; q.RdReq != 4 || q.WrReq != 0 || !h.full() {
+		t.Errorf("%+v", q)
+	}
+	for i := range 7 {
+		if _, _, ok := h.pop(); !ok {
+			t.Fatalf("completion %d is missing", i)
+		}
+		w.settle()
+	}
+	if q := h.queue().SQ; q.RdReq != 7 || q.RdResp != 7 || q.WrResp != 1 {
+		t.Errorf("%+v", q)
+	}
+	w.quiet()
+}
+
+// The same buffers hold data of writes and of reads (BDMS: "the same buffers array is used"). A host that
+// pushes a write before it has popped its reads loses bytes.
+func TestBuffersAreShared(t *testing.T) {
+	w := newRig(t, named(t, "n300"), 0)
+	h := w.user(0, 10)
+	h.push(Entry{Target: NewTarget(0, 0, tensix.Addr(0)), Data: 64, Flags: RdReq | DataBlock}, nil)
+	w.settle()
+	h.push(Entry{Target: NewTarget(0, 0, tensix.Addr(64)), Data: 7, Flags: WrReq}, nil)
+	h.push(Entry{Target: NewTarget(0, 0, tensix.Addr(64)), Data: 7, Flags: WrReq}, nil)
+	h.push(Entry{Target: NewTarget(0, 0, tensix.Addr(64)), Data: 7, Flags: WrReq}, nil)
+	w.settle()
+	h.push(Entry{Target: NewTarget(0, 0, tensix.Addr(1024)), Data: 64, Flags: WrReq | DataBlock}, fill(64)) // slot 0 again
+	if _, b, ok := h.pop(); !ok || !bytes.Equal(b[:64], fill(64)) {
+		t.Error("the write did not overwrite the bytes of the read")
+	}
+}
+
+// Indices that name more than four entries stop a queue, with one event. The queue goes on when the host
+// stores a right index.
+func TestWrongIndices(t *testing.T) {
+	w := newRig(t, named(t, "n300"), 0)
+	h := w.user(0, 10)
+	for wr := range uint32(20) {
+		h.write(SQ+WrIdx, words(h.word(SQ+RdIdx)+5+wr%3))
+		w.settle()
+	}
+	e, ok := h.u.m.PollEvent()
+	_, more := h.u.m.PollEvent()
+	if q := h.queue(); !ok || more || e.Reason != BadIndex || q.SQ.WrReq+q.SQ.RdReq != 0 || q.Open != 0 {
+		t.Errorf("%+v, event %v %v, another %v", q, e, ok, more)
+	}
+	h.write(SQ+WrIdx, words(h.word(SQ+RdIdx)))
+	h.push(Entry{Target: NewTarget(0, 0, tensix.Addr(64)), Flags: RdReq}, nil)
+	w.settle()
+	if _, _, ok := h.pop(); !ok {
+		t.Error("the queue stands still")
+	}
+}
+
+// Each refusal adds to the error counter. Only the first [MaxReports] of a tile are events, and the last of
+// them says so.
+func TestReportsEnd(t *testing.T) {
+	w := newRig(t, named(t, "n300"), 0)
+	h := w.user(0, 10)
+	last, events := Event{}, 0
+	for range MaxReports + 10 {
+		h.push(Entry{Target: NewTarget(0, 0, tensix.Addr(2)), Flags: WrReq}, nil)
+		w.settle()
+		for e, ok := h.u.m.PollEvent(); ok; e, ok = h.u.m.PollEvent() {
+			last, events = e, events+1
+		}
+	}
+	want := fmt.Sprintf("firmware of ethernet tile E10 refused a host's request (flags 0x1, chip (0, 0, 0, 0) 1-1:0x2): misaligned address; the tile only counts further such requests, because it has reported %d", MaxReports)
+	if events != MaxReports || !last.Last || last.String() != want {
+		t.Errorf("%d events, the last: %s", events, last.String())
+	}
+	if q := h.queue(); q.SQ.Errors != MaxReports+10 || q.Counters.Refused != MaxReports+10 {
+		t.Errorf("%+v", q)
+	}
+}
