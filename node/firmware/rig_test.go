@@ -24,6 +24,7 @@ type rig struct {
 	rng   *rand.Rand // nil: each cable delivers at once
 	out   map[wire.PortID]bool
 	down  map[wire.PortID]bool
+	full  [numClasses]int // times that a tile had no internal buffer left for messages of a class that leave
 }
 
 // unit is a chip of a rig. It implements [Host].
@@ -189,7 +190,16 @@ func (w *rig) settle() {
 			moved = u.m.Run(w.now) || moved
 			moved = u.transferred() || moved
 			moved = u.deliver() || moved
-			moved = moved || slices.ContainsFunc(u.m.tiles[:], func(t *tile) bool { return t != nil && w.rng != nil && t.out[requests].unplaced() && u.Up(t.ch) })
+			for _, t := range u.m.tiles {
+				for c := range w.full {
+					if t != nil && len(t.out[c].list) == slots {
+						w.full[c]++
+					}
+				}
+			}
+			moved = moved || slices.ContainsFunc(u.m.tiles[:], func(t *tile) bool { // a busy link takes it later
+				return t != nil && u.Up(t.ch) && (t.owes || t.out[requests].unplaced() || t.out[responses].unplaced())
+			})
 		}
 		left := false
 		for _, u := range w.chips {

@@ -316,12 +316,11 @@ func (t *tile) finish(a *message) bool {
 		return true
 	}
 	e, why := &r.entry, a.reason
-	if want := min(uint64(e.Data)-uint64(a.part)*BlockSize, BlockSize); why == 0 && !a.write() && e.Flags&DataBlock != 0 && uint64(len(a.data)) != want ||
-		why == 0 && !a.write() && e.Flags&DataBlock == 0 && len(a.data) != wire.RegisterLen {
+	if why == 0 && len(a.data) != r.wants(a.part) {
 		why = BadTarget // no firmware sends this
 	}
 	switch {
-	case why != 0 || a.write():
+	case why != 0 || e.Flags&RdReq == 0:
 	case e.Flags&DataBlockDRAM != 0:
 		if t.m.moves(t.ch, r.id, a.part) {
 			t.counters.Late++ // the answer came twice, because a cable's session ended
@@ -341,6 +340,18 @@ func (t *tile) finish(a *message) bool {
 	}
 	t.partEnded(r, a.part, why)
 	return true
+}
+
+// wants returns the number of bytes that the answer to a part brings.
+func (r *request) wants(part uint32) int {
+	switch e := &r.entry; {
+	case e.Flags&RdReq == 0:
+		return 0
+	case e.Flags&DataBlock == 0:
+		return wire.RegisterLen
+	default:
+		return int(min(uint64(e.Data)-uint64(part)*BlockSize, BlockSize))
+	}
 }
 
 // partEnded notes that a part of a request has ended.
