@@ -43,9 +43,11 @@ type foreign struct {
 	out *bufio.Scanner
 }
 
-func startForeign(t *testing.T, args ...string) *foreign {
+// The process inherits the sockets, as its descriptors from 3 on.
+func startForeign(t *testing.T, sockets []*os.File, args ...string) *foreign {
 	t.Helper()
 	cmd := exec.Command("python3", append([]string{"testdata/peer.py"}, args...)...)
+	cmd.ExtraFiles = sockets
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
 	in, err1 := cmd.StdinPipe()
@@ -72,14 +74,21 @@ func (f *foreign) says(t *testing.T, want string) {
 	}
 }
 
-func freePort(t *testing.T) int {
+// socketFor opens a UDP socket of loopback for another process, and returns the socket and its port. This process
+// keeps the socket open until the end of the test, so nobody else can take the port between two processes.
+func socketFor(t *testing.T) (*os.File, uint16) {
 	t.Helper()
-	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).Port
+	f, err := c.File()
+	c.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f, uint16(c.LocalAddr().(*net.UDPAddr).Port)
 }
 
 // TestOtherImplementation runs a chip beside a chip of another implementation, which was written in
@@ -100,8 +109,8 @@ func TestOtherImplementation(t *testing.T) {
 func besideForeign(t *testing.T, loss string) {
 	slow := ttlink.ProfileCrowded
 	slow.DeadTraffic, slow.DeadIdle = 4*time.Second, 5*time.Second
-	n, args := nextToForeign(t, slow, loss)
-	f := startForeign(t, args...)
+	n, sockets, args := nextToForeign(t, slow, loss)
+	f := startForeign(t, sockets, args...)
 	f.says(t, "up")
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -114,7 +123,7 @@ func besideForeign(t *testing.T, loss string) {
 	// Kill the other implementation, and start a new process of it.
 	f.cmd.Process.Kill()
 	f.cmd.Wait()
-	f = startForeign(t, args...)
+	f = startForeign(t, sockets, args...)
 	f.says(t, "up")
 	if err := s.Ready(ctx); err != nil {
 		t.Fatal(err)
@@ -133,9 +142,9 @@ func besideForeign(t *testing.T, loss string) {
 	}
 }
 
-// nextToForeign starts our chip, and returns the arguments for the process of the other
+// nextToForeign starts our chip, and returns the sockets and the arguments for the process of the other
 // implementation.
-func nextToForeign(t *testing.T, profile ttlink.Profile, loss string) (n *node.Node, args []string) {
+func nextToForeign(t *testing.T, profile ttlink.Profile, loss string) (n *node.Node, sockets []*os.File, args []string) {
 	t.Helper()
 	m, err := topo.Named("mesh:1x2")
 	if err != nil {
@@ -143,7 +152,10 @@ func nextToForeign(t *testing.T, profile ttlink.Profile, loss string) (n *node.N
 	}
 	theirs := membership.Member{Addr: netip.MustParseAddr("127.0.0.1")}
 	theirs.Meta.Node = wire.FabricNodeID{Chip: 1}
-	theirs.Meta.Ports[4], theirs.Meta.Ports[5] = uint16(freePort(t)), uint16(freePort(t))
+	for ch := 4; ch <= 5; ch++ {
+		f, port := socketFor(t)
+		sockets, theirs.Meta.Ports[ch] = append(sockets, f), port
+	}
 	var ours membership.Meta
 	n, err = node.Start(context.Background(), node.Config{Topology: m, Incarnation: 0x1234567890ABCDEF, Behaviour: chip.Behaviour{Profile: profile},
 		Port: func(a netip.AddrPort) (transport.Port, error) {
@@ -157,11 +169,7 @@ func nextToForeign(t *testing.T, profile ttlink.Profile, loss string) (n *node.N
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.Close() })
-	args = []string{fmt.Sprint(uint32(m.Hash()))}
-	for _, p := range []uint16{theirs.Meta.Ports[4], theirs.Meta.Ports[5], ours.Ports[0], ours.Ports[1]} {
-		args = append(args, fmt.Sprint(p))
-	}
-	return n, append(args, loss)
+	return n, sockets, []string{fmt.Sprint(uint32(m.Hash())), "fd3", "fd4", fmt.Sprint(ours.Ports[0]), fmt.Sprint(ours.Ports[1]), loss}
 }
 
 // linksToForeign checks that no link goes down under load, with the link profile of chips that
@@ -170,8 +178,8 @@ func nextToForeign(t *testing.T, profile ttlink.Profile, loss string) (n *node.N
 func linksToForeign(t *testing.T) {
 	const wanted, most = 3, 50
 	profile := ttlink.ProfileCrowded
-	n, args := nextToForeign(t, profile, "0")
-	f := startForeign(t, args...)
+	n, sockets, args := nextToForeign(t, profile, "0")
+	f := startForeign(t, sockets, args...)
 	f.says(t, "up")
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
@@ -281,7 +289,46 @@ func weAsk(ctx context.Context, t *testing.T, s *session.Session) {
 	expect(at(4, 5, 0), []byte("members"))
 	expect(at(4, 5, 16), []byte{4, 0, 0, 0})
 	expect(at(4, 5, 32), []byte{100, 0, 0, 0})
+	rect := func(x0, y0, x1, y1 uint8, off uint64) wire.NocAddr {
+		a, ok := wire.NewNocRect(x0, y0, x1, y1, off)
+		if !ok {
+			t.Fatal("no rectangle")
+		}
+		return a
+	}
+	// Column 5 and row 6 have no Tensix tile.
+	err = errors.Join(
+		s.Write(ctx, to, rect(4, 5, 7, 7, 0x200), []byte("in every tile")),
+		s.AtomicInc(ctx, to, rect(3, 5, 8, 7, 0x240), 5, false),
+		s.AtomicInc(ctx, to, rect(4, 5, 4, 5, 0x240), 6, true, session.OnPlane(1)),
+		s.MulticastWrite(ctx, east, rect(1, 8, 2, 8, 0x280), []byte("both ways")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []uint8{3, 4, 6, 7} {
+		for _, y := range []uint8{5, 7, 8} {
+			text, sum := make([]byte, 13), []byte{5, 0, 0, 0}
+			if x != 3 && y != 8 {
+				copy(text, "in every tile")
+			}
+			if x == 4 && y == 5 {
+				sum[0] = 11
+			}
+			if y == 8 {
+				sum[0] = 0
+			}
+			expect(at(x, y, 0x200), text)
+			expect(at(x, y, 0x240), sum)
+		}
+	}
+	expect(at(2, 8, 0x280), []byte("both ways"))
 	var refused *session.RefusedError
+	if err := s.Write(ctx, to, rect(1, 0, 9, 0, 0), []byte("x")); !errors.As(err, &refused) || refused.Outcome != wire.OutcomeBadAddress {
+		t.Errorf("a NoC multicast to no Tensix tile: %v", err)
+	}
+	if err := s.AtomicInc(ctx, to, rect(1, 1, 2, 2, 2), 1, false); !errors.As(err, &refused) || refused.Outcome != wire.OutcomeMisaligned {
+		t.Errorf("a NoC multicast increment beside a word: %v", err)
+	}
 	if err := s.Write(ctx, to, at(60, 60, 0), []byte("x")); !errors.As(err, &refused) || refused.Outcome != wire.OutcomeBadAddress {
 		t.Errorf("a write to no tile: %v", err)
 	}
@@ -311,6 +358,18 @@ func theyAsk(t *testing.T, f *foreign) {
 		{"minc 1 3 0 9", "done"},
 		{"minc 1 3 2 1", "misaligned"},
 		{"read 1 3 0 4", "done 09000000"},
+		{"nwrite 4 4 4 2 0x300 6e6f63", "done"},
+		{"read 4 5 0x300 3", "done 6e6f63"},
+		{"read 7 4 0x300 3", "done 6e6f63"},
+		{"read 8 4 0x300 3", "done 000000"},
+		{"read 4 7 0x300 3", "done 000000"},
+		{"nwrite 1 8 1 1 0x310 00000000", "done"},
+		{"ninc 1 8 2 1 0x310 7", "done"},
+		{"ninc 1 8 1 1 0x310 2", "done"},
+		{"read 1 8 0x310 4", "done 09000000"},
+		{"ninc 1 1 2 2 2 1", "misaligned"},
+		{"nwrite 1 0 9 1 0 00", "bad address"},
+		{"nwrite 1 1 1 1 0x177000 00", "bad address"},
 		{"swrite 1 5 0 616263", "done"},
 		{"swrite 60 60 0 61", "bad address"},
 		{"read 1 5 0 3", "done 616263"},

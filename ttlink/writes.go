@@ -14,8 +14,8 @@ import (
 // metadata, and reads the payload from L1 for every retransmission (tt-isa-documentation,
 // WormholeB0/EthernetTile/EthernetTxRx.md).
 //
-// The link cuts a command into frames as the slab has room. The frames of both queues and of packets
-// share the sequence numbers and the slab. If commands of both queues wait, the link's random numbers
+// The link cuts a command into frames as the slab has room. The frames of all queues and of packets
+// share the sequence numbers and the slab. If commands of several queues wait, the link's random numbers
 // choose the queue of the next frame. Therefore there is no order between the queues.
 
 // Limits of L1 writes.
@@ -42,7 +42,15 @@ type WriteCounters struct {
 	Frames, Words     uint64 // frames sent, also again; their headers and payloads in words of 16 bytes, rounded up for each frame
 	FramesTaken       uint64 // frames received, without frames that the link dropped
 	WordsTaken        uint64 // headers and payloads of these frames, in words of 16 bytes
+	Lines, LinesTaken uint64 // the same as Words and WordsTaken in lines of 96 bytes, which a Blackhole counts
 }
+
+// LineLen is the unit in which a Blackhole's queues count bytes (tt-isa-documentation,
+// BlackholeA0/EthernetTile/EthernetTxRx.md, ETH_TXQ_WORD_CNT).
+const LineLen = 96
+
+// lines returns the length of header and payload of a frame, in lines of 96 bytes, rounded up.
+func lines(payload int) uint64 { return uint64(wire.HeaderLen+payload+LineLen-1) / LineLen }
 
 // words returns the length of header and payload of a frame, in words of 16 bytes, rounded up.
 func words(payload int) uint64 {
@@ -58,6 +66,7 @@ func (l *Link) sendWrite(m *frameMeta, payload []byte) {
 	c := &l.writes.count[m.vc]
 	c.Frames++
 	c.Words += words(int(m.length))
+	c.Lines += lines(int(m.length))
 }
 
 // command is an L1 or MMIO write of which some frames are not placed yet.
@@ -79,7 +88,7 @@ type writes struct {
 	count [wire.NumQueues]WriteCounters
 }
 
-// Busy reports whether queue q, 0 or 1, takes no command now. A queue is busy from the start of a
+// Busy reports whether queue q, below [wire.NumQueues], takes no command now. A queue is busy from the start of a
 // command until all frames of the command are in the retransmit slab.
 func (l *Link) Busy(q int) bool { return l.writes.queue[q].kind != 0 }
 
@@ -208,15 +217,12 @@ func (l *Link) PlaceWrites() bool {
 func (l *Link) placeWrites() {
 	w := &l.writes
 	for {
-		q := 0
-		if w.queue[0].kind == 0 || w.queue[1].kind != 0 && l.rng.Uint64()&1 != 0 {
-			q = 1
-		}
-		c := &w.queue[q]
-		if c.kind == 0 {
+		q, ok := l.nextQueue()
+		if !ok {
 			w.wait = false
 			return
 		}
+		c := &w.queue[q]
 		n := min(int(c.left), l.WritePayload(q))
 		m := frameMeta{kind: c.kind, dest: c.dest, vc: wire.VC(q), padded: uint16(wire.PadTo(n)), length: uint16(n)}
 		if s := &l.tx.slab; s.count > 0 && s.writes+m.size() > l.cfg.Window/writeShare || s.writeCount >= MaxFrames/writeShare || !s.fits(1, m.size(), l.cfg.Window) {
@@ -239,6 +245,22 @@ func (l *Link) placeWrites() {
 			*c = command{}
 		}
 	}
+}
+
+// nextQueue chooses a queue with a command. If there is none, nextQueue returns false.
+func (l *Link) nextQueue() (q int, ok bool) {
+	var busy [wire.NumQueues]int
+	n := uint64(0)
+	for q := range l.writes.queue {
+		if l.writes.queue[q].kind != 0 {
+			busy[n] = q
+			n++
+		}
+	}
+	if n > 1 {
+		return busy[l.rng.Uint64()%n], true
+	}
+	return busy[0], n > 0
 }
 
 // acked notes that the peer has acknowledged the frame m of a write.
@@ -281,6 +303,7 @@ func (l *Link) receivedWrite(f *wire.Frame) Delivery {
 	c.BytesTaken += uint64(len(f.Payload))
 	c.FramesTaken++
 	c.WordsTaken += words(len(f.Payload))
+	c.LinesTaken += lines(len(f.Payload))
 	d := Delivery{Kind: f.Kind, Addr: f.Dest, VC: f.VC, Data: f.Payload, End: f.Flags&wire.FlagEnd != 0}
 	if d.End {
 		c.Received++

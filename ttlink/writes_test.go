@@ -309,7 +309,7 @@ func TestEndedSessionCountsWrites(t *testing.T) {
 	for _, e := range a.events {
 		if e.Kind == EventSessionEnded {
 			ended++
-			if e.UnknownWrites != [2]int{2, 1} {
+			if e.UnknownWrites != [3]int{2, 1} {
 				t.Errorf("unknown fate of %v", e.UnknownWrites)
 			}
 		}
@@ -351,7 +351,7 @@ func TestWritesByFallback(t *testing.T) {
 // expects their number.
 func TestBadWrites(t *testing.T) {
 	for _, f := range []wire.Frame{
-		{Kind: wire.KindWrite, VC: 2, Payload: make([]byte, 16)},
+		{Kind: wire.KindWrite, VC: wire.NumQueues, Payload: make([]byte, 16)},
 		{Kind: wire.KindWrite, Payload: make([]byte, 15)},
 		{Kind: wire.KindWrite},
 		{Kind: wire.KindWrite, Dest: 8, Payload: make([]byte, 16)},

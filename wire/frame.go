@@ -35,9 +35,10 @@ const (
 	WriteUnit = 16
 	// RegisterLen is the length of an MMIO write's payload, in bytes: one register.
 	RegisterLen = 4
-	// NumQueues is the number of transaction command queues of a port. The CCL guide says "Two
-	// independent Ethernet tx_cmd_qs".
-	NumQueues = 2
+	// NumQueues is the largest number of transaction command queues of a port. A Blackhole's ethernet
+	// tile has three queues, and a Wormhole's two (tt-isa-documentation, BlackholeA0/EthernetTile and
+	// WormholeB0/EthernetTile, EthernetTxRx.md).
+	NumQueues = 3
 )
 
 // Offsets within a frame.

@@ -66,7 +66,8 @@ func linkView(p *chip.PortStatus, now mono.Time) api.LinkView {
 	v.Rate = api.RateView{OverS: p.Rate.Over.Seconds(), BytesOut: p.Rate.BytesOut, BytesIn: p.Rate.BytesIn, PacketsOut: p.Rate.PacketsOut, PacketsIn: p.Rate.PacketsIn}
 	v.Raw = p.Raw
 	v.Writes = api.WritesView{Stored: p.Writes.Stored, Registers: p.Writes.Registers, Refused: p.Writes.Refused}
-	for q, w := range p.Frames.Writes {
+	for q := range p.Payload {
+		w := &p.Frames.Writes[q]
 		v.Writes.Queues = append(v.Writes.Queues, api.WriteQueueView{Payload: p.Payload[q], Started: w.Started, Acked: w.Acked, Unknown: w.Unknown,
 			Received: w.Received, Frames: w.Frames})
 	}

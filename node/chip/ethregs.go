@@ -4,36 +4,46 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"ttfabric/node/noc"
 	"ttfabric/wire"
 )
 
 // Registers of the transmit queues (TXQ) and receive queues (RXQ) of an ethernet tile. Addresses and
 // meaning: tt-isa-documentation, WormholeB0/EthernetTile/EthernetTxRx.md and the page of the same name
-// in BlackholeA0. Each queue has a window of 0x1000 bytes. A transmit queue keeps what is stored to
-// its registers below offset 0x64. All other registers without a name here read as 0, and a store
-// to them does nothing. A store to a counter does nothing either.
+// in BlackholeA0. A Wormhole tile has two queues of each kind, a Blackhole tile three. Each queue has a window of
+// 0x1000 bytes. Registers that have no name here read as 0, and a store to them does nothing, like a store to
+// a counter. A Blackhole tile has a table of headers, too.
 const (
-	txqBase       = 0xFFB90000
-	rxqWormhole   = 0xFFB92000
-	rxqBlackhole  = 0xFFB94000
-	queueWindow   = 0x1000
-	registerWords = 0x64 / 4 // number of registers of a transmit queue that keep what is stored
+	txqBase      = 0xFFB90000
+	rxqWormhole  = 0xFFB92000
+	rxqBlackhole = 0xFFB94000
+	queueWindow  = 0x1000
+	headersBase  = 0xFFB98200 // Blackhole: the TX header table
+	headersLen   = 10 * 0x80  // 10 entries
+	txqWords     = 0x8C / 4   // words from the first to the last named register of a transmit queue
 )
 
 // Offsets of the registers of a transmit queue.
 const (
 	txqCtrl        = 0x00 // bit 0 KEEPALIVE: TT-link mode; bit 3 DIS_DROP
-	txqCmd         = 0x04 // a store starts a command: 1 payload of compliance mode, 2 L1 write, 4 MMIO write; on Wormhole a load gives 1 while the queue is busy
+	txqCmd         = 0x04 // a store starts a command: 1 raw, 2 L1 write, 4 MMIO write; on Wormhole a load gives 1 while the queue is busy, on Blackhole always 0
 	txqStatus      = 0x08 // Blackhole: bit 16 while the queue is busy
 	txqMaxPacket   = 0x0C // MAX_PKT_SIZE, in bytes of TT-link header and payload
 	txqStart       = 0x14 // address of the source in L1
 	txqSize        = 0x18 // length of the source, in bytes
 	txqDest        = 0x1C // address at the other end
 	txqTransferCnt = 0x30 // commands that the queue has taken over from CMD
-	txqPktStart    = 0x34 // frames of this queue that the link sent, also again
+	txqPktStart    = 0x34 // frames of this queue that the link sent, also again, and raw frames of the queue
 	txqPktEnd      = 0x3C
 	txqWordCnt     = 0x40 // headers and payloads of these frames, in words of 16 bytes, or of 96 bytes on Blackhole
 	txqRegData     = 0x44 // value of an MMIO write
+	txqResend      = 0x48 // time after which a frame is sent again, in cycles
+	txqUpdate      = 0x4C // time between sequence updates, in cycles
+	txqMAC         = 0x50 // Wormhole: MAC addresses and ethertype, up to 0x60
+	txqMACEnd      = 0x64
+	txqSelectSW    = 0x80 // Blackhole: entries of the TX header table for raw frames, MMIO writes and L1 writes, 4 bits each
+	txqSelectHW    = 0x84 // Blackhole: entry for sequence updates
+	txqSelectOvl   = 0x88 // Blackhole: entries for the streams of the NoC overlay
 )
 
 // Commands of a transmit queue, values of CMD.
@@ -50,64 +60,110 @@ const (
 	txqOngoing    = 1 << 16
 	rxqPacketMode = 1 << 1
 	rxqBufWrap    = 1 << 2
+	rxqFormatBits = 1<<14 - 1 // bits of TILE_HEADER_FORMAT
 )
 
-// blackholeWord is the number of words of 16 bytes that WORD_CNT of a Blackhole counts as one.
-const blackholeWord = 6
-
-// Offsets of the registers of a receive queue. The counters count frames of L1 and MMIO writes, and
-// on queue 0 also frames of compliance mode.
+// Offsets of the registers of a receive queue. All count frames of L1 and MMIO writes, and on queue 0
+// frames of compliance mode.
 const (
 	rxqCtrl      = 0x00 // bit 1 PACKET_MODE: TT-link mode; bit 2 BUF_WRAP
+	rxqByteCnt   = 0x04 // Blackhole: bytes that the queue has written to L1
 	rxqBufPtr    = 0x08 // compliance mode: offset in the buffer where the next payload goes, in bytes
 	rxqBufStart  = 0x0C // address of the buffer in L1, in words of 16 bytes
 	rxqBufSize   = 0x10 // length of the buffer, in words of 16 bytes
-	rxqWordCnt   = 0x14 // headers and payloads of the frames of the peer's queue, in words of 16 bytes
+	rxqWordCnt   = 0x14 // headers and payloads of the frames of the peer's queue, in words of 16 bytes, or of 96 bytes on Blackhole
+	rxqHdrCtrl   = 0x18 // Blackhole: bytes to strip from the start of raw frames, at first the 14 of an Ethernet header
+	rxqPktStart  = 0x24 // Blackhole: the same as PKT_END
 	rxqPktEnd    = 0x28 // frames of the peer's queue, and of queue 0 also dropped frames
 	rxqLocalSeq  = 0x40 // sequence number of the frame that the link expects next, of all kinds
 	rxqRemoteSeq = 0x44 // sequence number after the newest frame that the peer has acknowledged
+	rxqFormat    = 0x48 // TILE_HEADER_FORMAT: for the NoC overlay
 	rxqDropCnt   = 0x4C // frames that the link or the chip dropped; only on queue 0
+	rxqWriting   = 0x50 // OUTSTANDING_WR_CNT: writes to L1 under way, which here is always 0
 )
 
-// txq is a transmit queue of one port. The fields hold what was stored into the registers. The
-// registers of timeouts, MAC addresses and the ethertype keep their values without effect, because
-// the link has its own times and addresses.
+// etherHeader is the length of an Ethernet header, in bytes.
+const etherHeader = 14
+
+// txq is a transmit queue of one port. The fields hold what was stored into the registers. The link has
+// its own times and addresses: the registers of timeouts, MAC addresses, ethertype, DIS_DROP and entries of
+// the TX header table only hold their values.
 type txq struct {
 	c     *machine
 	port  int
 	queue int
-	words [registerWords]uint32
+	words [txqWords]uint32
 }
 
-// rxq is a receive queue of one port. In compliance mode, the payloads go to queue 0.
+// rxq is a receive queue of one port. In compliance mode, the payloads go to queue 0. A raw frame has no
+// Ethernet header that could be stripped, so HDR_CTRL only holds its value, like TILE_HEADER_FORMAT.
 type rxq struct {
-	c     *machine
-	port  int
-	queue int
+	c              *machine
+	port           int
+	queue          int
+	header, format uint32
+}
+
+// headers is the TX header table of a Blackhole tile. The link sends its own headers, so the table only
+// holds its values.
+type headers struct{ words *[headersLen / 4]uint32 }
+
+// Load reads registers of the table.
+func (h *headers) Load(off uint64, b []byte) wire.Outcome {
+	return load(off, b, func(off uint64) uint32 {
+		if h.words == nil {
+			return 0
+		}
+		return h.words[off/4]
+	})
+}
+
+// Store writes registers of the table.
+func (h *headers) Store(off uint64, b []byte) wire.Outcome {
+	if h.words == nil {
+		h.words = new([headersLen / 4]uint32)
+	}
+	for ; len(b) > 0; off, b = off+4, b[4:] {
+		h.words[off/4] = binary.LittleEndian.Uint32(b)
+	}
+	return wire.OutcomeDone
 }
 
 // addQueueRegisters maps the registers of the queues of all ports into the chip's memory.
 func (c *machine) addQueueRegisters() error {
-	rx := uint32(rxqWormhole)
-	if c.cfg.Topology.Arch == wire.Blackhole {
-		rx = rxqBlackhole
+	rx, header := uint32(rxqWormhole), uint32(0)
+	if c.blackhole() {
+		rx, header = rxqBlackhole, etherHeader
 	}
 	for i := range c.ports.list {
 		p := &c.ports.list[i]
-		for q := range wire.NumQueues {
+		add := func(at uint32, n int, r noc.Registers) error {
+			if err := c.memory.MapRegisters(p.tileAddr(at), n, r); err != nil {
+				return fmt.Errorf("chip %s channel %d: %w", c.cfg.Node, p.Local.Channel, err)
+			}
+			return nil
+		}
+		for q := range c.queues() {
 			t := &txq{c: c, port: i, queue: q}
 			t.words[txqCtrl/4], t.words[txqMaxPacket/4] = txqKeepalive|txqDisDrop, uint32(p.link.MaxPacket(q))
-			err := c.memory.MapRegisters(p.tileAddr(txqBase+uint32(q)*queueWindow), queueWindow, t)
-			if err == nil {
-				err = c.memory.MapRegisters(p.tileAddr(rx+uint32(q)*queueWindow), queueWindow, &rxq{c, i, q})
+			if err := add(txqBase+uint32(q)*queueWindow, queueWindow, t); err != nil {
+				return err
 			}
-			if err != nil {
-				return fmt.Errorf("chip %s channel %d: %w", c.cfg.Node, p.Local.Channel, err)
+			if err := add(rx+uint32(q)*queueWindow, queueWindow, &rxq{c: c, port: i, queue: q, header: header}); err != nil {
+				return err
+			}
+		}
+		if c.blackhole() {
+			if err := add(headersBase, headersLen, &headers{}); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
+
+// blackhole reports whether the chip's ethernet tiles are those of Blackhole.
+func (c *machine) blackhole() bool { return c.cfg.Topology.Arch == wire.Blackhole }
 
 // load copies the words that "word" gives for the offsets from off on into b.
 func load(off uint64, b []byte, word func(off uint64) uint32) wire.Outcome {
@@ -121,36 +177,47 @@ func load(off uint64, b []byte, word func(off uint64) uint32) wire.Outcome {
 func (t *txq) Load(off uint64, b []byte) wire.Outcome { return load(off, b, t.word) }
 
 func (t *txq) word(off uint64) uint32 {
-	l := t.c.ports.list[t.port].link
-	n, busy, blackhole := l.WriteCount(t.queue), l.Busy(t.queue), t.c.cfg.Topology.Arch == wire.Blackhole
+	p := &t.c.ports.list[t.port]
+	n, busy, raw := p.link.WriteCount(t.queue), p.link.Busy(t.queue), &p.raw.sent[t.queue]
 	switch off {
 	case txqCmd:
-		if busy && !blackhole {
+		if busy && !t.c.blackhole() {
 			return 1
 		}
 		return 0
 	case txqStatus:
-		if busy && blackhole {
+		if busy && t.c.blackhole() {
 			return txqOngoing
 		}
 		return 0
 	case txqTransferCnt:
 		if busy {
-			return uint32(n.Started) - 1
+			return uint32(n.Started+raw.frames) - 1
 		}
-		return uint32(n.Started)
+		return uint32(n.Started + raw.frames)
 	case txqPktStart, txqPktEnd:
-		return uint32(n.Frames)
+		return uint32(n.Frames + raw.frames)
 	case txqWordCnt:
-		if blackhole {
-			return uint32((n.Words + blackholeWord - 1) / blackholeWord)
+		if t.c.blackhole() {
+			return uint32(n.Lines + raw.words)
 		}
-		return uint32(n.Words)
+		return uint32(n.Words + raw.words)
 	}
-	if off/4 < registerWords {
+	if t.holds(off) {
 		return t.words[off/4]
 	}
 	return 0
+}
+
+// holds reports whether the queue has a register at an offset that holds what was stored.
+func (t *txq) holds(off uint64) bool {
+	switch off {
+	case txqCtrl, txqMaxPacket, txqStart, txqSize, txqDest, txqRegData, txqResend, txqUpdate:
+		return true
+	case txqSelectSW, txqSelectHW, txqSelectOvl:
+		return t.c.blackhole()
+	}
+	return !t.c.blackhole() && txqMAC <= off && off < txqMACEnd
 }
 
 // Store writes registers of the queue. A store to CMD starts a command, with the values that the other
@@ -165,7 +232,7 @@ func (t *txq) Store(off uint64, b []byte) wire.Outcome {
 		switch {
 		case off == txqCmd:
 			cmd, starts = v, true
-		case off/4 < registerWords:
+		case t.holds(off):
 			t.words[off/4] = v
 		}
 	}
@@ -193,7 +260,7 @@ func (t *txq) start(cmd uint32) wire.Outcome {
 	}
 	switch cmd {
 	case cmdRaw:
-		return t.c.startRaw(&t.c.ports.list[t.port], w[txqStart/4], w[txqSize/4])
+		return t.c.startRaw(&t.c.ports.list[t.port], t.queue, w[txqStart/4], w[txqSize/4])
 	case cmdWrite:
 		if w[txqSize/4]%wire.WriteUnit != 0 {
 			return wire.OutcomeMisaligned
@@ -209,15 +276,24 @@ func (t *txq) start(cmd uint32) wire.Outcome {
 func (r *rxq) Load(off uint64, b []byte) wire.Outcome { return load(off, b, r.word) }
 
 func (r *rxq) word(off uint64) uint32 {
-	p := &r.c.ports.list[r.port]
+	p, blackhole := &r.c.ports.list[r.port], r.c.blackhole()
 	n := p.link.WriteCount(r.queue)
 	expected, acked := p.link.Sequence()
-	words, frames, dropped := n.WordsTaken, n.FramesTaken, uint64(0)
+	words, frames, size, dropped := n.WordsTaken, n.FramesTaken, n.BytesTaken, uint64(0)
+	if blackhole {
+		words = n.LinesTaken
+	}
 	mode := uint32(rxqPacketMode)
 	if r.queue == 0 {
 		f := p.link.Counters()
 		dropped = refused(&f) + p.writes.Refused + p.raw.dropped()
-		words, frames = words+p.raw.words, frames+p.raw.frames
+		words, frames, size = words+p.raw.taken.words, frames+p.raw.taken.frames, size+p.raw.bytes
+		if p.raw.on {
+			mode = 0
+		}
+		if p.raw.wrap {
+			mode |= rxqBufWrap
+		}
 		switch off {
 		case rxqBufPtr:
 			return p.raw.ptr
@@ -225,12 +301,6 @@ func (r *rxq) word(off uint64) uint32 {
 			return p.raw.start
 		case rxqBufSize:
 			return p.raw.size
-		}
-		if p.raw.on {
-			mode = 0
-		}
-		if p.raw.wrap {
-			mode |= rxqBufWrap
 		}
 	}
 	switch off {
@@ -244,26 +314,42 @@ func (r *rxq) word(off uint64) uint32 {
 		return uint32(expected)
 	case rxqRemoteSeq:
 		return uint32(acked)
+	case rxqFormat:
+		return r.format
 	case rxqDropCnt:
 		return uint32(dropped)
+	}
+	if blackhole {
+		switch off {
+		case rxqByteCnt:
+			return uint32(size)
+		case rxqHdrCtrl:
+			return r.header
+		case rxqPktStart:
+			return uint32(frames + dropped)
+		}
 	}
 	return 0
 }
 
-// Store writes registers of the queue. Only queue 0 has registers that hold a value: the buffer of
-// compliance mode, and BUF_WRAP.
+// Store writes registers of the queue. Only queue 0 has the buffer of compliance mode, and BUF_WRAP.
 func (r *rxq) Store(off uint64, b []byte) wire.Outcome {
 	m := &r.c.ports.list[r.port].raw
-	for ; r.queue == 0 && len(b) > 0; off, b = off+4, b[4:] {
+	for ; len(b) > 0; off, b = off+4, b[4:] {
 		v := binary.LittleEndian.Uint32(b)
-		switch off {
-		case rxqCtrl:
+		switch {
+		case off == rxqFormat:
+			r.format = v & rxqFormatBits
+		case off == rxqHdrCtrl:
+			r.header = v
+		case r.queue != 0:
+		case off == rxqCtrl:
 			m.wrap = v&rxqBufWrap != 0
-		case rxqBufPtr:
+		case off == rxqBufPtr:
 			m.ptr = v
-		case rxqBufStart:
+		case off == rxqBufStart:
 			m.start = v
-		case rxqBufSize:
+		case off == rxqBufSize:
 			m.size = v
 		}
 	}

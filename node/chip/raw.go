@@ -20,9 +20,26 @@ type rawMode struct {
 	size    uint32             // length of the receive buffer, in words of 16 bytes
 	ptr     uint32             // offset in the receive buffer where the next payload goes, in bytes
 	wrap    bool               // at the end of the receive buffer, payloads continue at its start
-	frames  uint64             // number of payloads that the port has put into the receive buffer
-	words   uint64             // words of 16 bytes of these payloads, rounded up for each payload
-	noSpace uint64             // payloads that the port dropped because the receive buffer had no room
+	taken   rawCount           // payloads in the receive buffer, ever
+	bytes   uint64             // bytes of payloads that the port has stored in the receive buffer
+	noSpace uint64             // payloads that the port dropped, or of which it dropped the end, because the receive buffer had no room
+
+	sent [wire.NumQueues]rawCount // payloads that each transmit queue has sent
+}
+
+// rawCount counts payloads.
+type rawCount struct {
+	frames uint64
+	words  uint64 // words of 16 bytes, or of 96 bytes on Blackhole, rounded up for each payload
+}
+
+func (c *rawCount) add(n int, blackhole bool) {
+	unit := wire.WriteUnit
+	if blackhole {
+		unit = ttlink.LineLen
+	}
+	c.frames++
+	c.words += uint64(n+unit-1) / uint64(unit)
 }
 
 // setPath notes whether datagrams can reach the address of the port's peer. setPath returns true if the
@@ -78,11 +95,11 @@ func (c *machine) setRaw(now mono.Time, i int, on bool) bool {
 	return true
 }
 
-// startRaw sends n bytes of L1 from address "from" on as one payload of compliance mode. The chip reads L1
+// startRaw sends n bytes of L1 from address "from" on as one payload of compliance mode, by a transmit queue. The chip reads L1
 // at once. startRaw returns OutcomeBadAddress for bytes beyond L1, OutcomeBadCommand for a payload that
 // is empty or too long for the path, and OutcomeAgain if [ttlink.ComplianceBuffer] payloads wait or no
 // address of the peer is known.
-func (c *machine) startRaw(p *port, from, n uint32) wire.Outcome {
+func (c *machine) startRaw(p *port, queue int, from, n uint32) wire.Outcome {
 	switch {
 	case n < wire.MinRaw || int(n) > min(wire.MaxRaw, p.most+wire.HeaderLen):
 		return wire.OutcomeBadCommand
@@ -96,6 +113,7 @@ func (c *machine) startRaw(p *port, from, n uint32) wire.Outcome {
 	if !p.raw.end.Send(b) {
 		return wire.OutcomeAgain
 	}
+	p.raw.sent[queue].add(int(n), c.blackhole())
 	return wire.OutcomeDone
 }
 
@@ -107,19 +125,26 @@ func (c *machine) rawDatagram(p *port, b []byte) {
 			p.raw.noSpace++
 			continue
 		}
-		p.raw.frames++
-		p.raw.words += uint64(len(b)+wire.WriteUnit-1) / wire.WriteUnit
+		p.raw.taken.add(len(b), c.blackhole())
 	}
 }
 
 // storeRaw stores a payload at the end of the receive buffer. If the buffer has no room, or does not lie
-// in L1, storeRaw stores nothing and returns false.
+// in L1, storeRaw returns false. A Blackhole then still stores the beginning of the payload up to the end of
+// the buffer, as the chip does.
 func (c *machine) storeRaw(p *port, b []byte) bool {
 	m := &p.raw
 	start, size := uint64(m.start)*wire.WriteUnit, uint64(m.size)*wire.WriteUnit
 	at, n := uint64(m.ptr), uint64(len(b))
-	if start+size > c.l1(p) || n > size || at > size || !m.wrap && at+n > size {
+	fits := m.wrap && n <= size || at+n <= size
+	switch {
+	case start+size > c.l1(p) || at > size:
 		return false
+	case !fits && (m.wrap || at == size || !c.blackhole()):
+		return false
+	case !fits:
+		n = size - at
+		b = b[:n]
 	}
 	first := min(n, size-at)
 	for _, part := range []struct {
@@ -131,8 +156,9 @@ func (c *machine) storeRaw(p *port, b []byte) bool {
 			return false
 		}
 	}
+	m.bytes += n
 	if m.ptr = uint32(at + n); m.wrap && uint64(m.ptr) >= size {
 		m.ptr = uint32(at + n - size)
 	}
-	return true
+	return fits
 }

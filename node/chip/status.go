@@ -46,7 +46,7 @@ type PortStatus struct {
 	Writes   WriteStatus
 	Raw      bool                      // the port is in compliance mode
 	Received ttlink.ComplianceCounters // frames of compliance mode; zero if the port was never in compliance mode
-	Payload  [wire.NumQueues]int       // largest payload of a frame of an L1 write on each transaction command queue, in bytes
+	Payload  []int                     // largest payload of a frame of an L1 write on each transaction command queue of the tile, in bytes
 	Router   router.PortStatus
 	Rate     Rate // data rates; only from [Chip.StatusAt]
 }
@@ -91,8 +91,8 @@ func (c *machine) Status() Status {
 		p := &c.ports.list[i]
 		q := PortStatus{Local: p.Local, Peer: p.Peer, Dir: p.Dir, Plane: p.Plane, Out: c.tables.plan.Out(p.Local), Silent: silent>>p.Local.Channel&1 != 0, Avoided: c.control.Avoided(i),
 			Fallback: p.Local.Channel, Link: p.link.Status(), Frames: p.link.Counters(), Router: c.router.Status(i), Writes: p.writes, Raw: p.raw.on, Received: p.raw.counters()}
-		for n := range q.Payload {
-			q.Payload[n] = p.link.WritePayload(n)
+		for n := range c.queues() {
+			q.Payload = append(q.Payload, p.link.WritePayload(n))
 		}
 		if k, ok := c.control.Fallback(i); ok {
 			q.Fallback = c.ports.list[k].Local.Channel

@@ -8,7 +8,7 @@ import (
 )
 
 // L1 writes and MMIO writes over the cable. A kernel on an ethernet tile, or a store to the tile's
-// registers, starts a command on one of the two transaction command queues of the port. The link
+// registers, starts a command on one of the transaction command queues of the port. The link
 // carries the command to the ethernet tile at the other end, whose chip performs the command at once:
 // the command waits in no receiver channel, and overtakes packets that wait there.
 
@@ -60,6 +60,8 @@ func (c *machine) startWrite(ch wire.Channel, q int, from, to uint32, words int)
 	p := &c.ports.list[i]
 	n, size := uint64(words)*wire.WriteUnit, c.l1(p)
 	switch {
+	case q >= c.queues():
+		return wire.OutcomeBadCommand
 	case from%wire.WriteUnit != 0 || to%wire.WriteUnit != 0:
 		return wire.OutcomeMisaligned
 	case n > size || uint64(from)+n > size || uint64(to)+n > size:
@@ -87,10 +89,18 @@ func (c *machine) startRegister(ch wire.Channel, q int, to, value uint32) wire.O
 	return wire.OutcomeDone
 }
 
-// mmioQueue reports whether a queue carries MMIO writes. On Wormhole, queue 1 neither sends nor receives
-// MMIO writes (tt-isa-documentation, WormholeB0/EthernetTile/EthernetTxRx.md). On Blackhole, both
-// queues of this port carry MMIO writes.
-func (c *machine) mmioQueue(q int) bool { return q == 0 || c.cfg.Topology.Arch != wire.Wormhole }
+// queues returns the number of transaction command queues of an ethernet tile (tt-isa-documentation,
+// EthernetTxRx.md in WormholeB0/EthernetTile and BlackholeA0/EthernetTile).
+func (c *machine) queues() int {
+	if c.cfg.Topology.Arch == wire.Wormhole {
+		return 2
+	}
+	return wire.NumQueues
+}
+
+// mmioQueue reports whether a queue carries MMIO writes. The last queue of an ethernet tile neither sends nor
+// receives MMIO writes (tt-isa-documentation, as above).
+func (c *machine) mmioQueue(q int) bool { return q < c.queues()-1 }
 
 // sourceInUse reports whether a command under way may still read any of the n bytes from address a on
 // of the L1 of a channel's ethernet tile, and returns the queue of the command.
@@ -119,7 +129,7 @@ func (c *machine) wrote(now mono.Time, i int, d *ttlink.Delivery) {
 		c.resetBy(now, p.Peer.Node)
 		return
 	}
-	if !inL1 || c.memory.Execute(&cmd, d.Data) != wire.OutcomeDone {
+	if !inL1 || int(d.VC) >= c.queues() || c.memory.Execute(&cmd, d.Data) != wire.OutcomeDone {
 		p.writes.Refused++
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,6 +27,11 @@ func newCable(t *testing.T, name string) *cable {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return cableOf(t, m)
+}
+
+// cableOf returns a fabric of a machine with one cable in view.
+func cableOf(t *testing.T, m *topo.Topology) *cable {
 	w := &cable{fabric: newFabric(t, m)}
 	w.a, w.b = w.chips[0], w.chips[1]
 	for i := range w.a.ports.list {
@@ -80,7 +86,7 @@ func TestL1WritesUnderLoss(t *testing.T) {
 	w.lose = func(wire.PortID, []byte) bool { return r.IntN(10) == 0 }
 	ch := w.p.Local.Channel
 	for at, steps := 0, 0; at < n; steps++ {
-		q := r.IntN(wire.NumQueues)
+		q := r.IntN(w.a.queues())
 		k := min(16*(1+r.IntN(400)), n-at)
 		switch o := w.a.startWrite(ch, q, uint32(from+at), uint32(from+at), k/16); o {
 		case wire.OutcomeDone:
@@ -224,7 +230,7 @@ func TestQueueRegisters(t *testing.T) {
 	if got := w.get(w.b, w.q, 0x23000, 16); !bytes.Equal(got, copy16) || w.p.link.MaxPacket(1) != 200 {
 		t.Errorf("%q arrived", got)
 	}
-	if s := w.a.Status().Ports[w.a.ports.index(w.p.Local.Channel)]; s.Payload != [2]int{1408, 176} {
+	if s := w.a.Status().Ports[w.a.ports.index(w.p.Local.Channel)]; !slices.Equal(s.Payload, []int{1408, 176}) {
 		t.Errorf("payloads %v", s.Payload)
 	}
 }

@@ -3,15 +3,17 @@ and in another language, to find out whether that page says enough.
 
     peer.py FABRIC PORT4 PORT5 PEER4 PEER5 [LOSS]
 
-FABRIC is the fabric's id, PORTn the UDP port of channel n here, PEERn that of
+FABRIC is the fabric's id, PORTn the UDP port of channel n here, or "fdN" for a
+bound socket that the process inherits as descriptor N, PEERn the UDP port of
 the neighbour's port at its other end (channel 0 and 1 of M0D0, to the west).
 LOSS is the share of datagrams that are thrown away, out and in.
 
 It prints "up" when both links are confirmed, obeys the requests of its
 neighbour, and for each line of input makes a request of its own and prints how
 it ended: "write X Y OFFSET HEX", "read X Y OFFSET N", "inc X Y OFFSET N", and
-"mwrite" and "minc" for multicasts by the range of one hop to the west. When the
-input ends it says goodbye on its links.
+"mwrite" and "minc" for multicasts by the range of one hop to the west, "nwrite X
+Y COLUMNS ROWS OFFSET HEX" and "ninc X Y COLUMNS ROWS OFFSET N" for NoC
+multicasts to a rectangle of tiles. When the input ends it says goodbye on its links.
 """
 import os, random, select, socket, struct, sys, time
 
@@ -56,10 +58,13 @@ class Link:
 
     def __init__(self, chip, channel, peer_channel, local, remote, loss):
         self.chip, self.channel, self.peer_channel, self.loss = chip, channel, peer_channel, loss
-        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.sock.bind(("127.0.0.1", local))
+        if local.startswith("fd"):
+            self.sock = socket.socket(fileno=int(local[2:]))
+        else:
+            self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            self.sock.bind(("127.0.0.1", int(local)))
         self.sock.setblocking(False)
-        self.remote = ("127.0.0.1", remote)
+        self.remote = ("127.0.0.1", int(remote))
         self.up = self.confirmed = False
         self.training, self.session, self.peer, self.peer_training = 1, 0, 0, 0
         self.ended, self.heard = [], (0, 0)
@@ -268,6 +273,8 @@ OUTCOMES = {1: "bad address", 2: "misaligned", 3: "bad command", 4: "again", 5: 
 
 KNOWN, OTHER, MEMBERS, POSTED = 8, 16, 32, 64
 CHIP = 1  # this chip's number in its mesh
+TENSIX = [(x, y) for y in (1, 2, 3, 4, 5, 7, 8, 9, 10, 11) for x in (1, 2, 3, 4, 6, 7, 8, 9)]  # of a Wormhole, coordinates of NoC 0
+L1 = 1464 << 10
 TO_MEMBERS = 2  # the group whose one member is chip 0
 
 
@@ -340,6 +347,10 @@ class Chip:
         other = b[36] & OTHER
         if n != len(b) or other and group:
             return
+        if kind == 1 and send in (5, 6):
+            x, y, columns, rows = b[44:48] if send == 5 else b[48:52]
+            if not columns or not rows or x == y == 0 or x + columns > 64 or y + rows > 64:
+                return  # malformed
         if kind in (1, 5):
             if b[36] & MEMBERS:
                 if not group or b[100 + r] not in (1, 2) or members != 1 << CHIP or send == 7:
@@ -414,7 +425,13 @@ class Chip:
         x, y, off = address >> 36 & 63, address >> 42 & 63, address & 2**36 - 1
         if address >> 48 or x > 9 or y > 11 or off + n > 1464 << 10:
             return None, 0
-        return self.memory.setdefault((x, y), bytearray(1464 << 10)), off
+        return self.memory.setdefault((x, y), bytearray(L1)), off
+
+    def rectangle(self, offset, x, y, columns, rows, n):
+        """The addresses of the n bytes in each Tensix tile of a rectangle; none if a tile lacks them."""
+        if offset + n > L1:
+            return []
+        return [c << 36 | r << 42 | offset for c, r in TENSIX if x <= c < x + columns and y <= r < y + rows]
 
     def add(self, address, n, replace=False):
         m, off = self.place(address, 4)
@@ -442,6 +459,22 @@ class Chip:
             return self.add(*struct.unpack_from("<QI", union, 8)) if send == 3 else 0
         if send in (1, 2):
             return self.add(a, value, send == 1)
+        if send == 5:
+            tiles = self.rectangle(*struct.unpack_from("<IBBBB", union), size)
+            for t in tiles:
+                m, off = self.place(t, size)
+                m[off:off + size] = payload
+            return 0 if tiles else 1
+        if send == 6:
+            offset, n, *where = struct.unpack_from("<IIBBBB", union)
+            if size:
+                return 3
+            if offset % 4:
+                return 2
+            tiles = self.rectangle(offset, *where, 4)
+            for t in tiles:
+                self.add(t, n)
+            return 0 if tiles else 1
         if send == 4:
             chunks, at = union[38], 0
             sizes = list(struct.unpack_from("<HHH", union, 32))[:chunks - 1]
@@ -495,6 +528,11 @@ class Chip:
 
     def command(self, line):
         f = line.split()
+        if f[0] in ("nwrite", "ninc"):
+            where, offset = [int(v) for v in f[1:5]], int(f[5], 0)
+            if f[0] == "nwrite":
+                return self.ask(line, struct.pack("<IBBBB", offset, *where), None, 5, bytes.fromhex(f[6]))
+            return self.ask(line, struct.pack("<IIBBBB", offset, int(f[6]), *where), None, 6, b"")
         a = struct.pack("<Q", int(f[1]) << 36 | int(f[2]) << 42 | int(f[3], 0))
         if f[0] == "mwrite":
             self.ask(line, a, None, 0, bytes.fromhex(f[4]), group=1)
@@ -541,4 +579,4 @@ class Chip:
 
 
 if __name__ == "__main__":
-    Chip(int(sys.argv[1]), [int(p) for p in sys.argv[2:6]], float(sys.argv[6]) if len(sys.argv) > 6 else 0).run()
+    Chip(int(sys.argv[1]), sys.argv[2:6], float(sys.argv[6]) if len(sys.argv) > 6 else 0).run()

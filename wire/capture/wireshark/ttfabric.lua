@@ -1263,9 +1263,86 @@ local function frame_at(tvb, o, n, ctx, index)
   return f, r
 end
 
+---------------------------------------------------------------- raw frames
+
+-- A raw frame (compliance mode) is a datagram of its own. Its version nibble, 15, says that no TT-link
+-- header follows the envelope. Raw frames have no sequence numbers, so they take no part in the analysis.
+local ttraw = Proto("ttraw", "TT-link, raw (compliance mode)")
+local RAW_VERSION, RAW_OVERHEAD, MAX_RAW = 15, ENVELOPE + TRAILER, 1500
+local R = {}
+hex(R, "magic", "uint16", "ttraw.magic", "Magic")
+num(R, "version", "uint8", "ttraw.version", "Version", nil, "15: no TT-link header follows")
+num(R, "channel", "uint8", "ttraw.channel", "Channel", nil, "Port at the receiver that the frame is for")
+hex(R, "reserved", "uint8", "ttraw.reserved", "Reserved")
+num(R, "length", "uint32", "ttraw.length", "Payload length")
+R.payload = ProtoField.bytes("ttraw.payload", "Payload")
+hex(R, "crc", "uint32", "ttraw.crc", "CRC-32C")
+flag(R, "crcgood", "ttraw.crc.good", "Checksum good")
+num(R, "crcstatus", "uint8", "ttraw.crc.status", "Checksum status", CRC_STATUS)
+R.fault = ProtoField.string("ttraw.fault", "Fault", base.ASCII, "Why receivers refuse the frame")
+X.raw_malformed = ProtoExpert.new("ttraw.malformed", "Raw frame that receivers refuse", e.MALFORMED, s.ERROR)
+X.raw_crc = ProtoExpert.new("ttraw.crc.bad", "Bad checksum", e.CHECKSUM, s.ERROR)
+X.raw_cut = ProtoExpert.new("ttraw.cut", "Frame cut off in the capture", e.UNDECODED, s.NOTE)
+ttraw.fields, ttraw.experts = R, { X.raw_malformed, X.raw_crc, X.raw_cut }
+
+-- is_raw tells a raw frame from other datagrams, as wire.IsRaw does.
+local function is_raw(tvb)
+  return tvb:captured_len() >= ENVELOPE and tvb(0, 2):uint() == MAGIC and floor(tvb(2, 1):uint() / 16) == RAW_VERSION
+end
+
+-- raw_fault finds what is wrong with a raw frame of which all is there, in the order of wire.DecodeRaw.
+local function raw_fault(tvb, n, length)
+  local body = n - RAW_OVERHEAD
+  if body < 0 then return "short" end
+  if tvb(3, 1):uint() ~= 0 then return "reserved" end
+  if length < 1 or length > MAX_RAW or length < body then return "length" end
+  if length > body then return "short" end
+  if ttlink.prefs.crc and crc32c(tvb(0, n - TRAILER):raw(), n - TRAILER) ~= tvb(n - TRAILER, TRAILER):le_uint() then return "checksum" end
+end
+
+function ttraw.dissector(tvb, pinfo, root)
+  if not is_raw(tvb) then return 0 end
+  local n, cut = tvb:captured_len(), tvb:reported_len() > tvb:captured_len()
+  local length = tvb(4, 4):le_uint()
+  local fault = not cut and raw_fault(tvb, n, length) or nil
+  local words = format("Raw Channel=%d Len=%d", tvb(2, 1):uint() % 16, length)
+  local tree = root:add(ttraw, tvb(0, n), "TT-link, raw, " .. (fault and format("[%s] ", fault) or "") .. words)
+  tree:add(R.magic, tvb(0, 2))
+  tree:add(R.version, tvb(2, 1), RAW_VERSION)
+  tree:add(R.channel, tvb(2, 1), tvb(2, 1):uint() % 16)
+  tree:add(R.reserved, tvb(3, 1))
+  tree:add_le(R.length, tvb(4, 4))
+  local whole = not cut and n >= RAW_OVERHEAD and length == n - RAW_OVERHEAD
+  local here = math.min(length, whole and length or n - ENVELOPE)
+  if here > 0 then tree:add(R.payload, tvb(ENVELOPE, here)) end
+  if whole then
+    local at = tvb(n - TRAILER, TRAILER)
+    local crc = tree:add_le(R.crc, at)
+    tree:add(R.crcgood, at, fault ~= "checksum"):set_generated()
+    tree:add(R.crcstatus, at, not ttlink.prefs.crc and 2 or fault == "checksum" and 0 or 1):set_generated()
+    if fault == "checksum" then crc:add_proto_expert_info(X.raw_crc) end
+  else
+    tree:add(R.crcstatus, tvb(0, 0), 2):set_generated()
+  end
+  local mark = ""
+  if cut then
+    tree:add_proto_expert_info(X.raw_cut, "The capture's snap length cut the frame off")
+    mark = "[Cut off] "
+  elseif fault then
+    local item = tree:add(R.fault, tvb(0, n), fault)
+    item:set_generated()
+    item:add_proto_expert_info(X.raw_malformed, "No receiver takes this frame: " .. fault)
+    mark = fault == "checksum" and "[Bad checksum] " or "[Malformed] "
+  end
+  pinfo.cols.protocol:set("TT-raw")
+  pinfo.cols.info:set(mark .. words)
+  return n
+end
+
 function ttlink.dissector(tvb, pinfo, root)
   local n = tvb:captured_len()
   if n == 0 then return 0 end
+  if is_raw(tvb) then return ttraw.dissector(tvb, pinfo, root) end
   local ctx = context(tvb, pinfo)
   local o, index, lines, marks, order, packets = 0, 0, {}, {}, {}, false
   while o < n do
@@ -1302,6 +1379,13 @@ ttlink:register_heuristic("udp", function(tvb, pinfo, root)
   return true
 end)
 DissectorTable.get("udp.port"):add_for_decode_as(ttlink)
+
+ttraw:register_heuristic("udp", function(tvb, pinfo, root)
+  if not is_raw(tvb) or tvb:captured_len() < RAW_OVERHEAD then return false end
+  if not pinfo.in_error_pkt then pinfo.conversation = ttlink end -- frames of TT-link may follow
+  ttraw.dissector(tvb, pinfo, root)
+  return true
+end)
 
 function ttfabric.dissector(tvb, pinfo, root)
   if tvb:captured_len() == 0 then return 0 end
