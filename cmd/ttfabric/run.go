@@ -19,6 +19,7 @@ import (
 
 type runFlags struct {
 	up       string
+	asChip   bool
 	restarts int
 	timeout  time.Duration
 }
@@ -45,16 +46,24 @@ Without --up, the fabric must run already. With --up, the command starts a fabri
 this run, and removes the fabric at the end. A chip runs until all ranks have ended.
 All chips must run on this machine. Flags of the command come before PROGRAM.
 
+With --as-chip, PROGRAM is a Go program whose function main calls process.Main. Each
+rank is then its own chip, in place of 'ttfabric node', and may start kernels of
+PROGRAM. The program's function begins when all links are up. A rank has ended well
+when its function has returned nil; its chip runs on. Messages of the chips go to the
+logs in the run folder. --as-chip needs --up. A restart starts all chips anew.
+
 The exit code is that of the first rank that failed. If a signal ended this rank, the
 exit code is 128 plus the number of the signal. With -o json, the ranks' output goes to
 stderr, and a report to stdout.`,
 		Example: `  ttfabric run ./shift
   ttfabric run --up ring:4 python3 shift.py
-  ttfabric run --up t3000 --restart 3 ./train --steps 100`,
+  ttfabric run --up t3000 --restart 3 ./train --steps 100
+  ttfabric run --up ring:4 --as-chip ./kernels`,
 		RunE: func(c *cobra.Command, args []string) error { return runRanks(c, args, &f) }}
 	fl := c.Flags()
 	fl.SetInterspersed(false) // flags after PROGRAM belong to the program
 	fl.StringVar(&f.up, "up", "", "topology of a fabric that the command starts for this run, and then removes; 'ttfabric up --help' describes topologies")
+	fl.BoolVar(&f.asChip, "as-chip", false, "PROGRAM is a Go program that calls process.Main, and each rank is its chip; needs --up")
 	fl.IntVar(&f.restarts, "restart", 0, "start all ranks again after the loss of a rank or chip, at most this many times")
 	fl.DurationVar(&f.timeout, "timeout", time.Minute, "give up if the chips that the command starts are not up after this time")
 	_ = c.RegisterFlagCompletionFunc("up", completeTopology)
@@ -69,20 +78,21 @@ func runRanks(c *cobra.Command, args []string, f *runFlags) (err error) {
 	case f.restarts < 0 || f.restarts > ranks.MaxRestarts:
 		return spec.Usagef("--restart %d: want 0 to %d", f.restarts, ranks.MaxRestarts)
 	}
-	program, err := exec.LookPath(args[0])
-	if errors.Is(err, exec.ErrDot) {
-		err = fmt.Errorf("the program is only in the present folder: write ./%s", filepath.Base(args[0]))
+	if f.asChip && f.up == "" {
+		return spec.Usagef("--as-chip: each rank is a chip, so the fabric must not run already; name the topology of the fabric with --up")
 	}
+	program, err := rankProgram(args[0])
 	if err != nil {
-		return spec.Usagef("PROGRAM %s: want an executable file: %w", args[0], err)
+		return err
 	}
-	fab, done, err := f.fabric(c)
+	fab, done, err := f.fabric(c, program)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	j := &ranks.Job{Fabric: fab, Program: program, Args: args[1:], Restarts: f.restarts, Out: c.OutOrStdout(), Err: c.ErrOrStderr(),
-		Tell: func(text string) { fmt.Fprintln(c.ErrOrStderr(), text) }, Revive: func(ctx context.Context) error { return f.bring(c, ctx, fab) }}
+	j := &ranks.Job{Fabric: fab, Program: program, Args: args[1:], AsChip: f.asChip, Restarts: f.restarts, Out: c.OutOrStdout(), Err: c.ErrOrStderr(),
+		Tell:  func(text string) { fmt.Fprintln(c.ErrOrStderr(), text) },
+		Bring: func(ctx context.Context, exits fabric.Exits) error { return f.bring(c, ctx, fab, exits) }}
 	if out == "json" {
 		j.Out = c.ErrOrStderr()
 	}
@@ -90,7 +100,7 @@ func runRanks(c *cobra.Command, args []string, f *runFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s of %s on fabric %q, attached by %s%s.\n", topo.Count(rep.Ranks, "rank"), args[0], fab.Name(), rep.Door.Words(), why)
+	fmt.Fprintf(c.ErrOrStderr(), "%s of %s on fabric %q, %s%s.\n", topo.Count(rep.Ranks, "rank"), args[0], fab.Name(), rep.Door.Words(), why)
 	if err := j.Run(c.Context(), rep); err != nil {
 		return err
 	}
@@ -105,8 +115,24 @@ func runRanks(c *cobra.Command, args []string, f *runFlags) (err error) {
 	return nil
 }
 
-// fabric returns the fabric of the run. The function "done" ends what the command started.
-func (f *runFlags) fabric(c *cobra.Command) (fab *fabric.Fabric, done func() error, err error) {
+// rankProgram returns the path of the executable that the command line names as PROGRAM.
+func rankProgram(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if errors.Is(err, exec.ErrDot) {
+		err = fmt.Errorf("the program is only in the present folder: write ./%s", filepath.Base(name))
+	}
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return "", spec.Usagef("PROGRAM %s: want an executable file: %w", name, err)
+	}
+	return path, nil
+}
+
+// fabric returns the fabric of the run. With --as-chip, the chips do not run yet. The function "done"
+// ends what the command started.
+func (f *runFlags) fabric(c *cobra.Command, program string) (fab *fabric.Fabric, done func() error, err error) {
 	if f.up == "" {
 		fab, err = openFabric(c)
 		return fab, func() error { return nil }, err
@@ -114,24 +140,34 @@ func (f *runFlags) fabric(c *cobra.Command) (fab *fabric.Fabric, done func() err
 	name, _ := c.Flags().GetString("name")
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
-	fab, fresh, err := prepare(c, ctx, []string{f.up}, &upFlags{spec: spec.Default(), container: container.DefaultOptions()})
+	up := upFlags{spec: spec.Default(), container: container.DefaultOptions()}
+	if f.asChip {
+		up.spec.Program = program
+	}
+	fab, fresh, err := prepare(c, ctx, []string{f.up}, &up)
 	if err == nil && !fresh {
-		err = spec.Usagef("--up %s: there is a fabric %q already; leave out --up to use this fabric, or choose another --name", f.up, name)
+		wayOut := "leave out --up to use this fabric, or choose another --name"
+		if f.asChip {
+			wayOut = "choose another --name"
+		}
+		err = spec.Usagef("--up %s: there is a fabric %q already; %s", f.up, name, wayOut)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := f.bring(c, c.Context(), fab); err != nil {
-		return nil, nil, errors.Join(err, fab.Remove())
+	if !f.asChip {
+		if err := f.bring(c, c.Context(), fab, make(fabric.Exits, len(fab.Topology.Chips))); err != nil {
+			return nil, nil, errors.Join(err, fab.Remove())
+		}
 	}
 	return fab, fab.Remove, nil
 }
 
 // bring starts the chips that do not run, and waits until all links are up.
-func (f *runFlags) bring(c *cobra.Command, ctx context.Context, fab *fabric.Fabric) error {
+func (f *runFlags) bring(c *cobra.Command, ctx context.Context, fab *fabric.Fabric, exits fabric.Exits) error {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	_, err := bringUp(c, ctx, fab, make(fabric.Exits, len(fab.Topology.Chips)))
+	_, err := bringUp(c, ctx, fab, exits)
 	if c.Context().Err() != nil {
 		return context.Canceled
 	}

@@ -118,7 +118,8 @@ func hold(c *cobra.Command, fab *fabric.Fabric, exits fabric.Exits) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	tell := func(e folder.Exit) {
-		fmt.Fprintf(out, "chip %s has ended (%s): %s\n'ttfabric up -d' or 'ttfabric chip start %s' starts the chip again.\n", e.Chip, endOf(e.Err), fab.LastWords(e.Chip), e.Chip)
+		_, how := e.How()
+		fmt.Fprintf(out, "chip %s has ended %s: %s\n'ttfabric up -d' or 'ttfabric chip start %s' starts the chip again.\n", e.Chip, how, fab.LastWords(e.Chip), e.Chip)
 	}
 	var stopped []folder.Exit // chips that ended by themselves, perhaps because of 'down'
 	var since time.Time       // the time of the first end in stopped
@@ -149,12 +150,4 @@ func hold(c *cobra.Command, fab *fabric.Fabric, exits fabric.Exits) error {
 			return fab.Remove()
 		}
 	}
-}
-
-// endOf returns how a chip's process ended, in words.
-func endOf(err error) string {
-	if err == nil {
-		return "with exit code 0"
-	}
-	return err.Error()
 }

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/exec"
 	"sync"
 	"time"
 
@@ -41,6 +42,9 @@ type Fabric struct {
 	Dir      folder.Dir
 	Spec     spec.Spec
 	Topology *topo.Topology
+	// Start starts the process of a chip, from a command that [Fabric.Up] has prepared. Start may
+	// change the command first. nil: the method Start of [exec.Cmd]. Fabrics of containers ignore Start.
+	Start func(n wire.FabricNodeID, cmd *exec.Cmd) error
 
 	mu    sync.Mutex // guards token, which changes when containers start for the first time
 	token string

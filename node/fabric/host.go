@@ -46,10 +46,17 @@ func hostOf(dir folder.Dir, s *spec.Spec) host {
 	case spec.Elsewhere:
 		return attached{dir, *s}
 	}
-	return processes{dir, s.Program}
+	return processes{dir: dir, program: s.Program}
 }
 
-func (f *Fabric) host() host { return hostOf(f.Dir, &f.Spec) }
+func (f *Fabric) host() host {
+	h := hostOf(f.Dir, &f.Spec)
+	if p, ok := h.(processes); ok {
+		p.start = f.Start
+		return p
+	}
+	return h
+}
 
 // Archive copies the event archive of chips in containers to the archive's folder on this
 // machine. Other chips write to the archive themselves.

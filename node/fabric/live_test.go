@@ -385,7 +385,7 @@ func TestChipsThatDoNotStart(t *testing.T) {
 	broken := made(t, "broken", "n300", func(s *spec.Spec) { s.Program = "/bin/false" })
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	if _, err := broken.Up(ctx, nil, nil); err == nil || !strings.Contains(err.Error(), "ended at its start: exit status 1, and the chip's log is empty") {
+	if _, err := broken.Up(ctx, nil, nil); err == nil || !strings.Contains(err.Error(), "ended right after its start, with exit code 1, and its log is empty") {
 		t.Errorf("Up with chips that end at once returned the error %v; want the exit status of a chip", err)
 	}
 	none := made(t, "none", "n300", func(s *spec.Spec) { s.Program = filepath.Join(t.TempDir(), "none") })

@@ -25,6 +25,8 @@ import (
 type processes struct {
 	dir     folder.Dir
 	program string // program that runs in each chip's process; "": the function executable chooses
+
+	start func(wire.FabricNodeID, *exec.Cmd) error // starts the process of a chip; nil: exec.Cmd.Start
 }
 
 // Chips implements [host].
@@ -133,7 +135,11 @@ func (p processes) spawn(n wire.FabricNodeID, rec spec.Records, exits chan<- fol
 	cmd := exec.Command(exe, append([]string{"node", "--dir", string(p.dir), "--chip", n.String()}, rec.RecordArguments()...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	start := p.start
+	if start == nil {
+		start = func(_ wire.FabricNodeID, cmd *exec.Cmd) error { return cmd.Start() }
+	}
+	if err := start(n, cmd); err != nil {
 		return nil, fmt.Errorf("chip %s: cannot start the chip's process: %w; check the limits with 'ulimit -u' and 'ulimit -n'", n, err)
 	}
 	done := make(chan struct{})

@@ -342,19 +342,23 @@ func anyAvoided(all map[wire.FabricNodeID]api.ChipView) bool {
 	return false
 }
 
-// diedAtStart returns the error about a chip that ended at its start. The error has the last line
-// of the chip's log, or the exit status if the log is empty.
-func (f *Fabric) diedAtStart(e folder.Exit) error {
-	words := f.LastWords(e.Chip)
-	if words == "" {
-		status := "exit status 0"
-		if e.Err != nil {
-			status = e.Err.Error()
-		}
-		words = status + ", and the chip's log is empty; check whether the disk is full"
-	}
-	return fmt.Errorf("chip %s ended at its start: %s", e.Chip, words)
+// EndedError says that a chip's process ended before the chip ran.
+type EndedError struct {
+	folder.Exit
+	Words string // last line of the chip's log, or ""
 }
+
+// Error returns a text that says how the process ended, and why as far as the log says so.
+func (e *EndedError) Error() string {
+	_, how := e.How()
+	if e.Words == "" {
+		return fmt.Sprintf("chip %s ended right after its start, %s, and its log is empty; either the executable is no chip (a Go program becomes a chip by process.Main), or the disk is full", e.Chip, how)
+	}
+	return fmt.Sprintf("chip %s ended right after its start, %s; the last line of its log: %s", e.Chip, how, e.Words)
+}
+
+// diedAtStart returns the error about a chip that ended at its start.
+func (f *Fabric) diedAtStart(e folder.Exit) error { return &EndedError{e, f.LastWords(e.Chip)} }
 
 // maxMissing is the largest number of reasons that the method "whatIsMissing" lists.
 const maxMissing = 5

@@ -193,7 +193,7 @@ func TestProgramsErrorEndsTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	f = made(t, "n300", "broken")
-	if _, err := f.Up(ctx, nil, nil); err == nil || err.Error() != "chip M0D1 ended at its start: chip M0D1: the program failed: out of ink" {
+	if _, err := f.Up(ctx, nil, nil); err == nil || err.Error() != "chip M0D1 ended right after its start, with exit code 1; the last line of its log: chip M0D1: the program failed: out of ink" {
 		t.Errorf("a program that fails at once: %v", err)
 	}
 }

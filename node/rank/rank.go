@@ -7,6 +7,9 @@
 //	err = me.Write(ctx, right, wire.NewNocAddr(1, 1, 0x20000), data)
 //	err = me.Barrier(ctx)
 //
+// With 'ttfabric run --as-chip', the program is the chip, see process.Main. Attach then connects the program
+// to its own process, for its number and for barriers.
+//
 // 'ttfabric run' sets these variables for each rank, in any language:
 //
 //	RANK, LOCAL_RANK        number of the rank, from 0; all ranks run on one machine

@@ -20,7 +20,7 @@ type Runner interface {
 }
 
 // ErrNoKernels is the error of [Session.Run] on a fabric that is no [Runner].
-var ErrNoKernels = errors.New("this fabric runs no kernels: run the program as the chip, with 'ttfabric up --program'")
+var ErrNoKernels = errors.New("this fabric runs no kernels: run the program as the chip, with 'ttfabric run --as-chip' or 'ttfabric up --program'")
 
 // JobError says that a job ended early.
 type JobError struct {

@@ -188,7 +188,7 @@ func (h Host) token(ctx context.Context) error {
 		}
 		for _, c := range cs {
 			if c.state == "exited" {
-				return fmt.Errorf("chip %s in container %s ended at its start: %s", c.chip, c.name, h.LastWords(c.chip))
+				return fmt.Errorf("chip %s in container %s ended right after its start; the last line of its log: %s", c.chip, c.name, h.LastWords(c.chip))
 			}
 		}
 		select {

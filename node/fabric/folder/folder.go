@@ -28,6 +28,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -75,7 +76,27 @@ type Ports [wire.MaxChannels]uint16
 // Exit says that the process or container of a chip ended, and with which error.
 type Exit struct {
 	Chip wire.FabricNodeID
-	Err  error
+	Err  error // error of [exec.Cmd.Wait]; nil: the exit code was 0
+}
+
+// How returns the exit code of the process, and in words how the process ended. If a signal ended the
+// process, the code is 128 plus the number of the signal.
+func (e *Exit) How() (code int, words string) { return Ended(e.Err) }
+
+// Ended returns what [Exit.How] returns, for any process. The parameter err is the error of
+// [exec.Cmd.Wait].
+func Ended(err error) (code int, words string) {
+	var exit *exec.ExitError
+	switch {
+	case err == nil, errors.Is(err, exec.ErrWaitDelay): // a child of the process held the process's output open
+		return 0, "with exit code 0"
+	case !errors.As(err, &exit):
+		return 1, "with an error: " + err.Error()
+	}
+	if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+		return 128 + int(s.Signal()), "by the signal " + s.Signal().String()
+	}
+	return exit.ExitCode(), fmt.Sprintf("with exit code %d", exit.ExitCode())
 }
 
 // Where returns the name of the process or container of a running chip, for messages. An

@@ -1,11 +1,11 @@
 // Package ranks starts a program once for each chip of a fabric, and watches the processes: that is
-// what 'ttfabric run' does. Package rank says which variables a rank gets.
+// what 'ttfabric run' does. The processes run beside the chips, or are the chips ([Job].AsChip).
+// Package rank says which variables a rank gets.
 package ranks
 
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,6 +20,7 @@ import (
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/rank"
+	"ttfabric/node/rank/launched"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -29,6 +30,8 @@ const (
 	KillAfter   = 5 * time.Second        // time between SIGTERM and SIGKILL for a rank that shall end
 	MaxRestarts = 1000                   // largest number of restarts of a job
 	lookAfter   = 250 * time.Millisecond // time between two looks whether all chips run
+	chipGrace   = 250 * time.Millisecond // longest time after the failure of a rank in which the loss of a chip counts as the reason
+	graceLook   = 10 * time.Millisecond  // time between two looks for such a chip
 	drainAfter  = time.Second            // longest time after the end of a rank for its children to close the rank's output
 )
 
@@ -38,11 +41,14 @@ type Job struct {
 	Program string   // path of the executable
 	Args    []string // its arguments
 	Dir     string   // working folder of the ranks; "": that of this process
+	AsChip  bool     // the program is linked with package process, and each rank is its own chip; no chip of the fabric may run before the job
 
-	Restarts int                         // number of restarts after the loss of a rank or a chip
-	Out, Err io.Writer                   // get the ranks' output, with the rank's number before each line
-	Tell     func(string)                // gets messages for people; must not be nil
-	Revive   func(context.Context) error // starts the missing chips before a restart; must not be nil
+	Restarts int          // number of restarts after the loss of a rank or a chip
+	Out, Err io.Writer    // get the ranks' output, with the rank's number before each line
+	Tell     func(string) // gets messages for people; must not be nil
+	// Bring starts the missing chips, and waits until all links are up, as [fabric.Fabric.Up] does. Bring
+	// must not be nil.
+	Bring func(context.Context, fabric.Exits) error
 }
 
 // Door is how the ranks reach their chips.
@@ -52,14 +58,18 @@ type Door string
 const (
 	Socket Door = "socket" // the chips' Unix sockets
 	HTTP   Door = "http"   // the chips' APIs
+	AsChip Door = "chip"   // each rank is its chip
 )
 
 // Words returns the door in words, for messages.
 func (d Door) Words() string {
-	if d == HTTP {
-		return "HTTP"
+	switch d {
+	case HTTP:
+		return "attached by HTTP"
+	case AsChip:
+		return "which are its chips"
 	}
-	return "Unix sockets"
+	return "attached by Unix sockets"
 }
 
 // Report says how a job went.
@@ -67,7 +77,7 @@ type Report struct {
 	Fabric   string    `json:"fabric"`    // name of the fabric
 	Program  string    `json:"program"`   // path of the executable
 	Ranks    int       `json:"ranks"`     // number of ranks
-	Door     Door      `json:"door"`      // how the ranks reached their chips: socket or http
+	Door     Door      `json:"door"`      // how the ranks reached their chips: socket, http, or chip if each rank is its chip
 	ExitCode int       `json:"exit_code"` // 0, or the exit code of the first rank that failed in the last attempt; 128 plus the signal's number if a signal ended the rank
 	Attempts []Attempt `json:"attempts"`  // the attempts, in order
 }
@@ -84,13 +94,24 @@ type Attempt struct {
 }
 
 // NewReport returns the report of a job before its first attempt. The second result says why the
-// ranks use HTTP, and begins with ", because"; "": they use the sockets. If a chip does not run, the error says so.
+// ranks use HTTP, and begins with ", because"; "": they use the sockets. If a chip does not run, the
+// error says so. With AsChip, the error says so if a chip runs.
 func (j *Job) NewReport() (*Report, string, error) {
+	r := &Report{Fabric: j.Fabric.Name(), Program: j.Program, Ranks: len(j.Fabric.Topology.Chips), Door: Socket, Attempts: []Attempt{}}
+	if r.Ranks > attach.MaxRanks {
+		return nil, "", spec.Usagef("a job of %d ranks: want at most %d", r.Ranks, attach.MaxRanks)
+	}
+	if j.AsChip {
+		if cs := j.Fabric.Running(); len(cs) > 0 {
+			return nil, "", spec.Usagef("chip %s of fabric %q runs already, and no rank can take its place", cs[0].Chip, j.Fabric.Name())
+		}
+		r.Door = AsChip
+		return r, "", nil
+	}
 	chips, err := j.chips()
 	if err != nil {
 		return nil, "", err
 	}
-	r := &Report{Fabric: j.Fabric.Name(), Program: j.Program, Ranks: len(chips), Door: Socket, Attempts: []Attempt{}}
 	why := ""
 	for _, c := range chips {
 		if why = noSocket(&c); why != "" {
@@ -129,9 +150,6 @@ func (j *Job) chips() (out []folder.Chip, err error) {
 		}
 		out = append(out, c)
 	}
-	if len(out) > attach.MaxRanks {
-		return nil, spec.Usagef("a job of %d ranks: want at most %d", len(out), attach.MaxRanks)
-	}
 	return out, nil
 }
 
@@ -139,12 +157,12 @@ func (j *Job) chips() (out []folder.Chip, err error) {
 // the error of ctx. A rank that fails is no error of Run.
 func (j *Job) Run(ctx context.Context, rep *Report) error {
 	name := strings.ToLower(rand.Text()[:8])
+	run := j.attempt
+	if j.AsChip {
+		run = j.attemptAsChip
+	}
 	for number := 0; ; number++ {
-		chips, err := j.chips()
-		if err != nil {
-			return err
-		}
-		a, err := j.attempt(ctx, name, number, chips, rep.Door)
+		a, err := run(ctx, name, number, rep.Door)
 		rep.Attempts = append(rep.Attempts, a)
 		rep.ExitCode = a.code
 		switch {
@@ -156,7 +174,10 @@ func (j *Job) Run(ctx context.Context, rep *Report) error {
 			return nil
 		}
 		j.Tell(fmt.Sprintf("Restarting all ranks, as attempt %d of at most %d.", number+1, j.Restarts))
-		if err := j.Revive(ctx); err != nil {
+		if j.AsChip {
+			continue // each attempt starts all chips
+		}
+		if err := j.Bring(ctx, make(fabric.Exits, rep.Ranks)); err != nil {
 			return fmt.Errorf("the job cannot start again: %w", err)
 		}
 	}
@@ -166,7 +187,8 @@ func (j *Job) Run(ctx context.Context, rep *Report) error {
 type process struct {
 	cmd  *exec.Cmd
 	out  []*lines
-	gone chan struct{} // closed when the process has ended
+	gone chan struct{}      // closed when the process has ended
+	line *launched.Launcher // nil: the rank runs beside its chip
 }
 
 // end is the end of a rank.
@@ -175,21 +197,27 @@ type end struct {
 	err  error
 }
 
-// attempt runs all ranks once.
-func (j *Job) attempt(ctx context.Context, name string, number int, chips []folder.Chip, door Door) (Attempt, error) {
+// attempt runs all ranks once, beside their chips.
+func (j *Job) attempt(ctx context.Context, name string, number int, door Door) (Attempt, error) {
 	begin := time.Now()
 	a := Attempt{Number: number}
+	chips, err := j.chips()
+	if err != nil {
+		return a, err
+	}
 	var mu sync.Mutex // one line after the other, for both outputs
 	ps := make([]*process, len(chips))
 	for i := range chips {
-		ps[i] = j.process(i, name, number, chips, door, &mu)
+		ps[i] = j.process(&mu, i, exec.Command(j.Program, j.Args...))
+		ps[i].cmd.SysProcAttr = attributes()
+		ps[i].cmd.Env = append(os.Environ(), j.variables(i, name, number, chips, door)...)
 	}
 	ends := make(chan end, len(ps))
 	stop := make(chan struct{})
 	started := make(chan error, 1)
 	go start(ps, started, stop) // the ranks end with the thread of this goroutine
 	defer close(stop)
-	err := <-started
+	err = <-started
 	running := 0
 	for i, p := range ps {
 		if p.cmd.Process == nil {
@@ -206,11 +234,7 @@ func (j *Job) attempt(ctx context.Context, name string, number int, chips []fold
 		a.fail(1, err.Error())
 	}
 	j.watch(ctx, &a, ps, chips, ends, running)
-	for _, p := range ps {
-		for _, l := range p.out {
-			l.flush()
-		}
-	}
+	flush(ps)
 	a.Seconds = time.Since(begin).Seconds()
 	return a, err
 }
@@ -222,11 +246,13 @@ func (j *Job) watch(ctx context.Context, a *Attempt, ps []*process, chips []fold
 	defer tick.Stop()
 	done, ending := ctx.Done(), false
 	stop := func() {
-		if !ending {
-			ending = true
-			signal(ps, syscall.SIGTERM)
-			time.AfterFunc(KillAfter, func() { signal(ps, syscall.SIGKILL) })
-		}
+		ending = true
+		terminate(ps)
+	}
+	lost := func() {
+		a.fail(1, fmt.Sprintf("chip %s was lost", a.Chips[0]))
+		j.Tell(fmt.Sprintf("Chip %s of rank %d was lost; ending all ranks.", a.Chips[0], j.Fabric.Topology.Index(a.Chips[0])))
+		stop()
 	}
 	if a.Why != "" {
 		stop()
@@ -235,20 +261,22 @@ func (j *Job) watch(ctx context.Context, a *Attempt, ps []*process, chips []fold
 		select {
 		case e := <-ends:
 			running--
-			if code, text := codeOf(e.err); code != 0 && !ending {
-				a.Lost = append(a.Lost, e.rank)
-				a.fail(code, fmt.Sprintf("rank %d (chip %s) ended %s", e.rank, chips[e.rank].Chip, text))
-				j.Tell(fmt.Sprintf("Rank %d (chip %s) ended %s; ending the other ranks.", e.rank, chips[e.rank].Chip, text))
-				stop()
+			code, text := folder.Ended(e.err)
+			if code == 0 || ending {
+				continue
 			}
+			if a.Chips = j.lostSoon(ctx, chips); len(a.Chips) > 0 { // the rank fails because of the chip
+				lost()
+				continue
+			}
+			j.failed(a, e.rank, code, text)
+			stop()
 		case <-tick.C:
 			if ending {
 				continue
 			}
 			if a.Chips = j.lost(chips); len(a.Chips) > 0 {
-				a.fail(1, fmt.Sprintf("chip %s was lost", a.Chips[0]))
-				j.Tell(fmt.Sprintf("Chip %s of rank %d was lost; ending all ranks.", a.Chips[0], j.Fabric.Topology.Index(a.Chips[0])))
-				stop()
+				lost()
 			}
 		case <-done:
 			done = nil
@@ -256,6 +284,14 @@ func (j *Job) watch(ctx context.Context, a *Attempt, ps []*process, chips []fold
 			stop()
 		}
 	}
+}
+
+// failed notes and tells that a rank was the first to fail. The parameter "how" says how its process ended.
+func (j *Job) failed(a *Attempt, rank, code int, how string) {
+	chip := j.Fabric.Topology.Chips[rank].Node
+	a.Lost = append(a.Lost, rank)
+	a.fail(code, fmt.Sprintf("rank %d (chip %s) ended %s", rank, chip, how))
+	j.Tell(fmt.Sprintf("Rank %d (chip %s) ended %s; ending the other ranks.", rank, chip, how))
 }
 
 // fail notes why an attempt failed, unless it has failed already.
@@ -279,30 +315,42 @@ func (j *Job) lost(chips []folder.Chip) (out []wire.FabricNodeID) {
 	return out
 }
 
-// codeOf returns the exit code of a rank, and how it ended in words.
-func codeOf(err error) (code int, text string) {
-	var exit *exec.ExitError
-	switch {
-	case err == nil, errors.Is(err, exec.ErrWaitDelay): // a child of the rank held the rank's output open
-		return 0, "with exit code 0"
-	case !errors.As(err, &exit):
-		return 1, "with an error: " + err.Error()
+// lostSoon returns the chips that are lost at present. If there are none, lostSoon looks again for
+// chipGrace: a rank whose chip was killed may end before the end of the chip's process can be seen.
+func (j *Job) lostSoon(ctx context.Context, chips []folder.Chip) []wire.FabricNodeID {
+	for end := time.Now().Add(chipGrace); ; {
+		if out := j.lost(chips); len(out) > 0 || time.Now().After(end) {
+			return out
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(graceLook):
+		}
 	}
-	if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-		return 128 + int(s.Signal()), "by the signal " + s.Signal().String()
-	}
-	return exit.ExitCode(), fmt.Sprintf("with exit code %d", exit.ExitCode())
 }
 
-// process returns the process of a rank, not started.
-func (j *Job) process(i int, name string, number int, chips []folder.Chip, door Door, mu *sync.Mutex) *process {
+// process returns a rank whose process is cmd, not started. The ranks share mu.
+func (j *Job) process(mu *sync.Mutex, i int, cmd *exec.Cmd) *process {
 	prefix := fmt.Sprintf("[%d] ", i)
-	p := &process{cmd: exec.Command(j.Program, j.Args...), gone: make(chan struct{}),
-		out: []*lines{{to: j.Out, prefix: prefix, mu: mu}, {to: j.Err, prefix: prefix, mu: mu}}}
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = j.Dir, p.out[0], p.out[1], drainAfter
-	p.cmd.SysProcAttr = attributes()
-	p.cmd.Env = append(os.Environ(), j.variables(i, name, number, chips, door)...)
+	p := &process{cmd: cmd, gone: make(chan struct{}), out: []*lines{{to: j.Out, prefix: prefix, mu: mu}, {to: j.Err, prefix: prefix, mu: mu}}}
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = j.Dir, p.out[0], p.out[1], drainAfter
 	return p
+}
+
+// terminate asks all ranks to end, and kills those that have not ended after KillAfter.
+func terminate(ps []*process) {
+	signal(ps, syscall.SIGTERM)
+	time.AfterFunc(KillAfter, func() { signal(ps, syscall.SIGKILL) })
+}
+
+// flush writes the last lines of ranks that have ended.
+func flush(ps []*process) {
+	for _, p := range ps {
+		for _, l := range p.out {
+			l.flush()
+		}
+	}
 }
 
 // variables returns the environment variables of a rank.
@@ -313,7 +361,7 @@ func (j *Job) variables(i int, name string, number int, chips []folder.Chip, doo
 	}
 	c, root := chips[i], chips[0]
 	socket, rootSocket := c.Socket, root.Socket
-	if door != Socket {
+	if door == HTTP {
 		socket, rootSocket = "", ""
 	}
 	return []string{
