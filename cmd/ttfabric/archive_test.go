@@ -61,6 +61,9 @@ func TestEventsOfDeadChips(t *testing.T) {
 	c.intact()
 	c.fails(exitUsage, "events", "--since", "yesterday")
 	c.fails(exitUsage, "events", "--chip", "M0D9")
+	if _, errs, code := c.run("events", "--type", "link,job,links"); code != exitUsage || !strings.Contains(errs, `--type "links": want archive, chip, fault, host request, job, link, member,`) {
+		t.Errorf("a type that does not exist: exit code %d, %s", code, errs)
+	}
 	c.fails(exitUsage, "up", "--archive", kept)
 	c.fails(exitUsage, "up", "--name", "other", "--archive", "/dev/null")
 	c.must("down")

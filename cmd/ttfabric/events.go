@@ -63,7 +63,8 @@ events were lost.`,
 	fl.StringVar(&f.since, "since", "", "show only events that are at most this old, for example 10m, or that are later than this instant, for example 2026-01-02T15:04:05")
 	fl.IntVar(&f.last, "last", 0, "show only this many past events, the newest; 0: all past events")
 	fl.StringSliceVar(&f.chips, "chip", nil, "show only events that these chips report")
-	fl.StringSliceVar(&f.types, "type", nil, "show only events of these types, such as link, packet, member, fault, chip, archive")
+	fl.StringSliceVar(&f.types, "type", nil, "show only events of these types: "+strings.Join(api.EventTypes, ", "))
+	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(api.EventTypes, cobra.ShellCompDirectiveNoFileComp))
 	fl.StringVar(&f.archive, "archive", "", "read the event archive in this folder instead of the running fabric's archive")
 	return c
 }
@@ -97,7 +98,7 @@ type viewer struct {
 
 	mu     sync.Mutex
 	seen   map[string]uint64 // number of the last event, by chip and incarnation
-	types  map[string]int    // number of events by type, before --type leaves out events; helps with a misspelt --type
+	types  map[string]int    // number of events by type, before --type leaves out events
 	shown  int
 	recent []api.EventView // past events so far, with --last
 	past   bool            // true: all past events are printed
@@ -107,6 +108,11 @@ func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) err
 	v := &viewer{c: c, json: asJSON, flags: f, seen: map[string]uint64{}, types: map[string]int{}}
 	if f.last < 0 {
 		return spec.Usagef("--last %d: want 1 or more, or 0 for all", f.last)
+	}
+	for _, name := range f.types {
+		if !slices.Contains(api.EventTypes, name) {
+			return spec.Usagef("--type %q: want %s", name, strings.Join(api.EventTypes, ", "))
+		}
 	}
 	for _, s := range chips {
 		n, err := wire.ParseFabricNodeID(s)

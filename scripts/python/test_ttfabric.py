@@ -128,6 +128,18 @@ class LiveChips(unittest.TestCase):
             a.flush(dst)
             self.assertEqual(a.read(dst, noc(1, 1, 256), 1), b"!")
 
+    def test_flush(self) -> None:
+        for dst, counted in ((self.a.chip, self.a), (self.b.chip, self.b), ("E1", self.b)):
+            at, counter = noc(1, 1, 20480), noc(1, 1, 20736)
+            counted.write_word(counted.chip, counter, 0)
+            for _ in range(100):
+                self.a.write_inc(dst, at, b"abcd", counter, 3, posted=True)
+            self.a.flush(dst)
+            self.assertEqual((counted.read_word(counted.chip, counter), counted.read(counted.chip, at, 4)), (300, b"abcd"))
+            with self.assertRaisesRegex(ttfabric.FabricError, "misaligned" if dst == self.a.chip else "1 posted packets"):
+                self.a.write_inc(dst, at, b"abcd", noc(1, 1, 2), posted=True)  # the own chip refuses it at once
+                self.a.flush(dst)
+
     def test_multicast(self) -> None:
         self.a.write("E1", noc(1, 1, 512), b"many")
         self.a.atomic_inc("E1", noc(1, 1, 516), 3, flush=True)

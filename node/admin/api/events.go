@@ -120,11 +120,14 @@ func (c *Client) stream(ctx context.Context, last string, f func(latest uint64, 
 	return sc.Err()
 }
 
+// EventTypes are the types of events, in the order of the alphabet.
+var EventTypes = []string{"archive", "chip", "fault", "host request", "job", "link", "member", "packet", "port", "recording", "router", "tables"}
+
 // EventView is one event of a chip. Each line of an archive of events holds one EventView.
 type EventView struct {
 	Time   time.Time         `json:"time"`             // when the event happened
 	Chip   wire.FabricNodeID `json:"chip"`             // the chip that reports the event
-	Type   string            `json:"type"`             // link, router, packet, member, fault, tables, archive, recording, port, chip, job
+	Type   string            `json:"type"`             // archive, chip, fault, host request, job, link, member, packet, port, recording, router, tables
 	Action string            `json:"action"`           // what happened: up, down, dropped, joined, starved, …
 	Actor  string            `json:"actor"`            // the port or chip that the event is about
 	Detail map[string]string `json:"detail,omitempty"` // further facts about the event, by name

@@ -86,6 +86,28 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// TestFlushOfPostedCommands posts commands without waiting, and flushes. After the flush, the destinations
+// have performed all of them. The flush also tells how many commands were not performed.
+func TestFlushOfPostedCommands(t *testing.T) {
+	l := start(t, "n300", "")
+	ctx, s := l.ctx, session.New(l.dial(t, 0))
+	for _, dst := range []wire.FabricNodeID{l.nodes[0].Self(), l.nodes[1].Self()} {
+		for range 50 {
+			check(t, s.WriteInc(ctx, dst, tile(64), []byte("abcd"), tile(0), 3, false, session.Posted()), s.AtomicInc(ctx, dst, tile(0), 1, false, session.Posted()))
+		}
+		check(t, s.Flush(ctx, dst))
+		if n, abcd := word(t, ctx, s, dst, tile(0)), word(t, ctx, s, dst, tile(64)); n != 200 || abcd != binary.LittleEndian.Uint32([]byte("abcd")) {
+			t.Errorf("chip %s: after a flush, the counter is %d, want 200, and the data are %x", dst, n, abcd)
+		}
+	}
+	var missed *session.MissedError
+	dst := l.nodes[1].Self() // the own chip would refuse the next command at once
+	check(t, s.WriteInc(ctx, dst, tile(64), []byte("abcd"), tile(2), 3, false, session.Posted()))
+	if err := s.Flush(ctx, dst); !errors.As(err, &missed) || missed.Count != 1 {
+		t.Errorf("a flush after a misaligned counter: %v", err)
+	}
+}
+
 func TestErrorsOfTheChip(t *testing.T) {
 	l := start(t, "mesh:2x2", "")
 	c := l.dial(t, 0)
