@@ -61,6 +61,8 @@ type Config struct {
 	Keys GossipKeys   // keys of encrypted gossip; nil: gossip is not encrypted
 	Log  *slog.Logger // nil: the node discards log messages
 
+	HostMemory int64 // size of the memory that the chip makes for hosts of this machine, in bytes; 0: none
+
 	Kernels kernel.Table // kernels that the chip can run
 	// Hung is called with a kernel that has taken a second of processor time in one turn, and with
 	// the stacks of all goroutines. The node cannot continue. If Hung is nil, the node does not
@@ -91,6 +93,12 @@ type livePort struct {
 	refusals uint64 // refusals of the port's datagrams that the node has told the chip
 }
 
+// livePorts are the ports of a live chip.
+type livePorts struct {
+	ports []*livePort
+	byCh  [wire.MaxChannels]*livePort
+}
+
 // Node is a live chip. The methods of Node are safe for concurrent use.
 type Node struct {
 	cfg   Config
@@ -109,12 +117,12 @@ type Node struct {
 	work    [numCauses]Work
 	record  *recording // nil: the node does not record the chip
 	gossip  gossipFault
+	hosts   hosts
 
 	captures []*Capture
 	peers    *peers
 
-	ports  []*livePort
-	byCh   [wire.MaxChannels]*livePort
+	livePorts
 	member Membership
 	clock  *clock
 	events *hub
@@ -232,7 +240,11 @@ func (n *Node) drain(now mono.Time) {
 	if n.record.over() {
 		n.chip.Unwrap()
 	}
-	if d, ok := n.chip.Deadline(); ok && n.alarm.arm(now, d) {
+	d, ok := n.chip.Deadline()
+	if n.hosts.lender != nil && n.chip.HasTransfer() {
+		d, ok = now, true // the next step goes on
+	}
+	if ok && n.alarm.arm(now, d) {
 		n.clock.set(d.Sub(n.now()))
 	}
 }

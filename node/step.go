@@ -74,8 +74,13 @@ func (n *Node) settle(why cause, begun mono.Time) {
 	}
 	now := n.now()
 	n.chip.Pump(now)
-	for n.feed(now) {
-		n.chip.Pump(now)
+	for moved, more := 0, true; more; {
+		if more = n.feed(now); n.hosts.lender != nil {
+			more = n.transfer(now, &moved) || more
+		}
+		if more {
+			n.chip.Pump(now)
+		}
 	}
 	ran := n.now()
 	n.drain(now)

@@ -11,7 +11,7 @@ import (
 // reads when it discovers the chip.
 type firmwares struct {
 	firmware *firmware.Machine
-	refusals []uint64 // IDs of transfers that the chip refuses, because it has no host memory
+	lent     hostMemory
 	host     host
 }
 
@@ -68,11 +68,8 @@ func (h *firmwareHost) Works(ch wire.Channel) bool {
 	return !h.kernels.Holds(ch) && !h.memory.Held(x, y)
 }
 
-// StartTransfer starts a transfer of host memory. A chip without host memory refuses every transfer.
-func (h *firmwareHost) StartTransfer(now mono.Time, t firmware.Transfer) bool {
-	h.refusals = append(h.refusals, t.ID)
-	return true
-}
+// StartTransfer starts a transfer of host memory.
+func (h *firmwareHost) StartTransfer(now mono.Time, t firmware.Transfer) bool { return h.lent.start(t) }
 
 // addFirmware makes the base firmware.
 func (c *machine) addFirmware() (err error) {
@@ -83,12 +80,7 @@ func (c *machine) addFirmware() (err error) {
 // runFirmware runs the firmware of the ethernet tiles. runFirmware returns true if anything moved.
 func (c *machine) runFirmware(now mono.Time) bool {
 	moved := c.firmware.Run(now)
-	for len(c.refusals) > 0 {
-		id := c.refusals[0]
-		c.refusals = c.refusals[1:]
-		c.firmware.TransferDone(now, id, wire.OutcomeBadAddress, nil)
-		moved = true
-	}
+	moved = c.endTransfers(now) || moved
 	if c.firmware.HasEvent() {
 		c.firmwareEvents(now)
 	}

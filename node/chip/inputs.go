@@ -3,6 +3,7 @@ package chip
 import (
 	"time"
 
+	"ttfabric/node/firmware"
 	"ttfabric/node/flow"
 	"ttfabric/node/kernel"
 	"ttfabric/router"
@@ -78,6 +79,16 @@ type Inputs interface {
 	StartJob(now mono.Time, j kernel.Job) error
 	// EndJob ends a job on this chip. EndJob returns false if no such job runs.
 	EndJob(now mono.Time, id kernel.JobID, e kernel.End) bool
+	// Lend lends the chip a host's memory: the given number of bytes, from address 0 of the host's
+	// window on (NoC to host, behind the PCIe tile). A chip uses the memory of one host, and takes at
+	// most [HostWindow] bytes. All transfers under way end as refused. If n is 0, the host has gone.
+	Lend(now mono.Time, n uint64)
+	// HandleTransfer tells the chip how a transfer of PollTransfer ended. The bytes that a read
+	// fetched belong to the chip. The chip ignores a transfer that is not under way.
+	HandleTransfer(now mono.Time, id uint64, o wire.Outcome, b []byte)
+	// HandleStore stores bytes into the L1 of the ethernet tile of a channel, as a host did in its map of
+	// this L1. HandleStore returns how the store ended.
+	HandleStore(now mono.Time, ch wire.Channel, off uint64, b []byte) wire.Outcome
 	// Close ends all jobs and closes every link. A link that is up still sends a close frame to its peer.
 	// After Close, call PollTransmit until PollTransmit returns false.
 	Close(now mono.Time)
@@ -91,6 +102,9 @@ type Inputs interface {
 	// PollEvent returns the oldest event that waits, and posts the event to the
 	// mailboxes.
 	PollEvent() (Event, bool)
+	// PollTransfer returns the next read or write of host memory that the host must perform. The data of
+	// a write stay unchanged until the transfer ends. PollTransfer returns false if none waits.
+	PollTransfer() (firmware.Transfer, bool)
 	// Deadline returns the time at which the next Tick, followed by a Pump, is due. Deadline
 	// returns false if the chip waits for no time.
 	Deadline() (mono.Time, bool)
@@ -124,11 +138,16 @@ const (
 	OpRefused
 	OpStartJob
 	OpEndJob
+	OpLend
+	OpHandleTransfer
+	OpHandleStore
+	OpPollTransfer
 	NumOps
 )
 
 var opNames = [NumOps]string{"", "HandleDatagram", "HandleRequest", "Tick", "Pump", "SetPath", "SetMaxPayload", "Close", "SetClient",
-	"PollTransmit", "PollResult", "PollEvent", "Deadline", "HandleLinkStates", "Avoid", "Command", "Flush", "Ask", "Assign", "Cut", "Refused", "StartJob", "EndJob"}
+	"PollTransmit", "PollResult", "PollEvent", "Deadline", "HandleLinkStates", "Avoid", "Command", "Flush", "Ask", "Assign", "Cut", "Refused", "StartJob", "EndJob",
+	"Lend", "HandleTransfer", "HandleStore", "PollTransfer"}
 
 // String returns the name of the method that o stands for.
 func (o Op) String() string {

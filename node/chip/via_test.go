@@ -70,6 +70,7 @@ type fabric struct {
 	gone  map[wire.PortID]bool                    // both ports of each cut cable
 	watch func(to wire.PortID, v wire.PacketView) // called for each packet that arrives in one frame; nil: not called
 	lose  func(to wire.PortID, b []byte) bool     // whether the cable loses a datagram; nil: it loses none
+	lent  map[*Chip]*lender                       // hosts that lend chips memory
 }
 
 // cut cuts all cables that leave chip c in direction d if "on" is true, and tells the chips at both
@@ -155,6 +156,9 @@ func (w *fabric) run(d time.Duration) {
 							w.at[peer.Node].HandleDatagram(w.now, peer.Channel, d)
 						}
 					}
+				}
+				if l := w.lent[c]; l != nil {
+					moved = l.serve(w.now, c) || moved
 				}
 			}
 		}

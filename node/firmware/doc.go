@@ -26,8 +26,10 @@
 // first one. If registers may refuse a store, that store must be the only write of its page: registers
 // that can only be read, and the command register of a transaction queue.
 //
-// A chip has no host memory yet. So the firmware refuses each request with [DataBlockDRAM] that has data,
-// and the completion of such a read has the flag [DataBlockUnavailable].
+// A chip has host memory only while a host lends the chip memory. Without a host, and beyond the end of
+// the host's memory, the firmware refuses the data of a request with [DataBlockDRAM]. The completion of
+// such a read has the flag [DataBlockUnavailable]. The same happens if the host goes away while data are
+// under way. The flags of a completion change only after the host has acknowledged the last write.
 //
 // # Routes
 //

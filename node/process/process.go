@@ -32,7 +32,6 @@ import (
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/kernel"
 	"ttfabric/node/session"
-	"ttfabric/router/route"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -358,6 +357,9 @@ func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 	if cfg.Timeout, err = s.Timeout(); err != nil {
 		return cfg, err
 	}
+	if cfg.HostMemory, err = s.HostBytes(); err != nil {
+		return cfg, err
+	}
 	if cfg.Profile, err = s.LinkProfile(); err != nil {
 		return cfg, err
 	}
@@ -374,23 +376,6 @@ func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 		cfg.Keys = c.Keys
 	}
 	return cfg, nil
-}
-
-// proved returns an error if the chip's routes can deadlock, or if a packet might not
-// arrive. If the hash of the routes equals the parameter "hash", the routes have been
-// checked or accepted before, and proved returns nil.
-func proved(t *topo.Topology, cfg route.Config, hash uint32) error {
-	p, err := route.New(t, cfg)
-	if err != nil {
-		return err
-	}
-	if p.Hash() == hash {
-		return nil
-	}
-	if v := p.Check(p.Multicasts()); !v.Sound() {
-		return fmt.Errorf("the chip refuses the routes with hash %08x, because these routes %s; all chips need the same topology and routing options", p.Hash(), &v)
-	}
-	return nil
 }
 
 // impair sets the impairments that the topology and the fabric's options declare for the

@@ -56,6 +56,10 @@
 //	9  stop     u64 number of a job, why as text (at most 64 bytes); the chip stops the job on all
 //	            its chips
 //	10 end      u64 number of a job; the chip answers when the job has ended on this chip
+//	11 memory   empty; the answer carries a file descriptor, see Host memory
+//	13 lend     u64 size of the memory that the client lends, in bytes: 32 to 2^32
+//	14 moved    u64 number of a transfer, u8 0 for done and 1 for refused, 7 bytes 0, the bytes that a
+//	            read wanted; has no answer
 //
 // A command has these parts. The payload is up to 4096 bytes, or up to [MaxBlock] for a write or a
 // read:
@@ -97,7 +101,10 @@
 //	136  job      empty
 //	137  stop     empty
 //	138  end      a [kernel.End] as JSON
+//	139  memory   u64 size of the memory, in bytes, and a file descriptor
+//	141  lend     empty
 //	144  event    an [Event] as JSON
+//	145  transfer a transfer of host memory, with the number of the lend request; see below
 //	255  error    u16 code, u16 0, the reason as text
 //
 // A result:
@@ -127,6 +134,30 @@
 //	5  a limit is reached
 //	6  a rank has left the barrier
 //	7  the chip shuts down, or is being removed
+//
+// # Host memory
+//
+// Requests in the firmware's queues can name host memory ([ttfabric/node/firmware], DataBlockDRAM). The
+// request memory or lend gives the chip such memory. A chip uses one memory at a time, and refuses another
+// one with error 1.
+//
+// The request memory is for programs that map files, on Linux. The answer carries a descriptor of a memfd
+// (SCM_RIGHTS, unix(7)), which the program maps as shared. The file cannot shrink or grow. Byte n of the
+// file is the byte at address n of host memory. All clients get the same file. The chip uses the file until
+// the last connection that asked for the file closes. Then all transfers under way end as refused, and the
+// next request memory gets a new file.
+//
+// The request lend is for programs whose memory only they can reach. The chip sends a transfer for each read
+// and write. The client performs the transfer and sends moved. The memory is gone when the connection
+// closes. The flags of a completion change only after the client has sent moved for all writes. A transfer
+// has these parts:
+//
+//	 0  8  number of the transfer
+//	 8  8  address in the client's memory
+//	16  1  1 for a write, 0 for a read
+//	17  3  0
+//	20  4  length, at most [MaxTransfer] bytes
+//	24     the data of a write
 //
 // # Limits
 //

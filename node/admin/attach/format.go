@@ -50,10 +50,15 @@ const (
 	KindJob
 	KindStop
 	KindEnd
+	KindMemory
+	KindTile
+	KindLend
+	KindMoved
 
-	Answer    Kind = 128
-	KindEvent Kind = 144
-	KindError Kind = 255
+	Answer       Kind = 128
+	KindEvent    Kind = 144
+	KindTransfer Kind = 145
+	KindError    Kind = 255
 )
 
 // Code says why a request failed.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ttfabric/node/firmware"
 	"ttfabric/node/flow"
 	"ttfabric/node/session"
 	"ttfabric/router/topo"
@@ -39,6 +40,16 @@ var vectors = []struct {
 	{"barrier j of rank 1 of 2", "19000000 05 000000 0400000000000000 01000000 02000000 6a", func() []byte { return AppendBarrier(nil, 4, &Barrier{"j", 1, 2}) }},
 	{"stop of job 9 with the text ab", "1a000000 09 000000 0500000000000000 0900000000000000 6162", func() []byte { return AppendStop(nil, 5, &Stop{9, "ab"}) }},
 	{"end of job 9", "18000000 0a 000000 0600000000000000 0900000000000000", func() []byte { return AppendEnd(nil, 6, 9) }},
+	{"tile 8-6", "18000000 0c 000000 0700000000000000 08 06 000000000000", func() []byte { return AppendTile(nil, 7, 8, 6) }},
+	{"lend of 64 bytes", "18000000 0d 000000 0800000000000000 4000000000000000", func() []byte { return AppendLend(nil, 8, 64) }},
+	{"moved of transfer 3 with ab", "21000000 0e 000000 0900000000000000 0300000000000000 00 00000000000000 ab", func() []byte { return AppendMoved(nil, 9, &Moved{ID: 3, Data: []byte{0xab}}) }},
+	{"moved of a refused transfer", "20000000 0e 000000 0900000000000000 0400000000000000 01 00000000000000", func() []byte { return AppendMoved(nil, 9, &Moved{ID: 4, Refused: true}) }},
+	{"transfer: a write of ab to address 32", "29000000 91 000000 0800000000000000 0300000000000000 2000000000000000 01 000000 01000000 ab",
+		func() []byte {
+			return AppendTransfer(nil, 8, &firmware.Transfer{ID: 3, Write: true, Addr: 32, Data: []byte{0xab}})
+		}},
+	{"transfer: a read of 4 bytes", "28000000 91 000000 0800000000000000 0500000000000000 4000000000000000 00 000000 04000000",
+		func() []byte { return AppendTransfer(nil, 8, &firmware.Transfer{ID: 5, Addr: 64, Len: 4}) }},
 	{"error", "15000000 ff 000000 0500000000000000 0300 0000 78", func() []byte { return AppendError(nil, 5, CodeBad, "x") }},
 	{"result with data", "31000000 82 000000 0600000000000000 00000000 00000000 0a00000000000000 0000000000000000 00000000 01000000 ee",
 		func() []byte { return AppendResult(nil, 6, &flow.Result{Sent: 5, Done: 15}, []byte{0xee}) }},
@@ -145,6 +156,18 @@ func FuzzFrames(f *testing.F) {
 		}
 		if id, err := ParseEnd(b); err == nil {
 			same("end", AppendEnd(nil, h.Number, id))
+		}
+		if x, y, err := ParseTile(b); err == nil {
+			same("tile", AppendTile(nil, h.Number, x, y))
+		}
+		if n, err := ParseLend(b); err == nil {
+			same("lend", AppendLend(nil, h.Number, n))
+		}
+		if m, err := ParseMoved(b); err == nil {
+			same("moved", AppendMoved(nil, h.Number, &m))
+		}
+		if x, err := ParseTransfer(b); err == nil {
+			same("transfer", AppendTransfer(nil, h.Number, &x))
 		}
 		var res flow.Result
 		if from, n, more, err := ParseResult(b, len(b), &res); err == nil && !more {

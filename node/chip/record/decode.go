@@ -120,6 +120,10 @@ func (d *decoder) call(r *Record) {
 		if r.OK = len(d.b) > 0; r.OK {
 			r.Result = d.result()
 		}
+	case chip.OpPollTransfer:
+		if r.OK = len(d.b) > 0; r.OK {
+			r.Transfer = d.transfer()
+		}
 	case chip.OpPollEvent:
 		r.Data = d.rest()
 		r.OK = len(r.Data) > 0
@@ -139,6 +143,12 @@ func (d *decoder) call(r *Record) {
 		}
 	case chip.OpStartJob, chip.OpEndJob:
 		r.Data = d.rest()
+	case chip.OpLend:
+		r.Num = d.uint(1<<64 - 1)
+	case chip.OpHandleTransfer:
+		r.Num, r.N, r.Data = d.uint(1<<64-1), int(d.byte()), d.rest()
+	case chip.OpHandleStore:
+		r.Channel, r.Num, r.Data = wire.Channel(d.byte()), d.uint(1<<64-1), d.rest()
 	case chip.OpSetPath, chip.OpCut, chip.OpAvoid:
 		r.Channel, r.N = wire.Channel(d.byte()), int(d.uint(1))
 	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk, chip.OpAssign, chip.OpRefused:
@@ -242,6 +252,14 @@ func (d *decoder) sent() (s Sent) {
 		s.Heads = append(s.Heads, d.take(headLen(n, d.old)))
 	}
 	return s
+}
+
+func (d *decoder) transfer() (t Transfer) {
+	t.ID, t.Write, t.Addr, t.Len = d.uint(1<<64-1), d.flag(), d.uint(1<<64-1), int(d.uint(MaxRecord))
+	if t.Write {
+		t.Sum = d.fixed()
+	}
+	return t
 }
 
 func (d *decoder) result() (r Result) {

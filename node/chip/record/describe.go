@@ -51,6 +51,21 @@ func Describe(r *Record) string {
 		return fmt.Sprintf("%s channel %d: %d", r.Kind, r.Channel, r.N)
 	case Kind(chip.OpSetClient):
 		return fmt.Sprintf("%s: %s", r.Kind, [...]string{"none", "one without deadlines", "one with deadlines"}[r.N])
+	case Kind(chip.OpLend):
+		return fmt.Sprintf("%s: %d bytes", r.Kind, r.Num)
+	case Kind(chip.OpHandleTransfer):
+		return fmt.Sprintf("%s #%d: %s, %d bytes", r.Kind, r.Num, wire.Outcome(r.N), len(r.Data))
+	case Kind(chip.OpHandleStore):
+		return fmt.Sprintf("%s channel %d: %d bytes at %#x", r.Kind, r.Channel, len(r.Data), r.Num)
+	case Kind(chip.OpPollTransfer):
+		if !r.OK {
+			return fmt.Sprintf("%s: nothing", r.Kind)
+		}
+		what := "read"
+		if r.Transfer.Write {
+			what = "write"
+		}
+		return fmt.Sprintf("%s: #%d, %s of %d bytes at %#x", r.Kind, r.Transfer.ID, what, r.Transfer.Len, r.Transfer.Addr)
 	case Kind(chip.OpPollTransmit):
 		if !r.OK {
 			return fmt.Sprintf("%s: nothing", r.Kind)

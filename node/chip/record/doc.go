@@ -15,8 +15,8 @@
 // uvarint in zigzag form. Package encoding/binary reads and writes uvarints and varints.
 //
 //	0   8  magic: "TTFREC" 0x0d 0x0a
-//	8   2  version of the format: 4; version 1 lacks the parts that are marked (2), (3) and (4),
-//	        version 2 those that are marked (3) and (4), version 3 those that are marked (4)
+//	8   2  version of the format: 5; each earlier version lacks the parts that are marked with a later
+//	        version, such as (3) in version 2
 //	10  2  reserved, 0
 //	12     blocks, to the end of the file
 //
@@ -70,7 +70,13 @@
 //	21  StartJob         t, the job, a JSON object (to the end) (4)
 //	22  EndJob           t, number of the job and its end, a JSON object (to the end) (4)
 //
-// A record of kinds 9 to 11 holds a call and the call's answer. The answers of some other
+//	23  Lend             t, uvarint bytes of host memory (5)
+//	24  HandleTransfer   t, uvarint number of the transfer, outcome (1 byte), the bytes that a read
+//	                     fetched from host memory (to the end) (5)
+//	25  HandleStore      t, channel, uvarint offset in the tile, the stored bytes (to the end) (5)
+//	26  PollTransfer     nothing, or a transfer (5)
+//
+// Records of kinds 9 to 11 and 26 hold a call and the call's answer. The answers of some other
 // calls have records of their own:
 //
 //	32  answer of HandleRequest   uvarint admission
@@ -105,6 +111,10 @@
 // of the members; varints for the times sent and done. The sum of the members is that of their
 // JSON, or 0 without members. The times count from the last t. If posted requests were missed, the
 // fate is 16 higher, and a uvarint with the number of missed requests follows the fate (3).
+//
+// A transfer has these parts: uvarint number, uvarint 1 for a write and 0 for a read, uvarint address in
+// host memory, uvarint length; then the sum of the data of a write. The data that a host's memory gave are
+// in kind 24, so a replay needs no host.
 //
 // # Limits
 //

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/firmware"
 	"ttfabric/node/flow"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -75,7 +76,9 @@ func (e *encoder) call(op chip.Op, now mono.Time, ch wire.Channel, n int, data [
 		e.int(int64(n))
 	case chip.OpSetClient:
 		e.uint(uint64(n))
-	case chip.OpDeadline:
+	case chip.OpLend, chip.OpHandleTransfer, chip.OpHandleStore:
+		e.now(now) // the method lend, transferred or stored writes the rest
+	case chip.OpDeadline, chip.OpPollTransfer:
 	default:
 		e.now(now)
 	}
@@ -160,6 +163,19 @@ func (e *encoder) performed(now mono.Time, src wire.FabricNodeID, plane wire.Pla
 	}
 	e.byte(at)
 	e.command(cmd)
+}
+
+// transfer writes a transfer of host memory, and the sum of the data of a write.
+func (e *encoder) transfer(t *firmware.Transfer) {
+	e.uint(t.ID)
+	e.flag(t.Write)
+	e.uint(t.Addr)
+	if t.Write {
+		e.uint(uint64(len(t.Data)))
+		e.fixed(crc32.ChecksumIEEE(t.Data))
+	} else {
+		e.uint(uint64(t.Len))
+	}
 }
 
 func (e *encoder) sent(ch wire.Channel, t *ttlink.Transmit) {

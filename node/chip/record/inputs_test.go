@@ -8,6 +8,7 @@ import (
 
 	"ttfabric/node/chip"
 	"ttfabric/node/chip/record"
+	"ttfabric/node/firmware"
 	"ttfabric/node/flow"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
@@ -18,7 +19,7 @@ import (
 // not change the chip. The value says why, if this is not obvious.
 var readOnly = map[string]string{
 	"Node": "", "Incarnation": "", "Channels": "", "Status": "", "StatusAt": "", "Waiting": "", "LinksUp": "", "Quiet": "", "Open": "", "Sightings": "",
-	"CheckInvariants": "", "Jobs": "", "HasKernel": "", "Intact": "", "Account": "", "Ends": "", "Identity": "", "Moment": "", "Carries": "", "ShortOfCredits": "", "Up": "", "LinkState": "", "Plan": "", "Unreachable": "", "Silent": "", "CheckMulticast": "", "HostQueues": "",
+	"CheckInvariants": "", "Jobs": "", "HasKernel": "", "Intact": "", "Account": "", "Ends": "", "Identity": "", "Moment": "", "Carries": "", "ShortOfCredits": "", "Up": "", "LinkState": "", "Plan": "", "Unreachable": "", "Silent": "", "CheckMulticast": "", "HostQueues": "", "HasTransfer": "",
 	"Memory": "whoever changes a chip's memory from outside breaks the recording",
 	"Wrap":   "installs the recorder", "Unwrap": "removes the recorder",
 	"ShareProofs": "only saves work: the result of a proof depends on the two tables alone",
@@ -132,6 +133,7 @@ func TestFieldsAreKnown(t *testing.T) {
 		{flow.Result{}, []string{"Token", "Dst", "Fate", "Outcome", "Drop", "At", "Doubt", "Data", "Err", "Members", "Missed", "Sent", "Done"}},
 		{wire.Command{}, []string{"Type", "Addr", "Sem", "Value", "Flush", "Size", "Chunks", "Scatter", "Sizes"}},
 		{wire.Ranges{}, []string{"Hops", "Skip"}},
+		{firmware.Transfer{}, []string{"ID", "Write", "Addr", "Data", "Len"}},
 		{ttlink.Transmit{}, []string{"Data", "Seg", "Path"}},
 	} {
 		tt := reflect.TypeOf(c.of)

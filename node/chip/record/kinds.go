@@ -72,13 +72,15 @@ type Record struct {
 	Kind    Kind
 	Now     mono.Time // argument "now" of the call, if the call has one
 	Channel wire.Channel
-	N       int    // SetPath, Cut and Avoid: 1 for on, 0 for off; Command: the router command; Assign: the channel of the fallback path; SetMaxPayload: bytes; SetClient: kind of client; other calls: 0
-	Data    []byte // HandleDatagram: the datagram; PollEvent: the event as JSON; valid until the next record
+	Num     uint64 // Lend: bytes; HandleTransfer: number of the transfer; HandleStore: offset in the tile, in bytes
+	N       int    // HandleTransfer: the outcome; SetPath, Cut and Avoid: 1 for on, 0 for off; Command: the router command; Assign: the channel of the fallback path; SetMaxPayload: bytes; SetClient: kind of client; other calls: 0
+	Data    []byte // HandleDatagram: the datagram; HandleTransfer: the bytes that a read fetched; HandleStore: the stored bytes; PollEvent: the event as JSON; valid until the next record
 
 	OK        bool // true if a Poll method, Deadline or Next returned a value
 	Request   flow.Request
 	Admission flow.Admission
 	Sent      Sent
+	Transfer  Transfer
 	Result    Result
 	At        mono.Time // time that Deadline returned
 	Src       wire.FabricNodeID
@@ -96,6 +98,16 @@ type Sent struct {
 	Bytes int      // length of all frames, in bytes
 	Sum   uint32   // CRC-32 of all frames
 	Heads [][]byte // first bytes of each frame
+}
+
+// Transfer is what a recording keeps of a [firmware.Transfer]. Instead of the data of a write, a recording
+// keeps their length and sum.
+type Transfer struct {
+	ID    uint64
+	Write bool
+	Addr  uint64
+	Len   int    // length, in bytes
+	Sum   uint32 // CRC-32 of the data of a write
 }
 
 // Result is what a recording keeps of a [flow.Result]. Instead of Data, Err and

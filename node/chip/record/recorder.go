@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/firmware"
 	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/ttlink"
@@ -150,6 +151,40 @@ func (t *tape) event(e *chip.Event, ok bool) {
 	if ok {
 		b, _ := json.Marshal(e) // json.Marshal of numbers and texts never fails
 		t.enc.body = append(t.enc.body, b...)
+	}
+	t.done()
+}
+
+// lend encodes a call of Lend.
+func (t *tape) lend(now mono.Time, n uint64) {
+	t.enc.call(chip.OpLend, now, 0, 0, nil)
+	t.enc.uint(n)
+	t.done()
+}
+
+// transferred encodes a call of HandleTransfer.
+func (t *tape) transferred(now mono.Time, id uint64, o wire.Outcome, b []byte) {
+	t.enc.call(chip.OpHandleTransfer, now, 0, 0, nil)
+	t.enc.uint(id)
+	t.enc.byte(byte(o))
+	t.enc.body = append(t.enc.body, b...)
+	t.done()
+}
+
+// stored encodes a call of HandleStore.
+func (t *tape) stored(now mono.Time, ch wire.Channel, off uint64, b []byte) {
+	t.enc.call(chip.OpHandleStore, now, 0, 0, nil)
+	t.enc.byte(byte(ch))
+	t.enc.uint(off)
+	t.enc.body = append(t.enc.body, b...)
+	t.done()
+}
+
+// transfer encodes a call of PollTransfer and its answer.
+func (t *tape) transfer(x *firmware.Transfer, ok bool) {
+	t.enc.begin(Kind(chip.OpPollTransfer))
+	if ok {
+		t.enc.transfer(x)
 	}
 	t.done()
 }

@@ -31,7 +31,7 @@ type Options struct {
 // Summary counts the calls that a replay made and the answers that it compared.
 type Summary struct {
 	Calls   uint64 // number of calls into the chip
-	Outputs uint64 // number of transmits, results, events, answers with records of their own, and calls of the client's Done and Performed
+	Outputs uint64 // number of transmits, transfers of host memory, results, events, answers with records of their own, and calls of the client's Done and Performed
 	Frames  uint64 // number of sent frames
 	Events  uint64 // number of events among the outputs
 	Last    mono.Time
@@ -208,6 +208,14 @@ func (p *replayer) call(r *Record) {
 		default:
 			c.SetClient(&recordedWaker{recorded{p}})
 		}
+	case chip.OpLend:
+		c.Lend(r.Now, r.Num)
+	case chip.OpHandleTransfer:
+		c.HandleTransfer(r.Now, r.Num, wire.Outcome(r.N), bytes.Clone(r.Data))
+	case chip.OpHandleStore:
+		c.HandleStore(r.Now, r.Channel, r.Num, bytes.Clone(r.Data))
+	case chip.OpPollTransfer:
+		c.PollTransfer()
 	case chip.OpPollTransmit:
 		c.PollTransmit(r.Now)
 	case chip.OpPollResult:
@@ -261,6 +269,8 @@ func (p *replayer) count(r *Record) {
 	case r.Kind == Kind(chip.OpPollEvent) && r.OK:
 		p.sum.Outputs++
 		p.sum.Events++
+	case r.Kind == Kind(chip.OpPollTransfer) && r.OK:
+		p.sum.Outputs++
 	case r.Kind == Kind(chip.OpPollTransmit) && r.OK:
 		p.sum.Outputs++
 		p.sum.Frames += uint64(len(r.Sent.Heads))

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/firmware"
 	"ttfabric/node/flow"
 	"ttfabric/node/kernel"
 	"ttfabric/router"
@@ -150,6 +151,31 @@ func (x *taped) Flush(now mono.Time, ch wire.Channel) (int, error) {
 func (x *taped) Ask(now mono.Time, ch wire.Channel) time.Duration {
 	x.tape.call(chip.OpAsk, now, ch, 0, nil)
 	return x.of.Ask(now, ch)
+}
+
+// Lend encodes the call.
+func (x *taped) Lend(now mono.Time, n uint64) {
+	x.tape.lend(now, n)
+	x.of.Lend(now, n)
+}
+
+// HandleTransfer encodes the call.
+func (x *taped) HandleTransfer(now mono.Time, id uint64, o wire.Outcome, b []byte) {
+	x.tape.transferred(now, id, o, b)
+	x.of.HandleTransfer(now, id, o, b)
+}
+
+// HandleStore encodes the call.
+func (x *taped) HandleStore(now mono.Time, ch wire.Channel, off uint64, b []byte) wire.Outcome {
+	x.tape.stored(now, ch, off, b)
+	return x.of.HandleStore(now, ch, off, b)
+}
+
+// PollTransfer encodes the call and its answer in one record.
+func (x *taped) PollTransfer() (firmware.Transfer, bool) {
+	t, ok := x.of.PollTransfer()
+	x.tape.transfer(&t, ok)
+	return t, ok
 }
 
 // Close encodes the call.

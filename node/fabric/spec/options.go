@@ -54,6 +54,8 @@ var Options = []Option{
 		Usage: "disk space in MiB for the archived events of one chip; the chip removes the oldest events first (default 2)"},
 	{Name: "offload", Words: []string{"on", "off", "plain"}, Value: func(s *Spec) any { return &s.Offload }, Container: true,
 		Usage: "on: the kernel gets up to 64 datagrams as one super-packet (UDP GSO, GRO); off: the kernel gets single datagrams, and the network treats each by itself, which is slower; plain: as off, with one system call per datagram"},
+	{Name: "host-memory", Value: func(s *Spec) any { return &s.HostMemory }, Container: true, Unknown: true,
+		Usage: "memory that a chip makes for programs of its machine which use the queues of base firmware with data in host memory, such as 512m, at most 4g; 0: none; the memory takes room only where it is written"},
 	{Name: "local-first", Value: func(s *Spec) any { return &s.LocalFirst }, Container: true, Unknown: true,
 		Usage: "a chip sends its own packets before packets that pass through; without this flag, both kinds take turns"},
 	{Name: "keep-unreliable", Value: func(s *Spec) any { return &s.KeepUnreliable }, Container: true, Unknown: true,

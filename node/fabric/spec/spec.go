@@ -78,6 +78,7 @@ type Behaviour struct {
 	TTL            int          `json:"ttl"`                       // time to live of a new packet, in hops; 0: the hops of the longest route
 	PortBase       int          `json:"port_base"`                 // UDP port of the first chip's channel 0; 0: chips use any free ports
 	Netem          []string     `json:"netem,omitempty"`           // impairments from the start of the fabric, each as LINK,KNOB=VALUE,…
+	HostMemory     string       `json:"host_memory,omitempty"`     // memory that a chip makes for hosts of its machine, such as 512m; "": 1g
 	Offload        string       `json:"offload,omitempty"`         // use of the kernel's super-packets: on, off or plain; "": on
 }
 
@@ -135,7 +136,7 @@ func (m *Milliseconds) UnmarshalJSON(b []byte) error {
 func Default() Spec {
 	return Spec{
 		Routing:   Routing{Order: "xy", Ring: "dateline", Engine: route.Engines[0].Name, Fabric: "2d"},
-		Behaviour: Behaviour{Slots: router.SlotSpec.Name, Stuck: "notify", StuckAfter: Milliseconds(10 * time.Second), Offload: "on"},
+		Behaviour: Behaviour{Slots: router.SlotSpec.Name, Stuck: "notify", StuckAfter: Milliseconds(10 * time.Second), HostMemory: "1g", Offload: "on"},
 		Records:   Records{RecordMiB: DefaultRecordMiB},
 	}
 }
@@ -248,7 +249,27 @@ func (s *Spec) checkValues() error {
 	if s.TTL < 0 || s.TTL > math.MaxUint16 {
 		return Usagef("--ttl %d: want 0 to %d", s.TTL, math.MaxUint16)
 	}
-	return nil
+	_, err := s.HostBytes()
+	return err
+}
+
+// Sizes of the memory that a chip makes for hosts, in bytes. A request can name addresses of 4 GiB (BDMS,
+// "Addressing").
+const (
+	minHostMemory = 4 << 10
+	maxHostMemory = 4 << 30
+)
+
+// HostBytes returns the size of the memory that a chip makes for hosts, in bytes. 0 means none. Run folders
+// of older versions have an empty HostMemory, which means 1 GiB.
+func (b *Behaviour) HostBytes() (int64, error) {
+	switch n := Bytes(b.HostMemory); {
+	case b.HostMemory == "":
+		return 1 << 30, nil
+	case b.HostMemory == "0" || n >= minHostMemory && n <= maxHostMemory:
+		return int64(n), nil
+	}
+	return 0, Usagef("--host-memory %q: want an amount from 4k to 4g, such as 512m, or 0 for none", b.HostMemory)
 }
 
 // LinkProfile returns the profile of link timers that the spec names.

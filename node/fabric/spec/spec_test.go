@@ -47,6 +47,7 @@ func TestNewRefuses(t *testing.T) {
 		"--stuck":         func(s *Spec) { s.Stuck = "x" },
 		"--stuck-after":   func(s *Spec) { s.StuckAfter = -1 },
 		"--ttl":           func(s *Spec) { s.TTL = 1 << 16 },
+		"--host-memory":   func(s *Spec) { s.HostMemory = "5g" },
 		"--offload":       func(s *Spec) { s.Offload = "x" },
 		"--netem":         func(s *Spec) { s.Netem = []string{"M0D0,delay=1"} },
 		"--transport":     func(s *Spec) { s.Transport = "tcp" },
@@ -108,7 +109,7 @@ func fill(v reflect.Value) {
 var (
 	keysAlways = []string{"name", "source", "created", "profile", "slots", "order", "ring", "engine", "fabric", "checked", "stuck", "stuck_after_milliseconds",
 		"local_first", "ttl", "port_base", "id", "encrypted_gossip", "transport", "auth"}
-	keysWhereSet = []string{"netem", "offload", "archive", "archive_limit_mib", "record", "record_limit_mebibytes", "record_once", "gossip_keys",
+	keysWhereSet = []string{"netem", "host_memory", "offload", "archive", "archive_limit_mib", "record", "record_limit_mebibytes", "record_once", "gossip_keys",
 		"runtime", "project", "attached", "pki", "keylog", "allow_deadlock", "keep_unreliable", "program"}
 )
 

@@ -262,7 +262,9 @@ bool Chip::transfer(const uint8_t *body, size_t n) {
     uint32_t size = get<uint32_t>(body + 20);
     bool write = body[16] == 1;
     if (size > maxTransfer || n != transferLen + (write ? size : 0)) return lost("the chip sent a bad transfer"), false;
-    uint8_t b[headLen + movedLen + maxTransfer] = {};
+    moved_.resize(headLen + movedLen + maxTransfer);
+    uint8_t *b = moved_.data();
+    memset(b, 0, headLen + movedLen);
     size_t data = write ? 0 : size;
     bool done = memory_ && (write ? memory_->write(id_, address, body + transferLen, size) : memory_->read(id_, address, b + headLen + movedLen, size));
     if (!done) data = 0;
@@ -309,8 +311,8 @@ void Chip::write(uint64_t address, const void *from, size_t n) {
 }
 
 void Chip::multicast(uint64_t rectangle, const void *from, size_t n) {
-    for (size_t at = 0; at < n; at += maxTransfer) {
-        size_t piece = std::min(n - at, maxTransfer);
+    for (size_t at = 0; at < n; at += maxMulticast) {
+        size_t piece = std::min(n - at, maxMulticast);
         if (!connect() || !command(typeMulticast, rectangle + at, uint32_t(piece), (const char *)from + at, piece)) return;
         if (inFlight_ >= maxPosted) flush();
     }

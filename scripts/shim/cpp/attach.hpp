@@ -18,8 +18,9 @@ namespace ttfabric {
 // Limits. The first four are those of the protocol, the others are choices of this client.
 constexpr size_t maxBlock = 1 << 20;                     // largest payload of a write or a read, in bytes
 constexpr size_t maxFrame = maxBlock + 4096;             // largest frame, in bytes
-constexpr size_t maxTransfer = 4096;                     // largest transfer of host memory, in bytes
+constexpr size_t maxTransfer = 32 << 10;                 // largest transfer of host memory, in bytes
 constexpr size_t maxPath = 107;                          // longest path of a socket, in bytes
+constexpr size_t maxMulticast = 4096;                    // largest payload of a NoC multicast, in bytes
 constexpr size_t maxPosted = 512;                        // largest number of writes without an answer
 constexpr auto answerTime = std::chrono::seconds(10);    // a chip that gives no answer for this time is lost
 constexpr auto retryTime = std::chrono::milliseconds(50);  // time between two attempts to reach a lost chip
@@ -109,7 +110,7 @@ class Chip {
     uint64_t number_ = 0;   // number of the last request
     size_t inFlight_ = 0;   // requests without an answer
     std::vector<Posted> posted_;
-    std::vector<uint8_t> in_;
+    std::vector<uint8_t> in_, moved_;
     size_t from_ = 0, to_ = 0;  // received bytes that are not performed are in_[from_:to_]
     Memory *memory_ = nullptr;
 };

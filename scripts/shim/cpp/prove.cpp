@@ -83,6 +83,7 @@ struct Sim {
     uint32_t (*config)(uint32_t, uint32_t);
     void (*read)(uint64_t, void *, uint32_t);
     void (*write)(uint64_t, const void *, uint32_t);
+    void (*callbacks)(void (*)(uint64_t, void *, uint32_t), void (*)(uint64_t, const void *, uint32_t));
 
     explicit Sim(const char *path) {
         void *lib = ::open(path);
@@ -92,7 +93,8 @@ struct Sim {
         config = find<uint32_t(uint32_t, uint32_t)>(lib, "libttsim_pci_config_rd32");
         read = find<void(uint64_t, void *, uint32_t)>(lib, "libttsim_pci_mem_rd_bytes");
         write = find<void(uint64_t, const void *, uint32_t)>(lib, "libttsim_pci_mem_wr_bytes");
-        for (const char *name : {"libttsim_pci_config_wr32", "libttsim_tile_rd_bytes", "libttsim_tile_wr_bytes", "libttsim_set_pci_dma_mem_callbacks"}) find<void()>(lib, name);
+        for (const char *name : {"libttsim_pci_config_wr32", "libttsim_tile_rd_bytes", "libttsim_tile_wr_bytes"}) find<void()>(lib, name);
+        callbacks = find<void(void (*)(uint64_t, void *, uint32_t), void (*)(uint64_t, const void *, uint32_t))>(lib, "libttsim_set_pci_dma_mem_callbacks");
     }
 
     uint64_t bar(uint32_t device, uint32_t at) { return (config(device << 3, at) | uint64_t(config(device << 3, at + 4)) << 32) & ~uint64_t(15); }
@@ -136,7 +138,103 @@ static void proveJtag(Jtag &j, const std::vector<uint32_t> &want) {
     j.close();
 }
 
+// Host memory behind the DMA callbacks. Addresses are physical addresses of the host.
+constexpr uint64_t hostAt = 0x123400000000;
+static std::vector<uint8_t> host(4 << 20);
+static size_t hostBytes;  // bytes that the callbacks moved
+static bool hostRefuses;
+
+static uint8_t *hostMemory(uint64_t at, uint32_t n) {
+    if (getpid() != gettid()) fail("a callback in another thread", gettid(), getpid());
+    if (hostRefuses) throw "no";
+    if (at < hostAt || at + n > hostAt + host.size()) fail("a callback with a wrong address", at, hostAt);
+    hostBytes += n;
+    return &host[at - hostAt];
+}
+static void readHost(uint64_t at, void *to, uint32_t n) { memcpy(to, hostMemory(at, n), n); }
+static void writeHost(uint64_t at, const void *from, uint32_t n) { memcpy(hostMemory(at, n), from, n); }
+
+// Queues is the firmware's queues of tile E10 of a chip.
+struct Queues {
+    Sim &s;
+    uint64_t at;
+
+    Queues(Sim &sim, uint64_t bar0) : s(sim), at(s.window(bar0, 2, 8, 6, 0, false)) {
+        same("address of the queues", word(0x170), 0x11000);
+        at += 0x11000;
+    }
+    uint32_t word(uint64_t off) {
+        uint32_t v;
+        s.read(at + off, &v, 4);
+        s.clock(1);
+        return v;
+    }
+    template <typename Test> void await(const char *what, Test test) {
+        for (auto end = Clock::now() + std::chrono::seconds(60); !test();)
+            if (Clock::now() > end) fail(what, 0, 1);
+    }
+    void push(uint64_t target, uint32_t rack, uint32_t n, uint32_t flags, uint32_t hostAddress) {
+        uint32_t wr = word(0xA0);
+        await("room in the submission queue", [&] { return ((wr - word(0xB0)) & 7) < 4; });
+        uint32_t e[8] = {uint32_t(target), uint32_t(target >> 32), n, flags, rack, 0, 0, hostAddress}, next = (wr + 1) & 7;
+        s.write(at + 0xC0 + (wr & 3) * 32, e, sizeof e);
+        s.write(at + 0xA0, &next, 4);
+    }
+    uint32_t pop() {  // returns the flags
+        uint32_t rd = word(0x230), next = (rd + 1) & 7, flags = 0;
+        await("a completion", [&] { return word(0x220) != rd && (flags = word(0x240 + (rd & 3) * 32 + 12)) != 0; });
+        s.write(at + 0x230, &next, 4);
+        return flags;
+    }
+    void written() {
+        await("the end of a write", [&] { return word(0xA0) == word(0xB0) && word(0x80) == word(0x84); });
+    }
+};
+
+// proveHost moves a block of host memory to the DRAM of a neighbour of a device and back, through the
+// firmware's queues and the DMA callbacks.
+static void proveHost(Sim &s, uint32_t d) {
+    constexpr uint32_t n = 1 << 20, wr = 0x51, rd = 0x54, done = 0x58;
+    uint64_t bar0 = s.bar(d, 0x10), iatu = s.bar(d, 0x18) + 0x1200;
+    const uint32_t region[] = {0, 1u << 31, 0, 0, uint32_t(host.size() - 1), uint32_t(hostAt), uint32_t(hostAt >> 32)};
+    for (uint32_t i = 0; i < 7; i++) s.write(iatu + 4 * i, &region[i], 4);
+    uint32_t xy = 0, rack = 0;
+    const uint32_t ethX[] = {9, 1, 8, 2, 7, 3, 6, 4};
+    for (uint32_t ch = 0; ch < 16 && !xy; ch++) {
+        uint64_t l1 = s.window(bar0, 3, ethX[ch % 8], ch < 8 ? 0 : 6, 0, false);
+        uint32_t trained = 0;
+        s.read(l1 + 0x1104, &trained, 4);
+        if (trained != 1) continue;
+        s.read(l1 + 0x1124, &xy, 4), s.read(l1 + 0x1128, &rack, 4);
+        xy = xy >> 16 & 0xfff;  // chip x and y
+        break;
+    }
+    Queues q(s, bar0);
+    uint64_t target = uint64_t(xy) << 48 | 0x8000;  // DRAM tile 0-0
+    std::mt19937 random(d);
+    for (uint32_t i = 0; i < n; i++) host[i] = uint8_t(random());
+    hostBytes = 0;
+    auto begin = Clock::now();
+    q.push(target, rack & 0xffff, n, wr, 0);
+    q.written();
+    double out = n / std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+    begin = Clock::now();
+    q.push(target, rack & 0xffff, n, rd, 2 * n);
+    same("flags of a read into host memory", q.pop(), done);
+    double in = n / std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+    same("a block in host memory", memcmp(&host[0], &host[2 * n], n), 0);
+    same("bytes by the callbacks", hostBytes, 2 * n);
+    same("errors", q.word(0x90), 0);
+    q.push(target, rack & 0xffff, 64, rd, uint32_t(host.size()) - 32);  // beyond the region, the address stays
+    hostRefuses = true;
+    same("flags of a read that the host refuses", q.pop(), done | 1u << 30);
+    hostRefuses = false;
+    same("errors", q.word(0x90), 1);
+    printf("host memory of device %u: 1 MiB to a neighbour's DRAM %.0f MB/s, back %.0f MB/s\n", d, out, in);
+}
+
 static void proveSim(Sim &s, Jtag &j, const std::vector<uint32_t> &want) {
+    s.callbacks(readHost, writeHost);
     s.init();
     for (uint32_t d = 0; d < 32; d++) same("PCI id", s.config(d << 3, 0), std::count(want.begin(), want.end(), d) ? 0x401E1E52 : 0xffffffff);
     std::mt19937 random(1);
@@ -170,6 +268,7 @@ static void proveSim(Sim &s, Jtag &j, const std::vector<uint32_t> &want) {
         s.read(s.bar(d, 0x18) + 0x1204, &word, 4);
         same("a register of the iATU", word, iatu);
     }
+    for (size_t i = 0; i < want.size(); i += 8) proveHost(s, want[i]);
     uint64_t at = s.window(s.bar(want[0], 0x10), 166, 1, 1, 0x20000, false);
     uint32_t word = 0;
     printf("ttsim: %zu devices; median of a read %.1f µs, of a posted write %.1f µs, of a clock %.2f µs\n", want.size(), median(2000, [&] { s.read(at, &word, 4); }),

@@ -39,6 +39,7 @@ type client struct {
 	waits   map[uint64]func() bool // waits, barriers and event streams by number; the function ends one, and returns false if it has ended before; guarded by mu
 	members map[string]*barrier.Member
 	jobs    map[kernel.JobID]string // jobs that the client has started, and their owners; used by the reading goroutine alone
+	host    host
 }
 
 // input is what the reading goroutine alone uses.
@@ -124,6 +125,7 @@ func (c *client) serve() {
 		m.Leave()
 	}
 	c.endJobs()
+	c.endHost()
 }
 
 // receive reads until the memory holds at least one whole frame. receive returns false if the
@@ -206,9 +208,12 @@ func (c *client) frame(h attach.Head, body []byte) bool {
 		c.answer(func(b []byte) []byte { return attach.AppendWelcome(b, h.Number, c.s.hello()) })
 		return true
 	}
-	if h.Kind == attach.KindCommand {
+	switch h.Kind {
+	case attach.KindCommand:
 		c.command(h.Number, body)
 		return true
+	case attach.KindMoved:
+		return c.moved(h.Number, body)
 	}
 	c.start() // the commands before this frame come first
 	switch h.Kind {
@@ -226,6 +231,10 @@ func (c *client) frame(h attach.Head, body []byte) bool {
 		c.stopJob(h.Number, body)
 	case attach.KindEnd:
 		c.waitJob(h.Number, body)
+	case attach.KindMemory:
+		c.shareMemory(h.Number, body)
+	case attach.KindLend:
+		c.lend(h.Number, body)
 	case attach.KindMoment:
 		m, _ := c.s.n.Moment(c.ctx)
 		b, _ := json.Marshal(&m)

@@ -31,6 +31,7 @@ type Server struct {
 	barriers *barrier.Table
 	listener *net.UnixListener
 	topology uint32 // hash of the topology
+	shares   shares
 
 	mu      sync.Mutex
 	clients map[*client]struct{}

@@ -71,7 +71,7 @@ func start(t testing.TB, name, record string) *live {
 	var seeds []string
 	for i, c := range machine.Chips {
 		self, inc, join := c.Node, wire.Incarnation(time.Now().UnixNano())+wire.Incarnation(i), append([]string(nil), seeds...)
-		cfg := node.Config{Node: self, Topology: machine, Incarnation: inc, Behaviour: chip.Behaviour{Profile: ttlink.ProfileCrowded}, Kernels: kernels,
+		cfg := node.Config{Node: self, Topology: machine, Incarnation: inc, Behaviour: chip.Behaviour{Profile: ttlink.ProfileCrowded}, Kernels: kernels, HostMemory: 1 << 30,
 			Port: func(a netip.AddrPort) (transport.Port, error) {
 				return transport.Listen(transport.Options{Local: a})
 			}}

@@ -1,0 +1,132 @@
+package chip
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"ttfabric/node/firmware"
+	"ttfabric/node/noc"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// HostWindow is the length in bytes of the window of the NoC to the host's memory, behind the PCIe tile
+// (BDMS, "Addressing": from 0x8_0000_0000 on).
+const HostWindow = firmware.HostSize
+
+// Limits of the transfers of host memory that are under way. If the limits are reached, the firmware starts
+// the next transfer after [firmware.TransferPause]. Our own choices.
+const (
+	MaxTransfers     = 256
+	MaxTransferBytes = 256 << 10 // bytes that these transfers move
+)
+
+// hostMemory is the memory of a host that the chip may use.
+//
+// Invariants: bytes is the sum of the lengths in open, and at most MaxTransferBytes; a transfer in out is
+// also in open.
+type hostMemory struct {
+	size  uint64              // bytes that the host lends, from address 0 of the window on; 0: no host lends memory
+	out   []firmware.Transfer // transfers that wait for PollTransfer, oldest first
+	open  map[uint64]int      // lengths of the transfers that have not ended, by number, in bytes
+	bytes int                 // sum of these lengths
+	ended []endedTransfer     // transfers that have ended, of which the firmware does not know yet
+}
+
+// endedTransfer is a transfer that has ended.
+type endedTransfer struct {
+	id      uint64
+	outcome wire.Outcome
+	data    []byte
+}
+
+// start starts a transfer. A transfer beyond the host's memory ends at once, as refused. If there is no room
+// now, start returns false.
+func (h *hostMemory) start(t firmware.Transfer) bool {
+	n := max(t.Len, len(t.Data))
+	switch {
+	case t.Addr > h.size || uint64(n) > h.size-t.Addr:
+		h.ended = append(h.ended, endedTransfer{t.ID, wire.OutcomeBadAddress, nil})
+		return true
+	case len(h.open) >= MaxTransfers || h.bytes+n > MaxTransferBytes:
+		return false
+	}
+	if h.open == nil {
+		h.open = map[uint64]int{}
+	}
+	h.open[t.ID] = n
+	h.bytes += n
+	h.out = append(h.out, t)
+	return true
+}
+
+// Lend lends the chip a host's memory. If n is 0, the host has gone.
+func (c *machine) Lend(now mono.Time, n uint64) {
+	h := &c.lent
+	for _, id := range slices.Sorted(maps.Keys(h.open)) {
+		h.ended = append(h.ended, endedTransfer{id, wire.OutcomeBadAddress, nil})
+	}
+	h.size, h.out, h.open, h.bytes = min(n, HostWindow), nil, nil, 0
+}
+
+// HandleTransfer tells the chip how a transfer of PollTransfer ended.
+func (c *machine) HandleTransfer(now mono.Time, id uint64, o wire.Outcome, b []byte) {
+	h := &c.lent
+	n, ok := h.open[id]
+	if !ok {
+		return
+	}
+	delete(h.open, id)
+	h.bytes -= n
+	h.ended = append(h.ended, endedTransfer{id, o, b})
+}
+
+// endTransfers tells the firmware which transfers have ended. endTransfers returns true if there are any.
+func (c *machine) endTransfers(now mono.Time) bool {
+	h := &c.lent
+	if len(h.ended) == 0 {
+		return false
+	}
+	for _, e := range h.ended {
+		c.firmware.TransferDone(now, e.id, e.outcome, e.data)
+	}
+	clear(h.ended)
+	h.ended = h.ended[:0]
+	return true
+}
+
+// HasTransfer reports whether a read or a write of host memory waits for PollTransfer.
+func (c *machine) HasTransfer() bool { return len(c.lent.out) > 0 }
+
+// PollTransfer returns the next read or write of host memory that the host must perform.
+func (c *machine) PollTransfer() (firmware.Transfer, bool) {
+	h := &c.lent
+	if len(h.out) == 0 {
+		return firmware.Transfer{}, false
+	}
+	t := h.out[0]
+	h.out = h.out[1:]
+	return t, true
+}
+
+// HandleStore stores bytes into the L1 of an ethernet tile, as a host did in its map of this L1.
+func (c *machine) HandleStore(now mono.Time, ch wire.Channel, off uint64, b []byte) wire.Outcome {
+	x, y, ok := noc.EthernetTile(c.cfg.Topology.Arch, ch)
+	if t, _ := c.memory.TileAt(x, y); !ok || off > t.Size || uint64(len(b)) > t.Size-off {
+		return wire.OutcomeBadAddress
+	}
+	return (*firmwareHost)(c).Store(now, wire.NewNocAddr(x, y, off), b)
+}
+
+// check returns an error if the transfers' lengths are inconsistent.
+func (h *hostMemory) check() error {
+	sum := 0
+	for _, n := range h.open {
+		sum += n
+	}
+	if sum != h.bytes || sum > MaxTransferBytes || len(h.open) > MaxTransfers || len(h.out) > len(h.open) {
+		return fmt.Errorf("transfers of host memory: %d are open, %d wait, and move %d bytes; the chip counted %d bytes", len(h.open), len(h.out), sum, h.bytes)
+	}
+	return nil
+}
