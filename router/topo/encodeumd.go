@@ -2,6 +2,7 @@ package topo
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -19,8 +20,9 @@ var boardTypes = []string{"n150", "n300", "p100", "p150", "p300", "ubb", "ubb_bl
 //
 // EncodeClusterDescriptor makes up the data that a topology lacks. If all chips have UMD ids, the
 // descriptor uses these ids. Otherwise the descriptor uses the chips' fabric ids. In the
-// descriptor, the host reaches the chips with MMIO set, or all chips if no chip has MMIO set. No
-// ethernet channel of the descriptor is harvested. A chip with an unknown board is alone on an n150 or p150.
+// descriptor, the host reaches the chips with MMIO set, or all chips if no chip has MMIO set. The
+// harvested ethernet channels are those of [Topology.HarvestedEthernet]. A chip with an unknown board
+// is alone on an n150 or p150.
 // The descriptor always has coordinates, although real files have coordinates only for Wormhole
 // boards. Without coordinates, a reader might find other wraps or another orientation.
 func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
@@ -69,7 +71,7 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 		}
 	}
 	each("harvesting", func(c Chip) string {
-		return fmt.Sprintf("{noc_translation: %t, harvest_mask: %d}", !c.Untranslated, c.Harvested)
+		return fmt.Sprintf("{noc_translation: %t, harvest_mask: %d, eth_harvesting_mask: %d}", !c.Untranslated, c.Harvested, t.HarvestedEthernet(c.Node))
 	})
 	b.WriteString("boards:\n")
 	for n, board := range t.boards(order) {
@@ -88,6 +90,33 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 		fmt.Fprintf(&b, "  - [{board_id: %d}, {board_type: %s}, {chips: [%s]}]\n", id, kind, strings.Join(on, ", "))
 	}
 	return []byte(b.String()), nil
+}
+
+// blackholeOff is the number of harvested ethernet channels that tt-umd wants on a Blackhole chip. It
+// refuses a chip with another number, unless all are harvested (blackhole_coordinate_manager.cpp).
+const blackholeOff = 2
+
+// HarvestedEthernet returns the mask of the ethernet channels that a chip calls harvested, which means
+// switched off. Bit i is channel i. On Wormhole the mask is 0. On Blackhole the mask has the last two
+// channels without a cable, so that the channels with cables before them have the same numbers whether or
+// not harvested channels count. If cables leave only one channel, or none, the mask is 0.
+func (t *Topology) HarvestedEthernet(n wire.FabricNodeID) uint16 {
+	if t.Arch != wire.Blackhole {
+		return 0
+	}
+	free := uint16(1)<<blackholeChannels - 1
+	for _, p := range t.Ports(n) {
+		free &^= 1 << p.Local.Channel
+	}
+	if bits.OnesCount16(free) < blackholeOff {
+		return 0
+	}
+	off := uint16(0)
+	for range blackholeOff {
+		top := uint16(1) << (bits.Len16(free) - 1)
+		free, off = free&^top, off|top
+	}
+	return off
 }
 
 // HostChip is how a host's driver sees a chip.

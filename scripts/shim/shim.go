@@ -10,8 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"ttfabric/node/firmware/board"
 	"ttfabric/node/noc"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -32,7 +34,7 @@ var sources embed.FS
 // Make builds both libraries with the system's C++ compiler into dir, and writes the descriptors of the
 // topology t there. Make makes the folder. The error holds the compiler's messages.
 func Make(ctx context.Context, dir string, t *topo.Topology) error {
-	cluster, err := t.EncodeClusterDescriptor()
+	cluster, err := ClusterDescriptor(t)
 	if err != nil {
 		return err
 	}
@@ -60,6 +62,19 @@ func Make(ctx context.Context, dir string, t *topo.Topology) error {
 		}
 	}
 	return nil
+}
+
+// ClusterDescriptor returns the cluster descriptor of a topology with the board ids and unique ids that the
+// chips themselves tell a host. ClusterDescriptor returns an error if no cluster descriptor can describe the
+// topology.
+func ClusterDescriptor(t *topo.Topology) ([]byte, error) {
+	named := *t
+	named.Chips = slices.Clone(t.Chips)
+	for i, id := range board.Identify(t) {
+		c := &named.Chips[i]
+		c.BoardID, c.UniqueID, c.Board = id.Board, id.ASIC, string(id.Kind)
+	}
+	return named.EncodeClusterDescriptor()
 }
 
 // keys are the names of the kinds of tiles in a SoC descriptor.

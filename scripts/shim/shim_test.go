@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"ttfabric/node/firmware/board"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -21,5 +23,42 @@ func TestSoCDescriptor(t *testing.T) {
 	}
 	if _, err := SoCDescriptor(wire.ArchUnknown); err == nil {
 		t.Error("an unknown architecture has a floor plan")
+	}
+}
+
+// The descriptor has the ids that the chips tell a host, and on Blackhole the two harvested ethernet channels
+// without which tt-umd refuses a chip.
+func TestClusterDescriptor(t *testing.T) {
+	t3000, err := topo.Named("t3000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p150, err := topo.Load("p150.yaml", []byte("arch: {0: blackhole}\nethernet_connections: []\nchips_with_mmio: [0: 0]\nboards: [[{board_id: 1}, {board_type: p150}, {chips: [0]}]]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		machine *topo.Topology
+		eth     string
+	}{{t3000, "eth_harvesting_mask: 0}"}, {p150, "eth_harvesting_mask: 12288}"}} {
+		b, err := ClusterDescriptor(c.machine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := topo.Load("again.yaml", b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, id := range board.Identify(c.machine) {
+			if got := again.Chips[i]; got.BoardID != id.Board || got.UniqueID != id.ASIC {
+				t.Errorf("%s: chip %d has board %#x and unique id %#x, want %#x and %#x", c.machine.Name, i, got.BoardID, got.UniqueID, id.Board, id.ASIC)
+			}
+		}
+		if again.Hash() != c.machine.Hash() {
+			t.Errorf("%s: the descriptor describes another topology", c.machine.Name)
+		}
+		if n := strings.Count(string(b), c.eth); n != len(c.machine.Chips) {
+			t.Errorf("%s: %d chips have %s, want %d:\n%s", c.machine.Name, n, c.eth, len(c.machine.Chips), b)
+		}
 	}
 }

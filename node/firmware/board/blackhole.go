@@ -89,7 +89,7 @@ func (b *Board) bootResult(ch wire.Channel, off uint64) uint32 {
 		return ethVersionBH
 	case i >= bootRemote:
 		if p := b.peer(ch); p != nil {
-			return chipInfo(i-bootRemote, &p.Identity, p.port.Channel, harvestedEth(b.topology, p.port.Node))
+			return chipInfo(i-bootRemote, &p.Identity, p.port.Channel, b.topology.HarvestedEthernet(p.port.Node))
 		}
 	case i >= bootLocal:
 		return chipInfo(i-bootLocal, &b.names().own, ch, b.names().eth)

@@ -81,7 +81,7 @@ func (b *Board) names() *ids {
 	}
 	all := Identify(b.topology)
 	i := b.topology.Index(b.node)
-	b.ids = &ids{own: all[i], harvested: b.topology.Chips[i].Harvested, untranslated: b.topology.Chips[i].Untranslated, eth: harvestedEth(b.topology, b.node)}
+	b.ids = &ids{own: all[i], harvested: b.topology.Chips[i].Harvested, untranslated: b.topology.Chips[i].Untranslated, eth: b.topology.HarvestedEthernet(b.node)}
 	for _, p := range b.topology.Ports(b.node) {
 		b.ids.peers = append(b.ids.peers, neighbor{p.Local.Channel, p.Peer, all[b.topology.Index(p.Peer.Node)]})
 	}

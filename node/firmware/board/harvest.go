@@ -1,10 +1,8 @@
 package board
 
 import (
-	"math/bits"
 	"slices"
 
-	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -30,31 +28,4 @@ func FirmwareMask(a wire.Arch, harvested uint16) uint32 {
 		v |= uint32(harvested>>i&1) << bit
 	}
 	return v
-}
-
-// blackholeOff is the number of ethernet tiles of a Blackhole that tt-umd wants harvested. tt-umd
-// refuses a chip with another number, unless all ethernet tiles are harvested.
-const blackholeOff = 2
-
-// harvestedEth returns the mask of the ethernet tiles that a chip calls harvested, bit i for channel i.
-// On Blackhole these are the last two channels without a cable. The channels before them have the
-// same numbers whether or not harvested channels count. If cables leave only one channel, or none,
-// harvestedEth returns 0.
-func harvestedEth(t *topo.Topology, n wire.FabricNodeID) uint16 {
-	if t.Arch != wire.Blackhole {
-		return 0
-	}
-	free := uint16(1)<<topo.Channels(t.Arch) - 1
-	for _, p := range t.Ports(n) {
-		free &^= 1 << p.Local.Channel
-	}
-	if bits.OnesCount16(free) < blackholeOff {
-		return 0
-	}
-	off := uint16(0)
-	for range blackholeOff {
-		top := uint16(1) << (bits.Len16(free) - 1)
-		free, off = free&^top, off|top
-	}
-	return off
 }

@@ -109,6 +109,158 @@ struct Sim {
     }
 };
 
+// Host reads and writes tiles of a chip on PCIe, by one of the libraries.
+struct Host {
+    virtual ~Host() = default;
+    virtual void read(uint32_t x, uint32_t y, uint64_t at, void *to, uint32_t n) = 0;
+    virtual void write(uint32_t x, uint32_t y, uint64_t at, const void *from, uint32_t n) = 0;
+    uint32_t word(uint32_t x, uint32_t y, uint64_t at) {
+        uint32_t v;
+        read(x, y, at, &v, 4);
+        return v;
+    }
+};
+
+// JtagHost reads and writes the chip whose probe is open, word by word. As tt-umd does, it reads whole words
+// where fewer bytes are left, at any address.
+struct JtagHost : Host {
+    Jtag &j;
+    explicit JtagHost(Jtag &j) : j(j) {}
+    void read(uint32_t x, uint32_t y, uint64_t at, void *to, uint32_t n) override {
+        for (uint32_t i = 0; i < n; i += 4) {
+            uint32_t v = j.read(x, y, at + i, 0);
+            memcpy((char *)to + i, &v, std::min(4u, n - i));
+        }
+    }
+    void write(uint32_t x, uint32_t y, uint64_t at, const void *from, uint32_t n) override {
+        for (uint32_t i = 0; i < n; i += 4) {
+            uint32_t v = n - i < 4 ? j.read(x, y, at + i, 0) : 0;
+            memcpy(&v, (const char *)from + i, std::min(4u, n - i));
+            j.write(x, y, at + i, v, 0);
+        }
+    }
+};
+
+// SimHost reads and writes a PCI device through one TLB window of 16 MiB.
+struct SimHost : Host {
+    Sim &s;
+    uint64_t bar0;
+    SimHost(Sim &s, uint32_t device) : s(s), bar0(s.bar(device, 0x10)) {}
+    void read(uint32_t x, uint32_t y, uint64_t at, void *to, uint32_t n) override { s.read(s.window(bar0, 166, x, y, at, false), to, n); }
+    void write(uint32_t x, uint32_t y, uint64_t at, const void *from, uint32_t n) override { s.write(s.window(bar0, 166, x, y, at, false), from, n); }
+};
+
+// Channels of a Wormhole chip have these ethernet tiles, in coordinates of NoC 0.
+constexpr uint32_t ethX[] = {9, 1, 8, 2, 7, 3, 6, 4, 9, 1, 8, 2, 7, 3, 6, 4};
+constexpr uint32_t ethY(uint32_t channel) { return channel < 8 ? 0 : 6; }
+
+// Queue reads and writes a chip without PCIe through the firmware queues of an ethernet tile. The steps are
+// those of "Queues" in the description of the baseline data movement service.
+struct Queue {
+    Host &h;
+    uint32_t x, y;                  // ethernet tile
+    uint64_t chip;                  // position of the chip: bits 48 to 59 of an entry's target
+    uint16_t rack;
+    static constexpr uint32_t base = 0x11000, requests = base + 0x80, completions = base + 0x200, buffers = base + 0x1000;
+    static constexpr uint32_t wrIdx = 0x20, rdIdx = 0x30, entries = 0x40, block = 1024;
+    enum : uint32_t { wrReq = 1, rdReq = 4, rdData = 8, dataBlock = 0x40 };
+
+    struct Entry {
+        uint64_t target;
+        uint32_t data, flags;
+        uint16_t rack, unused[5];
+        uint32_t host;
+    };
+
+    // push pushes a request, and returns its slot. With "from", n bytes of payload go to the slot's buffer first.
+    uint32_t push(uint32_t tx, uint32_t ty, uint64_t at, uint32_t data, uint32_t flags, const void *from, uint32_t n) {
+        uint32_t w = h.word(x, y, requests + wrIdx);
+        for (auto end = Clock::now() + std::chrono::seconds(20); (w - h.word(x, y, requests + rdIdx)) % 8 >= 4;)
+            if (Clock::now() > end) fail("the firmware takes no requests", w, 0);
+        if (from) h.write(x, y, buffers + w % 4 * block, from, n);
+        Entry e{chip | uint64_t(ty) << 42 | uint64_t(tx) << 36 | at, data, flags, rack, {}, 0};
+        h.write(x, y, requests + entries + w % 4 * sizeof e, &e, sizeof e);
+        uint32_t next = (w + 1) % 8;
+        h.write(x, y, requests + wrIdx, &next, 4);
+        return w % 4;
+    }
+
+    void read(uint32_t tx, uint32_t ty, uint64_t at, void *to, uint32_t n) {
+        uint32_t r = h.word(x, y, completions + rdIdx), slot = r % 4, want = n > 4 ? rdData | dataBlock : rdData;
+        push(tx, ty, at, n, want ^ rdData ^ rdReq, nullptr, 0);
+        uint32_t at0 = completions + entries + slot * sizeof(Entry), flags = 0;
+        for (auto end = Clock::now() + std::chrono::seconds(20); h.word(x, y, completions + wrIdx) == r || !(flags = h.word(x, y, at0 + 12));)
+            if (Clock::now() > end) fail("the firmware completes no read", r, 0);
+        same("flags of a completion", flags, want);
+        h.read(x, y, n > 4 ? buffers + slot * block : at0 + 8, to, n);
+        r = (r + 1) % 8;
+        h.write(x, y, completions + rdIdx, &r, 4);
+    }
+
+    void write(uint32_t tx, uint32_t ty, uint64_t at, const void *from, uint32_t n) {
+        uint32_t word = 0;
+        if (n == 4) memcpy(&word, from, 4);
+        push(tx, ty, at, n > 4 ? n : word, n > 4 ? wrReq | dataBlock : wrReq, n > 4 ? from : nullptr, n);
+    }
+
+    // flush waits until the firmware has accepted all writes, and then until all have ended.
+    void flush() {
+        uint32_t counters[2] = {1, 0};
+        for (auto end = Clock::now() + std::chrono::seconds(20);;) {
+            if (h.word(x, y, requests + wrIdx) == h.word(x, y, requests + rdIdx)) h.read(x, y, requests, counters, sizeof counters);
+            if (counters[0] == counters[1]) return;
+            if (Clock::now() > end) fail("writes that did not end", counters[1], counters[0]);
+        }
+    }
+};
+
+// proveRemote moves data to the other chip of a chip's board, through every tile with a cable to it, and
+// between. Chips of a Galaxy are all on PCIe, and their boards have routing disabled.
+static void proveRemote(const char *what, Host &h, uint32_t id) {
+    std::mt19937 random(id);
+    std::vector<uint8_t> out(1024), in(1024);
+    int tiles = 0;
+    for (uint32_t c = 0; c < 16; c++) {
+        uint32_t x = ethX[c], y = ethY(c);
+        if (h.word(x, y, 0x104C) != 0) return;                                             // routing is disabled
+        same("the address of the queues", h.word(x, y, 0x170), Queue::base);
+        uint32_t first = h.word(x, y, 0x1C);
+        same("signature of a heartbeat", first >> 16, 0xABCD);
+        for (auto end = Clock::now() + std::chrono::seconds(5); h.word(x, y, 0x1C) == first;)
+            if (Clock::now() > end) fail("a heartbeat that stands still", first, 0);
+        if (h.word(x, y, 0x1104) != 1 || h.word(x, y, 0x1FE0) != h.word(x, y, 0x1FC0)) continue;  // not trained, or another board
+        uint32_t xy = h.word(x, y, 0x1124), rack = h.word(x, y, 0x1128);
+        Queue q{h, x, y, uint64_t(xy >> 16 & 63) << 48 | uint64_t(xy >> 22 & 63) << 54, uint16_t(rack)};
+        tiles++;
+        uint32_t node = 0;
+        q.read(xy >> 4 & 63, xy >> 10 & 63, 0xFFB2002C, &node, 4);
+        same("the node id of the tile at the other end", node & 0xFFF, (xy >> 4) & 0xFFF);
+        q.read(0, 10, 0x880030060, &node, 4);
+        same("the scratch register of the other ARC", node, 0xC0DE0001);
+        for (uint32_t n : {4, 8, 12, 32, 36, 256, 1000, 1024}) {
+            for (uint64_t at : {uint64_t(0x30000), uint64_t(0x4000000)}) {
+                bool l1 = at < 0x100000;
+                uint32_t tx = l1 ? 1 : 0, ty = l1 ? 1 : 0;
+                at += c * 4096;
+                for (auto &b : out) b = uint8_t(random());
+                q.write(tx, ty, at, out.data(), n);
+                q.flush();
+                q.read(tx, ty, at, in.data(), n);
+                same("bytes of a chip without PCIe", memcmp(in.data(), out.data(), n), 0);
+            }
+        }
+        for (uint32_t i = 0; i < 200; i++) q.write(1, 1, 0x40000 + 4 * (i % 32), &i, 4);  // more than the queue holds
+        q.flush();
+        for (uint32_t i = 0; i < 32; i++) {
+            q.read(1, 1, 0x40000 + 4 * i, in.data(), 4);
+            memcpy(&node, in.data(), 4);
+            same("the last of many words", node, i < 200 % 32 ? 192 + i : 160 + i);
+        }
+        if (tiles == 1) printf("%s: chip %u: median of a word from the other chip %.1f µs\n", what, id, median(300, [&] { q.read(1, 1, 0x40000, in.data(), 4); }));
+    }
+    if (tiles) printf("%s: chip %u: data through %d tiles to the other chip\n", what, id, tiles);
+}
+
 static void proveJtag(Jtag &j, const std::vector<uint32_t> &want) {
     auto ids = j.enumerate();
     same("number of probes", ids.size(), want.size());
@@ -135,6 +287,11 @@ static void proveJtag(Jtag &j, const std::vector<uint32_t> &want) {
     for (uint32_t i = 0; i < 5000; i++) j.write(1, 1, 0x20000 + 4 * (i % 64), i, 0);
     for (uint32_t i = 0; i < 64; i++) same("a posted word", j.read(1, 1, 0x20000 + 4 * i, 0), 4992 + i - (i < 8 ? 0 : 64));
     printf("JTAG: %zu probes; median of a read %.1f µs, of a posted write %.1f µs\n", ids.size(), median(2000, [&] { j.read(1, 1, 0x20000, 0); }), median(400, [&] { j.write(1, 1, 0x20000, 1, 0); }));
+    for (uint32_t id : ids) {
+        j.open(id);
+        JtagHost h(j);
+        proveRemote("JTAG", h, id);
+    }
     j.close();
 }
 
@@ -267,6 +424,8 @@ static void proveSim(Sim &s, Jtag &j, const std::vector<uint32_t> &want) {
         s.write(s.bar(d, 0x18) + 0x1204, &iatu, 4);
         s.read(s.bar(d, 0x18) + 0x1204, &word, 4);
         same("a register of the iATU", word, iatu);
+        SimHost h(s, d);
+        proveRemote("ttsim", h, d);
     }
     for (size_t i = 0; i < want.size(); i += 8) proveHost(s, want[i]);
     uint64_t at = s.window(s.bar(want[0], 0x10), 166, 1, 1, 0x20000, false);
