@@ -17,8 +17,7 @@ func (n *Node) Account() (a losses.Chip) {
 }
 
 // Moment returns how many of the chip's requests have ended up to now, by destination and fate. On
-// a closed node, Moment returns ErrClosed. With the method Moment, a Node implements
-// session.Counter.
+// a closed node, Moment returns ErrClosed. Moment implements session.Counter.
 func (n *Node) Moment(context.Context) (m flow.Moment, err error) {
 	err = ErrClosed
 	n.WithChip(func(_ mono.Time, c *chip.Chip) { m, err = c.Moment(), nil })

@@ -37,19 +37,19 @@ type news struct {
 	asks  int            // hellos that the port has sent to the peer's present address since the report
 	since mono.Time      // time of the report
 	kept  bool           // since the report, the port has sent a hello and heard the peer at its present address
-	look  mono.Time      // when the port looks whether the peer has answered the latest hello
+	look  mono.Time      // when the node checks whether the peer has answered the latest hello
 }
 
-// Shortest times between two readings of the gossip pool's view because of the pool's events. While
-// n chips join, each chip hears n events, but only a few of them change anything for its ports and
-// tables. To read the view costs time proportional to n.
+// Shortest times between two reads of the gossip pool's view, if events of the pool cause the
+// second read. While n chips join, each chip hears n events, but only a few of them change anything
+// for its ports and tables. Reading the view takes time proportional to n.
 const (
 	viewPause = 50 * time.Millisecond // after an event that may change an address of a port's peer, or a link state
 	viewRest  = time.Second           // after other events
 )
 
 // Times between two looks for peers; see [Node.Meet]. Each time is a quarter longer than the time
-// before, so that a port finds its peer late by at most a fifth of the time that it has looked.
+// before. The delay until a port finds its peer is therefore at most a fifth of the whole search.
 const (
 	meetMin = 10 * time.Millisecond
 	meetMax = 500 * time.Millisecond
@@ -60,7 +60,7 @@ type peers struct {
 	self   netip.Addr    // this chip's address, as the pool reports it
 	find   PeerFinder    // see Node.Meet; nil: only gossip tells the peers' addresses
 	sought chan struct{} // gets a value when ports shall look for their peers with the function find
-	aims   sync.Mutex    // held while a port gets an address; a holder may take the lock of the chip
+	aims   sync.Mutex    // held while a port's peer address is set; a holder may take the node's lock
 	moved  chan struct{} // gets a value when a port with a report of another address no longer carries its link
 }
 
@@ -147,11 +147,11 @@ func (n *Node) concerns(e membership.Event) bool {
 // PeerFinder returns false. A PeerFinder may read files.
 type PeerFinder func(port wire.PortID) (to netip.AddrPort, ok bool)
 
-// Meet makes each port that does not know its peer's address look for the address with find: now, and
-// again and again until find or gossip tells the address. Later addresses come from gossip. A port
-// must look itself, and cannot wait for its peer's datagrams. Before a port knows its peer's address,
-// its transport drops all datagrams, and gossip takes several rounds of half a second. The caller
-// calls Meet after the caller has published this chip's addresses to the other chips' PeerFinder.
+// Meet finds the peers of the ports faster than gossip, which takes several rounds of half a
+// second. For each port that does not know its peer's address, the node calls find repeatedly,
+// until find or gossip returns the address. Later addresses come from gossip. A port cannot learn
+// the address from its peer's datagrams, because its transport drops datagrams of an unknown peer.
+// Before Meet, the caller publishes this chip's addresses to the PeerFinders of the other chips.
 func (n *Node) Meet(find PeerFinder) {
 	n.step(asked, func(mono.Time) { n.peers.find = find })
 	wake(n.peers.sought)

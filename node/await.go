@@ -29,10 +29,11 @@ type awaited struct {
 	done  func(word uint32, err error)
 }
 
-// StartAwait calls "done" once, as soon as the word at address a of the chip's memory passes the test
-// against the value. The chip looks at the word now, and after each step. "done" must not block and
-// must not call the node. The returned function ends the wait without a call of "done"; it returns
-// false if "done" has been called. If the node is closed, "done" gets ErrClosed.
+// StartAwait calls "done" once, as soon as the word at address a of the chip's memory passes the
+// test against the value. The chip looks at the word now, and after each step. "done" must not
+// block and must not call the node. The returned function ends the wait without a call of "done";
+// it returns false if "done" has been called. If the node closes during the wait, "done" gets
+// ErrClosed. On a closed node, StartAwait returns ErrClosed.
 func (n *Node) StartAwait(a wire.NocAddr, t session.Test, value uint32, done func(word uint32, err error)) (cancel func() bool, err error) {
 	w := &awaited{a, t, value, done}
 	closed := true
@@ -121,7 +122,7 @@ func (n *Node) Await(ctx context.Context, a wire.NocAddr, t session.Test, value 
 	}
 }
 
-// wanted returns what a wait waits for, in words.
+// wanted describes the value that a wait waits for.
 func wanted(t session.Test, value uint32) string {
 	if t == session.AtLeast {
 		return fmt.Sprintf("at least %d", value)

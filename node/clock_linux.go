@@ -11,10 +11,9 @@ import (
 )
 
 // clock wakes the goroutine that runs the chip at its deadlines. The clock is a timer of the kernel
-// (timerfd_create(2)), which the Go runtime waits for as for a socket. Before each timer of the Go
-// runtime, and after it, the runtime also wakes its monitor thread. The runtime rounds such timers to
-// milliseconds, and often wakes up twice. Of the processor time of an idle chip, a timer of the
-// runtime would cost a fifth.
+// (timerfd_create(2)), which the Go runtime waits for as for a socket. A timer of the Go runtime
+// would take a fifth of an idle chip's processor time: the runtime rounds its timers to
+// milliseconds, often wakes up twice, and wakes its monitor thread before and after each timer.
 type clock struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -23,7 +22,7 @@ type clock struct {
 	arm   func(fd uintptr)
 	next  unix.ItimerSpec // argument of arm
 	read  func(fd uintptr) bool
-	times uint64 // what read has read
+	times uint64 // number of expirations that read has read
 }
 
 // newClock returns a clock that is not set.
@@ -53,7 +52,7 @@ func newClock() (*clock, error) {
 // goroutine at a time may call set.
 func (c *clock) set(d time.Duration) {
 	c.next = unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(d, 1)))} // a time of 0 would unset the timer
-	_ = c.raw.Control(c.arm)                                               // after close, nothing is to be set
+	_ = c.raw.Control(c.arm)                                               // Control fails only after close
 }
 
 // wait waits until the time that was set has passed. After close, wait returns false. One goroutine

@@ -100,7 +100,7 @@ func (h *hub) subscribe(after uint64) (events <-chan Event, latest uint64, end f
 		if e.Seq <= after {
 			continue
 		}
-		if i == 0 && after > 0 { // the history has lost the events in between
+		if i == 0 && after > 0 { // the history no longer has the events between number "after" and e
 			e.Lost = e.Seq - after - 1
 		}
 		s.ch <- e

@@ -14,7 +14,7 @@ func phase(start time.Time, p ttlink.Profile) mono.Time {
 		p = ttlink.ProfileLAN
 	}
 	if p.Keepalive <= 0 {
-		return 0 // the chip refuses this profile, with the reason
+		return 0 // the chip refuses this profile and names the reason
 	}
 	return mono.Time(p.Keepalive - time.Duration(start.UnixNano())%p.Keepalive)
 }

@@ -99,7 +99,8 @@ func (n *Node) logKernel(e *kernel.Event) {
 // maxEnds is the number of jobs whose end a node remembers.
 const maxEnds = 256
 
-// jobEnds are the ends of a node's last jobs, and those who wait for the end of a job.
+// jobEnds holds the ends of a node's last jobs, and the channels of callers that wait for the end
+// of a job.
 type jobEnds struct {
 	mu     sync.Mutex
 	last   []jobEnd // oldest first, at most maxEnds
@@ -143,7 +144,8 @@ func (x *jobEnds) forget(id kernel.JobID, c chan kernel.End) {
 	}
 }
 
-// add notes that a job has ended, or started anew with an earlier number.
+// add records the end of a job. When a job starts, add removes the end of an earlier job with the
+// same number.
 func (x *jobEnds) add(e *kernel.Event) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -173,8 +175,8 @@ func (x *jobEnds) close() {
 	clear(x.wait)
 }
 
-// A kernel that takes hangTime of processor time in one turn hangs: nothing can interrupt Go code that
-// loops without any call of its Context.
+// A kernel hangs if it takes hangTime of processor time in one turn. The chip cannot interrupt Go
+// code that loops and never calls its Context.
 const (
 	hangTime  = time.Second
 	hangEvery = 100 * time.Millisecond // interval at which the watchdog looks
@@ -186,7 +188,8 @@ type watchdog struct {
 	turns atomic.Uint64
 }
 
-// running notes which kernel runs. The chip calls running before and after each turn of a kernel.
+// running notes which kernel runs. The chip calls running before each turn of a kernel, and after
+// the turn with nil.
 func (w *watchdog) running(k fmt.Stringer) {
 	if k == nil {
 		w.runs.Store(nil)
@@ -196,9 +199,9 @@ func (w *watchdog) running(k fmt.Stringer) {
 	w.runs.Store(&k)
 }
 
-// watch calls "hung" once with a kernel that has taken hangTime of processor time in one turn, and with
-// the stacks of all goroutines. The time counts from the processor time of the whole process, so that a
-// process that waits for a processor does not hang.
+// watch calls "hung" once with a kernel that has taken hangTime of processor time in one turn, and
+// with the stacks of all goroutines. watch measures the processor time of the whole process. So a
+// kernel whose process waits for a processor does not hang.
 func (w *watchdog) watch(ctx context.Context, hung func(kernel string, stacks []byte)) {
 	var turn uint64
 	var since time.Duration

@@ -5,7 +5,7 @@
 // One lock guards the chip. A goroutine for each port reads a batch of datagrams, takes the lock,
 // and passes the datagrams to the chip. When all ports with datagrams have done so, one goroutine
 // runs the chip until nothing moves. Every command and the one timer run the chip in the same
-// manner. No packet costs a goroutine, a Go channel or an allocation.
+// manner. A packet needs no goroutine, no Go channel and no allocation.
 package node
 
 import (
@@ -62,8 +62,9 @@ type Config struct {
 	Log  *slog.Logger // nil: the node discards log messages
 
 	Kernels kernel.Table // kernels that the chip can run
-	// Hung is called with a kernel that has taken a second of processor time in one turn, and with the
-	// stacks of all goroutines. The node cannot continue. If Hung is nil, nobody watches.
+	// Hung is called with a kernel that has taken a second of processor time in one turn, and with
+	// the stacks of all goroutines. The node cannot continue. If Hung is nil, the node does not
+	// watch kernels.
 	Hung func(kernel string, stacks []byte)
 
 	Record *Recording // where the node records the chip's calls; nil: the node does not record
@@ -192,8 +193,8 @@ func (n *Node) drain(now mono.Time) {
 		if !ok {
 			break
 		}
-		// Send sends only some frames if the socket buffer is full or the path's MTU has shrunk.
-		// The link sends the missing frames again.
+		// If the socket buffer is full or the path's MTU has shrunk, Send sends only the first k
+		// frames. The link sends the missing frames again.
 		p := n.byCh[ch]
 		k, err := p.out.Send(t.Data, t.Seg)
 		if err != nil {

@@ -10,23 +10,23 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// StarvedAfter is the lateness of the node's timer from which the chip counts as starved: its process
+// A chip counts as starved if the node's timer is late by StarvedAfter or more. The process then
 // waited for a processor, or was stopped.
 const StarvedAfter = 100 * time.Millisecond
 
-// starvedKept is the number of times of starvation whose lengths a node keeps.
+// starvedKept is the number of starvations whose lengths a node keeps.
 const starvedKept = 16
 
-// Starved counts how often and how long a chip was starved since its start. A starved chip is late:
-// it sends and receives nothing meanwhile. The node measures how late its timer is. The length of a
-// starvation therefore counts from the chip's first deadline that passed meanwhile. The deadlines
-// of an idle chip are up to Keepalive of the link profile apart.
+// Starved counts how often and how long a chip was starved since its start. A starved chip sends
+// and receives nothing. The node measures how late its timer is. The length of a starvation
+// therefore counts from the first deadline that the chip missed. On an idle chip, up to Keepalive
+// of the link profile passes between two deadlines.
 type Starved struct {
 	Times   uint64
 	Total   time.Duration
 	Longest time.Duration
 	LastEnd time.Time       // end of the latest time; zero: the chip was never starved
-	Latest  []time.Duration // lengths of the latest times, at most 16, in their order
+	Latest  []time.Duration // lengths of the latest times, at most 16, oldest first
 }
 
 // StarvedEvent reports that the chip was starved up to the time of the event.

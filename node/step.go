@@ -91,7 +91,7 @@ func (n *Node) settle(why cause, begun mono.Time) {
 // read passes the datagrams that a port receives to the chip, until the port is closed. If several
 // ports have datagrams, the goroutines of these ports are ready to run. Gosched lets these
 // goroutines pass their datagrams to the chip, too. Then the first goroutine runs the chip for all.
-// So one super-packet for each link takes what came by all ports.
+// Each link can then send the results of all these datagrams in one GSO buffer.
 func (n *Node) read(p *livePort) {
 	var b transport.Batch
 	for {
@@ -128,7 +128,7 @@ const (
 	// creditPoll is the time for which a port polls its socket while the port's link is short of
 	// credits. On loopback, the peer's datagram takes 10 to 40 µs, and a wake-up 5 to 50 µs.
 	creditPoll = 100 * time.Microsecond
-	// aloneFor is the time for which no other port has received a datagram when a port polls.
+	// A port polls if no other port has received a datagram for aloneFor.
 	aloneFor = time.Millisecond
 )
 
@@ -136,7 +136,8 @@ const (
 //
 // If a link is short of credits, each end waits for the other end's next datagram, and waking up a
 // sleeping process often takes longer than the datagram. The port then polls. If other ports also
-// receive, a datagram of theirs may come first, and sleeping lets more datagrams come together.
+// receive datagrams, the port does not poll: while its goroutine sleeps, datagrams of several ports
+// come together.
 func (n *Node) patience(now mono.Time, p *livePort) time.Duration {
 	if !n.chip.ShortOfCredits(now, p.ch) {
 		return 0
