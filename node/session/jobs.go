@@ -43,9 +43,10 @@ func (e *JobError) Error() string {
 // stopTime is the longest time that Run waits for the end of a job that it has stopped.
 const stopTime = 5 * time.Second
 
-// Run runs this chip's part of a job, and waits for its end. If the job ends early, the error is a
-// [*JobError]. If ctx ends first, Run stops the job on all its chips. If this program is a rank and dies
-// first, its chip ends the job on all its chips, and the error of the other ranks names this rank.
+// Run runs this chip's part of a job, and waits for the end of the job. If the job ends early, the
+// error is a [*JobError]. If ctx ends first, Run stops the job on all its chips. If this program is
+// a rank and dies first, its chip ends the job on all its chips, and the error of the other ranks
+// names this rank.
 func (s *Session) Run(ctx context.Context, j kernel.Job) error {
 	r, ok := s.f.(Runner)
 	if !ok {
@@ -54,8 +55,8 @@ func (s *Session) Run(ctx context.Context, j kernel.Job) error {
 	if err := r.StartJob(j); err != nil {
 		return err
 	}
-	// The wait goes on while Run stops the job. A chip ends a job whose rank does not wait any more by itself,
-	// and would report that the rank has died.
+	// The wait goes on while Run stops the job. If a rank stops waiting, its chip ends the job and
+	// reports that the rank has died.
 	wait, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	ended := make(chan struct{})

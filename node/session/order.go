@@ -71,7 +71,7 @@ func (l *line) take(ctx context.Context) error {
 // [Fabric].
 type submit func(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error)
 
-// submit hands the requests of a call that waits to the fabric. All requests belong to one flow.
+// submit hands the requests of a blocking call to the fabric. All requests belong to one flow.
 func (s *Session) submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	s.mu.Lock()
 	var l *line

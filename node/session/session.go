@@ -202,8 +202,8 @@ func OnPlane(p wire.Plane) Option { return func(r *flow.Request) { r.Plane = p }
 // multicasts or also have [Via].
 func OtherWay() Option { return func(r *flow.Request) { r.Other = true } }
 
-// Traced makes every chip that the call's packets come to record the packets. Chips do not
-// record multicasts. The method Sightings of chip.Chip returns a chip's records.
+// Traced makes each chip on the route record the arrival of the call's packets. Chips do
+// not record multicasts. The method Sightings of chip.Chip returns a chip's records.
 func Traced() Option { return func(r *flow.Request) { r.Trace = true } }
 
 // Via makes a call's packets take the given hops, at most [wire.MaxHops], instead of the
@@ -308,10 +308,11 @@ func (s *Session) Ping(ctx context.Context, dst wire.FabricNodeID, o ...Option) 
 }
 
 // Flush waits until the fates of all posted unicasts from this Session's chip to dst are settled.
-// Flush covers the commands on the same plane, and either those with [OtherWay] or those without,
-// as the call of Flush has it. For multicasts, see the method Flush of [device.Links]. If a command
-// since the last Flush was not performed, or perhaps not performed, the error is a [MissedError].
-// Programs on one chip share these counts: the Flush of one program takes the count of all.
+// Flush covers the commands on the plane of its own call. A Flush with [OtherWay] covers the
+// commands with OtherWay, and a Flush without it covers the commands without it. For multicasts,
+// see the method Flush of [device.Links]. If a command since the last Flush was not performed, or
+// perhaps not performed, the error is a [MissedError]. Programs on one chip share this count: the
+// Flush of one program reports and resets the count of all.
 func (s *Session) Flush(ctx context.Context, dst wire.FabricNodeID, o ...Option) error {
 	_, err := s.do(ctx, with(flow.Request{Dst: dst, Probe: true, Flush: true}, o))
 	return err
@@ -377,8 +378,8 @@ func withOptions(r flow.Request, o []Option) flow.Request {
 	return r
 }
 
-// repeats reports whether a call sends a request again after the result r, which is the result of
-// the request's repetition number "try". A call repeats a request in these cases:
+// repeats reports whether a call sends a request again. The argument r is the request's result
+// after "try" repetitions. A call repeats a request in these cases:
 //
 //   - The destination refused the request for lack of room, or because the destination restarted.
 //   - The request was lost at a fault. The destination did not perform the request, and never will.
@@ -412,7 +413,7 @@ func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
 }
 
 // perform does the work of do, and hands the request to the function "submit". If submit returns
-// errLater, perform returns the last result, which is res at first.
+// errLater, perform returns the latest result, or res if no attempt has ended.
 func perform(ctx context.Context, r flow.Request, res flow.Result, submit submit) (flow.Result, error) {
 	ended := make(chan flow.Result, 1)
 	for try := 0; ; try++ {

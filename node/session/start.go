@@ -61,7 +61,8 @@ func (s *Session) end(c *Call, err error) {
 	<-s.calls
 }
 
-// open returns a new Call with the header h, when there are fewer than MaxCalls.
+// open waits until fewer than MaxCalls Calls are open, and returns a new Call for a command with
+// the header h.
 func (s *Session) open(ctx context.Context, h *flow.Request) (*Call, error) {
 	select {
 	case s.calls <- struct{}{}:
@@ -105,9 +106,9 @@ func (s *Session) StartRead(ctx context.Context, dst wire.FabricNodeID, a wire.N
 //
 // The session repeats a command after a refusal or loss that a repetition can mend, see
 // [LostError]. A repeated command would arrive after later commands. Therefore the session repeats
-// a command only if its program has started no later command of the same flow. Commands of one flow
-// have the same destination or members and the same plane. Either all commands of a flow have
-// [OtherWay], or no command has it. Otherwise the Call ends with the error of the refusal or loss.
+// a command only if its program has started no later command of the same flow. Otherwise the Call
+// ends with the error of the refusal or loss. Commands of one flow have the same destination or
+// members and the same plane. Either all commands of a flow have [OtherWay], or no command has it.
 //
 // A payload of more than 4 KiB is allowed for writes, and for writes with increment that are not
 // posted. Such an increment comes with the last packet. The last packet leaves when the destination

@@ -102,8 +102,8 @@ func (t *transfer) room() int {
 	return min(InFlight-t.open, t.left())
 }
 
-// left returns the number of packets that the transfer may still hand to the fabric before the
-// destination has performed the packets before them.
+// left returns the number of packets that the transfer has not handed to the fabric. If lastAlone
+// is set and several packets are left, left does not count the last one.
 func (t *transfer) left() int {
 	n := t.packets() - t.next
 	if t.lastAlone && n > 1 {
@@ -171,9 +171,9 @@ func (t *transfer) end(i, try int, r flow.Result) {
 	t.settled()
 }
 
-// repeatLater sends packet i again after a while. The argument r is the result of the repetition
-// with the number "try". repeatLater is a function of its own, so that packets without repetition
-// allocate nothing.
+// repeatLater sends packet i again after a while. The argument r is the packet's result after "try"
+// repetitions. repeatLater is a function of its own, so that packets without repetition allocate
+// nothing.
 func (t *transfer) repeatLater(i, try int, r flow.Result) {
 	time.AfterFunc(againAfter(try), func() {
 		t.mu.Lock()

@@ -39,7 +39,7 @@ var ErrNoWait = errors.New("this fabric cannot wait on a word; read the word aga
 
 // WaitCounter waits until a counter of 32 bits in the memory of this Session's chip is at least a
 // value, and returns the counter. Other chips add to the counter by [Session.AtomicInc]. The chip
-// looks at the counter after each of its steps, so a counter that is set back at once may be missed.
+// looks at the counter after each of its steps, and can miss a value that lasts less than one step.
 // The address must be a multiple of 4. In tt-metal, the call is noc_semaphore_wait_min.
 func (s *Session) WaitCounter(ctx context.Context, a wire.NocAddr, least uint32) (uint32, error) {
 	return s.await(ctx, a, AtLeast, least)
@@ -73,7 +73,8 @@ type Mover interface {
 // movesAhead is the number of blocks of one call that are under way.
 const movesAhead = 2
 
-// mover returns the Mover for n bytes of chip dst, if there is one and a call with these options may use it.
+// mover returns the Session's Mover if a call may use it for n bytes of chip dst, with the options
+// o.
 func (s *Session) mover(dst wire.FabricNodeID, n int, o []Option) (Mover, bool) {
 	if n <= wire.MaxPayload || len(o) > 0 || dst != s.f.Self() {
 		return nil, false

@@ -37,10 +37,10 @@ type Sender interface {
 	Self() wire.FabricNodeID
 	Topology() *topo.Topology
 	// Start starts a command with the header h, whose Payload is not used. Start may wait for room.
-	// Commands leave the chip in the order of the calls. The caller must not change the payload before
-	// the command has ended, and may change h at once. A Sender repeats a lost or refused command
-	// only if no later command of the same flow was started. The repetition would arrive after the
-	// later command.
+	// Commands leave the chip in the order of the calls. The caller must not change the payload
+	// before the command has ended, and may change h at once. A Sender repeats a lost or refused
+	// command only if no later command of the same flow was started. Otherwise the repetition would
+	// arrive after the later command.
 	//
 	// A payload longer than one packet is allowed for writes, and for writes with increment that are
 	// not posted. The increment then comes with the last packet, after the destination has performed
@@ -69,12 +69,12 @@ type Link struct {
 	ready  bool           // a call has prepared the header
 }
 
-// Links are the connections that a call uses, one packet on each. The type corresponds to tt-metal's
-// RoutingPlaneConnectionManager. Two copies of Links have headers of their own, see [Links.Clone].
+// Links are the connections that a call uses, one packet on each. The type corresponds to
+// tt-metal's RoutingPlaneConnectionManager. A copy that [Links.Clone] makes has its own headers.
 type Links []Link
 
-// NewLinks returns links with empty headers that use the given planes. The error says why there cannot
-// be such links.
+// NewLinks returns links with empty headers that use the given planes. NewLinks returns an error if
+// the fabric lacks a plane, or if the number of planes is not 1 to MaxLinks.
 func NewLinks(s Sender, planes ...wire.Plane) (Links, error) {
 	if len(planes) == 0 || len(planes) > MaxLinks {
 		return nil, fmt.Errorf("%d links: want 1 to %d", len(planes), MaxLinks)
@@ -156,7 +156,8 @@ func (ls Links) SendSet(err error, payload []byte) error {
 	return ls.Send(payload)
 }
 
-// Pick returns the value for link i, out of one value for each of n links, or one value for all links.
+// Pick returns the value for link i of n links. vs holds one value for each link, or one value for
+// all links.
 func Pick[T any](vs []T, i, n int) (v T, err error) {
 	switch len(vs) {
 	case n:

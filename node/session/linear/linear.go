@@ -8,7 +8,7 @@
 //
 // A unicast takes the route of the routing tables to the chip. On a ring, this route may lead the
 // other way round. A multicast stays in the direction of its link. A sparse multicast takes the
-// shorter way to each chip.
+// shorter route to each chip.
 //
 // tt-metal has only the write as a sparse multicast, and no prepared header for it.
 //
@@ -32,7 +32,8 @@ type To struct {
 }
 
 // Connect opens one link for each direction and plane, at most [device.MaxLinks] (tt-metal:
-// open_connections). Connect returns an error if the chip has no cable there to a chip of its mesh.
+// open_connections). Connect returns an error if no cable of the chip leads to a chip of its mesh
+// in one of these directions and planes.
 func Connect(s device.Sender, to ...To) (device.Links, error) {
 	planes := make([]wire.Plane, len(to))
 	for i, t := range to {

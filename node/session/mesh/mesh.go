@@ -40,9 +40,10 @@ type Target struct {
 // MeshMcastRange).
 func Around(r wire.Ranges) Target { return Target{ranges: r} }
 
-// From returns the chips within ranges of hops from a chip "start", and start itself. The chip may
-// be in any mesh (tt-metal: dst_dev_id, dst_mesh_id and MeshMcastRange). If the sender is among the
-// chips, it is left out. The error says which hop leaves the mesh.
+// From returns the chips within ranges of hops from a chip "start", and start itself. The chip
+// "start" may be in any mesh (tt-metal: dst_dev_id, dst_mesh_id and MeshMcastRange). If the sender
+// is among the chips, the multicast leaves out the sender. The error says which hop leaves the
+// mesh.
 func From(t *topo.Topology, start wire.FabricNodeID, r wire.Ranges) (Target, error) {
 	to := Target{mesh: start.Mesh, members: wire.MembersOf(start.Chip), start: true}
 	if _, ok := t.Chip(start); !ok {
@@ -56,8 +57,9 @@ func From(t *topo.Topology, start wire.FabricNodeID, r wire.Ranges) (Target, err
 	return to, to.grow(t, start, wire.NumDirections, r)
 }
 
-// grow adds the chips that a multicast with ranges r reaches from chip "at", to which it came by side
-// "from". Any trunk reaches the same chips.
+// grow adds the chips that a multicast with ranges r reaches from chip "at". The multicast entered
+// this chip by its side "from". The choice of the trunk does not change which chips the multicast
+// reaches.
 func (to *Target) grow(t *topo.Topology, at wire.FabricNodeID, from wire.Direction, r wire.Ranges) error {
 	parts := r.Parts(from)
 	if parts&wire.PartHere != 0 {
@@ -78,8 +80,8 @@ func (to *Target) grow(t *topo.Topology, at wire.FabricNodeID, from wire.Directi
 	return nil
 }
 
-// Chips returns any chips of one mesh as a target, in any order. tt-metal has such a sparse multicast
-// only on a line.
+// Chips returns a target of the given chips, which must belong to one mesh. tt-metal has such a
+// sparse multicast only on a line.
 func Chips(chips ...wire.FabricNodeID) (Target, error) {
 	var to Target
 	if len(chips) == 0 {
