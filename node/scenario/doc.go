@@ -58,7 +58,7 @@
 //
 // A step of the timeline has a time and one action, and may be repeated:
 //
-//	at            time of the action, counted from the begin of the traffic, when all links are up
+//	at            time of the action, counted from the start of the traffic, when all links are up
 //	name          name of the step, to which assertions refer; without this key, no name
 //	every         time between two repetitions of the action; needs either times or for
 //	times         number of repetitions, including the first
@@ -100,7 +100,7 @@
 //	                              of the run unless the period has ended before
 //	eventually: METRIC OP VALUE   the condition must hold at one sample of the period at least
 //	finally: METRIC OP VALUE      the condition must hold at the end, when no packet is under way any more
-//	after                         begin of the period of always or eventually; without this key, the begin of the run
+//	after                         start of the period of always or eventually; without this key, the start of the run
 //	until                         end of the period of always; without this key, the end of the run
 //	within                        length of the period of eventually; without this key, until the end of the run
 //

@@ -23,7 +23,7 @@ type mark struct {
 
 // mark begins to measure the recovery times of an action. The action must be a fault, or must be
 // the action of a step with a name. mark ignores actions without links and chips. mark also ignores
-// actions that undo a kill or a pause.
+// actions that undo another action.
 func (r *Run) mark(a *Action) {
 	if !a.Verb.harms() && (a.Step.Name == "" || a.Back) || len(a.Links)+len(a.Chips) == 0 {
 		return
@@ -203,5 +203,5 @@ func (r *Run) judgeOne(a *Assertion, v *Verdict, end bool) {
 	}
 }
 
-// cut returns the first word of s, and the text after the blank behind this word.
+// cut returns the text of s before the first blank, and the text after this blank.
 func cut(s string) (first, rest string, found bool) { return strings.Cut(s, " ") }

@@ -19,7 +19,7 @@ const (
 func Names() (names []string) {
 	files, err := library.ReadDir(strings.TrimSuffix(libraryFolder, "/"))
 	if err != nil {
-		panic(err) // the compiler has put the folder into the program
+		panic(err) // the program embeds the folder
 	}
 	for _, f := range files {
 		names = append(names, strings.TrimSuffix(f.Name(), ending))

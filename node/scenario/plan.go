@@ -87,8 +87,8 @@ func (p *planner) spread(s *Step) error {
 }
 
 // choose chooses the targets of the present action, and notes which chips the action kills, starts,
-// pauses or resumes. If the run is to undo a kill, a pause or a reroute, choose adds the second
-// action to p.back.
+// pauses or resumes. If the run must later undo a kill, a pause or a reroute, choose adds the
+// action that does this to p.back.
 func (p *planner) choose(a *Action) error {
 	var err error
 	switch {

@@ -26,14 +26,14 @@ type Verdict struct {
 	When     string  `json:"when"`               // kind of the assertion: always, eventually or finally
 	Line     int     `json:"line"`               // line of the assertion in the scenario file
 	Status   Status  `json:"status"`             // passed, failed or skipped; open if the run broke off before it decided the assertion
-	At       float64 `json:"at_seconds"`         // time since the begin of the timeline, in seconds: when the run last measured the metric, or gave up waiting for the condition
+	At       float64 `json:"at_seconds"`         // time since the start of the timeline, in seconds: when the run last measured the metric, or gave up waiting for the condition
 	Measured string  `json:"measured,omitempty"` // value of the metric when the run last measured the metric; "": the metric had no value
 	Why      string  `json:"why,omitempty"`      // why the assertion failed or was skipped
 }
 
 // Entry is the result of one action.
 type Entry struct {
-	At     float64 `json:"at_seconds"`    // time since the begin of the timeline
+	At     float64 `json:"at_seconds"`    // time since the start of the timeline
 	What   string  `json:"what"`          // the action in one line
 	Status Status  `json:"status"`        // passed, failed or skipped
 	Why    string  `json:"why,omitempty"` // why the action failed or was skipped
@@ -46,7 +46,7 @@ type Report struct {
 	Driver      string             `json:"driver"`                // name of the driver: live or sim
 	Topology    string             `json:"topology"`              // topology on which the scenario ran
 	Seed        uint64             `json:"seed"`                  // seed of the run's random choices
-	Seconds     float64            `json:"seconds"`               // length of the run since the begin of the timeline; the simulator gives virtual time
+	Seconds     float64            `json:"seconds"`               // length of the run since the start of the timeline; the simulator gives virtual time
 	Passed      bool               `json:"passed"`                // whether the run came to its end, and no assertion failed
 	Error       string             `json:"error,omitempty"`       // why the run broke off; "": the run came to its end
 	Assertions  []Verdict          `json:"assertions"`            // results of the assertions

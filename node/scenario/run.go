@@ -81,7 +81,7 @@ type Run struct {
 	dead, paused map[wire.FabricNodeID]bool
 	tally        *tally
 	state        state
-	again        bool // a new round is due, because a chip was started or restarted, or a chip that missed the begin of this round was resumed
+	again        bool // a new round is due, because a chip was started or restarted, or a chip that missed the start of this round was resumed
 	held         time.Duration
 	calm         int // number of consecutive samples in which no packet was under way
 	overAt       time.Duration
@@ -141,7 +141,7 @@ func New(s *Scenario, t *topo.Topology, seed uint64, d Driver) (*Run, error) {
 	return r, nil
 }
 
-// verdict returns the verdict of an assertion at the begin of the run: skipped if the driver cannot
+// verdict returns the verdict of an assertion at the start of the run: skipped if the driver cannot
 // judge the assertion, otherwise open.
 func (r *Run) verdict(a *Assertion) Verdict {
 	v := Verdict{Line: a.Line, When: a.When.String(), Text: a.String(), Status: Open}
@@ -349,7 +349,7 @@ func (r *Run) Over(now mono.Time) bool {
 	return r.sampled
 }
 
-// moment returns the time of m since the begin of the timeline.
+// moment returns the time of m since the start of the timeline.
 func (r *Run) moment(m Moment) time.Duration {
 	if m.Step != "" {
 		return r.last[m.Step]

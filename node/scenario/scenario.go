@@ -125,7 +125,7 @@ func (v Verb) harms() bool {
 type Step struct {
 	Line   int           // line of the step in the file
 	Name   string        // name to which assertions refer; may be ""
-	At     time.Duration // time of the first repetition, since the begin of the timeline
+	At     time.Duration // time of the first repetition, since the start of the timeline
 	Every  time.Duration // time between two repetitions; 0: the step is due once
 	Times  int           // number of repetitions, if Every is not 0; 0: the step is repeated until the time For is over
 	For    time.Duration // time during which the step is repeated, counted from At, if Every is not 0
@@ -152,7 +152,7 @@ type Gossip struct {
 
 // Action is one repetition of a step, with the links or chips that the run chose.
 type Action struct {
-	At     time.Duration // time since the begin of the timeline
+	At     time.Duration // time since the start of the timeline
 	Step   *Step
 	Verb   Verb
 	Links  []topo.Link         // links of the action; nil: an action on chips
@@ -184,7 +184,7 @@ type Assertion struct {
 	Text   string        // text of the condition in the file
 	Expr   Expr          // the condition that Text states, parsed
 	Within time.Duration // for Eventually: length of the assertion's period; 0: until the end of the run
-	After  Moment        // begin of the assertion's period
+	After  Moment        // start of the assertion's period
 	Until  Moment        // for Always: end of the assertion's period
 }
 
@@ -206,6 +206,6 @@ func (a *Assertion) String() string {
 // Moment is a time of the timeline, or the last time that a step is due.
 type Moment struct {
 	Text string        // text of the moment in the file; "": the file does not have the key
-	Time time.Duration // time since the begin of the timeline, if Step is ""
+	Time time.Duration // time since the start of the timeline, if Step is ""
 	Step string        // name of the step; "": the moment is a time
 }

@@ -19,7 +19,7 @@ type tally struct {
 	pairs    []traffic.Pair
 	spec     traffic.Spec                         // spec of the current round
 	last     map[wire.FabricNodeID]traffic.Report // latest report of each chip in this round
-	excused  map[wire.FabricNodeID]bool           // chips that were killed in this round, or did not run at the begin of the round
+	excused  map[wire.FabricNodeID]bool           // chips that were killed in this round, or did not run at the start of the round
 	ended    counts                               // sums over the earlier rounds
 	latency  traffic.Histogram                    // latencies of the earlier rounds
 	before   []uint64                             // packets that each pair delivered in the earlier rounds

@@ -197,7 +197,7 @@ func (r *reader) yes(n *yaml.Node, what string) bool {
 // nearest returns the known word that is most similar to word. If no known word is similar, nearest
 // returns "".
 func nearest(word string, known []string) string {
-	best, at := "", len(word)/3+2 // best is the most similar word so far; the distance of a more similar word must be below the number at
+	best, at := "", len(word)/3+2 // best is the most similar word so far; a more similar word has a distance below at
 	for _, k := range known {
 		if d := distance(word, k); d < at {
 			best, at = k, d
@@ -206,7 +206,7 @@ func nearest(word string, known []string) string {
 	return best
 }
 
-// longWord is the number of bytes of a word that distance compares, counted from its begin.
+// longWord is the number of bytes of a word that distance compares, counted from the first byte.
 const longWord = 40
 
 // distance returns how many bytes of a must be replaced, added or removed to get b (the Levenshtein

@@ -143,10 +143,10 @@ func (g *stage) meet(ctx context.Context, n wire.FabricNodeID) error {
 	return err
 }
 
-// putBack ends all faults that the scenario caused. putBack resumes paused chips, and
-// starts the chips that ran before the run and do not run any more. putBack then puts cut
-// cables and cables out of service back, and ends the impairments of links and of gossip. Cables that
-// an operator took out of service stay out of service. A restarted chip has lost the content of its
+// putBack ends all faults that the scenario caused. putBack resumes paused chips, and starts the
+// chips that ran before the run and do not run any more. putBack then repairs cut cables, puts
+// cables back into service, and ends the impairments of links and of gossip. Cables that an
+// operator took out of service stay out of service. A restarted chip has lost the content of its
 // memory.
 func (g *stage) putBack(ctx context.Context) error {
 	var errs []error

@@ -52,7 +52,7 @@ type Config struct {
 	Starting func(links, of int)
 	// Playing is called during the timeline. The parameter "done" is the number of actions
 	// done, and of is the number of all actions. The parameter "at" is the time since the
-	// timeline's begin, and length is the timeline's length. Playing may be nil.
+	// start of the timeline, and length is the timeline's length. Playing may be nil.
 	Playing func(done, of int, at, length time.Duration)
 }
 

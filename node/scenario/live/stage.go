@@ -95,7 +95,7 @@ func (g *stage) play(ctx context.Context, playing func(done, of int, at, length 
 	fabric.StopTraffic(ctx, g.chips.Clients(), g.owner)
 }
 
-// listen starts to collect the events of a chip since the begin of the timeline. The
+// listen starts to collect the events of a chip since the start of the timeline. The
 // collection ends when the chip or ctx ends.
 func (g *stage) listen(ctx context.Context, cl *api.Client) {
 	go func() {
