@@ -17,7 +17,7 @@ import (
 // attachRetry is the time between two attempts to reach a chip.
 const attachRetry = 250 * time.Millisecond
 
-// describe asks the chips at the addresses apis for the spec and topology of their fabric, until
+// describe asks the chips at the addresses in apis for the spec and topology of their fabric, until
 // one chip answers or ctx ends. If a chip refuses the request, describe returns the chip's error.
 func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t *topo.Topology, err error) {
 	for {
@@ -37,7 +37,7 @@ func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t 
 		cancel()
 		for i, v := range views {
 			var refused *api.StatusError
-			if errors.As(errs[i], &refused) { // the chip refuses the request, and would refuse the request again
+			if errors.As(errs[i], &refused) { // the chip would refuse a second request, too
 				return m, nil, errs[i]
 			} else if errs[i] != nil {
 				continue
@@ -62,12 +62,12 @@ func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t 
 }
 
 // Attach makes the run folder of a fabric whose chips run on other machines. If a fabric of this
-// name is attached already, Attach replaces its folder. This machine may have the run folder of a
-// fabric of this name that was started here, running or not. In this case, Attach returns an error
-// of kind [spec.Usage]. The parameter apis has the addresses of the APIs of one or more chips, as
-// HOST:PORT. The parameter "token" is the bearer token of all chips' APIs. Attach waits until one
-// chip answers or ctx ends. The parameter "name" is the fabric's name on this machine. If name is
-// "", the fabric's name is the name that the chips report.
+// name is attached already, Attach replaces its folder. If this machine has the run folder of a
+// fabric of this name that was started here, Attach returns an error of kind [spec.Usage]. The
+// parameter apis has the addresses of the APIs of one or more chips, as HOST:PORT. The parameter
+// "token" is the bearer token of all chips' APIs. Attach waits until one chip answers or ctx ends.
+// The parameter "name" is the fabric's name on this machine. If name is "", the fabric's name is
+// the name that the chips report.
 func Attach(ctx context.Context, name string, apis []string, token string) (*Fabric, error) {
 	m, t, err := describe(ctx, apis, token)
 	if err != nil {

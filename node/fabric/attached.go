@@ -169,9 +169,9 @@ func (r *roster) ask(ctx context.Context, addr string) {
 	}()
 }
 
-// hear adds the chips that an answer names to the chips that the search has found. hear
-// also asks each of these chips whose mesh has no chip that has answered yet. hear ignores
-// chips that are not in the topology, and members without an API address.
+// hear adds the chips that an answer names to the chips that the search has found. If no chip of a
+// mesh has answered yet, hear also asks the named chips of this mesh. hear ignores chips that are
+// not in the topology, and members without an API address.
 func (r *roster) hear(ctx context.Context, a *rosterAnswer) {
 	if a.err != nil {
 		return

@@ -22,12 +22,11 @@ type Healed struct {
 	Silent  []wire.FabricNodeID // chips that run and do not answer
 }
 
-// Heal ends the disturbances that commands began on purpose. Heal puts cut cables and cables out of
-// service back, resumes paused and draining routers, ends cuts of the gossip, and makes chips
-// accept new requests. Heal leaves impairments, assigned fallbacks and ports in compliance
-// mode as they are. Heal also leaves
-// chips that do not run or do not answer. The result names what Heal left. If Heal returns an
-// error, the result says what Heal put back before the error.
+// Heal ends the disturbances that commands began on purpose. Heal repairs cut cables, puts cables
+// back into service, resumes paused and draining routers, ends cuts of the gossip, and makes chips
+// accept new requests. Heal changes no impairment, assigned fallback or compliance mode, and no
+// chip that does not run or answer. The result names these in Left. If Heal returns an error, the
+// result says what Heal put back before the error.
 func (s *Chips) Heal(ctx context.Context) (h Healed, err error) {
 	all, err := s.Topology.SelectLinks([]string{"all"})
 	if err != nil {
@@ -57,8 +56,8 @@ func (s *Chips) Heal(ctx context.Context) (h Healed, err error) {
 	return h, s.left(ctx, &h, views)
 }
 
-// According to their views, some chips refuse new requests. acceptRequests makes these chips accept
-// new requests again, and returns the chips.
+// acceptRequests makes the chips whose views say that they refuse new requests accept requests
+// again, and returns these chips.
 func (s *Chips) acceptRequests(ctx context.Context, views []api.ChipView) ([]wire.FabricNodeID, error) {
 	var leaving []wire.FabricNodeID
 	for i := range views {

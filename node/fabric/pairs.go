@@ -17,17 +17,18 @@ const (
 	TurnTime = 10 * time.Millisecond // longest time that a probe keeps its turn
 )
 
-// Pair is a chip that sends to another chip.
+// Pair is the source and the destination of a probe.
 type Pair struct{ Src, Dst wire.FabricNodeID }
 
-// Turns limits the probes under way. Each probe takes a turn. The probe keeps the turn until its answer
-// arrives, or for [TurnTime]. So while answers arrive soon, few probes are under way, and a probe's time
-// is the time of an otherwise quiet fabric. Probes across long links, or to chips that do not answer,
-// wait beside one another.
+// Turns limits the probes under way. Each probe takes a turn. The probe keeps the turn until its
+// answer arrives, but at most for [TurnTime]. If answers arrive within TurnTime, few probes are
+// under way, and probes do not delay each other. If answers take longer, many probes wait for their
+// answers at the same time.
 type Turns chan struct{}
 
-// NewTurns returns turns for one probe for every two processors of this machine, and at least for one
-// probe. On two processors, several pings at once end hardly sooner, and each takes much longer.
+// NewTurns returns turns for one probe for every two processors of this machine, and at least for
+// one probe. On two processors, several pings at once take almost as long as pings one after
+// another, and each ping takes much longer.
 func NewTurns() Turns { return make(Turns, max(1, runtime.NumCPU()/2)) }
 
 // Take waits for a turn. The caller must call leave when its probe has ended. If ctx ends first, Take

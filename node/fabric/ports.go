@@ -151,9 +151,9 @@ func (s *Chips) Uncut(ctx context.Context, links []topo.Link) (back []topo.Link,
 	}), absent, err
 }
 
-// Flap cuts cables repeatedly. The parameter "every" is the time from the begin of one cut to the
-// begin of the next. The parameter "down" is the length of a cut. The parameter "total" limits the
-// time from the begin of the first cut to the end of the last cut. If total is 0, Flap continues
+// Flap cuts cables repeatedly. The parameter "every" is the time from the start of one cut to the
+// start of the next. The parameter "down" is the length of a cut. The parameter "total" limits the
+// time from the start of the first cut to the end of the last cut. If total is 0, Flap continues
 // until ctx ends. Flap returns when the cables are back, or at once if a cut fails. The result n is
 // the number of cuts.
 func (s *Chips) Flap(ctx context.Context, links []topo.Link, every, down, total time.Duration) (n int, absent []wire.FabricNodeID, err error) {
@@ -226,10 +226,10 @@ func (s *Chips) CommandRouters(ctx context.Context, where Where, action string) 
 	return got.list, absent, err
 }
 
-// RetrainPorts returns the ports that must get a command so that the given links train
-// again. RetrainPorts returns one end of each link, at a running chip if one of the two
-// chips runs. The peer of this end trains again by itself. If damping holds the cable at
-// the peer, the peer also needs the command, and RetrainPorts also returns the peer.
+// RetrainPorts returns the ports to which a retrain command for the given links must go.
+// RetrainPorts returns one end of each link, at a running chip if one of the two chips runs. The
+// peer of this end trains again by itself. If damping holds the cable at the peer, the peer also
+// needs the command, and RetrainPorts also returns the peer.
 func (s *Chips) RetrainPorts(ctx context.Context, links []topo.Link) Where {
 	links = slices.Clone(links)
 	for i, l := range links {

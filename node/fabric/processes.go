@@ -56,7 +56,7 @@ func standsStill(pid int) bool {
 
 // Times and limits of the start of processes.
 const (
-	startPatience = 2 * time.Second      // time after which a chip that is not running yet holds up no further chip
+	startPatience = 2 * time.Second      // longest time for which a chip that is not running yet delays the start of further chips
 	startPoll     = 2 * time.Millisecond // time between two looks whether a chip runs
 	startsPerCore = 2                    // number of chips that start at once, for each core of the machine
 )
@@ -101,7 +101,7 @@ func (p processes) Launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.
 // startingChip is a chip whose process has started and does not run yet.
 type startingChip struct {
 	file     string    // the file that the chip writes when it runs
-	deadline time.Time // when the chip counts as running, however long it takes
+	deadline time.Time // from this time on, the chip counts as running and delays no further chip
 	ended    <-chan struct{}
 }
 

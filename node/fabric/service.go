@@ -74,8 +74,8 @@ func (f *Fabric) TakeOut(ctx context.Context, links []topo.Link, removed []wire.
 	return s.setService(ctx, live, links, true)
 }
 
-// SetService takes cables out of service, or puts them back, whatever the result. A cable that is as
-// wanted already does not count as changed. See [Fabric.TakeOut].
+// SetService takes cables out of service, or puts them back, even if chips lose all routes. A cable
+// that is already in the wanted state does not count as changed. See [Fabric.TakeOut].
 func (s *Chips) SetService(ctx context.Context, links []topo.Link, out bool) (Service, error) {
 	return s.setService(ctx, s.live(ctx), links, out)
 }
@@ -139,11 +139,11 @@ func liveOf(views []api.ChipView) live {
 	return m
 }
 
-// The method "without" returns one end of each cable that the tables avoid if the cables in "links"
-// are out of service too. A link whose own cable is out of service, or does not work, uses a
-// parallel cable. The tables therefore avoid a cable only if no parallel cable carries frames (Spec
-// §7.4.1). If the chip at one end of a cable does not answer, only the answer of the other end
-// counts.
+// The method "without" returns one end of each cable that the tables would avoid if the cables in
+// "links" were out of service too. A link whose own cable is out of service, or does not work, uses
+// a parallel cable. The tables therefore avoid a cable only if no parallel cable carries frames
+// (Spec §7.4.1). If the chip at one end of a cable does not answer, only the answer of the other
+// end counts.
 func (m live) without(t *topo.Topology, links []topo.Link) (out []wire.PortID) {
 	taken := map[wire.PortID]bool{}
 	for _, l := range links {

@@ -10,8 +10,9 @@ import (
 )
 
 // UtilisationChart draws the payload's share of all bytes by packet size. Some lines show measured
-// values. Other lines are computed from our headers alone, or from the headers in the CCL guide. The argument "frame" is the
-// largest frame payload of the link, in bytes. Without rows, the chart has no line.
+// values. Other lines show values computed from our headers alone, or from the headers in the CCL
+// guide. The argument "frame" is the largest frame payload of the link, in bytes. Without rows, the
+// chart has no line.
 func UtilisationChart(rows []LinkRow, frame int) *chart.Chart {
 	c := &chart.Chart{Title: "Payload's share of the bytes that cross the cable", X: "packet size, bytes", Y: "share, %", LogX: true}
 	if len(rows) == 0 {
@@ -123,7 +124,7 @@ func RTTChart(rs []RTTReport) *chart.Chart {
 	return c
 }
 
-// KernelChart draws the times by size of the payload, a line for each number of hops.
+// KernelChart draws the times of trips by payload size, with one line for each number of hops.
 func KernelChart(rows []RingRow) *chart.Chart {
 	c := &chart.Chart{Title: "The guide's ring of kernels", X: "payload, bytes", Y: "trip, median, µs", LogX: true}
 	for i, r := range rows {

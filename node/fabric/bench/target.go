@@ -65,7 +65,7 @@ func (b *Target) CheckNeighbours(x, y wire.FabricNodeID, plane wire.Plane) error
 	return spec.Usagef("no cable joins chips %s and %s on plane %d; name two neighbours, as 'ttfabric inspect --links' lists them", x, y, plane)
 }
 
-// starvedFromNow begins a run at the given chips.
+// starvedFromNow begins to look for starvation of the given chips.
 func (b *Target) starvedFromNow(ctx context.Context, ns ...wire.FabricNodeID) *fabric.StarvedRun {
 	var cs []*api.Client
 	for _, n := range ns {

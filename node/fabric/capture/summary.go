@@ -17,7 +17,7 @@ type Summary struct {
 	Late     uint64        // number of frames that came to the sink after a frame of a later time
 	Ports    int           // number of ports at which chips captured frames
 	Chips    int           // number of chips with ports of the capture
-	Took     time.Duration // time from the begin to the end of the capture
+	Took     time.Duration // time from the start to the end of the capture
 	Files    []string      // names of the files that exist at the end, oldest first; nil if the capture failed
 	WantKeys bool          // whether the user asked for TLS keys
 	Keys     int           // number of lines of the TLS key log that came from the chips

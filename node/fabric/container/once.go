@@ -61,8 +61,8 @@ func (h Host) recordOnce(ctx context.Context, ns []wire.FabricNodeID, there map[
 	return nil
 }
 
-// forgetOnce replaces the settings of recordOnce by empty settings. A caller needs
-// forgetOnce if the start of the chips ns fails.
+// forgetOnce replaces the settings of recordOnce by empty settings. The caller calls forgetOnce if
+// the start of the chips ns fails.
 func (h Host) forgetOnce(ns []wire.FabricNodeID, there map[wire.FabricNodeID]container) {
 	ctx := context.Background()
 	if id, err := h.reader(ctx, ns, there, spec.Records{}); err == nil {

@@ -347,8 +347,8 @@ func (d Dir) ArchiveConfig(s *spec.Spec, n wire.FabricNodeID) archive.Config {
 	return c
 }
 
-// StopTime is how long a command waits for chips to end by themselves. After this time,
-// the command kills the chips or gives up.
+// StopTime is how long a command waits for chips to end by themselves. After this time, the command
+// kills the chips or returns an error.
 const StopTime = 3 * time.Second
 
 // lockPoll is the time between two attempts to take a lock that another process holds.

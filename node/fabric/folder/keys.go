@@ -142,7 +142,7 @@ func KeyList(keys [][]byte) []byte {
 	}
 	b, err := json.Marshal(texts)
 	if err != nil {
-		panic(err) // the JSON form of a list of texts always exists
+		panic(err) // a list of texts always has a JSON form
 	}
 	return b
 }

@@ -28,7 +28,7 @@ import (
 const (
 	KillAfter   = 5 * time.Second        // time between SIGTERM and SIGKILL for a rank that shall end
 	MaxRestarts = 1000                   // largest number of restarts of a job
-	lookAfter   = 250 * time.Millisecond // time between two looks whether all chips run
+	lookAfter   = 250 * time.Millisecond // time between two checks that all chips run
 	drainAfter  = time.Second            // longest time after the end of a rank for its children to close the rank's output
 )
 
@@ -84,7 +84,8 @@ type Attempt struct {
 }
 
 // NewReport returns the report of a job before its first attempt. The second result says why the
-// ranks use HTTP, and begins with ", because"; "": they use the sockets. If a chip does not run, the error says so.
+// ranks use HTTP, and begins with ", because"; "": they use the sockets. If a chip does not run,
+// NewReport returns an error.
 func (j *Job) NewReport() (*Report, string, error) {
 	chips, err := j.chips()
 	if err != nil {

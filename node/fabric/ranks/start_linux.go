@@ -13,9 +13,9 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// start starts all ranks, and keeps the thread that started them until the channel "stop" is closed. The kernel
-// sends the signal of attributes when this thread ends. If a rank cannot be started, start starts no
-// further ones.
+// start starts all ranks, and keeps the starting thread until the channel "stop" is closed. The
+// kernel sends the signal of attributes when this thread ends. If a rank cannot be started, start
+// starts no further ones.
 func start(ps []*process, started chan<- error, stop <-chan struct{}) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
