@@ -32,8 +32,8 @@ func connLimit() int {
 }
 
 // listener refuses connections beyond the limits. If a limit is reached, the listener first tries
-// to close the connection that has had no call for the longest time. A caller who only holds
-// connections open thus keeps nobody out.
+// to close the connection that has had no call for the longest time. So a caller who only holds
+// connections open cannot keep other callers out.
 type listener struct {
 	net.Listener
 	limit, perAddr int
@@ -72,8 +72,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit takes note of a new connection. If a limit is reached, admit closes a connection without a
-// call. If there is no such connection, admit returns false.
+// admit records a new connection. If a limit is reached, admit closes a connection without a call.
+// If there is no such connection, admit returns false.
 func (l *listener) admit(c net.Conn) bool {
 	var addr netip.Addr
 	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
@@ -158,7 +158,7 @@ type bodies struct {
 	wait time.Duration // longest time for a body to arrive, and longest wait for a place
 }
 
-// errBusy is the error of a large body that has waited for a place in vain.
+// errBusy is the error of a large body for which no place became free in time.
 var errBusy = fmt.Errorf("the chip reads %d large bodies already, as many as it may", maxBigBodies)
 
 // limited returns a handler that calls h within the limits of the API. h can read at most the first

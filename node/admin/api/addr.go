@@ -19,7 +19,7 @@ type Addr struct {
 	form addrForm
 }
 
-// addrForm says what the JSON of an [Addr] was.
+// addrForm is the form that an [Addr] had in JSON.
 type addrForm uint8
 
 const (

@@ -12,10 +12,10 @@ import (
 )
 
 // Limits of a client's connections to its chip. A batch of requests keeps a connection until all
-// its requests have ended. If a destination does not answer, a batch takes long. Therefore batches
-// to other destinations do not wait for such a batch, and no other call waits for a batch.
+// its requests have ended. If a destination does not answer, a batch takes long. With these limits,
+// such batches leave connections for batches to other destinations and for other calls.
 const (
-	maxBatches   = MaxBatches * 3 / 4 // batches under way in all; the rest of the chip's places is for other clients
+	maxBatches   = MaxBatches * 3 / 4 // batches under way in all; other clients can use the rest of the chip's MaxBatches
 	maxBatchesTo = 16                 // batches under way to the same destinations; a further batch waits until one of these has ended
 	maxIdle      = 64                 // connections that the client keeps for later calls
 )

@@ -80,7 +80,7 @@ type StarvedView struct {
 	LongestS float64    `json:"longest_seconds"`    // the longest time
 	LastS    float64    `json:"last_for_seconds"`   // the latest time; 0: the chip was never starved
 	LastEnd  *time.Time `json:"last_end,omitempty"` // when the latest time ended; absent if the chip was never starved
-	LatestS  []float64  `json:"latest_seconds"`     // the latest times, at most 16, in their order
+	LatestS  []float64  `json:"latest_seconds"`     // the latest times, at most 16, oldest first
 }
 
 // MemberView is a chip that is alive according to the gossip pool.
@@ -130,7 +130,7 @@ type LinkView struct {
 	FrameDrops map[string]uint64 `json:"frame_drops"`                      // the numbers of received frames that the port dropped, by reason
 	Auth       map[string]uint64 `json:"auth,omitempty"`                   // for a port that checks its peer: counters of agreements on keys and of refusals, by name; counters of 0 are absent
 	Socket     SocketView        `json:"socket"`                           // the settings and counters of the port's socket
-	Rate       RateView          `json:"rate"`                             // what crossed the link of late
+	Rate       RateView          `json:"rate"`                             // the data rate of the link
 	Writes     WritesView        `json:"writes"`                           // L1 and MMIO writes, over the cable and from it
 	Raw        bool              `json:"compliance_mode"`                  // whether the port is in compliance mode, in which the port carries no packets
 	LinkHealth
@@ -151,7 +151,7 @@ type WriteQueueView struct {
 	Acked    uint64 `json:"acknowledged"`     // commands that the peer has acknowledged completely
 	Unknown  uint64 `json:"unknown"`          // commands of ended sessions that the peer had not acknowledged completely
 	Received uint64 `json:"received"`         // commands of the peer's queue that came completely
-	Frames   uint64 `json:"frames"`           // frames of writes that the link sent, also again
+	Frames   uint64 `json:"frames"`           // frames of writes that the link sent, including repetitions
 }
 
 // RateView is the data rate of a port's link, over the latest complete window of at least a second.

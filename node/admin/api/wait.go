@@ -53,7 +53,7 @@ func (c *Client) Barrier(ctx context.Context, name string, rank, ranks int) erro
 	return ended(ctx, c.call(ctx, "POST", "/v1/barrier", BarrierBody{name, rank, ranks}, nil))
 }
 
-// ended returns the error of ctx, if ctx has ended a call.
+// ended adds the error of an ended ctx to the error of a call.
 func ended(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())

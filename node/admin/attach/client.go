@@ -201,8 +201,9 @@ func (c *Client) note(r *request) (uint64, error) {
 	return c.last, nil
 }
 
-// Submit starts commands in order; see [session.Fabric]. If a command cannot be started, it ends as
-// refused, with the reason in Err of its result.
+// Submit starts commands in order; see [session.Fabric]. If the chip cannot start a command, the
+// command ends as refused, with the reason in Err of its result. If the format cannot express a
+// command, Submit returns an error.
 func (c *Client) Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	if err := c.lock(ctx); err != nil {
 		return 0, err
@@ -213,7 +214,7 @@ func (c *Client) Submit(ctx context.Context, rs []flow.Request, done func(i int,
 		if err = sendable(&rs[n]); err != nil {
 			break
 		}
-		if len(c.slots) == cap(c.slots) && len(c.text) > 0 { // their answers make room
+		if len(c.slots) == cap(c.slots) && len(c.text) > 0 { // the answers to these frames make room
 			if werr := c.write(ctx, nil); werr != nil {
 				return n, werr
 			}
@@ -347,7 +348,7 @@ func (w *writer) run(err error) {
 	}
 }
 
-// release makes the writer leave the caller's memory.
+// release makes the writer stop using the caller's memory.
 func (w *writer) release() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -390,7 +391,7 @@ func (c *Client) Move(ctx context.Context, write bool, a wire.NocAddr, b []byte,
 	return q.leave, nil
 }
 
-// leave makes the reading goroutine use the caller's memory no more.
+// After leave, the reading goroutine does not use the caller's memory.
 func (q *request) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

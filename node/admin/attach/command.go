@@ -193,7 +193,7 @@ func endOf(b []byte) error {
 	return nil
 }
 
-// ParseResult reads the body of a result without its data. Of the data, b need only hold a part. The
+// ParseResult reads the body of a result without its data. b may hold only a part of the data. The
 // result "n" is the length of the data, and "from" is where the data begin in the body. If b is too
 // short for all members, "more" is true, and the caller must call again with at least "from" bytes.
 func ParseResult(b []byte, body int, r *flow.Result) (from, n int, more bool, err error) {

@@ -1,14 +1,15 @@
-// Package attach is the quick way of a local program into a chip: a binary protocol on a Unix
-// socket. The package holds the format and the client. Package server is the chip's end. A [Client]
-// implements [ttfabric/node/session.Fabric], so that a program uses a session as by the HTTP API.
-// scripts/python has a client in Python, which was written from this page alone.
+// Package attach is a binary protocol on a Unix socket. By this protocol, a local program reaches a
+// chip faster than by the HTTP API. The package holds the format and the client. Package server is
+// the chip's end. A [Client] implements [ttfabric/node/session.Fabric], so a program can use a
+// session on a Client. scripts/python has a client in Python, which was written from this page
+// alone.
 //
 // # Socket
 //
 // Each chip listens on a stream socket in its run folder, chip-M0D0.sock. The folder has mode 0700
 // and the socket mode 0600. The chip also asks the kernel for the user of the peer (SO_PEERCRED,
-// socket(7)), and refuses other users than its own and root. Who is admitted may do what the API's
-// token grants. The kernel limits the path of a socket to [MaxPath] bytes.
+// socket(7)), and refuses other users than its own and root. An admitted user may do everything
+// that the API's token allows. The kernel limits the path of a socket to [MaxPath] bytes.
 //
 // # Frames
 //
@@ -19,11 +20,11 @@
 //	5  3  reserved, 0
 //	8  8  number
 //
-// The client gives each request a number, and the answer has the same number. A client chooses any
-// numbers, but should not use a number twice at once. Up to [MaxInFlight] requests may be under way. Beyond
-// that, or if the chip has no room, the chip reads no further frames until it has sent answers.
-// The client may send frames of several requests in one piece, and the chip then answers in one
-// piece. That is a batch.
+// The client gives each request a number, and the answer has the same number. A client may choose
+// any numbers, but two open requests should have different numbers. Up to [MaxInFlight] requests
+// may be under way. Beyond that, or if the chip has no room, the chip reads no further frames until
+// it has sent answers. The client may send frames of several requests in one piece, and the chip
+// then answers in one piece. That is a batch.
 //
 // The chip performs the commands of one client in the order in which they were sent. A command to the
 // chip's own memory is performed at one instant: no packet and no other program sees half of the

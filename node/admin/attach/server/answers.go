@@ -20,7 +20,7 @@ func (c *client) take() bool {
 	c.mu.Lock()
 	for c.full() && !c.failed {
 		c.mu.Unlock()
-		c.start() // their answers make room
+		c.start() // the answers to these commands make room
 		c.mu.Lock()
 		c.reading = false
 		c.mu.Unlock()
@@ -213,7 +213,7 @@ func (c *client) wait(number uint64, body []byte) {
 	})
 }
 
-// reserve notes a request that may take long, before it is known how to end it.
+// reserve notes a request that may take long, before the caller knows how to end the request.
 func (c *client) reserve(number uint64) { c.open(number, func() bool { return false }) }
 
 // reserved notes how to end a request that reserve has noted, unless the request has ended meanwhile.
@@ -225,7 +225,7 @@ func (c *client) reserved(number uint64, end func() bool) {
 	}
 }
 
-// cancelOne ends a wait, a barrier or an events request.
+// cancelOne ends a wait, a barrier, an events or an end request.
 func (c *client) cancelOne(number uint64, body []byte) {
 	if len(body) != 8 {
 		c.refuse(number, attach.CodeBad, fmt.Sprintf("a cancel of %d bytes: want 8", len(body)))
@@ -317,10 +317,10 @@ func (c *client) events(number uint64) {
 	})
 }
 
-// maxEvents is the length of answers that may wait before further events are dropped, in bytes.
+// maxEvents is the length of waiting answers, in bytes, above which the client misses events.
 const maxEvents = 1 << 20
 
-// tell adds an event frame. A client that takes no answers misses events.
+// tell adds an event frame, unless too many answers wait.
 func (c *client) tell(number uint64, body []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

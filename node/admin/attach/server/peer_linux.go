@@ -26,7 +26,7 @@ func checkPeer(conn *net.UnixConn) error {
 	return admits(cred.Uid, uint32(os.Getuid()))
 }
 
-// admits returns an error if a process of the user "self" does not take in a process of the user uid.
+// admits returns an error if the user uid has no access to a chip of the user "self".
 func admits(uid, self uint32) error {
 	if uid != self && uid != 0 {
 		return fmt.Errorf("user %d asks for access to the chip of user %d; only the chip's user and root have access", uid, self)

@@ -1,5 +1,5 @@
-// Package server is the chip's end of the protocol of package attach: it takes local programs in at a
-// Unix socket, and performs their commands on the chip.
+// Package server is the chip's end of the protocol of package attach: it accepts local programs at
+// a Unix socket, and performs their commands on the chip.
 //
 // Each client has one goroutine that reads frames and performs them, and one that writes the answers
 // that come later. A command to the chip's own memory is performed and answered by the reading
@@ -24,7 +24,7 @@ import (
 // example because the process has too many open files.
 const acceptPause = 100 * time.Millisecond
 
-// Server takes in the local programs of a chip.
+// Server serves the local programs of a chip.
 type Server struct {
 	n        *node.Node
 	log      *slog.Logger
@@ -46,9 +46,9 @@ func (e *PathError) Error() string {
 	return fmt.Sprintf("the path %s of the chip's socket has %d bytes, and the kernel takes at most %d: set XDG_RUNTIME_DIR to a folder with a shorter path, or choose a shorter name for the fabric", e.Path, len(e.Path), attach.MaxPath)
 }
 
-// Listen opens the socket of the chip n at a path, and takes clients in until Close. A socket that an
-// earlier process left at the path is replaced. The parent folder must be private to the user. If
-// the path is longer than [attach.MaxPath], the error is a [PathError].
+// Listen opens the socket of the chip n at a path, and accepts clients until Close. Listen replaces
+// a socket that an earlier process left at the path. The parent folder must be private to the user.
+// If the path is longer than [attach.MaxPath], the error is a [PathError].
 func Listen(n *node.Node, path string, topology uint32, barriers *barrier.Table, log *slog.Logger) (*Server, error) {
 	if len(path) > attach.MaxPath {
 		return nil, &PathError{path}
@@ -69,7 +69,7 @@ func Listen(n *node.Node, path string, topology uint32, barriers *barrier.Table,
 	return s, nil
 }
 
-// accept takes clients in until the socket is closed.
+// accept admits clients until the socket is closed.
 func (s *Server) accept() {
 	for {
 		conn, err := s.listener.AcceptUnix()
