@@ -14,15 +14,16 @@ import (
 // the other end. Each direction of a cable has buffers for each class: slots that leave, and slots that
 // arrive. Message n takes buffer n modulo [slots] at both ends.
 //
-// A tile tells the other end of its cable four numbers, in one L1 write of 16 bytes: for each class the
-// number of messages that came, and the number of messages that left their buffer again. A message leaves
-// only if the buffer at the other end is free. The numbers begin at 0 with each session of the link.
+// A tile tells the other end of its cable four numbers, in one L1 write of 16 bytes: for each class
+// the number of messages that arrived, and the number of messages that have left their arrival
+// buffer. A message leaves only if its arrival buffer at the other end is free. The numbers begin
+// at 0 with each session of the link.
 
 // slots is the number of internal buffers of each class and direction. A tile has 20 (BDMS, "Queues").
 const slots = numInternal / (2 * int(numClasses))
 
-// maxIn is the most messages of a class that came over a cable and wait: as many of the present session as
-// buffers, and as many of earlier sessions.
+// maxIn is the largest number of messages of a class that came over a cable and wait: one for each
+// buffer from the present session, and as many from earlier sessions.
 const maxIn = 2 * slots
 
 // The internal buffers, by their first index.
@@ -40,14 +41,14 @@ type inQueue struct {
 	old   int    // messages at the head of the list that came in earlier sessions
 }
 
-// outQueue holds the messages of a class that leave over the cable, oldest first. The messages that the
-// link has come first.
+// outQueue holds the messages of a class that leave over the cable, oldest first. Messages that the
+// tile has given to the link are at the front.
 type outQueue struct {
 	list  []message
 	slot  int       // buffer of the first message
 	base  uint32    // number of the first message
 	freed uint32    // messages that have left their buffer at the other end
-	again mono.Time // time at which messages that the link has are sent again; 0: the link has none
+	again mono.Time // time at which the tile sends the messages at the front again; 0: the link has none of the messages
 }
 
 // How much of a message the link has, in message.placed.
@@ -112,7 +113,7 @@ func (t *tile) leads(x *message) bool {
 func (t *tile) send() (moved bool) {
 	for c := numClasses; c > 0; c-- { // responses first
 		o := &t.out[c-1]
-		up := t.m.cfg.Host.Up(t.ch) && (c-1 == responses || len(t.lost) == 0) // so that at most the requests of one session are lost
+		up := t.m.cfg.Host.Up(t.ch) && (c-1 == responses || len(t.lost) == 0) // requests wait until the answers to lost requests have left, so that only the requests of one session can be lost
 		for i := 0; i < len(o.list); i++ {
 			x := &o.list[i]
 			if x.placed == allPlaced {
@@ -173,8 +174,9 @@ func (t *tile) tellLost() (moved bool) {
 	return moved
 }
 
-// respond sends an answer home. respond returns false if the answer must wait. An answer without a way home
-// is dropped: the origin ends the request after [AnswerTimeout].
+// respond sends an answer to the origin of its request. respond returns false if the answer must
+// wait. If no cable leads to the origin, respond drops the answer, and the origin ends the request
+// after [AnswerTimeout].
 func (t *tile) respond(a *message) bool {
 	if a.origin == t.m.cfg.Self {
 		if int(a.originCh) >= len(t.m.at) {
@@ -249,7 +251,7 @@ func (m *Machine) Arrived(now mono.Time, ch wire.Channel, a uint32, n int) bool 
 	return at >= QueueBase && end <= End
 }
 
-// arrived takes the message in a buffer.
+// arrived adds the message in an arrival buffer to its in queue.
 func (t *tile) arrived(c class, slot int) {
 	var b [headerSize]byte
 	t.load(headerAt(arrive[c]+slot), b[:])
@@ -261,7 +263,7 @@ func (t *tile) arrived(c class, slot int) {
 		t.counters.Bad++
 		return
 	case ahead != 0:
-		t.owes = true // a message that came already
+		t.owes = true // a message that arrived before
 		return
 	case slot != q.slot || len(q.list)-q.old >= slots:
 		t.counters.Bad++
@@ -283,7 +285,7 @@ func (t *tile) arrived(c class, slot int) {
 	t.counters.Received++
 }
 
-// heard takes the numbers that the other end of the cable told.
+// heard takes the numbers that the other end of the cable has sent.
 func (t *tile) heard() {
 	var b [wire.WriteUnit]byte
 	t.load(heardWord, b[:])
@@ -360,7 +362,7 @@ func (t *tile) answerTo(x *message) bool {
 	return true
 }
 
-// hasRoom reports whether pass would find room for a message now, or no way at all.
+// hasRoom returns false if pass would return mustWait for a message now.
 func (t *tile) hasRoom(x *message) bool {
 	list := t.m.exits(x.goal(), x.down)
 	for _, e := range t.m.lowest(list, x.class) {
@@ -390,8 +392,8 @@ func (q *inQueue) expire(t *tile) {
 	}
 }
 
-// expire drops the messages that have waited for too long, and sends messages again that the other end has
-// not noted.
+// expire drops the messages that have waited for too long, and sends messages again that the other
+// end has not acknowledged.
 func (o *outQueue) expire(t *tile) {
 	now := t.m.now
 	for i := 0; i < len(o.list); {
@@ -417,9 +419,10 @@ func (o *outQueue) expire(t *tile) {
 	}
 }
 
-// SessionEnded tells the machine that the session of a channel's link has ended, or a new session has begun.
-// Nobody knows which messages on the cable arrived. Reads and answers are sent again, because an answer
-// counts once. A write must not happen twice, so its request ends.
+// SessionEnded tells the machine that the session of a channel's link has ended, or a new session
+// has begun. Nobody knows which messages on the cable arrived. The tile sends reads and answers
+// again, because the origin counts an answer only once. A write must not happen twice, so its
+// request ends.
 func (m *Machine) SessionEnded(now mono.Time, ch wire.Channel) {
 	if int(ch) >= len(m.at) || m.tiles[ch] == nil {
 		return

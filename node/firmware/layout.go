@@ -46,8 +46,8 @@ const (
 	numInternal = 20
 	headerSize  = 64
 	headers     = QueueBase + 0x400                // headers of the internal buffers
-	tellWord    = headers + numInternal*headerSize // what this tile tells the other end of its cable, see cable.go
-	heardWord   = tellWord + wire.WriteUnit        // what the other end told
+	tellWord    = headers + numInternal*headerSize // numbers that this tile sends to the other end of its cable, see cable.go
+	heardWord   = tellWord + wire.WriteUnit        // numbers that the other end sent
 	wordsEnd    = heardWord + wire.WriteUnit
 )
 

@@ -17,7 +17,7 @@ import (
 // Limits, our own choices.
 const (
 	AnswerTimeout = 10 * time.Second       // a request ends with [DestUnreachable] if nothing of it moves for this time; a message that waits for longer at one tile is dropped
-	ResendAfter   = time.Second            // a message that the other end of a cable has not noted is sent again after this time; the link itself repairs losses sooner
+	ResendAfter   = time.Second            // a tile sends a message again after this time if the other end of the cable has not acknowledged the message; the link itself repairs losses sooner
 	TransferPause = 100 * time.Microsecond // pause after the host memory had no room for a transfer
 	MaxOpen       = 16                     // requests of one tile's host under way; a further request waits in the queue
 	MaxParts      = 32                     // parts of one request under way
@@ -45,10 +45,11 @@ type Host interface {
 	// Send gives an L1 write to transaction command queue 0 of a channel, as [kernel.Host] has it. If the
 	// queue is busy, Send returns false.
 	Send(ch wire.Channel, src, dst uint32, words int) bool
-	// Out reports whether the cable of a port is out of use. If hope is true, cables that are only silent
-	// count as used.
+	// Out reports whether the cable of a port is out of use. If hope is true, silent cables count
+	// as in use.
 	Out(p wire.PortID, hope bool) bool
-	// Works reports whether the firmware of a tile may work now: a kernel of a strict job may hold it back.
+	// Works reports whether the firmware of a tile may work now: a kernel of a strict job may block
+	// the firmware.
 	Works(ch wire.Channel) bool
 	// StartTransfer starts a transfer of host memory. The end is a call of [Machine.TransferDone]. If
 	// there is no room now, StartTransfer returns false.
@@ -73,7 +74,7 @@ type Machine struct {
 	rng   *rand.Rand
 	at    []noc.Tile // ethernet tiles, by channel
 	tiles [wire.MaxChannels]*tile
-	rung  uint16 // tiles whose words the host has stored, by channel
+	rung  uint16 // tiles into whose queues a host has stored, by channel
 	busy  uint16 // tiles with work, by channel
 	first int    // tile that has the first turn
 	due   mono.Time
@@ -92,7 +93,7 @@ type Machine struct {
 type known struct {
 	kinds  *tileKinds
 	chips  map[board.Coord]wire.FabricNodeID
-	routes [2]*routes // over the cables in use; over these and the silent cables. nil: not computed
+	routes [2]*routes // first over the cables in use, then over these and the silent cables; nil: not computed
 }
 
 // transfer is a transfer of host memory under way.
@@ -294,7 +295,8 @@ func (m *Machine) moves(ch wire.Channel, id, part uint32) bool {
 	return false
 }
 
-// TransferDone tells the machine how a transfer ended. The data of a read belongs to the machine.
+// TransferDone tells the machine how a transfer ended. From now on, the data of a read belong to
+// the machine.
 func (m *Machine) TransferDone(now mono.Time, id uint64, outcome wire.Outcome, data []byte) {
 	x, ok := m.transfers[id]
 	if !ok {
@@ -344,10 +346,10 @@ type Counters struct {
 	Passed      uint64 `json:"passed"`      // messages that the tile passed on to another tile of the chip
 	Sent        uint64 `json:"sent"`        // messages over the cable
 	Received    uint64 `json:"received"`    // messages over the cable
-	Resent      uint64 `json:"resent"`      // messages sent again, because the other end did not note them or the cable's session ended
+	Resent      uint64 `json:"resent"`      // messages sent again, because the other end did not acknowledge them or the cable's session ended
 	Late        uint64 `json:"late"`        // answers to parts of requests that had ended
 	Lost        uint64 `json:"lost"`        // messages that no cable could take in time
-	Bad         uint64 `json:"bad"`         // messages that no firmware wrote; the other end sends again
+	Bad         uint64 `json:"bad"`         // messages with a wrong header, number or checksum; the other end sends them again
 }
 
 // Tiles lists the tiles of the chip, by channel.
@@ -396,7 +398,8 @@ func (m *Machine) parallel(n int) int {
 	return m.rng.IntN(n)
 }
 
-// lowest returns the exits whose out queue holds the fewest messages of a class.
+// lowest returns the exits whose out queue holds the fewest messages of a class. If the link of at
+// least one exit is up, lowest leaves out exits whose links are down.
 func (m *Machine) lowest(list []exit, c class) []exit {
 	load := func(e exit) int {
 		n := len(m.tile(e.ch).out[c].list)

@@ -7,10 +7,11 @@ import (
 	"ttfabric/wire"
 )
 
-// Messages take up*/down* routes. A search from the first chip numbers the chips by their distance. A
-// cable leads up if the chip at its end is nearer to the first chip, or as near and earlier in the
-// topology. A route leads up first, and then down. So the cables' buffers wait for each other without any
-// circle, for any set of cables. In a mesh, these routes are shortest routes.
+// Messages take up*/down* routes. A search from the first chip numbers the chips by their distance.
+// A cable leads up if the chip at its end is nearer to the first chip, or as near and earlier in
+// the topology. A route leads up first, and then down. Therefore the buffers of the cables never
+// wait for each other in a circle, whatever set of cables is in use. In a mesh, these routes are
+// shortest routes.
 
 // maxTargets is the number of targets whose distances the firmware remembers, our own choice.
 const maxTargets = 64
@@ -108,9 +109,9 @@ func (r *routes) to(target int) [2][]int32 {
 	return d
 }
 
-// exits lists the cables of this chip that are first on a shortest route, by channel. The argument down
-// says that the message has gone down already. If no route is left for such a message, exits lists the
-// exits of a new message: new tables have changed the way.
+// exits lists the cables of this chip that are first on a shortest route, by channel. The argument
+// down says that the message has gone down already. After a change of the cables in use, such a
+// message may have no route left. exits then lists the exits of a new message.
 func (r *routes) exits(target wire.FabricNodeID, down bool, list []exit) []exit {
 	to := r.t.Index(target)
 	if to < 0 || to == r.self {

@@ -25,7 +25,7 @@ type tile struct {
 	out      [numClasses]outQueue
 	ended    []transferEnd // transfers of the tile's requests that have ended, and that the tile has not handled yet
 	rerouted bool          // other cables are in use, and the tile has not looked at its requests since
-	owes     bool          // the other end of the cable has not heard the present numbers of messages
+	owes     bool          // the tile has not sent the present numbers of messages to the other end of the cable
 	stuck    bool          // the host's indices are wrong; the firmware has reported them
 	retry    mono.Time
 	reports  int
@@ -104,7 +104,7 @@ func (t *tile) step() (moved bool) {
 	return moved
 }
 
-// works reports whether the tile has work that needs a look at the next step.
+// works reports whether the next step must look at the tile.
 func (t *tile) works() bool {
 	w := t.owes || t.rerouted || len(t.ended) > 0 || t.head != nil || len(t.answer)+len(t.lost) > 0
 	for c := range numClasses {
@@ -113,7 +113,7 @@ func (t *tile) works() bool {
 	return w
 }
 
-// consume consumes the submission queue.
+// consume accepts the next request of the submission queue, and sends its parts off.
 func (t *tile) consume() (moved bool) {
 	for len(t.answer) > 0 {
 		if !t.finish(&t.answer[0]) {
@@ -186,7 +186,8 @@ func (t *tile) accept() bool {
 	return true
 }
 
-// reserve reserves the next entry of the completion queue for a read: an entry with flags 0.
+// reserve writes the next entry of the completion queue for a read, with flags 0. If the queue has
+// no room, reserve returns false.
 func (t *tile) reserve(r *request) bool {
 	wr := t.word(CQ + WrIdx)
 	if (wr-t.word(CQ+RdIdx))&indexMask >= QueueLen {
@@ -244,7 +245,8 @@ func (t *tile) dispatch(r *request) bool {
 	return false
 }
 
-// fetch fetches the n bytes of a part of a write. If a transfer must pull them first, fetch returns false.
+// fetch gets the n bytes of a part of a write. If a transfer must pull them first, fetch returns
+// false.
 func (t *tile) fetch(r *request, x *message, n int) bool {
 	switch e := &r.entry; {
 	case e.Flags&DataBlock == 0:
@@ -356,8 +358,8 @@ func (t *tile) partEnded(r *request, part uint32, why Reason) {
 	t.endIfOver(r)
 }
 
-// endIfOver ends a request of which nothing is left: it counts the request, and fills the completion entry.
-// The request's flags come last.
+// endIfOver ends a request if none of its parts is left. endIfOver counts the request, and fills
+// the completion entry. It writes the entry's flags last.
 func (t *tile) endIfOver(r *request) {
 	if t.head == r || r.next < r.parts || len(r.open) > 0 || !slices.Contains(t.open, r) {
 		return
@@ -405,7 +407,7 @@ func (t *tile) giveUp() {
 	}
 }
 
-// abandon ends a request: late answers count for nothing.
+// abandon ends a request. Later answers to the request have no effect.
 func (t *tile) abandon(r *request, why Reason) {
 	r.fail(why)
 	r.open = nil

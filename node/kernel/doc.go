@@ -3,7 +3,7 @@
 //
 //	func ping(k *kernel.Context) {
 //		sem := k.Uint32(0)          // first argument: address of a semaphore in the L1 of this tile
-//		k.NocSemaphoreWait(sem, 1)  // the kernel sleeps until the word is 1
+//		k.NocSemaphoreWait(sem, 1)  // the kernel waits until the word is 1
 //		k.NocSemaphoreSet(sem, 0)
 //		k.EthSendBytesOverChannel(buffer, buffer, 64, 0)
 //	}
@@ -15,13 +15,14 @@
 // the fabric, or the end of a command. A simulated run therefore repeats from its seed, and a live run
 // from its recording, bit by bit.
 //
-// A kernel reaches L1 and registers through calls of its [Context] only. The machine sees each store,
-// wakes those who wait for the word, and checks the store; see [Violation]. A kernel must not keep
-// state outside of its own variables, start goroutines, block on channels, or read a clock.
+// A kernel reaches L1 and registers through calls of its [Context] only. The machine sees each
+// store, resumes the kernels that wait for the word, and checks the store; see [Violation]. A
+// kernel must not keep state outside of its own variables, start goroutines, block on channels, or
+// read a clock.
 //
-// Each call of a Context counts against the kernel's budget, see [Budget]. A kernel that has used its
-// budget up yields, and continues after [PollPause] at the latest. So a kernel that polls in a loop
-// harms nobody. Nothing can interrupt Go code that loops without any call.
+// Each call of a Context counts against the kernel's budget, see [Budget]. A kernel that has used
+// its budget up yields, and continues after [PollPause] at the latest. So a kernel that polls in a
+// loop does not stop other kernels. Nothing can interrupt Go code that loops without any call.
 //
 // # Order
 //

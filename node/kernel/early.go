@@ -24,10 +24,10 @@ type early struct {
 	until mono.Time
 }
 
-// earlyEnds holds the ends of jobs that other chips told before this chip started them.
+// earlyEnds holds the early ends, and the numbers of jobs that ended on this chip.
 type earlyEnds struct {
 	ends []early // oldest first
-	over []JobID // jobs that ended on this chip, oldest first: a notice about one of them is no news
+	over []JobID // jobs that ended on this chip, oldest first: the machine ignores later notices about these jobs
 }
 
 // hear keeps the end of a job that does not run here.
@@ -42,7 +42,8 @@ func (l *earlyEnds) hear(now mono.Time, id JobID, e End) {
 	l.ends = append(l.ends, early{id, e, now.Add(EarlyMost)})
 }
 
-// started returns the end that was told of a job before its start, and forgets the end.
+// started removes and returns the early end of a job that starts now. If there is none, started
+// returns false.
 func (l *earlyEnds) started(now mono.Time, id JobID) (e End, ok bool) {
 	l.over = slices.DeleteFunc(l.over, func(x JobID) bool { return x == id })
 	for i, x := range l.ends {
@@ -62,9 +63,9 @@ func (l *earlyEnds) ended(id JobID) {
 	l.over = append(l.over, id)
 }
 
-// Hear takes the end of a job that another chip has told. If the job runs, Hear ends it. Otherwise the
-// machine keeps the end for [EarlyMost], and the job ends as soon as it starts on this chip. Hear returns
-// true if the job ran.
+// Hear takes another chip's notice of the end of a job. If the job runs, Hear ends it. Otherwise
+// the machine keeps the end for [EarlyMost], and the job ends as soon as it starts on this chip.
+// Hear returns true if the job ran.
 func (m *Machine) Hear(now mono.Time, id JobID, e End) bool {
 	if m.End(now, id, e) {
 		return true

@@ -92,8 +92,8 @@ func (k *Context) send(call string, src, dst uint32, n int) {
 	k.EthSendPacket(userQueue, src/ethWord, dst/ethWord, n/ethWord)
 }
 
-// EthSendBytes sends n bytes from src to dst at the other end, and adds n to bytes_sent of channel 0
-// (tt-metal: eth_send_bytes). The channel's word goes with [Context.EthWaitForReceiverDone].
+// EthSendBytes sends n bytes from src to dst at the other end, and adds n to bytes_sent of channel
+// 0 (tt-metal: eth_send_bytes). [Context.EthWaitForReceiverDone] sends the channel's word.
 func (k *Context) EthSendBytes(src, dst uint32, n int) {
 	a := k.transaction("eth_send_bytes", 0)
 	k.send("eth_send_bytes", src, dst, n)
@@ -158,8 +158,9 @@ func (k *Context) EthWaitForBytesAvailableOnChannel(channel int) {
 }
 
 // EthReceiverChannelAck tells the sender that the bytes came: the sender may use its buffer again
-// (tt-metal: eth_receiver_channel_ack). The update is read from a word of its own at ackAddr, because
-// the word of the channel is about to change (CCL guide, "End-to-End Flow Control").
+// (tt-metal: eth_receiver_channel_ack). The link reads the update from a word of its own at
+// ackAddr, because the word of the channel is about to change (CCL guide, "End-to-End Flow
+// Control").
 func (k *Context) EthReceiverChannelAck(channel int, ackAddr uint32) {
 	a := k.transaction("eth_receiver_channel_ack", channel)
 	k.Store32(a+receiverAck, 1)

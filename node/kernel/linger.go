@@ -8,11 +8,12 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// When a chip's part of a job has ended, the chip at the other end of a cable may still have to send L1
-// writes of the job. So L1 of an ethernet tile lingers: no other job gets it until that chip has released
-// the job. A chip releases a job over queue 0 of the cable. Before, its own part must have ended, and all
-// frames of the job's commands on queue 1 must have their numbers. Frames take effect in the order of their
-// numbers, so the release comes after all writes of the job, of both queues.
+// When a chip's part of a job has ended, the chip at the other end of a cable may still have to
+// send L1 writes of the job. So L1 of an ethernet tile lingers: no other job gets it until that
+// chip has released the job. A chip releases a job over queue 0 of the cable. Before the release,
+// the chip's own part must have ended, and all frames of the job's commands on queue 1 must have
+// their sequence numbers. Frames take effect in the order of their numbers, so the release comes
+// after all writes of the job, of both queues.
 
 // ReleaseOffset is the address of the register for the tag of a released job in an ethernet tile. Hardware
 // has no such register.
@@ -81,7 +82,8 @@ func (j *job) wants(t Tile) bool {
 	})
 }
 
-// lingers reports whether L1 of the job lingers, and until when at most.
+// lingers reports whether L1 that the job needs still lingers for an earlier job, and until when at
+// most.
 func (j *job) lingers() (until mono.Time, ok bool) {
 	for _, l := range j.m.lingers {
 		if l.until.After(j.m.now) && slices.ContainsFunc(l.buffers, func(b Buffer) bool {

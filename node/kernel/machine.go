@@ -92,7 +92,7 @@ type Machine struct {
 	waiting []*process // processes that wait, in the order in which they began to wait
 	lingers []linger   // L1 of jobs that have ended
 	early   earlyEnds  // ends of jobs that have not started here
-	polling int        // number of processes whose wait only a look can end
+	polling int        // number of waiting processes that the machine must check in each Run
 	scan    []*process // memory for wake
 	due     mono.Time  // earliest time at which something must happen; mono.Never: nothing
 	now     mono.Time

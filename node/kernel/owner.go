@@ -2,12 +2,13 @@ package kernel
 
 import "ttfabric/wire"
 
-// Frames of L1 writes do not say which job sent them. So a chip tells the chip at the other end of a cable
-// which job uses a transaction command queue: it writes the job's tag into a register of our own, before
-// the job's first command and when another job uses the queue. The write always goes by queue 0, because
-// on Wormhole queue 1 carries no MMIO writes. A job may use queue 1 once the frame of the tag has its
-// number. Another job's tag may follow once all frames of queue 1 have their numbers. The frames of both
-// queues share one sequence of numbers, and take effect in this order.
+// Frames of L1 writes do not say which job sent them. So a chip tells the chip at the other end of
+// a cable which job uses a transaction command queue: it writes the job's tag into a register of
+// our own, before the job's first command and when another job uses the queue. The write always
+// goes by queue 0, because on Wormhole queue 1 carries no MMIO writes. A job may use queue 1 once
+// the frame of the tag has its sequence number. Another job's tag may follow once all frames of
+// queue 1 have their sequence numbers. The frames of both queues share one sequence of numbers, and
+// take effect in this order.
 
 // OwnerOffset is the address of the first of these registers in an ethernet tile. Hardware has no such
 // registers.

@@ -31,7 +31,7 @@ type process struct {
 	stopping bool
 	ended    bool
 	failed   *End // the kernel's panic
-	graceful bool // the panic of being stopped reached the end of the kernel
+	graceful bool // the panic with the value stopped ended the kernel
 }
 
 // String returns the kernel's name and tile, as "name@x-y".
@@ -64,7 +64,7 @@ func (p *process) finish() {
 	}
 }
 
-// caught takes the panic of a kernel.
+// caught records the panic of a kernel.
 func (p *process) caught() {
 	switch x := recover().(type) {
 	case nil:
@@ -191,7 +191,7 @@ const (
 	forWord             // a word of the tile
 	forTime             // the time only
 	forQueue            // a transaction command queue that takes commands
-	forNoc              // the kernel's NoC commands, as many as value may remain
+	forNoc              // the kernel's NoC commands, until at most value of them are under way
 	forEnd              // the end of a request
 	forRoom             // room in the fabric for a request
 )
@@ -203,16 +203,16 @@ type wait struct {
 	queue   uint8
 	routing bool      // the kernel waits inside RunRouting
 	addr    uint32    // word in the tile
-	value   uint32    // value to compare with
+	value   uint32    // value to compare with; for forNoc: number of commands
 	until   mono.Time // latest end of the wait; 0: none
 	pending *Pending
 }
 
-// polls reports whether only a look can tell that the wait is over.
+// polls reports whether the machine must check in each Run whether the wait is over.
 func (w *wait) polls() bool { return w.kind == forQueue || w.kind == forRoom }
 
-// over reports whether the wait of process p is over. A wait for a word is not over because of the
-// word's present value: pause was called after a look at the word, and the machine sees each store.
+// over reports whether the wait of process p is over. over does not compare an awaited word: the
+// kernel compared the word before pause, and the machine sees each store.
 func (w *wait) over(p *process) bool {
 	if w.until != 0 && !p.m.now.Before(w.until) {
 		return true

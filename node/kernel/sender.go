@@ -55,9 +55,9 @@ func (e *ResultError) Error() string {
 	return s
 }
 
-// Start starts a command, see [device.Sender]. Start waits until the chip has taken all packets of the
-// command, and copies them. The calls of packages linear and mesh then wait until the destinations have
-// performed the command, or, for posted headers, until the chip has sent it.
+// Start starts a command, see [device.Sender]. Start copies the packets of the command, and waits
+// until the chip has taken all of them. The calls of packages linear and mesh then wait until the
+// destinations have performed the command, or, for posted headers, until the chip has sent it.
 func (s sender) Start(h *flow.Request, payload []byte) (device.Pending, error) {
 	p := s.k.p
 	p.call()

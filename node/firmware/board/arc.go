@@ -10,7 +10,7 @@ type arc struct {
 	queues  []uint32 // Blackhole: words of the message queues
 }
 
-// state returns what a host has stored, to change it.
+// state returns the registers that hosts have written, so that the caller can change them.
 func (b *Board) state() *arc {
 	if b.arc == nil {
 		b.arc = &arc{}
@@ -19,8 +19,8 @@ func (b *Board) state() *arc {
 	return b.arc
 }
 
-// Registers of the ARC processor's reset unit, counted from the beginning of the unit (tt-umd,
-// wormhole_implementation.hpp, ARC_RESET_*, and blackhole_implementation.hpp, SCRATCH_RAM_*).
+// Offsets of registers in the ARC processor's reset unit (tt-umd, wormhole_implementation.hpp,
+// ARC_RESET_*, and blackhole_implementation.hpp, SCRATCH_RAM_*).
 const (
 	resetUnit     = 0x30000 // offset of the unit from the peripherals of the ARC processor
 	resetLen      = 0x1000
@@ -52,9 +52,9 @@ const (
 	refclkBlackhole = 50_000
 )
 
-// The memory of the ARC processor (CSM) in its own address space. The places of the telemetry are our
-// own choice but for smbus (tt-umd, SMBUS_TELEMETRY_NOC_ADDR) and the words that tt-umd knows by a
-// fixed offset.
+// Addresses in the ARC processor's memory (CSM). The addresses of the telemetry are our own choice,
+// except smbus (tt-umd, SMBUS_TELEMETRY_NOC_ADDR) and the words that tt-umd reads at a fixed
+// offset.
 const (
 	csm         = 0x10000000
 	csmAlias    = 0x20000000 // tt-umd reads the old telemetry at this second address of the same memory
@@ -72,7 +72,7 @@ const (
 	mailboxWords = mailboxSize / 4
 )
 
-// The efuses (tt-umd, WORMHOLE_ARC_EFUSE_HARVESTING). In the word of harvesting, bits 0 to 9 are rows
+// The efuses (tt-umd, WORMHOLE_ARC_EFUSE_HARVESTING). In the word efuseRows, bits 0 to 9 are rows
 // with bad memory, and bits 10 to 19 are rows with bad logic.
 const (
 	efuses        = 0x42000 // offset from the peripherals of the ARC processor
@@ -81,7 +81,8 @@ const (
 	apbOnWormhole = 0x80000000 // the peripherals in the address space of the ARC processor
 )
 
-// wormholeWindows are the windows of registers of a Wormhole ARC tile. The NIU registers are the memory's own.
+// wormholeWindows are the windows of registers of a Wormhole ARC tile. Package noc has the NIU
+// registers.
 var wormholeWindows = []region{
 	{arcToNoC + csm, csmLen, (*Board).csmWord, (*Board).csmWritable, (*Board).storeCSM},
 	{arcToNoC + csmAlias + smbus, numLegacy * 4, func(b *Board, off uint64) uint32 { return b.legacy(int(off / 4)) }, nil, nil},

@@ -14,7 +14,8 @@ const (
 
 var blackholeRanges = []noc.Range{{Off: bootResults, Len: bootResultsLen}}
 
-// blackholeWindows are the windows of registers of a Blackhole ARC tile. The NIU registers are the memory's own.
+// blackholeWindows are the windows of registers of a Blackhole ARC tile. Package noc has the NIU
+// registers.
 var blackholeWindows = []region{
 	{csm, csmLen, (*Board).csmWord, (*Board).csmWritable, (*Board).storeCSM},
 	{apbOnBlackhole + resetUnit, resetLen, (*Board).resetWord, (*Board).resetWritable, (*Board).storeReset},
@@ -96,7 +97,7 @@ func (b *Board) bootResult(ch wire.Channel, off uint64) uint32 {
 	return 0
 }
 
-// half returns word i of 64-bit counters. Counters beyond the last are 0.
+// half returns word i of a list of 64-bit counters, low word first. Counters beyond the last are 0.
 func half(i int, of []uint64) uint32 {
 	if i/2 >= len(of) {
 		return 0
@@ -117,8 +118,9 @@ func (b *Board) portState(ch wire.Channel) (port, train uint32) {
 	return portDown, linkTimeout
 }
 
-// chipInfo returns word i of what a tile says about itself. Harvested channels do not count in the
-// logical number of a channel. The emulator has no MAC addresses.
+// chipInfo returns word i of the eight words about a tile, see bootLocal. Harvested channels do not
+// count in the logical number of a channel. The words of the MAC address are 0, because the
+// emulator has no MAC addresses.
 func chipInfo(i int, id *Identity, ch wire.Channel, harvested uint16) uint32 {
 	switch i {
 	case 0:
@@ -136,7 +138,7 @@ func chipInfo(i int, id *Identity, ch wire.Channel, harvested uint16) uint32 {
 	case 6:
 		return uint32(id.ASIC)
 	case 7:
-		return 1 // the tile has told its names
+		return 1 // the tile has sent its identity
 	}
 	return 0
 }

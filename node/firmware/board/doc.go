@@ -6,7 +6,7 @@
 //
 // The list has the calls of tt-umd (revision 3ed9cb6d), in their order, and the addresses on the NoC.
 //
-// Wormhole, init_tt_device, of the chip at hand or over the ethernet tiles; the ARC tile is (0,10):
+// Wormhole, init_tt_device, of a local chip or over the ethernet tiles; the ARC tile is (0,10):
 //
 //	is_noc_hung                 0xFFFB2002C, register of the NIU
 //	probe_arc, wait_arc_core_start
@@ -37,10 +37,10 @@
 //	BlackholeArcMessageQueue       0x8003042C control block, 0x80030100 bit 16
 //	each ethernet tile             0x7CC04 port, 0x7CFBC version, 0x7CFC0 local and 0x7CFE0 remote names
 //
-// An address on the NoC has 36 bits here. Of the address of the PCIe tile's NIU, a host's shim must pass the
-// low 36 bits. tt-umd refuses a Blackhole chip without exactly two harvested ethernet tiles. The chip
-// therefore calls its last two channels without a cable harvested; with cables on 13 channels or more,
-// tt-umd refuses the chip.
+// An offset in a tile has 36 bits here. A host's shim must therefore pass only the low 36 bits of
+// the address of the PCIe tile's NIU. tt-umd refuses a Blackhole chip without exactly two harvested
+// ethernet tiles. The chip therefore reports its last two channels without a cable as harvested. If
+// 13 channels or more have cables, tt-umd refuses the chip.
 //
 // # What follows the running chip
 //

@@ -16,8 +16,8 @@ var (
 	blackholeColumns = []uint8{1, 16, 2, 15, 3, 14, 4, 13, 5, 12, 6, 11, 7, 10}
 )
 
-// FirmwareMask turns a descriptor's harvest_mask into the order of bits that the ARC processor answers
-// to message 0x57, and that the efuses have.
+// FirmwareMask converts a descriptor's harvest_mask to the bit order of the efuses. The ARC
+// processor's answer to message 0x57 has this bit order too.
 func FirmwareMask(a wire.Arch, harvested uint16) uint32 {
 	order := wormholeRows
 	if a == wire.Blackhole {
@@ -32,14 +32,13 @@ func FirmwareMask(a wire.Arch, harvested uint16) uint32 {
 	return v
 }
 
-// blackholeOff is the number of ethernet tiles of a Blackhole that tt-umd wants harvested. It refuses a
-// chip with another number, unless all are harvested.
+// blackholeOff is the number of harvested ethernet tiles that tt-umd expects on a Blackhole. tt-umd
+// refuses a chip with another number, unless all ethernet tiles are harvested.
 const blackholeOff = 2
 
-// harvestedEth returns the mask of the ethernet tiles that a chip calls harvested, bit i for channel i.
-// On Blackhole these are the last two channels without a cable. The channels before them have the
-// same numbers whether or not harvested channels count. If cables leave only one channel, or none,
-// harvestedEth returns 0.
+// harvestedEth returns the mask of the ethernet tiles that a chip reports as harvested, bit i for
+// channel i. On Blackhole these are the last two channels without a cable. If fewer than two channels
+// have no cable, harvestedEth returns 0.
 func harvestedEth(t *topo.Topology, n wire.FabricNodeID) uint16 {
 	if t.Arch != wire.Blackhole {
 		return 0

@@ -26,11 +26,11 @@ const (
 	argSize    // bytes of the payload of measured trips
 	argX       // receiver: the sender's tile; sender: the receiver's tile
 	argY       //
-	argSem     // the sender's semaphore: payload in the buffer
-	argStart   // the receiver's semaphore: go
+	argSem     // the sender's semaphore: 1 if the payload is in the buffer
+	argStart   // the receiver's semaphore: 1 if the receiver may start
 	argSetupX  // tile of the setup worker
 	argSetupY  //
-	argReady   // the setup worker's semaphore: kernels that are ready
+	argReady   // the setup worker's semaphore: number of kernels that are ready
 	argMaster  // receiver: 1 if the ring begins here
 	argResults // master receiver: where the times of the trips go, 4 bytes in nanoseconds for each trip
 	numArgs
