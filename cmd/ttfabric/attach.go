@@ -16,8 +16,8 @@ import (
 	"ttfabric/node/output"
 )
 
-// attachFirst is the longest time of an attach. If --wait is longer, --wait is the limit instead.
-// With --stay and without --wait there is no limit.
+// attachFirst is the time limit of the command, before it shows the chips. If --wait is longer, --wait
+// is the limit instead. With --stay and without --wait there is no limit.
 const attachFirst = 5 * time.Second
 
 type attachFlags struct {
@@ -48,7 +48,7 @@ between this machine and the chips.
 
 Some commands act on a chip's process: 'up', and 'chip' with start, kill, pause,
 resume, restart or remove. Run these commands on the chip's own machine. 'down'
-removes only the run folder on this machine. The chips run on.`,
+removes only the run folder on this machine. The chips continue to run.`,
 		Example: `  ttfabric attach --api 10.0.1.1:8474 --token-file token --name lab
   ttfabric attach --api tasks.m0d0,tasks.m0d1 --wait 60s
   ttfabric inspect --name lab`,

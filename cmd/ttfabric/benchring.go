@@ -32,7 +32,7 @@ measurement over 12 hops on a T3000, packets go round such a square too.
 With --kernels, the guide's own programs run instead: on each chip, a receiver takes the
 payload from the cable and a sender passes it on, with the guide's handshake, channel
 words and semaphores (CCL guide, "Example Multi-Chip Program Implementation
-Walkthrough"). The trips of routed packets stand beside them.`,
+Walkthrough"). The table also has the times of routed packets.`,
 		Example: "  ttfabric bench ring\n  ttfabric bench ring --hops 8 --packets 1,2,4,8 --sizes 64 --plot ring.svg\n  ttfabric bench ring --kernels --hops 2,4,8,12 --sizes 16,1024",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)
@@ -75,7 +75,7 @@ Walkthrough"). The trips of routed packets stand beside them.`,
 	c.Flags().IntSliceVar(&sizes, "sizes", []int{16, 256, 1024, 2048, 4096}, "packet sizes in bytes; with --kernels multiples of 16 up to 65536")
 	c.Flags().IntSliceVar(&batches, "packets", []int{1, 2, 4, 8}, "numbers of packets that make a trip together, 1 to 8")
 	c.Flags().IntVar(&rounds, "rounds", 500, "trips per measurement")
-	c.Flags().BoolVar(&kernels, "kernels", false, "run the CCL guide's ring programs as kernels on the chips; --packets and --plane do not matter")
+	c.Flags().BoolVar(&kernels, "kernels", false, "run the CCL guide's ring programs as kernels on the chips; --packets and --plane have no effect")
 	c.Flags().BoolVar(&strict, "strict", false, "with --kernels: the base firmware of the ring's ethernet tiles works only while a kernel runs its routing (CCL guide, \"Link Health and Retraining\")")
 	return c
 }

@@ -35,7 +35,8 @@ environment variable TTFABRIC_SECRETS may name another folder.
 Chips write recordings, key logs and the archive of events into the fabric's
 volume. A key log holds the secrets of QUIC connections, for Wireshark.
 'record stop' and 'down' copy recordings to the folder of --record. 'up',
-'capture' and 'down' copy key logs to the folder of --keylog. 'events' and 'down' copy the archive to the folder of --archive.`,
+'capture' and 'down' copy key logs to the folder of --keylog. 'events' and 'down'
+copy the archive to the folder of --archive.`,
 		Example: `  ttfabric compose t3000 -f t3000.yml
   docker-compose -p t3000 -f t3000.yml up -d
   ttfabric inspect

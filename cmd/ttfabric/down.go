@@ -50,7 +50,7 @@ named another folder for the archive.`,
 				default:
 					fmt.Fprintf(c.ErrOrStderr(), map[fabric.Removed]string{
 						fabric.Nothing:   "No fabric named %q was running.\n",
-						fabric.Forgotten: "The run folder of fabric %q is removed; the fabric's chips run on.\n",
+						fabric.Forgotten: "The run folder of fabric %q is removed; the fabric's chips continue to run.\n",
 						fabric.Stopped:   "Fabric %q is down.\n",
 					}[found], name)
 				}

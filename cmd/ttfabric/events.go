@@ -35,7 +35,7 @@ func newEvents() *cobra.Command {
 	c := &cobra.Command{Use: "events [CHIP]", Short: "Show past events of the fabric, and follow new events", Args: cobra.MaximumNArgs(1),
 		Long: `The command prints the events since the fabric was brought up, in order of time.
 Then the command prints new events as they happen, until Ctrl-C or 'ttfabric down'.
-Events are about links, tables, routers, packets given up, chips that join and leave,
+Events are about links, tables, routers, dropped packets, chips that join and leave,
 jobs of kernels, and injected faults.
 
 Each chip archives its events in its own files. So the command shows events of dead
@@ -310,7 +310,7 @@ func (v *viewer) live() error {
 	}
 	cancel()
 	wg.Wait()
-	if v.c.Context().Err() == nil { // reads the last events, if the archive outlives the fabric
+	if v.c.Context().Err() == nil { // reads the last events, if the archive remains after 'ttfabric down'
 		v.read(v.wants)
 	}
 	v.endHistory()

@@ -20,9 +20,9 @@ func newHostShim() *cobra.Command {
 	c := &cobra.Command{Use: "shim", Short: "Build the libraries that tt-umd loads, and say how to use them", Args: cobra.NoArgs,
 		Long: `The command builds two libraries with the C++ compiler of this machine, for the
 running fabric. tt-umd loads libtt_umd_jtag.so in place of the library for JTAG probes,
-and libttsim.so in place of the simulator ttsim. By both, tt-umd reaches the chips that a
-real host reaches over PCIe. The command also writes the descriptors of the fabric, which
-tt-umd reads beside libttsim.so.`,
+and libttsim.so in place of the simulator ttsim. With either library, tt-umd reaches the
+chips that a real host reaches over PCIe. The command also writes the fabric's
+descriptors into the folder of libttsim.so, where tt-umd looks for them.`,
 		Example: "  ttfabric host shim\n  ttfabric host shim --dir umd",
 		RunE: func(c *cobra.Command, _ []string) error {
 			f, err := openFabric(c)

@@ -95,9 +95,9 @@ by the rules of tt-metal's reliability mode. The columns of the tables are:
   Declared       cables that the fabric routes
   Expected       cables that should exist
   Live           expected cables that carry frames
-  Planes         routing planes: the smaller of Declared and Expected, at the chip
-                 of the row or column with the fewest; between meshes, the
-                 smaller of Declared and Live
+  Planes         routing planes; within a mesh: the smaller of Declared and
+                 Expected, for the chip of the row or column where this number is
+                 smallest; between meshes: the smaller of Declared and Live
   Downed         missing cables that the fabric needs
   Unused downed  missing cables that the fabric does not need
   Carried by     channel whose cable carries the link's frames meanwhile
@@ -105,7 +105,7 @@ by the rules of tt-metal's reliability mode. The columns of the tables are:
 
 --losses shows what became of every packet. For each chip, a row shows the numbers
 of packets that the chip injected, received and sent over its links, delivered, and
-gave up, with the reasons. The column Life shows the upper half of the number of the
+dropped, with the reasons. The column Life shows the upper half of the number of the
 chip's incarnation. For each direction of a link, a row shows the numbers of packets
 sent and received in all sessions. A packet is lost if a session ended before the
 packet arrived.

@@ -125,7 +125,7 @@ func printLosses(c *cobra.Command, r *fabric.Balance) {
 // life returns the upper 32 bits of an incarnation in hexadecimal.
 func life(i wire.Incarnation) string { return fmt.Sprintf("%08x", uint64(i)>>32) }
 
-// dropText returns the numbers of packets that a chip gave up, by reason, in words. If
+// dropText returns the numbers of packets that a chip dropped, by reason, in words. If
 // there are none, dropText returns "0".
 func dropText(p *losses.Packets) string {
 	var parts []string

@@ -43,8 +43,8 @@ func newPing() *cobra.Command {
 times each packet until the packet's completion. With --all the command pings every
 ordered pair of chips between which the fabric has a route. While answers arrive
 within 10 ms, the command has one ping under way for every two processors of this
-machine, so that pings do not slow each other down. Slower pings wait beside one
-another, from up to 128 pairs at the same time.
+machine, so that pings do not slow each other down. If answers take longer, the
+command pings up to 128 pairs at the same time.
 
 If the process of a chip waited for a processor, or was stopped, for at least 100 ms
 meanwhile, the chip was starved. The command names these chips.
@@ -159,8 +159,8 @@ func pingPairs(c *cobra.Command, args []string, plane int) (pairs []fabric.Pair,
 	return pairs, cs, nil
 }
 
-// pingPair pings a pair's destination from the chip of the session, count times, one ping after another. If ctx ends,
-// the row is incomplete.
+// pingPair pings a pair's destination from the chip of the session, count times, one ping after
+// another. If ctx ends, the row covers only the pings so far.
 func pingPair(ctx context.Context, turns fabric.Turns, s *session.Session, p fabric.Pair, plane wire.Plane, count int, timeout time.Duration) pingRow {
 	r := pingRow{Src: p.Src, Dst: p.Dst, Plane: plane}
 	var us []float64

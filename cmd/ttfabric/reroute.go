@@ -10,7 +10,7 @@ import (
 )
 
 const rerouteHelp = `The frames of a link whose cable is out of service move to a parallel cable, as the
-frames of a link whose cable has failed. The routes stay. 'ttfabric link fallback' shows
+frames of a link whose cable has failed. No route changes. 'ttfabric link fallback' shows
 which cable would carry a link's frames.
 
 If no parallel cable works, the chips tell each other, and compute the same tables

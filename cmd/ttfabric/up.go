@@ -42,7 +42,7 @@ overrule the topology file.
 
 The command proves the routes free of deadlock before any chip starts. 'ttfabric
 routes' shows the routes. --stuck says what chips do when a packet has been blocked
-for the time of --stuck-after: report an event, or also give up packets.`,
+for the time of --stuck-after: report an event, or also drop packets.`,
 		Example: `  ttfabric up
   ttfabric up mesh:4x8 -d
   ttfabric up torus:4x4 --ring bubble
