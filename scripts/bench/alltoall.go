@@ -20,8 +20,8 @@ const (
 	linkPackets   = 400000
 )
 
-// alltoallOpen is the number of packets that each chip keeps outstanding, by slot profile. More slots
-// take more packets.
+// alltoallOpen is the number of packets that each chip keeps outstanding, by slot profile. With
+// more slots, a chip keeps more packets outstanding.
 var alltoallOpen = map[string]string{"spec": "128", "fast": "256"}
 
 // alltoalls measures verified all-to-all traffic of 4 KiB packets on a T3000 with the slots of the

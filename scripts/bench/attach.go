@@ -23,7 +23,7 @@ import (
 
 // Constants of the measurement "attach".
 const (
-	attachSpan  = time.Second // time of each figure
+	attachSpan  = time.Second // duration of each measurement
 	attachBatch = 256         // words of a batch
 )
 
@@ -126,7 +126,8 @@ for f in words, batches:
     print(n / (time.monotonic() - begin))
 `
 
-// attachedPython measures the client in Python. A machine without Python has no such figures.
+// attachedPython measures the client in Python. On a machine without Python, attachedPython
+// measures nothing.
 func (b *bench) attachedPython(socket string, dst wire.FabricNodeID, where string, round int) error {
 	if _, err := exec.LookPath("python3"); err != nil {
 		return nil

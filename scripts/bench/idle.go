@@ -100,7 +100,7 @@ func idle(ttfabric string, round int) (rs []result, err error) {
 func trafficOf(ttfabric string, f *fabric.Fabric, packets int, flags ...string) (r traffic.Result, err error) {
 	args := []string{"traffic", "all-to-all", "--packets", fmt.Sprint(packets), "--name", f.Name(), "-o", "json"}
 	out, err := exec.Command(ttfabric, append(args, flags...)...).Output()
-	if bad := json.Unmarshal(out, &r); bad != nil { // exit code 5 comes with figures
+	if bad := json.Unmarshal(out, &r); bad != nil { // with exit code 5, the command still prints figures
 		return r, fmt.Errorf("traffic: %w", cmp.Or(err, bad))
 	}
 	return r, nil

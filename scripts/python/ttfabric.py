@@ -46,7 +46,7 @@ _MEMBER = struct.Struct("<HHBBBBHH")
 
 _LONGEST_FRAME = MAX_BLOCK + (1 << 16)  # longest frame that this client takes, in bytes
 _RECEIVE = 1 << 16  # size of the memory for received frames, in bytes
-_JOINED = 1 << 14  # longest payload that is copied behind its header, in bytes; a longer one is sent from where it is
+_JOINED = 1 << 14  # longest payload that is copied behind its header, in bytes; a longer payload is sent without a copy
 
 _HELLO, _COMMAND_KIND, _WAIT, _CANCEL, _BARRIER, _EVENTS, _MOMENT = range(1, 8)
 _ANSWER, _EVENT, _ERROR = 128, 144, 255
@@ -437,7 +437,7 @@ class Chip:
         return body
 
     def _frame(self) -> Tuple[int, int, memoryview]:
-        """Returns number, kind and body of the next frame. A timeout strikes only before its first byte.
+        """Returns number, kind and body of the next frame. A timeout can end the wait only before the frame's first byte.
 
         The body is valid until the next frame is received.
         """
