@@ -74,7 +74,7 @@ func (n *Node) withGossip(d time.Duration, f func(g *gossipFault, net GossipNet)
 }
 
 // ImpairGossip changes the impairment of the gossip datagrams that the chip sends. ImpairGossip
-// leaves options alone that c does not name. If seed is not nil, the random numbers restart with
+// does not change options that c does not name. If seed is not nil, the random numbers restart with
 // this seed. The impairment takes no link down, because no link depends on gossip.
 //
 // If d is 0, the options in c have no set duration. If d is above 0, the options in c end after d,

@@ -175,7 +175,7 @@ func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 		case flow.BadPosted:
 			return false, errors.New("reads and probes need an answer, so they cannot be posted")
 		case flow.BadVia:
-			return false, fmt.Errorf("the hops %v cannot be used: the hops do not lead from %s to %s on plane %d, or turn back at once, or come together with the option of the other route round a ring, or are more than %d", r.Via, n.cfg.Node, r.Dst, r.Plane, wire.MaxHops)
+			return false, fmt.Errorf("the hops %v cannot be used: the hops do not lead from %s to %s on plane %d, or turn back at once, or the request also asks for the other route round a ring, or the hops are more than %d", r.Via, n.cfg.Node, r.Dst, r.Plane, wire.MaxHops)
 		default:
 			return false, fmt.Errorf("payload of %d bytes: a packet carries at most %d", max(len(r.Payload), int(r.Command.Size)), wire.MaxPayload)
 		}

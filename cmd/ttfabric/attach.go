@@ -16,8 +16,8 @@ import (
 	"ttfabric/node/output"
 )
 
-// attachFirst is the longest time of an attach. If --wait is longer, --wait is the limit instead.
-// With --stay and without --wait there is no limit.
+// attachFirst is the time limit of the command, before it shows the chips. If --wait is longer, --wait
+// is the limit instead. With --stay and without --wait there is no limit.
 const attachFirst = 5 * time.Second
 
 type attachFlags struct {

@@ -37,7 +37,7 @@ continue their sessions.`,
 	return c
 }
 
-// newChipDo completes a command that acts on one chip by calling do.
+// newChipDo makes c call the function "do" for the chip that c's argument names, and returns c.
 func newChipDo(c *cobra.Command, do func(*fabric.Fabric, context.Context, wire.FabricNodeID) error) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		f, n, err := chipArg(c, args[0])
@@ -49,8 +49,8 @@ func newChipDo(c *cobra.Command, do func(*fabric.Fabric, context.Context, wire.F
 	return c
 }
 
-// newChipStart completes a command that starts a chip by calling start. The command's
-// flags may ask for a recording of the chip.
+// newChipStart makes c call the function "start" for the chip that c's argument names, and returns
+// c. Flags of c may ask for a recording of the chip.
 func newChipStart(c *cobra.Command, start func(*fabric.Fabric, context.Context, wire.FabricNodeID, spec.Records) error) *cobra.Command {
 	s := spec.Default()
 	addOptions(c, &s, spec.RecordOptions...)

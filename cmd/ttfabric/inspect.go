@@ -95,9 +95,9 @@ by the rules of tt-metal's reliability mode. The columns of the tables are:
   Declared       cables that the fabric routes
   Expected       cables that should exist
   Live           expected cables that carry frames
-  Planes         routing planes: the smaller of Declared and Expected, at the chip
-                 of the row or column with the fewest; between meshes, the
-                 smaller of Declared and Live
+  Planes         routing planes; within a mesh: the smaller of Declared and
+                 Expected, for the chip of the row or column where this number is
+                 smallest; between meshes: the smaller of Declared and Live
   Downed         missing cables that the fabric needs
   Unused downed  missing cables that the fabric does not need
   Carried by     channel whose cable carries the link's frames meanwhile

@@ -85,8 +85,8 @@ func printYAML(c *cobra.Command, v any) error {
 	return errors.Join(e.Encode(&n), e.Close())
 }
 
-// blockStyle sets the style of a document to lines and indentation. A string that
-// looks like another type, such as a number, stays quoted.
+// blockStyle makes the encoder print a document in lines with indentation, without braces and
+// quotes. Strings that look like another type, such as "12", stay quoted.
 func blockStyle(n *yaml.Node) {
 	n.Style &^= yaml.FlowStyle | yaml.DoubleQuotedStyle
 	for _, sub := range n.Content {
@@ -243,8 +243,8 @@ func share(s *float64) string {
 	return fmt.Sprintf("%.3f", 100**s)
 }
 
-// training returns how far a link's training has come, in words. If the training failed
-// or the port is not connected, training adds this result.
+// training returns the phase of a link's training. If the training failed or the port is not
+// connected, training adds this result.
 func training(l *api.LinkView) string {
 	if l.Train == "fail" || l.Train == "not connected" {
 		return l.Phase + ", " + l.Train
@@ -270,9 +270,9 @@ func printEvent(c *cobra.Command, e api.EventView, asJSON bool) {
 	fmt.Fprintf(c.OutOrStdout(), "%s %s %s %s %s (%s)\n", e.Time.Format("2006-01-02T15:04:05.000"), e.Chip, e.Type, e.Action, e.Actor, strings.Join(keys, ", "))
 }
 
-// writeResult writes text, the result of a command, to a file. If the parameter "file" is
-// empty, writeResult writes the text to stdout. If as is "json", writeResult prints the
-// value about as JSON, with the file's name or the text added.
+// writeResult writes text, the result of a command, to a file. If no file is named, writeResult
+// writes the text to stdout. With the format "json", writeResult prints the description of the
+// text ("about") to stdout, with the file's name or the text added.
 func writeResult(c *cobra.Command, as, file string, about output.Text, text []byte) error {
 	if file != "" {
 		if err := folder.WriteOut(file, text); err != nil {

@@ -17,7 +17,7 @@ const (
 	TurnTime = 10 * time.Millisecond // longest time that a probe keeps its turn
 )
 
-// Pair is a chip that sends to another chip.
+// Pair is the source and the destination of a probe.
 type Pair struct{ Src, Dst wire.FabricNodeID }
 
 // Turns limits the probes under way. Each probe takes a turn. The probe keeps the turn until its

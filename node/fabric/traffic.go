@@ -66,7 +66,7 @@ func runTraffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs [
 		if progress != nil {
 			progress(int(res.Total.Delivered))
 		}
-		if done && ctx.Err() == nil { // after the end of ctx, chips that run do not answer either, and the result would call these chips silent
+		if done && ctx.Err() == nil { // after the end of ctx, even running chips do not answer, so the result would list them as silent
 			return res, nil
 		}
 		select {

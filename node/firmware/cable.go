@@ -22,8 +22,8 @@ import (
 // slots is the number of internal buffers of each class and direction. A tile has 20 (BDMS, "Queues").
 const slots = numInternal / (2 * int(numClasses))
 
-// maxIn is the most messages of a class that came over a cable and wait: as many of the present session as
-// buffers, and as many of earlier sessions.
+// maxIn is the largest number of messages of a class that came over a cable and wait: one for each
+// buffer from the present session, and as many from earlier sessions.
 const maxIn = 2 * slots
 
 // The internal buffers, by their first index.
@@ -113,7 +113,7 @@ func (t *tile) leads(x *message) bool {
 func (t *tile) send() (moved bool) {
 	for c := numClasses; c > 0; c-- { // responses first
 		o := &t.out[c-1]
-		up := t.m.cfg.Host.Up(t.ch) && (c-1 == responses || len(t.lost) == 0) // so that at most the requests of one session are lost
+		up := t.m.cfg.Host.Up(t.ch) && (c-1 == responses || len(t.lost) == 0) // requests wait until the answers to lost requests have left, so that only the requests of one session can be lost
 		for i := 0; i < len(o.list); i++ {
 			x := &o.list[i]
 			if x.placed == allPlaced {

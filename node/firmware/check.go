@@ -5,8 +5,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Reason says why the firmware refused a request, or could not end it. The documents leave these
-// requests undefined. The firmware performs nothing of them.
+// Reason says why the firmware refused a request, or could not end it. The documents do not define
+// what becomes of refused requests. Our firmware performs nothing of a refused part.
 type Reason uint8
 
 // The reasons.
@@ -61,7 +61,7 @@ func newTileKinds(m *noc.Memory) *tileKinds {
 	return k
 }
 
-// check checks everything of a request that needs no look at the target chip and at the data. check
+// check checks what can be checked of a request without the target chip and without the data. check
 // returns 0 if nothing is wrong.
 func (k *tileKinds) check(e *Entry) Reason {
 	block, dram, mod := e.Flags&DataBlock != 0, e.Flags&DataBlockDRAM != 0, e.Flags&Mod != 0

@@ -17,14 +17,15 @@
 //   - [DataBlockUnavailable]: the firmware refused the read. The documents do not define the request: the
 //     flags name no request, or an address or a length is wrong. Type Reason lists the reasons.
 //
-// A write has no completion entry. Each error of a read or a write adds 1 to the error counter, and the
-// chip reports an event. The firmware performs nothing of a refused part. A request with [DataBlockDRAM]
-// has parts of [BlockSize] bytes; if a part fails, the following parts do not leave, and earlier parts stay
-// performed. A request with neither or both of [RdReq] and [WrReq] is refused; if it has RdReq, it gets a
-// completion. The length limits of scatter pages count the bytes that a page writes: 1024 bytes of page have
-// 12 bytes of header, so data_block_length may be 1024. The firmware checks all writes of a page before the
-// first one. If registers may refuse a store, that store must be the only write of its page: registers
-// that can only be read, and the command register of a transaction queue.
+// A write has no completion entry. Each error of a read or a write adds 1 to the error counter, and
+// the chip reports an event. The firmware performs nothing of a refused part. A request with
+// [DataBlockDRAM] has parts of [BlockSize] bytes; if a part fails, the following parts do not
+// leave, and earlier parts stay performed. A request with neither or both of [RdReq] and [WrReq] is
+// refused; if it has RdReq, it gets a completion. The length limits of scatter pages count the
+// bytes that a page writes: 1024 bytes of page have 12 bytes of header, so data_block_length may be
+// 1024. The firmware checks all writes of a page before the first one. A store that registers may
+// refuse must be the only write of its page. Such registers are those that can only be read, and
+// the command register of a transaction command queue.
 //
 // A chip has host memory only while a host lends the chip memory. Without a host, and beyond the end of
 // the host's memory, the firmware refuses the data of a request with [DataBlockDRAM]. The completion of
@@ -39,9 +40,10 @@
 //
 // # Beside kernels
 //
-// The firmware works beside the kernels of a tile. A kernel of a strict job holds the firmware of its tile
-// back, see the package kernel, Context.RunRouting. A held tile accepts, passes on and ends no request, and
-// its deadlines wait. L1 writes from the other end of its cable still reach its buffers.
+// The firmware works beside the kernels of a tile. But while a kernel of a strict job runs on a
+// tile, the firmware of the tile works only inside RunRouting, see Context.RunRouting of package
+// kernel. Outside of RunRouting, the tile accepts, passes on and ends no request, and its deadlines
+// wait. L1 writes from the other end of its cable still reach its buffers.
 //
 // The package is a pure machine. An idle tile has no state and no timer.
 package firmware

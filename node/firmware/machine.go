@@ -295,7 +295,8 @@ func (m *Machine) moves(ch wire.Channel, id, part uint32) bool {
 	return false
 }
 
-// TransferDone tells the machine how a transfer ended. The data of a read belongs to the machine.
+// TransferDone tells the machine how a transfer ended. From now on, the data of a read belong to
+// the machine.
 func (m *Machine) TransferDone(now mono.Time, id uint64, outcome wire.Outcome, data []byte) {
 	x, ok := m.transfers[id]
 	if !ok {
@@ -397,7 +398,8 @@ func (m *Machine) parallel(n int) int {
 	return m.rng.IntN(n)
 }
 
-// lowest returns the exits whose out queue holds the fewest messages of a class.
+// lowest returns the exits whose out queue holds the fewest messages of a class. If the link of at
+// least one exit is up, lowest leaves out exits whose links are down.
 func (m *Machine) lowest(list []exit, c class) []exit {
 	load := func(e exit) int {
 		n := len(m.tile(e.ch).out[c].list)

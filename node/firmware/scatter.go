@@ -21,9 +21,10 @@ type scatterWrite struct {
 	data []byte
 }
 
-// parsePage lists the writes of a scatter page, in order. The argument one says that the addresses are of
-// NoC 1. The bytes of a page that is not complete end at the end of the request's data. parsePage
-// returns false for a page that breaks a rule. The caller then performs no write of the page.
+// parsePage lists the writes of a scatter page, in order. The argument one says that the addresses
+// are of NoC 1. If a page is shorter than a block, a padding section must follow its last write
+// section. parsePage returns false for a page that breaks a rule. The caller then performs no write
+// of the page.
 func parsePage(page []byte, one bool) (all []scatterWrite, ok bool) {
 	for at := 0; at < len(page); {
 		section := page[at:]

@@ -186,7 +186,8 @@ func (t *tile) accept() bool {
 	return true
 }
 
-// reserve reserves the next entry of the completion queue for a read: an entry with flags 0.
+// reserve writes the next entry of the completion queue for a read, with flags 0. If the queue has
+// no room, reserve returns false.
 func (t *tile) reserve(r *request) bool {
 	wr := t.word(CQ + WrIdx)
 	if (wr-t.word(CQ+RdIdx))&indexMask >= QueueLen {

@@ -162,8 +162,8 @@ func (c Compare) holds(word, value uint32) bool {
 	return word == value
 }
 
-// WaitWord waits until the word at address a of the tile compares with v as stated. WaitWord returns
-// also if the word changes again before the kernel continues.
+// WaitWord waits until the word at address a of the tile compares with v as stated. If the word
+// changes again before the kernel continues, WaitWord returns nevertheless.
 func (k *Context) WaitWord(a uint32, c Compare, v uint32) {
 	k.aligned("wait", a, wordSize)
 	if c.holds(k.Load32(a), v) {

@@ -24,7 +24,7 @@ type early struct {
 	until mono.Time
 }
 
-// earlyEnds holds the ends of jobs that other chips told before this chip started them.
+// earlyEnds holds the early ends, and the numbers of jobs that ended on this chip.
 type earlyEnds struct {
 	ends []early // oldest first
 	over []JobID // jobs that ended on this chip, oldest first: the machine ignores later notices about these jobs

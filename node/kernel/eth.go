@@ -158,8 +158,9 @@ func (k *Context) EthWaitForBytesAvailableOnChannel(channel int) {
 }
 
 // EthReceiverChannelAck tells the sender that the bytes came: the sender may use its buffer again
-// (tt-metal: eth_receiver_channel_ack). The update is read from a word of its own at ackAddr, because
-// the word of the channel is about to change (CCL guide, "End-to-End Flow Control").
+// (tt-metal: eth_receiver_channel_ack). The link reads the update from a word of its own at
+// ackAddr, because the word of the channel is about to change (CCL guide, "End-to-End Flow
+// Control").
 func (k *Context) EthReceiverChannelAck(channel int, ackAddr uint32) {
 	a := k.transaction("eth_receiver_channel_ack", channel)
 	k.Store32(a+receiverAck, 1)

@@ -113,7 +113,7 @@ type Violation struct {
 	Tile    Tile              `json:"tile"`
 	Addr    uint32            `json:"addr"`              // first byte of the range, in the tile
 	Size    uint32            `json:"size"`              // length of the range in bytes
-	Command string            `json:"command,omitempty"` // the command that the kernel disturbed
+	Command string            `json:"command,omitempty"` // the command that the kernel disturbed; for ForeignL1: the command that wrote
 	From    wire.FabricNodeID `json:"from"`              // for ForeignL1: the chip that wrote
 }
 
@@ -129,7 +129,8 @@ func (v *Violation) String() string {
 	return s
 }
 
-// violated reports a violation of kernel p's job. A job reports at most [MaxViews] violations.
+// violated reports a violation that concerns job j. The argument "kernel" names the kernel of j
+// that broke the rule; "": another job broke it. A job reports at most [MaxViews] violations.
 func (m *Machine) violated(j *job, kernel string, v Violation) {
 	if j.seen++; j.seen <= MaxViews {
 		m.tell(Event{Kind: Violated, Job: j.spec.ID, Name: j.spec.Name, Kernel: kernel, Violation: v})

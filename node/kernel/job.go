@@ -325,8 +325,8 @@ func (j *job) launch() {
 	}
 }
 
-// End ends a job on this chip: its kernels stop, and its L1 is free. End returns false if no such job
-// runs.
+// End ends a job on this chip: its kernels stop, and its L1 is free, except L1 that lingers. End
+// returns false if no such job runs.
 func (m *Machine) End(now mono.Time, id JobID, e End) bool {
 	m.now = now
 	for _, j := range m.jobs {

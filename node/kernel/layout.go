@@ -16,7 +16,7 @@ const (
 	EriscChannels    = 0x18040 // channels[0]; each channel has [ChannelSize] bytes
 	EthSemaphores    = 0x18150 // semaphores of ethernet kernels
 	EthBase          = 0x18300 // first byte for kernels (ERISC_L1_UNRESERVED_BASE); the setup handshake uses the first 16 bytes
-	EthEnd           = 0x3FFE0 // end of the kernels' area; the last 32 bytes of L1 are the barrier's
+	EthEnd           = 0x3FFE0 // end of the kernels' area; the last 32 bytes of L1 are for tt-metal's barrier
 	NumChannels      = 8       // channels of the ethernet dataflow API (tt-metal: MAX_NUM_CONCURRENT_TRANSACTIONS)
 	ChannelSize      = 16      // bytes of an eth_channel_sync_t
 	NumSemaphores    = 16      // semaphores of one tile that a program can create
@@ -86,8 +86,8 @@ func (b *Builder) fail(format string, args ...any) {
 	}
 }
 
-// tile returns a tile for the thing "what". If no chip can use the tile, tile notes the error and returns
-// false. After an error, tile returns false.
+// tile returns a tile that a program can use on all chips. For another tile, tile notes an error that
+// begins with the text "what", and returns false. After an error, tile returns false for every tile.
 func (b *Builder) tile(what string, t Tile) (noc.Tile, bool) {
 	n, ok := b.tiles[t]
 	if !ok {

@@ -82,7 +82,8 @@ func (j *job) wants(t Tile) bool {
 	})
 }
 
-// lingers reports whether L1 of the job lingers, and until when at most.
+// lingers reports whether L1 that the job needs still lingers for an earlier job, and until when at
+// most.
 func (j *job) lingers() (until mono.Time, ok bool) {
 	for _, l := range j.m.lingers {
 		if l.until.After(j.m.now) && slices.ContainsFunc(l.buffers, func(b Buffer) bool {

@@ -119,7 +119,8 @@ func (k *Context) NocAsyncWritesFlushed() { k.NocAsyncWriteBarrier() }
 // noc_async_write_barrier).
 func (k *Context) NocAsyncWriteBarrier() { k.barrier(false) }
 
-// barrier waits until all NoC commands of the kernel have taken effect, inside RunRouting or not.
+// barrier waits until all NoC commands of the kernel have taken effect. If routing is true, the
+// kernel waits inside RunRouting.
 func (k *Context) barrier(routing bool) {
 	k.p.call()
 	if len(k.p.noc) > 0 {

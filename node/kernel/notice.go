@@ -16,7 +16,7 @@ import (
 //	14   2  that chip
 //	16   1  length of the kernel's name, in bytes
 //	17   1  length of the text, in bytes
-//	18      the name, and then the text, cut off at the end of the notice; the rest is 0
+//	18      the name, of at most 64 bytes, and then the text, cut off at the end of the notice; the rest is 0
 const (
 	NoticeSize   = 256 // length of a notice in bytes
 	noticeHead   = 18

@@ -31,7 +31,7 @@ type process struct {
 	stopping bool
 	ended    bool
 	failed   *End // the kernel's panic
-	graceful bool // the panic of being stopped reached the end of the kernel
+	graceful bool // the panic with the value stopped ended the kernel
 }
 
 // String returns the kernel's name and tile, as "name@x-y".
@@ -191,7 +191,7 @@ const (
 	forWord             // a word of the tile
 	forTime             // the time only
 	forQueue            // a transaction command queue that takes commands
-	forNoc              // the kernel's NoC commands, as many as value may remain
+	forNoc              // the kernel's NoC commands, until at most value of them are under way
 	forEnd              // the end of a request
 	forRoom             // room in the fabric for a request
 )
@@ -203,7 +203,7 @@ type wait struct {
 	queue   uint8
 	routing bool      // the kernel waits inside RunRouting
 	addr    uint32    // word in the tile
-	value   uint32    // value to compare with
+	value   uint32    // value to compare with; for forNoc: number of commands
 	until   mono.Time // latest end of the wait; 0: none
 	pending *Pending
 }

@@ -14,7 +14,7 @@
 //
 //	RANK, LOCAL_RANK        number of the rank, from 0; all ranks run on one machine
 //	WORLD_SIZE              number of ranks: one for each chip of the fabric
-//	TTFABRIC_NAME           name of the fabric, which commands of ttfabric also take from here
+//	TTFABRIC_NAME           name of the fabric; commands of ttfabric use this name too
 //	TTFABRIC_DIR            run folder of the fabric
 //	TTFABRIC_CHIP           chip of the rank, such as M0D3
 //	TTFABRIC_CHIPS          chips of all ranks in the order of the ranks, with commas

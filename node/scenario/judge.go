@@ -23,7 +23,7 @@ type mark struct {
 
 // mark begins to measure the recovery times of an action. The action must be a fault, or must be
 // the action of a step with a name. mark ignores actions without links and chips. mark also ignores
-// actions that undo a kill or a pause.
+// actions that undo another action.
 func (r *Run) mark(a *Action) {
 	if !a.Verb.harms() && (a.Step.Name == "" || a.Back) || len(a.Links)+len(a.Chips) == 0 {
 		return

@@ -202,8 +202,8 @@ func OnPlane(p wire.Plane) Option { return func(r *flow.Request) { r.Plane = p }
 // multicasts or also have [Via].
 func OtherWay() Option { return func(r *flow.Request) { r.Other = true } }
 
-// Traced makes every chip that the call's packets come to record the packets. Chips do not
-// record multicasts. The method Sightings of chip.Chip returns a chip's records.
+// Traced makes each chip on the route record the arrival of the call's packets. Chips do
+// not record multicasts. The method Sightings of chip.Chip returns a chip's records.
 func Traced() Option { return func(r *flow.Request) { r.Trace = true } }
 
 // Via makes a call's packets take the given hops, at most [wire.MaxHops], instead of the

@@ -23,7 +23,7 @@ import (
 
 // Constants of the measurement "attach".
 const (
-	attachSpan  = time.Second // time of each figure
+	attachSpan  = time.Second // duration of each measurement
 	attachBatch = 256         // words of a batch
 )
 

@@ -15,7 +15,7 @@ import (
 // its requests have ended. If a destination does not answer, a batch takes long. With these limits,
 // such batches leave connections free for batches to other destinations and for other calls.
 const (
-	maxBatches   = MaxBatches * 3 / 4 // batches under way in all; the rest of the chip's places is for other clients
+	maxBatches   = MaxBatches * 3 / 4 // batches under way in all; other clients can use the rest of the chip's MaxBatches
 	maxBatchesTo = 16                 // batches under way to the same destinations; a further batch waits until one of these has ended
 	maxIdle      = 64                 // connections that the client keeps for later calls
 )

@@ -15,8 +15,8 @@ import (
 )
 
 // call sends a request that is not a command, and returns the body of its answer. The function f
-// appends the request's frame. If ctx ends first, call cancels the request, and waits until the chip
-// says whether the request ended before the cancel.
+// appends the request's frame. If ctx ends first, call cancels the request, and waits at most
+// cancelTime for the chip's answer.
 func (c *Client) call(ctx context.Context, f func(b []byte, number uint64) []byte) ([]byte, error) {
 	type answer struct {
 		body []byte
@@ -64,7 +64,7 @@ func (c *Client) send(ctx context.Context, q *request, f func(b []byte, number u
 	return number, c.write(ctx, nil)
 }
 
-// cancelTime is the longest time for which a cancel waits until the chip reads requests again, and the
+// cancelTime is the longest time for which a cancel waits until it can be sent, and then the
 // longest time for the chip to answer the cancelled request.
 const cancelTime = time.Second
 

@@ -201,8 +201,9 @@ func (c *Client) note(r *request) (uint64, error) {
 	return c.last, nil
 }
 
-// Submit starts commands in order; see [session.Fabric]. If a command cannot be started, it ends as
-// refused, with the reason in Err of its result.
+// Submit starts commands in order; see [session.Fabric]. If the chip cannot start a command, the
+// command ends as refused, with the reason in Err of its result. If the format cannot express a
+// command, Submit returns an error.
 func (c *Client) Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	if err := c.lock(ctx); err != nil {
 		return 0, err

@@ -29,7 +29,7 @@ const (
 	membersLen   = wire.MaxChipsPerMesh / 8 // length of a set of members, in bytes
 )
 
-// noID is the id in an answer to a hello of a chip whose id has more than 16 bits.
+// noID stands for an id of more than 16 bits in the answer to a hello.
 const noID = 1<<16 - 1
 
 // magic begins the hello.

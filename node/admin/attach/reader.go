@@ -119,8 +119,8 @@ func (q *request) take(r *bufio.Reader, n int) error {
 	return nil
 }
 
-// request returns the request that a frame is for, or nil. Except for events, the request is then not
-// in flight any more.
+// request returns the open request that a frame is for, or nil. The frame ends the request. But an
+// events request ends only with an error.
 func (c *Client) request(h *Head) *request {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -49,8 +49,9 @@ func (e *LeftError) Error() string {
 	return fmt.Sprintf("rank %d has left barrier %q, so not all ranks can come", e.Rank, e.Name)
 }
 
-// Join makes a rank a member of the barrier with the given name. Join returns an error if the rank is
-// taken, if other members state another number of ranks, or beyond [MaxGroups].
+// Join makes a rank a member of the barrier with the given name. Join returns an error if the rank
+// is taken, if other members state another number of ranks, or if the table already has [MaxGroups]
+// names.
 func (t *Table) Join(name string, rank, ranks int) (*Member, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,9 +79,9 @@ func (t *Table) join(name string, rank, ranks int) (*Member, error) {
 	return m, nil
 }
 
-// Enter makes the rank wait for the others. When all have entered, "done" gets nil. If a rank has
-// left or leaves, "done" gets a [LeftError]. "done" must not block and must not call the Table. Enter
-// returns an error if the rank waits already.
+// Enter makes the rank wait for the others. When all have entered, Enter's Table calls "done" with
+// nil. If a rank has left or leaves, the Table calls "done" with a [LeftError]. The function "done"
+// must not block, and must not call the Table. If the rank waits already, Enter returns an error.
 func (m *Member) Enter(done func(error)) error {
 	m.t.mu.Lock()
 	defer m.t.mu.Unlock()
@@ -103,7 +104,7 @@ func (m *Member) enter(done func(error)) error {
 	return nil
 }
 
-// end ends the round, or the barrier.
+// end ends the wait of each rank that waits, with the error err.
 func (g *group) end(err error) {
 	g.inside = 0
 	for _, rank := range g.order() {
@@ -123,8 +124,8 @@ func (g *group) order() (ranks []int) {
 	return ranks
 }
 
-// Cancel takes the rank out of the present round, without a call of its "done". The rank stays a
-// member. Cancel reports whether the rank was waiting.
+// Cancel ends the rank's wait without a call of its "done". The rank stays a member. Cancel reports
+// whether the rank was waiting.
 func (m *Member) Cancel() bool {
 	m.t.mu.Lock()
 	defer m.t.mu.Unlock()
@@ -136,7 +137,8 @@ func (m *Member) Cancel() bool {
 	return true
 }
 
-// Leave removes the rank. The barrier breaks for all other ranks, now and later.
+// Leave removes the rank, and breaks the barrier: for the other ranks, each wait ends with a
+// [LeftError].
 func (m *Member) Leave() {
 	m.t.mu.Lock()
 	defer m.t.mu.Unlock()
@@ -171,7 +173,7 @@ func (m *Member) remove() {
 
 // Once makes a rank join, wait for one round, and leave without breaking the barrier, for callers
 // that have no lasting connection. The function "cancel" makes the rank leave earlier, which breaks
-// the barrier. Once "done" has been called, "cancel" does nothing.
+// the barrier. After the call of "done", "cancel" does nothing.
 func (t *Table) Once(name string, rank, ranks int, done func(error)) (cancel func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,10 +12,11 @@ import (
 	"ttfabric/wire"
 )
 
-// Kernels runs the guide's ring programs as kernels on the chips, once for each number of hops in "hops"
-// and each size in "sizes". The sizes are lengths of the payload in bytes. The argument s has the number of
-// trips of each run, and s.Size does not matter. Each row also has the time of a routed packet. After each
-// run, Kernels calls progress, which may be nil, with the number of runs that have ended.
+// Kernels runs the guide's ring programs as kernels on the chips, once for each number of hops in
+// "hops" and each size in "sizes". The sizes are lengths of the payload in bytes. The argument s
+// has the number of trips of each run; s.Size has no effect. Each row also has the time of a routed
+// packet. After each run, Kernels calls progress, which may be nil, with the number of runs that
+// have ended.
 func (b *Target) Kernels(ctx context.Context, hops, sizes []int, s guide.Settings, progress func(done int)) (rows []RingRow, err error) {
 	for _, h := range hops {
 		order, err := guide.Order(b.fab.Topology, h)

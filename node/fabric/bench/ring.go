@@ -82,7 +82,7 @@ func (b *Target) Ring(ctx context.Context, run RingRun, progress func(done int))
 // RingPath returns a route with the given number of hops. The route leads from the first chip along
 // the outline of a rectangle, and back to the first chip. The rectangle lies in two rows or in two
 // columns. If the outline has fewer hops, the route also goes round a square of four chips in the
-// rectangle, once or several times. Of the rectangle's squares, the route takes the second, or the
+// rectangle, once or several times. This square is the second of the rectangle's squares, or the
 // only one. If the topology has no such route on the plane, RingPath returns an error.
 func RingPath(t *topo.Topology, plane wire.Plane, hops int) ([]wire.Direction, error) {
 	if hops < 4 || hops%2 != 0 || hops > wire.MaxHops {

@@ -138,7 +138,7 @@ func chipInfo(i int, id *Identity, ch wire.Channel, harvested uint16) uint32 {
 	case 6:
 		return uint32(id.ASIC)
 	case 7:
-		return 1 // the tile has told its names
+		return 1 // the tile has sent its identity
 	}
 	return 0
 }

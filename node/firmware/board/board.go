@@ -19,8 +19,8 @@ type Live interface {
 	Works(ch wire.Channel) bool
 }
 
-// Board shows a host the words of one chip. Until a host reads or writes a word, a Board holds no more
-// than its own fields. A Board is not safe for concurrent use.
+// Board shows a host the words of one chip. A Board takes further memory when a host first reads or
+// writes a word. A Board is not safe for concurrent use.
 type Board struct {
 	topology *topo.Topology
 	node     wire.FabricNodeID
@@ -30,7 +30,8 @@ type Board struct {
 	asked    uint16
 }
 
-// ids are the names that a chip knows: its own, and those of the chips at the other ends of its cables.
+// ids are the identities that a chip knows: its own, and those of the chips at the other ends of
+// its cables.
 type ids struct {
 	own       Identity
 	harvested uint16     // mask of the Tensix rows or columns, as in a descriptor
@@ -74,7 +75,7 @@ func (b *Board) Map(m *noc.Memory) error {
 // Identity returns the chip's own identity.
 func (b *Board) Identity() Identity { return b.names().own }
 
-// names returns the names that the chip knows.
+// names returns the identities that the chip knows.
 func (b *Board) names() *ids {
 	if b.ids != nil {
 		return b.ids
@@ -88,9 +89,9 @@ func (b *Board) names() *ids {
 	return b.ids
 }
 
-// peer returns what the tile of a channel has learned from the tile at the other end of its cable. The
-// ends tell each other their names when the link first comes up. Until then, and for a channel without
-// a cable, peer returns nil.
+// peer returns what the tile of a channel has learned from the tile at the other end of its cable.
+// The ends send each other their identities when the link first comes up. Until then, and for a
+// channel without a cable, peer returns nil.
 func (b *Board) peer(ch wire.Channel) *neighbor {
 	s, _, ok := b.live.Link(ch)
 	if !ok || s.State != ttlink.StateUp && s.FirstUp == 0 {

@@ -86,28 +86,30 @@ func kindNamed(a wire.Arch, name string) (Kind, uint64) {
 	return "", 0
 }
 
-// Mangle returns the 32 bits of a board id that the base firmware of Wormhole's ethernet tiles knows
-// (tt-umd, TopologyDiscoveryWormhole::get_local_board_id).
+// Mangle returns the mangled board id: the 32 bits of a board id that the base firmware of Wormhole's
+// ethernet tiles knows (tt-umd, TopologyDiscoveryWormhole::get_local_board_id).
 func Mangle(board uint64) uint32 { return uint32(board>>4&0xF0000000 | board&0x0FFFFFFF) }
 
 // Identify returns the identity of each chip, in the order of t.Chips.
 //
 // Boards. Chips with equal [topo.Chip].BoardID are on one board. Without such an id, two n300 chips with
 // a cable from channel 8 to channel 0 are one board. All Galaxy chips of a mesh are one board. Any other
-// chip is alone on its board. A BoardID whose number is the number of a known
-// board type is the board's id. Otherwise Identify makes an id out of the board's type, the hash of the
-// topology and the index of the board's first chip. The id is therefore the same in every run of a
-// topology, and no two boards of a topology have the same made id.
+// chip is alone on its board. If the BoardID names a known board type, it is the board's id. Otherwise
+// Identify makes an id out of the board's type, the hash of the topology and the index of the board's
+// first chip. A made id is the same in every run of a topology, and differs from the other made ids of
+// the topology.
 //
-// Locations. The chips of an n300 are 0, with channels 8 and 9 towards the other chip, and 1. The chips
-// of a Galaxy count from 1 to 8, tray by tray. A chip alone on its board is 0.
+// Locations. The left chip of an n300 is 0, and the right chip is 1. The left chip has channels 8 and 9
+// towards the right chip. The chips of each tray of a Galaxy are 1 to 8. A chip alone on its board is 0.
 //
-// Unique ids. tt-umd computes the ids of chips that it reaches over a cable from what an ethernet tile
-// says. For Wormhole, the low word is the mangled board id. Where [topo.Chip].UniqueID has this low
-// word, it is the id. Otherwise the id is 2 plus the location in the high word, and the mangled board
-// id. For Blackhole, the id is the board id times 32, plus the location. A chip without cables has
-// the board id (Wormhole) or its UniqueID (Blackhole). A Galaxy chip has its UniqueID, or else an id that
-// Identify makes.
+// Unique ids. tt-umd computes the id of a chip behind a cable from the board id and the location that an
+// ethernet tile reports. Identify computes the same id:
+//   - Wormhole: The low word is the mangled board id, and the high word is 2 plus the location. But if
+//     the low word of [topo.Chip].UniqueID is the mangled board id, UniqueID is the id.
+//   - Blackhole: The id is the board id times 32, plus the location.
+//
+// A chip without cables has the board id (Wormhole) or its UniqueID (Blackhole). A Galaxy chip has its
+// UniqueID. If a Galaxy chip has no UniqueID, Identify makes an id.
 func Identify(t *topo.Topology) []Identity {
 	out := make([]Identity, len(t.Chips))
 	at, hash := Coords(t), t.Hash()
@@ -187,7 +189,8 @@ func boards(t *topo.Topology) (first []int, right []bool) {
 	return first, right
 }
 
-// ranks returns the number of each chip among the chips of its board, from 0.
+// ranks returns the number of each chip among the chips of its board, from 0. The chips are in the order
+// of their keys, and chips with equal keys in the order of tt-umd's ids.
 func ranks(t *topo.Topology, first []int, right []bool) []int {
 	members := map[int][]int{}
 	for i, f := range first {

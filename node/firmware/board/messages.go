@@ -144,8 +144,8 @@ func (b *Board) queueWord(off uint64) uint32 {
 	return 0
 }
 
-// serveQueues performs the requests in all queues for whose responses there is room. A queue whose indices
-// a host has written wrongly keeps its requests.
+// serveQueues performs the requests in all queues for whose responses there is room. If a host has
+// written wrong indices into a queue, the queue keeps its requests.
 func (b *Board) serveQueues() {
 	const turn = 2 * queueDepth
 	all := b.queueMemory()

@@ -35,7 +35,7 @@ const (
 	tagClockMost   = 63
 )
 
-// tags are the entries of the telemetry table. The value of entry i is value i.
+// tags are the entries of the telemetry table. The value of entry i is telemetry(i).
 var (
 	wormholeTags  = []uint32{tagBoardHigh, tagBoardLow, tagClock, tagEthLive, tagDRAM, tagEthVersion, tagBundle, tagCM, tagHeartbeat, tagTranslation, tagLocation, tagASICHigh, tagASICLow, tagClockMost}
 	blackholeTags = []uint32{tagBoardHigh, tagBoardLow, tagClock, tagEthLive, tagDRAM, tagBundle, tagCM, tagHeartbeat, tagColumns, tagEth, tagBanks, tagCPUs, tagPCIe, tagTranslation, tagLocation, tagASICHigh, tagASICLow, tagClockMost}

@@ -53,8 +53,8 @@ const (
 // linkUp is the value of resLinkStatus while the link is up (tt-metal, is_link_up).
 const linkUp = 6
 
-// Results of a training, values of trainStatus. The firmware also calls a training without a peer a failure,
-// and gives the reason in linkError (tt-umd, read_eth_core_training_status).
+// Results of a training, values of trainStatus. A training without a peer counts as failed, and
+// linkError has the reason (tt-umd, read_eth_core_training_status).
 const (
 	training    = 0
 	trained     = 1

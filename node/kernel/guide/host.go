@@ -37,10 +37,11 @@ type Ring struct {
 	Samples int
 }
 
-// Order returns the chips of a ring with n hops. For 2, 4, 8 and 12 hops of a T3000, the order is the
-// guide's where the cabling allows. The guide's literal lists for 4, 8 and 12 hops name chips that are
-// not neighbours in tt-umd's numbering ("Identifying Correct Chip Order"), so Order finds the chips by
-// the cabling: the first cycle of n steps from the first chip in which each step has a cable of its own.
+// Order returns the chips of a ring with n hops. For 2, 4, 8 and 12 hops of a T3000, the order is
+// the guide's where the cabling allows. The guide's literal lists for 4, 8 and 12 hops name chips
+// that are not neighbours in tt-umd's numbering ("Identifying Correct Chip Order"). So Order finds
+// the chips by the cabling: a cycle of n steps in which each step has a cable of its own. The cycle
+// begins at the earliest chip of the topology that has such a cycle.
 func Order(t *topo.Topology, n int) ([]wire.FabricNodeID, error) {
 	if n < 2 || n > MaxHops {
 		return nil, fmt.Errorf("a ring of %d hops: want 2 to %d", n, MaxHops)
@@ -76,8 +77,8 @@ func (s *search) from(start wire.FabricNodeID) []wire.FabricNodeID {
 	return nil
 }
 
-// extend adds chips to the path until the path is a ring. It visits chips that the path has visited least
-// first.
+// extend adds chips to the path until the path is a ring. It first tries the chips with the fewest
+// visits.
 func (s *search) extend() bool {
 	if s.steps--; s.steps < 0 {
 		return false

@@ -225,7 +225,7 @@ func (c *client) reserved(number uint64, end func() bool) {
 	}
 }
 
-// cancelOne ends a wait, a barrier or an events request.
+// cancelOne ends a wait, a barrier, an events or an end request.
 func (c *client) cancelOne(number uint64, body []byte) {
 	if len(body) != 8 {
 		c.refuse(number, attach.CodeBad, fmt.Sprintf("a cancel of %d bytes: want 8", len(body)))
@@ -317,10 +317,10 @@ func (c *client) events(number uint64) {
 	})
 }
 
-// maxEvents is the length of answers that may wait before further events are dropped, in bytes.
+// maxEvents is the length of waiting answers, in bytes, above which the client misses events.
 const maxEvents = 1 << 20
 
-// tell adds an event frame. A client that takes no answers misses events.
+// tell adds an event frame, unless too many answers wait.
 func (c *client) tell(number uint64, body []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,7 +23,7 @@ const (
 	readRoom  = 64 << 10               // first size of the memory for received frames, in bytes; a longer frame makes the memory grow to longRoom
 	longRoom  = 2 * attach.MaxFrame    // largest size of the memory for received frames, in bytes
 	batchMost = 256                    // largest number of packets that one step of the chip starts
-	hungCheck = 100 * time.Millisecond // time between two checks whether a client whose command waits for room has gone
+	hungCheck = 100 * time.Millisecond // time between two checks whether the client has gone, while a command of the client waits for room
 )
 
 // client is one connection.
@@ -36,7 +36,7 @@ type client struct {
 	input
 	output
 
-	waits   map[uint64]func() bool // waits, barriers and event streams by number; the function ends one, and returns false if it has ended before; guarded by mu
+	waits   map[uint64]func() bool // open requests that may take long, by number; the function ends the request, and returns false if the caller must not answer it; guarded by mu
 	members map[string]*barrier.Member
 	jobs    map[kernel.JobID]string // jobs that the client has started, and their owners; used by the reading goroutine alone
 	host    host
@@ -48,7 +48,7 @@ type input struct {
 	in     []byte         // received bytes that are not performed yet are in[from:to]
 	from   int            // start of the first frame that is not performed
 	to     int            // end of the received bytes
-	hello  bool           // the client has said hello
+	hello  bool           // the client has sent its hello
 	rs     []flow.Request // packets of the commands that wait to be started
 	parts  []part         // the command of each packet of rs
 }
@@ -280,8 +280,8 @@ func (c *client) command(number uint64, body []byte) {
 	}
 }
 
-// start starts the commands that wait. A command that cannot be started is answered with an error,
-// and the commands after it are started. If the chip has no room, start waits.
+// start starts the commands that wait. If a command cannot be started, start answers it with an
+// error, and starts the commands after it. If the chip has no room, start waits.
 func (c *client) start() {
 	rs, parts := c.rs, c.parts
 	c.rs, c.parts = c.rs[:0], nil // the op of each part is in use until its packets have ended
