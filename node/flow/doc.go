@@ -2,11 +2,10 @@
 // a chip how each request of the chip ended. At the destination, the package decides
 // which requests the chip performs.
 //
-// A flow is the sequence of requests from one chip to another chip on one plane. Requests
-// with the field Other of [Request] form a flow of their own.
-// The packets of a flow take one route, through sender and receiver channels that keep
-// packets in order. Therefore the destination sees a gap as soon as a later packet
-// arrives.
+// A flow is the sequence of requests from one chip to another chip on one plane. Requests with the
+// field Other of [Request] and requests without it form two separate flows. The packets of a flow
+// take one route, through sender and receiver channels that keep packets in order. Therefore the
+// destination sees a gap as soon as a later packet arrives.
 //
 // A destination answers with completions in the control virtual channel. Completions
 // are cumulative. A completion says: "the requests from m to n-1 are settled; the
@@ -33,9 +32,10 @@
 //   - In a unicast flow, a drop report counts as an answer (for [FlowIdle]), even for a
 //     request that is already settled. The data of a read also counts as an answer. In
 //     a group, only a completion counts as an answer.
-//   - A flow with one member begins another epoch when the source gives up this member.
-//     A larger group continues with its other members. The group stays in its epoch, if
-//     the epoch was known when the source sent the requests that it gives up.
+//   - The source gives up a member that no longer answers: all requests that are open at the member
+//     end as FateUnknown. A flow with one member then begins another epoch. A larger group
+//     continues with its other members. Its epoch ends if the source sent one of these requests
+//     before every member had answered in the epoch.
 //
 // # Posted requests
 //
@@ -51,14 +51,13 @@
 //     all others (see [Ends]).
 //   - A probe of the program is a barrier. When the probe has ended as FateDone, each earlier
 //     posted request of the flow is settled.
-//   - A flush is a probe with the field Flush. If the flush ended as FateDone, the field
-//     Missed of its [Result] says how many posted requests before it did not end as
-//     FateDone. Each request counts in one flush only. All programs of the chip share these
-//     counts.
+//   - A flush is a probe with the field Flush. If the flush ended as FateDone, the field Missed of
+//     its [Result] says how many posted requests before it did not end as FateDone. Each request
+//     counts in one flush. All programs of the chip share these counts.
 //   - A flow keeps at most MaxOutstanding open requests, also if they are posted. While the
 //     destination does not answer, the flow keeps at most [MaxUnanswered]. Of MaxUnanswered/2
-//     posted requests in a row, the last asks for a completion. A posted request therefore
-//     waits for room rarely, and no memory grows without limit.
+//     posted requests in a row, the last asks for a completion. A posted request therefore rarely
+//     waits for room, and the flow's memory stays limited.
 //
 // The package holds two machines. A [Source] numbers the requests of this chip, sends
 // them through a [Network], and turns the answers into a [Result] for each request. A
@@ -87,7 +86,7 @@
 //     the data, the read ends with the drop report. If data is overdue by [ProbeAfter], the flow
 //     repeats the read as a probe. Replies of a flow keep their order. The read therefore ends when
 //     the reply to the probe comes first. While any cable is silent, and for [Patience] after new
-//     tables, the data may be only late, and the flow waits. If a cable on the replies' route is
+//     tables, the data may merely be late, and the flow waits. If a cable on the replies' route is
 //     out of service, the flow does not wait. The read ends as FateUnknown for [DoubtData]: the
 //     destination performed the read. If the destination has restarted, its completion ends the
 //     read for [DoubtRestarted]. If no route leads to the destination any more, the read ends for
@@ -98,14 +97,13 @@
 //
 // The guarantees above rest on guarantees of the lower layers:
 //
-//   - In a session, a link delivers each packet in order, exactly once. This guarantee
-//     holds under loss, duplicates, reordering, corruption and cuts. If a path is lost and
-//     works again, the link resumes its session. A retrain neither loses nor duplicates a
-//     packet. A session ends if the peer restarts, or if the path's MTU shrinks below the
-//     length of the frames under way. The link then reports how many packets were under
-//     way. A link finds the largest frame length by itself and reports this length. The
-//     link also finds this length if IP routers silently drop longer frames (package
-//     ttlink).
+//   - In a session, a link delivers each packet in order, exactly once. This guarantee holds under
+//     loss, duplicates, reordering, corruption and cuts. If a path is lost and works again, the
+//     link resumes its session. A retrain neither loses nor duplicates a packet. A session ends if
+//     the peer restarts, or if the path's MTU shrinks below the length of the frames under way. The
+//     link then reports how many packets were under way. A link measures the largest frame length
+//     that its path carries, and reports this length. The link also finds this length if IP routers
+//     silently drop longer frames (package ttlink).
 //   - Without a router.Timeout, no router drops a packet for lack of room. At each hop,
 //     a packet waits for a credit. While the next hop of a packet is silent, the packet waits.
 //     When the port to the next hop is out of service, the packet waits in its channel for
@@ -113,28 +111,27 @@
 //     DeadTraffic of the link profile: 240 ms with the profile "lan", 1 s with "crowded",
 //     4 s with "paced". Then the router drops and counts the packet. The chip reports the
 //     drop of a request or probe to the packet's source (package router).
-//   - If a link's cable fails, the link continues over a parallel cable, keeps its
-//     session and loses nothing. If no cable between two chips works for the time Hold of
-//     the link profile, all chips plan tables around the fault. Without evidence that the
-//     cable or a chip has failed, the cable is only silent, up to 20 s (package
-//     router/control). Packets and probes of the old route wait as long, because by the new
-//     route they would overtake what the silent link holds. An old route through other meshes
-//     waits for any silent cable of these meshes: an entry node that was late itself may have
-//     sent packets there. If all these cables work, a probe waits for [Patience].
-//     Each chip plans its tables from the same flooded link states, without a leader. Within a
-//     mesh, routes that do not cross the fault stay. Routes that cross the fault become detours in
-//     virtual channels of their own. Therefore packets of old and of new tables together
-//     close no cycle. The tests of package router/route prove this for many faults. Packets of
-//     old tables that could close a cycle are parked: they hold no receiver channel. Chips
-//     reroute the packets that wait at the fault, except multicasts and packets to other
-//     meshes. A link that is out of service discards its unacknowledged packets, and
-//     reports their number. The chip tells the sources of these packets. Each source then
-//     asks its destination within [ProbeAfter].
+//   - If a link's cable fails, the link continues over a parallel cable, keeps its session and
+//     loses nothing. If no cable between two chips works for the time Hold of the link profile, all
+//     chips plan tables around the fault. Without evidence that the cable or a chip has failed, the
+//     cable counts as silent for up to 20 s (package router/control). While the cable is silent,
+//     packets and probes wait for the old route. On the new route, they would overtake the packets
+//     that the silent link holds. If the old route leads through other meshes, a flow waits while
+//     any cable of these meshes is silent: a late entry node may have sent packets over this cable.
+//     If all these cables work, a probe waits for [Patience]. Each chip plans its tables from the
+//     same flooded link states, without a leader. Within a mesh, routes that do not cross the fault
+//     stay the same. Routes that cross the fault become detours in virtual channels of their own.
+//     Therefore packets of old and of new tables together close no cycle of waiting packets. The
+//     tests of package router/route prove this for many faults. Packets of old tables that could
+//     close a cycle are parked: they hold no receiver channel. Chips reroute the packets that wait
+//     at the fault, except multicasts and packets to other meshes. A link that is out of service
+//     discards its unacknowledged packets, and reports their number. The chip tells the sources of
+//     these packets. Each source then asks its destination within [ProbeAfter].
 //   - Every packet is accounted for. A packet was delivered, was dropped for a stated
 //     reason, is under way, or has an unknown fate because a chip died. A chip may also
 //     refuse a packet after its router delivered the packet; the chip then states a
 //     reason. 'ttfabric inspect --losses --assert' fails on any packet that is not
 //     accounted for (package node/losses).
-//   - Gossip takes no link up or down. While a port hears its peer, the port keeps the
-//     peer's address, even if gossip reports another address.
+//   - Gossip neither brings a link up nor takes one down. While a port hears its peer, the port
+//     keeps the peer's address, even if gossip reports another address.
 package flow

@@ -7,13 +7,13 @@ import (
 	"ttfabric/wire"
 )
 
-// The source of a flow sends its requests in consecutive epochs. Once a destination has
-// heard of an epoch of a flow, it refuses all requests of older epochs, however late a
-// request comes. The first epoch of each flow of a chip is [Config.Epoch]. Each later
-// epoch has the next number. A chip uses the time of its start in milliseconds as first
-// epoch. Milliseconds pass faster than epochs, because an epoch ends only when no request
-// of the flow is open. The number wraps after 50 days. If a chip restarts 25 to 50 days
-// after its last start, its new epoch therefore looks older.
+// The source of a flow sends its requests in consecutive epochs. Once a destination has heard of an
+// epoch of a flow, it refuses all requests of older epochs, however late a request comes. The first
+// epoch of each flow of a chip is [Config.Epoch]. Each later epoch has the next number. A chip uses
+// the time of its start in milliseconds as first epoch. A flow begins fewer than one epoch per
+// millisecond, because an epoch ends only when no request of the flow is open. After a restart, the
+// first epoch is therefore higher than all epochs before. The number wraps after 50 days. If a chip
+// restarts 25 to 50 days after its last start, its new epoch therefore looks older.
 //
 // A chip may start with a lower epoch than before, if its clock was set back. The
 // destination then refuses the chip's requests, and its completions name the newer epoch.
@@ -42,7 +42,7 @@ const FlowIdle = 100 * time.Millisecond
 // epoch holds what a source knows about the present epoch of a flow.
 type epoch struct {
 	number uint32
-	older  uint32 // a later epoch that a member has heard of; the next epoch must be later still; 0: none
+	older  uint32 // number of a later epoch that a member has heard of; the flow's next epoch comes after it; 0: none
 	known  bool   // every member has answered in this epoch
 	ending bool   // the flow sends no more requests in this epoch, and begins another epoch when no request is open
 }
@@ -50,10 +50,10 @@ type epoch struct {
 // The method "over" reports whether this epoch takes no more requests.
 func (e *epoch) over() bool { return e.ending || e.older != 0 }
 
-// judge notes how a request of this epoch ends. If a lost request may still arrive at a
-// later incarnation of the destination, judge changes the end from lost to unknown. If
-// nobody knows whether the destination performed the request, and the epoch was not known when
-// the source sent the request, the epoch ends.
+// judge may change how a request of this epoch ends, and may end the epoch. If a lost request may
+// still arrive at a later incarnation of the destination, judge changes the end from lost to
+// unknown. If nobody knows whether the destination performed the request, and the epoch was not
+// known when the source sent the request, the epoch ends.
 func (e *epoch) judge(o *op, x *end) {
 	if x.fate == FateLost && x.drop == 0 && (!o.known || e.ending) {
 		*x = unknown(DoubtLate)

@@ -22,7 +22,7 @@ type groups struct {
 	uses  uint64                          // number of multicasts sent so far
 	past  map[wire.FabricNodeID][4]uint64 // fates at the members of replaced groups
 
-	missed map[Tree]uint64 // for replaced groups: missed posted requests that no flush has told yet; at most MaxMissed trees
+	missed map[Tree]uint64 // for replaced groups: number of missed posted requests that no flush has reported yet; at most MaxMissed trees
 }
 
 // numbered returns the group with number n, or nil if no group has this number.

@@ -9,14 +9,14 @@ import "slices"
 // Invariant: flushes are the open flushes of the flow's window, in the order of their numbers.
 type misses struct {
 	flushes []flush
-	run     int    // requests since the last packet that asked for a completion
-	later   uint64 // missed requests behind the last open flush; the next flush takes them
+	run     int    // number of requests since the last packet that asked for a completion
+	later   uint64 // number of missed requests behind the last open flush; the next flush reports them
 }
 
 // flush is an open flush.
 type flush struct {
 	seq    uint32
-	missed uint64 // missed requests that the result of the flush tells
+	missed uint64 // number of missed requests that the result of the flush will report
 }
 
 // sent notes that the source has sent a flush with number seq.

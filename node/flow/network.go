@@ -70,15 +70,15 @@ type Route struct {
 	Beyond  []wire.PortID  // for requests to another mesh: ports by which the route, or the tree to members, leaves the chips of other meshes
 }
 
-// Same reports whether two routes lead packets the same way, also through other meshes. Same does
-// not compare TTL and Plane.
+// Same reports whether two routes are equal, also through other meshes. Same does not compare TTL
+// and Plane.
 func (r *Route) Same(x *Route) bool {
 	return r.OK == x.OK && r.Port == x.Port && r.VC == x.VC && r.Up == x.Up && r.Detour == x.Detour && slices.Equal(r.Actions, x.Actions) && slices.Equal(r.Beyond, x.Beyond)
 }
 
 // Key identifies a flow at one of the flow's two ends.
 type Key struct {
-	Node  wire.FabricNodeID // chip at the other end; at the source of a multicast, the source itself
+	Node  wire.FabricNodeID // chip at the other end; in a multicast flow at its source, the source itself; in an answer to a multicast, the member that answers
 	Group uint16            // number of the multicast group at its source; 0: unicast
 	Plane wire.Plane
 	Other bool // true: the flow takes the other route round rings, see [Request]

@@ -77,7 +77,7 @@ func (s *Source) settleRead(now mono.Time, f *outFlow, k int, e end, data []byte
 	s.settled(now, f, 0, o, e, data)
 }
 
-// settleReads ends the late reads for which the function "which" returns true, as unknown.
+// settleReads ends as unknown the late reads for which the function "which" returns true.
 func (s *Source) settleReads(now mono.Time, f *outFlow, why Doubt, which func(o *op) bool) {
 	for k := range f.reads.ops {
 		if o := &f.reads.ops[k]; !o.settled() && which(o) {
@@ -86,8 +86,8 @@ func (s *Source) settleReads(now mono.Time, f *outFlow, why Doubt, which func(o 
 	}
 }
 
-// endRead ends the read with an ID that waits for its data, with a copy of the data. If no such read
-// waits, endRead returns false.
+// endRead ends the open read with this ID, and puts a copy of the data into its result. If no such
+// read waits, endRead returns false.
 func (s *Source) endRead(now mono.Time, from Key, id uint64, e end, data []byte) bool {
 	f := s.flows[from]
 	if f == nil {
@@ -109,9 +109,9 @@ func (s *Source) endRead(now mono.Time, from Key, id uint64, e end, data []byte)
 }
 
 // overtaken settles the reads whose data the reply to read o has overtaken. The reply proves a loss
-// only if o is a probe, which the flow sent because data was overdue. Replies of a flow keep their
-// order, except after new tables, and while a reply waits for a late chip. Data that was overdue
-// when the flow sent the probe is therefore lost, if inOrder holds for the read.
+// if o is a probe that the flow sent because data was overdue. Replies of a flow keep their order,
+// except after new tables, and while a reply waits for a late chip. Data that was overdue when the
+// flow sent the probe is therefore lost, if inOrder returns true for the read.
 func (s *Source) overtaken(now mono.Time, f *outFlow, o *op, e end) {
 	if o.probe && e.fate == FateDone {
 		s.settleReads(now, f, DoubtData, func(r *op) bool { return int64(o.id-r.id) > 0 && r.overdue(o.sent) && s.inOrder(f, r, o.sent) })

@@ -26,8 +26,8 @@ type Request struct {
 // Many reports whether the request is a multicast.
 func (r *Request) Many() bool { return r.Ranges.Any() || r.Members.Any() }
 
-// Unreachable returns the result of a request that chip "at" did not start. The reason is that no
-// route leads to the destination, or to the mesh of the members.
+// Unreachable returns the result of a request that chip "at" did not send, because no route leads
+// to the destination, or to the mesh of the members.
 func (r *Request) Unreachable(at wire.FabricNodeID, now mono.Time) Result {
 	res := Result{Token: r.Token, Dst: r.Dst, Fate: FateLost, Drop: wire.DropUnreachable, At: at, Sent: now, Done: now}
 	for c := range r.Members.All() {
@@ -86,7 +86,7 @@ const (
 	DoubtTimeout           // no answer came for FlowTimeout
 	DoubtUnreachable       // the last route to the destination died while the request was under way
 	DoubtOlder             // the destination took the flow's epoch for a former epoch; the destination accepts the next epoch
-	DoubtLate              // the request has not arrived; it may still arrive if the destination restarts, and be performed then
+	DoubtLate              // the request has not arrived; if the destination restarts, the request may still arrive and be performed
 	DoubtData              // the destination performed the read, but the data did not come: a router dropped the data, which Drop and At describe, or the data of a later read came first
 	NumDoubts
 )
@@ -130,7 +130,7 @@ type MemberResult struct {
 // Admission says whether the chip accepted a request, or why not.
 type Admission uint8
 
-// The answers to a request.
+// The admissions.
 const (
 	Accepted    Admission = iota
 	Busy                  // the chip has no room for the request now; try again after a later Pump

@@ -176,14 +176,14 @@ func (s *Source) HandleReply(now mono.Time, from Key, id uint64, data []byte) {
 	}
 }
 
-// HandleDrop settles a request that the router of chip "at" dropped as lost. For a
-// multicast, the parameter "behind" lists the members that the dropped copy would have
-// reached. If the dropped packet is a probe, HandleDrop also settles all open requests before the
-// probe as unknown. Reads that the destination has performed stay open. If the dropped packet is
-// the reply to a read, HandleDrop settles the read as unknown, for DoubtData. If the report is
-// Open, HandleDrop settles nothing. Probes then follow at short intervals again, by a route round
-// the dead link. No probe follows at once, because the request may have crossed the link, and a
-// probe could overtake the request.
+// HandleDrop handles the report that the router of chip "at" dropped a packet. If the packet is a
+// request, HandleDrop settles the request as lost. For a multicast, the parameter "behind" lists
+// the members that the dropped copy would have reached. If the dropped packet is a probe,
+// HandleDrop also settles all open requests before the probe as unknown. Reads that the destination
+// has performed stay open. If the dropped packet is the reply to a read, HandleDrop settles the
+// read as unknown, for DoubtData. If the report is Open, HandleDrop settles nothing. Probes then
+// follow at short intervals again, by a route round the dead link. No probe follows at once,
+// because the request may have crossed the link, and a probe could overtake the request.
 func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNodeID, behind []wire.FabricNodeID) {
 	from := Key{Node: r.Dst, Group: r.Group, Plane: r.Plane, Other: r.Other && r.Group == 0}
 	if r.Type == wire.PacketReply {
@@ -215,9 +215,9 @@ func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNod
 	f.advance()
 }
 
-// drop settles a dropped request at member i. If the request is a probe, drop also settles the open
-// requests before the probe as unknown. Reads that the destination has performed stay open, because
-// their data does not travel by the probe's route.
+// drop settles a dropped request as lost at member i. If the request is a probe, drop also settles
+// the open requests before the probe as unknown. Reads that the destination has performed stay
+// open, because their data does not travel by the probe's route.
 func (s *Source) drop(now mono.Time, f *outFlow, i int, r *wire.DropReport, at wire.FabricNodeID) {
 	if k := f.at(r.FlowSeq); k >= 0 && f.ops[k].probe && f.waits(k, i) {
 		for j := f.head; j < k; j++ {

@@ -5,8 +5,8 @@ import "ttfabric/wire"
 // SinkCounters are the counters of a sink since its start.
 type SinkCounters struct {
 	Duplicates    uint64 // requests that came again; the chip did not perform them again
-	Gaps          uint64 // requests that did not come although later requests of their flow came; without requests of a void epoch, and without those that came while the exceptions were full
-	Overflows     uint64 // requests that the sink refused because too many exceptions were open
+	Gaps          uint64 // requests that did not come although later requests of their flow came; Gaps does not count requests of void epochs (see inFlow), nor gaps that the sink finds while its list of exceptions is full
+	Overflows     uint64 // requests that the sink refused because its list of exceptions was full
 	StaleRequests uint64 // requests of an older epoch of their flow, or of an epoch that an earlier incarnation of this chip has answered in
 }
 
@@ -156,8 +156,8 @@ func (f *inFlow) refuse(n uint32) {
 	f.next += n + 1
 }
 
-// report returns the next completion that the sink owes to the flow. The completion begins
-// where the completion before ended, and the first completion begins at base.
+// report returns the next completion that the sink owes to the flow. The first completion begins at
+// base, and each later completion begins where the previous completion ended.
 func (f *inFlow) report() wire.Completion {
 	if int32(f.told-f.base) < 0 {
 		f.told = f.base

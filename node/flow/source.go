@@ -13,7 +13,7 @@ const (
 	MaxOutstanding = 4096                   // largest number of requests of one flow whose fate is open
 	MaxResults     = 1 << 16                // a chip with this number of waiting results accepts no new request
 	ProbeAfter     = 250 * time.Millisecond // time without progress after which a flow sends a probe; the time to the next probe doubles with each probe, up to 16 × ProbeAfter
-	FlowTimeout    = 2 * time.Minute        // time without progress after which a flow ends its open requests as FateUnknown; a destination that is cut off ends them sooner, see stranded
+	FlowTimeout    = 2 * time.Minute        // time without progress after which a flow ends its open requests as FateUnknown; requests to an unreachable destination end sooner, see stranded
 
 	// A flow whose destination has not answered for quietAfter keeps at most MaxUnanswered open
 	// requests. The destination is perhaps late. The requests under way to a late chip wait in the

@@ -66,9 +66,10 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 	}
 }
 
-// patient reports whether a flow waits for the requests on its old route. A probe by the new route
-// would overtake the requests that silent links hold, and end them as lost, although they may still
-// arrive. The flow waits until the links come up, or until the control plane gives them up.
+// patient reports whether a flow holds back its probe, because requests on its old route may still
+// arrive. A probe by the new route would overtake the requests that silent links hold, and end them
+// as lost, although they may still arrive. The flow waits until the links come up, or until the
+// control plane gives them up.
 func (s *Source) patient(now mono.Time, f *outFlow) bool {
 	silent, dead := s.net.Crosses(f.key, f.route)
 	return !dead && (silent || now.Sub(f.move.since) < Patience)
@@ -85,9 +86,9 @@ func (s *Source) inOrder(f *outFlow, o *op, since mono.Time) bool {
 	return dead != 0 && !o.sent.After(dead.Add(Patience)) || !silent && (s.tables == 0 || since.After(s.tables))
 }
 
-// expire gives up members that have made no progress for FlowTimeout, and performed reads
-// whose data has not come for FlowTimeout. expire reports whether another member has made
-// no progress for ProbeAfter.
+// expire gives up members that have made no progress for FlowTimeout, and performed reads whose
+// data has not come for FlowTimeout. expire reports whether one of the other members has made no
+// progress for ProbeAfter.
 func (s *Source) expire(now mono.Time, f *outFlow) (late bool) {
 	for i := range f.members {
 		m := &f.members[i]
@@ -105,9 +106,9 @@ func (s *Source) expire(now mono.Time, f *outFlow) (late bool) {
 	return late
 }
 
-// stranded gives up a flow whose destinations are unreachable, and not only silent. stranded first
-// waits until the flow has waited for a new route, and has made no progress, for lastWords.
-// stranded reports whether it gave up the flow.
+// stranded gives up a flow to which the tables give no route, and would give none even if the
+// silent cables worked. Before that, the flow must have waited for a new route, without progress,
+// for lastWords. stranded reports whether it gave up the flow.
 func (s *Source) stranded(now mono.Time, f *outFlow) bool {
 	quiet := func(m member) bool { return m.open == 0 || now.Sub(m.progress) >= lastWords }
 	if !f.move.waits || now.Sub(f.move.since) < lastWords || s.present(f).OK || s.late(f) {

@@ -23,7 +23,7 @@ const maxSpans = wire.MaxScatter
 //     multiple of 4.
 //   - [wire.OutcomeBadCommand]: memory does not perform this type of command; or the number or
 //     the lengths of a scatter's chunks are wrong; or an inline write or atomic has a payload; or
-//     an inline write or atomic is in DRAM; or a command other than a unicast write or an inline
+//     an inline write or atomic goes to DRAM; or a command other than a unicast write or an inline
 //     write reaches registers.
 //   - [wire.OutcomeNoMemory]: the pages have reached the limit of host memory. Commands can still
 //     write to pages that exist.

@@ -7,9 +7,9 @@ import (
 	"ttfabric/wire"
 )
 
-// Live shows words in the L1 of ethernet tiles that a program of the tile keeps up to date, such as its
-// base firmware. The words are computed when they are read, so an idle chip spends nothing on them.
-// Neither call may call the memory's Execute or Read.
+// Live computes words in the L1 of ethernet tiles. On hardware, a program of the tile, such as the
+// base firmware, keeps these words up to date. Live computes a word when the word is read, so an
+// idle chip spends no time on it. Neither method may call the memory's Execute or Read.
 type Live interface {
 	// Word returns the word at offset off of the tile of an ethernet channel. The offset lies in one of
 	// the ranges of [Memory.ShowLive].
@@ -26,9 +26,10 @@ type Range struct {
 
 // ShowLive makes loads from the L1 of every ethernet tile show the words of l in the given ranges. The
 // ranges are sorted and do not overlap. Otherwise the words behave like all memory: commands reach them
-// at any byte and in any length, also across the ends of a range. A store reaches the memory below, and
-// then Stored of l, once for each word. ShowLive refuses ranges that are not sorted, not
-// in words, or not within L1. A later call replaces an earlier one, and a nil l ends the effect.
+// at any byte and in any length, also across the ends of a range. A store changes the memory under
+// the words. The memory then calls l.Stored once for each word. ShowLive refuses ranges that are
+// not sorted, not in words, or not within L1. A later call replaces an earlier one, and a nil l
+// ends the effect.
 func (m *Memory) ShowLive(l Live, ranges []Range) error {
 	end := uint64(0)
 	for _, r := range ranges {

@@ -16,8 +16,8 @@
 //   - A NoC multicast works on the Tensix tiles of a rectangle. Other commands refuse the address of
 //     a rectangle.
 //   - All tiles of a DRAM bank share one memory.
-//   - A tile answers to its coordinates of NoC 0 and of NoC 1, and to its translated coordinates unless
-//     the chip translates none (see [Memory.Translate]).
+//   - An address names a tile by its coordinates of NoC 0 or of NoC 1, or by its translated
+//     coordinates, unless the chip translates none (see [Memory.Translate]).
 //   - Words in the L1 of ethernet tiles may show the state of the chip, see [Memory.ShowLive].
 //   - A store can put the processor of a tile into reset (see [Memory.TakeResets]).
 //   - A tile's address space has windows of registers, mostly beyond the memory. Registers are read
@@ -35,7 +35,7 @@ import (
 const (
 	pageBits     = 15             // log2 of the page size; the memory allocates a page at the first write to the page
 	pageSize     = 1 << pageBits  // size of a page, in bytes
-	DefaultLimit = int64(2) << 30 // limit of the host memory that a chip's pages may take, in bytes
+	DefaultLimit = int64(2) << 30 // default limit of the host memory that a chip's pages may take, in bytes
 	wordSize     = 4              // size in bytes of the words of inline writes and atomics: 32 bits
 )
 
@@ -73,7 +73,7 @@ type Memory struct {
 	beyond  [][]window                             // by index into list: windows outside the tile's memory, sorted by offset; they do not overlap
 	regs    []Registers                            // the registers of all windows
 	watch   [numWatchers][]func(off uint64, n int) // by bank: called after each store into the bank; nil: nobody watches
-	inline  [wordSize]byte                         // the word of an inline write to registers, for the length of a call
+	inline  [wordSize]byte                         // the word of an inline write to registers, during a call of Execute
 	reset   resets                                 // soft reset registers
 	life    life
 
@@ -117,7 +117,7 @@ func place(x, y uint8) int { return int(y)<<wire.NocCoordBits | int(x) }
 func (m *Memory) Tiles() []Tile { return slices.Clone(m.list) }
 
 // TileAt returns the tile at the coordinate (x, y) of NoC 0 or at the translated coordinate (x, y).
-// If there is no such tile of the list, TileAt returns false.
+// If no tile has this coordinate, TileAt returns false.
 func (m *Memory) TileAt(x, y uint8) (Tile, bool) {
 	if t := m.tile(x, y); t != nil {
 		return *t, true
@@ -142,7 +142,9 @@ func (m *Memory) Resident() int64 { return int64(len(m.pages)) * pageSize }
 // Check returns [wire.OutcomeDone] if the n bytes from address a on are within one tile's memory or
 // within one window of registers. If n is 0, a may be the address behind the last byte. Otherwise
 // the outcome is [wire.OutcomeBadAddress], or [wire.OutcomeHarvested] for memory of a harvested tile,
-// or [wire.OutcomeUntranslated] for translated coordinates on a chip that translates none, or [wire.OutcomeMisaligned] for a range of registers that has half words. Check reads no register, so Read may still refuse a range of registers.
+// or [wire.OutcomeUntranslated] for translated coordinates on a chip that translates none, or
+// [wire.OutcomeMisaligned] for a range of registers that does not consist of whole words. Check
+// reads no register, so Read may still refuse a range of registers.
 func (m *Memory) Check(a wire.NocAddr, n int) wire.Outcome {
 	_, o := m.find(a, n)
 	return o
@@ -291,7 +293,8 @@ func (m *Memory) write(s span, b []byte) {
 	}
 }
 
-// Watcher is who watches the stores into a tile. A tile has at most one of each.
+// Watcher names a party that watches the stores into tiles. Each tile has at most one function for
+// each party.
 type Watcher uint8
 
 // The watchers, in the order in which they hear of a store.

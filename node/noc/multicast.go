@@ -5,8 +5,8 @@ import (
 )
 
 // multicast performs a NoC multicast: a write or an increment at the same offset in every working
-// Tensix tile of a rectangle. Tiles of other kinds and harvested tiles take no part, as on the chip,
-// where the firmware closes their columns and rows to multicasts (tt-isa-documentation,
+// Tensix tile of a rectangle. Tiles of other kinds and harvested tiles take no part, as on
+// hardware, where the firmware closes their columns and rows to multicasts (tt-isa-documentation,
 // NoC/MemoryMap.md, ROUTER_CFG_1 and ROUTER_CFG_3). If the rectangle begins within the coordinates
 // of NoC 0, all its coordinates are of NoC 0; otherwise all are translated. A chip that translates no
 // coordinates refuses such a rectangle.

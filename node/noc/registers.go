@@ -7,8 +7,8 @@ import (
 	"ttfabric/wire"
 )
 
-// MaxWindows is the largest number of windows within the memory of one tile or DRAM bank. It is also
-// the largest number of windows of one tile outside its memory.
+// MaxWindows is the largest number of windows within the memory of one tile or DRAM bank.
+// MaxWindows is also the largest number of windows of one tile outside its memory.
 const MaxWindows = 32
 
 // Registers are the registers of one window. [Memory.MapRegisters] puts them into a tile's address
@@ -32,17 +32,17 @@ type Willing interface {
 }
 
 // MapRegisters puts registers at the n bytes from address a on, permanently. The window may lie
-// within the tile's memory, where it hides the memory, or outside. It may not lie across the end of
-// the memory. Within DRAM, all tiles of the bank show the window.
+// within the tile's memory, where it hides the memory, or outside. The window may not lie across
+// the end of the memory. Within DRAM, all tiles of the bank show the window.
 //
-// Reads, unicast writes and inline writes reach registers. A command must lie in one window as a
-// whole, and on words of 4 bytes. The outcomes of commands to registers:
+// Reads, unicast writes and inline writes reach registers. All bytes of a command must lie in one
+// window, in whole words of 4 bytes. The outcomes of commands to registers:
 //
 //   - [wire.OutcomeMisaligned]: the address or the length is not a multiple of 4.
-//   - [wire.OutcomeBadAddress]: the range does not lie in one window as a whole.
+//   - [wire.OutcomeBadAddress]: the bytes do not all lie in one window.
 //   - [wire.OutcomeBadCommand]: the command is an atomic increment, a fused command, a scatter write
 //     or a multicast. These commands work on memory only. Each command therefore reaches at
-//     most one window, and registers that refuse it leave nothing half done.
+//     most one window, and a refused command has no effect.
 //   - Any other outcome is the outcome of Load or Store.
 //
 // MapRegisters refuses a window that touches another window or lies outside the tile's address

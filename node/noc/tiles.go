@@ -16,11 +16,11 @@ const (
 	Ethernet Kind = "ethernet"
 	DRAM     Kind = "dram"
 	ARC      Kind = "arc"    // the management processor; here only registers
-	PCIe     Kind = "pcie"   // the way to the host; here only the registers of its NIU
+	PCIe     Kind = "pcie"   // the interface to the host; here only the registers of its NIU
 	Router   Kind = "router" // a tile without any device; has only the registers of its NIU
 )
 
-// Tile is one place on a chip's network on chip, in NOC 0 coordinates.
+// Tile describes one tile of a chip. X and Y are coordinates of NoC 0.
 type Tile struct {
 	X    uint8  `json:"x"`          // column, from 0 at the west
 	Y    uint8  `json:"y"`          // row, from 0 at the north

@@ -6,8 +6,8 @@ import (
 	"ttfabric/wire"
 )
 
-// window is a range of a tile's address space that is no page of memory. The range is either
-// memory in a slice of the window's owner, or registers.
+// window is a range of a tile's address space that is not backed by pages of the memory. The range
+// is either memory in a slice of the window's owner, or registers.
 type window struct {
 	off, n uint64 // offset of the first byte in the tile or the bank, and length, in bytes
 	b      []byte // a window of memory: its bytes
