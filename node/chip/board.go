@@ -13,7 +13,7 @@ import (
 // host is what a host sees of the chip besides its memory.
 type host struct {
 	board *board.Board // words that a host reads when it discovers the chip
-	now   mono.Time    // instant of the latest input that brings a time
+	now   mono.Time    // time of the latest input that carries a time
 }
 
 // liveBoard implements [board.Live] for the chip.
@@ -35,7 +35,7 @@ func (l *liveBoard) Link(ch wire.Channel) (ttlink.Status, ttlink.Counters, bool)
 // Works reports whether the base firmware of a channel's tile works.
 func (l *liveBoard) Works(ch wire.Channel) bool { return (*firmwareHost)(l).Works(ch) }
 
-// addBoard shows the words of the board in the chip's memory.
+// addBoard maps the words of the board into the chip's memory.
 func (c *machine) addBoard(now mono.Time) error {
 	c.host = host{board.New(c.cfg.Topology, c.cfg.Node, (*liveBoard)(c)), now}
 	if err := c.host.board.Map(c.memory); err != nil {
@@ -47,8 +47,9 @@ func (c *machine) addBoard(now mono.Time) error {
 // Identity returns the names by which a host knows the chip.
 func (c *machine) Identity() board.Identity { return c.host.board.Identity() }
 
-// retrainAsked trains the links again that a host has asked for, by a store to an ethernet tile. A link
-// without a path to train on stays as it is. retrainAsked returns true if a host has asked.
+// retrainAsked retrains the links for which a host has requested training, by a store to an
+// ethernet tile. A link without a path to train on stays as it is. retrainAsked returns true if
+// there was a request.
 func (c *machine) retrainAsked(now mono.Time) bool {
 	asked := c.host.board.TakeRetrains((*firmwareHost)(c).Works)
 	for i := range c.ports.list {

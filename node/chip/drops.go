@@ -64,11 +64,11 @@ func (c *machine) reportUnacked(now mono.Time, i int) {
 }
 
 // report puts a drop report, in its parts, into the outbox. The report goes to the chip that waits
-// for the answer. This chip is the source of a dropped request or probe, or the destination of a
-// dropped reply. The argument "open" says that the packet may have arrived. If MaxReports reports
-// already wait, or the report of a multicast lacks the direction, report only counts the lost
-// report. If this chip waits for the answer, report tells the flow source at once. The chip sends
-// no report about packets of other types.
+// for the answer. The chip that waits is the source of a dropped request or probe, or the
+// destination of a dropped reply. The argument "open" says that the packet may have arrived. If
+// MaxReports reports already wait, or the report of a multicast lacks the direction, report counts
+// the lost report instead. If this chip waits for the answer, report tells the flow source at once.
+// The chip sends no report about packets of other types.
 func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView, open bool) {
 	t, waits, other := v.Type(), v.Src(), v.Dst()
 	switch t {
@@ -98,8 +98,8 @@ func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView, open b
 	}
 }
 
-// ofCopy adds the group and the part of the tree ahead to the report of a multicast. ofCopy
-// returns false for a copy of a multicast by ranges that has no direction.
+// ofCopy adds the group, and the part of the tree that the copy would have reached, to the report
+// of a multicast. ofCopy returns false for a copy of a multicast by ranges that has no direction.
 func (r *report) ofCopy(d router.Drop, v wire.PacketView) bool {
 	switch {
 	case v.HasMembers():

@@ -9,20 +9,21 @@ import (
 
 // Registers of the transmit queues (TXQ) and receive queues (RXQ) of an ethernet tile. Addresses and
 // meaning: tt-isa-documentation, WormholeB0/EthernetTile/EthernetTxRx.md and the page of the same name
-// in BlackholeA0. Each queue has a window of 0x1000 bytes. Registers that have no name here read as 0,
-// and a store to them does nothing, like a store to a counter.
+// in BlackholeA0. Each queue has a window of 0x1000 bytes. A transmit queue keeps what is stored to
+// its registers below offset 0x64. All other registers without a name here read as 0, and a store
+// to them does nothing. A store to a counter does nothing either.
 const (
 	txqBase       = 0xFFB90000
 	rxqWormhole   = 0xFFB92000
 	rxqBlackhole  = 0xFFB94000
 	queueWindow   = 0x1000
-	registerWords = 0x64 / 4 // words of the named registers of a queue
+	registerWords = 0x64 / 4 // number of registers of a transmit queue that keep what is stored
 )
 
 // Offsets of the registers of a transmit queue.
 const (
 	txqCtrl        = 0x00 // bit 0 KEEPALIVE: TT-link mode; bit 3 DIS_DROP
-	txqCmd         = 0x04 // a store starts a command: 2 L1 write, 4 MMIO write; on Wormhole a load gives 1 while the queue is busy
+	txqCmd         = 0x04 // a store starts a command: 1 payload of compliance mode, 2 L1 write, 4 MMIO write; on Wormhole a load gives 1 while the queue is busy
 	txqStatus      = 0x08 // Blackhole: bit 16 while the queue is busy
 	txqMaxPacket   = 0x0C // MAX_PKT_SIZE, in bytes of TT-link header and payload
 	txqStart       = 0x14 // address of the source in L1
@@ -54,8 +55,8 @@ const (
 // blackholeWord is the number of words of 16 bytes that WORD_CNT of a Blackhole counts as one.
 const blackholeWord = 6
 
-// Offsets of the registers of a receive queue. All count frames of L1 and MMIO writes, and on queue 0
-// frames of compliance mode.
+// Offsets of the registers of a receive queue. The counters count frames of L1 and MMIO writes, and
+// on queue 0 also frames of compliance mode.
 const (
 	rxqCtrl      = 0x00 // bit 1 PACKET_MODE: TT-link mode; bit 2 BUF_WRAP
 	rxqBufPtr    = 0x08 // compliance mode: offset in the buffer where the next payload goes, in bytes
@@ -68,9 +69,9 @@ const (
 	rxqDropCnt   = 0x4C // frames that the link or the chip dropped; only on queue 0
 )
 
-// txq is a transmit queue of one port. The fields hold what was stored into the registers. The link has
-// its own times and addresses: the registers of timeouts, MAC addresses and the ethertype only hold
-// their values.
+// txq is a transmit queue of one port. The fields hold what was stored into the registers. The
+// registers of timeouts, MAC addresses and the ethertype keep their values without effect, because
+// the link has its own times and addresses.
 type txq struct {
 	c     *machine
 	port  int

@@ -38,8 +38,8 @@ type eventLog struct {
 	dropped uint64 // number of events that found no room
 }
 
-// add adds an event, if there is room. Lines and broken rules of kernels take at most half of the room.
-// The end of a job always finds room, because other chips and programs wait for it.
+// add adds an event, if there is room. Events of kernels and of the firmware take at most half of
+// the room. The end of a job always finds room, because other chips and programs wait for it.
 func (l *eventLog) add(e Event) {
 	room := MaxEvents
 	if e.Kernel != nil || e.Firmware != nil {

@@ -26,8 +26,8 @@ func (c *machine) carries(now mono.Time, i int, by ttlink.Path) {
 }
 
 // settle tells the links which parallel cables the control plane offers them, which of these cables
-// are unreliable, and which cable the control plane assigns. If a link goes down because of such
-// news, settle begins again.
+// are unreliable, and which cable the control plane assigns. If a link then changes its state or
+// its path, settle begins again.
 func (c *machine) settle(now mono.Time) {
 	for c.ports.unsettled {
 		c.ports.unsettled = false

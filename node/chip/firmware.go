@@ -11,7 +11,7 @@ import (
 // reads when it discovers the chip.
 type firmwares struct {
 	firmware *firmware.Machine
-	refusals []uint64 // transfers that the chip refuses, because it has no host memory
+	refusals []uint64 // IDs of transfers that the chip refuses, because it has no host memory
 	host     host
 }
 
@@ -51,7 +51,8 @@ func (h *firmwareHost) Send(ch wire.Channel, src, dst uint32, words int) bool {
 	return true
 }
 
-// Out reports whether the tables do not use the cable of a port.
+// Out reports whether the tables in force do not use the cable of a port. If hope is true, Out asks
+// the tables that use silent cables instead.
 func (h *firmwareHost) Out(p wire.PortID, hope bool) bool {
 	if hope {
 		return h.tables.hope.plan.Out(p)
@@ -79,7 +80,7 @@ func (c *machine) addFirmware() (err error) {
 	return err
 }
 
-// runFirmware gives the firmware of the ethernet tiles its turn. runFirmware returns true if anything moved.
+// runFirmware runs the firmware of the ethernet tiles. runFirmware returns true if anything moved.
 func (c *machine) runFirmware(now mono.Time) bool {
 	moved := c.firmware.Run(now)
 	for len(c.refusals) > 0 {

@@ -21,8 +21,8 @@ type Inputs interface {
 	// HandleRequest starts a request. PollResult later returns how the request ended.
 	HandleRequest(now mono.Time, r flow.Request) flow.Admission
 	// HandleLinkStates takes the link states of other chips' ports from gossip. Gossip
-	// fills in link states that neighbours failed to pass on. Gossip never takes a link
-	// up or down.
+	// fills in link states that neighbours failed to pass on. Gossip neither brings a link up nor
+	// takes one down.
 	HandleLinkStates(now mono.Time, words []wire.LinkState)
 	// Tick handles the chip's timers. Call Tick, and then Pump, when the time of Deadline
 	// has come.
@@ -35,8 +35,9 @@ type Inputs interface {
 	// the argument "on" is false, the link goes off: it sends nothing and drops received
 	// frames.
 	SetPath(now mono.Time, ch wire.Channel, on bool)
-	// Cut tells a port that this chip itself cuts the port's cable, or repairs it. The link does
-	// not learn of the cut, and notices the silence. The chip then need not wait for the peer.
+	// Cut tells a port that this chip itself cuts the port's cable, or repairs it. The chip does
+	// not tell the link of the cut: the link goes down because of the silence. The chip then counts
+	// the cable as failed, and does not wait for the peer.
 	Cut(now mono.Time, ch wire.Channel, on bool)
 	// Refused tells a port that a host refused a datagram of the port. A host refuses datagrams if
 	// no process has the peer's socket, or if no route leads to the host. See [ttlink.Link.Refused].
@@ -69,8 +70,8 @@ type Inputs interface {
 	// sources. Flush returns an error for a channel without a cable.
 	Flush(now mono.Time, ch wire.Channel) (int, error)
 	// Ask makes a port's link send a hello, if the link is up over its own cable; see
-	// [ttlink.Link.Ask]. Ask returns the longest time that a living peer takes to answer,
-	// or 0 for a channel without a port.
+	// [ttlink.Link.Ask]. Ask returns the longest time that a working peer takes to answer, or 0 for
+	// a channel without a port.
 	Ask(now mono.Time, ch wire.Channel) time.Duration
 	// StartJob starts this chip's part of a job of kernels. If the chip cannot run the job, StartJob
 	// changes nothing and returns an error.

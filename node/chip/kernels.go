@@ -22,8 +22,8 @@ func (h *kernelHost) Start(now mono.Time, r *flow.Request) flow.Admission {
 // Busy reports whether a transaction command queue takes no command now.
 func (h *kernelHost) Busy(ch wire.Channel, q int) bool { return (*machine)(h).queueBusy(ch, q) }
 
-// Send gives a command to a transaction command queue. Before the first command of a job, and when another
-// job uses the queue, Send tells the peer the job's tag; see [kernel.OwnerOffset].
+// Send gives a command to a transaction command queue. If the last command on the queue was of
+// another job, Send first tells the peer the job's tag; see [kernel.OwnerOffset].
 func (h *kernelHost) Send(_ mono.Time, job kernel.JobID, ch wire.Channel, q int, src, dst uint32, words int) (queue int, ok bool) {
 	c := (*machine)(h)
 	if i := c.ports.index(ch); i >= 0 {
@@ -60,14 +60,15 @@ type owner struct {
 	released uint32                 // tag of the job that the peer has released last; 0: none
 	release  []release              // jobs that this chip has to release
 	sent     uint32                 // tag that this chip has released last
-	news     bool                   // released is new, and the machine of the kernels does not know it
+	news     bool                   // released is new, and the machine of the kernels does not know it yet
 
 	machine *kernel.Machine
 	channel wire.Channel
 }
 
-// maxReleases is the number of jobs that wait for their release at one port; if there are more, the oldest
-// is forgotten, and its L1 at the other end lingers for its longest time.
+// maxReleases is the largest number of jobs that wait for their release at one port. If there are
+// more, the chip forgets the oldest. The L1 of that job at the other end then lingers for the
+// longest time.
 const maxReleases = 2 * kernel.MaxJobs
 
 // release is a job that a chip has to release.
@@ -86,8 +87,9 @@ type lastOf struct {
 func lastCommand(p *port, q int) lastOf { return lastOf{q, p.link.WriteCount(q).Started} }
 
 // numbered reports whether all frames of the command, and of the commands of its queue before it, have
-// their numbers. The other end performs frames in the order of their numbers, whatever their queue is. So
-// it performs these frames before the frames of each command that begins later, on any queue.
+// their numbers. The other end performs frames in the order of their numbers, whatever their queue
+// is. Therefore the other end performs these frames before the frames of each command that begins
+// later, on any queue.
 func (l lastOf) numbered(p *port) bool {
 	return !p.link.Busy(l.queue) || p.link.WriteCount(l.queue).Started != l.n
 }
@@ -140,7 +142,7 @@ func (c *machine) peerReleased(p *port) {
 }
 
 // releaseJobs tells the other ends of cables which jobs have ended here. releaseJobs returns true if a
-// release is left.
+// release still waits.
 func (c *machine) releaseJobs() (left bool) {
 	for i := range c.ports.list {
 		p := &c.ports.list[i]
@@ -159,7 +161,7 @@ func (c *machine) releaseJobs() (left bool) {
 	return left
 }
 
-// addOwners maps the register for the tag into each ethernet tile with a cable.
+// addOwners maps the owner's registers into each ethernet tile with a cable.
 func (c *machine) addOwners() error {
 	for i := range c.ports.list {
 		p := &c.ports.list[i]
@@ -185,7 +187,7 @@ type programs struct {
 	doubt     *verdict        // the verdict about the jobs that the chip ends now; nil: the chip knows the reason
 	heard     []kernel.Notice // ends of jobs that other chips have told, and that the chip has not handled yet
 	releasing bool            // a port has jobs to release
-	sent      uint64          // number of notices that this chip has sent
+	sent      uint64          // number of notices and reads of life registers that this chip has sent; part of their tokens
 	lost      uint64          // number of notices that found no room, or that several attempts did not deliver
 }
 
@@ -267,7 +269,8 @@ func (c *machine) resetBy(now mono.Time, by wire.FabricNodeID) {
 	}
 }
 
-// resets ends the jobs of the processors that stores have put into reset. The text "by" names who stored.
+// resets ends the jobs of the processors that stores have put into reset. The text "by" names the
+// chip or program that stored.
 func (c *machine) resets(now mono.Time, by string) {
 	if c.memory.HasResets() {
 		c.kernels.Reset(now, by)
@@ -275,14 +278,14 @@ func (c *machine) resets(now mono.Time, by string) {
 	}
 }
 
-// runKernels gives the kernels that can continue their turn. runKernels returns true if a kernel ran.
+// runKernels runs the kernels that can continue. runKernels returns true if a kernel ran.
 func (c *machine) runKernels(now mono.Time) bool {
 	if c.kernels.Idle() && len(c.kernels.heard)+len(c.kernels.notices)+len(c.kernels.verdicts) == 0 && !c.kernels.releasing {
 		return false
 	}
 	c.resets(now, "")
 	moved := c.kernels.Run(now)
-	c.kernelEvents(now)           // before the ends that other chips have told, about which this chip tells nobody
+	c.kernelEvents(now)           // the chip passes these ends on to other chips, but not the ends below, which other chips have told
 	for i := range c.ports.list { // a free queue may be what a kernel waits for
 		moved = c.ports.list[i].link.PlaceWrites() || moved
 	}
@@ -323,7 +326,7 @@ func (c *machine) sendNotices(now mono.Time) {
 			n.tries++
 		case flow.Busy:
 			n.token = 0
-		default: // the chip learns of the end by itself
+		default: // the other chip finds the end by itself
 			n.tries = noticeTries + 1
 		}
 	}
@@ -347,7 +350,7 @@ func (p *programs) noticed(r *flow.Result) {
 	}
 }
 
-// kernelEvents passes the events of the kernels to the chip's events.
+// kernelEvents calls takeKernelEvents, and tells the other chips of jobs that have ended early.
 func (c *machine) kernelEvents(now mono.Time) { c.takeKernelEvents(now, true) }
 
 // takeKernelEvents passes the events of the kernels to the chip's events. If "tell" is true, the chip
@@ -378,7 +381,8 @@ func (c *machine) ended(now mono.Time, e *kernel.Event, tell bool) {
 	}
 }
 
-// toRelease notes that the other ends of a job's cables must be told that the job has ended here.
+// toRelease notes that this chip must tell the other ends of a job's cables that the job has ended
+// here.
 func (c *machine) toRelease(e *kernel.Event) {
 	for _, ch := range e.Channels {
 		if i := c.ports.index(ch); i >= 0 {

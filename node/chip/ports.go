@@ -124,8 +124,9 @@ func (c *machine) SetMaxPayload(now mono.Time, ch wire.Channel, n int) error {
 	return fmt.Errorf("chip %s has no port on channel %d", c.cfg.Node, ch)
 }
 
-// Cut tells a port that this chip itself cuts the port's cable, or repairs it. The link does not learn
-// of the cut, and notices the silence. The chip then need not wait for the peer.
+// Cut tells a port that this chip itself cuts the port's cable, or repairs it. The chip does not
+// tell the link of the cut: the link goes down because of the silence. The chip then counts the
+// cable as failed, and does not wait for the peer.
 func (c *machine) Cut(now mono.Time, ch wire.Channel, on bool) {
 	if i := c.ports.index(ch); i >= 0 {
 		p := &c.ports.list[i]
@@ -180,9 +181,9 @@ func (c *machine) Up(ch wire.Channel) (since mono.Time, up bool) {
 const answerTrips = 4
 
 // Ask makes a port's link send a hello, if the link is up over its own cable; see
-// [ttlink.Link.Ask]. Ask returns the longest time that a living peer takes to answer. The
-// result is the larger of two times: the silence that takes down a link under traffic,
-// and answerTrips round trips.
+// [ttlink.Link.Ask]. Ask returns the longest time that a working peer takes to answer. The result
+// is the larger of two times: the silence that takes down a link under traffic, and answerTrips
+// round trips.
 func (c *machine) Ask(now mono.Time, ch wire.Channel) time.Duration {
 	i := c.ports.index(ch)
 	if i < 0 {

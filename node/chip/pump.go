@@ -27,10 +27,10 @@ import (
 //	sender channel of a port out of service ─ redirect ───────→ sender channel of another port
 //	packet that must go no further ─ Discard, or dropped by Step → abandon → report to its source
 
-// Pump moves packets through the stages of the data path until no packet can move. Pump makes this
-// chip's control packets last. Therefore the long frames that a port sends in one step are
-// neighbours in the link's memory, and the kernel takes them as one super-packet. A completion that
-// leaves later also answers more requests.
+// Pump moves packets through the stages of the data path until no packet can move. Pump builds this
+// chip's control packets last. Therefore the long frames that a port sends in one step lie next to
+// each other in the link's memory, and Linux takes them as one super-packet (GSO). A completion
+// that leaves later also answers more requests.
 func (c *machine) Pump(now mono.Time) {
 	c.host.now = now
 	c.rates.pass(now, c.ports.list)
@@ -172,8 +172,8 @@ func (c *machine) build(p *wire.Packet) (router.Slot, bool) {
 // HandleDatagram handles one datagram that came in on channel ch. The datagram holds one frame. The
 // link handles the frame first. If the frame holds a whole packet that the link accepts, the chip
 // then takes the packet directly from the datagram. If the frame holds words of an L1 write or an MMIO
-// write, the method "wrote" performs it. If the frame holds a piece of a packet, the
-// method "assemble" takes the piece.
+// write, the method "wrote" performs this write. If the frame holds a piece of a packet, the method
+// "assemble" takes the piece.
 func (c *machine) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	c.host.now = now
 	i := c.ports.index(ch)

@@ -26,11 +26,11 @@ func (p *port) passed() passed {
 	return passed{f.BytesSent, f.BytesReceived, f.PacketsSent, f.PacketsReceived}
 }
 
-// rates holds the latest complete window of each port, and the begin of the present window.
+// rates holds the latest complete window of each port, and the beginning of the present window.
 type rates struct {
-	from mono.Time // begin of the present window
-	base []passed  // counts of each port at that instant; nil: the chip has not run yet
-	last []Rate    // rates of each port in the window before
+	from mono.Time // beginning of the present window
+	base []passed  // counts of each port at the beginning of the present window; nil: the chip has not run yet
+	last []Rate    // rates of each port in the previous window
 }
 
 // pass ends the window if it is long enough.
@@ -52,7 +52,7 @@ func (r *rates) pass(now mono.Time, ports []port) {
 }
 
 // The method "at" returns the rate of port i at the instant now. If the present window is too
-// short, at returns the rate of the window before.
+// short, at returns the rate of the previous window.
 func (r *rates) at(now mono.Time, i int, p *port) Rate {
 	if r.base == nil {
 		return Rate{}

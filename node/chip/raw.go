@@ -8,19 +8,19 @@ import (
 )
 
 // rawMode is the compliance mode of a port (Spec §2.1). In this mode, the port's link is off, and the
-// cable carries payloads without TT-link. A payload that comes goes to the end of the receive buffer, which
-// lies in the L1 of the port's ethernet tile. As on the chip, the buffer has no marks between
-// payloads (tt-isa-documentation, WormholeB0/EthernetTile/EthernetTxRx.md, "RX Queues"). The registers
-// of receive queue 0 name the buffer; without a buffer, the port drops all payloads.
+// cable carries payloads without TT-link. The port appends each payload that arrives to the receive
+// buffer, which lies in the L1 of the port's ethernet tile. As on hardware, the buffer has no marks
+// between payloads (tt-isa-documentation, WormholeB0/EthernetTile/EthernetTxRx.md, "RX Queues").
+// The registers of receive queue 0 name the buffer; without a buffer, the port drops all payloads.
 type rawMode struct {
 	on      bool
 	path    bool               // datagrams can reach the address of the port's peer
-	end     *ttlink.Compliance // nil: the port was never in compliance mode
+	end     *ttlink.Compliance // this end of the cable in compliance mode; nil: the port was never in this mode
 	start   uint32             // address of the receive buffer in L1, in words of 16 bytes
 	size    uint32             // length of the receive buffer, in words of 16 bytes
 	ptr     uint32             // offset in the receive buffer where the next payload goes, in bytes
 	wrap    bool               // at the end of the receive buffer, payloads continue at its start
-	frames  uint64             // payloads in the receive buffer, ever
+	frames  uint64             // number of payloads that the port has put into the receive buffer
 	words   uint64             // words of 16 bytes of these payloads, rounded up for each payload
 	noSpace uint64             // payloads that the port dropped because the receive buffer had no room
 }

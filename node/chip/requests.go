@@ -143,9 +143,9 @@ func (n *network) silentBeyond(r *flow.Route) bool {
 	})
 }
 
-// Answers reports whether any cable is silent behind which a chip may still live. Without faults, the
-// route of a flow's replies may cross a cable that is out of service now. Answers then also returns
-// the instant at which a cable last went out of service.
+// Answers reports whether packets may wait at any silent cable. Without faults, the route of a
+// flow's replies may cross a cable that is out of service now. Answers then also returns the
+// instant at which a cable last went out of service.
 func (n *network) Answers(to flow.Key) (silent bool, dead mono.Time) {
 	t := &n.tables
 	if t.hope.epoch == t.base.Hash() {
@@ -168,7 +168,7 @@ func (n *network) Answers(to flow.Key) (silent bool, dead mono.Time) {
 // Faults do not change multicast trees. A router drops a copy that meets a fault. From
 // the router's drop report, the source learns or computes the members behind the fault.
 // The packets of a multicast to another mesh follow the tables in force, like a unicast, as
-// far as the mesh.
+// far as that mesh.
 func (n *network) Tree(t flow.Tree) ([]wire.FabricNodeID, *flow.Route, bool) {
 	c := (*machine)(n)
 	tree, err := c.branches(t)

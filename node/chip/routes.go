@@ -213,13 +213,14 @@ func (c *machine) enter(p *port, v wire.PacketView) bool {
 // the packet therefore gives the route:
 //
 //   - The tables that routed the previous packet of the same flow, while that packet's request is
-//     open. The previous packet may still wait at a silent cable of this mesh. By other tables, this
-//     packet could overtake it.
+//     open. The previous packet may still wait at a silent cable of this mesh. On a route of other
+//     tables, this packet could overtake the previous packet.
 //   - The tables that the packet names, if the chip remembers these tables.
 //   - The tables in force.
 //   - The tables that use silent cables. The packet then waits at the silent port.
 //   - The tables that use silent cables, but not the cable by which the packet came in. The tables
-//     before lead straight back over this cable, if they are newer than the packet's unknown tables.
+//     of the previous point may lead straight back over this cable, if they are newer than the
+//     tables that routed the packet.
 //
 // Of the first two tables, through does not take those whose route crosses a cable that is out of
 // service, unless they are in force.

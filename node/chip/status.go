@@ -17,7 +17,7 @@ type Counters struct {
 	Performed        uint64    // commands that came over the fabric and that this chip performed
 	Duplicates       uint64    // requests that came again; the chip did not perform them again
 	Gaps             uint64    // requests that did not come although later requests of their flow came
-	Overflows        uint64    // requests that the chip refused because too many exceptions were open
+	Overflows        uint64    // requests that the chip refused because its list of exceptions was full
 	StaleRequests    uint64    // requests of an older epoch of their flow
 	StaleCompletions uint64
 	StaleReplies     uint64

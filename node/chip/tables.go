@@ -26,11 +26,10 @@ import (
 // A chip is silent if the tables have no route to it, but had one if they used the silent cables,
 // too. A silent chip is perhaps only late. Requests to a silent chip wait at their source, and
 // caught packets for the chip wait at the port. The wait ends when the link comes up, or when the
-// control plane gives up the last silent cable on the way. Caught requests and replies of a silent
-// port stay even if they have a route round the port. By that route they would overtake the
-// packets that the silent link holds. A chip of another mesh is silent for a flow, too, if a
-// silent cable in any mesh breaks the flow's whole route. Requests that are under way to the chip
-// wait there, in its mesh.
+// last silent cable on the route goes out of service. Caught requests and replies of a silent port
+// stay even if they have a route round the port. By that route they would overtake the packets that
+// the silent link holds. A chip of another mesh is silent for a flow, too, if a silent cable in any
+// mesh breaks the flow's whole route. Requests that are under way to the chip wait in its mesh.
 
 // tables are the routing of a chip.
 type tables struct {
@@ -198,12 +197,12 @@ func (c *machine) replaces(p *route.Plan) route.Conflict {
 func (c *machine) ShareProofs(m map[[2]uint32]route.Conflict) { c.tables.former.checked = m }
 
 // outdated reports whether a packet may close a cycle with packets of the tables in force. A packet
-// is outdated only if other tables routed it round a fault or to another mesh. In addition, the
-// last proof must have found a conflict, or the packet's tables must not be the previous tables, or
-// several tables routed the packet. The proofs are about two tables at a time. So a chip that has
-// replaced tables lets the packets of two tables wait: of its own and of the previous tables. If the
-// previous tables are those without faults, which have no detours, the chip lets packets of unknown
-// tables wait, too.
+// is not outdated if the tables in force routed it, or if its route stays in one mesh without a
+// detour. Any other packet is outdated if the last proof found a conflict, or if several tables
+// routed the packet. A proof covers two tables: the tables in force and the previous tables.
+// Therefore a packet of still older tables is outdated, and a packet of the previous tables is not.
+// If the previous tables are those without faults, which have no detours, packets of unknown tables
+// are not outdated either.
 func (c *machine) outdated(v wire.PacketView) bool {
 	e := v.Epoch()
 	if e == c.tables.epoch || !v.Detour() && v.Src().Mesh == v.Dst().Mesh {

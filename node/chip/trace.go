@@ -8,7 +8,7 @@ import (
 )
 
 // MaxSightings is the largest number of traced packets that a chip remembers. If the
-// memory is full, the chip forgets the oldest half.
+// list is full, the chip forgets the older half.
 const MaxSightings = 256
 
 // Sighting records the arrival of a traced packet at this chip.

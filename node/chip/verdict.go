@@ -16,10 +16,11 @@ import (
 
 // A chip ends a job when a link of the job ends its session. If the tables lead round the link, the
 // chip does not know why the link is down: a cable failed, or the chip at the other end died or
-// started anew. The chip then stops the job's kernels at once, and reports the end of the job when it
-// knows the reason. To find the reason, the chip reads the life register of the other chip by another
-// route. If the register shows the life that the session had, only the link has failed. If the tables
-// lose their last route to the other chip, that chip has died.
+// restarted. The chip then stops the job's kernels at once, and reports the end of the job when it
+// knows the reason. To find the reason, the chip reads the life register of the other chip by
+// another route. If the register shows the same [wire.Life] as in the ended session, the chip still
+// runs, and the link has failed. If the tables lose their last route to the other chip, that chip
+// has died.
 
 // Limits of the search for the reason, our own choices.
 const (
@@ -40,7 +41,8 @@ type verdict struct {
 	absent bool         // no answer has come yet
 }
 
-// sessionEnded ends the jobs that the end of a link's session ends.
+// sessionEnded ends the jobs that use a link whose session has ended. If the chip at the other end
+// has restarted, sessionEnded also ends the other jobs that run on that chip.
 func (c *machine) sessionEnded(now mono.Time, p *port, e *ttlink.Event) {
 	if e.End == ttlink.EndPeerRestarted {
 		c.endJobsWith(now, p.Peer.Node, kernel.End{Why: kernel.EndAnew, By: p.Peer.Node})
@@ -70,7 +72,7 @@ func (c *machine) sessionStarted(now mono.Time, p *port, e *ttlink.Event) {
 	c.judge(now, func(v *verdict) bool { return v.heard(p.Peer.Node, e.Peer.Life()) })
 }
 
-// endJobsWith ends the jobs that run on another chip, too, because that chip has died or started anew.
+// endJobsWith ends the jobs that run on another chip, too, because that chip has died or restarted.
 func (c *machine) endJobsWith(now mono.Time, n wire.FabricNodeID, end kernel.End) {
 	if c.kernels.Idle() {
 		return

@@ -88,8 +88,8 @@ func (c *machine) startRegister(ch wire.Channel, q int, to, value uint32) wire.O
 }
 
 // mmioQueue reports whether a queue carries MMIO writes. On Wormhole, queue 1 neither sends nor receives
-// MMIO writes (tt-isa-documentation, WormholeB0/EthernetTile/EthernetTxRx.md). On Blackhole, only queue
-// 2 does not, which this port lacks.
+// MMIO writes (tt-isa-documentation, WormholeB0/EthernetTile/EthernetTxRx.md). On Blackhole, both
+// queues of this port carry MMIO writes.
 func (c *machine) mmioQueue(q int) bool { return q == 0 || c.cfg.Topology.Arch != wire.Wormhole }
 
 // sourceInUse reports whether a command under way may still read any of the n bytes from address a on
@@ -103,7 +103,7 @@ func (c *machine) sourceInUse(ch wire.Channel, a uint32, n int) (queue int, inUs
 
 // wrote performs a frame of an L1 or MMIO write that came over the cable of port i. An L1 write reaches
 // the L1 of the port's ethernet tile. An MMIO write reaches the registers of this tile, which lie
-// behind the L1.
+// beyond the L1.
 func (c *machine) wrote(now mono.Time, i int, d *ttlink.Delivery) {
 	p := &c.ports.list[i]
 	cmd := wire.Command{Type: wire.NocUnicastWrite, Addr: p.tileAddr(d.Addr)}

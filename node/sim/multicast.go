@@ -169,10 +169,10 @@ func (s *Sim) endedFlush(m *machine, o *op, r *flow.Result) {
 	}
 }
 
-// judgeFlush checks the number of missed requests in the result of a flush. Some posted requests
-// since the flush before were not performed by a destination. If the flush ended as done, the
-// number is at least the number of these requests. The flushes up to flush x together report no
-// more requests than were posted before flush x.
+// judgeFlush checks the number of missed requests in the result of a flush. If the flush ended as
+// done, the number is at least the number of posted requests since the previous flush that a
+// destination did not perform. All flushes up to flush x together report at most as many requests
+// as the source posted before flush x.
 func (s *Sim) judgeFlush(all []*flush, posted []*op, x *flush) {
 	var told, not, most uint64
 	last := -1 // index of the flush before x

@@ -31,7 +31,7 @@ const (
 	MaxStored = MaxRaw + MaxRaw/8 + 64
 	wholeMost = 192 // length of the longest frame that a recording keeps as a whole
 	headBytes = 176 // number of bytes that a recording keeps from the start of a longer frame: the headers of a multicast to members, with a route of up to 19 hops
-	oldHead   = 152 // the same number in versions 1 and 2 of the format
+	oldHead   = 152 // value of headBytes in versions 1 and 2 of the format
 )
 
 // maxTime is the latest time that a reader accepts. The limit keeps sums of times from

@@ -15,8 +15,8 @@ import (
 
 // Limits of the blocks that a recorder hands to its [Sink].
 const (
-	BlockBytes = 256 << 10              // a block of at least this length is handed over, in bytes
-	BlockAge   = 250 * time.Millisecond // a block of at least this age is handed over at the end of a step of the chip
+	BlockBytes = 256 << 10              // the recorder hands over a block of at least this length, in bytes
+	BlockAge   = 250 * time.Millisecond // the recorder hands over a block of at least this age at the end of a step of the chip
 )
 
 // Sink takes a block of whole records, and returns an empty block for the next records.
@@ -24,8 +24,8 @@ const (
 // records nothing more.
 type Sink func(block []byte) (empty []byte, err error)
 
-// Recorder records all inputs of a chip and answers of the chip. Like the chip, a
-// Recorder is a pure machine and is not safe for concurrent use.
+// Recorder records all inputs of a chip, and most answers of the chip. Like the chip, a Recorder is
+// a pure machine and is not safe for concurrent use.
 type Recorder struct {
 	tape
 	out   []byte
