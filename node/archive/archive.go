@@ -49,7 +49,7 @@ import (
 type Limits struct {
 	SegmentBytes int64         // uncompressed size from which on the writer closes a segment, in bytes; the last write may exceed the size
 	SegmentAge   time.Duration // age at which the writer closes a segment that has lines
-	TotalBytes   int64         // largest size of all segments of one writer together on disk, in bytes; what the open segment gains before the writer closes it comes on top
+	TotalBytes   int64         // largest size of all segments of one writer together on disk, in bytes; the open segment may exceed this size until the writer closes it
 }
 
 // DefaultLimits is small enough for a folder in main memory, such as a user's runtime directory.

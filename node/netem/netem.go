@@ -55,7 +55,7 @@ const Marker = 0x7474
 const (
 	// DefaultLimit is the number of packets that may wait in netem if no rate is set. netem's own
 	// default, 1000 (tc-netem(8)), is too small. With a delay of 100 ms and packets of 1500 bytes,
-	// it allows at most 120 Mbit/s.
+	// a queue of 1000 packets allows at most 120 Mbit/s.
 	DefaultLimit = 100_000
 	// frameForLimit is the assumed size of a packet, in bytes. The package divides
 	// [fault.Options.Queue], in bytes, by this size. The result is netem's limit, in packets.

@@ -20,7 +20,7 @@ const (
 	Router   Kind = "router" // a tile without any device; has only the registers of its NIU
 )
 
-// Tile describes one tile of a chip. X and Y are coordinates of NoC 0.
+// Tile is one place on a chip's network on chip, in NOC 0 coordinates.
 type Tile struct {
 	X    uint8  `json:"x"`          // column, from 0 at the west
 	Y    uint8  `json:"y"`          // row, from 0 at the north

@@ -42,8 +42,9 @@ func (h *Histogram) Merge(o *Histogram) {
 
 func (h *Histogram) clone() Histogram { return Histogram{h.N, maps.Clone(h.Buckets)} }
 
-// Quantile returns the shortest of all durations that a share q of the durations does not exceed,
-// with an error of at most 1.6 %. The share q is 0 to 1. For an empty histogram, Quantile returns 0.
+// Quantile returns the smallest duration d for which at least the share q of the counted durations
+// is at most d. The error is at most 1.6 %. The share q is 0 to 1. For an empty histogram, Quantile
+// returns 0.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	want := max(1, uint64(math.Ceil(q*float64(h.N))))
 	var seen uint64

@@ -130,10 +130,10 @@ const (
 	flagFlush
 )
 
-// missedFate is added to the fate of a result whose Missed is not 0. Missed then follows.
+// The encoder adds missedFate to the fate of a result whose Missed is not 0. Missed then follows.
 const missedFate = 1 << 4
 
-// performedOther is added to the plane of a command whose request had Other set.
+// The encoder adds performedOther to the plane of a command whose request had Other set.
 const performedOther = 1 << 7
 
 func (e *encoder) command(c *wire.Command) {
