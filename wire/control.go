@@ -34,7 +34,7 @@ const (
 	OutcomeRestarted                   // the destination has restarted; nobody knows whether the destination's earlier incarnation performed the request
 	OutcomeOverflow                    // the request arrived, but the list of exceptions is almost full (see above); request not performed, the source may try again
 	OutcomeNoMemory                    // the destination has reached its limit of host memory; request not performed
-	OutcomeUnknownFlow                 // the destination has restarted since the destination answered in this flow epoch; request not performed, the source may try again in a new flow epoch
+	OutcomeUnknownFlow                 // the destination has restarted since it answered in this flow epoch; request not performed, the source may try again in a new flow epoch
 	OutcomeHarvested                   // the address is in the memory of a Tensix tile that is switched off (harvested); request not performed
 	OutcomeUntranslated                // the address has translated coordinates, and the chip translates none; request not performed
 	NumOutcomes

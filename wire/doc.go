@@ -23,8 +23,8 @@
 //
 // # Frame
 //
-// One UDP datagram carries one frame. This page does not describe how an end learns the other end's
-// UDP address.
+// One UDP datagram carries one frame. How an end learns the peer's UDP address is not part of this
+// page.
 //
 //	 0  2  magic 'T' 'T' (54 54)                               \
 //	 2  1  version (3) in the high nibble, destination channel  | envelope,
@@ -67,8 +67,8 @@
 //
 // Flags: bit 0 is END, bit 1 is NACK, bit 2 is SOLICIT. END marks the data frame with the last
 // piece of a packet, and the last frame of an L1 write or MMIO write. NACK and SOLICIT are flags of
-// updates. Bits 3 to 7 are reserved. Readers refuse a frame with a reserved bit set. A writer sets to
-// zero all flags and fields that the frame's kind does not use.
+// updates. Bits 3 to 7 are reserved. Readers refuse a frame with a reserved bit set. A writer sets
+// to zero all flags and fields that the frame's kind does not use.
 //
 // Virtual channels (VC):
 //
@@ -77,11 +77,11 @@
 //	2 control (completions, drop reports)                7 control upwards
 //	10 data, 11 reply, 12 control on a detour            13 data, 14 reply, 15 control upwards and on a detour
 //
-// A fabric of one mesh needs only VC 0 to 2 if no cable wraps and no route leads round a fault.
-// In an L1 write and an MMIO write, the field has the transaction command queue instead, 0 or 1. All
-// other kinds have VC 0. Only data frames, L1 writes, MMIO writes and hellos are padded. The destination
-// channel of every frame is the channel of the port at the other end of the link's own cable. A
-// fallback path does not change the destination channel.
+// A fabric of one mesh needs only VC 0 to 2 if no cable wraps and no route leads round a fault. In
+// an L1 write and an MMIO write, the VC field holds the number of the transaction command queue
+// instead, 0 or 1. All other kinds have VC 0. Only data frames, L1 writes, MMIO writes and hellos
+// are padded. The destination channel of every frame is the channel of the port at the other end of
+// the link's own cable. A fallback path does not change the destination channel.
 //
 // The destination address of a data frame is slot × 8192 + the piece's offset in its packet
 // ([SlotAddress]). On the VCs for control packets (2, 7, 12 and 15), a slot has 96 bytes. The
@@ -271,13 +271,12 @@
 // A packet is malformed if it has a send type that is not in this list. Except for reads, a packet
 // is also malformed if its size is not the payload's length. A scatter write is malformed, too, if
 // it does not have 2 to 4 chunks, all of kind 1, or if the chunks are longer than size. A NoC
-// multicast is malformed, too, if it has no columns or no rows, if its first column and its first row
-// are both 0, or if a column or row is above 63. The
-// destination drops and counts a malformed packet, and sends no answer. The flow therefore treats
-// the packet as lost. The destination answers a well-formed request that it cannot perform with an
-// exception. These errors have outcome 3 (bad command): a request of send type 255; a read of more
-// than 4096 bytes; a read by multicast; a payload in an inline write or atomic increment; an inline
-// write or an increment in DRAM.
+// multicast is malformed, too, if it has no columns or no rows, if its first column and its first
+// row are both 0, or if a column or row is above 63. The destination drops and counts a malformed
+// packet, and sends no answer. The flow therefore treats the packet as lost. The destination
+// answers a well-formed request that it cannot perform with an exception. These errors have outcome
+// 3 (bad command): a request of send type 255; a read of more than 4096 bytes; a read by multicast;
+// a payload in an inline write or atomic increment; an inline write or an increment in DRAM.
 //
 // A writer sets the address, size and kind of unused chunks to 0, and readers ignore these fields.
 // The last chunk gets the part of the payload that the other chunks leave. A writer sets flush to 0
@@ -333,15 +332,16 @@
 // tree begins, as it does at a source.
 //
 // Each chip of the tree looks at the members ahead of the packet. If the chip is a member, it performs
-// the packet. The way to any other member first follows the axis of the trunk. If the member lies at the
-// chip's own place along this axis (with trunk 1, in the chip's column), the way follows the other axis.
-// Where the tree begins, the way takes the shorter direction along its axis. If both directions
-// round a ring are equally long, the way goes east or south from an even column or row. From an odd
-// column or row, the way goes west or north. A member whose axis is the axis on which the packet
-// came is straight ahead. A packet that came along the trunk turns for the other members, again in
-// the shorter direction. A packet that came along a branch has no route if a member lies in another
-// row or column than the branch. One copy leaves in each direction that has members, and has these
-// members. In all other respects, copies follow the rules of multicasts by ranges.
+// the packet. The route to any other member first follows the axis of the trunk. If the member lies
+// at the chip's own place along this axis (with trunk 1, in the chip's column), the route follows
+// the other axis. Where the tree begins, the route takes the shorter direction along its axis. If
+// both directions round a ring are equally long, the route goes east or south from an even column
+// or row. From an odd column or row, the route goes west or north. A member whose axis is the axis
+// on which the packet came is straight ahead. A packet that came along the trunk turns for the
+// other members, again in the shorter direction. A packet that came along a branch has no route if
+// a member lies in another row or column than the branch. One copy leaves in each direction that
+// has members, and has these members. In all other respects, copies follow the rules of multicasts
+// by ranges.
 //
 // # Control packet
 //
@@ -391,11 +391,11 @@
 //
 // A completion settles the requests from "from" to next-1. A destination with more than four
 // exceptions sends several completions. From of the first completion is the highest flow base that
-// the destination has seen. From of each further completion is next of the completion before. An
+// the destination has seen. From of each further completion is next of the previous completion. An
 // exception may begin before from; the source already knows how these requests ended. An exception
-// may also end after next; the source ignores its part from next on.
-// If a request before from has no fate yet at the source, an earlier completion is missing, and the
-// source ignores the completion.
+// may also end after next; the source ignores its part from next on. If a request before from has
+// no fate yet at the source, an earlier completion is missing, and the source ignores the
+// completion.
 //
 // An exception says that count requests, from flow seq first on, did not end as done. Outcomes: 1
 // bad address, 2 misaligned, 3 bad command, 4 again (no room or no route for the reply), 5 lost, 6
@@ -439,7 +439,7 @@
 //	       copy in this half, chip 128 half + c is bit c%8 of byte c/8, at least one
 //
 // If a copy has members in both halves, the router sends two reports, one for each half. The source
-// can use each of them alone.
+// can use each alone.
 //
 // An open report says that the packet was unacknowledged in the link of the channel when the link
 // died. Such a packet was not dropped for certain, because the peer may have received it. All other
@@ -463,8 +463,8 @@
 // A port is in one of the two maps at most. Readers refuse a message in which an entry has a port in
 // both. A silent port hears nothing from its peer, but there is no evidence that the cable or the
 // peer has failed. The peer is perhaps only late. A silent port goes out of service when the chip
-// has evidence, or gives the peer up (package router/control). For both kinds of ports, routes
-// avoid the cable.
+// has such evidence, or after 20 s (package router/control). For both kinds of ports, routes avoid
+// the cable.
 //
 // Of two entries about one chip, the entry with the higher version (wrapping) is valid. If the
 // versions are equal, the entry with the numerically higher map of ports out of service is valid. If
@@ -481,8 +481,8 @@
 //
 // Routes avoid a cable if at least one of its two ports is silent or out of service. All chips compute
 // their routing tables from the same entries, and leave out the cables to avoid. A packet's table
-// epoch names these tables. A packet to a chip that could be reached by silent cables alone waits for
-// this chip. A packet to a chip that cannot be reached at all is dropped.
+// epoch names these tables. If every route to a chip crosses a silent cable, packets to that chip
+// wait. If no route leads to a chip, not even over silent cables, routers drop packets to it.
 //
 // An entry node gives a packet its route by the tables that the packet's epoch names. The entry
 // node must remember these tables, and the route must cross no cable that is out of service. So the

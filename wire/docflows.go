@@ -4,8 +4,9 @@
 // or to one group of chips on one plane. "Flows of groups" describes groups. Packets with OTHER
 // form a separate flow, even if OTHER changes nothing about their route. The flow seq numbers the
 // requests and probes of a flow from 0. Requests and probes travel in the order of their flow seq.
-// The flow base is the lowest flow seq whose fate the source does not know. Of a read, it is enough
-// that the source knows that the read was performed. A flow has at most 4096 open requests.
+// The flow base is the lowest flow seq whose fate the source does not know. The source knows the
+// fate of a read as soon as it knows that the destination performed the read, even if the data has
+// not come. A flow has at most 4096 open requests.
 //
 // A flow epoch is a period in which the numbers of a flow grow without a break. Later epochs have
 // higher numbers (wrapping). The number of a flow's first epoch is the time of the source's start,
@@ -45,11 +46,11 @@
 //   - The destination performs a request after all earlier requests of the flow. A request that it
 //     cannot perform gets an exception. A probe does nothing. Next becomes seq+1.
 //   - After every packet without POSTED that it has not dropped, the destination owes a completion. The
-//     completions that it then sends serve all packets that came before they were sent. Together,
-//     they repeat all exceptions that the destination keeps.
+//     completions that it then sends answer all packets that came before. Together, they repeat all
+//     exceptions that the destination keeps.
 //
-// Completions are cumulative: they begin at the flow base, so that a completion that is lost leaves
-// no gap for ever. The source refuses three kinds of completions: those of an earlier epoch, those
+// Completions are cumulative: they begin at the flow base, so that a lost completion leaves no
+// lasting gap. The source refuses three kinds of completions: those of an earlier epoch, those
 // whose next is beyond the last flow seq sent, and those whose from is beyond the first request
 // without a fate. All open requests before next are done, except requests with an exception. A read
 // is done only when its reply has also come. The source finds the read by the id in the reply.
@@ -59,9 +60,8 @@
 // shows which requests were lost. When an open drop report comes, probes follow at 250 ms again.
 // When any other drop report of a request comes, the source settles the request as lost. When such a
 // report of a probe comes, the source settles all open requests before the probe as unknown, except
-// the reads that the destination has performed. After 10 s without
-// progress the source settles all open requests as unknown, and the flow begins a new epoch at flow
-// seq 0.
+// the reads that the destination has performed. After 2 minutes without progress the source settles
+// all open requests as unknown, and the flow begins a new epoch at flow seq 0.
 //
 // The reply to a performed read can be lost. When a drop report of the reply comes, the source
 // settles the read as unknown. A reply can also be lost without a report, with the session of a link.
@@ -69,10 +69,10 @@
 // read again. The read then is a new request, with a flow seq and an id of its own. The source sends
 // further such requests at intervals of at least 250 ms. Replies of a flow keep their order. When the
 // reply to such a request comes, the source settles all reads as unknown whose replies were overdue
-// by 250 ms when the source sent the request. A reply that has not come after 10 s is lost, too. If
-// the destination has restarted, the request begins a void epoch there. An exception with outcome 6
-// or 9 therefore settles as unknown all performed reads whose flow seq is not beyond the exception's
-// last one.
+// by 250 ms when the source sent the request. A reply that has not come after 2 minutes is lost,
+// too. If the destination has restarted, the request begins a void epoch there. An exception with
+// outcome 6 or 9 therefore settles as unknown all performed reads whose flow seq is not beyond the
+// exception's last one.
 //
 // A source sets KNOWN once it has had a completion of the flow's present epoch. If a request that
 // was sent with KNOWN has outcome 5, the destination will never perform the request. A later
@@ -90,9 +90,9 @@
 // refuses no request of the flow.
 //
 // A request with POSTED is a request like any other, but the destination owes no completion for it. A
-// later completion covers the request, too. Of 1024 posted requests in a row, this implementation sends
-// the last without POSTED, so that the flow's window does not fill up. If no later packet of the flow
-// asks for a completion, the probe after 250 ms does. A read is never posted.
+// later completion covers the request, too. Of 128 posted requests in a row, this implementation
+// sends the last without POSTED, so that the flow's window does not fill up. If no later packet of
+// the flow asks for a completion, the probe after 250 ms does. A read is never posted.
 //
 // # Flows of groups
 //
@@ -106,8 +106,9 @@
 //
 // At the source, a request to a group is done when all members have answered for it. The flow base
 // is the lowest flow seq that is not settled for all members. A drop report settles the request for
-// the members that the dropped copy would have reached. If one member makes no progress for 10 s,
-// the source settles the open requests of that member alone as unknown. The flow then continues in
-// the same epoch, if all these requests were sent with KNOWN. If the source uses a group number for
-// other ranges, the flow begins a new epoch. A read by multicast has outcome 3 (bad command).
+// the members that the dropped copy would have reached. If one member makes no progress for 2
+// minutes, the source settles the open requests of that member alone as unknown. The flow then
+// continues in the same epoch, if all these requests were sent with KNOWN. If the source uses a
+// group number for other ranges, the flow begins a new epoch. A read by multicast has outcome 3
+// (bad command).
 package wire

@@ -37,8 +37,9 @@
 //     an incarnation other than the session's peer starts a new session, whether the end trains or
 //     is up. The old session then ends, and the fate of its unacknowledged packets is unknown. The
 //     end is up at once in the new session, and adds 1 to its training number. A late proof from an
-//     earlier incarnation therefore echoes an old training number and changes nothing. A hello from
-//     a stranger that proves nothing is answered (step 7), and has no other effect.
+//     earlier incarnation therefore echoes an old training number and changes nothing. The end
+//     answers a hello that proves nothing and comes from another incarnation than the session's
+//     peer (step 7). Such a hello has no other effect.
 //  5. Suppose that this end is up, and that the session's peer sends a newer training number.
 //     Without UP, the hello shows that the peer has lost the path. If this end is confirmed, it
 //     then goes down and trains too. With UP, the peer has begun its session anew on this end's
@@ -104,12 +105,12 @@
 // names the cable: 0 is the link's own cable, and k+1 is the cable of the sender's channel k. The
 // receiver treats a hello as miswired if via does not name the cable by which the hello came. An
 // end comes up by a cable if a hello that comes by this cable answers a stamp that the end sent by
-// this cable. If the link has only one cable, any proof takes the end up. An end takes other frames
-// of the session by another link's cable only after a certain hello. This hello of the peer came by
-// the same cable and echoed the end's incarnation. An end that uses another link's cable also sends
-// hellos by its own cable. After two answers by its own cable, the end returns to its own cable. An
-// implementation without fallback paths drops frames whose destination channel is not the channel
-// of the port.
+// this cable. If the link has only one cable, any proof takes the end up. Before an end takes other
+// frames of the session by another link's cable, a hello of the peer must have come by the same
+// cable, and must have echoed the end's incarnation. An end that uses another link's cable also
+// sends hellos by its own cable. After two answers by its own cable, the end returns to its own
+// cable. An implementation without fallback paths drops frames whose destination channel is not the
+// channel of the port.
 //
 // # Link: held cables
 //

@@ -10,16 +10,17 @@
 // write is the register's address, a multiple of 4. END marks the last frame of a command. A receiver
 // drops a write with other values, or with a queue above 1, and continues to expect its number.
 //
-// The commands of a queue come in the order in which they began. There is no order between the two
-// queues, nor between commands and fabric packets. A sender may send the frames of both queues in
-// any order, but no write between the pieces of a packet. A receiver takes a write at once, even if
-// fabric packets wait in its receiver channels.
+// The commands of a queue arrive in the order in which they began. There is no order between the
+// two queues, nor between commands and fabric packets. A sender may send the frames of both queues
+// in any order, but no write between the pieces of a packet. A receiver takes a write at once, even
+// if fabric packets wait in its receiver channels.
 //
 // A sender reads the payload from the L1 of its own tile each time that it sends the frame. If a
 // program changes the source before the frame is acknowledged, a retransmission has other content.
 //
-// MAX_PKT_SIZE is the largest length of TT-link header and payload of an L1 write, 1500 by default.
-// Such a frame carries 1472 bytes of payload, or less if the frame size of the link is smaller.
+// MAX_PKT_SIZE is the largest length of TT-link header and payload of an L1 write, 1500 bytes by
+// default. Such a frame carries 1472 bytes of payload, or less if the frame size of the link is
+// smaller.
 //
 // # Compliance mode
 //

@@ -8,9 +8,9 @@ import (
 // Life returns the life of the process that has the incarnation.
 func (i Incarnation) Life() Life { return Life(uint32(i)) }
 
-// Renewed returns another incarnation of the same life. The argument r is a random number. With
-// another incarnation of one end, [NewSessionID] returns another id: a CRC-32C differs if only 32
-// consecutive bits differ.
+// Renewed returns another incarnation of the same life. The argument r is a random number. For the
+// new incarnation, [NewSessionID] returns another id, because two inputs that differ in at most 32
+// consecutive bits have different CRC-32Cs.
 func (i Incarnation) Renewed(r uint32) Incarnation { return i + Incarnation(r|1)<<32 }
 
 // MarshalText returns the incarnation as 16 hexadecimal digits. The text form is for JSON, because

@@ -4,8 +4,8 @@ import "encoding/binary"
 
 // LinkState says which ports of a chip routes must avoid, as the chip itself reports. A port in
 // Silent hears nothing from its peer, but there is no evidence that the cable or the peer has
-// failed. The peer may only be late. Packets to a chip behind silent ports alone wait for this
-// chip. A port is in one of the two maps at most.
+// failed. The peer may merely be late. If every route to a chip crosses a silent port, packets to
+// that chip wait. A port is in one of the two maps at most.
 //
 // Of two link states of one chip, the link state with the higher version (wrapping) is valid. Two
 // incarnations of a chip may have sent different link states with the same version. All chips then

@@ -155,7 +155,8 @@ const (
 // reliable again.
 //
 // Down reasons are 0 never, 1 silence, 2 peer retrained, 3 peer closed, 4 peer restarted, 5 path
-// off, 6 closed, 7 path narrower, 8 fallback gone, 9 retrain, 10 no progress, 11 rerouted.
+// off, 6 closed, 7 path narrower, 8 fallback gone, 9 retrain, 10 no progress, 11 rerouted, 12
+// compliance mode.
 type MailboxKind uint8
 
 // The kinds of entries that are not about events of the link.

@@ -145,11 +145,11 @@ type Place struct {
 	WrapX, WrapY bool // whether the rows, or the columns, are rings
 }
 
-// Spread says what a chip must do with a multicast to the chips of m. A copy with the members
-// copies[d] leaves in direction d if the set has a chip. Bit d of parts is set for each such
+// Spread says what a chip must do with a multicast to the chips of m. If the set copies[d] has a
+// chip, a copy with these members leaves in direction d. Bit d of parts is set for each such
 // direction, and [PartHere] if the chip itself is a member. The parameter t is the packet's trunk.
-// The parameter "from" is the side that the packet came from. At the source and at the entry node of
-// the members' mesh, "from" is [NumDirections].
+// The parameter "from" is the side that the packet came from. At the source and at the entry node
+// of the members' mesh, "from" is [NumDirections].
 //
 // A copy first follows the axis of the trunk, in the shorter direction, as a unicast with that
 // order of dimensions does. The copy turns at most once, from the trunk onto a branch, and then
@@ -175,7 +175,7 @@ func (m *Members) Spread(at *Place, t Trunk, from Direction) (copies [NumDirecti
 		case d == NumDirections:
 			parts |= PartHere
 			continue
-		case from == NumDirections || t.Along(from) && !t.Along(d): // a tree grows from here, or a branch leaves the trunk here
+		case from == NumDirections || t.Along(from) && !t.Along(d): // the tree begins here, or a branch leaves the trunk here
 		case t.Along(from) == t.Along(d):
 			d = from.Opposite() // straight on: on a ring, the first chip has chosen the direction
 		default:

@@ -4,8 +4,8 @@ import "encoding/binary"
 
 // NocOne is the bit of a [NocAddr] that says in which coordinates the address names its tile: 1 for
 // the coordinates of NoC 1, 0 for the coordinates of NoC 0. Both NoCs reach the same byte. The bit is
-// ttfabric's own: hardware chooses the NoC beside the address. The address of a rectangle is always
-// in the coordinates of NoC 0.
+// ttfabric's own: on hardware, the address does not say which NoC a command uses. The address of a
+// rectangle is always in the coordinates of NoC 0.
 const NocOne NocAddr = 1 << 60
 
 // Bits of a NocAddr that name the first tile of a rectangle (tt-metal, NOC_MULTICAST_ADDR). The bits
@@ -26,7 +26,7 @@ const (
 // in each tile from column x0 and row y0 to column x1 and row y1, both included. NewNocRect returns
 // false if a coordinate is above 63, if the rectangle ends before it begins, or if the offset has
 // more than 32 bits. Column 0 and row 0 hold no Tensix tile, so NewNocRect also returns false if x0 and
-// y0 are both 0: no bits would tell such a rectangle from a tile.
+// y0 are both 0: the address of such a rectangle would look like the address of a tile.
 func NewNocRect(x0, y0, x1, y1 uint8, offset uint64) (NocAddr, bool) {
 	if x1 > maxRectSide || y1 > maxRectSide || x0 > x1 || y0 > y1 || offset > maxRectOffset || x0|y0 == 0 {
 		return 0, false

@@ -213,7 +213,7 @@ func (p *Packet) Append(b []byte) []byte {
 	return b
 }
 
-// putData writes the fields of p into o that a control packet does not have, or has elsewhere.
+// putData writes into o the fields of p that a control packet lacks, or has at other offsets.
 func (p *Packet) putData(o []byte) {
 	head := len(o) - len(p.Payload)
 	clear(o[:head])

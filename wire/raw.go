@@ -5,7 +5,7 @@ import "encoding/binary"
 // A raw frame is a frame of compliance mode (Spec §2.1). A raw frame has the envelope, but no TT-link
 // header.
 const (
-	// RawVersion is the version nibble of a raw frame. It says that no TT-link header follows the
+	// RawVersion is the version nibble of a raw frame, which has no TT-link header after the
 	// envelope.
 	RawVersion = 15
 	// RawOverhead is the length of a raw frame without its payload, in bytes.

@@ -123,8 +123,8 @@ func AppendFrame(b []byte, from, to Endpoint, payload []byte, length int, sum, i
 	return append(b, payload...), head + length
 }
 
-// unspecified returns the unspecified address of the IP version of the address "other". If this
-// address is invalid, the version is IPv4.
+// unspecified returns the unspecified address of the IP version of the address "other". If "other"
+// is invalid, the version is IPv4.
 func unspecified(other netip.Addr) netip.Addr {
 	if other.Is6() {
 		return netip.IPv6Unspecified()
