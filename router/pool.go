@@ -117,8 +117,8 @@ func (p *Pool) Resident() int {
 }
 
 // ring is a queue of slots. Each sender channel, each receiver channel and
-// each queue of this chip's own multicasts is a ring. Only a sender channel of a silent port holds
-// more packets than its size.
+// each queue of this chip's own multicasts is a ring. A sender channel may hold more packets than
+// its size; the packets beyond its size are parked (parked.go).
 type ring struct {
 	size   int // number of packets for which the channel has slots
 	slots  []Slot

@@ -4,7 +4,7 @@
 // Every port has, per virtual channel, one receiver channel for packets that come in and four
 // sender channels for packets that go out. Sender channel 0 takes the chip's own packets. Sender
 // channels 1 to 3 take the packets that pass through from the other three directions (Spec §3.1.2).
-// The first packet of a sender or receiver channel moves when the next channel or link on its way
+// The first packet of a sender or receiver channel moves when the next channel or link on its route
 // has room. Until then, the packet stays in its channel. In this package, a channel of packets is
 // always a sender channel or a receiver channel. The router gives a reason for each packet that it
 // drops.

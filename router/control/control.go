@@ -15,7 +15,7 @@
 //
 // An operator can also take a port out of service. The port's link then first
 // moves to the cable of a parallel port, and the port stays in service (Spec §7.4.1). Parallel ports
-// lead to the same chip in the same direction. Only if no parallel cable carries the link after four
+// lead to the same chip in the same direction. If no parallel cable carries the link after four
 // times [Config.Hold], the port goes out of service.
 //
 // Each chip floods the newest link state of every chip to its neighbours. Gossip repairs what
@@ -25,9 +25,9 @@
 // routes.
 //
 // Invariants: For each chip, Control keeps the newest link state that Control has heard, as
-// [wire.LinkState.Newer] decides. No neighbour from which this chip has heard all link states has a
-// newer link state of this chip than this chip itself. Each link state has been sent to every
-// neighbour whose link is up, or Control still owes the link state to that neighbour.
+// [wire.LinkState.Newer] decides. If a neighbour has sent this chip all its link states, none of
+// them is a link state of this chip that is newer than the chip's own. Each link state has been
+// sent to every neighbour whose link is up, or Control still owes the link state to that neighbour.
 package control
 
 import (
@@ -56,7 +56,7 @@ type Config struct {
 	Self  wire.FabricNodeID
 	Ports []topo.Port
 	Hold  time.Duration // how long the link of a port in service may be down before routes avoid the port
-	Boot  time.Duration // how long after the start Control waits for the first time that a link comes up, before Control takes the port out of service
+	Boot  time.Duration // time after the start within which the link of a port must come up for the first time; otherwise Control takes the port out of service
 
 	// Confirm is the time after which a silent port goes out of service, if both ends say that
 	// their link is down, and if other routes lead to the peer. A chip that was late needs some
@@ -145,11 +145,11 @@ func (c *Control) SetPort(now mono.Time, i int, up bool) {
 }
 
 // SetGone tells Control whether evidence shows that port i has lost its peer or its cable. Evidence
-// is a goodbye of the peer, a host that refuses the port's datagrams, or a cut by this chip itself.
-// If the port's link stays down, the port then goes out of service after [Config.Hold] already. If no
-// parallel cable can carry the link, the port goes out of service after [GoneHold] already. The end
-// of the evidence puts no port back into service. A port comes back into service only when its link
-// comes up. When a link changes its state, the evidence is forgotten.
+// is a close frame of the peer, a host that refuses the port's datagrams, or a cut by this chip
+// itself. If the port's link stays down, the port then goes out of service after [Config.Hold]
+// already. If no parallel cable can carry the link, the port goes out of service after [GoneHold]
+// already. The end of the evidence puts no port back into service. A port comes back into service
+// only when its link comes up. When a link changes its state, the evidence is forgotten.
 func (c *Control) SetGone(now mono.Time, i int, on bool) {
 	if p := &c.ports[i]; p.gone != on {
 		p.gone = on

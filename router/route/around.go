@@ -86,7 +86,7 @@ type Conflict uint8
 // The conflicts that exist.
 const (
 	NoConflict Conflict = iota
-	OldDetours          // packets of the old tables that are on detours or go to another mesh must be dropped first
+	OldDetours          // packets of the old tables that are on detours or go to another mesh could close a cycle with packets of the new tables, and must not wait in receiver channels
 	Unsound             // the new tables can deadlock, lead packets astray or have routes that are too long, and must not be installed
 )
 

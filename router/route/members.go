@@ -31,10 +31,10 @@ func (g *grid) place(chip int) wire.Place {
 	return wire.Place{Chip: wire.ChipID(chip), Rows: g.mesh.Rows, Cols: g.mesh.Cols, WrapX: g.mesh.WrapX, WrapY: g.mesh.WrapY}
 }
 
-// Sparse lists the hops of the tree of a multicast from chip src to a set of members of a mesh. For
-// the members' own mesh the tree begins at src. For another mesh, the tree begins at the entry node to
-// which the route from src leads. A hop that leaves a chip other than the root comes after the hop
-// that leads to this chip. The error says why the plan cannot reach all members.
+// Sparse lists the hops of the tree of a multicast from chip src to a set of members of a mesh. If
+// src is in the members' mesh, the tree begins at src. Otherwise, the tree begins at the entry node
+// to which the route from src leads. A hop that leaves a chip other than the root comes after the
+// hop that leads to this chip. The error says why the plan cannot reach all members.
 func (p *Plan) Sparse(pl wire.Plane, src wire.FabricNodeID, mesh wire.MeshID, m wire.Members) ([]Branch, error) {
 	fail := func(format string, a ...any) ([]Branch, error) {
 		return nil, fmt.Errorf("multicast from %s to chips %s of mesh %d: "+format, append([]any{src, m, mesh}, a...)...)

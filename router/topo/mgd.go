@@ -10,7 +10,7 @@ import (
 	"ttfabric/wire"
 )
 
-// maxGraphDepth is the largest number of graph instances of which each contains the next.
+// maxGraphDepth is the largest depth to which graph instances may nest.
 const maxGraphDepth = 16
 
 // The type "mgd" is the state of a reader of a mesh graph descriptor 2.0. Such a file is textual

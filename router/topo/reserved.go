@@ -7,13 +7,13 @@ import "ttfabric/wire"
 var n300Inside = map[wire.Channel]wire.Channel{8: 0, 9: 1}
 
 // n300Reserved is the channel, at the chip with PCIe, of the cable that the dispatcher reserves. The
-// public documents say that it is one of the two. The choice is our own.
+// public documents say that the reserved cable is one of the two. The choice is our own.
 const n300Reserved wire.Channel = 9
 
 // Reserved reports whether the dispatcher of host programs has reserved a cable, which is named by one
 // of its ports. On each n300 board, the dispatcher reserves one of the two cables between the chips of
-// the board (CCL guide, "N300" and "T3000"). User kernels leave such a cable alone. The fabric's router
-// uses it.
+// the board (CCL guide, "N300" and "T3000"). User kernels must not use a reserved cable, but the
+// fabric's router uses it.
 func (t *Topology) Reserved(p wire.PortID) bool {
 	var peer wire.PortID
 	for _, q := range t.Ports(p.Node) {
