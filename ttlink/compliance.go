@@ -105,8 +105,8 @@ func (c *Compliance) PollTransmit() (Transmit, bool) {
 }
 
 // HandleDatagram processes one received datagram, and puts the payload of a good frame into the
-// receive buffer. If the path is off, the frame is bad or the buffer is full, HandleDatagram only
-// counts.
+// receive buffer. If the path is off, the frame is bad or the buffer is full, HandleDatagram counts
+// the datagram and drops it.
 func (c *Compliance) HandleDatagram(b []byte) {
 	if !c.on {
 		c.counters.Off++

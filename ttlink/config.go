@@ -46,10 +46,10 @@ const (
 	// StallTolerance is the longest time by which [Link.Tick] may come late. If Tick comes later,
 	// the owner's loop was stalled, and the link stops its running measurement of the round trip.
 	StallTolerance = 2 * time.Millisecond
-	// StallSilence is the longest stall of the owner's loop that an idle link counts as silence of the
-	// peer, like any other time. If an idle link discounted short stalls, an owner whose loop often
-	// comes a little late would notice a cut much later. While frames are under way, the link
-	// discounts short stalls too, because DeadTraffic is short and a loaded machine is late often.
+	// StallSilence is the longest stall of the owner's loop that an idle link still counts as
+	// silence of the peer. If an idle link discounted short stalls, an owner whose loop often comes
+	// a little late would notice a cut much later. While frames are under way, the link discounts
+	// short stalls too, because DeadTraffic is short and a loaded machine is late often.
 	StallSilence = 10 * time.Millisecond
 	// FewSlots is the largest size of a receiver channel, in packets, for which
 	// [Link.ShortOfCredits] may return true. With more slots, enough packets are under way while a

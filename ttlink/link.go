@@ -52,8 +52,8 @@ type session struct {
 	training  uint32           // newest training number of the peer
 	slots     [wire.NumVCs]uint16
 	confirmed bool                            // since this end came up, the peer has shown that it is up too
-	life      mono.Time                       // when a frame of the session last came from the peer; after a stall of the owner's loop, later
-	refused   mono.Time                       // when a host refused a datagram, and no frame had come since the refusal before; 0: never
+	life      mono.Time                       // when a frame of the session last came from the peer; stalls of the owner's loop move this time forward
+	refused   mono.Time                       // time of the first refusal of a datagram by a host since the last frame of the peer; 0: never
 	asked     mono.Time                       // when this end last asked the silent peer for a frame
 	dry       mono.Time                       // when this end had no credit for a packet, or the peer used its last credit, whichever was later; 0: never in this session
 	late      time.Duration                   // how much longer than usual the link waits for a silent peer, because the owner's loop was stalled; at most DeadIdle

@@ -14,7 +14,7 @@ import "ttfabric/wire/mono"
 // Reroute puts the link into reroute mode if "on" is true, until a call with false. In reroute
 // mode, the link's frames use a fallback path while one works, even if the own cable works. After a
 // call with false, the frames return to the own cable as soon as the peer answers by the own cable.
-// By an unreliable cable, the peer must first answer [ReliableProofs] hellos.
+// If the own cable is unreliable, the peer must first answer [ReliableProofs] hellos on this cable.
 func (l *Link) Reroute(now mono.Time, on bool) {
 	l.now = now
 	if l.paths.ordered == on {

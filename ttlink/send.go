@@ -338,7 +338,7 @@ func (l *Link) goBack(now mono.Time, proved bool) {
 
 // tickSend goes back if the retransmission timeout has expired, and asks for grants if it is time.
 // Half of the timeout is at least a round trip. If a frame of the peer came in the second half, the
-// timeout proves a loss. A peer that was silent may only stand still.
+// timeout proves a loss. A peer that was silent may merely have stalled.
 func (l *Link) tickSend(now mono.Time) {
 	t := &l.tx
 	if t.outstanding() && !now.Before(t.rtoAt) {

@@ -10,8 +10,8 @@ func (l *Link) sessionEnded(now mono.Time, why SessionEnd) {
 }
 
 // renew ends the session and takes a new incarnation for this end, of the same life. Forsake calls
-// renew, and comeUp if unacknowledged frames are too long for the path. This end cannot cut these
-// packets again, because the peer may have received some of the long frames.
+// renew. comeUp calls renew if unacknowledged frames are too long for the path. This end cannot cut
+// the packets of these frames again, because the peer may have received some of the frames.
 func (l *Link) renew(now mono.Time, why SessionEnd) {
 	l.sessionEnded(now, why)
 	l.cfg.Incarnation = l.cfg.Incarnation.Renewed(l.rng.Uint32())

@@ -67,7 +67,7 @@ const knockSize = 160
 //
 // Invariant: while searching is true, Link.agreed < asks ≤ high, and asks ≤ Link.payload.
 type sizing struct {
-	tries  int           // periodic hellos after the first one of this training, or after a knock that came after a silence
+	tries  int           // number of periodic hellos after the first one of this training, or since a knock came after a silence
 	knock  bool          // the periodic hellos that are due are knocks
 	longAt mono.Time     // when the next long hello is due
 	rare   time.Duration // time between two long hellos

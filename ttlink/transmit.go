@@ -160,8 +160,8 @@ func (l *Link) count(t Transmit) Transmit {
 }
 
 // sentOfSession postpones the next keepalive, because a data frame or a sequence update is sent at
-// the instant now. Keepalives are sent on a grid of time. All links of a chip share the grid, and
-// all chips of a machine do. The chips' processes therefore wake up once for many frames.
+// the instant now. Keepalives are sent on a grid of time. All links of a chip, and all chips of a
+// machine, share the grid. The chips' processes therefore wake up once for many frames.
 func (l *Link) sentOfSession(now mono.Time) {
 	k := l.cfg.Profile.Keepalive
 	next := now.Add(l.cfg.Profile.spare())

@@ -71,7 +71,7 @@ type quality struct {
 	level      int       // number of doublings of the next hold because the cable is unreliable
 	last       Shares    // the latest complete window
 	bad, good  int       // bad or good windows in a row
-	from       mono.Time // begin of the window
+	from       mono.Time // start of the window
 	until      mono.Time // earliest end of the window; 0: no window has begun
 	proved     bool      // the peer was alive when the latest go-back showed that frames were lost
 	unproved   uint64    // data frames sent again since the link was made, without a proof that frames were lost

@@ -10,8 +10,8 @@ import (
 // This file implements the transaction command queues of a port, whose commands are L1 writes and
 // MMIO writes (CCL guide, "Ethernet Transaction Command Queues"). A queue holds at most one command.
 // A command holds no payload. The link reads the source of an L1 write by [Config].Source when it
-// sends a frame, and again when it sends the frame again. On the chip, too, the sender keeps metadata
-// only, and reads the payload from L1 for every retransmission (tt-isa-documentation,
+// sends a frame, and again when it sends the frame again. On hardware, too, the sender keeps only
+// metadata, and reads the payload from L1 for every retransmission (tt-isa-documentation,
 // WormholeB0/EthernetTile/EthernetTxRx.md).
 //
 // The link cuts a command into frames as the slab has room. The frames of both queues and of packets
@@ -177,8 +177,8 @@ func (l *Link) SourceInUse(a uint32, n int) (queue int, inUse bool) {
 	return queue, inUse
 }
 
-// writeShare is the number of parts of the slab of which L1 and MMIO writes take at most one, and
-// packets at most the others while a write waits. Writes and packets thus take turns.
+// While L1 or MMIO writes wait, writes take at most 1/writeShare of the slab, and packets take at
+// most as much. Writes and packets thus take turns.
 const writeShare = 2
 
 // packetShare reports whether packets may place n more frames with together size bytes while writes

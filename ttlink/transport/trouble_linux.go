@@ -14,7 +14,7 @@ type Trouble int
 const (
 	NoTrouble Trouble = iota // the error does not come from the network
 	NoSocket                 // no process has the peer's socket
-	NoHost                   // no way leads to the peer's host
+	NoHost                   // no route leads to the peer's host
 	Barred                   // the network, or this machine's packet filter, refused a datagram
 	TooLong                  // a datagram is too long for the path
 )

@@ -134,7 +134,7 @@ func (u *udp) await(b *Batch) error {
 
 // poll looks for messages, with pauses, until the time b.Poll is over. If no message has come,
 // r.errno is EAGAIN. Polling is in vain if the peer waits for this processor core. So poll does
-// nothing if polling has been in vain for pollShare of the time.
+// nothing if polling has been in vain for 1/pollShare of the time.
 func (u *udp) poll(b *Batch) error {
 	r := &b.sys
 	begin := time.Now()
@@ -156,7 +156,7 @@ func (u *udp) poll(b *Batch) error {
 	}
 }
 
-// vain limits polling in vain to pollShare of the time.
+// vain limits polling in vain to 1/pollShare of the time.
 type vain struct {
 	spare time.Duration // time for which the port may still poll in vain; negative after too much of it
 	at    time.Time     // when spare was last increased

@@ -117,8 +117,8 @@ func (c *cable) set(o fault.Options, from ...int) {
 	}
 }
 
-// If "on" is true, cut starts dropping all datagrams that the ends in the list "from" send. If "on"
-// is false, cut stops this.
+// If "on" is true, cut drops all later datagrams that the ends in the list "from" send. If "on" is
+// false, cut passes them on again.
 func (c *cable) cut(on bool, from ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

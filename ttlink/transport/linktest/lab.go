@@ -16,7 +16,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// patience is the longest time for which the method until waits. The time suffices even on a busy
+// patience is the longest time for which the method "until" waits. The time suffices even on a busy
 // machine.
 const patience = 80 * time.Second
 

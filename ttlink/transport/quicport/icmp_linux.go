@@ -45,14 +45,14 @@ func (i *icmp) init(c *net.UDPConn) {
 	}
 }
 
-// aim makes the errors of datagrams to the peer count, and no others.
+// aim makes icmp count only the errors of datagrams to the peer.
 func (i *icmp) aim(peer netip.AddrPort) {
 	peer = netip.AddrPortFrom(peer.Addr().WithZone(""), peer.Port())
 	i.peer.Store(&peer)
 	i.stands.Store(false)
 }
 
-// sent counts n datagrams that the port takes as refused, if the last refusal still stands.
+// If the last refusal still stands, sent counts n more datagrams as refused.
 func (i *icmp) sent(n int) {
 	if i.stands.Load() {
 		i.refusals.Add(uint64(n))

@@ -326,7 +326,7 @@ func (p *port) MaxDatagram() int {
 
 // Refusals implements transport.Port. Linux reports refusals; on other systems Refusals returns 0.
 // After a refusal, QUIC sends packets at growing intervals. Therefore Refusals also counts the datagrams
-// that the port takes between a refusal and the peer's next packet.
+// that callers send between a refusal and the peer's next packet.
 func (p *port) Refusals() uint64 { return p.sock.icmp.refusals.Load() }
 
 // Stats implements transport.Port.

@@ -37,9 +37,9 @@ func newSocket(c *net.UDPConn) *socket {
 const maxTries = 4
 
 // WriteMsgUDP sends packets, and signals s.tooLong if the kernel refuses a packet because of its
-// length. quic-go calls this method, but ignores that error. Packets that this machine's network or
-// packet filter refuses count as lost on the way, because quic-go would close its connection at the
-// error.
+// length. quic-go calls this method, but ignores that error. If this machine's network or packet
+// filter refuses packets, WriteMsgUDP reports them as sent, because quic-go would close its
+// connection at the error.
 func (s *socket) WriteMsgUDP(b, oob []byte, to *net.UDPAddr) (n, oobn int, err error) {
 	for range maxTries {
 		n, oobn, err = s.UDPConn.WriteMsgUDP(b, oob, to)
