@@ -66,22 +66,24 @@ var lan = pace{gossip: 500 * time.Millisecond, probe: 2 * time.Second, probeTime
 // news less often.
 const manyChips = 64
 
-// manyRepeats is the number of times that each member of a pool of many chips repeats each news.
-// Memberlist's own values are 8 below 100 members, and 12 below 1000. A member misses news with a
-// probability of about e^-6, and then learns the news from its next exchange with another member.
+// manyRepeats is the number of times that each member of a pool of many chips repeats each piece of
+// news. Memberlist's own values are 8 below 100 members, and 12 below 1000. A member misses news
+// with a probability of about e^-6, and then learns the news from its next exchange with another
+// member.
 const manyRepeats = 6
 
-// retransmits returns memberlist's factor of repetitions with which n members repeat each news at
-// least manyRepeats times. Memberlist multiplies the factor by the number of decimal digits of n.
+// retransmits returns memberlist's factor of repetitions with which n members repeat each piece of
+// news at least manyRepeats times. Memberlist multiplies the factor by the number of decimal digits
+// of n.
 func retransmits(n int) int {
 	digits := len(strconv.Itoa(n))
 	return (manyRepeats + digits - 1) / digits
 }
 
-// slow returns the time d for a pool of n chips. In a large pool, a round of gossip has more news, so
-// that the rounds can be fewer. On a busy machine, answers to probes come late, so that chips
-// suspect members that live. Each wrong suspicion costs each of n chips the work for two more
-// announcements. Beyond manyChips, the time grows with the square root of n.
+// slow returns the time d, lengthened for a pool of n chips. In a large pool, each round of gossip
+// carries more news, so that fewer rounds suffice. On a busy machine, answers to probes come late,
+// so that chips suspect members that live. Each wrong suspicion costs each of n chips the work for
+// two more announcements. Beyond manyChips, the time grows with the square root of n.
 func (*pace) slow(d time.Duration, n int) time.Duration {
 	return time.Duration(float64(d) * math.Sqrt(max(1, float64(n)/manyChips)))
 }

@@ -34,10 +34,10 @@ const (
 // maxRepeats is the largest number of announcements that repeats remembers.
 const maxRepeats = 2 * membership.MaxClaims
 
-// repeats finds announcements that the pool has heard already: that a member lives, or that another
-// member suspects it. In memberlist, each member that learns of a new member repeats the announcement
-// several times, for example manyRepeats times. While a pool of n members forms, each member therefore
-// hears several times n announcements, of which n are new. Decoding an announcement costs many
+// repeats finds announcements that the pool has heard already: that a member lives, or that one
+// member suspects another. In memberlist, each member that learns of a new member repeats the
+// announcement several times, for example manyRepeats times. While a pool of n members forms, each
+// member therefore hears each of n announcements several times. Decoding an announcement costs many
 // times as much as recognizing a repeated announcement.
 type repeats struct {
 	label string // announcements of pools with another label count for nothing
