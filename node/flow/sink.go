@@ -7,7 +7,7 @@ type SinkCounters struct {
 	Duplicates    uint64 // requests that came again; the chip did not perform them again
 	Gaps          uint64 // requests that did not come although later requests of their flow came; Gaps does not count requests of void epochs (see inFlow), nor gaps that the sink finds while its list of exceptions is full
 	Overflows     uint64 // requests that the sink refused because its list of exceptions was full
-	StaleRequests uint64 // requests of an older epoch of their flow, or of an epoch that an earlier incarnation of this chip has answered in
+	StaleRequests uint64 // requests of an older epoch of their flow, or of an epoch in which an earlier incarnation of this chip has answered
 }
 
 // Sink is the machine at the receiving end of all flows to a chip. A Sink is not

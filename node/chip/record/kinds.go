@@ -26,12 +26,12 @@ const (
 
 // Limits of records and files, in bytes.
 const (
-	MaxRecord = 1 << 20 // largest record, without its length
-	MaxRaw    = 8 << 20 // largest block or header before compression
-	MaxStored = MaxRaw + MaxRaw/8 + 64
-	wholeMost = 192 // length of the longest frame that a recording keeps as a whole
-	headBytes = 176 // number of bytes that a recording keeps from the start of a longer frame: the headers of a multicast to members, with a route of up to 19 hops
-	oldHead   = 152 // value of headBytes in versions 1 and 2 of the format
+	MaxRecord = 1 << 20                // largest record, without its length
+	MaxRaw    = 8 << 20                // largest block or header before compression
+	MaxStored = MaxRaw + MaxRaw/8 + 64 // largest block or header as stored in the file
+	wholeMost = 192                    // length of the longest frame that a recording keeps as a whole
+	headBytes = 176                    // number of bytes that a recording keeps from the start of a longer frame: the headers of a multicast to members, with a route of up to 19 hops
+	oldHead   = 152                    // value of headBytes in versions 1 and 2 of the format
 )
 
 // maxTime is the latest time that a reader accepts. The limit keeps sums of times from

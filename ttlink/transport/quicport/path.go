@@ -28,7 +28,7 @@ const (
 	probeWait   = time.Second            // time between two pairs of questions if the peer answers neither question
 	probeRest   = 500 * time.Millisecond // time between an answer to a long question and the next pair of questions
 	probeDoubt  = 2                      // unanswered pairs of questions after which the port stops sending the link's datagrams
-	probeMisses = 10                     // answered short questions, without an answered long question, that show a narrow path; at 30 % loss in each direction, loss alone gives this result in one of 1000 measurements
+	probeMisses = 10                     // this many answered short questions without an answered long question show that the path is narrow; at 30 % loss in each direction, loss alone gives this result in one of 1000 measurements
 	probeHeader = 7                      // length of a probe's content, in bytes
 	probeShort  = 64                     // length of a short question and of an answer, in bytes; too long to fit into one packet with a long question
 	maxOwed     = 16                     // largest number of answers that wait to be sent
