@@ -94,7 +94,7 @@ type Profile struct {
 	DeadIdle    time.Duration // time without a frame from the peer after which an idle link goes down
 	Keepalive   time.Duration // distance of the instants at which an idle end sends a frame; see Config.Phase
 	Hold        time.Duration // time for which a link may be down before the routing tables avoid its cable
-	Boot        time.Duration // time for which a link may take to come up first before the routing tables avoid its cable
+	Boot        time.Duration // time that a link may take to come up for the first time; then the routing tables avoid its cable
 	HelloMin    time.Duration // time between the first two hellos of a training
 	HelloMax    time.Duration // longest time between two hellos; the time doubles up to HelloMax
 	RTOMin      time.Duration // shortest retransmission timeout

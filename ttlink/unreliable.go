@@ -77,7 +77,7 @@ type quality struct {
 	unproved   uint64    // data frames sent again since the link was made, without a proof that frames were lost
 	base       tolls     // while the own cable carries the frames: the link's counts minus the window's counts
 	stalled    mono.Time // when the owner's loop last continued after a stall of at least RTOMin; 0: never
-	seen       tolls     // otherwise: the window's counts
+	seen       tolls     // while the own cable does not carry the frames: the window's counts
 
 	asked   int  // hellos by the own cable since the first one that the peer answered, while a fallback path carries the frames
 	peerOwn bool // since the first answer, the peer has sent frames of the session by the own cable

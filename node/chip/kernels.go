@@ -185,7 +185,7 @@ type programs struct {
 	notices   []notice        // ends of jobs that this chip has to tell
 	verdicts  []verdict       // ends of jobs whose reason this chip does not know yet
 	doubt     *verdict        // the verdict about the jobs that the chip ends now; nil: the chip knows the reason
-	heard     []kernel.Notice // ends of jobs that other chips have told, and that the chip has not handled yet
+	heard     []kernel.Notice // ends of jobs that other chips have reported, and that this chip has not handled yet
 	releasing bool            // a port has jobs to release
 	sent      uint64          // number of notices and reads of life registers that this chip has sent; part of their tokens
 	lost      uint64          // number of notices that found no room, or that several attempts did not deliver
@@ -232,8 +232,8 @@ func (c *machine) addKernels() error {
 	return c.memory.MapRegisters(kernel.NoticeAddr(c.cfg.Topology.Arch), kernel.NoticeSize, &c.kernels)
 }
 
-// StartJob starts this chip's part of a job. If a chip of the job has died, or if another chip has told
-// that the job has ended, the part ends at once.
+// StartJob starts this chip's part of a job. If a chip of the job has died, or if another chip has
+// reported the end of the job, the part ends at once.
 func (c *machine) StartJob(now mono.Time, j kernel.Job) error {
 	for _, ch := range j.Channels {
 		switch i := c.ports.index(ch); {
@@ -285,7 +285,7 @@ func (c *machine) runKernels(now mono.Time) bool {
 	}
 	c.resets(now, "")
 	moved := c.kernels.Run(now)
-	c.kernelEvents(now)           // the chip passes these ends on to other chips, but not the ends below, which other chips have told
+	c.kernelEvents(now)           // the chip passes these ends on to other chips, but not the ends below, which other chips have reported
 	for i := range c.ports.list { // a free queue may be what a kernel waits for
 		moved = c.ports.list[i].link.PlaceWrites() || moved
 	}
@@ -353,8 +353,8 @@ func (p *programs) noticed(r *flow.Result) {
 // kernelEvents calls takeKernelEvents, and tells the other chips of jobs that have ended early.
 func (c *machine) kernelEvents(now mono.Time) { c.takeKernelEvents(now, true) }
 
-// takeKernelEvents passes the events of the kernels to the chip's events. If "tell" is true, the chip
-// tells the other chips of a job that the job has ended early.
+// takeKernelEvents passes the events of the kernels to the chip's events. If "tell" is true, and a
+// job has ended early, the chip also tells the job's other chips.
 func (c *machine) takeKernelEvents(now mono.Time, tell bool) {
 	for e, ok := c.kernels.PollEvent(); ok; e, ok = c.kernels.PollEvent() {
 		if e.Kind != kernel.JobEnded {

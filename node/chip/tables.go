@@ -23,12 +23,12 @@ import (
 // by a port that the tables avoid and whose link is down. The chip reroutes a caught packet by the
 // new tables.
 //
-// A chip is silent if the tables have no route to it, but had one if they used the silent cables,
-// too. A silent chip is perhaps only late. Requests to a silent chip wait at their source, and
-// caught packets for the chip wait at the port. The wait ends when the link comes up, or when the
-// last silent cable on the route goes out of service. Caught requests and replies of a silent port
-// stay even if they have a route round the port. By that route they would overtake the packets that
-// the silent link holds. A chip of another mesh is silent for a flow, too, if a silent cable in any
+// A chip is silent if the tables have no route to it, but would have one with the silent cables. A
+// silent chip is perhaps only late. Requests to a silent chip wait at their source, and caught
+// packets for the chip wait at the port. The wait ends when the link comes up, or when the last
+// silent cable on the route goes out of service. Caught requests and replies of a silent port stay
+// even if they have a route round the port. By that route they would overtake the packets that the
+// silent link holds. A chip of another mesh is silent for a flow, too, if a silent cable in any
 // mesh breaks the flow's whole route. Requests that are under way to the chip wait in its mesh.
 
 // tables are the routing of a chip.

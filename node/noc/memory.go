@@ -157,10 +157,11 @@ type Write struct {
 }
 
 // CheckWrites returns [wire.OutcomeDone] if Execute will perform each of these unicast writes, one after
-// another and with nothing between. Otherwise the outcome is that of [Memory.Check] for the first write
-// that cannot be performed, or [wire.OutcomeNoMemory] if the limit has no room for all writes, or
-// [wire.OutcomeBadCommand] if registers may refuse a write. A single write to registers has the outcome
-// [wire.OutcomeDone], because registers perform a write in full or not at all.
+// another, with no other command between them. Otherwise the outcome is that of [Memory.Check] for
+// the first write that cannot be performed, or [wire.OutcomeNoMemory] if the limit has no room for
+// all writes, or [wire.OutcomeBadCommand] if registers may refuse a write. A single write to
+// registers has the outcome [wire.OutcomeDone], because registers perform a write in full or not at
+// all.
 func (m *Memory) CheckWrites(ws []Write) wire.Outcome {
 	room := m.limit/pageSize - int64(len(m.pages))
 	var lacking map[pageKey]bool

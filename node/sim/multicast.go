@@ -142,7 +142,7 @@ func (s *Sim) posted(m *machine, o *op) {
 	}
 }
 
-// flush is the end of a flush, for the posted requests of its flow.
+// flush is an ended flush, with what its result says about the posted requests of its flow.
 type flush struct {
 	probe  *op
 	missed uint64 // posted requests that the result reports as missed
@@ -170,9 +170,9 @@ func (s *Sim) endedFlush(m *machine, o *op, r *flow.Result) {
 }
 
 // judgeFlush checks the number of missed requests in the result of a flush. If the flush ended as
-// done, the number is at least the number of posted requests since the previous flush that a
-// destination did not perform. All flushes up to flush x together report at most as many requests
-// as the source posted before flush x.
+// done, the number counts at least the posted requests since the previous flush that were not
+// performed at a destination. All flushes up to flush x together report at most as many requests as
+// the source posted before flush x.
 func (s *Sim) judgeFlush(all []*flush, posted []*op, x *flush) {
 	var told, not, most uint64
 	last := -1 // index of the flush before x

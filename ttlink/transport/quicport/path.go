@@ -114,8 +114,8 @@ func (p *port) shrunk() bool {
 
 // measure sends pairs of questions until the peer answers a long question or the connection ends,
 // and then returns false. If the peer has answered probeMisses short questions and no long
-// question, measure returns true. measure also returns true if the kernel refuses a packet because
-// of its length, and shrunk then returns true.
+// question, measure returns true. If the kernel refuses a packet because of its length, and shrunk
+// returns true, measure also returns true.
 func (p *port) measure(c *quic.Conn, number *uint32) (narrow bool) {
 	for len(p.probes.answers) > 0 { // discards late answers to questions of earlier calls
 		<-p.probes.answers
