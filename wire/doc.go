@@ -336,12 +336,12 @@
 // at the chip's own place along this axis (with trunk 1, in the chip's column), the route follows
 // the other axis. Where the tree begins, the route takes the shorter direction along its axis. If
 // both directions round a ring are equally long, the route goes east or south from an even column
-// or row. From an odd column or row, the route goes west or north. A member whose axis is the axis
-// on which the packet came is straight ahead. A packet that came along the trunk turns for the
-// other members, again in the shorter direction. A packet that came along a branch has no route if
-// a member lies in another row or column than the branch. One copy leaves in each direction that
-// has members, and has these members. In all other respects, copies follow the rules of multicasts
-// by ranges.
+// or row. From an odd column or row, the route goes west or north. If the route to a member follows
+// the axis along which the packet came, the member is straight ahead. A packet that came along the
+// trunk turns for the other members, again in the shorter direction. A packet that came along a
+// branch has no route if a member lies in another row or column than the branch. One copy leaves in
+// each direction that has members, and has these members. In all other respects, copies follow the
+// rules of multicasts by ranges.
 //
 // # Control packet
 //
@@ -390,8 +390,8 @@
 //	16 8n  exceptions: first (4), count (2, not 0), outcome (1), reserved (1, refused)
 //
 // A completion settles the requests from "from" to next-1. A destination with more than four
-// exceptions sends several completions. From of the first completion is the highest flow base that
-// the destination has seen. From of each further completion is next of the previous completion. An
+// exceptions sends several completions. In the first completion, from is the highest flow base that
+// the destination has seen. In each further completion, from is the previous completion's next. An
 // exception may begin before from; the source already knows how these requests ended. An exception
 // may also end after next; the source ignores its part from next on. If a request before from has
 // no fate yet at the source, an earlier completion is missing, and the source ignores the
@@ -484,13 +484,13 @@
 // epoch names these tables. If every route to a chip crosses a silent cable, packets to that chip
 // wait. If no route leads to a chip, not even over silent cables, routers drop packets to it.
 //
-// An entry node gives a packet its route by the tables that the packet's epoch names. The entry
-// node must remember these tables, and the route must cross no cable that is out of service. So the
-// packets of a flow keep their order. Otherwise the entry node uses the tables of the flow's
-// previous packet, or its own tables. If its own tables have no route, the entry node uses a route
-// by silent cables. If the route comes from other tables than the packet names, the packet has the
-// epoch 0 from then on. If the entry node knows neither these tables nor a packet of the flow, and
-// if the packet is not outdated, the packet gets the entry node's epoch instead.
+// An entry node gives a packet its route by the tables that the packet's epoch names, so that the
+// packets of a flow keep their order. For this, the entry node must remember these tables, and the
+// route must cross no cable that is out of service. Otherwise the entry node uses the tables of the
+// flow's previous packet, or its own tables. If its own tables have no route, the entry node uses a
+// route by silent cables. If the route comes from other tables than the packet names, the packet
+// has the epoch 0 from then on. If the entry node knows neither these tables nor a packet of the
+// flow, and if the packet is not outdated, the packet gets the entry node's epoch instead.
 //
 // Only a packet that has the flag DETOUR, or that goes to another mesh, can be outdated for a
 // router. Such a packet is outdated if routes of its epoch and of the router's own tables together
