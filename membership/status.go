@@ -14,7 +14,7 @@ type PoolStatus struct {
 	Seen       int    // number of chips that this chip believes alive, including itself
 	Expected   int    // number of chips of the complete pool; 0: unknown
 	Unreadable uint64 // number of gossip streams that this chip could not read: the sender used a key that this chip does not have, or only one of the two chips encrypts its gossip
-	Refused    uint64 // number of claims to be a chip that this chip refused, for example because of View.Judge, and of datagrams that were longer than a member sends
-	Version    uint64 // with keys: number of dropped datagrams that were not encrypted as memberlist's version 1, and of dropped streams that were encrypted with another version; without keys: 0
+	Refused    uint64 // number of refused claims to be a chip, for example refused by View.Judge, plus the number of datagrams longer than any that a member sends
+	Version    uint64 // with keys: number of dropped datagrams without memberlist's encryption version 1, plus the number of dropped streams with another version; without keys: 0
 	Keys       []Key  // the keys of this chip, the primary key first; empty: gossip is not encrypted
 }

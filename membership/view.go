@@ -23,7 +23,7 @@ const (
 	Joined    EventKind = iota + 1 // the view believes a process to be a chip, and believed no process to be this chip before
 	Updated                        // the process that the view believes has new metadata or a new address
 	Restarted                      // the view now believes a process to be the chip, and believed another process before
-	Left                           // the process that the view believed has left, fallen silent or ended its valid claim, and no other process claims to be the chip
+	Left                           // the process that the view took for the chip left, fell silent or lost its valid claim, and no other process claims to be the chip
 	Rejected                       // the view has rejected a claim; see Reason
 )
 

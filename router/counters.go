@@ -2,18 +2,22 @@ package router
 
 import "ttfabric/wire"
 
-// Counters counts the packets of a port since the router's start. The sums over all ports of a
-// router always satisfy: Received + Injected + Copied = Delivered + Sent + Dropped + packets in
-// channels.
+// Counters counts the packets of a port since the router's start. The chip can pass on a packet, or
+// send its own packet, by a port without a sender channel, see [Router.Through] and
+// [Router.Bypass]. Such a packet counts as if it had been in a sender channel of that port. A
+// packet that the router drops counts at the port of its sender channel, or else at the port by
+// which it came in. A copy of the chip's own multicast that the router drops before any sender
+// channel counts at port 0. The sums over all ports of a router always satisfy: Received + Injected
+// + Copied = Delivered + Sent + Dropped + packets in channels.
 type Counters struct {
 	Received   uint64                      // packets that arrived
 	Delivered  uint64                      // received packets that were for this chip
-	Forwarded  uint64                      // received packets, and copies of received multicasts, that moved to a sender channel or that the chip passed on without one
+	Forwarded  uint64                      // received packets, and copies of received multicasts, that moved to a sender channel
 	Sent       uint64                      // packets that the link took
-	Injected   uint64                      // the chip's own packets, and copies of its own multicasts, that entered a sender channel of this port or left by this port without one; at port 0 also the copies of its own multicasts that the router dropped before a sender channel
+	Injected   uint64                      // the chip's own packets, and copies of its own multicasts, that entered a sender channel of this port; at port 0 also the copies that the router dropped before any sender channel
 	Redirected uint64                      // packets that waited to leave by this port and moved to another port, because tables took this port out of service
 	Copied     uint64                      // copies that the router made of received multicasts; the received packet itself does not count
-	Dropped    [wire.NumDropReasons]uint64 // dropped packets, by reason; a packet in a sender channel counts at the port by which it would have left, a copy of an own multicast that entered no sender channel counts at port 0, and any other packet at the port by which it came in
+	Dropped    [wire.NumDropReasons]uint64 // dropped packets, by reason
 }
 
 // add adds the counts in o to the counts in c.

@@ -3,7 +3,7 @@ package router
 import "ttfabric/wire"
 
 // passThrough returns the number, 1 to 3, of the sender channel for packets that pass through from
-// the side "from" to direction d. The two must differ.
+// the side "from" to direction d. The side and the direction must differ.
 func passThrough(d, from wire.Direction) int {
 	n := 1
 	for x := range wire.Direction(wire.NumDirections) {

@@ -16,11 +16,12 @@ import (
 // Dropping and draining are optional, because a person who looks for the cause of a deadlock wants
 // to see the packets in their channels. The specification requires at least that the control plane
 // is notified. Notifying is on by default. The chip counts stuck channels even with all actions
-// off.
+// off. Drain has two exceptions in a receiver channel. With Drain alone, multicasts stay. With Drop
+// and Drain, all packets stay behind a multicast that this chip still has to take.
 type Timeout struct {
-	After time.Duration // time without movement after which a first packet counts as stuck; 0: never. The router notices a stuck packet at most a quarter of this time later
+	After time.Duration // time without movement after which a first packet counts as stuck, to within a quarter of this time; 0: never
 	Drop  bool          // drop the stuck packet
-	Drain bool          // drop the packets behind the stuck packet in its channel; if Drop is off, multicasts in a receiver channel stay; if Drop is on and the stuck packet is a multicast that this chip still has to take, all packets behind it stay
+	Drain bool          // drop the packets behind the stuck packet in its channel
 	Quiet bool          // do not notify the control plane
 }
 

@@ -70,7 +70,7 @@ const (
 	asksInSilence  = 16                     // number of times that an idle link asks a silent peer before it goes down
 	trainHellos    = 2                      // a training without a hello of the peer counts as not connected after this many times HelloMax
 	stuckMin       = 8 * time.Second        // shortest time for which the oldest frame is unacknowledged before the link goes down for this reason
-	stuckTimeouts  = 8                      // retransmission timeouts for which the oldest frame is unacknowledged before the link goes down, but at least stuckMin
+	stuckTimeouts  = 8                      // the link goes down after the oldest frame has been unacknowledged for this many retransmission timeouts, and for at least stuckMin
 	staleRTT       = 4                      // the link discards its estimate of the round trip if the estimate is more than this many times a new measurement
 	refineMost     = 8                      // number of answered hellos after which a link that came up stops measuring a long round trip again
 	nackDoublings  = 6                      // largest number of doublings of the time between two NACKs for one missing frame
@@ -94,7 +94,7 @@ type Profile struct {
 	DeadIdle    time.Duration // time without a frame from the peer after which an idle link goes down
 	Keepalive   time.Duration // distance of the instants at which an idle end sends a frame; see Config.Phase
 	Hold        time.Duration // time for which a link may be down before the routing tables avoid its cable
-	Boot        time.Duration // time for which a link may take to come up first before the routing tables avoid its cable
+	Boot        time.Duration // time that a link may take to come up for the first time; then the routing tables avoid its cable
 	HelloMin    time.Duration // time between the first two hellos of a training
 	HelloMax    time.Duration // longest time between two hellos; the time doubles up to HelloMax
 	RTOMin      time.Duration // shortest retransmission timeout

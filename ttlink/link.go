@@ -55,7 +55,7 @@ type session struct {
 	life      mono.Time                       // when a frame of the session last came from the peer; stalls of the owner's loop move this time forward
 	refused   mono.Time                       // time of the first refusal of a datagram by a host since the last frame of the peer; 0: never
 	asked     mono.Time                       // when this end last asked the silent peer for a frame
-	dry       mono.Time                       // when this end had no credit for a packet, or the peer used its last credit, whichever was later; 0: never in this session
+	dry       mono.Time                       // last time at which this end had no credit for a packet, or at which the peer used its last credit; 0: never in this session
 	late      time.Duration                   // how much longer than usual the link waits for a silent peer, because the owner's loop was stalled; at most DeadIdle
 	lateAt    mono.Time                       // end of the latest stall that the link did not count as silence
 	ended     [endedRemember]wire.Incarnation // the last incarnations of the peer that another one has replaced; the link refuses them

@@ -15,7 +15,7 @@ type training struct {
 	interval time.Duration // time between two periodic hellos
 	greet    pathSet       // paths by which a hello is due
 	echoed   mono.Time     // sending time of the newest hello that the peer answered
-	echoedBy pathSet       // paths of the hellos that this end sent at the time echoed and the peer answered
+	echoedBy pathSet       // paths of the answered hellos that this end sent at the time in echoed
 	asking   bool          // a hello is due because of a call of [Link.Ask]
 	refine   int           // number of answers for which this end still sends hellos, to measure a long round trip again
 

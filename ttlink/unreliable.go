@@ -62,7 +62,7 @@ const (
 // Shares are what a link saw on its own cable in one window, in percent.
 type Shares struct {
 	Resent  int // data frames that the link sent again, as a share of the sent data frames
-	Damaged int // frames with a wrong checksum, as a share of the received frames; at most the number of data frames behind a gap counts
+	Damaged int // frames with a wrong checksum, but at most as many as data frames behind a gap, as a share of the received frames
 }
 
 // quality holds what a link knows about the frames on its own cable.
@@ -77,10 +77,10 @@ type quality struct {
 	unproved   uint64    // data frames sent again since the link was made, without a proof that frames were lost
 	base       tolls     // while the own cable carries the frames: the link's counts minus the window's counts
 	stalled    mono.Time // when the owner's loop last continued after a stall of at least RTOMin; 0: never
-	seen       tolls     // otherwise: the window's counts
+	seen       tolls     // while the own cable does not carry the frames: the window's counts
 
 	asked   int  // hellos by the own cable since the first one that the peer answered, while a fallback path carries the frames
-	peerOwn bool // since then, the peer sent frames of the session by the own cable
+	peerOwn bool // since the first answer, the peer has sent frames of the session by the own cable
 }
 
 // tolls are counts of frames. The counts of sent frames are data frames sent, and data frames sent

@@ -20,10 +20,10 @@ type Outcome uint8
 // The outcomes. A completion reports every outcome except OutcomeDone as an exception.
 //
 // The destination keeps a list of exceptions for each flow. While the list is almost full, the
-// destination performs no request of the flow. If the list has room for at least two more
-// exceptions then, the requests that arrive get OutcomeOverflow, until a request is missing. From
-// then on, or if the list has room for only one more exception, all requests get OutcomeLost, even
-// if they arrive. One exception must then cover all these requests.
+// destination performs no request of the flow. While the list still has room for at least two more
+// exceptions, the requests that arrive get OutcomeOverflow, until a request is missing. From then
+// on, or if the list has room for only one more exception, all requests get OutcomeLost, even if
+// they arrive. One exception must then cover all these requests.
 const (
 	OutcomeDone         Outcome = iota // the destination performed the request
 	OutcomeBadAddress                  // the address names no tile with memory, or a byte past the end of the tile's memory; request not performed
@@ -34,7 +34,7 @@ const (
 	OutcomeRestarted                   // the destination has restarted; nobody knows whether the destination's earlier incarnation performed the request
 	OutcomeOverflow                    // the request arrived, but the list of exceptions is almost full (see above); request not performed, the source may try again
 	OutcomeNoMemory                    // the destination has reached its limit of host memory; request not performed
-	OutcomeUnknownFlow                 // the destination has restarted since the destination answered in this flow epoch; request not performed, the source may try again in a new flow epoch
+	OutcomeUnknownFlow                 // the destination has restarted since it answered in this flow epoch; request not performed, the source may try again in a new flow epoch
 	OutcomeHarvested                   // the address is in the memory of a Tensix tile that is switched off (harvested); request not performed
 	OutcomeUntranslated                // the address has translated coordinates, and the chip translates none; request not performed
 	NumOutcomes

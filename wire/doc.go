@@ -484,13 +484,13 @@
 // epoch names these tables. If every route to a chip crosses a silent cable, packets to that chip
 // wait. If no route leads to a chip, not even over silent cables, routers drop packets to it.
 //
-// An entry node gives a packet its route by the tables that the packet's epoch names. The entry
-// node must remember these tables, and the route must cross no cable that is out of service. So the
-// packets of a flow keep their order. Otherwise the entry node uses the tables of the flow's
-// previous packet, or its own tables. If its own tables have no route, the entry node uses a route
-// by silent cables. If the route comes from other tables than the packet names, the packet has the
-// epoch 0 from then on. If the entry node knows neither these tables nor a packet of the flow, and
-// if the packet is not outdated, the packet gets the entry node's epoch instead.
+// An entry node gives a packet its route by the tables that the packet's epoch names, so that the
+// packets of a flow keep their order. For this, the entry node must remember these tables, and the
+// route must cross no cable that is out of service. Otherwise the entry node uses the tables of the
+// flow's previous packet, or its own tables. If its own tables have no route, the entry node uses a
+// route by silent cables. If the route comes from other tables than the packet names, the packet
+// has the epoch 0 from then on. If the entry node knows neither these tables nor a packet of the
+// flow, and if the packet is not outdated, the packet gets the entry node's epoch instead.
 //
 // Only a packet that has the flag DETOUR, or that goes to another mesh, can be outdated for a
 // router. Such a packet is outdated if routes of its epoch and of the router's own tables together

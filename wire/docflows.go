@@ -96,13 +96,13 @@
 //
 // # Flows of groups
 //
-// A group is the set of chips, the members, that one source multicasts to by the same ranges, or with the
-// same members, on one plane. The source numbers its groups from 1 to at most 256. A member drops packets with a higher
-// group number. Each member keeps one flow for each source, plane and group, by the rules of
-// "Flows". The packet of a completion has the number of the group. All members get the same flow
-// seq for a request, and each member finds its own gaps and duplicates. The source sets KNOWN when
-// all members have answered in the epoch. The epochs of a group's flow end by the same rules as the
-// epochs of other flows.
+// A group is the set of chips, the members, that one source multicasts to by the same ranges, or
+// with the same members, on one plane. The source numbers its groups from 1 to at most 256. A
+// member drops packets with a higher group number. Each member keeps one flow for each source,
+// plane and group, by the rules of "Flows". The packet of a completion has the number of the group.
+// All members get the same flow seq for a request, and each member finds its own gaps and
+// duplicates. The source sets KNOWN when all members have answered in the epoch. The epochs of a
+// group's flow end by the same rules as the epochs of other flows.
 //
 // At the source, a request to a group is done when all members have answered for it. The flow base
 // is the lowest flow seq that is not settled for all members. A drop report settles the request for

@@ -65,8 +65,8 @@
 //   - Virtual channel (VC): a class of traffic on a link, with slots and credits of its own.
 //   - Sender channel: a queue of packets that wait to leave by a port.
 //   - Receiver channel: the queue of packets that came in by a port and have not moved on.
-//   - Wrap: the cable of an axis that leads from the last row or column back to the first. The rows
-//     or columns along this axis are rings.
+//   - Wrap: a cable that leads from the last row or column of a mesh back to the first. The columns
+//     or rows with such a cable are rings.
 //   - Dateline: the place on a ring where packets change to another virtual channel. The change
 //     prevents a closed cycle of packets that wait for each other (a deadlock).
 //   - Route: the sequence of chips and ports that a packet takes. In package route, a path is a
@@ -80,12 +80,13 @@
 //     another route.
 //   - Detour: a route round a fault. Packets on detours use separate virtual channels.
 //   - Out of service: the state of a cable that routes avoid, and whose link the chips do not wait
-//     for. The link is down, on its own cable and on every fallback path, and its peer or cable has
-//     failed, or an operator took the cable out. In service is the opposite.
+//     for. A cable goes out of service when its link is down on every path, and its peer or the
+//     cable has failed. An operator can also take a cable out of service. In service is the
+//     opposite.
 //   - Silent: the state of a port or cable that routes avoid because the port hears nothing from its
-//     peer, without evidence that the peer or the cable has failed. A chip is silent if every route
-//     to it crosses a silent cable, and at least one route crosses no cable out of service. Packets
-//     to a silent chip wait, because the chip is perhaps only late.
+//     peer, without evidence that the peer or the cable has failed. A chip is silent if routes lead
+//     to it over silent cables only. Packets to a silent chip wait, because the chip is perhaps
+//     only late.
 //   - Grace period: how long packets wait for a next hop whose port is out of service. After the grace
 //     period the next hop is dead, and routers drop the packets that wait for that next hop.
 //   - Up, down: directions between meshes. The meshes form a tree. A crossing from one mesh to
@@ -114,8 +115,8 @@
 //     plane.
 //   - Open: the state of a request whose fate the source does not know yet. Settled is the
 //     opposite.
-//   - Posted: the state of a request whose end no destination reports to the program. The chip that
-//     sent it still counts how it ended.
+//   - Posted: the state of a request that ends for the program as soon as the chip has sent it. The
+//     chip still counts how the request ended at its destination.
 //   - Fate: how a request ended, as far as its source can know: done, refused with an outcome,
 //     lost, or unknown. A posted request ends as posted when the chip has sent it.
 //   - Outcome: how a request ended at the destination, as a completion reports. An exception is an

@@ -36,7 +36,7 @@ func (t Trunk) Along(d Direction) bool {
 // rectangle has four columns and two rows.
 type Ranges struct {
 	Hops [NumDirections]uint8 // number of chips in each direction, including the chips that only pass the packet on
-	Skip [NumDirections]uint8 // how many chips in each direction only pass the packet on; these chips are the nearest to the start (in tt-metal's linear API: start - 1)
+	Skip [NumDirections]uint8 // how many chips in each direction, the nearest to the start, only pass the packet on; in tt-metal's linear API: the argument start, minus 1
 }
 
 // Any reports whether at least one direction has hops.

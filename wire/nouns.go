@@ -151,7 +151,8 @@ type Life uint32
 // value.
 type SessionID uint32
 
-// Seq is the sequence number of a data frame in a session. Sequence numbers wrap after 32 bits.
+// Seq is the sequence number of a data frame or write in a session. Sequence numbers wrap after 32
+// bits.
 type Seq uint32
 
 // Add returns the sequence number n after s.

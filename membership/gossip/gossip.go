@@ -41,7 +41,7 @@ const (
 	unreadablePause = time.Minute            // shortest time between two reports of unreadable gossip
 	rejectedPeriod  = time.Minute            // the pool reports the rejected claims of a process once in this time
 	maxRejected     = 16                     // largest number of processes whose rejected claims the pool reports in a rejectedPeriod
-	maxQueue        = 4096                   // largest number of announcements, and of other messages, that wait until memberlist processes them; with maxPacket, they take at most 150 MiB
+	maxQueue        = 4096                   // largest number of announcements that wait for memberlist, and largest number of other messages that wait; at maxPacket each, they take at most 150 MiB
 	loopbackPacket  = 16 << 10               // largest gossip packet on loopback, in bytes: about 100 announcements; memberlist counts the messages of a packet in 8 bits, and no message is shorter than 64 bytes
 	maxPacket       = loopbackPacket + 512   // largest gossip packet that a pool accepts, in bytes: memberlist adds a label, a checksum and the overhead of encryption
 	reclaimTime     = time.Second            // shortest time between a member's death and its return with another address; the time can be short, because each process has its own name

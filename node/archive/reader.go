@@ -22,7 +22,7 @@ type Reader struct {
 // Skipped counts the parts of an archive that a reader skipped.
 type Skipped struct {
 	Torn    int // segments that end in a torn line, because of a kill -9 or because the writer is writing the line
-	Damaged int // lines that are no JSON object or too long, and segments that the reader could not open or read to the end
+	Damaged int // lines that are too long or not a JSON object, plus segments that the reader could not open or read to the end
 }
 
 // Read returns a reader of the lines of the writer "name" in the folder "dir". Read returns an

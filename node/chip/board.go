@@ -35,7 +35,7 @@ func (l *liveBoard) Link(ch wire.Channel) (ttlink.Status, ttlink.Counters, bool)
 // Works reports whether the base firmware of a channel's tile works.
 func (l *liveBoard) Works(ch wire.Channel) bool { return (*firmwareHost)(l).Works(ch) }
 
-// addBoard shows the words of the board in the chip's memory.
+// addBoard maps the words of the board into the chip's memory.
 func (c *machine) addBoard(now mono.Time) error {
 	c.host = host{board.New(c.cfg.Topology, c.cfg.Node, (*liveBoard)(c)), now}
 	if err := c.host.board.Map(c.memory); err != nil {

@@ -62,9 +62,9 @@ type Inputs interface {
 	// cables do not lead to the same chip in the same direction.
 	Assign(now mono.Time, ch, by wire.Channel) error
 	// Command orders a port to run, pause, drain or retrain, or changes the mode of the port; see
-	// [router.Router.Order], [ttlink.Link.Retrain] and [ttlink.Compliance]. Command returns an error for a channel without a cable and for
-	// an unknown command. Command also returns an error for the command to retrain, if the
-	// link has no path to train on.
+	// [router.Router.Order], [ttlink.Link.Retrain] and [ttlink.Compliance]. Command returns an
+	// error for a channel without a cable and for an unknown command. Command also returns an error
+	// for the command to retrain, if the link has no path to train on.
 	Command(now mono.Time, ch wire.Channel, cmd router.Command) error
 	// Flush drops the packets that wait in the sender channels of a port, and returns their
 	// number. The chip sends drop reports of the dropped requests and probes to their

@@ -185,7 +185,7 @@ type programs struct {
 	notices   []notice        // ends of jobs that this chip has to tell
 	verdicts  []verdict       // ends of jobs whose reason this chip does not know yet
 	doubt     *verdict        // the verdict about the jobs that the chip ends now; nil: the chip knows the reason
-	heard     []kernel.Notice // ends of jobs that other chips have told, and that the chip has not handled yet
+	heard     []kernel.Notice // ends of jobs that other chips have reported, and that this chip has not handled yet
 	releasing bool            // a port has jobs to release
 	sent      uint64          // number of notices and reads of life registers that this chip has sent; part of their tokens
 	lost      uint64          // number of notices that found no room, or that several attempts did not deliver
@@ -232,8 +232,8 @@ func (c *machine) addKernels() error {
 	return c.memory.MapRegisters(kernel.NoticeAddr(c.cfg.Topology.Arch), kernel.NoticeSize, &c.kernels)
 }
 
-// StartJob starts this chip's part of a job. If a chip of the job has died, or if another chip has told
-// that the job has ended, the part ends at once.
+// StartJob starts this chip's part of a job. If a chip of the job has died, or if another chip has
+// reported the end of the job, the part ends at once.
 func (c *machine) StartJob(now mono.Time, j kernel.Job) error {
 	for _, ch := range j.Channels {
 		switch i := c.ports.index(ch); {
@@ -269,7 +269,8 @@ func (c *machine) resetBy(now mono.Time, by wire.FabricNodeID) {
 	}
 }
 
-// resets ends the jobs of the processors that stores have put into reset. The text "by" names who stored.
+// resets ends the jobs of the processors that stores have put into reset. The text "by" names the
+// chip or program that stored.
 func (c *machine) resets(now mono.Time, by string) {
 	if c.memory.HasResets() {
 		c.kernels.Reset(now, by)
@@ -277,7 +278,7 @@ func (c *machine) resets(now mono.Time, by string) {
 	}
 }
 
-// runKernels gives the kernels that can continue their turn. runKernels returns true if a kernel ran.
+// runKernels runs the kernels that can continue. runKernels returns true if a kernel ran.
 func (c *machine) runKernels(now mono.Time) bool {
 	if c.kernels.Idle() && len(c.kernels.heard)+len(c.kernels.notices)+len(c.kernels.verdicts) == 0 && !c.kernels.releasing {
 		return false
@@ -352,8 +353,8 @@ func (p *programs) noticed(r *flow.Result) {
 // kernelEvents calls takeKernelEvents, and tells the other chips of jobs that have ended early.
 func (c *machine) kernelEvents(now mono.Time) { c.takeKernelEvents(now, true) }
 
-// takeKernelEvents passes the events of the kernels to the chip's events. If "tell" is true, the chip
-// tells the other chips of a job that the job has ended early.
+// takeKernelEvents passes the events of the kernels to the chip's events. If "tell" is true, and a
+// job has ended early, the chip also tells the job's other chips.
 func (c *machine) takeKernelEvents(now mono.Time, tell bool) {
 	for e, ok := c.kernels.PollEvent(); ok; e, ok = c.kernels.PollEvent() {
 		if e.Kind != kernel.JobEnded {

@@ -50,7 +50,7 @@ func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 	w, epoch := c.way(flow.Key{Node: p.Src, Plane: p.Plane, Other: p.Other}, wire.ClassReply)
 	if !w.OK {
 		if p.Src == c.cfg.Node {
-			return wire.OutcomeBadCommand // this chip sent the read to itself with Request.Via, and no route leads from a chip to itself for the reply
+			return wire.OutcomeBadCommand // this chip sent the read to itself with Request.Via, but the reply has no route from a chip to itself
 		}
 		return wire.OutcomeAgain // faults leave no route to the source
 	}

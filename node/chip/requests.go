@@ -134,8 +134,8 @@ func (n *network) Crosses(to flow.Key, r *flow.Route) (silent, dead bool) {
 }
 
 // silentBeyond reports whether a cable of another mesh on a route is silent, even if the route does
-// not cross this cable. An entry node that was late itself may have sent packets of the route to
-// that cable, because it did not know yet that the cable is silent.
+// not cross this cable. An entry node that was late may have sent packets of the route to that
+// cable, before it knew that the cable is silent.
 func (n *network) silentBeyond(r *flow.Route) bool {
 	return len(r.Beyond) > 0 && slices.ContainsFunc(n.cfg.Topology.Cables, func(k topo.Cable) bool {
 		return n.tables.plan.Out(k.A) && !n.tables.hope.plan.Out(k.A) &&

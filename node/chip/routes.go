@@ -222,11 +222,10 @@ func (c *machine) enter(p *port, v wire.PacketView) bool {
 //     of the previous point may lead straight back over this cable, if they are newer than the
 //     tables that routed the packet.
 //
-// Of the first two tables, through does not take those whose route crosses a cable that is out of
-// service, unless they are in force.
+// If the route of the first or second of these tables crosses a cable that is out of service,
+// through skips the tables, unless they are in force.
 //
-// If other tables than those that the packet names route the packet, the packet's epoch becomes
-// EpochMixed.
+// If the packet gets its route from tables that it does not name, its epoch becomes EpochMixed.
 func (c *machine) through(p *port, v wire.PacketView) bool {
 	t, to, class, epoch := &c.tables, destination(v), v.VC().Class(), v.Epoch()
 	try := func(by *planned) bool {

@@ -22,8 +22,8 @@ type Counters struct {
 	StaleCompletions uint64
 	StaleReplies     uint64
 	Probes           uint64                      // probes that stalled flows sent
-	FlowResets       uint64                      // times that a flow gave up a member: after flow.FlowTimeout, without a route, or because its epoch was too old
-	ReportsLost      uint64                      // drop reports that the chip discarded because MaxReports reports waited or no route led to the source, and packets that it could not report
+	FlowResets       uint64                      // times that a flow gave up a member: after flow.FlowTimeout, without a route, or because the flow's epoch was too old
+	ReportsLost      uint64                      // drop reports that the chip discarded because MaxReports reports waited or no route led to the source, plus lost packets without a report, for example with a broken header
 	Dropped          [wire.NumDropReasons]uint64 // packets that this chip dropped, by reason
 	Timeouts         uint64                      // times that the first packet of a sender or receiver channel could not move for the timeout
 	EventsDropped    uint64

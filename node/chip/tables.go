@@ -64,7 +64,7 @@ func (c *machine) newPlanned(p *route.Plan) *planned {
 type former struct {
 	epochs  []uint32                     // epochs of former tables, the newest last
 	plans   []*planned                   // the newest of the former tables, the newest last; only of a machine with several meshes
-	strict  bool                         // the last proof found a conflict: packets of all other tables that go round a fault or to another mesh are outdated
+	strict  bool                         // the last proof found a conflict: packets of all other tables are outdated if they go round a fault or to another mesh
 	refused uint64                       // number of times that the chip refused to put tables in force, because the proof failed
 	checked map[[2]uint32]route.Conflict // results of proofs, by the hashes of the old and the new tables; a cable that fails again and again needs no further proof
 }
@@ -83,7 +83,7 @@ type Tables struct {
 	Out         []wire.PortID       // ports of the cables that these tables do not use, both ports of each cable
 	Silent      []wire.FabricNodeID // silent chips of this mesh, to which requests wait; of another silent mesh, only its first chip; nil if Refused
 	Unreachable []wire.FabricNodeID // chips of this mesh without a route from this chip; of another mesh without a route, only its first chip; nil if Refused
-	Strict      bool                // packets of the old tables that go round a fault or to another mesh are outdated: they could close a cycle with packets of these tables, and are parked where they would have to wait
+	Strict      bool                // packets of the old tables are outdated if they go round a fault or to another mesh, because they could close a cycle with packets of these tables; routers park them instead of letting them wait
 	Refused     bool                // the chip did not put these tables in force, because the proof failed
 }
 

@@ -64,7 +64,7 @@ func cableName(p *port) string {
 	return fmt.Sprintf("link %s:%d to %s:%d: ", p.Local.Node, p.Local.Channel, p.Peer.Node, p.Peer.Channel)
 }
 
-// sessionStarted takes the news that a session brings about the chip at the other end of a link.
+// sessionStarted uses what the start of a session says about the chip at the other end of a link.
 func (c *machine) sessionStarted(now mono.Time, p *port, e *ttlink.Event) {
 	if e.Anew {
 		c.endJobsWith(now, p.Peer.Node, kernel.End{Why: kernel.EndAnew, By: p.Peer.Node})
@@ -126,7 +126,7 @@ func (c *machine) judge(now mono.Time, over func(v *verdict) bool) (moved bool) 
 	return moved
 }
 
-// told takes the end of a job that another chip has told. The other chip knows the reason.
+// told takes the end of a job that another chip has reported. The other chip knows the reason.
 func (c *machine) told(now mono.Time, n *kernel.Notice) (moved bool) {
 	k := &c.kernels
 	k.verdicts = slices.DeleteFunc(k.verdicts, func(v verdict) bool {

@@ -9,8 +9,8 @@ import (
 
 // Limits of multicasts.
 const (
-	MaxGroups  = 256                  // largest number of groups of a chip, over all planes; beyond it, a new group replaces the least recently used idle group
-	MaxMissed  = 4096                 // largest number of replaced groups whose missed posted requests a chip remembers; beyond it, a new group replaces only groups without missed requests
+	MaxGroups  = 256                  // largest number of groups of a chip, over all planes; at this number, a new group replaces the least recently used idle group
+	MaxMissed  = 4096                 // largest number of replaced groups whose missed posted requests a chip remembers; at this number, a new group replaces only groups without missed requests
 	MaxMembers = wire.MaxChipsPerMesh // largest number of members of a group: all chips of another mesh
 )
 

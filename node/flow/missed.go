@@ -3,7 +3,7 @@ package flow
 import "slices"
 
 // misses is what a flow knows about its posted requests. misses counts the posted requests that did
-// not end as FateDone. The result of a flush holds the count since the flush before. A flush is a
+// not end as FateDone. The result of a flush holds the count since the previous flush. A flush is a
 // probe with the field Flush of [Request].
 //
 // Invariant: flushes are the open flushes of the flow's window, in the order of their numbers.

@@ -13,14 +13,14 @@ type Request struct {
 	Probe   bool             // the destination only answers; Command and Payload are not used
 	Command wire.Command     // the chip sets Size from Payload, except for a read
 	Payload []byte           // data of at most wire.MaxPayload bytes, which the source copies
-	Into    []byte           // memory for the data of a read that a chip sends to itself without Via; the chip uses the memory only while it handles the request, and only if the data fit; otherwise, and for other requests, it has no effect
+	Into    []byte           // memory for the data of a read that a chip sends to itself without Via, if the data fit; the chip uses the memory only while it handles the request; no effect on other requests
 	Trace   bool             // each chip that the packet comes to records the packet; chips do not record multicasts
 	Via     []wire.Direction // hops to take instead of the routing table's, at most wire.MaxHops; the hops may lead back to the sending chip itself
 	Ranges  wire.Ranges      // if the ranges have hops: the request is a multicast to the chips in the ranges; Dst is not used, and the chip refuses Via, Other, Members and reads
 	Members wire.Members     // if the set is not empty: the request is a multicast to these chips of mesh Dst.Mesh; the chip refuses Via, Other, Ranges and reads
 	Other   bool             // take the other route if two routes round a ring are equally long, see route.Plan.Other; requests with Other form a flow of their own, and the chip refuses Other with Via
 	Flush   bool             // for a probe: the result says how many posted requests of the flow were missed, see Missed of [Result]; no effect on other requests
-	Posted  bool             // the request ends as FatePosted when the chip has sent it, see the package documentation; for neither reads nor probes
+	Posted  bool             // the request ends as FatePosted when the chip has sent it, see the package documentation; the chip refuses Posted for reads and probes
 }
 
 // Many reports whether the request is a multicast.
@@ -62,7 +62,7 @@ const (
 	FateDone    Fate = iota // the destination performed the request
 	FateRefused             // the request arrived, but the destination did not perform the request; Outcome says why
 	FateLost                // the destination certainly did not perform the request; Drop and At say why and where a router dropped the packet; Drop is 0 if the destination saw a gap
-	FateUnknown             // nobody knows whether the destination performed the request, or the data of a performed read is lost; Doubt says why
+	FateUnknown             // nobody knows whether the destination performed the request, or the destination performed a read but its data is lost; Doubt says why
 	FatePosted              // the chip has sent a posted request; a later flush of the flow says how many posted requests were missed
 )
 
@@ -110,7 +110,7 @@ type Result struct {
 	At      wire.FabricNodeID // with a Drop: the chip that dropped the packet or the data
 	Doubt   Doubt             // for FateUnknown: why nobody knows the outcome, or why a read has no data
 	Data    []byte            // data that a read returned
-	Err     error             // for FateRefused: why the request could not start; for other fates: why a remote chip could not be reached
+	Err     error             // for a request over a connection to the chip: why the chip did not accept the request (FateRefused), or why the connection gave no result (FateUnknown)
 	Members []MemberResult    // for a multicast: members where the request did not end as FateDone, in the order of the chips; Fate is the gravest fate of these members
 	Missed  uint64            // for a probe with Flush that ended as FateDone: number of earlier posted requests of the flow, since the last such probe, that did not end as FateDone
 	Sent    mono.Time

@@ -31,7 +31,7 @@ const (
 	tickEvery   = 50 * time.Millisecond  // interval at which a source checks its open flows
 	lastWords   = 100 * time.Millisecond // time for which a flow waits for drop reports after its destination became unreachable
 	probesExtra = 16                     // number of open probes that a flow may have beyond MaxOutstanding
-	postedRun   = MaxUnanswered / 2      // of this number of posted requests in a row, the last asks for a completion, so that a flow of posted requests does not look unanswered
+	postedRun   = MaxUnanswered / 2      // the last of this many posted requests in a row asks for a completion, so that a flow of posted requests does not look unanswered
 )
 
 // Config describes the flows of a chip.

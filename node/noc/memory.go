@@ -16,8 +16,8 @@
 //   - A NoC multicast works on the Tensix tiles of a rectangle. Other commands refuse the address of
 //     a rectangle.
 //   - All tiles of a DRAM bank share one memory.
-//   - A tile answers to its coordinates of NoC 0 and of NoC 1, and to its translated coordinates unless
-//     the chip translates none (see [Memory.Translate]).
+//   - An address names a tile by its coordinates of NoC 0 or of NoC 1, or by its translated
+//     coordinates, unless the chip translates none (see [Memory.Translate]).
 //   - Words in the L1 of ethernet tiles may show the state of the chip, see [Memory.ShowLive].
 //   - A store can put the processor of a tile into reset (see [Memory.TakeResets]).
 //   - A tile's address space has windows of registers, mostly beyond the memory. Registers are read
@@ -73,7 +73,7 @@ type Memory struct {
 	beyond  [][]window                             // by index into list: windows outside the tile's memory, sorted by offset; they do not overlap
 	regs    []Registers                            // the registers of all windows
 	watch   [numWatchers][]func(off uint64, n int) // by bank: called after each store into the bank; nil: nobody watches
-	inline  [wordSize]byte                         // the word of an inline write to registers, for the length of a call
+	inline  [wordSize]byte                         // the word of an inline write to registers, during a call of Execute
 	reset   resets                                 // soft reset registers
 	life    life
 
@@ -142,7 +142,9 @@ func (m *Memory) Resident() int64 { return int64(len(m.pages)) * pageSize }
 // Check returns [wire.OutcomeDone] if the n bytes from address a on are within one tile's memory or
 // within one window of registers. If n is 0, a may be the address behind the last byte. Otherwise
 // the outcome is [wire.OutcomeBadAddress], or [wire.OutcomeHarvested] for memory of a harvested tile,
-// or [wire.OutcomeUntranslated] for translated coordinates on a chip that translates none, or [wire.OutcomeMisaligned] for a range of registers that has half words. Check reads no register, so Read may still refuse a range of registers.
+// or [wire.OutcomeUntranslated] for translated coordinates on a chip that translates none, or
+// [wire.OutcomeMisaligned] for a range of registers that does not consist of whole words. Check
+// reads no register, so Read may still refuse a range of registers.
 func (m *Memory) Check(a wire.NocAddr, n int) wire.Outcome {
 	_, o := m.find(a, n)
 	return o
@@ -155,10 +157,11 @@ type Write struct {
 }
 
 // CheckWrites returns [wire.OutcomeDone] if Execute will perform each of these unicast writes, one after
-// another and with nothing between. Otherwise the outcome is that of [Memory.Check] for the first write
-// that cannot be performed, or [wire.OutcomeNoMemory] if the limit has no room for all writes, or
-// [wire.OutcomeBadCommand] if registers may refuse a write. A single write to registers has the outcome
-// [wire.OutcomeDone], because registers perform a write in full or not at all.
+// another, with no other command between them. Otherwise the outcome is that of [Memory.Check] for
+// the first write that cannot be performed, or [wire.OutcomeNoMemory] if the limit has no room for
+// all writes, or [wire.OutcomeBadCommand] if registers may refuse a write. A single write to
+// registers has the outcome [wire.OutcomeDone], because registers perform a write in full or not at
+// all.
 func (m *Memory) CheckWrites(ws []Write) wire.Outcome {
 	room := m.limit/pageSize - int64(len(m.pages))
 	var lacking map[pageKey]bool

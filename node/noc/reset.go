@@ -7,7 +7,8 @@ package noc
 // At the start, all processors of a Tensix tile are in reset, and the processor of an ethernet tile runs.
 // [Memory.Unreset] takes the processors of a tile out of reset. Kernels run on the tile's first processor:
 // BRISC of a Tensix tile, or the only processor of an ethernet tile. The other bits only hold their values.
-// A processor that comes out of reset begins anew, so a kernel that the reset has stopped does not go on.
+// A processor that comes out of reset begins anew, so a kernel that the reset has stopped does not
+// continue.
 const SoftReset = 0xFFB121B0
 
 // Bits of the soft reset register.
@@ -47,8 +48,8 @@ func (m *Memory) resetOf(i int32) uint32 {
 // HasResets reports whether TakeResets would return a tile.
 func (m *Memory) HasResets() bool { return len(m.reset.news) > 0 }
 
-// TakeResets returns the tiles whose first processor ran, and that stores have put into reset since the
-// last call. A tile that came out of reset again is in the list, too.
+// TakeResets returns the tiles whose first processor was running when a store put it into reset,
+// since the last call. A tile that came out of reset again is in the list, too.
 func (m *Memory) TakeResets() []Tile {
 	news := m.reset.news
 	m.reset.news = nil

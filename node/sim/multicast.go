@@ -142,7 +142,7 @@ func (s *Sim) posted(m *machine, o *op) {
 	}
 }
 
-// flush is the end of a flush, for the posted requests of its flow.
+// flush is an ended flush, with what its result says about the posted requests of its flow.
 type flush struct {
 	probe  *op
 	missed uint64 // posted requests that the result reports as missed

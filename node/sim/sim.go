@@ -58,7 +58,7 @@ type Config struct {
 	// nil, the simulator does not call Wrap.
 	Record func(now mono.Time, cfg chip.Config) func(chip.Inputs) chip.Inputs
 
-	bare     bool     // whether to leave out the costly checks (invariants after each step, losses at the end of an incarnation), and datagrams in the hash, for speed
+	bare     bool     // for speed, leave out the costly checks (invariants after each step, losses at the end of an incarnation), and leave the datagrams out of the hash
 	sabotage sabotage // error that the run makes on purpose, to test the checkers
 }
 

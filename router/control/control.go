@@ -43,7 +43,7 @@ import (
 // The specification names no values for these times. The values are our own choices.
 const (
 	Settle   = 5 * time.Millisecond   // delay from a change of the link states to the next plan of the tables: further changes often follow soon
-	Rejoin   = 100 * time.Millisecond // delay if only ports came back: the other links of a chip that was late come back soon, and each plan may cost packets that are on a detour
+	Rejoin   = 100 * time.Millisecond // delay if no port failed and ports came back: the other links of a chip that was late come back soon, and each plan may cost packets that are on a detour
 	Throttle = 100 * time.Millisecond // shortest time between two plans
 	GiveUp   = 20 * time.Second       // time after which a silent port goes out of service; a process that waits for a processor for less than this time is late, but not dead
 	GoneHold = 200 * time.Millisecond // how long the link of a port with evidence may be down, if no parallel cable can carry the link, and if Config.Hold is not shorter

@@ -118,7 +118,7 @@ func (p *Plan) Replaces(old *Plan) Conflict {
 			}
 			newChecker(old, wire.Plane(pl), c, g).detours()
 			k.caught(old)
-			if old.other != old { // where a fault breaks a route of old.other, old.other has the route of old: the graph already has these detours, but not the caught packets of old.other
+			if old.other != old { // packets with Other follow old.other: its detours are those of old, which the graph already has, but its caught packets are its own
 				newChecker(p.other, wire.Plane(pl), c, g).caught(old.other)
 			}
 			if k.g.cycle() != nil {

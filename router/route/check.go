@@ -39,7 +39,7 @@ type Verdict struct {
 	Cycle        []Channel            // cycle in which each channel waits for the next, and the last channel for the first; nil: no traffic can deadlock
 	Plane        wire.Plane           // plane of the cycle
 	Pairs        int                  // number of ordered pairs with a route, added up over all planes; the pairs are pairs of chips of one mesh and pairs of meshes
-	Unreachable  int                  // number of ordered pairs without a route, added up over all planes; on each plane, the class of messages with the most such pairs counts, and pairs of meshes count only on plane 0
+	Unreachable  int                  // number of ordered pairs without a route, added up over all planes; each plane adds its class of messages with the most such pairs; pairs of meshes count only on plane 0
 	Example      [2]wire.FabricNodeID // one pair without a route
 	Longest      int                  // number of hops of the longest route between two chips; with several meshes: an upper bound
 	Astray       int                  // number of routes that do not end at their destination, or pass a chip twice (within a mesh) or a mesh twice (between meshes)

@@ -11,9 +11,9 @@ import (
 // West, North, South. A hop to a chip of lower rank leads up. A route makes all its up hops before
 // its down hops. Such routes close no cycle of waiting packets, whichever cables are missing
 // (Autonet, Schroeder et al., 1991). The engine takes the shortest of these routes. Of several
-// shortest routes, the engine takes the first if their hops are compared one by one, in the order
-// of directions of the walk. An upDown treats cables that wrap like all other cables, also for
-// control packets.
+// shortest routes, the engine takes the first in alphabetical order, where E, W, N, S is the order
+// of the letters. An upDown treats cables that wrap like all other cables, also for control
+// packets.
 type upDown struct {
 	g       *grid
 	next    [][4]int16 // by plane and chip: number of the neighbour in each direction; -1: no working cable leads there

@@ -162,8 +162,9 @@ func (d *descriptor) perChip(key, want string, read func(c *umdChip, v *yaml.Nod
 	return nil
 }
 
-// readHarvesting reads which Tensix tiles and how many ethernet channels of each chip are harvested,
-// which means switched off, and whether the chip translates NoC coordinates. The descriptor numbers the remaining channels from 0.
+// readHarvesting reads which Tensix tiles and how many ethernet channels of each chip are
+// harvested, which means switched off, and whether the chip translates NoC coordinates. The
+// descriptor numbers the remaining channels from 0.
 func (d *descriptor) readHarvesting() error {
 	const want = "harvesting masks"
 	return d.perChip("harvesting", want, func(c *umdChip, v *yaml.Node) error {

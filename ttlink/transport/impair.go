@@ -18,10 +18,10 @@ const MaxDelayed = 64 << 20
 // An Impaired does not change received datagrams. To impair both directions, wrap the ports at both
 // ends.
 //
-// Each datagram of a run has its own random faults. Of each run, an Impaired sends the datagrams
-// that are neither lost nor delayed as one run, or as two if the last is shorter. An Impaired also
-// sends consecutive delayed datagrams of one size as one run if their delays end together. With
-// delays, runs are short, and segmentation offload gains little.
+// Each datagram of a run has its own random faults. An Impaired sends the datagrams of a run that
+// are neither lost nor delayed as one run. A shorter last datagram may follow as a run of its own.
+// An Impaired also sends consecutive delayed datagrams of one size as one run if their delays end
+// together. With delays, runs are short, and segmentation offload gains little.
 type Impaired struct {
 	Port
 	start time.Time

@@ -62,7 +62,7 @@ func checkPeer(local, peer netip.AddrPort) (netip.AddrPort, error) {
 }
 
 // payloadOf returns the size of the largest UDP datagram that fits into an IP packet of mtu bytes,
-// or 1 if none fits. The address a tells IPv4 from IPv6.
+// or 1 if none fits. The address a decides between IPv4 and IPv6.
 func payloadOf(mtu int, a netip.Addr) int {
 	overhead := ipv4Overhead
 	if a.Is6() {

@@ -13,10 +13,9 @@ import (
 // process run if they are ready.
 //
 // The Go runtime looks for events at its sockets only when no goroutine is ready to run. A pause
-// therefore waits for an event that the pause itself causes. Meanwhile the runtime finds the events
-// of all sockets, so the ports that do not poll are as quick as without the pauses. A pause does
-// not call sched_yield, because a thread that yields a busy core often gets the core back much later
-// than a thread that slept.
+// therefore causes an event and waits for it. During the wait, the runtime finds the events of all
+// sockets, so that the ports that do not poll also receive without delay. A pause does not call
+// sched_yield, because a thread that yields a busy core often gets the core back late.
 type lull struct {
 	mu     sync.Mutex
 	file   *os.File // eventfd that carries the pause's own event; nil: not open

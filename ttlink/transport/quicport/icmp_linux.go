@@ -93,8 +93,8 @@ func (i *icmp) take(err error) bool {
 	return true
 }
 
-// refuses reports whether this machine refuses the datagrams to an address with the error err. If the
-// address is the peer's, refuses counts the error.
+// refuses reports whether the error err of a send says that this machine refuses datagrams to the
+// address. If the address is the peer's, refuses counts the error.
 func (i *icmp) refuses(err error, to *net.UDPAddr) bool {
 	t := transport.TroubleOf(err)
 	filtered := errors.Is(err, unix.EPERM) // by the packet filter

@@ -28,7 +28,7 @@ const (
 	probeWait   = time.Second            // time between two pairs of questions if the peer answers neither question
 	probeRest   = 500 * time.Millisecond // time between an answer to a long question and the next pair of questions
 	probeDoubt  = 2                      // unanswered pairs of questions after which the port stops sending the link's datagrams
-	probeMisses = 10                     // answered short questions, without an answered long question, that show a narrow path; at 30 % loss in each direction, loss alone gives this result in one of 1000 measurements
+	probeMisses = 10                     // this many answered short questions without an answered long question show that the path is narrow; at 30 % loss in each direction, loss alone gives this result in one of 1000 measurements
 	probeHeader = 7                      // length of a probe's content, in bytes
 	probeShort  = 64                     // length of a short question and of an answer, in bytes; too long to fit into one packet with a long question
 	maxOwed     = 16                     // largest number of answers that wait to be sent
@@ -114,8 +114,8 @@ func (p *port) shrunk() bool {
 
 // measure sends pairs of questions until the peer answers a long question or the connection ends,
 // and then returns false. If the peer has answered probeMisses short questions and no long
-// question, measure returns true. measure also returns true if the kernel refuses a packet because
-// of its length, and shrunk then returns true.
+// question, measure returns true. If the kernel refuses a packet because of its length, and shrunk
+// returns true, measure also returns true.
 func (p *port) measure(c *quic.Conn, number *uint32) (narrow bool) {
 	for len(p.probes.answers) > 0 { // discards late answers to questions of earlier calls
 		<-p.probes.answers
