@@ -116,7 +116,7 @@ func TestAttach(t *testing.T) {
 	if !strings.Contains(c.must("ls"), "lab") {
 		t.Error("ls does not list the attached fabric")
 	}
-	if _, errs, code := c.run("--name", "lab", "down"); code != exitOK || !strings.Contains(errs, "run on") {
+	if _, errs, code := c.run("--name", "lab", "down"); code != exitOK || !strings.Contains(errs, "continue to run") {
 		t.Errorf("down: exit code %d: %s", code, errs)
 	}
 	c.must("ready", "--live", "--api", loneHost(0)+":8474")
