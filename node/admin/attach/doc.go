@@ -10,6 +10,10 @@
 // socket(7)), and refuses other users than its own and root. Who is admitted may do what the API's
 // token grants. The kernel limits the path of a socket to [MaxPath] bytes.
 //
+// A chip in a container has a user of its own, and opens its socket in the folder "sockets" of the run
+// folder, which 'up --runtime docker' mounts into the container. The socket has mode 0666, and the chip
+// also takes in the user who brought the fabric up. The run folder keeps other users out.
+//
 // # Frames
 //
 // All numbers are little endian. A frame is a header of 16 bytes and a body:
