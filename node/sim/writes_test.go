@@ -31,15 +31,15 @@ type written struct {
 	session wire.SessionID
 	began   mono.Time
 	slot    int    // source of an L1 write; -1: an MMIO write
-	source  *[]version
+	source  *[]revision
 	version uint32 // version of the source at the start of the command, or the value of the MMIO write
 	next    uint32 // address of the next word
 	done    uint32 // bytes that have come
 	left    uint32 // bytes that have not come
 }
 
-// version is the content of a source from some instant on.
-type version struct {
+// revision is the content of a source from some instant on.
+type revision struct {
 	from mono.Time
 	n    uint32
 }
@@ -55,7 +55,7 @@ type writer struct {
 	chip     *chip.Chip // incarnation of the chip that the fields below are about
 	started  [wire.NumQueues]int
 	unknown  [wire.NumQueues]uint64
-	sources  [2][writeSlots]*[]version
+	sources  [2][writeSlots]*[]revision
 	to       [2]uint32 // offset of the next destination
 
 	sent     [2][]*written // commands of all incarnations in the order of their start, without those that came
@@ -127,7 +127,7 @@ func (w *writer) attach() {
 	w.chip, w.started, w.unknown, w.to = w.m.chip, [wire.NumQueues]int{}, [wire.NumQueues]uint64{}, [2]uint32{}
 	for q := range w.sources {
 		for slot := range w.sources[q] {
-			w.sources[q][slot] = &[]version{}
+			w.sources[q][slot] = &[]revision{}
 		}
 	}
 	mem, a := w.chip.Memory(), w.addr(0)
@@ -152,7 +152,7 @@ func (w *writer) store(off uint64, b []byte) wire.Outcome {
 // renew gives a source a new version. Each word of 16 bytes names the version, the queue, the source and its own place.
 func (w *writer) renew(q, slot int) {
 	vs := w.sources[q][slot]
-	v := version{w.load.s.now, uint32(len(*vs) + 1)}
+	v := revision{w.load.s.now, uint32(len(*vs) + 1)}
 	*vs = append(*vs, v)
 	b := make([]byte, 0, writeSlot)
 	for at := range uint32(writeSlot / wire.WriteUnit) {
