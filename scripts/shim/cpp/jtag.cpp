@@ -6,6 +6,8 @@
 #include <pthread.h>
 
 #include <mutex>
+#include <numeric>
+#include <unordered_set>
 
 #include "attach.hpp"
 
@@ -17,7 +19,7 @@ namespace {
 
 std::mutex lock;
 std::unique_ptr<Fabric> fabric;
-Chip *chip;  // the chip whose probe is open; null: none
+Chip *chip;  // the chip whose probe was opened last; null: none
 
 // The ARC tile of a Wormhole chip shows the NoC the ARC's address space from this offset on. An AXI
 // address is an address in this space (tt-umd, wormhole_implementation.hpp, ARC_NOC_ADDRESS_START).
@@ -47,7 +49,7 @@ void find() {
 uint32_t load(uint32_t x, uint32_t y, uint64_t address, bool one) {
     uint32_t word = 0xffffffff;
     if (!chip || !fits(x, y, address))
-        note("a read at %u-%u:0x%llx: %s", x, y, (unsigned long long)address, chip ? "there is no such address" : "no probe is open");
+        note("a read at %u-%u:0x%llx: %s", x, y, (unsigned long long)address, chip ? "there is no such address" : "no probe was opened");
     else
         chip->read(noc(x, y, address, one), &word, sizeof word);
     return word;
@@ -55,21 +57,27 @@ uint32_t load(uint32_t x, uint32_t y, uint64_t address, bool one) {
 
 void store(uint32_t x, uint32_t y, uint64_t address, uint32_t data, bool one) {
     if (!chip || !fits(x, y, address))
-        note("a write at %u-%u:0x%llx: %s", x, y, (unsigned long long)address, chip ? "there is no such address" : "no probe is open");
+        note("a write at %u-%u:0x%llx: %s", x, y, (unsigned long long)address, chip ? "there is no such address" : "no probe was opened");
     else
         chip->write(noc(x, y, address, one), &data, sizeof data);
 }
 
 }  // namespace
 
-// tt_enumerate_jlink returns the serial numbers of all probes. Its name is that of a C++ function,
-// _Z18tt_enumerate_jlinkv.
+// tt_enumerate_jlink returns the serial numbers of all probes. tt-umd puts the numbers into a
+// std::unordered_set, and numbers the chips in the order of this set. The function returns the numbers in an order
+// for which the set of the same C++ library is sorted. So tt-umd gives the chips the ids that they have in the
+// cluster descriptor. The name of the function is that of a C++ function, _Z18tt_enumerate_jlinkv.
 EXPORT std::vector<uint32_t> tt_enumerate_jlink() {
     std::lock_guard<std::mutex> guard(lock);
     find();
     std::vector<uint32_t> ids;
-    if (fabric)
-        for (auto &c : fabric->chips()) ids.push_back(uint32_t(c->id()));
+    if (!fabric) return ids;
+    ids.resize(fabric->chips().size());
+    std::iota(ids.begin(), ids.end(), 0);
+    std::unordered_set<int> places(ids.begin(), ids.end());
+    size_t i = 0;
+    for (int p : places) ids[size_t(p)] = uint32_t(fabric->chips()[i++]->id());
     return ids;
 }
 
@@ -83,14 +91,12 @@ EXPORT int tt_open_jlink_by_serial_wrapper(unsigned int serial) {
     return chip ? 0 : 1;
 }
 
-// tt_close_jlink closes the probe. The connection to the chip stays, because tt-umd opens and closes
-// probes often.
-EXPORT void tt_close_jlink() {
-    std::lock_guard<std::mutex> guard(lock);
-    chip = nullptr;
-}
+// tt_close_jlink closes the probe. The other functions go on with the chip of this probe until the next
+// probe is opened. tt-umd makes one object for each chip. Each new object opens and closes all probes, and
+// tt-umd then believes that the probe of before is still open (JtagDevice::create, select_device).
+EXPORT void tt_close_jlink() {}
 
-// tt_get_device_family returns 1 for Wormhole, 2 for Blackhole and 0 if no probe is open (tt-umd,
+// tt_get_device_family returns 1 for Wormhole, 2 for Blackhole and 0 if no probe was opened (tt-umd,
 // jtag_device.hpp, DeviceFamily).
 EXPORT uint32_t tt_get_device_family() {
     std::lock_guard<std::mutex> guard(lock);
