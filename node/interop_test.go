@@ -43,7 +43,8 @@ type foreign struct {
 	out *bufio.Scanner
 }
 
-// The process inherits the sockets, as its descriptors from 3 on.
+// startForeign starts the other implementation. The process inherits the sockets, as its descriptors from
+// 3 on.
 func startForeign(t *testing.T, sockets []*os.File, args ...string) *foreign {
 	t.Helper()
 	cmd := exec.Command("python3", append([]string{"testdata/peer.py"}, args...)...)
