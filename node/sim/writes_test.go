@@ -31,6 +31,7 @@ type written struct {
 	session wire.SessionID
 	began   mono.Time
 	slot    int    // source of an L1 write; -1: an MMIO write
+	source  *[]version
 	version uint32 // version of the source at the start of the command, or the value of the MMIO write
 	next    uint32 // address of the next word
 	done    uint32 // bytes that have come
@@ -54,7 +55,7 @@ type writer struct {
 	chip     *chip.Chip // incarnation of the chip that the fields below are about
 	started  [wire.NumQueues]int
 	unknown  [wire.NumQueues]uint64
-	sources  [2][writeSlots][]version
+	sources  [2][writeSlots]*[]version
 	to       [2]uint32 // offset of the next destination
 
 	sent     [2][]*written // commands of all incarnations in the order of their start, without those that came
@@ -124,7 +125,11 @@ func (w *writer) attach() {
 		return
 	}
 	w.chip, w.started, w.unknown, w.to = w.m.chip, [wire.NumQueues]int{}, [wire.NumQueues]uint64{}, [2]uint32{}
-	w.sources = [2][writeSlots][]version{}
+	for q := range w.sources {
+		for slot := range w.sources[q] {
+			w.sources[q][slot] = &[]version{}
+		}
+	}
 	mem, a := w.chip.Memory(), w.addr(0)
 	if err := mem.MapRegisters(w.addr(writeWindow), 64, writeRegisters{w}); err != nil {
 		panic(err)
@@ -146,7 +151,7 @@ func (w *writer) store(off uint64, b []byte) wire.Outcome {
 
 // renew gives a source a new version. Each word of 16 bytes names the version, the queue, the source and its own place.
 func (w *writer) renew(q, slot int) {
-	vs := &w.sources[q][slot]
+	vs := w.sources[q][slot]
 	v := version{w.load.s.now, uint32(len(*vs) + 1)}
 	*vs = append(*vs, v)
 	b := make([]byte, 0, writeSlot)
@@ -186,10 +191,11 @@ func (w *writer) start() {
 	if p.Link.Session == 0 {
 		return
 	}
-	if len(w.sources[q][slot]) == 0 || l.rng.IntN(3) == 0 {
+	vs := w.sources[q][slot]
+	if len(*vs) == 0 || l.rng.IntN(3) == 0 {
 		w.renew(q, slot)
 	}
-	x := &written{session: p.Link.Session, began: l.s.now, slot: slot}
+	x := &written{session: p.Link.Session, began: l.s.now, slot: slot, source: vs}
 	words := func(v ...uint32) (b []byte) {
 		for _, n := range v {
 			b = binary.LittleEndian.AppendUint32(b, n)
@@ -207,7 +213,7 @@ func (w *writer) start() {
 		if w.to[q]+x.left > writeArea {
 			w.to[q] = 0
 		}
-		x.next, x.version = writeTargets+uint32(q)*writeArea+w.to[q], w.sources[q][slot][len(w.sources[q][slot])-1].n
+		x.next, x.version = writeTargets+uint32(q)*writeArea+w.to[q], (*vs)[len(*vs)-1].n
 		w.to[q] += x.left
 		w.store(txq+0x14, words(uint32(writeSources+q*writeArea+slot*writeSlot), x.left, x.next))
 		o = w.store(txq+4, words(2))
@@ -276,10 +282,7 @@ func (w *writer) check(x *written, q int, b []byte) {
 			return
 		}
 	}
-	vs := w.sources[q][x.slot]
-	if w.chip != w.m.chip && w.m.chip != nil {
-		return // the chip has started anew since, and its sources with it
-	}
+	vs := *x.source
 	if v < x.version || int(v) > len(vs) || vs[v-1].from > s.now || int(v) < len(vs) && vs[v].from < x.began {
 		s.fail("writes", "%s: a frame has version %d of its source, want one from %d to %d", w.at, v, x.version, len(vs))
 	}
