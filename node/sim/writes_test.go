@@ -30,7 +30,7 @@ const (
 type written struct {
 	session wire.SessionID
 	began   mono.Time
-	slot    int    // source of an L1 write; -1: an MMIO write
+	slot    int // source of an L1 write; -1: an MMIO write
 	source  *[]version
 	version uint32 // version of the source at the start of the command, or the value of the MMIO write
 	next    uint32 // address of the next word
