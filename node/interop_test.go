@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -121,6 +122,7 @@ func besideForeign(t *testing.T, loss string) {
 	}
 	weAsk(ctx, t, s)
 	theyAsk(t, f)
+	writesOverTheCable(ctx, t, s, f)
 	// Kill the other implementation, and start a new process of it.
 	f.cmd.Process.Kill()
 	f.cmd.Wait()
@@ -131,6 +133,7 @@ func besideForeign(t *testing.T, loss string) {
 	}
 	weAsk(ctx, t, s)
 	theyAsk(t, f)
+	writesOverTheCable(ctx, t, s, f)
 	f.in.Close() // the other implementation sends close frames and ends
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		st, _ := n.Status()
@@ -335,6 +338,73 @@ func weAsk(ctx context.Context, t *testing.T, s *session.Session) {
 	}
 	if err := s.AtomicInc(ctx, to, at(2, 1, 2), 1, false); !errors.As(err, &refused) || refused.Outcome != wire.OutcomeMisaligned {
 		t.Errorf("an increment beside a word: %v", err)
+	}
+}
+
+// writesOverTheCable sends L1 writes and MMIO writes both ways over the cable of our channel 0, whose ethernet tile is
+// 9-0. The tile at the other end is 7-0.
+func writesOverTheCable(ctx context.Context, t *testing.T, s *session.Session, f *foreign) {
+	t.Helper()
+	const txq = 0xFFB90000
+	us, them := wire.FabricNodeID{}, wire.FabricNodeID{Chip: 1}
+	data := make([]byte, 4000)
+	for i := range data {
+		data[i] = byte(i*11 + i>>8)
+	}
+	words := func(v ...uint32) (b []byte) {
+		for _, x := range v {
+			b = binary.LittleEndian.AppendUint32(b, x)
+		}
+		return b
+	}
+	store := func(off uint64, b []byte) {
+		t.Helper()
+		for {
+			err := s.Write(ctx, us, wire.NewNocAddr(9, 0, off), b)
+			var refused *session.RefusedError
+			switch {
+			case err == nil:
+				return
+			case !errors.As(err, &refused) || refused.Outcome != wire.OutcomeAgain:
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond) // the queue is busy
+		}
+	}
+	arrives := func(n wire.FabricNodeID, a wire.NocAddr, want []byte) {
+		t.Helper()
+		got := make([]byte, len(want))
+		for !bytes.Equal(got, want) {
+			if err := s.Read(ctx, n, a, got); err != nil {
+				t.Fatalf("at %s of chip %s: %.40x, want %.40x: %v", a, n, got, want, err)
+			}
+		}
+	}
+	store(0x20000, data)
+	for q := range uint32(2) {
+		store(txq+uint64(q)*0x1000+0x14, words(0x20000+q*16, uint32(len(data))-16, 0x28000+q*0x2000))
+		store(txq+uint64(q)*0x1000+0x04, words(2))
+		arrives(them, wire.NewNocAddr(7, 0, 0x28000+uint64(q)*0x2000), data[q*16:][:len(data)-16])
+	}
+	store(txq+0x44, words(5)) // the other chip has no registers, and takes the MMIO write nevertheless
+	store(txq+0x1C, words(0xFFB9200C))
+	store(txq+0x04, words(4))
+
+	for q := range 2 {
+		ask := fmt.Sprintf("l1write 4 %d %#x %x", q, 0x30000+q*0x2000, data)
+		if _, err := fmt.Fprintln(f.in, ask); err != nil {
+			t.Fatal(err)
+		}
+		f.says(t, ask+" sent")
+		arrives(us, wire.NewNocAddr(9, 0, 0x30000+uint64(q)*0x2000), data)
+	}
+	for _, v := range []uint32{0x1234, 0x2345} { // START of our receive buffer
+		ask := fmt.Sprintf("mmio 4 0 0xffb9200c %#x", v)
+		if _, err := fmt.Fprintln(f.in, ask); err != nil {
+			t.Fatal(err)
+		}
+		f.says(t, ask+" sent")
+		arrives(us, wire.NewNocAddr(9, 0, 0xFFB9200C), words(v))
 	}
 }
 

@@ -49,9 +49,10 @@ func TestRecordAndReplay(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
 	dir := filepath.Join(t.TempDir(), "calls")
-	c.must("up", "n300", "-d", unhurried, "--record", dir)
+	c.must("up", "mesh:1x2", "-d", unhurried, "--record", dir)
 	c.must("mem", "write", "M0D1", "1-1:0x10", "recorded", "--via", "M0D0")
 	c.must("traffic", "all-to-all", "--packets", "300", "--size", "512")
+	c.must("bench", "ring", "--kernels", "--hops", "2", "--sizes", "64", "--rounds", "5") // jobs are recorded, too
 	if _, errs, code := c.run("up", "-d", "--record", dir); code != exitUsage || !strings.Contains(errs, "chip restart") {
 		t.Errorf("--record of a fabric that runs: exit code %d, %s", code, errs)
 	}

@@ -2,9 +2,11 @@ package chip
 
 import (
 	"bytes"
+	"encoding/binary"
 	"testing"
 	"time"
 
+	"ttfabric/node/noc"
 	"ttfabric/router"
 	"ttfabric/wire"
 )
@@ -294,6 +296,45 @@ func TestBlackholeCompliance(t *testing.T) {
 	for at, want := range map[uint32]uint32{0x04: 48, 0x08: 48, 0x4C: drops + 1, 0x14: 2} {
 		if got := w.register(w.b, w.q, rx+at); got != want {
 			t.Errorf("register %#x is %d, want %d", at, got, want)
+		}
+	}
+}
+
+// TestTilesWithoutACable reads and writes the registers of an ethernet tile without a cable: they have the
+// values of a chip that has just started, and take no command.
+func TestTilesWithoutACable(t *testing.T) {
+	for _, w := range []*cable{newCable(t, "mesh:1x2"), p150s(t)} {
+		ch := wire.Channel(0)
+		for w.a.ports.index(ch) >= 0 {
+			ch++
+		}
+		x, y, _ := noc.EthernetTile(w.m.Arch, ch)
+		rx, header := uint64(0xFFB92000), uint32(0)
+		if w.m.Arch == wire.Blackhole {
+			rx, header = 0xFFB94000, 14
+		}
+		get := func(off uint64) uint32 {
+			t.Helper()
+			return binary.LittleEndian.Uint32(w.fabric.get(w.a.Node(), wire.NewNocAddr(x, y, off), 4))
+		}
+		set := func(off uint64, v ...uint32) wire.Outcome {
+			return w.a.memory.Execute(&wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(x, y, off)}, words(v...))
+		}
+		for off, want := range map[uint64]uint32{0xFFB90000: 9, 0xFFB90004: 0, 0xFFB9000C: 1500, 0xFFB91030: 0, rx: 2, rx + 0x18: header, rx + 0x1040: 0, rx + 0x4C: 0} {
+			if got := get(off); got != want {
+				t.Errorf("%s, register %#x of a tile without a cable: %#x, want %#x", w.m.Arch, off, got, want)
+			}
+		}
+		if o := set(0xFFB90014, 0x20000, 16, 0x30000); o != wire.OutcomeDone || get(0xFFB90018) != 16 {
+			t.Errorf("%s: a store to SIZE: %s", w.m.Arch, o)
+		}
+		for cmd := range uint32(5) {
+			if o := set(0xFFB90004, cmd); o != wire.OutcomeBadCommand {
+				t.Errorf("%s: command %d of a tile without a cable: %s", w.m.Arch, cmd, o)
+			}
+		}
+		if o := set(rx+8, 1, 2, 3); o != wire.OutcomeDone || get(rx+8) != 0 || set(0xFFB9000C, 64) != wire.OutcomeDone {
+			t.Errorf("%s: a store to a receive queue: %s", w.m.Arch, o)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"ttfabric/node/noc"
+	"ttfabric/ttlink"
 	"ttfabric/wire"
 )
 
@@ -85,21 +86,21 @@ const (
 // etherHeader is the length of an Ethernet header, in bytes.
 const etherHeader = 14
 
-// txq is a transmit queue of one port. The fields hold what was stored into the registers. The link has
+// txq is a transmit queue of one ethernet tile. The fields hold what was stored into the registers. The link has
 // its own times and addresses: the registers of timeouts, MAC addresses, ethertype, DIS_DROP and entries of
 // the TX header table only hold their values.
 type txq struct {
 	c     *machine
-	port  int
+	port  int // index of the port; -1: the tile has no cable
 	queue int
 	words [txqWords]uint32
 }
 
-// rxq is a receive queue of one port. In compliance mode, the payloads go to queue 0. A raw frame has no
+// rxq is a receive queue of one ethernet tile. In compliance mode, the payloads go to queue 0. A raw frame has no
 // Ethernet header that could be stripped, so HDR_CTRL only holds its value, like TILE_HEADER_FORMAT.
 type rxq struct {
 	c              *machine
-	port           int
+	port           int // index of the port; -1: the tile has no cable
 	queue          int
 	header, format uint32
 }
@@ -129,27 +130,31 @@ func (h *headers) Store(off uint64, b []byte) wire.Outcome {
 	return wire.OutcomeDone
 }
 
-// addQueueRegisters maps the registers of the queues of all ports into the chip's memory.
+// addQueueRegisters maps the registers of the queues of all ethernet tiles into the chip's memory.
 func (c *machine) addQueueRegisters() error {
 	rx, header := uint32(rxqWormhole), uint32(0)
 	if c.blackhole() {
 		rx, header = rxqBlackhole, etherHeader
 	}
-	for i := range c.ports.list {
-		p := &c.ports.list[i]
+	for ch := range wire.Channel(wire.MaxChannels) {
+		x, y, ok := noc.EthernetTile(c.cfg.Topology.Arch, ch)
+		if !ok {
+			break
+		}
+		port := c.ports.index(ch)
 		add := func(at uint32, n int, r noc.Registers) error {
-			if err := c.memory.MapRegisters(p.tileAddr(at), n, r); err != nil {
-				return fmt.Errorf("chip %s channel %d: %w", c.cfg.Node, p.Local.Channel, err)
+			if err := c.memory.MapRegisters(wire.NewNocAddr(x, y, uint64(at)), n, r); err != nil {
+				return fmt.Errorf("chip %s channel %d: %w", c.cfg.Node, ch, err)
 			}
 			return nil
 		}
 		for q := range c.queues() {
-			t := &txq{c: c, port: i, queue: q}
-			t.words[txqCtrl/4], t.words[txqMaxPacket/4] = txqKeepalive|txqDisDrop, uint32(p.link.MaxPacket(q))
+			t := &txq{c: c, port: port, queue: q}
+			t.words[txqCtrl/4], t.words[txqMaxPacket/4] = txqKeepalive|txqDisDrop, ttlink.DefaultMaxPacket
 			if err := add(txqBase+uint32(q)*queueWindow, queueWindow, t); err != nil {
 				return err
 			}
-			if err := add(rx+uint32(q)*queueWindow, queueWindow, &rxq{c: c, port: i, queue: q, header: header}); err != nil {
+			if err := add(rx+uint32(q)*queueWindow, queueWindow, &rxq{c: c, port: port, queue: q, header: header}); err != nil {
 				return err
 			}
 		}
@@ -177,6 +182,12 @@ func load(off uint64, b []byte, word func(off uint64) uint32) wire.Outcome {
 func (t *txq) Load(off uint64, b []byte) wire.Outcome { return load(off, b, t.word) }
 
 func (t *txq) word(off uint64) uint32 {
+	if t.holds(off) {
+		return t.words[off/4]
+	}
+	if t.port < 0 {
+		return 0
+	}
 	p := &t.c.ports.list[t.port]
 	n, busy, raw := p.link.WriteCount(t.queue), p.link.Busy(t.queue), &p.raw.sent[t.queue]
 	switch off {
@@ -203,9 +214,6 @@ func (t *txq) word(off uint64) uint32 {
 		}
 		return uint32(n.Words + raw.words)
 	}
-	if t.holds(off) {
-		return t.words[off/4]
-	}
 	return 0
 }
 
@@ -222,7 +230,7 @@ func (t *txq) holds(off uint64) bool {
 
 // Store writes registers of the queue. A store to CMD starts a command, with the values that the other
 // registers have after the store. The outcomes are those of startWrite and startRegister, and
-// OutcomeBadCommand for another value of CMD than 2 and 4. In compliance mode, CMD takes only the value
+// OutcomeBadCommand for another value of CMD than 2 and 4, and for a tile without a cable. In compliance mode, CMD takes only the value
 // 1; see startRaw. After an outcome other than OutcomeDone, no register has changed.
 func (t *txq) Store(off uint64, b []byte) wire.Outcome {
 	old := t.words
@@ -242,7 +250,7 @@ func (t *txq) Store(off uint64, b []byte) wire.Outcome {
 			return o
 		}
 	}
-	if n := t.words[txqMaxPacket/4]; n != old[txqMaxPacket/4] {
+	if n := t.words[txqMaxPacket/4]; n != old[txqMaxPacket/4] && t.port >= 0 {
 		t.c.ports.list[t.port].link.SetMaxPacket(t.queue, int(n))
 	}
 	return wire.OutcomeDone
@@ -253,6 +261,9 @@ func (t *txq) Takes(off uint64, n int) bool { return off > txqCmd || off+uint64(
 
 // start performs a store of the value cmd to CMD.
 func (t *txq) start(cmd uint32) wire.Outcome {
+	if t.port < 0 {
+		return wire.OutcomeBadCommand
+	}
 	ch := t.c.ports.list[t.port].Local.Channel
 	w := &t.words
 	if p := &t.c.ports.list[t.port]; p.raw.on != (cmd == cmdRaw) {
@@ -276,7 +287,22 @@ func (t *txq) start(cmd uint32) wire.Outcome {
 func (r *rxq) Load(off uint64, b []byte) wire.Outcome { return load(off, b, r.word) }
 
 func (r *rxq) word(off uint64) uint32 {
-	p, blackhole := &r.c.ports.list[r.port], r.c.blackhole()
+	switch blackhole := r.c.blackhole(); {
+	case off == rxqFormat:
+		return r.format
+	case off == rxqHdrCtrl && blackhole:
+		return r.header
+	case r.port >= 0:
+		return r.live(off, blackhole)
+	case off == rxqCtrl:
+		return rxqPacketMode
+	}
+	return 0
+}
+
+// live returns a register that shows the state of the port.
+func (r *rxq) live(off uint64, blackhole bool) uint32 {
+	p := &r.c.ports.list[r.port]
 	n := p.link.WriteCount(r.queue)
 	expected, acked := p.link.Sequence()
 	words, frames, size, dropped := n.WordsTaken, n.FramesTaken, n.BytesTaken, uint64(0)
@@ -314,8 +340,6 @@ func (r *rxq) word(off uint64) uint32 {
 		return uint32(expected)
 	case rxqRemoteSeq:
 		return uint32(acked)
-	case rxqFormat:
-		return r.format
 	case rxqDropCnt:
 		return uint32(dropped)
 	}
@@ -323,8 +347,6 @@ func (r *rxq) word(off uint64) uint32 {
 		switch off {
 		case rxqByteCnt:
 			return uint32(size)
-		case rxqHdrCtrl:
-			return r.header
 		case rxqPktStart:
 			return uint32(frames + dropped)
 		}
@@ -334,7 +356,10 @@ func (r *rxq) word(off uint64) uint32 {
 
 // Store writes registers of the queue. Only queue 0 has the buffer of compliance mode, and BUF_WRAP.
 func (r *rxq) Store(off uint64, b []byte) wire.Outcome {
-	m := &r.c.ports.list[r.port].raw
+	m := &rawMode{} // of a tile without a cable; it is forgotten
+	if r.port >= 0 {
+		m = &r.c.ports.list[r.port].raw
+	}
 	for ; len(b) > 0; off, b = off+4, b[4:] {
 		v := binary.LittleEndian.Uint32(b)
 		switch {

@@ -9,6 +9,7 @@ import (
 
 	"ttfabric/node/kernel"
 	"ttfabric/node/session/mesh"
+	"ttfabric/router/control"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -254,5 +255,42 @@ func TestNoticeBesideAFailure(t *testing.T) {
 		if n := len(c.Jobs()); n != 0 {
 			t.Errorf("chip %d still runs %d jobs", i, n)
 		}
+	}
+}
+
+// TestCutOffChipEndsItsJobs cuts a chip off, and measures how long it takes until the job has ended on each chip.
+// If the chips know of the cuts, this takes at most the link's silence and the grace period. If the chip is
+// only silent, each chip waits for [control.GiveUp] before, because a silent process may be late. The chip that is cut off ends the job by itself.
+func TestCutOffChipEndsItsJobs(t *testing.T) {
+	for name, c := range map[string]struct {
+		cut  func(w *fabric, d wire.Direction)
+		wait time.Duration
+	}{
+		"cut":    {func(w *fabric, d wire.Direction) { w.cut(w.chips[1], d, true) }, 0},
+		"silent": {func(w *fabric, d wire.Direction) { w.silence(w.chips[1], d, true) }, control.GiveUp},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := jobFabric(t, "mesh:2x3", 0)
+			w.startJob(1, func(int) string { return "wait" }, func(int) []uint32 { return nil })
+			w.run(20 * time.Millisecond)
+			begin, p := w.now, w.chips[0].cfg.Profile
+			for _, d := range []wire.Direction{wire.East, wire.West, wire.North, wire.South} {
+				c.cut(w, d)
+			}
+			limit := c.wait + p.DeadIdle + graceDeadTimes*p.DeadTraffic
+			for w.now.Sub(begin) < limit {
+				w.run(time.Millisecond)
+			}
+			for i := range w.chips {
+				by := "M0D1"
+				if i == 1 {
+					by = "M0D0" // of the chips that it no longer reaches, the first
+				}
+				if got := w.kernelEvents(i); !strings.Contains(got, "job 1 ended: chip died, first at chip "+by) {
+					t.Errorf("chip %d has not ended the job after %v: %s", i, limit, got)
+				}
+			}
+		})
 	}
 }

@@ -13,7 +13,10 @@ neighbour, and for each line of input makes a request of its own and prints how
 it ended: "write X Y OFFSET HEX", "read X Y OFFSET N", "inc X Y OFFSET N", and
 "mwrite" and "minc" for multicasts by the range of one hop to the west, "nwrite X
 Y COLUMNS ROWS OFFSET HEX" and "ninc X Y COLUMNS ROWS OFFSET N" for NoC
-multicasts to a rectangle of tiles. When the input ends it says goodbye on its links.
+multicasts to a rectangle of tiles. "l1write CHANNEL QUEUE ADDRESS HEX" and
+"mmio CHANNEL QUEUE ADDRESS VALUE" write to the ethernet tile at the other end of
+a cable; it prints "sent", because nothing tells a tile that a write has arrived.
+When the input ends it says goodbye on its links.
 """
 import os, random, select, socket, struct, sys, time
 
@@ -189,27 +192,35 @@ class Link:
             self.rto_at = time.monotonic() + 0.1 if self.window else None
 
     def go_back(self):
-        for seq, vc, flags, dest, piece in self.window:
-            self.transmit(seq, vc, flags, dest, piece)
+        for f in self.window:
+            self.transmit(*f)
         self.rto_at = time.monotonic() + 0.1 if self.window else None
 
-    def transmit(self, seq, vc, flags, dest, piece):
-        self.put(frame(self.peer_channel, self.session, DATA, piece, vc, flags, dest, seq, self.expected, (len(piece) + 31) // 32))
+    def transmit(self, seq, kind, vc, flags, dest, piece):
+        self.put(frame(self.peer_channel, self.session, kind, piece, vc, flags, dest, seq, self.expected, (len(piece) + 31) // 32))
 
     def can_send(self, vc):
-        return self.up and after(self.limit[vc], self.sent[vc]) > 0
+        return self.up and (vc < 0 or after(self.limit[vc], self.sent[vc]) > 0)  # writes (vc -1) need no credit
+
+    def number(self, *f):
+        self.window.append((self.tx_next, *f))
+        self.tx_next = (self.tx_next + 1) % 2**32
+        self.transmit(*self.window[-1])
+        self.rto_at = self.rto_at or time.monotonic() + 0.1
+
+    def write(self, kind, queue, dest, data):
+        """Sends a command of a transaction command queue."""
+        each = min(self.payload, 1472) // 16 * 16
+        for off in range(0, len(data), each):
+            self.number(kind, queue, END if off + each >= len(data) else 0, dest + off, data[off:off + each])
 
     def send(self, vc, packet):
         n = -(-len(packet) // self.payload)
         each = -(-len(packet) // n)
         for off in range(0, len(packet), each):
-            f = (self.tx_next, vc, END if off + each >= len(packet) else 0, self.slot[vc] * STRIDE[vc] + off, packet[off:off + each])
-            self.window.append(f)
-            self.tx_next = (self.tx_next + 1) % 2**32
-            self.transmit(*f)
+            self.number(DATA, vc, END if off + each >= len(packet) else 0, self.slot[vc] * STRIDE[vc] + off, packet[off:off + each])
         self.sent[vc] += 1
         self.slot[vc] = (self.slot[vc] + 1) % self.peer_slots[vc]
-        self.rto_at = self.rto_at or time.monotonic() + 0.1
 
     def is_next(self, tx):
         """Whether tx is the expected number; an earlier or later number is answered."""
@@ -329,7 +340,7 @@ class Chip:
         left, full = [], set()
         for link, vc, packet in self.waiting:
             if (link, vc) not in full and link.can_send(vc):
-                link.send(vc, packet)
+                link.write(*packet) if vc < 0 else link.send(vc, packet)
             else:
                 full.add((link, vc))
                 left.append((link, vc, packet))
@@ -528,6 +539,10 @@ class Chip:
 
     def command(self, line):
         f = line.split()
+        if f[0] in ("l1write", "mmio"):
+            data = bytes.fromhex(f[4]) if f[0] == "l1write" else struct.pack("<I", int(f[4], 0))
+            self.post(self.links[int(f[1]) - 4], -1, (WRITE if f[0] == "l1write" else MMIO, int(f[2]), int(f[3], 0), data))
+            return print(line, "sent", flush=True)
         if f[0] in ("nwrite", "ninc"):
             where, offset = [int(v) for v in f[1:5]], int(f[5], 0)
             if f[0] == "nwrite":
