@@ -17,14 +17,16 @@ import (
 // A tile tells the other end of its cable four numbers, in one L1 write of 16 bytes: for each class
 // the number of messages that arrived, and the number of messages that have left their arrival
 // buffer. A message leaves only if its arrival buffer at the other end is free. The numbers begin
-// at 0 with each session of the link.
+// anew with each session of the link: the first at 0, and the second below 0 by the messages that wait
+// from earlier sessions. A tile that has any state tells its numbers when a session begins, and sends no
+// message before it has heard the other end. A tile without state tells its numbers when it has heard
+// the other end.
 
 // slots is the number of internal buffers of each class and direction. A tile has 20 (BDMS, "Queues").
 const slots = numInternal / (2 * int(numClasses))
 
-// maxIn is the largest number of messages of a class that came over a cable and wait: one for each
-// buffer from the present session, and as many from earlier sessions.
-const maxIn = 2 * slots
+// noRoom is outQueue.freed before the tile has heard the other end in a session: no buffer there is free.
+const noRoom = uint32(1<<32 - slots)
 
 // The internal buffers, by their first index.
 var (
@@ -37,8 +39,7 @@ type inQueue struct {
 	list  []message
 	slot  int    // buffer of the next message
 	came  uint32 // messages that came in this session
-	freed uint32 // of these: messages that left their buffer
-	old   int    // messages at the head of the list that came in earlier sessions
+	freed uint32 // came, less the messages that wait
 }
 
 // outQueue holds the messages of a class that leave over the cable, oldest first. Messages that the
@@ -47,7 +48,7 @@ type outQueue struct {
 	list  []message
 	slot  int       // buffer of the first message
 	base  uint32    // number of the first message
-	freed uint32    // messages that have left their buffer at the other end
+	freed uint32    // messages that have left their buffer at the other end; below 0: messages of earlier sessions wait there
 	again mono.Time // time at which the tile sends the messages at the front again; 0: the link has none of the messages
 }
 
@@ -137,7 +138,7 @@ func (t *tile) send() (moved bool) {
 			binary.LittleEndian.PutUint32(b[8*c+4:], t.in[c].freed)
 		}
 		if t.store(tellWord, b[:]) && t.m.cfg.Host.Send(t.ch, tellWord, heardWord, 1) {
-			t.owes, moved = false, true
+			t.owes, t.told, moved = false, true, true
 		}
 	}
 	return moved
@@ -244,9 +245,9 @@ func (m *Machine) Arrived(now mono.Time, ch wire.Channel, a uint32, n int) bool 
 			}
 		}
 	}
-	if last(heardWord, wire.WriteUnit) && m.tiles[ch] != nil {
+	if last(heardWord, wire.WriteUnit) {
 		m.now = now
-		m.tiles[ch].heard()
+		m.tile(ch).heard()
 	}
 	return at >= QueueBase && end <= End
 }
@@ -265,11 +266,9 @@ func (t *tile) arrived(c class, slot int) {
 	case ahead != 0:
 		t.owes = true // a message that arrived before
 		return
-	case slot != q.slot || len(q.list)-q.old >= slots:
+	case slot != q.slot || len(q.list) >= slots:
 		t.counters.Bad++
 		return
-	case len(q.list) >= maxIn:
-		return // no room beside messages of earlier sessions; the other end sends again
 	}
 	x.data = make([]byte, n)
 	t.load(bufferAt(arrive[c]+slot), x.data)
@@ -290,6 +289,7 @@ func (t *tile) heard() {
 	var b [wire.WriteUnit]byte
 	t.load(heardWord, b[:])
 	t.m.busy |= 1 << t.ch
+	t.owes = t.owes || !t.told
 	for c := range numClasses {
 		o := &t.out[c]
 		came, freed := binary.LittleEndian.Uint32(b[8*c:]), binary.LittleEndian.Uint32(b[8*c+4:])
@@ -376,10 +376,6 @@ func (t *tile) hasRoom(x *message) bool {
 // pop removes the first message.
 func (q *inQueue) pop(t *tile) {
 	q.list = q.list[1:]
-	if q.old > 0 {
-		q.old--
-		return
-	}
 	q.freed++
 	t.owes = true
 }
@@ -431,7 +427,7 @@ func (m *Machine) SessionEnded(now mono.Time, ch wire.Channel) {
 	t := m.tiles[ch]
 	for c := range numClasses {
 		q, o := &t.in[c], &t.out[c]
-		*q = inQueue{list: q.list, old: len(q.list)}
+		*q = inQueue{list: q.list, freed: -uint32(len(q.list))}
 		kept := make([]message, 0, slots)
 		for _, x := range o.list {
 			if x.sent && x.class == requests && x.write() {
@@ -445,8 +441,8 @@ func (m *Machine) SessionEnded(now mono.Time, ch wire.Channel) {
 			x.placed, x.sent = unplaced, false
 			kept = append(kept, x)
 		}
-		*o = outQueue{list: kept}
+		*o = outQueue{list: kept, freed: noRoom}
 	}
-	t.owes = false
+	t.owes, t.told = true, false
 	m.wake()
 }

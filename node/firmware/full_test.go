@@ -20,6 +20,7 @@ type crowd struct {
 	wrote  []map[wire.FabricNodeID][]byte // by host
 	asked  [][]want                       // by host: reads whose completions the host has not popped
 	pushed int
+	reads  int // of 8 requests, how many are reads, at least
 }
 
 // want is what a completion must bring.
@@ -29,7 +30,7 @@ type want struct {
 }
 
 func crowdOf(w *rig, seed uint64) *crowd {
-	c := &crowd{w: w, r: rand.New(rand.NewPCG(seed, 1)), at: board.Coords(w.m)}
+	c := &crowd{w: w, r: rand.New(rand.NewPCG(seed, 1)), at: board.Coords(w.m), reads: 4}
 	for i := range w.chips {
 		for ch := range wire.Channel(wire.MaxChannels) {
 			c.hosts = append(c.hosts, w.user(i, ch))
@@ -64,7 +65,7 @@ func (c *crowd) push(i int) bool {
 		mem = make([]byte, BlockSize)
 		c.wrote[i][to] = mem
 	}
-	if e.Flags |= RdReq; c.r.IntN(2) == 0 && len(c.asked[i]) == 0 {
+	if e.Flags |= RdReq; c.r.IntN(8) >= c.reads && len(c.asked[i]) == 0 {
 		e.Flags ^= RdReq | WrReq
 		for len(data) < n {
 			data = binary.LittleEndian.AppendUint32(data, c.r.Uint32())

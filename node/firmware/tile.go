@@ -26,6 +26,7 @@ type tile struct {
 	ended    []transferEnd // transfers of the tile's requests that have ended, and that the tile has not handled yet
 	rerouted bool          // other cables are in use, and the tile has not looked at its requests since
 	owes     bool          // the tile has not sent the present numbers of messages to the other end of the cable
+	told     bool          // the tile has told its numbers in this session of the cable
 	stuck    bool          // the host's indices are wrong; the firmware has reported them
 	retry    mono.Time
 	reports  int
@@ -481,7 +482,7 @@ func (t *tile) check() error {
 		if n := len(t.out[c].list); n > slots {
 			return fmt.Errorf("tile E%d: %d messages of class %d wait for the cable", t.ch, n, c)
 		}
-		if n := len(t.in[c].list); n > maxIn {
+		if n := len(t.in[c].list); n > slots {
 			return fmt.Errorf("tile E%d: %d messages of class %d came and wait", t.ch, n, c)
 		}
 	}

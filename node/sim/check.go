@@ -41,6 +41,7 @@ import (
 //   - as routed: no packet leaves its plane, lacks a route, or uses up its TTL.
 //   - admission: a chip refuses to start a request only if it has no room, or if it has no route
 //     because of a fault.
+//   - hosts: requests of hosts to the base firmware end as hosts.go says.
 //   - reach: after the end of all faults, every chip can reach every chip on every plane, and all
 //     chips of its mesh by multicasts.
 
@@ -61,6 +62,8 @@ const (
 	sabotageRead               // changes the data that a read returned
 	sabotageBlame              // changes the fate of a read from another chip's memory from done to lost
 	sabotageMember             // changes the fate of a multicast at one destination from done to lost
+	sabotageHostRead           // changes the data that a read of a host returned
+	sabotageHostTwice          // counts writes of hosts twice
 	sabotageCount              // counts one done request of each pair of chips as lost
 )
 
@@ -224,6 +227,9 @@ func (s *Sim) badCable(o *op, a, b wire.FabricNodeID) bool {
 // performed checks a command that a chip has just performed on its memory, and performs the command
 // on the model.
 func (s *Sim) performed(m *machine, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, mem *noc.Memory) {
+	if s.hosts.performed(m, src, cmd, mem) {
+		return
+	}
 	o := s.identify(cmd, mem)
 	if o == nil {
 		s.fail("as asked", "%s performed %+v from %s, but no op asked for this command", m.node, *cmd, src)
@@ -317,7 +323,7 @@ func (s *Sim) unrest() string {
 			}
 		}
 	}
-	return ""
+	return s.hosts.unrest()
 }
 
 // provePairs sends requests from every chip to every chip on every plane, and multicasts from every
@@ -413,6 +419,7 @@ func (s *Sim) finalChecks() {
 		}
 	}
 	s.checkEnds()
+	s.hosts.final()
 	r := s.checkLosses()
 	s.report.Dropped, s.report.Gone = r.Total.Dropped, len(r.Gone)
 	if r.Total.InFlight != 0 {

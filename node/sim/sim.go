@@ -51,6 +51,7 @@ type Config struct {
 	Seed     uint64
 	Only     []int     // numbers of the planned faults that the run injects; nil: all planned faults
 	Quick    bool      // whether to check a chip's invariants only after every 16th step; false: after every step
+	Hosts    int       // number of hosts at each chip, which use the queues of the chip's base firmware; at most 16
 	Trace    io.Writer // gets a line for each event; nil: no trace
 
 	// The simulator calls Record at each start of a chip. Record returns the argument of
@@ -64,26 +65,32 @@ type Config struct {
 
 // Report holds the results of a run.
 type Report struct {
-	Seed    uint64
-	Faults  int
-	Events  int
-	Time    mono.Time                // virtual time at the end of the run, from the start
-	Fates   [flow.FatePosted + 1]int // number of ended requests, by flow.Fate
-	Doubts  [flow.NumDoubts]int      // number of requests of unknown fate, by the reason
-	Anew    int                      // requests of the last part that a restarted destination refused at first; the simulator sent each again
-	Many    int                      // number of ended multicasts
-	Other   int                      // number of ended requests with the flag OTHER
-	Partly  int                      // number of multicasts that ended as done at some destinations, but not at all
-	Orphans int                      // number of requests that were open when their source died
-	Refused int                      // number of requests that a chip refused to start, because it had no route
-	Starts  int                      // number of restarts of chips
-	Downs   int                      // number of times that a link went down
-	Ended   int                      // number of ends of sessions that chips reported
-	Tables  int                      // number of times that a chip installed new tables
-	Resent  uint64                   // number of data frames that links sent again, in the chips' last incarnations
-	Gone    int                      // number of incarnations whose sessions have ended, and that neighbours still know at the end
-	Dropped uint64                   // number of packets that routers dropped, in the chips' last incarnations
-	Hash    uint64                   // hash of all events
+	Seed   uint64
+	Faults int
+	Events int
+	Time   mono.Time                // virtual time at the end of the run, from the start
+	Fates  [flow.FatePosted + 1]int // number of ended requests, by flow.Fate
+	Doubts [flow.NumDoubts]int      // number of requests of unknown fate, by the reason
+	Anew   int                      // requests of the last part that a restarted destination refused at first; the simulator sent each again
+	Multicasts
+	Other   int // number of ended requests with the flag OTHER
+	Hosts   HostReport
+	Orphans int    // number of requests that were open when their source died
+	Refused int    // number of requests that a chip refused to start, because it had no route
+	Starts  int    // number of restarts of chips
+	Downs   int    // number of times that a link went down
+	Ended   int    // number of ends of sessions that chips reported
+	Tables  int    // number of times that a chip installed new tables
+	Resent  uint64 // number of data frames that links sent again, in the chips' last incarnations
+	Gone    int    // number of incarnations whose sessions have ended, and that neighbours still know at the end
+	Dropped uint64 // number of packets that routers dropped, in the chips' last incarnations
+	Hash    uint64 // hash of all events
+}
+
+// Multicasts counts multicasts of a run.
+type Multicasts struct {
+	Many   int // number of ended multicasts
+	Partly int // number of multicasts that ended as done at some destinations, but not at all
 }
 
 // Failure is the error of a run in which a rule was violated.
@@ -134,6 +141,7 @@ type Sim struct {
 	byPort   map[wire.PortID]end
 	around   surroundings
 	model    *model
+	hosts    *hosts // nil: none
 	routing
 	report   Report
 	hash     digest
@@ -176,6 +184,10 @@ func Run(cfg Config) (Report, error) {
 	}
 	s.around.dark, s.around.untold = cfg.Seed%3 == 0, cfg.Seed%2 == 1
 	s.begin()
+	if cfg.Hosts > 0 {
+		s.hosts = newHosts(s, min(cfg.Hosts, wire.MaxChannels))
+		s.hosts.begin()
+	}
 	faultsEnd := s.now.Add(time.Second + time.Duration(s.rng.Int64N(int64(2*time.Second))))
 	s.drawPlan(faultsEnd)
 	s.drawLoad(faultsEnd)
@@ -185,6 +197,7 @@ func Run(cfg Config) (Report, error) {
 		s.fail("progress", "%s", s.unrest())
 	}
 	s.provePairs()
+	s.hosts.prove()
 	s.finalChecks()
 	s.report.Time = s.now
 	s.report.Hash = uint64(s.hash)

@@ -25,11 +25,17 @@ type life struct {
 // simulate runs the simulation of a seed, and records every incarnation of every chip.
 func simulate(t testing.TB, name string, seed uint64) (lives []*life) {
 	t.Helper()
+	return simulateHosts(t, name, seed, 0)
+}
+
+// simulateHosts is simulate with hosts at each chip, which use the queues of the base firmware.
+func simulateHosts(t testing.TB, name string, seed uint64, hosts int) (lives []*life) {
+	t.Helper()
 	m, err := topo.Named(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = sim.Run(sim.Config{Topology: m, Seed: seed, Quick: true, Record: func(now mono.Time, cfg chip.Config) func(chip.Inputs) chip.Inputs {
+	_, err = sim.Run(sim.Config{Topology: m, Seed: seed, Quick: true, Hosts: hosts, Record: func(now mono.Time, cfg chip.Config) func(chip.Inputs) chip.Inputs {
 		l := &life{}
 		var err error
 		if l.w, err = record.NewWriter(&l.file, record.Header{Started: now, Config: cfg}, 1<<30); err != nil {
@@ -63,12 +69,13 @@ func replay(b []byte) (record.Summary, error) {
 
 func TestSimulatedLivesReplayIdentically(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		seed uint64
-	}{{"t3000", 2}, {"torus:3x3", 3}, {"2xt3000", 4}, {"mesh:2x2", 5}, {"ring:4", 6}} {
-		t.Run(fmt.Sprintf("%s-%d", c.name, c.seed), func(t *testing.T) {
+		name  string
+		seed  uint64
+		hosts int
+	}{{"t3000", 2, 0}, {"torus:3x3", 3, 0}, {"2xt3000", 4, 0}, {"mesh:2x2", 5, 0}, {"ring:4", 6, 0}, {"ring:4", 7, 2}, {"n300", 8, 3}} {
+		t.Run(fmt.Sprintf("%s-%d-%d", c.name, c.seed, c.hosts), func(t *testing.T) {
 			calls, outputs, size := uint64(0), uint64(0), 0
-			lives := simulate(t, c.name, c.seed)
+			lives := simulateHosts(t, c.name, c.seed, c.hosts)
 			for i, l := range lives {
 				s, err := replay(l.file.Bytes())
 				if err != nil {
