@@ -217,7 +217,7 @@ func TestRoutesHaveNoCircles(t *testing.T) {
 	}
 }
 
-var cutSteps = flag.Int("cuts", 500, "TestRoutesHaveNoCircles: thousands of steps for each machine")
+var cutSteps = flag.Int("cuts", 150, "TestRoutesHaveNoCircles: thousands of steps for each machine")
 
 // A rule without up and down closes a circle in a ring: all messages go on in their direction.
 func TestCirclesAreFound(t *testing.T) {

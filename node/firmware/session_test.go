@@ -16,7 +16,7 @@ func TestSessionsEndInMidRequest(t *testing.T) {
 		c := crowdOf(w, uint64(seed))
 		c.reads = 1
 		cables := cablingOf(w.m).from
-		for range 300 {
+		for range 150 {
 			for range 40 {
 				i := c.r.IntN(len(c.hosts))
 				q := c.hosts[i].queue()
