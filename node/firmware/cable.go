@@ -15,12 +15,13 @@ import (
 // the other end. Each direction of a cable has buffers for each class: slots that leave, and slots that
 // arrive. Message n takes buffer n modulo [slots] at both ends.
 //
-// A tile tells the other end of its cable four numbers, in one L1 write of 16 bytes: for each class the
-// number of messages that came, and the number of messages that left their buffer again. A message leaves
-// only if the buffer at the other end is free. The numbers begin anew with each session of the link: the
-// first at 0, and the second below 0 by the messages that wait from before. A tile with any state tells
-// its numbers when a session begins, and sends no message before it has heard the other end. A tile without
-// state tells its numbers when it has heard the other end.
+// A tile tells the other end of its cable four numbers, in one L1 write of 16 bytes: for each class
+// the number of messages that arrived, and the number of messages that have left their arrival
+// buffer. A message leaves only if its arrival buffer at the other end is free. The numbers begin
+// anew with each session of the link: the first at 0, and the second below 0 by the messages that wait
+// from earlier sessions. A tile that has any state tells its numbers when a session begins, and sends no
+// message before it has heard the other end. A tile without state tells its numbers when it has heard
+// the other end.
 
 // slots is the number of internal buffers of each class and direction. A tile has 20 (BDMS, "Queues").
 const slots = numInternal / (2 * int(numClasses))
@@ -49,7 +50,7 @@ type outQueue struct {
 	slot  int       // buffer of the first message
 	base  uint32    // number of the first message
 	freed uint32    // messages that have left their buffer at the other end; below 0: messages of earlier sessions wait there
-	again mono.Time // time at which messages that the link has are sent again; 0: the link has none
+	again mono.Time // time at which the tile sends the messages at the front again; 0: the link has none of the messages
 }
 
 // How much of a message the link has, in message.placed.

@@ -25,7 +25,7 @@ type tile struct {
 	out      [numClasses]outQueue
 	ended    []transferEnd // transfers of the tile's requests that have ended, and that the tile has not handled yet
 	rerouted bool          // other cables are in use, and the tile has not looked at its requests since
-	owes     bool          // the other end of the cable has not heard the present numbers of messages
+	owes     bool          // the tile has not sent the present numbers of messages to the other end of the cable
 	told     bool          // the tile has told its numbers in this session of the cable
 	stuck    bool          // the host's indices are wrong; the firmware has reported them
 	retry    mono.Time     // end of a pause; 0: none
