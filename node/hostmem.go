@@ -30,7 +30,9 @@ var ErrLent = errors.New("the chip already uses the memory of another host")
 
 // hosts is what the node keeps for hosts.
 type hosts struct {
-	lender Lender // nil: no host lends the chip memory
+	lender Lender        // nil: no host lends the chip memory
+	tiles  []*mappedTile // tiles whose L1 hosts have mapped
+	looks  *clock        // wakes the goroutine that looks at these tiles; nil: there are none
 }
 
 // HostMemory returns the size of the memory that the chip makes for hosts, in bytes. If HostMemory returns

@@ -372,6 +372,7 @@ func (n *Node) Close() error {
 	}
 	n.pending = nil
 	n.endWaits()
+	n.hosts.endLooks()
 	for len(n.captures) > 0 {
 		n.captures[0].close()
 	}

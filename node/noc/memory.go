@@ -302,6 +302,7 @@ type Watcher uint8
 const (
 	Kernels  Watcher = iota // the kernels on the tile
 	Firmware                // the base firmware of an ethernet tile
+	Mapped                  // the node, for hosts that have mapped the L1 of an ethernet tile
 	numWatchers
 )
 

@@ -57,6 +57,8 @@
 //	            its chips
 //	10 end      u64 number of a job; the chip answers when the job has ended on this chip
 //	11 memory   empty; the answer carries a file descriptor, see Host memory
+//	12 tile     u8 x, u8 y of an ethernet tile on NoC 0, 6 bytes 0; the answer carries a file
+//	            descriptor, see Host memory
 //	13 lend     u64 size of the memory that the client lends, in bytes: 32 to 2^32
 //	14 moved    u64 number of a transfer, u8 0 for done and 1 for refused, 7 bytes 0, the bytes that a
 //	            read wanted; has no answer
@@ -102,6 +104,7 @@
 //	137  stop     empty
 //	138  end      a [kernel.End] as JSON
 //	139  memory   u64 size of the memory, in bytes, and a file descriptor
+//	140  tile     u64 size of the L1, in bytes, and a file descriptor
 //	141  lend     empty
 //	144  event    an [Event] as JSON
 //	145  transfer a transfer of host memory, with the number of the lend request; see below
@@ -158,6 +161,16 @@
 //	17  3  0
 //	20  4  length, at most [MaxTransfer] bytes
 //	24     the data of a write
+//
+// The request tile is for programs that use the firmware's queues with plain loads and stores, on Linux. The
+// answer carries a descriptor of a memfd with the bytes of the tile's L1, which the program maps as shared.
+// The chip's stores appear there in their order. While the file is in use, the chip looks at the indices of
+// the queues every 20 µs for 1 ms after a change of an index, and otherwise every 1 ms. If an index has
+// changed, the chip takes over the queues and their buffers. The chip takes over changes elsewhere in the L1,
+// and refreshes words such as the heartbeat, every 10 ms. What the chip takes over is an input of the chip,
+// and part of recordings. If the program and the chip store in one word at the same time, either store may
+// be lost. The chip uses the file until the last connection that asked for the file closes. A chip
+// refuses other tiles than ethernet tiles with error 1.
 //
 // # Limits
 //

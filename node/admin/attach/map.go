@@ -54,6 +54,17 @@ func (h *Host) Memory() ([]byte, error) {
 	return b, nil
 }
 
+// Tile maps the L1 of the ethernet tile at the coordinate (x, y) of NoC 0. The chip takes over what the
+// program stores there, and the chip's stores appear there; see the package's documentation. The bytes must
+// not be used after Close.
+func (h *Host) Tile(x, y uint8) ([]byte, error) {
+	b, err := h.share(func(b []byte, number uint64) []byte { return AppendTile(b, number, x, y) }, KindTile)
+	if err != nil {
+		return nil, fmt.Errorf("chip %s does not share the L1 of tile %d-%d: %w", h.hello.Chip, x, y, err)
+	}
+	return b, nil
+}
+
 // share sends a request whose answer carries a file, and maps the file.
 func (h *Host) share(f func(b []byte, number uint64) []byte, k Kind) ([]byte, error) {
 	body, file, err := h.ask(f, k)

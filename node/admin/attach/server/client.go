@@ -233,6 +233,8 @@ func (c *client) frame(h attach.Head, body []byte) bool {
 		c.waitJob(h.Number, body)
 	case attach.KindMemory:
 		c.shareMemory(h.Number, body)
+	case attach.KindTile:
+		c.shareTile(h.Number, body)
 	case attach.KindLend:
 		c.lend(h.Number, body)
 	case attach.KindMoment:

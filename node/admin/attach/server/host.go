@@ -12,6 +12,7 @@ import (
 	"ttfabric/node"
 	"ttfabric/node/admin/attach"
 	"ttfabric/node/firmware"
+	"ttfabric/node/noc"
 	"ttfabric/wire"
 )
 
@@ -20,12 +21,21 @@ import (
 type shares struct {
 	mu     sync.Mutex
 	memory *memory // nil: no client has asked for host memory
+	tiles  map[wire.Channel]*sharedTile
+}
+
+// sharedTile is the file of the L1 of an ethernet tile.
+type sharedTile struct {
+	file    *os.File
+	mem     []byte // the mapped file
+	holders int    // clients that have asked for the file
 }
 
 // host is what a client uses as a host. The reading goroutine alone uses it.
 type host struct {
-	memory *memory // nil: the client has not asked for the file
-	lent   *lent   // nil: the client lends no memory
+	memory *memory        // nil: the client has not asked for the file
+	lent   *lent          // nil: the client lends no memory
+	tiles  []wire.Channel // tiles whose files the client has asked for
 }
 
 // memory is the file of host memory. memory implements [node.Lender].
@@ -96,6 +106,74 @@ func (s *Server) newMemory() (*memory, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// shareTile answers with the file of the L1 of an ethernet tile.
+func (c *client) shareTile(number uint64, body []byte) {
+	x, y, err := attach.ParseTile(body)
+	if err != nil {
+		c.refuse(number, attach.CodeBad, err.Error())
+		return
+	}
+	sh := &c.s.shares
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	ch, size, err := c.s.ethernetTile(x, y)
+	if err == nil && sh.tiles[ch] == nil {
+		err = c.s.mapTile(ch, size)
+	}
+	if err != nil {
+		c.refuse(number, codeOf(err), err.Error())
+		return
+	}
+	t := sh.tiles[ch]
+	if !slices.Contains(c.host.tiles, ch) {
+		c.host.tiles = append(c.host.tiles, ch)
+		t.holders++
+	}
+	c.hand(number, attach.KindTile+attach.Answer, size, t.file)
+}
+
+// ethernetTile returns the channel of the ethernet tile at a coordinate of NoC 0, and the length of its L1.
+func (s *Server) ethernetTile(x, y uint8) (ch wire.Channel, size int64, err error) {
+	m, err := noc.New(s.n.Topology().Arch, 0)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, t := range m.Tiles() {
+		switch {
+		case t.X == x && t.Y == y && t.Kind == noc.Ethernet:
+			return ch, int64(t.Size), nil
+		case t.X == x && t.Y == y:
+			return 0, 0, fmt.Errorf("tile %d-%d is a tile of kind %s; a host can map ethernet tiles, and reaches other tiles by commands", x, y, t.Kind)
+		case t.Kind == noc.Ethernet:
+			ch++
+		}
+	}
+	return 0, 0, fmt.Errorf("the chip has no tile %d-%d", x, y)
+}
+
+// mapTile makes the file of the L1 of an ethernet tile. The caller holds the lock of the shares.
+func (s *Server) mapTile(ch wire.Channel, size int64) error {
+	f, err := newFile(fmt.Sprintf("ttfabric L1 of E%d of %s", ch, s.n.Self()), size)
+	if err != nil {
+		return err
+	}
+	mem, err := mapFile(f, size)
+	if err != nil {
+		f.Close()
+		return err
+	}
+	if err := s.n.MapTile(ch, mem); err != nil {
+		_ = unmapFile(mem) // mapFile has mapped these bytes
+		f.Close()
+		return err
+	}
+	if s.shares.tiles == nil {
+		s.shares.tiles = map[wire.Channel]*sharedTile{}
+	}
+	s.shares.tiles[ch] = &sharedTile{file: f, mem: mem}
+	return nil
 }
 
 // lent is the memory of a client that performs the chip's transfers itself. lent implements [node.Lender].
@@ -169,6 +247,15 @@ func (c *client) endHost() {
 			x.memory = nil
 			c.s.n.EndLend(m)
 			m.file.Close()
+		}
+	}
+	for _, ch := range c.host.tiles {
+		t := x.tiles[ch]
+		if t.holders--; t.holders == 0 {
+			delete(x.tiles, ch)
+			c.s.n.UnmapTile(ch)
+			_ = unmapFile(t.mem) // mapFile has mapped these bytes
+			t.file.Close()
 		}
 	}
 }

@@ -26,6 +26,13 @@ func newFile(name string, n int64) (*os.File, error) {
 	return f, nil
 }
 
+// mapFile maps the n bytes of a file, shared with other processes.
+func mapFile(f *os.File, n int64) ([]byte, error) {
+	return unix.Mmap(int(f.Fd()), 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+}
+
+func unmapFile(b []byte) error { return unix.Munmap(b) }
+
 // passFile writes b to a connection, and passes a descriptor of f with the first byte.
 func passFile(conn *net.UnixConn, b []byte, f *os.File) error {
 	n, _, err := conn.WriteMsgUnix(b, unix.UnixRights(int(f.Fd())), nil)

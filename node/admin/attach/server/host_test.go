@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -11,8 +12,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"ttfabric/node/admin/attach"
 	"ttfabric/node/chip"
@@ -20,6 +23,7 @@ import (
 	"ttfabric/node/firmware"
 	"ttfabric/node/noc"
 	"ttfabric/node/session"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -321,4 +325,126 @@ func TestBadHosts(t *testing.T) {
 		}
 		conn.Close()
 	}
+}
+
+// TestProgramOfTheArticle is the program of part 4 of the Wormhole series, with plain loads and stores in the
+// mapped L1 of E10. The chip is recorded, and its recording replays without the program.
+func TestProgramOfTheArticle(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("chips share memory on Linux only")
+	}
+	dir := t.TempDir()
+	l := startWith(t, "n300", dir, func(m *topo.Topology) { m.Chips[0].Harvested, m.Chips[1].Harvested = 768, 516 })
+	h, err := attach.DialHost(l.ctx, l.paths[0])
+	check(t, err)
+	defer h.Close()
+	l1, err := h.Tile(8, 6)
+	check(t, err)
+	load := func(off int) uint32 { return atomic.LoadUint32((*uint32)(unsafe.Pointer(&l1[off]))) }
+	store := func(off int, v uint32) { atomic.StoreUint32((*uint32)(unsafe.Pointer(&l1[off])), v) }
+	const sq, cq = firmware.SQ, firmware.CQ
+	if load(firmware.QueuePointer) != firmware.QueueBase {
+		t.Fatalf("the queues are at %#x", load(firmware.QueuePointer))
+	}
+	var out strings.Builder
+	for y := range uint8(2) {
+		for x := range uint8(2) {
+			wr := load(sq + firmware.WrIdx)
+			l.eventually(t, "room in the submission queue", func() bool { return (wr-load(sq+firmware.RdIdx))&4 == 0 })
+			e := firmware.Entry{Target: firmware.NewTarget(x, y, wire.NewNocAddr(8, 0, 0xFFB20110)), Flags: firmware.RdReq}
+			copy(l1[sq+firmware.Entries+int(wr&3)*firmware.EntrySize:], e.Append(nil))
+			store(sq+firmware.WrIdx, (wr+1)&7)
+			rd := load(cq + firmware.RdIdx)
+			l.eventually(t, "a completion", func() bool { return load(cq+firmware.WrIdx) != rd })
+			at := cq + firmware.Entries + int(rd&3)*firmware.EntrySize
+			l.eventually(t, "a whole completion", func() bool { return load(at+12) != 0 })
+			if flags := load(at + 12); flags == uint32(firmware.RdData) {
+				fmt.Fprintf(&out, "(%d, %d) -> value %d\n", x, y, load(at+8))
+			} else {
+				fmt.Fprintf(&out, "(%d, %d) -> error %#08x\n", x, y, flags)
+			}
+			store(cq+firmware.RdIdx, (rd+1)&7)
+		}
+	}
+	if want := "(0, 0) -> value 3137\n(1, 0) -> value 2121\n(0, 1) -> error 0x80000008\n(1, 1) -> error 0x80000008\n"; out.String() != want {
+		t.Errorf("the program prints\n%swant\n%s", out.String(), want)
+	}
+	var q []firmware.Tile
+	l.eventually(t, "the last index", func() bool {
+		l.nodes[0].WithChip(func(_ mono.Time, c *chip.Chip) { q = c.HostQueues() })
+		return q[10].CQ.RdIdx == 4
+	})
+	if want := (firmware.Queue{RdReq: 4, RdResp: 4, Errors: 2, WrIdx: 4, RdIdx: 4}); q[10].SQ != want || q[8].Counters.Sent != 1 {
+		t.Errorf("E10 has %+v, want %+v; E8 has sent %d messages", q[10].SQ, want, q[8].Counters.Sent)
+	}
+	file, err := l.nodes[0].EndRecording()
+	check(t, err)
+	replays(t, file)
+}
+
+// TestMappedTile stores words on both sides of a mapped L1, and blocks by the queues. Two programs map the
+// same L1. Other tiles are refused by name.
+func TestMappedTile(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("chips share memory on Linux only")
+	}
+	l := start(t, "n300", "")
+	var hosts [2]*attach.Host
+	var l1 [2][]byte
+	for i := range hosts {
+		h, err := attach.DialHost(l.ctx, l.paths[0])
+		check(t, err)
+		defer h.Close()
+		l1[i], err = h.Tile(8, 6)
+		check(t, err)
+		hosts[i] = h
+	}
+	load := func(i, off int) uint32 { return atomic.LoadUint32((*uint32)(unsafe.Pointer(&l1[i][off]))) }
+	q := l.queues(t, 0, 10)
+	const here, there = 0x20000, 0x23ffc // beside the queues
+	q.store(here, []byte("of the chip "))
+	if got := string(l1[0][here:][:12]); got != "of the chip " {
+		t.Errorf("the map shows %q", got)
+	}
+	copy(l1[0][there:], "of a host, across a page")
+	got := make([]byte, 24)
+	l.eventually(t, "the host's bytes in the chip", func() bool {
+		check(t, q.s.Read(l.ctx, q.self, wire.NewNocAddr(8, 6, there), got))
+		return string(got) == "of a host, across a page"
+	})
+	if string(l1[1][there:][:24]) != "of a host, across a page" {
+		t.Error("two maps of one tile differ")
+	}
+	beat := load(0, 0x1C)
+	l.eventually(t, "a new heartbeat in the map", func() bool { return load(0, 0x1C) != beat })
+
+	q.push(firmware.Entry{Target: firmware.NewTarget(1, 0, wire.NewNocAddr(1, 1, 0x40)), Data: 1024, Flags: firmware.RdReq | firmware.DataBlock})
+	if e := q.pop(); e.Flags != firmware.RdData|firmware.DataBlock {
+		t.Errorf("a read through the other door: flags %#x", uint32(e.Flags))
+	}
+	l.eventually(t, "the indices in the map", func() bool {
+		return load(1, firmware.SQ+firmware.RdIdx) == 1 && load(1, firmware.CQ+firmware.RdIdx) == 1 && load(1, firmware.CQ+firmware.WrIdx) == 1
+	})
+	check(t, hosts[1].Close())
+	copy(l1[0][here:], "one map left")
+	l.eventually(t, "the bytes of the last map", func() bool {
+		check(t, q.s.Read(l.ctx, q.self, wire.NewNocAddr(8, 6, here), got[:12]))
+		return string(got[:12]) == "one map left"
+	})
+	for _, c := range []struct {
+		x, y uint8
+		want string
+	}{{1, 1, "tensix"}, {0, 0, "dram"}, {0, 3, "pcie"}, {12, 1, "no tile 12-1"}} {
+		var e *attach.Error
+		if _, err := hosts[0].Tile(c.x, c.y); !errors.As(err, &e) || e.Code != attach.CodeRefused || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("tile %d-%d: %v", c.x, c.y, err)
+		}
+	}
+	check(t, hosts[0].Close())
+	l.eventually(t, "the end of the map", func() bool {
+		h, err := attach.DialHost(l.ctx, l.paths[0])
+		check(t, err)
+		defer h.Close()
+		return l.nodes[0].MapTile(10, make([]byte, 256<<10)) == nil // the server has unmapped the tile
+	})
 }

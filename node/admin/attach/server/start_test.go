@@ -47,6 +47,12 @@ type live struct {
 // chips are recorded in this folder.
 func start(t testing.TB, name, record string) *live {
 	t.Helper()
+	return startWith(t, name, record, func(*topo.Topology) {})
+}
+
+// startWith does what start does, and changes the topology first.
+func startWith(t testing.TB, name, record string, change func(*topo.Topology)) *live {
+	t.Helper()
 	if one, ok := t.(*testing.T); ok {
 		one.Parallel()
 	}
@@ -54,6 +60,7 @@ func start(t testing.TB, name, record string) *live {
 	if err != nil {
 		t.Fatal(err)
 	}
+	change(machine)
 	dir, err := os.MkdirTemp("", "tt") // the path of t.TempDir may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
