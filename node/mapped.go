@@ -85,13 +85,15 @@ func (n *Node) MapTile(ch wire.Channel, mem []byte) error {
 	return err
 }
 
-// UnmapTile ends the effect of [Node.MapTile].
+// UnmapTile ends the effect of [Node.MapTile]. The chip first takes over what other processes have stored.
 func (n *Node) UnmapTile(ch wire.Channel) {
-	n.locked(func(mono.Time) {
+	n.step(asked, func(now mono.Time) {
 		t := n.hosts.tile(ch)
 		if t == nil {
 			return
 		}
+		t.whole = now
+		t.look(now, n.chip)
 		n.chip.Memory().Watch(noc.Mapped, t.addr.X(), t.addr.Y(), nil)
 		n.hosts.tiles = slices.DeleteFunc(n.hosts.tiles, func(o *mappedTile) bool { return o == t })
 		if len(n.hosts.tiles) == 0 {

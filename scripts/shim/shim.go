@@ -26,9 +26,10 @@ const (
 	TTSim   = "libttsim.so"
 	Cluster = "cluster_descriptor.yaml"
 	SoC     = "soc_descriptor.yaml"
+	N300    = "n300" // example, on x86-64 alone
 )
 
-//go:embed build cpp/attach.hpp cpp/attach.cpp cpp/jtag.cpp cpp/ttsim.cpp
+//go:embed build cpp/attach.hpp cpp/attach.cpp cpp/jtag.cpp cpp/ttsim.cpp cpp/n300.cpp
 var sources embed.FS
 
 // Make builds both libraries with the system's C++ compiler into dir, and writes the descriptors of the

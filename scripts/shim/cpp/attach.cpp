@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -23,7 +24,7 @@ namespace {
 
 // Sizes and kinds of frames.
 constexpr size_t headLen = 16, commandLen = 48, resultLen = 32, memberLen = 12, transferLen = 24, movedLen = 16;
-enum Kind : uint8_t { kindHello = 1, kindCommand = 2, kindLend = 13, kindMoved = 14, answer = 128, kindTransfer = 145, kindError = 255 };
+enum Kind : uint8_t { kindHello = 1, kindCommand = 2, kindTile = 12, kindLend = 13, kindMoved = 14, answer = 128, kindTransfer = 145, kindError = 255 };
 enum Type : uint8_t { typeWrite = 0, typeMulticast = 5, typeRead = 7 };
 constexpr uint16_t version = 1;
 
@@ -75,7 +76,8 @@ std::string Chip::name() const {
 
 void Chip::forget() {
     if (fd_ >= 0) close(fd_);
-    fd_ = -1;
+    if (passed_ >= 0) close(passed_);
+    fd_ = passed_ = -1;
     from_ = to_ = inFlight_ = 0;
 }
 
@@ -191,8 +193,17 @@ bool Chip::receive(bool wait, Clock::time_point since) {
     room(1 << 16);
     auto begin = Clock::now();
     for (bool spin = soon_;;) {
-        ssize_t n = recv(fd_, &in_[to_], in_.size() - to_, MSG_DONTWAIT);
+        alignas(cmsghdr) char rights[CMSG_SPACE(sizeof(int))];
+        iovec v{&in_[to_], in_.size() - to_};
+        msghdr m{};
+        m.msg_iov = &v, m.msg_iovlen = 1;
+        m.msg_control = rights, m.msg_controllen = sizeof rights;
+        ssize_t n = recvmsg(fd_, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         if (n > 0) {
+            if (cmsghdr *c = CMSG_FIRSTHDR(&m); c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+                if (passed_ >= 0) close(passed_);
+                memcpy(&passed_, CMSG_DATA(c), sizeof passed_);
+            }
             to_ += n;
             if (wait) soon_ = Clock::now() - begin < spinGap;
             return true;
@@ -238,7 +249,8 @@ bool Chip::frames(uint64_t number, void *to, size_t n, bool *found, bool *done) 
         if (inFlight_ > 0 && of) inFlight_--;
         const Posted &p = posted_[of % posted_.size()];
         std::string where = p.number == of ? " of " + std::to_string(p.n) + " bytes at " + nocText(p.address) : "";
-        bool good = kind == kindLend + answer;
+        bool good = kind == kindLend + answer || (kind == kindTile + answer && size == n);
+        if (good && of == number && n) memcpy(to, body, n);
         if (kind == kindError && size >= 4) {
             note("chip %s refuses a request%s: %.*s", name().c_str(), where.c_str(), int(size - 4), (const char *)body + 4);
             if (!of) return lost("the chip does not understand this program"), false;
@@ -308,6 +320,23 @@ void Chip::write(uint64_t address, const void *from, size_t n) {
     }
     if (inFlight_ > maxPosted / 2) pump();
     if (inFlight_ >= maxPosted) flush();
+}
+
+void *Chip::map(uint32_t x, uint32_t y, size_t *n) {
+    uint8_t b[headLen + 8] = {};
+    if (!connect()) return nullptr;
+    putHead(b, kindTile, ++number_, 8);
+    b[headLen] = uint8_t(x), b[headLen + 1] = uint8_t(y);
+    uint64_t size = 0;
+    bool done = false;
+    inFlight_++;
+    if (!send(b, sizeof b, nullptr, 0) || !await(number_, &size, sizeof size, &done) || !done || passed_ < 0) return nullptr;
+    void *at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, passed_, 0);
+    close(passed_);
+    passed_ = -1;
+    if (at == MAP_FAILED) return note("cannot map tile %u-%u: %s", x, y, strerror(errno)), nullptr;
+    *n = size;
+    return at;
 }
 
 void Chip::multicast(uint64_t rectangle, const void *from, size_t n) {

@@ -80,6 +80,7 @@ class Chip {
     void flush();                                              // waits until all writes have ended
     void lend(Memory *memory);                                 // lends the chip the host's memory, now and after each new connection
     void pump();                                               // performs what has come, without waiting
+    void *map(uint32_t x, uint32_t y, size_t *n);              // maps the L1 of an ethernet tile, of n bytes; the map works while the chip is connected; null: the chip refuses, and a message says why
 
   private:
     struct Posted {
@@ -113,6 +114,7 @@ class Chip {
     std::vector<uint8_t> in_, moved_;
     size_t from_ = 0, to_ = 0;  // received bytes that are not performed are in_[from_:to_]
     Memory *memory_ = nullptr;
+    int passed_ = -1;  // file that came with an answer; -1: none
 };
 
 // Fabric is the chips of a running fabric that its host reaches over PCIe.

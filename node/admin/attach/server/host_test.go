@@ -394,11 +394,11 @@ func TestMappedTile(t *testing.T) {
 	for i := range hosts {
 		h, err := attach.DialHost(l.ctx, l.paths[0])
 		check(t, err)
-		defer h.Close()
 		l1[i], err = h.Tile(8, 6)
 		check(t, err)
 		hosts[i] = h
 	}
+	var err error
 	load := func(i, off int) uint32 { return atomic.LoadUint32((*uint32)(unsafe.Pointer(&l1[i][off]))) }
 	q := l.queues(t, 0, 10)
 	const here, there = 0x20000, 0x23ffc // beside the queues
@@ -440,11 +440,18 @@ func TestMappedTile(t *testing.T) {
 			t.Errorf("tile %d-%d: %v", c.x, c.y, err)
 		}
 	}
+	for i := range 20 { // the last stores of a program that ends count
+		at := 0x21000 + 4*i
+		binary.LittleEndian.PutUint32(l1[0][at:], uint32(i+1))
+		check(t, hosts[0].Close())
+		l.eventually(t, "the last store", func() bool { return q.word(uint64(at)) == uint32(i+1) })
+		hosts[0], err = attach.DialHost(l.ctx, l.paths[0])
+		check(t, err)
+		l1[0], err = hosts[0].Tile(8, 6)
+		check(t, err)
+	}
 	check(t, hosts[0].Close())
 	l.eventually(t, "the end of the map", func() bool {
-		h, err := attach.DialHost(l.ctx, l.paths[0])
-		check(t, err)
-		defer h.Close()
 		return l.nodes[0].MapTile(10, make([]byte, 256<<10)) == nil // the server has unmapped the tile
 	})
 }
