@@ -182,11 +182,16 @@ func (t *tile) respond(a *message) bool {
 		if int(a.originCh) >= len(t.m.at) {
 			return true
 		}
-		if !t.m.cfg.Host.Works(a.originCh) {
+		to := t.m.tile(a.originCh)
+		t.m.busy |= 1 << a.originCh
+		switch {
+		case t.m.cfg.Host.Works(a.originCh):
+			return to.finish(a)
+		case len(to.answer) >= MaxParts:
 			return false
 		}
-		t.m.busy |= 1 << a.originCh
-		return t.m.tile(a.originCh).finish(a)
+		to.answer = append(to.answer, *a)
+		return true
 	}
 	switch t.pass(a) {
 	case mustWait:

@@ -59,6 +59,7 @@ type Host interface {
 // Config describes a machine.
 type Config struct {
 	Self     wire.FabricNodeID
+	Life     wire.Life // life of the chip's process: answers for a former process count for nothing
 	Topology *topo.Topology
 	Memory   *noc.Memory
 	Host     Host
@@ -205,7 +206,7 @@ func (m *Machine) wake() {
 // tile returns the state of a tile.
 func (m *Machine) tile(ch wire.Channel) *tile {
 	if m.tiles[ch] == nil {
-		m.tiles[ch] = &tile{m: m, ch: ch, at: m.at[ch]}
+		m.tiles[ch] = &tile{m: m, ch: ch, at: m.at[ch], id: uint32(m.cfg.Life)}
 	}
 	return m.tiles[ch]
 }

@@ -18,8 +18,8 @@ type tile struct {
 	at       noc.Tile
 	head     *request   // request at the head of the submission queue that the firmware has accepted
 	open     []*request // accepted requests that have not ended, oldest first; head is one of them until it ends
-	id       uint32     // id of the last request
-	answer   []message  // answers of this chip to parts of the tile's own requests that found no room for their transfer
+	id       uint32     // id of the last request; the ids of each life of the chip begin elsewhere
+	answer   []message  // answers to parts of the tile's own requests that wait for room for their transfer, or for the firmware of this tile to work
 	lost     []message  // answers to requests whose fate is unknown, because a session of the cable ended; they wait for room
 	in       [numClasses]inQueue
 	out      [numClasses]outQueue
@@ -473,6 +473,9 @@ func (t *tile) deadline() mono.Time {
 func (t *tile) check() error {
 	if len(t.open) > MaxOpen {
 		return fmt.Errorf("tile E%d: %d requests are open", t.ch, len(t.open))
+	}
+	if len(t.answer) > MaxParts {
+		return fmt.Errorf("tile E%d: %d answers wait for the tile", t.ch, len(t.answer))
 	}
 	if len(t.lost) > slots {
 		return fmt.Errorf("tile E%d: answers to %d lost requests wait", t.ch, len(t.lost))
