@@ -73,3 +73,23 @@ func TestHeldTileKeepsItsAnswers(t *testing.T) {
 		}
 	}
 }
+
+// A request that stores into rd_idx of its own queue makes the firmware accept the same request again and
+// again. The chip goes on with its other work, and the host can end the circle.
+func TestRequestThatFeedsItself(t *testing.T) {
+	w := n300(t, func(*Config) {})
+	h := w.host(0, 10)
+	e := firmware.Entry{Target: firmware.NewTarget(0, 0, wire.NewNocAddr(h.x, h.y, firmware.SQ+firmware.RdIdx)), Flags: firmware.WrReq, Data: 7}
+	h.push(e, nil)
+	w.run(5 * time.Millisecond) // each step of the chip ends
+	before := h.queue().SQ.WrReq
+	if w.run(5 * time.Millisecond); before < 2 || h.queue().SQ.WrReq == before {
+		t.Errorf("the firmware accepted %d requests and then %d", before, h.queue().SQ.WrReq-before)
+	}
+	h.write(firmware.SQ+firmware.WrIdx, words(0)) // the queue is empty
+	w.run(5 * time.Millisecond)
+	h.push(firmware.Entry{Target: firmware.NewTarget(0, 0, wire.NewNocAddr(8, 0, 0xFFB20110)), Flags: firmware.RdReq}, nil)
+	if e, _ := h.pop(); e.Flags != firmware.RdData || e.Data != 3137 {
+		t.Errorf("the read after the circle: %+v", e)
+	}
+}

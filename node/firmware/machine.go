@@ -18,7 +18,8 @@ import (
 const (
 	AnswerTimeout = 10 * time.Second       // a request ends with [DestUnreachable] if nothing of it moves for this time; a message that waits for longer at one tile is dropped
 	ResendAfter   = time.Second            // a tile sends a message again after this time if the other end of the cable has not acknowledged the message; the link itself repairs losses sooner
-	TransferPause = 100 * time.Microsecond // pause after the host memory had no room for a transfer
+	TransferPause = 100 * time.Microsecond // pause after the host memory had no room for a transfer, and after MaxAccepts requests
+	MaxAccepts    = 64                     // requests that one tile accepts at one instant: a request may store into its own queue, and so come again and again
 	MaxOpen       = 16                     // requests of one tile's host under way; a further request waits in the queue
 	MaxParts      = 32                     // parts of one request under way
 	PullAhead     = MaxParts * BlockSize   // bytes of a write that one transfer pulls from host memory

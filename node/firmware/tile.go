@@ -27,7 +27,9 @@ type tile struct {
 	rerouted bool          // other cables are in use, and the tile has not looked at its requests since
 	owes     bool          // the tile has not sent the present numbers of messages to the other end of the cable
 	stuck    bool          // the host's indices are wrong; the firmware has reported them
-	retry    mono.Time
+	retry    mono.Time     // end of a pause; 0: none
+	instant  mono.Time     // when the tile accepted a request last
+	accepts  int           // requests that the tile accepted at this instant
 	reports  int
 	counters Counters
 }
@@ -152,6 +154,13 @@ func (t *tile) accept() bool {
 	if n == 0 || len(t.open) >= MaxOpen {
 		return false
 	}
+	if t.instant != t.m.now {
+		t.instant, t.accepts = t.m.now, 0
+	}
+	if t.accepts == MaxAccepts {
+		t.retry = t.m.now.Add(TransferPause)
+		return false
+	}
 	var b [EntrySize]byte
 	slot := rd % QueueLen
 	t.load(SQ+Entries+uint64(slot)*EntrySize, b[:])
@@ -161,6 +170,7 @@ func (t *tile) accept() bool {
 		return false
 	}
 	t.id++
+	t.accepts++
 	r.id = t.id
 	t.counters.Accepted++
 	switch {
