@@ -93,3 +93,34 @@ func TestRequestThatFeedsItself(t *testing.T) {
 		t.Errorf("the read after the circle: %+v", e)
 	}
 }
+
+// A write waits at one tile and then at another, together for longer than [firmware.AnswerTimeout]. Its host
+// has heard of the error meanwhile, so the write no longer takes place.
+func TestLateWriteDoesNotTakePlace(t *testing.T) {
+	w := n300(t, func(cfg *Config) {
+		cfg.Kernels = kernel.Table{"gate": func(k *kernel.Context) { k.NocSemaphoreWait(gate, 1) }}
+	})
+	h, cable := w.host(0, 10), []*client{w.host(0, 8), w.host(1, 0)}
+	for i, at := range cable {
+		j := kernel.Job{ID: 1, Strict: true, Programs: []kernel.Program{{Kernels: []kernel.Start{{Kernel: "gate", Tile: kernel.Tile{X: at.x, Y: at.y}}}}}}
+		if err := w.chips[i].StartJob(w.now, j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.run(5 * time.Millisecond)
+	h.push(firmware.Entry{Target: firmware.NewTarget(1, 0, wire.NewNocAddr(1, 1, 64)), Flags: firmware.WrReq | firmware.Ordered, Data: 7}, nil)
+	for _, at := range cable {
+		w.run(firmware.AnswerTimeout * 9 / 10)
+		at.write(gate, words(1))
+	}
+	w.run(5 * time.Millisecond)
+	if q := h.queue().SQ; q.WrReq != 1 || q.WrResp != 1 || q.Errors != 1 {
+		t.Errorf("the host sees %+v", q)
+	}
+	if b := w.get(w.m.Chips[1].Node, wire.NewNocAddr(1, 1, 64), 4); b[0] != 0 {
+		t.Error("the write took place after its host had heard of the error")
+	}
+	if lost := w.tileOf(1, 0).Counters.Lost; lost != 1 {
+		t.Errorf("the tile at the end has dropped %d messages, want 1", lost)
+	}
+}

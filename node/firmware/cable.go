@@ -3,6 +3,7 @@ package firmware
 import (
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"ttfabric/wire"
 	"ttfabric/wire/castagnoli"
@@ -93,8 +94,11 @@ func (t *tile) pass(x *message) passage {
 		return mustWait
 	}
 	y := *x
-	y.down, y.at, y.placed, y.sent, y.table = e.down, m.now, unplaced, false, m.table
+	y.down, y.placed, y.sent, y.table = e.down, unplaced, false, m.table
 	y.hops++
+	if y.at == 0 {
+		y.at = m.now
+	}
 	o.list = append(o.list, y)
 	if to != t {
 		t.counters.Passed++
@@ -218,6 +222,7 @@ func (t *tile) place(o *outQueue, i int) bool {
 		x.placed = dataPlaced
 	}
 	var b [headerSize]byte
+	x.age = uint32(max(t.m.now.Sub(x.at), 0) / time.Millisecond)
 	x.encode(b[:], o.base+uint32(i))
 	if !t.store(head, b[:]) || !t.m.cfg.Host.Send(t.ch, uint32(head), uint32(headerAt(arrive[x.class]+slot)), headerSize/wire.WriteUnit) {
 		return false
@@ -282,7 +287,7 @@ func (t *tile) arrived(c class, slot int) {
 		t.counters.Bad++
 		return
 	}
-	x.at = t.m.now
+	x.at = t.m.now.Add(-time.Duration(x.age) * time.Millisecond)
 	q.list = append(q.list, x)
 	q.slot = (q.slot + 1) % slots
 	q.came++
@@ -334,7 +339,9 @@ func (t *tile) takeRequests() (moved bool) {
 	q := &t.in[requests]
 	for len(q.list) > 0 {
 		x := &q.list[0]
-		if x.target != t.m.cfg.Self {
+		if x.late(t.m.now) { // also after a time in which the firmware could not work
+			t.counters.Lost++
+		} else if x.target != t.m.cfg.Self {
 			switch t.pass(x) {
 			case mustWait:
 				return moved
@@ -391,7 +398,7 @@ func (q *inQueue) pop(t *tile) {
 
 // expire drops the messages that have waited for too long.
 func (q *inQueue) expire(t *tile) {
-	for len(q.list) > 0 && !t.m.now.Before(q.list[0].at.Add(AnswerTimeout)) {
+	for len(q.list) > 0 && q.list[0].late(t.m.now) {
 		t.counters.Lost++
 		q.pop(t)
 	}
@@ -402,7 +409,7 @@ func (q *inQueue) expire(t *tile) {
 func (o *outQueue) expire(t *tile) {
 	now := t.m.now
 	for i := 0; i < len(o.list); {
-		if x := &o.list[i]; !x.sent && !now.Before(x.at.Add(AnswerTimeout)) {
+		if x := &o.list[i]; !x.sent && x.late(now) {
 			t.counters.Lost++
 			o.list = slices.Delete(o.list, i, i+1)
 			continue

@@ -16,7 +16,7 @@ import (
 
 // Limits, our own choices.
 const (
-	AnswerTimeout = 10 * time.Second       // a request ends with [DestUnreachable] if nothing of it moves for this time; a message that waits for longer at one tile is dropped
+	AnswerTimeout = 10 * time.Second       // a request ends with [DestUnreachable] if nothing of it moves for this time; a message that waits for longer, at all tiles together, is dropped
 	ResendAfter   = time.Second            // a tile sends a message again after this time if the other end of the cable has not acknowledged the message; the link itself repairs losses sooner
 	TransferPause = 100 * time.Microsecond // pause after the host memory had no room for a transfer, and after MaxAccepts requests
 	MaxAccepts    = 64                     // requests that one tile accepts at one instant: a request may store into its own queue, and so come again and again
