@@ -29,7 +29,7 @@ type tile struct {
 	stuck    bool          // the host's indices are wrong; the firmware has reported them
 	retry    mono.Time     // end of a pause; 0: none
 	instant  mono.Time     // when the tile accepted a request last
-	accepts  int           // requests that the tile accepted at this instant
+	accepts  int           // requests that the tile accepted at this instant, and since the last store of the host
 	reports  int
 	counters Counters
 }
