@@ -73,7 +73,7 @@ func (h *firmwareHost) StartTransfer(now mono.Time, t firmware.Transfer) bool { 
 
 // addFirmware makes the base firmware.
 func (c *machine) addFirmware() (err error) {
-	c.firmware, err = firmware.New(firmware.Config{Self: c.cfg.Node, Topology: c.cfg.Topology, Memory: c.memory, Host: (*firmwareHost)(c), Seed: c.cfg.KernelSeed})
+	c.firmware, err = firmware.New(firmware.Config{Self: c.cfg.Node, Life: c.cfg.Incarnation.Life(), Topology: c.cfg.Topology, Memory: c.memory, Host: (*firmwareHost)(c), Seed: c.cfg.KernelSeed})
 	return err
 }
 

@@ -3,6 +3,7 @@ package firmware
 import (
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"ttfabric/wire"
 	"ttfabric/wire/castagnoli"
@@ -94,8 +95,11 @@ func (t *tile) pass(x *message) passage {
 		return mustWait
 	}
 	y := *x
-	y.down, y.at, y.placed, y.sent, y.table = e.down, m.now, unplaced, false, m.table
+	y.down, y.placed, y.sent, y.table = e.down, unplaced, false, m.table
 	y.hops++
+	if y.at == 0 {
+		y.at = m.now
+	}
 	o.list = append(o.list, y)
 	if to != t {
 		t.counters.Passed++
@@ -191,11 +195,16 @@ func (t *tile) respond(a *message) bool {
 		if int(a.originCh) >= len(t.m.at) {
 			return true
 		}
-		if !t.m.cfg.Host.Works(a.originCh) {
+		to := t.m.tile(a.originCh)
+		t.m.busy |= 1 << a.originCh
+		switch {
+		case t.m.cfg.Host.Works(a.originCh):
+			return to.finish(a)
+		case len(to.answer) >= MaxParts:
 			return false
 		}
-		t.m.busy |= 1 << a.originCh
-		return t.m.tile(a.originCh).finish(a)
+		to.answer = append(to.answer, *a)
+		return true
 	}
 	switch t.pass(a) {
 	case mustWait:
@@ -252,6 +261,7 @@ func (t *tile) place(o *outQueue, end int) bool {
 	}
 	var b [slots * headerSize]byte
 	for k := range run {
+		run[k].age = uint32(max(t.m.now.Sub(run[k].at), 0) / time.Millisecond)
 		run[k].encode(b[k*headerSize:], o.base+uint32(i+k))
 	}
 	if !t.store(headerAt(from), b[:n*headerSize]) || !t.m.cfg.Host.Send(t.ch, uint32(headerAt(from)), uint32(headerAt(to)), n*headerSize/wire.WriteUnit) {
@@ -319,7 +329,7 @@ func (t *tile) arrived(c class, slot int) {
 		t.counters.Bad++
 		return
 	}
-	x.at = t.m.now
+	x.at = t.m.now.Add(-time.Duration(x.age) * time.Millisecond)
 	q.list = append(q.list, x)
 	q.slot = (q.slot + 1) % slots
 	q.came++
@@ -371,7 +381,9 @@ func (t *tile) takeRequests() (moved bool) {
 	q := &t.in[requests]
 	for len(q.list) > 0 {
 		x := &q.list[0]
-		if x.target != t.m.cfg.Self {
+		if x.late(t.m.now) { // also after a time in which the firmware could not work
+			t.counters.Lost++
+		} else if x.target != t.m.cfg.Self {
 			switch t.pass(x) {
 			case mustWait:
 				return moved
@@ -428,7 +440,7 @@ func (q *inQueue) pop(t *tile) {
 
 // expire drops the messages that have waited for too long.
 func (q *inQueue) expire(t *tile) {
-	for len(q.list) > 0 && !t.m.now.Before(q.list[0].at.Add(AnswerTimeout)) {
+	for len(q.list) > 0 && q.list[0].late(t.m.now) {
 		t.counters.Lost++
 		q.pop(t)
 	}
@@ -439,7 +451,7 @@ func (q *inQueue) expire(t *tile) {
 func (o *outQueue) expire(t *tile) {
 	now := t.m.now
 	for i := 0; i < len(o.list); {
-		if x := &o.list[i]; !x.sent && !now.Before(x.at.Add(AnswerTimeout)) {
+		if x := &o.list[i]; !x.sent && x.late(now) {
 			t.counters.Lost++
 			o.remove(i)
 			continue

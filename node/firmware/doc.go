@@ -12,8 +12,9 @@
 // Errors add one flag:
 //
 //   - [DestUnreachable]: no chip has the position, or no cable leads there, or nothing moved for
-//     [AnswerTimeout]. A write that was on a cable when the cable's session ended also has this
-//     flag. Nobody knows whether such a write took place.
+//     [AnswerTimeout]. A write that was on a cable when the cable's session ended also ends so. Nobody
+//     knows whether a write took place that ended so after it had left its tile. A write that has waited
+//     at tiles for [AnswerTimeout] no longer takes place.
 //   - [DataBlockUnavailable]: the firmware refused the read. The documents do not define the request: the
 //     flags name no request, or an address or a length is wrong. Type Reason lists the reasons.
 //

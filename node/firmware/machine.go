@@ -16,9 +16,10 @@ import (
 
 // Limits, our own choices.
 const (
-	AnswerTimeout = 10 * time.Second       // a request ends with [DestUnreachable] if nothing of it moves for this time; a message that waits for longer at one tile is dropped
+	AnswerTimeout = 10 * time.Second       // a request ends with [DestUnreachable] if nothing of it moves for this time; a message that waits for longer, at all tiles together, is dropped
 	ResendAfter   = time.Second            // a tile sends a message again after this time if the other end of the cable has not acknowledged the message; the link itself repairs losses sooner
-	TransferPause = 100 * time.Microsecond // pause after the host memory had no room for a transfer
+	TransferPause = 100 * time.Microsecond // pause after the host memory had no room for a transfer, and after MaxAccepts requests
+	MaxAccepts    = 64                     // requests that one tile accepts at one instant without a store of its host: a request may store into its own queue, and so come again and again
 	MaxOpen       = 16                     // requests of one tile's host under way; a further request waits in the queue
 	MaxParts      = 32                     // parts of one request under way
 	PullAhead     = MaxParts * BlockSize   // bytes of a write that one transfer pulls from host memory
@@ -59,6 +60,7 @@ type Host interface {
 // Config describes a machine.
 type Config struct {
 	Self     wire.FabricNodeID
+	Life     wire.Life // life of the chip's process: answers for a former process count for nothing
 	Topology *topo.Topology
 	Memory   *noc.Memory
 	Host     Host
@@ -75,6 +77,7 @@ type Machine struct {
 	at    []noc.Tile // ethernet tiles, by channel
 	tiles [wire.MaxChannels]*tile
 	rung  uint16 // tiles into whose queues a host has stored, by channel
+	runs  bool   // Run is at work: stores are the firmware's own
 	busy  uint16 // tiles with work, by channel
 	first int    // tile that has the first turn
 	due   mono.Time
@@ -136,7 +139,7 @@ func New(cfg Config) (*Machine, error) {
 		cfg.Memory.Watch(noc.Firmware, t.X, t.Y, func(off uint64, n int) {
 			for _, w := range [...]uint64{SQ + WrIdx, SQ + RdIdx, CQ + RdIdx} {
 				if off < w+wire.RegisterLen && w < off+uint64(n) {
-					m.rung |= 1 << i
+					m.ring(i)
 				}
 			}
 		})
@@ -148,7 +151,15 @@ func New(cfg Config) (*Machine, error) {
 // memory does not see.
 func (m *Machine) Ring(ch wire.Channel) {
 	if int(ch) < len(m.at) {
-		m.rung |= 1 << ch
+		m.ring(int(ch))
+	}
+}
+
+// ring notes that somebody has stored words of the queues of tile i.
+func (m *Machine) ring(i int) {
+	m.rung |= 1 << i
+	if t := m.tiles[i]; t != nil && !m.runs {
+		t.accepts = 0
 	}
 }
 
@@ -206,7 +217,7 @@ func (m *Machine) wake() {
 // tile returns the state of a tile.
 func (m *Machine) tile(ch wire.Channel) *tile {
 	if m.tiles[ch] == nil {
-		m.tiles[ch] = &tile{m: m, ch: ch, at: m.at[ch]}
+		m.tiles[ch] = &tile{m: m, ch: ch, at: m.at[ch], id: uint32(m.cfg.Life)}
 	}
 	return m.tiles[ch]
 }
@@ -219,7 +230,8 @@ func (m *Machine) Run(now mono.Time) (moved bool) {
 	if m.rung|m.busy == 0 && now.Before(m.due) {
 		return false
 	}
-	m.now = now
+	m.now, m.runs = now, true
+	defer func() { m.runs = false }()
 	if !now.Before(m.due) {
 		m.expire()
 	}

@@ -33,7 +33,8 @@ type message struct {
 	reason   Reason // of a response: 0, or why the part failed
 	data     []byte // data of a write or of a read's response; the owner never changes the bytes
 
-	at     mono.Time // when the message came to the queue in which it waits
+	age    uint32    // of a message in a header: time that it has waited at tiles, in milliseconds
+	at     mono.Time // when the message would have begun to wait if all its waiting had been at this tile; 0: it has not waited yet
 	placed int       // of a message in an out queue: how much of it the link has, see cable.go
 	sent   bool      // of a message in an out queue: the link has had all of it in this session, so its number is taken
 	table  uint32    // of a message in an out queue: number of the routes by which it came there
@@ -43,6 +44,9 @@ type message struct {
 func (m *message) reply(why Reason, data []byte) message {
 	return message{class: responses, origin: m.origin, originCh: m.originCh, target: m.target, id: m.id, part: m.part, flags: m.flags, reason: why, data: data}
 }
+
+// late reports whether the message has waited for so long that its origin has given the request up.
+func (m *message) late(now mono.Time) bool { return !now.Before(m.at.Add(AnswerTimeout)) }
 
 // write reports whether the message is of a write.
 func (m *message) write() bool { return m.flags&WrReq != 0 }
@@ -78,6 +82,7 @@ func (m *message) encode(b []byte, number uint32) {
 	le.PutUint32(b[40:], uint32(m.flags))
 	le.PutUint16(b[44:], m.want)
 	le.PutUint32(b[48:], castagnoli.Checksum(m.data))
+	le.PutUint32(b[52:], m.age)
 	le.PutUint32(b, castagnoli.Checksum(b[4:headerSize]))
 }
 
@@ -89,7 +94,7 @@ func decode(b []byte) (m message, number uint32, n int, sum uint32, ok bool) {
 		origin:   wire.FabricNodeID{Mesh: wire.MeshID(le.Uint16(b[12:])), Chip: wire.ChipID(le.Uint16(b[14:]))},
 		target:   wire.FabricNodeID{Mesh: wire.MeshID(le.Uint16(b[16:])), Chip: wire.ChipID(le.Uint16(b[18:]))},
 		originCh: wire.Channel(b[20]), reason: Reason(b[21]), id: le.Uint32(b[24:]), part: le.Uint32(b[28:]),
-		addr: wire.NocAddr(le.Uint64(b[32:])), flags: Flags(le.Uint32(b[40:])), want: le.Uint16(b[44:])}
+		addr: wire.NocAddr(le.Uint64(b[32:])), flags: Flags(le.Uint32(b[40:])), want: le.Uint16(b[44:]), age: le.Uint32(b[52:])}
 	number, n, sum = le.Uint32(b[4:]), int(le.Uint16(b[22:])), le.Uint32(b[48:])
 	ok = le.Uint32(b) == castagnoli.Checksum(b[4:headerSize]) && m.class < numClasses && m.originCh < wire.MaxChannels && n <= BlockSize &&
 		m.want <= BlockSize && m.reason < numReasons && m.flags&^requestFlags == 0 && m.origin.Valid() && m.target.Valid()

@@ -18,8 +18,8 @@ type tile struct {
 	at       noc.Tile
 	head     *request   // request at the head of the submission queue that the firmware has accepted
 	open     []*request // accepted requests that have not ended, oldest first; head is one of them until it ends
-	id       uint32     // id of the last request
-	answer   []message  // answers of this chip to parts of the tile's own requests that found no room for their transfer
+	id       uint32     // id of the last request; the ids of each life of the chip begin elsewhere
+	answer   []message  // answers to parts of the tile's own requests that wait for room for their transfer, or for the firmware of this tile to work
 	lost     []message  // answers to requests whose fate is unknown, because a session of the cable ended; they wait for room
 	in       [numClasses]inQueue
 	out      [numClasses]outQueue
@@ -27,7 +27,9 @@ type tile struct {
 	rerouted bool          // other cables are in use, and the tile has not looked at its requests since
 	owes     bool          // the tile has not sent the present numbers of messages to the other end of the cable
 	stuck    bool          // the host's indices are wrong; the firmware has reported them
-	retry    mono.Time
+	retry    mono.Time     // end of a pause; 0: none
+	instant  mono.Time     // when the tile accepted a request last
+	accepts  int           // requests that the tile accepted at this instant, and since the last store of the host
 	reports  int
 	counters Counters
 }
@@ -152,6 +154,13 @@ func (t *tile) accept() bool {
 	if n == 0 || len(t.open) >= MaxOpen {
 		return false
 	}
+	if t.instant != t.m.now {
+		t.instant, t.accepts = t.m.now, 0
+	}
+	if t.accepts == MaxAccepts {
+		t.retry = t.m.now.Add(TransferPause)
+		return false
+	}
 	var b [EntrySize]byte
 	slot := rd % QueueLen
 	t.load(SQ+Entries+uint64(slot)*EntrySize, b[:])
@@ -161,6 +170,7 @@ func (t *tile) accept() bool {
 		return false
 	}
 	t.id++
+	t.accepts++
 	r.id = t.id
 	t.counters.Accepted++
 	switch {
@@ -473,6 +483,9 @@ func (t *tile) deadline() mono.Time {
 func (t *tile) check() error {
 	if len(t.open) > MaxOpen {
 		return fmt.Errorf("tile E%d: %d requests are open", t.ch, len(t.open))
+	}
+	if len(t.answer) > MaxParts {
+		return fmt.Errorf("tile E%d: %d answers wait for the tile", t.ch, len(t.answer))
 	}
 	if len(t.lost) > slots {
 		return fmt.Errorf("tile E%d: answers to %d lost requests wait", t.ch, len(t.lost))

@@ -41,11 +41,17 @@ type bench struct {
 
 func newBench(t testing.TB, table kernel.Table, seed uint64) *bench {
 	t.Helper()
+	return newBenchOf(t, table, seed, 0)
+}
+
+// newBenchOf returns a bench with a limit of the memory, in bytes.
+func newBenchOf(t testing.TB, table kernel.Table, seed uint64, limit int64) *bench {
+	t.Helper()
 	top, err := topo.Named("n300")
 	if err != nil {
 		t.Fatal(err)
 	}
-	memory, err := noc.New(wire.Wormhole, 0)
+	memory, err := noc.New(wire.Wormhole, limit)
 	if err != nil {
 		t.Fatal(err)
 	}

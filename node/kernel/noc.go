@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"slices"
 
 	"ttfabric/wire"
@@ -17,31 +18,34 @@ type nocCommand struct {
 	at    mono.Time
 }
 
-// perform performs the process's NoC commands that are due, in order. perform returns true if a command
-// was performed.
+// perform performs the process's NoC commands that are due, in order. If the memory refuses a command,
+// perform ends the job. perform returns true if anything happened.
 func (p *process) perform() (moved bool) {
-	for len(p.noc) > 0 && !p.m.now.Before(p.noc[0].at) {
+	for len(p.noc) > 0 && !p.ended && !p.m.now.Before(p.noc[0].at) {
 		c := p.noc[0]
 		p.noc = slices.Delete(p.noc, 0, 1)
-		p.do(&c)
-		p.reset()
 		moved = true
+		if o := p.do(&c); o != wire.OutcomeDone {
+			p.m.end(p.job, End{Why: EndPanic, By: p.m.cfg.Self, Kernel: p.String(), Text: fmt.Sprintf("%s, %s: %s", c.what, c.cmd.Addr, o)})
+			break
+		}
+		p.reset()
 	}
 	return moved
 }
 
-// do performs a NoC command. The addresses were checked before.
-func (p *process) do(c *nocCommand) {
+// do performs a NoC command. The addresses were checked before, but registers and a full memory may refuse
+// the command.
+func (p *process) do(c *nocCommand) wire.Outcome {
 	var buf [wire.MaxPayload]byte
-	m := p.m.cfg.Memory
-	switch {
-	case c.read:
-		m.Read(c.cmd.Addr, buf[:c.n])
-		m.Execute(&wire.Command{Type: wire.NocUnicastWrite, Addr: p.addr(c.local)}, buf[:c.n])
-	default:
-		m.Read(p.addr(c.local), buf[:c.n])
-		m.Execute(&c.cmd, buf[:c.n])
+	from, cmd := p.addr(c.local), c.cmd
+	if c.read {
+		from, cmd.Addr = c.cmd.Addr, from
 	}
+	if o := p.m.cfg.Memory.Read(from, buf[:c.n]); o != wire.OutcomeDone {
+		return o
+	}
+	return p.m.cfg.Memory.Execute(&cmd, buf[:c.n])
 }
 
 // command puts a NoC command under way.
