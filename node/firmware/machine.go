@@ -17,7 +17,7 @@ import (
 // Limits, our own choices.
 const (
 	AnswerTimeout = 10 * time.Second       // a request ends with [DestUnreachable] if nothing of it moves for this time; a message that waits for longer, at all tiles together, is dropped
-	ResendAfter   = time.Second            // a message that the other end of a cable has not noted is sent again after this time; the link itself repairs losses sooner
+	ResendAfter   = time.Second            // a tile sends a message again after this time if the other end of the cable has not acknowledged the message; the link itself repairs losses sooner
 	TransferPause = 100 * time.Microsecond // pause after the host memory had no room for a transfer, and after MaxAccepts requests
 	MaxAccepts    = 64                     // requests that one tile accepts at one instant without a store of its host: a request may store into its own queue, and so come again and again
 	MaxOpen       = 16                     // requests of one tile's host under way; a further request waits in the queue
@@ -76,7 +76,7 @@ type Machine struct {
 	rng   *rand.Rand
 	at    []noc.Tile // ethernet tiles, by channel
 	tiles [wire.MaxChannels]*tile
-	rung  uint16 // tiles whose words the host has stored, by channel
+	rung  uint16 // tiles into whose queues a host has stored, by channel
 	runs  bool   // Run is at work: stores are the firmware's own
 	busy  uint16 // tiles with work, by channel
 	first int    // tile that has the first turn
