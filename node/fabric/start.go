@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -128,12 +129,14 @@ func (w *Wanted) contained(ctx context.Context, s *spec.Spec) (also []func(folde
 		return nil, err
 	}
 	of.Keyed = s.Keyed
-	file := container.File{Spec: of, Topology: w.Topology, Named: w.Named, Options: w.Container, Secrets: "./" + container.SecretsName} // relative to the folder of the compose file
+	file := container.File{Spec: of, Topology: w.Topology, Named: w.Named, Options: w.Container, User: os.Getuid(),
+		Secrets: "./" + container.SecretsName, Sockets: "./" + container.SocketsName} // relative to the folder of the compose file
 	composed, err := file.Compose()
 	if err != nil {
 		return nil, err
 	}
 	return []func(folder.Dir) error{
+		container.MakeSockets,
 		func(d folder.Dir) error { return container.Share(d, s, w.Topology) },
 		func(d folder.Dir) error { return folder.WriteFile(d.Path(container.ComposeName), composed) },
 	}, nil

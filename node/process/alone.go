@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"io"
+	"math"
 	"net/netip"
 	"os"
 	"strings"
@@ -32,6 +33,8 @@ type Options struct {
 	TokenFile  string // file with the bearer token of the API; "": the environment variable TTFABRIC_TOKEN has the token
 	GossipKey  string // file with the gossip keys; "": gossip is not encrypted
 	TileMemory string // limit of this machine's memory that the tiles of the chip may take, such as 128m; "": the default
+	SocketDir  string // folder for the chip's Unix socket for local programs; "": the chip has no such socket
+	SocketUser int    // id of a user who may use this socket, besides the chip's user and root; 0: nobody else
 	Once       string // folder with settings for one start of the chip, see [folder.Once]; "": none
 
 	Trust    []string  // private networks, or interfaces to such networks, in which the chip accepts --auth none
@@ -55,6 +58,9 @@ func Alone(ctx context.Context, o Options) (*Config, error) {
 	}
 	if _, ok := t.Chip(o.Chip); !ok {
 		return nil, spec.Usagef("--chip %s: no such chip is in topology %s", o.Chip, t)
+	}
+	if o.SocketUser < 0 || int64(o.SocketUser) > math.MaxUint32 || o.SocketUser != 0 && o.SocketDir == "" {
+		return nil, spec.Usagef("--socket-user %d: want the id of a user, and the folder of the socket with --socket-dir", o.SocketUser)
 	}
 	if o.MTU != 0 && (o.MTU < spec.MinMTU || o.MTU > spec.MaxMTU) {
 		return nil, spec.Usagef("--mtu %d: want %d to %d bytes, or 0 to find out", o.MTU, spec.MinMTU, spec.MaxMTU)
@@ -84,6 +90,12 @@ func Alone(ctx context.Context, o Options) (*Config, error) {
 		return nil, err
 	}
 	c.Spec.Keyed = c.Keys != nil
+	if o.SocketDir != "" {
+		c.socket = folder.Dir(o.SocketDir).ChipPath(o.Chip, ".sock")
+		if o.SocketUser != 0 {
+			c.users = []uint32{uint32(o.SocketUser)}
+		}
+	}
 	list, err := parseSeeds(o.Seeds)
 	if err != nil {
 		return nil, err

@@ -60,6 +60,7 @@ type Config struct {
 	Kernels kernel.Table // kernels that the chip can run
 
 	socket  string                  // path of the Unix socket for local programs; "": the chip has no such socket
+	users   []uint32                // ids of the users who may use the socket, besides the chip's user and root
 	seeds   func(p pool) []string   // returns gossip addresses of other chips in a pool; gossip calls seeds at each attempt to join the pool
 	peer    node.PeerFinder         // finds the first addresses of the ports of other chips; nil: only gossip tells addresses
 	running func(folder.Chip) error // publishes the chip's addresses; called once, when the chip runs
@@ -305,7 +306,7 @@ func (c *Config) listen(n *node.Node, barriers *barrier.Table, log *slog.Logger)
 	if c.socket == "" {
 		return nil
 	}
-	s, err := server.Listen(n, c.socket, uint32(c.Topology.Hash()), barriers, log)
+	s, err := server.Listen(n, server.Options{Path: c.socket, Users: c.users, Topology: uint32(c.Topology.Hash()), Barriers: barriers, Log: log})
 	if err != nil {
 		log.Warn("local programs must use the API", "error", err)
 		return nil

@@ -11,6 +11,10 @@
 // socket(7)), and refuses other users than its own and root. An admitted user may do everything
 // that the API's token allows. The kernel limits the path of a socket to [MaxPath] bytes.
 //
+// A chip in a container has a user of its own, and opens its socket in the folder "sockets" of the run
+// folder, which 'up --runtime docker' mounts into the container. The socket has mode 0666, and the chip
+// also takes in the user who brought the fabric up. The run folder keeps other users out.
+//
 // # Frames
 //
 // All numbers are little endian. A frame is a header of 16 bytes and a body:

@@ -40,6 +40,7 @@ const (
 	stateRecord     = stateDir + "/record" // recordings of chips that record every start; a recording of a single start is in a subfolder, see onceFolder
 	stateKeylog     = stateDir + "/keylog"
 	stateOnce       = stateDir + "/once"
+	socketsDir      = "/sockets" // folder at which containers mount the folder of the chips' Unix sockets
 )
 
 // Limits of a compose file.
@@ -113,6 +114,8 @@ type File struct {
 	Named    string // topology as the user named it: a file, or the name of a built-in topology
 	Options
 	Secrets string // folder of the keys and certificates, as [Keys.Write] returns it
+	Sockets string // folder of this machine for the chips' Unix sockets, relative to the compose file; "": the chips have no sockets
+	User    int    // id of the user who may use the sockets
 	Subnet  string // subnet of a stack's overlay network, for example [Subnet]; a compose file has none
 }
 
@@ -148,6 +151,9 @@ func (f *File) Compose() ([]byte, error) {
 		"--token-file", stateToken, "--archive", stateArchive, "--once", stateOnce,
 		"--tile-memory", fmt.Sprintf("%dk", spec.Bytes(f.Memory)/1024*tileShare/100), "--seeds", strings.Join(composeSeeds(t), ","))
 	args = append(args, secureArguments(m, t)...)
+	if f.Sockets != "" {
+		args = append(args, "--socket-dir", socketsDir, "--socket-user", fmt.Sprint(f.User))
+	}
 	if m.Record != "" {
 		args = append(args, "--record", stateRecord, "--record-limit", fmt.Sprint(m.RecordMiB))
 	}
@@ -240,7 +246,7 @@ const composeChip = `x-chip: &chip
     retries: 3
     start_period: 60s
   ports: ["127.0.0.1::%s"]
-  volumes: ["%s:%s"]
+  volumes: [%s]
   read_only: true
   cap_drop: ["ALL"]
   security_opt: ["no-new-privileges:true"]
@@ -284,7 +290,11 @@ func (f *File) writeCompose(b *bytes.Buffer, args []string, text string) {
 	for i, a := range args {
 		args[i] = quoted(a)
 	}
-	fmt.Fprintf(b, composeChip, f.Image, strings.Join(args, ", "), max(minHealth, len(t.Chips)/healthPerSec), spec.APIPort, stateVolume, stateDir, f.Memory)
+	volumes := quoted(stateVolume + ":" + stateDir)
+	if f.Sockets != "" {
+		volumes += ", " + quoted(f.Sockets+":"+socketsDir)
+	}
+	fmt.Fprintf(b, composeChip, f.Image, strings.Join(args, ", "), max(minHealth, len(t.Chips)/healthPerSec), spec.APIPort, volumes, f.Memory)
 	for _, c := range t.Chips {
 		fmt.Fprintf(b, "  %s: {<<: *chip, environment: {<<: *environment, TTFABRIC_NODE_CHIP: %s}, labels: {<<: *labels, %s: %s}%s}\n", ServiceName(c.Node), c.Node, labelChip, c.Node, secretsKey(m, c.Node, ""))
 	}

@@ -29,6 +29,7 @@ import (
 //
 //	compose.yml   the compose file of 'up --runtime docker'
 //	engine.json   ids of the fabric's containers at the last look; if none of these containers exists, the folder is obsolete
+//	sockets/      the chips' Unix sockets for local programs, if this program wrote the compose file
 //	archive/      a copy of the archive in the containers' volume, see [Host.Archive]
 type Host struct {
 	Dir     folder.Dir
@@ -40,6 +41,7 @@ type Host struct {
 // Names of files in the run folder, and an address of a chip's API.
 const (
 	ComposeName = "compose.yml"
+	SocketsName = "sockets"
 	engineName  = "engine.json"
 	unpublished = "127.0.0.1:0" // address of the API of a container without a published port; nobody answers at this address
 )
@@ -61,13 +63,34 @@ func (h Host) byChip() map[wire.FabricNodeID]container {
 
 // Chips returns the running and the paused chips of the fabric, sorted by mesh and number.
 func (h Host) Chips() (out []folder.Chip) {
+	sockets := folder.Dir(h.Dir.Path(SocketsName))
+	_, err := os.Stat(string(sockets))
 	for _, c := range h.list() {
 		if c.runs() {
-			out = append(out, folder.Chip{Chip: c.chip, API: cmp.Or(c.api, unpublished), Container: c.id, Name: c.name})
+			f := folder.Chip{Chip: c.chip, API: cmp.Or(c.api, unpublished), Container: c.id, Name: c.name}
+			if err == nil {
+				f.Socket = sockets.ChipPath(c.chip, ".sock")
+			}
+			out = append(out, f)
 		}
 	}
 	folder.SortChips(out)
 	return out
+}
+
+// MakeSockets makes the folder of the chips' Unix sockets in a run folder. The program in a container
+// has another user than the run folder, so everybody may write into the folder. The mode of the run
+// folder keeps other users of this machine out.
+func MakeSockets(d folder.Dir) error {
+	path := d.Path(SocketsName)
+	err := os.Mkdir(path, 0o700)
+	if err == nil {
+		err = os.Chmod(path, 0o777|os.ModeSticky)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot make the folder for the chips' sockets: %w", err)
+	}
+	return nil
 }
 
 // note writes the ids of the fabric's containers into the file engine.json of the run folder.

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -36,6 +38,35 @@ func TestPlaces(t *testing.T) {
 		if recordingName().MatchString(name) != ok {
 			t.Errorf("%s: accepted as a recording: %v", name, !ok)
 		}
+	}
+}
+
+// TestComposeWithSockets checks that the containers mount the folder of the sockets, and open their sockets there for
+// the user of the fabric. A compose file for another machine has no such folder.
+func TestComposeWithSockets(t *testing.T) {
+	m, err := topo.Named("n300")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := DefaultOptions()
+	s, err := Settle("lab", m, spec.Default(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, err := (&File{Spec: s, Topology: m, Named: "n300", Options: o, Sockets: "./" + SocketsName, User: 1234}).Compose()
+	if err != nil || !strings.Contains(string(with), `volumes: ["state:/state", "./sockets:/sockets"]`) || !strings.Contains(string(with), `"--socket-dir", "/sockets", "--socket-user", "1234"`) {
+		t.Errorf("%v\n%s", err, with)
+	}
+	without, err := (&File{Spec: s, Topology: m, Named: "n300", Options: o}).Compose()
+	if err != nil || strings.Contains(string(without), "socket") {
+		t.Errorf("%v\n%s", err, without)
+	}
+	dir := folder.Dir(t.TempDir())
+	if err := MakeSockets(dir); err != nil {
+		t.Fatal(err)
+	}
+	if i, err := os.Stat(dir.Path(SocketsName)); err != nil || i.Mode().Perm() != 0o777 || i.Mode()&os.ModeSticky == 0 {
+		t.Errorf("%v, %v", i.Mode(), err)
 	}
 }
 

@@ -8,6 +8,7 @@
 //	psk.key           pre-shared key of the links, with --auth psk; mode 0600
 //	pki/              certificates of the chips for QUIC, if 'up' made them
 //	secrets/          copies of the keys and certificates, for containers; see package container
+//	sockets/          the chips' Unix sockets, in a fabric of containers; see package container
 //	compose.yml       compose file of a fabric of containers; see package container
 //	engine.json       ids of the containers; see package container
 //	token             bearer token of the chips' APIs, mode 0600

@@ -114,7 +114,7 @@ func (j *Job) NewReport() (*Report, string, error) {
 	}
 	why := ""
 	for _, c := range chips {
-		if why = noSocket(&c); why != "" {
+		if why = noSocket(&c, j.Fabric.Topology); why != "" {
 			r.Door, why = HTTP, ", because "+why
 			break
 		}
@@ -122,17 +122,24 @@ func (j *Job) NewReport() (*Report, string, error) {
 	return r, why, nil
 }
 
+// dialTime is the longest time for a chip to answer at its socket.
+const dialTime = 2 * time.Second
+
 // noSocket returns why a rank cannot use the socket of a chip; "": it can.
-func noSocket(c *folder.Chip) string {
+func noSocket(c *folder.Chip, t *topo.Topology) string {
 	if c.Socket == "" {
 		return fmt.Sprintf("chip %s has no Unix socket that this machine can reach", c.Chip)
 	}
 	if len(c.Socket) > attach.MaxPath {
-		return fmt.Sprintf("the path of the socket of chip %s is too long", c.Chip)
+		return fmt.Sprintf("the path of the socket of chip %s has %d bytes, and the kernel takes at most %d", c.Chip, len(c.Socket), attach.MaxPath)
 	}
-	if _, err := os.Stat(c.Socket); err != nil {
-		return fmt.Sprintf("the socket of chip %s is missing: %v", c.Chip, err)
+	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
+	defer cancel()
+	cl, err := attach.Dial(ctx, c.Socket, t)
+	if err != nil {
+		return fmt.Sprintf("the socket of chip %s cannot be used: %v", c.Chip, err)
 	}
+	cl.Close()
 	return ""
 }
 

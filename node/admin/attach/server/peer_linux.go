@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
 // checkPeer returns an error if the process at the other end of a connection belongs to another user
-// than this process or root (SO_PEERCRED, socket(7)).
-func checkPeer(conn *net.UnixConn) error {
+// than this process, root and the given users (SO_PEERCRED, socket(7)).
+func checkPeer(conn *net.UnixConn, users []uint32) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err
@@ -23,13 +24,13 @@ func checkPeer(conn *net.UnixConn) error {
 	if err != nil {
 		return fmt.Errorf("the kernel does not say who the peer is: %w", err)
 	}
-	return admits(cred.Uid, uint32(os.Getuid()))
+	return admits(cred.Uid, uint32(os.Getuid()), users)
 }
 
 // admits returns an error if the user uid has no access to a chip of the user "self".
-func admits(uid, self uint32) error {
-	if uid != self && uid != 0 {
-		return fmt.Errorf("user %d asks for access to the chip of user %d; only the chip's user and root have access", uid, self)
+func admits(uid, self uint32, users []uint32) error {
+	if uid != self && uid != 0 && !slices.Contains(users, uid) {
+		return fmt.Errorf("user %d asks for access to the chip of user %d; only the chip's user, root and the user of --socket-user have access", uid, self)
 	}
 	return nil
 }

@@ -30,7 +30,8 @@ type Server struct {
 	log      *slog.Logger
 	barriers *barrier.Table
 	listener *net.UnixListener
-	topology uint32 // hash of the topology
+	topology uint32   // hash of the topology
+	users    []uint32 // users who have access, besides the chip's user and root
 	shares   shares
 
 	mu      sync.Mutex
@@ -47,25 +48,37 @@ func (e *PathError) Error() string {
 	return fmt.Sprintf("the path %s of the chip's socket has %d bytes, and the kernel takes at most %d: set XDG_RUNTIME_DIR to a folder with a shorter path, or choose a shorter name for the fabric", e.Path, len(e.Path), attach.MaxPath)
 }
 
-// Listen opens the socket of the chip n at a path, and accepts clients until Close. A socket that
-// an earlier process left at the path is replaced. The parent folder must be private to the user.
-// If the path is longer than [attach.MaxPath], the error is a [PathError].
-func Listen(n *node.Node, path string, topology uint32, barriers *barrier.Table, log *slog.Logger) (*Server, error) {
-	if len(path) > attach.MaxPath {
-		return nil, &PathError{path}
+// Options describe the socket of a chip.
+type Options struct {
+	Path     string         // path of the socket, at most [attach.MaxPath] bytes; the parent folder must be private to the chip's user and to Users
+	Users    []uint32       // ids of the users whose programs are taken in, besides the chip's user and root; a chip in a container has a user of its own
+	Topology uint32         // hash of the topology
+	Barriers *barrier.Table // barriers of the chip
+	Log      *slog.Logger   // gets a message for each client that is refused
+}
+
+// Listen opens the socket of the chip n, and takes clients in until Close. A socket that an earlier
+// process left at the path is replaced. If the path is too long, the error is a [PathError].
+func Listen(n *node.Node, o Options) (*Server, error) {
+	if len(o.Path) > attach.MaxPath {
+		return nil, &PathError{o.Path}
 	}
-	if i, err := os.Lstat(path); err == nil && i.Mode()&os.ModeSocket != 0 {
-		os.Remove(path)
+	if i, err := os.Lstat(o.Path); err == nil && i.Mode()&os.ModeSocket != 0 {
+		os.Remove(o.Path)
 	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: o.Path, Net: "unix"})
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the chip's socket: %w", err)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
+	mode := os.FileMode(0o600)
+	if len(o.Users) > 0 { // checkPeer refuses other users
+		mode = 0o666
+	}
+	if err := os.Chmod(o.Path, mode); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("cannot open the chip's socket: %w", err)
 	}
-	s := &Server{n: n, log: log, barriers: barriers, listener: l, topology: topology, clients: map[*client]struct{}{}}
+	s := &Server{n: n, log: o.Log, barriers: o.Barriers, listener: l, topology: o.Topology, users: o.Users, clients: map[*client]struct{}{}}
 	s.ended.Go(s.accept)
 	return s, nil
 }
@@ -91,7 +104,7 @@ func (s *Server) accept() {
 
 // admit starts a client, or returns an error.
 func (s *Server) admit(conn *net.UnixConn) error {
-	if err := checkPeer(conn); err != nil {
+	if err := checkPeer(conn, s.users); err != nil {
 		return err
 	}
 	raw, err := conn.SyscallConn()

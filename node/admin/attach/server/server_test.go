@@ -334,7 +334,7 @@ func TestASocketIsPrivate(t *testing.T) {
 	}
 	long := filepath.Join("/tmp", strings.Repeat("x", attach.MaxPath))
 	var p *server.PathError
-	if _, err := server.Listen(l.nodes[0], long, 0, nil, nil); !errors.As(err, &p) || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
+	if _, err := server.Listen(l.nodes[0], server.Options{Path: long}); !errors.As(err, &p) || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
 		t.Errorf("a long path: %v", err)
 	}
 	if _, err := attach.Dial(l.ctx, long, nil); err == nil || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {

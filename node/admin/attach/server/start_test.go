@@ -89,7 +89,7 @@ func start(t testing.TB, name, record string) *live {
 		}
 		seeds = append(seeds, n.GossipAddr().String())
 		path := filepath.Join(dir, self.String()+".sock")
-		s, err := server.Listen(n, path, uint32(machine.Hash()), new(barrier.Table), slog.New(slog.NewTextHandler(io.Discard, nil)))
+		s, err := server.Listen(n, server.Options{Path: path, Topology: uint32(machine.Hash()), Barriers: new(barrier.Table), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		if err != nil {
 			n.Close()
 			t.Fatal(err)
