@@ -210,7 +210,7 @@ func TestKernelExample(t *testing.T) {
 	runDocument(t, page, dir)
 }
 
-// TestRunOverHTTP runs the Go example on a fabric whose run folder has too long a path for sockets.
+// TestRunOverHTTP runs the examples in Go and Python on a fabric whose run folder has too long a path for sockets.
 func TestRunOverHTTP(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -219,7 +219,21 @@ func TestRunOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := build(t, t.TempDir(), "./node/rank/shift")
-	out, errs, code := c.run("run", "--up", "ring:4", program)
+	c.must("up", "ring:4", "-d", unhurried)
+	t.Cleanup(func() { c.run("down") })
+	for _, command := range [][]string{{program}, {"python3", "../../scripts/python/shift.py"}} {
+		if _, err := exec.LookPath(command[0]); err != nil {
+			t.Logf("%s is missing", command[0])
+			continue
+		}
+		out, errs, code := c.run(append([]string{"run"}, command...)...)
+		checkShift(t, out, errs, code)
+	}
+}
+
+// checkShift checks the output of the examples over HTTP.
+func checkShift(t *testing.T, out, errs string, code int) {
+	t.Helper()
 	if code != 0 || !strings.Contains(errs, "attached by HTTP, because chip M0D0 has no Unix socket") || len(regexp.MustCompile(`(?m)^\[\d\] chip M0D\d has the data of rank \d$`).FindAllString(out, -1)) != 4 {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}

@@ -1,5 +1,7 @@
 """Tests of the client. With chips' sockets in TTFABRIC_TEST_SOCKETS, separated by colons, the tests
-also use the chips. 'go test ./node/admin/attach/server' starts two chips of an n300 and runs them."""
+also use the chips. With the addresses of their APIs in TTFABRIC_TEST_APIS, separated by spaces, and the
+token in TTFABRIC_TEST_TOKEN, the tests use the chips over HTTP, too. 'go test ./node/admin/attach/server'
+starts two chips of an n300 and runs them."""
 
 from __future__ import annotations
 
@@ -14,6 +16,9 @@ import ttfabric
 from ttfabric import noc
 
 SOCKETS = [p for p in os.environ.get("TTFABRIC_TEST_SOCKETS", "").split(":") if p]
+
+APIS = os.environ.get("TTFABRIC_TEST_APIS", "").split()
+TOKEN = os.environ.get("TTFABRIC_TEST_TOKEN", "")
 
 
 class Formats(unittest.TestCase):
@@ -105,8 +110,11 @@ class Frames(unittest.TestCase):
 
 @unittest.skipUnless(len(SOCKETS) >= 2, "TTFABRIC_TEST_SOCKETS names no two chips")
 class LiveChips(unittest.TestCase):
+    def dial(self, i: int) -> ttfabric.Chip:
+        return ttfabric.Chip(SOCKETS[i])
+
     def setUp(self) -> None:
-        self.a, self.b = ttfabric.Chip(SOCKETS[0]), ttfabric.Chip(SOCKETS[1])
+        self.a, self.b = self.dial(0), self.dial(1)
         self.addCleanup(self.a.close)
         self.addCleanup(self.b.close)
 
@@ -141,6 +149,7 @@ class LiveChips(unittest.TestCase):
                 self.a.flush(dst)
 
     def test_multicast(self) -> None:
+        self.b.write(self.b.chip, noc(1, 1, 512), bytes(8))
         self.a.write("E1", noc(1, 1, 512), b"many")
         self.a.atomic_inc("E1", noc(1, 1, 516), 3, flush=True)
         self.assertEqual(self.b.read(self.b.chip, noc(1, 1, 512), 8), b"many\x03\0\0\0")
@@ -168,6 +177,7 @@ class LiveChips(unittest.TestCase):
 
     def test_wait(self) -> None:
         at = noc(1, 1, 2048 * 8)
+        self.a.write_word(self.a.chip, at, 0)
         with self.assertRaises(ttfabric.Timeout):
             self.a.wait(at, 2, timeout=0.01)
         t = threading.Thread(target=lambda: [self.b.atomic_inc(self.a.chip, at) for _ in range(2)])
@@ -178,21 +188,49 @@ class LiveChips(unittest.TestCase):
         self.assertRaises(ttfabric.RefusedByChip, self.a.wait, noc(1, 1, 2), 1)
 
     def test_barrier(self) -> None:
-        with ttfabric.Chip(SOCKETS[0]) as c, ttfabric.Chip(SOCKETS[0]) as d:
+        with self.dial(0) as c, self.dial(0) as d:
             with self.assertRaises(ttfabric.Timeout):
-                c.barrier_of("python", 0, 2, timeout=0.01)
-            t = threading.Thread(target=lambda: [d.barrier_of("python", 1, 2) for _ in range(3)])
+                c.barrier_of("alone " + self.id(), 0, 2, timeout=0.01)
+            t = threading.Thread(target=lambda: [d.barrier_of(self.id(), 1, 2) for _ in range(3)])
             t.start()
             for _ in range(3):
-                c.barrier_of("python", 0, 2)
+                c.barrier_of(self.id(), 0, 2)
             t.join()
-            d.close()
-            with self.assertRaises(ttfabric.RankLeft):
-                c.barrier_of("python", 0, 2)
+            self.leave(c, d)
+
+    def leave(self, c: ttfabric.Chip, d: ttfabric.Chip) -> None:
+        d.close()
+        with self.assertRaises(ttfabric.RankLeft):
+            c.barrier_of(self.id(), 0, 2)
 
     def test_moment(self) -> None:
         self.a.ping(self.b.chip)
         self.assertEqual(self.a.moment()["chip"], self.a.chip)
+
+
+@unittest.skipUnless(len(APIS) >= 2, "TTFABRIC_TEST_APIS names no two chips")
+class LiveAPIs(LiveChips):
+    """The same tests over HTTP."""
+
+    def dial(self, i: int) -> ttfabric.Chip:
+        return ttfabric.HTTPChip(APIS[i], TOKEN)
+
+    def leave(self, c: ttfabric.Chip, d: ttfabric.Chip) -> None:
+        late = threading.Thread(target=lambda: self.assertRaises(ttfabric.Timeout, d.barrier_of, self.id(), 1, 3, timeout=1))
+        late.start()
+        with self.dial(0) as e, self.assertRaises(ttfabric.RankLeft):
+            for rank, chip in ((0, c), (2, e)):
+                chip.barrier_of(self.id(), rank, 3)
+        late.join()
+
+    def test_token(self) -> None:
+        with self.assertRaises(ttfabric.RefusedByChip) as e:
+            ttfabric.HTTPChip(APIS[0], "no such token")
+        self.assertIn("token", str(e.exception))
+
+    def test_coordinates_of_noc_1(self) -> None:
+        self.a.write_word(self.b.chip, noc(1, 1, 24576), 5)
+        self.assertEqual(self.a.read_word(self.b.chip, noc(8, 10, 24576) | 1 << 60), 5)  # the same tile in the coordinates of NoC 1
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Client of a TT-Fabric chip, over the chip's Unix socket.
+"""Client of a TT-Fabric chip, over the chip's Unix socket, or over HTTP if there is no socket.
 
 The module needs nothing but Python 3.9 and its standard library. Copy it, or put its folder on
-PYTHONPATH. The format of the frames is in the Go package node/admin/attach.
+PYTHONPATH. The format of the frames on a socket is in the Go package node/admin/attach. 'ttfabric
+node' serves a description of the HTTP calls at /v1/ of each chip.
 
 A rank that 'ttfabric run' started:
 
@@ -14,6 +15,7 @@ A rank that 'ttfabric run' started:
 Any other program beside a chip:
 
     chip = ttfabric.Chip("/run/user/1000/ttfabric/default/chip-M0D0.sock")
+    chip = ttfabric.HTTPChip("127.0.0.1:33154", token)
 
 A destination is a chip such as "M0D3", or a multicast such as "E2,N1": two hops east and one
 north. Each call waits until its command has ended, and raises a FabricError if the destination
@@ -22,7 +24,9 @@ did not perform the command. A Chip serves one thread; open another Chip for ano
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -30,7 +34,7 @@ import socket
 import struct
 import time
 from dataclasses import dataclass, field
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 MAX_BLOCK = 1 << 20  # largest payload of one write or read, in bytes
 MAX_PACKET = 4096  # largest payload of the other commands, in bytes
@@ -68,6 +72,18 @@ _REPEATED_DROPS = {"", "next hop dead", "tables replaced"}
 _MAX_REFUSALS = 200  # largest number of repetitions after refusals
 _MAX_LOSSES = 4  # largest number of repetitions after losses
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.1  # pauses before repetitions, in seconds
+
+# The names of the HTTP API for the numbers above.
+_API_COMMANDS = {_WRITE: "write", _INLINE: "inline-write", _ATOMIC: "atomic-inc", _FUSED: "fused-write-inc",
+                 _SCATTER: "scatter-write", _READ: "read"}
+_API_OUTCOMES = tuple(name.replace(" ", "-") for name in _OUTCOMES)
+_API_DROPS = ("none",) + tuple(name.lower().replace(" ", "-") for name in _DROPS[1:])
+_API_DOUBTS = ("none", "destination-restarted", "route-died", "no-answer", "unreachable", "taken-for-former", "not-seen",
+               "data-lost")
+_API_EVENTS = {"link up": "link up", "link down": "link down", "link session ended": "session ended",
+               "packet dropped": "packets dropped", "tables installed": "tables changed"}
+_API_BATCH = 256  # largest number of packets in one call
+_NO_WAY = "tag:ttfabric,2026:no-way"
 
 _CLOSED = "the chip has closed the connection"
 _MAX_PLACES = 4096  # largest number of destinations that a client notes
@@ -206,6 +222,9 @@ class Chip:
 
     def close(self) -> None:
         """Ends the connection."""
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         self._sock.close()
 
     def __enter__(self) -> "Chip":
@@ -497,11 +516,263 @@ def _repeats(r: Result, reads: bool, tries: int) -> bool:
     return reads and tries < _MAX_LOSSES and r.doubt not in ("no answer came", "the last route died")
 
 
+class HTTPChip(Chip):
+    """A connection to the API of one chip, for a chip whose socket this machine cannot reach.
+
+    The calls are those of a Chip, but slower. A write of more than 4096 bytes travels as several
+    packets, which the chip does not perform at one instant. A barrier that takes longer than its
+    timeout breaks for the other ranks, too.
+    """
+
+    def __init__(self, address: str, token: str) -> None:
+        """Connects to the API at an address of the form HOST:PORT. Each call carries the token."""
+        self._address, self._token = address, token
+        self._conn = http.client.HTTPConnection(address)
+        self._places = {}
+        self._batch = None
+        self._requests: List[Tuple[Dict[str, Any], str]] = []  # packets of the batch, and their destinations
+        try:
+            view = self._json("GET", "/v1/chip")
+        except BaseException:
+            self._conn.close()
+            raise
+        self.chip, self.incarnation = view["chip"], int(view["incarnation"], 16)
+        self.max_frame, self.max_in_flight = MAX_BLOCK, _API_BATCH
+
+    def _disconnect(self) -> None:
+        self._conn.close()
+
+    @contextlib.contextmanager
+    def batch(self) -> Iterator["Chip"]:
+        """Sends the commands of a with-block together, as Chip.batch does."""
+        if self._batch is not None:
+            raise RuntimeError("a batch within a batch")
+        self._batch, self._requests = [], []
+        try:
+            yield self
+            packets = self._requests
+        finally:
+            self._batch, self._requests = None, []
+        errors: List[FabricError] = []
+        for body, (_, dst) in zip(self._perform([p for p, _ in packets]), packets):
+            try:
+                if isinstance(body, FabricError):
+                    raise body
+                self._check(_result(body), dst)
+            except FabricError as e:
+                errors.append(e)
+        if errors:
+            raise errors[0]
+
+    def wait(self, addr: int, value: int, *, equal: bool = False, timeout: Optional[float] = None) -> int:
+        """Waits until a word of this chip's memory is at least value, and returns the word, as Chip.wait does."""
+        body = {"addr": _api_addr(addr), "value": value, "equal": equal}
+        return int(self._json("POST", "/v1/wait", body, timeout, f"the word at {addr:#x} did not become {value}")["word"])
+
+    def barrier_of(self, name: str, rank: int, ranks: int, timeout: Optional[float] = None) -> None:
+        """Waits until all ranks have called with this name at this chip. Raises RankLeft if one goes away."""
+        self._json("POST", "/v1/barrier", {"name": name, "rank": rank, "ranks": ranks}, timeout,
+                   f"not all {ranks} ranks came to barrier {name!r}")
+
+    def events(self) -> Iterator[dict]:
+        """Yields the chip's events from now on, as dictionaries with "time", "kind" and more."""
+        conn = http.client.HTTPConnection(self._address)
+        try:
+            conn.request("GET", "/v1/events", headers={"Authorization": "Bearer " + self._token})
+            answer = conn.getresponse()
+            if answer.status != 200:
+                raise self._problem(answer.status, answer.read(), "/v1/events")
+            latest = int(answer.headers["Ttfabric-Seq"])
+            for line in answer:
+                if line.startswith(b"data: "):
+                    view = json.loads(line[6:])
+                    if view["seq"] > latest and f"{view['type']} {view['action']}" in _API_EVENTS:
+                        yield _api_event(view)
+        finally:
+            conn.close()
+
+    def moment(self) -> dict:
+        """Returns how the chip's requests have ended so far."""
+        return dict(self._json("GET", "/v1/ends"))
+
+    def _do(self, dst: str, kind: int, addr: int, value: int, flags: int, plane: int, *, sem: int = 0,
+            payload: bytes | memoryview = b"", size: int = 0, chunks: Sequence[Tuple[int, bytes]] = ()) -> memoryview:
+        """Performs a command, and repeats it if a repetition can mend its failure. Returns its result, as Chip._do does."""
+        packets = self._packets(dst, kind, addr, value, flags, plane, sem, payload, size, chunks)
+        reads = kind == _READ or bool(flags & _PROBE)
+        if self._batch is not None:
+            if reads:
+                raise RuntimeError("reads, pings and flushes cannot be part of a batch")
+            self._requests += [(p, dst) for p in packets]
+            return memoryview(b"")
+        tries, pause = 0, _FIRST_PAUSE
+        while True:
+            bodies = self._perform(packets)
+            for body in bodies:
+                if isinstance(body, FabricError):
+                    raise body
+                r = _result(body)
+                if r.members or r.fate not in ("done", "posted"):
+                    break
+            else:
+                if len(bodies) == 1:
+                    return memoryview(bodies[0])
+                return memoryview(bodies[0][:_RESULT.size] + b"".join(b[_RESULT.size:] for b in bodies))
+            if r.members or not _repeats(r, reads, tries):
+                self._check(r, dst)
+            time.sleep(pause)
+            tries, pause = tries + 1, min(2 * pause, _LONGEST_PAUSE)
+
+    def _packets(self, dst: str, kind: int, addr: int, value: int, flags: int, plane: int, sem: int,
+                 payload: bytes | memoryview, size: int, chunks: Sequence[Tuple[int, bytes]]) -> List[Dict[str, Any]]:
+        """Returns the packets of a command. A write or a read has one packet for each 4096 bytes."""
+        mesh, chip, ranges = self._places.get(dst) or self._place(dst)
+        packet: Dict[str, Any] = {"dst": chip_name((mesh, chip)), "plane": plane, "posted": bool(flags & _POSTED)}
+        if any(ranges):
+            packet["multicast"] = dst
+        if flags & _PROBE:
+            return [{**packet, "probe": True, "flush": bool(flags & _FLUSH)}]
+        command: Dict[str, Any] = {"type": _API_COMMANDS[kind], "value": value & 0xFFFFFFFF, "flush": bool(flags & _FLUSH)}
+        if kind == _FUSED:
+            command["sem"] = _api_addr(sem)
+        if kind == _SCATTER:
+            command.update(chunks=len(chunks), scatter=[_api_addr(a) for a, _ in chunks], sizes=[len(d) for _, d in chunks])
+        else:
+            command["addr"] = _api_addr(addr)
+        if kind not in (_WRITE, _READ):
+            return [{**packet, "command": command, "payload": base64.b64encode(payload).decode()}]
+        out = []
+        n = size or len(payload)
+        for at in range(0, max(n, 1), MAX_PACKET):
+            piece: Dict[str, Any] = {**packet, "command": {**command, "addr": _api_addr(addr + at)}}
+            if kind == _READ:
+                piece["command"]["size"] = min(MAX_PACKET, n - at)
+            else:
+                piece["payload"] = base64.b64encode(payload[at:at + MAX_PACKET]).decode()
+            out.append(piece)
+        return out
+
+    def _perform(self, packets: List[Dict[str, Any]]) -> List[Any]:
+        """Sends packets in order. Returns a packed result of each, or the error of one that the chip did not start."""
+        out: List[Any] = []
+        while len(out) < len(packets):
+            part = packets[len(out):len(out) + _API_BATCH]
+            answer = self._call("POST", "/v1/requests", part)
+            lines = [json.loads(line) for line in answer.splitlines()]
+            started = next(line for line in lines if "started" in line)
+            ends = {line["index"]: line for line in lines if "index" in line}
+            for i in range(started["started"]):
+                if i not in ends:
+                    raise ConnectionError(_CLOSED)
+                out.append(_api_result(ends[i]))
+            if started["started"] < len(part):
+                why = started["problem"]
+                out.append(RefusedByChip(2 if why["type"] == _NO_WAY else 1, why["detail"]))
+        return out
+
+    def _json(self, method: str, path: str, body: Any = None, timeout: Optional[float] = None, text: str = "") -> Any:
+        return json.loads(self._call(method, path, body, timeout, text))
+
+    def _call(self, method: str, path: str, body: Any = None, timeout: Optional[float] = None, text: str = "") -> bytes:
+        """Makes a call of the API, and returns the body of the answer."""
+        pause = _FIRST_PAUSE
+        for tries in range(_MAX_REFUSALS + 1):
+            try:
+                self._conn.timeout = timeout if timeout is None else max(timeout, 1e-6)
+                if self._conn.sock is not None:
+                    self._conn.sock.settimeout(self._conn.timeout)
+                self._conn.request(method, path, None if body is None else json.dumps(body).encode(),
+                                   {"Authorization": "Bearer " + self._token, "Content-Type": "application/json"})
+                answer = self._conn.getresponse()
+                content = answer.read()
+            except socket.timeout:
+                self._conn.close()  # the chip then ends the wait
+                raise Timeout(f"{text} within {timeout} s", "unknown") from None
+            except http.client.HTTPException as e:
+                self._conn.close()
+                raise ConnectionError(f"{_CLOSED}: {e}") from e
+            except OSError:
+                self._conn.close()
+                raise
+            if answer.status // 100 == 2:
+                return content
+            if answer.status != 503 or path != "/v1/requests" or tries == _MAX_REFUSALS:
+                raise self._problem(answer.status, content, path)
+            time.sleep(pause)  # the chip has as many batches under way as it may have
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        raise AssertionError("unreachable")
+
+    @staticmethod
+    def _problem(status: int, content: bytes, path: str) -> RefusedByChip:
+        """Returns the error of a call that the chip refuses, with the code of the protocol on sockets."""
+        try:
+            why = json.loads(content)
+            kind, text = str(why["type"]), str(why["detail"])
+        except (ValueError, KeyError, TypeError):
+            kind, text = "", content.decode(errors="replace").strip()
+        if status == 409 and path == "/v1/barrier":
+            return RankLeft(6, text)
+        return RefusedByChip(2 if kind == _NO_WAY else 5 if status == 503 else 1, text)
+
+
+def _api_addr(addr: int) -> Any:
+    """Returns an address as the API takes it."""
+    if addr >> 60:
+        return f"noc1:{addr >> 36 & 63}-{addr >> 42 & 63}:{addr & (1 << 36) - 1:#x}"
+    return addr
+
+
+def _api_end(end: Dict[str, Any]) -> Tuple[int, int, int, int, Node]:
+    """Returns fate, outcome, drop, doubt and place of a drop as the numbers of the protocol on sockets."""
+    def number(names: Sequence[str], name: str) -> int:
+        return names.index(name) if name in names else 255
+    return (number(_FATES, end["fate"]), number(_API_OUTCOMES, end.get("outcome", "done")), number(_API_DROPS, end.get("drop", "none")),
+            number(_API_DOUBTS, end.get("doubt", "none")), parse_chip(end["at"]) if "at" in end else (0, 0))
+
+
+def _api_result(end: Dict[str, Any]) -> bytes:
+    """Packs a result of the API as the protocol on sockets does."""
+    fate, outcome, drop, doubt, at = _api_end(end)
+    members, data = end.get("members", []), base64.b64decode(end.get("data", ""))
+    out = [_RESULT.pack(fate, outcome, drop, doubt, *at, end["nanoseconds"], end.get("missed", 0), len(members), len(data))]
+    for m in members:
+        fate, outcome, drop, doubt, at = _api_end(m)
+        out.append(_MEMBER.pack(*parse_chip(m["chip"]), fate, outcome, drop, doubt, *at))
+    return b"".join(out) + data
+
+
+def _api_port(text: str) -> dict:
+    """Returns a port such as "M0D1 channel 3" in the form of the protocol on sockets."""
+    chip, _, channel = text.partition(" channel ")
+    return {"Node": chip, "Channel": int(channel) if channel.isdigit() else 0}
+
+
+def _api_event(view: Dict[str, Any]) -> dict:
+    """Returns an event of the API in the form of the protocol on sockets."""
+    detail = view.get("detail", {})
+    out = {"time": view["time"], "kind": _API_EVENTS[f"{view['type']} {view['action']}"]}
+    if out["kind"] != "tables changed":
+        out.update(port=_api_port(view["actor"]), peer=_api_port(detail.get("peer", "")))
+    if "reason" in detail:
+        out["reason"] = detail["reason"]
+    for name in ("count", "packets_of_unknown_fate"):
+        if detail.get(name, "").isdigit():
+            out["count"] = int(detail[name])
+    for name in ("silent", "unreachable"):
+        chips = [w for w in detail.get(name, "").split() if re.fullmatch(r"M\d+D\d+", w)]
+        if chips:
+            out[name] = chips
+    return out
+
+
 class Rank(Chip):
     """A rank of a job that 'ttfabric run' started."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
+        self._of_environment()
+
+    def _of_environment(self) -> None:
         self.rank = int(os.environ["RANK"])
         self.world_size = int(os.environ["WORLD_SIZE"])
         self.chips = os.environ["TTFABRIC_CHIPS"].split(",")  # chip of each rank
@@ -509,24 +780,40 @@ class Rank(Chip):
         self.attempt = int(os.environ["TTFABRIC_ATTEMPT"])
         self._meeting: Optional[Chip] = None
 
+    def _root(self) -> Chip:
+        """Connects to the chip of rank 0, where barriers meet."""
+        return Chip(os.environ["TTFABRIC_ROOT_SOCKET"])
+
     def barrier(self, timeout: Optional[float] = None) -> None:
         """Waits until all ranks of the job have called barrier. Raises RankLeft if a rank has ended."""
         if self._meeting is None:
-            self._meeting = Chip(os.environ["TTFABRIC_ROOT_SOCKET"])
+            self._meeting = self._root()
         self._meeting.barrier_of(f"{self.job}.{self.attempt}", self.rank, self.world_size, timeout)
 
     def close(self) -> None:
+        """Ends the connections."""
         if self._meeting is not None:
             self._meeting.close()
-        super().close()
+        self._disconnect()
+
+
+class HTTPRank(HTTPChip, Rank):
+    """A rank that reaches its chip over HTTP."""
+
+    def __init__(self, address: str) -> None:
+        with open(os.environ["TTFABRIC_TOKEN_FILE"]) as f:
+            HTTPChip.__init__(self, address, f.read().strip())
+        self._of_environment()
+
+    def _root(self) -> Chip:
+        return HTTPChip(os.environ["TTFABRIC_ROOT_API"], self._token)
 
 
 def attach() -> Rank:
-    """Attaches to the chip of this rank, from the variables that 'ttfabric run' sets."""
-    path = os.environ.get("TTFABRIC_SOCKET", "")
+    """Attaches to the chip of this rank, from the variables that 'ttfabric run' sets: over its socket, or else over HTTP."""
     if "RANK" not in os.environ:
         raise FabricError("this program is no rank: start it with 'ttfabric run', or name a socket: ttfabric.Chip(path)")
-    if not path:
-        raise FabricError("this rank has no Unix socket of its chip, only the API at "
-                          f"{os.environ.get('TTFABRIC_API', '')}; this client needs a socket")
-    return Rank(path)
+    path, address = os.environ.get("TTFABRIC_SOCKET", ""), os.environ.get("TTFABRIC_API", "")
+    if not path and not address:
+        raise FabricError("this rank has neither a socket in TTFABRIC_SOCKET nor an address in TTFABRIC_API: start it with 'ttfabric run'")
+    return Rank(path) if path else HTTPRank(address)

@@ -1,11 +1,14 @@
 package server_test
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"ttfabric/node/admin"
 )
 
 // TestPython runs the tests of the client in Python against two chips.
@@ -16,26 +19,50 @@ func TestPython(t *testing.T) {
 	l := start(t, "n300", "")
 	cmd := exec.CommandContext(l.ctx, "python3", "-B", "test_ttfabric.py", "-v")
 	cmd.Dir = "../../../../scripts/python"
-	cmd.Env = append(os.Environ(), "TTFABRIC_TEST_SOCKETS="+strings.Join(l.paths, ":"))
+	cmd.Env = append(os.Environ(), "TTFABRIC_TEST_SOCKETS="+strings.Join(l.paths, ":"), "TTFABRIC_TEST_APIS="+strings.Join(l.serveHTTP(t), " "), "TTFABRIC_TEST_TOKEN="+token)
 	out, err := cmd.CombinedOutput()
 	if err != nil || strings.Contains(string(out), "skipped") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// TestPythonEvents reads events in Python while another chip goes away.
+// token is the token of the chips' APIs in the tests.
+const token = "the token of the tests"
+
+// serveHTTP serves the APIs of all chips, and returns their addresses.
+func (l *live) serveHTTP(t *testing.T) (addrs []string) {
+	t.Helper()
+	for _, n := range l.nodes {
+		s := admin.NewServer(n, token)
+		at, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = s.Serve(at) }()
+		t.Cleanup(func() { s.Close() })
+		addrs = append(addrs, at.Addr().String())
+	}
+	return addrs
+}
+
+// TestPythonEvents reads events in Python, over the socket and over HTTP, while another chip goes away.
 func TestPythonEvents(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is missing")
 	}
 	l := start(t, "n300", "")
-	const program = `import sys, ttfabric
-for e in ttfabric.Chip(sys.argv[1]).events():
-    if e["kind"] == "link down":
-        print(e["port"], e["peer"], e["reason"] != "", "time" in e)
-        break
+	const program = `import sys, threading, ttfabric
+def show(name, events):
+    for e in events:
+        if e["kind"] == "link down":
+            sys.stdout.write(f"{name}: {e['port']['Node']} {e['peer']['Node']} {type(e['port']['Channel'])} {e['reason'] != ''} {'time' in e}\n")
+            break
+t = threading.Thread(target=show, args=("HTTP", ttfabric.HTTPChip(sys.argv[2], sys.argv[3]).events()))
+t.start()
+show("socket", ttfabric.Chip(sys.argv[1]).events())
+t.join()
 `
-	cmd := exec.CommandContext(l.ctx, "python3", "-B", "-c", program, l.paths[0])
+	cmd := exec.CommandContext(l.ctx, "python3", "-B", "-c", program, l.paths[0], l.serveHTTP(t)[0], token)
 	cmd.Dir = "../../../../scripts/python"
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -45,7 +72,10 @@ for e in ttfabric.Chip(sys.argv[1]).events():
 	l.eventually(t, "the connections of the program", func() bool { return l.servers[0].Clients() == 2 })
 	time.Sleep(10 * time.Millisecond) // the request for events may still be under way; links without a peer go down again and again
 	l.nodes[1].Close()
-	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "M0D1") || !strings.HasSuffix(out.String(), "True True\n") {
-		t.Errorf("%v: %s", err, &out)
+	err := cmd.Wait()
+	for _, way := range []string{"socket", "HTTP"} {
+		if err != nil || !strings.Contains(out.String(), way+": M0D0 M0D1 <class 'int'> True True\n") {
+			t.Errorf("%s: %v: %s", way, err, &out)
+		}
 	}
 }
