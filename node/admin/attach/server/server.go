@@ -31,7 +31,7 @@ type Server struct {
 	barriers *barrier.Table
 	listener *net.UnixListener
 	topology uint32   // hash of the topology
-	users    []uint32 // users whose programs are taken in, besides the chip's user and root
+	users    []uint32 // users who have access, besides the chip's user and root
 	shares   shares
 
 	mu      sync.Mutex
