@@ -434,41 +434,6 @@ func (q *inQueue) pop(t *tile) {
 	t.owes = true
 }
 
-// expire drops the messages that have waited for too long.
-func (q *inQueue) expire(t *tile) {
-	for len(q.list) > 0 && q.list[0].late(t.m.now) {
-		t.counters.Lost++
-		q.pop(t)
-	}
-}
-
-// expire drops the messages that have waited for too long, and sends messages again that the other
-// end has not acknowledged.
-func (o *outQueue) expire(t *tile) {
-	now := t.m.now
-	for i := 0; i < len(o.list); {
-		if x := &o.list[i]; !x.sent && x.late(now) {
-			t.counters.Lost++
-			o.remove(i)
-			continue
-		}
-		i++
-	}
-	if o.again == 0 || now.Before(o.again) {
-		return
-	}
-	if o.again = now.Add(ResendAfter); !t.m.cfg.Host.Up(t.ch) {
-		return
-	}
-	o.again = 0
-	for i := range o.list {
-		if o.list[i].placed == allPlaced {
-			t.counters.Resent++
-		}
-		o.list[i].placed = unplaced
-	}
-}
-
 // SessionEnded tells the machine that the session of a channel's link has ended, or a new session
 // has begun. Nobody knows which messages on the cable arrived. The tile sends reads and answers
 // again, because the origin counts an answer only once. A write must not happen twice, so its

@@ -159,7 +159,7 @@ func (m *Machine) Ring(ch wire.Channel) {
 func (m *Machine) ring(i int) {
 	m.rung |= 1 << i
 	if t := m.tiles[i]; t != nil && !m.runs {
-		t.accepts = 0
+		t.pace.accepts = 0
 	}
 }
 

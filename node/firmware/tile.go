@@ -29,10 +29,15 @@ type tile struct {
 	told     bool          // the tile has told its numbers in this session of the cable
 	stuck    bool          // the host's indices are wrong; the firmware has reported them
 	retry    mono.Time     // end of a pause; 0: none
-	instant  mono.Time     // when the tile accepted a request last
-	accepts  int           // requests that the tile accepted at this instant, and since the last store of the host
+	pace     pace
 	reports  int
 	counters Counters
+}
+
+// pace counts the requests that a tile accepted at one instant, and since the last store of its host.
+type pace struct {
+	at      mono.Time
+	accepts int
 }
 
 // request is an accepted request of a tile's host.
@@ -155,10 +160,10 @@ func (t *tile) accept() bool {
 	if n == 0 || len(t.open) >= MaxOpen {
 		return false
 	}
-	if t.instant != t.m.now {
-		t.instant, t.accepts = t.m.now, 0
+	if t.pace.at != t.m.now {
+		t.pace = pace{at: t.m.now}
 	}
-	if t.accepts == MaxAccepts {
+	if t.pace.accepts == MaxAccepts {
 		t.retry = t.m.now.Add(TransferPause)
 		return false
 	}
@@ -171,7 +176,7 @@ func (t *tile) accept() bool {
 		return false
 	}
 	t.id++
-	t.accepts++
+	t.pace.accepts++
 	r.id = t.id
 	t.counters.Accepted++
 	switch {
@@ -435,49 +440,6 @@ func (t *tile) abandon(r *request, why Reason) {
 	r.open = nil
 	t.answer = slices.DeleteFunc(t.answer, func(a message) bool { return a.id == r.id })
 	t.endIfOver(r)
-}
-
-// expire handles the deadlines of the tile that have passed.
-func (t *tile) expire() {
-	now := t.m.now
-	for _, r := range slices.Clone(t.open) {
-		if !now.Before(r.until) {
-			t.abandon(r, NoAnswer)
-		}
-	}
-	if t.retry != 0 && !now.Before(t.retry) {
-		t.retry = 0
-	}
-	for c := range numClasses {
-		t.in[c].expire(t)
-		t.out[c].expire(t)
-	}
-}
-
-// deadline returns the tile's next deadline.
-func (t *tile) deadline() mono.Time {
-	at := mono.Never
-	for _, r := range t.open {
-		at = mono.Min(at, r.until)
-	}
-	if t.retry != 0 {
-		at = mono.Min(at, t.retry)
-	}
-	for c := range numClasses {
-		if l := t.in[c].list; len(l) > 0 {
-			at = mono.Min(at, l[0].at.Add(AnswerTimeout))
-		}
-		o := &t.out[c]
-		if o.again != 0 {
-			at = mono.Min(at, o.again)
-		}
-		for i := range o.list {
-			if x := &o.list[i]; !x.sent {
-				at = mono.Min(at, x.at.Add(AnswerTimeout))
-			}
-		}
-	}
-	return at
 }
 
 // check returns an error if the tile's state is inconsistent.

@@ -20,3 +20,11 @@ func (d *digest) word(v uint64) { *d = digest(bits.RotateLeft64((uint64(*d)^v)*g
 // chip takes to handle the datagram. The checksum must not be CRC-32C. A frame ends with its own
 // CRC-32C, and the CRC-32C of such a frame as a whole is always the same number.
 func (d *digest) bytes(b []byte) { d.word(uint64(len(b))<<32 | uint64(crc32.ChecksumIEEE(b))) }
+
+// note adds numbers and the present time to the hash of the run.
+func (s *Sim) note(vs ...uint64) {
+	for _, v := range vs {
+		s.hash.word(v)
+	}
+	s.hash.word(uint64(s.now))
+}

@@ -482,14 +482,6 @@ func (s *Sim) tracef(format string, args ...any) {
 	}
 }
 
-// note adds numbers and the present time to the hash of the run.
-func (s *Sim) note(vs ...uint64) {
-	for _, v := range vs {
-		s.hash.word(v)
-	}
-	s.hash.word(uint64(s.now))
-}
-
 func (s *Sim) fail(rule, format string, args ...any) {
 	if s.failure != nil {
 		return
