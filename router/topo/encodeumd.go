@@ -70,15 +70,11 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 			pci++
 		}
 	}
-	each("harvesting", func(c Chip) string {
-		return fmt.Sprintf("{noc_translation: %t, harvest_mask: %d, eth_harvesting_mask: %d}", !c.Untranslated, c.Harvested, t.HarvestedEthernet(c.Node))
-	})
+	boards := t.boards(order)
+	t.encodeHarvesting(&b, ids, order, boards)
 	b.WriteString("boards:\n")
-	for n, board := range t.boards(order) {
-		kind := t.Chips[board[0]].Board
-		if !slices.Contains(boardTypes, kind) {
-			kind = map[wire.Arch]string{wire.Wormhole: "n150", wire.Blackhole: "p150"}[t.Arch]
-		}
+	for n, board := range boards {
+		kind := t.boardType(board)
 		var on []string
 		for _, i := range board {
 			on = append(on, fmt.Sprint(ids[i]))
@@ -90,6 +86,53 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 		fmt.Fprintf(&b, "  - [{board_id: %d}, {board_type: %s}, {chips: [%s]}]\n", id, kind, strings.Join(on, ", "))
 	}
 	return []byte(b.String()), nil
+}
+
+// boardType returns the type of a board in tt-umd's words. The board is the indices of its chips.
+func (t *Topology) boardType(board []int) string {
+	if kind := t.Chips[board[0]].Board; slices.Contains(boardTypes, kind) {
+		return kind
+	}
+	return map[wire.Arch]string{wire.Wormhole: "n150", wire.Blackhole: "p150"}[t.Arch]
+}
+
+// Masks of the PCIe tiles of a Blackhole chip that are not connected to the host (tt-umd, soc_descriptor.cpp).
+const (
+	firstPCIe  = 1 // the tile at 2-0
+	secondPCIe = 2 // the tile at 11-0
+)
+
+// encodeHarvesting writes the harvesting masks, and for Blackhole the numbers of the chips on their boards. The
+// chips of a board that the host reaches directly come first, and among them the chip with the smallest id. The
+// host reaches a P100, and the second chip of a P300, by the second PCIe tile.
+func (t *Topology) encodeHarvesting(b *strings.Builder, ids, order []int, boards [][]int) {
+	pcie, location := make([]int, len(t.Chips)), make([]int, len(t.Chips))
+	for _, board := range boards {
+		kind, sorted := t.boardType(board), slices.Clone(board)
+		slices.SortStableFunc(sorted, func(x, y int) int { return bit(!t.Chips[x].MMIO) - bit(!t.Chips[y].MMIO) })
+		for n, i := range sorted {
+			location[i], pcie[i] = n, secondPCIe
+			if kind == "p100" || kind == "p300" && n == 1 {
+				pcie[i] = firstPCIe
+			}
+		}
+	}
+	b.WriteString("harvesting:\n")
+	for _, i := range order {
+		c := &t.Chips[i]
+		fmt.Fprintf(b, "  %d: {noc_translation: %t, harvest_mask: %d", ids[i], !c.Untranslated, c.Harvested)
+		if t.Arch == wire.Blackhole {
+			fmt.Fprintf(b, ", eth_harvesting_mask: %d, pcie_harvesting_mask: %d", t.HarvestedEthernet(c.Node), pcie[i])
+		}
+		b.WriteString("}\n")
+	}
+	if t.Arch != wire.Blackhole || strings.HasPrefix(t.boardType(boards[0]), "ubb") {
+		return // the chips of a Galaxy tell their places on the trays themselves
+	}
+	b.WriteString("asic_locations:\n")
+	for _, i := range order {
+		fmt.Fprintf(b, "  %d: %d\n", ids[i], location[i])
+	}
 }
 
 // blackholeOff is the number of harvested ethernet channels that tt-umd wants on a Blackhole chip. It

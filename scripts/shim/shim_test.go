@@ -39,8 +39,8 @@ func TestClusterDescriptor(t *testing.T) {
 	}
 	for _, c := range []struct {
 		machine *topo.Topology
-		eth     string
-	}{{t3000, "eth_harvesting_mask: 0}"}, {p150, "eth_harvesting_mask: 12288}"}} {
+		masks   string
+	}{{t3000, "harvest_mask: 0}"}, {p150, "harvest_mask: 0, eth_harvesting_mask: 12288, pcie_harvesting_mask: 2}"}} {
 		b, err := ClusterDescriptor(c.machine)
 		if err != nil {
 			t.Fatal(err)
@@ -57,8 +57,8 @@ func TestClusterDescriptor(t *testing.T) {
 		if again.Hash() != c.machine.Hash() {
 			t.Errorf("%s: the descriptor describes another topology", c.machine.Name)
 		}
-		if n := strings.Count(string(b), c.eth); n != len(c.machine.Chips) {
-			t.Errorf("%s: %d chips have %s, want %d:\n%s", c.machine.Name, n, c.eth, len(c.machine.Chips), b)
+		if n := strings.Count(string(b), c.masks); n != len(c.machine.Chips) {
+			t.Errorf("%s: %d chips have %s, want %d:\n%s", c.machine.Name, n, c.masks, len(c.machine.Chips), b)
 		}
 	}
 }
