@@ -74,7 +74,7 @@ type Memory struct {
 	regs    []Registers                            // the registers of all windows
 	watch   [numWatchers][]func(off uint64, n int) // by bank: called after each store into the bank; nil: nobody watches
 	inline  [wordSize]byte                         // the word of an inline write to registers, during a call of Execute
-	reset   resets                                 // soft reset registers
+	reset   resets                                 // soft reset and debug bus registers
 	life    life
 
 	live     Live // words that loads from ethernet tiles show; nil: none

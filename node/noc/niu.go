@@ -73,37 +73,40 @@ const (
 	niuZero int32 = -1 - iota
 	niuOne
 	resetWord
+	debugWord
 )
 
 // builtIn returns the windows that the tile t has from the start. A window of length 0 does not
 // exist.
-func (m *Memory) builtIn(t *Tile) [3]window {
+func (m *Memory) builtIn(t *Tile) [4]window {
 	zero, one := uint64(niuBase), uint64(niuBaseOne)
-	reset := uint64(wordSize)
+	reset, debug := uint64(wordSize), uint64(0)
 	switch {
+	case t.Kind == Tensix:
+		debug = wordSize
 	case t.Kind == DRAM && m.arch == wire.Blackhole:
-		return [3]window{}
+		return [4]window{}
 	case t.Kind == ARC, t.Kind == PCIe:
 		bare := uint64(niuBareBase)
 		if m.arch == wire.Blackhole {
 			bare = niuHighBase
 		}
 		if t.Kind == PCIe {
-			return [3]window{{off: bare, n: niuLen, regs: niuZero}}
+			return [4]window{{off: bare, n: niuLen, regs: niuZero}}
 		}
 		apb, _ := Peripherals(m.arch)
-		return [3]window{{off: bare, n: niuLen, regs: niuZero}, {off: apb + niuARC, n: niuLen, regs: niuZero}, {off: apb + niuARCOne, n: niuLen, regs: niuOne}}
+		return [4]window{{off: bare, n: niuLen, regs: niuZero}, {off: apb + niuARC, n: niuLen, regs: niuZero}, {off: apb + niuARCOne, n: niuLen, regs: niuOne}}
 	case t.Kind == Router && m.arch == wire.Blackhole:
-		return [3]window{{off: niuRouterBase, n: niuLen, regs: niuZero}}
+		return [4]window{{off: niuRouterBase, n: niuLen, regs: niuZero}}
 	case t.Kind == Router:
-		return [3]window{{off: niuBase, n: niuLen, regs: niuZero}}
+		return [4]window{{off: niuBase, n: niuLen, regs: niuZero}}
 	case t.Kind == DRAM:
 		zero, one = niuDRAMBase+niuDRAMStep*uint64(t.stop), niuDRAMBaseOne+niuDRAMStep*uint64(t.stop)
 		reset = 0
 	case t.Kind == Ethernet && m.arch == wire.Blackhole:
 		reset = 0
 	}
-	return [3]window{{off: zero, n: niuLen, regs: niuZero}, {off: one, n: niuLen, regs: niuOne}, {off: SoftReset, n: reset, regs: resetWord}}
+	return [4]window{{off: zero, n: niuLen, regs: niuZero}, {off: one, n: niuLen, regs: niuOne}, {off: SoftReset, n: reset, regs: resetWord}, {off: DebugBus, n: debug, regs: debugWord}}
 }
 
 // loadBuiltIn reads a span of a window that each tile has from the start. The span's bank is the
@@ -111,8 +114,14 @@ func (m *Memory) builtIn(t *Tile) [3]window {
 func (m *Memory) loadBuiltIn(s span, b []byte) wire.Outcome {
 	var words [niuLen]byte // registers are read in full or not at all
 	for i := 0; i < s.n; i += wordSize {
-		v, ok := m.resetOf(s.bank), true
-		if s.regs != resetWord {
+		var v uint32
+		ok := true
+		switch s.regs {
+		case resetWord:
+			v = m.resetOf(s.bank)
+		case debugWord:
+			v = m.reset.bus[s.bank]
+		default:
 			v, ok = m.niuWord(&m.list[s.bank], s.off+uint64(i), s.regs == niuOne)
 		}
 		if !ok {
@@ -126,10 +135,14 @@ func (m *Memory) loadBuiltIn(s span, b []byte) wire.Outcome {
 
 // storeBuiltIn writes a span of a window that each tile has from the start.
 func (m *Memory) storeBuiltIn(s span, b []byte) wire.Outcome {
-	if s.regs != resetWord {
+	switch v := binary.LittleEndian.Uint32(b); s.regs {
+	case resetWord:
+		m.storeReset(s.bank, v)
+	case debugWord:
+		m.storeDebugBus(s.bank, v)
+	default:
 		return wire.OutcomeBadCommand // the registers can only be read
 	}
-	m.storeReset(s.bank, binary.LittleEndian.Uint32(b))
 	return wire.OutcomeDone
 }
 

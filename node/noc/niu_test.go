@@ -135,6 +135,33 @@ func TestSoftReset(t *testing.T) {
 	}
 }
 
+// Each Tensix tile has a debug bus register of its own, which holds what was stored. Other tiles have none.
+func TestDebugBus(t *testing.T) {
+	for _, c := range []struct {
+		arch        wire.Arch
+		tensix, eth wire.NocAddr
+	}{{wire.Wormhole, wire.NewNocAddr(1, 1, DebugBus), wire.NewNocAddr(1, 0, DebugBus)}, {wire.Blackhole, wire.NewNocAddr(1, 2, DebugBus), wire.NewNocAddr(1, 1, DebugBus)}} {
+		m := harvested(t, c.arch, 0)
+		for _, v := range []uint32{0, 1, 2} {
+			if got := load(t, m, c.tensix); got != max(v, 1)-1 {
+				t.Errorf("%s: %#x before %#x is stored", c.arch, got, v)
+			}
+			if o := m.Execute(&wire.Command{Type: wire.NocInlineWrite, Addr: c.tensix, Value: v}, nil); o != wire.OutcomeDone {
+				t.Fatalf("%s: %s", c.arch, o)
+			}
+			if got := load(t, m, c.tensix); got != v {
+				t.Errorf("%s: %#x after %#x is stored", c.arch, got, v)
+			}
+		}
+		if got := load(t, m, c.tensix+1<<36); got != 0 {
+			t.Errorf("%s: another tile has %#x", c.arch, got)
+		}
+		if o := m.Check(c.eth, 4); o != wire.OutcomeBadAddress {
+			t.Errorf("%s: an ethernet tile: %s", c.arch, o)
+		}
+	}
+}
+
 // A harvested tile refuses, and names the reason. All other tiles work.
 func TestHarvestedTilesRefuse(t *testing.T) {
 	for _, c := range []struct {

@@ -170,7 +170,7 @@ func (m *Memory) takes(s span) bool {
 	case s.n == 0:
 		return true
 	case s.regs < 0:
-		return s.regs == resetWord
+		return s.regs == resetWord || s.regs == debugWord
 	}
 	w, ok := m.regs[s.regs-1].(Willing)
 	return ok && w.Takes(s.off, s.n)

@@ -11,15 +11,21 @@ package noc
 // continue.
 const SoftReset = 0xFFB121B0
 
+// DebugBus is the offset of the control register of the debug bus (tt-umd, RISCV_DEBUG_REG_DBG_BUS_CNTL_REG). Each
+// Tensix tile has this register. The register holds what a host stores, and 0 at the start. The emulator has no
+// debug bus. Hosts use the register to find out whether stores to registers work.
+const DebugBus = 0xFFB12054
+
 // Bits of the soft reset register.
 const (
 	ResetFirst      = 1 << 11                                    // the first processor
 	softResetTensix = ResetFirst | 1<<12 | 1<<13 | 1<<14 | 1<<18 // BRISC, TRISC 0 to 2, NCRISC
 )
 
-// resets are the soft reset registers of a chip's tiles.
+// resets are the soft reset registers and the debug bus registers of a chip's tiles.
 type resets struct {
 	values map[int32]uint32 // registers that were written, by index into Memory.list
+	bus    map[int32]uint32 // registers of the debug bus that were written, by index into Memory.list
 	news   []Tile           // tiles whose first processor stores have put into reset since the last TakeResets
 }
 
@@ -32,6 +38,14 @@ func (m *Memory) storeReset(i int32, v uint32) {
 		m.reset.values = map[int32]uint32{}
 	}
 	m.reset.values[i] = v
+}
+
+// storeDebugBus stores v into the debug bus register of tile i.
+func (m *Memory) storeDebugBus(i int32, v uint32) {
+	if m.reset.bus == nil {
+		m.reset.bus = map[int32]uint32{}
+	}
+	m.reset.bus[i] = v
 }
 
 // resetOf returns the soft reset register of tile i.
