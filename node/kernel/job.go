@@ -9,7 +9,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// JobID is the number of a job. Whoever starts a job chooses a number that no other job has.
+// JobID is the number of a job. Whoever starts a job chooses a number that no other job has, and that no
+// job had that ended in the last [EarlyMost].
 type JobID uint64
 
 // Job is one chip's part of a job. A job is a set of programs on several chips that start and end
