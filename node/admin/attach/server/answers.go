@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/bits"
 	"net"
 	"time"
 
@@ -49,10 +50,20 @@ func (c *client) promise(o *op) {
 	if o.left == 1 {
 		return
 	}
+	var b []byte
 	if k := len(c.blocks); k > 0 {
-		o.data, c.blocks = c.blocks[k-1], c.blocks[:k-1]
-	} else {
-		o.data = new(block)
+		b, c.blocks = c.blocks[k-1], c.blocks[:k-1]
+	}
+	if cap(b) < o.size {
+		b = make([]byte, 1<<bits.Len(uint(o.size-1))) // a power of 2, so that memory fits later reads of about the same length
+	}
+	o.data = b[:o.size]
+}
+
+// keep keeps the memory of a long read for later reads. The caller holds the lock.
+func (c *client) keep(b []byte) {
+	if len(c.blocks) < maxBlocks {
+		c.blocks = append(c.blocks, b)
 	}
 }
 
@@ -112,8 +123,8 @@ func (c *client) flush() bool {
 		c.spare, c.spent = b[:0], data[:0]
 		c.bytes -= len(b)
 		for _, d := range data {
-			c.bytes -= d.n
-			c.blocks = append(c.blocks, d.data)
+			c.bytes -= len(d.data)
+			c.keep(d.data)
 		}
 		c.inFlight -= n
 		c.failed = c.failed || err != nil
@@ -134,7 +145,7 @@ func (c *client) write(b []byte, data []long) error {
 	}
 	vec, from := c.vec[:0], 0
 	for _, d := range data {
-		vec = append(vec, b[from:d.at], d.data[:d.n])
+		vec = append(vec, b[from:d.at], d.data)
 		from = d.at
 	}
 	if from < len(b) {

@@ -22,6 +22,7 @@ import (
 const (
 	readRoom  = 64 << 10               // first size of the memory for received frames, in bytes; a longer frame makes the memory grow to longRoom
 	longRoom  = 2 * attach.MaxFrame    // largest size of the memory for received frames, in bytes
+	maxBlocks = 64                     // largest number of blocks of memory for long reads that the chip keeps for later reads
 	batchMost = 256                    // largest number of packets that one step of the chip starts
 	hungCheck = 100 * time.Millisecond // time between two checks whether the client has gone, while a command of the client waits for room
 )
@@ -62,7 +63,7 @@ type output struct {
 	spare    []byte    // memory for the next out
 	spent    []long    // memory for the next long
 	vec      [][]byte  // memory for the pieces of one write
-	blocks   []*block  // memory for data of long reads that no command uses
+	blocks   [][]byte  // memory for data of long reads that no command uses, at most maxBlocks
 	writing  bool      // a goroutine writes answers
 	reading  bool      // the reading goroutine performs frames, and writes their answers itself
 	inFlight int       // requests without a written answer
@@ -72,14 +73,10 @@ type output struct {
 	wake     chan struct{}
 }
 
-// block is memory for the answer to a long read.
-type block [attach.MaxBlock]byte
-
 // long is the data of a long read. The data are written from the memory into which the chip read them.
 type long struct {
 	at   int // the data follow the first "at" bytes of out
-	data *block
-	n    int // length of the data, in bytes
+	data []byte
 }
 
 // op is a command under way.
@@ -88,7 +85,7 @@ type op struct {
 	left   int         // packets that have not ended
 	res    flow.Result // result so far
 	begun  bool        // a packet has ended
-	data   *block      // data of a long read; nil: the data are those of the only packet
+	data   []byte      // data of a long read; nil: the data are those of the only packet
 	size   int         // number of bytes that a read wants
 }
 
@@ -388,10 +385,10 @@ func (c *client) ended(p part, r *flow.Result) {
 	switch {
 	case o.data == nil:
 	case done && !c.failed:
-		c.long = append(c.long, long{len(c.out), o.data, o.size})
+		c.long = append(c.long, long{len(c.out), o.data})
 		c.bytes += o.size
 	default:
-		c.blocks = append(c.blocks, o.data)
+		c.keep(o.data)
 	}
 	o.data = nil
 }
