@@ -225,9 +225,15 @@ func (t *mappedTile) take(now mono.Time, c *chip.Chip, from, to int) (found bool
 }
 
 // tell tells the chip that a host has stored bytes. If the chip has no room for them, the bytes are lost.
+// Words that do not show what was stored, such as the version of the firmware, appear in the map again.
 func (t *mappedTile) tell(now mono.Time, c *chip.Chip, off int, b []byte) {
 	copy(t.shadow[off:], b)
 	_ = c.HandleStore(now, t.ch, uint64(off), b)
+	for i := 0; i < len(b); i += wire.RegisterLen {
+		if !bytes.Equal(t.shadow[off+i:][:wire.RegisterLen], b[i:][:wire.RegisterLen]) {
+			t.put(off + i)
+		}
+	}
 }
 
 // refresh shows words that change without a store, such as the heartbeat.

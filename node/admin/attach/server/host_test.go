@@ -417,6 +417,9 @@ func TestMappedTile(t *testing.T) {
 	}
 	beat := load(0, 0x1C)
 	l.eventually(t, "a new heartbeat in the map", func() bool { return load(0, 0x1C) != beat })
+	version := load(0, 0x210)
+	atomic.StoreUint32((*uint32)(unsafe.Pointer(&l1[0][0x210])), version+1)
+	l.eventually(t, "the firmware's version in the map, after a store of the host", func() bool { return load(0, 0x210) == version })
 
 	q.push(firmware.Entry{Target: firmware.NewTarget(1, 0, wire.NewNocAddr(1, 1, 0x40)), Data: 1024, Flags: firmware.RdReq | firmware.DataBlock})
 	if e := q.pop(); e.Flags != firmware.RdData|firmware.DataBlock {
