@@ -17,7 +17,8 @@ const wordSize = 4
 // until the kernel returns.
 //
 // A call with a wrong address or argument fails: the kernel's job ends, and its report names the kernel
-// and the call.
+// and the call. The job also ends if memory or registers refuse a NoC command, for example because the
+// chip's memory is full.
 type Context struct{ p *process }
 
 // fault is the panic value of a wrong call.
