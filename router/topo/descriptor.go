@@ -35,7 +35,8 @@ type descriptor struct {
 // umdChip is a chip as the cluster descriptor describes it.
 type umdChip struct {
 	id       int
-	coord    [4]int     // x, y, rack, shelf
+	coord    [4]int     // x, y, rack, shelf; after place: column and row
+	told     [4]int     // x, y, rack, shelf, as the file has them
 	at       *yaml.Node // YAML node of the coordinates; nil: the file has no coordinates of this chip
 	board    string
 	boardID  uint64
@@ -68,6 +69,7 @@ func (d *descriptor) load(name string) (*Topology, error) {
 		c := d.chips[id]
 		t.Chips = append(t.Chips, Chip{Node: node(m, c), Row: c.coord[1], Col: c.coord[0], UMD: id, Board: c.board, BoardID: c.boardID, UniqueID: c.unique, MMIO: c.mmio, Harvested: c.harvested, Untranslated: c.untranslated})
 	}
+	d.position(t)
 	for _, c := range d.cables {
 		t.Cables = append(t.Cables, Cable{
 			A: wire.PortID{Node: node(m, d.chips[c.ends[0].chip]), Channel: c.ends[0].channel},
@@ -78,6 +80,24 @@ func (d *descriptor) load(name string) (*Topology, error) {
 		return nil, d.fail(d.root, "%v", err)
 	}
 	return t, nil
+}
+
+// position notes the chips' positions, if all chips have positions and some do not follow from rows and
+// columns.
+func (d *descriptor) position(t *Topology) {
+	differ := false
+	for _, id := range d.ids {
+		c := d.chips[id]
+		if c.at == nil {
+			return
+		}
+		differ = differ || c.told != [4]int{c.coord[0], c.coord[1]}
+	}
+	for i, id := range d.ids {
+		if p := d.chips[id].told; differ {
+			t.Chips[i].Position = Position{Known: true, X: uint8(p[0]), Y: uint8(p[1]), Rack: uint8(p[2]), Shelf: uint8(p[3])}
+		}
+	}
 }
 
 // node returns the fabric address of a chip whose row and column are known.
@@ -223,7 +243,7 @@ func (d *descriptor) readCoords() error {
 			}
 			c.coord[k] = int(x)
 		}
-		c.at = v
+		c.at, c.told = v, c.coord
 		return nil
 	})
 }

@@ -37,6 +37,7 @@ import (
 //	      unique_id: 17179869184
 //	      mmio: true
 //	      harvest_mask: 513   # mask of the Tensix rows (Wormhole) or columns (Blackhole) that are switched off; if left out: 0
+//	      position: [2, 1, 0, 0] # x, y, rack and shelf of the chip; if left out: they follow from row and column
 //	      untranslated: true  # the chip has no translated NoC coordinates; if left out: false
 //	cables:
 //	    - a: M0D0/0           # chip and channel
@@ -88,7 +89,8 @@ type renderedChip struct {
 	MMIO     bool   `yaml:"mmio,omitempty"`
 	Harvest  uint16 `yaml:"harvest_mask,omitempty"`
 
-	Untranslated bool `yaml:"untranslated,omitempty"`
+	Position     []int `yaml:"position,omitempty,flow"`
+	Untranslated bool  `yaml:"untranslated,omitempty"`
 }
 
 type renderedCable struct {
@@ -117,6 +119,9 @@ func (t *Topology) Encode() []byte {
 		if c.UMD != NoUMD {
 			umd := c.UMD
 			rc.UMD = &umd
+		}
+		if p := c.Position; p.Known {
+			rc.Position = []int{int(p.X), int(p.Y), int(p.Rack), int(p.Shelf)}
 		}
 		r.Chips = append(r.Chips, rc)
 	}
@@ -286,6 +291,24 @@ func (r *renderedFile) readMesh(n *yaml.Node, ps []pair) error {
 	return nil
 }
 
+// position reads a chip's x, y, rack and shelf.
+func (r *renderedFile) position(n *yaml.Node) (p Position, err error) {
+	vs, err := r.items(n, "position", "x, y, rack and shelf")
+	if err == nil && len(vs) != 4 {
+		err = r.fail(n, "position: want x, y, rack and shelf")
+	}
+	for i, f := range []*uint8{&p.X, &p.Y, &p.Rack, &p.Shelf} {
+		if err != nil {
+			return p, err
+		}
+		var v uint64
+		v, err = r.number(vs[i], "position", maxCoordinate)
+		*f = uint8(v)
+	}
+	p.Known = true
+	return p, err
+}
+
 func (r *renderedFile) readChip(n *yaml.Node, ps []pair) error {
 	c := Chip{UMD: NoUMD}
 	named := false
@@ -312,6 +335,8 @@ func (r *renderedFile) readChip(n *yaml.Node, ps []pair) error {
 		case "harvest_mask":
 			v, err = r.number(p.val, "harvest_mask", math.MaxUint16)
 			c.Harvested = uint16(v)
+		case "position":
+			c.Position, err = r.position(p.val)
 		case "untranslated":
 			c.Untranslated, err = r.boolean(p.val, "untranslated")
 		default:

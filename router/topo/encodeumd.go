@@ -51,7 +51,14 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	}
 	fmt.Fprintf(&b, "# Cluster descriptor of %s, as tt-umd reads it.\n", strings.Join(strings.Fields(strings.ToValidUTF8(t.Name, "")), " "))
 	each("arch", func(c Chip) string { return t.Arch.String() })
-	each("chips", func(c Chip) string { return fmt.Sprintf("[%d, %d, 0, 0]", c.Col, c.Row) })
+	told := t.Positions()
+	each("chips", func(c Chip) string {
+		p := Position{X: uint8(c.Col), Y: uint8(c.Row)}
+		if told != nil {
+			p = told[c.Node]
+		}
+		return fmt.Sprintf("[%d, %d, %d, %d]", p.X, p.Y, p.Rack, p.Shelf)
+	})
 	if slices.ContainsFunc(t.Chips, func(c Chip) bool { return c.UniqueID != 0 }) {
 		each("chip_unique_ids", func(c Chip) string { return fmt.Sprint(c.UniqueID) })
 	}
@@ -150,59 +157,17 @@ func (t *Topology) HostView(m wire.MeshID) map[wire.FabricNodeID]HostChip {
 	return seen
 }
 
-// Channel numbers at the two ends of a cable within an n300, at its left chip and at its right chip
-// (tt-umd, wormhole_N300.yaml).
-const (
-	n300Left  = 8
-	n300Right = 0
-)
-
-// boards groups the chips into boards, in the given order. If all chips have board ids, chips with
-// equal ids are one board. Otherwise two n300 chips with a cable from channel
-// 8 to channel 0 are one board. All chips whose board is a ubb are one board, as in tt-umd's files
-// of a Galaxy. Any other chip is a board of its own.
+// boards groups the chips into boards, in the given order; see [Topology.Boards].
 func (t *Topology) boards(order []int) (bs [][]int) {
-	if !slices.ContainsFunc(t.Chips, func(c Chip) bool { return c.BoardID == 0 }) {
-		at := map[uint64]int{}
-		for _, i := range order {
-			n, known := at[t.Chips[i].BoardID]
-			if !known {
-				n, bs = len(bs), append(bs, nil)
-				at[t.Chips[i].BoardID] = n
-			}
-			bs[n] = append(bs[n], i)
-		}
-		return bs
-	}
-	partner := map[int]int{}
-	for _, c := range t.Cables {
-		for _, ends := range [2][2]wire.PortID{{c.A, c.B}, {c.B, c.A}} {
-			a, b := int(ends[0].Node.Chip), int(ends[1].Node.Chip)
-			_, hasA := partner[a]
-			_, hasB := partner[b]
-			if ends[0].Channel == n300Left && ends[1].Channel == n300Right && !hasA && !hasB && t.Chips[a].Board == "n300" && t.Chips[b].Board == "n300" {
-				partner[a], partner[b] = b, a
-			}
-		}
-	}
-	done := make([]bool, len(t.Chips))
-	galaxy := -1 // index in bs of the board of the Galaxy chips; -1: none yet
+	first, _ := t.Boards()
+	at := map[int]int{} // index in bs, by the first chip of the board
 	for _, i := range order {
-		ubb := strings.HasPrefix(t.Chips[i].Board, "ubb")
-		other, pair := partner[i]
-		switch {
-		case done[i]:
-		case ubb && galaxy >= 0:
-			bs[galaxy] = append(bs[galaxy], i)
-		case pair:
-			done[other] = true
-			bs = append(bs, []int{i, other})
-		default:
-			if ubb {
-				galaxy = len(bs)
-			}
-			bs = append(bs, []int{i})
+		n, known := at[first[i]]
+		if !known {
+			n, bs = len(bs), append(bs, nil)
+			at[first[i]] = n
 		}
+		bs[n] = append(bs[n], i)
 	}
 	return bs
 }

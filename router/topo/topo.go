@@ -126,6 +126,10 @@ type Chip struct {
 	// Tensix tiles, counted from 0 at the west. The mask is at most [MaxHarvested].
 	Harvested uint16
 
+	// Position is the chip's position from the cluster descriptor, if the descriptor gives positions that
+	// do not follow from rows and columns; see [Topology.Positions].
+	Position Position
+
 	// Untranslated says that the chip has no translated NoC coordinates: the descriptor's key
 	// noc_translation is false.
 	Untranslated bool

@@ -68,3 +68,62 @@ func TestCoordsAreUnique(t *testing.T) {
 		t.Error(s)
 	}
 }
+
+// fourChips is a cluster descriptor of two n300 one above the other, with the coordinates of chips 0 to 3.
+func fourChips(at ...string) []byte {
+	s := "arch: {0: wormhole_b0, 1: wormhole_b0, 2: wormhole_b0, 3: wormhole_b0}\nchips:\n"
+	for i, c := range at {
+		s += fmt.Sprintf("  %d: %s\n", i, c)
+	}
+	return []byte(s + `ethernet_connections:
+  - [{chip: 0, chan: 8}, {chip: 1, chan: 0}]
+  - [{chip: 2, chan: 8}, {chip: 3, chan: 0}]
+  - [{chip: 0, chan: 14}, {chip: 2, chan: 14}]
+  - [{chip: 1, chan: 6}, {chip: 3, chan: 6}]
+chips_with_mmio: [{0: 0}, {2: 1}]
+boardtype: {0: n300, 1: n300, 2: n300, 3: n300}
+`)
+}
+
+// Chips have the positions that their cluster descriptor gives: also if its origin is not zero, and on any rack
+// and shelf. The positions survive both forms of a topology file.
+func TestCoordsOfADescriptor(t *testing.T) {
+	for _, c := range []struct {
+		at   []string
+		want [4]board.Coord
+	}{
+		{[]string{"[0, 0, 0, 0]", "[1, 0, 0, 0]", "[0, 1, 0, 0]", "[1, 1, 0, 0]"}, [4]board.Coord{{}, {X: 1}, {Y: 1}, {X: 1, Y: 1}}},
+		{[]string{"[2, 4, 0, 0]", "[3, 4, 0, 0]", "[2, 5, 0, 0]", "[3, 5, 0, 0]"}, [4]board.Coord{{X: 2, Y: 4}, {X: 3, Y: 4}, {X: 2, Y: 5}, {X: 3, Y: 5}}},
+		{[]string{"[0, 0, 3, 9]", "[1, 0, 3, 9]", "[0, 1, 3, 9]", "[1, 1, 3, 9]"}, [4]board.Coord{{Rack: 3, Shelf: 9}, {X: 1, Rack: 3, Shelf: 9}, {Y: 1, Rack: 3, Shelf: 9}, {X: 1, Y: 1, Rack: 3, Shelf: 9}}},
+		{[]string{"[0, 0, 0, 0]", "[1, 0, 0, 0]", "[0, 0, 0, 1]", "[1, 0, 0, 1]"}, [4]board.Coord{{}, {X: 1}, {Shelf: 1}, {X: 1, Shelf: 1}}},
+		{[]string{"[63, 0, 0, 0]", "[64, 0, 0, 0]", "[63, 1, 0, 0]", "[64, 1, 0, 0]"}, [4]board.Coord{{}, {X: 1}, {Y: 1}, {X: 1, Y: 1}}}, // a request cannot name x 64
+	} {
+		m, err := topo.Load("four.yaml", fourChips(c.at...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(form string, m *topo.Topology) {
+			t.Helper()
+			at := board.Coords(m)
+			for _, x := range m.Chips {
+				if at[x.Node] != c.want[x.UMD] {
+					t.Errorf("%v, %s: chip %d is at %v, want %v", c.at, form, x.UMD, at[x.Node], c.want[x.UMD])
+				}
+			}
+		}
+		check("loaded", m)
+		again, err := topo.Load("again.yaml", m.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("rendered", again)
+		b, err := m.EncodeClusterDescriptor()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err = topo.Load("umd.yaml", b); err != nil || again.Hash() != m.Hash() {
+			t.Fatalf("%v: the written descriptor is another machine: %v\n%s", c.at, err, b)
+		}
+		check("written as a cluster descriptor", again)
+	}
+}

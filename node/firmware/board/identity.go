@@ -92,12 +92,10 @@ func Mangle(board uint64) uint32 { return uint32(board>>4&0xF0000000 | board&0x0
 
 // Identify returns the identity of each chip, in the order of t.Chips.
 //
-// Boards. Chips with equal [topo.Chip].BoardID are on one board. Without such an id, two n300 chips with
-// a cable from channel 8 to channel 0 are one board. All Galaxy chips of a mesh are one board. Any other
-// chip is alone on its board. If the BoardID names a known board type, it is the board's id. Otherwise
-// Identify makes an id out of the board's type, the hash of the topology and the index of the board's
-// first chip. A made id is the same in every run of a topology, and differs from the other made ids of
-// the topology.
+// Boards. [topo.Topology.Boards] says which chips are on one board. If the BoardID names a known board
+// type, it is the board's id. Otherwise Identify makes an id out of the board's type, the hash of the
+// topology and the index of the board's first chip. A made id is the same in every run of a topology, and
+// differs from the other made ids of the topology.
 //
 // Locations. The left chip of an n300 is 0, and the right chip is 1. The left chip has channels 8 and 9
 // towards the right chip. The chips of each tray of a Galaxy are 1 to 8. A chip alone on its board is 0.
@@ -113,7 +111,7 @@ func Mangle(board uint64) uint32 { return uint32(board>>4&0xF0000000 | board&0x0
 func Identify(t *topo.Topology) []Identity {
 	out := make([]Identity, len(t.Chips))
 	at, hash := Coords(t), t.Hash()
-	first, right := boards(t)
+	first, right := t.Boards()
 	rank := ranks(t, first, right)
 	cabled := make([]bool, len(t.Chips))
 	for _, c := range t.Cables {
@@ -140,54 +138,6 @@ func Identify(t *topo.Topology) []Identity {
 
 // trayChips is the number of chips on a tray of a Galaxy.
 const trayChips = 8
-
-// Channels at the two ends of a cable within an n300.
-const (
-	n300Left  = 8
-	n300Right = 0
-)
-
-// boards returns for each chip the index of the first chip of its board, and whether the chip is the
-// right chip of an n300.
-func boards(t *topo.Topology) (first []int, right []bool) {
-	first, right = make([]int, len(t.Chips)), make([]bool, len(t.Chips))
-	byID, galaxies := map[uint64]int{}, map[wire.MeshID]int{}
-	for i, c := range t.Chips {
-		first[i] = i
-		if c.BoardID != 0 {
-			if k, seen := byID[c.BoardID]; seen {
-				first[i] = k
-			}
-			byID[c.BoardID] = first[i]
-			continue
-		}
-		if kind, _ := kindNamed(t.Arch, c.Board); kind.galaxy() {
-			if k, seen := galaxies[c.Node.Mesh]; seen {
-				first[i] = k
-			}
-			galaxies[c.Node.Mesh] = first[i]
-		}
-	}
-	paired := make([]bool, len(t.Chips))
-	for _, c := range t.Cables {
-		l, r := c.A, c.B
-		if l.Channel != n300Left {
-			l, r = r, l
-		}
-		a, b := t.Index(l.Node), t.Index(r.Node)
-		if l.Channel != n300Left || r.Channel != n300Right || paired[a] || paired[b] || t.Chips[a].Board != string(N300) || t.Chips[b].Board != string(N300) {
-			continue
-		}
-		switch one, other := t.Chips[a].BoardID, t.Chips[b].BoardID; {
-		case one != other:
-			continue
-		case one == 0:
-			first[max(a, b)] = min(a, b)
-		}
-		paired[a], paired[b], right[b] = true, true, true
-	}
-	return first, right
-}
 
 // ranks returns the number of each chip among the chips of its board, from 0. The chips are in the order
 // of their keys, and chips with equal keys in the order of tt-umd's ids.
