@@ -92,3 +92,31 @@ func TestStrictJobHoldsDeadlines(t *testing.T) {
 		t.Errorf("flags %#x", uint32(e.Flags))
 	}
 }
+
+// A host's store asks the firmware to train a link again. A strict job on the link's tile holds the retrain back
+// until its kernel is inside RunRouting.
+func TestStrictJobHoldsRetrains(t *testing.T) {
+	w := n300(t, func(cfg *Config) {
+		cfg.Kernels = kernel.Table{"gate": func(k *kernel.Context) {
+			k.NocSemaphoreWait(gate, 1)
+			k.RunRouting()
+		}}
+	})
+	const force, count = 0x1EFC, 0x1EDC // tt-umd: the retrain word, and the number of retrains
+	h := w.host(0, 8)
+	j := kernel.Job{ID: 1, Strict: true, Programs: []kernel.Program{{Kernels: []kernel.Start{{Kernel: "gate", Tile: kernel.Tile{X: h.x, Y: h.y}}}}}}
+	if err := w.chips[0].StartJob(w.now, j); err != nil {
+		t.Fatal(err)
+	}
+	w.run(5 * time.Millisecond)
+	h.write(force, words(1))
+	w.run(time.Second)
+	if h.word(force) != 1 || h.word(count) != 0 {
+		t.Errorf("the link has trained again: force %d, retrains %d", h.word(force), h.word(count))
+	}
+	h.write(gate, words(1))
+	w.run(time.Second)
+	if h.word(force) != 0 || h.word(count) != 1 {
+		t.Errorf("inside RunRouting: force %d, retrains %d", h.word(force), h.word(count))
+	}
+}

@@ -158,3 +158,31 @@ func TestReportsEnd(t *testing.T) {
 		t.Errorf("%+v", q)
 	}
 }
+
+// With Ordered, requests to one chip take the same cables and keep their order. Without it, they may take
+// different cables, and then the later request may be performed first (BDMS, "Stage 2").
+func TestOrder(t *testing.T) {
+	for _, flags := range []Flags{Ordered, 0} {
+		swapped := 0
+		for seed := range uint64(40) {
+			w := newRig(t, named(t, "n300"), seed+1)
+			h, to := w.user(0, 10), w.chips[1]
+			for i := range uint64(QueueLen) {
+				h.push(Entry{Target: NewTarget(1, 0, tensix.Addr(4*i)), Data: 1, Flags: WrReq | flags}, nil)
+			}
+			w.settle()
+			if len(to.stores) != QueueLen {
+				t.Fatalf("%d stores", len(to.stores))
+			}
+			for i := 1; i < QueueLen; i++ {
+				if to.stores[i].Addr < to.stores[i-1].Addr {
+					swapped++
+				}
+			}
+			w.quiet()
+		}
+		if (swapped > 0) != (flags == 0) {
+			t.Errorf("flags %#x: %d requests overtook others", uint32(flags), swapped)
+		}
+	}
+}
