@@ -27,10 +27,10 @@ func checkPeer(conn *net.UnixConn, users []uint32) error {
 	return admits(cred.Uid, uint32(os.Getuid()), users)
 }
 
-// admits returns an error if a process of the user "self" does not take in a process of the user uid.
+// admits returns an error if the user uid has no access to a chip of the user "self".
 func admits(uid, self uint32, users []uint32) error {
 	if uid != self && uid != 0 && !slices.Contains(users, uid) {
-		return fmt.Errorf("user %d asks for access to the chip of user %d; only the chip's user, root and the users of --socket-user have access", uid, self)
+		return fmt.Errorf("user %d asks for access to the chip of user %d; only the chip's user, root and the user of --socket-user have access", uid, self)
 	}
 	return nil
 }
