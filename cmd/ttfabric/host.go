@@ -10,8 +10,8 @@ import (
 )
 
 func newHost() *cobra.Command {
-	c := &cobra.Command{Use: "host", Short: "Let Tenstorrent's drivers reach the chips, as on a host"}
-	c.AddCommand(newHostShim())
+	c := &cobra.Command{Use: "host", Short: "Use the chips as a host does: the firmware's queues, and libraries for Tenstorrent's drivers"}
+	c.AddCommand(newHostShim(), newHostQueues(), newHostRead(), newHostWrite())
 	return c
 }
 

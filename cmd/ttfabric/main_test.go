@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"ttfabric/node/fabric/folder"
+	"ttfabric/node/output"
 )
 
 // TestMain lets the test binary act as the program ttfabric, because 'up' starts chips
@@ -120,7 +121,7 @@ func TestAFabricOfProcesses(t *testing.T) {
 	if out := c.must("mem", "read", "M0D3", "1-1:0x10", "15", "--via", "M0D1", "-f", "-"); out != "over the fabric" {
 		t.Errorf("read back %q", out)
 	}
-	var mem memView
+	var mem output.Memory
 	if err := json.Unmarshal([]byte(c.must("mem", "read", "M0D3", "1-1:0x10", "4", "-o", "json")), &mem); err != nil || mem.Hex == nil || *mem.Hex != "6f766572" || mem.Bytes != 4 || mem.Chip.String() != "M0D3" {
 		t.Errorf("mem read -o json: %v, %+v", err, mem)
 	}

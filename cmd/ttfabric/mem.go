@@ -4,15 +4,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output"
 	"ttfabric/node/session"
 	"ttfabric/node/session/mesh"
 	"ttfabric/router/topo"
@@ -41,27 +39,6 @@ type memTarget struct {
 	dst   wire.FabricNodeID
 	addr  wire.NocAddr
 	plane wire.Plane
-}
-
-// memView is the JSON that a mem command prints about the bytes that it has read or
-// written.
-type memView struct {
-	Chip      wire.FabricNodeID `json:"chip"`                // chip whose memory the command used; of a multicast, the source
-	Address   string            `json:"address"`             // tile and offset of the first byte
-	Multicast string            `json:"multicast,omitempty"` // ranges of the chips that were written to, seen from Chip
-	Chips     int               `json:"chips,omitempty"`     // number of chips that a multicast wrote to
-	Bytes     int               `json:"bytes"`               // number of bytes that were read or written
-	Hex       *string           `json:"hex,omitempty"`       // bytes that were read; nil if they are in File, and nil after a write
-	File      string            `json:"file,omitempty"`      // name of the file with the bytes that were read
-}
-
-// told prints the result of writing to memory: text on stderr, or v as JSON.
-func (v *memView) told(c *cobra.Command, text string) error {
-	if as, err := format(c); err != nil || as == "json" {
-		return errors.Join(err, printJSON(c, v))
-	}
-	fmt.Fprintln(c.ErrOrStderr(), text)
-	return nil
 }
 
 func parseTarget(c *cobra.Command, chip, tile string) (memTarget, error) {
@@ -115,7 +92,7 @@ func newMemRead() *cobra.Command {
 			if err := t.s.Read(c.Context(), t.dst, t.addr, b, session.OnPlane(t.plane)); err != nil {
 				return err
 			}
-			v := memView{Chip: t.dst, Address: t.addr.String(), Bytes: len(b), File: file}
+			v := output.Memory{Chip: t.dst, Address: t.addr.String(), Bytes: len(b), File: file}
 			switch {
 			case file == "-":
 				_, err = c.OutOrStdout().Write(b)
@@ -138,7 +115,8 @@ func newMemRead() *cobra.Command {
 }
 
 func newMemWrite() *cobra.Command {
-	var file, hexa, many string
+	var from folder.Source
+	var many string
 	c := &cobra.Command{Use: "write CHIP TILE [TEXT]", Short: "Write bytes to a tile of one chip, or of many chips at once", Args: cobra.RangeArgs(2, 3),
 		Long: `The command moves bytes from the shell to a tile of a chip.
 
@@ -152,18 +130,13 @@ range 3. M1:0-3,7 names chips 0 to 3 and 7 of mesh 1.`,
 			if _, err := format(c); err != nil {
 				return err
 			}
-			given := len(args) - 2
-			for _, s := range []string{file, hexa} {
-				if s != "" {
-					given++
-				}
-			}
-			if given != 1 {
-				return spec.Usagef("%d sources of bytes are named; want exactly one of TEXT, --file and --hex", given)
+			from.Text = args[2:]
+			b, err := from.Bytes(c.Context(), c.InOrStdin(), maxTransfer)
+			if err != nil {
+				return err
 			}
 			var to mesh.Target
 			if many != "" {
-				var err error
 				if to, err = mesh.ParseTarget(many); err != nil {
 					return spec.Usagef("--multicast: %w", err)
 				}
@@ -175,20 +148,15 @@ range 3. M1:0-3,7 names chips 0 to 3 and 7 of mesh 1.`,
 			if err != nil {
 				return err
 			}
-			b, err := memInput(c, args, file, hexa)
-			if err != nil {
-				return err
-			}
 			if many != "" {
 				return memMulticast(c, &t, to, b)
 			}
 			if err := t.s.Write(c.Context(), t.dst, t.addr, b, session.OnPlane(t.plane)); err != nil {
 				return err
 			}
-			return (&memView{Chip: t.dst, Address: t.addr.String(), Bytes: len(b)}).told(c, fmt.Sprintf("%d bytes written to %s at %s", len(b), t.dst, t.addr))
+			return toldMemory(c, &output.Memory{Chip: t.dst, Address: t.addr.String(), Bytes: len(b)}, fmt.Sprintf("%d bytes written to %s at %s", len(b), t.dst, t.addr))
 		}}
-	c.Flags().StringVarP(&file, "file", "f", "", "write the bytes of this file; -: the bytes of stdin")
-	c.Flags().StringVar(&hexa, "hex", "", "write these bytes, in hexadecimal")
+	sourceFlags(c, &from)
 	c.Flags().StringVar(&many, "multicast", "", "write to the chips within these ranges of hops from CHIP, such as E2,W1,N0,S1, or to these chips of a mesh, such as M1:0-3,7")
 	memFlags(c)
 	return c
@@ -203,37 +171,8 @@ func memMulticast(c *cobra.Command, t *memTarget, to mesh.Target, b []byte) erro
 	if err != nil {
 		return err
 	}
-	v := memView{Chip: t.dst, Address: t.addr.String(), Multicast: to.String(), Chips: to.Len(), Bytes: len(b)}
-	return v.told(c, fmt.Sprintf("%d bytes written to %s at %s, %s from %s", len(b), topo.Count(to.Len(), "chip"), t.addr, to, t.dst))
-}
-
-func memInput(c *cobra.Command, args []string, file, hexa string) ([]byte, error) {
-	switch {
-	case len(args) == 3:
-		return []byte(args[2]), nil
-	case hexa != "":
-		b, err := hex.DecodeString(strings.TrimPrefix(hexa, "0x"))
-		if err != nil {
-			return nil, spec.Usagef("--hex %q: %w", hexa, err)
-		}
-		return b, nil
-	}
-	return folder.Within(c.Context(), func() ([]byte, error) {
-		in := c.InOrStdin()
-		if file != "-" {
-			f, err := os.Open(file)
-			if err != nil {
-				return nil, err
-			}
-			defer f.Close()
-			in = f
-		}
-		b, err := io.ReadAll(io.LimitReader(in, maxTransfer+1))
-		if err == nil && len(b) > maxTransfer {
-			return nil, fmt.Errorf("%s has more than %d bytes; write the file in parts", file, maxTransfer)
-		}
-		return b, err
-	})
+	v := &output.Memory{Chip: t.dst, Address: t.addr.String(), Multicast: to.String(), Chips: to.Len(), Bytes: len(b)}
+	return toldMemory(c, v, fmt.Sprintf("%d bytes written to %s at %s, %s from %s", len(b), topo.Count(to.Len(), "chip"), t.addr, to, t.dst))
 }
 
 func newMemTiles() *cobra.Command {

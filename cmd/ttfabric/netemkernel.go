@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strconv"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/netem"
+	"ttfabric/node/netem/ports"
 	"ttfabric/node/output"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink/fault"
@@ -66,20 +66,9 @@ func (k *kernelFlags) asked(*cobra.Command) bool {
 	return k.backend != "user" || k.netns != "" || k.api != "" || k.topology != "" || k.token != ""
 }
 
-// kernelPort is one direction of a cable. The kernel recognises the datagrams of this
-// direction by their network namespace and addresses.
-type kernelPort struct {
-	client *api.Client
-	local  wire.PortID
-	link   api.LinkView
-	source netem.Source
-	host   *netem.Host
-	labels []string
-}
-
 // kernelPorts are the ports that a command names. The caller must call Close.
 type kernelPorts struct {
-	ports []kernelPort
+	ports []ports.Port
 	hosts map[string]*netem.Host
 	links []topo.Link
 }
@@ -186,9 +175,9 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 			return nil, spec.Usagef("--api %s: the chip at this address has no port on these cables; run this command beside a chip at an end of these cables", k.api)
 		}
 	}
-	got := make([][]kernelPort, len(s.Topology.Chips)) // by chip
+	got := make([][]ports.Port, len(s.Topology.Chips)) // by chip
 	absent, err := s.At(c.Context(), where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) (err error) {
-		got[s.Topology.Index(cl.Self())], err = portsOf(ctx, cl, chs)
+		got[s.Topology.Index(cl.Self())], err = ports.Of(ctx, cl, chs)
 		return err
 	})
 	tellAbsent(c, absent)
@@ -196,80 +185,23 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 		return nil, err
 	}
 	for _, p := range slices.Concat(got...) {
-		space, ok := spaces[p.local.Node]
+		space, ok := spaces[p.Local.Node]
 		if !ok {
 			ks.Close()
-			return nil, spec.NotReadyf("chip %s: this chip has no process on this machine; name the chip's network namespace with --netns", p.local.Node)
+			return nil, spec.NotReadyf("chip %s: this chip has no process on this machine; name the chip's network namespace with --netns", p.Local.Node)
 		}
 		if ks.hosts[space] == nil {
 			h, err := netem.Open(space)
 			if err != nil {
 				ks.Close()
-				return nil, fmt.Errorf("chip %s: %w", p.local.Node, err)
+				return nil, fmt.Errorf("chip %s: %w", p.Local.Node, err)
 			}
 			ks.hosts[space] = h
 		}
-		p.host, p.labels = ks.hosts[space], s.Topology.Labels(p.local)
+		p.Host, p.Labels = ks.hosts[space], s.Topology.Labels(p.Local)
 		ks.ports = append(ks.ports, p)
 	}
 	return ks, nil
-}
-
-// portsOf asks a chip for the addresses of the ports with the channels chs, and for the
-// addresses of these ports' peers. If a port does not know the address of its peer yet,
-// its source has no Peer.
-func portsOf(ctx context.Context, cl *api.Client, chs []wire.Channel) (out []kernelPort, err error) {
-	v, err := cl.Chip(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range v.Links {
-		if !slices.Contains(chs, l.Channel) {
-			continue
-		}
-		p := kernelPort{client: cl, local: wire.PortID{Node: v.Chip, Channel: l.Channel}, link: l}
-		from, err := netip.ParseAddrPort(l.Address)
-		if err != nil {
-			return nil, fmt.Errorf("port %s has the address %q, which is not an IP address and port: %w", p.local.Short(), l.Address, err)
-		}
-		if to, err := netip.ParseAddrPort(l.PeerAddr); err == nil {
-			p.source = netem.Source{Local: from, Peer: to.Addr()}
-		} else {
-			p.source = netem.Source{Local: from}
-		}
-		out = append(out, p)
-	}
-	return out, nil
-}
-
-// state returns the kernel's impairment of a port's datagrams. The zero State means no impairment.
-func (p *kernelPort) state() (netem.State, error) {
-	states, err := p.host.States()
-	for _, s := range states {
-		if a := s.Source.Addr(); s.Source.Port() == p.source.Local.Port() && (a.IsUnspecified() || a == p.source.Local.Addr().Unmap()) {
-			return s, nil
-		}
-	}
-	return netem.State{}, err
-}
-
-// change lets the kernel impair a port's datagrams as the options o say. Then change lets
-// the chip report an event, with d as the time until the impairment ends. If the port
-// does not know the address of its peer yet, change returns an error.
-func (p *kernelPort) change(ctx context.Context, o fault.Options, seed *uint64, d time.Duration) error {
-	if !p.source.Peer.IsValid() {
-		return spec.NotReadyf("port %s has not heard from its peer %s yet, so nobody knows by which interface the port will send; try again when the cable is up", p.local.Short(), wire.PortID{Node: p.link.Peer, Channel: p.link.PeerChan}.Short())
-	}
-	if seed != nil { // each port has its own random sequence, as it has if the chips impair the datagrams
-		const spread = 0x9e3779b97f4a7c15
-		n := *seed + spread*(uint64(p.local.Node.Mesh)<<32+uint64(p.local.Node.Chip)<<16+uint64(p.local.Channel))
-		seed = &n
-	}
-	if err := p.host.Set(p.source, o, seed); err != nil {
-		return fmt.Errorf("%s: %w", p.local.Short(), err)
-	}
-	_ = p.client.TellImpairment(ctx, p.local.Channel, o, d) // the error is ignored: the API of an older chip has no such call, and the chip may have ended
-	return nil
 }
 
 func (k *kernelFlags) set(c *cobra.Command, args []string, direction string, body api.NetemBody, d time.Duration) error {
@@ -285,24 +217,24 @@ func (k *kernelFlags) set(c *cobra.Command, args []string, direction string, bod
 	var errs []error
 	for i := range ks.ports {
 		p := &ks.ports[i]
-		s, err := p.state()
+		s, err := p.State()
 		if err == nil {
 			was[i] = s.Options
 			var o fault.Options
 			if o, err = body.Options.Apply(s.Options); err == nil {
-				err = p.change(c.Context(), o, body.Seed, d)
+				err = p.Change(c.Context(), o, body.Seed, d)
 			}
 		}
 		if err != nil {
 			errs = append(errs, err)
 			break // the next ports would fail in the same way
 		}
-		if s, err := p.state(); err == nil && body.Seed != nil && s.Seed == nil && s.Options != (fault.Options{}) && i == 0 {
+		if s, err := p.State(); err == nil && body.Seed != nil && s.Seed == nil && s.Options != (fault.Options{}) && i == 0 {
 			fmt.Fprintln(c.ErrOrStderr(), "This kernel's netem takes no seed; a seed needs Linux 6.6 or later. The random faults differ from run to run.")
 		}
 	}
 	if k.api != "" && direction == "both" && len(errs) == 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "Only datagrams that chip %s sends are impaired. To impair datagrams that the chip receives, run this command beside the chips at the other ends.\n", ks.ports[0].local.Node)
+		fmt.Fprintf(c.ErrOrStderr(), "Only datagrams that chip %s sends are impaired. To impair datagrams that the chip receives, run this command beside the chips at the other ends.\n", ks.ports[0].Local.Node)
 	}
 	until := time.Now().Add(d)
 	errs = append(errs, ks.print(c, false, d))
@@ -316,7 +248,7 @@ func (k *kernelFlags) set(c *cobra.Command, args []string, direction string, bod
 	}
 	for i := range ks.ports {
 		ctx, cancel := context.WithTimeout(context.Background(), fabric.AskTime)
-		errs = append(errs, ks.ports[i].change(ctx, was[i], nil, 0))
+		errs = append(errs, ks.ports[i].Change(ctx, was[i], nil, 0))
 		cancel()
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -345,18 +277,14 @@ func (ks *kernelPorts) print(c *cobra.Command, only bool, d time.Duration) error
 	var rows []api.ImpairmentView
 	for i := range ks.ports {
 		p := &ks.ports[i]
-		s, err := p.state()
+		s, err := p.State()
 		if err != nil {
 			return err
 		}
-		on := s.Options != fault.Options{}
-		if only && !on {
+		if only && s.Options == (fault.Options{}) {
 			continue
 		}
-		v := api.ImpairmentView{Chip: p.local.Node, Channel: p.local.Channel, Peer: p.link.Peer, PeerChan: p.link.PeerChan, Plane: p.link.Plane, Options: s.Options.String()}
-		v.Active, v.Interface, v.Labels, v.EndsInS = on, s.Interface, p.labels, d.Seconds()
-		v.Counters = map[string]uint64{"passed": s.Counters.Packets, "lost": s.Counters.Drops, "waiting": s.Counters.Waiting}
-		rows = append(rows, v)
+		rows = append(rows, p.View(&s, d))
 	}
 	return printNetem(c, f, rows, true)
 }
@@ -381,10 +309,10 @@ func (k *kernelFlags) reset(c *cobra.Command, args []string) error {
 	defer ks.Close()
 	for i := range ks.ports {
 		p := &ks.ports[i]
-		s, err := p.state()
+		s, err := p.State()
 		if err == nil && s.Options != (fault.Options{}) {
-			if err = p.host.Reset(s); err == nil {
-				_ = p.client.TellImpairment(c.Context(), p.local.Channel, fault.Options{}, 0)
+			if err = p.Host.Reset(s); err == nil {
+				_ = p.Client.TellImpairment(c.Context(), p.Local.Channel, fault.Options{}, 0)
 			}
 		}
 		if err != nil {
@@ -407,21 +335,13 @@ func resetNamespace(c *cobra.Command, ns string) error {
 	if err != nil {
 		return err
 	}
-	h, err := netem.Open(ns)
+	n, err := ports.Reset(ns)
 	if err != nil {
-		return err
-	}
-	defer h.Close()
-	states, err := h.States()
-	if err != nil {
-		return err
-	}
-	if err := h.Reset(); err != nil {
 		return err
 	}
 	if f == "json" {
-		return printJSON(c, output.Reset{Action: "reset", Ports: len(states)})
+		return printJSON(c, output.Reset{Action: "reset", Ports: n})
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s reset.\n", topo.Count(len(states), "port"))
+	fmt.Fprintf(c.ErrOrStderr(), "%s reset.\n", topo.Count(n, "port"))
 	return nil
 }

@@ -25,6 +25,7 @@ import (
 	"ttfabric/node/fabric/bench"
 	fabriccapture "ttfabric/node/fabric/capture"
 	"ttfabric/node/fabric/ranks"
+	"ttfabric/node/firmware/host"
 	"ttfabric/node/noc"
 	"ttfabric/node/output"
 	"ttfabric/node/scenario"
@@ -37,7 +38,7 @@ var printed = map[string][]any{
 	"attach": {output.Up{}, output.Chips{}}, "up": {output.Up{}}, "ls": {[]output.Fabric{}}, "version": {output.Version{}}, "schema": {map[string]any{}, []string{}},
 	"inspect": {output.Chips{}, fabric.LinkDiff{}, fabric.Balance{}, output.Channels{}}, "chip remove": {output.Removed{}}, "doctor": {[]doctor.Finding{}},
 	"validate": {output.Topology{}}, "routes": {output.Routes{}}, "graph": {output.Text{}}, "generate": {output.Text{}}, "pki show": {[]pkiRow{}},
-	"run": {ranks.Report{}}, "ping": {[]pingRow{}}, "mem read": {memView{}}, "mem write": {memView{}}, "mem tiles": {[]noc.Tile{}}, "traffic": {traffic.Result{}},
+	"run": {ranks.Report{}}, "ping": {[]pingRow{}}, "mem read": {output.Memory{}}, "mem write": {output.Memory{}}, "mem tiles": {[]noc.Tile{}}, "host queues": {[]host.State{}}, "host read": {output.Memory{}}, "host write": {output.Memory{}}, "traffic": {traffic.Result{}},
 	"bench link": {[]bench.LinkRow{}}, "bench ring": {[]bench.RingRow{}}, "job ls": {[]jobRow{}}, "bench rtt": {[]bench.RTTReport{}}, "trace": {[]fabric.Hop{}, traceCounts{}}, "checkpoint": {fabric.LossesSince{}},
 	"netem set": {[]api.ImpairmentView{}}, "netem show": {[]api.ImpairmentView{}}, "netem reset": {output.Cables{}, output.Reset{}},
 	"link down": {output.Cables{}}, "link up": {output.Cables{}}, "link flap": {output.Cables{}}, "partition": {output.Cables{}}, "heal": {output.Healed{}}, "link fallback": {[]fabric.Fallback{}},
@@ -52,7 +53,7 @@ var printed = map[string][]any{
 
 // firstNames are the names in the schemas of types that were in this package first. The names in the
 // schemas stay as they are, because other programs may refer to the names.
-var firstNames = map[string]string{"bench.LinkRow": "linkRow", "bench.RingRow": "ringRow", "bench.RTTReport": "rttReport"}
+var firstNames = map[string]string{"bench.LinkRow": "linkRow", "bench.RingRow": "ringRow", "bench.RTTReport": "rttReport", "output.Memory": "memView"}
 
 // linewise are the types of which a command prints one value in each line.
 var linewise = []any{api.EventView{}, fabriccapture.Frame{}, shownRecord{}}

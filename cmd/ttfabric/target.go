@@ -277,3 +277,9 @@ func memFlags(c *cobra.Command) {
 	c.Flags().String("via", "", "chip at which the packets enter the fabric (default: CHIP itself)")
 	c.Flags().Int("plane", 0, "routing plane")
 }
+
+// sourceFlags adds the flags of the bytes that a command writes.
+func sourceFlags(c *cobra.Command, s *folder.Source) {
+	c.Flags().StringVarP(&s.File, "file", "f", "", "write the bytes of this file; -: the bytes of stdin")
+	c.Flags().StringVar(&s.Hex, "hex", "", "write these bytes, in hexadecimal")
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -131,5 +132,14 @@ func printHealed(c *cobra.Command, h *fabric.Healed) error {
 	for _, what := range h.Left {
 		fmt.Fprintf(c.ErrOrStderr(), "left as it is: %s\n", what)
 	}
+	return nil
+}
+
+// toldMemory prints the result of writing to memory: text on stderr, or v as JSON.
+func toldMemory(c *cobra.Command, v *output.Memory, text string) error {
+	if as, err := format(c); err != nil || as == "json" {
+		return errors.Join(err, printJSON(c, v))
+	}
+	fmt.Fprintln(c.ErrOrStderr(), text)
 	return nil
 }

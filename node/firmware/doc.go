@@ -33,6 +33,8 @@
 // such a read has the flag [DataBlockUnavailable]. The same happens if the host goes away while data are
 // under way. The flags of a completion change only after the host has acknowledged the last write.
 //
+// Package host is the host's side of the queues in Go; 'ttfabric host' uses that package.
+//
 // # Routes
 //
 // A request passes from tile to tile over the NoC, and over cables as L1 writes, see cable.go. With

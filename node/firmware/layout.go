@@ -70,6 +70,29 @@ const (
 	requestFlags = WrReq | RdReq | DataBlockDRAM | DataBlock | NocID | Ordered | Mod
 )
 
+// flagNames are the names of the flags in BDMS, without CMD_.
+var flagNames = []struct {
+	flag Flags
+	name string
+}{{WrReq, "WR_REQ"}, {RdReq, "RD_REQ"}, {RdData, "RD_DATA"}, {DataBlockDRAM, "DATA_BLOCK_DRAM"}, {DataBlock, "DATA_BLOCK"}, {NocID, "NOC_ID"}, {Ordered, "ORDERED"}, {Mod, "MOD"},
+	{DataBlockUnavailable, "DATA_BLOCK_UNAVAILABLE"}, {DestUnreachable, "DEST_UNREACHABLE"}}
+
+// Names returns the names of the flags in BDMS, without CMD_. Bits that are no flags come last, as one
+// hexadecimal number.
+func (f Flags) Names() []string {
+	out := []string{}
+	for _, n := range flagNames {
+		if f&n.flag != 0 {
+			out = append(out, n.name)
+			f &^= n.flag
+		}
+	}
+	if f != 0 {
+		out = append(out, fmt.Sprintf("%#x", uint32(f)))
+	}
+	return out
+}
+
 // Entry is an entry of a queue (routing_cmd_t).
 type Entry struct {
 	Target   uint64 // target_addr: 36 bits of address, 6 bits each of NoC x, NoC y, chip x and chip y, 4 unused bits

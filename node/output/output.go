@@ -33,6 +33,17 @@ func ChipsOf(topology string, views []api.ChipView, missing, silent []wire.Fabri
 	return Chips{topology, append([]api.ChipView{}, views...), append([]wire.FabricNodeID{}, missing...), append([]wire.FabricNodeID{}, silent...)}
 }
 
+// Memory is what a command has read from the memory of a chip, or written to it.
+type Memory struct {
+	Chip      wire.FabricNodeID `json:"chip"`                // chip whose memory the command used; of a multicast, the source
+	Address   string            `json:"address"`             // tile and offset of the first byte
+	Multicast string            `json:"multicast,omitempty"` // ranges of the chips that were written to, seen from Chip
+	Chips     int               `json:"chips,omitempty"`     // number of chips that a multicast wrote to
+	Bytes     int               `json:"bytes"`               // number of bytes that were read or written
+	Hex       *string           `json:"hex,omitempty"`       // bytes that were read; nil if they are in File, and nil after a write
+	File      string            `json:"file,omitempty"`      // name of the file with the bytes that were read
+}
+
 // Removed is the result of taking a chip out of the fabric.
 type Removed struct {
 	Chip    wire.FabricNodeID `json:"chip"`    // the chip

@@ -2,12 +2,16 @@ package folder
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
+
+	"ttfabric/node/fabric/spec"
 )
 
 // ReadPlain reads a file of a run folder. If the path is a symbolic link, ReadPlain returns an error.
@@ -116,4 +120,48 @@ func ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 		}
 		return b, err
 	})
+}
+
+// Source names the bytes that a user gives a command. Exactly one field is set.
+type Source struct {
+	Text []string // one text, which is the bytes; empty: not set
+	File string   // file with the bytes; "-": stdin
+	Hex  string   // bytes in hexadecimal
+}
+
+// Bytes returns the bytes, at most the number "most". The parameter "in" is stdin. If the user has not
+// named exactly one source, the error has kind [spec.Usage].
+func (s *Source) Bytes(ctx context.Context, in io.Reader, most int) (b []byte, err error) {
+	given := len(s.Text)
+	for _, name := range []string{s.File, s.Hex} {
+		if name != "" {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return nil, spec.Usagef("%d sources of bytes are named; want exactly one of TEXT, --file and --hex", given)
+	case len(s.Text) > 0:
+		b = []byte(s.Text[0])
+	case s.Hex != "":
+		if b, err = hex.DecodeString(strings.TrimPrefix(s.Hex, "0x")); err != nil {
+			return nil, spec.Usagef("--hex %q: %w", s.Hex, err)
+		}
+	default:
+		b, err = Within(ctx, func() ([]byte, error) {
+			if s.File != "-" {
+				f, err := os.Open(s.File)
+				if err != nil {
+					return nil, err
+				}
+				defer f.Close()
+				in = f
+			}
+			return io.ReadAll(io.LimitReader(in, int64(most)+1))
+		})
+	}
+	if err == nil && len(b) > most {
+		return nil, fmt.Errorf("there are more than %d bytes to write; write them in parts", most)
+	}
+	return b, err
 }

@@ -51,13 +51,13 @@ func (e *PathError) Error() string {
 // Options describe the socket of a chip.
 type Options struct {
 	Path     string         // path of the socket, at most [attach.MaxPath] bytes; the parent folder must be private to the chip's user and to Users
-	Users    []uint32       // ids of the users whose programs are taken in, besides the chip's user and root; a chip in a container has a user of its own
+	Users    []uint32       // ids of the users who have access, besides the chip's user and root; a chip in a container has a user of its own
 	Topology uint32         // hash of the topology
 	Barriers *barrier.Table // barriers of the chip
 	Log      *slog.Logger   // gets a message for each client that is refused
 }
 
-// Listen opens the socket of the chip n, and takes clients in until Close. A socket that an earlier
+// Listen opens the socket of the chip n, and accepts clients until Close. A socket that an earlier
 // process left at the path is replaced. If the path is too long, the error is a [PathError].
 func Listen(n *node.Node, o Options) (*Server, error) {
 	if len(o.Path) > attach.MaxPath {
