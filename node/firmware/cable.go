@@ -12,8 +12,9 @@ import (
 
 // A message takes a cable as two L1 writes on transaction command queue 0: first its data, if any, and then
 // its header. Both leave from an internal buffer of this tile, and reach an internal buffer of the tile at
-// the other end. Each direction of a cable has buffers for each class: slots that leave, and slots that
-// arrive. Message n takes buffer n modulo [slots] at both ends.
+// the other end. Messages in neighbouring buffers share their two L1 writes, because few long frames cost
+// less than many short ones. Each direction of a cable has buffers for each class: slots that leave, and
+// slots that arrive. Message n takes buffer n modulo [slots] at both ends.
 //
 // A tile tells the other end of its cable four numbers, in one L1 write of 16 bytes: for each class the
 // number of messages that came, and the number of messages that left their buffer again. A message leaves
@@ -118,20 +119,18 @@ func (t *tile) send() (moved bool) {
 	for c := numClasses; c > 0; c-- { // responses first
 		o := &t.out[c-1]
 		up := t.m.cfg.Host.Up(t.ch) && (c-1 == responses || len(t.lost) == 0) // requests wait until the answers to lost requests have left, so that only the requests of one session can be lost
-		for i := 0; i < len(o.list); i++ {
-			x := &o.list[i]
-			if x.placed == allPlaced {
-				continue
-			}
-			if !x.sent && x.table != t.m.table && (i == 0 || x.flags&Ordered == 0) {
-				if gone, ok := t.divert(o, i); gone || !ok {
+		end := 0                                                              // of the messages that may leave by this cable
+		for ; end < len(o.list); end++ {
+			x := &o.list[end]
+			if x.placed != allPlaced && !x.sent && x.table != t.m.table && (end == 0 || x.flags&Ordered == 0) {
+				if gone, ok := t.divert(o, end); gone || !ok {
 					moved = moved || gone
 					break // the list has changed, or the message waits for room elsewhere
 				}
 			}
-			if up = up && o.base+uint32(i)-o.freed < uint32(slots) && t.place(o, i); up {
-				moved = true
-			}
+		}
+		for up && t.place(o, end) {
+			moved = true
 		}
 	}
 	if t.owes && t.m.cfg.Host.Up(t.ch) {
@@ -166,8 +165,18 @@ func (t *tile) divert(o *outQueue, i int) (gone, ok bool) {
 		}
 		t.counters.Lost++
 	}
-	o.list = slices.Delete(o.list, i, i+1)
+	o.remove(i)
 	return true, true
+}
+
+// remove removes message i, which has not left completely. The later messages move to other buffers.
+func (o *outQueue) remove(i int) {
+	o.list = slices.Delete(o.list, i, i+1)
+	for j := i; j < len(o.list); j++ {
+		if o.list[j].placed == dataPlaced {
+			o.list[j].placed = unplaced
+		}
+	}
 }
 
 // tellLost sends answers to requests that were lost. tellLost returns true if an answer left.
@@ -206,32 +215,66 @@ func (t *tile) respond(a *message) bool {
 	return true
 }
 
-// place writes message i of an out queue into its internal buffer, and gives it to the link. If the link
-// has no room, place returns false.
-func (t *tile) place(o *outQueue, i int) bool {
-	x := &o.list[i]
-	slot := (o.slot + i) % slots
-	head, body := headerAt(leave[x.class]+slot), bufferAt(leave[x.class]+slot)
-	n := (len(x.data) + wire.WriteUnit - 1) / wire.WriteUnit
-	if x.placed == unplaced {
-		if n > 0 {
-			if !t.store(body, x.data) || !t.m.cfg.Host.Send(t.ch, uint32(body), uint32(bufferAt(arrive[x.class]+slot)), n) {
+// next returns which messages of an out queue can leave together now: n messages from index i on, before
+// index end. Their buffers are neighbours, and the buffers at the other end are free. Messages with data
+// fill their buffers, but for the last one.
+func (o *outQueue) next(end int) (i, n int) {
+	for i < end && o.list[i].placed == allPlaced {
+		i++
+	}
+	for k := i; k < end && o.base+uint32(k)-o.freed < uint32(slots); k++ {
+		if k > i {
+			before, x := &o.list[k-1], &o.list[k]
+			joins := len(before.data) == BlockSize && len(x.data) > 0 || len(before.data)+len(x.data) == 0
+			if x.placed != before.placed || (o.slot+k)%slots == 0 || x.placed == unplaced && !joins {
+				break
+			}
+		}
+		n++
+	}
+	return i, n
+}
+
+// place writes the next messages of an out queue, before index end, into their internal buffers, and gives
+// them to the link. If no message can leave, or if the link has no room, place returns false.
+func (t *tile) place(o *outQueue, end int) bool {
+	i, n := o.next(end)
+	if n == 0 {
+		return false
+	}
+	run, slot := o.list[i:i+n], (o.slot+i)%slots
+	c := run[0].class
+	from, to := leave[c]+slot, arrive[c]+slot
+	if run[0].placed == unplaced {
+		size := 0
+		for k := range run {
+			if size += len(run[k].data); len(run[k].data) > 0 && !t.store(bufferAt(from+k), run[k].data) {
 				return false
 			}
 		}
-		x.placed = dataPlaced
+		if size > 0 && !t.m.cfg.Host.Send(t.ch, uint32(bufferAt(from)), uint32(bufferAt(to)), (size+wire.WriteUnit-1)/wire.WriteUnit) {
+			return false
+		}
+		for k := range run {
+			run[k].placed = dataPlaced
+		}
 	}
-	var b [headerSize]byte
-	x.age = uint32(max(t.m.now.Sub(x.at), 0) / time.Millisecond)
-	x.encode(b[:], o.base+uint32(i))
-	if !t.store(head, b[:]) || !t.m.cfg.Host.Send(t.ch, uint32(head), uint32(headerAt(arrive[x.class]+slot)), headerSize/wire.WriteUnit) {
+	var b [slots * headerSize]byte
+	for k := range run {
+		x := &run[k]
+		x.age = uint32(max(t.m.now.Sub(x.at), 0) / time.Millisecond)
+		x.encode(b[k*headerSize:], o.base+uint32(i+k))
+	}
+	if !t.store(headerAt(from), b[:n*headerSize]) || !t.m.cfg.Host.Send(t.ch, uint32(headerAt(from)), uint32(headerAt(to)), n*headerSize/wire.WriteUnit) {
 		return false
 	}
-	x.placed, x.sent = allPlaced, true
+	for k := range run {
+		run[k].placed, run[k].sent = allPlaced, true
+	}
 	if o.again == 0 {
 		o.again = t.m.now.Add(ResendAfter)
 	}
-	t.counters.Sent++
+	t.counters.Sent += uint64(n)
 	return true
 }
 
@@ -406,7 +449,7 @@ func (o *outQueue) expire(t *tile) {
 	for i := 0; i < len(o.list); {
 		if x := &o.list[i]; !x.sent && x.late(now) {
 			t.counters.Lost++
-			o.list = slices.Delete(o.list, i, i+1)
+			o.remove(i)
 			continue
 		}
 		i++

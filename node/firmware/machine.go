@@ -86,7 +86,8 @@ type Machine struct {
 	known     *known // nil: no request came yet
 	table     uint32 // number of the present routes
 	transfers map[uint64]transfer
-	transfer  uint64 // ID of the last transfer
+	moving    map[transfer]bool // transfers to host memory under way
+	transfer  uint64            // ID of the last transfer
 	pointers  []byte
 	events    []Event
 	dropped   uint64 // events that found no room
@@ -294,17 +295,18 @@ func (m *Machine) startTransfer(x transfer, t Transfer) bool {
 		m.transfers = map[uint64]transfer{}
 	}
 	m.transfers[t.ID] = x
+	if !x.pull {
+		if m.moving == nil {
+			m.moving = map[transfer]bool{}
+		}
+		m.moving[x] = true
+	}
 	return true
 }
 
 // moves reports whether a transfer to host memory is under way for a part of a tile's request.
 func (m *Machine) moves(ch wire.Channel, id, part uint32) bool {
-	for _, x := range m.transfers {
-		if x == (transfer{ch: ch, id: id, part: part}) {
-			return true
-		}
-	}
-	return false
+	return m.moving[transfer{ch: ch, id: id, part: part}]
 }
 
 // TransferDone tells the machine how a transfer ended. From now on, the data of a read belong to
@@ -315,6 +317,7 @@ func (m *Machine) TransferDone(now mono.Time, id uint64, outcome wire.Outcome, d
 		return
 	}
 	delete(m.transfers, id)
+	delete(m.moving, x)
 	e := transferEnd{transfer: x, data: data}
 	if outcome != wire.OutcomeDone {
 		e.why = HostRefused
