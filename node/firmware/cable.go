@@ -13,8 +13,8 @@ import (
 // A message takes a cable as two L1 writes on transaction command queue 0: first its data, if any, and then
 // its header. Both leave from an internal buffer of this tile, and reach an internal buffer of the tile at
 // the other end. Messages in neighbouring buffers share their two L1 writes, because few long frames cost
-// less than many short ones. Each direction of a cable has buffers for each class: slots that leave, and slots that
-// arrive. Message n takes buffer n modulo [slots] at both ends.
+// less than many short ones. Each direction of a cable has buffers for each class: slots that leave, and
+// slots that arrive. Message n takes buffer n modulo [slots] at both ends.
 //
 // A tile tells the other end of its cable four numbers, in one L1 write of 16 bytes: for each class
 // the number of messages that arrived, and the number of messages that have left their arrival
@@ -262,8 +262,9 @@ func (t *tile) place(o *outQueue, end int) bool {
 	}
 	var b [slots * headerSize]byte
 	for k := range run {
-		run[k].age = uint32(max(t.m.now.Sub(run[k].at), 0) / time.Millisecond)
-		run[k].encode(b[k*headerSize:], o.base+uint32(i+k))
+		x := &run[k]
+		x.age = uint32(max(t.m.now.Sub(x.at), 0) / time.Millisecond)
+		x.encode(b[k*headerSize:], o.base+uint32(i+k))
 	}
 	if !t.store(headerAt(from), b[:n*headerSize]) || !t.m.cfg.Host.Send(t.ch, uint32(headerAt(from)), uint32(headerAt(to)), n*headerSize/wire.WriteUnit) {
 		return false

@@ -72,14 +72,23 @@ func (c *client) shareMemory(number uint64, body []byte) {
 		c.refuse(number, attach.CodeBad, fmt.Sprintf("a memory request of %d bytes: want none", len(body)))
 		return
 	}
+	m, err := c.holdMemory()
+	if err != nil {
+		c.refuse(number, codeOf(err), err.Error())
+		return
+	}
+	c.hand(number, attach.KindMemory+attach.Answer, m.size, m.file)
+}
+
+// holdMemory makes the client a holder of the file of host memory.
+func (c *client) holdMemory() (*memory, error) {
 	x := &c.s.shares
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.memory == nil {
 		m, err := c.s.newMemory()
 		if err != nil {
-			c.refuse(number, codeOf(err), err.Error())
-			return
+			return nil, err
 		}
 		x.memory = m
 	}
@@ -87,7 +96,7 @@ func (c *client) shareMemory(number uint64, body []byte) {
 		c.host.memory = x.memory
 		x.memory.holders++
 	}
-	c.hand(number, attach.KindMemory+attach.Answer, x.memory.size, x.memory.file)
+	return x.memory, nil
 }
 
 // newMemory makes the file of host memory, and lends the chip the file.
@@ -115,6 +124,16 @@ func (c *client) shareTile(number uint64, body []byte) {
 		c.refuse(number, attach.CodeBad, err.Error())
 		return
 	}
+	t, err := c.holdTile(x, y)
+	if err != nil {
+		c.refuse(number, codeOf(err), err.Error())
+		return
+	}
+	c.hand(number, attach.KindTile+attach.Answer, int64(len(t.mem)), t.file)
+}
+
+// holdTile makes the client a holder of the file of the L1 of an ethernet tile.
+func (c *client) holdTile(x, y uint8) (*sharedTile, error) {
 	sh := &c.s.shares
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -123,15 +142,14 @@ func (c *client) shareTile(number uint64, body []byte) {
 		err = c.s.mapTile(ch, size)
 	}
 	if err != nil {
-		c.refuse(number, codeOf(err), err.Error())
-		return
+		return nil, err
 	}
 	t := sh.tiles[ch]
 	if !slices.Contains(c.host.tiles, ch) {
 		c.host.tiles = append(c.host.tiles, ch)
 		t.holders++
 	}
-	c.hand(number, attach.KindTile+attach.Answer, size, t.file)
+	return t, nil
 }
 
 // ethernetTile returns the channel of the ethernet tile at a coordinate of NoC 0, and the length of its L1.
