@@ -25,6 +25,9 @@ import (
 //   - exactly once: if a request ended as done, its destination performed the request exactly once.
 //     If a request ended as refused or lost, no chip performed the request. If a request ended with
 //     an unknown fate, its destination performed the request at most once.
+//   - certain: if a request did not come to its destination, and the destination answers again in the
+//     same life, the request does not end with an unknown fate. The source must have heard gossip
+//     before it accepted the request.
 //   - order: a destination performs the requests of a flow in the order in which the source
 //     accepted the requests.
 //   - as asked: a destination performs exactly the command in the source's request.
@@ -61,6 +64,7 @@ const (
 	sabotageRead               // changes the data that a read returned
 	sabotageBlame              // changes the fate of a read from another chip's memory from done to lost
 	sabotageMember             // changes the fate of a multicast at one destination from done to lost
+	sabotageDoubt              // changes the fate of a read from another chip's memory from done to unknown
 	sabotageCount              // counts one done request of each pair of chips as lost
 )
 
@@ -142,6 +146,9 @@ func (s *Sim) judgeFate(o *op, r *flow.Result) {
 	}
 	if r.Fate != flow.FateUnknown && o.performed != 0 {
 		s.fail("exactly once", "op %d ended as %s, but was performed", o.id, r.Fate)
+	}
+	if r.Fate == flow.FateUnknown && o.performed == 0 {
+		s.judgeDoubt(o, o.dst, r.Doubt)
 	}
 	if r.Fate != flow.FateRefused && !s.troubled(o) {
 		s.fail("cause", "op %d from %s to %s on plane %d ended as %s (%s %s), but its route has had no fault since %v",
@@ -480,6 +487,10 @@ func (s *Sim) spoil(m *machine, o *op, r *flow.Result) bool {
 	case sabotageBlame:
 		if r.Fate == flow.FateDone && r.Data != nil && o.src != o.dst {
 			r.Fate = flow.FateLost
+		}
+	case sabotageDoubt:
+		if r.Fate == flow.FateDone && r.Data != nil && o.src != o.dst {
+			r.Fate, r.Doubt = flow.FateUnknown, flow.DoubtLate
 		}
 	}
 	return true
