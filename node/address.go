@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ttfabric/membership"
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -119,6 +120,7 @@ func (n *Node) follow(ctx context.Context) {
 			if len(events) > 0 && !slices.ContainsFunc(events, n.concerns) {
 				pause = viewRest
 			}
+			n.tellLives(events)
 			for _, e := range events {
 				n.events.publish(Event{Time: time.Now(), Member: &e})
 			}
@@ -213,18 +215,37 @@ func (n *Node) aim(p *livePort, to netip.AddrPort) bool {
 	return true
 }
 
-// readdress hands the link states from gossip to the chip, and notes the chip's own address. If
+// tellLives tells the chip which chips have started, restarted or ended, by the gossip pool's events.
+func (n *Node) tellLives(events []membership.Event) {
+	var news []flow.Life
+	for i := range events {
+		switch m := &events[i].Member.Meta; events[i].Kind {
+		case membership.Joined, membership.Restarted:
+			news = append(news, flow.Life{Node: m.Node, Life: m.Incarnation.Life()})
+		case membership.Left:
+			news = append(news, flow.Life{Node: m.Node})
+		}
+	}
+	if len(news) > 0 {
+		n.step(asked, func(now mono.Time) { n.chip.HandleLives(now, news) })
+	}
+}
+
+// readdress hands the link states and lives from gossip to the chip, and notes the chip's own address. If
 // leaves returns true for a port, readdress makes the port send to the address that gossip reports
 // for the peer. readdress returns the time after which its caller must call readdress again.
 func (n *Node) readdress() time.Duration {
 	where := map[wire.FabricNodeID]membership.Member{}
 	var words []wire.LinkState
+	var lives []flow.Life
 	for _, m := range n.member.View() {
 		where[m.Meta.Node] = m
 		words = append(words, m.Meta.LinkState())
+		lives = append(lives, flow.Life{Node: m.Meta.Node, Life: m.Meta.Incarnation.Life()})
 	}
 	n.step(asked, func(now mono.Time) {
 		n.chip.HandleLinkStates(now, words)
+		n.chip.HandleLives(now, lives)
 		n.peers.self = where[n.cfg.Node].Addr
 	})
 	again := time.Hour

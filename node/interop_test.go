@@ -95,7 +95,8 @@ func socketFor(t *testing.T) (*os.File, uint16) {
 
 // TestOtherImplementation runs a chip beside a chip of another implementation, which was written in
 // Python from the documentation of package wire. The two chips exchange every command in both
-// directions, with loss, and after a restart.
+// directions, with loss, and after a restart. Gossip tells our chip the life of the first process of
+// the other implementation, but not that of the second process.
 func TestOtherImplementation(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("the other implementation needs python3")
@@ -112,7 +113,7 @@ func besideForeign(t *testing.T, loss string) {
 	slow := ttlink.ProfileCrowded
 	slow.DeadTraffic, slow.DeadIdle = 4*time.Second, 5*time.Second
 	n, sockets, args := nextToForeign(t, slow, loss)
-	f := startForeign(t, sockets, args...)
+	f := startForeign(t, sockets, append(args, fmt.Sprint(uint64(foreignLife)))...)
 	f.says(t, "up")
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -146,6 +147,9 @@ func besideForeign(t *testing.T, loss string) {
 	}
 }
 
+// foreignLife is the incarnation of the other implementation that gossip tells our chip.
+const foreignLife wire.Incarnation = 0xFEED0000DECAF001
+
 // nextToForeign starts our chip, and returns the sockets and the arguments for the process of the other
 // implementation.
 func nextToForeign(t *testing.T, profile ttlink.Profile, loss string) (n *node.Node, sockets []*os.File, args []string) {
@@ -155,7 +159,7 @@ func nextToForeign(t *testing.T, profile ttlink.Profile, loss string) (n *node.N
 		t.Fatal(err)
 	}
 	theirs := membership.Member{Addr: netip.MustParseAddr("127.0.0.1")}
-	theirs.Meta.Node = wire.FabricNodeID{Chip: 1}
+	theirs.Meta.Node, theirs.Meta.Incarnation = wire.FabricNodeID{Chip: 1}, foreignLife
 	for ch := 4; ch <= 5; ch++ {
 		f, port := socketFor(t)
 		sockets, theirs.Meta.Ports[ch] = append(sockets, f), port

@@ -186,7 +186,8 @@
 //	88  r  route_buffer
 //	88+r 2 destination chip
 //	90+r 2 destination mesh
-//	92+r 8 multicast ranges east, west, north, south, 2 bytes each: hops in the low byte, skip in the high
+//	92+r 8 multicast: ranges east, west, north, south, 2 bytes each: hops in the low byte, skip in the
+//	       high; unicast request or probe: 92+r 4 life of the destination, see "Lives"; then 0
 //	100+r 1 trunk of a multicast: 1 east and west, 2 north and south; 0: ranges ignored
 //	101+r  payload
 //
@@ -375,9 +376,8 @@
 // entry node that writes a new route also writes r.
 //
 // News that is longer than a control packet travels in several control packets. A receiver can use
-// each of these packets alone, and keeps no memory to join them. A completion names the first
-// request that it is about. A drop report names its members. Each entry of a link state has its own
-// version.
+// each of these packets alone, and keeps no memory to join them. A completion names its first
+// request. A drop report names its members. Each entry of a link state has its own version.
 //
 // # Completion
 //

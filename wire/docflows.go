@@ -59,9 +59,11 @@
 // requests. Further probes follow at intervals that double up to 4 s. The completion of a probe
 // shows which requests were lost. When an open drop report comes, probes follow at 250 ms again.
 // When any other drop report of a request comes, the source settles the request as lost. When such a
-// report of a probe comes, the source settles all open requests before the probe as unknown, except
-// the reads that the destination has performed. After 2 minutes without progress the source settles
-// all open requests as unknown, and the flow begins a new epoch at flow seq 0.
+// report of a probe comes, the source settles the probe. If new tables may lead the next probe
+// round the fault (reasons 1, 5, 7, 8 and 9), the source sends further probes. Otherwise the source
+// settles all open requests before the probe as unknown, except the reads that the destination has
+// performed. After 2 minutes without progress the source settles all open requests as unknown, and
+// the flow begins a new epoch at flow seq 0.
 //
 // The reply to a performed read can be lost. When a drop report of the reply comes, the source
 // settles the read as unknown. A reply can also be lost without a report, with the session of a link.
@@ -77,13 +79,14 @@
 // A source sets KNOWN once it has had a completion of the flow's present epoch. If a request that
 // was sent with KNOWN has outcome 5, the destination will never perform the request. A later
 // incarnation of the destination would refuse the request too. A request that was sent without
-// KNOWN may still come to a later incarnation. This incarnation would begin the flow with the
-// request, and perform the request. If a request that was sent without KNOWN has outcome 5, the
-// source therefore settles the request as unknown.
+// KNOWN, and without a life, may still come to a later incarnation. This incarnation would begin the flow
+// with the request, and perform the request. If such a request has outcome 5, the source therefore
+// settles the request as unknown. "Lives" describes requests with a life.
 //
-// An epoch ends when the source settles as unknown a request that was sent without KNOWN. An epoch
-// also ends when the source receives an exception with outcome 6 or 9. In an ended epoch, the
-// source sends no new requests, and settles all requests with outcome 5 as unknown. When the flow
+// An epoch ends when the source settles as unknown a request that was sent without KNOWN and without a
+// life. An epoch also ends when the source receives an exception with outcome 6 or 9. In an ended epoch,
+// the source sends no new requests. If the packets of the epoch name no life, the source then settles
+// all requests with outcome 5 as unknown. When the flow
 // has no open request, the source begins a new epoch at flow seq 0. Suppose that a flow has no open
 // request, that the source would set KNOWN, and that no answer has come for 100 ms. The next
 // request then also begins a new epoch. A destination that restarted in this pause therefore
@@ -93,6 +96,33 @@
 // later completion covers the request, too. Of 128 posted requests in a row, this implementation
 // sends the last without POSTED, so that the flow's window does not fill up. If no later packet of
 // the flow asks for a completion, the probe after 250 ms does. A read is never posted.
+//
+// # Lives
+//
+// The life of a chip is the low 32 bits of the incarnation that the chip's process draws when it starts.
+// A chip's hellos and its gossip name this incarnation. A unicast request or probe may name one life of
+// its destination, or 0 for any life. All packets of one epoch name the same life. Packets of groups
+// name no life.
+//
+// If the packet that begins an epoch at a destination names another life than the destination's, the
+// epoch is void, as with KNOWN. If the packet names the destination's life and the epoch is not void,
+// the numbers from base to seq-1 get outcome 5 instead of outcome 6, because no other life performs
+// requests of the epoch.
+//
+// If the requests of an epoch name a life, outcome 5 is final: the source settles the request as lost.
+// Only the named life gives this outcome, the named life does not perform the request later, and all
+// other lives refuse it. If the destination has restarted, the source settles requests with outcome 6 as
+// unknown. A request with outcome 9 has come to a later life. No life has performed it.
+//
+// A source need not name a life. This implementation learns the lives of the other chips from gossip, and
+// those of its neighbours from their hellos. The source is sure of a life if, since the latest new
+// tables, it has learned the life, or the life has answered a packet that named it. If the source is
+// not sure, its flow begins the epoch with a probe, and sends requests once the epoch is known. The
+// probe names the life that gossip has told. After an exception
+// with outcome 6 or 9, the source knows that gossip is late, and the packets name no life until gossip
+// tells another one. When gossip tells a new life, the epochs of all flows to the chip end. A group
+// also begins each epoch with a probe. If a member does not answer the probe of a group, the multicasts
+// go without KNOWN.
 //
 // # Flows of groups
 //

@@ -13,6 +13,12 @@ func (i Incarnation) Life() Life { return Life(uint32(i)) }
 // consecutive bits have different CRC-32Cs.
 func (i Incarnation) Renewed(r uint32) Incarnation { return i + Incarnation(r|1)<<32 }
 
+// Lives says which lives of its destination may begin a packet's flow epoch.
+type Lives struct {
+	Known bool // the source has had an answer from every destination in the epoch; a destination that does not know the epoch has restarted, and performs no request of the epoch
+	Life  Life // for unicast: only this life of the destination performs requests of the epoch; 0: any life
+}
+
 // MarshalText returns the incarnation as 16 hexadecimal digits. The text form is for JSON, because
 // many JSON readers would round a number of 64 bits.
 func (i Incarnation) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%016x", uint64(i)), nil }

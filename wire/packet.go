@@ -100,21 +100,6 @@ const (
 // EpochMixed is the epoch of a packet whose route mixes several tables, or leads to silent cables.
 const EpochMixed = 0
 
-// Route actions in tt-metal's 2D encoding (fabric_common.h). A route has one byte for each router
-// after the source: the router's action. The action names a direction by one of the low four bits.
-// If the action names the side that the packet came in by, the router delivers the packet.
-// Otherwise the router forwards the packet in the direction of the action. An action of 0 means "no
-// route".
-const (
-	RouteEast  = 1
-	RouteWest  = 2
-	RouteNorth = 4
-	RouteSouth = 8
-)
-
-// RouteBit returns the action that names direction d.
-func RouteBit(d Direction) byte { return 1 << d }
-
 // Packet is the content of a fabric packet. In a decoded packet, Route and Payload share the
 // decoded bytes.
 type Packet struct {
@@ -128,7 +113,7 @@ type Packet struct {
 	Detour   bool // the route through the present mesh leads round a fault; the packet uses detour virtual channels there
 	Other    bool // the packet takes the other of two equally long routes round a ring, and belongs to a separate flow; for unicast only
 
-	Known     bool   // requests and probes: the source has had an answer from every destination in FlowEpoch; a destination that does not know this epoch has restarted
+	Lives            // requests and probes: the lives of the destination that may perform requests of FlowEpoch
 	FlowEpoch uint32 // epoch of the packet's flow
 	FlowSeq   uint32 // number of the packet in its flow epoch, from 0
 	FlowBase  uint32 // lowest FlowSeq of a request whose fate the source does not know yet
@@ -239,6 +224,8 @@ func (p *Packet) putData(o []byte) {
 	le.PutUint16(o[poRoute+size+2:], uint16(p.Dst.Mesh))
 	if o[metal-1] = byte(p.Trunk); p.Trunk != TrunkNone {
 		p.Ranges.put(o[metal-rangesEnd:])
+	} else if p.Group == 0 {
+		le.PutUint32(o[metal-rangesEnd:], uint32(p.Life))
 	}
 	copy(o[head:], p.Payload)
 }
@@ -253,7 +240,7 @@ func DecodePacket(b []byte) (Packet, error) {
 	le := binary.LittleEndian
 	p := Packet{
 		Type: v.Type(), VC: v.VC(), Plane: v.Plane(), TTL: v.TTL(), Src: v.Src(), Dst: v.Dst(),
-		Known:   v.Known(),
+		Lives:   Lives{Known: v.Known()},
 		Epoch:   v.Epoch(),
 		Up:      v.Up(),
 		Detour:  v.Detour(),
@@ -275,6 +262,8 @@ func DecodePacket(b []byte) (Packet, error) {
 		p.Members = v.Members()
 	case p.Trunk != TrunkNone:
 		p.Ranges = v.Ranges()
+	case p.Type != PacketReply:
+		p.Life = Life(le.Uint32(b[v.metalEnd()-rangesEnd:]))
 	}
 	route := b[poRoute : poRoute+int(b[poRouteSize])]
 	for len(route) > 0 && route[len(route)-1] == 0 {
@@ -483,18 +472,4 @@ func (v PacketView) Advance() bool {
 		le.PutUint16(v[poHop:], h+1)
 	}
 	return true
-}
-
-// AppendRoute appends to b the actions for a path, a list of directions. The source sends the
-// packet in the first direction, which has no action. Each following router forwards the packet in
-// the next direction. The last action names the side by which the packet enters the destination,
-// which means delivery (tt-metal, encode_2d_unicast).
-func AppendRoute(b []byte, path []Direction) []byte {
-	if len(path) == 0 {
-		return b
-	}
-	for _, d := range path[1:] {
-		b = append(b, RouteBit(d))
-	}
-	return append(b, RouteBit(path[len(path)-1].Opposite()))
 }

@@ -273,7 +273,7 @@ func TestVectorsPackets(t *testing.T) {
 			FlowEpoch: uint32(v.num("flowepoch")), FlowSeq: uint32(v.num("flowseq")), FlowBase: uint32(v.num("flowbase")),
 			ID: v.num("id"), Epoch: uint32(v.num("epoch")), Command: v.command(), Hop: uint16(v.num("hop")),
 			Route: append([]byte{}, v.raw("route")...), Payload: append([]byte{}, v.raw("payload")...),
-			Up: v.num("flags")&1 != 0, Trace: v.num("flags")&2 != 0, Detour: v.num("flags")&4 != 0, Known: v.num("flags")&8 != 0, Other: v.num("flags")&16 != 0,
+			Up: v.num("flags")&1 != 0, Trace: v.num("flags")&2 != 0, Detour: v.num("flags")&4 != 0, Lives: Lives{v.num("flags")&8 != 0, Life(v.num("life"))}, Other: v.num("flags")&16 != 0,
 			Posted: v.num("flags")&64 != 0, Members: v.members(),
 			Group: uint16(v.num("group")), Trunk: Trunk(v.num("trunk")), Ranges: v.ranges(),
 		}

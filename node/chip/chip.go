@@ -162,7 +162,7 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 	if _, ok := cfg.Topology.Chip(cfg.Node); !ok {
 		return nil, fmt.Errorf("chip %s: not in topology %s", cfg.Node, cfg.Topology)
 	}
-	c := &machine{cfg: cfg, sink: flow.NewSink()}
+	c := &machine{cfg: cfg, sink: flow.NewSink(cfg.Incarnation.Life())}
 	c.source = flow.NewSource(flow.Config{Self: cfg.Node, Incarnation: cfg.Incarnation, Epoch: cfg.FlowEpoch}, (*network)(c))
 	var err error
 	if c.tables.base, err = route.New(cfg.Topology, cfg.Route); err != nil {

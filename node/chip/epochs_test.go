@@ -21,7 +21,7 @@ func (c *Chip) forgetSent(epoch uint32) {
 
 // forgetHeard gives a chip a new flow sink, as a restart does. The new sink knows no
 // flow.
-func (c *Chip) forgetHeard() { c.sink = flow.NewSink() }
+func (c *Chip) forgetHeard() { c.sink = flow.NewSink(c.cfg.Incarnation.Life()) }
 
 // TestClockSetBack restarts a chip with a lower epoch than before. The destination
 // refuses the first request, which ends as unknown. The destination performs the next

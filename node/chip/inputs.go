@@ -25,6 +25,10 @@ type Inputs interface {
 	// fills in link states that neighbours failed to pass on. Gossip neither brings a link up nor
 	// takes one down.
 	HandleLinkStates(now mono.Time, words []wire.LinkState)
+	// HandleLives takes news of the present lives of some chips, as gossip knows them. From this
+	// news, the chip knows how requests end that were lost on the way to a chip that has not
+	// answered before; see package flow, "Lives".
+	HandleLives(now mono.Time, news []flow.Life)
 	// Tick handles the chip's timers. Call Tick, and then Pump, when the time of Deadline
 	// has come.
 	Tick(now mono.Time)
@@ -142,12 +146,13 @@ const (
 	OpHandleTransfer
 	OpHandleStore
 	OpPollTransfer
+	OpHandleLives
 	NumOps
 )
 
 var opNames = [NumOps]string{"", "HandleDatagram", "HandleRequest", "Tick", "Pump", "SetPath", "SetMaxPayload", "Close", "SetClient",
 	"PollTransmit", "PollResult", "PollEvent", "Deadline", "HandleLinkStates", "Avoid", "Command", "Flush", "Ask", "Assign", "Cut", "Refused", "StartJob", "EndJob",
-	"Lend", "HandleTransfer", "HandleStore", "PollTransfer"}
+	"Lend", "HandleTransfer", "HandleStore", "PollTransfer", "HandleLives"}
 
 // String returns the name of the method that o stands for.
 func (o Op) String() string {

@@ -21,6 +21,9 @@ func (c *machine) HandleRequest(now mono.Time, r flow.Request) flow.Admission {
 // PollResult returns the result of an ended request, oldest first.
 func (c *machine) PollResult() (flow.Result, bool) { return c.source.PollResult() }
 
+// HandleLives takes news of the present lives of some chips, as gossip knows them.
+func (c *machine) HandleLives(now mono.Time, news []flow.Life) { c.source.HandleLives(now, news) }
+
 // start hands a request to the flow source, or carries out a request of the chip to
 // itself. The parameter "by" says who made the request.
 func (c *machine) start(now mono.Time, r *flow.Request, by flow.Owner) flow.Admission {

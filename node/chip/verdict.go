@@ -69,6 +69,7 @@ func (c *machine) sessionStarted(now mono.Time, p *port, e *ttlink.Event) {
 	if e.Anew {
 		c.endJobsWith(now, p.Peer.Node, kernel.End{Why: kernel.EndAnew, By: p.Peer.Node})
 	}
+	c.source.HandlePeer(now, flow.Life{Node: p.Peer.Node, Life: e.Peer.Life()})
 	c.judge(now, func(v *verdict) bool { return v.heard(p.Peer.Node, e.Peer.Life()) })
 }
 

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"errors"
 	"fmt"
 )
 
@@ -36,6 +37,9 @@ func (f *outFlow) check() (open int, err error) {
 	}
 	if f.open != nil && (len(f.members) < 2 || len(*f.open) != len(f.ops)) {
 		return 0, fmt.Errorf("the window has %d requests, but %d sets of %d members", len(f.ops), len(*f.open), len(f.members))
+	}
+	if f.multicast() && f.epoch.peer != nil {
+		return 0, errors.New("the packets of a group name a life")
 	}
 	var by [MaxMembers + 1]int
 	for k := f.head; k < len(f.ops); k++ {

@@ -78,6 +78,12 @@
 //     perform this request.
 //   - Once a chip has performed a request of the source's present incarnation, the chip
 //     performs no request that a former incarnation sent in the same flow.
+//   - If the destination gets a later packet of the flow, or answers a probe, a request that did not
+//     come ends as FateLost, also if the request was the first of its flow. The request ends as
+//     FateUnknown only if the destination has restarted, and the source may have sent the request
+//     to the life before. For this guarantee, gossip tells the source the lives of the other chips
+//     (see [Source.HandleLives]). A multicast has the guarantee at the members that answer when its
+//     group begins an epoch.
 //   - Every request ends. If a flow makes no progress for [FlowTimeout], 2 minutes, all open
 //     requests of the flow end as FateUnknown. If the destination is unreachable, they end
 //     as soon as the reports of dropped packets have come. While the destination is silent,

@@ -31,9 +31,12 @@ import (
 //     router dropped it. If a request may still be under way, it ends as FateUnknown, and
 //     the epoch ends too.
 //
+// If the packets of an epoch name a life of the destination, no other life performs requests of the
+// epoch. The file lives.go describes such epochs.
+//
 // An epoch also ends when the flow has been idle for FlowIdle. The next epoch is not
 // known yet. If the destination restarts in the idle time, it therefore performs the next
-// request.
+// request, unless the request names the life before.
 
 // FlowIdle is the time without an open request after which a flow begins another epoch.
 // The value is our own choice. A process takes longer than FlowIdle to restart.
@@ -45,6 +48,19 @@ type epoch struct {
 	older  uint32 // number of a later epoch that a member has heard of; the flow's next epoch comes after it; 0: none
 	known  bool   // every member has answered in this epoch
 	ending bool   // the flow sends no more requests in this epoch, and begins another epoch when no request is open
+
+	peer    *peer // the destination, if all packets of the epoch name its life; nil: the packets name no life
+	open    bool  // requests need not wait until the epoch is known
+	asked   bool  // requests wait for the end of a probe, which the flow has sent
+	dropped end   // how a router dropped the last dropped probe of the epoch
+}
+
+// life returns the life that all packets of the epoch name, or 0.
+func (e *epoch) life() wire.Life {
+	if e.peer == nil {
+		return 0
+	}
+	return e.peer.life
 }
 
 // The method "over" reports whether this epoch takes no more requests.
@@ -53,24 +69,31 @@ func (e *epoch) over() bool { return e.ending || e.older != 0 }
 // judge may change how a request of this epoch ends, and may end the epoch. If a lost request may
 // still arrive at a later incarnation of the destination, judge changes the end from lost to
 // unknown. If nobody knows whether the destination performed the request, and the epoch was not
-// known when the source sent the request, the epoch ends.
-func (e *epoch) judge(o *op, x *end) {
-	if x.fate == FateLost && x.drop == 0 && (!o.known || e.ending) {
-		*x = unknown(DoubtLate)
+// known when the source sent the request, the epoch ends. Neither can happen if the request named the
+// life of its destination. The parameter m is the member that settles the request.
+func (e *epoch) judge(o *op, m *member, x *end) {
+	if e.peer == nil {
+		if x.fate == FateLost && x.drop == 0 && (!o.known || m.anew) {
+			*x = unknown(DoubtLate)
+		}
+		if x.fate == FateUnknown && x.doubt != DoubtData && !o.known {
+			e.ending, m.anew = true, true
+		}
 	}
-	if x.fate == FateUnknown && x.doubt != DoubtData && !o.known {
-		e.ending = true
+	if o.probe && x.fate == FateLost {
+		e.dropped = *x
 	}
 }
 
 // heard notes a completion of this epoch. The epoch ends if the completion says that the
-// destination restarted or does not know the flow.
-func (e *epoch) heard(m *wire.Completion) {
+// destination restarted or does not know the flow. heard reports whether the completion says so.
+func (e *epoch) heard(m *wire.Completion) (anew bool) {
 	for _, x := range m.Exceptions {
 		if x.Outcome == wire.OutcomeRestarted || x.Outcome == wire.OutcomeUnknownFlow {
-			e.ending = true
+			e.ending, anew = true, true
 		}
 	}
+	return anew
 }
 
 // exceeded notes that a member has heard of a later epoch.

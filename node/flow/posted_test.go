@@ -115,7 +115,7 @@ func TestPostedRefusals(t *testing.T) {
 // TestSinkAnswersNoPostedRequest hands posted requests to a sink. The sink owes a completion only after
 // a request that is not posted. This completion covers the posted requests.
 func TestSinkAnswersNoPostedRequest(t *testing.T) {
-	s := NewSink()
+	s := NewSink(0)
 	p := wire.Packet{Type: wire.PacketRequest, Src: far, FlowEpoch: 1, Posted: true}
 	for seq := range uint32(5) {
 		if p.FlowSeq = seq; seq == 2 {

@@ -65,11 +65,20 @@ func (s *Source) answers(from Key) (*outFlow, int) {
 // answer notes that member i has sent a completion of the flow's present epoch.
 func (f *outFlow) answer(now mono.Time, i int, k *wire.Completion) {
 	f.heard = now
-	f.epoch.heard(k)
+	m := &f.members[i]
+	anew := f.epoch.heard(k)
+	m.anew = m.anew || anew
+	switch p := f.epoch.peer; {
+	case p == nil:
+	case anew:
+		p.wrong = true
+	default:
+		p.sure = now
+	}
 	if !f.multicast() {
 		f.probes = 0
 	}
-	if m := &f.members[i]; !m.answered {
+	if !m.answered {
 		m.answered = true
 		f.epoch.known = !slices.ContainsFunc(f.members, func(m member) bool { return !m.answered })
 	}
@@ -130,7 +139,7 @@ func (s *Source) settleAt(now mono.Time, f *outFlow, i, k int, e end, data []byt
 // settled counts that member i has settled request o, and ends the request after its last member.
 func (s *Source) settled(now mono.Time, f *outFlow, i int, o *op, e end, data []byte) {
 	m := &f.members[i]
-	f.epoch.judge(o, &e)
+	f.epoch.judge(o, m, &e)
 	if f.risky(o.seq) && !o.known && (e.doubt == DoubtRestarted || e.doubt == DoubtLate) {
 		e.doubt = DoubtRouteDead
 	}
@@ -178,12 +187,13 @@ func (s *Source) HandleReply(now mono.Time, from Key, id uint64, data []byte) {
 
 // HandleDrop handles the report that the router of chip "at" dropped a packet. If the packet is a
 // request, HandleDrop settles the request as lost. For a multicast, the parameter "behind" lists
-// the members that the dropped copy would have reached. If the dropped packet is a probe,
-// HandleDrop also settles all open requests before the probe as unknown. Reads that the destination
-// has performed stay open. If the dropped packet is the reply to a read, HandleDrop settles the
-// read as unknown, for DoubtData. If the report is Open, HandleDrop settles nothing. Probes then
-// follow at short intervals again, by a route round the dead link. No probe follows at once,
-// because the request may have crossed the link, and a probe could overtake the request.
+// the members that the dropped copy would have reached. If the dropped packet is a probe, and the
+// next probe would be dropped too, HandleDrop also settles all open requests before the probe as
+// unknown. Reads that the destination has performed stay open. If the dropped packet is the reply
+// to a read, HandleDrop settles the read as unknown, for DoubtData. If the report is Open,
+// HandleDrop settles nothing. Probes then follow at short intervals again, by a route round the
+// dead link. No probe follows at once, because the request may have crossed the link, and a probe
+// could overtake the request.
 func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNodeID, behind []wire.FabricNodeID) {
 	from := Key{Node: r.Dst, Group: r.Group, Plane: r.Plane, Other: r.Other && r.Group == 0}
 	if r.Type == wire.PacketReply {
@@ -215,19 +225,35 @@ func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNod
 	f.advance()
 }
 
-// drop settles a dropped request as lost at member i. If the request is a probe, drop also settles
-// the open requests before the probe as unknown. Reads that the destination has performed stay
-// open, because their data does not travel by the probe's route.
+// drop settles a dropped request as lost at member i. If the request is a probe, and the next probe
+// would be dropped too, drop also settles the open requests before the probe as unknown. Reads that
+// the destination has performed stay open, because their data does not travel by the probe's route.
 func (s *Source) drop(now mono.Time, f *outFlow, i int, r *wire.DropReport, at wire.FabricNodeID) {
-	if k := f.at(r.FlowSeq); k >= 0 && f.ops[k].probe && f.waits(k, i) {
-		for j := f.head; j < k; j++ {
-			if f.waits(j, i) {
-				s.settleAt(now, f, i, j, unknown(DoubtRouteDead), nil)
-			}
+	k := f.at(r.FlowSeq)
+	probe := k >= 0 && f.ops[k].probe && f.waits(k, i)
+	again := probe && f.detours() && passing(r.Reason)
+	for j := f.head; probe && !again && j < k; j++ {
+		if f.waits(j, i) {
+			s.settleAt(now, f, i, j, unknown(DoubtRouteDead), nil)
 		}
 	}
 	s.settle(now, f, i, r.FlowSeq, end{fate: FateLost, drop: r.Reason, at: at}, nil)
-	f.members[i].progress = now
+	if !again { // otherwise a flow whose probes are dropped would not end after FlowTimeout
+		f.members[i].progress = now
+	}
+}
+
+// detours reports whether new tables lead the packets of a flow round a fault.
+func (f *outFlow) detours() bool { return !f.multicast() && len(f.via) == 0 }
+
+// passing reports whether a later packet of the flow may arrive although a router dropped a packet for
+// this reason.
+func passing(why wire.DropReason) bool {
+	switch why {
+	case wire.DropNextHopDead, wire.DropTables, wire.DropTimeout, wire.DropDrained, wire.DropFlushed:
+		return true
+	}
+	return false
 }
 
 // giveUp settles all open requests of a flow at member i as unknown.

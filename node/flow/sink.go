@@ -18,6 +18,7 @@ type SinkCounters struct {
 // [Sink.Refuse]. Then call [Sink.Answer] to send the owed completions. Call
 // [Sink.HandleTables] when routes have changed.
 type Sink struct {
+	life     wire.Life // life of this chip; 0: unknown
 	flows    map[Key]*inFlow
 	last     *inFlow   // flow of the last packet; the next packet mostly belongs to this flow too; nil before the first packet
 	owed     []*inFlow // flows to which the sink owes a completion; the flow that has waited longest is first
@@ -28,8 +29,8 @@ type Sink struct {
 // reports only [wire.MaxExceptions] of them, so that the sink may need several completions.
 const maxExceptions = 64
 
-// NewSink returns a sink without flows.
-func NewSink() *Sink { return &Sink{flows: map[Key]*inFlow{}} }
+// NewSink returns a sink without flows. The parameter "life" is the life of the chip.
+func NewSink(life wire.Life) *Sink { return &Sink{life: life, flows: map[Key]*inFlow{}} }
 
 // inFlow is the destination's end of a flow.
 //
@@ -45,7 +46,7 @@ type inFlow struct {
 	next  uint32
 	told  uint32 // the first request that the owed completions have not reported yet; base or higher
 	exc   []wire.Exception
-	void  bool   // the epoch began here with a packet with the flag KNOWN: an earlier incarnation of this chip has answered in the epoch, and the chip performs no request of the epoch
+	void  bool   // the epoch began here with a packet for another life of this chip, or with the flag KNOWN: an earlier incarnation of this chip has answered in the epoch; the chip performs no request of the epoch
 	owed  bool   // the sink owes a completion, and the flow is in Sink.owed
 	home  *Route // route of completions; nil until needed, and after new tables
 }
@@ -194,7 +195,7 @@ func (s *Sink) admit(p *wire.Packet) *inFlow {
 	case f == nil:
 		f = &inFlow{key: k}
 		s.flows[k] = f
-		f.begin(p)
+		f.begin(p, s.life)
 	case f.epoch == p.FlowEpoch:
 		f.forget(p.FlowBase)
 		if int32(p.FlowBase-f.base) > 0 {
@@ -208,19 +209,25 @@ func (s *Sink) admit(p *wire.Packet) *inFlow {
 		s.owe(f) // the completion names the newer epoch; a source whose present epoch is older then begins the epoch after the newer epoch
 		return nil
 	default:
-		f.begin(p)
+		f.begin(p, s.life)
 	}
 	s.last = f
 	return f
 }
 
-// begin starts an epoch of the flow with packet p. Requests before p that are still open
-// at the source get OutcomeRestarted, if they are fewer than 2*MaxOutstanding. A former
-// incarnation of this chip may have performed these requests.
-func (f *inFlow) begin(p *wire.Packet) {
-	f.epoch, f.base, f.told, f.next, f.exc, f.void = p.FlowEpoch, p.FlowBase, p.FlowBase, p.FlowBase, f.exc[:0], p.Known
+// begin starts an epoch of the flow with packet p, at a chip with the given life. Requests before p
+// that are still open at the source get OutcomeRestarted, if they are fewer than 2*MaxOutstanding. A
+// former incarnation of this chip may have performed these requests. If p names this life, the
+// requests get OutcomeLost: no other life performs requests of the epoch.
+func (f *inFlow) begin(p *wire.Packet, life wire.Life) {
+	f.epoch, f.base, f.told, f.next, f.exc = p.FlowEpoch, p.FlowBase, p.FlowBase, p.FlowBase, f.exc[:0]
+	f.void = p.Known || p.Life != 0 && p.Life != life
+	before := wire.OutcomeRestarted
+	if p.Life != 0 && !f.void {
+		before = wire.OutcomeLost
+	}
 	if d := p.FlowSeq - p.FlowBase; d > 0 && d < 2*MaxOutstanding {
-		f.except(p.FlowBase, d, wire.OutcomeRestarted)
+		f.except(p.FlowBase, d, before)
 		f.next = p.FlowSeq
 	} else if d != 0 {
 		f.next = p.FlowSeq

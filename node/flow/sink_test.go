@@ -22,7 +22,7 @@ type destination struct {
 	performed int
 }
 
-func newDestination() *destination { return &destination{Sink: NewSink()} }
+func newDestination() *destination { return &destination{Sink: NewSink(0)} }
 
 // take hands a packet to the sink. If the sink lets the request through, take refuses the
 // request with the outcome "refuse"; OutcomeDone means: perform the request.
@@ -45,7 +45,7 @@ type arrival struct {
 }
 
 func (a arrival) packet() *wire.Packet {
-	p := &wire.Packet{Type: wire.PacketRequest, Src: far, Dst: near, FlowEpoch: a.epoch, FlowSeq: a.seq, FlowBase: a.base, Known: a.known,
+	p := &wire.Packet{Type: wire.PacketRequest, Src: far, Dst: near, FlowEpoch: a.epoch, FlowSeq: a.seq, FlowBase: a.base, Lives: wire.Lives{Known: a.known},
 		Command: wire.Command{Type: wire.NocInlineWrite, Addr: wire.NewNocAddr(1, 1, 0), Value: a.seq}}
 	if a.probe {
 		p.Type, p.Command = wire.PacketProbe, wire.Command{Type: wire.NocNone}

@@ -65,9 +65,10 @@ type Source struct {
 	cfg Config
 	net Network
 
-	flows  map[Key]*outFlow // unicast flows
-	list   []*outFlow       // unicast flows in the order of their creation, because a map has no reproducible order
-	last   *outFlow         // flow of the last unicast request; the next request mostly belongs to this flow too; nil before the first request
+	peers  map[wire.FabricNodeID]*peer // what the source knows about the lives of other chips; nil: gossip has told nothing
+	flows  map[Key]*outFlow            // unicast flows
+	list   []*outFlow                  // unicast flows in the order of their creation, because a map has no reproducible order
+	last   *outFlow                    // flow of the last unicast request; the next request mostly belongs to this flow too; nil before the first request
 	groups groups
 
 	lastID   uint64 // ID of the last request that the source sent
@@ -122,6 +123,7 @@ type member struct {
 	progress mono.Time // time at which the source last heard from the member, or sent a request while no other request was open at the member
 	next     uint32    // the member has answered every request before this one
 	answered bool      // the member has answered in this epoch
+	anew     bool      // a later life of the member has begun this epoch, or may begin it: that a request did not come to this life says nothing about earlier lives
 	node     wire.FabricNodeID
 	fates    [4]uint64 // requests that the member has settled, by Fate, without probes
 }
@@ -176,7 +178,7 @@ func (f *outFlow) renew() {
 	f.epoch = epoch{number: f.epoch.after()}
 	f.next, f.base = 0, 0
 	for i := range f.members {
-		f.members[i].next, f.members[i].answered = 0, false
+		f.members[i].next, f.members[i].answered, f.members[i].anew = 0, false, false
 	}
 }
 
@@ -224,6 +226,9 @@ func (s *Source) HandleRequest(now mono.Time, r *Request, by Owner) Admission {
 	if f.idle(now) {
 		f.renew()
 	}
+	if f.next == 0 && !f.epoch.known {
+		s.bind(f, r.Probe)
+	}
 	w := s.route(f)
 	if !w.OK {
 		if s.late(f) {
@@ -239,6 +244,11 @@ func (s *Source) HandleRequest(now mono.Time, r *Request, by Owner) Admission {
 	}
 	if f.move.waits || f.epoch.over() {
 		return Busy // the flow waits until none of its requests is open
+	}
+	if !f.epoch.known && !r.Probe && s.peers != nil && !f.opened(now) {
+		if a, ended := s.ask(now, f, w, r, by); ended {
+			return a
+		}
 	}
 	if f.count() >= MaxOutstanding || f.count() >= MaxUnanswered && f.quiet(now) || !s.net.Room(w) || !s.send(f, w, r, &op{token: r.Token, sent: now, by: by, flush: r.Probe && r.Flush, posted: r.Posted}) {
 		return Busy
@@ -302,7 +312,7 @@ func (s *Source) late(f *outFlow) bool {
 // room.
 func (s *Source) send(f *outFlow, w *Route, r *Request, o *op) bool {
 	p := wire.Packet{Type: wire.PacketRequest, Plane: r.Plane, Trace: r.Trace && !f.multicast(), Other: f.key.Other, Src: s.cfg.Self, Dst: f.dst,
-		Known: f.epoch.known, FlowEpoch: f.epoch.number, FlowSeq: f.next, FlowBase: f.base, ID: s.lastID + 1,
+		Lives: wire.Lives{Known: f.epoch.known, Life: f.epoch.life()}, FlowEpoch: f.epoch.number, FlowSeq: f.next, FlowBase: f.base, ID: s.lastID + 1,
 		Group: f.key.Group, Ranges: f.tree.Ranges, Members: f.tree.Members, Command: r.Command, Payload: r.Payload,
 		Posted: o.posted && f.missed.run+1 < postedRun}
 	if r.Probe {

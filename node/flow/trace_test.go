@@ -26,7 +26,10 @@ var rewrite = flag.Bool("rewrite", false, "write new traces")
 //	overtake       the last reply arrives at the source before the others
 //	drop reply     a router drops the first reply, and its drop report arrives at the source
 //	drop request   the same for the first request
-//	restart        the destination restarts, and loses its replies and completions
+//	restart        the destination restarts, and loses its replies and completions; its life grows by 1
+//	told [N]       gossip tells the source that the destination has life N (default: its present life)
+//	met            the destination proves its present life to a link of the source
+//	late           the lost requests arrive at the destination after all; the trace says which of them it performs
 //	cut, mend      the source's tables lose their route to the destination, or get it back
 //	silent, heard  the destination is silent while the tables have no route to it, or no longer silent
 //	pass T         T passes; the source's timers fire in this time
@@ -34,7 +37,8 @@ var rewrite = flag.Bool("rewrite", false, "write new traces")
 // The trace lists the packets that the source sends, and the results of the requests.
 func TestTraces(t *testing.T) {
 	tracetest.Run(t, *rewrite, func(t *testing.T, x *tracetest.Trace) tracetest.Machine {
-		m := &pair{t: t, x: x, now: mono.Time(time.Second), dst: newDestination(), tables: Route{OK: true}}
+		m := &pair{t: t, x: x, now: mono.Time(time.Second), life: 1, tables: Route{OK: true}}
+		m.dst = &destination{Sink: NewSink(m.life)}
 		m.src = NewSource(Config{Self: far, Incarnation: 100, Epoch: 32}, m)
 		return m
 	})
@@ -47,9 +51,11 @@ type pair struct {
 	now     mono.Time
 	src     *Source
 	dst     *destination
+	life    wire.Life // life of the destination
 	tables  Route
 	silent  bool              // the destination is silent: the tables have no route, but the source waits
 	dead    mono.Time         // when a cable of the answers' route last went out of service while the destination is silent; 0: none did
+	lost    []wire.Packet     // lost requests and probes
 	sent    []wire.Packet     // requests and probes that have not arrived
 	replies []uint64          // IDs of the reads whose replies have not arrived
 	answers []wire.Completion // completions that have not arrived
@@ -84,6 +90,9 @@ func (m *pair) Launch(_ mono.Time, _ *Route, p wire.Packet) bool {
 	if p.Known {
 		known = ", known"
 	}
+	if p.Life != 0 {
+		known += fmt.Sprintf(", for life %d", p.Life)
+	}
 	m.x.Say("  sends %s: id %d, seq %d, base %d, epoch %d%s", what, p.ID-100, p.FlowSeq, p.FlowBase, p.FlowEpoch, known)
 	m.sent = append(m.sent, p)
 	return true
@@ -109,7 +118,7 @@ func (m *pair) Do(words []string) error {
 	case "lose":
 		switch arg {
 		case "requests":
-			m.sent = nil
+			m.lost, m.sent = append(m.lost, m.sent...), nil
 		case "completions":
 			m.answers = nil
 		case "replies":
@@ -144,7 +153,21 @@ func (m *pair) Do(words []string) error {
 		}
 		m.src.HandleDrop(m.now, &r, wire.FabricNodeID{Chip: 7}, nil)
 	case "restart":
-		m.dst, m.replies, m.answers = newDestination(), nil, nil
+		m.life++
+		m.dst, m.replies, m.answers = &destination{Sink: NewSink(m.life)}, nil, nil
+	case "told":
+		if n == 0 {
+			n = int(m.life)
+		}
+		m.src.HandleLives(m.now, []Life{{Node: near, Life: wire.Life(n)}})
+	case "met":
+		m.src.HandlePeer(m.now, Life{Node: near, Life: m.life})
+	case "late":
+		for _, p := range m.lost {
+			p.Src = far
+			m.x.Say("  request with id %d: performed %v", p.ID-100, m.dst.take(&p, wire.OutcomeDone))
+		}
+		m.lost = nil
 	case "silent", "heard":
 		m.silent = words[0] == "silent"
 	case "cut", "mend":

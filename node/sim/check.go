@@ -25,6 +25,9 @@ import (
 //   - exactly once: if a request ended as done, its destination performed the request exactly once.
 //     If a request ended as refused or lost, no chip performed the request. If a request ended with
 //     an unknown fate, its destination performed the request at most once.
+//   - certain: if a request did not come to its destination, and the destination answers again in the
+//     same life, the request does not end with an unknown fate. The source must have heard gossip
+//     before it accepted the request.
 //   - order: a destination performs the requests of a flow in the order in which the source
 //     accepted the requests.
 //   - as asked: a destination performs exactly the command in the source's request.
@@ -47,25 +50,6 @@ import (
 
 // maxOpen is the longest time that a request may be open.
 const maxOpen = 3 * control.GiveUp
-
-// sabotage names an error that the simulator makes on purpose. A test makes the simulator commit
-// this error, and checks that the simulator's own checks find the error.
-type sabotage int
-
-const (
-	noSabotage        sabotage = iota
-	sabotageMemory             // flips a bit of memory
-	sabotageTwice              // performs an increment twice
-	sabotageSwallow            // hides the end of a request from the model
-	sabotageDoubleEnd          // ends a request twice
-	sabotageLie                // changes the fate of a performed request from done to lost
-	sabotageRead               // changes the data that a read returned
-	sabotageBlame              // changes the fate of a read from another chip's memory from done to lost
-	sabotageMember             // changes the fate of a multicast at one destination from done to lost
-	sabotageHostRead           // changes the data that a read of a host returned
-	sabotageHostTwice          // counts writes of hosts twice
-	sabotageCount              // counts one done request of each pair of chips as lost
-)
 
 // checkStep checks the invariants of a chip after one of its steps. If Quick is set, checkStep
 // checks only after every 16th step.
@@ -145,6 +129,9 @@ func (s *Sim) judgeFate(o *op, r *flow.Result) {
 	}
 	if r.Fate != flow.FateUnknown && o.performed != 0 {
 		s.fail("exactly once", "op %d ended as %s, but was performed", o.id, r.Fate)
+	}
+	if r.Fate == flow.FateUnknown && o.performed == 0 {
+		s.judgeDoubt(o, o.dst, r.Doubt)
 	}
 	if r.Fate != flow.FateRefused && !s.troubled(o) {
 		s.fail("cause", "op %d from %s to %s on plane %d ended as %s (%s %s), but its route has had no fault since %v",
@@ -453,41 +440,4 @@ func (s *Sim) checkCable(m *machine, p chip.PortStatus) {
 			s.fail("conservation", "%s sent %d packets and %s received %d", p.Local, p.Frames.PacketsSent, q.Local, q.Frames.PacketsReceived)
 		}
 	}
-}
-
-// spoil makes the error that the sabotage of the run names. If spoil returns false, the simulator
-// ignores the result of the request.
-func (s *Sim) spoil(m *machine, o *op, r *flow.Result) bool {
-	switch done := r.Fate == flow.FateDone && s.healed; s.cfg.sabotage {
-	case sabotageMemory:
-		if len(o.touches) > 0 && done && o.group == 0 {
-			var b [1]byte
-			l := s.machines[o.dst]
-			t := o.touches[0]
-			l.chip.Memory().Read(addrOf(t.at), b[:])
-			l.chip.Memory().Execute(&wire.Command{Type: wire.NocUnicastWrite, Addr: addrOf(t.at)}, []byte{b[0] ^ 1})
-		}
-	case sabotageSwallow:
-		return !done
-	case sabotageDoubleEnd:
-		o.ended = o.ended || done
-	case sabotageMember:
-		if r.Fate == flow.FateDone && o.group != 0 && !o.req.Probe {
-			r.Fate = flow.FateLost
-			r.Members = []flow.MemberResult{{Node: s.machines[o.members[0].machine].node, Fate: flow.FateLost}}
-		}
-	case sabotageLie:
-		if done && o.performed == 1 {
-			r.Fate = flow.FateLost
-		}
-	case sabotageRead:
-		if len(r.Data) > 0 {
-			r.Data[0] ^= 0x80
-		}
-	case sabotageBlame:
-		if r.Fate == flow.FateDone && r.Data != nil && o.src != o.dst {
-			r.Fate = flow.FateLost
-		}
-	}
-	return true
 }

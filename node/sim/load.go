@@ -263,13 +263,19 @@ func pattern(id uint64, n int) []byte {
 
 func word(v uint32) []byte { return []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)} }
 
+// accept notes in the model that chip m accepts an op.
+func (s *Sim) accept(m *machine, o *op, now mono.Time) {
+	s.model.accept(o, m.life, now)
+	s.model.informed[o.id] = s.informed(m, o)
+}
+
 // submit hands the ops in the backlog to the chip, in order, until the chip has no more room.
 func (s *Sim) submit(m *machine) {
 	for len(m.backlog) > 0 {
 		o := m.backlog[0]
 		// The model must accept the op first, because HandleRequest performs and ends a request to
 		// the chip itself at once.
-		s.model.accept(o, m.life, s.now)
+		s.accept(m, o, s.now)
 		switch a := m.chip.HandleRequest(s.now, o.req); a {
 		case flow.Accepted:
 			m.backlog = m.backlog[1:]
@@ -306,7 +312,7 @@ func (p *program) Next(now mono.Time) (flow.Request, bool) {
 	}
 	p.last = p.m.greedy[p.m.taken]
 	p.m.taken++
-	p.s.model.accept(p.last, p.m.life, now)
+	p.s.accept(p.m, p.last, now)
 	return p.last.req, true
 }
 

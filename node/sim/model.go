@@ -58,6 +58,7 @@ type life struct {
 	posted  map[flowID][]*op    // posted ops of the incarnation
 	flushes map[flowID][]*flush // ended flushes
 
+	view    view        // what the incarnation has heard of the lives of other chips
 	account losses.Chip // the incarnation's packet counts at its end
 }
 
@@ -69,11 +70,13 @@ type model struct {
 	next  map[flowID]int
 	lives [][]*life // incarnations, by chip
 
+	informed map[uint64]bool // whether the source of an op knew the lives of its destinations when it accepted the op, by the op's id
+
 	groups map[groupID]int // numbers of the multicast groups, from 1
 }
 
 func newModel(t *topo.Topology) *model {
-	return &model{next: map[flowID]int{}, groups: map[groupID]int{}, lives: make([][]*life, len(t.Chips))}
+	return &model{next: map[flowID]int{}, groups: map[groupID]int{}, lives: make([][]*life, len(t.Chips)), informed: map[uint64]bool{}}
 }
 
 func (m *model) begin(c int, now mono.Time) *life {

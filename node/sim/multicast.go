@@ -246,10 +246,10 @@ func (s *Sim) judgeMulticast(o *op, r *flow.Result) {
 	for i := range o.members {
 		m := &o.members[i]
 		m.fate = flow.FateDone
-		outcome := wire.OutcomeDone
+		outcome, doubt := wire.OutcomeDone, flow.DoubtNone
 		for _, f := range r.Members {
 			if f.Node == s.machines[m.machine].node {
-				m.fate, outcome = f.Fate, f.Outcome
+				m.fate, outcome, doubt = f.Fate, f.Outcome, f.Doubt
 				o.anew = o.anew && s.unknownFlow(outcome, m.machine)
 			}
 		}
@@ -268,6 +268,9 @@ func (s *Sim) judgeMulticast(o *op, r *flow.Result) {
 		}
 		if m.fate != flow.FateUnknown && m.performed != 0 {
 			s.fail("exactly once", "multicast %d ended as %s at %s, but was performed", o.id, m.fate, node)
+		}
+		if m.fate == flow.FateUnknown && m.performed == 0 && doubt != flow.DoubtRouteDead { // faults do not change the tree
+			s.judgeDoubt(o, m.machine, doubt)
 		}
 		if m.fate != flow.FateRefused && !s.badTree(o, m) {
 			s.fail("cause", "multicast %d from %s to %+v ended as %s at %s, but its route has had no fault since %v",

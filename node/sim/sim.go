@@ -174,6 +174,7 @@ type surroundings struct {
 	untold     bool           // whether the network cuts cables, of which no chip is told; false: the chips cut their cables themselves
 	lag        time.Duration  // longest time from the arrival of a datagram until the chip reads the datagram
 	kernels    kernel.Table   // kernels that the chips can run; nil: none
+	gossip     gossip         // how the chips learn each other's lives
 }
 
 // Run simulates a fabric. If a rule was violated, the error is a [*Failure].
@@ -183,6 +184,7 @@ func Run(cfg Config) (Report, error) {
 		return Report{}, err
 	}
 	s.around.dark, s.around.untold = cfg.Seed%3 == 0, cfg.Seed%2 == 1
+	s.drawGossip()
 	s.begin()
 	if cfg.Hosts > 0 {
 		s.hosts = newHosts(s, min(cfg.Hosts, wire.MaxChannels))
@@ -299,6 +301,7 @@ func (s *Sim) start(m *machine) {
 	for _, p := range c.Channels() {
 		c.SetPath(now, p.Local.Channel, true)
 	}
+	s.spread(m)
 	s.run(m)
 }
 
@@ -323,6 +326,7 @@ func (s *Sim) stop(m *machine, goodbye bool) {
 	m.chip, m.inbox, m.waiting = nil, nil, 0
 	m.backlog, m.greedy, m.taken = nil, nil, 0
 	m.life.end = s.now
+	s.spread(m)
 	s.markCables(m)
 	if !s.cfg.bare {
 		s.checkLosses()
@@ -416,6 +420,7 @@ func (s *Sim) run(m *machine) {
 	if m.cut != m.knows || m.refused != 0 {
 		s.tell(m, now)
 	}
+	s.tellLives(m)
 	m.chip.Tick(now)
 	s.submit(m)
 	m.chip.Pump(now)

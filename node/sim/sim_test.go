@@ -256,6 +256,7 @@ func TestCheckersFind(t *testing.T) {
 		{sabotageRead, "reads"},
 		{sabotageBlame, "cause"},
 		{sabotageMember, "exactly once"},
+		{sabotageDoubt, "certain"},
 		{sabotageCount, "one end"},
 	} {
 		var f *Failure

@@ -302,8 +302,8 @@ def merged(exceptions):
 
 
 class Chip:
-    def __init__(self, fabric, ports, loss):
-        self.fabric, self.incarnation = fabric, struct.unpack("<Q", os.urandom(8))[0] | 1
+    def __init__(self, fabric, ports, loss, incarnation):  # incarnation 0: a random one
+        self.fabric, self.incarnation = fabric, incarnation or struct.unpack("<Q", os.urandom(8))[0] | 1
         self.links = [Link(self, 4, 0, ports[0], ports[2], loss), Link(self, 5, 1, ports[1], ports[3], loss)]
         self.memory = {}
         self.flows = {}
@@ -368,7 +368,8 @@ class Chip:
                     return  # the packet has no other member ahead of it, because this chip is the last of its row
             elif (group != 0) != (b[100 + r] in (1, 2)) or group and (b[92 + r:100 + r] != bytes(8) or send == 7):
                 return  # there is nothing to the east of this chip
-            self.request(link, kind, b[36] & (KNOWN | POSTED), (vcp >> 4, group, other), epoch, seq, base, ident, b[40:80], size, send, payload)
+            life = 0 if group else struct.unpack_from("<I", b, 92 + r)[0]
+            self.request(link, kind, b[36] & (KNOWN | POSTED), life, (vcp >> 4, group, other), epoch, seq, base, ident, b[40:80], size, send, payload)
         elif kind == 2 and ident in self.reads:
             self.end(self.reads.pop(ident), "done " + payload.hex())
 
@@ -390,13 +391,14 @@ class Chip:
 
     # The destination's end of a flow.
 
-    def request(self, link, kind, known, key, epoch, seq, base, ident, union, size, send, payload):
+    def request(self, link, kind, known, life, key, epoch, seq, base, ident, union, size, send, payload):
         plane, group, other = key
         f = self.flows.get(key)
         if f is None or f["epoch"] != epoch:
-            f = self.flows[key] = {"epoch": epoch, "next": seq, "exc": [], "void": known & KNOWN}
+            mine = life == self.incarnation & 0xFFFFFFFF
+            f = self.flows[key] = {"epoch": epoch, "next": seq, "exc": [], "void": known & KNOWN or life and not mine}
             if 0 < after(seq, base) < 8192:
-                f["exc"].append([base, after(seq, base), 6])
+                f["exc"].append([base, after(seq, base), 5 if mine and not f["void"] else 6])
         f["exc"] = [e for e in f["exc"] if after(e[0] + e[1], base) > 0]
         if after(base, f["next"]) > 0:
             f["next"] = base
@@ -594,4 +596,4 @@ class Chip:
 
 
 if __name__ == "__main__":
-    Chip(int(sys.argv[1]), sys.argv[2:6], float(sys.argv[6]) if len(sys.argv) > 6 else 0).run()
+    Chip(int(sys.argv[1]), sys.argv[2:6], float(sys.argv[6]) if len(sys.argv) > 6 else 0, int(sys.argv[7]) if len(sys.argv) > 7 else 0).run()

@@ -132,6 +132,7 @@
 //	ttfabric.known, ttfabric.posted   flags; not in control packets
 //	ttfabric.group           number, 0: unicast
 //	ttfabric.trunk           number, 0: unicast; not in control packets
+//	ttfabric.life            0x, 8 digits, life of the destination, 0: any; only in unicast requests and probes
 //	ttfabric.mcast.hops      four numbers: east, west, north, south; only if trunk is not 0, and without members
 //	ttfabric.mcast.skip      four numbers: east, west, north, south; only if trunk is not 0, and without members
 //	ttfabric.mcast.members   text, such as 0-3,7: chips of the destination's mesh; only in a multicast to members

@@ -164,6 +164,8 @@ func (p *Fabric) headFields(f *fields) {
 		f.text("ttfabric.mcast.members", x.Members.String())
 	case x.Trunk != wire.TrunkNone:
 		rangeFields(f, "ttfabric.mcast", &x.Ranges)
+	case x.Type == wire.PacketRequest || x.Type == wire.PacketProbe:
+		f.hex("ttfabric.life", 8, uint64(x.Life))
 	}
 	f.num("ttfabric.hop", uint64(x.Hop))
 	route := x.Route

@@ -88,7 +88,7 @@ def union(send, addr=0, sem=0, value=0, flush=0, chunks=()):
 
 def packet(type=1, vc=0, plane=0, ttl=0, sm=0, sc=0, dm=0, dc=0, flowepoch=0, flowseq=0, flowbase=0, id=0, epoch=0,
            flags=0, group=0, trunk=0, ranges=(0, 0, 0, 0, 0, 0, 0, 0), members=(), send=255, size=None, hop=0, route=b"",
-           payload=b"", **command):
+           payload=b"", life=0, **command):
     size = len(payload) if size is None else size
     if type in (3, 4, 6):
         actions = sum({1: 0, 2: 1, 4: 2, 8: 3}[a] << 2 * i for i, a in enumerate(route))
@@ -99,7 +99,7 @@ def packet(type=1, vc=0, plane=0, ttl=0, sm=0, sc=0, dm=0, dc=0, flowepoch=0, fl
     r = next(n for n in (19, 35, 51, 67) if len(route) <= n)
     b = union(send, **command) + struct.pack("<HBB", size, send, 0)
     b += struct.pack("<HBB", hop, 0, 0) + route + bytes(r - len(route)) + struct.pack("<HH", dc, dm)
-    b += bytes(ranges) + bytes([trunk])  # hops and skip of each direction: east, west, north, south
+    b += (bytes(ranges) if trunk else struct.pack("<II", life, 0)) + bytes([trunk])  # hops and skip of each direction: east, west, north, south
     assert len(b) in (80, 96, 112, 128)
     if members:  # bit c % 8 of byte c / 8 stands for chip c
         flags |= 32
@@ -257,6 +257,8 @@ def packets():
     yield "round a fault", dict(base, type=5, vc=10, flags=4, route=bytes([1, 2]))
     yield "upwards, round a fault, traced", dict(base, type=5, vc=13, flags=7, route=bytes([1, 2]))
     yield "request of a known flow", dict(base, send=0, addr=a, flags=8, route=bytes([1, 2]), payload=pattern(9))
+    yield "request for one life", dict(base, send=0, addr=a, life=0xD1D2D3D4, route=bytes([1, 2]), payload=pattern(9))
+    yield "probe for one life", dict(base, type=5, flags=8, life=1, route=bytes([1, 2]))
     yield "the other way round", dict(base, send=0, addr=a, flags=16, route=bytes([2, 1]), payload=pattern(9))
     yield "reply the other way round", dict(home, type=2, vc=1, id=3, flags=16, payload=pattern(5))
     yield "completion the other way round", dict(home, type=3, vc=2, flags=16, payload=completion(1, 0, 2))

@@ -141,7 +141,7 @@ func (d *decoder) call(r *Record) {
 		if r.Data = d.rest(); d.old {
 			r.Data = newLinkStates(r.Data)
 		}
-	case chip.OpStartJob, chip.OpEndJob:
+	case chip.OpStartJob, chip.OpEndJob, chip.OpHandleLives:
 		r.Data = d.rest()
 	case chip.OpLend:
 		r.Num = d.uint(1<<64 - 1)

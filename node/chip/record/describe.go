@@ -43,6 +43,8 @@ func Describe(r *Record) string {
 		return fmt.Sprintf("%s channel %d: %s", r.Kind, r.Channel, DescribeFrame(r.Data, len(r.Data)))
 	case Kind(chip.OpHandleRequest):
 		return fmt.Sprintf("%s %s", r.Kind, describeRequest(&r.Request))
+	case Kind(chip.OpHandleLives):
+		return fmt.Sprintf("%s: %v", r.Kind, getLives(r.Data))
 	case Kind(chip.OpHandleLinkStates):
 		return fmt.Sprintf("%s: %x", r.Kind, r.Data)
 	case Kind(chip.OpStartJob), Kind(chip.OpEndJob):

@@ -15,7 +15,7 @@
 // uvarint in zigzag form. Package encoding/binary reads and writes uvarints and varints.
 //
 //	0   8  magic: "TTFREC" 0x0d 0x0a
-//	8   2  version of the format: 5; each earlier version lacks the parts that are marked with a later
+//	8   2  version of the format: 6; each earlier version lacks the parts that are marked with a later
 //	        version, such as (3) in version 2
 //	10  2  reserved, 0
 //	12     blocks, to the end of the file
@@ -69,12 +69,13 @@
 //	20  Refused          t, channel, varint 0 (3)
 //	21  StartJob         t, the job, a JSON object (to the end) (4)
 //	22  EndJob           t, number of the job and its end, a JSON object (to the end) (4)
-//
 //	23  Lend             t, uvarint bytes of host memory (5)
 //	24  HandleTransfer   t, uvarint number of the transfer, outcome (1 byte), the bytes that a read
 //	                     fetched from host memory (to the end) (5)
 //	25  HandleStore      t, channel, uvarint offset in the tile, the stored bytes (to the end) (5)
 //	26  PollTransfer     nothing, or a transfer (5)
+//	27  HandleLives      t, any number of chips, each with mesh (2), chip (2) and life (4), little-endian
+//	                     (to the end) (6)
 //
 // Records of kinds 9 to 11 and 26 hold a call and the call's answer. The answers of some other
 // calls have records of their own:

@@ -63,7 +63,7 @@ func (e *encoder) call(op chip.Op, now mono.Time, ch wire.Channel, n int, data [
 		e.now(now)
 		e.byte(byte(ch))
 		e.body = append(e.body, data...)
-	case chip.OpHandleLinkStates, chip.OpStartJob, chip.OpEndJob:
+	case chip.OpHandleLinkStates, chip.OpStartJob, chip.OpEndJob, chip.OpHandleLives:
 		e.now(now)
 		e.body = append(e.body, data...)
 	case chip.OpSetPath, chip.OpCut, chip.OpAvoid:

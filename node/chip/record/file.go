@@ -15,7 +15,7 @@ import (
 
 const (
 	magic    = "TTFREC\r\n"
-	version  = 5 // version of the format; a reader also accepts versions 1 to 4
+	version  = 6 // version of the format; a reader also accepts versions 1 to 5
 	prefix   = len(magic) + 4
 	blockLen = 12 // length of a block's own header, in bytes
 

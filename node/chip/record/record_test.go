@@ -153,7 +153,7 @@ func TestEveryEndComesBack(t *testing.T) {
 	}
 }
 
-// A reader accepts versions 1 to 5 of the format, and refuses all other versions. The test
+// A reader accepts versions 1 to 6 of the format, and refuses all other versions. The test
 // TestHeads shows in what the records of the versions differ.
 func TestOlderVersionsAreRead(t *testing.T) {
 	m, err := topo.Named("mesh:2x2")
@@ -169,7 +169,7 @@ func TestOlderVersionsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	const at = 8 // offset of the version, after the magic
-	for v, taken := range map[byte]bool{0: false, 1: true, 2: true, 3: true, 4: true, 5: true, 6: false} {
+	for v, taken := range map[byte]bool{0: false, 1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: false} {
 		b := bytes.Clone(file.Bytes())
 		b[at] = v
 		s, err := replay(b)

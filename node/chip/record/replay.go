@@ -185,6 +185,8 @@ func (p *replayer) call(r *Record) {
 		p.job(r)
 	case chip.OpHandleLinkStates:
 		c.HandleLinkStates(r.Now, wire.AppendLinkStates(nil, r.Data))
+	case chip.OpHandleLives:
+		c.HandleLives(r.Now, getLives(r.Data))
 	case chip.OpAvoid:
 		c.Avoid(r.Now, r.Channel, r.N == 1)
 	case chip.OpCommand:

@@ -51,6 +51,12 @@ func (x *taped) HandleLinkStates(now mono.Time, words []wire.LinkState) {
 	x.of.HandleLinkStates(now, words)
 }
 
+// HandleLives encodes the call.
+func (x *taped) HandleLives(now mono.Time, news []flow.Life) {
+	x.tape.call(chip.OpHandleLives, now, 0, 0, putLives(news))
+	x.of.HandleLives(now, news)
+}
+
 // Tick encodes the call.
 func (x *taped) Tick(now mono.Time) {
 	x.tape.call(chip.OpTick, now, 0, 0, nil)

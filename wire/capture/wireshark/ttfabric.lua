@@ -237,6 +237,7 @@ flag(F, "other", "ttfabric.other", "Other way round", 8, 16)
 flag(F, "posted", "ttfabric.posted", "Posted", 8, 64)
 num(F, "group", "uint16", "ttfabric.group", "Multicast group")
 num(F, "trunk", "uint8", "ttfabric.trunk", "Multicast trunk", TRUNKS)
+hex(F, "life", "uint32", "ttfabric.life", "Life", "Life of the destination that the packet is for; 0: any life")
 num(F, "hops", "uint8", "ttfabric.mcast.hops", "Hops", nil, "East, west, north, south")
 num(F, "skip", "uint8", "ttfabric.mcast.skip", "Skip", nil, "East, west, north, south")
 F.members = ProtoField.string("ttfabric.mcast.members", "Members", base.ASCII, "Chips of the destination's mesh ahead of the packet")
@@ -1003,7 +1004,8 @@ local function packet_tree(tvb, o, avail, pieces, root)
   tree:add_le(F.group, tvb(o + 38, 2))
   if not p.control then tree:add(F.trunk, tvb(o + p.metal - 1, 1)) end
   if p.has_members then tree:add(F.members, tvb(o + p.metal, MEMBERS_LEN), members_text(tvb, o + p.metal, MEMBERS_LEN, 0))
-  elseif p.trunk ~= 0 then ranges_tree(tvb, o + p.metal - 9, tree, F.hops, F.skip) end
+  elseif p.trunk ~= 0 then ranges_tree(tvb, o + p.metal - 9, tree, F.hops, F.skip)
+  elseif p.type == 1 or p.type == 5 then tree:add_le(F.life, tvb(o + p.metal - 9, 4)) end
   if p.control then
     tree:add(F.hop, tvb(o + 29, 1))
     tree:add(F.route, tvb(o + 12, 17), control_route_text(tvb, o + 12, p.r))
