@@ -3,7 +3,6 @@ package sim
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -19,8 +18,9 @@ import (
 // reaches the tile by requests of the chip to itself, as a live host does. The rule "hosts" says:
 //
 //   - Each request of a host ends exactly once, within maxHost: with the right data, or with an error.
-//   - A chip performs a write at most once, and exactly once if the write ended without an error.
-//   - A read returns bytes that the tile held while the read was open.
+//   - A chip performs each part of a write at most once, and exactly once if the write ended without an error.
+//   - A read returns bytes that the tile held while the read was open. Blocks may lie in the host's memory,
+//     which the hosts lend their chip.
 //   - A request ends as unreachable only if a cable or a chip had a fault meanwhile.
 //   - The firmware refuses exactly the wrong requests.
 //   - At rest, the counters of all queues balance, and no message is left.
@@ -28,7 +28,7 @@ import (
 
 const (
 	maxHost    = 3 * firmware.AnswerTimeout // longest time that a request of a host may be open
-	hostBytes  = 2 << 10                    // size of a host's region on each chip
+	hostBytes  = 4 << 10                    // size of a host's region on each chip, and of each buffer of a host's memory
 	hostToken  = 1 << 62                    // bit in the tokens of the hosts' requests to their own chips
 	hostPause  = 12 * time.Millisecond      // longest pause of a host, mostly
 	hostOffset = 1 << 16                    // where the regions begin in their tiles
@@ -55,6 +55,7 @@ type hosts struct {
 	tokens uint64
 	held   map[*life]map[int][]version // by incarnation and host: what the host's region held, oldest first
 	proof  bool                        // the hosts make the last requests, without any fault in force
+	lent   map[*life][]byte            // by incarnation: the memory that the hosts of the chip lend it
 }
 
 // version is what a region held from some time on.
@@ -72,6 +73,7 @@ type host struct {
 	tile   [2]uint8
 	life   *life
 	open   []*hostOp // requests that have not ended, oldest first: one write, or reads
+	drawn  int       // requests that the host has drawn
 	made   uint32    // requests to the present incarnation
 	errors uint32    // of these: requests that ended with an error
 	todo   []int     // chips that the host must still reach in the last part of the run
@@ -92,11 +94,15 @@ type hostOp struct {
 	ended     bool
 	failed    bool
 	orphan    bool
-	performed int
+	performed int // parts of a write that the chip has performed
+	done      int // which parts: bit k is part k
 }
 
+// parts returns the number of parts of the request.
+func (o *hostOp) parts() int { return (o.n + firmware.BlockSize - 1) / firmware.BlockSize }
+
 func newHosts(s *Sim, each int) *hosts {
-	all := &hosts{s: s, rng: rand.New(rand.NewPCG(s.cfg.Seed, 0x686f7374)), at: board.Coords(s.cfg.Topology), held: map[*life]map[int][]version{}}
+	all := &hosts{s: s, rng: rand.New(rand.NewPCG(s.cfg.Seed, 0x686f7374)), at: board.Coords(s.cfg.Topology), held: map[*life]map[int][]version{}, lent: map[*life][]byte{}}
 	for _, m := range s.machines {
 		for _, ch := range all.rng.Perm(wire.MaxChannels)[:each] {
 			x, y, _ := noc.EthernetTile(s.cfg.Topology.Arch, wire.Channel(ch))
@@ -144,6 +150,29 @@ func (h *host) renew() {
 		h.all.s.report.Hosts.Orphans++
 	}
 	h.life, h.open, h.made, h.errors = h.m.life, nil, 0, 0
+	if s := h.all.s; h.all.lent[h.life] == nil {
+		h.all.lent[h.life] = make([]byte, len(h.all.list)*firmware.QueueLen*hostBytes)
+		h.m.chip.Lend(s.clock(h.m), uint64(len(h.all.lent[h.life])))
+	}
+}
+
+// transfer performs the reads and writes of host memory that a chip has started. The chip hears of the end of
+// each after some time.
+func (all *hosts) transfer(m *machine) {
+	if all == nil || !m.chip.HasTransfer() {
+		return
+	}
+	l, memory := m.life, all.lent[m.life]
+	for t, ok := m.chip.PollTransfer(); ok; t, ok = m.chip.PollTransfer() {
+		b := bytes.Clone(memory[t.Addr:][:t.Len])
+		copy(memory[t.Addr:], t.Data)
+		all.s.after(time.Duration(all.rng.Int64N(int64(time.Millisecond))), func() {
+			if m.life == l && m.chip != nil {
+				m.chip.HandleTransfer(all.s.clock(m), t.ID, wire.OutcomeDone, b)
+				all.s.run(m)
+			}
+		})
+	}
 }
 
 // local makes a request of the host's chip to itself. If the chip does not take it now, local returns false.
@@ -216,7 +245,10 @@ func (h *host) look() bool {
 	}
 	e := firmware.ParseEntry(cq[at:])
 	got := make([]byte, o.n)
-	if binary.LittleEndian.PutUint32(got, e.Data); o.entry.Flags&firmware.DataBlock != 0 {
+	switch binary.LittleEndian.PutUint32(got, e.Data); {
+	case o.entry.Flags&firmware.DataBlockDRAM != 0:
+		copy(got, h.all.lent[h.life][o.entry.HostAddr:])
+	case o.entry.Flags&firmware.DataBlock != 0:
 		if got, ok = h.read(firmware.Buffers+uint64(rd%firmware.QueueLen)*firmware.BlockSize, o.n); !ok {
 			return false
 		}
@@ -226,7 +258,7 @@ func (h *host) look() bool {
 	if !h.store(firmware.CQ+firmware.RdIdx, next[:]) {
 		return false
 	}
-	want := firmware.RdData | o.entry.Flags&firmware.DataBlock
+	want := firmware.RdData | o.entry.Flags&(firmware.DataBlock|firmware.DataBlockDRAM)
 	o.failed = e.Flags != want
 	switch e.Flags {
 	case want:
@@ -264,8 +296,8 @@ func (h *host) end(o *hostOp, unreachable bool) {
 		if h.all.proof {
 			s.fail("hosts", "host %d at E%d of %s does not reach %s without any fault in force", h.number, h.ch, h.m.node, s.machines[o.dst].node)
 		}
-	case o.write && !o.failed && o.performed != 1:
-		s.fail("hosts", "write %d of host %d ended, and was performed %d times", o.id, h.number, o.performed)
+	case o.write && !o.failed && o.performed != o.parts():
+		s.fail("hosts", "write %d of host %d ended, and %d of %d parts were performed", o.id, h.number, o.performed, o.parts())
 	}
 	if o.failed {
 		h.errors++
@@ -301,15 +333,24 @@ func (h *host) draw(mayWrite bool) *hostOp {
 		e.Flags = firmware.WrReq
 	}
 	align := wire.RegisterLen
-	if r.IntN(2) == 0 {
+	switch r.IntN(4) {
+	case 0:
+		o.n, align = 4*(1+r.IntN(3*firmware.BlockSize/4)), 16
+		e.Flags |= firmware.DataBlock | firmware.DataBlockDRAM
+		e.HostAddr = uint32((h.number*firmware.QueueLen + h.drawn%firmware.QueueLen) * hostBytes)
+	case 1:
 		o.n, align = 4*(1+r.IntN(firmware.BlockSize/4)), 16
 		e.Flags |= firmware.DataBlock
+	}
+	if h.drawn++; e.Flags&firmware.DataBlock != 0 {
 		e.Data = uint32(o.n)
 	}
 	o.off = r.IntN((hostBytes-o.n)/align+1) * align
 	if o.write {
 		o.data = pattern(uint64(o.id), o.n)
-		binary.LittleEndian.PutUint32(o.data, o.id)
+		for at := 0; at < o.n; at += firmware.BlockSize { // each part says to which request it belongs
+			binary.LittleEndian.PutUint32(o.data[at:], o.id)
+		}
 		if e.Flags&firmware.DataBlock == 0 {
 			e.Data = o.id
 		}
@@ -345,8 +386,12 @@ func (h *host) push(o *hostOp) bool {
 	}
 	wr := wordAt(idx, 0)
 	slot := uint64(wr % firmware.QueueLen)
-	if o.write && o.entry.Flags&firmware.DataBlock != 0 && !h.store(firmware.Buffers+slot*firmware.BlockSize, o.data) ||
-		!h.store(firmware.SQ+firmware.Entries+slot*firmware.EntrySize, o.entry.Append(nil)) {
+	if o.write && o.entry.Flags&firmware.DataBlockDRAM != 0 {
+		copy(h.all.lent[h.life][o.entry.HostAddr:], o.data)
+	} else if o.write && o.entry.Flags&firmware.DataBlock != 0 && !h.store(firmware.Buffers+slot*firmware.BlockSize, o.data) {
+		return h.undo(o)
+	}
+	if !h.store(firmware.SQ+firmware.Entries+slot*firmware.EntrySize, o.entry.Append(nil)) {
 		return h.undo(o)
 	}
 	var next [wire.RegisterLen]byte
@@ -368,98 +413,6 @@ func (h *host) undo(o *hostOp) bool {
 	return false
 }
 
-// performed takes a command that a chip has performed on its memory. performed returns false for a command
-// that does not come from a host.
-func (all *hosts) performed(m *machine, src wire.FabricNodeID, cmd *wire.Command, mem *noc.Memory) bool {
-	if all == nil || src != m.node {
-		return false
-	}
-	a, ok := mem.OnNoC0(cmd.Addr)
-	if t, found := mem.TileAt(a.X(), a.Y()); ok && found && t.Kind == noc.Ethernet {
-		return true // a host stores into its queues
-	}
-	for _, t := range hostTiles {
-		if ok && t[0] == a.X() && t[1] == a.Y() {
-			b := make([]byte, cmd.Size)
-			mem.Read(a, b)
-			all.wrote(m, a, b)
-			return true
-		}
-	}
-	return false
-}
-
-// wrote checks a write that a chip has performed for a host, and notes what the region now holds.
-func (all *hosts) wrote(m *machine, a wire.NocAddr, b []byte) {
-	s := all.s
-	id := wordAt(b, 0)
-	if id == 0 || int(id) > len(all.ops) {
-		s.fail("hosts", "%s performed a write of %d bytes to %s, and no host asked for it", m.node, len(b), a)
-		return
-	}
-	o := all.ops[id-1]
-	if o.performed++; s.cfg.sabotage == sabotageHostTwice && s.healed {
-		o.performed++
-	}
-	if !o.write || o.wrong || o.dst != m.index || o.performed > 1 || o.host.region(o.off) != a || !bytes.Equal(o.data, b) || o.ended && !o.failed {
-		s.fail("hosts", "%s performed request %d of host %d, to %s, %d times; its write of %d bytes to %s; ended: %v", m.node, id, o.host.number, s.machines[o.dst].node, o.performed, len(b), a, o.ended)
-		return
-	}
-	if all.held[m.life] == nil {
-		all.held[m.life] = map[int][]version{}
-	}
-	v := version{at: s.now, data: new([hostBytes]byte)}
-	list := all.held[m.life][o.host.number]
-	if len(list) > 0 {
-		*v.data = *list[len(list)-1].data
-	}
-	copy(v.data[o.off:], b)
-	all.held[m.life][o.host.number] = append(list, v)
-}
-
-// judge compares the bytes of a read with what the region held while the read was open.
-func (h *host) judge(o *hostOp, got []byte) {
-	s := h.all.s
-	if s.cfg.sabotage == sabotageHostRead {
-		got[0] ^= 0x80
-	}
-	for _, l := range s.model.lives[o.dst] {
-		if l.end < o.sent || l.begin > s.now {
-			continue
-		}
-		list := append([]version{{data: new([hostBytes]byte)}}, h.all.held[l][h.number]...)
-		for i, v := range list {
-			if i+1 < len(list) && list[i+1].at < o.sent {
-				continue // another version was there when the read began
-			}
-			if bytes.Equal(v.data[o.off:o.off+o.n], got) {
-				return
-			}
-		}
-	}
-	s.fail("hosts", "request %d of host %d at E%d of %s read %d bytes at offset %d of its region on %s, and the region never held them", o.id, h.number, h.ch, h.m.node, o.n, o.off, s.machines[o.dst].node)
-}
-
-// unrest returns a text about the first host that is not at rest, or "".
-func (all *hosts) unrest() string {
-	if all == nil {
-		return ""
-	}
-	for _, h := range all.list {
-		if h.life != h.m.life || len(h.open) > 0 || len(h.todo) > 0 {
-			return fmt.Sprintf("host %d at E%d of %s waits for %d requests", h.number, h.ch, h.m.node, len(h.open)+len(h.todo))
-		}
-	}
-	for _, m := range all.s.machines {
-		for _, q := range m.chip.HostQueues() {
-			if q.Open != 0 || q.In != [2]int{} || q.Out != [2]int{} {
-				return fmt.Sprintf("the firmware of E%d of %s has work: %+v", q.Channel, m.node, q)
-			}
-		}
-	}
-	return ""
-}
-
 // prove lets every host reach every chip, without any fault in force.
 func (all *hosts) prove() {
 	if all == nil || all.s.failure != nil {
@@ -471,24 +424,5 @@ func (all *hosts) prove() {
 	}
 	if s := all.s; !s.runUntil(s.now.Add(SettleTime), s.atRest) {
 		s.fail("hosts", "%s", s.unrest())
-	}
-}
-
-// final checks the counters of all queues, at rest.
-func (all *hosts) final() {
-	if all == nil {
-		return
-	}
-	s := all.s
-	for _, h := range all.list {
-		q := h.m.chip.HostQueues()[h.ch].SQ
-		if q.WrReq != q.WrResp || q.RdReq != q.RdResp || q.WrReq+q.RdReq != h.made || q.Errors != h.errors {
-			s.fail("hosts", "the counters of host %d at E%d of %s do not balance: %+v; the host has made %d requests, and %d ended with errors", h.number, h.ch, h.m.node, q, h.made, h.errors)
-		}
-	}
-	for _, o := range all.ops {
-		if !o.ended && !o.orphan || o.performed > 1 {
-			s.fail("hosts", "request %d of host %d ended: %v, was performed %d times", o.id, o.host.number, o.ended, o.performed)
-		}
 	}
 }

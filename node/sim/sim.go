@@ -420,6 +420,7 @@ func (s *Sim) run(m *machine) {
 	s.submit(m)
 	m.chip.Pump(now)
 	s.transmit(m)
+	s.hosts.transfer(m)
 	for r, ok := m.chip.PollResult(); ok; r, ok = m.chip.PollResult() {
 		s.ended(m, r)
 	}
