@@ -129,7 +129,7 @@ func (s *Sim) knows(m *machine, dst int) bool {
 func (s *Sim) judgeDoubt(o *op, dst int, why flow.Doubt) {
 	lives := s.model.lives[dst]
 	last, answered := lives[len(lives)-1], why == flow.DoubtRestarted || why == flow.DoubtRouteDead || why == flow.DoubtLate
-	if answered && !o.req.Probe && s.model.informed[o.id] && last.begin <= o.sent && last.end > s.now {
+	if answered && !o.req.Probe && s.model.informed[o.id] && last.begin < o.sent && last.end > s.now {
 		s.fail("certain", "op %d from %s to %s on plane %d has an unknown fate (%s), but the same life of its destination never got it",
 			o.id, s.machines[o.src].node, s.machines[dst].node, o.plane, why)
 	}
