@@ -4,13 +4,14 @@
 // or to one group of chips on one plane. "Flows of groups" describes groups. Packets with OTHER
 // form a separate flow, even if OTHER changes nothing about their route. The flow seq numbers the
 // requests and probes of a flow from 0. Requests and probes travel in the order of their flow seq.
-// The flow base is the lowest flow seq whose fate the source does not know. The source knows the
-// fate of a read as soon as it knows that the destination performed the read, even if the data has
-// not come. A flow has at most 4096 open requests.
+// The flow base is the lowest flow seq whose fate the source does not know. For the flow base, the
+// fate of a read is known once the source knows that the destination performed the read. The read
+// stays open until its data comes. A flow has at most 4096 open requests.
 //
 // A flow epoch is a period in which the numbers of a flow grow without a break. Later epochs have
 // higher numbers (wrapping). The number of a flow's first epoch is the time of the source's start,
-// in milliseconds. An implementation may use any other number that grows faster than epochs end.
+// in milliseconds. An implementation may use any other number that is higher, after a restart, than
+// the numbers of all epochs before.
 // Each further epoch has the next number. The source counts packet ids up from its incarnation,
 // across all epochs. A reply to a read of an earlier epoch therefore matches no read of the present
 // epoch.
@@ -39,8 +40,8 @@
 //   - If the destination keeps 62 exceptions or more, it does not perform the packet. The packet
 //     gets an exception with outcome 7 (too many exceptions), and later packets extend this
 //     exception. From the first gap on, an exception with outcome 5 (lost) covers the gap and all
-//     later packets. A packet gets outcome 5 even without a gap, if there are more than 62
-//     exceptions and the last has an outcome other than 7. Next becomes seq+1.
+//     later packets. If there are 63 exceptions, and the last has another outcome than 7, only one
+//     more fits. The packet then gets outcome 5, and so do all later packets. Next becomes seq+1.
 //   - If seq is beyond next, the numbers from next to seq-1 get an exception with outcome 5. The
 //     packet then falls under the next rule.
 //   - The destination performs a request after all earlier requests of the flow. A request that it
@@ -50,14 +51,15 @@
 //     exceptions that the destination keeps.
 //
 // Completions are cumulative: they begin at the flow base, so that a lost completion leaves no
-// lasting gap. The source refuses three kinds of completions: those of an earlier epoch, those
-// whose next is beyond the last flow seq sent, and those whose from is beyond the first request
-// without a fate. All open requests before next are done, except requests with an exception. A read
+// lasting gap. The source refuses three kinds of completions: those of an earlier epoch, those whose
+// field "next" is beyond the flow seq that the source will use next, and those whose field "from" is
+// beyond the first request without a fate. All open requests before next are done, except requests with an exception. A read
 // is done only when its reply has also come. The source finds the read by the id in the reply.
 //
 // If a flow with open requests makes no progress for 250 ms, the source sends a probe behind the
 // requests. Further probes follow at intervals that double up to 4 s. The completion of a probe
-// shows which requests were lost. When an open drop report comes, probes follow at 250 ms again.
+// shows which requests were lost. When an open drop report comes (see "Drop report"), probes
+// follow at 250 ms again.
 // When any other drop report of a request comes, the source settles the request as lost. When such a
 // report of a probe comes, the source settles the probe. If new tables may lead the next probe
 // round the fault (reasons 1, 5, 7, 8 and 9), the source sends further probes. Otherwise the source
@@ -69,12 +71,13 @@
 // settles the read as unknown. A reply can also be lost without a report, with the session of a link.
 // If the reply to a performed read has not come 250 ms after the completion, the source sends the
 // read again. The read then is a new request, with a flow seq and an id of its own. The source sends
-// further such requests at intervals of at least 250 ms. Replies of a flow keep their order. When the
-// reply to such a request comes, the source settles all reads as unknown whose replies were overdue
-// by 250 ms when the source sent the request. A reply that has not come after 2 minutes is lost,
-// too. If the destination has restarted, the request begins a void epoch there. An exception with
-// outcome 6 or 9 therefore settles as unknown all performed reads whose flow seq is not beyond the
-// exception's last one.
+// further such requests at intervals of at least 250 ms. Replies of a flow keep their order, so the
+// reply to the repeated read overtakes no earlier reply. When that reply comes, the data of some
+// earlier reads are therefore lost: of those that were overdue by 250 ms when the source repeated the
+// read. The source settles these reads as unknown. A reply that has not come after 2 minutes is lost,
+// too. If the destination has restarted, the request begins a void epoch there. When an exception with
+// outcome 6 or 9 comes, the source therefore settles as unknown all performed reads up to the last
+// flow seq of the exception.
 //
 // A source sets KNOWN once it has had a completion of the flow's present epoch. If a request that
 // was sent with KNOWN has outcome 5, the destination will never perform the request. A later
@@ -85,12 +88,11 @@
 //
 // An epoch ends when the source settles as unknown a request that was sent without KNOWN and without a
 // life. An epoch also ends when the source receives an exception with outcome 6 or 9. In an ended epoch,
-// the source sends no new requests. If the packets of the epoch name no life, the source then settles
-// all requests with outcome 5 as unknown. When the flow
-// has no open request, the source begins a new epoch at flow seq 0. Suppose that a flow has no open
-// request, that the source would set KNOWN, and that no answer has come for 100 ms. The next
-// request then also begins a new epoch. A destination that restarted in this pause therefore
-// refuses no request of the flow.
+// the source sends no new requests. If the packets of the epoch name no life, a request that gets
+// outcome 5 from then on ends as unknown, even if the source sent it with KNOWN. When an ended epoch has
+// no open request left, the source begins the next epoch, at flow seq 0. An epoch with KNOWN also ends
+// if the flow has had no open request for 100 ms: the next request begins a new epoch. A destination
+// that restarted in this pause therefore refuses no request of the flow.
 //
 // A request with POSTED is a request like any other, but the destination owes no completion for it. A
 // later completion covers the request, too. Of 128 posted requests in a row, this implementation
@@ -115,12 +117,12 @@
 // unknown. A request with outcome 9 has come to a later life. No life has performed it.
 //
 // A source need not name a life. This implementation learns the lives of the other chips from gossip, and
-// those of its neighbours from their hellos. The source is sure of a life if, since the latest new
-// tables, it has learned the life, or the life has answered a packet that named it. If the source is
-// not sure, its flow begins the epoch with a probe, and sends requests once the epoch is known. The
-// probe names the life that gossip has told. After an exception
-// with outcome 6 or 9, the source knows that gossip is late, and the packets name no life until gossip
-// tells another one. When gossip tells a new life, the epochs of all flows to the chip end. A group
+// those of its neighbours from their hellos. The source is sure of a life if one of two things has
+// happened since its tables changed last: the source has learned the life, or the chip has answered a
+// packet that named the life. If the source is not sure, its flow begins the epoch with a probe, and
+// sends no request before the probe is answered. All requests of the epoch then have KNOWN. The probe
+// names the life that gossip has told. After an exception with outcome 6 or 9, the source knows that
+// gossip is late, and the packets name no life until gossip tells another one. When gossip tells a new life, the epochs of all flows to the chip end. A group
 // also begins each epoch with a probe. If a member does not answer the probe of a group, the multicasts
 // go without KNOWN.
 //

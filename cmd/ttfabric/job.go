@@ -22,17 +22,18 @@ type jobRow struct {
 	Job     kernel.JobID      `json:"job"`            // number of the job
 	Name    string            `json:"name,omitempty"` // name of the job
 	Chips   int               `json:"chips"`          // number of chips of the job
-	Strict  bool              `json:"strict"`         // the firmware of a kernel's ethernet tile works only inside RunRouting
+	Strict  bool              `json:"strict"`         // whether the base firmware of an ethernet tile with a kernel works only while the kernel calls RunRouting
 	Kernels []string          `json:"kernels"`        // kernels that run on the chip, as name@tile
 }
 
 func newJob() *cobra.Command {
 	c := &cobra.Command{Use: "job", Short: "List and stop jobs of kernels",
 		Long: `A job is a set of programs on several chips that start and end together. A program is a
-set of kernels, which run on the tiles of a chip. 'bench ring --kernels' starts a job,
-and so do programs that run as chips; see 'up --program'. The base firmware of an
-ethernet tile serves hosts beside the job's kernels. If the job is strict, the firmware
-of a kernel's tile works only while the kernel runs its routing (RunRouting).`,
+set of kernels, which run on the tiles of a chip. 'bench ring --kernels' starts a job.
+A Go program that runs as a chip ('up --program', 'run --as-chip') can start one, too.
+The base firmware of an ethernet tile serves hosts while the job's kernels run. If the
+job is strict, the firmware of a kernel's tile works only while the kernel runs its
+routing (RunRouting).`,
 		Example: "  ttfabric job ls\n  ttfabric job stop 4711"}
 	c.AddCommand(newJobList(), newJobStop())
 	return c

@@ -62,7 +62,7 @@ for the time of --stuck-after: report an event, or also drop packets.`,
 	fl.DurationVar(&f.timeout, "timeout", time.Minute, "give up if not all links are up after this time")
 	addOptions(c, &f.spec, "port-base")
 	addOptions(c, &f.spec)
-	fl.StringVar(&f.gossipKey, "gossip-key", "", "file with the key that encrypts gossip, as 'gossip keygen' writes; the value generate makes a new key")
+	fl.StringVar(&f.gossipKey, "gossip-key", "", "file with the key that encrypts gossip ('ttfabric gossip keygen' writes one), or generate to make a new key")
 	fl.StringVar(&f.spec.Runtime, "runtime", spec.Process, "how chips run: process (each chip is a process of this machine) or docker (each chip is a container of a compose file)")
 	fl.StringVar(&f.spec.Program, "program", "", "executable for each chip's process, instead of ttfabric; for example a Go program that calls process.Main")
 	addContainerOptions(c, &f.container)
@@ -121,8 +121,8 @@ func hold(c *cobra.Command, fab *fabric.Fabric, exits fabric.Exits) error {
 		_, how := e.How()
 		fmt.Fprintf(out, "chip %s has ended %s: %s\n'ttfabric up -d' or 'ttfabric chip start %s' starts the chip again.\n", e.Chip, how, fab.LastWords(e.Chip), e.Chip)
 	}
-	var stopped []folder.Exit // chips that ended by themselves, perhaps because of 'down'
-	var since time.Time       // the time of the first end in stopped
+	var stopped []folder.Exit // chips that ended with exit code 0; perhaps 'down' stopped them, so the command waits before it reports them
+	var since time.Time       // time at which the first chip in stopped ended
 	for {
 		select {
 		case e := <-exits:

@@ -37,7 +37,8 @@ func (e *PortEvent) Action() string {
 }
 
 // Command orders a port to run, pause, drain or retrain, or changes the mode of the port. If the port
-// already has the order to run, pause or drain, or the mode, Command does nothing.
+// already has this mode, or already runs, pauses or drains as ordered, Command does nothing. A port
+// always carries out an order to retrain.
 func (c *machine) Command(now mono.Time, ch wire.Channel, cmd router.Command) error {
 	i := c.ports.index(ch)
 	switch {

@@ -44,9 +44,9 @@ type inFlow struct {
 	epoch uint32
 	base  uint32 // lowest request whose fate the source did not know when it sent its last packet
 	next  uint32
-	told  uint32 // the first request that the owed completions have not reported yet; base or higher
+	told  uint32 // first request that the next owed completion reports; if told is before base, the completion begins at base
 	exc   []wire.Exception
-	void  bool   // the epoch began here with a packet for another life of this chip, or with the flag KNOWN: an earlier incarnation of this chip has answered in the epoch; the chip performs no request of the epoch
+	void  bool   // the chip performs no request of this epoch: the packet that began the epoch here names another life of this chip, or has the flag KNOWN (an earlier incarnation has answered in the epoch)
 	owed  bool   // the sink owes a completion, and the flow is in Sink.owed
 	home  *Route // route of completions; nil until needed, and after new tables
 }
@@ -86,8 +86,8 @@ func (s *Sink) HandleRequest(p *wire.Packet) (perform bool) {
 // HandleRequest has just returned true.
 func (s *Sink) Refuse(p *wire.Packet, why wire.Outcome) { s.last.except(p.FlowSeq, 1, why) }
 
-// Answer calls the function "send" for each completion that the sink owes, of the flow
-// that has waited longest first. If a flow has more exceptions than one completion holds,
+// Answer calls the function "send" for each completion that the sink owes. The flow that
+// has waited longest comes first. If a flow has more exceptions than one completion holds,
 // the sink owes the flow several completions. Answer gives "send" the flow's key, the
 // route w and the completion m. Answer gets w from the function "home", and keeps w until
 // the tables change. If "send" returns true, the completion is sent or discarded. If
@@ -128,12 +128,13 @@ func (s *Sink) Owed() int { return len(s.owed) }
 func (s *Sink) Counters() SinkCounters { return s.counters }
 
 // overflow handles a request and the n missing requests before the request, if the flow
-// has at least MaxExceptions-2 exceptions. A gap and a refusal could then fill the list,
+// has at least maxExceptions-2 exceptions. A gap and a refusal could then fill the list,
 // with no room for an exception that covers all later requests. The chip performs none of
 // these n+1 requests. Until the next gap, one exception with OutcomeOverflow covers the
 // requests that arrive. From that gap on, an exception with OutcomeLost covers the gap and
 // all later requests, until the source's base passes enough exceptions. If only one more
-// exception fits, overflow adds the exception with OutcomeLost at once.
+// exception fits, and the last one has another outcome than OutcomeOverflow, overflow adds
+// the exception with OutcomeLost at once.
 func (f *inFlow) overflow(n uint32) {
 	o := wire.OutcomeOverflow
 	if k := len(f.exc); n > 0 || k > maxExceptions-2 && f.exc[k-1].Outcome != wire.OutcomeOverflow {
@@ -206,7 +207,7 @@ func (s *Sink) admit(p *wire.Packet) *inFlow {
 		}
 	case olderEpoch(p.FlowEpoch, f.epoch):
 		s.counters.StaleRequests++
-		s.owe(f) // the completion names the newer epoch; a source whose present epoch is older then begins the epoch after the newer epoch
+		s.owe(f) // the completion names the newer epoch; a source that is still in an older epoch goes on to the epoch after the newer one
 		return nil
 	default:
 		f.begin(p, s.life)

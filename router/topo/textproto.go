@@ -49,7 +49,7 @@ type protoReader struct {
 	file
 	in    string
 	line  int
-	token string // present token: the content of a string if str is true, else a word, a number or one of the signs {}<>[]:,;-./; at the end of the file: ""
+	token string // present token: the content of a string (if str is true), a word, a number, or a sign of one byte; "" at the end of the file
 	str   bool
 	at    int // line of token
 }
@@ -210,7 +210,7 @@ func (r *protoReader) name() (string, error) {
 				return "", err
 			}
 		}
-		return "[]", nil // the reader ignores extension fields
+		return "[]", nil // no descriptor has a field of this name, so the callers skip the field
 	}
 	if r.token == "" || r.str || !word(r.token[0]) || digit(r.token[0]) {
 		return "", r.wrong("the name of a field")
