@@ -234,7 +234,7 @@ func (s *Source) drop(now mono.Time, f *outFlow, i int, r *wire.DropReport, at w
 	again := probe && f.detours() && passing(r.Reason)
 	for j := f.head; probe && !again && j < k; j++ {
 		if f.waits(j, i) {
-			s.settleAt(now, f, i, j, unknown(DoubtRouteDead), nil)
+			s.settleAt(now, f, i, j, end{fate: FateUnknown, doubt: DoubtRouteDead, drop: r.Reason, at: at}, nil)
 		}
 	}
 	s.settle(now, f, i, r.FlowSeq, end{fate: FateLost, drop: r.Reason, at: at}, nil)

@@ -27,7 +27,8 @@ import (
 //     an unknown fate, its destination performed the request at most once.
 //   - certain: if a request did not come to its destination, and the destination answers again in the
 //     same life, the request does not end with an unknown fate. The source must have heard gossip
-//     before it accepted the request.
+//     before it accepted the request. If a router reports that no route leads to the destination, the
+//     destination cannot answer, and the fate may be unknown.
 //   - order: a destination performs the requests of a flow in the order in which the source
 //     accepted the requests.
 //   - as asked: a destination performs exactly the command in the source's request.
@@ -131,7 +132,7 @@ func (s *Sim) judgeFate(o *op, r *flow.Result) {
 		s.fail("exactly once", "op %d ended as %s, but was performed", o.id, r.Fate)
 	}
 	if r.Fate == flow.FateUnknown && o.performed == 0 {
-		s.judgeDoubt(o, o.dst, r.Doubt)
+		s.judgeDoubt(o, o.dst, r.Doubt, r.Drop)
 	}
 	if r.Fate != flow.FateRefused && !s.troubled(o) {
 		s.fail("cause", "op %d from %s to %s on plane %d ended as %s (%s %s), but its route has had no fault since %v",

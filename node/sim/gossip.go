@@ -125,8 +125,12 @@ func (s *Sim) knows(m *machine, dst int) bool {
 
 // judgeDoubt checks an op that ended with an unknown fate, although the chip at place dst did not
 // perform it. If the source was informed, and the destination has answered again, the destination must
-// have restarted since the source accepted the op. The model does not know which probes arrived.
-func (s *Sim) judgeDoubt(o *op, dst int, why flow.Doubt) {
+// have restarted since the source accepted the op. The model does not know which probes arrived. The
+// reason "drop" is that of a router that dropped a probe, or 0.
+func (s *Sim) judgeDoubt(o *op, dst int, why flow.Doubt, drop wire.DropReason) {
+	if drop == wire.DropUnreachable {
+		return
+	}
 	lives := s.model.lives[dst]
 	last, answered := lives[len(lives)-1], why == flow.DoubtRestarted || why == flow.DoubtRouteDead || why == flow.DoubtLate
 	if answered && !o.req.Probe && s.model.informed[o.id] && last.begin < o.sent && last.end > s.now {

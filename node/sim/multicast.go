@@ -270,7 +270,7 @@ func (s *Sim) judgeMulticast(o *op, r *flow.Result) {
 			s.fail("exactly once", "multicast %d ended as %s at %s, but was performed", o.id, m.fate, node)
 		}
 		if m.fate == flow.FateUnknown && m.performed == 0 && doubt != flow.DoubtRouteDead { // faults do not change the tree
-			s.judgeDoubt(o, m.machine, doubt)
+			s.judgeDoubt(o, m.machine, doubt, 0)
 		}
 		if m.fate != flow.FateRefused && !s.badTree(o, m) {
 			s.fail("cause", "multicast %d from %s to %+v ended as %s at %s, but its route has had no fault since %v",
