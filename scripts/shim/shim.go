@@ -26,7 +26,7 @@ const (
 	TTSim   = "libttsim.so"
 	Cluster = "cluster_descriptor.yaml"
 	SoC     = "soc_descriptor.yaml"
-	N300    = "n300" // example, on x86-64 alone
+	N300    = "n300" // example program; only on x86-64
 )
 
 //go:embed build cpp/attach.hpp cpp/attach.cpp cpp/jtag.cpp cpp/ttsim.cpp cpp/n300.cpp
@@ -66,7 +66,7 @@ func Make(ctx context.Context, dir string, t *topo.Topology) error {
 }
 
 // ClusterDescriptor returns the cluster descriptor of a topology with the board ids and unique ids that the
-// chips themselves tell a host. ClusterDescriptor returns an error if no cluster descriptor can describe the
+// chips themselves report to a host. ClusterDescriptor returns an error if no cluster descriptor can describe the
 // topology.
 func ClusterDescriptor(t *topo.Topology) ([]byte, error) {
 	named := *t

@@ -83,7 +83,7 @@ void Chip::forget() {
 
 void Chip::lost(const char *why) {
     forget();
-    if (!told_) note("the connection to chip %s is lost: %s; reads give ones until the chip runs again", name().c_str(), why);
+    if (!told_) note("the connection to chip %s is lost: %s; all bits of reads are 1 until the chip runs again", name().c_str(), why);
     told_ = true;
     next_ = Clock::now() + retryTime;
 }
@@ -137,7 +137,7 @@ void Chip::lend(Memory *memory) {
     if (fd_ >= 0 && !startLend()) lost("the chip does not take the host's memory");
 }
 
-// startLend lends the chip the host's memory, if there is some.
+// startLend tells the chip that it may read and write the host's memory, if there is some.
 bool Chip::startLend() {
     if (!memory_) return true;
     uint8_t b[headLen + 8];
@@ -147,7 +147,7 @@ bool Chip::startLend() {
     inFlight_++;
     if (!send(b, sizeof b, nullptr, 0) || !await(number_, nullptr, 0, &done)) return false;
     if (!done) {
-        note("chip %s does not take the host's memory, so that requests with data in host memory fail", name().c_str());
+        note("chip %s does not take the host's memory, so that requests with data in host memory do not reach the memory of this program", name().c_str());
         memory_ = nullptr;
     }
     return true;

@@ -49,12 +49,12 @@ void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 class Memory {
   public:
     virtual ~Memory() = default;
-    virtual uint64_t size(int chip) = 0;                                                // number of addresses that the host lends a chip, in bytes
+    virtual uint64_t size(int chip) = 0;                                                // size of the memory that a chip may read and write, in bytes
     virtual bool read(int chip, uint64_t address, void *to, uint32_t n) = 0;            // returns false if the memory refuses
     virtual bool write(int chip, uint64_t address, const void *from, uint32_t n) = 0;
 };
 
-// Chip is a connection to a chip. If the connection is lost, reads give words of ones and writes are
+// Chip is a connection to a chip. If the connection is lost, all bits of reads are 1 and writes are
 // dropped, as with a device that has left the PCIe bus, until the chip runs again.
 class Chip {
   public:
@@ -74,11 +74,11 @@ class Chip {
     int id() const { return id_; }   // id in a cluster descriptor
     int mesh() const { return mesh_; }
 
-    bool read(uint64_t address, void *to, size_t n);           // waits for the answer; fills with ones and returns false after a failure
+    bool read(uint64_t address, void *to, size_t n);           // waits for the answer; after a failure, sets all bits to 1 and returns false
     void write(uint64_t address, const void *from, size_t n);  // sends, and does not wait
     void multicast(uint64_t rectangle, const void *from, size_t n);  // writes to the Tensix tiles of a rectangle, without waiting
     void flush();                                              // waits until all writes have ended
-    void lend(Memory *memory);                                 // lends the chip the host's memory, now and after each new connection
+    void lend(Memory *memory);                                 // lets the chip read and write the host's memory, now and after each new connection
     void pump();                                               // performs what has come, without waiting
     void *map(uint32_t x, uint32_t y, size_t *n);              // maps the L1 of an ethernet tile, of n bytes; the map works while the chip is connected; null: the chip refuses, and a message says why
 

@@ -91,9 +91,10 @@ EXPORT int tt_open_jlink_by_serial_wrapper(unsigned int serial) {
     return chip ? 0 : 1;
 }
 
-// tt_close_jlink closes the probe. The other functions go on with the chip of this probe until the next
-// probe is opened. tt-umd makes one object for each chip. Each new object opens and closes all probes, and
-// tt-umd then believes that the probe of before is still open (JtagDevice::create, select_device).
+// tt_close_jlink closes the probe. The other functions still use the chip of this probe until the next
+// probe is opened. The reason: tt-umd makes one object for each chip, and each new object opens and closes
+// all probes. tt-umd then still reads and writes through the probe that an earlier object opened
+// (JtagDevice::create, select_device).
 EXPORT void tt_close_jlink() {}
 
 // tt_get_device_family returns 1 for Wormhole, 2 for Blackhole and 0 if no probe was opened (tt-umd,

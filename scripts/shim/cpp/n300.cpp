@@ -1,6 +1,6 @@
 // The program of part 4 of the "Tenstorrent Wormhole Series", for the chips of a running fabric. The program
-// asks the base firmware of tile E10 for a register of tile E2: of the chip on PCIe, of the other chip of the
-// board n300, and of two chips that do not exist.
+// asks the base firmware of tile E10 for a register of tile E2 of four chips. They are the chip on PCIe, the
+// other chip of the board n300, and two chips that do not exist.
 //
 //   ttfabric up n300 -d
 //   n300                      the environment variable TTFABRIC_NAME names the fabric, if several run
@@ -73,8 +73,8 @@ static ttfabric::Chip* open_device(std::unique_ptr<ttfabric::Fabric>* fabric) {
   return (*fabric)->chips()[0].get();
 }
 
-// set_tlb returns the address of a byte of an ethernet tile's L1 in this program. Of other tiles, the chip
-// shares no memory: loads and stores of a program could not reach them.
+// set_tlb returns the address of a byte of an ethernet tile's L1 in this program. The chip shares the memory
+// of no other kind of tile, so loads and stores of a program cannot reach other tiles.
 static char* set_tlb(ttfabric::Chip* dev, uint32_t /* every map has its own place */, uint32_t cfg, uint64_t addr) {
   uint32_t x = cfg & 63, y = cfg >> 6 & 63;
   size_t size = 0;

@@ -1,6 +1,6 @@
 // Loads the two libraries as tt-umd does, and checks what a host sees of a running fabric. The chips
 // that the host reaches over PCIe are the expected ones, memory written one way is read the other way,
-// and a lost chip gives ones until it runs again.
+// and all bits of reads of a lost chip are 1 until the chip runs again.
 //
 //   prove JTAG-LIBRARY TTSIM-LIBRARY CHIPS...    CHIPS: ids of the expected chips
 //   prove -lost JTAG-LIBRARY                     the first chip does not run: waits until it runs again
@@ -276,7 +276,7 @@ static void proveJtag(Jtag &j, const std::vector<uint32_t> &want) {
         same("architecture", j.family(), 1);
         j.write(1, 1, 0x20000, 0x1000 + id, 0);
         j.close();
-        same("architecture after the probe is closed", j.family(), 1);  // tt-umd goes on with a probe that it has closed
+        same("architecture after the probe is closed", j.family(), 1);  // tt-umd still uses a probe that it has closed
         same("a word after the probe is closed", j.read(1, 1, 0x20000, 0), 0x1000 + id);
     }
     for (uint32_t id : ids) {

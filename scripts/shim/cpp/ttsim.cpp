@@ -360,7 +360,8 @@ EXPORT void libttsim_pci_mem_wr_bytes(uint64_t paddr, const void *from, uint32_t
     }
 }
 
-// The chips have their own time. libttsim_clock performs transfers of host memory that have come.
+// The chips have their own time, which libttsim_clock does not advance. The function performs the transfers of
+// host memory that chips have asked for.
 EXPORT void libttsim_clock(uint32_t) {
     std::lock_guard<std::mutex> guard(lock);
     if (!running) fatal("libttsim_clock before libttsim_init");
