@@ -57,7 +57,7 @@ With -o json, the command shows all entries, also old ones.`,
 // maxHost is the largest number of bytes that a host command moves.
 const maxHost = 1 << 20
 
-// hostMove is a command that moves bytes through the queues of the tile of --through.
+// hostMove is a command that moves bytes through the queues of the tile that --through names.
 type hostMove struct {
 	through string
 	from    folder.Source
@@ -67,9 +67,9 @@ type hostMove struct {
 // hostLong is the end of the help of 'host read' and 'host write'.
 const hostLong = `
 
-The firmware of the tile performs the requests: it passes them over NoC and cables to
-the firmware of CHIP. Addresses and lengths are multiples of 4 bytes. Only one host at a
-time may use the queues of a tile. TILE has the form that 'ttfabric mem --help' explains.`
+The firmware of the tile of --through passes the requests over NoC and cables to the
+firmware of CHIP. Addresses and lengths are multiples of 4 bytes. Only one host at a time
+may use a tile's queues. TILE has the form that 'ttfabric mem --help' explains.`
 
 func newHostRead() *cobra.Command {
 	var m hostMove
@@ -81,7 +81,7 @@ func newHostRead() *cobra.Command {
 func newHostWrite() *cobra.Command {
 	m := hostMove{write: true}
 	c := m.flags(&cobra.Command{Use: "write CHIP TILE [TEXT]", Short: "Write bytes through the firmware's queues, as a host does", Args: cobra.RangeArgs(2, 3),
-		Long:    "The command writes memory or registers of CHIP by requests in the queues of the base\nfirmware, and waits until the firmware has counted their ends." + hostLong,
+		Long:    "The command writes memory or registers of CHIP by requests in the queues of the base\nfirmware, and waits until the firmware has counted the end of each request." + hostLong,
 		Example: "  ttfabric host write M0D1 1-1:0x20000 --hex 01020304\n  ttfabric host write M0D1 1-1:0x20000 --file block.bin --through M0D0/8", RunE: m.run})
 	sourceFlags(c, &m.from)
 	return c

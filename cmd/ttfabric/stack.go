@@ -18,8 +18,8 @@ func newStack() *cobra.Command {
 		ValidArgsFunction: completeTopology,
 		Long: `The command writes a file for 'docker stack deploy', which brings a fabric up on the
 machines of a Swarm. Each chip is a service with one task. The services share an
-overlay network, which no other service uses. TOPOLOGY is a topology as for 'up'. The
-stack file contains the text of a topology file.
+overlay network, which no other service uses. TOPOLOGY is a topology as for 'up'. If
+TOPOLOGY is a file, the stack file contains that file's topology.
 
 The overlay has a subnet of /16 and no virtual addresses (dnsrr). So neither the
 addresses nor the load balancer limits the number of chips. --mtu is the MTU of the
@@ -29,9 +29,9 @@ environment variable TTFABRIC_TOKEN_FILE names.
 
 The stack publishes no port. If a service has no virtual address, Swarm cannot limit
 a published port to 127.0.0.1. Commands run in the service "console" on the overlay,
-as the example shows. This service attaches to the chips. A task is healthy, and is in
-Swarm's DNS, as soon as the task's process runs. Chips need this DNS to find each other
-before their links can come up.
+as the example shows. This service attaches to the chips. Swarm's DNS has only healthy
+tasks, and chips need this DNS to find each other before their links can come up. A
+task is therefore healthy as soon as its process runs.
 
 With --auth psk, --transport quic or --gossip-key, each service gets its own keys
 and certificates as secrets. The command writes the secrets to a folder (--secrets)

@@ -50,9 +50,9 @@ With --ways 1, all packets of a pair take the same route.
 
 The latency of a packet is the time from the packet's request until the packet's
 completion arrives at the source. Without --load, every chip sends as fast as its
-window allows. With --load, packets arrive at each sending chip at random times, and
-the value of --load is the average number of arrivals per second. The latency then
-begins at the arrival, and includes the time that a packet waits for other packets.
+window allows. With --load, each sending chip gets, at random times, a new packet to
+send: an arrival. The value of --load is the average number of arrivals per second at
+each chip. The latency then begins at the arrival, and includes the packet's waiting time.
 At most ` + fmt.Sprint(traffic.MaxQueue) + ` packets wait at a chip. The chip counts further arrivals as
 overflowed and does not send these packets. The column Offered/s is the rate of
 arrivals, and the column Accepted/s is the rate of deliveries.
@@ -72,7 +72,7 @@ Exit code 5 unless every packet arrived exactly once, whole and in order.`,
 	fl.IntVar(&f.Planes, "planes", 0, "number of routing planes that packets use in turn (0: all); a pair uses only planes on which it has a route")
 	fl.IntVar(&f.Ways, "ways", traffic.MaxWays, "2: packets of a pair take two equally long routes round a ring in turn; 1: all packets of a pair take the same route")
 	fl.Uint64Var(&f.Seed, "seed", 1, "seed of all random choices: the order of destinations, arrivals and random pairs")
-	fl.Float64Var(&f.Load, "load", 0, fmt.Sprintf("packets per second that arrive at each sending chip, %v to %.0f (0: as fast as the window allows)", traffic.MinLoad, float64(traffic.MaxLoad)))
+	fl.Float64Var(&f.Load, "load", 0, fmt.Sprintf("average number of packets per second that each sending chip gets to send, %v to %.0f; the packets come at random times (0: each chip sends as fast as its window allows)", traffic.MinLoad, float64(traffic.MaxLoad)))
 	fl.StringVar(&f.Hot, "hot", "", "hot chip of the hotspot pattern, such as M0D5 (default: the first chip)")
 	fl.IntVar(&f.HotShare, "hot-share", traffic.DefaultHotShare, "percentage of each chip's packets that the hotspot pattern sends to the hot chip")
 	fl.DurationVar(&f.timeout, "timeout", 10*time.Minute, "give up after this time")

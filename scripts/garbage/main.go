@@ -1,11 +1,12 @@
 // Command garbage sends noise, repeated frames and forged frames to every UDP port of a running
 // fabric on loopback. The noise is random bytes, and truncated and bit-flipped frames with right
 // and wrong checksums. The repeated frames come from a capture. The forged frames are hellos of
-// strangers, and hellos of the true peer with a wrong incarnation. Further forged frames are
-// updates, closes and data of guessed sessions, and data and updates of the true session with
-// guessed numbers. As root, the command sends the datagrams from the peer's address. The kernel
-// then delivers the datagrams to the connected socket. Without root, hardly any datagram reaches a
-// socket.
+// strangers, and hellos in the name of the true peer with a wrong incarnation. Further forged frames
+// are updates, closes and data with guessed session ids. The last are data and updates of the true
+// session with guessed sequence numbers.
+//
+// A port's socket is connected, so the kernel delivers only datagrams from the peer's address. As
+// root, the command forges this address. Without root, hardly any datagram reaches a socket.
 //
 // With -judge, the command compares the state that the chips report before and after. The chips
 // must have counted every datagram. Incarnations, members, sessions, frame lengths and peers must
@@ -38,10 +39,10 @@ func main() {
 	var o options
 	flag.StringVar(&o.name, "name", "default", "name of the fabric")
 	flag.DurationVar(&o.span, "for", 10*time.Second, "longest time to send, up to 10m")
-	flag.IntVar(&o.count, "count", 0, "stop after this many datagrams that reach the ports; 0: stop when the time of -for is over")
+	flag.IntVar(&o.count, "count", 0, "stop after this many datagrams from forged addresses, or when the time of -for is over; 0: only the time of -for counts")
 	flag.StringVar(&o.replay, "replay", "", "also send the frames of this capture again")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of the noise")
-	flag.StringVar(&o.judge, "judge", "", "fail if the chips do not count every datagram, or if something else changes: idle (there is no traffic) or busy (traffic runs)")
+	flag.StringVar(&o.judge, "judge", "", "idle (the fabric has no traffic) or busy (traffic runs): compare the chips before and after, and fail if the chips do not count every datagram, or if something else changes; empty: do not compare")
 	flag.Parse()
 	o.span = min(o.span, 10*time.Minute)
 	if err := run(&o); err != nil {

@@ -66,8 +66,8 @@ func cablePort(i int) int { return portBase + 8 - 8*i }
 
 // The function "within" checks a count of random events, such as drops. The event has the
 // probability "share" in each of n trials, and happened "got" times. If got differs from n × share
-// by more than 1 plus sigmas standard deviations, within returns an error. The argument "spread" is
-// a factor on the variance: 1 if the trials are independent, more if events come in bursts.
+// by more than sigmas standard deviations plus 1, within returns an error. The argument "spread"
+// multiplies the variance: 1 if the trials are independent, more if events come in bursts.
 func within(what string, got, n uint64, share, spread float64) error {
 	mean, dev := float64(n)*share, sigmas*math.Sqrt(float64(n)*share*(1-share)*spread)
 	if math.Abs(float64(got)-mean) > dev+1 {
@@ -77,16 +77,16 @@ func within(what string, got, n uint64, share, spread float64) error {
 }
 
 // balance compares the number of dropped datagrams with the link's counters. The counters give the
-// number of lost frames: the frames sent again, less the frames that arrived behind a gap or twice.
-// Dropped datagrams that were not lost frames were acknowledgements, which a link does not send
-// again. The number of lost frames must be from least × dropped to dropped, with a tolerance of the
-// frames under way. If not, balance returns an error.
+// number of lost data frames: the frames sent again, less the frames that arrived behind a gap or
+// twice. The other dropped datagrams were sequence updates, which a link does not send again. The
+// number of lost data frames must be from least × dropped to dropped, with a tolerance of the frames
+// under way. If not, balance returns an error.
 func (e *effect) balance(dropped uint64, least float64) error {
 	g := e.grown[0]
 	lost := float64(g["retransmitted"]) - float64(g["gaps"]+g["duplicates"])
 	const underWay = 10 // largest number of frames under way when the counters were read
 	if lost < least*float64(dropped)-underWay || lost > float64(dropped)+underWay {
-		return fmt.Errorf("%d frames sent again, %d behind gaps, %d twice: %.0f lost, want %.0f to %d", g["retransmitted"], g["gaps"], g["duplicates"], lost, least*float64(dropped), dropped)
+		return fmt.Errorf("%d frames sent again, %d received behind gaps, %d received twice: %.0f data frames lost, want %.0f to %d", g["retransmitted"], g["gaps"], g["duplicates"], lost, least*float64(dropped), dropped)
 	}
 	return nil
 }

@@ -41,7 +41,8 @@ func BuildxVersion(ctx context.Context) (string, error) {
 	return firstLine(s), err
 }
 
-// ComposeCommand returns the compose command of this machine, with its first arguments.
+// ComposeCommand returns the compose command of this machine with its first arguments, such as
+// "docker compose" or "docker-compose", one word in each element.
 // ComposeCommand returns an error if this machine has no compose.
 func ComposeCommand(ctx context.Context) ([]string, error) { return composeCommand(ctx) }
 
