@@ -18,16 +18,18 @@ import (
 //
 // A tile tells the other end of its cable four numbers, in one L1 write of 16 bytes: for each class
 // the number of messages that arrived, and the number of messages that have left their arrival
-// buffer. A message leaves only if its arrival buffer at the other end is free. The numbers begin
-// anew with each session of the link: the first at 0, and the second below 0 by the messages that wait
-// from earlier sessions. A tile that has any state tells its numbers when a session begins, and sends no
-// message before it has heard the other end. A tile without state tells its numbers when it has heard
-// the other end.
+// buffer. A message leaves only if its arrival buffer at the other end is free. With each session of
+// the link, the numbers begin anew. The number of arrived messages begins at 0. The number of messages
+// that have left their arrival buffer begins at -n, if n messages of earlier sessions still wait in
+// arrival buffers. If a tile has any state when a session begins, the tile sends its numbers at once,
+// and sends no message before the other end's numbers have arrived. A tile without state sends its
+// numbers after the other end's numbers have arrived.
 
 // slots is the number of internal buffers of each class and direction. A tile has 20 (BDMS, "Queues").
 const slots = numInternal / (2 * int(numClasses))
 
-// noRoom is outQueue.freed before the tile has heard the other end in a session: no buffer there is free.
+// noRoom is the value of outQueue.freed in a session before the other end's numbers have arrived. With this
+// value, no buffer at the other end counts as free.
 const noRoom = uint32(1<<32 - slots)
 
 // The internal buffers, by their first index.
@@ -120,7 +122,7 @@ func (t *tile) send() (moved bool) {
 	for c := numClasses; c > 0; c-- { // responses first
 		o := &t.out[c-1]
 		up := t.m.cfg.Host.Up(t.ch) && (c-1 == responses || len(t.lost) == 0) // requests wait until the answers to lost requests have left, so that only the requests of one session can be lost
-		end := 0                                                              // of the messages that may leave by this cable
+		end := 0                                                              // number of messages at the front that may leave by this cable
 		for ; end < len(o.list); end++ {
 			x := &o.list[end]
 			if x.placed != allPlaced && !x.sent && x.table != t.m.table && (end == 0 || x.flags&Ordered == 0) {
@@ -217,8 +219,8 @@ func (t *tile) respond(a *message) bool {
 }
 
 // next returns which messages of an out queue can leave together now: n messages from index i on, before
-// index end. Their buffers are neighbours, and the buffers at the other end are free. Messages with data
-// fill their buffers, but for the last one.
+// index end. Their buffers are neighbours, and the buffers at the other end are free. If the messages have
+// data, all of them except the last fill their buffers.
 func (o *outQueue) next(end int) (i, n int) {
 	for i < end && o.list[i].placed == allPlaced {
 		i++
@@ -317,7 +319,7 @@ func (t *tile) arrived(c class, slot int) {
 		t.counters.Bad++
 		return
 	case ahead != 0:
-		t.owes = true // a message that arrived before
+		t.owes = true // the message arrived before; the other end does not know this yet
 		return
 	case slot != q.slot || len(q.list) >= slots:
 		t.counters.Bad++
@@ -382,7 +384,7 @@ func (t *tile) takeRequests() (moved bool) {
 	q := &t.in[requests]
 	for len(q.list) > 0 {
 		x := &q.list[0]
-		if x.late(t.m.now) { // also after a time in which the firmware could not work
+		if x.late(t.m.now) { // the message may have become late while the firmware could not work
 			t.counters.Lost++
 		} else if x.target != t.m.cfg.Self {
 			switch t.pass(x) {

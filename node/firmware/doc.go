@@ -11,10 +11,10 @@
 // A completion of a read has exactly the flags RdData, with DataBlock and DataBlockDRAM as in the request.
 // Errors add one flag:
 //
-//   - [DestUnreachable]: no chip has the position, or no cable leads there, or nothing moved for
-//     [AnswerTimeout]. A write that was on a cable when the cable's session ended also ends so. Nobody
-//     knows whether a write took place that ended so after it had left its tile. A write that has waited
-//     at tiles for [AnswerTimeout] no longer takes place.
+//   - [DestUnreachable]: no chip has the position, or no cable leads there, or none of the request's
+//     parts made progress for [AnswerTimeout]. A write also ends with this error if the write was on a
+//     cable when the cable's session ended. If the write had left its tile, nobody knows whether the
+//     write took place. A write that has waited at tiles for [AnswerTimeout] no longer takes place.
 //   - [DataBlockUnavailable]: the firmware refused the read. The documents do not define the request: the
 //     flags name no request, or an address or a length is wrong. Type Reason lists the reasons.
 //
@@ -24,9 +24,9 @@
 // leave, and earlier parts stay performed. A request with neither or both of [RdReq] and [WrReq] is
 // refused; if it has RdReq, it gets a completion. The length limits of scatter pages count the
 // bytes that a page writes: 1024 bytes of page have 12 bytes of header, so data_block_length may be
-// 1024. The firmware checks all writes of a page before the first one. A store that registers may
-// refuse must be the only write of its page. Such registers are those that can only be read, and
-// the command register of a transaction command queue.
+// 1024. The firmware checks all writes of a page before it performs the first one. Some registers may
+// refuse a store: registers that can only be read, and the command register of a transaction command
+// queue. A write to such registers must be the only write of its page.
 //
 // A chip has host memory only while a host lends the chip memory. Without a host, and beyond the end of
 // the host's memory, the firmware refuses the data of a request with [DataBlockDRAM]. The completion of
@@ -45,8 +45,8 @@
 //
 // The firmware works beside the kernels of a tile. But while a kernel of a strict job runs on a
 // tile, the firmware of the tile works only inside RunRouting, see Context.RunRouting of package
-// kernel. Outside of RunRouting, the tile accepts, passes on and ends no request, and its deadlines
-// wait. L1 writes from the other end of its cable still reach its buffers.
+// kernel. Outside of RunRouting, the tile accepts, passes on and ends no request. Deadlines that pass
+// meanwhile take effect when the firmware works again. L1 writes from the other end of its cable still reach its buffers.
 //
 // The package is a pure machine. An idle tile has no state and no timer.
 package firmware

@@ -16,10 +16,10 @@ import (
 
 // Limits, our own choices.
 const (
-	AnswerTimeout = 10 * time.Second       // a request ends with [DestUnreachable] if nothing of it moves for this time; a message that waits for longer, at all tiles together, is dropped
+	AnswerTimeout = 10 * time.Second       // a request ends with [DestUnreachable] if none of its parts makes progress for this time; a message is dropped if its waiting times at all tiles together reach this time
 	ResendAfter   = time.Second            // a tile sends a message again after this time if the other end of the cable has not acknowledged the message; the link itself repairs losses sooner
 	TransferPause = 100 * time.Microsecond // pause after the host memory had no room for a transfer, and after MaxAccepts requests
-	MaxAccepts    = 64                     // requests that one tile accepts at one instant without a store of its host: a request may store into its own queue, and so come again and again
+	MaxAccepts    = 64                     // largest number of requests that one tile accepts at one instant while its host stores nothing; without this limit, a request that stores into its own queue could repeat forever
 	MaxOpen       = 16                     // requests of one tile's host under way; a further request waits in the queue
 	MaxParts      = 32                     // parts of one request under way
 	PullAhead     = MaxParts * BlockSize   // bytes of a write that one transfer pulls from host memory
@@ -60,7 +60,7 @@ type Host interface {
 // Config describes a machine.
 type Config struct {
 	Self     wire.FabricNodeID
-	Life     wire.Life // life of the chip's process: answers for a former process count for nothing
+	Life     wire.Life // life of the chip's process; answers to requests of an earlier process have no effect
 	Topology *topo.Topology
 	Memory   *noc.Memory
 	Host     Host
@@ -270,8 +270,8 @@ func (m *Machine) expire() {
 	m.wake()
 }
 
-// schedule computes the next deadline. A tile whose firmware must not work has none until Run finds that
-// it may work again.
+// schedule computes the next deadline. A tile whose firmware must not work has no deadline until Run finds
+// that the firmware may work again.
 func (m *Machine) schedule() {
 	m.due = mono.Never
 	for _, t := range m.tiles {

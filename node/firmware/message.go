@@ -33,8 +33,8 @@ type message struct {
 	reason   Reason // of a response: 0, or why the part failed
 	data     []byte // data of a write or of a read's response; the owner never changes the bytes
 
-	age    uint32    // of a message in a header: time that it has waited at tiles, in milliseconds
-	at     mono.Time // when the message would have begun to wait if all its waiting had been at this tile; 0: it has not waited yet
+	age    uint32    // in the message's header: time for which the message has waited at all tiles so far, in milliseconds
+	at     mono.Time // instant at which the message began to wait on this chip, minus its waiting time on earlier chips; 0: the message has not waited yet
 	placed int       // of a message in an out queue: how much of it the link has, see cable.go
 	sent   bool      // of a message in an out queue: the link has had all of it in this session, so its number is taken
 	table  uint32    // of a message in an out queue: number of the routes by which it came there

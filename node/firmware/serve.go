@@ -40,7 +40,7 @@ func (t *tile) serve(x *message) (Reason, []byte) {
 	}
 	for _, w := range writes {
 		if why := reasonOf(h.Store(now, w.at, w.data)); why != 0 {
-			return why, nil // the only write of the page, to registers that refuse it
+			return why, nil // possible only if the page has one write, to registers that refuse the write
 		}
 	}
 	return 0, nil

@@ -18,7 +18,7 @@ type tile struct {
 	at       noc.Tile
 	head     *request   // request at the head of the submission queue that the firmware has accepted
 	open     []*request // accepted requests that have not ended, oldest first; head is one of them until it ends
-	id       uint32     // id of the last request; the ids of each life of the chip begin elsewhere
+	id       uint32     // id of the last request; each process of the chip begins with other ids
 	answer   []message  // answers to parts of the tile's own requests that wait for room for their transfer, or for the firmware of this tile to work
 	lost     []message  // answers to requests whose fate is unknown, because a session of the cable ended; they wait for room
 	in       [numClasses]inQueue
@@ -26,7 +26,7 @@ type tile struct {
 	ended    []transferEnd // transfers of the tile's requests that have ended, and that the tile has not handled yet
 	rerouted bool          // other cables are in use, and the tile has not looked at its requests since
 	owes     bool          // the tile has not sent the present numbers of messages to the other end of the cable
-	told     bool          // the tile has told its numbers in this session of the cable
+	told     bool          // the tile has sent its numbers in this session of the cable
 	stuck    bool          // the host's indices are wrong; the firmware has reported them
 	retry    mono.Time     // end of a pause; 0: none
 	pace     pace
@@ -121,7 +121,7 @@ func (t *tile) works() bool {
 	return w
 }
 
-// consume accepts the next request of the submission queue, and sends its parts off.
+// consume accepts the next request of the submission queue, and sends the parts of the request.
 func (t *tile) consume() (moved bool) {
 	for len(t.answer) > 0 {
 		if !t.finish(&t.answer[0]) {

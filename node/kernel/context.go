@@ -163,7 +163,7 @@ func (c Compare) holds(word, value uint32) bool {
 	return word == value
 }
 
-// WaitWord waits until the word at address a of the tile compares with v as stated. If the word
+// WaitWord waits until comparison c holds between the word at address a of the tile and v. If the word
 // changes again before the kernel continues, WaitWord returns nevertheless.
 func (k *Context) WaitWord(a uint32, c Compare, v uint32) {
 	k.aligned("wait", a, wordSize)

@@ -42,7 +42,7 @@ func (l *earlyEnds) hear(now mono.Time, id JobID, e End) {
 	l.ends = append(l.ends, early{id, e, now.Add(EarlyMost)})
 }
 
-// started returns and removes the end of a job that another chip told before the job's start on
+// started returns and removes the end of a job that another chip reported before the job's start on
 // this chip.
 func (l *earlyEnds) started(now mono.Time, id JobID) (e End, ok bool) {
 	l.over = slices.DeleteFunc(l.over, func(x JobID) bool { return x == id })

@@ -232,10 +232,11 @@ func (k *Context) EthTeardown(channels ...int) {
 // host asks for it.
 //
 // By default, the firmware works whenever a kernel waits. If the job is strict, the firmware of the tile
-// works only while the kernel waits inside RunRouting or inside a call that has RunRouting within itself:
-// EthSendPacket and the calls that use it while the queue is busy, EthWaitForReceiverDone,
-// EthWaitForBytes, EthWaitForBytesOnChannel, EthWaitForReceiverChannelDone, EthTeardown and
-// EthNocSemaphoreWait and EthNocAsyncBarrier. A link that has lost its path trains again without the firmware.
+// works only while the kernel waits inside RunRouting, or inside a call that itself runs the routing. These
+// calls are EthWaitForReceiverDone, EthWaitForBytes, EthWaitForBytesOnChannel,
+// EthWaitForReceiverChannelDone, EthTeardown, EthNocSemaphoreWait and EthNocAsyncBarrier. EthSendPacket,
+// and the calls that use EthSendPacket, run the routing while the queue is busy. A link that has lost its
+// path trains again without the firmware.
 func (k *Context) RunRouting() {
 	k.p.call()
 	k.p.pause(wait{kind: forTurn, routing: true, until: k.p.m.now.Add(PollPause)})

@@ -9,8 +9,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// JobID is the number of a job. Whoever starts a job chooses a number that no other job has, and that no
-// job had that ended in the last [EarlyMost].
+// JobID is the number of a job. Whoever starts a job chooses the number. It must differ from the numbers of
+// the jobs that run, and of the jobs that ended within the last [EarlyMost].
 type JobID uint64
 
 // Job is one chip's part of a job. A job is a set of programs on several chips that start and end
@@ -379,7 +379,7 @@ func (m *Machine) Jobs() []Running {
 }
 
 // Holds reports whether a kernel of a strict job keeps the base firmware of an ethernet channel's tile from
-// work: such a kernel runs on the tile, and is not inside RunRouting.
+// working: such a kernel runs on the tile, and is not inside RunRouting.
 func (m *Machine) Holds(ch wire.Channel) bool {
 	for _, j := range m.jobs {
 		if j.spec.Strict && slices.ContainsFunc(j.running, func(p *process) bool {

@@ -43,8 +43,8 @@ func (m *Machine) on(at place) *process {
 	return nil
 }
 
-// reset handles the resets by a store of process p. If the store has ended p's own job while p has its turn,
-// p stops here.
+// reset handles the resets that a store of process p caused. If the store has ended p's own job while p has
+// its turn, p stops here.
 func (p *process) reset() {
 	if !p.m.cfg.Memory.HasResets() {
 		return

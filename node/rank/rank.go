@@ -8,7 +8,7 @@
 //	err = me.Barrier(ctx)
 //
 // With 'ttfabric run --as-chip', the program is the chip, see process.Main. Attach then connects the program
-// to its own process, for its number and for barriers.
+// to its own chip. The result has the number of the rank, and barriers.
 //
 // 'ttfabric run' sets these variables for each rank, in any language:
 //

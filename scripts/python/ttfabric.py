@@ -653,7 +653,7 @@ class HTTPChip(Chip):
         return out
 
     def _perform(self, packets: List[Dict[str, Any]]) -> List[Any]:
-        """Sends packets in order. Returns a packed result of each, or the error of one that the chip did not start."""
+        """Sends packets in order. Returns the packed result of each packet, or an error if the chip did not start the packet."""
         out: List[Any] = []
         while len(out) < len(packets):
             part = packets[len(out):len(out) + _API_BATCH]

@@ -13,7 +13,7 @@
 //
 // A chip in a container has a user of its own, and opens its socket in the folder "sockets" of the run
 // folder, which 'up --runtime docker' mounts into the container. The socket has mode 0666, and the chip
-// also takes in the user who brought the fabric up. The run folder keeps other users out.
+// also admits the user who brought the fabric up. The run folder keeps other users out.
 //
 // # Frames
 //
@@ -144,9 +144,10 @@
 //
 // # Host memory
 //
-// Requests in the firmware's queues can name host memory ([ttfabric/node/firmware], DataBlockDRAM). The
-// request memory or lend gives the chip such memory. A chip uses one memory at a time, and refuses another
-// one with error 1.
+// Requests in the firmware's queues can name host memory ([ttfabric/node/firmware], DataBlockDRAM). A
+// client gives the chip such memory with the request memory or with the request lend. A chip uses one host
+// memory at a time, for the requests of all hosts. If the chip already has another host memory, the chip
+// refuses the request with error 1.
 //
 // The request memory is for programs that map files, on Linux. The answer carries a descriptor of a memfd
 // (SCM_RIGHTS, unix(7)), which the program maps as shared. The file cannot shrink or grow. Byte n of the
@@ -154,9 +155,9 @@
 // the last connection that asked for the file closes. Then all transfers under way end as refused, and the
 // next request memory gets a new file.
 //
-// The request lend is for programs whose memory only they can reach. The chip sends a transfer for each read
-// and write. The client performs the transfer and sends moved. The memory is gone when the connection
-// closes. The flags of a completion change only after the client has sent moved for all writes. A transfer
+// The request lend is for programs whose memory no other process can map. The chip sends a transfer for
+// each read and write. The client performs the transfer and sends a frame of kind moved. When the
+// connection closes, the chip has no host memory any more. The flags of a completion change only after the client has sent moved for all writes. A transfer
 // has these parts:
 //
 //	 0  8  number of the transfer
@@ -172,7 +173,7 @@
 // the queues every 20 µs for 1 ms after a change of an index, and otherwise every 1 ms. If an index has
 // changed, the chip takes over the queues and their buffers. The chip takes over changes elsewhere in the L1,
 // and refreshes words such as the heartbeat, every 10 ms. What the chip takes over is an input of the chip,
-// and part of recordings. If the program and the chip store in one word at the same time, either store may
+// and part of recordings. If the program and the chip store into one word at the same time, either store may
 // be lost. The chip uses the file until the last connection that asked for the file closes. A chip
 // refuses other tiles than ethernet tiles with error 1.
 //

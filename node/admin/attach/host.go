@@ -13,7 +13,7 @@ const (
 	MaxTransfer = firmware.PullAhead // largest transfer of host memory, in bytes
 	minLend     = 32                 // smallest memory that a client can lend, in bytes: the alignment of host addresses
 	transferLen = 24                 // length of the fixed part of a transfer, in bytes
-	movedLen    = 16                 // length of the fixed part of a moved, in bytes
+	movedLen    = 16                 // length of the fixed part of a frame of kind moved, in bytes
 )
 
 // AppendTile appends a request for the L1 of the ethernet tile at the coordinate (x, y) of NoC 0.
@@ -41,7 +41,7 @@ func ParseLend(b []byte) (uint64, error) {
 	}
 	n := binary.LittleEndian.Uint64(b)
 	if n < minLend || n > firmware.HostSize {
-		return 0, fmt.Errorf("a host lends %d bytes: want %d to %d", n, minLend, uint64(firmware.HostSize))
+		return 0, fmt.Errorf("a lend request for %d bytes of memory: want %d to %d", n, minLend, uint64(firmware.HostSize))
 	}
 	return n, nil
 }
@@ -72,7 +72,7 @@ func ParseTransfer(b []byte) (t firmware.Transfer, err error) {
 		t.Len = int(n)
 	}
 	if n > MaxTransfer || t.Write != (len(data) > 0) || t.Write && len(data) != int(n) {
-		return t, fmt.Errorf("a transfer of %d bytes comes with %d bytes: want a length up to %d, and the bytes of a write alone", n, len(data), MaxTransfer)
+		return t, fmt.Errorf("a transfer of %d bytes comes with %d bytes of data: want a length of at most %d, data for a write, and no data for a read", n, len(data), MaxTransfer)
 	}
 	return t, nil
 }
@@ -84,7 +84,7 @@ type Moved struct {
 	Data    []byte // of a read
 }
 
-// AppendMoved appends how a transfer ended.
+// AppendMoved appends a frame that says how a transfer ended.
 func AppendMoved(b []byte, number uint64, m *Moved) []byte {
 	b = binary.LittleEndian.AppendUint64(AppendHead(b, KindMoved, number, movedLen+len(m.Data)), m.ID)
 	status := byte(0)
@@ -94,10 +94,10 @@ func AppendMoved(b []byte, number uint64, m *Moved) []byte {
 	return append(append(b, status, 0, 0, 0, 0, 0, 0, 0), m.Data...)
 }
 
-// ParseMoved reads how a transfer ended. The data are a part of b.
+// ParseMoved reads the body of a frame that says how a transfer ended. The data are a part of b.
 func ParseMoved(b []byte) (Moved, error) {
 	if len(b) < movedLen || len(b) > movedLen+MaxTransfer || binary.LittleEndian.Uint64(b[8:]) > 1 {
-		return Moved{}, fmt.Errorf("a moved of %d bytes begins with % x: want a number, 0 or 1, 7 zeros and up to %d bytes", len(b), b[:min(len(b), movedLen)], MaxTransfer)
+		return Moved{}, fmt.Errorf("a frame of kind moved has a body of %d bytes that begins with % x: want a number, 0 or 1, 7 zeros and up to %d bytes", len(b), b[:min(len(b), movedLen)], MaxTransfer)
 	}
 	return Moved{binary.LittleEndian.Uint64(b), b[8] == 1, b[movedLen:]}, nil
 }

@@ -293,7 +293,8 @@ func (j *Job) watch(ctx context.Context, a *Attempt, ps []*process, chips []fold
 	}
 }
 
-// failed notes and tells that a rank was the first to fail. The parameter "how" says how its process ended.
+// failed records that a rank was the first to fail, and tells people. The parameter "how" says how the
+// rank's process ended.
 func (j *Job) failed(a *Attempt, rank, code int, how string) {
 	chip := j.Fabric.Topology.Chips[rank].Node
 	a.Lost = append(a.Lost, rank)
@@ -323,7 +324,7 @@ func (j *Job) lost(chips []folder.Chip) (out []wire.FabricNodeID) {
 }
 
 // lostSoon returns the chips that are lost at present. If there are none, lostSoon looks again for
-// chipGrace: a rank whose chip was killed may end before the end of the chip's process can be seen.
+// chipGrace: a rank whose chip was killed may end before this process learns of the end of the chip's process.
 func (j *Job) lostSoon(ctx context.Context, chips []folder.Chip) []wire.FabricNodeID {
 	for end := time.Now().Add(chipGrace); ; {
 		if out := j.lost(chips); len(out) > 0 || time.Now().After(end) {

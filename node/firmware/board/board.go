@@ -144,8 +144,8 @@ const (
 	baseBeats = 0xABCD0000  // signature of the base firmware (tt-umd, BASE_FW_HEARTBEAT_SIGNATURE)
 )
 
-// heartbeat returns the heartbeat of the base firmware of the ethernet tile of a channel. It stands still
-// while the tile's processor is in reset.
+// heartbeat returns the heartbeat of the base firmware of the ethernet tile of a channel. The heartbeat
+// does not change while the tile's processor is in reset.
 func (b *Board) heartbeat(ch wire.Channel) uint32 {
 	if !b.live.Works(ch) {
 		return baseBeats

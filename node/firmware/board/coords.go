@@ -24,10 +24,10 @@ func (c Coord) String() string { return fmt.Sprintf("(%d, %d, %d, %d)", c.X, c.Y
 
 // Coords returns the position of every chip of a topology. No two chips have the same position.
 //
-// If the topology comes from a cluster descriptor with coordinates, these are the positions; see
-// [topo.Topology.Positions].
+// If the topology comes from a cluster descriptor with coordinates, the positions are these coordinates;
+// see [topo.Topology.Positions].
 //
-// Else X is the chip's column and Y the chip's row in its mesh. The first mesh is rack 0, shelf 0. Each
+// Otherwise, X is the chip's column and Y the chip's row in its mesh. The first mesh is rack 0, shelf 0. Each
 // further mesh is another rack: rack 1, rack 2, and so on. After rack 255, the racks of shelf 1 follow. A
 // mesh with a side of more than [Side] chips takes one rack for each Side columns and each Side rows.
 func Coords(t *topo.Topology) map[wire.FabricNodeID]Coord {

@@ -139,15 +139,15 @@ func Identify(t *topo.Topology) []Identity {
 // trayChips is the number of chips on a tray of a Galaxy.
 const trayChips = 8
 
-// ranks returns the number of each chip among the chips of its board, from 0. The chips are in the order
-// of their keys, and chips with equal keys in the order of tt-umd's ids.
+// ranks returns the number of each chip among the chips of its board, from 0. Left chips come before right
+// chips. Among these, chips on PCIe come first, and then the order is that of tt-umd's ids.
 func ranks(t *topo.Topology, first []int, right []bool) []int {
 	members := map[int][]int{}
 	for i, f := range first {
 		members[f] = append(members[f], i)
 	}
 	rank := make([]int, len(first))
-	key := func(i int) int { // chips with smaller keys come first: chips that the host reaches before others, and then by tt-umd's id
+	key := func(i int) int { // chips with smaller keys come first
 		k := 0
 		if right[i] {
 			k = 2

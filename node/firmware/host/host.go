@@ -1,5 +1,6 @@
-// Package host is the host's side of the queues of the base firmware: it pushes requests and pops
-// completions, as BDMS says in "Queues". Package firmware describes requests and flags.
+// Package host is the host's side of the queues of the base firmware. The package pushes requests and
+// pops completions, as the documentation of the base firmware (BDMS) says in "Queues". Package firmware
+// describes requests and flags.
 //
 //	q, err := host.Open(s, 8) // the queues of the tile E8 of the session's chip
 //	err = q.Read(ctx, dst, wire.NewNocAddr(1, 1, 0x20000), data)
@@ -83,7 +84,8 @@ func (e *BusyError) Error() string {
 		e.State.Channel, e.State.Requests.Waiting, e.State.Completions.Waiting)
 }
 
-// RequestError says that the firmware did not perform a request, or perhaps did not perform it.
+// RequestError says that the firmware did not perform a request, or that nobody knows whether the firmware
+// performed the request.
 type RequestError struct {
 	Request     string // the request, for people
 	Unreachable bool   // no cable leads to the chip, or no answer came in time; false: the firmware refused the request
@@ -227,8 +229,8 @@ func (q *Queues) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr
 	})
 }
 
-// Write writes memory or registers of a chip, as [Queues.Read] reads them. A write has no completion, so
-// Write waits until the firmware has counted its end.
+// Write writes memory or registers of a chip, under the rules of [Queues.Read]. A write has no completion, so
+// Write waits until the firmware has counted the write's end.
 func (q *Queues) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte) error {
 	return q.parts(ctx, dst, a, b, firmware.WrReq, func(ctx context.Context, e firmware.Entry, part []byte) error {
 		const counters = firmware.ErrorCounter/word + 1
@@ -291,7 +293,7 @@ func (q *Queues) parts(ctx context.Context, dst wire.FabricNodeID, a wire.NocAdd
 		a, b = a.Add(n), b[n:]
 	}
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		err = fmt.Errorf("%w: does a kernel of a strict job hold the firmware of the tile back?", err)
+		err = fmt.Errorf("%w; perhaps a kernel of a strict job keeps the firmware of the tile from working ('ttfabric job ls' shows strict jobs)", err)
 	}
 	return err
 }

@@ -1,4 +1,5 @@
-// Package ports finds the datagrams of chips' ports, and lets the netem of Linux impair them.
+// Package ports finds the addresses of the datagrams that chips' ports send, and impairs these datagrams by
+// the netem of the Linux kernel.
 package ports
 
 import (
@@ -69,7 +70,7 @@ func (p *Port) State() (netem.State, error) {
 // does not know the address of its peer yet, Change returns an error.
 func (p *Port) Change(ctx context.Context, o fault.Options, seed *uint64, d time.Duration) error {
 	if !p.Source.Peer.IsValid() {
-		return spec.NotReadyf("port %s has not heard from its peer %s yet, so nobody knows by which interface the port will send; try again when the cable is up", p.Local.Short(), wire.PortID{Node: p.Link.Peer, Channel: p.Link.PeerChan}.Short())
+		return spec.NotReadyf("port %s has not heard from its peer %s yet, so the interface by which the port will send is not known; try again when the cable is up", p.Local.Short(), wire.PortID{Node: p.Link.Peer, Channel: p.Link.PeerChan}.Short())
 	}
 	if seed != nil { // each port has its own random sequence, as it has if the chips impair the datagrams
 		const spread = 0x9e3779b97f4a7c15

@@ -16,8 +16,8 @@ import (
 	"ttfabric/wire"
 )
 
-// shares are the files that the chip shares with hosts. A lock guards them, which is taken before the node's
-// lock.
+// shares are the files that the chip shares with hosts. The lock mu guards them. Code that needs both locks
+// takes mu before the node's lock.
 type shares struct {
 	mu     sync.Mutex
 	memory *memory // nil: no client has asked for host memory
@@ -31,7 +31,7 @@ type sharedTile struct {
 	holders int    // clients that have asked for the file
 }
 
-// host is what a client uses as a host. The reading goroutine alone uses it.
+// host holds what a client uses as a host. Only the goroutine that reads the client's frames uses the fields.
 type host struct {
 	memory *memory        // nil: the client has not asked for the file
 	lent   *lent          // nil: the client lends no memory
@@ -99,11 +99,11 @@ func (c *client) holdMemory() (*memory, error) {
 	return x.memory, nil
 }
 
-// newMemory makes the file of host memory, and lends the chip the file.
+// newMemory makes the file of host memory. The chip then uses the file as its host memory.
 func (s *Server) newMemory() (*memory, error) {
 	size := s.n.HostMemory()
 	if size == 0 {
-		return nil, errors.New("this chip makes no memory for hosts: the fabric was started with --host-memory 0")
+		return nil, errors.New("this chip shares no memory with hosts: the fabric was started with --host-memory 0")
 	}
 	f, err := newFile(fmt.Sprintf("ttfabric host memory of %s", s.n.Self()), size)
 	if err != nil {
@@ -215,7 +215,7 @@ func (l *lent) Transfer(t firmware.Transfer) ([]byte, wire.Outcome, bool) {
 	return nil, 0, false
 }
 
-// lend lends the chip the client's memory.
+// lend makes the client's memory the host memory of the chip.
 func (c *client) lend(number uint64, body []byte) {
 	n, err := attach.ParseLend(body)
 	if err != nil {
@@ -236,7 +236,7 @@ func (c *client) lend(number uint64, body []byte) {
 func (c *client) moved(number uint64, body []byte) bool {
 	m, err := attach.ParseMoved(body)
 	if err == nil && c.host.lent == nil {
-		err = errors.New("a client that lends no memory says how a transfer ended")
+		err = errors.New("a frame of kind moved from a client that lends no memory")
 	}
 	c.mu.Lock()
 	if c.inFlight--; err != nil { // the frame has no answer
@@ -278,7 +278,7 @@ func (c *client) endHost() {
 	}
 }
 
-// hand answers a request with a number and a file descriptor.
+// hand answers a request with the length n and a descriptor of the file f.
 func (c *client) hand(number uint64, k attach.Kind, n int64, f *os.File) {
 	b := attach.AppendHead(nil, k, number, 8)
 	b = binary.LittleEndian.AppendUint64(b, uint64(n))
