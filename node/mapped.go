@@ -16,8 +16,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Times of the looks at the L1 that hosts have mapped. Nothing tells a chip of a host's stores, so the base
-// firmware polls the indices of its queues, as the hardware's does.
+// Times of the looks at the L1 that hosts have mapped. A host's store there sends no message to the chip. The
+// chip therefore polls the indices of the queues, as the base firmware of the hardware does.
 const (
 	lookSoon  = 20 * time.Microsecond // time between two looks at the indices after a change of an index
 	soonFor   = time.Millisecond      // how long such a change has this effect

@@ -157,8 +157,8 @@
 //
 // The request lend is for programs whose memory no other process can map. The chip sends a transfer for
 // each read and write. The client performs the transfer and sends a frame of kind moved. When the
-// connection closes, the chip has no host memory any more. The flags of a completion change only after the client has sent moved for all writes. A transfer
-// has these parts:
+// connection closes, the chip has no host memory any more. The flags of a completion change only after the
+// client has sent moved for all writes. A transfer has these parts:
 //
 //	 0  8  number of the transfer
 //	 8  8  address in the client's memory
@@ -169,11 +169,12 @@
 //
 // The request tile is for programs that use the firmware's queues with plain loads and stores, on Linux. The
 // answer carries a descriptor of a memfd with the bytes of the tile's L1, which the program maps as shared.
-// The chip's stores appear there in their order. While the file is in use, the chip looks at the indices of
-// the queues every 20 µs for 1 ms after a change of an index, and otherwise every 1 ms. If an index has
-// changed, the chip takes over the queues and their buffers. The chip takes over changes elsewhere in the L1,
-// and refreshes words such as the heartbeat, every 10 ms. What the chip takes over is an input of the chip,
-// and part of recordings. If the program and the chip store into one word at the same time, either store may
+// The chip's stores appear there in their order. A program's store sends no message to the chip. While the
+// file is in use, the chip therefore looks at the indices of the queues: every 20 µs for 1 ms after a change
+// of an index, and otherwise every 1 ms. If an index has changed, the chip copies the program's changes of
+// the queues and their buffers into its memory. Every 10 ms, the chip copies the program's changes elsewhere
+// in the L1, and refreshes words such as the heartbeat. These changes are inputs of the chip, and part of
+// recordings. If the program and the chip store into one word at the same time, either store may
 // be lost. The chip uses the file until the last connection that asked for the file closes. A chip
 // refuses other tiles than ethernet tiles with error 1.
 //

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Host is a connection to a chip for a program that maps memory which it shares with the chip. The memory is
-// shared until Close. The methods are safe for concurrent use.
+// Host is a connection to a chip. Through a Host, a program maps memory that the chip shares with the program
+// until Close. The methods are safe for concurrent use.
 type Host struct {
 	conn  *net.UnixConn
 	hello Hello
@@ -54,9 +54,9 @@ func (h *Host) Memory() ([]byte, error) {
 	return b, nil
 }
 
-// Tile maps the L1 of the ethernet tile at the coordinate (x, y) of NoC 0. The chip takes over what the
-// program stores there, and the chip's stores appear there; see the package's documentation. The bytes must
-// not be used after Close.
+// Tile maps the L1 of the ethernet tile at the coordinate (x, y) of NoC 0. The chip copies what the program
+// stores there into its memory, and the chip's stores appear there; see the package's documentation. The
+// bytes must not be used after Close.
 func (h *Host) Tile(x, y uint8) ([]byte, error) {
 	b, err := h.share(func(b []byte, number uint64) []byte { return AppendTile(b, number, x, y) }, KindTile)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package host is the host's side of the queues of the base firmware. The package pushes requests and
-// pops completions, as the documentation of the base firmware (BDMS) says in "Queues". Package firmware
+// pops completions, as the baseline data movement service (BDMS) defines in "Queues". Package firmware
 // describes requests and flags.
 //
 //	q, err := host.Open(s, 8) // the queues of the tile E8 of the session's chip
