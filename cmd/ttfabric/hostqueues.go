@@ -17,13 +17,14 @@ import (
 
 func newHostQueues() *cobra.Command {
 	return &cobra.Command{Use: "queues CHIP", Short: "Show the firmware's queues of a chip's ethernet tiles", Args: cobra.ExactArgs(1),
-		Long: `The command shows the queues through which a host uses the base firmware of each
-ethernet tile of CHIP, from the words in the tile's memory.
+		Long: `A host uses the base firmware of an ethernet tile through two queues in the tile's
+memory. The command reads and shows the queues of each ethernet tile of CHIP.
 
-Requests and Completions show the write index, the read index and the flags of the
-entries that wait; "empty" is a completion that the firmware has not filled yet. Writes
-and Reads show how many requests the firmware has accepted, and how many have ended.
-With -o json, the command shows all entries, also old ones.`,
+The columns Requests and Completions show the write index, the read index and the flags
+of the entries that wait. The word "empty" stands for a completion that the firmware
+has not filled yet. The columns Writes and Reads show how many requests the firmware
+has accepted, and how many have ended. With -o json, the command shows all entries,
+also old ones.`,
 		Example: "  ttfabric host queues M0D0\n  ttfabric host queues M0D0 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			as, err := format(c)
@@ -67,8 +68,8 @@ type hostMove struct {
 // hostLong is the end of the help of 'host read' and 'host write'.
 const hostLong = `
 
-The firmware of the tile performs the requests: it passes them over NoC and cables to
-the firmware of CHIP. Addresses and lengths are multiples of 4 bytes. Only one host at a
+The firmware of the tile passes the requests over NoC and cables to the firmware of
+CHIP, which performs them. Addresses and lengths are multiples of 4 bytes. Only one host at a
 time may use the queues of a tile. TILE has the form that 'ttfabric mem --help' explains.`
 
 func newHostRead() *cobra.Command {
@@ -81,7 +82,7 @@ func newHostRead() *cobra.Command {
 func newHostWrite() *cobra.Command {
 	m := hostMove{write: true}
 	c := m.flags(&cobra.Command{Use: "write CHIP TILE [TEXT]", Short: "Write bytes through the firmware's queues, as a host does", Args: cobra.RangeArgs(2, 3),
-		Long:    "The command writes memory or registers of CHIP by requests in the queues of the base\nfirmware, and waits until the firmware has counted their ends." + hostLong,
+		Long:    "The command writes memory or registers of CHIP by requests in the queues of the base\nfirmware, and waits until all requests have ended." + hostLong,
 		Example: "  ttfabric host write M0D1 1-1:0x20000 --hex 01020304\n  ttfabric host write M0D1 1-1:0x20000 --file block.bin --through M0D0/8", RunE: m.run})
 	sourceFlags(c, &m.from)
 	return c

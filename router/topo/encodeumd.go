@@ -21,10 +21,10 @@ var boardTypes = []string{"n150", "n300", "p100", "p150", "p300", "ubb", "ubb_bl
 // EncodeClusterDescriptor makes up the data that a topology lacks. If all chips have UMD ids, the
 // descriptor uses these ids. Otherwise the descriptor uses the chips' fabric ids. In the
 // descriptor, the host reaches the chips with MMIO set, or all chips if no chip has MMIO set. The
-// harvested ethernet channels are those of [Topology.HarvestedEthernet]. A chip with an unknown
-// board is encoded as alone on an n150 or p150. The descriptor always has coordinates, although
-// real files have coordinates only for Wormhole boards. Without coordinates, a reader might find
-// other wraps or another orientation.
+// harvested ethernet channels are those of [Topology.HarvestedEthernet]. If the board of a chip is
+// unknown, the descriptor puts the chip alone on an n150 or p150. The descriptor always has
+// coordinates, although real files have coordinates only for Wormhole boards. Without coordinates,
+// a reader might find other wraps or another orientation.
 func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	if len(t.Meshes) != 1 {
 		return nil, fmt.Errorf("topology %s has %d meshes, but a cluster descriptor describes only one mesh; write the form ttfabric instead", t.Name, len(t.Meshes))
@@ -153,7 +153,8 @@ const blackholeOff = 2
 // HarvestedEthernet returns the mask of the ethernet channels that a chip reports as harvested,
 // which means switched off. Bit i is channel i. On Wormhole, the mask is 0. On Blackhole, the mask
 // has the last two channels without a cable. Harvested channels change the numbers of later
-// channels only. If fewer than two channels have no cable, the mask is 0.
+// channels only, so the channels with cables before them keep their numbers. If fewer than two
+// channels have no cable, the mask is 0.
 func (t *Topology) HarvestedEthernet(n wire.FabricNodeID) uint16 {
 	if t.Arch != wire.Blackhole {
 		return 0
