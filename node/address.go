@@ -215,7 +215,8 @@ func (n *Node) aim(p *livePort, to netip.AddrPort) bool {
 	return true
 }
 
-// tellLives tells the chip which chips have started, restarted or ended, by the gossip pool's events.
+// tellLives reports to the chip which other chips have started, restarted or ended, according to
+// the gossip pool's events.
 func (n *Node) tellLives(events []membership.Event) {
 	var news []flow.Life
 	for i := range events {
@@ -231,9 +232,10 @@ func (n *Node) tellLives(events []membership.Event) {
 	}
 }
 
-// readdress hands the link states and lives from gossip to the chip, and notes the chip's own address. If
-// leaves returns true for a port, readdress makes the port send to the address that gossip reports
-// for the peer. readdress returns the time after which its caller must call readdress again.
+// readdress hands the link states and lives from gossip to the chip, and notes the chip's own
+// address. If leaves returns true for a port, readdress makes the port send to the address that
+// gossip reports for the peer. readdress returns the time after which its caller must call
+// readdress again.
 func (n *Node) readdress() time.Duration {
 	where := map[wire.FabricNodeID]membership.Member{}
 	var words []wire.LinkState

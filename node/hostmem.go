@@ -8,39 +8,40 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// MaxHostMemory is the largest memory that a chip makes for hosts, in bytes: the addresses that a request can
-// name.
+// MaxHostMemory is the largest size of the memory that a node provides for hosts, in bytes. A
+// request cannot name higher addresses.
 const MaxHostMemory = firmware.HostSize
 
-// stepTransfers is the number of bytes that one step moves to and from host memory. Other work of the chip
-// then comes first. Our own choice.
+// stepTransfers is the number of bytes after which a step moves no more bytes to or from host
+// memory. The chip then does other work before the next transfer. Our own choice.
 const stepTransfers = 1 << 20
 
 // Lender is the memory of a host that a chip uses. The node calls both methods under its lock.
 type Lender interface {
 	// Size returns the number of bytes that the chip may use, from address 0 on.
 	Size() uint64
-	// Transfer performs a read or a write. If Transfer has performed it, "ended" is true. Otherwise the
-	// lender later calls [Node.Transferred]. Transfer must not block, and must not call the node.
+	// Transfer performs the read or write t, and returns "ended" as true. Or Transfer only begins
+	// t, and returns "ended" as false. The lender then calls [Node.Transferred] at the end of t.
+	// Transfer must not block, and must not call the node.
 	Transfer(t firmware.Transfer) (data []byte, o wire.Outcome, ended bool)
 }
 
-// ErrLent is the error of a host that lends memory to a chip that uses another host's memory.
+// ErrLent is the error of [Node.Lend] if the chip already uses the memory of another host.
 var ErrLent = errors.New("the chip already uses the memory of another host")
 
-// hosts is what the node keeps for hosts.
+// hosts is the state that the node keeps for hosts.
 type hosts struct {
-	lender Lender        // nil: no host lends the chip memory
-	tiles  []*mappedTile // tiles whose L1 hosts have mapped
-	looks  *clock        // wakes the goroutine that looks at these tiles; nil: there are none
+	lender Lender        // memory that the chip uses; nil: none
+	tiles  []*mappedTile // ethernet tiles whose L1 a host has mapped
+	looks  *clock        // wakes the goroutine that looks at these tiles; nil: no tile is mapped
 }
 
-// HostMemory returns the size of the memory that the chip makes for hosts, in bytes. If HostMemory returns
-// 0, the chip makes none.
+// HostMemory returns the size of the memory that the node provides for hosts, in bytes. 0 means
+// that the node provides none.
 func (n *Node) HostMemory() int64 { return min(n.cfg.HostMemory, MaxHostMemory) }
 
-// Lend lends the chip the memory of a host until [Node.EndLend]. If the chip uses another host's memory,
-// Lend returns [ErrLent].
+// Lend lets the chip use the memory of a host until [Node.EndLend]. If the chip already uses
+// another host's memory, Lend returns [ErrLent].
 func (n *Node) Lend(l Lender) error {
 	var err error
 	closed := n.order(func(now mono.Time) {
@@ -54,8 +55,8 @@ func (n *Node) Lend(l Lender) error {
 	return errors.Join(closed, err)
 }
 
-// EndLend ends the effect of [Node.Lend]. The requests of the firmware's queues that use the memory end as
-// refused.
+// EndLend ends the effect of [Node.Lend]. If a request in the firmware's queues uses the memory,
+// the request ends as refused.
 func (n *Node) EndLend(l Lender) {
 	n.step(asked, func(now mono.Time) {
 		if n.hosts.lender == l {
@@ -65,8 +66,9 @@ func (n *Node) EndLend(l Lender) {
 	})
 }
 
-// Transferred tells the chip how a transfer ended that [Lender].Transfer has begun. The data of a read
-// belong to the chip.
+// Transferred reports to the chip the end of a transfer that [Lender].Transfer has begun. After a
+// read, "data" holds the bytes that were read. The chip keeps "data", so the caller must not change
+// it.
 func (n *Node) Transferred(l Lender, id uint64, o wire.Outcome, data []byte) {
 	n.step(asked, func(now mono.Time) {
 		if n.hosts.lender == l {
@@ -75,9 +77,9 @@ func (n *Node) Transferred(l Lender, id uint64, o wire.Outcome, data []byte) {
 	})
 }
 
-// transfer moves bytes to and from host memory, at most about stepTransfers in one step. The argument
-// "moved" is the number of bytes that the step has moved so far. transfer reports whether the chip must run
-// again.
+// transfer performs transfers to and from host memory, until the step has moved stepTransfers
+// bytes. The argument "moved" counts the bytes that the step has moved. transfer returns true if a
+// transfer has ended, so that the chip must run again.
 func (n *Node) transfer(now mono.Time, moved *int) (again bool) {
 	for *moved < stepTransfers && n.chip.HasTransfer() && n.hosts.lender != nil {
 		t, _ := n.chip.PollTransfer()

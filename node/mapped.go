@@ -16,39 +16,41 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Times of the looks at the L1 that hosts have mapped. A host's store there sends no message to the chip. The
-// chip therefore polls the indices of the queues, as the base firmware of the hardware does.
+// Times at which the node looks at L1 that hosts have mapped. A host's store into mapped L1 causes
+// no event. Therefore the node polls the indices of the queues, as the base firmware does on
+// hardware.
 const (
-	lookSoon  = 20 * time.Microsecond // time between two looks at the indices after a change of an index
-	soonFor   = time.Millisecond      // how long such a change has this effect
-	lookLater = time.Millisecond      // time between two looks otherwise
+	lookSoon  = 20 * time.Microsecond // time between two looks at the indices, in the time soonFor after a change of an index
+	soonFor   = time.Millisecond      // how long the looks come every lookSoon after a change of an index
+	lookLater = time.Millisecond      // time between two looks at the indices, at other times
 	lookWhole = 10 * time.Millisecond // time between two looks at the whole L1
 )
 
-// lookPage is the number of bytes that a look compares at once.
+// lookPage is the number of bytes that the node compares at once.
 const lookPage = 4096
 
-// indices are the offsets of the queues' indices.
+// indices are the offsets of the read and write indices of both queues.
 var indices = [...]int{firmware.SQ + firmware.WrIdx, firmware.SQ + firmware.RdIdx, firmware.CQ + firmware.WrIdx, firmware.CQ + firmware.RdIdx}
 
-// queuesEnd is the end of the queues and of the buffers that a host uses.
+// queuesEnd is the offset after the queues, and after the buffers that a host uses.
 const queuesEnd = firmware.InternalBuffers
 
-// mappedTile is an ethernet tile whose L1 hosts have mapped. The chip's memory keeps the L1 that counts. The
-// node copies what the chip stores to the mapped bytes, and tells the chip what hosts have stored there.
+// mappedTile is an ethernet tile whose L1 hosts have mapped. The chip's memory holds the L1 itself,
+// and the mapped bytes are a copy. The node copies the chip's stores to the mapped bytes, and hands
+// the hosts' stores to the chip.
 type mappedTile struct {
 	ch     wire.Channel
 	addr   wire.NocAddr // first byte of the L1
 	mem    []byte       // mapped bytes
-	shadow []byte       // the mapped bytes as the chip knows them
-	taking bool         // the chip takes over a host's stores now
-	soon   mono.Time    // until this time, looks are frequent
-	whole  mono.Time    // time of the next look at the whole L1
+	shadow []byte       // the content of the mapped bytes that the chip already knows
+	taking bool         // the node is handing a host's stores to the chip now
+	soon   mono.Time    // until this time, the node looks every lookSoon
+	whole  mono.Time    // when the node next looks at the whole L1
 }
 
-// MapTile makes the bytes mem, which other processes map too, show the L1 of a channel's ethernet tile, until
-// [Node.UnmapTile]. The chip takes over what other processes store there. MapTile returns an error if mem
-// has another length than the L1, or if the tile is mapped already.
+// MapTile makes mem a copy of the L1 of a channel's ethernet tile until [Node.UnmapTile]. Other
+// processes have mapped mem, too. The chip takes over what these processes store in mem. MapTile
+// returns an error if the length of mem is not that of the L1, or if the tile is already mapped.
 func (n *Node) MapTile(ch wire.Channel, mem []byte) error {
 	x, y, ok := noc.EthernetTile(n.cfg.Topology.Arch, ch)
 	if !ok {
@@ -85,7 +87,8 @@ func (n *Node) MapTile(ch wire.Channel, mem []byte) error {
 	return err
 }
 
-// UnmapTile ends the effect of [Node.MapTile]. The chip first takes over what other processes have stored.
+// UnmapTile ends the effect of [Node.MapTile]. The chip first takes over what other processes have
+// stored.
 func (n *Node) UnmapTile(ch wire.Channel) {
 	n.step(asked, func(now mono.Time) {
 		t := n.hosts.tile(ch)
@@ -112,7 +115,7 @@ func (h *hosts) tile(ch wire.Channel) *mappedTile {
 	return nil
 }
 
-// endLooks ends the goroutine that looks.
+// endLooks ends the goroutine of lookOften.
 func (h *hosts) endLooks() {
 	if h.looks != nil {
 		h.looks.close()
@@ -149,10 +152,10 @@ func (n *Node) lookOften(c *clock) {
 func (n *Node) chipStored(t *mappedTile, off, k int) {
 	n.chip.Memory().Read(t.addr.Add(off), t.shadow[off:off+k])
 	if t.taking {
-		return // the host's own bytes; the host may have stored others meanwhile
+		return // the host has stored these bytes itself, and may have replaced them meanwhile
 	}
 	if k == wire.RegisterLen && off%wire.RegisterLen == 0 {
-		t.put(off) // one store, behind all earlier stores
+		t.put(off) // as one atomic store, after all earlier stores
 	} else {
 		copy(t.mem[off:off+k], t.shadow[off:])
 	}
@@ -164,17 +167,17 @@ func (n *Node) chipStored(t *mappedTile, off, k int) {
 	}
 }
 
-// get loads a mapped word.
+// get loads the mapped word at an offset.
 func (t *mappedTile) get(off int) uint32 {
 	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&t.mem[off])))
 }
 
-// put stores a word of the shadow as a mapped word.
+// put copies the word at an offset from the shadow to the mapped bytes.
 func (t *mappedTile) put(off int) {
 	atomic.StoreUint32((*uint32)(unsafe.Pointer(&t.mem[off])), binary.NativeEndian.Uint32(t.shadow[off:]))
 }
 
-// look tells the chip what hosts have stored. look reports whether there was anything.
+// look hands to the chip what hosts have stored. look returns true if a host has stored anything.
 func (t *mappedTile) look(now mono.Time, c *chip.Chip) (found bool) {
 	t.taking = true
 	defer func() { t.taking = false }()
@@ -183,7 +186,7 @@ func (t *mappedTile) look(now mono.Time, c *chip.Chip) (found bool) {
 		if v == binary.NativeEndian.Uint32(t.shadow[i:]) {
 			continue
 		}
-		if t.soon = now.Add(soonFor); !found { // what the host stored before the index counts
+		if t.soon = now.Add(soonFor); !found { // the host stored the queue's entry before the index, so the chip must get the entry first
 			t.take(now, c, firmware.QueueBase, queuesEnd)
 			found = true
 		}
@@ -198,8 +201,8 @@ func (t *mappedTile) look(now mono.Time, c *chip.Chip) (found bool) {
 	return found
 }
 
-// take tells the chip which bytes hosts have stored from offset "from" to offset "to". take leaves the
-// indices out.
+// take hands to the chip the bytes that hosts have stored between the offsets "from" and "to",
+// without the indices.
 func (t *mappedTile) take(now mono.Time, c *chip.Chip, from, to int) (found bool) {
 	for page := from; page < to; page += lookPage {
 		end := min(page+lookPage, to)
@@ -224,8 +227,9 @@ func (t *mappedTile) take(now mono.Time, c *chip.Chip, from, to int) (found bool
 	return found
 }
 
-// tell tells the chip that a host has stored bytes. If the chip has no room for them, the bytes are lost.
-// Words that do not show what was stored, such as the version of the firmware, appear in the map again.
+// tell hands bytes that a host has stored to the chip. If the chip has no room for the bytes, they
+// are lost. Some words of the L1 do not take what a host stores, such as the version of the
+// firmware. For these words, tell restores the mapped bytes.
 func (t *mappedTile) tell(now mono.Time, c *chip.Chip, off int, b []byte) {
 	copy(t.shadow[off:], b)
 	_ = c.HandleStore(now, t.ch, uint64(off), b)
@@ -236,7 +240,7 @@ func (t *mappedTile) tell(now mono.Time, c *chip.Chip, off int, b []byte) {
 	}
 }
 
-// refresh shows words that change without a store, such as the heartbeat.
+// refresh copies to the mapped bytes the words that change without a store, such as the heartbeat.
 func (t *mappedTile) refresh(c *chip.Chip) {
 	now := make([]byte, len(t.mem))
 	c.Memory().Read(t.addr, now)

@@ -61,7 +61,7 @@ type Config struct {
 	Keys GossipKeys   // keys of encrypted gossip; nil: gossip is not encrypted
 	Log  *slog.Logger // nil: the node discards log messages
 
-	HostMemory int64 // size of the memory that the chip makes for hosts of this machine, in bytes; 0: none
+	HostMemory int64 // size of the memory that the node provides for hosts on this machine, in bytes; 0: none
 
 	Kernels kernel.Table // kernels that the chip can run
 	// Hung is called with a kernel that has taken a second of processor time in one turn, and with
@@ -242,7 +242,7 @@ func (n *Node) drain(now mono.Time) {
 	}
 	d, ok := n.chip.Deadline()
 	if n.hosts.lender != nil && n.chip.HasTransfer() {
-		d, ok = now, true // the next step goes on
+		d, ok = now, true // the next step performs further transfers
 	}
 	if ok && n.alarm.arm(now, d) {
 		n.clock.set(d.Sub(n.now()))

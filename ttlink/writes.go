@@ -15,16 +15,16 @@ import (
 // WormholeB0/EthernetTile/EthernetTxRx.md).
 //
 // The link cuts a command into frames as the slab has room. The frames of all queues and of packets
-// share the sequence numbers and the slab. If commands of several queues wait, the link's random numbers
-// choose the queue of the next frame. Therefore there is no order between the queues.
+// share the sequence numbers and the slab. If commands of several queues wait, the link's random
+// numbers choose the queue of the next frame. Therefore there is no order between the queues.
 
 // Limits of L1 writes.
 const (
 	// MaxWrite is the largest length of an L1 write, in bytes: the whole L1 of a Blackhole's ethernet
 	// tile (tt-isa-documentation, BlackholeA0/EthernetTile).
 	MaxWrite = 512 << 10
-	// DefaultMaxPacket is the default of MAX_PKT_SIZE, in bytes of TT-link header and payload. The CCL
-	// guide says "Maximum Packet Size: 1500 B".
+	// DefaultMaxPacket is the default of MAX_PKT_SIZE, in bytes of TT-link header and payload. The
+	// CCL guide says "Maximum Packet Size: 1500 B".
 	DefaultMaxPacket = 1500
 	// MinMaxPacket and MaxMaxPacket limit MAX_PKT_SIZE, in bytes: the header with one word, and the
 	// header with the longest payload of a frame.
@@ -42,14 +42,14 @@ type WriteCounters struct {
 	Frames, Words     uint64 // frames sent, also again; their headers and payloads in words of 16 bytes, rounded up for each frame
 	FramesTaken       uint64 // frames received, without frames that the link dropped
 	WordsTaken        uint64 // headers and payloads of these frames, in words of 16 bytes
-	Lines, LinesTaken uint64 // the same as Words and WordsTaken in lines of 96 bytes, which a Blackhole counts
+	Lines, LinesTaken uint64 // the same lengths as Words and WordsTaken, in lines of 96 bytes, the unit of a Blackhole
 }
 
 // LineLen is the unit in which a Blackhole's queues count bytes (tt-isa-documentation,
 // BlackholeA0/EthernetTile/EthernetTxRx.md, ETH_TXQ_WORD_CNT).
 const LineLen = 96
 
-// lines returns the length of header and payload of a frame, in lines of 96 bytes, rounded up.
+// lines returns the length of a frame's header and payload, in lines of 96 bytes, rounded up.
 func lines(payload int) uint64 { return uint64(wire.HeaderLen+payload+LineLen-1) / LineLen }
 
 // words returns the length of header and payload of a frame, in words of 16 bytes, rounded up.
@@ -57,8 +57,8 @@ func words(payload int) uint64 {
 	return uint64(wire.HeaderLen+payload+wire.WriteUnit-1) / wire.WriteUnit
 }
 
-// sendWrite reads the payload of the frame m of a write, which the link sends now, and counts the frame.
-// The frame's number is the sender's cursor.
+// sendWrite reads the payload of the frame m of a write, which the link sends now, and counts the
+// frame. The frame's number is the sender's cursor.
 func (l *Link) sendWrite(m *frameMeta, payload []byte) {
 	if m.kind == wire.KindWrite {
 		l.cfg.Source(*l.tx.slab.source(l.tx.cursor), payload)
@@ -88,8 +88,8 @@ type writes struct {
 	count [wire.NumQueues]WriteCounters
 }
 
-// Busy reports whether queue q, below [wire.NumQueues], takes no command now. A queue is busy from the start of a
-// command until all frames of the command are in the retransmit slab.
+// Busy reports whether queue q, below [wire.NumQueues], takes no command now. A queue is busy from
+// the start of a command until all frames of the command are in the retransmit slab.
 func (l *Link) Busy(q int) bool { return l.writes.queue[q].kind != 0 }
 
 // StartWrite starts an L1 write on queue q: the link copies the given number of 16-byte words from
@@ -105,9 +105,9 @@ func (l *Link) StartWrite(q int, from, to uint32, words int) bool {
 	return l.begin(q, command{wire.KindWrite, from, to, uint32(words * wire.WriteUnit)})
 }
 
-// StartRegister starts an MMIO write on queue q: the value goes to the register at address "to" of the
-// ethernet tile at the other end. In all other respects, StartRegister works like [Link.StartWrite].
-// StartRegister panics for an address that is not a multiple of 4.
+// StartRegister starts an MMIO write on queue q: the value goes to the register at address "to" of
+// the ethernet tile at the other end. In all other respects, StartRegister works like
+// [Link.StartWrite]. StartRegister panics for an address that is not a multiple of 4.
 func (l *Link) StartRegister(q int, to, value uint32) bool {
 	if to%wire.RegisterLen != 0 {
 		panic(fmt.Sprintf("ttlink: MMIO write to %#x: want a multiple of %d", to, wire.RegisterLen))
@@ -127,14 +127,15 @@ func (l *Link) begin(q int, c command) bool {
 	return true
 }
 
-// SetMaxPacket sets MAX_PKT_SIZE of queue q, in bytes of TT-link header and payload. Values outside of
-// [MinMaxPacket] to [MaxMaxPacket] count as the nearer limit. Frames in the slab keep their length.
+// SetMaxPacket sets MAX_PKT_SIZE of queue q, in bytes of TT-link header and payload. Values outside
+// of [MinMaxPacket] to [MaxMaxPacket] count as the nearer limit. Frames in the slab keep their
+// length.
 func (l *Link) SetMaxPacket(q, n int) {
 	l.writes.most[q] = min(max(n, MinMaxPacket), MaxMaxPacket)
 }
 
-// Sequence returns two sequence numbers: the number of the frame that this end expects
-// next, and the number after the newest frame that the peer has acknowledged. Outside of a session, the
+// Sequence returns two sequence numbers: the number of the frame that this end expects next, and
+// the number after the newest frame that the peer has acknowledged. Outside of a session, the
 // numbers are of the last session, or 0.
 func (l *Link) Sequence() (expected, acked wire.Seq) { return l.rx.expected, l.tx.base }
 
@@ -144,8 +145,8 @@ func (l *Link) WriteCount(q int) WriteCounters { return l.writes.count[q] }
 // MaxPacket returns MAX_PKT_SIZE of queue q, in bytes.
 func (l *Link) MaxPacket(q int) int { return l.writes.most[q] }
 
-// WritePayload returns the largest payload of a frame of an L1 write on queue q, in bytes. The payload
-// is limited by MAX_PKT_SIZE and by the frame size of the link, if the link has come up.
+// WritePayload returns the largest payload of a frame of an L1 write on queue q, in bytes. The
+// payload is limited by MAX_PKT_SIZE and by the frame size of the link, if the link has come up.
 func (l *Link) WritePayload(q int) int {
 	n := l.writes.most[q] - wire.HeaderLen
 	if l.agreed > 0 {
@@ -197,8 +198,9 @@ func (l *Link) packetShare(n, size int) bool {
 	return s.count == 0 || s.used-s.writes+size <= l.cfg.Window/writeShare && s.count-s.writeCount+n <= MaxFrames/writeShare
 }
 
-// PlaceWrites places frames of the commands that wait, if the link is up. PlaceWrites reports whether a
-// queue that was busy takes a command now. [Link.PollTransmit] does the same before it sends.
+// PlaceWrites places frames of the commands that wait, if the link is up. PlaceWrites reports
+// whether a queue that was busy takes a command now. [Link.PollTransmit] does the same before it
+// sends.
 func (l *Link) PlaceWrites() bool {
 	if !l.writes.wait || l.state != StateUp {
 		return false
@@ -247,7 +249,8 @@ func (l *Link) placeWrites() {
 	}
 }
 
-// nextQueue chooses a queue with a command. If there is none, nextQueue returns false.
+// nextQueue chooses at random one of the queues with a command. If no queue has a command,
+// nextQueue returns false.
 func (l *Link) nextQueue() (q int, ok bool) {
 	var busy [wire.NumQueues]int
 	n := uint64(0)
@@ -271,8 +274,8 @@ func (w *writes) acked(m *frameMeta) {
 	}
 }
 
-// abandon drops the commands of the session, and returns the number of unacknowledged commands of each
-// queue.
+// abandon drops the commands of the session, and returns the number of unacknowledged commands of
+// each queue.
 func (w *writes) abandon() (unknown [wire.NumQueues]int) {
 	unknown = w.open
 	for q, n := range unknown {

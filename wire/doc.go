@@ -79,7 +79,7 @@
 //
 // A fabric of one mesh needs only VC 0 to 2 if no cable wraps and no route leads round a fault. In
 // an L1 write and an MMIO write, the VC field holds the number of the transaction command queue
-// instead, 0 or 1. All other kinds have VC 0. Only data frames, L1 writes, MMIO writes and hellos
+// instead, 0 to 2. All other kinds have VC 0. Only data frames, L1 writes, MMIO writes and hellos
 // are padded. The destination channel of every frame is the channel of the port at the other end of
 // the link's own cable. A fallback path does not change the destination channel.
 //

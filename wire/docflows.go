@@ -46,15 +46,16 @@
 //     packet then falls under the next rule.
 //   - The destination performs a request after all earlier requests of the flow. A request that it
 //     cannot perform gets an exception. A probe does nothing. Next becomes seq+1.
-//   - After every packet without POSTED that it has not dropped, the destination owes a completion. The
-//     completions that it then sends answer all packets that came before. Together, they repeat all
-//     exceptions that the destination keeps.
+//   - After every packet without POSTED that it has not dropped, the destination owes a completion.
+//     The completions that it then sends answer all packets that came before. Together, they repeat
+//     all exceptions that the destination keeps.
 //
 // Completions are cumulative: they begin at the flow base, so that a lost completion leaves no
-// lasting gap. The source refuses three kinds of completions: those of an earlier epoch, those whose
-// field "next" is beyond the flow seq that the source will use next, and those whose field "from" is
-// beyond the first request without a fate. All open requests before next are done, except requests with an exception. A read
-// is done only when its reply has also come. The source finds the read by the id in the reply.
+// lasting gap. The source refuses three kinds of completions: those of an earlier epoch, those
+// whose field "next" is beyond the flow seq that the source will use next, and those whose field
+// "from" is beyond the first request without a fate. All open requests before next are done, except
+// requests with an exception. A read is done only when its reply has also come. The source finds
+// the read by the id in the reply.
 //
 // If a flow with open requests makes no progress for 250 ms, the source sends a probe behind the
 // requests. Further probes follow at intervals that double up to 4 s. The completion of a probe
@@ -68,63 +69,66 @@
 // the flow begins a new epoch at flow seq 0.
 //
 // The reply to a performed read can be lost. When a drop report of the reply comes, the source
-// settles the read as unknown. A reply can also be lost without a report, with the session of a link.
-// If the reply to a performed read has not come 250 ms after the completion, the source sends the
-// read again. The read then is a new request, with a flow seq and an id of its own. The source sends
-// further such requests at intervals of at least 250 ms. Replies of a flow keep their order, so the
-// reply to the repeated read overtakes no earlier reply. When that reply comes, the data of some
-// earlier reads are therefore lost: of those that were overdue by 250 ms when the source repeated the
-// read. The source settles these reads as unknown. A reply that has not come after 2 minutes is lost,
-// too. If the destination has restarted, the request begins a void epoch there. When an exception with
-// outcome 6 or 9 comes, the source therefore settles as unknown all performed reads up to the last
-// flow seq of the exception.
+// settles the read as unknown. A reply can also be lost without a report, with the session of a
+// link. If the reply to a performed read has not come 250 ms after the completion, the source sends
+// the read again. The read then is a new request, with a flow seq and an id of its own. The source
+// sends further such requests at intervals of at least 250 ms. Replies of a flow keep their order,
+// so the reply to the repeated read overtakes no earlier reply. When that reply comes, the data of
+// some earlier reads are therefore lost: of those that were overdue by 250 ms when the source
+// repeated the read. The source settles these reads as unknown. A reply that has not come after 2
+// minutes is lost, too. If the destination has restarted, the request begins a void epoch there.
+// When an exception with outcome 6 or 9 comes, the source therefore settles as unknown all
+// performed reads up to the last flow seq of the exception.
 //
-// A source sets KNOWN once it has had a completion of the flow's present epoch. If a request that
-// was sent with KNOWN has outcome 5, the destination will never perform the request. A later
+// A source sets KNOWN once it has received a completion of the flow's present epoch. If a request
+// that was sent with KNOWN has outcome 5, the destination will never perform the request. A later
 // incarnation of the destination would refuse the request too. A request that was sent without
-// KNOWN, and without a life, may still come to a later incarnation. This incarnation would begin the flow
-// with the request, and perform the request. If such a request has outcome 5, the source therefore
-// settles the request as unknown. "Lives" describes requests with a life.
+// KNOWN, and without a life, may still come to a later incarnation. This incarnation would begin
+// the flow with the request, and perform the request. If such a request has outcome 5, the source
+// therefore settles the request as unknown. For requests with a life, see "Lives".
 //
-// An epoch ends when the source settles as unknown a request that was sent without KNOWN and without a
-// life. An epoch also ends when the source receives an exception with outcome 6 or 9. In an ended epoch,
-// the source sends no new requests. If the packets of the epoch name no life, a request that gets
-// outcome 5 from then on ends as unknown, even if the source sent it with KNOWN. When an ended epoch has
-// no open request left, the source begins the next epoch, at flow seq 0. An epoch with KNOWN also ends
-// if the flow has had no open request for 100 ms: the next request begins a new epoch. A destination
-// that restarted in this pause therefore refuses no request of the flow.
+// An epoch ends when the source settles as unknown a request that was sent without KNOWN and
+// without a life. An epoch also ends when the source receives an exception with outcome 6 or 9. In
+// an ended epoch, the source sends no new requests. If the packets of the epoch name no life, a
+// request that gets outcome 5 from then on ends as unknown, even if the source sent it with KNOWN.
+// When an ended epoch has no open request left, the source begins the next epoch, at flow seq 0. An
+// epoch with KNOWN also ends if the flow has had no open request for 100 ms: the next request
+// begins a new epoch. A destination that restarted in this pause therefore refuses no request of
+// the flow.
 //
-// A request with POSTED is a request like any other, but the destination owes no completion for it. A
-// later completion covers the request, too. Of 128 posted requests in a row, this implementation
-// sends the last without POSTED, so that the flow's window does not fill up. If no later packet of
+// A request with POSTED is a request like any other, but the destination owes no completion for it.
+// A later completion covers the request, too. This implementation sends each 128th of consecutive
+// posted requests without POSTED, so that the flow's window does not fill up. If no later packet of
 // the flow asks for a completion, the probe after 250 ms does. A read is never posted.
 //
 // # Lives
 //
-// The life of a chip is the low 32 bits of the incarnation that the chip's process draws when it starts.
-// A chip's hellos and its gossip name this incarnation. A unicast request or probe may name one life of
-// its destination, or 0 for any life. All packets of one epoch name the same life. Packets of groups
-// name no life.
+// The life of a chip is the low 32 bits of the incarnation that the chip's process draws when it
+// starts. A chip's hellos and its gossip name this incarnation. A unicast request or probe may name
+// one life of its destination, or 0 for any life. All packets of one epoch name the same life.
+// Packets of groups name no life.
 //
-// If the packet that begins an epoch at a destination names another life than the destination's, the
-// epoch is void, as with KNOWN. If the packet names the destination's life and the epoch is not void,
-// the numbers from base to seq-1 get outcome 5 instead of outcome 6, because no other life performs
-// requests of the epoch.
+// The first packet of an epoch that comes to a destination may name a life. If this life is not the
+// destination's, the epoch is void at the destination, as with KNOWN. If the life is the
+// destination's, and the packet has no KNOWN, the numbers from base to seq-1 get outcome 5 instead
+// of outcome 6. The reason is that no other life performs requests of the epoch.
 //
-// If the requests of an epoch name a life, outcome 5 is final: the source settles the request as lost.
-// Only the named life gives this outcome, the named life does not perform the request later, and all
-// other lives refuse it. If the destination has restarted, the source settles requests with outcome 6 as
-// unknown. A request with outcome 9 has come to a later life. No life has performed it.
+// If the requests of an epoch name a life, outcome 5 is final: the source settles the request as
+// lost. Only the named life gives this outcome, and the named life does not perform the request
+// later. All other lives refuse the request. Outcome 6 means that the destination has restarted.
+// The source settles the request as unknown. Outcome 9 means that the request came to a later life,
+// and that no life performed the request.
 //
-// A source need not name a life. This implementation learns the lives of the other chips from gossip, and
-// those of its neighbours from their hellos. The source is sure of a life if one of two things has
-// happened since its tables changed last: the source has learned the life, or the chip has answered a
-// packet that named the life. If the source is not sure, its flow begins the epoch with a probe, and
-// sends no request before the probe is answered. All requests of the epoch then have KNOWN. The probe
-// names the life that gossip has told. After an exception with outcome 6 or 9, the source knows that
-// gossip is late, and the packets name no life until gossip tells another one. When gossip tells a new life, the epochs of all flows to the chip end. A group
-// also begins each epoch with a probe. If a member does not answer the probe of a group, the multicasts
-// go without KNOWN.
+// A source need not name a life. This implementation learns the lives of the other chips from
+// gossip, and those of its neighbours from their hellos. The source is sure of a life if one of two
+// things has happened since its tables changed last: the source has learned the life, or the chip
+// has answered a packet that named the life. If the source is not sure, its flow begins the epoch
+// with a probe, and sends no request before the probe is answered. All requests of the epoch then
+// have KNOWN. The probe names the life that gossip has reported. An exception with outcome 6 or 9
+// shows that gossip is late. From then on, the packets name no life until gossip reports another
+// life. When gossip reports a new life, the epochs of all flows to the chip end. A group also
+// begins each epoch with a probe. If a member does not answer the probe of a group, the source
+// sends the multicasts without KNOWN.
 //
 // # Flows of groups
 //

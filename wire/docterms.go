@@ -27,8 +27,9 @@
 //   - Frame: the unit of the link protocol, one per datagram.
 //   - Packet: the unit that the fabric routes. The link cuts a packet into pieces, one per
 //     data frame.
-//   - L1 write, MMIO write: a command of a transaction command queue, which writes into the L1 or to a
-//     register of the ethernet tile at the other end of the cable. Each port has two such queues.
+//   - L1 write, MMIO write: a command of a transaction command queue. An L1 write writes into the
+//     L1 of the ethernet tile at the other end of the cable. An MMIO write writes to a register of
+//     that tile. Each port of Wormhole has two such queues, and each port of Blackhole has three.
 //   - Compliance mode: a mode of a port, in which the cable carries payloads of standard Ethernet
 //     without TT-link (Spec §2.1). A frame of this mode is a raw frame.
 //   - Incarnation: one run of a chip's process, and the random number that names the run. A chip

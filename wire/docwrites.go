@@ -1,21 +1,23 @@
 // # L1 writes and MMIO writes
 //
-// An ethernet tile has two transaction command queues on Wormhole, and three on Blackhole. A command of a queue is an L1 write or an MMIO
-// write. An L1 write copies 16-byte words into the L1 of the ethernet tile at the other end. An MMIO
-// write writes 4 bytes to a register of that tile. Commands need no credits.
+// An ethernet tile of Wormhole has two transaction command queues, and one of Blackhole has three.
+// A command of a queue is an L1 write or an MMIO write. An L1 write copies 16-byte words into the
+// L1 of the ethernet tile at the other end. An MMIO write writes 4 bytes to a register of that
+// tile. Commands need no credits.
 //
-// The link cuts an L1 write into pieces, one for each frame. The payload of a piece is a multiple of
-// 16 bytes long, and not empty. The destination address is the address of the piece in the peer's L1,
-// a multiple of 16. The payload of an MMIO write is 4 bytes long. The destination address of an MMIO
-// write is the register's address, a multiple of 4. END marks the last frame of a command. A receiver
-// drops a write with other values, or with a queue above 2, and continues to expect its number. A chip
-// takes a write on a queue that its tile lacks, and an MMIO write on a queue without MMIO writes (queue
-// 1 of Wormhole, queue 2 of Blackhole), but does not perform it.
+// The link cuts an L1 write into pieces, one for each frame. The payload of a piece is a multiple
+// of 16 bytes long, and not empty. The destination address is the address of the piece in the
+// peer's L1, a multiple of 16. The payload of an MMIO write is 4 bytes long. The destination
+// address of an MMIO write is the register's address, a multiple of 4. END marks the last frame of
+// a command. A receiver drops a write that breaks these rules, or has a queue above 2, and still
+// expects a frame with the number of this write. A receiver acknowledges, but does not perform, two
+// kinds of writes: a write on a queue that its tile lacks, and an MMIO write on a queue that takes
+// none (queue 1 of Wormhole, queue 2 of Blackhole).
 //
-// The commands of a queue come in the order in which they began. There is no order between the
-// queues, nor between commands and fabric packets. A sender may send the frames of all queues in
-// any order, but no write between the pieces of a packet. A receiver takes a write at once, even if
-// fabric packets wait in its receiver channels.
+// The commands of a queue arrive in the order in which they began. There is no order between the
+// queues, nor between commands and fabric packets. A sender may send the frames of different queues
+// in any order, but sends no write between the pieces of a packet. A receiver takes a write at
+// once, even if fabric packets wait in its receiver channels.
 //
 // A sender reads the payload from the L1 of its own tile each time that it sends the frame. If a
 // program changes the source before the frame is acknowledged, a retransmission has other content.

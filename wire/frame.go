@@ -29,9 +29,9 @@ const Version = 3
 
 // Limits of L1 writes and MMIO writes.
 const (
-	// WriteUnit is the unit of an L1 write, in bytes: addresses and lengths are multiples of WriteUnit.
-	// The CCL guide says "Sizes and addresses are specified with 16B alignment" (Ethernet Dataflow
-	// API).
+	// WriteUnit is the unit of an L1 write, in bytes: addresses and lengths are multiples of
+	// WriteUnit. The CCL guide says "Sizes and addresses are specified with 16B alignment"
+	// (Ethernet Dataflow API).
 	WriteUnit = 16
 	// RegisterLen is the length of an MMIO write's payload, in bytes: one register.
 	RegisterLen = 4

@@ -13,10 +13,11 @@ func (i Incarnation) Life() Life { return Life(uint32(i)) }
 // consecutive bits have different CRC-32Cs.
 func (i Incarnation) Renewed(r uint32) Incarnation { return i + Incarnation(r|1)<<32 }
 
-// Lives says which lives of its destination may begin a packet's flow epoch.
+// Lives are the fields of a request or probe that say in which lives the destination performs
+// requests of the packet's flow epoch.
 type Lives struct {
-	Known bool // the source has had an answer from every destination in the epoch; a destination that does not know the epoch has restarted, and performs no request of the epoch
-	Life  Life // for unicast: only this life of the destination performs requests of the epoch; 0: any life
+	Known bool // every destination has answered in the epoch; a destination that does not know the epoch has therefore restarted, and performs no request of the epoch
+	Life  Life // for unicast: the destination performs requests of the epoch only in this life; 0: in any life
 }
 
 // MarshalText returns the incarnation as 16 hexadecimal digits. The text form is for JSON, because

@@ -1,10 +1,9 @@
 package wire
 
 // Route actions in tt-metal's 2D encoding (fabric_common.h). A route has one byte for each router
-// after the source: the router's action. The action names a direction by one of the low four bits.
-// If the action names the side that the packet came in by, the router delivers the packet.
-// Otherwise the router forwards the packet in the direction of the action. An action of 0 means "no
-// route".
+// after the source: the router's action. One of the low four bits of the action names a direction.
+// If the packet came in from this direction, the router delivers the packet. Otherwise the router
+// forwards the packet in this direction. An action of 0 means "no route".
 const (
 	RouteEast  = 1
 	RouteWest  = 2

@@ -39,11 +39,11 @@ The address of one chip's API is enough. That chip describes the fabric, and kno
 from its gossip the addresses of the other chips' APIs. The API of a chip may have
 another host address than the chip's gossip, for example behind a forwarded port.
 Name the API of such a chip in --api too. Without --name, the fabric keeps the name
-that the chips give.
+that the chips report.
 
 Every later command asks the chips again for the addresses. If a chip was restarted
-at another address, the other chips give the new address. Commands send the token
-unencrypted to every address that the chips give. So you must trust all networks
+at another address, the other chips report the new address. Commands send the token
+unencrypted to every address that the chips report. So you must trust all networks
 between this machine and the chips.
 
 Some commands act on a chip's process: 'up', and 'chip' with start, kill, pause,
@@ -55,7 +55,7 @@ removes only the run folder on this machine. The chips continue to run.`,
 		RunE: func(c *cobra.Command, _ []string) error { return runAttach(c, f) },
 	}
 	fl := c.Flags()
-	fl.StringSliceVar(&f.apis, "api", nil, "addresses of chips' APIs, as HOST[:PORT],...; one address is enough; if you name several addresses, some may be unreachable")
+	fl.StringSliceVar(&f.apis, "api", nil, "addresses of the APIs of one or more chips, as HOST[:PORT],...; one chip must be reachable")
 	fl.StringVar(&f.token, "token-file", "", "file with the token of the chips' APIs (without this flag, the environment variable TTFABRIC_TOKEN holds the token itself)")
 	fl.DurationVar(&f.wait, "wait", 0, "wait at most this long until all links are up; 0: do not wait")
 	fl.BoolVar(&f.stay, "stay", false, "wait until one chip answers, run until Ctrl-C, and then remove the fabric's run folder")

@@ -35,8 +35,8 @@ packets under way. 'bench ring' times packets round a ring of chips. 'bench rtt'
 times the parts of one link's round trip. --plot draws the results.
 
 If the process of a chip waited for a processor, or was stopped, for at least 100 ms
-during a measurement, the chip was starved, and the measurement says little about the
-fabric. The commands name these chips.`,
+during a measurement, the chip was starved. The measurement then does not show what the
+fabric can do. The commands name the starved chips.`,
 		Example: "  ttfabric bench link --plot link.svg\n  ttfabric bench ring --hops 8,12\n  ttfabric bench rtt M0D0 M0D1"}
 	c.AddCommand(newBenchLink(), newBenchRing(), newBenchRTT())
 	return c

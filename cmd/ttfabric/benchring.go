@@ -76,7 +76,7 @@ Walkthrough"). The table also has the times of routed packets.`,
 	c.Flags().IntSliceVar(&batches, "packets", []int{1, 2, 4, 8}, "numbers of packets that make a trip together, 1 to 8")
 	c.Flags().IntVar(&rounds, "rounds", 500, "trips per measurement")
 	c.Flags().BoolVar(&kernels, "kernels", false, "run the CCL guide's ring programs as kernels on the chips; --packets and --plane have no effect")
-	c.Flags().BoolVar(&strict, "strict", false, "with --kernels: the base firmware of the ring's ethernet tiles works only while a kernel runs its routing (CCL guide, \"Link Health and Retraining\")")
+	c.Flags().BoolVar(&strict, "strict", false, "with --kernels: the base firmware of the ring's ethernet tiles works only while the tile's kernel calls RunRouting (CCL guide, \"Link Health and Retraining\")")
 	return c
 }
 
@@ -95,7 +95,7 @@ packet's completion is back (CCL guide, "Single Ethernet Link Round-Trip Latency
              process to the other and wakes the other process up
   send call  the sender's system call, in which the kernel does most of the
              transfer; the call may end after the peer's part has begun
-  told       from the completion's arrival until the chip has told the program;
+  told       from the completion's arrival until the program has the result;
              this part comes after the round trip
 
 The times of the parts are means. The command prints the mean, the median and the

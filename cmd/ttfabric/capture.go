@@ -39,7 +39,7 @@ in the order of their times.
 No packet of the fabric waits for a capture. If a chip has no room for a captured
 frame, the chip leaves out the frame and counts it. The file, and the summary at the
 end, give the number of frames left out. A capture takes processor time. Use a filter
-on a busy machine. A capture goes on when chips end and start again. A capture ends
+on a busy machine. A capture continues when chips end and start again. A capture ends
 with Ctrl-C, --count, --duration, --limit or the fabric's end.
 
 ` + linkHelp + "\n\n" + capture.FilterHelp,

@@ -85,7 +85,7 @@ its links, leaves the gossip and ends. The chip's neighbours know at once that t
 chip has ended.
 
 Programs that still send to the chip learn that the chip is unreachable. A
-traffic run on the chip goes on until the chip ends. 'chip start' starts the chip
+traffic run on the chip continues until the chip ends. 'chip start' starts the chip
 again, with empty memory.`,
 		Example: "  ttfabric chip remove M0D3\n  ttfabric chip remove M0D3 --drain 30s\n  ttfabric chip start M0D3",
 		RunE: func(c *cobra.Command, args []string) error {

@@ -17,7 +17,7 @@ import (
 func newDoctor() *cobra.Command {
 	var r doctor.Request
 	c := &cobra.Command{
-		Use: "doctor [TOPOLOGY]", Short: "Check whether this machine can run a fabric, and say how to mend problems", Args: cobra.MaximumNArgs(1),
+		Use: "doctor [TOPOLOGY]", Short: "Check whether this machine can run a fabric, and say how to solve problems", Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeTopology,
 		Long: `The command checks what a fabric of the given topology needs of this machine:
 loopback, UDP offload, buffers, free ports, limits, memory, disk, clock, other users,

@@ -37,8 +37,8 @@ numbers of packets that cuts and impairments have affected since the chip's star
 
 Unreadable counts the streams that the chip could not read: the sender used a key that
 the chip does not have, or only one of the two chips encrypts its gossip. Refused counts
-the claims to be a chip that the chip did not believe, the messages whose encryption the
-chip does not accept, and datagrams that are too long.
+three things: refused claims of a process to be a chip of the fabric, messages whose
+encryption the chip does not accept, and datagrams that are too long.
 
 ` + chipsHelp,
 		Example: "  ttfabric gossip show\n  ttfabric gossip show M0D0,M0D4 -o json",

@@ -17,13 +17,14 @@ import (
 
 func newHostQueues() *cobra.Command {
 	return &cobra.Command{Use: "queues CHIP", Short: "Show the firmware's queues of a chip's ethernet tiles", Args: cobra.ExactArgs(1),
-		Long: `The command shows the queues through which a host uses the base firmware of each
-ethernet tile of CHIP, from the words in the tile's memory.
+		Long: `A host uses the base firmware of an ethernet tile through two queues in the tile's
+memory. The command reads and shows the queues of each ethernet tile of CHIP.
 
-Requests and Completions show the write index, the read index and the flags of the
-entries that wait; "empty" is a completion that the firmware has not filled yet. Writes
-and Reads show how many requests the firmware has accepted, and how many have ended.
-With -o json, the command shows all entries, also old ones.`,
+The columns Requests and Completions show the write index, the read index and the flags
+of the entries that wait. The word "empty" stands for a completion that the firmware
+has not filled yet. The columns Writes and Reads show how many requests the firmware
+has accepted, and how many have ended. With -o json, the command shows all entries,
+also old ones.`,
 		Example: "  ttfabric host queues M0D0\n  ttfabric host queues M0D0 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			as, err := format(c)

@@ -25,7 +25,7 @@ func (f *impairFlags) add(c *cobra.Command, dice string) {
 	for i, k := range fault.Knobs {
 		c.Flags().StringVar(&f.values[i], k.Name, "", k.Help)
 	}
-	c.Flags().Uint64Var(&f.seed, "seed", 0, "begin the random numbers again, from this seed; "+dice+" has its own random sequence")
+	c.Flags().Uint64Var(&f.seed, "seed", 0, "start the random numbers again from this seed; "+dice+" has its own random sequence")
 	c.Flags().DurationVar(&f.duration, "duration", 0, "restore the previous values after this time; 0: never")
 }
 

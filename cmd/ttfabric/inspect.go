@@ -81,8 +81,8 @@ minute, and -o json has the figures of all chips.
 --rates shows the data rates of each link end, over a window of at least the last
 second: bytes of frames of every kind, and packets. The column Resent shows the share
 of the data frames on the own cable that the link sent again, in the latest window
-with at least 64 frames. From 30 % on in three windows, the cable is unreliable, and
-a parallel cable carries the frames.
+with at least 64 frames. If the share is 30 % or more in three windows, the cable is
+unreliable, and a parallel cable carries the frames.
 
 --channels shows each sender and receiver channel that holds packets, with its first
 packets in the order in which they leave: source, destination, id, and the time since
@@ -100,7 +100,7 @@ by the rules of tt-metal's reliability mode. The columns of the tables are:
                  smallest; between meshes: the smaller of Declared and Live
   Downed         missing cables that the fabric needs
   Unused downed  missing cables that the fabric does not need
-  Carried by     channel whose cable carries the link's frames meanwhile
+  Carried by     channel of the parallel cable that carries the link's frames now
   For            time for which the link's own cable has carried no frames
 
 --losses shows what became of every packet. For each chip, a row shows the numbers

@@ -31,9 +31,9 @@ func newJob() *cobra.Command {
 		Long: `A job is a set of programs on several chips that start and end together. A program is a
 set of kernels, which run on the tiles of a chip. 'bench ring --kernels' starts a job.
 A Go program that runs as a chip ('up --program', 'run --as-chip') can start one, too.
-The base firmware of an ethernet tile serves hosts while the job's kernels run. If the
-job is strict, the firmware of a kernel's tile works only while the kernel runs its
-routing (RunRouting).`,
+The base firmware of an ethernet tile also serves hosts while kernels of a job run on
+the tile. If the job is strict, the firmware works only while the tile's kernel calls
+RunRouting.`,
 		Example: "  ttfabric job ls\n  ttfabric job stop 4711"}
 	c.AddCommand(newJobList(), newJobStop())
 	return c

@@ -57,7 +57,7 @@ are up.
 }
 
 func newHeal() *cobra.Command {
-	return &cobra.Command{Use: "heal", Short: "Put back all cut cables, paused routers, and whatever else commands took out", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "heal", Short: "Put back all cut cables, and end pauses, drains and cuts of gossip", Args: cobra.NoArgs,
 		Long: `The command puts back every cable that 'partition', 'link down' or 'link flap' cut,
 and every cable that 'reroute' or 'remove' took out of service. The command resumes the
 routers that 'router pause' or 'router drain' stopped, and ends the cuts of the gossip
@@ -65,8 +65,8 @@ that 'partition --gossip' or 'gossip cut' made. Chips that refuse new requests, 
 their 'chip remove' was interrupted, accept new requests again.
 
 Impairments by 'netem set' and 'gossip impair' stay in force, and fallbacks assigned by
-'link fallback' stay assigned. Chips that do not run stay down. The command says what it
-leaves, and which command ends it.`,
+'link fallback' stay assigned. Chips that do not run stay down. The command names what
+stays, and the command that ends it.`,
 		Example: "  ttfabric heal",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if _, err := format(c); err != nil {
@@ -158,9 +158,9 @@ func newPartition() *cobra.Command {
 a second set, the command cuts the first set off from the rest of the fabric. 'heal'
 puts the cables back. With --for the chips put the cables back by themselves.
 
-The gossip between the two sets goes on, as on machines whose hosts talk over a
-network of their own. With --gossip, the command cuts the gossip too, and 'heal'
-ends both cuts. 'gossip cut' cuts only the gossip.
+The gossip between the two sets continues, as in a machine whose hosts have a network
+of their own. With --gossip, the command cuts the gossip too, and 'heal' ends both
+cuts. 'gossip cut' cuts only the gossip.
 
 CHIPS is a list of chips or patterns of chips: M0D0,M0D1 or 'M0D[0-3]' or 'M0D*'.`,
 		Example: "  ttfabric partition M0D0,M0D4\n  ttfabric partition 'M0D*' 'M1D*' --for 10s\n  ttfabric partition M0D0,M0D4 --gossip\n  ttfabric heal",
@@ -209,10 +209,10 @@ func newLinkFallback() *cobra.Command {
 	by := ""
 	c := &cobra.Command{Use: "fallback LINK...", Short: "Show or assign the cable that carries a link's frames if the link's own cable cannot", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
 		Long: `If a link's own cable fails, is unreliable or is out of service, a parallel cable
-carries the link's frames. The command shows this cable for each link before it is
-needed: the next higher plane whose cable works and is reliable. --by assigns another
-parallel cable. While the assigned cable does not work, the chips choose another.
---by auto ends the assignment.
+carries the link's frames. For each link, the command shows which parallel cable would
+do so: the cable of the next higher plane, if the cable works and is reliable. --by
+assigns another parallel cable. While the assigned cable does not work, the chips
+choose another. --by auto ends the assignment.
 
 ` + linkHelp,
 		Example: "  ttfabric link fallback all\n  ttfabric link fallback M0D0-M0D1/p0 --by M0D0-M0D1/p3\n  ttfabric link fallback all --by auto",

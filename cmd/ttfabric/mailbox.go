@@ -21,10 +21,11 @@ func newMailbox() *cobra.Command {
 	var last int
 	c := &cobra.Command{Use: "mailbox CHIP[:CHANNEL]", Short: "Read the status mailboxes of a chip's routers, through the fabric", Args: cobra.ExactArgs(1),
 		Long: fmt.Sprintf(`The command reads the status mailboxes of a chip's routers, as the control plane
-does. A router posts its status and its latest %d entries in the L1 memory of its
-ethernet tile (Spec §7.1). The command prints one row per router, and the last
-entries. The reads are plain NoC reads, which enter the fabric at --via. The
-following command shows the same bytes, in the layout that wire/mailbox.go describes:
+does. A router writes its status and its latest %d entries into the L1 memory of its
+ethernet tile (Spec §7.1). The command prints one row per router, and the latest
+entries. The reads are plain NoC reads. They enter the fabric at the chip of --via.
+The following command shows the same bytes, in the layout that wire/mailbox.go
+describes:
 
   ttfabric mem read CHIP TILE %d`, wire.MailboxEntries, wire.MailboxSize),
 		Example: "  ttfabric mailbox M0D3\n  ttfabric mailbox M0D3:8 --last 64\n  ttfabric mailbox M0D3 --via M0D0 -o json",

@@ -26,8 +26,8 @@ func newMem() *cobra.Command {
 the fabric. The packets enter the fabric at the chip of --via, and travel to CHIP.
 
 TILE is <x>-<y>:<offset>: NoC coordinates, and an offset in bytes, decimal or
-hexadecimal with 0x. An example is 1-2:0x1000. 1-2..4-5:0x1000 writes to all Tensix
-tiles of a rectangle, and noc1:8-9:0x1000 has the coordinates of NoC 1.`}
+hexadecimal with 0x. An example is 1-2:0x1000. A write to 1-2..4-5:0x1000 reaches all
+working Tensix tiles of a rectangle. The tile noc1:8-9:0x1000 has coordinates of NoC 1.`}
 	c.AddCommand(newMemRead(), newMemWrite(), newMemTiles())
 	return c
 }
@@ -118,7 +118,7 @@ func newMemWrite() *cobra.Command {
 	var from folder.Source
 	var many string
 	c := &cobra.Command{Use: "write CHIP TILE [TEXT]", Short: "Write bytes to a tile of one chip, or of many chips at once", Args: cobra.RangeArgs(2, 3),
-		Long: `The command moves bytes from the shell to a tile of a chip.
+		Long: `The command writes bytes to a tile of a chip.
 
 With --multicast, CHIP sends the bytes by multicast to the same tile of many chips,
 but not to its own tile. The ranges are numbers of hops by direction. E2,S1 names the
@@ -177,7 +177,7 @@ func memMulticast(c *cobra.Command, t *memTarget, to mesh.Target, b []byte) erro
 
 func newMemTiles() *cobra.Command {
 	return &cobra.Command{Use: "tiles [CHIP]", Short: "List the tiles of a chip and their sizes", Args: cobra.MaximumNArgs(1), Example: "  ttfabric mem tiles\n  ttfabric mem tiles M0D7",
-		Long: "The command lists the tiles of CHIP, or of the first chip. Harvesting switches off\nTensix tiles, which then have no memory; the chips of one fabric can lack different tiles.",
+		Long: "The command lists the tiles of CHIP. Without CHIP, the command lists those of the first\nchip. The list has no harvested Tensix tiles: they are switched off, and have no\nmemory. Each chip of a fabric can have its own harvested tiles.",
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := format(c)
 			if err != nil {

@@ -35,12 +35,12 @@ looks the name up at each attempt to join. A host name may have many addresses. 
 an exit node can use a chip of another mesh as a seed. Name the chip of such a seed
 before the host, as in M1D0/HOST.
 
-Containers share no file. If --topology is missing, the environment variable
-TTFABRIC_TOPOLOGY_TEXT may therefore hold the text of a topology file. If the
-command line does not name --transport or --auth, the keys transport and auth of
-this text give the values. Beyond loopback, a chip refuses 'auth: none' in this text,
-as the chip refuses --auth none on the command line. --trust-network and --insecure
-allow the value.
+Containers share no file. Therefore the environment variable TTFABRIC_TOPOLOGY_TEXT
+may hold the text of a topology file, if --topology is missing. If the command line
+does not name --transport or --auth, the keys transport and auth of this text give
+the values. Beyond loopback, a chip refuses 'auth: none' in this text,
+and refuses --auth none on the command line, unless --trust-network or --insecure
+allows the value.
 
 Prometheus finds counters and gauges of the chip, its links, router and sockets at
 GET /metrics of the API. Every API call except /livez and /readyz needs the bearer

@@ -47,7 +47,7 @@ machine, so that pings do not slow each other down. If answers take longer, the
 command pings up to 128 pairs at the same time.
 
 If the process of a chip waited for a processor, or was stopped, for at least 100 ms
-meanwhile, the chip was starved. The command names these chips.
+during the pings, the chip was starved. The command names the starved chips.
 
 Exit code 5 if a ping is lost.`,
 		Example: "  ttfabric ping M0D0 M0D7\n  ttfabric ping --all",

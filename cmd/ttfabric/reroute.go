@@ -9,20 +9,20 @@ import (
 	"ttfabric/node/fabric/spec"
 )
 
-const rerouteHelp = `The frames of a link whose cable is out of service move to a parallel cable, as the
-frames of a link whose cable has failed. No route changes. 'ttfabric link fallback' shows
-which cable would carry a link's frames.
+const rerouteHelp = `If a link's cable is out of service, its frames move to a parallel cable, as if the cable
+had failed. No route changes. 'ttfabric link fallback' shows which cable would carry a
+link's frames.
 
-If no parallel cable works, the chips tell each other, and compute the same tables
-without the cable. If a packet's route crosses no such cable, the packet keeps this
-route. Other packets take a detour, in virtual channels that only detours use.
+If no parallel cable works, the chips report this to each other, and all compute the same
+tables without the cable. If a packet's route does not cross the cable, the packet keeps
+this route. Other packets take a detour, in virtual channels that only detours use.
 'ttfabric routes' shows the routes, and 'ttfabric events' shows when chips install
 tables.
 
-No packet is lost: packets under way may still use the cable, which works.
+No packet is lost, because packets under way may still use the cable.
 
-If chips would have no route to the others any more, the command changes nothing, and
-names these chips. With --force the command takes the cables out of service
+If some chips would lose their last route to the others, the command changes nothing,
+and names these chips. With --force the command takes the cables out of service
 nevertheless. 'ttfabric heal' puts all cables back in service.`
 
 func newReroute() *cobra.Command {

@@ -26,10 +26,10 @@ before the port, back to the sources.
 
 A chip with a paused port drops no waiting packet, in spite of the grace period
 and of 'up --stuck'. At other chips, packets that wait because of the pause count
-for --stuck as usual. If a source hears nothing of a request for 2 minutes, the source
-reports the request's outcome as unknown. The request is performed after the port is
-resumed.`, "M0D0:8"),
-		newRouterAction("drain", "draining", "Let ports drop outgoing requests, and report them to the sources",
+for --stuck as usual. If a source gets no answer to a request for 2 minutes, the source
+reports the request's outcome as unknown. The destination still performs the request
+after 'router resume'.`, "M0D0:8"),
+		newRouterAction("drain", "draining", "Let ports drop outgoing requests, and report each drop to the source",
 			`The command lets ports drop the requests that would leave by these ports. A port
 counts each dropped request, and reports the request to its source as "drained".
 Probes (as 'ping' sends), read data, completions and reports still pass. So every
@@ -40,9 +40,9 @@ the port as usual.`, "M0D0:8"),
 		newRouterAction("flush", "flushed", "Drop the packets that wait in the sender channels of ports, once",
 			`The command drops the packets that wait in the sender channels of ports. A port
 counts each dropped packet, and reports a dropped request to its source as
-"flushed". The port also drops waiting answers. If the data of a read are dropped,
-the read ends with an unknown outcome. Links still deliver the packets that they have
-taken. The command does not affect later packets.`, "M0D0:8"),
+"flushed". The port also drops waiting answers. If a port drops the data of a read,
+the read ends with an unknown outcome. If a packet has left its sender channel, the
+link still delivers the packet. The command does not affect later packets.`, "M0D0:8"),
 		newRouterAction("retrain", "ordered to train again", "Take links down and train them again at once",
 			`The command takes links down and trains them again at once, in the same session. No
 packet is lost, doubled or reordered, and no other link is affected. If a chip holds
@@ -52,11 +52,11 @@ paused or draining.`, "M0D0:8"),
 		newRouterAction("raw", "in compliance mode", "Put ports into compliance mode, without TT-link",
 			`The command puts ports into compliance mode. Such a port carries no packets of the
 fabric, and the routing tables avoid its cable. The port sends and receives payloads
-of up to 1500 bytes as they are: without training, acknowledgement or retransmission.
-A program sends a payload by a store of 1 to the register CMD of the port's ethernet
-tile. Received payloads go to a buffer in the L1 of this tile, which the registers of
-the receive queue name. Give the command to both ends of a cable. 'router ttlink' ends
-the mode.`, "M0D0:8"),
+of up to 1500 bytes, without training, acknowledgement or retransmission. A program
+sends a payload by a store of 1 to the register CMD of the port's ethernet tile. The
+port stores received payloads in a buffer in the L1 of this tile. The registers of the
+receive queue name the buffer. Give the command to both ends of a cable. 'router
+ttlink' ends the mode.`, "M0D0:8"),
 		newRouterAction("ttlink", "in TT-link mode", "End the compliance mode of ports",
 			"The command ends 'router raw'. The links of the ports train again, and carry packets.", "M0D0:8"))
 	return c

@@ -30,7 +30,7 @@ func newRun() *cobra.Command {
 		Long: `The command starts PROGRAM once for each chip of the fabric. Each of these processes is a
 rank. A rank reads and writes the memory of all chips through its own chip. Ranks reach
 their chips over Unix sockets in the run folder, or else over the chips' APIs. The
-command says which way it took.
+command prints which of the two they use.
 
 Go programs attach by the package node/rank, and Python programs by the module in
 scripts/python. The documentation of node/rank lists the environment variables that
@@ -48,8 +48,8 @@ All chips must run on this machine. Flags of the command come before PROGRAM.
 
 With --as-chip, PROGRAM is a Go program whose function main calls process.Main. Each
 rank is then its own chip, in place of 'ttfabric node', and may start kernels of
-PROGRAM. The program's function begins when all links are up. A rank has ended well
-when its function has returned nil; its chip runs on. Messages of the chips go to the
+PROGRAM. The program's function begins when all links are up. A rank has succeeded
+when its function has returned nil; its chip continues to run. Messages of the chips go to the
 logs in the run folder. --as-chip needs --up. A restart starts all chips anew.
 
 The exit code is that of the first rank that failed. If a signal ended this rank, the
@@ -63,7 +63,7 @@ stderr, and a report to stdout.`,
 	fl := c.Flags()
 	fl.SetInterspersed(false) // flags after PROGRAM belong to the program
 	fl.StringVar(&f.up, "up", "", "topology of a fabric that the command starts for this run, and then removes; 'ttfabric up --help' describes topologies")
-	fl.BoolVar(&f.asChip, "as-chip", false, "PROGRAM is a Go program that calls process.Main, and each rank is its chip; needs --up")
+	fl.BoolVar(&f.asChip, "as-chip", false, "PROGRAM is a Go program that calls process.Main, and each rank is a chip itself; needs --up")
 	fl.IntVar(&f.restarts, "restart", 0, "start all ranks again after the loss of a rank or chip, at most this many times")
 	fl.DurationVar(&f.timeout, "timeout", time.Minute, "give up if the chips that the command starts are not up after this time")
 	_ = c.RegisterFlagCompletionFunc("up", completeTopology)

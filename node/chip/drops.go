@@ -83,7 +83,7 @@ func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView, open b
 		FlowSeq: seq, Reason: d.Reason, Channel: d.Channel, ID: v.ID(), Type: t, Open: open}}
 	known := r.ofCopy(d, v)
 	switch {
-	case !known: // without a direction, the source cannot tell which members the copy would have reached
+	case !known: // without a direction, the source cannot know which members the copy would have reached
 		c.counters.ReportsLost++
 	case r.to == c.cfg.Node:
 		c.dropped(now, &r.DropReport, c.cfg.Node)

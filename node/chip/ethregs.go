@@ -9,11 +9,12 @@ import (
 	"ttfabric/wire"
 )
 
-// Registers of the transmit queues (TXQ) and receive queues (RXQ) of an ethernet tile. Addresses and
-// meaning: tt-isa-documentation, WormholeB0/EthernetTile/EthernetTxRx.md and the page of the same name
-// in BlackholeA0. A Wormhole tile has two queues of each kind, a Blackhole tile three. Each queue has a window of
-// 0x1000 bytes. Registers that have no name here read as 0, and a store to them does nothing, like a store to
-// a counter. A Blackhole tile has a table of headers, too.
+// Registers of the transmit queues (TXQ) and receive queues (RXQ) of an ethernet tile. Addresses
+// and meaning: tt-isa-documentation, WormholeB0/EthernetTile/EthernetTxRx.md and the page of the
+// same name in BlackholeA0. A Wormhole tile has two queues of each kind, a Blackhole tile three.
+// Each queue has a window of 0x1000 bytes. A register without a name below reads as 0. A store to
+// such a register, or to a counter, does nothing. A Blackhole tile also has a table of headers for
+// transmitted frames, the TX header table.
 const (
 	txqBase      = 0xFFB90000
 	rxqWormhole  = 0xFFB92000
@@ -27,24 +28,24 @@ const (
 // Offsets of the registers of a transmit queue.
 const (
 	txqCtrl        = 0x00 // bit 0 KEEPALIVE: TT-link mode; bit 3 DIS_DROP
-	txqCmd         = 0x04 // a store starts a command: 1 raw, 2 L1 write, 4 MMIO write; on Wormhole a load gives 1 while the queue is busy, on Blackhole always 0
-	txqStatus      = 0x08 // Blackhole: bit 16 while the queue is busy
-	txqMaxPacket   = 0x0C // MAX_PKT_SIZE, in bytes of TT-link header and payload
+	txqCmd         = 0x04 // a store of 1 sends a raw frame, of 2 starts an L1 write, of 4 starts an MMIO write; on Wormhole, a load returns 1 while the queue is busy, and 0 otherwise; on Blackhole, a load returns 0
+	txqStatus      = 0x08 // Blackhole: bit 16 is set while the queue is busy; all other bits are 0
+	txqMaxPacket   = 0x0C // MAX_PKT_SIZE: largest length of TT-link header and payload, in bytes
 	txqStart       = 0x14 // address of the source in L1
 	txqSize        = 0x18 // length of the source, in bytes
 	txqDest        = 0x1C // address at the other end
-	txqTransferCnt = 0x30 // commands that the queue has taken over from CMD
-	txqPktStart    = 0x34 // frames of this queue that the link sent, also again, and raw frames of the queue
-	txqPktEnd      = 0x3C
-	txqWordCnt     = 0x40 // headers and payloads of these frames, in words of 16 bytes, or of 96 bytes on Blackhole
+	txqTransferCnt = 0x30 // number of begun commands, without the command that keeps the queue busy
+	txqPktStart    = 0x34 // number of frames of this queue: each transmission and retransmission of a frame by the link, and each raw frame
+	txqPktEnd      = 0x3C // the same as txqPktStart
+	txqWordCnt     = 0x40 // length of headers and payloads of these frames, in words: of 16 bytes on Wormhole, of 96 bytes on Blackhole
 	txqRegData     = 0x44 // value of an MMIO write
 	txqResend      = 0x48 // time after which a frame is sent again, in cycles
 	txqUpdate      = 0x4C // time between sequence updates, in cycles
 	txqMAC         = 0x50 // Wormhole: MAC addresses and ethertype, up to 0x60
 	txqMACEnd      = 0x64
-	txqSelectSW    = 0x80 // Blackhole: entries of the TX header table for raw frames, MMIO writes and L1 writes, 4 bits each
-	txqSelectHW    = 0x84 // Blackhole: entry for sequence updates
-	txqSelectOvl   = 0x88 // Blackhole: entries for the streams of the NoC overlay
+	txqSelectSW    = 0x80 // Blackhole: numbers of the entries of the TX header table for raw frames, MMIO writes and L1 writes, 4 bits each
+	txqSelectHW    = 0x84 // Blackhole: number of the entry for sequence updates
+	txqSelectOvl   = 0x88 // Blackhole: numbers of the entries for the streams of the NoC overlay
 )
 
 // Commands of a transmit queue, values of CMD.
@@ -64,31 +65,31 @@ const (
 	rxqFormatBits = 1<<14 - 1 // bits of TILE_HEADER_FORMAT
 )
 
-// Offsets of the registers of a receive queue. All count frames of L1 and MMIO writes, and on queue 0
-// frames of compliance mode.
+// Offsets of the registers of a receive queue. The counters count frames of L1 and MMIO writes. The
+// counters of queue 0 also count raw frames.
 const (
 	rxqCtrl      = 0x00 // bit 1 PACKET_MODE: TT-link mode; bit 2 BUF_WRAP
 	rxqByteCnt   = 0x04 // Blackhole: bytes that the queue has written to L1
 	rxqBufPtr    = 0x08 // compliance mode: offset in the buffer where the next payload goes, in bytes
 	rxqBufStart  = 0x0C // address of the buffer in L1, in words of 16 bytes
 	rxqBufSize   = 0x10 // length of the buffer, in words of 16 bytes
-	rxqWordCnt   = 0x14 // headers and payloads of the frames of the peer's queue, in words of 16 bytes, or of 96 bytes on Blackhole
-	rxqHdrCtrl   = 0x18 // Blackhole: bytes to strip from the start of raw frames, at first the 14 of an Ethernet header
+	rxqWordCnt   = 0x14 // length of headers and payloads of the frames from the peer's queue of the same number, in words: of 16 bytes on Wormhole, of 96 bytes on Blackhole
+	rxqHdrCtrl   = 0x18 // Blackhole: number of bytes to strip from the start of raw frames; initially 14, the length of an Ethernet header
 	rxqPktStart  = 0x24 // Blackhole: the same as PKT_END
-	rxqPktEnd    = 0x28 // frames of the peer's queue, and of queue 0 also dropped frames
-	rxqLocalSeq  = 0x40 // sequence number of the frame that the link expects next, of all kinds
+	rxqPktEnd    = 0x28 // number of frames from the peer's queue of the same number; on queue 0, also dropped frames
+	rxqLocalSeq  = 0x40 // sequence number of the frame that the link expects next; frames of all kinds share these numbers
 	rxqRemoteSeq = 0x44 // sequence number after the newest frame that the peer has acknowledged
 	rxqFormat    = 0x48 // TILE_HEADER_FORMAT: for the NoC overlay
 	rxqDropCnt   = 0x4C // frames that the link or the chip dropped; only on queue 0
-	rxqWriting   = 0x50 // OUTSTANDING_WR_CNT: writes to L1 under way, which here is always 0
+	rxqWriting   = 0x50 // OUTSTANDING_WR_CNT: number of writes to L1 under way; always 0, because each write ends at once
 )
 
 // etherHeader is the length of an Ethernet header, in bytes.
 const etherHeader = 14
 
-// txq is a transmit queue of one ethernet tile. The fields hold what was stored into the registers. The link has
-// its own times and addresses: the registers of timeouts, MAC addresses, ethertype, DIS_DROP and entries of
-// the TX header table only hold their values.
+// txq is a transmit queue of one ethernet tile. The field "words" holds what was stored into the
+// registers. The link uses its own timeouts and addresses. Therefore the registers of timeouts, MAC
+// addresses, ethertype, DIS_DROP and entries of the TX header table only hold their values.
 type txq struct {
 	c     *machine
 	port  int // index of the port; -1: the tile has no cable
@@ -96,8 +97,9 @@ type txq struct {
 	words [txqWords]uint32
 }
 
-// rxq is a receive queue of one ethernet tile. In compliance mode, the payloads go to queue 0. A raw frame has no
-// Ethernet header that could be stripped, so HDR_CTRL only holds its value, like TILE_HEADER_FORMAT.
+// rxq is a receive queue of one ethernet tile. In compliance mode, queue 0 receives the payloads. A
+// raw frame has no Ethernet header to strip. Therefore HDR_CTRL only holds its value, like
+// TILE_HEADER_FORMAT.
 type rxq struct {
 	c              *machine
 	port           int // index of the port; -1: the tile has no cable
@@ -105,8 +107,8 @@ type rxq struct {
 	header, format uint32
 }
 
-// headers is the TX header table of a Blackhole tile. The link sends its own headers, so the table only
-// holds its values.
+// headers is the TX header table of a Blackhole tile. The link sends its own headers. Therefore the
+// table only holds its values.
 type headers struct{ words *[headersLen / 4]uint32 }
 
 // Load reads registers of the table.
@@ -170,7 +172,7 @@ func (c *machine) addQueueRegisters() error {
 // blackhole reports whether the chip's ethernet tiles are those of Blackhole.
 func (c *machine) blackhole() bool { return c.cfg.Topology.Arch == wire.Blackhole }
 
-// load copies the words that "word" gives for the offsets from off on into b.
+// load fills b with words: the function "word" returns the word at each offset, from offset off on.
 func load(off uint64, b []byte, word func(off uint64) uint32) wire.Outcome {
 	for ; len(b) > 0; off, b = off+4, b[4:] {
 		binary.LittleEndian.PutUint32(b, word(off))
@@ -217,7 +219,7 @@ func (t *txq) word(off uint64) uint32 {
 	return 0
 }
 
-// holds reports whether the queue has a register at an offset that holds what was stored.
+// holds reports whether the register at an offset holds what was stored into it.
 func (t *txq) holds(off uint64) bool {
 	switch off {
 	case txqCtrl, txqMaxPacket, txqStart, txqSize, txqDest, txqRegData, txqResend, txqUpdate:
@@ -228,10 +230,12 @@ func (t *txq) holds(off uint64) bool {
 	return !t.c.blackhole() && txqMAC <= off && off < txqMACEnd
 }
 
-// Store writes registers of the queue. A store to CMD starts a command, with the values that the other
-// registers have after the store. The outcomes are those of startWrite and startRegister, and
-// OutcomeBadCommand for another value of CMD than 2 and 4, and for a tile without a cable. In compliance mode, CMD takes only the value
-// 1; see startRaw. After an outcome other than OutcomeDone, no register has changed.
+// Store writes registers of the queue. A store to CMD starts a command, with the values that the
+// other registers have after the store. In compliance mode, CMD takes only the value 1, and
+// otherwise only 2 and 4. Store returns OutcomeBadCommand for any other value of CMD, and for a
+// tile without a cable. Store returns OutcomeMisaligned for an L1 write whose length is not a
+// multiple of 16. Otherwise Store returns the outcome of startRaw, startWrite or startRegister.
+// After an outcome other than OutcomeDone, no register has changed.
 func (t *txq) Store(off uint64, b []byte) wire.Outcome {
 	old := t.words
 	cmd, starts := uint32(0), false
@@ -256,7 +260,7 @@ func (t *txq) Store(off uint64, b []byte) wire.Outcome {
 	return wire.OutcomeDone
 }
 
-// Takes reports that only a store to CMD may be refused.
+// Takes reports whether a store leaves CMD unchanged. The queue never refuses such a store.
 func (t *txq) Takes(off uint64, n int) bool { return off > txqCmd || off+uint64(n) <= txqCmd }
 
 // start performs a store of the value cmd to CMD.
@@ -300,7 +304,7 @@ func (r *rxq) word(off uint64) uint32 {
 	return 0
 }
 
-// live returns a register that shows the state of the port.
+// live returns the value of a register that shows the state of the port.
 func (r *rxq) live(off uint64, blackhole bool) uint32 {
 	p := &r.c.ports.list[r.port]
 	n := p.link.WriteCount(r.queue)
@@ -356,7 +360,7 @@ func (r *rxq) live(off uint64, blackhole bool) uint32 {
 
 // Store writes registers of the queue. Only queue 0 has the buffer of compliance mode, and BUF_WRAP.
 func (r *rxq) Store(off uint64, b []byte) wire.Outcome {
-	m := &rawMode{} // of a tile without a cable; it is forgotten
+	m := &rawMode{} // a tile without a cable forgets what is stored
 	if r.port >= 0 {
 		m = &r.c.ports.list[r.port].raw
 	}

@@ -51,8 +51,8 @@ func (h *firmwareHost) Send(ch wire.Channel, src, dst uint32, words int) bool {
 	return true
 }
 
-// Out reports whether the tables in force do not use the cable of a port. If hope is true, Out asks
-// the tables that use silent cables instead.
+// Out reports whether the tables in force do not use the cable of a port. If "hope" is true, Out
+// reports this for the tables that use silent cables instead.
 func (h *firmwareHost) Out(p wire.PortID, hope bool) bool {
 	if hope {
 		return h.tables.hope.plan.Out(p)
@@ -68,7 +68,8 @@ func (h *firmwareHost) Works(ch wire.Channel) bool {
 	return !h.kernels.Holds(ch) && !h.memory.Held(x, y)
 }
 
-// StartTransfer starts a transfer of host memory.
+// StartTransfer starts a transfer to or from host memory. StartTransfer returns false if too many
+// transfers are under way.
 func (h *firmwareHost) StartTransfer(now mono.Time, t firmware.Transfer) bool { return h.lent.start(t) }
 
 // addFirmware makes the base firmware.

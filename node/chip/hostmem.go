@@ -11,27 +11,27 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// HostWindow is the length in bytes of the window of the NoC to the host's memory, behind the PCIe tile
-// (BDMS, "Addressing": from 0x8_0000_0000 on).
+// HostWindow is the length of the PCIe tile's address window to host memory, in bytes. The window
+// begins at 0x8_0000_0000 (BDMS, "Addressing").
 const HostWindow = firmware.HostSize
 
-// Limits of the transfers of host memory that are under way. If the limits are reached, the firmware starts
-// the next transfer after [firmware.TransferPause]. Our own choices.
+// Limits of the transfers to and from host memory that are under way. If a transfer would exceed a
+// limit, the firmware tries again after [firmware.TransferPause]. Our own choices.
 const (
 	MaxTransfers     = 256
-	MaxTransferBytes = 256 << 10 // bytes that these transfers move
+	MaxTransferBytes = 256 << 10 // total length of these transfers, in bytes
 )
 
 // hostMemory is the memory of a host that the chip may use.
 //
-// Invariants: bytes is the sum of the lengths in open, and at most MaxTransferBytes; a transfer in out is
-// also in open.
+// Invariants: bytes is the sum of the lengths in open, and at most MaxTransferBytes; a transfer in
+// out is also in open.
 type hostMemory struct {
-	size  uint64              // bytes that the host lends, from address 0 of the window on; 0: no host lends memory
+	size  uint64              // bytes that the chip may use, from address 0 of the window on; 0: no host lets the chip use its memory
 	out   []firmware.Transfer // transfers that wait for PollTransfer, oldest first
 	open  map[uint64]int      // lengths of the transfers that have not ended, by number, in bytes
 	bytes int                 // sum of these lengths
-	ended []endedTransfer     // transfers that have ended, of which the firmware does not know yet
+	ended []endedTransfer     // ended transfers that the chip has not reported to the firmware yet
 }
 
 // endedTransfer is a transfer that has ended.
@@ -41,8 +41,8 @@ type endedTransfer struct {
 	data    []byte
 }
 
-// start starts a transfer. A transfer beyond the host's memory ends at once, as refused. If there is no room
-// now, start returns false.
+// start starts a transfer. If the transfer reaches beyond the host's memory, it ends at once as
+// refused. If the limits leave no room for the transfer now, start returns false.
 func (h *hostMemory) start(t firmware.Transfer) bool {
 	n := max(t.Len, len(t.Data))
 	switch {
@@ -61,7 +61,8 @@ func (h *hostMemory) start(t firmware.Transfer) bool {
 	return true
 }
 
-// Lend lends the chip a host's memory. If n is 0, the host has gone.
+// Lend lets the chip use n bytes of a host's memory. Lend ends all transfers under way as refused.
+// If n is 0, the host has gone.
 func (c *machine) Lend(now mono.Time, n uint64) {
 	h := &c.lent
 	for _, id := range slices.Sorted(maps.Keys(h.open)) {
@@ -70,7 +71,7 @@ func (c *machine) Lend(now mono.Time, n uint64) {
 	h.size, h.out, h.open, h.bytes = min(n, HostWindow), nil, nil, 0
 }
 
-// HandleTransfer tells the chip how a transfer of PollTransfer ended.
+// HandleTransfer handles the end of a transfer that PollTransfer returned.
 func (c *machine) HandleTransfer(now mono.Time, id uint64, o wire.Outcome, b []byte) {
 	h := &c.lent
 	n, ok := h.open[id]
@@ -82,7 +83,8 @@ func (c *machine) HandleTransfer(now mono.Time, id uint64, o wire.Outcome, b []b
 	h.ended = append(h.ended, endedTransfer{id, o, b})
 }
 
-// endTransfers tells the firmware which transfers have ended. endTransfers returns true if there are any.
+// endTransfers reports the ended transfers to the firmware. endTransfers returns true if there was
+// one.
 func (c *machine) endTransfers(now mono.Time) bool {
 	h := &c.lent
 	if len(h.ended) == 0 {
@@ -110,7 +112,8 @@ func (c *machine) PollTransfer() (firmware.Transfer, bool) {
 	return t, true
 }
 
-// HandleStore stores bytes into the L1 of an ethernet tile, as a host did in its map of this L1.
+// HandleStore stores bytes into the L1 of an ethernet tile: those that a host has stored into its
+// mapping of this L1.
 func (c *machine) HandleStore(now mono.Time, ch wire.Channel, off uint64, b []byte) wire.Outcome {
 	x, y, ok := noc.EthernetTile(c.cfg.Topology.Arch, ch)
 	if t, _ := c.memory.TileAt(x, y); !ok || off > t.Size || uint64(len(b)) > t.Size-off {

@@ -25,9 +25,9 @@ type Inputs interface {
 	// fills in link states that neighbours failed to pass on. Gossip neither brings a link up nor
 	// takes one down.
 	HandleLinkStates(now mono.Time, words []wire.LinkState)
-	// HandleLives takes news of the present lives of some chips, as gossip knows them. From this
-	// news, the chip knows how requests end that were lost on the way to a chip that has not
-	// answered before; see package flow, "Lives".
+	// HandleLives takes news of the present lives of some chips, as gossip knows them. With this
+	// news, the chip knows the fate of a request that was lost on the way to a chip that had not
+	// answered before; see [flow.Source.HandleLives].
 	HandleLives(now mono.Time, news []flow.Life)
 	// Tick handles the chip's timers. Call Tick, and then Pump, when the time of Deadline
 	// has come.
@@ -83,18 +83,19 @@ type Inputs interface {
 	StartJob(now mono.Time, j kernel.Job) error
 	// EndJob ends a job on this chip. EndJob returns false if no such job runs.
 	EndJob(now mono.Time, id kernel.JobID, e kernel.End) bool
-	// Lend lends the chip a host's memory: the given number of bytes, from address 0 of the host's
-	// window on (NoC to host, behind the PCIe tile). A chip uses the memory of one host, and takes at
-	// most [HostWindow] bytes. All transfers under way end as refused. If n is 0, the host has gone.
+	// Lend lets the chip use n bytes of a host's memory, from address 0 of the PCIe tile's window
+	// to host memory on. The chip uses the memory of one host at a time, and at most [HostWindow]
+	// bytes. Lend ends all transfers under way as refused. If n is 0, the host has gone.
 	Lend(now mono.Time, n uint64)
-	// HandleTransfer tells the chip how a transfer of PollTransfer ended. The bytes that a read
-	// fetched belong to the chip. The chip ignores a transfer that is not under way.
+	// HandleTransfer reports that a transfer that PollTransfer returned has ended with outcome o.
+	// After a read, b holds the data. The chip keeps b, so the caller must not change b. The chip
+	// ignores a transfer that is not under way.
 	HandleTransfer(now mono.Time, id uint64, o wire.Outcome, b []byte)
-	// HandleStore stores bytes into the L1 of the ethernet tile of a channel, as a host did in its map of
-	// this L1. HandleStore returns how the store ended.
+	// HandleStore stores bytes into the L1 of a channel's ethernet tile: those that a host has
+	// stored into its mapping of this L1. HandleStore returns the outcome of the store.
 	HandleStore(now mono.Time, ch wire.Channel, off uint64, b []byte) wire.Outcome
-	// Close ends all jobs and closes every link. A link that is up still sends a close frame to its peer.
-	// After Close, call PollTransmit until PollTransmit returns false.
+	// Close ends all jobs and closes every link. A link that is up still sends a close frame to its
+	// peer. After Close, call PollTransmit until PollTransmit returns false.
 	Close(now mono.Time)
 
 	// PollTransmit returns the next frames to send, and the channel of the cable that must
@@ -106,8 +107,9 @@ type Inputs interface {
 	// PollEvent returns the oldest event that waits, and posts the event to the
 	// mailboxes.
 	PollEvent() (Event, bool)
-	// PollTransfer returns the next read or write of host memory that the host must perform. The data of
-	// a write stay unchanged until the transfer ends. PollTransfer returns false if none waits.
+	// PollTransfer returns the next read or write of host memory that the host must perform. The
+	// chip does not change the data of a write until the transfer ends. PollTransfer returns false
+	// if no transfer waits.
 	PollTransfer() (firmware.Transfer, bool)
 	// Deadline returns the time at which the next Tick, followed by a Pump, is due. Deadline
 	// returns false if the chip waits for no time.

@@ -23,7 +23,7 @@ func (h *kernelHost) Start(now mono.Time, r *flow.Request) flow.Admission {
 func (h *kernelHost) Busy(ch wire.Channel, q int) bool { return (*machine)(h).queueBusy(ch, q) }
 
 // Send gives a command to a transaction command queue. If the last command on the queue was of
-// another job, Send first tells the peer the job's tag; see [kernel.OwnerOffset].
+// another job, Send first sends the job's tag to the peer; see [kernel.OwnerOffset].
 func (h *kernelHost) Send(_ mono.Time, job kernel.JobID, ch wire.Channel, q int, src, dst uint32, words int) (queue int, ok bool) {
 	c := (*machine)(h)
 	if i := c.ports.index(ch); i >= 0 {
@@ -51,15 +51,16 @@ func (h *kernelHost) Released(ch wire.Channel, tag uint32) bool {
 	return i < 0 || h.ports.list[i].owner.released == tag || h.ports.list[i].link.Status().Session == 0
 }
 
-// owner is what the two ends of a cable know about the jobs that use it, see [kernel.OwnerOffset]. The
-// owner's registers are the words of OwnerRegister, and between them the word of ReleaseOffset.
+// owner is what the two ends of a cable know about the jobs that use it, see [kernel.OwnerOffset].
+// The owner's registers are three words: the two words of OwnerRegister, and between them the word
+// of ReleaseOffset.
 type owner struct {
-	told     [wire.NumQueues]uint32 // tag that this chip has told its peer last, for each queue; 0: none
-	telling  lastOf                 // the command on queue 0 that told the last tag
-	heard    [wire.NumQueues]uint32 // tag that the peer has told last, for each queue; 0: none
-	released uint32                 // tag of the job that the peer has released last; 0: none
+	told     [wire.NumQueues]uint32 // tag that this chip has last sent to its peer, for each queue; 0: none
+	telling  lastOf                 // the command on queue 0 that sent the last tag
+	heard    [wire.NumQueues]uint32 // tag that the peer has last sent, for each queue; 0: none
+	released uint32                 // tag of the job that the peer has last released; 0: none
 	release  []release              // jobs that this chip has to release
-	sent     uint32                 // tag that this chip has released last
+	sent     uint32                 // tag of the job that this chip has last released
 	news     bool                   // released is new, and the machine of the kernels does not know it yet
 
 	machine *kernel.Machine
@@ -86,10 +87,10 @@ type lastOf struct {
 // lastCommand returns the last command of a queue.
 func lastCommand(p *port, q int) lastOf { return lastOf{q, p.link.WriteCount(q).Started} }
 
-// numbered reports whether all frames of the command, and of the commands of its queue before it, have
-// their numbers. The other end performs frames in the order of their numbers, whatever their queue
-// is. Therefore the other end performs these frames before the frames of each command that begins
-// later, on any queue.
+// numbered reports whether all frames of the command, and of the commands of its queue before it,
+// have their numbers. The other end performs frames in the order of their numbers, whatever their
+// queue is. Therefore the other end performs these frames before the frames of each command that
+// begins later, on any queue.
 func (l lastOf) numbered(p *port) bool {
 	return !p.link.Busy(l.queue) || p.link.WriteCount(l.queue).Started != l.n
 }
@@ -97,7 +98,7 @@ func (l lastOf) numbered(p *port) bool {
 // ownerWords is the number of the owner's registers.
 const ownerWords = 3
 
-// Load returns the tags that the peer has told.
+// Load returns the tags that the peer has sent.
 func (o *owner) Load(off uint64, b []byte) wire.Outcome {
 	var all [ownerWords * wire.RegisterLen]byte
 	for i, v := range [ownerWords]uint32{o.heard[0], o.released, o.heard[1]} {
@@ -128,8 +129,8 @@ func (o *owner) reset() {
 	o.machine.Release(o.channel, 0)
 }
 
-// peerReleased handles a release that came over the cable of a port. If this chip knows nothing of the job,
-// it answers with a release, because the other end waits for one.
+// peerReleased handles a release that came over the cable of a port. If this chip does not know the
+// job, this chip answers with a release, because the other end waits for one.
 func (c *machine) peerReleased(p *port) {
 	o := p.owner
 	o.news = false
@@ -141,8 +142,8 @@ func (c *machine) peerReleased(p *port) {
 	}
 }
 
-// releaseJobs tells the other ends of cables which jobs have ended here. releaseJobs returns true if a
-// release still waits.
+// releaseJobs tells the other ends of cables which jobs have ended here. releaseJobs returns true
+// if a release still waits.
 func (c *machine) releaseJobs() (left bool) {
 	for i := range c.ports.list {
 		p := &c.ports.list[i]
@@ -153,7 +154,7 @@ func (c *machine) releaseJobs() (left bool) {
 			}
 			p.owner.sent = r.tag
 			p.owner.release = slices.Delete(p.owner.release, 0, 1)
-			p.owner.told = [wire.NumQueues]uint32{} // a job that runs on tells its tag again
+			p.owner.told = [wire.NumQueues]uint32{} // a job that still runs sends its tag again
 			p.link.PlaceWrites()
 		}
 		left = left || len(p.owner.release) > 0
@@ -179,10 +180,10 @@ func (h *kernelHost) Sending(ch wire.Channel, a uint32, n int) bool {
 	return inUse
 }
 
-// programs holds the kernels of a chip, and the ends of jobs that chips tell each other.
+// programs holds the kernels of a chip, and the ends of jobs that chips report to each other.
 type programs struct {
 	*kernel.Machine
-	notices   []notice        // ends of jobs that this chip has to tell
+	notices   []notice        // ends of jobs that this chip has to report to other chips
 	verdicts  []verdict       // ends of jobs whose reason this chip does not know yet
 	doubt     *verdict        // the verdict about the jobs that the chip ends now; nil: the chip knows the reason
 	heard     []kernel.Notice // ends of jobs that other chips have reported, and that this chip has not handled yet
@@ -191,7 +192,7 @@ type programs struct {
 	lost      uint64          // number of notices that found no room, or that several attempts did not deliver
 }
 
-// notice is the end of a job that this chip has to tell another chip.
+// notice is the end of a job that this chip has to report to another chip.
 type notice struct {
 	to    wire.FabricNodeID
 	bytes [kernel.NoticeSize]byte
@@ -245,7 +246,7 @@ func (c *machine) StartJob(now mono.Time, j kernel.Job) error {
 	}
 	err := c.kernels.Start(now, j)
 	if err == nil {
-		c.takeKernelEvents(now, false) // the other chips know why a job ends at its start
+		c.takeKernelEvents(now, false) // the other chips already know why a job ends at its start
 		c.endLostJobs(now)
 	}
 	c.kernelEvents(now)
@@ -270,7 +271,7 @@ func (c *machine) resetBy(now mono.Time, by wire.FabricNodeID) {
 }
 
 // resets ends the jobs of the processors that stores have put into reset. The text "by" names the
-// chip or program that stored.
+// chip or program that stored; an empty text names nobody.
 func (c *machine) resets(now mono.Time, by string) {
 	if c.memory.HasResets() {
 		c.kernels.Reset(now, by)
@@ -285,7 +286,7 @@ func (c *machine) runKernels(now mono.Time) bool {
 	}
 	c.resets(now, "")
 	moved := c.kernels.Run(now)
-	c.kernelEvents(now)           // the chip passes these ends on to other chips, but not the ends below, which other chips have told
+	c.kernelEvents(now)           // the chip reports these ends to other chips; it does not report the ends below, which other chips have reported
 	for i := range c.ports.list { // a free queue may be what a kernel waits for
 		moved = c.ports.list[i].link.PlaceWrites() || moved
 	}
@@ -350,11 +351,12 @@ func (p *programs) noticed(r *flow.Result) {
 	}
 }
 
-// kernelEvents calls takeKernelEvents, and tells the other chips of jobs that have ended early.
+// kernelEvents calls takeKernelEvents, and reports the jobs that have ended early to their other
+// chips.
 func (c *machine) kernelEvents(now mono.Time) { c.takeKernelEvents(now, true) }
 
 // takeKernelEvents passes the events of the kernels to the chip's events. If "tell" is true, and a
-// job has ended early, the chip also tells the job's other chips.
+// job has ended early, the chip also reports the end to the job's other chips.
 func (c *machine) takeKernelEvents(now mono.Time, tell bool) {
 	for e, ok := c.kernels.PollEvent(); ok; e, ok = c.kernels.PollEvent() {
 		if e.Kind != kernel.JobEnded {
@@ -372,7 +374,8 @@ func (c *machine) takeKernelEvents(now mono.Time, tell bool) {
 	}
 }
 
-// ended reports the end of a job. If "tell" is true, the chip tells the other chips of the job, too.
+// ended reports the end of a job. If "tell" is true, and the job has ended early, the chip also
+// reports the end to the job's other chips.
 func (c *machine) ended(now mono.Time, e *kernel.Event, tell bool) {
 	told := *e
 	c.events.add(Event{At: now, Kernel: &told})

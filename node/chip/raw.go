@@ -20,9 +20,9 @@ type rawMode struct {
 	size    uint32             // length of the receive buffer, in words of 16 bytes
 	ptr     uint32             // offset in the receive buffer where the next payload goes, in bytes
 	wrap    bool               // at the end of the receive buffer, payloads continue at its start
-	taken   rawCount           // payloads in the receive buffer, ever
+	taken   rawCount           // payloads that the port has stored in the receive buffer in full, since the start
 	bytes   uint64             // bytes of payloads that the port has stored in the receive buffer
-	noSpace uint64             // payloads that the port dropped, or of which it dropped the end, because the receive buffer had no room
+	noSpace uint64             // payloads that the port dropped or cut off, because the receive buffer had no room
 
 	sent [wire.NumQueues]rawCount // payloads that each transmit queue has sent
 }
@@ -30,7 +30,7 @@ type rawMode struct {
 // rawCount counts payloads.
 type rawCount struct {
 	frames uint64
-	words  uint64 // words of 16 bytes, or of 96 bytes on Blackhole, rounded up for each payload
+	words  uint64 // length of the payloads in words, rounded up for each payload; a word has 16 bytes on Wormhole, 96 bytes on Blackhole
 }
 
 func (c *rawCount) add(n int, blackhole bool) {
@@ -42,8 +42,8 @@ func (c *rawCount) add(n int, blackhole bool) {
 	c.words += uint64(n+unit-1) / uint64(unit)
 }
 
-// setPath notes whether datagrams can reach the address of the port's peer. setPath returns true if the
-// port is in compliance mode, so that the link stays off.
+// setPath notes whether datagrams can reach the address of the port's peer. setPath returns true if
+// the port is in compliance mode, so that the link stays off.
 func (m *rawMode) setPath(on bool) bool {
 	m.path = on
 	if m.on {
@@ -95,10 +95,10 @@ func (c *machine) setRaw(now mono.Time, i int, on bool) bool {
 	return true
 }
 
-// startRaw sends n bytes of L1 from address "from" on as one payload of compliance mode, by a transmit queue. The chip reads L1
-// at once. startRaw returns OutcomeBadAddress for bytes beyond L1, OutcomeBadCommand for a payload that
-// is empty or too long for the path, and OutcomeAgain if [ttlink.ComplianceBuffer] payloads wait or no
-// address of the peer is known.
+// startRaw sends one payload of compliance mode by a transmit queue: n bytes of L1, from address
+// "from" on. The chip reads L1 at once. startRaw returns OutcomeBadAddress for bytes beyond L1,
+// OutcomeBadCommand for a payload that is empty or too long for the path, and OutcomeAgain if
+// [ttlink.ComplianceBuffer] payloads wait or no address of the peer is known.
 func (c *machine) startRaw(p *port, queue int, from, n uint32) wire.Outcome {
 	switch {
 	case n < wire.MinRaw || int(n) > min(wire.MaxRaw, p.most+wire.HeaderLen):
@@ -129,9 +129,9 @@ func (c *machine) rawDatagram(p *port, b []byte) {
 	}
 }
 
-// storeRaw stores a payload at the end of the receive buffer. If the buffer has no room, or does not lie
-// in L1, storeRaw returns false. A Blackhole then still stores the beginning of the payload up to the end of
-// the buffer, as the chip does.
+// storeRaw stores a payload at the end of the receive buffer. If the buffer does not lie in L1, or
+// has no room for the whole payload, storeRaw returns false. If the buffer of a Blackhole chip does
+// not wrap, storeRaw still stores as much of the payload as fits, as on hardware.
 func (c *machine) storeRaw(p *port, b []byte) bool {
 	m := &p.raw
 	start, size := uint64(m.start)*wire.WriteUnit, uint64(m.size)*wire.WriteUnit

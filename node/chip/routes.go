@@ -222,8 +222,8 @@ func (c *machine) enter(p *port, v wire.PacketView) bool {
 //     of the previous point may lead straight back over this cable, if they are newer than the
 //     tables that routed the packet.
 //
-// If the route of the first or second of these tables crosses a cable that is out of service,
-// through skips the tables, unless they are in force.
+// If the first or second of these tables give a route that crosses a cable that is out of service,
+// through skips these tables, unless they are in force.
 //
 // If the packet gets its route from tables that it does not name, its epoch becomes EpochMixed.
 func (c *machine) through(p *port, v wire.PacketView) bool {

@@ -47,11 +47,12 @@ func (c *machine) queueBusy(ch wire.Channel, q int) bool {
 	return i < 0 || c.ports.list[i].link.Busy(q)
 }
 
-// startWrite starts an L1 write on a queue of a channel: words of 16 bytes from address "from" of the
-// L1 of the channel's ethernet tile to address "to" of the L1 at the other end. startWrite returns
-// OutcomeAgain for a busy queue, OutcomeMisaligned for an address that is not a multiple of 16, and
-// OutcomeBadAddress for a channel without a cable and for words beyond L1. The command ends with the
-// link's session.
+// startWrite starts an L1 write on a queue of a channel. The write copies "words" words of 16
+// bytes, from address "from" in the L1 of the channel's ethernet tile to address "to" in the L1 at
+// the other end. startWrite returns OutcomeAgain for a busy queue, OutcomeBadCommand for a queue
+// that the tile does not have, OutcomeMisaligned for an address that is not a multiple of 16, and
+// OutcomeBadAddress for a channel without a cable and for words beyond L1. The command ends with
+// the link's session.
 func (c *machine) startWrite(ch wire.Channel, q int, from, to uint32, words int) wire.Outcome {
 	i := c.ports.index(ch)
 	if i < 0 || words < 1 {
@@ -72,8 +73,8 @@ func (c *machine) startWrite(ch wire.Channel, q int, from, to uint32, words int)
 	return wire.OutcomeDone
 }
 
-// startRegister starts an MMIO write on a queue of a channel. The outcomes are those of startWrite, and
-// OutcomeBadCommand for a queue that sends no MMIO writes.
+// startRegister starts an MMIO write on a queue of a channel. The outcomes are those of startWrite,
+// and OutcomeBadCommand for a queue that sends no MMIO writes.
 func (c *machine) startRegister(ch wire.Channel, q int, to, value uint32) wire.Outcome {
 	i := c.ports.index(ch)
 	switch {
@@ -98,8 +99,8 @@ func (c *machine) queues() int {
 	return wire.NumQueues
 }
 
-// mmioQueue reports whether a queue carries MMIO writes. The last queue of an ethernet tile neither sends nor
-// receives MMIO writes (tt-isa-documentation, as above).
+// mmioQueue reports whether a queue carries MMIO writes. The last queue of an ethernet tile neither
+// sends nor receives MMIO writes (tt-isa-documentation, as above).
 func (c *machine) mmioQueue(q int) bool { return q < c.queues()-1 }
 
 // sourceInUse reports whether a command under way may still read any of the n bytes from address a on
@@ -111,9 +112,9 @@ func (c *machine) sourceInUse(ch wire.Channel, a uint32, n int) (queue int, inUs
 	return 0, false
 }
 
-// wrote performs a frame of an L1 or MMIO write that came over the cable of port i. An L1 write reaches
-// the L1 of the port's ethernet tile. An MMIO write reaches the registers of this tile, which lie
-// beyond the L1.
+// wrote performs a frame of an L1 or MMIO write that came over the cable of port i. An L1 write
+// reaches the L1 of the port's ethernet tile. An MMIO write reaches the registers of this tile,
+// which lie beyond the L1.
 func (c *machine) wrote(now mono.Time, i int, d *ttlink.Delivery) {
 	p := &c.ports.list[i]
 	cmd := wire.Command{Type: wire.NocUnicastWrite, Addr: p.tileAddr(d.Addr)}

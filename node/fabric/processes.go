@@ -59,7 +59,7 @@ func standsStill(pid int) bool {
 // Times and limits of the start of processes.
 const (
 	startPatience = 2 * time.Second      // longest time for which a chip that is not running yet delays the start of further chips
-	startPoll     = 2 * time.Millisecond // time between two looks whether a chip runs
+	startPoll     = 2 * time.Millisecond // time between two checks whether a chip runs
 	startsPerCore = 2                    // number of chips that start at once, for each core of the machine
 )
 

@@ -1,6 +1,6 @@
-// Package flow is the end-to-end protocol of requests. At the source, the package tells
-// a chip how each request of the chip ended. At the destination, the package decides
-// which requests the chip performs.
+// Package flow is the end-to-end protocol of requests. At the source, the package finds out how
+// each request of a chip ended. At the destination, the package decides which requests the chip
+// performs.
 //
 // A flow is the sequence of requests from one chip to another chip on one plane. Requests with the
 // field Other of [Request] and requests without it form two separate flows. The packets of a flow
@@ -78,12 +78,12 @@
 //     perform this request.
 //   - Once a chip has performed a request of the source's present incarnation, the chip
 //     performs no request that a former incarnation sent in the same flow.
-//   - If the destination gets a later packet of the flow, or answers a probe, a request that did not
-//     come ends as FateLost, also if the request was the first of its flow. The request ends as
+//   - If the destination gets a later packet of the flow, or answers a probe, a request that did
+//     not come ends as FateLost, also if the request was the first of its flow. The request ends as
 //     FateUnknown only if the destination has restarted, and the source may have sent the request
-//     to the life before. For this guarantee, gossip tells the source the lives of the other chips
-//     (see [Source.HandleLives]). A multicast has the guarantee at the members that answer when its
-//     group begins an epoch.
+//     before the restart. For this guarantee, the source must learn the lives of the other chips
+//     from gossip (see [Source.HandleLives]). A multicast has the guarantee at the members that
+//     answer when its group begins an epoch.
 //   - Every request ends. If a flow makes no progress for [FlowTimeout], 2 minutes, all open
 //     requests of the flow end as FateUnknown. If the destination is unreachable, they end
 //     as soon as the reports of dropped packets have come. While the destination is silent,
@@ -93,10 +93,11 @@
 //     repeats the read as a probe. Replies of a flow keep their order. The read therefore ends when
 //     the reply to the probe comes first. While any cable is silent, and for [Patience] after new
 //     tables, the data may merely be late, and the flow waits. If a cable on the replies' route is
-//     out of service, the flow does not wait. The read ends as FateUnknown for [DoubtData]: the
-//     destination performed the read. If the destination has restarted, its completion ends the
-//     read for [DoubtRestarted]. If no route leads to the destination any more, the read ends for
-//     [DoubtUnreachable]. Package session repeats a read that ended for DoubtData.
+//     out of service, the flow does not wait. A read whose data was lost ends as FateUnknown for
+//     [DoubtData]: the destination performed the read. If the destination has restarted, its
+//     completion ends the read for [DoubtRestarted]. If no route leads to the destination any more,
+//     the read ends for [DoubtUnreachable]. Package session repeats a read that ended for
+//     DoubtData.
 //   - If no route leads to the destination of a new request, the request ends at once. Its
 //     error then matches session.ErrUnreachable. If only silent cables lead to the
 //     destination, the request waits: the destination is perhaps only late.

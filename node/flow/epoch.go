@@ -34,9 +34,9 @@ import (
 // If the packets of an epoch name a life of the destination, no other life performs requests of the
 // epoch. The file lives.go describes such epochs.
 //
-// An epoch also ends when the flow has been idle for FlowIdle. The next epoch is not
-// known yet. If the destination restarts in the idle time, it therefore performs the next
-// request, unless the request names the life before.
+// An epoch also ends when the flow has been idle for FlowIdle. The next epoch is not known yet. If
+// the destination restarts in the idle time, it therefore performs the next request, unless the
+// request names the destination's previous life.
 
 // FlowIdle is the time without an open request after which a flow begins another epoch.
 // The value is our own choice. A process takes longer than FlowIdle to restart.
@@ -52,7 +52,7 @@ type epoch struct {
 	peer    *peer // the destination, if all packets of the epoch name its life; nil: the packets name no life
 	open    bool  // requests need not wait until the epoch is known
 	asked   bool  // requests wait for the end of a probe, which the flow has sent
-	dropped end   // how a router dropped the last dropped probe of the epoch
+	dropped end   // how the epoch's last probe that a router dropped ended
 }
 
 // life returns the life that all packets of the epoch name, or 0.
@@ -69,8 +69,8 @@ func (e *epoch) over() bool { return e.ending || e.older != 0 }
 // judge may change how a request of this epoch ends, and may end the epoch. If a lost request may
 // still arrive at a later incarnation of the destination, judge changes the end from lost to
 // unknown. If nobody knows whether the destination performed the request, and the epoch was not
-// known when the source sent the request, the epoch ends. Neither can happen if the request named the
-// life of its destination. The parameter m is the member that settles the request.
+// known when the source sent the request, judge ends the epoch. If the packets of the epoch name a
+// life, judge does neither. The parameter m is the member that settles the request.
 func (e *epoch) judge(o *op, m *member, x *end) {
 	if e.peer == nil {
 		if x.fate == FateLost && x.drop == 0 && (!o.known || m.anew) {

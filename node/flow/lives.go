@@ -5,42 +5,49 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// The life of a chip is the time from the start of the chip's process to its end. Gossip tells a chip
-// the lives of the other chips, see [Source.HandleLives]. All packets of an epoch of a unicast flow
-// name one life of the destination, or none. A chip of another life performs no request of the epoch.
-// If the packets name a life, the answer "this request did not come" is therefore final, also for
-// the first requests of the epoch:
+// A life of a chip is one run of the chip's process. A chip learns the lives of the other chips
+// from gossip, see [Source.HandleLives]. All packets of an epoch of a unicast flow name the same
+// life of the destination, or none of them names a life. If the packets name a life, the
+// destination performs requests of the epoch only in this life. The answer "this request did not
+// come" is then final, also for the first requests of the epoch, for three reasons:
 //
-//   - Only the named life gives this answer. Another life answers that it is another life.
-//   - The named life has passed the request's number, and does not perform the request later.
-//   - No other life performs the request, however late the request comes.
+//   - Only the named life gives this answer. In any other life, the destination answers that its
+//     life is another.
+//   - The named life performs requests only in the order of their numbers. When it gives this
+//     answer, it has already taken a later number.
+//   - In any other life, the destination does not perform the request, however late the request
+//     comes.
 //
-// A chip learns the life of a neighbour from the neighbour's hellos, too, see [Source.HandlePeer].
+// A chip also learns the life of a neighbour from the neighbour's hellos, see [Source.HandlePeer].
 //
-// The source may be wrong about the life: the destination may have restarted, and gossip may not
-// have told it yet. The destination then refuses the first requests of the epoch. These refusals are
-// true, but nobody wants them. The source is sure of a life if gossip has told it, or the life has
-// answered, since the latest new tables. New tables may mean that the destination has restarted.
-// If the source is not sure, or knows no life, the flow first sends a probe. Requests wait until
-// the probe has its answer. A request then goes in an epoch that is known, or in a new epoch.
+// The source may name an outdated life, if the destination has restarted and gossip has not
+// reported the restart yet. The destination then refuses the first requests of the epoch. To avoid
+// such refusals, a flow sends requests at once only if its source is sure of the life. The source
+// is sure if, since the latest new tables, gossip has reported the life, or the destination has
+// answered in this life. New tables may mean that the destination has restarted. If the source is
+// not sure, or knows no life, the flow first sends a probe, and requests wait for the answer to the
+// probe. After the answer, the epoch is known, or the flow begins a new epoch.
 //
-// The packets of groups name no life, because each member has its own. A group also first sends a
-// probe in each epoch. A member that does not answer the probe does not hold up the others.
+// The packets of groups name no life, because each member has its own life. A group also begins
+// each epoch with a probe. If a member does not answer the probe, the group sends its requests
+// nevertheless.
 //
-// If gossip has told a source nothing, the packets name no life, and no request waits for a probe.
+// If the source has had no call of HandleLives, the packets name no life, and no request waits for
+// a probe.
 
-// Life says which life a chip has now.
+// Life is the present life of a chip.
 type Life struct {
 	Node wire.FabricNodeID
 	Life wire.Life // 0: nobody knows, or the chip is dead
 }
 
-// peer is what a source knows about one life of another chip. Another life gets another peer.
+// peer is what a source knows about one life of another chip. Each life of a chip has a peer of its
+// own.
 type peer struct {
 	life  wire.Life // not 0
-	last  wire.Life // life that the source knew before; 0: none
-	wrong bool      // the chip has refused a request for this life, so that the chip has another life
-	sure  mono.Time // when gossip or a link told of the life, or the life last answered a request that named it
+	last  wire.Life // previous life of the chip that the source knew; 0: none
+	wrong bool      // the chip has another life now, because it refused a request that named this life
+	sure  mono.Time // when gossip or a link reported the life, or the chip last answered a request that named the life
 }
 
 // HandleLives takes news of the present lives of some chips, as gossip knows them. The epochs of the
@@ -53,22 +60,22 @@ func (s *Source) HandleLives(now mono.Time, news []Life) {
 		p := s.peers[l.Node]
 		if l.Life == 0 {
 			delete(s.peers, l.Node)
-		} else if p == nil || p.life != l.Life && (p.wrong || p.last != l.Life) { // late gossip may still name the last life
+		} else if p == nil || p.life != l.Life && (p.wrong || p.last != l.Life) { // late gossip may still name the previous life
 			s.reborn(now, l)
 		}
 	}
 }
 
-// HandlePeer takes the life that a neighbour has proved to the link. If gossip has told the source
-// nothing, HandlePeer does nothing.
+// HandlePeer takes the life of a neighbour from the link to the neighbour. Before the first call of
+// HandleLives, HandlePeer does nothing.
 func (s *Source) HandlePeer(now mono.Time, l Life) {
 	if p := s.peers[l.Node]; s.peers != nil && l.Life != 0 && (p == nil || p.life != l.Life) {
 		s.reborn(now, l)
 	}
 }
 
-// reborn notes a new life of a chip, and ends the epochs of all flows to the chip. Later requests then go
-// to the new life.
+// reborn notes a new life of a chip, and ends the epochs of all flows to the chip. The next epochs
+// name the new life.
 func (s *Source) reborn(now mono.Time, l Life) {
 	n, p := l.Node, &peer{life: l.Life, sure: now}
 	if was := s.peers[n]; was != nil {
@@ -84,9 +91,9 @@ func (s *Source) reborn(now mono.Time, l Life) {
 	}
 }
 
-// bind chooses the life that the packets of an epoch name, before the first packet of the epoch. If a
-// program's own probe is the first packet, and the source is not sure of the life, the packets name no
-// life: any life may answer the probe.
+// Before the first packet of an epoch, bind chooses the life that the packets of the epoch name. If
+// the first packet is a probe of a program, and the source is not sure of the life, the packets
+// name no life. The destination then answers the probe in any life.
 func (s *Source) bind(f *outFlow, probe bool) {
 	if f.multicast() {
 		return
@@ -99,8 +106,9 @@ func (s *Source) bind(f *outFlow, probe bool) {
 	}
 }
 
-// opened reports whether the flow may send requests although its epoch is not known. For a group, a
-// member has then not answered the probe. After ProbeAfter, an empty flow asks again.
+// opened reports whether the flow may send requests although its epoch is not known. In a group,
+// this means that a member has not answered the group's probe. If such a group has no open request,
+// and its last probe is ProbeAfter old, opened returns false, and the group sends another probe.
 func (f *outFlow) opened(now mono.Time) bool {
 	e := &f.epoch
 	if e.open && f.multicast() && f.empty() && now.Sub(f.probed) >= ProbeAfter {
@@ -109,9 +117,10 @@ func (f *outFlow) opened(now mono.Time) bool {
 	return e.open
 }
 
-// ask handles request r of an epoch in which requests wait for the answer to a probe. If no packet of
-// the flow is open, ask sends the probe. If a router has just dropped the probe, ask ends r in the same
-// way, and the next request asks again. ask returns false if the flow may send r now.
+// ask handles request r of an epoch in which requests wait for the answer to a probe. If no packet
+// of the flow is open, ask sends the probe. If a router has just dropped the probe, ask ends r in
+// the same way as the probe, and the next request causes another probe. ask returns false if the
+// flow may send r now.
 func (s *Source) ask(now mono.Time, f *outFlow, w *Route, r *Request, by Owner) (Admission, bool) {
 	e := &f.epoch
 	switch {
@@ -132,8 +141,8 @@ func (s *Source) ask(now mono.Time, f *outFlow, w *Route, r *Request, by Owner) 
 	return Accepted, true
 }
 
-// unsent ends a request that the flow has not sent, because a router dropped the probe before it. The
-// request ends as the probe did.
+// unsent ends request r, which the flow has not sent because a router dropped the probe. The
+// request ends in the same way as the probe.
 func (s *Source) unsent(now mono.Time, f *outFlow, r *Request, by Owner) {
 	e := &f.epoch.dropped
 	f.members[0].fates[FateLost]++

@@ -16,8 +16,8 @@ type Request struct {
 	Into    []byte           // memory for the data of a read that a chip sends to itself without Via, if the data fit; the chip uses the memory only while it handles the request; no effect on other requests
 	Trace   bool             // each chip that the packet comes to records the packet; chips do not record multicasts
 	Via     []wire.Direction // hops to take instead of the routing table's, at most wire.MaxHops; the hops may lead back to the sending chip itself
-	Ranges  wire.Ranges      // if the ranges have hops: the request is a multicast to the chips in the ranges; Dst is not used, and the chip refuses Via, Other, Members and reads
-	Members wire.Members     // if the set is not empty: the request is a multicast to these chips of mesh Dst.Mesh; the chip refuses Via, Other, Ranges and reads
+	Ranges  wire.Ranges      // if the ranges have hops, the request is a multicast to the chips in the ranges; the chip does not use Dst, and refuses Via, Other, Members and reads
+	Members wire.Members     // if the set is not empty, the request is a multicast to these chips of mesh Dst.Mesh; the chip refuses Via, Other, Ranges and reads
 	Other   bool             // take the other route if two routes round a ring are equally long, see route.Plan.Other; requests with Other form a flow of their own, and the chip refuses Other with Via
 	Flush   bool             // for a probe: the result says how many posted requests of the flow were missed, see Missed of [Result]; no effect on other requests
 	Posted  bool             // the request ends as FatePosted when the chip has sent it, see the package documentation; the chip refuses Posted for reads and probes

@@ -5,9 +5,9 @@ import "ttfabric/wire"
 // SinkCounters are the counters of a sink since its start.
 type SinkCounters struct {
 	Duplicates    uint64 // requests that came again; the chip did not perform them again
-	Gaps          uint64 // requests that did not come although later requests of their flow came; Gaps does not count requests of void epochs (see inFlow), nor gaps that the sink finds while its list of exceptions is full
+	Gaps          uint64 // requests that did not come although later requests of their flow came; without requests of void epochs (see inFlow), and without gaps that the sink finds while its list of exceptions is full
 	Overflows     uint64 // requests that the sink refused because its list of exceptions was full
-	StaleRequests uint64 // requests of an older epoch of their flow, or of an epoch that an earlier incarnation of this chip has answered in
+	StaleRequests uint64 // requests of an older epoch of their flow, or of a void epoch (see inFlow)
 }
 
 // Sink is the machine at the receiving end of all flows to a chip. A Sink is not
@@ -51,8 +51,8 @@ type inFlow struct {
 	home  *Route // route of completions; nil until needed, and after new tables
 }
 
-// HandleRequest takes a request or a probe that has arrived. Unless the request is posted,
-// the sink then owes a completion to the flow. HandleRequest reports whether the chip must perform the
+// HandleRequest takes a request or a probe that has arrived. Unless the request is posted, the sink
+// then owes a completion to the flow. HandleRequest reports whether the chip must perform the
 // request now. A probe is never performed.
 func (s *Sink) HandleRequest(p *wire.Packet) (perform bool) {
 	f := s.admit(p)
@@ -217,9 +217,9 @@ func (s *Sink) admit(p *wire.Packet) *inFlow {
 }
 
 // begin starts an epoch of the flow with packet p, at a chip with the given life. Requests before p
-// that are still open at the source get OutcomeRestarted, if they are fewer than 2*MaxOutstanding. A
-// former incarnation of this chip may have performed these requests. If p names this life, the
-// requests get OutcomeLost: no other life performs requests of the epoch.
+// that are still open at the source get OutcomeRestarted, if they are fewer than 2*MaxOutstanding.
+// A former incarnation of this chip may have performed these requests. If p names this chip's
+// present life, the requests get OutcomeLost, because no other life performs requests of the epoch.
 func (f *inFlow) begin(p *wire.Packet, life wire.Life) {
 	f.epoch, f.base, f.told, f.next, f.exc = p.FlowEpoch, p.FlowBase, p.FlowBase, p.FlowBase, f.exc[:0]
 	f.void = p.Known || p.Life != 0 && p.Life != life

@@ -65,7 +65,7 @@ type Source struct {
 	cfg Config
 	net Network
 
-	peers  map[wire.FabricNodeID]*peer // what the source knows about the lives of other chips; nil: gossip has told nothing
+	peers  map[wire.FabricNodeID]*peer // what the source knows about the lives of other chips; nil: no call of HandleLives yet
 	flows  map[Key]*outFlow            // unicast flows
 	list   []*outFlow                  // unicast flows in the order of their creation, because a map has no reproducible order
 	last   *outFlow                    // flow of the last unicast request; the next request mostly belongs to this flow too; nil before the first request
@@ -123,7 +123,7 @@ type member struct {
 	progress mono.Time // time at which the source last heard from the member, or sent a request while no other request was open at the member
 	next     uint32    // the member has answered every request before this one
 	answered bool      // the member has answered in this epoch
-	anew     bool      // a later life of the member has begun this epoch, or may begin it: that a request did not come to this life says nothing about earlier lives
+	anew     bool      // the member has begun this epoch in a later life, or may do so; this life cannot know which requests an earlier life performed
 	node     wire.FabricNodeID
 	fates    [4]uint64 // requests that the member has settled, by Fate, without probes
 }

@@ -17,10 +17,10 @@
 //
 // The balance of one direction of a link, for each session:
 //
-//	sent = received + under way, while it runs
-//	sent = received + unknown, if only one end has noticed that it has ended
-//	sent = received + lost, if it has ended and both ends live
-//	sent = acknowledged + unknown, if the end that received is gone
+//	while the session runs:                        sent = received + under way
+//	if only one end has noticed the session's end: sent = received + unknown
+//	if both ends have noticed the session's end:   sent = received + lost
+//	if the receiving end is gone:                  sent = acknowledged + unknown
 package losses
 
 import (

@@ -158,15 +158,16 @@ func (l *layout) translated(t *Tile, h Harvested) (x, y uint8) {
 	return t.X, t.Y
 }
 
-// Translate says whether the chip translates NoC coordinates, which it does from the start. If "on" is
-// false, commands to a tile's translated coordinates have the outcome [wire.OutcomeUntranslated], and the
-// NIU registers show that coordinates are not translated. The caller must call Translate before any command.
+// Translate sets whether the chip translates NoC coordinates. A new memory translates them. If "on"
+// is false, commands to a tile's translated coordinates have the outcome
+// [wire.OutcomeUntranslated], and the NIU registers show that the chip does not translate
+// coordinates. The caller must call Translate before the first command.
 func (m *Memory) Translate(on bool) {
 	m.untranslated = !on
 	m.placeTiles()
 }
 
-// absent returns the outcome of a command to the coordinate (x, y), which names no tile for the command.
+// absent returns the outcome of a command to the coordinate (x, y), if no tile has this coordinate.
 func (m *Memory) absent(x, y uint8) wire.Outcome {
 	l := layouts[m.arch]
 	for i := range m.list {
@@ -177,8 +178,8 @@ func (m *Memory) absent(x, y uint8) wire.Outcome {
 	return wire.OutcomeBadAddress
 }
 
-// placeTiles enters every tile under its coordinates of NoC 0 and, if the chip translates coordinates,
-// under its translated coordinates.
+// placeTiles enters every tile under its coordinates of NoC 0 and, if the chip translates
+// coordinates, under its translated coordinates.
 func (m *Memory) placeTiles() {
 	clear(m.at[:])
 	l := layouts[m.arch]

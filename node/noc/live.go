@@ -11,11 +11,12 @@ import (
 // base firmware, keeps these words up to date. Live computes a word when the word is read, so an
 // idle chip spends no time on it. Neither method may call the memory's Execute or Read.
 type Live interface {
-	// Word returns the word at offset off of the tile of an ethernet channel. The offset lies in one of
-	// the ranges of [Memory.ShowLive].
+	// Word returns the word at offset off of the tile of an ethernet channel. The offset lies in
+	// one of the ranges of [Memory.ShowLive].
 	Word(ch wire.Channel, off uint64) uint32
-	// Stored tells that a store has reached the word at offset off of the tile of an ethernet channel.
-	// The argument v is the word in memory after the store, although a load may show another word.
+	// Stored tells that a store has reached the word at offset off of the tile of an ethernet
+	// channel. The argument v is the word in memory after the store, although a load may show
+	// another word.
 	Stored(ch wire.Channel, off uint64, v uint32)
 }
 
@@ -24,12 +25,12 @@ type Range struct {
 	Off, Len uint64 // offset of the first byte and length, in bytes; multiples of 4
 }
 
-// ShowLive makes loads from the L1 of every ethernet tile show the words of l in the given ranges. The
-// ranges are sorted and do not overlap. Otherwise the words behave like all memory: commands reach them
-// at any byte and in any length, also across the ends of a range. A store changes the memory under
-// the words. The memory then calls l.Stored once for each word. ShowLive refuses ranges that are
-// not sorted, not in words, or not within L1. A later call replaces an earlier one, and a nil l
-// ends the effect.
+// ShowLive makes loads from the L1 of every ethernet tile show the words of l in the given ranges.
+// The ranges are sorted and do not overlap. Otherwise the words behave like all memory: commands
+// reach them at any byte and in any length, also across the ends of a range. A store changes the
+// memory that the words hide. The memory then calls l.Stored once for each word. ShowLive refuses
+// ranges that are not sorted, not in words, or not within L1. A later call replaces an earlier one,
+// and a nil l ends the effect.
 func (m *Memory) ShowLive(l Live, ranges []Range) error {
 	end := uint64(0)
 	for _, r := range ranges {

@@ -112,8 +112,8 @@ func New(a wire.Arch, limit int64) (*Memory, error) {
 // place returns a coordinate's index into Memory.at.
 func place(x, y uint8) int { return int(y)<<wire.NocCoordBits | int(x) }
 
-// Tiles lists the chip's tiles: Tensix row by row, ethernet by channel, DRAM by bank, and tiles without
-// memory by kind. The slice belongs to the caller.
+// Tiles lists the chip's tiles: Tensix row by row, ethernet by channel, DRAM by bank, and tiles
+// without memory by kind. The slice belongs to the caller.
 func (m *Memory) Tiles() []Tile { return slices.Clone(m.list) }
 
 // TileAt returns the tile at the coordinate (x, y) of NoC 0 or at the translated coordinate (x, y).
@@ -156,12 +156,12 @@ type Write struct {
 	Len  int // bytes
 }
 
-// CheckWrites returns [wire.OutcomeDone] if Execute will perform each of these unicast writes, one after
-// another, with no other command between them. Otherwise the outcome is that of [Memory.Check] for
-// the first write that cannot be performed, or [wire.OutcomeNoMemory] if the limit has no room for
-// all writes, or [wire.OutcomeBadCommand] if registers may refuse a write. A single write to
-// registers has the outcome [wire.OutcomeDone], because registers perform a write in full or not at
-// all.
+// CheckWrites returns [wire.OutcomeDone] if Execute will perform all these unicast writes, one
+// after another, with no other command between them. If Execute cannot perform a write, the outcome
+// is that of [Memory.Check] for this write. If the limit has no room for all writes, the outcome is
+// [wire.OutcomeNoMemory]. If registers may refuse one of several writes, the outcome is
+// [wire.OutcomeBadCommand]. For a single write to registers, the outcome is [wire.OutcomeDone],
+// because registers perform a write in full or not at all.
 func (m *Memory) CheckWrites(ws []Write) wire.Outcome {
 	room := m.limit/pageSize - int64(len(m.pages))
 	var lacking map[pageKey]bool
@@ -278,8 +278,8 @@ func (m *Memory) readPages(s span, b []byte) {
 	}
 }
 
-// write copies b into the span s of memory. The span and b have equal lengths. Before the call, the caller
-// must check with the method "fits" that there is room for new pages.
+// write copies b into the span s of memory. The span and b have equal lengths. Before the call, the
+// caller must check with the method "fits" that there is room for new pages.
 func (m *Memory) write(s span, b []byte) {
 	if m.windows[s.bank] != nil {
 		m.writeWindows(s, b)
@@ -298,7 +298,7 @@ func (m *Memory) write(s span, b []byte) {
 // each party.
 type Watcher uint8
 
-// The watchers, in the order in which they hear of a store.
+// The watchers, in the order in which the memory calls their functions after a store.
 const (
 	Kernels  Watcher = iota // the kernels on the tile
 	Firmware                // the base firmware of an ethernet tile
@@ -306,9 +306,10 @@ const (
 	numWatchers
 )
 
-// Watch makes the memory call f for a watcher after each store into the tile at the coordinate (x, y), with
-// the offset and the length of the store in bytes. A nil f ends the calls for this watcher. Watch ignores
-// a coordinate without a tile. The function f may read the memory, and must not write.
+// Watch makes the memory call f for a watcher after each store into the tile at the coordinate (x,
+// y), with the offset and the length of the store in bytes. A nil f ends the calls for this
+// watcher. Watch ignores a coordinate without a tile. The function f may read the memory, and must
+// not write.
 func (m *Memory) Watch(w Watcher, x, y uint8, f func(off uint64, n int)) {
 	if t := m.tile(x, y); t != nil {
 		m.watch[w][t.bank] = f

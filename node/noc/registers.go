@@ -23,11 +23,11 @@ type Registers interface {
 	Store(off uint64, b []byte) wire.Outcome // Store writes b to the registers from offset off on, with all side effects of a write
 }
 
-// Willing are registers that know which stores they never refuse. Without this method, the memory assumes
-// that Store may refuse anything.
+// Willing is an interface of registers that know which stores they never refuse. If registers do
+// not implement Willing, the memory assumes that Store may refuse any store.
 type Willing interface {
-	// Takes reports whether Store of the n bytes from offset off on has the outcome
-	// [wire.OutcomeDone], whatever the bytes are and whatever stores come before.
+	// Takes reports whether a Store of n bytes at offset off always has the outcome
+	// [wire.OutcomeDone], for all bytes, and after any earlier stores.
 	Takes(off uint64, n int) bool
 }
 

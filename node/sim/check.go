@@ -45,7 +45,7 @@ import (
 //   - as routed: no packet leaves its plane, lacks a route, or uses up its TTL.
 //   - admission: a chip refuses to start a request only if it has no room, or if it has no route
 //     because of a fault.
-//   - hosts: requests of hosts to the base firmware end as hosts.go says.
+//   - hosts: the requests of hosts to the base firmware follow the rules in hosts.go.
 //   - reach: after the end of all faults, every chip can reach every chip on every plane, and all
 //     chips of its mesh by multicasts.
 

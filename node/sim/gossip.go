@@ -9,9 +9,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// gossip says how the chips of a run learn each other's lives. Each news of a chip that starts or
-// ends comes to each other chip by itself, late by a random time. News of a chip comes in order. A chip
-// that starts knows nothing, and learns of the present lives in the same way.
+// gossip says how the chips of a run learn each other's lives. When a chip starts or ends, each
+// other chip learns this after a random time of its own. A chip ignores news that is older than
+// what the chip already knows. A chip that starts knows no lives, and learns them in the same way.
 type gossip struct {
 	on   bool          // whether there is gossip; false: no chip learns of any life
 	late time.Duration // longest time until news comes to a chip
@@ -24,20 +24,21 @@ func (s *Sim) drawGossip() {
 	s.around.gossip = [...]gossip{{}, {on: true}, {on: true, late: 300 * time.Millisecond}, {on: true, late: 3 * time.Second}}[s.cfg.Seed%4]
 }
 
-// view is what a chip's process has heard of the lives of all chips.
+// view is what a chip's process has learned about the lives of all chips.
 type view struct {
 	lives []heardLife // by chip
-	fresh []flow.Life // news that the chip has not been told yet
+	fresh []flow.Life // news that the simulator has not handed to the chip yet
 }
 
-// heardLife is the last news of a chip that came to a process.
+// heardLife is the latest news about a chip that came to a process.
 type heardLife struct {
 	number int // number of the chip's life
 	life   wire.Life
 }
 
-// spread sends the news of the chip at place k to all other chips, and the news of all other chips to k.
-// A chip that starts hears at once that there is gossip, as a live node does.
+// spread sends the news about chip k to all other chips, and the news about all other chips to k.
+// If k is starting, spread first calls HandleLives of k without news, so that the source of k knows
+// that there is gossip.
 func (s *Sim) spread(k *machine) {
 	if !s.around.gossip.on {
 		return
@@ -56,7 +57,8 @@ func (s *Sim) spread(k *machine) {
 	}
 }
 
-// carryNews brings the news of the present life of the chip "of" to the process of the chip "to".
+// carryNews brings the news about the present life of the chip "of" to the process of the chip
+// "to".
 func (s *Sim) carryNews(of, to *machine) {
 	if to.chip == nil || of.life == nil {
 		return
@@ -81,7 +83,7 @@ func (s *Sim) carryNews(of, to *machine) {
 	})
 }
 
-// tellLives tells a chip the news of the lives of other chips.
+// tellLives hands to a chip the news about the lives of other chips.
 func (s *Sim) tellLives(m *machine) {
 	if v := &m.life.view; len(v.fresh) > 0 {
 		m.chip.HandleLives(s.clock(m), v.fresh)
@@ -89,14 +91,14 @@ func (s *Sim) tellLives(m *machine) {
 	}
 }
 
-// calm is the time without any trouble on the tree of a multicast after which all members answer the
+// calm is a time. If the tree of a multicast has had no fault for this time, all members answer the
 // probe that begins an epoch.
 const calm = 3 * time.Second
 
-// informed reports whether a source knows the lives of the destinations of an op that it accepts now.
-// There must be gossip. If a destination has restarted, gossip must have told the source of the present
-// life. A member of a group may be cut off when the group begins an epoch, so that the tree of a
-// multicast must also have been without trouble.
+// informed reports whether a source knows the lives of the destinations of an op that it accepts
+// now. The run must have gossip. If a destination has restarted, the source must have learned the
+// present life from gossip. A member of a group may be cut off when the group begins an epoch.
+// Therefore the tree of a multicast must also have had no fault for the time calm.
 func (s *Sim) informed(m *machine, o *op) bool {
 	if !s.around.gossip.on || o.group == 0 {
 		return s.around.gossip.on && s.knows(m, o.dst)
@@ -116,17 +118,17 @@ func (s *Sim) informed(m *machine, o *op) bool {
 	return true
 }
 
-// knows reports whether a source knows by gossip that its destination has its present life. A chip that
-// has never restarted has no other life.
+// knows reports whether a source has learned the present life of its destination from gossip. If
+// the destination has never restarted, knows returns true: the source can know no wrong life.
 func (s *Sim) knows(m *machine, dst int) bool {
 	d := s.machines[dst]
 	return len(s.model.lives[dst]) == 1 || d.chip != nil && m.life.view.lives != nil && m.life.view.lives[dst].life == d.chip.Incarnation().Life()
 }
 
 // judgeDoubt checks an op that ended with an unknown fate, although the chip at place dst did not
-// perform it. If the source was informed, and the destination has answered again, the destination must
-// have restarted since the source accepted the op. The model does not know which probes arrived. The
-// reason "drop" is that of a router that dropped a probe, or 0.
+// perform it. If the source was informed, and the destination has answered again, the destination
+// must have restarted since the source accepted the op. The model does not know which probes
+// arrived. The argument "drop" is the reason for which a router dropped a probe, or 0.
 func (s *Sim) judgeDoubt(o *op, dst int, why flow.Doubt, drop wire.DropReason) {
 	if drop == wire.DropUnreachable {
 		return

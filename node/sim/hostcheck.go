@@ -9,8 +9,8 @@ import (
 	"ttfabric/wire"
 )
 
-// performed takes a command that a chip has performed on its memory. performed returns false for a command
-// that does not come from a host.
+// performed takes a command that a chip has performed on its memory. performed returns false for a
+// command that does not come from a host.
 func (all *hosts) performed(m *machine, src wire.FabricNodeID, cmd *wire.Command, mem *noc.Memory) bool {
 	if all == nil || src != m.node {
 		return false
@@ -30,7 +30,8 @@ func (all *hosts) performed(m *machine, src wire.FabricNodeID, cmd *wire.Command
 	return false
 }
 
-// wrote checks a write that a chip has performed for a host, and notes what the region now holds.
+// wrote checks a write that a chip has performed for a host, and records the new content of the
+// host's region.
 func (all *hosts) wrote(m *machine, a wire.NocAddr, b []byte) {
 	s := all.s
 	id := wordAt(b, 0)
@@ -83,7 +84,7 @@ func (h *host) held(o *hostOp, off int, got []byte) bool {
 		list := append([]version{{data: new([hostBytes]byte)}}, h.all.held[l][h.number]...)
 		for i, v := range list {
 			if i+1 < len(list) && list[i+1].at < o.sent {
-				continue // another version was there when the read began
+				continue // a later version had replaced this one when the read began
 			}
 			if bytes.Equal(v.data[off:off+len(got)], got) {
 				return true
@@ -93,7 +94,8 @@ func (h *host) held(o *hostOp, off int, got []byte) bool {
 	return false
 }
 
-// unrest returns a text about the first host that is not at rest, or "".
+// unrest describes the first host or firmware queue that is not at rest. If all are at rest, unrest
+// returns "".
 func (all *hosts) unrest() string {
 	if all == nil {
 		return ""

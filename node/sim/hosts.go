@@ -14,27 +14,32 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Hosts use the queues of the base firmware (package firmware). A host has one ethernet tile of its chip, and
-// reaches the tile by requests of the chip to itself, as a live host does. The rule "hosts" says:
+// Hosts use the queues of the base firmware (package firmware). A host has one ethernet tile of its
+// chip, and reaches the tile by requests of the chip to itself, as a live host does. The rule
+// "hosts" says:
 //
-//   - Each request of a host ends exactly once, within maxHost: with the right data, or with an error.
-//   - A chip performs each part of a write at most once, and exactly once if the write ended without an error.
-//   - A read returns bytes that the tile held while the read was open. Blocks may lie in the host's memory,
-//     which the hosts lend their chip.
-//   - A request ends as unreachable only if a cable or a chip had a fault meanwhile.
+//   - Each request of a host ends exactly once, within maxHost: with the right data, or with an
+//     error.
+//   - A chip performs each part of a write at most once, and exactly once if the write ended
+//     without an error.
+//   - A read returns bytes that the tile held while the read was open. The blocks of a request may
+//     lie in host memory, which the chip uses.
+//   - A request ends as unreachable only if a cable or a chip had a fault while the request was
+//     open.
 //   - The firmware refuses exactly the wrong requests.
 //   - At rest, the counters of all queues balance, and no message is left.
 //   - After the end of all faults, every host reaches every chip.
 
 const (
 	maxHost    = 3 * firmware.AnswerTimeout // longest time that a request of a host may be open
-	hostBytes  = 4 << 10                    // size of a host's region on each chip, and of each buffer of a host's memory
+	hostBytes  = 4 << 10                    // size of a host's region on each chip, and of each buffer in host memory, in bytes
 	hostToken  = 1 << 62                    // bit in the tokens of the hosts' requests to their own chips
-	hostPause  = 12 * time.Millisecond      // longest pause of a host, mostly
-	hostOffset = 1 << 16                    // where the regions begin in their tiles
+	hostPause  = 12 * time.Millisecond      // longest pause of a host; one pause in a hundred is up to 50 times longer
+	hostOffset = 1 << 16                    // offset of the first region in each tile
 )
 
-// hostTiles are the Tensix tiles of a Wormhole that have regions of hosts. The load does not use these tiles.
+// hostTiles are the Tensix tiles of a Wormhole that hold the regions of hosts. Each host has one
+// region on each chip, which only this host writes. The load does not use these tiles.
 var hostTiles = [][2]uint8{{2, 3}, {3, 4}, {4, 5}, {6, 1}, {7, 2}, {8, 3}, {9, 4}, {1, 5}, {2, 7}, {3, 8}, {4, 10}, {6, 11}}
 
 // HostReport says what the hosts of a run did.
@@ -53,12 +58,12 @@ type hosts struct {
 	ops    []*hostOp // all requests; the request with the id k has the index k-1
 	at     map[wire.FabricNodeID]board.Coord
 	tokens uint64
-	held   map[*life]map[int][]version // by incarnation and host: what the host's region held, oldest first
-	proof  bool                        // the hosts make the last requests, without any fault in force
-	lent   map[*life][]byte            // by incarnation: the memory that the hosts of the chip lend it
+	held   map[*life]map[int][]version // by incarnation and host: the contents that the host's region has had, oldest first
+	proof  bool                        // the run is in its last part: the hosts make their last requests, without any fault in force
+	lent   map[*life][]byte            // by incarnation: the host memory that the chip uses
 }
 
-// version is what a region held from some time on.
+// version is the content of a region from the time "at" on.
 type version struct {
 	at   mono.Time
 	data *[hostBytes]byte
@@ -73,7 +78,7 @@ type host struct {
 	tile   [2]uint8
 	life   *life
 	open   []*hostOp // requests that have not ended, oldest first: one write, or reads
-	drawn  int       // requests that the host has drawn
+	drawn  int       // number of requests that the host has drawn
 	made   uint32    // requests to the present incarnation
 	errors uint32    // of these: requests that ended with an error
 	todo   []int     // chips that the host must still reach in the last part of the run
@@ -95,7 +100,7 @@ type hostOp struct {
 	failed    bool
 	orphan    bool
 	performed int // parts of a write that the chip has performed
-	done      int // which parts: bit k is part k
+	done      int // the parts that the chip has performed: bit k is part k
 }
 
 // parts returns the number of parts of the request.
@@ -143,7 +148,7 @@ func (h *host) step() {
 	s.after(pause+time.Microsecond, h.step)
 }
 
-// renew begins anew with the present incarnation of the host's chip.
+// renew makes the host begin anew with the present incarnation of its chip.
 func (h *host) renew() {
 	for _, o := range h.open {
 		o.orphan = true
@@ -156,8 +161,8 @@ func (h *host) renew() {
 	}
 }
 
-// transfer performs the reads and writes of host memory that a chip has started. The chip hears of the end of
-// each after some time.
+// transfer performs the reads and writes of host memory that a chip has started. The chip learns
+// the end of each after a random time of up to a millisecond.
 func (all *hosts) transfer(m *machine) {
 	if all == nil || !m.chip.HasTransfer() {
 		return
@@ -175,7 +180,8 @@ func (all *hosts) transfer(m *machine) {
 	}
 }
 
-// local makes a request of the host's chip to itself. If the chip does not take it now, local returns false.
+// local makes the host's chip send a request to itself. If the chip does not take the request now,
+// local returns false.
 func (h *host) local(cmd wire.Command, payload []byte) ([]byte, bool) {
 	s := h.all.s
 	h.all.tokens++
@@ -211,7 +217,8 @@ func (h *host) store(off uint64, b []byte) bool {
 
 func wordAt(b []byte, off int) uint32 { return binary.LittleEndian.Uint32(b[off:]) }
 
-// look looks for the end of the oldest request. look returns false if it has not ended.
+// look checks whether the oldest request has ended. look returns false if the request is still
+// open.
 func (h *host) look() bool {
 	if len(h.open) == 0 {
 		return false
@@ -307,7 +314,7 @@ func (h *host) end(o *hostOp, unreachable bool) {
 // troubledSince reports whether any cable has had a fault since shortly before t.
 func (s *Sim) troubledSince(t mono.Time) bool { return s.anyBad(&op{sent: t}) }
 
-// ask makes requests, if the host's open requests allow any.
+// ask makes new requests, if the host's open requests allow it.
 func (h *host) ask() {
 	r := h.all.rng
 	for range 1 + r.IntN(firmware.QueueLen) {
@@ -377,8 +384,8 @@ func (h *host) region(off int) wire.NocAddr {
 	return wire.NewNocAddr(t[0], t[1], uint64(hostOffset+h.number/len(hostTiles)*hostBytes+off))
 }
 
-// push pushes a request (BDMS, "Queues"). If the chip does not take the host's stores now, push forgets the
-// request and returns false.
+// push pushes a request (BDMS, "Queues"). If the chip does not take the host's stores now, push
+// forgets the request and returns false.
 func (h *host) push(o *hostOp) bool {
 	idx, ok := h.read(firmware.SQ+firmware.WrIdx, 4)
 	if !ok {

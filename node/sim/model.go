@@ -70,7 +70,7 @@ type model struct {
 	next  map[flowID]int
 	lives [][]*life // incarnations, by chip
 
-	informed map[uint64]bool // whether the source of an op knew the lives of its destinations when it accepted the op, by the op's id
+	informed map[uint64]bool // by the id of an op: whether the source knew the lives of the op's destinations when the source accepted the op
 
 	groups map[groupID]int // numbers of the multicast groups, from 1
 }

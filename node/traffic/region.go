@@ -7,9 +7,8 @@ import (
 )
 
 // The traffic region in a destination's memory consists of slots of 4 KiB. The slots lie in the L1
-// of Tensix tiles that both Wormhole and Blackhole have, and that are not harvested in the
-// destination. The slots of the first tile suffice for
-// 256 sources. More sources take more tiles.
+// of Tensix tiles that exist on both Wormhole and Blackhole, and are not harvested in the
+// destination. The slots of the first tile suffice for 256 sources. More sources take more tiles.
 //
 // Every source of a destination has its own slots, chosen by the source's rank among all sources
 // of the destination. A source uses its slots in turn. Two sources therefore never write the same
@@ -31,14 +30,14 @@ var (
 // harvested.
 const MaxSources = len(regionX) * len(regionY) * slotsPerTile
 
-// tiles is the region's columns and rows in one destination. The tiles of the region are at their
-// crossings.
+// tiles holds the region's columns and rows in one destination. The tiles of the region are at the
+// crossings of these columns and rows.
 type tiles struct{ xs, ys []uint8 }
 
 // allTiles returns the region of a destination without harvested tiles.
 func allTiles() tiles { return tiles{regionX[:], regionY[:]} }
 
-// Tiles returns the columns and rows of the Tensix tiles of a chip that work.
+// Tiles returns the columns and rows of the working Tensix tiles of a chip.
 type Tiles func(n wire.FabricNodeID) (xs, ys []uint8)
 
 // of returns the region in a destination with a number of sources. If the working tiles have too few

@@ -6,19 +6,20 @@ import (
 	"ttfabric/wire"
 )
 
-// Position is where a chip is: x and y within a shelf, and the shelf of a rack (tt-umd, ethernet
-// coordinates).
+// Position is the place of a chip: its rack, the shelf in the rack, and x and y within the shelf
+// (tt-umd, ethernet coordinates).
 type Position struct {
 	Known             bool // false: the topology gives no position
 	X, Y, Rack, Shelf uint8
 }
 
-// PositionSide is the number of chips in a row or column of a shelf that a position in a host's request
-// can tell apart: the request has 6 bits each for x and y (BDMS, routing_cmd_t).
+// PositionSide is the largest number of chips in a row or column of a shelf. A host's request has 6
+// bits each for x and y (BDMS, routing_cmd_t).
 const PositionSide = 64
 
-// Positions returns the positions of the chips from the topology's cluster descriptor. If a chip has none,
-// if two chips have the same, or if an x or a y is not below [PositionSide], Positions returns nil.
+// Positions returns the positions of the chips from the topology's cluster descriptor. If a chip
+// has no position, if two chips have the same position, or if an x or y is not below
+// [PositionSide], Positions returns nil.
 func (t *Topology) Positions() map[wire.FabricNodeID]Position {
 	at, taken := make(map[wire.FabricNodeID]Position, len(t.Chips)), make(map[Position]bool, len(t.Chips))
 	for _, c := range t.Chips {
@@ -38,10 +39,11 @@ const (
 	n300Right = 0
 )
 
-// Boards returns for each chip, by index, the index of the first chip of its board, and whether the chip
-// is the right chip of an n300. Chips with equal [Chip].BoardID are on one board. Without such an id, two
-// n300 chips with a cable from channel 8 to channel 0 are one board, and all chips of a mesh whose board is
-// a ubb are one board, as in tt-umd's files of a Galaxy. Any other chip is alone on its board.
+// Boards returns for each chip, by index, the index of the first chip of its board, and whether the
+// chip is the right chip of an n300. Chips with equal [Chip].BoardID are on one board. Two n300
+// chips without such an id are on one board if a cable leads from channel 8 of one to channel 0 of
+// the other. All chips of a mesh that are on a ubb and have no such id are on one board, as in
+// tt-umd's files of a Galaxy. Any other chip is alone on its board.
 func (t *Topology) Boards() (first []int, right []bool) {
 	first, right = make([]int, len(t.Chips)), make([]bool, len(t.Chips))
 	byID, galaxies := map[uint64]int{}, map[wire.MeshID]int{}

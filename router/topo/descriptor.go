@@ -36,7 +36,7 @@ type descriptor struct {
 type umdChip struct {
 	id       int
 	coord    [4]int     // x, y, rack, shelf; after place: column and row
-	told     [4]int     // x, y, rack, shelf, as the file has them
+	told     [4]int     // x, y, rack, shelf, as in the file
 	at       *yaml.Node // YAML node of the coordinates; nil: the file has no coordinates of this chip
 	board    string
 	boardID  uint64
@@ -82,8 +82,8 @@ func (d *descriptor) load(name string) (*Topology, error) {
 	return t, nil
 }
 
-// position notes the chips' positions, if all chips have positions and some do not follow from rows and
-// columns.
+// position sets the chips' positions, if all chips have positions, and the position of some chip
+// does not follow from its row and column.
 func (d *descriptor) position(t *Topology) {
 	differ := false
 	for _, id := range d.ids {

@@ -37,7 +37,7 @@ import (
 //	      unique_id: 17179869184
 //	      mmio: true
 //	      harvest_mask: 513   # mask of the Tensix rows (Wormhole) or columns (Blackhole) that are switched off; if left out: 0
-//	      position: [2, 1, 0, 0] # x, y, rack and shelf of the chip; if left out: they follow from row and column
+//	      position: [2, 1, 0, 0] # x, y, rack and shelf of the chip; if left out: x is the column, y the row, rack and shelf are 0
 //	      untranslated: true  # the chip has no translated NoC coordinates; if left out: false
 //	cables:
 //	    - a: M0D0/0           # chip and channel

@@ -21,10 +21,10 @@ var boardTypes = []string{"n150", "n300", "p100", "p150", "p300", "ubb", "ubb_bl
 // EncodeClusterDescriptor makes up the data that a topology lacks. If all chips have UMD ids, the
 // descriptor uses these ids. Otherwise the descriptor uses the chips' fabric ids. In the
 // descriptor, the host reaches the chips with MMIO set, or all chips if no chip has MMIO set. The
-// harvested ethernet channels are those of [Topology.HarvestedEthernet]. A chip with an unknown board
-// is alone on an n150 or p150.
-// The descriptor always has coordinates, although real files have coordinates only for Wormhole
-// boards. Without coordinates, a reader might find other wraps or another orientation.
+// harvested ethernet channels are those of [Topology.HarvestedEthernet]. If the board of a chip is
+// unknown, the descriptor puts the chip alone on an n150 or p150. The descriptor always has
+// coordinates, although real files have coordinates only for Wormhole boards. Without coordinates,
+// a reader might find other wraps or another orientation.
 func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	if len(t.Meshes) != 1 {
 		return nil, fmt.Errorf("topology %s has %d meshes, but a cluster descriptor describes only one mesh; write the form ttfabric instead", t.Name, len(t.Meshes))
@@ -95,7 +95,8 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// boardType returns the type of a board in tt-umd's words. The board is the indices of its chips.
+// boardType returns the type of a board by its name in tt-umd. The argument "board" holds the
+// indices of the board's chips.
 func (t *Topology) boardType(board []int) string {
 	if kind := t.Chips[board[0]].Board; slices.Contains(boardTypes, kind) {
 		return kind
@@ -103,15 +104,17 @@ func (t *Topology) boardType(board []int) string {
 	return map[wire.Arch]string{wire.Wormhole: "n150", wire.Blackhole: "p150"}[t.Arch]
 }
 
-// Masks of the PCIe tiles of a Blackhole chip that are not connected to the host (tt-umd, soc_descriptor.cpp).
+// Masks of the PCIe tiles of a Blackhole chip that are not connected to the host (tt-umd,
+// soc_descriptor.cpp).
 const (
 	firstPCIe  = 1 // the tile at 2-0
 	secondPCIe = 2 // the tile at 11-0
 )
 
-// encodeHarvesting writes the harvesting masks, and for Blackhole the numbers of the chips on their boards. The
-// chips of a board that the host reaches directly come first, and among them the chip with the smallest id. The
-// host reaches a P100, and the second chip of a P300, by the second PCIe tile.
+// encodeHarvesting writes the harvesting masks, and for Blackhole the numbers of the chips on their
+// boards. The numbers on a board begin with the chips that the host reaches directly. Chips of one
+// kind have numbers in the order of their ids. The host reaches a P100, and the second chip of a
+// P300, by the second PCIe tile.
 func (t *Topology) encodeHarvesting(b *strings.Builder, ids, order []int, boards [][]int) {
 	pcie, location := make([]int, len(t.Chips)), make([]int, len(t.Chips))
 	for _, board := range boards {
@@ -134,7 +137,7 @@ func (t *Topology) encodeHarvesting(b *strings.Builder, ids, order []int, boards
 		b.WriteString("}\n")
 	}
 	if t.Arch != wire.Blackhole || strings.HasPrefix(t.boardType(boards[0]), "ubb") {
-		return // the chips of a Galaxy tell their places on the trays themselves
+		return // the chips of a Galaxy report their places on the trays themselves
 	}
 	b.WriteString("asic_locations:\n")
 	for _, i := range order {
@@ -142,14 +145,16 @@ func (t *Topology) encodeHarvesting(b *strings.Builder, ids, order []int, boards
 	}
 }
 
-// blackholeOff is the number of harvested ethernet channels that tt-umd wants on a Blackhole chip. It
-// refuses a chip with another number, unless all are harvested (blackhole_coordinate_manager.cpp).
+// blackholeOff is the number of harvested ethernet channels that tt-umd requires on a Blackhole
+// chip. tt-umd refuses a chip with another number, unless all channels are harvested
+// (blackhole_coordinate_manager.cpp).
 const blackholeOff = 2
 
-// HarvestedEthernet returns the mask of the ethernet channels that a chip calls harvested, which means
-// switched off. Bit i is channel i. On Wormhole the mask is 0. On Blackhole the mask has the last two
-// channels without a cable, so that the channels with cables before them have the same numbers whether or
-// not harvested channels count. If cables leave only one channel, or none, the mask is 0.
+// HarvestedEthernet returns the mask of the ethernet channels that a chip reports as harvested,
+// which means switched off. Bit i is channel i. On Wormhole, the mask is 0. On Blackhole, the mask
+// has the last two channels without a cable. Harvested channels change the numbers of later
+// channels only, so the channels with cables before them keep their numbers. If fewer than two
+// channels have no cable, the mask is 0.
 func (t *Topology) HarvestedEthernet(n wire.FabricNodeID) uint16 {
 	if t.Arch != wire.Blackhole {
 		return 0
@@ -176,9 +181,9 @@ type HostChip struct {
 }
 
 // HostView returns how the host of a mesh sees the chips of this mesh, as in the descriptor of
-// [Topology.EncodeClusterDescriptor]: the ids are the UMD ids if all chips of the mesh have UMD ids,
-// and otherwise the numbers of the chips. The host reaches the chips with MMIO set, or all chips if no
-// chip of the mesh has MMIO set.
+// [Topology.EncodeClusterDescriptor]: the ids are the UMD ids if all chips of the mesh have UMD
+// ids, and otherwise the numbers of the chips. The host reaches the chips with MMIO set, or all
+// chips if no chip of the mesh has MMIO set.
 func (t *Topology) HostView(m wire.MeshID) map[wire.FabricNodeID]HostChip {
 	seen := map[wire.FabricNodeID]HostChip{}
 	numbered, reached := true, false

@@ -126,8 +126,8 @@ type Chip struct {
 	// Tensix tiles, counted from 0 at the west. The mask is at most [MaxHarvested].
 	Harvested uint16
 
-	// Position is the chip's position from the cluster descriptor, if the descriptor gives positions that
-	// do not follow from rows and columns; see [Topology.Positions].
+	// Position is the chip's position in the cluster descriptor. Position is set only if some
+	// chip's position does not follow from its row and column; see [Topology.Positions].
 	Position Position
 
 	// Untranslated says that the chip has no translated NoC coordinates: the descriptor's key
@@ -156,9 +156,9 @@ type Port struct {
 }
 
 // Hash returns a checksum of the architecture, the meshes, the rows and columns of chips, and the
-// cables with their planes. Chips that form one fabric compare their hashes. Names, boards and their ids, UMD
-// numbers, harvesting masks, labels and impairments are not part of the hash. The hash of a machine is therefore the
-// same in every file format.
+// cables with their planes. Chips that form one fabric compare their hashes. Names, boards and
+// their ids, UMD numbers, harvesting masks, labels and impairments are not part of the hash. The
+// hash of a machine is therefore the same in every file format.
 func (t *Topology) Hash() uint64 {
 	// The hash is FNV-1a, as in hash/fnv, of the values as little-endian 32-bit numbers. Most bytes
 	// are zero, and a zero byte costs only a multiplication.

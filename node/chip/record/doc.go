@@ -15,8 +15,8 @@
 // uvarint in zigzag form. Package encoding/binary reads and writes uvarints and varints.
 //
 //	0   8  magic: "TTFREC" 0x0d 0x0a
-//	8   2  version of the format: 6; each earlier version lacks the parts that are marked with a later
-//	        version, such as (3) in version 2
+//	8   2  version of the format: 6; a mark such as (3) below names the version that added the
+//	        marked part
 //	10  2  reserved, 0
 //	12     blocks, to the end of the file
 //
@@ -113,9 +113,9 @@
 // JSON, or 0 without members. The times count from the last t. If posted requests were missed, the
 // fate is 16 higher, and a uvarint with the number of missed requests follows the fate (3).
 //
-// A transfer has these parts: uvarint number, uvarint 1 for a write and 0 for a read, uvarint address in
-// host memory, uvarint length; then the sum of the data of a write. The data that a host's memory gave are
-// in kind 24, so a replay needs no host.
+// A transfer has these parts: uvarint number, uvarint 1 for a write and 0 for a read, uvarint
+// address in host memory, uvarint length; then the sum of the data of a write. The records of kind
+// 24 hold the data of reads. Therefore a replay needs no host.
 //
 // # Limits
 //

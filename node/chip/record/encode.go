@@ -77,7 +77,7 @@ func (e *encoder) call(op chip.Op, now mono.Time, ch wire.Channel, n int, data [
 	case chip.OpSetClient:
 		e.uint(uint64(n))
 	case chip.OpLend, chip.OpHandleTransfer, chip.OpHandleStore:
-		e.now(now) // the method lend, transferred or stored writes the rest
+		e.now(now) // the rest comes from the tape's methods lend, transferred and stored
 	case chip.OpDeadline, chip.OpPollTransfer:
 	default:
 		e.now(now)

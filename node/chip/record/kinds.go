@@ -100,8 +100,8 @@ type Sent struct {
 	Heads [][]byte // first bytes of each frame
 }
 
-// Transfer is what a recording keeps of a [firmware.Transfer]. Instead of the data of a write, a recording
-// keeps their length and sum.
+// Transfer is what a recording keeps of a [firmware.Transfer]. Instead of the data of a write, a
+// recording keeps the length and the sum of the data.
 type Transfer struct {
 	ID    uint64
 	Write bool

@@ -22,7 +22,7 @@ func putLives(lives []flow.Life) []byte {
 	return b
 }
 
-// getLives decodes the argument of HandleLives. Bytes behind the last whole life are ignored.
+// getLives decodes the argument of HandleLives. getLives ignores bytes after the last whole life.
 func getLives(b []byte) []flow.Life {
 	le := binary.LittleEndian
 	lives := make([]flow.Life, 0, len(b)/lifeLen)

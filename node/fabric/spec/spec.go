@@ -72,13 +72,13 @@ type Behaviour struct {
 	Profile        string       `json:"profile"`                   // timers of the links: lan, crowded or paced; "": [New] chooses
 	Slots          string       `json:"slots"`                     // sizes of the router's channels: a name of router.SlotProfiles
 	Stuck          string       `json:"stuck"`                     // what a chip does about packets that cannot move; see router.ParseTimeout
-	StuckAfter     Milliseconds `json:"stuck_after_milliseconds"`  // time without a move after which a packet counts as stuck; 0: never
+	StuckAfter     Milliseconds `json:"stuck_after_milliseconds"`  // time without movement after which a packet counts as stuck; 0: never
 	LocalFirst     bool         `json:"local_first"`               // a chip sends its own packets before packets that pass through
-	KeepUnreliable bool         `json:"keep_unreliable,omitempty"` // the frames of a link stay on an unreliable cable
+	KeepUnreliable bool         `json:"keep_unreliable,omitempty"` // the frames of a link stay on its cable even if the cable is unreliable
 	TTL            int          `json:"ttl"`                       // time to live of a new packet, in hops; 0: the hops of the longest route
 	PortBase       int          `json:"port_base"`                 // UDP port of the first chip's channel 0; 0: chips use any free ports
 	Netem          []string     `json:"netem,omitempty"`           // impairments from the start of the fabric, each as LINK,KNOB=VALUE,…
-	HostMemory     string       `json:"host_memory,omitempty"`     // memory that a chip makes for hosts of its machine, such as 512m; "": 1g
+	HostMemory     string       `json:"host_memory,omitempty"`     // size of the host memory that a chip provides, such as 512m; "": 1g
 	Offload        string       `json:"offload,omitempty"`         // use of the kernel's super-packets: on, off or plain; "": on
 }
 
@@ -253,15 +253,15 @@ func (s *Spec) checkValues() error {
 	return err
 }
 
-// Sizes of the memory that a chip makes for hosts, in bytes. A request can name addresses of 4 GiB (BDMS,
-// "Addressing").
+// Limits of the host memory that a chip provides, in bytes. A request can name addresses below 4
+// GiB (BDMS, "Addressing").
 const (
 	minHostMemory = 4 << 10
 	maxHostMemory = 4 << 30
 )
 
-// HostBytes returns the size of the memory that a chip makes for hosts, in bytes. 0 means none. Run folders
-// of older versions have an empty HostMemory, which means 1 GiB.
+// HostBytes returns the size of the host memory that a chip provides, in bytes. 0 means none. Run
+// folders of older versions have an empty HostMemory, which means 1 GiB.
 func (b *Behaviour) HostBytes() (int64, error) {
 	switch n := Bytes(b.HostMemory); {
 	case b.HostMemory == "":

@@ -1287,12 +1287,12 @@ X.raw_crc = ProtoExpert.new("ttraw.crc.bad", "Bad checksum", e.CHECKSUM, s.ERROR
 X.raw_cut = ProtoExpert.new("ttraw.cut", "Frame cut off in the capture", e.UNDECODED, s.NOTE)
 ttraw.fields, ttraw.experts = R, { X.raw_malformed, X.raw_crc, X.raw_cut }
 
--- is_raw tells a raw frame from other datagrams, as wire.IsRaw does.
+-- is_raw reports whether a datagram is a raw frame, like wire.IsRaw.
 local function is_raw(tvb)
   return tvb:captured_len() >= ENVELOPE and tvb(0, 2):uint() == MAGIC and floor(tvb(2, 1):uint() / 16) == RAW_VERSION
 end
 
--- raw_fault finds what is wrong with a raw frame of which all is there, in the order of wire.DecodeRaw.
+-- raw_fault returns the first fault of a complete raw frame, in the order of wire.DecodeRaw.
 local function raw_fault(tvb, n, length)
   local body = n - RAW_OVERHEAD
   if body < 0 then return "short" end
