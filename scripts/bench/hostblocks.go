@@ -118,8 +118,11 @@ func (q *hostQueue) perform(e firmware.Entry) error {
 		return fmt.Errorf("a block of %d bytes does not end: %w", e.Data, err)
 	}
 	after, err := q.queue(ctx, firmware.SQ)
-	if err != nil || after[firmware.ErrorCounter/4] != before[firmware.ErrorCounter/4] {
-		return fmt.Errorf("a block of %d bytes ended with an error: %w", e.Data, err)
+	if err != nil {
+		return err
+	}
+	if after[firmware.ErrorCounter/4] != before[firmware.ErrorCounter/4] {
+		return fmt.Errorf("the firmware counted an error for a block of %d bytes", e.Data)
 	}
 	if e.Flags&firmware.RdReq == 0 {
 		return nil

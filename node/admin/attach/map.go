@@ -79,8 +79,11 @@ func (h *Host) share(f func(b []byte, number uint64) []byte, k Kind) ([]byte, er
 	}
 	n := binary.LittleEndian.Uint64(body)
 	i, err := file.Stat()
-	if err != nil || n == 0 || uint64(i.Size()) != n {
-		return nil, fmt.Errorf("the chip says that its file has %d bytes; the file has another length: %w", n, err)
+	if err != nil {
+		return nil, fmt.Errorf("the length of the chip's file is unknown: %w", err)
+	}
+	if n == 0 || uint64(i.Size()) != n {
+		return nil, fmt.Errorf("the chip says that its file has %d bytes, but the file has %d bytes", n, i.Size())
 	}
 	b, err := mapFile(file, int(n))
 	if err != nil {
@@ -146,8 +149,11 @@ func readPassed(conn *net.UnixConn) (b []byte, file *os.File, err error) {
 			continue
 		}
 		head, err := ParseHead(in)
-		if err != nil || head.Len > len(in) {
-			return nil, file, fmt.Errorf("the chip answered with a frame of %d bytes: want at most %d: %w", head.Len, len(in), err)
+		if err != nil {
+			return nil, file, fmt.Errorf("the chip's answer is not readable: %w", err)
+		}
+		if head.Len > len(in) {
+			return nil, file, fmt.Errorf("the chip's answer has %d bytes, want at most %d", head.Len, len(in))
 		}
 		if n >= head.Len {
 			return in[:head.Len], file, nil
