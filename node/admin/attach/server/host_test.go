@@ -302,7 +302,7 @@ func TestBadHosts(t *testing.T) {
 		want  string
 		ends  bool
 	}{
-		{attach.AppendLend(nil, 1, 0), "lends 0 bytes", false}, {attach.AppendLend(nil, 1, 1<<33), "want 32 to 4294967296", false},
+		{attach.AppendLend(nil, 1, 0), "lend request for 0 bytes", false}, {attach.AppendLend(nil, 1, 1<<33), "want 32 to 4294967296", false},
 		{append(attach.AppendHead(nil, attach.KindMemory, 1, 1), 0), "want none", false},
 		{attach.AppendMoved(nil, 1, &attach.Moved{ID: 5}), "lends no memory", true},
 		{append(attach.AppendHead(nil, attach.KindMoved, 1, 3), 1, 2, 3), "want a number", true},
