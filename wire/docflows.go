@@ -59,26 +59,25 @@
 //
 // If a flow with open requests makes no progress for 250 ms, the source sends a probe behind the
 // requests. Further probes follow at intervals that double up to 4 s. The completion of a probe
-// shows which requests were lost. When an open drop report comes (see "Drop report"), probes
-// follow at 250 ms again.
-// When any other drop report of a request comes, the source settles the request as lost. When such a
-// report of a probe comes, the source settles the probe. If new tables may lead the next probe
-// round the fault (reasons 1, 5, 7, 8 and 9), the source sends further probes. Otherwise the source
-// settles all open requests before the probe as unknown, except the reads that the destination has
-// performed. After 2 minutes without progress the source settles all open requests as unknown, and
-// the flow begins a new epoch at flow seq 0.
+// shows which requests were lost. When an open drop report comes (see "Drop report"), probes follow
+// at intervals from 250 ms on again. When any other drop report of a request comes, the source
+// settles the request as lost. When such a report of a probe comes, the source settles the probe.
+// If new tables may lead the next probe round the fault (reasons 1, 5, 7, 8 and 9), the source
+// sends further probes. Otherwise the source settles all open requests before the probe as unknown,
+// except the reads that the destination has performed. After 2 minutes without progress the source
+// settles all open requests as unknown, and the flow begins a new epoch at flow seq 0.
 //
 // The reply to a performed read can be lost. When a drop report of the reply comes, the source
 // settles the read as unknown. A reply can also be lost without a report, with the session of a
 // link. If the reply to a performed read has not come 250 ms after the completion, the source sends
 // the read again. The read then is a new request, with a flow seq and an id of its own. The source
 // sends further such requests at intervals of at least 250 ms. Replies of a flow keep their order,
-// so the reply to the repeated read overtakes no earlier reply. When that reply comes, the data of
-// some earlier reads are therefore lost: of those that were overdue by 250 ms when the source
-// repeated the read. The source settles these reads as unknown. A reply that has not come after 2
-// minutes is lost, too. If the destination has restarted, the request begins a void epoch there.
-// When an exception with outcome 6 or 9 comes, the source therefore settles as unknown all
-// performed reads up to the last flow seq of the exception.
+// so the reply to the repeated read overtakes no earlier reply. When that reply comes, the source
+// therefore settles some earlier reads as unknown: those whose data were overdue by 250 ms when the
+// source repeated the read. A reply that has not come after 2 minutes is lost, too. If the
+// destination has restarted, the request begins a void epoch there. When an exception with outcome
+// 6 or 9 comes, the source therefore settles as unknown all performed reads up to the last flow seq
+// of the exception.
 //
 // A source sets KNOWN once it has received a completion of the flow's present epoch. If a request
 // that was sent with KNOWN has outcome 5, the destination will never perform the request. A later
@@ -90,11 +89,11 @@
 // An epoch ends when the source settles as unknown a request that was sent without KNOWN and
 // without a life. An epoch also ends when the source receives an exception with outcome 6 or 9. In
 // an ended epoch, the source sends no new requests. If the packets of the epoch name no life, a
-// request that gets outcome 5 from then on ends as unknown, even if the source sent it with KNOWN.
-// When an ended epoch has no open request left, the source begins the next epoch, at flow seq 0. An
-// epoch with KNOWN also ends if the flow has had no open request for 100 ms: the next request
-// begins a new epoch. A destination that restarted in this pause therefore refuses no request of
-// the flow.
+// request that gets outcome 5 from then on ends as unknown, even if the source sent the request
+// with KNOWN. When an ended epoch has no open request left, the source begins the next epoch, at
+// flow seq 0. An epoch with KNOWN also ends if the flow has had no open request for 100 ms: the
+// next request begins a new epoch. A destination that restarted in this pause therefore refuses no
+// request of the flow.
 //
 // A request with POSTED is a request like any other, but the destination owes no completion for it.
 // A later completion covers the request, too. This implementation sends each 128th of consecutive
