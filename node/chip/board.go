@@ -10,7 +10,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// host is what a host sees of the chip besides its memory.
+// host is what a host sees of the chip besides the chip's memory.
 type host struct {
 	board *board.Board // words that a host reads when it discovers the chip
 	now   mono.Time    // time of the latest input that carries a time

@@ -302,8 +302,8 @@ func (c *machine) arrived(now mono.Time, b []byte) {
 	}
 }
 
-// The method "mine" reports whether this chip is really the destination of a packet that the router
-// took for one of this chip.
+// The method "mine" reports whether this chip is the destination of a packet that the router
+// delivered to this chip.
 func (c *machine) mine(p *wire.Packet) bool {
 	switch {
 	case p.Members.Any():

@@ -123,9 +123,9 @@ func (c *machine) install(now mono.Time) {
 	c.apply(now)
 }
 
-// apply tells ports, replies and flows of new tables, or of cables that are no longer silent, but
-// out of service. A link that is out of service forsakes its packets, because traffic goes round
-// it: the link must not deliver its old packets later.
+// apply informs ports, replies and flows of new tables, or of cables that have changed from silent
+// to out of service. A link that is out of service discards its packets. Traffic takes other
+// routes, so the link must not deliver its old packets later.
 func (c *machine) apply(now mono.Time) {
 	t := &c.tables
 	t.setTTL()

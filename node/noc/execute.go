@@ -18,7 +18,8 @@ const maxSpans = wire.MaxScatter
 //   - [wire.OutcomeBadAddress]: an address names no tile with memory, or a byte past the end of the
 //     tile's memory that is no register; or an address is the address of a rectangle, and the
 //     command is no NoC multicast; or the rectangle of a NoC multicast has no working Tensix tile.
-//   - [wire.OutcomeUntranslated]: the address has translated coordinates, and the chip translates none.
+//   - [wire.OutcomeUntranslated]: the address has translated coordinates, and the chip translates
+//     none.
 //   - [wire.OutcomeMisaligned]: the command needs words, and the address or the length is not a
 //     multiple of 4.
 //   - [wire.OutcomeBadCommand]: memory does not perform this type of command; or the number or

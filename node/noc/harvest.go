@@ -122,9 +122,10 @@ const (
 // working rows of Tensix tiles without gaps, and then the harvested rows. Wormhole's DRAM tiles have
 // the coordinates of NoC 0 (tt-umd, wormhole_coordinate_manager.cpp).
 //
-// The translated coordinates of Blackhole's Tensix tiles lie in the range of NoC 0's coordinates,
-// so that one pair of numbers would name two tiles. Here these tiles have the coordinates of NoC 0 in
-// both systems. On a Blackhole chip without harvested columns the two are equal anyway.
+// The translated coordinates of Blackhole's Tensix tiles lie in the range of NoC 0's coordinates.
+// One pair of numbers would therefore name two tiles. Here these tiles have the coordinates of NoC
+// 0 in both systems. On a Blackhole chip without harvested columns, the coordinates of both systems
+// are equal on hardware, too.
 func (l *layout) translated(t *Tile, h Harvested) (x, y uint8) {
 	switch {
 	case l.byColumn && t.Kind == Ethernet:

@@ -14,7 +14,7 @@ type Live interface {
 	// Word returns the word at offset off of the tile of an ethernet channel. The offset lies in
 	// one of the ranges of [Memory.ShowLive].
 	Word(ch wire.Channel, off uint64) uint32
-	// Stored tells that a store has reached the word at offset off of the tile of an ethernet
+	// The memory calls Stored after a store to the word at offset off of the tile of an ethernet
 	// channel. The argument v is the word in memory after the store, although a load may show
 	// another word.
 	Stored(ch wire.Channel, off uint64, v uint32)
@@ -26,11 +26,11 @@ type Range struct {
 }
 
 // ShowLive makes loads from the L1 of every ethernet tile show the words of l in the given ranges.
-// The ranges are sorted and do not overlap. Otherwise the words behave like all memory: commands
-// reach them at any byte and in any length, also across the ends of a range. A store changes the
-// memory that the words hide. The memory then calls l.Stored once for each word. ShowLive refuses
-// ranges that are not sorted, not in words, or not within L1. A later call replaces an earlier one,
-// and a nil l ends the effect.
+// The ranges must be sorted, and must not overlap. In all other respects the words behave like all
+// memory: commands reach them at any byte and in any length, also across the ends of a range. A
+// store changes the memory that the words hide. The memory then calls l.Stored once for each word.
+// ShowLive refuses ranges that are not sorted, not in words, or not within L1. A later call
+// replaces an earlier one, and a nil l ends the effect.
 func (m *Memory) ShowLive(l Live, ranges []Range) error {
 	end := uint64(0)
 	for _, r := range ranges {
@@ -79,7 +79,7 @@ func (m *Memory) showLive(s span, b []byte) {
 	})
 }
 
-// storedLive tells the owner of the live words about a store to span s.
+// storedLive calls Stored for each live word in the span s, after a store to the span.
 func (m *Memory) storedLive(s span) {
 	ch, ok := m.liveChannel(s.bank)
 	if !ok {

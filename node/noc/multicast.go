@@ -8,8 +8,8 @@ import (
 // Tensix tile of a rectangle. Tiles of other kinds and harvested tiles take no part, as on
 // hardware, where the firmware closes their columns and rows to multicasts (tt-isa-documentation,
 // NoC/MemoryMap.md, ROUTER_CFG_1 and ROUTER_CFG_3). If the rectangle begins within the coordinates
-// of NoC 0, all its coordinates are of NoC 0; otherwise all are translated. A chip that translates no
-// coordinates refuses such a rectangle.
+// of NoC 0, all its coordinates are of NoC 0; otherwise all are translated. A chip that translates
+// no coordinates refuses a rectangle in translated coordinates.
 func (m *Memory) multicast(c *wire.Command, payload []byte) wire.Outcome {
 	n, inc := len(payload), c.Type == wire.NocMulticastInc
 	if inc {

@@ -1,9 +1,9 @@
-// Package record records every call into a chip and the chip's answers, and replays
-// recordings. The answers of Avoid, Assign, Command, Flush and Ask are not recorded. In a replay,
-// a fresh chip of the same configuration gets the same calls at the same times. The fresh
-// chip must give the recorded answers, bit by bit. A replay without a difference shows that the
-// replaying program computes what the recorded chip computed. A recording of a failure is all that
-// a bug report needs.
+// Package record records every call into a chip and the chip's answers, and replays recordings. The
+// answers of Avoid, Assign, Command, Flush, Ask, StartJob, EndJob and HandleStore are not recorded.
+// In a replay, a fresh chip of the same configuration gets the same calls at the same times. The
+// fresh chip must give the recorded answers, bit by bit. A replay without a difference shows that
+// the replaying program computes what the recorded chip computed. A recording of a failure is all
+// that a bug report needs.
 //
 // A recording begins with the start of the chip. A recording cannot begin later,
 // because it does not hold the chip's state.
