@@ -56,9 +56,9 @@ type State uint32
 // The states that exist.
 const (
 	StateInitializing State = 0 // the link has never been up
-	StateRunning      State = 1
-	StatePaused       State = 2
-	StateDraining     State = 3
+	StateRunning      State = 1 // the link is up
+	StatePaused       State = 2 // the port was ordered to pause, and has had no run command since
+	StateDraining     State = 3 // the port was ordered to drain, and has had no run command since
 	StateRetraining   State = 4 // the link was up before, and is not up now
 )
 
