@@ -25,10 +25,10 @@ type Knob struct {
 // For example, 0.1% and 0.1 both mean one datagram in a thousand.
 var Knobs = []Knob{
 	durationKnob("delay", "time added to each datagram, such as 10ms", func(o *Options) *time.Duration { return &o.Delay }),
-	durationKnob("jitter", "by how much the delay may be longer or shorter, such as 2ms", func(o *Options) *time.Duration { return &o.Jitter }),
+	durationKnob("jitter", "largest time by which the delay is longer or shorter, at random, such as 2ms", func(o *Options) *time.Duration { return &o.Jitter }),
 	shareKnob("loss", "share of datagrams lost, such as 1%", func(o *Options) *float64 { return &o.Loss }),
-	{"loss-gemodel", "loss in bursts, as P,R,1-H,1-K: shares to turn bad, to turn good, lost while bad (100%), lost while good (0%)", setBurst, burstText},
-	{"rate", "bits per second, such as 100Mbit; a bare number is kbit; 0 for no limit", setRate, rateText},
+	{"loss-gemodel", "loss in bursts, as P,R,1-H,1-K: chance for each datagram that the cable turns bad, chance that the cable turns good, share lost while bad (default 100%), share lost while good (default 0%)", setBurst, burstText},
+	{"rate", "largest number of bits per second, such as 100Mbit; a number without a unit is in kbit; 0: no limit", setRate, rateText},
 	shareKnob("corruption", "share of datagrams with one to three bits flipped", func(o *Options) *float64 { return &o.Corrupt }),
 	shareKnob("duplicate", "share of datagrams sent twice", func(o *Options) *float64 { return &o.Duplicate }),
 	shareKnob("reorder", "share of datagrams held back for up to 2ms, so that others overtake them", func(o *Options) *float64 { return &o.Reorder }),

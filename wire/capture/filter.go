@@ -19,7 +19,8 @@ const FilterHelp = `EXPR is made of these, with and, or, not and parentheses:
   write, mmio                        frames of L1 writes, of MMIO writes
   raw                                frames of compliance mode, without TT-link header
   nack, solicit, end                 frames with the named flag
-  vc VC, class CLASS                 virtual channel by number or name; request, reply, control
+  vc VC                              frames on a virtual channel, by number or name
+  class CLASS                        frames of a class of packets: request, reply or control
   seq N, ack N, slot N, length N     tx seq, rx seq, slot; length of the frame in bytes
   session N, channel N               session id; channel of the capturing port
   at CHIP, peer CHIP, in, out        capturing chip; chip at the other end; direction
