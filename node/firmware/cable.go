@@ -77,12 +77,21 @@ const (
 	noWay
 )
 
-// pass puts a message into the out queue of a tile of this chip whose cable leads to the message's goal.
+// pass puts a message into the out queue of a tile of this chip whose cable leads to the message's goal. For a
+// moment after a fault, the chips have different tables, and a message can go round in a circle. A message
+// that has taken more cables than the topology has chips therefore waits for [LoopPause].
 func (t *tile) pass(x *message) passage {
 	m := t.m
 	list := m.exits(x.goal(), x.down)
-	if len(list) == 0 || int(x.hops) > len(m.cfg.Topology.Chips) {
+	if len(list) == 0 {
 		return noWay
+	}
+	if int(x.hops) > len(m.cfg.Topology.Chips) {
+		x.hops, x.hold = 0, m.now.Add(LoopPause)
+	}
+	if m.now.Before(x.hold) {
+		t.pause(LoopPause)
+		return mustWait
 	}
 	e := list[0]
 	if x.flags&Ordered == 0 || x.class == responses {
@@ -98,7 +107,7 @@ func (t *tile) pass(x *message) passage {
 		return mustWait
 	}
 	y := *x
-	y.down, y.placed, y.sent, y.table = e.down, unplaced, false, m.table
+	y.down, y.placed, y.sent, y.table, y.hold = e.down, unplaced, false, m.table, 0
 	y.hops++
 	if y.at == 0 {
 		y.at = m.now
@@ -161,6 +170,7 @@ func (t *tile) divert(o *outQueue, i int) (gone, ok bool) {
 	x.hops--
 	switch t.pass(&x) {
 	case mustWait:
+		o.list[i].hops, o.list[i].hold = x.hops+1, x.hold
 		return false, false
 	case noWay:
 		if a := x.reply(NoWay, nil); x.class == requests && !t.respond(&a) {

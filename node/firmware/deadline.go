@@ -2,9 +2,17 @@ package firmware
 
 import (
 	"slices"
+	"time"
 
 	"ttfabric/wire/mono"
 )
+
+// pause makes the tile look at its messages again after a time.
+func (t *tile) pause(d time.Duration) {
+	if at := t.m.now.Add(d); t.retry == 0 || at.Before(t.retry) {
+		t.retry = at
+	}
+}
 
 // expire handles the deadlines of the tile that have passed.
 func (t *tile) expire() {

@@ -19,6 +19,7 @@ const (
 	AnswerTimeout = 10 * time.Second       // a request ends with [DestUnreachable] if none of its parts makes progress for this time; a message is dropped if its waiting times at all tiles together reach this time
 	ResendAfter   = time.Second            // a tile sends a message again after this time if the other end of the cable has not acknowledged the message; the link itself repairs losses sooner
 	TransferPause = 100 * time.Microsecond // pause after the host memory had no room for a transfer, and after MaxAccepts requests
+	LoopPause     = 10 * time.Millisecond  // pause of a message that has gone round in a circle; until the tables of all chips agree, the message may go round again
 	MaxAccepts    = 64                     // largest number of requests that one tile accepts at one instant while its host stores nothing; without this limit, a request that stores into its own queue could repeat forever
 	MaxOpen       = 16                     // requests of one tile's host under way; a further request waits in the queue
 	MaxParts      = 32                     // parts of one request under way

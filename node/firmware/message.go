@@ -22,7 +22,7 @@ const (
 type message struct {
 	class    class
 	down     bool   // the message has taken a cable away from the root of the routes, see routes.go
-	hops     uint16 // cables that the message has taken
+	hops     uint16 // cables that the message has taken since its last pause
 	origin   wire.FabricNodeID
 	originCh wire.Channel // tile whose host asked
 	target   wire.FabricNodeID
@@ -38,6 +38,7 @@ type message struct {
 	placed int       // of a message in an out queue: how much of it the link has, see cable.go
 	sent   bool      // of a message in an out queue: the link has had all of it in this session, so its number is taken
 	table  uint32    // of a message in an out queue: number of the routes by which it came there
+	hold   mono.Time // end of the pause of a message that went round in a circle; 0: none
 }
 
 // reply returns the answer to a request.

@@ -164,7 +164,7 @@ func (t *tile) accept() bool {
 		t.pace = pace{at: t.m.now}
 	}
 	if t.pace.accepts == MaxAccepts {
-		t.retry = t.m.now.Add(TransferPause)
+		t.pause(TransferPause)
 		return false
 	}
 	var b [EntrySize]byte
@@ -276,7 +276,7 @@ func (t *tile) fetch(r *request, x *message, n int) bool {
 		off := uint64(r.next) * BlockSize
 		p := Transfer{Addr: uint64(e.HostAddr) + off, Len: int(min(uint64(e.Data)-off, PullAhead))}
 		if r.pulling = t.m.startTransfer(transfer{ch: t.ch, id: r.id, part: r.next, pull: true}, p); !r.pulling {
-			t.retry = t.m.now.Add(TransferPause)
+			t.pause(TransferPause)
 		}
 		return false
 	default:
@@ -345,7 +345,7 @@ func (t *tile) finish(a *message) bool {
 		}
 		w := Transfer{Write: true, Addr: uint64(e.HostAddr) + uint64(a.part)*BlockSize, Data: a.data}
 		if !t.m.startTransfer(transfer{ch: t.ch, id: r.id, part: a.part}, w) {
-			t.retry = t.m.now.Add(TransferPause)
+			t.pause(TransferPause)
 			return false
 		}
 		r.until = t.m.now.Add(AnswerTimeout)

@@ -96,7 +96,11 @@ func TestHostsInMidRequest(t *testing.T) {
 		{"chip closed and restarted", anyhow, false, 100 * time.Millisecond, "line:3", func(s *Sim) { s.stop(s.machines[1], true) }, func(s *Sim) { s.start(s.machines[1]) }},
 	} {
 		sum := HostReport{}
-		for seed := uint64(1); seed <= uint64(many(2, 60)); seed++ {
+		seeds := []uint64{48} // on the ring, messages go round in a circle until all chips have new tables
+		for seed := range uint64(many(2, 60)) {
+			seeds = append(seeds, seed+1)
+		}
+		for _, seed := range seeds {
 			r := underFault(t, &f, seed)
 			sum.Requests += r.Requests
 			sum.Lost += r.Lost
