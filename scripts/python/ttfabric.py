@@ -211,7 +211,8 @@ class Chip:
         self._batch: Optional[List[Tuple[bytes, str]]] = None
         try:
             self._sock.connect(path)
-            self._send(_HELLO, b"TTATTACH" + struct.pack("<H6x", VERSION))
+            with contextlib.suppress(BrokenPipeError):  # a chip that refuses the client has sent its reason before
+                self._send(_HELLO, b"TTATTACH" + struct.pack("<H6x", VERSION))
             body = self._receive(self._number, _HELLO)
         except BaseException:
             self._sock.close()

@@ -78,7 +78,12 @@ func Dial(ctx context.Context, path string, t *topo.Topology) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot attach to the chip: %w", err)
 	}
-	c := &Client{conn: conn.(*net.UnixConn), topo: t, writing: make(chan struct{}, 1), gone: make(chan struct{}), open: map[uint64]*request{}}
+	return connect(ctx, conn.(*net.UnixConn), path, t)
+}
+
+// connect exchanges hellos on a connection to the chip at a path.
+func connect(ctx context.Context, conn *net.UnixConn, path string, t *topo.Topology) (c *Client, err error) {
+	c = &Client{conn: conn, topo: t, writing: make(chan struct{}, 1), gone: make(chan struct{}), open: map[uint64]*request{}}
 	if c.raw, err = c.conn.SyscallConn(); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("cannot attach to the chip: %w", err)
@@ -102,11 +107,13 @@ func (c *Client) greet(ctx context.Context, r *bufio.Reader) error {
 	if err := c.conn.SetDeadline(end); err != nil {
 		return err
 	}
-	if _, err := c.conn.Write(AppendHello(nil)); err != nil {
-		return err
-	}
+	// A chip that refuses the client closes the connection, perhaps before the hello. The chip's reason
+	// can still be read.
+	_, lost := c.conn.Write(AppendHello(nil))
 	h, body, err := whole(r)
 	switch {
+	case err != nil && lost != nil:
+		return lost
 	case err != nil:
 		return fmt.Errorf("the chip did not answer the hello: %w", err)
 	case h.Kind == KindError:

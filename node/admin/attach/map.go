@@ -29,7 +29,12 @@ func DialHost(ctx context.Context, path string) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot attach to the chip: %w", err)
 	}
-	h := &Host{conn: conn.(*net.UnixConn)}
+	return connectHost(conn.(*net.UnixConn), path)
+}
+
+// connectHost exchanges hellos on a connection to the chip at a path.
+func connectHost(conn *net.UnixConn, path string) (*Host, error) {
+	h := &Host{conn: conn}
 	body, _, err := h.ask(func(b []byte, _ uint64) []byte { return append(b, AppendHello(nil)...) }, KindHello)
 	if err == nil {
 		h.hello, err = ParseWelcome(body)
@@ -103,10 +108,11 @@ func (h *Host) ask(f func(b []byte, number uint64) []byte, k Kind) ([]byte, *os.
 	if err := h.conn.SetDeadline(time.Now().Add(dialTime)); err != nil {
 		return nil, nil, err
 	}
-	if _, err := h.conn.Write(f(nil, h.number)); err != nil {
-		return nil, nil, err
-	}
+	_, lost := h.conn.Write(f(nil, h.number)) // a chip that has closed the connection may have sent its reason before
 	b, file, err := readPassed(h.conn)
+	if err != nil && lost != nil {
+		err = lost
+	}
 	if err != nil {
 		return nil, file, err
 	}
