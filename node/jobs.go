@@ -182,10 +182,12 @@ const (
 	hangEvery = 100 * time.Millisecond // interval at which the watchdog looks
 )
 
-// watchdog finds a kernel that never yields.
+// watchdog finds a kernel that never yields. The watchdog has a timer only while kernels have turns.
 type watchdog struct {
 	runs  atomic.Pointer[fmt.Stringer] // kernel that runs now; nil: none
 	turns atomic.Uint64
+	looks atomic.Bool   // watch has its timer, and sees the next turn by itself
+	wake  chan struct{} // wakes watch up when a turn begins; capacity 1
 }
 
 // running notes which kernel runs. The chip calls running before each turn of a kernel, and after
@@ -197,6 +199,12 @@ func (w *watchdog) running(k fmt.Stringer) {
 	}
 	w.turns.Add(1)
 	w.runs.Store(&k)
+	if !w.looks.Load() {
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // watch calls "hung" once with a kernel that has taken hangTime of processor time in one turn, and
@@ -205,15 +213,28 @@ func (w *watchdog) running(k fmt.Stringer) {
 func (w *watchdog) watch(ctx context.Context, hung func(kernel string, stacks []byte)) {
 	var turn uint64
 	var since time.Duration
-	for t := time.NewTicker(hangEvery); ; {
+	t := time.NewTicker(hangEvery)
+	t.Stop()
+	defer t.Stop()
+	for {
 		select {
 		case <-ctx.Done():
-			t.Stop()
 			return
+		case <-w.wake:
+			if !w.looks.Swap(true) {
+				t.Reset(hangEvery)
+			}
+			continue
 		case <-t.C:
 		}
 		k, now, used := w.runs.Load(), w.turns.Load(), processorTime()
 		switch {
+		case k == nil && now == turn: // no turn since the last look
+			if w.looks.Store(false); w.turns.Load() == now { // a later turn wakes watch up
+				t.Stop()
+			} else {
+				w.looks.Store(true)
+			}
 		case k == nil || now != turn:
 			turn, since = now, used
 		case used-since >= hangTime:

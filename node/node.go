@@ -151,7 +151,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		Behaviour: cfg.Behaviour, MaxPayload: defaultPayload, Seed: cfg.Seed, Phase: phase(n.start, cfg.Profile), Kernels: cfg.Kernels}
 	var dog *watchdog
 	if len(cfg.Kernels) > 0 && cfg.Hung != nil {
-		dog = &watchdog{}
+		dog = &watchdog{wake: make(chan struct{}, 1)}
 		cc.Running = dog.running
 	}
 	if n.chip, err = chip.New(began, cc); err != nil {
