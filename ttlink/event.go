@@ -155,7 +155,7 @@ type EventKind uint8
 // fields that a kind sets.
 const (
 	EventUp             EventKind = iota + 1 // the link came up; sets Path
-	EventDown                                // the link went down; sets Reason
+	EventDown                                // the link went down; sets Reason and Late
 	EventSessionStarted                      // a new session began; Session is the new session; sets Peer and Anew
 	EventSessionEnded                        // a session ended, because one end has another incarnation now; Session is the ended session; sets Peer, End, Unknown and UnknownWrites
 	EventMiswired                            // the cable leads to a wrong port; sets Found, FoundExpects, FoundFabric
@@ -211,10 +211,15 @@ type Event struct {
 	Retrains int        // number of times that the link has come up, without the first time
 	Path     Path       // EventUp and EventPath: the cable that the frames use
 	Reason   DownReason // EventDown: why the link went down
-	Hold     HoldReason // EventHeld and EventReleased: why the link holds or held its own cable
-	Flaps    int        // EventHeld and EventReleased: failures of the own cable since the link was made
-	Until    mono.Time  // EventHeld: when the hold ends; mono.Never: when the owner ends the reroute mode
-	Shares   Shares     // EventUnreliable and EventReliable: the latest window of the own cable
+
+	// Late is set for EventDown by silence. Late says how much longer than usual the link waited for
+	// the silent peer, because the owner's loop was stalled. Late is 0 if no stall counted.
+	Late time.Duration
+
+	Hold   HoldReason // EventHeld and EventReleased: why the link holds or held its own cable
+	Flaps  int        // EventHeld and EventReleased: failures of the own cable since the link was made
+	Until  mono.Time  // EventHeld: when the hold ends; mono.Never: when the owner ends the reroute mode
+	Shares Shares     // EventUnreliable and EventReliable: the latest window of the own cable
 
 	SessionNews // EventSessionStarted and EventSessionEnded
 

@@ -1,6 +1,7 @@
 package ttlink
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -178,6 +179,40 @@ func TestKeepalivesShareAGrid(t *testing.T) {
 			w.run(20 * p.Keepalive)
 			if sent < 38 || sent > 42 {
 				w.fail("%s: %d keepalives of two ends in 20 times Keepalive", p.Name, sent)
+			}
+		}
+	}
+}
+
+// TestDownSaysHowLate cuts an idle cable, and stalls the loop of one end. If the end goes down by
+// silence, the event must say how much longer than DeadIdle the end waited at most. Without a stall,
+// the event must say 0.
+func TestDownSaysHowLate(t *testing.T) {
+	const forward = time.Millisecond // a cut cable still delivers the frames that are under way
+	for _, p := range allProfiles {
+		for seed := range uint64(40) {
+			w := idleWorld(t, seed, p)
+			stall := time.Duration(seed%4) * p.DeadIdle / 4
+			w.cable[0].Cut(true)
+			w.cable[1].Cut(true)
+			cut := w.now
+			if stall > 0 {
+				w.ends[0].still = w.now.Add(stall)
+			}
+			for i := range w.ends {
+				if !w.until(time.Minute, func() bool { return countEvents(w.ends[i], EventDown) > 0 }) {
+					w.fail("end %d never goes down", i)
+				}
+			}
+			for i, e := range w.ends {
+				down := e.events[slices.IndexFunc(e.events, func(v Event) bool { return v.Kind == EventDown })]
+				late, most := down.Late, stall
+				if i == 1 {
+					most = 0
+				}
+				if took := down.At.Sub(cut); took > p.DeadIdle+late+forward || late > (1+lateFactor)*most || late < 0 {
+					w.fail("%s: end %d, stalled for %v, went down after %v and says that it was %v late", p.Name, i, most, took, late)
+				}
 			}
 		}
 	}

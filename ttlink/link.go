@@ -57,6 +57,7 @@ type session struct {
 	asked     mono.Time                       // when this end last asked the silent peer for a frame
 	dry       mono.Time                       // last time at which this end had no credit for a packet, or at which the peer used its last credit; 0: never in this session
 	late      time.Duration                   // how much longer than usual the link waits for a silent peer, because the owner's loop was stalled; at most DeadIdle
+	forgiven  time.Duration                   // the length of the stalls that moved "life" forward since the last frame of the peer
 	lateAt    mono.Time                       // end of the latest stall that the link did not count as silence
 	ended     [endedRemember]wire.Incarnation // the last incarnations of the peer that another one has replaced; the link refuses them
 	endedNext int

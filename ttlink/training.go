@@ -391,6 +391,10 @@ func (l *Link) goDown(now mono.Time, why DownReason) {
 	if l.state != StateUp {
 		panic("ttlink: down while " + l.state.String())
 	}
+	var late time.Duration
+	if why == DownSilence {
+		late = l.sess.late + l.sess.forgiven
+	}
 	l.history.down(now, l.since, why)
 	l.carry(now, false)
 	l.train.number++
@@ -398,7 +402,7 @@ func (l *Link) goDown(now mono.Time, why DownReason) {
 	l.size.train()
 	l.setState(now, StateTraining)
 	l.restartHellos(now)
-	l.events.push(Event{Kind: EventDown, At: now, Session: l.sess.id, Retrains: l.history.retrains, Reason: why})
+	l.events.push(Event{Kind: EventDown, At: now, Session: l.sess.id, Retrains: l.history.retrains, Reason: why, Late: late})
 }
 
 // pollHello returns the next hello that is due. If no hello is due, pollHello returns false.

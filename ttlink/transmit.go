@@ -225,7 +225,7 @@ func (l *Link) askAt() mono.Time {
 
 // alive notes that a frame of the session has come from the peer.
 func (l *Link) alive(now mono.Time) {
-	l.sess.life = now
+	l.sess.life, l.sess.forgiven = now, 0
 	if l.sess.late != 0 && now.Sub(l.sess.lateAt) > lateRemember {
 		l.sess.late = 0
 	}
@@ -319,7 +319,8 @@ func (l *Link) forgive(now mono.Time, stall time.Duration) {
 	}
 	l.sess.lateAt = now
 	l.sess.late = max(l.sess.late, min(lateFactor*stall, l.cfg.Profile.DeadIdle))
-	l.sess.life = mono.Min(now, l.sess.life.Add(stall))
+	life := mono.Min(now, l.sess.life.Add(stall))
+	l.sess.life, l.sess.forgiven = life, l.sess.forgiven+life.Sub(l.sess.life)
 	l.tx.outSince = mono.Min(now, l.tx.outSince.Add(stall))
 	l.tx.ackedAt = mono.Min(now, l.tx.ackedAt.Add(stall))
 }

@@ -266,6 +266,9 @@ func linkEvent(v *api.EventView, e *chip.Event) {
 		}
 	case ttlink.EventDown:
 		v.Detail["reason"] = l.Reason.String()
+		if l.Late > 0 {
+			v.Detail["late"] = l.Late.String()
+		}
 	case ttlink.EventHeld, ttlink.EventReleased:
 		holdEvent(v, l)
 	case ttlink.EventUnreliable, ttlink.EventReliable:

@@ -36,6 +36,7 @@ const (
 	portBase   = 17000
 	apiPort    = 8474
 	bothChips  = 2
+	bothCables = 2
 )
 
 // profile is the profile of link timers for chips that share processors.
@@ -155,12 +156,17 @@ func (l *lab) close() {
 }
 
 func (l *lab) stop() {
-	for i, c := range l.chips {
-		if c != nil {
-			c.Process.Kill()
-			c.Wait()
-			l.chips[i] = nil
-		}
+	for i := range l.chips {
+		l.kill(i)
+	}
+}
+
+// kill ends chip i at once, without a goodbye.
+func (l *lab) kill(i int) {
+	if c := l.chips[i]; c != nil {
+		c.Process.Kill()
+		c.Wait()
+		l.chips[i] = nil
 	}
 }
 
@@ -188,19 +194,8 @@ func (l *lab) create() (err error) {
 // start starts both chips, writes their addresses into the run folder, and waits until their links
 // are up. The links stay on cables that an impairment makes unreliable.
 func (l *lab) start(flags ...string) error {
-	for i, space := range l.spaces {
-		args := []string{"node", "--chip", chip(i).String(), "--name", fabricName, "--topology", machine, "--listen", address(i), "--trust-network", "10.77.0.0/24", "--port-base", strconv.Itoa(portBase),
-			"--seeds", address(1 - i), "--api", apiAt(i), "--profile", profile, "--keep-unreliable"}
-		cmd := exec.Command(l.bin, append(args, flags...)...)
-		log := &bytes.Buffer{}
-		cmd.Env, cmd.Stdout, cmd.Stderr = l.env(), log, log
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		if err := inside(space, cmd.Start); err != nil {
-			return err
-		}
-		l.chips[i], l.logs[i] = cmd, log
-		at := folder.Chip{Chip: chip(i), PID: cmd.Process.Pid, Started: folder.StartTicks(cmd.Process.Pid), API: apiAt(i), Gossip: fmt.Sprintf("%s:%d", address(i), process.DefaultGossipPort)}
-		if err := l.fabric.Dir.WriteChip(at); err != nil {
+	for i := range l.spaces {
+		if err := l.startChip(i, flags...); err != nil {
 			return err
 		}
 	}
@@ -216,6 +211,22 @@ func (l *lab) start(flags ...string) error {
 		}
 	}
 	return l.settled()
+}
+
+// startChip starts chip i, and writes the addresses of the chip into the run folder.
+func (l *lab) startChip(i int, flags ...string) error {
+	args := []string{"node", "--chip", chip(i).String(), "--name", fabricName, "--topology", machine, "--listen", address(i), "--trust-network", "10.77.0.0/24", "--port-base", strconv.Itoa(portBase),
+		"--seeds", address(1 - i), "--api", apiAt(i), "--profile", profile, "--keep-unreliable"}
+	cmd := exec.Command(l.bin, append(args, flags...)...)
+	log := &bytes.Buffer{}
+	cmd.Env, cmd.Stdout, cmd.Stderr = l.env(), log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := inside(l.spaces[i], cmd.Start); err != nil {
+		return err
+	}
+	l.chips[i], l.logs[i] = cmd, log
+	at := folder.Chip{Chip: chip(i), PID: cmd.Process.Pid, Started: folder.StartTicks(cmd.Process.Pid), API: apiAt(i), Gossip: fmt.Sprintf("%s:%d", address(i), process.DefaultGossipPort)}
+	return l.fabric.Dir.WriteChip(at)
 }
 
 // settled waits until each link sends its frames by its own cable. After 30 s, settled returns an

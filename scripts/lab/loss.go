@@ -22,7 +22,7 @@ const (
 )
 
 // loss degrades the cable with nftables and with token buckets, which every kernel has, and checks
-// the effects.
+// the effects. Then loss cuts cables of the idle fabric.
 func (l *lab) loss() error {
 	if err := l.start("--offload", "off"); err != nil { // without offload, a rule sees single datagrams
 		return err
@@ -36,7 +36,7 @@ func (l *lab) loss() error {
 		}
 		say("ok: %s", x.name)
 	}
-	return nil
+	return l.cuts()
 }
 
 // The method "in" runs a command in the namespace of chip i.
