@@ -234,16 +234,20 @@ func (f *Fabric) WaitUp(ctx context.Context, progress func(done, total int)) ([]
 // chip answers such a request when the chip is ready, or after readyTime if the chip is not ready
 // by then. If an answer says that the chip is not ready, waitUp sends the chip another request. The
 // first request to a chip in the parameter "running" is different: the chip answers this request
-// with its present state at once.
+// with its present state at once. Such an answer may be out of date, because the chip may not have
+// noticed yet that a neighbour started anew. So waitUp asks a chip again if another chip became ready
+// after the request, or if the two ends of a cable are in different sessions.
 func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), running map[wire.FabricNodeID]bool, exits Exits) ([]api.ChipView, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	defer cancel()
 	views, asked := map[wire.FabricNodeID]api.ChipView{}, map[wire.FabricNodeID]bool{}
+	begun := map[wire.FabricNodeID]time.Time{} // when the latest request to each chip began
+	var changed time.Time                      // when a chip last became ready that had not been ready before
 	answers := make(chan Answer[api.ChipView], len(f.Topology.Chips))
 	ask := func(c *api.Client, most time.Duration) {
-		asked[c.Self()] = true
+		asked[c.Self()], begun[c.Self()] = true, time.Now()
 		asking.Go(func() {
 			one, cancel := context.WithTimeout(ctx, most+pollTime)
 			defer cancel()
@@ -258,6 +262,10 @@ func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), run
 		case a := <-answers:
 			asked[a.Chip] = false
 			if a.Err == nil {
+				was, answered := views[a.Chip]
+				if answered && !ready(was, anyAvoided(views)) {
+					changed = time.Now()
+				}
 				views[a.Chip] = a.Value
 			}
 		case e := <-exits:
@@ -284,6 +292,11 @@ func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), run
 			progress(up/2, f.Topology.Routed())
 		}
 		if done == len(f.Topology.Chips) {
+			if outOfDate(views, running, begun, changed) {
+				wait = pollInterval
+				look.Reset(wait)
+				continue
+			}
 			out := make([]api.ChipView, 0, len(views))
 			for _, n := range f.Topology.Nodes() {
 				out = append(out, views[n])
@@ -291,6 +304,36 @@ func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), run
 			return out, nil
 		}
 	}
+}
+
+// outOfDate removes each answer that may be out of date, and reports whether there was one. An answer
+// is out of date if the other end of a cable of the chip names another session. The answer of a chip
+// that ran before is also out of date if the request began before the instant "changed", at which
+// another chip became ready. The parameter "begun" says when the request to each chip began.
+func outOfDate(views map[wire.FabricNodeID]api.ChipView, running map[wire.FabricNodeID]bool, begun map[wire.FabricNodeID]time.Time, changed time.Time) bool {
+	type end struct {
+		chip    wire.FabricNodeID
+		channel wire.Channel
+	}
+	sessions := map[end]string{}
+	for n, v := range views {
+		for _, l := range v.Links {
+			sessions[end{n, l.Channel}] = l.Session
+		}
+	}
+	var stale []wire.FabricNodeID
+	for n, v := range views {
+		if running[n] && begun[n].Before(changed) || slices.ContainsFunc(v.Links, func(l api.LinkView) bool {
+			other, known := sessions[end{l.Peer, l.PeerChan}]
+			return known && other != l.Session
+		}) {
+			stale = append(stale, n)
+		}
+	}
+	for _, n := range stale {
+		delete(views, n)
+	}
+	return len(stale) > 0
 }
 
 // askMore calls the function "ask" for each running chip that is not ready and has no unanswered
