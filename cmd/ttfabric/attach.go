@@ -14,6 +14,7 @@ import (
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/output"
+	"ttfabric/node/output/screen"
 )
 
 // attachFirst is the time limit of the command, before it shows the chips. If --wait is longer, --wait
@@ -108,9 +109,9 @@ func runAttach(c *cobra.Command, f attachFlags) error {
 
 // waitAttached waits until all links of an attached fabric are up, and shows its chips.
 func waitAttached(c *cobra.Command, ctx context.Context, fab *fabric.Fabric, begin time.Time) error {
-	bar := newProgress(c.ErrOrStderr(), "links up", fab.Topology.Routed())
-	views, err := fab.WaitUp(ctx, func(done, _ int) { bar.set(done) })
-	bar.stop()
+	bar := screen.NewProgress(c.ErrOrStderr(), "links up", fab.Topology.Routed())
+	views, err := fab.WaitUp(ctx, func(done, _ int) { bar.Set(done) })
+	bar.Stop()
 	if err != nil {
 		return err
 	}

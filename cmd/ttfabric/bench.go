@@ -14,6 +14,7 @@ import (
 	"ttfabric/node/fabric/bench"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output/screen"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -67,7 +68,7 @@ func benchOn(c *cobra.Command, f *benchFlags) (*bench.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = planeOf(fab.Topology, f.plane)
+	_, err = spec.Plane(fab.Topology, f.plane)
 	return b, err
 }
 
@@ -123,9 +124,9 @@ FILE-utilisation.svg.`,
 				return err
 			}
 			run := bench.LinkRun{X: x, Y: y, Sizes: sizes, Channels: channels, Each: each}
-			bar := newProgress(c.ErrOrStderr(), "measurements", run.Measurements())
-			rows, frame, err := b.Link(c.Context(), run, bar.set)
-			bar.stop()
+			bar := screen.NewProgress(c.ErrOrStderr(), "measurements", run.Measurements())
+			rows, frame, err := b.Link(c.Context(), run, bar.Set)
+			bar.Stop()
 			if lost := (*bench.LostError)(nil); errors.As(err, &lost) {
 				tellStarved(c, []traffic.Result{lost.Result}, func(r traffic.Result) []traffic.Starved { return r.Starved })
 				return &assertionError{lost}

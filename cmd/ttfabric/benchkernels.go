@@ -8,14 +8,15 @@ import (
 
 	"ttfabric/node/fabric/bench"
 	"ttfabric/node/kernel/guide"
+	"ttfabric/node/output/screen"
 	"ttfabric/node/traffic"
 )
 
 // benchKernels runs the guide's ring programs.
 func benchKernels(c *cobra.Command, b *bench.Target, f *benchFlags, format string, hops, sizes []int, s guide.Settings) error {
-	bar := newProgress(c.ErrOrStderr(), "measurements", len(hops)*len(sizes))
-	rows, err := b.Kernels(c.Context(), hops, sizes, s, bar.set)
-	bar.stop()
+	bar := screen.NewProgress(c.ErrOrStderr(), "measurements", len(hops)*len(sizes))
+	rows, err := b.Kernels(c.Context(), hops, sizes, s, bar.Set)
+	bar.Stop()
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"ttfabric/node/fabric/bench"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/kernel/guide"
+	"ttfabric/node/output/screen"
 	"ttfabric/node/traffic"
 	"ttfabric/wire"
 )
@@ -50,9 +51,9 @@ Walkthrough"). The table also has the times of routed packets.`,
 				return spec.Usagef("--strict is an option of jobs: add --kernels")
 			}
 			run := bench.RingRun{Plane: wire.Plane(f.plane), Hops: hops, Sizes: sizes, Batches: batches, Rounds: rounds}
-			bar := newProgress(c.ErrOrStderr(), "measurements", run.Measurements())
-			rows, err := b.Ring(c.Context(), run, bar.set)
-			bar.stop()
+			bar := screen.NewProgress(c.ErrOrStderr(), "measurements", run.Measurements())
+			rows, err := b.Ring(c.Context(), run, bar.Set)
+			bar.Stop()
 			if err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ import (
 	"ttfabric/node/fabric/container"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output/screen"
 )
 
 type upFlags struct {
@@ -28,9 +29,9 @@ type upFlags struct {
 // bringUp starts the chips of a fabric that do not run, and waits until all links are
 // up. Meanwhile, a progress bar shows the number of links that are up.
 func bringUp(c *cobra.Command, ctx context.Context, fab *fabric.Fabric, exits fabric.Exits) ([]api.ChipView, error) {
-	bar := newProgress(c.ErrOrStderr(), "links up", fab.Topology.Routed())
-	defer bar.stop()
-	return fab.Up(ctx, func(done, _ int) { bar.set(done) }, exits)
+	bar := screen.NewProgress(c.ErrOrStderr(), "links up", fab.Topology.Routed())
+	defer bar.Stop()
+	return fab.Up(ctx, func(done, _ int) { bar.Set(done) }, exits)
 }
 
 // prepare opens the fabric if the fabric runs already, and returns an error if the

@@ -12,6 +12,7 @@ import (
 	"ttfabric/node/fabric"
 	fabriccapture "ttfabric/node/fabric/capture"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output/screen"
 	"ttfabric/wire/capture"
 )
 
@@ -73,7 +74,7 @@ func runCapture(c *cobra.Command, args []string, o *fabriccapture.Options) error
 	if err := o.Check(); err != nil {
 		return err
 	}
-	if o.Write == "-" && terminal(c.OutOrStdout()) {
+	if o.Write == "-" && screen.Terminal(c.OutOrStdout()) {
 		return spec.Usagef("-w -: stdout is a terminal, and a terminal cannot show pcapng; name a file, or use a pipe: ttfabric capture -w - | wireshark -k -i -")
 	}
 	f, err := openFabric(c)

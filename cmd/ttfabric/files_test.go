@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/chip/record/replay"
 	"ttfabric/node/fabric/folder"
 )
 
@@ -28,7 +29,7 @@ func TestReadFileEndsWithItsContext(t *testing.T) {
 	for what, read := range map[string]func() error{
 		"topology":  func() error { _, err := folder.LoadTopology(ctx, path); return err },
 		"scenario":  func() error { _, err := loadScenario(ctx, path); return err },
-		"recording": func() error { _, _, err := openRecording(ctx, path); return err },
+		"recording": func() error { _, _, err := replay.Open(ctx, path); return err },
 	} {
 		done := make(chan error, 1)
 		go func() { done <- read() }()

@@ -12,6 +12,7 @@ import (
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/wire"
 )
 
@@ -153,7 +154,7 @@ themselves. The cut does not affect chips that start after the cut began.
 			if err != nil {
 				return err
 			}
-			one, other, err := twoSets(s.Topology, args)
+			one, other, err := spec.TwoSets(s.Topology, args)
 			if err != nil {
 				return err
 			}

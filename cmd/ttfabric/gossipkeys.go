@@ -16,6 +16,7 @@ import (
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/output"
+	"ttfabric/node/output/screen"
 )
 
 func newGossipKeygen() *cobra.Command {
@@ -109,13 +110,15 @@ func changeKeys(c *cobra.Command, verb string, args []string, force bool) error 
 	}
 	defer unlock()
 	k.Force = force
-	var bar *progress
+	var bar *screen.Progress
+	last := ""
 	k.Progress = func(step string, done, total int) {
-		if bar == nil || bar.label != step {
-			bar = newProgress(c.ErrOrStderr(), step, total)
+		if bar == nil || last != step {
+			last = step
+			bar = screen.NewProgress(c.ErrOrStderr(), step, total)
 		}
-		if bar.set(done); done == total {
-			bar.stop()
+		if bar.Set(done); done == total {
+			bar.Stop()
 		}
 	}
 	k.Failed = func(step string, err error) { fmt.Fprintf(c.ErrOrStderr(), "%s: %v\n", step, err) }

@@ -189,7 +189,7 @@ CHIPS is a list of chips or patterns of chips: M0D0,M0D1 or 'M0D[0-3]' or 'M0D*'
 				return err
 			}
 			if gossip {
-				one, other, err := twoSets(f.Topology, args)
+				one, other, err := spec.TwoSets(f.Topology, args)
 				if err != nil {
 					return err
 				}

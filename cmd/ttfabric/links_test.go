@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 )
 
@@ -21,7 +22,7 @@ func TestLinkNamesAreLinks(t *testing.T) {
 	for _, name := range []string{"n300", "t3000", "2xt3000", "torus:4x4"} {
 		m := machine(t, name)
 		for _, channels := range []bool{false, true} {
-			for _, word := range linkNames(m, channels) {
+			for _, word := range spec.LinkNames(m, channels) {
 				if _, err := m.SelectLinks([]string{word}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}

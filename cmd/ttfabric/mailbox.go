@@ -83,7 +83,7 @@ func readMailboxes(c *cobra.Command, arg string) ([]output.Mailbox, error) {
 	}
 	t := cl.Topology()
 	k, _ := c.Flags().GetInt("plane")
-	plane, err := planeOf(t, k)
+	plane, err := spec.Plane(t, k)
 	if err != nil {
 		return nil, err
 	}

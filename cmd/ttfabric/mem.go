@@ -61,7 +61,7 @@ func parseTarget(c *cobra.Command, chip, tile string) (memTarget, error) {
 	if err != nil {
 		return memTarget{}, err
 	}
-	plane, err := planeOf(cl.Topology(), n)
+	plane, err := spec.Plane(cl.Topology(), n)
 	if err != nil {
 		return memTarget{}, err
 	}

@@ -1,26 +1,20 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"sort"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
-	"golang.org/x/term"
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/output"
+	"ttfabric/node/output/screen"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -46,52 +40,18 @@ func format(c *cobra.Command) (string, error) {
 // printJSON prints a value as JSON, or with --output yaml as YAML.
 func printJSON(c *cobra.Command, v any) error {
 	if f, _ := c.Flags().GetString("output"); f == "yaml" {
-		return printYAML(c, v)
+		return screen.YAML(c.OutOrStdout(), v)
 	}
-	e := json.NewEncoder(c.OutOrStdout())
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+	return screen.JSON(c.OutOrStdout(), v)
 }
 
 // printLine prints v, one of many values, as a line of JSON. With --output yaml, the
 // line is an item of a YAML list.
 func printLine(c *cobra.Command, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	item := ""
 	if f, _ := c.Flags().GetString("output"); f == "yaml" {
-		item = "- "
+		return screen.YAMLItem(c.OutOrStdout(), v)
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "%s%s\n", item, b)
-	return err
-}
-
-// printYAML prints a value as YAML. Every JSON text is also YAML. So printYAML reads the
-// value's JSON as YAML, and changes the style.
-func printYAML(c *cobra.Command, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	var n yaml.Node
-	if err := yaml.Unmarshal(b, &n); err != nil {
-		return err
-	}
-	blockStyle(&n)
-	e := yaml.NewEncoder(c.OutOrStdout())
-	e.SetIndent(2)
-	return errors.Join(e.Encode(&n), e.Close())
-}
-
-// blockStyle makes the encoder print a document in lines with indentation, without braces and
-// quotes. Strings that look like another type, such as "12", stay quoted.
-func blockStyle(n *yaml.Node) {
-	n.Style &^= yaml.FlowStyle | yaml.DoubleQuotedStyle
-	for _, sub := range n.Content {
-		blockStyle(sub)
-	}
+	return screen.JSONLine(c.OutOrStdout(), v)
 }
 
 // newTable returns a table with rounded borders that prints to stdout.
@@ -103,62 +63,6 @@ func newTable(c *cobra.Command, header ...any) table.Writer {
 	t.Style().Format.Header = text.FormatDefault
 	t.Style().Format.Footer = text.FormatDefault
 	return t
-}
-
-// terminal reports whether w is a terminal that understands control characters.
-func terminal(w io.Writer) bool {
-	f, ok := w.(interface{ Fd() uintptr })
-	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
-}
-
-// progress is a progress bar in one line of a terminal. If w is not a terminal,
-// progress draws nothing.
-type progress struct {
-	w      io.Writer
-	label  string
-	total  int
-	live   bool
-	begin  time.Time
-	mu     sync.Mutex
-	last   int
-	closed bool
-}
-
-func newProgress(w io.Writer, label string, total int) *progress {
-	return &progress{w: w, label: label, total: total, live: terminal(w), begin: time.Now(), last: -1}
-}
-
-func (p *progress) set(n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed || n == p.last {
-		return
-	}
-	p.last = n
-	if p.live {
-		const width = 30
-		full := width * n / max(p.total, 1)
-		bar := make([]rune, width)
-		for i := range bar {
-			bar[i] = '░'
-			if i < full {
-				bar[i] = '█'
-			}
-		}
-		fmt.Fprintf(p.w, "\r\x1b[K%s %s %d/%d  %.1fs", string(bar), p.label, n, p.total, time.Since(p.begin).Seconds())
-	}
-}
-
-func (p *progress) stop() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return
-	}
-	p.closed = true
-	if p.live {
-		fmt.Fprint(p.w, "\r\x1b[K")
-	}
 }
 
 // printUp prints a table of the fabric's chips, as 'inspect' does, and the time that

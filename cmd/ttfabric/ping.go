@@ -14,6 +14,7 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output/screen"
 	"ttfabric/node/session"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
@@ -67,16 +68,16 @@ Exit code 5 if a ping is lost.`,
 				return err
 			}
 			starved := fabric.StarvedFromNow(c.Context(), slices.Collect(maps.Values(cs)))
-			bar := newProgress(c.ErrOrStderr(), "pairs", len(pairs))
-			defer bar.stop()
+			bar := screen.NewProgress(c.ErrOrStderr(), "pairs", len(pairs))
+			defer bar.Stop()
 			turns := fabric.NewTurns()
-			rows, err := fabric.EachPair(c.Context(), pairs, bar.set, func(ctx context.Context, p fabric.Pair) pingRow {
+			rows, err := fabric.EachPair(c.Context(), pairs, bar.Set, func(ctx context.Context, p fabric.Pair) pingRow {
 				return pingPair(ctx, turns, session.New(cs[p.Src]), p, wire.Plane(plane), count, timeout)
 			})
 			if err != nil {
 				return err
 			}
-			bar.stop()
+			bar.Stop()
 			late := starved.End(c.Context())
 			lost := 0
 			for i := range rows {
@@ -114,7 +115,7 @@ func pingPairs(c *cobra.Command, args []string, plane int) (pairs []fabric.Pair,
 	if err != nil {
 		return nil, nil, err
 	}
-	pl, err := planeOf(t, plane)
+	pl, err := spec.Plane(t, plane)
 	if err != nil {
 		return nil, nil, err
 	}

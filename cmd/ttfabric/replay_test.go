@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ttfabric/node/chip/record"
+	"ttfabric/node/chip/record/replay"
 )
 
 // spoiled copies a recording, changes the chip's seed in the copy, and returns the path of
@@ -74,7 +75,7 @@ func TestRecordAndReplay(t *testing.T) {
 	if len(files) != 3 {
 		t.Fatalf("recordings: %v, want 3", files)
 	}
-	var list []replayed
+	var list []replay.Result
 	if err := json.Unmarshal([]byte(c.must(append([]string{"replay", "-o", "json"}, files...)...)), &list); err != nil || len(list) != 3 {
 		t.Fatalf("%v: %+v", err, list)
 	}

@@ -108,7 +108,7 @@ func routerPorts(c *cobra.Command, args []string, chips, action string) (*fabric
 	if err != nil {
 		return nil, nil, err
 	}
-	named, err := chipList(f.Topology, []string{chips})
+	named, err := spec.Chips(f.Topology, []string{chips})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
 )
 
 // states returns the states of the routers of all ports, without duplicates.
@@ -86,12 +87,12 @@ func retrains(c *cli) (n int) {
 
 func TestChipPorts(t *testing.T) {
 	m := machine(t, "t3000")
-	chips, err := chipList(m, []string{"M0D0,M0D[6-7]"})
+	chips, err := spec.Chips(m, []string{"M0D0,M0D[6-7]"})
 	where := fabric.PortsOf(m, chips)
 	if err != nil || len(where) != 3 || len(where[m.Chips[0].Node]) != 4 || len(where[m.Chips[6].Node]) != 6 {
 		t.Errorf("%v, %v", where, err)
 	}
-	if _, err := chipList(m, []string{"M0D0,M9D*"}); err == nil || !strings.Contains(err.Error(), "M9D*") {
+	if _, err := spec.Chips(m, []string{"M0D0,M9D*"}); err == nil || !strings.Contains(err.Error(), "M9D*") {
 		t.Errorf("%v", err)
 	}
 }

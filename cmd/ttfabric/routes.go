@@ -48,7 +48,7 @@ other route.`,
 			if i < 0 {
 				return spec.Usagef("--class %q: want request, reply or control", class)
 			}
-			pl, err := planeOf(p.Topology(), plane)
+			pl, err := spec.Plane(p.Topology(), plane)
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output/screen"
 	"ttfabric/node/scenario"
 	"ttfabric/node/scenario/live"
 	"ttfabric/node/sim"
@@ -217,18 +218,17 @@ func runLive(c *cobra.Command, s *scenario.Scenario, f scenarioFlags, seed uint6
 	if err != nil {
 		return rep, err
 	}
-	start, play := newProgress(c.ErrOrStderr(), "links up", 0), newProgress(c.ErrOrStderr(), s.Name, 0)
-	defer start.stop()
-	defer play.stop()
+	start, play := screen.NewProgress(c.ErrOrStderr(), "links up", 0), screen.NewProgress(c.ErrOrStderr(), s.Name, 0)
+	defer start.Stop()
+	defer play.Stop()
 	cfg.Starting = func(links, of int) {
-		start.total = of
-		start.set(links)
+		start.Rename("links up", of)
+		start.Set(links)
 	}
 	cfg.Playing = func(done, of int, at, length time.Duration) {
-		start.stop()
-		play.label = fmt.Sprintf("%s: %d of %s, seconds", s.Name, done, topo.Count(of, "action"))
-		play.total = int(length.Seconds())
-		play.set(min(int(at.Seconds()), play.total))
+		start.Stop()
+		play.Rename(fmt.Sprintf("%s: %d of %s, seconds", s.Name, done, topo.Count(of, "action")), int(length.Seconds()))
+		play.Set(int(min(at, length).Seconds()))
 	}
 	return live.Run(c.Context(), cfg)
 }

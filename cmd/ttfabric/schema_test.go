@@ -20,6 +20,7 @@ import (
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/admin/api/schema"
+	"ttfabric/node/chip/record/replay"
 	"ttfabric/node/doctor"
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/bench"
@@ -48,15 +49,16 @@ var printed = map[string][]any{
 	"gossip show": {[]api.GossipView{}}, "gossip cut": {output.GossipChips{}}, "gossip heal": {output.GossipChips{}}, "gossip impair": {output.GossipChips{}}, "gossip keygen": {output.Key{}},
 	"gossip keys install": {[]fabric.KeyRow{}}, "gossip keys list": {[]fabric.KeyRow{}}, "gossip keys remove": {[]fabric.KeyRow{}}, "gossip keys rotate": {[]fabric.KeyRow{}}, "gossip keys use": {[]fabric.KeyRow{}},
 	"scenario list": {[]listedScenario{}}, "scenario run": {[]scenario.Report{}}, "events": {api.EventView{}}, "capture": {fabriccapture.Frame{}}, "mailbox": {[]output.Mailbox{}},
-	"wireshark install": {[]wireshark.Step{}}, "wireshark show": {shownWireshark{}}, "record stop": {[]stopped{}}, "replay": {[]replayed{}, shownRecord{}, api.EventView{}},
+	"wireshark install": {[]wireshark.Step{}}, "wireshark show": {shownWireshark{}}, "record stop": {[]stopped{}}, "replay": {[]replay.Result{}, replay.Record{}, api.EventView{}},
 }
 
 // firstNames are the names in the schemas of types that were in this package first. The names in the
 // schemas stay as they are, because other programs may refer to the names.
-var firstNames = map[string]string{"bench.LinkRow": "linkRow", "bench.RingRow": "ringRow", "bench.RTTReport": "rttReport", "output.Memory": "memView"}
+var firstNames = map[string]string{"bench.LinkRow": "linkRow", "bench.RingRow": "ringRow", "bench.RTTReport": "rttReport", "output.Memory": "memView",
+	"replay.Result": "replayed", "replay.Difference": "replayDifference", "replay.Record": "shownRecord"}
 
 // linewise are the types of which a command prints one value in each line.
-var linewise = []any{api.EventView{}, fabriccapture.Frame{}, shownRecord{}}
+var linewise = []any{api.EventView{}, fabriccapture.Frame{}, replay.Record{}}
 
 // unstructured are the commands that print no data of their own with -o json.
 var unstructured = map[string]string{

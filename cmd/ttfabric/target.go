@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -118,34 +117,6 @@ func tellQuiet(c *cobra.Command, missing, silent []wire.FabricNodeID) {
 	}
 }
 
-// chipList returns the chips that the arguments CHIPS name, in the order of the topology.
-func chipList(t *topo.Topology, args []string) ([]wire.FabricNodeID, error) {
-	set := map[wire.FabricNodeID]bool{}
-	for _, a := range args {
-		if a == "all" {
-			a = "*"
-		}
-		some, err := t.SelectChips(a)
-		if err != nil {
-			return nil, spec.AsUsage(err)
-		}
-		for n := range some {
-			set[n] = true
-		}
-	}
-	return slices.DeleteFunc(t.Nodes(), func(n wire.FabricNodeID) bool { return !set[n] }), nil
-}
-
-// planeOf returns n, the value of --plane, as a routing plane. If the topology has no
-// such plane, planeOf returns an error. Plane 0 is valid for every topology, even for a
-// topology without cables.
-func planeOf(t *topo.Topology, n int) (wire.Plane, error) {
-	if n < 0 || n >= max(t.Planes(), 1) {
-		return 0, spec.Usagef("--plane %d: want 0 to %d, the planes of %s", n, max(t.Planes(), 1)-1, t)
-	}
-	return wire.Plane(n), nil
-}
-
 // chipNames returns the names of the fabric's chips for completion. If there is no
 // fabric, chipNames returns no name.
 func chipNames(c *cobra.Command) (names []string) {
@@ -178,42 +149,14 @@ const chipsHelp = `CHIPS is a list of chips or patterns of chips: M0D0,M0D1 or '
 The word 'all' stands for every chip.`
 
 // completeLinks returns names for cables of the fabric, for shell completion. The names
-// are those of [linkNames]. If the typed word begun contains a colon or slash, they
+// are those of [spec.LinkNames]. If the typed word begun contains a colon or slash, they
 // include ports.
 func completeLinks(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	t := peekFabric(c)
 	if t == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return linkNames(t, strings.ContainsAny(begun, ":/")), cobra.ShellCompDirectiveNoFileComp
-}
-
-// linkNames returns names for the cables of a topology: all, planes, labels, chips and
-// pairs of chips. If channels is true, linkNames returns ports instead of pairs of chips.
-func linkNames(t *topo.Topology, channels bool) []string {
-	out := []string{"all"}
-	for p := range t.Planes() {
-		out = append(out, fmt.Sprintf("plane:%d", p))
-	}
-	for _, l := range t.AllLabels() {
-		out = append(out, "label:"+l)
-	}
-	for _, n := range t.Nodes() {
-		out = append(out, n.String())
-	}
-	for _, c := range t.Cables {
-		if c.Unused {
-			continue
-		}
-		if channels {
-			for _, p := range []wire.PortID{c.A, c.B} {
-				out = append(out, p.Short(), fmt.Sprintf("%s:%d", p.Node, p.Channel))
-			}
-		} else if pair := fmt.Sprintf("%s-%s", c.A.Node, c.B.Node); !slices.Contains(out, pair) {
-			out = append(out, pair)
-		}
-	}
-	return out
+	return spec.LinkNames(t, strings.ContainsAny(begun, ":/")), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeTopology returns the names of the built-in topologies, and an example of each
@@ -239,38 +182,12 @@ func gossipArgs(c *cobra.Command, args []string) ([]wire.FabricNodeID, *fabric.C
 	if err != nil {
 		return nil, nil, err
 	}
-	chips, err := chipList(f.Topology, args)
+	chips, err := spec.Chips(f.Topology, args)
 	if err != nil {
 		return nil, nil, err
 	}
 	s, err := f.Chips()
 	return chips, s, err
-}
-
-// twoSets reads the arguments CHIPS [CHIPS], and returns the two sets of chips. Without a
-// second argument, the second set holds all chips outside the first set. If a chip is in
-// both sets, or if the second set is empty, twoSets returns an error.
-func twoSets(t *topo.Topology, args []string) (one, other []wire.FabricNodeID, err error) {
-	if one, err = chipList(t, args[:1]); err != nil {
-		return nil, nil, err
-	}
-	if len(args) == 2 {
-		if other, err = chipList(t, args[1:]); err != nil {
-			return nil, nil, err
-		}
-	}
-	for _, c := range t.Chips {
-		switch in := slices.Contains(one, c.Node); {
-		case len(args) == 1 && !in:
-			other = append(other, c.Node)
-		case in && slices.Contains(other, c.Node):
-			return nil, nil, spec.Usagef("chip %s is in both sets, %s and %s; want two sets without a common chip", c.Node, args[0], args[1])
-		}
-	}
-	if len(other) == 0 {
-		return nil, nil, spec.Usagef("%s: this set holds all chips of %s, and leaves no chip for the other side of the cut; name fewer chips", args[0], t.Name)
-	}
-	return one, other, nil
 }
 
 func memFlags(c *cobra.Command) {

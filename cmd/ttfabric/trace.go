@@ -86,7 +86,7 @@ func tracedRoute(p *route.Plan, chips []string, plane int, other bool) (r fabric
 		}
 		*at = n[0]
 	}
-	if r.Plane, err = planeOf(p.Topology(), plane); err != nil {
+	if r.Plane, err = spec.Plane(p.Topology(), plane); err != nil {
 		return r, nil, err
 	}
 	r.Other = other

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/fabric"
+	"ttfabric/node/output/screen"
 	"ttfabric/wire"
 )
 
@@ -81,8 +82,8 @@ func traceMany(c *cobra.Command, plan []fabric.Hop, way fabric.Route, timeout ti
 	}
 	v := traceCounts{Src: way.Src, Dst: way.Dst, Plane: way.Plane}
 	var us []float64
-	bar := newProgress(c.ErrOrStderr(), "packets", count)
-	defer bar.stop()
+	bar := screen.NewProgress(c.ErrOrStderr(), "packets", count)
+	defer bar.Stop()
 	for range count {
 		hops, rtt, sent, err := t.Packet(c.Context(), plan)
 		if c.Context().Err() != nil {
@@ -99,9 +100,9 @@ func traceMany(c *cobra.Command, plan []fabric.Hop, way fabric.Route, timeout ti
 			v.Answered++
 			us = append(us, float64(rtt.Nanoseconds())/1e3)
 		}
-		bar.set(v.Packets)
+		bar.Set(v.Packets)
 	}
-	bar.stop()
+	bar.Stop()
 	if slices.Sort(us); len(us) > 0 {
 		v.Min, v.P50, v.Max = us[0], us[len(us)/2], us[len(us)-1]
 	}

@@ -12,6 +12,7 @@ import (
 
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output/screen"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 )
@@ -127,9 +128,9 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
-	bar := newProgress(c.ErrOrStderr(), "packets verified", int(plan.Spec.Packets))
-	res, err := fabric.Traffic(ctx, cs, plan.Spec, plan.Pairs, bar.set)
-	bar.stop()
+	bar := screen.NewProgress(c.ErrOrStderr(), "packets verified", int(plan.Spec.Packets))
+	res, err := fabric.Traffic(ctx, cs, plan.Spec, plan.Pairs, bar.Set)
+	bar.Stop()
 	if err != nil {
 		tellStarved(c, []traffic.Result{res}, func(r traffic.Result) []traffic.Starved { return r.Starved })
 		return err
