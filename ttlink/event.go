@@ -202,6 +202,12 @@ func (k EventKind) String() string {
 	return "unknown"
 }
 
+// DownNews is what the event of a link that went down says.
+type DownNews struct {
+	Reason DownReason    // why the link went down
+	Late   time.Duration // if the peer was silent: how much longer than usual the link waited, because the owner's loop was stalled
+}
+
 // Event reports a change of a link to the link's owner. Kind decides which of the later fields are
 // set.
 type Event struct {
@@ -210,17 +216,12 @@ type Event struct {
 	Session  wire.SessionID
 	Retrains int        // number of times that the link has come up, without the first time
 	Path     Path       // EventUp and EventPath: the cable that the frames use
-	Reason   DownReason // EventDown: why the link went down
+	Hold     HoldReason // EventHeld and EventReleased: why the link holds or held its own cable
+	Flaps    int        // EventHeld and EventReleased: failures of the own cable since the link was made
+	Until    mono.Time  // EventHeld: when the hold ends; mono.Never: when the owner ends the reroute mode
+	Shares   Shares     // EventUnreliable and EventReliable: the latest window of the own cable
 
-	// Late is set for EventDown by silence. Late says how much longer than usual the link waited for
-	// the silent peer, because the owner's loop was stalled. Late is 0 if no stall counted.
-	Late time.Duration
-
-	Hold   HoldReason // EventHeld and EventReleased: why the link holds or held its own cable
-	Flaps  int        // EventHeld and EventReleased: failures of the own cable since the link was made
-	Until  mono.Time  // EventHeld: when the hold ends; mono.Never: when the owner ends the reroute mode
-	Shares Shares     // EventUnreliable and EventReliable: the latest window of the own cable
-
+	DownNews    // EventDown
 	SessionNews // EventSessionStarted and EventSessionEnded
 
 	// Unknown is set for EventSessionEnded. Unknown counts, for each VC, the packets of the ended

@@ -402,7 +402,7 @@ func (l *Link) goDown(now mono.Time, why DownReason) {
 	l.size.train()
 	l.setState(now, StateTraining)
 	l.restartHellos(now)
-	l.events.push(Event{Kind: EventDown, At: now, Session: l.sess.id, Retrains: l.history.retrains, Reason: why, Late: late})
+	l.events.push(Event{Kind: EventDown, At: now, Session: l.sess.id, Retrains: l.history.retrains, DownNews: DownNews{why, late}})
 }
 
 // pollHello returns the next hello that is due. If no hello is due, pollHello returns false.

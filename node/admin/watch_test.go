@@ -23,7 +23,7 @@ func TestSessionEvents(t *testing.T) {
 		want session.Event
 	}{
 		{chip.Event{Local: here, Peer: there, Link: ttlink.Event{Kind: ttlink.EventUp}}, session.Event{Kind: session.LinkUp, Port: here, Peer: there}},
-		{chip.Event{Local: here, Peer: there, Link: ttlink.Event{Kind: ttlink.EventDown, Reason: ttlink.DownSilence}},
+		{chip.Event{Local: here, Peer: there, Link: ttlink.Event{Kind: ttlink.EventDown, DownNews: ttlink.DownNews{Reason: ttlink.DownSilence}}},
 			session.Event{Kind: session.LinkDown, Port: here, Peer: there, Reason: "silence"}},
 		{chip.Event{Local: here, Peer: there, Link: ttlink.Event{Kind: ttlink.EventSessionEnded, Unknown: [wire.NumVCs]int{2, 3}}},
 			session.Event{Kind: session.SessionEnded, Port: here, Peer: there, Count: 5}},
@@ -43,6 +43,17 @@ func TestSessionEvents(t *testing.T) {
 	}
 	if v.Detail["silent"] != "none" || v.Detail["unreachable"] != "none" || v.Detail["out_of_service"] != "none" {
 		t.Errorf("tables without faults: %v", v.Detail)
+	}
+}
+
+// TestLateDownEvents converts the event of a link that went down late because its chip was starved.
+func TestLateDownEvents(t *testing.T) {
+	port := wire.PortID{Channel: 8}
+	for late, want := range map[time.Duration]string{0: "", 82 * time.Millisecond: "82ms"} {
+		v := EventOf(port.Node, node.Event{Chip: &chip.Event{Local: port, Peer: port, Link: ttlink.Event{Kind: ttlink.EventDown, DownNews: ttlink.DownNews{Reason: ttlink.DownSilence, Late: late}}}})
+		if v.Detail["late"] != want || v.Detail["reason"] != "silence" {
+			t.Errorf("late by %v: %v", late, v.Detail)
+		}
 	}
 }
 
