@@ -20,7 +20,7 @@ import (
 const (
 	idleBefore   = 2 * time.Second        // the fabric is idle for this time before a cut
 	tablesWithin = 250 * time.Millisecond // longest time from the last link that goes down to the new tables
-	cutsPerKind  = 3                      // number of cuts of each kind and profile that must be noticed in time
+	cutsPerKind  = 2                      // number of cuts of each kind and profile that must be noticed in time
 )
 
 // noticedWithin returns the longest time in which a link of an idle fabric may notice a cut.
