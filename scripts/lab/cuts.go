@@ -66,6 +66,16 @@ var silentCuts = []cut{
 		func(l *lab) error { return l.startChip(1) }},
 }
 
+// netemCuts is the cut that needs a kernel with netem.
+var netemCuts = []cut{
+	{"netem drops all frames of one cable", []int{0, 1}, 1,
+		func(l *lab) error {
+			_, err := l.run("netem", "set", "M0D0:8", "--loss", "100%", "--backend", "kernel")
+			return err
+		},
+		func(l *lab) error { _, err := l.run("netem", "reset", "--backend", "kernel"); return err }},
+}
+
 // both runs commands in the namespace of each chip.
 func (l *lab) both(commands func(chip int) []string) error {
 	for i := range l.spaces {

@@ -73,6 +73,11 @@ func (l *lab) netem() error {
 		}
 		say("ok: without super-packets: %s", t.flags)
 	}
+	if wanted("cuts") {
+		if err := l.idleCuts(netemCuts); err != nil {
+			return err
+		}
+	}
 	if !wanted("rounds") {
 		return nil
 	}
@@ -229,17 +234,22 @@ func (l *lab) ping(plane int) (p pings, err error) {
 
 // trips measures round trips over each cable. The median of the first cable must be from low to
 // high, in milliseconds. The median of the other cable must be at most half of low. If not, trips
-// returns an error.
-func (l *lab) trips(low, high float64) (pings, error) {
-	slow, err := l.ping(0)
-	if err != nil {
-		return slow, err
+// returns an error. If the other cable is too slow, trips measures again, at most "tries" times,
+// because other work may keep the machine busy.
+func (l *lab) trips(low, high float64) (slow pings, err error) {
+	var quick pings
+	for range tries {
+		if slow, err = l.ping(0); err != nil {
+			return slow, err
+		}
+		if quick, err = l.ping(1); err != nil {
+			return slow, err
+		}
+		say("   round trips of %.1f ms, at most %.1f; over the other cable %.1f ms", slow.p50, slow.max, quick.p50)
+		if quick.p50 <= low/2 {
+			break
+		}
 	}
-	quick, err := l.ping(1)
-	if err != nil {
-		return slow, err
-	}
-	say("   round trips of %.1f ms, at most %.1f; over the other cable %.1f ms", slow.p50, slow.max, quick.p50)
 	if slow.p50 < low || slow.p50 > high || quick.p50 > low/2 {
 		return slow, fmt.Errorf("round trips take %.1f ms, want %.0f to %.0f, and over the other cable %.1f ms, want at most %.0f", slow.p50, low, high, quick.p50, low/2)
 	}
