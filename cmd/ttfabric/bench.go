@@ -131,22 +131,23 @@ FILE-utilisation.svg.`,
 				tellStarved(c, []traffic.Result{lost.Result}, func(r traffic.Result) []traffic.Starved { return r.Starved })
 				return &assertionError{lost}
 			}
-			if err != nil {
+			if err != nil && !cutShort(c, len(rows), run.Measurements(), "measurement") {
 				return err
 			}
 			if err := errors.Join(writeChart(f.plot, bench.LinkChart(x, y, rows)), writeChart(besides(f.plot, "utilisation"), bench.UtilisationChart(rows, frame))); err != nil {
 				return err
 			}
 			if format == "json" {
-				return printJSON(c, rows)
+				return errors.Join(printJSON(c, rows), c.Context().Err())
 			}
 			tw := newTable(c, "Packet B", "Channels", "Gb/s", "Wire Gb/s", "Share %", "Headers %", "Guide %", "Use %")
+			tw.Least("Guide %", "Headers %", "Use %", "Share %")
 			for _, r := range rows {
 				tw.AppendRow(table.Row{r.Size, r.Channels, fmt.Sprintf("%.3f", r.Gbps), fmt.Sprintf("%.3f", r.Wire), percent(r.Share), percent(r.Headers), percent(r.Guide), percent(r.Use)})
 			}
 			tw.Render()
 			tellStarved(c, rows, func(r bench.LinkRow) []traffic.Starved { return r.Starved })
-			return nil
+			return c.Context().Err()
 		}}
 	f.add(c)
 	c.Flags().IntSliceVar(&sizes, "sizes", []int{64, 128, 256, 512, 1024, 2048, 4096}, "packet sizes in bytes")

@@ -61,8 +61,8 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 		Version:       version(),
 	}
 	root.PersistentFlags().StringP("name", "n", "default", "name of the fabric")
-	root.PersistentFlags().StringP("output", "o", "table", "output format: table, json or yaml")
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	root.PersistentFlags().StringP("output", "o", "table", "output format: table, wide (a table with all columns, also if the terminal is narrower), json or yaml")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("name", completeFabrics)
 	root.PersistentPreRunE = fromEnvironment
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -111,7 +111,11 @@ func completeChips(c *cobra.Command) {
 	words := strings.Fields(c.Use)[1:]
 	if slices.ContainsFunc(words, asksForChip) {
 		c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) >= len(words) || !asksForChip(words[len(args)]) {
+			i := len(args)
+			if last := len(words) - 1; i > last && strings.HasSuffix(words[last], "...") {
+				i = last
+			}
+			if i >= len(words) || !asksForChip(words[i]) {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			return chipNames(c), cobra.ShellCompDirectiveNoFileComp
@@ -123,7 +127,7 @@ func completeChips(c *cobra.Command) {
 }
 
 func asksForChip(word string) bool {
-	return slices.Contains([]string{"CHIP", "SRC", "DST"}, strings.Trim(word, "[]"))
+	return slices.Contains([]string{"CHIP", "SRC", "DST"}, strings.Trim(word, "[]."))
 }
 
 // wrapArgs turns errors about the arguments of c, and of all commands below c, into

@@ -10,6 +10,7 @@ import (
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/wire"
 )
 
@@ -18,6 +19,8 @@ type Up struct {
 	Topology string         `json:"topology"` // the name of the topology
 	Seconds  float64        `json:"seconds"`  // the time until all links were up
 	Chips    []api.ChipView `json:"chips"`    // the chips, sorted by mesh and chip
+
+	DryRun *spec.DryRun `json:"dry_run,omitempty"` // with --dry-run: what would start; the other fields are then empty
 }
 
 // Chips is the state of the chips of a fabric.
@@ -46,8 +49,15 @@ type Memory struct {
 
 // Removed is the result of taking a chip out of the fabric.
 type Removed struct {
-	Chip    wire.FabricNodeID `json:"chip"`    // the chip
-	Drained bool              `json:"drained"` // whether the chip had no packets and requests under way when it ended
+	Chip    wire.FabricNodeID `json:"chip"`             // the chip
+	Drained bool              `json:"drained"`          // whether the chip had no packets and requests under way when it ended
+	Others  []RemovedChip     `json:"others,omitempty"` // further chips that the command removed; absent if there is none
+}
+
+// RemovedChip is one of several chips that `chip remove` removed.
+type RemovedChip struct {
+	Chip    wire.FabricNodeID `json:"chip"`    // chip that left
+	Drained bool              `json:"drained"` // whether none of the chip's packets and requests was under way when the chip ended
 }
 
 // Cables is the result of a command that acts on cables.
