@@ -37,12 +37,14 @@ const (
 	OutcomeUnknownFlow                 // the destination has restarted since it answered in this flow epoch; request not performed, the source may try again in a new flow epoch
 	OutcomeHarvested                   // the address is in the memory of a Tensix tile that is switched off (harvested); request not performed
 	OutcomeUntranslated                // the address has translated coordinates, and the chip translates none; request not performed
+	OutcomeNoHost                      // the address is in host memory, and no host lets the chip use its memory; request not performed
+	OutcomeHostGone                    // the address is in host memory, and the host has gone or has not answered in time; nobody knows whether the host performed the request
 	NumOutcomes
 )
 
 // String returns the name of the outcome, such as "bad address".
 func (o Outcome) String() string {
-	names := [NumOutcomes]string{"done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted", "too many exceptions", "out of memory", "flow unknown", "harvested tile", "untranslated coordinates"}
+	names := [NumOutcomes]string{"done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted", "too many exceptions", "out of memory", "flow unknown", "harvested tile", "untranslated coordinates", "no host memory", "host gone"}
 	if o >= NumOutcomes {
 		return "unknown outcome"
 	}

@@ -400,15 +400,15 @@
 // An exception says that count requests, from flow seq first on, did not end as done. Outcomes: 1
 // bad address, 2 misaligned, 3 bad command, 4 again (no room or no route for the reply), 5 lost, 6
 // destination restarted, 7 too many exceptions, 8 out of memory, 9 flow unknown, 10 harvested tile (a
-// Tensix tile is switched off), 11 untranslated coordinates. Readers refuse all other outcomes.
+// Tensix tile is switched off), 11 untranslated coordinates, 12 no host memory (no host lets the chip
+// use its memory), 13 host gone (the host left or did not answer). Readers refuse all other outcomes.
 //
-// With outcome 6 nobody knows whether the destination performed the request. With all other
-// outcomes the destination did not perform the request. With outcome 5 the request did not come to
-// the destination, or came when the destination kept too many exceptions. If a request with outcome
-// 5 comes later, the present incarnation of the destination does not perform it. "Flows" says what
-// a later incarnation does. With all outcomes except 5 and 6 the request came to the destination.
-// After outcomes 4 and 7 a source may try again. After outcome 9 a source may try again in a new
-// flow epoch.
+// With outcomes 6 and 13 nobody knows whether the request was performed. With all other outcomes
+// the destination did not perform the request. With outcome 5 the request did not come, or came
+// when the destination kept too many exceptions. If a request with outcome 5 comes later, the
+// present incarnation of the destination does not perform it. "Flows" says what a later
+// incarnation does. With all outcomes except 5 and 6 the request came to the destination. After
+// outcomes 4, 7 and 9 a source may try again, after 9 in a new flow epoch.
 //
 // A destination that keeps 62 or more exceptions of a flow performs no further requests of the
 // flow. One more exception, with outcome 7, covers these requests. From the first gap on, a last

@@ -246,7 +246,7 @@ func TestControlRefuses(t *testing.T) {
 		{"fewer exceptions than came", 12, []byte{0}},
 		{"an exception of nothing", 20, []byte{0, 0}},
 		{"outcome done", 22, []byte{0}},
-		{"outcome 12", 22, []byte{12}},
+		{"outcome 14", 22, []byte{14}},
 		{"an end before the first request", 4, []byte{1}},
 	})
 	c.Exceptions = make([]Exception, MaxExceptions)

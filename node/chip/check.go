@@ -14,7 +14,7 @@ func (c *machine) CheckInvariants() error {
 			return err
 		}
 	}
-	for _, check := range []func() error{c.router.CheckInvariants, c.checkSlots, c.source.CheckInvariants, c.sink.CheckInvariants, c.firmware.CheckInvariants, c.lent.check} {
+	for _, check := range []func() error{c.router.CheckInvariants, c.checkSlots, c.source.CheckInvariants, c.sink.CheckInvariants, c.firmware.CheckInvariants, c.lent.check, c.waiting.check} {
 		if err := check(); err != nil {
 			return fmt.Errorf("chip %s: %w", c.cfg.Node, err)
 		}

@@ -274,6 +274,7 @@ func (c *machine) Deadline() (mono.Time, bool) {
 	if d, ok := c.firmware.Deadline(); ok {
 		at = mono.Min(at, d)
 	}
+	at = mono.Min(at, c.waiting.deadline())
 	return at, at != mono.Never
 }
 

@@ -12,6 +12,7 @@ import (
 type firmwares struct {
 	firmware *firmware.Machine
 	lent     hostMemory
+	waiting  waiting // requests to host memory, and what waits behind them
 	host     host
 }
 
@@ -20,8 +21,7 @@ type firmwareHost machine
 
 // Load reads memory or registers of a tile.
 func (h *firmwareHost) Load(now mono.Time, a wire.NocAddr, b []byte) wire.Outcome {
-	(*machine)(h).refreshMailbox(now, a, len(b))
-	return h.memory.Read(a, b)
+	return (*machine)(h).readHere(now, a, b)
 }
 
 // Store writes memory or registers of a tile.
@@ -70,7 +70,9 @@ func (h *firmwareHost) Works(ch wire.Channel) bool {
 
 // StartTransfer starts a transfer to or from host memory. StartTransfer returns false if too many
 // transfers are under way.
-func (h *firmwareHost) StartTransfer(now mono.Time, t firmware.Transfer) bool { return h.lent.start(t) }
+func (h *firmwareHost) StartTransfer(now mono.Time, t firmware.Transfer) bool {
+	return h.lent.start(ofFirmware, t)
+}
 
 // addFirmware makes the base firmware.
 func (c *machine) addFirmware() (err error) {

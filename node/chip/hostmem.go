@@ -22,51 +22,74 @@ const (
 	MaxTransferBytes = 256 << 10 // total length of these transfers, in bytes
 )
 
+// transferOf says for whom a transfer is.
+type transferOf uint8
+
+const (
+	ofFirmware transferOf = iota
+	ofRequests            // requests that wait, see hostrequests.go
+	ofKernels
+)
+
+// openTransfer is a transfer that has not ended.
+type openTransfer struct {
+	by transferOf
+	id uint64 // number that "by" has given the transfer
+	n  int    // length in bytes
+}
+
 // hostMemory is the memory of a host that the chip may use.
 //
 // Invariants: bytes is the sum of the lengths in open, and at most MaxTransferBytes; a transfer in
 // out is also in open.
 type hostMemory struct {
-	size  uint64              // bytes that the chip may use, from address 0 of the window on; 0: no host lets the chip use its memory
-	out   []firmware.Transfer // transfers that wait for PollTransfer, oldest first
-	open  map[uint64]int      // lengths of the transfers that have not ended, by number, in bytes
-	bytes int                 // sum of these lengths
-	ended []endedTransfer     // ended transfers that the chip has not reported to the firmware yet
+	size  uint64                  // bytes that the chip may use, from address 0 of the window on; 0: no host lets the chip use its memory
+	last  uint64                  // number of the last transfer
+	out   []firmware.Transfer     // transfers that wait for PollTransfer, oldest first
+	open  map[uint64]openTransfer // transfers that have not ended, by number
+	bytes int                     // sum of their lengths
+	ended []endedTransfer         // ended transfers that the chip has not reported yet
 }
 
 // endedTransfer is a transfer that has ended.
 type endedTransfer struct {
-	id      uint64
+	openTransfer
 	outcome wire.Outcome
 	data    []byte
 }
 
-// start starts a transfer. If the transfer reaches beyond the host's memory, it ends at once as
-// refused. If the limits leave no room for the transfer now, start returns false.
-func (h *hostMemory) start(t firmware.Transfer) bool {
-	n := max(t.Len, len(t.Data))
+// start starts a transfer for "by", which has given the transfer the number t.ID. If the transfer
+// reaches beyond the host's memory, it ends at once as refused. If the limits leave no room for the
+// transfer now, start returns false.
+func (h *hostMemory) start(by transferOf, t firmware.Transfer) bool {
+	o := openTransfer{by, t.ID, max(t.Len, len(t.Data))}
 	switch {
-	case t.Addr > h.size || uint64(n) > h.size-t.Addr:
-		h.ended = append(h.ended, endedTransfer{t.ID, wire.OutcomeBadAddress, nil})
+	case h.size == 0:
+		h.ended = append(h.ended, endedTransfer{o, wire.OutcomeNoHost, nil})
 		return true
-	case len(h.open) >= MaxTransfers || h.bytes+n > MaxTransferBytes:
+	case t.Addr > h.size || uint64(o.n) > h.size-t.Addr:
+		h.ended = append(h.ended, endedTransfer{o, wire.OutcomeBadAddress, nil})
+		return true
+	case len(h.open) >= MaxTransfers || h.bytes+o.n > MaxTransferBytes:
 		return false
 	}
 	if h.open == nil {
-		h.open = map[uint64]int{}
+		h.open = map[uint64]openTransfer{}
 	}
-	h.open[t.ID] = n
-	h.bytes += n
+	h.last++
+	t.ID = h.last
+	h.open[t.ID] = o
+	h.bytes += o.n
 	h.out = append(h.out, t)
 	return true
 }
 
-// Lend lets the chip use n bytes of a host's memory. Lend ends all transfers under way as refused.
-// If n is 0, the host has gone.
+// Lend lets the chip use n bytes of a host's memory. Lend ends all transfers under way with
+// [wire.OutcomeHostGone]. If n is 0, the host has gone.
 func (c *machine) Lend(now mono.Time, n uint64) {
 	h := &c.lent
 	for _, id := range slices.Sorted(maps.Keys(h.open)) {
-		h.ended = append(h.ended, endedTransfer{id, wire.OutcomeBadAddress, nil})
+		h.ended = append(h.ended, endedTransfer{h.open[id], wire.OutcomeHostGone, nil})
 	}
 	h.size, h.out, h.open, h.bytes = min(n, HostWindow), nil, nil, 0
 }
@@ -74,24 +97,31 @@ func (c *machine) Lend(now mono.Time, n uint64) {
 // HandleTransfer handles the end of a transfer that PollTransfer returned.
 func (c *machine) HandleTransfer(now mono.Time, id uint64, o wire.Outcome, b []byte) {
 	h := &c.lent
-	n, ok := h.open[id]
+	t, ok := h.open[id]
 	if !ok {
 		return
 	}
 	delete(h.open, id)
-	h.bytes -= n
-	h.ended = append(h.ended, endedTransfer{id, o, b})
+	h.bytes -= t.n
+	h.ended = append(h.ended, endedTransfer{t, o, b})
 }
 
-// endTransfers reports the ended transfers to the firmware. endTransfers returns true if there was
-// one.
+// endTransfers reports the ended transfers to those for whom they are. endTransfers returns true if
+// there was one.
 func (c *machine) endTransfers(now mono.Time) bool {
 	h := &c.lent
 	if len(h.ended) == 0 {
 		return false
 	}
 	for _, e := range h.ended {
-		c.firmware.TransferDone(now, e.id, e.outcome, e.data)
+		switch e.by {
+		case ofFirmware:
+			c.firmware.TransferDone(now, e.id, e.outcome, e.data)
+		case ofRequests:
+			c.waiting.moved(&e)
+		case ofKernels:
+			c.kernels.TransferDone(now, e.id, e.outcome, e.data)
+		}
 	}
 	clear(h.ended)
 	h.ended = h.ended[:0]
@@ -125,8 +155,8 @@ func (c *machine) HandleStore(now mono.Time, ch wire.Channel, off uint64, b []by
 // check returns an error if the transfers' lengths are inconsistent.
 func (h *hostMemory) check() error {
 	sum := 0
-	for _, n := range h.open {
-		sum += n
+	for _, t := range h.open {
+		sum += t.n
 	}
 	if sum != h.bytes || sum > MaxTransferBytes || len(h.open) > MaxTransfers || len(h.out) > len(h.open) {
 		return fmt.Errorf("transfers of host memory: %d are open, %d wait, and move %d bytes; the chip counted %d bytes", len(h.open), len(h.out), sum, h.bytes)

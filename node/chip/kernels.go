@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ttfabric/node/firmware"
 	"ttfabric/node/flow"
 	"ttfabric/node/kernel"
 	"ttfabric/wire"
@@ -43,6 +44,15 @@ func (h *kernelHost) Send(_ mono.Time, job kernel.JobID, ch wire.Channel, q int,
 		}
 	}
 	return q, c.startWrite(ch, q, src, dst, words) == wire.OutcomeDone // the kernel has checked queue and addresses
+}
+
+// MoveHost starts a read or a write of host memory.
+func (h *kernelHost) MoveHost(id, at uint64, b []byte, n int) bool {
+	t := firmware.Transfer{ID: id, Addr: at, Write: b != nil, Data: b}
+	if b == nil {
+		t.Len = n
+	}
+	return h.lent.start(ofKernels, t)
 }
 
 // Released reports whether the chip at the other end of a channel has released a job.

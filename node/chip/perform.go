@@ -8,6 +8,13 @@ import (
 
 // request handles a request or a probe that has arrived.
 func (c *machine) request(now mono.Time, p *wire.Packet) {
+	if !c.waits(now, p) {
+		c.performNow(now, p)
+	}
+}
+
+// performNow performs a request that must not wait.
+func (c *machine) performNow(now mono.Time, p *wire.Packet) {
 	if !c.sink.HandleRequest(p) {
 		return
 	}
@@ -44,6 +51,12 @@ func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 	if o := c.memory.Check(p.Command.Addr, int(p.Command.Size)); o != wire.OutcomeDone {
 		return o
 	}
+	return c.reply(now, p, false, nil)
+}
+
+// reply puts the reply to a read into the outbox. If the read is of host memory, "hosted" is true, and
+// "from" holds the bytes that the host has read. Otherwise, reply reads the memory.
+func (c *machine) reply(now mono.Time, p *wire.Packet, hosted bool, from []byte) wire.Outcome {
 	if len(c.outbox.replies) >= MaxReplies {
 		return wire.OutcomeAgain
 	}
@@ -65,8 +78,9 @@ func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 	if !ok {
 		return wire.OutcomeAgain
 	}
-	c.refreshMailbox(now, p.Command.Addr, int(p.Command.Size))
-	if o := c.memory.Read(p.Command.Addr, data); o != wire.OutcomeDone { // a read of registers has side effects, so nothing may refuse it afterwards
+	if hosted {
+		copy(data, from)
+	} else if o := c.readHere(now, p.Command.Addr, data); o != wire.OutcomeDone { // a read of registers has side effects, so nothing may refuse it afterwards
 		c.pool.Put(s)
 		return o
 	}
@@ -76,20 +90,25 @@ func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 	return wire.OutcomeDone
 }
 
+// readHere reads memory or registers of this chip.
+func (c *machine) readHere(now mono.Time, a wire.NocAddr, b []byte) wire.Outcome {
+	c.refreshMailbox(now, a, len(b))
+	return c.memory.Read(a, b)
+}
+
 // performHere executes a request of this chip to itself, without Via. The request never enters the
-// fabric.
+// fabric, and is not for host memory.
 func (c *machine) performHere(now mono.Time, r flow.Request, by flow.Owner) {
 	res := flow.Result{Fate: flow.FateDone}
 	var o wire.Outcome
 	switch {
 	case r.Probe:
 	case r.Command.Type == wire.NocRead:
-		c.refreshMailbox(now, r.Command.Addr, int(r.Command.Size))
 		if res.Data = r.Into; len(res.Data) < int(r.Command.Size) {
 			res.Data = make([]byte, r.Command.Size)
 		}
 		res.Data = res.Data[:r.Command.Size]
-		o = c.memory.Read(r.Command.Addr, res.Data)
+		o = c.readHere(now, r.Command.Addr, res.Data)
 	default:
 		r.Command.Size = uint16(len(r.Payload))
 		o = c.memory.Execute(&r.Command, r.Payload)

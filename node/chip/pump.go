@@ -46,6 +46,7 @@ func (c *machine) Pump(now mono.Time) {
 		moved = c.runKernels(now) || moved                       // kernels on tiles → memory, launch, links
 		moved = c.retrainAsked(now) || moved                     // a host's stores → links
 		moved = c.runFirmware(now) || moved                      // base firmware of ethernet tiles → memory, links
+		moved = c.runWaiting(now) || moved                       // requests to host memory, and what waits behind them → memory, flows
 		moved = c.transmit(now, router.ControlChannels) || moved // sender channels of requests and replies → links
 		if moved {
 			continue

@@ -41,8 +41,7 @@ func (c *machine) start(now mono.Time, r *flow.Request, by flow.Owner) flow.Admi
 	switch {
 	case many:
 	case r.Dst == c.cfg.Node && len(r.Via) == 0:
-		c.performHere(now, *r, by)
-		return flow.Accepted
+		return c.here(now, r, by)
 	case len(r.Via) > 0 && !c.leads(r):
 		return flow.BadVia
 	}

@@ -71,6 +71,7 @@ type fabric struct {
 	watch func(to wire.PortID, v wire.PacketView) // called for each packet that arrives in one frame; nil: not called
 	lose  func(to wire.PortID, b []byte) bool     // whether the cable loses a datagram; nil: it loses none
 	lent  map[*Chip]*lender                       // hosts that lend chips memory
+	asked uint64                                  // number of the last request of method ask
 }
 
 // cut cuts all cables that leave chip c in direction d if "on" is true, and tells the chips at both

@@ -33,6 +33,9 @@
 // such a read has the flag [DataBlockUnavailable]. The same happens if the host goes away while data are
 // under way. The flags of a completion change only after the host has acknowledged the last write.
 //
+// The target of a request is a tile of a chip. The firmware refuses the window of the PCIe tile as target:
+// packets and kernels reach host memory there, but not the queues.
+//
 // Package host is the host's side of the queues in Go; 'ttfabric host' uses that package.
 //
 // # Routes

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"ttfabric/node/noc"
 	"ttfabric/wire"
 )
 
@@ -37,7 +38,7 @@ const (
 	QueueSize = Entries + QueueLen*EntrySize // bytes of a queue
 	BlockSize = 1024                         // bytes of a buffer, and of the longest part of a request
 	indexMask = 2*QueueLen - 1               // indices count modulo 8
-	HostSize  = 1 << 32                      // bytes of host memory that requests can name
+	HostSize  = noc.HostSize                 // bytes of host memory that requests can name
 )
 
 // Internal words of the firmware, in the padding of eth_base_firmware_queues_t. The documents say nothing

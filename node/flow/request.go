@@ -88,12 +88,13 @@ const (
 	DoubtOlder             // the destination took the flow's epoch for a former epoch; the destination accepts the next epoch
 	DoubtLate              // the request has not arrived; if the destination restarts, the request may still arrive and be performed
 	DoubtData              // the destination performed the read, but the data did not come: a router dropped the data, which Drop and At describe, or the data of a later read came first
+	DoubtHost              // the request is for host memory, and the host has gone or has not answered in time
 	NumDoubts
 )
 
 // String returns the reason in words.
 func (d Doubt) String() string {
-	names := [NumDoubts]string{"", "destination restarted, or missed the first packets", "route died", "no answer", "unreachable", "taken for a former incarnation", "not seen", "data lost"}
+	names := [NumDoubts]string{"", "destination restarted, or missed the first packets", "route died", "no answer", "unreachable", "taken for a former incarnation", "not seen", "data lost", "host gone"}
 	if d >= NumDoubts {
 		return "unknown reason"
 	}

@@ -118,6 +118,8 @@ func exceptionEnd(o wire.Outcome) end {
 		return end{fate: FateLost}
 	case wire.OutcomeRestarted:
 		return unknown(DoubtRestarted)
+	case wire.OutcomeHostGone:
+		return unknown(DoubtHost)
 	}
 	return end{fate: FateRefused, outcome: o}
 }
@@ -270,9 +272,13 @@ func (s *Source) giveUp(now mono.Time, f *outFlow, i int, why Doubt) {
 	s.counters.FlowResets++
 }
 
-// Finish ends a request that belongs to no flow, with the result "end".
+// Finish ends a request that belongs to no flow, with the result "end". If Sent of "end" is 0, Finish
+// sets Sent to the time "now".
 func (s *Source) Finish(now mono.Time, r *Request, by Owner, end Result) {
-	end.Token, end.Dst, end.Sent, end.Done = r.Token, r.Dst, now, now
+	end.Token, end.Dst, end.Done = r.Token, r.Dst, now
+	if end.Sent == 0 {
+		end.Sent = now
+	}
 	s.result(by, &end)
 }
 

@@ -1,6 +1,10 @@
 package flow
 
-import "ttfabric/wire"
+import (
+	"slices"
+
+	"ttfabric/wire"
+)
 
 // SinkCounters are the counters of a sink since its start.
 type SinkCounters struct {
@@ -80,6 +84,18 @@ func (s *Sink) HandleRequest(p *wire.Packet) (perform bool) {
 	}
 	f.next = p.FlowSeq + 1
 	return p.Type != wire.PacketProbe
+}
+
+// Wants reports whether HandleRequest would return true for a packet. Wants changes nothing.
+func (s *Sink) Wants(p *wire.Packet) bool {
+	k := Key{p.Src, p.Group, p.Plane, p.Other}
+	try := Sink{life: s.life, flows: map[Key]*inFlow{}}
+	if f := s.flows[k]; f != nil {
+		c := *f
+		c.exc = slices.Clone(f.exc)
+		try.flows[k] = &c
+	}
+	return try.HandleRequest(p)
 }
 
 // Refuse tells the sink that the chip did not perform the request for which

@@ -29,6 +29,9 @@
 //   - Loads and stores of a kernel take effect at once, in order.
 //   - NoC commands of a kernel take effect in order, after the kernel yields, or later. Until then the
 //     source must not change. [Context.NocAsyncWriteBarrier] waits for all of them.
+//   - NoC reads and writes of the PCIe tile's window reach host memory (Wormhole). The host performs them
+//     later, and the kernel's further NoC commands wait. Without a host, and if the host does not perform
+//     a command within [noc.HostWait], the job ends.
 //   - Commands of a transaction command queue take effect at the other end of the cable in order. Two
 //     queues have no order between them, and a queue has no order with packets of the fabric (CCL
 //     guide, "Ethernet Transaction Command Queues").

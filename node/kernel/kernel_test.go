@@ -24,8 +24,9 @@ func (alone) Busy(wire.Channel, int) bool                   { return true }
 func (alone) Send(_ mono.Time, _ kernel.JobID, _ wire.Channel, q int, _, _ uint32, _ int) (int, bool) {
 	return q, false
 }
-func (alone) Released(wire.Channel, uint32) bool     { return true }
-func (alone) Sending(wire.Channel, uint32, int) bool { return false }
+func (alone) MoveHost(uint64, uint64, []byte, int) bool { return false }
+func (alone) Released(wire.Channel, uint32) bool        { return true }
+func (alone) Sending(wire.Channel, uint32, int) bool    { return false }
 
 var t11, t21 = kernel.Tile{X: 1, Y: 1}, kernel.Tile{X: 2, Y: 1}
 

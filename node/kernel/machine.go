@@ -54,6 +54,9 @@ type Host interface {
 	// Sending reports whether a command under way still reads any of the n bytes from address a of
 	// the tile's L1.
 	Sending(ch wire.Channel, a uint32, n int) bool
+	// MoveHost starts a write of b to address "at" of host memory, or a read of n bytes if b is nil. The end
+	// is a call of [Machine.TransferDone] with the number id. If there is no room now, MoveHost returns false.
+	MoveHost(id, at uint64, b []byte, n int) bool
 	// Released reports whether the chip at the other end of a channel has released the job with the
 	// given tag, see [ReleaseOffset].
 	Released(ch wire.Channel, tag uint32) bool
@@ -100,6 +103,7 @@ type Machine struct {
 
 	requests map[uint64]*Pending // fabric requests under way, by token
 	token    uint64
+	moving   hostTransfers
 	places   map[place]*tileState
 	events   []Event
 	dropped  uint64
@@ -222,7 +226,7 @@ func (m *Machine) schedule() {
 			m.due = mono.Min(m.due, p.wait.until)
 		}
 		if len(p.noc) > 0 {
-			m.due = mono.Min(m.due, p.noc[0].at)
+			m.due = mono.Min(m.due, p.noc[0].due())
 		}
 	}
 	for _, j := range m.jobs {

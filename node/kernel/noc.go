@@ -16,12 +16,16 @@ type nocCommand struct {
 	local uint32 // address in the kernel's tile
 	n     int    // bytes at local
 	at    mono.Time
+	host  hostMove // of a command that reads or writes host memory
 }
 
 // perform performs the process's NoC commands that are due, in order. If the memory refuses a command,
 // perform ends the job. perform returns true if anything happened.
 func (p *process) perform() (moved bool) {
-	for len(p.noc) > 0 && !p.ended && !p.m.now.Before(p.noc[0].at) {
+	for len(p.noc) > 0 && !p.ended && !p.m.now.Before(p.noc[0].due()) {
+		if !p.moves(&p.noc[0]) {
+			break
+		}
 		c := p.noc[0]
 		p.noc = slices.Delete(p.noc, 0, 1)
 		moved = true
@@ -41,6 +45,12 @@ func (p *process) do(c *nocCommand) wire.Outcome {
 	from, cmd := p.addr(c.local), c.cmd
 	if c.read {
 		from, cmd.Addr = c.cmd.Addr, from
+	}
+	if c.host.state != hostNone {
+		if c.host.outcome != wire.OutcomeDone || !c.read {
+			return c.host.outcome
+		}
+		return p.m.cfg.Memory.Execute(&cmd, c.host.data)
 	}
 	if o := p.m.cfg.Memory.Read(from, buf[:c.n]); o != wire.OutcomeDone {
 		return o
@@ -68,15 +78,15 @@ func (k *Context) NocAddr(x, y uint8, offset uint32) wire.NocAddr {
 	return wire.NewNocAddr(x, y, uint64(offset))
 }
 
-// NocAsyncWrite copies n bytes from address src of the tile to address dst of a tile of the same chip
-// (tt-metal: noc_async_write). The command takes effect later, in the order of the kernel's NoC
+// NocAsyncWrite copies n bytes from address src of the tile to address dst of a tile of the same chip, or
+// of host memory (tt-metal: noc_async_write). The command takes effect later, in the order of the kernel's NoC
 // commands. Until then, src must not change.
 func (k *Context) NocAsyncWrite(src uint32, dst wire.NocAddr, n int) {
 	k.transfer("noc_async_write", src, dst, n, false)
 }
 
-// NocAsyncRead copies n bytes from address src of a tile of the same chip to address dst of the kernel's
-// tile (tt-metal: noc_async_read). NocAsyncReadBarrier waits for the bytes.
+// NocAsyncRead copies n bytes from address src of a tile of the same chip, or of host memory, to address
+// dst of the kernel's tile (tt-metal: noc_async_read). NocAsyncReadBarrier waits for the bytes.
 func (k *Context) NocAsyncRead(src wire.NocAddr, dst uint32, n int) {
 	k.transfer("noc_async_read", dst, src, n, true)
 }
@@ -86,12 +96,13 @@ func (k *Context) transfer(what string, local uint32, remote wire.NocAddr, n int
 	if o := m.Check(k.p.addr(local), n); o != wire.OutcomeDone || n < 0 {
 		k.fault("%s of %d bytes: 0x%x of tile %s: %s", what, n, local, k.Tile(), o)
 	}
-	if o := m.Check(remote, n); o != wire.OutcomeDone {
+	host, o := checkHost(m, remote, n)
+	if o != wire.OutcomeDone {
 		k.fault("%s of %d bytes: %s: %s", what, n, remote, o)
 	}
 	for n > 0 {
 		part := min(n, wire.MaxPayload)
-		k.command(nocCommand{what: what, cmd: wire.Command{Type: wire.NocUnicastWrite, Addr: remote}, read: read, local: local, n: part})
+		k.command(nocCommand{what: what, cmd: wire.Command{Type: wire.NocUnicastWrite, Addr: remote}, read: read, local: local, n: part, host: host})
 		local, remote, n = local+uint32(part), remote+wire.NocAddr(part), n-part
 	}
 }

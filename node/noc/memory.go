@@ -20,6 +20,8 @@
 //     coordinates, unless the chip translates none (see [Memory.Translate]).
 //   - Words in the L1 of ethernet tiles may show the state of the chip, see [Memory.ShowLive].
 //   - A store can put the processor of a tile into reset (see [Memory.TakeResets]).
+//   - The PCIe tile of a Wormhole has a window to host memory (see [Memory.HostOffset]). The memory refuses
+//     commands for this window, because the chip performs them.
 //   - A tile's address space has windows of registers, mostly beyond the memory. Registers are read
 //     and written in words of 4 bytes, and have side effects (see [Memory.MapRegisters]).
 package noc

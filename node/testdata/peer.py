@@ -279,7 +279,7 @@ class Link:
         self.closed = True
 
 
-OUTCOMES = {1: "bad address", 2: "misaligned", 3: "bad command", 4: "again", 5: "lost", 6: "restarted", 7: "too many exceptions", 8: "out of memory", 9: "flow unknown", 10: "harvested tile", 11: "untranslated coordinates"}
+OUTCOMES = {1: "bad address", 2: "misaligned", 3: "bad command", 4: "again", 5: "lost", 6: "restarted", 7: "too many exceptions", 8: "out of memory", 9: "flow unknown", 10: "harvested tile", 11: "untranslated coordinates", 12: "no host memory", 13: "host gone"}
 
 
 KNOWN, OTHER, MEMBERS, POSTED = 8, 16, 32, 64

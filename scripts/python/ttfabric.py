@@ -59,11 +59,12 @@ _PROBE, _FLUSH, _POSTED, _OTHER = 1, 2, 4, 8
 
 _FATES = ("done", "refused", "lost", "unknown", "posted")
 _OUTCOMES = ("done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted",
-             "too many exceptions", "out of memory", "flow unknown", "harvested tile", "untranslated coordinates")
+             "too many exceptions", "out of memory", "flow unknown", "harvested tile", "untranslated coordinates",
+             "no host memory", "host gone")
 _DROPS = ("", "next hop dead", "TTL expired", "no route", "malformed", "timeout", "unreachable",
           "tables replaced", "drained", "flushed")
 _DOUBTS = ("", "the destination restarted", "the route died", "no answer came", "the last route died",
-           "the epoch was older", "the request is late", "the data were lost")
+           "the epoch was older", "the request is late", "the data were lost", "the host has gone")
 
 # A call repeats a command after these results, as the Go sessions do. A write of unknown outcome is
 # never repeated.
@@ -79,7 +80,7 @@ _API_COMMANDS = {_WRITE: "write", _INLINE: "inline-write", _ATOMIC: "atomic-inc"
 _API_OUTCOMES = tuple(name.replace(" ", "-") for name in _OUTCOMES)
 _API_DROPS = ("none",) + tuple(name.lower().replace(" ", "-") for name in _DROPS[1:])
 _API_DOUBTS = ("none", "destination-restarted", "route-died", "no-answer", "unreachable", "taken-for-former", "not-seen",
-               "data-lost")
+               "data-lost", "host-gone")
 _API_EVENTS = {"link up": "link up", "link down": "link down", "link session ended": "session ended",
                "packet dropped": "packets dropped", "tables installed": "tables changed"}
 _API_BATCH = 256  # largest number of packets in one call

@@ -291,7 +291,7 @@ def packets():
 
 def completions():
     yield "nothing wrong", dict(flowepoch=1, first=0, next=2, exceptions=[])
-    for o in range(1, 11):
+    for o in range(1, 14):
         yield "outcome %d" % o, dict(flowepoch=0xFFFFF000, first=0xFFFFFF00, next=0x00000003,
                                      exceptions=[(0xFFFFFF00 + 2 * o, 1 if o != 5 else 65535, o)])
     yield "full", dict(flowepoch=3, first=7, next=1000, exceptions=[(10 + 3 * i, i + 1, 1 + i) for i in range(4)])

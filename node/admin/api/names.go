@@ -59,6 +59,7 @@ var (
 		{uint8(wire.OutcomeRestarted), "destination-restarted"}, {uint8(wire.OutcomeOverflow), "too-many-exceptions"},
 		{uint8(wire.OutcomeNoMemory), "out-of-memory"}, {uint8(wire.OutcomeUnknownFlow), "flow-unknown"},
 		{uint8(wire.OutcomeHarvested), "harvested-tile"}, {uint8(wire.OutcomeUntranslated), "untranslated-coordinates"},
+		{uint8(wire.OutcomeNoHost), "no-host-memory"}, {uint8(wire.OutcomeHostGone), "host-gone"},
 	}}
 	dropNames = names{"drop reason", []name{
 		{0, "none"}, {uint8(wire.DropNextHopDead), "next-hop-dead"}, {uint8(wire.DropTTL), "ttl-expired"}, {uint8(wire.DropNoRoute), "no-route"},
@@ -68,7 +69,7 @@ var (
 	doubtNames = names{"doubt", []name{
 		{uint8(flow.DoubtNone), "none"}, {uint8(flow.DoubtRestarted), "destination-restarted"}, {uint8(flow.DoubtRouteDead), "route-died"},
 		{uint8(flow.DoubtTimeout), "no-answer"}, {uint8(flow.DoubtUnreachable), "unreachable"}, {uint8(flow.DoubtOlder), "taken-for-former"},
-		{uint8(flow.DoubtLate), "not-seen"}, {uint8(flow.DoubtData), "data-lost"},
+		{uint8(flow.DoubtLate), "not-seen"}, {uint8(flow.DoubtData), "data-lost"}, {uint8(flow.DoubtHost), "host-gone"},
 	}}
 )
 

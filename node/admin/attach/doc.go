@@ -144,15 +144,20 @@
 //
 // # Host memory
 //
-// Requests in the firmware's queues can name host memory ([ttfabric/node/firmware], DataBlockDRAM). A
-// client gives the chip such memory with the request memory or with the request lend. A chip uses one host
+// Requests in the firmware's queues can name host memory ([ttfabric/node/firmware], DataBlockDRAM). Packets
+// of the fabric, the chip's own requests and kernels reach host memory at the tile 0-3 of a Wormhole, from
+// offset 0x8_0000_0000 on (the PCIe tile). Writes, reads, scatter writes, and writes with an increment of a
+// word in L1 take effect there. The chip refuses inline writes and increments of host memory, as hardware
+// does.
+//
+// A client gives the chip host memory with the request memory or with the request lend. A chip uses one host
 // memory at a time, for the requests of all hosts. If the chip already has another host memory, the chip
 // refuses the request with error 1.
 //
 // The request memory is for programs that map files, on Linux. The answer carries a descriptor of a memfd
 // (SCM_RIGHTS, unix(7)), which the program maps as shared. The file cannot shrink or grow. Byte n of the
 // file is the byte at address n of host memory. All clients get the same file. The chip uses the file until
-// the last connection that asked for the file closes. Then all transfers under way end as refused, and the
+// the last connection that asked for the file closes. Then the requests under way end with errors, and the
 // next request memory gets a new file.
 //
 // The request lend is for programs whose memory no other process can map. The chip sends a transfer for

@@ -31,7 +31,8 @@ constexpr uint16_t version = 1;
 
 const char *const fates[] = {"done", "refused", "lost", "unknown", "posted"};
 const char *const outcomes[] = {"done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted",
-                                "too many exceptions", "out of memory", "flow unknown", "harvested tile", "untranslated coordinates"};
+                                "too many exceptions", "out of memory", "flow unknown", "harvested tile", "untranslated coordinates",
+                                "no host memory", "host gone"};
 
 template <typename T> T get(const uint8_t *p) {
     T v;

@@ -118,7 +118,7 @@ local SEND_TYPES = { [0] = "Write", [1] = "Inline write", [2] = "Atomic incremen
   [4] = "Scatter write", [5] = "NoC multicast", [6] = "NoC multicast increment", [7] = "Read", [255] = "None" }
 local OUTCOMES = { [0] = "done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted",
   "too many exceptions", "out of memory", "flow unknown", "harvested tile",
-  "untranslated coordinates" }
+  "untranslated coordinates", "no host memory", "host gone" }
 local REASONS = { [1] = "next hop dead", [2] = "TTL used up", [3] = "no route", [4] = "malformed", [5] = "timeout",
   [6] = "unreachable", [7] = "tables replaced", [8] = "drained", [9] = "flushed" }
 local TRUNKS = { [0] = "none (unicast)", "east and west", "north and south" }
