@@ -95,7 +95,7 @@ func (p *pair) add(end int, sender bool, worker [2]int) {
 		edm, _ := kernel.EthernetTile(p.b.m.Arch, p.port(end).Channel)
 		pages := p.on[end].CreateBuffer(t, 1024*64)
 		stage := p.on[end].CreateBuffer(t, 2048)
-		args := append(WorkerArgs(edm, c, 0, sem), uint32(t.X), uint32(t.Y), pages, uint32(worker[ch]), 1024, 1, uint32(worker[ch]), stage, uint32(p.ends[end].cfg.Termination))
+		args := append(WorkerArgs(edm, c, 0, sem), uint32(t.X), uint32(t.Y), pages, uint32(worker[ch]), 1024, 1, uint32(worker[ch]), stage, uint32(p.ends[end].cfg.Termination)) // a worker ends its channel with WorkerInitiated
 		p.on[end].CreateKernel(name, t, args...)
 	}
 }

@@ -198,10 +198,18 @@ func (b *streamer) worker(name string, at wire.PortID, t kernel.Tile, c Interfac
 	} else {
 		messages /= s.Workers
 	}
+	last := s.Workers - 1 // worker that has the channel's last message
+	if messages == 0 {
+		last = 0
+	}
+	ends := uint32(0)
+	if s.Termination == WorkerInitiated && i == last {
+		ends = 1
+	}
 	pages := k.CreateBuffer(t, uint32(s.Pages*s.PageSize))
 	stage := k.CreateBuffer(t, uint32(2*per*s.PageSize))
 	args := append(WorkerArgs(edm, c, uint32(offset), semaphore), uint32(t.X), uint32(t.Y), pages,
-		uint32(s.Pages), uint32(s.PageSize), uint32(per), uint32(messages), stage, uint32(s.Termination))
+		uint32(s.Pages), uint32(s.PageSize), uint32(per), uint32(messages), stage, ends)
 	k.CreateKernel(name, t, args...)
 	return t.Addr(uint64(pages))
 }

@@ -20,9 +20,10 @@ func settings() map[string]Settings {
 		"parts of a buffer":    {Channels: 1, Workers: 4, Pages: 23, PageSize: 512, Bidirectional: true},
 		"turns":                {Channels: 2, Workers: 3, Pages: 19, PageSize: 1024, Sharing: RoundRobin, Bidirectional: true},
 		"worker ends":          {Channels: 2, Workers: 1, Pages: 33, PageSize: 1024, Termination: WorkerInitiated, Bidirectional: true},
-		"turns, worker ends":   {Channels: 1, Workers: 1, Pages: 33, PageSize: 1024, Sharing: RoundRobin, Termination: WorkerInitiated},
+		"turns, worker ends":   {Channels: 1, Workers: 3, Pages: 33, PageSize: 1024, Sharing: RoundRobin, Termination: WorkerInitiated},
 		"nothing":              {Channels: 2, Workers: 1, PageSize: 1024, Bidirectional: true},
 		"nothing, worker ends": {Channels: 1, Workers: 1, PageSize: 1024, Termination: WorkerInitiated, Bidirectional: true},
+		"nothing, turns":       {Channels: 1, Workers: 3, PageSize: 1024, Sharing: RoundRobin, Termination: WorkerInitiated},
 		"small packets":        {Channels: 1, Workers: 2, Pages: 50, PageSize: 64, Packet: 256, Bidirectional: true},
 	}
 }

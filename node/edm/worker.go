@@ -111,7 +111,7 @@ const (
 	argPerChunk                        // most pages of the worker in one message
 	argMessages                        // messages of the worker
 	argStage                           // address of space for two chunks in the worker's tile
-	argMode                            // the EDM's termination mode
+	argEnds                            // 1: the worker ends the channel, after its last message
 	numArgs
 )
 
@@ -122,7 +122,7 @@ func chunks(k *kernel.Context, f func(i, n int, stage uint32, s Signal)) {
 	for m := range messages {
 		first := min(m*per, count)
 		s := Next
-		if m == messages-1 && Termination(k.Uint32(argMode)) == WorkerInitiated {
+		if m == messages-1 && k.Uint32(argEnds) == 1 {
 			s = Last
 		}
 		f(first, min(per, count-first), k.Uint32(argStage)+uint32(m%2*per)*k.Uint32(argSize), s)
@@ -142,7 +142,7 @@ func sendWorker(k *kernel.Context) {
 		p.Fetch(k, i, n, stage)
 		w.SendChunk(stage, n*p.Size, s)
 	})
-	if k.Uint32(argMessages) == 0 && Termination(k.Uint32(argMode)) == WorkerInitiated {
+	if k.Uint32(argMessages) == 0 && k.Uint32(argEnds) == 1 {
 		w.Wait()
 		w.Signal(Terminate)
 	}
@@ -156,7 +156,7 @@ func receiveWorker(k *kernel.Context) {
 		p.Store(k, i, n, stage)
 		k.NocAsyncWritesFlushed()
 	})
-	if k.Uint32(argMessages) == 0 && Termination(k.Uint32(argMode)) == WorkerInitiated {
+	if k.Uint32(argMessages) == 0 && k.Uint32(argEnds) == 1 {
 		w.Signal(Terminate)
 	}
 }
