@@ -12,7 +12,7 @@ import (
 	"ttfabric/node"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
-	"ttfabric/node/kernel/guide"
+	"ttfabric/node/kernel/shipped"
 	"ttfabric/node/process"
 	"ttfabric/wire"
 )
@@ -84,7 +84,7 @@ func newNode() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("chip %s: %w", o.Chip, err)
 			}
-			cfg.Version, cfg.Kernels = version(), guide.Kernels
+			cfg.Version, cfg.Kernels = version(), shipped.Kernels
 			cfg.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: l})).With("chip", chip)
 			return process.Run(cmd.Context(), cfg)
 		},

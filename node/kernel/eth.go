@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"encoding/binary"
+	"time"
 
 	"ttfabric/node/noc"
 	"ttfabric/wire"
@@ -237,9 +238,13 @@ func (k *Context) EthTeardown(channels ...int) {
 // EthWaitForReceiverChannelDone, EthTeardown, EthNocSemaphoreWait and EthNocAsyncBarrier. EthSendPacket,
 // and the calls that use EthSendPacket, run the routing while the queue is busy. A link that has lost its
 // path trains again without the firmware.
-func (k *Context) RunRouting() {
+func (k *Context) RunRouting() { k.RunRoutingFor(PollPause) }
+
+// RunRoutingFor is RunRouting for a kernel that has nothing to do until somebody stores into its tile. The
+// kernel continues after the next store into the tile, by whomever, or after the time d.
+func (k *Context) RunRoutingFor(d time.Duration) {
 	k.p.call()
-	k.p.pause(wait{kind: forTurn, routing: true, until: k.p.m.now.Add(PollPause)})
+	k.p.pause(wait{kind: forTurn, routing: true, until: k.until(d)})
 }
 
 // EthNocSemaphoreWait waits inside RunRouting until the semaphore at address a of the tile is v (tt-metal:

@@ -108,6 +108,11 @@ func (b *Builder) Tensix(i int) Tile {
 // CreateKernel adds a kernel to the program (tt-metal: CreateKernel, SetRuntimeArgs). Each argument
 // becomes four bytes, little endian.
 func (b *Builder) CreateKernel(name string, t Tile, args ...uint32) {
+	b.CreateKernelWith(name, t, nil, args...)
+}
+
+// CreateKernelWith is CreateKernel for a kernel with compile-time arguments, see [Context.Constant].
+func (b *Builder) CreateKernelWith(name string, t Tile, constants []uint32, args ...uint32) {
 	if _, ok := b.tile("kernel "+name, t); !ok {
 		return
 	}
@@ -115,7 +120,7 @@ func (b *Builder) CreateKernel(name string, t Tile, args ...uint32) {
 	for _, a := range args {
 		raw = binary.LittleEndian.AppendUint32(raw, a)
 	}
-	b.program.Kernels = append(b.program.Kernels, Start{Kernel: name, Tile: t, Args: raw})
+	b.program.Kernels = append(b.program.Kernels, Start{Kernel: name, Tile: t, Args: raw, Constants: constants})
 }
 
 // CreateSemaphore adds a semaphore, and returns its address in the tile (tt-metal: CreateSemaphore). The

@@ -13,8 +13,38 @@ import (
 	"ttfabric/wire"
 )
 
-// ringRun is the outcome of the guide's ring on simulated chips.
-type ringRun struct {
+// workload is a job on the chips of a simulated T3000.
+type workload struct {
+	kernels kernel.Table
+	parts   map[wire.FabricNodeID]kernel.Job
+	begin   func(m *machine)        // called before the start of a chip's part; may be nil
+	result  func(m *machine) string // reads a chip's result, when the job has ended on all chips
+}
+
+// guideRing is the guide's ring of 8 or 12 hops.
+func guideRing(t *testing.T, seed uint64) *workload {
+	t.Helper()
+	m := topology(t, "t3000")
+	order, err := guide.Order(m, []int{8, 12}[seed%2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := guide.New(m, 1, order, guide.Settings{Samples: 400, Size: 512 << (seed % 3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &workload{kernels: guide.Kernels, parts: ring.Parts, result: func(m *machine) string {
+		if m.node != ring.Master {
+			return ""
+		}
+		b := make([]byte, 4*ring.Samples)
+		m.chip.Memory().Read(ring.Results, b)
+		return string(b)
+	}}
+}
+
+// jobRun is the outcome of a job on simulated chips.
+type jobRun struct {
 	ends     map[wire.FabricNodeID][]string // how the job ended on each chip
 	untrue   []string                       // reasons that are not what happened
 	sessions map[wire.FabricNodeID]bool     // chips with a link whose session ended
@@ -23,20 +53,20 @@ type ringRun struct {
 	broken   []string                       // reports of broken rules
 	restarts int
 	cutOff   bool   // a chip had no route to another chip for some time, or a link ended its session
-	trips    string // bytes of the times of the trips
+	result   string // the chips' results
 }
 
-// ringUnderFaults runs the guide's ring of 8 or 12 hops on a simulated T3000 under the faults of the seed:
-// impairments, cuts, stalls, restarts, swapped cables, forged and repeated datagrams, and others.
-func ringUnderFaults(t *testing.T, seed uint64) ringRun {
+// jobUnderFaults runs a job on a simulated T3000 under the faults of the seed: impairments, cuts, stalls,
+// restarts, swapped cables, forged and repeated datagrams, and others.
+func jobUnderFaults(t *testing.T, seed uint64, w *workload) jobRun {
 	t.Helper()
 	s, err := newSim(Config{Topology: topology(t, "t3000"), Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := ringRun{ends: map[wire.FabricNodeID][]string{}, sessions: map[wire.FabricNodeID]bool{}, lost: map[wire.FabricNodeID]bool{}, anew: map[wire.FabricNodeID]bool{}}
+	run := jobRun{ends: map[wire.FabricNodeID][]string{}, sessions: map[wire.FabricNodeID]bool{}, lost: map[wire.FabricNodeID]bool{}, anew: map[wire.FabricNodeID]bool{}}
 	first := map[wire.FabricNodeID]wire.Incarnation{}
-	s.scripted, s.around.kernels = true, guide.Kernels
+	s.scripted, s.around.kernels = true, w.kernels
 	s.onEvent = func(m *machine, e chip.Event) {
 		switch k := e.Kernel; {
 		case k == nil:
@@ -61,17 +91,12 @@ func ringUnderFaults(t *testing.T, seed uint64) ringRun {
 	}
 	s.begin()
 	s.runUntil(s.now.Add(500*time.Millisecond), func() bool { return false })
-	order, err := guide.Order(s.cfg.Topology, []int{8, 12}[seed%2])
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring, err := guide.New(s.cfg.Topology, 1, order, guide.Settings{Samples: 400, Size: 512 << (seed % 3)})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, m := range s.machines {
 		first[m.node] = m.chip.Incarnation()
-		if err := m.chip.StartJob(s.clock(m), ring.Parts[m.node]); err != nil {
+		if w.begin != nil {
+			w.begin(m)
+		}
+		if err := m.chip.StartJob(s.clock(m), w.parts[m.node]); err != nil {
 			t.Fatal(err)
 		}
 		s.run(m)
@@ -93,11 +118,7 @@ func ringUnderFaults(t *testing.T, seed uint64) ringRun {
 	}
 	run.restarts = s.report.Starts
 	for _, m := range s.machines {
-		if m.node == ring.Master {
-			b := make([]byte, 4*ring.Samples)
-			m.chip.Memory().Read(ring.Results, b)
-			run.trips = string(b)
-		}
+		run.result += w.result(m)
 		s.stop(m, true)
 	}
 	return run
@@ -106,7 +127,7 @@ func ringUnderFaults(t *testing.T, seed uint64) ringRun {
 // judge compares the reason that a chip reports for the end of the job with what has happened. A chip
 // died only if tables had no route to it, and started anew only if it has another incarnation. A link
 // that failed ended its session at the chip that the report names.
-func (r *ringRun) judge(at wire.FabricNodeID, end *kernel.End) {
+func (r *jobRun) judge(at wire.FabricNodeID, end *kernel.End) {
 	ok := true
 	switch end.Why {
 	case kernel.EndChip:
@@ -121,41 +142,51 @@ func (r *ringRun) judge(at wire.FabricNodeID, end *kernel.End) {
 	}
 }
 
-// TestRingInTheSimulator runs the guide's ring under seeded faults. Without a restart, and if no chip was cut
-// off and no link ended its session, the job must end as done on each chip. Otherwise the job must have ended on each chip that lived on,
-// either as done, or for the true reason: a chip died or started anew, or a link ended its session. No rule may be broken, and a seed must repeat to the bit.
+// check checks the outcome of a job. Without a restart, and if no chip was cut off and no link ended its
+// session, the job must have ended as done on each chip. Otherwise the job must have ended on each chip that
+// lived on, either as done, or for the true reason: a chip died or started anew, or a link ended its session.
+// No rule may be broken. check returns how many chips reported each of these ends.
+func (r *jobRun) check(t *testing.T, seed uint64) (done, died, links int) {
+	t.Helper()
+	for _, u := range r.untrue {
+		t.Errorf("seed %d, %d restarts: this reason is not true: %s", seed, r.restarts, u)
+	}
+	for _, b := range r.broken {
+		t.Errorf("seed %d: %s", seed, b)
+	}
+	all := 0
+	for n, ends := range r.ends {
+		for _, why := range ends {
+			switch {
+			case why == kernel.EndDone.String():
+				done++
+			case (r.restarts > 0 || r.cutOff) && (why == kernel.EndChip.String() || why == kernel.EndClosed.String()):
+				died++
+			case r.restarts > 0 && why == kernel.EndAnew.String():
+				died++
+			case len(r.sessions) > 0 && why == kernel.EndLink.String():
+				links++
+			default:
+				t.Errorf("seed %d, %d restarts: the job ended on chip %s: %s", seed, r.restarts, n, strings.Join(ends, ", "))
+			}
+			all++
+		}
+	}
+	if all+r.restarts < 8 {
+		t.Errorf("seed %d, %d restarts: %d of 8 chips reported the end of the job: %v", seed, r.restarts, all, r.ends)
+	}
+	return done, died, links
+}
+
+// TestRingInTheSimulator runs the guide's ring under seeded faults. The ring must end as [jobRun.check] says,
+// and a seed must repeat to the bit.
 func TestRingInTheSimulator(t *testing.T) {
 	done, died, links := 0, 0, 0
 	for seed := uint64(1); seed <= 12; seed++ {
-		r := ringUnderFaults(t, seed)
-		for _, u := range r.untrue {
-			t.Errorf("seed %d, %d restarts: this reason is not true: %s", seed, r.restarts, u)
-		}
-		for _, b := range r.broken {
-			t.Errorf("seed %d: %s", seed, b)
-		}
-		all := 0
-		for n, ends := range r.ends {
-			for _, why := range ends {
-				switch {
-				case why == kernel.EndDone.String():
-					done++
-				case (r.restarts > 0 || r.cutOff) && (why == kernel.EndChip.String() || why == kernel.EndClosed.String()):
-					died++
-				case r.restarts > 0 && why == kernel.EndAnew.String():
-					died++
-				case len(r.sessions) > 0 && why == kernel.EndLink.String():
-					links++
-				default:
-					t.Errorf("seed %d, %d restarts: the job ended on chip %s: %s", seed, r.restarts, n, strings.Join(ends, ", "))
-				}
-				all++
-			}
-		}
-		if all+r.restarts < 8 {
-			t.Errorf("seed %d, %d restarts: %d of 8 chips reported the end of the job: %v", seed, r.restarts, all, r.ends)
-		}
-		if again := ringUnderFaults(t, seed); again.trips != r.trips || fmt.Sprint(again.ends) != fmt.Sprint(r.ends) {
+		r := jobUnderFaults(t, seed, guideRing(t, seed))
+		d, c, l := r.check(t, seed)
+		done, died, links = done+d, died+c, links+l
+		if again := jobUnderFaults(t, seed, guideRing(t, seed)); again.result != r.result || fmt.Sprint(again.ends) != fmt.Sprint(r.ends) {
 			t.Errorf("seed %d does not repeat", seed)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/chip/record"
 	"ttfabric/node/fabric/folder"
-	"ttfabric/node/kernel/guide"
+	"ttfabric/node/kernel/shipped"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -115,7 +115,7 @@ func Run(ctx context.Context, path string, o Options, begin func(chip wire.Fabri
 			v.Panic, err = fmt.Sprintf("call %d: %v\n%s", v.Calls, p, debug.Stack()), nil
 		}
 	}()
-	s, err := record.Replay(r, record.Options{Kernels: guide.Kernels, Until: o.Until, At: mono.Time(o.At), Each: each})
+	s, err := record.Replay(r, record.Options{Kernels: shipped.Kernels, Until: o.Until, At: mono.Time(o.At), Each: each})
 	v.Took = time.Since(start).Seconds()
 	v.Calls, v.Outputs, v.Frames, v.Events, v.Seconds = s.Calls, s.Outputs, s.Frames, s.Events, s.Last.Sub(h.Started).Seconds()
 	if s.End != 0 {

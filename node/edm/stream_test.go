@@ -1,0 +1,87 @@
+package edm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"ttfabric/router"
+	"ttfabric/wire"
+)
+
+// settings are streams of all kinds: both termination modes, both sharing modes, one and several workers and
+// channels, one and both directions, pages that fill the last packet and pages that do not.
+func settings() map[string]Settings {
+	return map[string]Settings{
+		"one channel":          {Channels: 1, Workers: 1, Pages: 40, PageSize: 1024},
+		"three channels":       {Channels: 3, Workers: 1, Pages: 21, PageSize: 2048, Bidirectional: true},
+		"seven channels":       {Channels: 7, Workers: 1, Pages: 17, PageSize: 1088},
+		"parts of a buffer":    {Channels: 1, Workers: 4, Pages: 23, PageSize: 512, Bidirectional: true},
+		"turns":                {Channels: 2, Workers: 3, Pages: 19, PageSize: 1024, Sharing: RoundRobin, Bidirectional: true},
+		"worker ends":          {Channels: 2, Workers: 1, Pages: 33, PageSize: 1024, Termination: WorkerInitiated, Bidirectional: true},
+		"turns, worker ends":   {Channels: 1, Workers: 3, Pages: 33, PageSize: 1024, Sharing: RoundRobin, Termination: WorkerInitiated},
+		"nothing":              {Channels: 2, Workers: 1, PageSize: 1024, Bidirectional: true},
+		"nothing, worker ends": {Channels: 1, Workers: 1, PageSize: 1024, Termination: WorkerInitiated, Bidirectional: true},
+		"nothing, turns":       {Channels: 1, Workers: 3, PageSize: 1024, Sharing: RoundRobin, Termination: WorkerInitiated},
+		"small packets":        {Channels: 1, Workers: 2, Pages: 50, PageSize: 64, Packet: 256, Bidirectional: true},
+	}
+}
+
+// TestStream runs streams of all kinds over the links of a line of chips. All pages must arrive, and no rule may be
+// broken. A second job on the same links works too.
+func TestStream(t *testing.T) {
+	for name, s := range settings() {
+		for _, seed := range []uint64{0, 1, 2} {
+			t.Run(fmt.Sprintf("%s, seed %d", name, seed), func(t *testing.T) {
+				b := newBench(t, "mesh:1x3", seed, sabotage{})
+				for round := range uint64(2) {
+					st := b.stream(b.line(1, 0, 1, 2), s)
+					pages := b.fill(st, seed+10*round)
+					b.start(st.Parts)
+					b.run(30*time.Second, b.quiet)
+					b.done(st, pages)
+				}
+			})
+		}
+	}
+}
+
+// TestStreamUnderFaults runs streams over a ring of chips of a T3000 while the cables lose datagrams, while
+// a link trains anew, and while a cable works no longer, so that its frames take the parallel cable.
+func TestStreamUnderFaults(t *testing.T) {
+	for name, fault := range map[string]func(b *bench, l Link){
+		"loss": func(*bench, Link) {},
+		"retrain": func(b *bench, l Link) {
+			if err := b.chips[l.From.Node].Command(b.now, l.From.Channel, router.CommandRetrain); err != nil {
+				b.t.Error(err)
+			}
+		},
+		"fallback": func(b *bench, l Link) { b.gone[l.From], b.gone[l.To] = true, true },
+	} {
+		for kind, s := range settings() {
+			if s.Pages == 0 || s.Workers*s.Channels > 4 {
+				continue
+			}
+			t.Run(name+", "+kind, func(t *testing.T) {
+				b := newBench(t, "t3000", 7, sabotage{})
+				rng := rand.New(rand.NewPCG(3, 4))
+				b.lose = func() bool { return rng.IntN(50) == 0 }
+				p, err := NewRing(b.m, []wire.FabricNodeID{{Chip: 0}, {Chip: 1}, {Chip: 5}, {Chip: 4}}, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Pages *= 10
+				st := b.stream(p, s)
+				pages := b.fill(st, 5)
+				b.start(st.Parts)
+				if b.run(8*time.Millisecond, b.quiet) {
+					t.Fatal("the stream ended before the fault")
+				}
+				fault(b, p.Hops[1][0])
+				b.run(60*time.Second, b.quiet)
+				b.done(st, pages)
+			})
+		}
+	}
+}
