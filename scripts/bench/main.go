@@ -72,6 +72,7 @@ var measurements = []measurement{
 	{"loss", "scripts/bench/loss", (*bench).losses},
 	{"container", "scripts/bench/container", (*bench).containers},
 	{"growth", "scripts/bench/run -only growth", (*bench).growth},
+	{"many", "scripts/bench/run -only many", (*bench).many},
 	{"cuts", "scripts/bench/cuts", (*bench).cutCables},
 	{"idle", "", func(b *bench, round int, _ *rand.Rand) error {
 		if b.ttfabric == "" {
@@ -89,7 +90,7 @@ func main() {
 	task := flag.String("task", "", "task of the far end: drain or echo (used by the program itself)")
 	flag.IntVar(&b.rounds, "rounds", 5, "interleaved rounds")
 	seconds := flag.Float64("seconds", 1, "time of each goodput measurement, in seconds")
-	flag.StringVar(&b.only, "only", "", "name of one measurement: goodput, latency, session, chain, alltoall, idle, growth, attach or hostblocks; the scripts wan, loss, cuts and container call the measurements of these names")
+	flag.StringVar(&b.only, "only", "", "name of one measurement: goodput, latency, session, chain, alltoall, idle, growth, many, attach or hostblocks; the scripts wan, loss, cuts and container call the measurements of these names")
 	sizes := flag.String("sizes", "64,256,1024,4096,16384", "message sizes of the goodput measurement, in bytes; a packet carries up to 4096 bytes, and a longer message takes several packets")
 	names := flag.String("kinds", "", "transports to measure, with commas; empty: all")
 	out := flag.String("o", "", "write the results as JSON to this file, and plots beside it (default results/TIME.json)")

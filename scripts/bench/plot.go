@@ -247,7 +247,7 @@ func grid(p *plot.Plot) {
 // begins with base.
 func (p *report) plot(base string) error {
 	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
-	for _, f := range []func(base string) error{p.plotSizes, p.plotLoss, p.plotWire, p.plotTrips, p.plotWireTrips, p.plotFabric, p.plotGrowth} {
+	for _, f := range []func(base string) error{p.plotSizes, p.plotLoss, p.plotWire, p.plotTrips, p.plotWireTrips, p.plotFabric, p.plotGrowth, p.plotMany} {
 		if err := f(base); err != nil {
 			return err
 		}

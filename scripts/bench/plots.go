@@ -245,11 +245,18 @@ func (p *report) plotWireTrips(base string) error {
 }
 
 // plotGrowth plots how the figures of a fabric change with the number of its processes.
-func (p *report) plotGrowth(base string) error {
+func (p *report) plotGrowth(base string) error { return p.plotByChips(growthPrefix, base+"-growth.svg") }
+
+// plotMany plots what fabrics of up to 256 processes cost.
+func (p *report) plotMany(base string) error { return p.plotByChips(manyPrefix, base+"-many.svg") }
+
+// plotByChips plots each measurement whose name begins with prefix, by the number of chips. If there
+// is no such measurement, plotByChips writes no file.
+func (p *report) plotByChips(prefix, file string) error {
 	var whats []string
 	units := map[string]string{}
 	for _, r := range p.Results {
-		if what, ok := strings.CutPrefix(r.Bench, growthPrefix); ok && units[what] == "" {
+		if what, ok := strings.CutPrefix(r.Bench, prefix); ok && units[what] == "" {
 			whats = append(whats, what)
 			units[what] = r.Unit
 		}
@@ -260,7 +267,7 @@ func (p *report) plotGrowth(base string) error {
 	slices.Sort(whats)
 	var c chart
 	for _, what := range whats {
-		all := spreads(p.Results, func(r *result) (float64, bool) { return float64(r.Size), r.Bench == growthPrefix+what })
+		all := spreads(p.Results, func(r *result) (float64, bool) { return float64(r.Size), r.Bench == prefix+what })
 		data := map[string][]spread{}
 		for _, ss := range all { // one line over all machines
 			data["ttfabric"] = append(data["ttfabric"], ss...)
@@ -273,5 +280,5 @@ func (p *report) plotGrowth(base string) error {
 		}
 		panel.X.Scale, panel.X.Tick.Marker = plot.LogScale{}, named(xs(data))
 	}
-	return c.write(base + "-growth.svg")
+	return c.write(file)
 }
