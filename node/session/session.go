@@ -56,6 +56,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,11 +92,15 @@ const (
 
 // OutcomeUnknownError says that nobody knows whether the destination performed a
 // command. The destination restarted, the route died, no answer came, or the caller
-// stopped waiting.
+// stopped waiting, or the program's own chip was shut down.
 type OutcomeUnknownError struct {
 	Dst    wire.FabricNodeID
 	Reason string
+	Err    error // error of the Fabric that ended the command, for example because the chip was shut down; nil: none
 }
+
+// Unwrap returns the error of the Fabric, or nil.
+func (e *OutcomeUnknownError) Unwrap() error { return e.Err }
 
 // Error names the chip and the reason.
 func (e *OutcomeUnknownError) Error() string {
@@ -241,7 +246,14 @@ func (s *Session) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAdd
 		return s.move(ctx, m, false, a, b)
 	}
 	build, took := s.reading(dst, a, b, o)
-	return s.pieces(ctx, len(b), build, took)
+	if len(b) == 0 || len(b) > wire.MaxPayload {
+		return s.pieces(ctx, len(b), build, took)
+	}
+	r, err := s.do(ctx, build(0, len(b)))
+	if err != nil {
+		return err
+	}
+	return took(0, len(b), r)
 }
 
 // reading returns the functions of a transfer that reads into b.
@@ -386,11 +398,11 @@ func withOptions(r flow.Request, o []Option) flow.Request {
 //   - A fault left the fate of a read or a ping open, or the data of a read was lost. Reads and
 //     pings change nothing.
 //
-// A call never repeats a write whose fate is open. For a multicast that failed at some members,
-// repeats returns false.
+// A call never repeats a write whose fate is open. For a multicast that failed at some members, and
+// for a request whose connection or chip has gone, repeats returns false.
 func repeats(q *flow.Request, r *flow.Result, try int) bool {
 	switch {
-	case r.Members != nil:
+	case r.Members != nil, r.Err != nil:
 		return false
 	case r.Fate == flow.FateRefused:
 		return try < againRetries && (r.Outcome == wire.OutcomeAgain || r.Outcome == wire.OutcomeOverflow || r.Outcome == wire.OutcomeUnknownFlow)
@@ -405,40 +417,6 @@ func repeats(q *flow.Request, r *flow.Result, try int) bool {
 // againAfter returns how long a call waits before repetition number "try" of a refused request. The
 // number of the first repetition is 0.
 func againAfter(try int) time.Duration { return min(againWait<<min(try, againDoublings), againMax) }
-
-// do submits one request, waits for the request's end, and returns the result. do repeats
-// the request as the function "repeats" says. If ctx ends first, do stops waiting.
-func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
-	return perform(ctx, r, flow.Result{}, s.submit)
-}
-
-// perform does the work of do, and hands the request to the function "submit". If submit returns
-// errLater, perform returns the latest result, or res if no attempt has ended.
-func perform(ctx context.Context, r flow.Request, res flow.Result, submit submit) (flow.Result, error) {
-	ended := make(chan flow.Result, 1)
-	for try := 0; ; try++ {
-		_, err := submit(ctx, []flow.Request{r}, func(_ int, r flow.Result) { ended <- r })
-		if err == errLater {
-			return res, failure(&r, &res)
-		}
-		if err != nil {
-			return flow.Result{}, err
-		}
-		select {
-		case res = <-ended:
-		case <-ctx.Done():
-			return flow.Result{}, errors.Join(&OutcomeUnknownError{r.Dst, "the caller stopped waiting"}, ctx.Err())
-		}
-		if !repeats(&r, &res, try) {
-			return res, stopped(ctx, failure(&r, &res))
-		}
-		select {
-		case <-time.After(againAfter(try)):
-		case <-ctx.Done():
-			return res, errors.Join(failure(&r, &res), ctx.Err())
-		}
-	}
-}
 
 // stopped adds the error of an ended ctx to the error of a command with an unknown
 // outcome. A Fabric may end an open request because ctx has ended.
@@ -470,7 +448,7 @@ func failure(r *flow.Request, res *flow.Result) error {
 		return &LostError{r.Dst, res.Drop, res.At}
 	}
 	if res.Err != nil {
-		return &OutcomeUnknownError{r.Dst, res.Err.Error()}
+		return &OutcomeUnknownError{r.Dst, res.Err.Error(), res.Err}
 	}
-	return &OutcomeUnknownError{r.Dst, res.Doubt.String()}
+	return &OutcomeUnknownError{Dst: r.Dst, Reason: cmp.Or(res.Doubt.String(), "the chip was shut down")}
 }
