@@ -33,7 +33,7 @@ and 620 ms; with paced after 1 s and 2.4 s. With --for the chips put the cable b
 by themselves.
 
 ` + linkHelp,
-		Example: "  ttfabric link down M0D0:8\n  ttfabric link down M0D0-M0D1 --for 10s\n  ttfabric link down plane:1",
+		Example: "  ttfabric link down M0D0:8\n  ttfabric link down M0D0-M0D1 --for 10s\n  ttfabric link down plane:1\n  ttfabric link down all --random 2 --seed 7",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := faultTime("--for", d); err != nil {
 				return err
@@ -41,6 +41,7 @@ by themselves.
 			return cutArgs(c, args, true, d, "down")
 		}}
 	c.Flags().DurationVar(&d, "for", 0, "put the cables back after this time; 0: never")
+	addRandom(c, "cables")
 	return c
 }
 
@@ -147,6 +148,7 @@ show holds. 'router retrain' ends a hold.
 	c.Flags().DurationVar(&every, "every", 2*time.Second, "time from the start of a cut to the start of the next cut")
 	c.Flags().DurationVar(&down, "down", 500*time.Millisecond, "time for which each cut lasts")
 	c.Flags().DurationVar(&total, "for", 0, "end after this time; 0: end at Ctrl-C")
+	addRandom(c, "cables")
 	return c
 }
 

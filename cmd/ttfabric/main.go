@@ -111,7 +111,11 @@ func completeChips(c *cobra.Command) {
 	words := strings.Fields(c.Use)[1:]
 	if slices.ContainsFunc(words, asksForChip) {
 		c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) >= len(words) || !asksForChip(words[len(args)]) {
+			i := len(args)
+			if last := len(words) - 1; i > last && strings.HasSuffix(words[last], "...") {
+				i = last
+			}
+			if i >= len(words) || !asksForChip(words[i]) {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			return chipNames(c), cobra.ShellCompDirectiveNoFileComp
@@ -123,7 +127,7 @@ func completeChips(c *cobra.Command) {
 }
 
 func asksForChip(word string) bool {
-	return slices.Contains([]string{"CHIP", "SRC", "DST"}, strings.Trim(word, "[]"))
+	return slices.Contains([]string{"CHIP", "SRC", "DST"}, strings.Trim(word, "[]."))
 }
 
 // wrapArgs turns errors about the arguments of c, and of all commands below c, into

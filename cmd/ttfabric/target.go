@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -95,8 +97,62 @@ func linkArgs(c *cobra.Command, args []string) ([]topo.Link, *fabric.Chips, erro
 	if err != nil {
 		return nil, nil, spec.AsUsage(err)
 	}
+	if links, err = spec.Choose(randomOf(c), "cable", links); err != nil {
+		return nil, nil, err
+	}
 	s, err := f.Chips()
 	return links, s, err
+}
+
+// addRandom adds the flags --random and --seed to a command. The argument "what" names the things that the
+// command can choose, such as "cables".
+func addRandom(c *cobra.Command, what string) {
+	c.Flags().Int("random", 0, "choose this many of the named "+what+" at random")
+	c.Flags().Uint64("seed", 0, "seed of the choice by --random; the command prints the seed (default: a random seed)")
+}
+
+// randomOf returns the choice that the flags of addRandom ask for. If --seed is left out, randomOf chooses
+// a seed. If --random is given, randomOf prints the seed on stderr.
+func randomOf(c *cobra.Command) (r spec.Random) {
+	if c.Flags().Lookup("random") == nil {
+		return r
+	}
+	r.Count, _ = c.Flags().GetInt("random")
+	if r.Seed, _ = c.Flags().GetUint64("seed"); !c.Flags().Changed("seed") {
+		r.Seed = rand.Uint64N(1e9) // a seed that is short enough to type
+	}
+	if r.Count > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "seed %d\n", r.Seed)
+	}
+	return r
+}
+
+// chipArgs opens the fabric that --name names, and returns the chips of this fabric that the arguments CHIPS
+// name and --random chooses. If the arguments hold a pattern, or if --random is given, chipArgs leaves out
+// chips that run, or chips that do not run, as the argument "run" says. A chip that an argument names without
+// a pattern stays. The result "named" is true if the arguments are one chip without a pattern.
+func chipArgs(c *cobra.Command, args []string, run bool) (f *fabric.Fabric, chips []wire.FabricNodeID, named bool, err error) {
+	if f, err = openFabric(c); err != nil {
+		return nil, nil, false, err
+	}
+	args = strings.Split(strings.Join(args, ","), ",")
+	r := randomOf(c)
+	if len(args) == 1 && r.Count == 0 && args[0] != "all" && !strings.ContainsAny(args[0], "*?[") {
+		n, err := chipOf(f.Topology, args[0])
+		return f, []wire.FabricNodeID{n}, true, err
+	}
+	if chips, err = spec.Chips(f.Topology, args); err != nil {
+		return nil, nil, false, err
+	}
+	chips = slices.DeleteFunc(chips, func(n wire.FabricNodeID) bool {
+		_, runs := f.Where(n)
+		return runs != run && !slices.Contains(args, n.String())
+	})
+	if len(chips) == 0 {
+		return nil, nil, false, spec.Usagef("%s: %s; 'ttfabric inspect' shows the state of each chip", strings.Join(args, " "), map[bool]string{true: "none of these chips is running", false: "all of these chips are running"}[run])
+	}
+	chips, err = spec.Choose(r, "chip", chips)
+	return f, chips, false, err
 }
 
 // tellAbsent prints on stderr the chips that a command left out because they do not run.

@@ -46,8 +46,15 @@ type Memory struct {
 
 // Removed is the result of taking a chip out of the fabric.
 type Removed struct {
-	Chip    wire.FabricNodeID `json:"chip"`    // the chip
-	Drained bool              `json:"drained"` // whether the chip had no packets and requests under way when it ended
+	Chip    wire.FabricNodeID `json:"chip"`             // the chip
+	Drained bool              `json:"drained"`          // whether the chip had no packets and requests under way when it ended
+	Others  []RemovedChip     `json:"others,omitempty"` // further chips that the command removed; absent if there is none
+}
+
+// RemovedChip is one of several chips that `chip remove` removed.
+type RemovedChip struct {
+	Chip    wire.FabricNodeID `json:"chip"`    // chip that left
+	Drained bool              `json:"drained"` // whether none of the chip's packets and requests was under way when the chip ended
 }
 
 // Cables is the result of a command that acts on cables.

@@ -34,22 +34,24 @@ var Builders = []Builder{
 // builtIn is the Source of a topology that does not come from a file.
 const builtIn = "built-in"
 
-// Named builds the topology with the given name. If no topology has the name, the error lists all
-// names.
+// Named builds the topology with the given name. If no topology has the name, the error lists the
+// names of the fixed topologies, and an example of each kind of generated topology.
 func Named(name string) (*Topology, error) {
+	var fixed, generated []string
 	for _, b := range Builders {
-		if name == b.Name && !strings.HasSuffix(b.Name, ":") {
-			return b.Build("")
+		if !strings.HasSuffix(b.Name, ":") {
+			if name == b.Name {
+				return b.Build("")
+			}
+			fixed = append(fixed, b.Name)
+			continue
 		}
-		if arg, ok := strings.CutPrefix(name, b.Name); ok && strings.HasSuffix(b.Name, ":") {
+		if arg, ok := strings.CutPrefix(name, b.Name); ok {
 			return b.Build(arg)
 		}
+		generated = append(generated, b.Example)
 	}
-	var have []string
-	for _, b := range Builders {
-		have = append(have, b.Name+" ("+b.Help+")")
-	}
-	return nil, fmt.Errorf("no file and no built-in topology has the name %q; built-in topologies: %s", name, strings.Join(have, ", "))
+	return nil, fmt.Errorf("no file and no built-in topology has the name %q; want a file, a built-in name (%s), or a generated one (such as %s)", name, strings.Join(fixed, ", "), strings.Join(generated, ", "))
 }
 
 // grid returns a topology of one mesh with chips and without cables.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 	"ttfabric/wire/capture"
 )
@@ -43,6 +45,8 @@ type Job struct {
 	keys   map[string]bool      // lines of the TLS key log that the sink has already
 	merge  *capture.Merger      // puts the packets of all chips in the order of time
 	frames int                  // number of frames that went to the sink
+	begun  map[int]bool         // numbers of the chips whose first stream has begun; see Job.tellBegun
+	chips  []wire.FabricNodeID  // chips with ports of the capture, by their numbers
 	ended  bool                 // a limit of the options is reached, so that the job takes no more frames
 }
 
@@ -93,6 +97,7 @@ type item struct {
 func (j *Job) Run(ctx context.Context, sink Sink) (Summary, error) {
 	j.begin, j.sink = time.Now(), sink
 	chips := slices.SortedFunc(maps.Keys(j.where), wire.FabricNodeID.Compare)
+	j.chips, j.begun = chips, map[int]bool{}
 	j.merge = capture.NewMerger(len(chips))
 	stop, done := context.WithCancel(ctx)
 	defer done()
@@ -177,6 +182,7 @@ func (j *Job) item(it *item, ids [][]int) error {
 		}
 		ids[s] = nil
 		j.merge.Open(time.Now(), s)
+		j.tellBegun(s)
 	case it.ends:
 		j.merge.Close(s)
 	case it.iface != nil:
@@ -197,6 +203,31 @@ func (j *Job) item(it *item, ids [][]int) error {
 		j.merge.Add(time.Now(), s, p)
 	}
 	return nil
+}
+
+// tellBegun takes note that a stream of the chip with number s has begun. When the first streams of all chips have
+// begun that ran at the call of [New], tellBegun says so. From this moment on, the capture misses no frame of these
+// chips. If a chip started later, tellBegun says so when the chip's first stream begins.
+func (j *Job) tellBegun(s int) {
+	if j.Say == nil || s >= len(j.chips) || j.begun[s] {
+		return
+	}
+	j.begun[s] = true
+	if j.clients[j.chips[s]] == nil {
+		j.Say(fmt.Sprintf("chip %s runs now; the capture at its ports has begun", j.chips[s]))
+		return
+	}
+	ports, chips := 0, 0
+	for i, n := range j.chips {
+		switch {
+		case j.clients[n] == nil:
+		case !j.begun[i]:
+			return
+		default:
+			ports, chips = ports+len(j.where[n]), chips+1
+		}
+	}
+	j.Say(fmt.Sprintf("The capture has begun, at %s of %s.", topo.Count(ports, "port"), topo.Count(chips, "chip")))
 }
 
 // interfaceOf returns the number of an interface in the sink. If the sink does not have an

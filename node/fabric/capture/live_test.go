@@ -214,6 +214,7 @@ func TestCaptureGoesOn(t *testing.T) {
 	var h heard
 	j.Say = h.say
 	end := run(t, j, sink)
+	h.wait(t, "The capture has begun, at 4 ports of 2 chips.")
 	m.write(100_000)
 	m.stop(1)
 	h.wait(t, "chip M0D1 does not answer")

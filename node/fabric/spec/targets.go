@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"ttfabric/router/topo"
@@ -91,4 +92,30 @@ func LinkNames(t *topo.Topology, channels bool) []string {
 		}
 	}
 	return out
+}
+
+// Random chooses some of the chips or cables that a command names. The zero value chooses all.
+type Random struct {
+	Count int    // number of chips or cables to choose, of the flag --random; 0: all
+	Seed  uint64 // seed of the choice, of the flag --seed; the same seed and the same candidates give the same choice
+}
+
+// Choose returns r.Count of the candidates, in their order. The argument "what" names one candidate
+// in words, such as "cable". If there are too few candidates, Choose returns a usage error.
+func Choose[T any](r Random, what string, from []T) ([]T, error) {
+	switch {
+	case r.Count == 0:
+		return from, nil
+	case r.Count < 0:
+		return nil, Usagef("--random %d: want 1 or more", r.Count)
+	case r.Count > len(from):
+		return nil, Usagef("--random %d: the command can choose only from %s", r.Count, topo.Count(len(from), what))
+	}
+	places := rand.New(rand.NewPCG(r.Seed, 0)).Perm(len(from))[:r.Count]
+	slices.Sort(places)
+	var out []T
+	for _, i := range places {
+		out = append(out, from[i])
+	}
+	return out, nil
 }
