@@ -131,14 +131,14 @@ FILE-utilisation.svg.`,
 				tellStarved(c, []traffic.Result{lost.Result}, func(r traffic.Result) []traffic.Starved { return r.Starved })
 				return &assertionError{lost}
 			}
-			if err != nil {
+			if err != nil && !cutShort(c, len(rows), run.Measurements(), "measurement") {
 				return err
 			}
 			if err := errors.Join(writeChart(f.plot, bench.LinkChart(x, y, rows)), writeChart(besides(f.plot, "utilisation"), bench.UtilisationChart(rows, frame))); err != nil {
 				return err
 			}
 			if format == "json" {
-				return printJSON(c, rows)
+				return errors.Join(printJSON(c, rows), c.Context().Err())
 			}
 			tw := newTable(c, "Packet B", "Channels", "Gb/s", "Wire Gb/s", "Share %", "Headers %", "Guide %", "Use %")
 			for _, r := range rows {
@@ -146,7 +146,7 @@ FILE-utilisation.svg.`,
 			}
 			tw.Render()
 			tellStarved(c, rows, func(r bench.LinkRow) []traffic.Starved { return r.Starved })
-			return nil
+			return c.Context().Err()
 		}}
 	f.add(c)
 	c.Flags().IntSliceVar(&sizes, "sizes", []int{64, 128, 256, 512, 1024, 2048, 4096}, "packet sizes in bytes")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -54,14 +55,14 @@ Walkthrough"). The table also has the times of routed packets.`,
 			bar := screen.NewProgress(c.ErrOrStderr(), "measurements", run.Measurements())
 			rows, err := b.Ring(c.Context(), run, bar.Set)
 			bar.Stop()
-			if err != nil {
+			if err != nil && !cutShort(c, len(rows), run.Measurements(), "measurement") {
 				return err
 			}
 			if err := writeChart(f.plot, bench.RingChart(rows)); err != nil {
 				return err
 			}
 			if format == "json" {
-				return printJSON(c, rows)
+				return errors.Join(printJSON(c, rows), c.Context().Err())
 			}
 			tw := newTable(c, "Hops", "Packet B", "Packets", "p50 µs", "p99 µs", "µs a hop", "Gb/s")
 			for _, r := range rows {
@@ -69,7 +70,7 @@ Walkthrough"). The table also has the times of routed packets.`,
 			}
 			tw.Render()
 			tellStarved(c, rows, func(r bench.RingRow) []traffic.Starved { return r.Starved })
-			return nil
+			return c.Context().Err()
 		}}
 	f.add(c)
 	c.Flags().IntSliceVar(&hops, "hops", []int{8, 12}, "lengths of the trip in hops; even numbers from 4, with --kernels from 2")
@@ -118,6 +119,9 @@ The times of the parts are means. The command prints the mean, the median and th
 			var out []bench.RTTReport
 			for _, size := range sizes {
 				r, err := b.RTT(c.Context(), x, y, wire.Plane(f.plane), size, rounds)
+				if err != nil && cutShort(c, len(out), len(sizes), "measurement") {
+					break
+				}
 				if err != nil {
 					return err
 				}
@@ -127,7 +131,7 @@ The times of the parts are means. The command prints the mean, the median and th
 				return err
 			}
 			if format == "json" {
-				return printJSON(c, out)
+				return errors.Join(printJSON(c, out), c.Context().Err())
 			}
 			tw := newTable(c, "Packet B", "p50 µs", "p99 µs", "Mean µs", "Request", "Peer", "Each way", "Send call", "Told")
 			for _, r := range out {
@@ -135,7 +139,7 @@ The times of the parts are means. The command prints the mean, the median and th
 			}
 			tw.Render()
 			tellStarved(c, out, func(r bench.RTTReport) []traffic.Starved { return r.Starved })
-			return nil
+			return c.Context().Err()
 		}}
 	f.add(c)
 	c.Flags().IntSliceVar(&sizes, "sizes", []int{0, 64, 1024, 4096}, "packet sizes in bytes; 0 is a packet without a command")

@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
@@ -74,6 +76,17 @@ func report(err error, interrupted bool) int {
 		fmt.Fprintln(os.Stderr, "ttfabric:", err)
 	}
 	return code
+}
+
+// cutShort reports whether Ctrl-C ended a command that has results so far. If so, cutShort says on
+// stderr how many results there are. The argument "of" is the number of results of the whole command.
+// The command then prints the results, and returns the error of its context.
+func cutShort(c *cobra.Command, done, of int, what string) bool {
+	if c.Context().Err() == nil || done == 0 {
+		return false
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "Interrupted after %d of %s.\n", done, topo.Count(of, what))
+	return true
 }
 
 // patience is the time for which an interrupted command ignores further signals

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,6 +51,8 @@ command pings up to 128 pairs at the same time.
 If the process of a chip waited for a processor, or was stopped, for at least 100 ms
 during the pings, the chip was starved. The command names the starved chips.
 
+After Ctrl-C, the command prints the results of the pings so far.
+
 Exit code 5 if a ping is lost.`,
 		Example: "  ttfabric ping M0D0 M0D7\n  ttfabric ping --all",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -74,10 +77,11 @@ Exit code 5 if a ping is lost.`,
 			rows, err := fabric.EachPair(c.Context(), pairs, bar.Set, func(ctx context.Context, p fabric.Pair) pingRow {
 				return pingPair(ctx, turns, session.New(cs[p.Src]), p, wire.Plane(plane), count, timeout)
 			})
-			if err != nil {
+			bar.Stop()
+			rows = slices.DeleteFunc(rows, func(r pingRow) bool { return r.Sent == 0 }) // pairs that an interrupted command did not ping
+			if err != nil && !cutShort(c, len(rows), len(pairs), "pair") {
 				return err
 			}
-			bar.Stop()
 			late := starved.End(c.Context())
 			lost := 0
 			for i := range rows {
@@ -85,7 +89,7 @@ Exit code 5 if a ping is lost.`,
 				lost += rows[i].Lost
 			}
 			if f == "json" {
-				err = printJSON(c, rows)
+				err = errors.Join(err, printJSON(c, rows))
 			} else {
 				printPings(c, rows)
 			}
@@ -174,6 +178,9 @@ func pingPair(ctx context.Context, turns fabric.Turns, s *session.Session, p fab
 		d, err := s.Ping(one, p.Dst, session.OnPlane(plane))
 		cancel()
 		leave()
+		if err != nil && ctx.Err() != nil {
+			return r // nobody knows whether the answer would have come
+		}
 		r.Sent++
 		if err != nil {
 			r.Lost++

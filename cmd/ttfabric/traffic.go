@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sort"
 	"strings"
@@ -61,6 +62,9 @@ arrivals, and the column Accepted/s is the rate of deliveries.
 If the process of a chip waited for a processor, or was stopped, for at least 100 ms
 during the run, the chip was starved. Latencies and rates then do not show what the
 fabric can do. The command names these chips.
+
+After Ctrl-C, and after the time of --timeout, the command prints the results so far.
+Packets that were under way then count as lost.
 
 Exit code 5 unless every packet arrived exactly once, whole and in order.`,
 		Example: "  ttfabric traffic all-to-all\n  ttfabric traffic random-pairs --packets 1000000 --size 64\n  ttfabric traffic all-to-all --pairs -o json\n  ttfabric traffic uniform --load 2000 --size 64\n  ttfabric traffic hotspot --hot M0D5 --hot-share 30",
@@ -131,18 +135,21 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	bar := screen.NewProgress(c.ErrOrStderr(), "packets verified", int(plan.Spec.Packets))
 	res, err := fabric.Traffic(ctx, cs, plan.Spec, plan.Pairs, bar.Set)
 	bar.Stop()
-	if err != nil {
-		tellStarved(c, []traffic.Result{res}, func(r traffic.Result) []traffic.Starved { return r.Starved })
-		return err
+	late := ctx.Err() != nil
+	if late && len(res.Rows) > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "The run was not complete: %d of %d packets were delivered. Lost packets include packets that were under way.\n", res.Total.Delivered, plan.Spec.Packets)
 	}
-	if format == "json" {
-		if err := printJSON(c, res); err != nil {
-			return err
-		}
-	} else {
+	switch {
+	case len(res.Rows) == 0 || err != nil && !late:
+	case format == "json":
+		err = errors.Join(err, printJSON(c, res))
+	default:
 		printTraffic(c, res, f.pairs)
 	}
 	tellStarved(c, []traffic.Result{res}, func(r traffic.Result) []traffic.Starved { return r.Starved })
+	if err != nil {
+		return err
+	}
 	if !res.OK() {
 		return assertf("not every packet arrived exactly once, whole and in order: sent %d of %d, overflowed %d, delivered %d, lost %d, failed %d, duplicated %d, corrupted %d, reordered %d, misdirected %d",
 			res.Total.Sent, plan.Spec.Packets, res.Total.Overflowed, res.Total.Delivered, res.Total.Lost, res.Total.Failed, res.Total.Duplicated, res.Total.Corrupted, res.Total.Reordered, res.Misdirected)

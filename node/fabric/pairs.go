@@ -50,8 +50,8 @@ func (p Turns) Take(ctx context.Context) (leave func(), err error) {
 
 // EachPair calls the function ask for all pairs, up to [MaxPairs] at the same time. The results have the
 // order of the pairs. After each result, EachPair passes the number of results to the function done. If
-// ctx ends, EachPair starts no further call, waits for the calls under way, and returns
-// [context.Canceled].
+// ctx ends, EachPair starts no further call, waits for the calls under way, and returns the results so far
+// with [context.Canceled]. If there was no call for a pair, the pair's result is the zero value.
 func EachPair[T any](ctx context.Context, pairs []Pair, done func(n int), ask func(context.Context, Pair) T) ([]T, error) {
 	out := make([]T, len(pairs))
 	order := apart(pairs)
@@ -83,7 +83,7 @@ func EachPair[T any](ctx context.Context, pairs []Pair, done func(n int), ask fu
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
-		return nil, context.Canceled
+		return out, context.Canceled
 	}
 	return out, nil
 }

@@ -35,8 +35,8 @@ func StopTraffic(ctx context.Context, cs []*api.Client, owner uint64) {
 // Traffic runs verified traffic between chips. Traffic first makes all chips receive, and
 // then makes all chips send. Then Traffic asks the chips for their reports, until all
 // chips that answer have finished. Traffic calls the function "progress", which may be nil,
-// with the number of packets delivered so far. If ctx ends first, Traffic returns the
-// results so far and an error. The result names the chips that were starved during the run.
+// with the number of packets delivered so far. If ctx ends first, Traffic asks
+// the chips once more, and returns the results so far and an error. Packets under way then count as lost. The result names the chips that were starved during the run.
 func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []traffic.Pair, progress func(delivered int)) (traffic.Result, error) {
 	starved := StarvedFromNow(ctx, cs)
 	res, err := runTraffic(ctx, cs, run, pairs, progress)
@@ -58,11 +58,7 @@ func runTraffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs [
 		if done { // asks again, because a chip may have received packets after its answer
 			silent, done = collect(ctx, cs, owner, run.Run, last)
 		}
-		reports := slices.SortedFunc(maps.Values(last), func(a, b traffic.Report) int {
-			return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip))
-		})
-		res := traffic.Merge(run, pairs, reports)
-		res.Silent = silent
+		res := merge(run, pairs, last, silent)
 		if progress != nil {
 			progress(int(res.Total.Delivered))
 		}
@@ -71,6 +67,8 @@ func runTraffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs [
 		}
 		select {
 		case <-ctx.Done():
+			silent, _ = collect(context.WithoutCancel(ctx), cs, owner, run.Run, last)
+			res = merge(run, pairs, last, silent)
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return res, spec.NotReadyf("the traffic was not done in time: %d of %d packets were delivered; allow more time with --timeout", res.Total.Delivered, run.Packets)
 			}
@@ -78,6 +76,17 @@ func runTraffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs [
 		case <-time.After(trafficPoll):
 		}
 	}
+}
+
+// merge returns the result of a run by the latest reports of the chips. The argument "silent" lists the chips
+// that did not answer.
+func merge(run traffic.Spec, pairs []traffic.Pair, last map[wire.FabricNodeID]traffic.Report, silent []wire.FabricNodeID) traffic.Result {
+	reports := slices.SortedFunc(maps.Values(last), func(a, b traffic.Report) int {
+		return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip))
+	})
+	res := traffic.Merge(run, pairs, reports)
+	res.Silent = silent
+	return res
 }
 
 // collect asks all chips for their reports of the run, and stores the reports in last. The

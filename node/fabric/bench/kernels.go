@@ -16,7 +16,7 @@ import (
 // "hops" and each size in "sizes". The sizes are lengths of the payload in bytes. The argument s
 // has the number of trips of each run; s.Size has no effect. Each row also has the time of a routed
 // packet. After each run, Kernels calls progress, which may be nil, with the number of runs that
-// have ended.
+// have ended. If a run fails or ctx ends, Kernels returns the rows so far with the error.
 func (b *Target) Kernels(ctx context.Context, hops, sizes []int, s guide.Settings, progress func(done int)) (rows []RingRow, err error) {
 	for _, h := range hops {
 		order, err := guide.Order(b.fab.Topology, h)
@@ -27,7 +27,7 @@ func (b *Target) Kernels(ctx context.Context, hops, sizes []int, s guide.Setting
 			s.Size = size
 			r, err := b.kernelRing(ctx, order, s)
 			if err != nil {
-				return nil, fmt.Errorf("ring of %d hops, %d bytes: %w", h, size, err)
+				return rows, fmt.Errorf("ring of %d hops, %d bytes: %w", h, size, err)
 			}
 			rows = append(rows, r)
 			tell(progress, len(rows))

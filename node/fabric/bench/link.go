@@ -58,7 +58,7 @@ func (e *LostError) Error() string {
 // measures the bandwidth. Link measures each packet size with each number of channels. After each
 // measurement, Link calls progress, which may be nil, with the number of measurements that have ended.
 // The result "frame" is the largest frame payload of the link, in bytes. If packets were not delivered,
-// the error is a [*LostError].
+// the error is a [*LostError]. If a measurement fails or ctx ends, Link returns the rows so far with the error.
 func (b *Target) Link(ctx context.Context, what LinkRun, progress func(done int)) (rows []LinkRow, frame int, err error) {
 	x, y := what.X, what.Y
 	if err := b.running(x, y); err != nil {
@@ -66,29 +66,34 @@ func (b *Target) Link(ctx context.Context, what LinkRun, progress func(done int)
 	}
 	cs := []*api.Client{b.chips[x], b.chips[y]}
 	most := 0.0
+	defer func() {
+		for i := range rows {
+			rows[i].Use = rows[i].Wire / most
+		}
+	}()
 	for _, n := range what.Channels {
 		for _, size := range what.Sizes {
 			run := traffic.Spec{Run: fabric.NewRun(), Pattern: "link", Packets: firstPackets, Size: size, Planes: 1, Window: n, Seed: 1}
 			if err := run.Validate(); err != nil {
-				return nil, 0, spec.AsUsage(err)
+				return rows, frame, spec.AsUsage(err)
 			}
 			pairs := []traffic.Pair{{Src: x, Dst: y}, {Src: y, Dst: x}}
 			var r LinkRow
 			for range 2 { // the first run finds the number of packets, the second run measures
 				before, _, err := sentBetween(ctx, cs[0], y)
 				if err != nil {
-					return nil, 0, err
+					return rows, frame, err
 				}
 				res, err := fabric.Traffic(ctx, cs, run, pairs, nil)
 				if err != nil {
-					return nil, 0, err
+					return rows, frame, err
 				}
 				if !res.OK() {
-					return nil, 0, &LostError{size, n, run.Packets, res}
+					return rows, frame, &LostError{size, n, run.Packets, res}
 				}
 				after, agreed, err := sentBetween(ctx, cs[0], y)
 				if err != nil {
-					return nil, 0, err
+					return rows, frame, err
 				}
 				frame = agreed
 				seconds := res.Seconds
@@ -103,9 +108,6 @@ func (b *Target) Link(ctx context.Context, what LinkRun, progress func(done int)
 			rows = append(rows, r)
 			tell(progress, len(rows))
 		}
-	}
-	for i := range rows {
-		rows[i].Use = rows[i].Wire / most
 	}
 	return rows, frame, nil
 }

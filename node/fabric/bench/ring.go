@@ -44,7 +44,8 @@ func (r *RingRun) Measurements() int { return len(r.Hops) * len(r.Sizes) * len(r
 
 // Ring sends packets from the first chip round rings of chips, and times each trip. Ring measures each
 // length of the trip with each packet size and each number of packets. After each measurement, Ring
-// calls progress, which may be nil, with the number of measurements that have ended.
+// calls progress, which may be nil, with the number of measurements that have ended. If a measurement
+// fails or ctx ends, Ring returns the rows so far with the error.
 func (b *Target) Ring(ctx context.Context, run RingRun, progress func(done int)) ([]RingRow, error) {
 	t := b.fab.Topology
 	first := t.Chips[0].Node
@@ -65,7 +66,7 @@ func (b *Target) Ring(ctx context.Context, run RingRun, progress func(done int))
 				starved := b.starvedFromNow(ctx, along(t, first, run.Plane, via)...)
 				res, err := b.chips[first].Bench(ctx, api.BenchBody{Dst: first, Plane: run.Plane, Via: via, Size: size, Batch: n, Rounds: run.Rounds})
 				if err != nil {
-					return nil, err
+					return rows, err
 				}
 				r := RingRow{Hops: h, Size: size, Batch: n, Starved: starved.End(ctx)}
 				r.P50, r.P99 = percentiles(res.Nanos)

@@ -9,7 +9,6 @@ import (
 	"ttfabric/wire"
 )
 
-
 // Chips returns the chips of a topology that the arguments CHIPS of a command name, in the order of the
 // topology. If an argument names no chip, Chips returns a usage error.
 func Chips(t *topo.Topology, args []string) ([]wire.FabricNodeID, error) {
