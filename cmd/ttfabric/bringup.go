@@ -24,6 +24,8 @@ type upFlags struct {
 	timeout   time.Duration
 	gossipKey string
 	container container.Options
+	dryRun    bool
+	plan      *spec.DryRun // with dryRun: what prepare found out
 }
 
 // bringUp starts the chips of a fabric that do not run, and waits until all links are
@@ -62,7 +64,12 @@ func prepare(c *cobra.Command, ctx context.Context, args []string, f *upFlags) (
 		if !known && f.spec.Runtime != spec.Docker {
 			fmt.Fprintf(c.ErrOrStderr(), "Fabric %q runs already, in containers of the compose project %s, and 'up' starts no processes. Choose another --name for a new fabric.\n", name, fab.Spec.Project)
 		}
-		return fab, false, f.fits(c, fab, arg)
+		if err := f.fits(c, fab, arg); err != nil || !f.dryRun {
+			return fab, false, err
+		}
+		d, err := fab.DryRun()
+		f.plan = &d
+		return fab, false, err
 	}
 	w := fabric.Wanted{Name: name, Named: cmp.Or(arg, folder.DefaultTopology), Spec: f.spec, Container: f.container}
 	if w.Topology, err = folder.LoadTopology(c.Context(), arg); err != nil {
@@ -90,6 +97,11 @@ func prepare(c *cobra.Command, ctx context.Context, args []string, f *upFlags) (
 		if w.PSK, err = folder.NewPSK(c.Context(), c.InOrStdin(), &settled); err != nil {
 			return nil, false, err
 		}
+	}
+	if f.dryRun {
+		d, err := fabric.DryRunOf(ctx, w)
+		f.plan = &d
+		return nil, false, err
 	}
 	fab, err = fabric.Create(ctx, w)
 	return fab, true, err

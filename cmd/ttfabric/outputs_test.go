@@ -166,6 +166,8 @@ func TestOutputsFitTheirSchemas(t *testing.T) {
 	o.prints("gossip keys remove", first.ID)
 	o.prints("gossip keys rotate", "")
 	o.prints("chip remove", "M0D3")
+	o.must("chip", "start", "M0D3")
+	o.prints("chip remove", "M0D2,M0D3")
 	o.prints("inspect", "")
 	o.prints("inspect", "--losses")
 	o.prints("record stop", "M0D0 M0D1")
@@ -200,6 +202,7 @@ func (o *outputs) alone(home string) {
 	o.prints("schema", "")
 	o.prints("schema", "inspect")
 	o.prints("validate", "2xt3000")
+	o.prints("up", "mesh:2x2 --dry-run --port-base 20000 --name planned")
 	lines := strings.SplitAfter(o.must("generate", "mesh:1x3"), "\n")
 	o.prints("validate", o.write("thin.yaml", strings.Join(lines[:len(lines)-3], ""))) // without the last cable
 	o.prints("routes", "--topology spec-l1")

@@ -1,17 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"ttfabric/node/admin/api"
 	"ttfabric/node/doctor"
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/container"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/output"
 )
 
 func newUp() *cobra.Command {
@@ -40,12 +45,16 @@ A topology file may say what carries the links and how chips authenticate each
 other, such as "transport: quic" or "auth: psk". The flags --transport and --auth
 overrule the topology file.
 
+With --dry-run, the command checks the options and the routes, prints which chips would
+start, and starts nothing.
+
 The command proves the routes free of deadlock before any chip starts. 'ttfabric
 routes' shows the routes. --stuck says what chips do when a packet has been blocked
 for the time of --stuck-after: report an event, or also drop packets.`,
 		Example: `  ttfabric up
   ttfabric up mesh:4x8 -d
   ttfabric up torus:4x4 --ring bubble
+  ttfabric up cluster_desc.yaml --dry-run
   ttfabric up --netem 'M0D0-M0D1,delay=1ms,loss=1%'
   ttfabric up --record /tmp/calls
   ttfabric up --gossip-key generate --auth psk
@@ -59,6 +68,7 @@ for the time of --stuck-after: report an event, or also drop packets.`,
 	}
 	fl := c.Flags()
 	fl.BoolVarP(&f.detach, "detach", "d", false, "return when the fabric is up, and leave the fabric running")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "check all options, print which chips would start and on which ports, and start nothing")
 	fl.DurationVar(&f.timeout, "timeout", time.Minute, "give up if not all links are up after this time")
 	addOptions(c, &f.spec, "port-base")
 	addOptions(c, &f.spec)
@@ -78,6 +88,9 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 	fab, fresh, err := prepare(c, ctx, args, &f)
 	if err != nil {
 		return err
+	}
+	if f.dryRun {
+		return printDryRun(c, f.plan)
 	}
 	exits := make(fabric.Exits, len(fab.Topology.Chips))
 	begin := time.Now()
@@ -109,6 +122,21 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "Fabric %q is up. Ctrl-C stops it.\n", fab.Name())
 	return hold(c, fab, exits)
+}
+
+func printDryRun(c *cobra.Command, d *spec.DryRun) error {
+	f, err := format(c)
+	if err != nil || f == "json" {
+		return errors.Join(err, printJSON(c, output.Up{Topology: d.Topology, Chips: []api.ChipView{}, DryRun: d}))
+	}
+	tw := newTable(c, "Chip", "Row,Col", "Links", "UDP ports", "Runs")
+	runs := cmp.Or(d.Program, d.Image)
+	for _, x := range d.Chips {
+		tw.AppendRow(table.Row{x.Chip, fmt.Sprintf("%d,%d", x.Row, x.Col), x.Links, x.PortWords(), runs})
+	}
+	tw.Render()
+	fmt.Fprintln(c.ErrOrStderr(), d)
+	return nil
 }
 
 // hold waits for Ctrl-C and then removes the fabric. Meanwhile, hold reports chips that end.

@@ -41,34 +41,11 @@ type Wanted struct {
 // Create first checks all options. If AllowDeadlock is not set, Create also proves that the routes
 // are free of deadlock. If a fabric of the same name exists already, Create returns an error.
 func Create(ctx context.Context, w Wanted) (*Fabric, error) {
+	s, files, err := w.settle(ctx)
+	if err != nil {
+		return nil, err
+	}
 	dir, err := folder.For(w.Name)
-	if err != nil {
-		return nil, err
-	}
-	if w.Topology == nil {
-		return nil, spec.Usagef("fabric %q has no topology; topo.Named and folder.LoadTopology return a topology", w.Name)
-	}
-	want := w.Spec
-	want.Settle(w.Topology)
-	if want.Profile == "" && len(w.Topology.Chips) > runtime.NumCPU() && want.Transport != spec.QUIC {
-		want.Profile = ttlink.ProfileCrowded.Name
-	}
-	s, err := spec.New(w.Name, w.Topology, want)
-	if err != nil {
-		return nil, err
-	}
-	s.ID = fmt.Sprintf("%s-%016x", w.Name, random64())
-	s.Keyed = len(w.GossipKeys) > 0
-	if top := s.PortBase + len(w.Topology.Chips)*spec.ChannelStride; s.PortBase < 0 {
-		return nil, spec.Usagef("--port-base %d: want 1 to 65535, or 0 for any free ports", s.PortBase)
-	} else if s.PortBase > 0 && top > 1<<16 {
-		return nil, spec.Usagef("--port-base %d: %d chips need the UDP ports up to %d, but the last UDP port is 65535; want at most %d", s.PortBase, len(w.Topology.Chips), top-1, 1<<16-len(w.Topology.Chips)*spec.ChannelStride)
-	}
-	also, err := w.contained(ctx, &s)
-	if err != nil {
-		return nil, err
-	}
-	secrets, err := w.secrets(&s)
 	if err != nil {
 		return nil, err
 	}
@@ -80,10 +57,42 @@ func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	}
 	_ = dir.Remove() // a crash may have left a folder without a readable mesh.json
 	token := folder.NewToken()
-	if err := dir.Create(w.Topology, &s, token, append(secrets, also...)...); err != nil {
+	if err := dir.Create(w.Topology, &s, token, files...); err != nil {
 		return nil, err
 	}
 	return &Fabric{Dir: dir, Spec: s, Topology: w.Topology, token: token}, nil
+}
+
+// settle checks all options, and returns the complete spec of the fabric. The functions of the second result write the
+// keys, certificates and compose file of the fabric into its run folder.
+func (w *Wanted) settle(ctx context.Context) (s spec.Spec, files []func(folder.Dir) error, err error) {
+	if _, err := folder.For(w.Name); err != nil {
+		return s, nil, err
+	}
+	if w.Topology == nil {
+		return s, nil, spec.Usagef("fabric %q has no topology; topo.Named and folder.LoadTopology return a topology", w.Name)
+	}
+	want := w.Spec
+	want.Settle(w.Topology)
+	if want.Profile == "" && len(w.Topology.Chips) > runtime.NumCPU() && want.Transport != spec.QUIC {
+		want.Profile = ttlink.ProfileCrowded.Name
+	}
+	if s, err = spec.New(w.Name, w.Topology, want); err != nil {
+		return s, nil, err
+	}
+	s.ID = fmt.Sprintf("%s-%016x", w.Name, random64())
+	s.Keyed = len(w.GossipKeys) > 0
+	if top := s.PortBase + len(w.Topology.Chips)*spec.ChannelStride; s.PortBase < 0 {
+		return s, nil, spec.Usagef("--port-base %d: want 1 to 65535, or 0 for any free ports", s.PortBase)
+	} else if s.PortBase > 0 && top > 1<<16 {
+		return s, nil, spec.Usagef("--port-base %d: %d chips need the UDP ports up to %d, but the last UDP port is 65535; want at most %d", s.PortBase, len(w.Topology.Chips), top-1, 1<<16-len(w.Topology.Chips)*spec.ChannelStride)
+	}
+	also, err := w.contained(ctx, &s)
+	if err != nil {
+		return s, nil, err
+	}
+	secrets, err := w.secrets(&s)
+	return s, append(secrets, also...), err
 }
 
 // The method "secrets" returns functions that write keys and certificates into the run folder. If

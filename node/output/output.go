@@ -10,6 +10,7 @@ import (
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/wire"
 )
 
@@ -18,6 +19,8 @@ type Up struct {
 	Topology string         `json:"topology"` // the name of the topology
 	Seconds  float64        `json:"seconds"`  // the time until all links were up
 	Chips    []api.ChipView `json:"chips"`    // the chips, sorted by mesh and chip
+
+	DryRun *spec.DryRun `json:"dry_run,omitempty"` // with --dry-run: what would start; the other fields are then empty
 }
 
 // Chips is the state of the chips of a fabric.
