@@ -141,6 +141,7 @@ FILE-utilisation.svg.`,
 				return errors.Join(printJSON(c, rows), c.Context().Err())
 			}
 			tw := newTable(c, "Packet B", "Channels", "Gb/s", "Wire Gb/s", "Share %", "Headers %", "Guide %", "Use %")
+			tw.Least("Guide %", "Headers %", "Use %", "Share %")
 			for _, r := range rows {
 				tw.AppendRow(table.Row{r.Size, r.Channels, fmt.Sprintf("%.3f", r.Gbps), fmt.Sprintf("%.3f", r.Wire), percent(r.Share), percent(r.Headers), percent(r.Guide), percent(r.Use)})
 			}

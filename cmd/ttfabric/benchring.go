@@ -65,6 +65,7 @@ Walkthrough"). The table also has the times of routed packets.`,
 				return errors.Join(printJSON(c, rows), c.Context().Err())
 			}
 			tw := newTable(c, "Hops", "Packet B", "Packets", "p50 µs", "p99 µs", "µs a hop", "Gb/s")
+			tw.Least("µs a hop", "p99 µs")
 			for _, r := range rows {
 				tw.AppendRow(table.Row{r.Hops, r.Size, r.Batch, fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.P99), fmt.Sprintf("%.2f", r.PerHop), fmt.Sprintf("%.3f", r.Gbps)})
 			}
@@ -134,6 +135,7 @@ The times of the parts are means. The command prints the mean, the median and th
 				return errors.Join(printJSON(c, out), c.Context().Err())
 			}
 			tw := newTable(c, "Packet B", "p50 µs", "p99 µs", "Mean µs", "Request", "Peer", "Each way", "Send call", "Told")
+			tw.Least("Send call", "Told", "Each way", "Mean µs")
 			for _, r := range out {
 				tw.AppendRow(table.Row{r.Size, us1(r.P50), us1(r.P99), us1(r.Mean), us1(r.Submit), us1(r.Far), us1(r.Transit), us1(r.Call), us1(r.Near)})
 			}

@@ -16,7 +16,7 @@ func TestValuesAreCompleted(t *testing.T) {
 	c := newCLI(t)
 	for _, x := range []struct{ line, want string }{
 		{"up --transport ", "udp quic"}, {"up --transport=", "udp quic"}, {"up --profile ", "lan crowded paced"}, {"compose --auth ", "none psk mtls"}, {"node --log-level ", "debug info warn error"},
-		{"routes --ring ", "dateline bubble none"}, {"netem set --direction ", "both a-to-b b-to-a"}, {"up --output ", "table json yaml"}, {"generate --transport ", "udp quic"},
+		{"routes --ring ", "dateline bubble none"}, {"netem set --direction ", "both a-to-b b-to-a"}, {"up --output ", "table wide json yaml"}, {"generate --transport ", "udp quic"},
 		{"validate --vcs ", "own one entry kept apart crossings"}, {"doctor --runtime ", "process docker"},
 	} {
 		args := strings.Split(x.line, " ")

@@ -45,6 +45,7 @@ func printDiff(c *cobra.Command, d fabric.LinkDiff) {
 		return
 	}
 	tw := newTable(c, "From", "Ch", "To", "Ch", "Dir", "Plane", "Scope", "Reason", "For", "Carried by", "Retrains", "Down s")
+	tw.Least("Retrains", "Down s", "Scope", "Dir", "For", "Carried by", "Plane")
 	for i, l := range append(slices.Clone(d.Downed), d.Unused...) {
 		since, by, reason := "", "none", l.Reason
 		if l.SinceS != nil {
@@ -60,6 +61,7 @@ func printDiff(c *cobra.Command, d fabric.LinkDiff) {
 	}
 	tw.Render()
 	planes := newTable(c, "Chip", "Dir", "To", "Declared", "Expected", "Live", "Planes", "Downed", "Unused downed")
+	planes.Least("Unused downed", "Declared", "Downed")
 	for _, p := range d.Planes {
 		if p.Down+p.Unused > 0 || p.Usable < p.Declared && !p.External {
 			planes.AppendRow(table.Row{p.Chip, p.Direction, p.Peer, p.Declared, p.Expected, p.Live, p.Usable, p.Down, p.Unused})

@@ -63,6 +63,7 @@ func showGossip(c *cobra.Command, s *fabric.Chips, chips []wire.FabricNodeID) er
 		return errors.Join(printJSON(c, views), err)
 	}
 	tw := newTable(c, "Chip", "Pool", "Address", "Sees", "In force", "Ends in", "Passed", "Lost", "Cut off", "Unreadable", "Refused", "Key")
+	tw.Least("Unreadable", "Refused", "Cut off", "Key", "Passed", "Lost", "Pool", "Ends in", "Address")
 	for _, v := range views {
 		for _, p := range v.Pools {
 			n := v.Counters

@@ -184,6 +184,7 @@ func keyID(c *cobra.Command, k *fabric.KeyChange, arg string) (string, error) {
 
 func printKeys(c *cobra.Command, k *fabric.KeyChange) {
 	tw := newTable(c, "Chip", "Step", "Key in use", "Others", "Result")
+	tw.Least("Others")
 	for _, r := range k.Rows {
 		result := "ok"
 		if r.Error != "" {

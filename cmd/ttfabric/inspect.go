@@ -48,6 +48,7 @@ func newLs() *cobra.Command {
 				return printJSON(c, rows)
 			}
 			tw := newTable(c, "Name", "Topology", "Chips", "Up since", "Folder")
+			tw.Least("Up since")
 			for _, r := range rows {
 				tw.AppendRow(table.Row{r.Name, r.Topology, fmt.Sprintf("%d/%d", r.Running, r.Chips), r.Created.Format(time.DateTime), r.Folder})
 			}
@@ -183,6 +184,7 @@ func newInspect() *cobra.Command {
 
 func printLinks(c *cobra.Command, views []api.ChipView) {
 	tw := newTable(c, "Chip", "Ch", "Dir", "Plane", "Peer", "State", "For", "Training", "Router", "Retrains", "Last retrain", "Last down", "Down s", "Up %", "Flaps", "RTT µs", "Sent", "Received", "Resent", "Dropped")
+	tw.Least("Last retrain", "Training", "Last down", "Router", "Retrains", "Dropped", "Up %", "Resent", "Down s", "RTT µs", "For", "Received", "Sent", "Flaps", "Plane", "Dir")
 	for _, v := range views {
 		for _, l := range v.Links {
 			var drops uint64
@@ -199,6 +201,7 @@ func printLinks(c *cobra.Command, views []api.ChipView) {
 
 func printRates(c *cobra.Command, views []api.ChipView) {
 	tw := newTable(c, "Chip", "Ch", "Dir", "Plane", "Peer", "State", "Sent MB/s", "Received MB/s", "Sent packets/s", "Received packets/s", "Over s", "Resent")
+	tw.Least("Over s", "Dir", "Received packets/s", "Sent packets/s", "Plane", "Resent", "State")
 	for _, v := range views {
 		for _, l := range v.Links {
 			r, resent := l.Rate, fmt.Sprintf("%d %%", l.ResentPct)
@@ -218,6 +221,7 @@ func showChannels(c *cobra.Command, format string, cs []*api.Client, missing []w
 		return printJSON(c, output.Channels{Channels: views, NotRunning: append([]wire.FabricNodeID{}, missing...), NoAnswer: append([]wire.FabricNodeID{}, silent...)})
 	}
 	tw := newTable(c, "Chip", "Ch", "Peer", "VC", "Channel", "Waiting", "Link", "Router", "Credits", "First packet", "Src", "Dst", "Id", "Age s")
+	tw.Least("Id", "Router", "Link", "First packet", "VC", "Credits", "Peer")
 	for _, v := range views {
 		p := v.Packets[0]
 		tw.AppendRow(table.Row{v.Chip, v.Channel, fmt.Sprintf("%s/%d", v.Peer, v.PeerChan), v.VC, v.Name(), fmt.Sprintf("%d/%d", v.Waiting, v.Slots), v.Link, v.Router, v.Credits, p.Type, p.Src, p.Dst, p.ID, fmt.Sprintf("%.3f", p.AgeS)})

@@ -69,6 +69,7 @@ func (l *lossesFlags) run(c *cobra.Command, format string, cs []*api.Client, mis
 
 func printLosses(c *cobra.Command, r *fabric.Balance) {
 	tw := newTable(c, "Chip", "Life", "Injected", "Copied", "In", "Delivered", "Forwarded", "Out", "Dropped", "In flight", "Unexplained")
+	tw.Least("Copied", "Life", "In flight", "In", "Out", "Forwarded")
 	for _, x := range r.Chips {
 		p := &x.Packets
 		tw.AppendRow(table.Row{x.Chip, life(x.Incarnation), p.Injected.Total(), p.Copied.Total(), p.Received.Total(), p.Delivered.Total(), p.Forwarded.Total(),
@@ -87,6 +88,7 @@ func printLosses(c *cobra.Command, r *fabric.Balance) {
 	}
 	tw.Render()
 	rows := newTable(c, "From", "To", "Plane", "Out", "In", "Under way", "Lost", "To gone lives", "Unknown fate", "From gone lives", "Unexplained")
+	rows.Least("Under way", "From gone lives", "To gone lives", "Unknown fate", "Plane", "In")
 	hidden := 0
 	for _, l := range r.Links {
 		plain := l.Sent == l.Received && l.Lost.Total()+l.ToGone.Total()+l.Unknown.Total()+l.FromGone.Total() == 0 && l.Unexplained == 0
@@ -106,6 +108,7 @@ func printLosses(c *cobra.Command, r *fabric.Balance) {
 		fmt.Fprintf(c.OutOrStdout(), "the table leaves out %d more directions of links, which received all packets that were sent\n", hidden)
 	}
 	sum := newTable(c, "Class", "Injected", "Copied", "From gone lives", "Delivered", "Dropped", "In flight", "Lost", "To gone lives", "Unknown fate", "Unexplained")
+	sum.Least("Copied", "From gone lives", "To gone lives", "Unknown fate", "In flight")
 	row := func(name string, t losses.Total) table.Row {
 		return table.Row{name, t.Injected, t.Copied, t.FromGone, t.Delivered, t.Dropped, t.InFlight, t.Lost, t.ToGone, t.Unknown, t.Unexplained}
 	}

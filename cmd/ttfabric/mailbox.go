@@ -110,6 +110,7 @@ func readMailboxes(c *cobra.Command, arg string) ([]output.Mailbox, error) {
 
 func printMailboxes(c *cobra.Command, views []output.Mailbox) {
 	tw := newTable(c, "Chip", "Ch", "Tile", "Peer", "State", "Postcode", "Link", "For", "Heartbeat", "Retrains", "Sent", "Received", "Resent", "Forwarded", "Dropped", "Queued", "Entries", "Overwritten")
+	tw.Least("Overwritten", "Postcode", "Entries", "Queued", "Resent", "Tile", "Retrains", "Dropped", "Forwarded", "Heartbeat", "Received", "Sent", "For")
 	for _, v := range views {
 		n := v.Counters
 		tw.AppendRow(table.Row{v.Chip, v.Channel, v.Tile, fmt.Sprintf("%s/%d", v.Peer, v.PeerChan), v.State, v.Postcode, v.Link,
@@ -118,6 +119,7 @@ func printMailboxes(c *cobra.Command, views []output.Mailbox) {
 	}
 	tw.Render()
 	tw = newTable(c, "Chip", "Ch", "No.", "At s", "Severity", "What", "Detail")
+	tw.Least("No.", "Ch")
 	rows := 0
 	for _, v := range views {
 		for _, e := range v.Entries {

@@ -61,8 +61,8 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 		Version:       version(),
 	}
 	root.PersistentFlags().StringP("name", "n", "default", "name of the fabric")
-	root.PersistentFlags().StringP("output", "o", "table", "output format: table, json or yaml")
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	root.PersistentFlags().StringP("output", "o", "table", "output format: table, wide (a table with all columns, also if the terminal is narrower), json or yaml")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("name", completeFabrics)
 	root.PersistentPreRunE = fromEnvironment
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

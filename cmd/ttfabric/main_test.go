@@ -245,7 +245,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{[]string{"mem", "write", "M0D0", "1-1:0", "x", "--multicast", "Q3"}, exitUsage, "E2,W1,N0,S1"},
 		{[]string{"mem", "write", "M0D0", "1-1:0", "x", "--multicast", "E1", "--via", "M0D1"}, exitUsage, "via"},
 		{[]string{"mem", "write", "M0D0", "1-1:0", "x", "--multicast", "M0:300"}, exitUsage, "M1:0-3,7"},
-		{[]string{"inspect", "-o", "xml"}, exitUsage, "table, json or yaml"},
+		{[]string{"inspect", "-o", "xml"}, exitUsage, "table, wide, json or yaml"},
 	} {
 		_, errs, code := c.run(x.args...)
 		if code != x.code || !strings.Contains(errs, x.want) {

@@ -152,6 +152,7 @@ func printNetem(c *cobra.Command, f string, rows []api.ImpairmentView, all bool)
 		header = append(header, "Labels")
 	}
 	tw := newTable(c, append(header, "In force", "Ends in", "Passed", "Lost", "Cut off", "Corrupted", "Twice", "Reordered", "Overflow")...)
+	tw.Least("Overflow", "Reordered", "Twice", "Cut off", "Corrupted", "Labels", "Passed", "Plane", "Ends in", "Lost")
 	for _, v := range rows {
 		n := v.Counters
 		row := table.Row{wire.PortID{Node: v.Chip, Channel: v.Channel}.Short(), wire.PortID{Node: v.Peer, Channel: v.PeerChan}.Short(), v.Plane}

@@ -7,20 +7,21 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/output"
+	"ttfabric/node/output/fit"
 	"ttfabric/node/output/screen"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
 // format returns the output format of --output: "table" or "json". For YAML, format also
-// returns "json", because [printJSON] prints YAML too. Another value of --output is an
+// returns "json", because [printJSON] prints YAML too. For wide, format returns "table",
+// because [newTable] knows wide tables. Another value of --output is an
 // error.
 func format(c *cobra.Command) (string, error) {
 	f, err := c.Flags().GetString("output")
@@ -29,10 +30,12 @@ func format(c *cobra.Command) (string, error) {
 	}
 	switch f {
 	case "table", "json":
+	case "wide":
+		f = "table"
 	case "yaml":
 		f = "json"
 	default:
-		return "", spec.Usagef("--output %q: want table, json or yaml", f)
+		return "", spec.Usagef("--output %q: want table, wide, json or yaml", f)
 	}
 	return f, nil
 }
@@ -54,15 +57,14 @@ func printLine(c *cobra.Command, v any) error {
 	return screen.JSONLine(c.OutOrStdout(), v)
 }
 
-// newTable returns a table with rounded borders that prints to stdout.
-func newTable(c *cobra.Command, header ...any) table.Writer {
-	t := table.NewWriter()
-	t.SetOutputMirror(c.OutOrStdout())
-	t.AppendHeader(table.Row(header))
-	t.SetStyle(table.StyleRounded)
-	t.Style().Format.Header = text.FormatDefault
-	t.Style().Format.Footer = text.FormatDefault
-	return t
+// newTable returns a table with rounded borders that prints to stdout. If stdout is a terminal, the table
+// fits the terminal's width, unless --output is wide.
+func newTable(c *cobra.Command, header ...any) *fit.Table {
+	width := screen.Width(c.OutOrStdout())
+	if f, _ := c.Flags().GetString("output"); f == "wide" {
+		width = 0
+	}
+	return fit.New(c.OutOrStdout(), c.ErrOrStderr(), width, header...)
 }
 
 // printUp prints a table of the fabric's chips, as 'inspect' does, and the time that
@@ -85,6 +87,7 @@ func printUp(c *cobra.Command, t *topo.Topology, views []api.ChipView, took time
 
 func printChips(c *cobra.Command, views []api.ChipView, missing, silent []wire.FabricNodeID) {
 	tw := newTable(c, "Chip", "UMD", "Row,Col", "Links", "Members", "Gossip", "Ports", "Uptime")
+	tw.Least("Gossip", "UMD", "Members", "Uptime", "Ports")
 	for _, v := range views {
 		umd := "-"
 		if v.UMD >= 0 {

@@ -197,6 +197,7 @@ func pingPair(ctx context.Context, turns fabric.Turns, s *session.Session, p fab
 
 func printPings(c *cobra.Command, rows []pingRow) {
 	tw := newTable(c, "Src", "Dst", "Plane", "Sent", "Lost", "p50 µs", "max µs", "Error")
+	tw.Least("Plane", "max µs")
 	for _, r := range rows {
 		tw.AppendRow(table.Row{r.Src, r.Dst, r.Plane, r.Sent, r.Lost, fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.Max), r.Error})
 	}

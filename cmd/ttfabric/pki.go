@@ -215,6 +215,7 @@ func showPKI(c *cobra.Command, dir string) error {
 		err = printJSON(c, rows)
 	} else {
 		tw := newTable(c, "Chip", "Identity", "Valid until (UTC)", "SHA-256", "State")
+		tw.Least("SHA-256", "Identity")
 		for _, r := range rows {
 			chip, state := r.Chip, "ok"
 			if chip == "" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/fabric/folder"
@@ -98,10 +99,10 @@ Exit code 5 if an assertion fails.`,
 func loadScenario(ctx context.Context, arg string) (*scenario.Scenario, error) {
 	b, err := folder.ReadFile(ctx, arg, scenario.MaxFile)
 	if err != nil {
-		text, ok := scenario.Source(arg)
+		source, ok := scenario.Source(arg)
 		switch {
 		case ok:
-			arg, b = arg+".yaml", text
+			arg, b = arg+".yaml", source
 		case strings.ContainsAny(arg, "/.") || !errors.Is(err, os.ErrNotExist):
 			return nil, spec.Usagef("scenario: %w", err)
 		default:
@@ -270,7 +271,8 @@ func printScenario(c *cobra.Command, r scenario.Report, arg string, f scenarioFl
 		fmt.Fprintln(c.ErrOrStderr())
 	}
 	tw := newTable(c, "", "Assertion of "+r.Scenario, "Measured", "At")
-	tw.SetColumnConfigs([]table.ColumnConfig{{Number: 3, WidthMax: sentenceWidth}})
+	tw.Least("At")
+	tw.SetColumnConfigs([]table.ColumnConfig{{Number: 3, WidthMax: sentenceWidth, WidthMaxEnforcer: text.WrapSoft}})
 	for _, v := range r.Assertions {
 		measured := v.Measured
 		if v.Why != "" {
@@ -347,7 +349,8 @@ func newScenarioList() *cobra.Command {
 				return printJSON(c, all)
 			}
 			tw := newTable(c, "Scenario", "Machine", "Assertions", "Description")
-			tw.SetColumnConfigs([]table.ColumnConfig{{Number: 4, WidthMax: sentenceWidth}})
+			tw.Least("Assertions", "Machine")
+			tw.SetColumnConfigs([]table.ColumnConfig{{Number: 4, WidthMax: sentenceWidth, WidthMaxEnforcer: text.WrapSoft}})
 			for _, s := range all {
 				tw.AppendRow(table.Row{s.Name, s.Topology, s.Assertions, firstSentence(s.Description)})
 			}
@@ -361,11 +364,11 @@ func newScenarioShow() *cobra.Command {
 		Long:    "The command prints the file of a scenario. To write a scenario of your own, save the\nfile and change it.",
 		Example: "  ttfabric scenario show partition > my.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
-			text, ok := scenario.Source(args[0])
+			source, ok := scenario.Source(args[0])
 			if !ok {
 				return spec.Usagef("scenario %q: no scenario of the program has this name; 'ttfabric scenario list' lists the scenarios", args[0])
 			}
-			_, err := c.OutOrStdout().Write(text)
+			_, err := c.OutOrStdout().Write(source)
 			return err
 		}}
 }

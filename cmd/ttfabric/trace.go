@@ -139,6 +139,7 @@ func printTrace(c *cobra.Command, hops []fabric.Hop, live bool) {
 		head = append(head, "Seen at", "VC", "TTL", "")
 	}
 	tw := newTable(c, head...)
+	tw.Least("TTL", "VC", "Dir", "VC")
 	for _, h := range hops {
 		row := table.Row{h.Number, h.From, h.Dir, h.To, h.VC}
 		if live {

@@ -130,6 +130,7 @@ func traceMany(c *cobra.Command, plan []fabric.Hop, way fabric.Route, timeout ti
 
 func printTraceCounts(c *cobra.Command, v *traceCounts) {
 	tw := newTable(c, "Hop", "From", "Dir", "To", "VC", "Seen", "Lost %", "As planned", "Elsewhere")
+	tw.Least("VC", "Elsewhere", "As planned", "Dir")
 	for _, h := range v.Hops {
 		tw.AppendRow(table.Row{h.Hop, h.From, h.Dir, h.To, h.VC, h.Seen, percent(h.LostShare), h.AsPlanned, strings.Join(h.Elsewhere, ", ")})
 	}

@@ -178,6 +178,7 @@ func printTraffic(c *cobra.Command, res traffic.Result, all bool) {
 		head = append(head, "Offered/s", "Accepted/s", "Overflowed")
 	}
 	tw := newTable(c, head...)
+	tw.Least("Overflowed", "Offered/s", "Reordered", "Corrupted", "Duplicated", "Failed", "Accepted/s", "p99 µs", "Sent", "Gb/s")
 	row := func(src, dst any, r traffic.Row) table.Row {
 		out := table.Row{src, dst, r.Sent, r.Delivered, r.Lost, r.Duplicated, r.Corrupted, r.Reordered, r.Failed,
 			fmt.Sprintf("%.3f", r.Gbps), fmt.Sprintf("%.0f", r.P50), fmt.Sprintf("%.0f", r.P99)}

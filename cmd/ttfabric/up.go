@@ -130,6 +130,7 @@ func printDryRun(c *cobra.Command, d *spec.DryRun) error {
 		return errors.Join(err, printJSON(c, output.Up{Topology: d.Topology, Chips: []api.ChipView{}, DryRun: d}))
 	}
 	tw := newTable(c, "Chip", "Row,Col", "Links", "UDP ports", "Runs")
+	tw.Least("Runs", "Row,Col")
 	runs := cmp.Or(d.Program, d.Image)
 	for _, x := range d.Chips {
 		tw.AppendRow(table.Row{x.Chip, fmt.Sprintf("%d,%d", x.Row, x.Col), x.Links, x.PortWords(), runs})

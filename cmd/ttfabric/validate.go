@@ -144,6 +144,7 @@ func printTopology(c *cobra.Command, t *topo.Topology, v output.Topology) {
 	if len(v.Unused) > 0 {
 		fmt.Fprintf(out, "%s no traffic:\n", map[bool]string{true: "1 cable carries", false: topo.Count(len(v.Unused), "cable") + " carry"}[len(v.Unused) == 1])
 		tw := newTable(c, "From", "Dir", "To", "Plane", "Why")
+		tw.Least("Dir", "Plane")
 		for _, u := range v.Unused {
 			tw.AppendRow(table.Row{u.A, u.Dir, u.B, u.Plane, u.Reason})
 		}

@@ -81,3 +81,16 @@ func (p *Progress) Stop() {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
 }
+
+// Width returns the width of the terminal w in characters. If w is no terminal, or if the terminal does
+// not know its width, Width returns 0.
+func Width(w io.Writer) int {
+	if !Terminal(w) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(w.(interface{ Fd() uintptr }).Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
