@@ -204,6 +204,11 @@ func (c *Capture) take(p *livePort, t *transport.Tapped) {
 	}
 	if len(keep) < len(t.Data) {
 		f.Sum = capture.Sum(t.Data)
+		if !t.Sent && !wire.IsRaw(t.Data) {
+			if _, err := wire.DecodeFrame(t.Data); err != nil {
+				f.Notes = append(f.Notes, capture.RefusedNote+err.Error())
+			}
+		}
 	}
 	start := len(k.data)
 	k.data = append(k.data, keep...)

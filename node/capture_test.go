@@ -274,3 +274,53 @@ func TestCaptureAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestCaptureCutsOffBadFrames captures received frames whole and cut off, while a cable damages frames. The capture of cut frames must
+// name as many refused frames as the capture of whole frames holds.
+func TestCaptureCutsOffBadFrames(t *testing.T) {
+	_, _, ns := fabric(t, "mesh:1x2")
+	whole, err := ns[1].Capture(node.CaptureConfig{Buffer: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut, err := ns[1].Capture(node.CaptureConfig{Buffer: 64 << 20, SnapLen: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range whole.Ports() {
+		if err := ns[0].SetImpairment(p.Peer.Channel, fault.Change{"corruption": "3%"}, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeTo(t, ns[0], chipID(1), 2<<20)
+	for _, p := range whole.Ports() {
+		if err := ns[0].ResetImpairment(p.Peer.Channel); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeTo(t, ns[0], chipID(1), 1<<20) // the last damaged frames arrive before these frames
+	bad, named := 0, 0
+	for _, k := range readAll(t, whole) {
+		if strings.Contains(strings.Join(k.Notes, ""), capture.RefusedNote) {
+			t.Errorf("the capture of whole frames has the note %q", k.Notes)
+		}
+		if _, err := wire.DecodeFrame(k.data); err != nil && !k.Sent && k.Length > 100 {
+			bad++
+		}
+	}
+	for _, k := range readAll(t, cut) {
+		if len(k.data) > 100 {
+			t.Fatalf("%d bytes of a datagram", len(k.data))
+		}
+		for _, note := range k.Notes {
+			if strings.HasPrefix(note, capture.RefusedNote) {
+				if named++; k.Sent {
+					t.Errorf("a sent frame has the note %q", note)
+				}
+			}
+		}
+	}
+	if bad == 0 || named != bad {
+		t.Errorf("%d frames are refused, and %d have a note", bad, named)
+	}
+}

@@ -10,7 +10,10 @@ const (
 	ExtensionLen = 40   // length of ttfabric's own fields, which come before tt-metal's header
 	MaxPayload   = 4096 // length of the longest payload of one packet
 	MaxHops      = 67   // largest number of actions of a source route: the largest route_buffer of tt-metal's HybridMeshPacketHeader
-	MaxPacket    = ExtensionLen + 128 + membersLen + MaxPayload
+	MaxPacket    = MaxPacketHeader + MaxPayload
+
+	// MaxPacketHeader is the largest number of bytes before the payload in a packet, in bytes.
+	MaxPacketHeader = ExtensionLen + 128 + membersLen
 
 	baseLen      = 44 // tt-metal's base header: command union, size, send type, source channel
 	meshTailLen  = 17 // the 2D header's other fields: 4 bytes before the route_buffer, 13 bytes after it

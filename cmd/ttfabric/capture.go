@@ -18,6 +18,7 @@ import (
 
 func newCapture() *cobra.Command {
 	var o fabriccapture.Options
+	full := false
 	c := &cobra.Command{Use: "capture [LINK|CHIP|CHIP:CHANNEL...]", Short: "Capture frames, for Wireshark or as lines", ValidArgsFunction: completeLinks,
 		Long: `The command shows every TT-link frame that passes the ports of running chips. The
 command prints each frame as a line. With -w, the command writes each frame as a packet
@@ -34,6 +35,11 @@ M0D3/eth8. Some events have no frame of their own: packets that a router drops,
 links that go down, faults that are set. Such an event is a comment on the port's
 next frame.
 
+With -w, the file keeps the headers of each frame, and leaves out most of the payload:
+the first ` + fmt.Sprint(capture.DefaultSnapLen) + ` bytes. This is enough for the analysis of retransmissions and losses.
+Wireshark then cannot verify checksums, and cannot join the pieces of large packets. A
+comment names the frames that a port refused. With --full, the file keeps whole frames.
+
 The clock of a chip's machine gives the times of the chip's frames. The frames are
 in the order of their times.
 
@@ -48,16 +54,23 @@ with Ctrl-C, --count, --duration, --limit or the fabric's end.
   ttfabric capture M0D3 -w m0d3.pcapng --duration 10s
   ttfabric capture M0D0-M0D1 --filter 'data and dst M0D7'
   ttfabric capture -w - | wireshark -k -i -
-  ttfabric capture all -w night.pcapng --ring-files 10 --ring-size 100 --snaplen 200
+  ttfabric capture all -w night.pcapng --ring-files 10 --ring-size 100
   ttfabric capture --filter 'retransmission or nack or fault'
   ttfabric capture M0D3:8 --count 5 -o json`,
-		RunE: func(c *cobra.Command, args []string) error { return runCapture(c, args, &o) }}
+		RunE: func(c *cobra.Command, args []string) error {
+			if !full && o.Write != "" && !c.Flags().Changed("snaplen") {
+				o.SnapLen = capture.DefaultSnapLen
+			}
+			return runCapture(c, args, &o)
+		}}
 	fl := c.Flags()
 	fl.StringVarP(&o.Write, "write", "w", "", "write pcapng to this file; -: to stdout")
 	fl.StringVar(&o.Filter, "filter", "", "capture only frames that match this expression; the help describes expressions")
 	fl.IntVarP(&o.Count, "count", "c", 0, "end after this many frames; 0: no limit")
 	fl.DurationVar(&o.Duration, "duration", 0, "end after this time; 0: no limit")
-	fl.IntVar(&o.SnapLen, "snaplen", 0, "keep only this many bytes of each Ethernet frame; 0: all bytes")
+	fl.IntVar(&o.SnapLen, "snaplen", 0, fmt.Sprintf("keep only this many bytes of each Ethernet frame; 0: all bytes (default: %d with -w, otherwise all bytes)", capture.DefaultSnapLen))
+	fl.BoolVar(&full, "full", false, "keep all bytes of each frame, as --snaplen 0 does")
+	c.MarkFlagsMutuallyExclusive("full", "snaplen")
 	fl.IntVar(&o.RingFiles, "ring-files", 0, "keep only this many files, the newest; the names of the files are NAME_00001_TIME.pcapng and so on; needs --ring-size")
 	fl.IntVar(&o.RingMiB, "ring-size", 0, "begin the next file after this many MiB")
 	fl.IntVar(&o.LimitMiB, "limit", 0, "end after this many MiB; 0: no limit")

@@ -115,6 +115,7 @@ func TestCapture(t *testing.T) {
 	if len(names) != 4 || n < 3000 || !ordered || comments["injected fault: lost"] < 20 || comments["injected fault set: loss=3%"] != 4 || len(stats) != 4 {
 		t.Errorf("interfaces %q, %d packets, in order %v, comments %v, %d statistics", names, n, ordered, comments, len(stats))
 	}
+	t.Run("snap length", func(t *testing.T) { testSnapLength(t, c, file) })
 	t.Run("lines", func(t *testing.T) {
 		out := c.must("capture", "M0D0:8", "-c", "3", "--duration", "20s")
 		if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 3 || !strings.Contains(lines[0], "M0D0/eth8 ") || strings.Contains(out, "eth9") {
@@ -143,7 +144,7 @@ func TestCapture(t *testing.T) {
 		}
 	})
 	t.Run("ring and limit", func(t *testing.T) {
-		ring := c.command("capture", "-w", filepath.Join(c.dir, "ring.pcapng"), "--ring-size", "1", "--ring-files", "2", "--limit", "5")
+		ring := c.command("capture", "-w", filepath.Join(c.dir, "ring.pcapng"), "--ring-size", "1", "--ring-files", "2", "--limit", "5", "--full")
 		if err := ring.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -170,6 +171,43 @@ func TestCapture(t *testing.T) {
 		}
 	})
 	t.Run("extcap", func(t *testing.T) { testExtcap(t, c) })
+}
+
+// testSnapLength compares the lengths of frames in captures. The file "short" was captured without an option. A
+// capture with --full must keep whole frames.
+func testSnapLength(t *testing.T, c *cli, short string) {
+	lengths := func(path string) (kept, whole int) {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		r, err := capture.NewReader(f)
+		for err == nil {
+			var b capture.Block
+			if b, err = r.Next(); err == nil && b.Packet != nil {
+				kept, whole = max(kept, len(b.Packet.Data)), max(whole, b.Packet.Length)
+			}
+		}
+		return kept, whole
+	}
+	if kept, whole := lengths(short); kept != capture.DefaultSnapLen || whole < 1000 {
+		t.Errorf("without an option, the capture keeps %d bytes of at most %d", kept, whole)
+	}
+	full := filepath.Join(c.dir, "full.pcapng")
+	cmd := c.command("capture", "-w", full, "--full")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.within(soon, "all four ports are captured", func() bool { return capturing(full) == 4 })
+	c.run("traffic", "all-to-all", "--packets", "100")
+	cmd.Process.Signal(syscall.SIGINT)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if kept, whole := lengths(full); kept != whole || whole < 1000 {
+		t.Errorf("with --full, the capture keeps %d bytes of at most %d", kept, whole)
+	}
 }
 
 // testExtcap calls the plugin as Wireshark does.

@@ -178,3 +178,18 @@ func Names(dir string) ([]string, error) {
 	}
 	return out, err
 }
+
+// Size returns the number of bytes in the segments of the writer with the given name. The size changes when the
+// writer adds lines or closes a segment. If the folder cannot be read, Size returns 0.
+func Size(dir, name string) (n int64) {
+	ss, err := segments(dir, name)
+	if err != nil {
+		return 0
+	}
+	for _, s := range ss {
+		if fi, err := os.Stat(s.path); err == nil {
+			n += fi.Size()
+		}
+	}
+	return n
+}

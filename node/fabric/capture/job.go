@@ -227,7 +227,11 @@ func (j *Job) tellBegun(s int) {
 			ports, chips = ports+len(j.where[n]), chips+1
 		}
 	}
-	j.Say(fmt.Sprintf("The capture has begun, at %s of %s.", topo.Count(ports, "port"), topo.Count(chips, "chip")))
+	cut := ""
+	if j.o.SnapLen > 0 {
+		cut = fmt.Sprintf(" The capture keeps the first %d bytes of each frame; --full keeps whole frames.", j.o.SnapLen)
+	}
+	j.Say(fmt.Sprintf("The capture has begun, at %s of %s.%s", topo.Count(ports, "port"), topo.Count(chips, "chip"), cut))
 }
 
 // interfaceOf returns the number of an interface in the sink. If the sink does not have an

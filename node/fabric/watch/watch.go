@@ -218,7 +218,8 @@ func (v *viewer) live(open func() (*fabric.Fabric, error)) error {
 	var attached sync.Map
 	tick := time.NewTicker(attachPoll)
 	defer tick.Stop()
-	for ctx.Err() == nil {
+	sizes := map[wire.FabricNodeID]int64{} // size of the archive of each chip that did not run at the last search
+	for first := true; ctx.Err() == nil; first = false {
 		fab, err := open()
 		if err != nil {
 			break // the fabric was taken down
@@ -230,10 +231,14 @@ func (v *viewer) live(open func() (*fabric.Fabric, error)) error {
 			}
 			attached.Store(p, true)
 			wg.Go(func() {
+				if !first { // the chip may have started and ended several times since the last search
+					v.reread(f.Chip)
+				}
 				v.attach(ctx, fab.ClientAt(f))
 				attached.Delete(p)
 			})
 		}
+		v.searchEnded(fab, sizes)
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
@@ -248,6 +253,28 @@ func (v *viewer) live(open func() (*fabric.Fabric, error)) error {
 	return nil
 }
 
+// reread shows the archived events of one chip that were not shown yet.
+func (v *viewer) reread(n wire.FabricNodeID) error {
+	_, err := v.read(func(m wire.FabricNodeID) bool { return m == n })
+	return err
+}
+
+// searchEnded shows the events of chips that started and ended between two searches. The archive of such a chip
+// has grown. The argument "sizes" holds the sizes of the archives at the last search.
+func (v *viewer) searchEnded(fab *fabric.Fabric, sizes map[wire.FabricNodeID]int64) {
+	for _, n := range fab.Topology.Nodes() {
+		if _, runs := fab.Where(n); runs || !v.wants(n) {
+			delete(sizes, n)
+			continue
+		}
+		size := archive.Size(v.dir, n.String())
+		if last, known := sizes[n]; !known || size != last {
+			v.reread(n)
+		}
+		sizes[n] = size
+	}
+}
+
 // attach shows a chip's events until the chip or ctx ends. If the chip ends, attach
 // reads the archived events of the chip, because a chip that ends cannot send its last
 // events.
@@ -256,8 +283,7 @@ func (v *viewer) attach(ctx context.Context, cl *api.Client) {
 	if ctx.Err() != nil {
 		return
 	}
-	self := cl.Self()
-	if _, herr := v.read(func(n wire.FabricNodeID) bool { return n == self }); herr != nil && err != nil && !errors.Is(herr, os.ErrNotExist) {
+	if herr := v.reread(cl.Self()); herr != nil && err != nil && !errors.Is(herr, os.ErrNotExist) {
 		v.Warn("%v", err)
 	}
 }

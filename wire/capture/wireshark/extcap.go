@@ -166,7 +166,7 @@ func PrintDLTs(w io.Writer) {
 func PrintOptions(w io.Writer, t *topo.Topology, chip string) {
 	fmt.Fprintln(w, "arg {number=0}{call=--ports}{display=Chips and ports}{tooltip=Where to capture; nothing chosen: at all ports}{type=multicheck}")
 	fmt.Fprintln(w, "arg {number=1}{call=--filter}{display=Filter}{tooltip=Such as: data and dst M0D3, or: retransmission or nack. 'ttfabric capture --help' describes all filters}{type=string}")
-	fmt.Fprintln(w, "arg {number=2}{call=--snaplen}{display=Bytes to keep of each frame}{tooltip=0: all}{type=unsigned}{default=0}{range=0,262144}")
+	fmt.Fprintf(w, "arg {number=2}{call=--snaplen}{display=Bytes to keep of each frame}{tooltip=0: all}{type=unsigned}{default=%d}{range=0,262144}\n", capture.DefaultSnapLen)
 	fmt.Fprintf(w, "arg {number=3}{call=--buffer}{display=Buffer in each chip, in MiB}{tooltip=0: %d}{type=unsigned}{default=0}{range=0,%d}\n", capture.DefaultBuffer>>20, capture.MaxBuffer>>20)
 	fmt.Fprintln(w, "arg {number=4}{call=--keys}{display=Keys of QUIC ports}{tooltip=Puts the TLS keys into the capture. Everybody who has the capture can then decrypt the QUIC packets}{type=boolflag}{default=false}")
 	for _, c := range t.Chips {

@@ -321,6 +321,7 @@ local function optional(name)
 end
 local interface_id, interface_name = optional("frame.interface_id"), optional("frame.interface_name")
 local packet_direction, epoch_time = optional("frame.packet_flags_direction"), optional("frame.time_epoch")
+local comment = optional("frame.comment")
 local sll_interface = optional("sll.ifindex")
 
 local function text(node) return format("M%dD%d", node.mesh, node.chip) end
@@ -354,6 +355,7 @@ local function read_frame(tvb, o, n)
     return f
   end
   f.whole, f.head = false, true
+  f.crc = f.ack + f.flags / 256 -- of a frame that the capture cut off: copies with equal headers count as equal
   local body = f.padded > 0 and f.padded or f.length
   if OVERHEAD + body > left then
     f.len, f.fault, f.here = left, "short", math.min(left - HEAD, f.length)
@@ -1147,6 +1149,21 @@ local function frame_words(f)
   return format("%s Ack=%d", name, f.ack)
 end
 
+-- refused reports whether a comment of the capture says that the port refused the frame. Captures at
+-- the chips have such comments on frames that they cut off.
+local function refused()
+  for _, c in ipairs({ comment() }) do
+    if c.value:find("the port refused this frame: ", 1, true) == 1 then return true end
+  end
+  return false
+end
+
+-- sound reports whether a receiver took the frame, as far as can be told of one that the capture cut off.
+local function sound(f, ctx)
+  if not f.fault then return true end
+  return f.fault == "short" and ctx.cut and f.version == VERSION and KINDS[f.kind] ~= nil and not f.refused
+end
+
 -- frame_tree shows one frame, and returns its words and marks for the Info column, and whether a packet is in it.
 local function frame_tree(tvb, f, r, ctx, root)
   if f.hello then
@@ -1154,7 +1171,9 @@ local function frame_tree(tvb, f, r, ctx, root)
     f.hello_up, f.hello_want = flags % 2 == 1, flags >= 2
   end
   local words, marks = frame_words(f), {}
-  local tree = root:add(ttlink, tvb(f.o, f.len), "TT-link, " .. (f.fault and format("[%s] ", f.fault) or "") .. words)
+  local headers = f.head and sound(f, ctx) and f.fault ~= nil -- the capture has the headers, and left out the payload on purpose
+  local tree = root:add(ttlink, tvb(f.o, f.len), "TT-link, " .. (f.fault and not headers and format("[%s] ", f.fault) or "") .. words)
+  if headers then tree:append_text(format(" (first %d bytes captured)", f.len)) end
   if f.version then head_tree(tvb, f, tree) end
   if f.whole then
     local at = tvb(f.o + HEAD + f.body, 4)
@@ -1169,7 +1188,12 @@ local function frame_tree(tvb, f, r, ctx, root)
   elseif f.version then
     tree:add(L.crcstatus, tvb(f.o, 0), 2):set_generated()
   end
-  if f.fault then
+  if headers then -- no fault: the snap length of the capture ends in the payload
+  elseif f.refused then
+    tree:add(L.fault, tvb(f.o, f.len), "refused"):set_generated()
+    tree:add_proto_expert_info(X.malformed, "The port refused this frame, as a comment says")
+    marks[1] = "Malformed"
+  elseif f.fault then
     local item = tree:add(L.fault, tvb(f.o, f.len), f.fault)
     item:set_generated()
     item:add_proto_expert_info(f.fault == "short" and ctx.cut and X.cut or X.malformed,
@@ -1232,15 +1256,11 @@ local function context(tvb, pinfo)
   return ctx
 end
 
--- sound reports whether a receiver took the frame, as far as can be told of one that the capture cut off.
-local function sound(f, ctx)
-  return not f.fault or f.fault == "short" and ctx.cut and f.version == VERSION and KINDS[f.kind] ~= nil
-end
-
 -- frame_at reads the frame at offset o and looks at it, the first time that it is seen.
 local function frame_at(tvb, o, n, ctx, index)
   local f = read_frame(tvb, o, n)
   local r = ctx.found[index]
+  if f.fault == "short" and ctx.cut then f.refused = refused() end
   if f.whole and ttlink.prefs.crc then
     local should = r and r.crc_should
     if not r then
