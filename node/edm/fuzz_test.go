@@ -20,6 +20,7 @@ type alone struct{}
 
 func (alone) Start(mono.Time, *flow.Request) flow.Admission { return flow.NoSuchChip }
 func (alone) Busy(wire.Channel, int) bool                   { return false }
+func (alone) MoveHost(uint64, uint64, []byte, int) bool     { return false }
 func (alone) Send(mono.Time, kernel.JobID, wire.Channel, int, uint32, uint32, int) (int, bool) {
 	return 0, true
 }
