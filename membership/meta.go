@@ -2,7 +2,8 @@
 // gossips about itself. The package also has the rules by which a chip builds its view of all chips
 // from the gossip ([View]).
 //
-// Gossip only tells a chip the addresses to which it sends hellos. Only the hellos bring a link up.
+// From gossip, a chip learns the addresses to which the chip sends hellos. Gossip brings no link up: only
+// hellos do.
 //
 // # Metadata, 66 bytes, little-endian
 //

@@ -1,5 +1,5 @@
 // Package router is the fabric router of one chip (Spec §3). The router is a pure state machine.
-// The router does its work when its chip calls a method.
+// The router works only while its chip calls one of the router's methods.
 //
 // Every port has, per virtual channel, one receiver channel for packets that come in and four
 // sender channels for packets that go out. Sender channel 0 takes the chip's own packets. Sender

@@ -22,8 +22,8 @@
 // # L1 writes and MMIO writes
 //
 // Besides packets, a link carries L1 writes and MMIO writes: [Link.StartWrite], [Link.StartRegister] (see
-// writes.go). They need no credits, and [Link.HandleDatagram] returns their frames as soon as they come.
-// The call of [Config].Source is the only call of the link to its owner. An owner that has started a
+// writes.go). These writes need no credits. [Link.HandleDatagram] returns the frames of writes as soon as
+// the frames come. A link calls only one function of its owner, [Config].Source. An owner that has started a
 // command must call [Link.PollTransmit] as in step 5.
 //
 // # Session, incarnation, training
@@ -41,8 +41,8 @@
 // hellos that prove nothing. A training begins with hellos as long as the longest frame that the
 // link may send later. If the path drops these long hellos, the link also sends shorter hellos, and
 // comes up with shorter frames (see size.go). A link never pads an answer beyond the length of the
-// hello that it answers. An end refuses the last 8 incarnations of the peer that another one has
-// replaced.
+// hello that it answers. When a new incarnation of the peer replaces an old one,
+// the end refuses the old one from then on. An end remembers the last 8 replaced incarnations.
 //
 // # Bad frames
 //

@@ -21,8 +21,8 @@
 // A write has no completion entry. Each error of a read or a write adds 1 to the error counter, and
 // the chip reports an event. The firmware performs nothing of a refused part. A request with
 // [DataBlockDRAM] has parts of [BlockSize] bytes; if a part fails, the following parts do not
-// leave, and earlier parts stay performed. A request with neither or both of [RdReq] and [WrReq] is
-// refused; if it has RdReq, it gets a completion. The length limits of scatter pages count the
+// leave, and earlier parts stay performed. The firmware refuses a request with neither or both of
+// [RdReq] and [WrReq]. If such a request has RdReq, the firmware pushes a completion. The length limits of scatter pages count the
 // bytes that a page writes: 1024 bytes of page have 12 bytes of header, so data_block_length may be
 // 1024. The firmware checks all writes of a page before it performs the first one. Some registers may
 // refuse a store: registers that can only be read, and the command register of a transaction command
@@ -47,9 +47,10 @@
 // # Beside kernels
 //
 // The firmware works beside the kernels of a tile. But while a kernel of a strict job runs on a
-// tile, the firmware of the tile works only inside RunRouting, see Context.RunRouting of package
-// kernel. Outside of RunRouting, the tile accepts, passes on and ends no request. Deadlines that pass
-// meanwhile take effect when the firmware works again. L1 writes from the other end of its cable still reach its buffers.
+// tile, the tile's firmware works only while the kernel waits in RunRouting, or in a call that runs the
+// routing itself. (See Context.RunRouting of package kernel.) Outside of these calls, the tile accepts, passes on and ends no request. Deadlines that pass
+// meanwhile take effect when the firmware works again. L1 writes from the other end of the tile's
+// cable still reach the tile's buffers.
 //
 // The package is a pure machine. An idle tile has no state and no timer.
 package firmware

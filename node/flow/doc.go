@@ -34,8 +34,8 @@
 //     a group, only a completion counts as an answer.
 //   - The source gives up a member that no longer answers: all requests that are open at the member
 //     end as FateUnknown. A flow with one member then begins another epoch. A larger group
-//     continues with its other members. Its epoch ends if the source sent one of these requests
-//     before every member had answered in the epoch.
+//     continues with its other members. The group's epoch ends if the source sent one of these
+//     requests before every member had answered in the epoch.
 //
 // # Posted requests
 //
@@ -44,7 +44,7 @@
 // result. The sender may rely on this:
 //
 //   - The destination performs a posted request at most once. On an intact route, the
-//     destination performs it, after all earlier requests of the flow.
+//     destination performs the request, after all earlier requests of the flow.
 //   - If a router drops a posted request, the router counts the drop and reports it to the
 //     source. If the destination refuses a posted request or misses it, the completion of a
 //     later request says so. The source counts the fates of posted requests among those of
@@ -85,9 +85,9 @@
 //     from gossip (see [Source.HandleLives]). A multicast has the guarantee at the members that
 //     answer when its group begins an epoch.
 //   - Every request ends. If a flow makes no progress for [FlowTimeout], 2 minutes, all open
-//     requests of the flow end as FateUnknown. If the destination is unreachable, they end
+//     requests of the flow end as FateUnknown. If the destination is unreachable, the requests end
 //     as soon as the reports of dropped packets have come. While the destination is silent,
-//     they wait.
+//     the requests wait.
 //   - A read whose data was lost ends as soon as the source knows of the loss. If a router drops
 //     the data, the read ends with the drop report. If data is overdue by [ProbeAfter], the flow
 //     repeats the read as a probe. Replies of a flow keep their order. The read therefore ends when

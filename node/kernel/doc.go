@@ -21,14 +21,15 @@
 // read a clock.
 //
 // Each call of a Context counts against the kernel's budget, see [Budget]. A kernel that has used
-// its budget up yields, and continues after [PollPause] at the latest. So a kernel that polls in a
-// loop does not stop other kernels. Nothing can interrupt Go code that loops without any call.
+// its budget up yields, and continues after [PollPause] at the latest. Other kernels therefore run
+// while one kernel polls in a loop. Nothing can interrupt Go code that loops without any call.
 //
 // # Order
 //
 //   - Loads and stores of a kernel take effect at once, in order.
-//   - NoC commands of a kernel take effect in order, after the kernel yields, or later. Until then the
-//     source must not change. [Context.NocAsyncWriteBarrier] waits for all of them.
+//   - NoC commands of a kernel take effect in order, and none before the kernel yields. A kernel must
+//     not change the source of a command before the command takes effect.
+//     [Context.NocAsyncWriteBarrier] waits for all earlier commands.
 //   - NoC reads and writes of the PCIe tile's window reach host memory (Wormhole). The host performs them
 //     later, and the kernel's further NoC commands wait. Without a host, and if the host does not perform
 //     a command within [noc.HostWait], the job ends.

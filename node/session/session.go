@@ -37,8 +37,8 @@
 // # Tiles
 //
 // An address names a byte of a tile, by the tile's coordinates of NoC 0, its coordinates of NoC 1
-// ([wire.NocOne]), or its translated coordinates. Boards lack some Tensix tiles (harvesting), and
-// [Tensix] finds a tile that several chips have. Write and AtomicInc to the address of a
+// ([wire.NocOne]), or its translated coordinates. Boards lack some Tensix tiles (harvesting). The
+// function [Tensix] finds a tile that several chips have. Write and AtomicInc to the address of a
 // rectangle ([wire.NewNocRect]) are NoC multicasts: each Tensix tile of the rectangle takes part.
 // A NoC multicast carries no flush.
 //
@@ -46,7 +46,7 @@
 //
 // [Session.StartWrite], [Session.StartRead] and [Session.Start] return a [Call] as soon as
 // the first packets have left. [Call.Wait] waits for the end of the command, and [Call.Poll]
-// asks whether it has ended. A call with [Posted] returns when the chip has sent its
+// asks whether the command has ended. A call with [Posted] returns when the chip has sent its
 // packets, and no destination answers. [Session.Flush] waits for posted commands.
 //
 // # The device API
