@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestMeeting checks in virtual time when a node looks for its peers: at once, late by at most a
-// fifth of the time that it has looked, at least every half second, and no more after the last peer.
+// TestMeeting checks in virtual time when a node looks for its peers. The node looks at once, and
+// then at growing intervals, which never exceed meetMax. The node stops when it has found all peers.
 func TestMeeting(t *testing.T) {
 	t.Parallel()
 	begin := time.Unix(1000, 0)

@@ -17,7 +17,8 @@ import (
 // are read, and these packets wait in the kernel's buffer.
 //
 // The socket is not connected. On Linux, the socket nevertheless learns which datagrams a host refused
-// (see icmp_linux.go). quic-go would close its connections at such an error, and does not see it.
+// (see icmp_linux.go). The socket hides such an error from quic-go, because quic-go would close its
+// connections at the error.
 type socket struct {
 	*net.UDPConn
 	batch   *ipv4.PacketConn
@@ -33,13 +34,13 @@ func newSocket(c *net.UDPConn) *socket {
 }
 
 // maxTries is the largest number of calls that send the same packets. A call may report the error of an
-// earlier packet and send nothing (udp(7)). Then another call follows.
+// earlier packet and send nothing (udp(7)). WriteMsgUDP then calls again.
 const maxTries = 4
 
 // WriteMsgUDP sends packets, and signals s.tooLong if the kernel refuses a packet because of its
-// length. quic-go calls this method, but ignores that error. If this machine's network or packet
-// filter refuses packets, WriteMsgUDP reports them as sent, because quic-go would close its
-// connection at the error.
+// length. quic-go calls WriteMsgUDP, but ignores the error of packets that are too long. If this machine's
+// network or packet filter refuses packets, WriteMsgUDP reports these packets as sent. At the error,
+// quic-go would close its connection.
 func (s *socket) WriteMsgUDP(b, oob []byte, to *net.UDPAddr) (n, oobn int, err error) {
 	for range maxTries {
 		n, oobn, err = s.UDPConn.WriteMsgUDP(b, oob, to)
