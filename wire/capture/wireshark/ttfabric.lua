@@ -1204,8 +1204,8 @@ local function frame_tree(tvb, f, r, ctx, root)
   elseif f.version then
     tree:add(L.crcstatus, tvb(f.o, 0), 2):set_generated()
   end
-  if headers then -- no fault: the snap length of the capture ends in the payload or in the padding
-    if payload_here(f, ctx) then payload_tree(tvb, f, tree) end
+  if headers then -- no receiver refused the frame: the snap length of the capture ends in the payload or in the padding
+    tree:add(L.fault, tvb(f.o, f.len), f.fault):append_text(", because the capture's snap length cut the frame off"):set_generated()
   elseif f.refused then
     tree:add(L.fault, tvb(f.o, f.len), "refused"):set_generated()
     tree:add_proto_expert_info(X.malformed, "The port refused this frame, as a comment says")
