@@ -198,6 +198,8 @@ num(L, "stream", "uint32", "ttlink.stream", "Stream index", nil, "Number of the 
 num(L, "frame_len", "uint16", "ttlink.frame_len", "Frame length")
 num(L, "in_flight", "uint32", "ttlink.analysis.frames_in_flight", "Frames in flight")
 num(L, "lost", "uint32", "ttlink.analysis.lost_frames", "Frames missing before this one")
+L.rel_seq = ProtoField.int32("ttlink.analysis.relative_seq", "Sequence number from the session's start, or from the first captured frame")
+L.rel_ack = ProtoField.int32("ttlink.analysis.relative_ack", "Acknowledgement, from the same start as the peer's relative sequence numbers")
 L.ack_rtt = ProtoField.relative_time("ttlink.analysis.ack_rtt", "Time from frame to acknowledgement")
 L.acks = ProtoField.framenum("ttlink.analysis.acks_frame", "This acknowledges the frame in", base.NONE, frametype.ACK)
 L.acked_in = ProtoField.framenum("ttlink.analysis.acked_in", "Acknowledged in", base.NONE, frametype.ACK)
@@ -635,8 +637,13 @@ local function analyse(tvb, f, r, ctx)
     d.cause = d.cause + 1
     if peer then peer.cause = peer.cause + 1 end
   end
+  if NUMBERED[f.kind] or f.hello then
+    d.base = d.base or f.hello and f.hello.low or f.seq -- kept for the whole session; later hellos have higher numbers
+    if not f.hello then r.rel_seq = distance(f.seq, d.base) end
+  end
   if NUMBERED[f.kind] then analyse_data(d, peer, f, r, ctx.number, ctx.now, ctx.outbound) end
   if not peer then return end
+  if peer.base and (NUMBERED[f.kind] or f.kind == UPDATE) then r.rel_ack = distance(f.ack, peer.base) end
   if NUMBERED[f.kind] or f.kind == UPDATE then analyse_ack(peer, f, r, ctx.number, ctx.now) end
   if f.nack and f.kind == UPDATE then peer.cause = peer.cause + 1 end
   for v, at in pairs(f.grants or {}) do note_grant(peer, v, tvb(at[1], 4):le_uint()) end
@@ -1099,6 +1106,8 @@ end
 local function analysis_tree(tvb, f, r, tree, number)
   local here, marks, good = tvb(f.o, 0), {}, r.stream ~= nil
   if r.stream then tree:add(L.stream, here, r.stream):set_generated() end
+  if r.rel_seq then tree:add(L.rel_seq, here, r.rel_seq):set_generated() end
+  if r.rel_ack then tree:add(L.rel_ack, here, r.rel_ack):set_generated() end
   local box
   local function add(field, value)
     box = box or tree:add(here, "Analysis of the link")
@@ -1164,6 +1173,13 @@ local function sound(f, ctx)
   return f.fault == "short" and ctx.cut and f.version == VERSION and KINDS[f.kind] ~= nil and not f.refused
 end
 
+-- payload_here reports whether the capture has the whole payload of a sound frame. The capture may lack
+-- only the padding and the checksum.
+local function payload_here(f, ctx)
+  if not f.fault then return f.whole end
+  return f.head and sound(f, ctx) and f.here >= f.length
+end
+
 -- frame_tree shows one frame, and returns its words and marks for the Info column, and whether a packet is in it.
 local function frame_tree(tvb, f, r, ctx, root)
   if f.hello then
@@ -1188,7 +1204,8 @@ local function frame_tree(tvb, f, r, ctx, root)
   elseif f.version then
     tree:add(L.crcstatus, tvb(f.o, 0), 2):set_generated()
   end
-  if headers then -- no fault: the snap length of the capture ends in the payload
+  if headers then -- no receiver refused the frame: the snap length of the capture ends in the payload or in the padding
+    tree:add(L.fault, tvb(f.o, f.len), f.fault):append_text(", because the capture's snap length cut the frame off"):set_generated()
   elseif f.refused then
     tree:add(L.fault, tvb(f.o, f.len), "refused"):set_generated()
     tree:add_proto_expert_info(X.malformed, "The port refused this frame, as a comment says")
@@ -1273,7 +1290,7 @@ local function frame_at(tvb, o, n, ctx, index)
     r = r or {}
     r.new, ctx.found[index] = nil, r
     if f.whole then check_frame(f) end
-    if f.whole and not f.fault then read_payload(tvb, f) end
+    if payload_here(f, ctx) then read_payload(tvb, f) end
     if ctx.fresh and ctx.analysis then
       if sound(f, ctx) then analyse(tvb, f, r, ctx) end
       if not f.fault and f.kind == DATA and not (f.offset == 0 and f.last) then assemble(tvb, f, r, ctx) end
@@ -1281,7 +1298,7 @@ local function frame_at(tvb, o, n, ctx, index)
     return f, r
   end
   if f.whole then check_frame(f) end
-  if f.whole and not f.fault then read_payload(tvb, f) end
+  if payload_here(f, ctx) then read_payload(tvb, f) end
   return f, r
 end
 
