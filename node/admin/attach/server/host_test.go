@@ -385,7 +385,7 @@ func TestProgramOfTheArticle(t *testing.T) {
 	}
 	l.eventually(t, "the last index", func() bool { return tiles()[10].CQ.RdIdx == 4 })
 	q := tiles()
-	if want := (firmware.Queue{RdReq: 4, RdResp: 4, Errors: 2, WrIdx: 4, RdIdx: 4}); q[10].SQ != want || q[8].Counters.Sent != 1 {
+	if want := (firmware.Queue{RdReq: 4, RdResp: 4, Errors: 2, WrIdx: 4, RdIdx: 4}); q[10].SQ != want || q[8].Counters.Sent == 0 {
 		t.Errorf("E10 has %+v, want %+v; E8 has sent %d messages", q[10].SQ, want, q[8].Counters.Sent)
 	}
 	cut := func(here, peer wire.Channel) {
@@ -394,9 +394,13 @@ func TestProgramOfTheArticle(t *testing.T) {
 		check(t, l.nodes[1].Cut(peer, true, 0))
 	}
 	cut(8, 0)
-	if got := l.article(t, l1); got != first+there+others {
-		t.Errorf("without the cable of E8, the program prints\n%swant\n%s", got, first+there+others)
-	}
+	l.eventually(t, "the way by E9", func() bool { // a chip that gets no processor for 10 s may give a request up
+		got := l.article(t, l1)
+		if got != first+there+others && got != first+gone+others {
+			t.Fatalf("without the cable of E8, the program prints\n%swant\n%s", got, first+there+others)
+		}
+		return got == first+there+others
+	})
 	byE9 := tiles()[9].Counters.Sent > 0 // or the link of E8 sends its frames over the cable of E9
 	s, _ := l.nodes[0].Status()
 	for _, p := range s.Ports {
@@ -409,9 +413,8 @@ func TestProgramOfTheArticle(t *testing.T) {
 	if got := l.article(t, l1); got != first+gone+others {
 		t.Errorf("without both cables, the program prints\n%swant\n%s", got, first+gone+others)
 	}
-	l.eventually(t, "the last index", func() bool { return tiles()[10].CQ.RdIdx == 4 })
-	if want := (firmware.Queue{RdReq: 12, RdResp: 12, Errors: 7, WrIdx: 4, RdIdx: 4}); tiles()[10].SQ != want {
-		t.Errorf("at the end, E10 has %+v, want %+v", tiles()[10].SQ, want)
+	if q := tiles()[10].SQ; q.RdReq < 12 || q.RdResp != q.RdReq || q.Errors < 7 || q.Errors > q.RdReq {
+		t.Errorf("at the end, E10 has %+v", q)
 	}
 	file, err := l.nodes[0].EndRecording()
 	check(t, err)
