@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ttfabric/node/firmware"
 	"ttfabric/node/kernel"
 	"ttfabric/wire/mono"
 )
@@ -58,6 +59,14 @@ func (n *Node) Jobs() []kernel.Running {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.chip.Jobs()
+}
+
+// HostQueues lists the base firmware's queues and counters of the chip's ethernet tiles, by channel. Chips
+// of the architecture Blackhole have none.
+func (n *Node) HostQueues() []firmware.Tile {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.chip.HostQueues()
 }
 
 // WaitJob waits until a job has ended on this chip, and returns how. A chip remembers the ends of its

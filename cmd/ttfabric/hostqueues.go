@@ -24,7 +24,8 @@ The columns Requests and Completions show the write index, the read index and th
 of the entries that wait. The word "empty" stands for a completion that the firmware
 has not filled yet. The columns Writes and Reads show how many requests the firmware
 has accepted, and how many have ended. With -o json, the command shows all entries,
-also old ones.`,
+also old ones, and how many requests of each type the firmware has accepted, done and
+refused.`,
 		Example: "  ttfabric host queues M0D0\n  ttfabric host queues M0D0 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			as, err := format(c)
@@ -35,11 +36,7 @@ also old ones.`,
 			if err != nil {
 				return err
 			}
-			s, err := f.Session(n)
-			if err != nil {
-				return err
-			}
-			states, err := host.States(c.Context(), s)
+			states, err := f.HostStates(c.Context(), n)
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"ttfabric/node/firmware"
 	"ttfabric/node/firmware/host"
 )
 
@@ -26,6 +27,9 @@ func TestHostCommands(t *testing.T) {
 		t.Fatalf("%v, %d tiles", err, len(states))
 	}
 	if s := states[10]; s.Tile != "8-6" || s.Writes != (host.Count{Accepted: 1, Ended: 1}) || s.Reads != (host.Count{Accepted: 1, Ended: 1}) || s.Errors != 0 || s.Requests.WrIdx != 2 || s.Completions.RdIdx != 1 {
+		t.Errorf("tile E10: %+v", s)
+	}
+	if s := states[10].Types; len(s) != int(firmware.NumRequestTypes) || s[firmware.WordRead] != (firmware.TypeCounters{Type: "word-read", Accepted: 1, Done: 1}) || s[firmware.WordWrite].Done != 1 || s[firmware.HostRead].Accepted != 0 {
 		t.Errorf("tile E10: %+v", s)
 	}
 	if table := c.must("host", "queues", "M0D0"); !strings.Contains(table, "│ E10  │ 8-6 │ 2, 2     │ 1, 1        │ 1, 1 ended │ 1, 1 ended │      0 │") {

@@ -16,6 +16,11 @@ func (s *Server) jobs(w http.ResponseWriter, _ *http.Request) {
 	answer(w, v)
 }
 
+// host lists the base firmware's queues and counters of the chip's ethernet tiles.
+func (s *Server) host(w http.ResponseWriter, _ *http.Request) {
+	answer(w, s.n.HostQueues())
+}
+
 // startJob starts the chip's part of a job.
 func (s *Server) startJob(w http.ResponseWriter, r *http.Request) {
 	var j kernel.Job

@@ -414,6 +414,9 @@ func (c *caller) operations(a string) {
 	c.call(a, "POST", "/v1/jobs", "", job, 204)
 	c.call(a, "POST", "/v1/jobs", "", job, 422)
 	c.call(a, "POST", "/v1/jobs", "", `{"id":8,"programs":[{"kernels":[{"kernel":"none","tile":{"x":1,"y":1}}]}]}`, 422)
+	if got := c.call(a, "GET", "/v1/host", "", "", 200); strings.Count(got, `"host-scatter-write"`) != 16 {
+		c.t.Errorf("the firmware's queues: %s", got)
+	}
 	if got := c.call(a, "GET", "/v1/jobs", "", "", 200); !strings.Contains(got, `"wait@1-1"`) {
 		c.t.Errorf("the running jobs: %s", got)
 	}

@@ -138,7 +138,7 @@ func (c *machine) Ends() []flow.Ends { return c.source.Ends() }
 func (c *machine) Moment() flow.Moment { return c.source.Moment() }
 
 // Quiet reports whether the chip has no open request, its router holds no packet, and the
-// chip owes no completion, reply or drop report.
+// chip owes no completion, reply or drop report. Then no request waits for host memory either.
 func (c *machine) Quiet() bool {
-	return c.source.Open() == 0 && c.router.InFlight() == 0 && c.sink.Owed() == 0 && c.outbox.empty()
+	return c.source.Open() == 0 && c.router.InFlight() == 0 && c.sink.Owed() == 0 && c.outbox.empty() && len(c.waiting.list)+len(c.waiting.own.list) == 0
 }

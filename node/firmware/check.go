@@ -65,10 +65,9 @@ func newTileKinds(m *noc.Memory) *tileKinds {
 // returns 0 if nothing is wrong.
 func (k *tileKinds) check(e *Entry) Reason {
 	block, dram, mod := e.Flags&DataBlock != 0, e.Flags&DataBlockDRAM != 0, e.Flags&Mod != 0
-	read, write := e.Flags&RdReq != 0, e.Flags&WrReq != 0
 	a := e.addr()
 	switch {
-	case e.Flags&^requestFlags != 0 || read == write || dram && !block || mod && !(write && block):
+	case e.Flags.Type() == WrongRequest:
 		return BadFlags
 	case block && (e.Data%wordAlign != 0 || !dram && e.Data > BlockSize):
 		return BadLength

@@ -340,6 +340,8 @@ type Tile struct {
 	In       [2]int       `json:"in"`   // requests and responses that came over the cable and wait
 	Out      [2]int       `json:"out"`  // requests and responses that wait for the cable, or for the other end to note them
 	Counters Counters     `json:"counters"`
+
+	Types []TypeCounters `json:"types"` // counters by the type of request; a type without requests counts 0
 }
 
 // Queue is the state of a queue, from the words in L1.
@@ -369,15 +371,18 @@ type Counters struct {
 }
 
 // Tiles lists the tiles of the chip, by channel.
-func (m *Machine) Tiles() (list []Tile) {
+func (m *Machine) Tiles() []Tile {
+	list := []Tile{}
 	for i, at := range m.at {
 		v := Tile{Channel: wire.Channel(i), X: at.X, Y: at.Y, SQ: m.queue(at, SQ), CQ: m.queue(at, CQ)}
+		var types typeCounters
 		if t := m.tiles[i]; t != nil {
-			v.Open, v.Counters = len(t.open), t.counters
+			v.Open, v.Counters, types = len(t.open), t.counters.Counters, t.counters.types
 			for c := range numClasses {
 				v.In[c], v.Out[c] = len(t.in[c].list), len(t.out[c].list)
 			}
 		}
+		v.Types = types.list()
 		list = append(list, v)
 	}
 	return list

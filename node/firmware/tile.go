@@ -31,7 +31,7 @@ type tile struct {
 	retry    mono.Time     // end of a pause; 0: none
 	pace     pace
 	reports  int
-	counters Counters
+	counters tileCounters
 }
 
 // pace counts the requests that a tile accepted at one instant, and since the last store of its host.
@@ -179,6 +179,7 @@ func (t *tile) accept() bool {
 	t.pace.accepts++
 	r.id = t.id
 	t.counters.Accepted++
+	t.counters.types[e.Flags.Type()].Accepted++
 	switch {
 	case e.Flags&RdReq != 0:
 		t.count(RdReqCounter)
@@ -393,6 +394,7 @@ func (t *tile) endIfOver(r *request) {
 	}
 	t.open = slices.DeleteFunc(t.open, func(o *request) bool { return o == r })
 	e := &r.entry
+	t.counters.types.ended(e.Flags.Type(), r.reason)
 	if r.reason != 0 {
 		if r.reason.unreachable() {
 			t.counters.Unreachable++

@@ -65,6 +65,9 @@ func (s *Sim) checkStep(m *machine) {
 
 // ended checks the result of a request, and notes in the model that the request has ended.
 func (s *Sim) ended(m *machine, r flow.Result) {
+	if s.hosts != nil && s.hosts.packets.ended(m, &r) {
+		return
+	}
 	if r.Token == 0 || r.Token > uint64(len(s.model.ops)) {
 		s.fail("one end", "%s ends a request %d that nobody made", m.node, r.Token)
 		return

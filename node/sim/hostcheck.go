@@ -104,6 +104,9 @@ func (all *hosts) unrest() string {
 		if h.life != h.m.life || len(h.open) > 0 || len(h.todo) > 0 {
 			return fmt.Sprintf("host %d at E%d of %s waits for %d requests", h.number, h.ch, h.m.node, len(h.open)+len(h.todo))
 		}
+		if h.packets+len(h.cells) > 0 {
+			return fmt.Sprintf("host %d at E%d of %s waits for %d packets", h.number, h.ch, h.m.node, h.packets+len(h.cells))
+		}
 	}
 	for _, m := range all.s.machines {
 		for _, q := range m.chip.HostQueues() {

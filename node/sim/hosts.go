@@ -48,6 +48,8 @@ type HostReport struct {
 	Lost     int // of these: requests that ended as unreachable
 	Refused  int // of these: requests that the firmware refused, because they were wrong
 	Orphans  int // requests whose chip died first
+	Packets  int // packets to host memory that ended
+	Gone     int // of these: packets that ended because the host was slow
 }
 
 // hosts are all hosts of a run.
@@ -61,6 +63,8 @@ type hosts struct {
 	held   map[*life]map[int][]version // by incarnation and host: the contents that the host's region has had, oldest first
 	proof  bool                        // the run is in its last part: the hosts make their last requests, without any fault in force
 	lent   map[*life][]byte            // by incarnation: the host memory that the chip uses
+
+	packets *hostPackets
 }
 
 // version is the content of a region from the time "at" on.
@@ -82,6 +86,9 @@ type host struct {
 	made   uint32    // requests to the present incarnation
 	errors uint32    // of these: requests that ended with an error
 	todo   []int     // chips that the host must still reach in the last part of the run
+
+	packets int   // packets under way
+	cells   []int // chips to whose host memory the host must still send packets in the last part of the run
 }
 
 // hostOp is a request of a host.
@@ -108,6 +115,7 @@ func (o *hostOp) parts() int { return (o.n + firmware.BlockSize - 1) / firmware.
 
 func newHosts(s *Sim, each int) *hosts {
 	all := &hosts{s: s, rng: rand.New(rand.NewPCG(s.cfg.Seed, 0x686f7374)), at: board.Coords(s.cfg.Topology), held: map[*life]map[int][]version{}, lent: map[*life][]byte{}}
+	all.packets = newHostPackets(all)
 	for _, m := range s.machines {
 		for _, ch := range all.rng.Perm(wire.MaxChannels)[:each] {
 			x, y, _ := noc.EthernetTile(s.cfg.Topology.Arch, wire.Channel(ch))
@@ -138,6 +146,7 @@ func (h *host) step() {
 		}
 		if !s.healed || h.all.proof {
 			h.ask()
+			h.send()
 		}
 		s.run(h.m)
 	}
@@ -155,8 +164,10 @@ func (h *host) renew() {
 		h.all.s.report.Hosts.Orphans++
 	}
 	h.life, h.open, h.made, h.errors = h.m.life, nil, 0, 0
+	h.packets = 0
 	if s := h.all.s; h.all.lent[h.life] == nil {
-		h.all.lent[h.life] = make([]byte, len(h.all.list)*firmware.QueueLen*hostBytes)
+		h.all.packets.lent[h.life] = s.now
+		h.all.lent[h.life] = make([]byte, h.all.packets.size())
 		h.m.chip.Lend(s.clock(h.m), uint64(len(h.all.lent[h.life])))
 	}
 }
@@ -171,7 +182,7 @@ func (all *hosts) transfer(m *machine) {
 	for t, ok := m.chip.PollTransfer(); ok; t, ok = m.chip.PollTransfer() {
 		b := bytes.Clone(memory[t.Addr:][:t.Len])
 		copy(memory[t.Addr:], t.Data)
-		all.s.after(time.Duration(all.rng.Int64N(int64(time.Millisecond))), func() {
+		all.s.after(time.Duration(all.rng.Int64N(int64(time.Millisecond)))+all.packets.transfer(m, &t), func() {
 			if m.life == l && m.chip != nil {
 				m.chip.HandleTransfer(all.s.clock(m), t.ID, wire.OutcomeDone, b)
 				all.s.run(m)
@@ -427,7 +438,7 @@ func (all *hosts) prove() {
 	}
 	all.proof = true
 	for _, h := range all.list {
-		h.todo = all.rng.Perm(len(all.s.machines))
+		h.todo, h.cells = all.rng.Perm(len(all.s.machines)), all.packets.rng.Perm(len(all.s.machines))
 	}
 	if s := all.s; !s.runUntil(s.now.Add(SettleTime), s.atRest) {
 		s.fail("hosts", "%s", s.unrest())

@@ -26,10 +26,12 @@ func TestHosts(t *testing.T) {
 			sum.Lost += r.Hosts.Lost
 			sum.Refused += r.Hosts.Refused
 			sum.Orphans += r.Hosts.Orphans
+			sum.Packets += r.Hosts.Packets
+			sum.Gone += r.Hosts.Gone
 		}
 	}
 	t.Logf("%+v", sum)
-	if sum.Requests < 1000 || sum.Lost == 0 || sum.Refused == 0 || sum.Orphans == 0 {
+	if sum.Requests < 1000 || sum.Lost == 0 || sum.Refused == 0 || sum.Orphans == 0 || sum.Packets < 1000 || sum.Gone == 0 {
 		t.Errorf("the seeds caused too little: %+v", sum)
 	}
 }
@@ -37,7 +39,7 @@ func TestHosts(t *testing.T) {
 // The checkers of the hosts find errors that the simulator makes on purpose.
 func TestHostsSabotage(t *testing.T) {
 	t.Parallel()
-	for _, x := range []sabotage{sabotageHostRead, sabotageHostTwice} {
+	for _, x := range []sabotage{sabotageHostRead, sabotageHostTwice, sabotageHostPacket} {
 		var f *Failure
 		if _, err := Run(Config{Topology: topology(t, "n300"), Seed: 5, Quick: true, Hosts: 2, sabotage: x}); !errors.As(err, &f) || f.Rule != "hosts" {
 			t.Errorf("sabotage %d: %v", x, err)

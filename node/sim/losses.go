@@ -139,6 +139,14 @@ func (s *Sim) checkEnds() {
 			note(o, o.dst, o.fate)
 		}
 	}
+	if s.hosts != nil {
+		s.hosts.packets.fates(func(src, dst int, f flow.Fate) {
+			w := way{s.machines[src].node, s.machines[dst].node}
+			n := truth[w]
+			n.fates[f]++
+			truth[w] = n
+		})
+	}
 	for _, m := range s.machines {
 		for _, e := range m.chip.Ends() {
 			w := way{m.node, e.Dst}

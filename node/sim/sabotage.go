@@ -10,19 +10,20 @@ import (
 type sabotage int
 
 const (
-	noSabotage        sabotage = iota
-	sabotageMemory             // flips a bit of memory
-	sabotageTwice              // performs an increment twice
-	sabotageSwallow            // hides the end of a request from the model
-	sabotageDoubleEnd          // ends a request twice
-	sabotageLie                // changes the fate of a performed request from done to lost
-	sabotageRead               // changes the data that a read returned
-	sabotageBlame              // changes the fate of a read from another chip's memory from done to lost
-	sabotageMember             // changes the fate of a multicast at one destination from done to lost
-	sabotageHostRead           // changes the data that a read of a host returned
-	sabotageHostTwice          // counts writes of hosts twice
-	sabotageDoubt              // changes the fate of a read from another chip's memory from done to unknown
-	sabotageCount              // counts one done request of each pair of chips as lost
+	noSabotage         sabotage = iota
+	sabotageMemory              // flips a bit of memory
+	sabotageTwice               // performs an increment twice
+	sabotageSwallow             // hides the end of a request from the model
+	sabotageDoubleEnd           // ends a request twice
+	sabotageLie                 // changes the fate of a performed request from done to lost
+	sabotageRead                // changes the data that a read returned
+	sabotageBlame               // changes the fate of a read from another chip's memory from done to lost
+	sabotageMember              // changes the fate of a multicast at one destination from done to lost
+	sabotageHostRead            // changes the data that a read of a host returned
+	sabotageHostTwice           // counts writes of hosts twice
+	sabotageHostPacket          // changes the data that a packet read from host memory
+	sabotageDoubt               // changes the fate of a read from another chip's memory from done to unknown
+	sabotageCount               // counts one done request of each pair of chips as lost
 )
 
 // spoil makes the error that the sabotage of the run names. If spoil returns false, the simulator

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"ttfabric/node/firmware"
 	"ttfabric/node/kernel"
 )
 
@@ -24,6 +25,16 @@ var jobRoutes = []Route{
 		Errors: []Failure{{Status: http.StatusBadRequest, When: "The number of the job is wrong."}, {Status: http.StatusNotFound, When: "The job does not run, and is not among the last jobs that ended."}}},
 	{Method: "DELETE", Path: "/v1/jobs", Summary: "Stops a job on all its chips.", Params: []Param{jobParam, {Name: "text", Type: "", Max: MaxID, Doc: "Why the job is stopped, at most 64 bytes. The reports of the job's chips show the text."}}, Answers: noContent,
 		Errors: []Failure{{Status: http.StatusBadRequest, When: "The number of the job is wrong."}, {Status: http.StatusNotFound, When: "The job does not run on this chip."}}},
+}
+
+// hostRoutes are the calls for hosts.
+var hostRoutes = []Route{
+	{Method: "GET", Path: "/v1/host", Summary: "Lists the base firmware's queues and counters of the chip's ethernet tiles. Chips of the architecture Blackhole have none.", Answers: one([]firmware.Tile{})},
+}
+
+// HostTiles lists the base firmware's queues and counters of the chip's ethernet tiles, by channel.
+func (c *Client) HostTiles(ctx context.Context) (v []firmware.Tile, err error) {
+	return v, c.call(ctx, "GET", "/v1/host", nil, &v)
 }
 
 var jobParam = Param{Name: "id", Type: uint64(0), Required: true, Doc: "The number of the job."}

@@ -21,6 +21,19 @@ type State struct {
 	Errors      uint32       `json:"errors"`      // the number of requests that ended with an error
 	Requests    Queue        `json:"requests"`    // the submission queue
 	Completions Queue        `json:"completions"` // the completion queue
+
+	Types []firmware.TypeCounters `json:"types"` // the firmware's counters by the type of request, from the chip
+}
+
+// AddTypes puts the counters of a chip's firmware into the states of the chip's tiles.
+func AddTypes(states []State, tiles []firmware.Tile) {
+	for i := range states {
+		for _, t := range tiles {
+			if t.Channel == states[i].Channel {
+				states[i].Types = t.Types
+			}
+		}
+	}
 }
 
 // Count counts requests since the chip's start, modulo 2^32.

@@ -30,7 +30,7 @@ func TestPacketsToHostFile(t *testing.T) {
 	h, mem := l.mapping(t, 0)
 	for i := range l.nodes {
 		s := session.New(l.dial(t, i))
-		want, at := randomBytes(100<<10+i), uint64(1<<20*(i+1)+3)
+		want, at := randomBytes(20<<10+i), uint64(1<<20*(i+1)+3)
 		check(t, s.Write(l.ctx, self, onHost(at), want))
 		got := make([]byte, len(want))
 		if !bytes.Equal(mem[at:][:len(want)], want) {
