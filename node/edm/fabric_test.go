@@ -49,10 +49,28 @@ func newBench(t *testing.T, machine string, seed uint64, broken sabotage) *bench
 			c.SetPath(b.now, p.Local.Channel, true)
 		}
 		b.chips[tc.Node] = c
+		b.litter(c)
 		t.Cleanup(func() { c.Close(b.now) })
 	}
 	b.run(time.Second, func() bool { return false })
 	return b
+}
+
+// litter fills the L1 of a chip's ethernet tiles with what an earlier job could have left.
+func (b *bench) litter(c *chip.Chip) {
+	b.t.Helper()
+	rng := rand.New(rand.NewPCG(9, uint64(c.Node().Chip)))
+	junk := make([]byte, 4096)
+	for i := range junk {
+		junk[i] = byte(rng.Uint32())
+	}
+	for _, p := range c.Channels() {
+		tile, _ := kernel.EthernetTile(b.m.Arch, p.Local.Channel)
+		cmd := wire.Command{Type: wire.NocUnicastWrite, Addr: tile.Addr(Handshake)}
+		if o := c.Memory().Execute(&cmd, junk); o != wire.OutcomeDone {
+			b.t.Fatal(o)
+		}
+	}
 }
 
 // observe takes an event of an EDM.

@@ -51,6 +51,9 @@ func (l *Links) Generate(p *kernel.Builder, b *Builder, at wire.PortID) error {
 		}
 		return fail("the program has another buffer on tile %s", tile)
 	}
+	for _, c := range b.channels {
+		p.InitSemaphore(tile, c.Semaphore, 0)
+	}
 	p.CreateKernelWith(KernelName, tile, b.CompileArgs(), b.RuntimeArgs()...)
 	if _, err := p.Build(); err != nil {
 		return fail("%v", err)

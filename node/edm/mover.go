@@ -80,8 +80,8 @@ func (m *mover) run() {
 	m.tell(Event{Kind: Ended})
 }
 
-// clear clears what the other end and the workers will write. The other end writes only after the handshake,
-// and the workers write only after the EDM has signalled them, or if they end the channel.
+// clear clears what the other end will write: the other end writes only after the handshake. The start of the
+// program has cleared the channels' semaphores, because a worker may end its channel before the EDM runs.
 func (m *mover) clear() {
 	for _, cs := range [][]*channel{m.senders, m.receivers} {
 		for _, c := range cs {

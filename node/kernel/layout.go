@@ -146,6 +146,14 @@ func (b *Builder) CreateSemaphore(t Tile, value uint32) uint32 {
 	return s.Addr
 }
 
+// InitSemaphore says that the program's start writes the value into the word at address a of a tile, a
+// multiple of 16. The 16 bytes from a on belong to the job. They may lie in a buffer of the program.
+func (b *Builder) InitSemaphore(t Tile, a, value uint32) {
+	if _, ok := b.tile("semaphore", t); ok {
+		b.program.Semaphores = append(b.program.Semaphores, Semaphore{t, a, value})
+	}
+}
+
 // CreateGlobalSemaphore adds a semaphore that the program's start does not write, and returns its
 // address in the tile (tt-metal: CreateGlobalSemaphore). Kernels of other chips may change it
 // before this chip's program starts. Memory that nobody has written is 0.
