@@ -37,13 +37,13 @@ func TestCheckersFind(t *testing.T) {
 			}
 			if c.broken.noAck { // the link reads the source again only if the cable loses it
 				rng := rand.New(rand.NewPCG(1, 2))
-				b.lose = func() bool { return rng.IntN(4) == 0 }
+				b.Lose = func() bool { return rng.IntN(4) == 0 }
 			}
 			b.fill(st, 1)
-			b.start(st.Parts)
-			b.run(2*time.Second, b.quiet)
+			b.Start(st.Parts)
+			b.Run(2*time.Second, b.Quiet)
 			if got := b.checker.Finish(); !has(got, c.want) {
-				t.Errorf("the checker reports %q, want %q; ends %v", got, c.want, b.ends)
+				t.Errorf("the checker reports %q, want %q; ends %v", got, c.want, b.Ends)
 			}
 		})
 	}
@@ -61,16 +61,16 @@ type pair struct {
 
 // newPair returns a pair without EDMs. The function "change" may change the configuration of an end.
 func newPair(b *bench, messages [2][2]int, change func(end int, c *Config)) *pair {
-	b.t.Helper()
-	p := &pair{b: b, link: b.line(1, 0, 1).Hops[0][0], links: NewLinks(b.m), messages: messages}
+	b.T.Helper()
+	p := &pair{b: b, link: b.line(1, 0, 1).Hops[0][0], links: NewLinks(b.M), messages: messages}
 	for i := range p.ends {
 		cfg := Config{Channels: 2, PageSize: 1024, Patience: time.Second}
 		change(i, &cfg)
 		var err error
 		if p.ends[i], err = NewBuilder(cfg); err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
-		p.on[i] = kernel.NewBuilder(b.m)
+		p.on[i] = kernel.NewBuilder(b.M)
 	}
 	return p
 }
@@ -80,7 +80,7 @@ func (p *pair) port(end int) wire.PortID { return [2]wire.PortID{p.link.From, p.
 
 // add adds the channels of an end, with a worker for each. The worker has as many messages as given.
 func (p *pair) add(end int, sender bool, worker [2]int) {
-	p.b.t.Helper()
+	p.b.T.Helper()
 	for ch := range 2 {
 		t := p.on[end].Tensix(ch)
 		sem := p.on[end].CreateSemaphore(t, 0)
@@ -90,9 +90,9 @@ func (p *pair) add(end int, sender bool, worker [2]int) {
 		}
 		c, err := add(sem, p.messages[end][ch], []kernel.Tile{t}, 1024)
 		if err != nil {
-			p.b.t.Fatal(err)
+			p.b.T.Fatal(err)
 		}
-		edm, _ := kernel.EthernetTile(p.b.m.Arch, p.port(end).Channel)
+		edm, _ := kernel.EthernetTile(p.b.M.Arch, p.port(end).Channel)
 		pages := p.on[end].CreateBuffer(t, 1024*64)
 		stage := p.on[end].CreateBuffer(t, 2048)
 		args := append(WorkerArgs(edm, c, 0, sem), uint32(t.X), uint32(t.Y), pages, uint32(worker[ch]), 1024, 1, uint32(worker[ch]), stage, uint32(p.ends[end].cfg.Termination)) // a worker ends its channel with WorkerInitiated
@@ -102,20 +102,20 @@ func (p *pair) add(end int, sender bool, worker [2]int) {
 
 // generate generates the EDM of an end.
 func (p *pair) generate(end int) {
-	p.b.t.Helper()
+	p.b.T.Helper()
 	if err := p.links.Generate(p.on[end], p.ends[end], p.port(end)); err != nil {
-		p.b.t.Fatal(err)
+		p.b.T.Fatal(err)
 	}
 }
 
 // parts returns the job.
 func (p *pair) parts() map[wire.FabricNodeID]kernel.Job {
-	p.b.t.Helper()
+	p.b.T.Helper()
 	all := map[wire.FabricNodeID]kernel.Job{}
 	for i, k := range p.on {
 		made, err := k.Build()
 		if err != nil {
-			p.b.t.Fatal(err)
+			p.b.T.Fatal(err)
 		}
 		all[p.port(i).Node] = kernel.Job{ID: 1, Chips: []wire.FabricNodeID{p.port(0).Node, p.port(1).Node}, Channels: []wire.Channel{p.port(i).Channel}, Programs: []kernel.Program{made}}
 	}
@@ -173,12 +173,12 @@ func TestMismatches(t *testing.T) {
 			if err := p.links.Check(); (err == nil) != (c.check == "") || err != nil && !strings.Contains(err.Error(), c.check) {
 				t.Errorf("Check says %v, want %q", err, c.check)
 			}
-			b.start(p.parts())
-			if !b.run(20*time.Second, b.quiet) {
+			b.Start(p.parts())
+			if !b.Run(20*time.Second, b.Quiet) {
 				t.Fatal("the job does not end")
 			}
 			for i := range 2 {
-				end := b.ends[p.port(i).Node]
+				end := b.Ends[p.port(i).Node]
 				if !strings.Contains(end, "kernel failed") || !strings.Contains(end, "link M0D") || !strings.Contains(end, c.want) {
 					t.Errorf("chip %s: %q, want %q", p.port(i).Node, end, c.want)
 				}
@@ -201,15 +201,15 @@ func TestOneEndOnly(t *testing.T) {
 			p.add(0, sender, [2]int{1, 1})
 			p.generate(0)
 			if strings.Contains(want, "not from") {
-				tile, _ := kernel.EthernetTile(b.m.Arch, p.link.To.Channel)
+				tile, _ := kernel.EthernetTile(b.M.Arch, p.link.To.Channel)
 				p.on[1].CreateKernel("stranger", tile)
 			}
 			if err := p.links.Check(); err == nil || err.Error() != "link M0D0/0 to M0D1/4: only M0D0/0 has an EDM" {
 				t.Errorf("Check says %v", err)
 			}
-			b.start(p.parts())
-			b.run(20*time.Second, func() bool { return b.ends[p.port(0).Node] != "" })
-			if end := b.ends[p.port(0).Node]; !strings.Contains(end, want) {
+			b.Start(p.parts())
+			b.Run(20*time.Second, func() bool { return b.Ends[p.port(0).Node] != "" })
+			if end := b.Ends[p.port(0).Node]; !strings.Contains(end, want) {
 				t.Errorf("%q, want %q", end, want)
 			}
 		})

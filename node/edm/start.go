@@ -16,7 +16,7 @@ func words(ws ...uint32) (b []byte) {
 	return b
 }
 
-// mover returns the EDM's kernel. The function "observe", if not nil, gets the EDM's events.
+// moverKernel returns the EDM's kernel. The function "observe", if not nil, gets the EDM's events.
 func moverKernel(observe func(Event), broken sabotage) kernel.Func {
 	return func(k *kernel.Context) {
 		ch, ok := k.Channel()
@@ -52,6 +52,9 @@ func (m *mover) arguments() {
 			if workers < 1 || workers > MaxWorkers || c.Channel < 0 || c.Channel >= MaxChannels {
 				k.Fail("an EDM with %d workers for channel %d: want 1 to %d workers, and channel 0 to %d", workers, c.Channel, MaxWorkers, MaxChannels-1)
 			}
+			if c.Size < word || c.Size%word != 0 || c.Semaphore%word != 0 || c.Semaphore > kernel.EthEnd || uint64(c.Buffer)+uint64(c.Size) > kernel.EthEnd || c.Buffer%word != 0 {
+				k.Fail("an EDM with messages of %d bytes in the buffer 0x%x, and a semaphore at 0x%x: want multiples of %d below 0x%x", c.Size, c.Buffer, c.Semaphore, word, kernel.EthEnd)
+			}
 			for range workers {
 				w := next()
 				c.workers = append(c.workers, kernel.Tile{X: uint8(w), Y: uint8(w >> 16)})
@@ -62,7 +65,10 @@ func (m *mover) arguments() {
 	}
 	m.senders = list(true, senders)
 	m.receivers = list(false, receivers)
-	m.ends, m.patience = next(), time.Duration(next())*time.Millisecond
+	if m.ends = next(); m.ends%word != 0 || m.ends > kernel.EthEnd {
+		k.Fail("an EDM with the ends of its channels at 0x%x: want a multiple of %d below 0x%x", m.ends, word, kernel.EthEnd)
+	}
+	m.patience = time.Duration(next()) * time.Millisecond
 }
 
 // The packet of the handshake has four words, our own choice: the tag, the channels of its sender, the

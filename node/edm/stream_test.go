@@ -38,8 +38,8 @@ func TestStream(t *testing.T) {
 				for round := range uint64(2) {
 					st := b.stream(b.line(1, 0, 1, 2), s)
 					pages := b.fill(st, seed+10*round)
-					b.start(st.Parts)
-					b.run(30*time.Second, b.quiet)
+					b.Start(st.Parts)
+					b.Run(30*time.Second, b.Quiet)
 					b.done(st, pages)
 				}
 			})
@@ -53,11 +53,11 @@ func TestStreamUnderFaults(t *testing.T) {
 	for name, fault := range map[string]func(b *bench, l Link){
 		"loss": func(*bench, Link) {},
 		"retrain": func(b *bench, l Link) {
-			if err := b.chips[l.From.Node].Command(b.now, l.From.Channel, router.CommandRetrain); err != nil {
-				b.t.Error(err)
+			if err := b.Chips[l.From.Node].Command(b.Now, l.From.Channel, router.CommandRetrain); err != nil {
+				b.T.Error(err)
 			}
 		},
-		"fallback": func(b *bench, l Link) { b.gone[l.From], b.gone[l.To] = true, true },
+		"fallback": func(b *bench, l Link) { b.Gone[l.From], b.Gone[l.To] = true, true },
 	} {
 		for kind, s := range settings() {
 			if s.Pages == 0 || s.Workers*s.Channels > 4 {
@@ -66,20 +66,20 @@ func TestStreamUnderFaults(t *testing.T) {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				b := newBench(t, "t3000", 7, sabotage{})
 				rng := rand.New(rand.NewPCG(3, 4))
-				b.lose = func() bool { return rng.IntN(50) == 0 }
-				p, err := NewRing(b.m, []wire.FabricNodeID{{Chip: 0}, {Chip: 1}, {Chip: 5}, {Chip: 4}}, 1)
+				b.Lose = func() bool { return rng.IntN(50) == 0 }
+				p, err := NewRing(b.M, []wire.FabricNodeID{{Chip: 0}, {Chip: 1}, {Chip: 5}, {Chip: 4}}, 1)
 				if err != nil {
 					t.Fatal(err)
 				}
 				s.Pages *= 10
 				st := b.stream(p, s)
 				pages := b.fill(st, 5)
-				b.start(st.Parts)
-				if b.run(8*time.Millisecond, b.quiet) {
+				b.Start(st.Parts)
+				if b.Run(8*time.Millisecond, b.Quiet) {
 					t.Fatal("the stream ended before the fault")
 				}
 				fault(b, p.Hops[1][0])
-				b.run(60*time.Second, b.quiet)
+				b.Run(60*time.Second, b.Quiet)
 				b.done(st, pages)
 			})
 		}

@@ -1,17 +1,19 @@
-// Package shipped has the kernels that each chip of 'ttfabric node' can run: those of the CCL guide's ring, and
-// the ERISC data mover with its workers.
+// Package shipped has the kernels that each chip of 'ttfabric node' can run: those of the CCL guide's ring,
+// the ERISC data mover with
+// its workers, and the workers of the all-gather.
 package shipped
 
 import (
 	"maps"
 
 	"ttfabric/node/edm"
+	"ttfabric/node/edm/allgather"
 	"ttfabric/node/kernel"
 	"ttfabric/node/kernel/guide"
 )
 
 // Kernels are the kernels by name.
-var Kernels = merged(guide.Kernels, edm.Kernels)
+var Kernels = merged(guide.Kernels, edm.Kernels, allgather.Kernels)
 
 // merged returns the kernels of all tables.
 func merged(tables ...kernel.Table) kernel.Table {
