@@ -210,6 +210,14 @@ func TestKernelExample(t *testing.T) {
 	runDocument(t, page, dir)
 }
 
+// TestEDMExample runs the commands of the page about the ERISC data mover.
+func TestEDMExample(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	build(t, dir, "./cmd/ttfabric")
+	runDocument(t, "node/edm/README.md", dir)
+}
+
 // TestRunOverHTTP runs the examples in Go and Python on a fabric whose run folder has too long a path for sockets.
 func TestRunOverHTTP(t *testing.T) {
 	t.Parallel()

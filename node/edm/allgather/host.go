@@ -15,6 +15,7 @@ package allgather
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"ttfabric/node/edm"
 	"ttfabric/node/kernel"
@@ -49,8 +50,9 @@ type Settings struct {
 	PageSize int // bytes of a page, a multiple of 16
 	Inner    int // pages of a slice that lie together in the output; 0: all, which is a concatenation along the first dimension
 	Layout   Layout
-	Banks    int  // Tensix tiles of the tensors, at least 1
-	Strict   bool // see [kernel.Job]
+	Banks    int           // Tensix tiles of the tensors, at least 1
+	Patience time.Duration // see [edm.Config]
+	Strict   bool          // see [kernel.Job]
 }
 
 // Op is an all-gather on a path of chips.
@@ -239,7 +241,7 @@ func (b *builder) link(hop, link int) error {
 	var ends [2]*edm.Builder
 	for i := range ends {
 		var err error
-		if ends[i], err = edm.NewBuilder(edm.Config{Channels: channels, PageSize: b.s.PageSize}); err != nil {
+		if ends[i], err = edm.NewBuilder(edm.Config{Channels: channels, PageSize: b.s.PageSize, Patience: b.s.Patience}); err != nil {
 			return err
 		}
 	}
