@@ -6,8 +6,11 @@ import (
 	"testing"
 
 	"ttfabric/node"
+	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/session"
 	"ttfabric/wire"
+	"ttfabric/wire/mono"
 )
 
 // TestAwait waits in the chip's process for a word that another chip changes.
@@ -52,5 +55,63 @@ func TestAwait(t *testing.T) {
 	}
 	if err := <-ended; !errors.Is(err, node.ErrClosed) {
 		t.Errorf("a wait on a closed chip: %v", err)
+	}
+}
+
+// TestCloseEndsOpenRequests closes a chip that waits for the answers of a chip that is silent. All requests
+// must end at once with an unknown outcome.
+func TestCloseEndsOpenRequests(t *testing.T) {
+	_, _, ns := fabricWith(t, "n300", func(*node.Config) {})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := session.New(ns[0]).Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	dst := ns[1].Self()
+	silent, release := make(chan struct{}), make(chan struct{})
+	go ns[1].WithChip(func(mono.Time, *chip.Chip) { // the chip answers nobody meanwhile
+		close(silent)
+		<-release
+	})
+	<-silent
+	defer close(release)
+	const n = 300
+	rs := make([]flow.Request, n)
+	for i := range rs {
+		rs[i] = flow.Request{Dst: dst, Token: uint64(i), Command: wire.Command{Type: wire.NocInlineWrite, Addr: wire.NewNocAddr(1, 1, 0x40), Value: 1}}
+	}
+	type end struct {
+		i   int
+		res flow.Result
+	}
+	ends := make(chan end, 2*n)
+	started, err := ns[0].Submit(ctx, rs[:1], func(i int, r flow.Result) { ends <- end{i, r} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := make(chan int, 1)
+	go func() {
+		k, err := ns[0].Submit(ctx, rs, func(i int, r flow.Result) { ends <- end{i, r} })
+		if err != nil && !errors.Is(err, node.ErrClosed) {
+			t.Errorf("Submit on a chip that closes: %v", err)
+		}
+		more <- k
+	}()
+	read := make(chan error, 1)
+	go func() { read <- session.New(ns[0]).Read(ctx, dst, wire.NewNocAddr(1, 1, 0x40), make([]byte, 4)) }()
+	if err := ns[0].Close(); err != nil {
+		t.Error(err)
+	}
+	started += <-more
+	if len(ends) != started {
+		t.Errorf("%d of %d requests have ended", len(ends), started)
+	}
+	for range len(ends) {
+		if e := <-ends; e.res.Fate != flow.FateUnknown || !errors.Is(e.res.Err, node.ErrClosed) || e.res.Dst != dst {
+			t.Fatalf("request %d ended as %+v", e.i, e.res)
+		}
+	}
+	if err := <-read; !errors.Is(err, node.ErrClosed) || ctx.Err() != nil {
+		t.Errorf("a read on a chip that closes: %v", err)
 	}
 }

@@ -356,7 +356,7 @@ func (n *Node) WithChip(f func(now mono.Time, c *chip.Chip)) {
 }
 
 // Close tells the neighbours and the gossip pool that the chip leaves, and stops the chip. Close
-// does not wait for open requests.
+// does not wait for open requests: their outcomes are unknown, and their error is ErrClosed.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	if n.closed {
@@ -371,6 +371,7 @@ func (n *Node) Close() error {
 		s.ended <- ErrClosed
 	}
 	n.pending = nil
+	n.waiting.end(now)
 	n.endWaits()
 	n.hosts.endLooks()
 	for len(n.captures) > 0 {

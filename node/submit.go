@@ -12,11 +12,12 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// waiter is an open request: the function to call when the request ends, the request's index, and
-// the request's token.
+// waiter is an open request: the function to call when the request ends, the request's index, the
+// request's destination, and the request's token.
 type waiter struct {
 	done  func(int, flow.Result) // nil: the waiter's place is free
 	i     int
+	dst   wire.FabricNodeID
 	token uint64
 }
 
@@ -35,7 +36,7 @@ type waiters struct {
 const placeBits = 32
 
 // add adds a waiter, and returns the waiter's token.
-func (w *waiters) add(done func(int, flow.Result), i int) uint64 {
+func (w *waiters) add(done func(int, flow.Result), i int, dst wire.FabricNodeID) uint64 {
 	if len(w.free) == 0 {
 		w.free = append(w.free, uint32(len(w.at)))
 		w.at = append(w.at, waiter{})
@@ -44,7 +45,7 @@ func (w *waiters) add(done func(int, flow.Result), i int) uint64 {
 	w.free = w.free[:len(w.free)-1]
 	w.n++
 	token := w.n<<placeBits | uint64(place)
-	w.at[place] = waiter{done, i, token}
+	w.at[place] = waiter{done, i, dst, token}
 	return token
 }
 
@@ -59,6 +60,17 @@ func (w *waiters) take(token uint64) (waiter, bool) {
 	w.at[place] = waiter{}
 	w.free = append(w.free, uint32(place))
 	return got, true
+}
+
+// end ends all open requests with an unknown outcome, because the node closes. The error of each
+// result is ErrClosed.
+func (w *waiters) end(now mono.Time) {
+	for _, one := range w.at {
+		if one.done != nil {
+			one.done(one.i, flow.Result{Token: one.token, Dst: one.dst, Fate: flow.FateUnknown, Err: ErrClosed, Done: now})
+		}
+	}
+	w.at, w.free = nil, nil
 }
 
 // submission is a list of requests that a program has submitted. While the chip has no room for the
@@ -151,7 +163,7 @@ func (n *Node) feed(now mono.Time) bool {
 func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 	for ; s.started < len(s.rs); s.started++ {
 		r := &s.rs[s.started]
-		r.Token = n.waiting.add(s.done, s.started)
+		r.Token = n.waiting.add(s.done, s.started, r.Dst)
 		got := n.chip.HandleRequest(now, *r)
 		if got == flow.Accepted {
 			continue

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ttfabric/node/flow"
+	"ttfabric/wire"
 )
 
 // TestWaiters checks that each token finds its waiter exactly once. Earlier tokens of the same
@@ -14,7 +15,7 @@ func TestWaiters(t *testing.T) {
 	seen := map[uint64]bool{0: true}
 	var open []uint64
 	for i := range 1000 {
-		token := w.add(done, i)
+		token := w.add(done, i, wire.FabricNodeID{})
 		if seen[token] {
 			t.Fatalf("token %#x was given out twice", token)
 		}

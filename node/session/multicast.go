@@ -135,7 +135,7 @@ func again(ctx context.Context, r flow.Request, res *flow.Result, submit submit)
 		end := flow.Result{Fate: m.Fate, Outcome: m.Outcome, Drop: m.Drop, At: m.At, Doubt: m.Doubt}
 		failed := failure(&one, &end)
 		if repeats(&r, &end, 0) {
-			_, failed = perform(ctx, one, end, submit)
+			_, failed = perform(ctx, one, end, attempts(submit))
 		}
 		if failed != nil {
 			left.Errors = append(left.Errors, failed)

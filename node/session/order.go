@@ -71,6 +71,13 @@ func (l *line) take(ctx context.Context) error {
 // [Fabric].
 type submit func(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error)
 
+// lined reports whether Calls are open, whose order with blocking calls must be noted.
+func (s *Session) lined() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.lines) > 0
+}
+
 // submit hands the requests of a blocking call to the fabric. All requests belong to one flow.
 func (s *Session) submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	s.mu.Lock()

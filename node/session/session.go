@@ -56,6 +56,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,6 +80,15 @@ type Fabric interface {
 	Topology() *topo.Topology
 }
 
+// Performer is a [Fabric] that takes part of the work of a request away from a caller that only
+// waits for the end of this request.
+type Performer interface {
+	// Perform submits one request and waits for its end. If ctx ends first, Perform returns an
+	// [OutcomeUnknownError] and the error of ctx. If the fabric cannot start the request, Perform
+	// returns the error of Submit.
+	Perform(ctx context.Context, r flow.Request) (flow.Result, error)
+}
+
 // Limits and times.
 const (
 	InFlight       = 256                    // largest number of packets that one call keeps in flight
@@ -91,11 +101,15 @@ const (
 
 // OutcomeUnknownError says that nobody knows whether the destination performed a
 // command. The destination restarted, the route died, no answer came, or the caller
-// stopped waiting.
+// stopped waiting, or the program's own chip was shut down.
 type OutcomeUnknownError struct {
 	Dst    wire.FabricNodeID
 	Reason string
+	Err    error // error of the Fabric that ended the command, for example because the chip was shut down; nil: none
 }
+
+// Unwrap returns the error of the Fabric, or nil.
+func (e *OutcomeUnknownError) Unwrap() error { return e.Err }
 
 // Error names the chip and the reason.
 func (e *OutcomeUnknownError) Error() string {
@@ -241,7 +255,14 @@ func (s *Session) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAdd
 		return s.move(ctx, m, false, a, b)
 	}
 	build, took := s.reading(dst, a, b, o)
-	return s.pieces(ctx, len(b), build, took)
+	if len(b) == 0 || len(b) > wire.MaxPayload {
+		return s.pieces(ctx, len(b), build, took)
+	}
+	r, err := s.do(ctx, build(0, len(b)))
+	if err != nil {
+		return err
+	}
+	return took(0, len(b), r)
 }
 
 // reading returns the functions of a transfer that reads into b.
@@ -386,11 +407,11 @@ func withOptions(r flow.Request, o []Option) flow.Request {
 //   - A fault left the fate of a read or a ping open, or the data of a read was lost. Reads and
 //     pings change nothing.
 //
-// A call never repeats a write whose fate is open. For a multicast that failed at some members,
-// repeats returns false.
+// A call never repeats a write whose fate is open. For a multicast that failed at some members, and
+// for a request whose connection or chip has gone, repeats returns false.
 func repeats(q *flow.Request, r *flow.Result, try int) bool {
 	switch {
-	case r.Members != nil:
+	case r.Members != nil, r.Err != nil:
 		return false
 	case r.Fate == flow.FateRefused:
 		return try < againRetries && (r.Outcome == wire.OutcomeAgain || r.Outcome == wire.OutcomeOverflow || r.Outcome == wire.OutcomeUnknownFlow)
@@ -409,27 +430,53 @@ func againAfter(try int) time.Duration { return min(againWait<<min(try, againDou
 // do submits one request, waits for the request's end, and returns the result. do repeats
 // the request as the function "repeats" says. If ctx ends first, do stops waiting.
 func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
-	return perform(ctx, r, flow.Result{}, s.submit)
+	return perform(ctx, r, flow.Result{}, s.attempt)
 }
 
-// perform does the work of do, and hands the request to the function "submit". If submit returns
-// errLater, perform returns the latest result, or res if no attempt has ended.
-func perform(ctx context.Context, r flow.Request, res flow.Result, submit submit) (flow.Result, error) {
-	ended := make(chan flow.Result, 1)
+// attempt submits one request once, and waits for its end.
+type attempt func(ctx context.Context, r flow.Request) (flow.Result, error)
+
+// attempt submits one request of a blocking call once, and waits for its end.
+func (s *Session) attempt(ctx context.Context, r flow.Request) (flow.Result, error) {
+	if p, ok := s.f.(Performer); ok && !s.lined() {
+		return p.Perform(ctx, r)
+	}
+	return attempts(s.submit)(ctx, r)
+}
+
+// attempts returns the attempt that hands the request to the function "submit".
+func attempts(submit submit) attempt {
+	return func(ctx context.Context, r flow.Request) (flow.Result, error) {
+		ended := make(chan flow.Result, 1)
+		if _, err := submit(ctx, []flow.Request{r}, func(_ int, r flow.Result) { ended <- r }); err != nil {
+			return flow.Result{}, err
+		}
+		select {
+		case res := <-ended:
+			return res, nil
+		case <-ctx.Done():
+			return flow.Result{}, LeftError(ctx, r.Dst)
+		}
+	}
+}
+
+// LeftError returns the error of a command to dst whose caller stopped waiting because ctx has ended.
+func LeftError(ctx context.Context, dst wire.FabricNodeID) error {
+	return errors.Join(&OutcomeUnknownError{Dst: dst, Reason: "the caller stopped waiting"}, ctx.Err())
+}
+
+// perform does the work of do with the given attempts. If an attempt returns errLater, perform returns
+// the latest result, or res if no attempt has ended.
+func perform(ctx context.Context, r flow.Request, res flow.Result, attempt attempt) (flow.Result, error) {
 	for try := 0; ; try++ {
-		_, err := submit(ctx, []flow.Request{r}, func(_ int, r flow.Result) { ended <- r })
+		got, err := attempt(ctx, r)
 		if err == errLater {
 			return res, failure(&r, &res)
 		}
 		if err != nil {
 			return flow.Result{}, err
 		}
-		select {
-		case res = <-ended:
-		case <-ctx.Done():
-			return flow.Result{}, errors.Join(&OutcomeUnknownError{r.Dst, "the caller stopped waiting"}, ctx.Err())
-		}
-		if !repeats(&r, &res, try) {
+		if res = got; !repeats(&r, &res, try) {
 			return res, stopped(ctx, failure(&r, &res))
 		}
 		select {
@@ -470,7 +517,7 @@ func failure(r *flow.Request, res *flow.Result) error {
 		return &LostError{r.Dst, res.Drop, res.At}
 	}
 	if res.Err != nil {
-		return &OutcomeUnknownError{r.Dst, res.Err.Error()}
+		return &OutcomeUnknownError{r.Dst, res.Err.Error(), res.Err}
 	}
-	return &OutcomeUnknownError{r.Dst, res.Doubt.String()}
+	return &OutcomeUnknownError{Dst: r.Dst, Reason: cmp.Or(res.Doubt.String(), "the chip was shut down")}
 }

@@ -49,7 +49,7 @@ func (c *Call) Wait(ctx context.Context) error {
 	case <-c.ended:
 		return c.err
 	case <-ctx.Done():
-		return errors.Join(&OutcomeUnknownError{c.dst, "the caller stopped waiting"}, ctx.Err())
+		return errors.Join(&OutcomeUnknownError{Dst: c.dst, Reason: "the caller stopped waiting"}, ctx.Err())
 	}
 }
 
@@ -151,7 +151,7 @@ func (s *Session) settle(ctx context.Context, c *Call, r flow.Request, res flow.
 		go func() { s.end(c, again(ctx, r, &res, c.repeat)) }()
 	case repeats(&r, &res, 0) && ctx.Err() == nil:
 		go func() {
-			_, err := perform(ctx, r, res, c.repeat)
+			_, err := perform(ctx, r, res, attempts(c.repeat))
 			s.end(c, err)
 		}()
 	default:

@@ -142,7 +142,7 @@ func (t *transfer) leave() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
-	unknown := &OutcomeUnknownError{t.build(0, 0).Dst, "the caller stopped waiting"}
+	unknown := &OutcomeUnknownError{Dst: t.build(0, 0).Dst, Reason: "the caller stopped waiting"}
 	return errors.Join(t.err, unknown, t.ctx.Err())
 }
 
@@ -162,7 +162,7 @@ func (t *transfer) end(i, try int, r flow.Result) {
 	}
 	t.mu.Lock()
 	if torn {
-		t.fail(&OutcomeUnknownError{q.Dst, "the destination restarted during the transfer"})
+		t.fail(&OutcomeUnknownError{Dst: q.Dst, Reason: "the destination restarted during the transfer"})
 	} else if r.Fate != flow.FateDone {
 		t.fail(failure(&q, &r))
 	} else if t.took != nil && !t.ended {

@@ -124,7 +124,7 @@ func (s *Session) move(ctx context.Context, m Mover, write bool, a wire.NocAddr,
 			}
 		case <-ctx.Done():
 			leave()
-			return errors.Join(first, &OutcomeUnknownError{s.f.Self(), "the caller stopped waiting"}, ctx.Err())
+			return errors.Join(first, &OutcomeUnknownError{Dst: s.f.Self(), Reason: "the caller stopped waiting"}, ctx.Err())
 		}
 	}
 }

@@ -33,6 +33,9 @@ func (b *bench) attached(round int, r *rand.Rand) error {
 	if b.ttfabric == "" {
 		return errors.New("-only attach needs the program ttfabric; scripts/bench/run builds the program")
 	}
+	if b.words == "" && round == 0 {
+		fmt.Fprintln(os.Stderr, "words one at a time in C are left out, because there is no such program; install a C compiler (cc), and use scripts/bench/run, which builds the program")
+	}
 	return fabricOf(b.ttfabric, "n300", func(f *fabric.Fabric, _ time.Duration) error {
 		nodes := f.Topology.Nodes()
 		at, ok := f.Where(nodes[0])
@@ -47,6 +50,9 @@ func (b *bench) attached(round int, r *rand.Rand) error {
 		for _, i := range r.Perm(2) {
 			where := []string{"own memory", "one hop"}[i]
 			if err := b.attachedTo(c, nodes[i], where, round); err != nil {
+				return err
+			}
+			if err := b.attachedC(at.Socket, nodes[i], where, round); err != nil {
 				return err
 			}
 			if err := b.attachedPython(at.Socket, nodes[i], where, round); err != nil {
@@ -87,6 +93,26 @@ func (b *bench) attachedTo(c *attach.Client, dst wire.FabricNodeID, where string
 		}
 		b.add(figure("attached: "+m.name, "Go, "+where, m.unit, round, float64(n)*m.each/time.Since(begin).Seconds()))
 	}
+	return nil
+}
+
+// attachedC measures words of a program in C. Without this program, attachedC measures nothing.
+func (b *bench) attachedC(socket string, dst wire.FabricNodeID, where string, round int) error {
+	if b.words == "" {
+		return nil
+	}
+	a := wire.NewNocAddr(1, 1, 0x10000)
+	cmd := exec.Command(b.words, socket, fmt.Sprint(dst.Mesh), fmt.Sprint(dst.Chip), fmt.Sprint(uint64(a)), fmt.Sprint(attachSpan.Milliseconds()))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	var v float64
+	if err == nil {
+		_, err = fmt.Sscan(string(out), &v)
+	}
+	if err != nil {
+		return fmt.Errorf("the attached program in C: %w", err)
+	}
+	b.add(figure("attached: words one at a time, write", "C, "+where, "/s", round, v))
 	return nil
 }
 

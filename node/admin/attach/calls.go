@@ -54,7 +54,7 @@ func (c *Client) send(ctx context.Context, q *request, f func(b []byte, number u
 		<-c.slots
 		return 0, err
 	}
-	number, err := c.note(q)
+	number, _, err := c.note(q)
 	if err != nil {
 		<-c.writing
 		<-c.slots

@@ -34,10 +34,15 @@ type Client struct {
 
 	gone chan struct{} // closed when the connection has ended
 
-	mu    sync.Mutex
-	open  map[uint64]*request
-	last  uint64 // latest number
-	ended error  // why the connection has ended; nil: it has not
+	in   input         // what has come from the chip; for the goroutine that has the turn
+	wake chan struct{} // gets a value when the reading goroutine gets the turn
+
+	mu     sync.Mutex
+	open   map[uint64]*request
+	last   uint64 // latest number
+	ended  error  // why the connection has ended; nil: it has not
+	turn   turn
+	called bool // a caller of Perform waited for the latest answer
 }
 
 // request is a request in flight.
@@ -49,6 +54,7 @@ type request struct {
 	done  func(int, flow.Result)       // for commands
 	reply func(body []byte, err error) // for other requests
 	event func(body []byte)            // for events requests
+	calls bool                         // the caller waits in Perform
 
 	mu   sync.Mutex
 	into []byte // memory for the data of a long read
@@ -83,18 +89,18 @@ func Dial(ctx context.Context, path string, t *topo.Topology) (*Client, error) {
 
 // connect exchanges hellos on a connection to the chip at a path.
 func connect(ctx context.Context, conn *net.UnixConn, path string, t *topo.Topology) (c *Client, err error) {
-	c = &Client{conn: conn, topo: t, writing: make(chan struct{}, 1), gone: make(chan struct{}), open: map[uint64]*request{}}
+	c = &Client{conn: conn, topo: t, writing: make(chan struct{}, 1), gone: make(chan struct{}), wake: make(chan struct{}, 1), open: map[uint64]*request{}, turn: reading}
 	if c.raw, err = c.conn.SyscallConn(); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("cannot attach to the chip: %w", err)
 	}
-	r := bufio.NewReaderSize(NewPoller(c.raw), readBuffer)
-	if err := c.greet(ctx, r); err != nil {
+	c.in = newInput(NewPoller(c.raw))
+	if err := c.greet(ctx, c.in.Reader); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("cannot attach to the chip at %s: %w", path, err)
 	}
 	c.slots = make(chan struct{}, c.hello.InFlight)
-	go c.read(r)
+	go c.read()
 	return c, nil
 }
 
@@ -196,16 +202,24 @@ func (c *Client) failure() error {
 	return c.ended
 }
 
-// note gives a request a number.
-func (c *Client) note(r *request) (uint64, error) {
+// note gives a request a number. If nobody has the turn, and a caller waits for the request in Perform,
+// the caller gets the turn, and "mine" is true. For another request, the reading goroutine gets the turn.
+func (c *Client) note(r *request) (number uint64, mine bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended != nil {
-		return 0, c.ended
+		return 0, false, c.ended
+	}
+	if c.turn == resting {
+		if mine = r.calls; mine {
+			c.turn = calling
+		} else {
+			c.summon()
+		}
 	}
 	c.last++
 	c.open[c.last] = r
-	return c.last, nil
+	return c.last, mine, nil
 }
 
 // Submit starts commands in order; see [session.Fabric]. If the chip cannot start a command, the
@@ -235,7 +249,7 @@ func (c *Client) Submit(ctx context.Context, rs []flow.Request, done func(i int,
 		r := &rs[n]
 		q := &request{dst: r.Dst, plane: r.Plane, token: r.Token, index: n, done: done}
 		var number uint64
-		if number, err = c.note(q); err != nil {
+		if number, _, err = c.note(q); err != nil {
 			<-c.slots
 			break
 		}
@@ -290,6 +304,12 @@ func (c *Client) write(ctx context.Context, payload []byte) error {
 		<-c.writing
 		return nil
 	}
+	return c.writeRest(ctx, n, payload, err)
+}
+
+// writeRest writes text from byte n on and the payload, as write does, unless err is not nil.
+func (c *Client) writeRest(ctx context.Context, n int, payload []byte, err error) error {
+	text := c.text
 	c.text = nil
 	w := &writer{c: c, rest: net.Buffers{text[n:], payload}, released: make(chan struct{})}
 	go w.run(err)
@@ -387,7 +407,7 @@ func (c *Client) Move(ctx context.Context, write bool, a wire.NocAddr, b []byte,
 		<-c.slots
 		return nil, err
 	}
-	number, err := c.note(q)
+	number, _, err := c.note(q)
 	if err != nil {
 		<-c.writing
 		<-c.slots

@@ -119,7 +119,7 @@
 //	 0  1  fate ([flow.Fate]): 0 done, 1 refused, 2 lost, 3 unknown, 4 posted
 //	 1  1  outcome ([wire.Outcome]): why the destination refused
 //	 2  1  drop ([wire.DropReason]): why a router dropped the packet; 0: no router did
-//	 3  1  doubt ([flow.Doubt]): why the outcome is unknown
+//	 3  1  doubt ([flow.Doubt]): why the outcome is unknown; 0 with the fate 3: the chip was shut down
 //	 4  4  mesh and chip where the packet was dropped
 //	 8  8  nanoseconds from the start of the command to its end, by the chip's clock
 //	16  8  for a flush: number of missed posted requests

@@ -20,6 +20,7 @@ const (
 type Poller struct {
 	raw     syscall.RawConn
 	try     func(fd uintptr) bool // the method attempt
+	once    func(fd uintptr) bool // the method attemptOnce
 	several bool                  // this machine has several processors; on one, polling keeps the other end from working
 	soon    bool                  // the bytes before came soon
 
@@ -33,7 +34,7 @@ type Poller struct {
 // NewPoller returns a Poller of a connection.
 func NewPoller(raw syscall.RawConn) *Poller {
 	p := &Poller{raw: raw, several: runtime.NumCPU() > 1}
-	p.try = p.attempt
+	p.try, p.once = p.attempt, p.attemptOnce
 	return p
 }
 
@@ -43,6 +44,22 @@ func (p *Poller) Read(b []byte) (int, error) {
 	err := p.raw.Read(p.try)
 	p.b = nil
 	p.soon = time.Since(p.begin) < pollGap
+	return p.result(err)
+}
+
+// readNow does what Read does, but returns errNotYet if no byte has come.
+func (p *Poller) readNow(b []byte) (int, error) {
+	p.b = b
+	err := p.raw.Read(p.once)
+	p.b = nil
+	if err == nil && p.err == syscall.EAGAIN {
+		return 0, errNotYet
+	}
+	return p.result(err)
+}
+
+// result returns the result of an attempt. The argument is the error of the connection.
+func (p *Poller) result(err error) (int, error) {
 	switch {
 	case err != nil:
 		return 0, err
@@ -69,4 +86,12 @@ func (p *Poller) attempt(fd uintptr) bool {
 		runtime.Gosched()
 		p.polls = time.Since(p.begin) < pollTime
 	}
+}
+
+// attemptOnce reads what has come, and never makes the goroutine sleep.
+func (p *Poller) attemptOnce(fd uintptr) bool {
+	for p.n, p.err = syscall.Read(int(fd), p.b); p.err == syscall.EINTR; {
+		p.n, p.err = syscall.Read(int(fd), p.b)
+	}
+	return true
 }

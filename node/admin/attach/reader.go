@@ -11,17 +11,6 @@ import (
 	"ttfabric/node/session"
 )
 
-// read takes the chip's answers until the connection ends.
-func (c *Client) read(r *bufio.Reader) {
-	for {
-		if err := c.answer(r); err != nil {
-			c.end(fmt.Errorf("the connection to chip %s broke: %w", c.hello.Chip, err))
-			c.conn.Close()
-			return
-		}
-	}
-}
-
 // answer takes one frame.
 func (c *Client) answer(r *bufio.Reader) error {
 	b, err := r.Peek(HeadLen)
@@ -133,6 +122,7 @@ func (c *Client) request(h *Head) *request {
 	}
 	if h.Kind != KindEvent && (q.event == nil || h.Kind != KindError || !q.answered) {
 		q.answered = true
+		c.called = q.calls
 		<-c.slots
 	}
 	return q
@@ -178,7 +168,7 @@ func (c *Client) unknown(q *request, err error) {
 func (c *Client) end(err error) {
 	c.mu.Lock()
 	if c.ended == nil {
-		c.ended = err
+		c.ended, c.turn = err, over
 		close(c.gone)
 	}
 	open := c.open

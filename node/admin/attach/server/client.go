@@ -373,7 +373,7 @@ func (c *client) ended(p part, r *flow.Result) {
 	}
 	c.add(func(b []byte) []byte {
 		switch {
-		case o.res.Err != nil:
+		case o.res.Err != nil && o.res.Fate == flow.FateRefused:
 			return attach.AppendError(b, o.number, codeOf(o.res.Err), o.res.Err.Error())
 		case !done:
 			o.res.Data = nil
