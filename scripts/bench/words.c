@@ -4,9 +4,10 @@
 // Go. The format of the frames stands in the documentation of package node/admin/attach.
 //	words SOCKET MESH CHIP ADDRESS MILLISECONDS
 // writes inline words to an address (an offset and two coordinates, as in a frame) of a chip for a time, and
-// prints the number of words per second. The program polls for each answer and never sleeps.
+// prints the number of words per second. The program polls for 100 microseconds, and then sleeps.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,9 @@
 #include <unistd.h>
 
 enum { HEAD = 16, HELLO = 16, COMMAND = 48, WELCOME = 32, RESULT = 32, MAX = 256 };
-enum { KIND_HELLO = 1, KIND_COMMAND = 2, ANSWER = 128, TYPE_INLINE = 1, WAIT_SECONDS = 10 };
+enum { KIND_HELLO = 1, KIND_COMMAND = 2, ANSWER = 128, TYPE_INLINE = 1, WAIT_MILLISECONDS = 10000 };
+
+static const double POLL_SECONDS = 100e-6;
 
 static void die(const char *what) {
 	fprintf(stderr, "words: %s\n", what);
@@ -42,21 +45,21 @@ static uint64_t get(const unsigned char *at, int bytes) {
 	return v;
 }
 
-// ask sends a frame with a body of n bytes, and polls until the whole answer is in "in".
+// ask sends a frame with a body of n bytes, and returns when the whole answer is in "in".
 static void ask(int fd, unsigned char *out, int n, int kind, uint64_t number, unsigned char *in, int want) {
 	put(out, HEAD + n, 4);
 	put(out + 4, kind, 4);
 	put(out + 8, number, 8);
 	if (send(fd, out, HEAD + n, MSG_NOSIGNAL) != HEAD + n)
 		die("the chip takes no frame");
-	double end = now() + WAIT_SECONDS;
+	double sleeps = now() + POLL_SECONDS;
 	for (int got = 0; got < HEAD + want;) {
 		ssize_t k = recv(fd, in + got, MAX - got, MSG_DONTWAIT);
 		if (k == 0)
 			die("the chip has closed the connection");
 		if (k < 0 && errno != EAGAIN && errno != EINTR)
 			die(strerror(errno));
-		if (k < 0 && now() > end)
+		if (k < 0 && now() > sleeps && poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, WAIT_MILLISECONDS) == 0)
 			die("the chip does not answer");
 		if (k > 0)
 			got += k;
