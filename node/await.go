@@ -79,6 +79,13 @@ func (n *Node) word(a wire.NocAddr) (uint32, wire.Outcome) {
 	return binary.LittleEndian.Uint32(b[:]), o
 }
 
+// LoadOwn copies len(b) bytes from address a of the chip's memory into b, at one instant; see [session.Loader].
+func (n *Node) LoadOwn(a wire.NocAddr, b []byte) (o wire.Outcome, err error) {
+	err = ErrClosed
+	n.locked(func(mono.Time) { o, err = n.chip.Memory().Read(a, b), nil })
+	return o, err
+}
+
 // lookAtWords ends the waits whose words pass their tests. The node calls lookAtWords after each step.
 func (n *Node) lookAtWords() {
 	kept := n.waiting.words[:0]

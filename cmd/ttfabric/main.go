@@ -98,7 +98,7 @@ func commandGroups() []commandGroup {
 	return []commandGroup{
 		{"A fabric:", []*cobra.Command{newUp(), newDown(), newLs(), newInspect(), newAttach(), newChip(), newProfile()}},
 		{"Topologies and files, without a running fabric:", []*cobra.Command{newValidate(), newRoutes(), newGraph(), newGenerate(), newCompose(), newStack(), newPKI(), newDoctor()}},
-		{"Data:", []*cobra.Command{newRun(), newPing(), newMem(), newTraffic(), newBench(), newTrace(), newCheckpoint(), newHost()}},
+		{"Data:", []*cobra.Command{newRun(), newPing(), newMem(), newSocket(), newTraffic(), newBench(), newTrace(), newCheckpoint(), newHost()}},
 		{"Faults and routing:", []*cobra.Command{newNetem(), newLink(), newRouter(), newPartition(), newHeal(), newGossip(), newReroute(), newRemove(), newRestore(), newScenario()}},
 		{"What happened:", []*cobra.Command{newEvents(), newJob(), newMailbox(), newCapture(), newWireshark(), newRecord(), newReplay()}},
 		{"Called by other programs:", []*cobra.Command{newNode(), newReady(), newExtcap()}},

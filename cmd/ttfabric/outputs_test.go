@@ -228,6 +228,7 @@ func (o *outputs) data() {
 	o.prints("mem write", "M0D0 1-1:0x10 text --multicast E1,S1")
 	o.prints("mem read", "M0D3 1-1:0x10 4")
 	o.prints("mem tiles", "")
+	o.sockets()
 	o.prints("host write", "M0D3 1-1:0x20000 text --through M0D0/10")
 	o.prints("host read", "M0D3 1-1:0x20000 64")
 	o.prints("host queues", "M0D0")
@@ -242,6 +243,17 @@ func (o *outputs) data() {
 	point := filepath.Join(o.dir, "point")
 	o.must("checkpoint", "-f", point)
 	o.prints("checkpoint", "--since "+point)
+}
+
+// sockets sends a file over a socket.
+func (o *outputs) sockets() {
+	ended := make(chan string, 1)
+	go func() {
+		out, _, _ := o.run("socket", "recv", "M0D0", "M0D3", "--file", filepath.Join(o.dir, "got"), "-o", "json")
+		ended <- out
+	}()
+	o.prints("socket send", "M0D0 M0D3 --file "+o.write("sent", "the bytes of a file"))
+	o.fits("socket recv", <-ended)
 }
 
 // faults runs the commands that inject faults and steer routers.

@@ -49,6 +49,10 @@
 // asks whether the command has ended. A call with [Posted] returns when the chip has sent its
 // packets, and no destination answers. [Session.Flush] waits for posted commands.
 //
+// # Sockets
+//
+// Package socket sends streams of bytes to a program of another chip, with flow control.
+//
 // # The device API
 //
 // The packages linear and mesh have the names of tt-metal's device API. Their calls use a
@@ -242,6 +246,9 @@ func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAd
 
 // Read reads len(b) bytes from address a of dst into b.
 func (s *Session) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, o ...Option) error {
+	if ok, err := s.load(dst, a, b, o); ok {
+		return err
+	}
 	if m, ok := s.mover(dst, len(b), o); ok {
 		return s.move(ctx, m, false, a, b)
 	}

@@ -25,6 +25,8 @@ type Call struct {
 	line   *line
 	number uint64 // number of the command in its line; 0: not started
 	reads  bool   // the command is a read, which may be repeated after later commands
+
+	then func(err error) // called when the command has ended; may be nil
 }
 
 // Done returns a channel that is closed when the command has ended.
@@ -57,6 +59,9 @@ func (c *Call) Wait(ctx context.Context) error {
 func (s *Session) end(c *Call, err error) {
 	c.err = err
 	s.leave(c)
+	if c.then != nil {
+		c.then(err)
+	}
 	close(c.ended)
 	<-s.calls
 }
@@ -115,6 +120,19 @@ func (s *Session) StartRead(ctx context.Context, dst wire.FabricNodeID, a wire.N
 // has performed all others, and may then arrive after later commands. The payload must not change
 // before the Call has ended.
 func (s *Session) Start(ctx context.Context, h *flow.Request, payload []byte) (*Call, error) {
+	return s.start(ctx, h, payload, nil)
+}
+
+// StartThen does what Start does. When the command has ended, or could not be started, StartThen calls the function
+// "then" once with the error. The function must not block, and must not call the session.
+func (s *Session) StartThen(ctx context.Context, h *flow.Request, payload []byte, then func(err error)) {
+	started := false
+	if _, err := s.start(ctx, h, payload, func(err error) { started = true; then(err) }); err != nil && !started {
+		then(err)
+	}
+}
+
+func (s *Session) start(ctx context.Context, h *flow.Request, payload []byte, then func(err error)) (*Call, error) {
 	long, fused := len(payload) > wire.MaxPayload, h.Command.Type == wire.NocFusedInc
 	if long && h.Command.Type != wire.NocUnicastWrite && h.Command.Type != wire.NocMulticastWrite && !fused {
 		return nil, fmt.Errorf("a payload of %d bytes: a packet carries at most %d, and only writes use several packets", len(payload), wire.MaxPayload)
@@ -126,6 +144,7 @@ func (s *Session) Start(ctx context.Context, h *flow.Request, payload []byte) (*
 	if err != nil {
 		return nil, err
 	}
+	c.then = then
 	if long {
 		t := s.transfer(ctx, len(payload), pieces(*h, payload), nil)
 		t.first, t.repeat, t.lastAlone = c.submit, c.repeat, fused

@@ -70,6 +70,25 @@ type Mover interface {
 	MaxMove() int // largest length of one Move, in bytes
 }
 
+// Loader is a [Fabric] that reads its own chip's memory without a request.
+type Loader interface {
+	// LoadOwn copies len(b) bytes from address a of the Fabric's own chip into b, at one instant.
+	LoadOwn(a wire.NocAddr, b []byte) (wire.Outcome, error)
+}
+
+// load reads from this Session's chip without a request. If ok is false, the Session needs a request.
+func (s *Session) load(dst wire.FabricNodeID, a wire.NocAddr, b []byte, o []Option) (ok bool, err error) {
+	l, has := s.f.(Loader)
+	if !has || dst != s.f.Self() || len(o) > 0 {
+		return false, nil
+	}
+	out, err := l.LoadOwn(a, b)
+	if err == nil && out != wire.OutcomeDone {
+		err = &RefusedError{dst, out, a}
+	}
+	return true, err
+}
+
 // movesAhead is the number of blocks of one call that are under way.
 const movesAhead = 2
 

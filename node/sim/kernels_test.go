@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ type workload struct {
 	parts   map[wire.FabricNodeID]kernel.Job
 	begin   func(m *machine)        // called before the start of a chip's part; may be nil
 	result  func(m *machine) string // reads a chip's result, when the job has ended on all chips
+	found   *regexp.Regexp          // text of a kernel that finds out by itself that a chip has restarted or cannot be reached, and fails; nil: no kernel fails
 }
 
 // guideRing is the guide's ring of 8 or 12 hops.
@@ -51,6 +53,8 @@ type jobRun struct {
 	lost     map[wire.FabricNodeID]bool     // chips to which another chip had no route for some time
 	anew     map[wire.FabricNodeID]bool     // chips that started anew
 	broken   []string                       // reports of broken rules
+	failed   string                         // text of a kernel that failed
+	found    *regexp.Regexp                 // the workload's found
 	restarts int
 	cutOff   bool   // a chip had no route to another chip for some time, or a link ended its session
 	result   string // the chips' results
@@ -64,7 +68,7 @@ func jobUnderFaults(t *testing.T, seed uint64, w *workload) jobRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := jobRun{ends: map[wire.FabricNodeID][]string{}, sessions: map[wire.FabricNodeID]bool{}, lost: map[wire.FabricNodeID]bool{}, anew: map[wire.FabricNodeID]bool{}}
+	run := jobRun{found: w.found, ends: map[wire.FabricNodeID][]string{}, sessions: map[wire.FabricNodeID]bool{}, lost: map[wire.FabricNodeID]bool{}, anew: map[wire.FabricNodeID]bool{}}
 	first := map[wire.FabricNodeID]wire.Incarnation{}
 	s.scripted, s.around.kernels = true, w.kernels
 	s.onEvent = func(m *machine, e chip.Event) {
@@ -136,6 +140,8 @@ func (r *jobRun) judge(at wire.FabricNodeID, end *kernel.End) {
 		ok = r.anew[end.By]
 	case kernel.EndLink:
 		ok = r.sessions[end.By]
+	case kernel.EndPanic:
+		r.failed = end.Text
 	}
 	if !ok {
 		r.untrue = append(r.untrue, fmt.Sprintf("chip %s: %s, first at chip %s: %s", at, end.Why, end.By, end.Text))
@@ -164,10 +170,12 @@ func (r *jobRun) check(t *testing.T, seed uint64) (done, died, links int) {
 				died++
 			case r.restarts > 0 && why == kernel.EndAnew.String():
 				died++
+			case (r.restarts > 0 || r.cutOff) && r.found != nil && why == kernel.EndPanic.String() && r.found.MatchString(r.failed):
+				died++
 			case len(r.sessions) > 0 && why == kernel.EndLink.String():
 				links++
 			default:
-				t.Errorf("seed %d, %d restarts: the job ended on chip %s: %s", seed, r.restarts, n, strings.Join(ends, ", "))
+				t.Errorf("seed %d, %d restarts: the job ended on chip %s: %s", seed, r.restarts, n, strings.Join(ends, ", ")+" "+r.failed)
 			}
 			all++
 		}
@@ -178,15 +186,19 @@ func (r *jobRun) check(t *testing.T, seed uint64) (done, died, links int) {
 	return done, died, links
 }
 
-// TestRingInTheSimulator runs the guide's ring under seeded faults. The ring must end as [jobRun.check] says,
-// and a seed must repeat to the bit.
-func TestRingInTheSimulator(t *testing.T) {
+// TestRingInTheSimulator runs the guide's ring under seeded faults, see judgeJobs.
+func TestRingInTheSimulator(t *testing.T) { judgeJobs(t, 12, guideRing) }
+
+// judgeJobs runs a workload with several seeds. Each run must end as [jobRun.check] says, and a seed must repeat to the
+// bit.
+func judgeJobs(t *testing.T, seeds uint64, work func(t *testing.T, seed uint64) *workload) {
+	t.Helper()
 	done, died, links := 0, 0, 0
-	for seed := uint64(1); seed <= 12; seed++ {
-		r := jobUnderFaults(t, seed, guideRing(t, seed))
+	for seed := uint64(1); seed <= seeds; seed++ {
+		r := jobUnderFaults(t, seed, work(t, seed))
 		d, c, l := r.check(t, seed)
 		done, died, links = done+d, died+c, links+l
-		if again := jobUnderFaults(t, seed, guideRing(t, seed)); again.result != r.result || fmt.Sprint(again.ends) != fmt.Sprint(r.ends) {
+		if again := jobUnderFaults(t, seed, work(t, seed)); again.result != r.result || fmt.Sprint(again.ends) != fmt.Sprint(r.ends) {
 			t.Errorf("seed %d does not repeat", seed)
 		}
 	}

@@ -86,6 +86,8 @@ func farEnd(kind, task string) error {
 	switch kind {
 	case "chip":
 		return farChip(task)
+	case "socket-chip":
+		return socketChip(task)
 	case "udp-forward":
 		return udpForward(task)
 	case "tcp-answer":

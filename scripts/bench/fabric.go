@@ -105,6 +105,11 @@ func withChips(machine string, slots router.SlotProfile, chips int, f func(ctx c
 			return err
 		}
 	}
+	return nearChip(machine, slots, base, f)
+}
+
+// nearChip starts chip 0 in this process, waits for the other chips, and calls f with a session on chip 0.
+func nearChip(machine string, slots router.SlotProfile, base int, f func(ctx context.Context, s *session.Session) error) error {
 	n, err := startChip(machine, slots, 0, base)
 	if err != nil {
 		return err

@@ -67,6 +67,7 @@ var measurements = []measurement{
 		return err
 	}},
 	{"alltoall", "", (*bench).alltoalls},
+	{"socket", "scripts/bench/run -only socket", (*bench).sockets},
 	{"attach", "scripts/bench/run -only attach", (*bench).attached},
 	{"hostblocks", "scripts/bench/run -only hostblocks", (*bench).hostBlocks},
 	{"wan", "scripts/bench/wan", (*bench).wan},
@@ -91,7 +92,7 @@ func main() {
 	task := flag.String("task", "", "task of the far end: drain or echo (used by the program itself)")
 	flag.IntVar(&b.rounds, "rounds", 5, "interleaved rounds")
 	seconds := flag.Float64("seconds", 1, "time of each goodput measurement, in seconds")
-	flag.StringVar(&b.only, "only", "", "name of one measurement: goodput, latency, session, chain, alltoall, idle, growth, many, attach or hostblocks; the scripts wan, loss, cuts and container call the measurements of these names")
+	flag.StringVar(&b.only, "only", "", "name of one measurement: goodput, latency, session, chain, alltoall, idle, growth, many, attach, hostblocks or socket; the scripts wan, loss, cuts and container call the measurements of these names")
 	sizes := flag.String("sizes", "64,256,1024,4096,16384", "message sizes of the goodput measurement, in bytes; a packet carries up to 4096 bytes, and a longer message takes several packets")
 	names := flag.String("kinds", "", "transports to measure, with commas; empty: all")
 	out := flag.String("o", "", "write the results as JSON to this file, and plots beside it (default results/TIME.json)")

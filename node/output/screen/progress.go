@@ -31,7 +31,7 @@ type Progress struct {
 }
 
 // NewProgress returns a progress bar on w. The label stands behind the bar, and total is the number
-// of steps of a full bar. The caller must call [Progress.Stop].
+// of steps of a full bar, or 0 if it is not known. The caller must call [Progress.Stop].
 func NewProgress(w io.Writer, label string, total int) *Progress {
 	return &Progress{w: w, label: label, total: total, live: Terminal(w), begin: time.Now(), last: -1}
 }
@@ -65,7 +65,11 @@ func (p *Progress) Set(n int) {
 				bar[i] = '█'
 			}
 		}
-		fmt.Fprintf(p.w, "\r\x1b[K%s %s %d/%d  %.1fs", string(bar), p.label, n, p.total, time.Since(p.begin).Seconds())
+		of := ""
+		if p.total > 0 {
+			of = fmt.Sprintf("/%d", p.total)
+		}
+		fmt.Fprintf(p.w, "\r\x1b[K%s %s %d%s  %.1fs", string(bar), p.label, n, of, time.Since(p.begin).Seconds())
 	}
 }
 

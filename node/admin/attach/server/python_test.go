@@ -17,7 +17,7 @@ func TestPython(t *testing.T) {
 		t.Skip("python3 is missing")
 	}
 	l := start(t, "n300", "")
-	cmd := exec.CommandContext(l.ctx, "python3", "-B", "test_ttfabric.py", "-v")
+	cmd := exec.CommandContext(l.ctx, "python3", "-B", "-m", "unittest", "-v", "test_ttfabric", "test_socket")
 	cmd.Dir = "../../../../scripts/python"
 	cmd.Env = append(os.Environ(), "TTFABRIC_TEST_SOCKETS="+strings.Join(l.paths, ":"), "TTFABRIC_TEST_APIS="+strings.Join(l.serveHTTP(t), " "), "TTFABRIC_TEST_TOKEN="+token)
 	out, err := cmd.CombinedOutput()
