@@ -245,7 +245,9 @@ func (p *report) plotWireTrips(base string) error {
 }
 
 // plotGrowth plots how the figures of a fabric change with the number of its processes.
-func (p *report) plotGrowth(base string) error { return p.plotByChips(growthPrefix, base+"-growth.svg") }
+func (p *report) plotGrowth(base string) error {
+	return p.plotByChips(growthPrefix, base+"-growth.svg")
+}
 
 // plotMany plots what fabrics of up to 256 processes cost.
 func (p *report) plotMany(base string) error { return p.plotByChips(manyPrefix, base+"-many.svg") }
