@@ -17,7 +17,7 @@ import (
 
 func newBenchRing() *cobra.Command {
 	var f benchFlags
-	var hops, sizes, batches []int
+	var hops, sizes, batches, payloads []int
 	var rounds int
 	var kernels, strict bool
 	c := &cobra.Command{Use: "ring", Short: "Time packets round a ring of chips", Args: cobra.NoArgs,
@@ -34,8 +34,11 @@ measurement over 12 hops on a T3000, packets go round such a square too.
 With --kernels, the guide's own programs run instead: on each chip, a receiver takes the
 payload from the cable and a sender passes it on, with the guide's handshake, channel
 words and semaphores (CCL guide, "Example Multi-Chip Program Implementation
-Walkthrough"). The table also has the times of routed packets.`,
-		Example: "  ttfabric bench ring\n  ttfabric bench ring --hops 8 --packets 1,2,4,8 --sizes 64 --plot ring.svg\n  ttfabric bench ring --kernels --hops 2,4,8,12 --sizes 16,1024",
+Walkthrough"). The table also has the times of routed packets. With --payloads, several
+payloads go round the ring at once, and the time of a trip ends when the last one is
+back. The line below the table has the chips of the ring, in the fabric's numbering and
+in that of tt-umd.`,
+		Example: "  ttfabric bench ring\n  ttfabric bench ring --hops 8 --packets 1,2,4,8 --sizes 64 --plot ring.svg\n  ttfabric bench ring --kernels --hops 2,4,8,12 --sizes 16,1024 --payloads 1,4",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)
 			if err != nil {
@@ -46,10 +49,10 @@ Walkthrough"). The table also has the times of routed packets.`,
 				return err
 			}
 			if kernels {
-				return benchKernels(c, b, &f, format, hops, sizes, guide.Settings{Samples: rounds, Strict: strict})
+				return benchKernels(c, b, &f, format, bench.RingRun{Hops: hops, Sizes: sizes, Batches: payloads, Rounds: rounds}, guide.Settings{Strict: strict})
 			}
-			if strict {
-				return spec.Usagef("--strict is an option of jobs: add --kernels")
+			if strict || c.Flags().Changed("payloads") {
+				return spec.Usagef("--strict and --payloads are options of jobs: add --kernels")
 			}
 			run := bench.RingRun{Plane: wire.Plane(f.plane), Hops: hops, Sizes: sizes, Batches: batches, Rounds: rounds}
 			bar := screen.NewProgress(c.ErrOrStderr(), "measurements", run.Measurements())
@@ -79,6 +82,7 @@ Walkthrough"). The table also has the times of routed packets.`,
 	c.Flags().IntSliceVar(&batches, "packets", []int{1, 2, 4, 8}, "numbers of packets that make a trip together, 1 to 8")
 	c.Flags().IntVar(&rounds, "rounds", 500, "trips per measurement")
 	c.Flags().BoolVar(&kernels, "kernels", false, "run the CCL guide's ring programs as kernels on the chips; --packets and --plane have no effect")
+	c.Flags().IntSliceVar(&payloads, "payloads", []int{1}, "with --kernels: numbers of payloads in flight at once, 1 to 7 (the guide's max_concurrent_samples)")
 	c.Flags().BoolVar(&strict, "strict", false, "with --kernels: the base firmware of the ring's ethernet tiles works only while the tile's kernel calls RunRouting (CCL guide, \"Link Health and Retraining\")")
 	return c
 }

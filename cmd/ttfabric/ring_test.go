@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ttfabric/node/fabric/bench"
+	"ttfabric/wire"
 )
 
 // TestRingOfKernels runs the guide's ring of kernels on a live T3000 with 8 and 12 hops: on sound cables, under
@@ -22,12 +23,21 @@ func TestRingOfKernels(t *testing.T) {
 	ring := func(hops string) {
 		t.Helper()
 		var rows []bench.RingRow
-		out := c.must("bench", "ring", "--kernels", "--hops", hops, "--sizes", "16,1024", "--rounds", "30", "-o", "json")
+		out := c.must("bench", "ring", "--kernels", "--hops", hops, "--sizes", "16,1024", "--payloads", "1,3", "--rounds", "30", "-o", "json")
 		if err := json.Unmarshal([]byte(out), &rows); err != nil {
 			t.Fatal(err)
 		}
-		if want := 2 * len(strings.Split(hops, ",")); len(rows) != want {
+		if want := 4 * len(strings.Split(hops, ",")); len(rows) != want {
 			t.Errorf("%d rows, want %d: %s", len(rows), want, out)
+		}
+		for _, r := range rows {
+			ids := map[wire.FabricNodeID]int{}
+			for i, n := range r.Chips {
+				ids[n] = r.Host[i]
+			}
+			if len(r.Chips) != r.Hops || len(ids) != 8 || ids[wire.FabricNodeID{Chip: 1}] == 1 { // tt-umd has another number for M0D1
+				t.Errorf("the chips of the ring are %v, and their ids %v", r.Chips, r.Host)
+			}
 		}
 	}
 	ring("8,12")

@@ -3,6 +3,7 @@ package chip
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,48 +54,72 @@ func (w *fabric) startRing(r *guide.Ring) {
 	}
 }
 
-// TestGuideRing runs the guide's ring with 2, 4, 8 and 12 hops (CCL guide, "Example Multi-Chip Program
-// Implementation Walkthrough"). The payload must come back whole, each trip must have a time, and no
-// kernel may break a rule.
+// TestGuideRing runs the guide's ring with 2, 4, 8 and 12 hops, and with one and several payloads in flight
+// (CCL guide, "Example Multi-Chip Program Implementation Walkthrough"). The payloads must come back whole,
+// each trip must have a time, and no kernel may break a rule.
 func TestGuideRing(t *testing.T) {
 	for _, n := range []int{2, 4, 8, 12} {
 		for _, size := range []int{16, 1024, 4096 + 16} {
-			t.Run(fmt.Sprintf("%d hops, %d bytes", n, size), func(t *testing.T) {
-				w := ringFabric(t, uint64(n))
-				r := w.ring(n, guide.Settings{Samples: 5, Size: size})
-				want := make([]byte, size)
-				rng := rand.New(rand.NewPCG(1, uint64(size)))
-				for i := range want {
-					want[i] = byte(rng.Uint32())
+			for _, payloads := range []int{1, 3, guide.MaxPayloads} {
+				if payloads > 1 && size == 1024 {
+					continue
 				}
-				w.put(r.Master, r.Buffer, want)
-				w.startRing(r)
-				for range 200 {
-					w.run(10 * time.Millisecond)
-					if len(w.at[r.Master].Jobs()) == 0 {
-						break
-					}
-				}
-				for i, c := range w.chips {
-					if _, in := r.Parts[c.Node()]; !in {
-						continue
-					}
-					name := fmt.Sprintf("job 1 (ring of %d hops)", n)
-					if got := w.kernelEvents(i); got != name+" started\n"+name+" ended: done\n" {
-						t.Errorf("chip %s: events\n%s", c.Node(), got)
-					}
-				}
-				for i, h := range r.Hops {
-					if got := w.get(h.To.Node, r.Arrive[i], size); string(got) != string(want) {
-						t.Errorf("hop %d: the payload came to chip %s changed", i, h.To.Node)
-					}
-				}
-				if trips := guide.Trips(w.get(r.Master, r.Results, 4*r.Samples)); len(trips) != r.Samples {
-					t.Errorf("%d trips have a time, want %d", len(trips), r.Samples)
-				}
-			})
+				t.Run(fmt.Sprintf("%d hops, %d bytes, %d payloads", n, size, payloads), func(t *testing.T) {
+					guideRing(t, n, guide.Settings{Samples: 5, Size: size, Payloads: payloads})
+				})
+			}
 		}
 	}
+}
+
+// TestPayloadsOfARingTravelTogether compares trips of one payload with trips of four payloads. If one payload
+// waited for the other, four payloads would take four times as long.
+func TestPayloadsOfARingTravelTogether(t *testing.T) {
+	for _, n := range []int{4, 8} {
+		one := guideRing(t, n, guide.Settings{Samples: 9, Size: 256, Payloads: 1})
+		four := guideRing(t, n, guide.Settings{Samples: 9, Size: 256, Payloads: 4})
+		if a, b := slices.Min(one), slices.Min(four); b >= 3*a || b < a {
+			t.Errorf("%d hops: a trip takes %v with one payload and %v with four", n, a, b)
+		}
+	}
+}
+
+// guideRing runs a ring, checks the payloads, and returns the times of the trips.
+func guideRing(t *testing.T, n int, s guide.Settings) []time.Duration {
+	w := ringFabric(t, uint64(n))
+	r := w.ring(n, s)
+	want := make([]byte, s.Size*s.Payloads)
+	rng := rand.New(rand.NewPCG(1, uint64(s.Size)))
+	for i := range want {
+		want[i] = byte(rng.Uint32())
+	}
+	w.put(r.Master, r.Buffer, want)
+	w.startRing(r)
+	for range 200 {
+		w.run(10 * time.Millisecond)
+		if len(w.at[r.Master].Jobs()) == 0 {
+			break
+		}
+	}
+	for i, c := range w.chips {
+		if _, in := r.Parts[c.Node()]; !in {
+			continue
+		}
+		name := fmt.Sprintf("job 1 (ring of %d hops)", n)
+		if got := w.kernelEvents(i); got != name+" started\n"+name+" ended: done\n" {
+			t.Errorf("chip %s: events\n%s", c.Node(), got)
+		}
+	}
+	for i, h := range r.Hops {
+		if got := w.get(h.To.Node, r.Arrive[i], len(want)); string(got) != string(want) {
+			t.Errorf("hop %d: the payloads came to chip %s changed", i, h.To.Node)
+		}
+	}
+	trips := guide.Trips(w.get(r.Master, r.Results, 4*r.Samples))
+	if len(trips) != r.Samples || slices.Contains(trips, 0) {
+		t.Errorf("the times of %d trips are %v", r.Samples, trips)
+	}
+	return trips
 }
 
 // put writes bytes into the memory of a chip.
@@ -119,7 +144,8 @@ func (w *fabric) get(n wire.FabricNodeID, a wire.NocAddr, size int) []byte {
 
 // TestGuideRingUnderFaults runs the guide's rings of 8 and 12 hops while the cables lose 2 % of the
 // datagrams, while a link of the ring trains anew, and while one of its cables works no longer, so that its
-// frames take the parallel cable. The payload must arrive whole at each hop, and no rule may be broken. A
+// frames take the parallel cable. With 12 hops, three
+// payloads are in flight. The payloads must arrive whole at each hop, and no rule may be broken. A
 // second run with the same seed must take the same times.
 func TestGuideRingUnderFaults(t *testing.T) {
 	for _, n := range []int{8, 12} {
@@ -150,8 +176,9 @@ func faultyRing(t *testing.T, n int, fault func(w *fabric, h guide.Hop)) []byte 
 	w := ringFabric(t, 7)
 	rng := rand.New(rand.NewPCG(3, uint64(n)))
 	w.lose = func(wire.PortID, []byte) bool { return rng.IntN(50) == 0 }
-	r := w.ring(n, guide.Settings{Samples: 20, Size: 2048})
-	want := make([]byte, 2048)
+	payloads := map[int]int{8: 1, 12: 3}[n]
+	r := w.ring(n, guide.Settings{Samples: 20, Size: 2048, Payloads: payloads})
+	want := make([]byte, payloads*2048)
 	for i := range want {
 		want[i] = byte(rng.Uint32())
 	}

@@ -124,14 +124,23 @@ func RTTChart(rs []RTTReport) *chart.Chart {
 	return c
 }
 
-// KernelChart draws the times of trips by payload size, with one line for each number of hops.
+// KernelChart draws the times of trips by payload size, with one line for each number of hops
+// and each number of payloads.
 func KernelChart(rows []RingRow) *chart.Chart {
 	c := &chart.Chart{Title: "The guide's ring of kernels", X: "payload, bytes", Y: "trip, median, µs", LogX: true}
-	for i, r := range rows {
-		if i == 0 || rows[i-1].Hops != r.Hops {
-			c.Lines = append(c.Lines, chart.Line{Name: fmt.Sprintf("%d hops", r.Hops)})
+	at := map[string]int{}
+	for _, r := range rows {
+		name := fmt.Sprintf("%d hops", r.Hops)
+		if r.Batch > 1 {
+			name = fmt.Sprintf("%d hops, %d payloads", r.Hops, r.Batch)
 		}
-		l := &c.Lines[len(c.Lines)-1]
+		i, ok := at[name]
+		if !ok {
+			i = len(c.Lines)
+			at[name] = i
+			c.Lines = append(c.Lines, chart.Line{Name: name})
+		}
+		l := &c.Lines[i]
 		l.X, l.Y = append(l.X, float64(r.Size)), append(l.Y, r.P50)
 	}
 	return c

@@ -24,7 +24,7 @@ func TestCharts(t *testing.T) {
 		{"utilisation", UtilisationChart(links, 1408), []string{"1 channel", "8 channels", "ours, headers alone", "guide: 50 B on each 1500"}, []float64{50, 60}},
 		{"utilisation, no row", UtilisationChart(nil, 1408), nil, nil},
 		{"ring", RingChart([]RingRow{{Hops: 8, Size: 16, Batch: 1, P50: 3}, {Hops: 8, Size: 16, Batch: 2, P50: 5}, {Hops: 8, Size: 64, Batch: 1, P50: 4}}), []string{"8 hops, 1 packet", "8 hops, 2 packets"}, []float64{3, 4}},
-		{"kernels", KernelChart([]RingRow{{Hops: 4, Size: 16, P50: 6}, {Hops: 4, Size: 32, P50: 7}, {Hops: 8, Size: 16, P50: 9}}), []string{"4 hops", "8 hops"}, []float64{6, 7}},
+		{"kernels", KernelChart([]RingRow{{Hops: 4, Size: 16, P50: 6}, {Hops: 4, Size: 32, P50: 7}, {Hops: 8, Size: 16, P50: 9}, {Hops: 8, Size: 16, Batch: 2, P50: 11}}), []string{"4 hops", "8 hops", "8 hops, 2 payloads"}, []float64{6, 7}},
 		{"rtt", RTTChart([]RTTReport{{Mean: 2}, {Size: 64, Mean: 3}}), []string{"round trip, mean", "kernel and wake-up, each way", "send call", "request, until handed over", "peer, until handed over", "program told, after the round trip"}, []float64{2, 3}},
 	} {
 		var names []string

@@ -12,17 +12,19 @@ import (
 )
 
 // RingRow holds the times of trips round a ring, for one length of the trip, one packet
-// size and one number of packets. A ring of kernels passes on one payload, which counts as one packet.
+// size and one number of packets. In a ring of kernels, each payload counts as one packet.
 type RingRow struct {
-	Hops    int               `json:"hops"`                              // number of hops of a trip
-	Size    int               `json:"packet_bytes"`                      // length of the payload of each packet, in bytes
-	Batch   int               `json:"packets"`                           // number of packets that make the trip together
-	P50     float64           `json:"trip_p50_microseconds"`             // median time of a trip, in microseconds
-	P99     float64           `json:"trip_p99_microseconds"`             // 99th percentile of the time of a trip, in microseconds
-	PerHop  float64           `json:"per_hop_microseconds"`              // median time of a trip, divided by Hops
-	Gbps    float64           `json:"gigabits_per_second"`               // payload of all packets of a trip, divided by the median time of a trip
-	Routed  float64           `json:"routed_p50_microseconds,omitempty"` // for a ring of kernels: median time of the trip of a routed packet of the same size, in microseconds; 0: the mesh has no such route
-	Starved []traffic.Starved `json:"starved,omitempty"`                 // chips that were starved during the measurement, of those that took part
+	Hops    int                 `json:"hops"`                              // number of hops of a trip
+	Size    int                 `json:"packet_bytes"`                      // length of the payload of each packet, in bytes
+	Batch   int                 `json:"packets"`                           // number of packets that make the trip together
+	P50     float64             `json:"trip_p50_microseconds"`             // median time of a trip, in microseconds
+	P99     float64             `json:"trip_p99_microseconds"`             // 99th percentile of the time of a trip, in microseconds
+	PerHop  float64             `json:"per_hop_microseconds"`              // median time of a trip, divided by Hops
+	Gbps    float64             `json:"gigabits_per_second"`               // payload of all packets of a trip, divided by the median time of a trip
+	Routed  float64             `json:"routed_p50_microseconds,omitempty"` // for a ring of kernels: median time of the trip of as many routed packets of the same size, in microseconds; 0: the mesh has no such route
+	Chips   []wire.FabricNodeID `json:"chips,omitempty"`                   // for a ring of kernels: the chips in the order of the ring
+	Host    []int               `json:"umd_chips,omitempty"`               // for a ring of kernels: the same chips by the ids of tt-umd, or by their numbers if the machine has no such ids
+	Starved []traffic.Starved   `json:"starved,omitempty"`                 // chips that were starved during the measurement, of those that took part
 }
 
 // MaxBatch is the largest number of packets that make a trip together. A ring has at

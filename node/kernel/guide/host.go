@@ -14,13 +14,16 @@ const (
 	MaxSamples = 4096     // measured trips
 	MaxSize    = 64 << 10 // bytes of the payload
 	MaxHops    = 64       // hops of a ring
+
+	MaxPayloads = kernel.NumChannels - 1 // payloads in flight at once; each has a channel, and channel 0 is for the handshake
 )
 
 // Settings say how a ring runs.
 type Settings struct {
-	Samples int  // measured trips, 1 to [MaxSamples]
-	Size    int  // bytes of the payload, a multiple of 16, at most [MaxSize]
-	Strict  bool // see [kernel.Job].Strict
+	Samples  int  // measured trips, 1 to [MaxSamples]
+	Size     int  // bytes of each payload, a multiple of 16, at most [MaxSize]
+	Payloads int  // payloads in flight at once (the guide's max_concurrent_samples), at most [MaxPayloads]; less than 1 stands for 1
+	Strict   bool // see [kernel.Job].Strict
 }
 
 // Hop is one cable of a ring (the guide's hop_eth_sockets): the sender's port, and the receiver's.
@@ -32,8 +35,8 @@ type Ring struct {
 	Parts   map[wire.FabricNodeID]kernel.Job // by chip
 	Master  wire.FabricNodeID                // chip on which the ring begins
 	Results wire.NocAddr                     // on the master: times of the trips, 4 bytes each, in nanoseconds
-	Buffer  wire.NocAddr                     // on the master: the payload
-	Arrive  []wire.NocAddr                   // by hop: where the payload arrives on the hop's receiving chip
+	Buffer  wire.NocAddr                     // on the master: the payloads, one behind the other
+	Arrive  []wire.NocAddr                   // by hop: where the payloads arrive on the hop's receiving chip, one behind the other
 	Samples int
 }
 
@@ -216,12 +219,16 @@ func (r *Ring) part(a wire.Arch, n wire.FabricNodeID, b *kernel.Builder, s Setti
 // of the chip uses the two tiles, so the two buffers have the same address.
 func visit(b *kernel.Builder, from, to, worker kernel.Tile, ready uint32, master bool, s Settings) []uint32 {
 	args := make([]uint32, numArgs)
-	args[argSamples], args[argSize], args[argReady] = uint32(s.Samples), uint32(s.Size), ready
+	all := uint32(s.Payloads)
+	args[argSamples], args[argSize], args[argPayloads], args[argReady] = uint32(s.Samples), uint32(s.Size), all, ready
 	args[argSetupX], args[argSetupY] = uint32(worker.X), uint32(worker.Y)
-	args[argBuffer] = b.CreateBuffer(from, uint32(s.Size))
-	b.CreateBuffer(to, uint32(s.Size))
-	args[argAck] = b.CreateBuffer(from, flit)
-	args[argStart], args[argSem] = b.CreateSemaphore(from, 0), b.CreateSemaphore(to, 0)
+	args[argBuffer] = b.CreateBuffer(from, all*uint32(s.Size))
+	b.CreateBuffer(to, all*uint32(s.Size))
+	args[argAck] = b.CreateBuffer(from, all*flit)
+	args[argStart] = b.CreateSemaphore(from, 0)
+	for range all {
+		args = append(args, b.CreateSemaphore(to, 0))
+	}
 	if master {
 		args[argMaster], args[argResults] = 1, b.CreateBuffer(from, uint32(4*s.Samples))
 	}

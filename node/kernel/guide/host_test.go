@@ -42,6 +42,12 @@ func TestOrder(t *testing.T) {
 			}
 		}
 	}
+	for payloads, ok := range map[int]bool{0: true, guide.MaxPayloads: true, guide.MaxPayloads + 1: false} {
+		order, _ := guide.Order(m, 4)
+		if _, err := guide.New(m, 1, order, guide.Settings{Samples: 3, Size: 32, Payloads: payloads}); (err == nil) != ok {
+			t.Errorf("%d payloads in flight at once: %v", payloads, err)
+		}
+	}
 	if _, err := guide.Order(m, 3); err == nil {
 		t.Error("a ring of 3 hops on a grid has no error")
 	}

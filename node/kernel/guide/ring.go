@@ -1,5 +1,5 @@
 // Package guide has the example programs of the CCL guide as kernels: a ring of chips round which a
-// payload travels, over ethernet between chips and over the NoC within each chip ("Example Multi-Chip
+// payload travels, or several at once, over ethernet between chips and over the NoC within each chip ("Example Multi-Chip
 // Program Implementation Walkthrough"). The guide's names of kernels and calls are kept.
 package guide
 
@@ -20,28 +20,35 @@ var Kernels = kernel.Table{
 
 // Arguments of the kernels: the index of each 32-bit word.
 const (
-	argBuffer = iota // the payload's buffer, at the same address in receivers and senders
-	argAck           // word of 16 bytes from which the receiver sends acknowledgements
+	argBuffer = iota // the buffers of the payloads, one behind the other, at the same address in receivers and senders
+	argAck           // words of 16 bytes from which the receiver sends acknowledgements, one for each payload
 	argSamples
-	argSize    // bytes of the payload of measured trips
-	argX       // receiver: the sender's tile; sender: the receiver's tile
-	argY       //
-	argSem     // the sender's semaphore: 1 if the payload is in the buffer
-	argStart   // the receiver's semaphore: 1 if the receiver may start
-	argSetupX  // tile of the setup worker
-	argSetupY  //
-	argReady   // the setup worker's semaphore: number of kernels that are ready
-	argMaster  // receiver: 1 if the ring begins here
-	argResults // master receiver: where the times of the trips go, 4 bytes in nanoseconds for each trip
-	numArgs
+	argPayloads // number of payloads in flight at once (max_concurrent_samples)
+	argSize     // bytes of each payload of measured trips
+	argX        // receiver: the sender's tile; sender: the receiver's tile
+	argY        //
+	argStart    // the receiver's semaphore: 1 if the receiver may start
+	argSetupX   // tile of the setup worker
+	argSetupY   //
+	argReady    // the setup worker's semaphore: number of kernels that are ready
+	argMaster   // receiver: 1 if the ring begins here
+	argResults  // master receiver: where the times of the trips go, 4 bytes in nanoseconds for each trip
+	numArgs     // from here on: the sender's semaphores, one for each payload: 1 if the payload is in its buffer
 )
 
 // flit is the payload of the first trip, which is not measured: "No need to send anything larger than a
 // single flit".
 const flit = 16
 
-// channel is the channel of the payload. The guide recommends channel 0 for the handshake only.
-const channel = 1
+// channel returns the channel of payload i. The guide recommends channel 0 for the handshake only.
+func channel(i int) int { return 1 + i }
+
+// bufferOf returns the address of the buffer of payload i.
+func bufferOf(k *kernel.Context, i int) uint32 {
+	return k.Uint32(argBuffer) + uint32(i)*k.Uint32(argSize)
+}
+
+func payloads(k *kernel.Context) int { return int(k.Uint32(argPayloads)) }
 
 func tileOf(k *kernel.Context, x, y int) kernel.Tile {
 	return kernel.Tile{X: uint8(k.Uint32(x)), Y: uint8(k.Uint32(y))}
@@ -60,8 +67,8 @@ func setup(k *kernel.Context) {
 	k.NocAsyncWriteBarrier()
 }
 
-// receiver takes the payload from the cable and hands it to the sender on the same chip ("Receiver
-// Kernel"). The master receiver begins each trip, and measures the time until the payload is back.
+// receiver takes the payloads from the cable and hands them to the sender on the same chip ("Receiver
+// Kernel"). The master receiver begins each trip, and measures the time until all payloads are back.
 func receiver(k *kernel.Context) {
 	k.NocSemaphoreInc(tileOf(k, argSetupX, argSetupY).Addr(uint64(k.Uint32(argReady))), 1)
 	k.NocSemaphoreWait(k.Uint32(argStart), 1)
@@ -79,41 +86,47 @@ func receiver(k *kernel.Context) {
 	}
 }
 
-// pass gives the payload to the sender on the same chip.
-func pass(k *kernel.Context, size int) {
-	to, buffer := tileOf(k, argX, argY), k.Uint32(argBuffer)
+// pass gives payload i to the sender on the same chip.
+func pass(k *kernel.Context, i, size int) {
+	to, buffer := tileOf(k, argX, argY), bufferOf(k, i)
 	k.NocAsyncWrite(buffer, to.Addr(uint64(buffer)), size)
-	k.NocSemaphoreInc(to.Addr(uint64(k.Uint32(argSem))), 1)
+	k.NocSemaphoreInc(to.Addr(uint64(k.Uint32(numArgs+i))), 1)
 }
 
-// complete tells the sender at the other end of the cable that the payload came, and that the buffer is
+// complete tells the sender at the other end of the cable that payload i came, and that the buffer is
 // free.
-func complete(k *kernel.Context) {
-	k.EthReceiverChannelAck(channel, k.Uint32(argAck))
+func complete(k *kernel.Context, i int) {
+	k.EthReceiverChannelAck(channel(i), k.Uint32(argAck)+uint32(flit*i))
 	k.NocAsyncWriteBarrier()
-	k.EthReceiverChannelDone(channel)
+	k.EthReceiverChannelDone(channel(i))
 }
 
-// lead is the master receiver's roundtrip_ping. It returns the time of the trip.
-func lead(k *kernel.Context, size int) time.Duration {
+// lead is the master receiver's roundtrip_ping. It returns the time until the last payload is back.
+func lead(k *kernel.Context, size int) (took time.Duration) {
 	begun := k.Now()
-	pass(k, size)
+	for i := range payloads(k) {
+		pass(k, i, size)
+	}
 	k.NocAsyncWriteBarrier()
-	k.EthWaitForBytesAvailableOnChannel(channel)
-	took := k.Now().Sub(begun)
-	complete(k)
+	for i := range payloads(k) {
+		k.EthWaitForBytesAvailableOnChannel(channel(i))
+		took = k.Now().Sub(begun)
+		complete(k, i)
+	}
 	return took
 }
 
 // follow is the other receivers' roundtrip_ping.
 func follow(k *kernel.Context, size int) time.Duration {
-	k.EthWaitForBytesAvailableOnChannel(channel)
-	pass(k, size)
-	complete(k)
+	for i := range payloads(k) {
+		k.EthWaitForBytesAvailableOnChannel(channel(i))
+		pass(k, i, size)
+		complete(k, i)
+	}
 	return 0
 }
 
-// sender takes the payload from the receiver on the same chip, and sends it over the cable ("Sender
+// sender takes the payloads from the receiver on the same chip, and sends them over the cable ("Sender
 // Kernel").
 func sender(k *kernel.Context) {
 	k.EthSetupHandshake(true)
@@ -121,16 +134,23 @@ func sender(k *kernel.Context) {
 	for range int(k.Uint32(argSamples)) {
 		forward(k, int(k.Uint32(argSize)))
 	}
-	k.EthTeardown(channel)
+	for i := range payloads(k) {
+		k.EthTeardown(channel(i))
+	}
 }
 
-// forward is the sender's forward_ping.
+// forward is the sender's forward_ping. It sends each payload as soon as it is in its buffer, and then waits
+// until the receiver is done with all of them.
 func forward(k *kernel.Context, size int) {
-	sem, buffer := k.Uint32(argSem), k.Uint32(argBuffer)
-	k.NocSemaphoreWait(sem, 1)
-	k.NocSemaphoreSet(sem, 0)
-	k.EthSendBytesOverChannel(buffer, buffer, size, channel)
-	k.EthWaitForReceiverChannelDone(channel)
+	for i := range payloads(k) {
+		sem, buffer := k.Uint32(numArgs+i), bufferOf(k, i)
+		k.NocSemaphoreWait(sem, 1)
+		k.NocSemaphoreSet(sem, 0)
+		k.EthSendBytesOverChannel(buffer, buffer, size, channel(i))
+	}
+	for i := range payloads(k) {
+		k.EthWaitForReceiverChannelDone(channel(i))
+	}
 }
 
 // Trips reads the times of the trips from the bytes at [Ring.Results].
@@ -142,9 +162,12 @@ func Trips(b []byte) []time.Duration {
 	return all
 }
 
-// check refuses settings that do not fit.
+// check refuses settings that do not fit, and sets defaults.
 func (s *Settings) check() error {
+	s.Payloads = max(s.Payloads, 1)
 	switch {
+	case s.Payloads > MaxPayloads:
+		return fmt.Errorf("%d payloads in flight at once: want 1 to %d, because each payload needs a channel of its own", s.Payloads, MaxPayloads)
 	case s.Samples < 1 || s.Samples > MaxSamples:
 		return fmt.Errorf("%d samples: want 1 to %d", s.Samples, MaxSamples)
 	case s.Size < flit || s.Size > MaxSize || s.Size%flit != 0:
