@@ -18,8 +18,7 @@ import (
 func newBenchRing() *cobra.Command {
 	var f benchFlags
 	var hops, sizes, batches, payloads []int
-	var rounds int
-	var kernels, strict bool
+	rounds, kernels, strict := 0, false, false
 	c := &cobra.Command{Use: "ring", Short: "Time packets round a ring of chips", Args: cobra.NoArgs,
 		Long: `The command sends packets from the first chip round a ring of chips and back to the
 first chip. Each packet carries its route (a source route). The time of a trip
