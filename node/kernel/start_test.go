@@ -1,6 +1,8 @@
 package kernel_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +72,64 @@ func TestEthernetCores(t *testing.T) {
 	}
 	if at, ok := kernel.EthernetTile(wire.Wormhole, 2); !ok || at != (kernel.Tile{X: 8, Y: 0}) {
 		t.Errorf("the tile of channel 2 is %s, %v", at, ok)
+	}
+}
+
+// TestEthernetCoresAreThoseOfThePlanes compares the active channels of each chip with the planes of the
+// topology. Each routed cable of a plane must end at one active channel. Each active channel must be the only
+// one in its direction and plane. A reserved cable is reserved at both ends.
+func TestEthernetCoresAreThoseOfThePlanes(t *testing.T) {
+	files, err := filepath.Glob("../../router/topo/testdata/*cluster_desc.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, name := range append(files, "n300", "t3000", "galaxy", "2xt3000", "mesh:3x3", "torus:4x4", "ring:5") {
+		m, err := topo.Named(name)
+		if strings.HasSuffix(name, ".yaml") {
+			var text []byte
+			if text, err = os.ReadFile(name); err == nil {
+				m, err = topo.Load(name, text)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range m.Chips {
+			active, free := kernel.ActiveEthernetCores(m, c.Node, false), kernel.ActiveEthernetCores(m, c.Node, true)
+			type way struct {
+				d wire.Direction
+				p wire.Plane
+			}
+			seen := map[way]wire.Channel{}
+			for _, p := range m.Ports(c.Node) {
+				w := way{p.Dir, p.Plane}
+				if other, twice := seen[w]; twice && m.Chips[0].Node.Mesh == p.Peer.Node.Mesh {
+					t.Errorf("%s, chip %s: channels %d and %d both lead %v on plane %d", name, c.Node, other, p.Local.Channel, p.Dir, p.Plane)
+				}
+				seen[w] = p.Local.Channel
+				to, ok := kernel.ConnectedEthernetCore(m, c.Node, p.Local.Channel)
+				if !ok || to != p.Peer || !slices.Contains(active, p.Local.Channel) || !slices.Contains(kernel.ActiveEthernetCores(m, to.Node, false), to.Channel) {
+					t.Errorf("%s: the cable of %v leads to %v, %v", name, p.Local, to, ok)
+				}
+				if slices.Contains(free, p.Local.Channel) != slices.Contains(kernel.ActiveEthernetCores(m, to.Node, true), to.Channel) {
+					t.Errorf("%s: the cable of %v is reserved at one end only", name, p.Local)
+				}
+			}
+			ways := 0
+			for p := range wire.Plane(m.Planes()) {
+				for d := range wire.Direction(wire.NumDirections) {
+					if _, ok := m.Neighbour(c.Node, d, p); ok {
+						ways++
+						if _, ok := seen[way{d, p}]; !ok {
+							t.Errorf("%s, chip %s: no active channel leads %v on plane %d", name, c.Node, d, p)
+						}
+					}
+				}
+			}
+			if ways != len(seen) || len(active) < ways || !slices.IsSorted(active) {
+				t.Errorf("%s, chip %s: %d ways, %d of the planes, channels %v", name, c.Node, len(seen), ways, active)
+			}
+		}
 	}
 }
 
