@@ -75,12 +75,12 @@ func printUp(c *cobra.Command, t *topo.Topology, views []api.ChipView, took time
 		return err
 	}
 	if f == "json" {
-		return printJSON(c, output.Up{Topology: t.Name, Seconds: took.Seconds(), Chips: views})
+		return printJSON(c, output.Up{Topology: t.Name, Seconds: took.Seconds(), Remarks: append([]string{}, t.Remarks(true)...), Chips: views})
 	}
 	printChips(c, views, nil, nil)
 	fmt.Fprintf(c.ErrOrStderr(), "%s up in %.2f s\n", t, took.Seconds())
-	if t.Layout != "" && t.Layout != topo.PlacedByCoordinates {
-		fmt.Fprintf(c.ErrOrStderr(), "Layout: %s.\n", t.Layout)
+	for _, s := range t.Remarks(true) {
+		fmt.Fprintln(c.ErrOrStderr(), s)
 	}
 	return nil
 }

@@ -24,7 +24,9 @@ nodes, and the cables that carry no traffic, with the reason. If the file gives 
 and column for a chip, the command prints how it placed the chips. The command also
 prints the keys "transport" and "auth" of the file. If two meshes are joined by fewer
 cables than the fabric has planes, some planes have no route between the two meshes.
-The command prints the number of such pairs of meshes. No chip needs to run.
+The command prints the number of such pairs of meshes. The command also prints what
+it left out of the file, which neighbours have no cable, and which parts of the
+machine no cable joins. Such parts are no fault. No chip needs to run.
 
 The command also plans the routes as 'ttfabric up' would. Then the command looks for
 a cycle of channels that wait for each other. Such a cycle means a possible deadlock.
@@ -69,7 +71,7 @@ deadlock or do not reach every chip.`,
 				err = printJSON(c, v)
 			} else {
 				printTopology(c, t, v)
-				printThin(c, t, found)
+				fmt.Fprint(c.OutOrStdout(), output.Thin(t, found))
 			}
 			if err == nil && !found.OK() {
 				err = spec.Topologyf("%s: %s", t.Name, found)
@@ -150,8 +152,8 @@ func printTopology(c *cobra.Command, t *topo.Topology, v output.Topology) {
 		}
 		tw.Render()
 	}
-	if v.Layout != "" {
-		fmt.Fprintf(out, "Layout: %s.\n", v.Layout)
+	for _, s := range t.Remarks(false) {
+		fmt.Fprintln(out, s)
 	}
 	if t.Transport != "" || t.Auth != "" {
 		fmt.Fprintf(out, "The file sets links over %s with auth %s.\n", v.Transport, v.Auth)
@@ -161,14 +163,4 @@ func printTopology(c *cobra.Command, t *topo.Topology, v output.Topology) {
 		most = "at most "
 	}
 	fmt.Fprintf(out, "Routes by %s: longest route %s%s; %s.\n", v.Routes.Engine, most, topo.Count(v.Routes.Longest, "hop"), v.Routes.Verdict)
-}
-
-// printThin prints the number of ordered pairs of meshes between which some routing
-// planes have no route. If there is no such pair, printThin prints nothing.
-func printThin(c *cobra.Command, t *topo.Topology, v *route.Verdict) {
-	if v.Thin == 0 {
-		return
-	}
-	fmt.Fprintf(c.OutOrStdout(), "Fewer than %s lead between %s of meshes, such as from M%d to M%d with %d. The reason is that too few cables join meshes on the route. Traffic uses only planes with a route.\n",
-		topo.Count(t.Planes(), "plane"), topo.Count(v.Thin, "ordered pair"), v.ThinPair[0], v.ThinPair[1], v.ThinPlanes)
 }

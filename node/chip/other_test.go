@@ -215,7 +215,7 @@ func TestOtherWayAroundAFault(t *testing.T) {
 // the direction that the packet asks for.
 func TestEntryRoutersTakeTheOtherWay(t *testing.T) {
 	text := "mesh_descriptors { name: \"M\" arch: WORMHOLE_B0 device_topology { dims: [ 4, 4 ] dim_types: [ LINE, RING ] } channels { count: 2 } }\n" +
-		"graph_descriptors { name: \"G\" instances { mesh { mesh_descriptor: \"M\" mesh_id: 0 } } instances { mesh { mesh_descriptor: \"M\" mesh_id: 1 } }\n" +
+		"graph_descriptors { name: \"G\" type: \"FABRIC\" instances { mesh { mesh_descriptor: \"M\" mesh_id: 0 } } instances { mesh { mesh_descriptor: \"M\" mesh_id: 1 } }\n" +
 		" instances { mesh { mesh_descriptor: \"M\" mesh_id: 2 } } graph_topology: RING channels { count: 2 } }\ntop_level_instance { graph { graph_descriptor: \"G\" graph_id: 0 } }\n"
 	m, err := topo.Load("tori.textproto", []byte(text))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/health"
 	"ttfabric/wire"
 )
 
@@ -48,7 +49,7 @@ func DiffLinks(t, expected *topo.Topology, views []api.ChipView, quiet map[wire.
 		}
 	}
 	d := LinkDiff{Downed: []DownedLink{}, Unused: []DownedLink{}}
-	h := topo.Diagnose(t, expected, func(c topo.Cable) bool { return carries(ends[c.A], c.B) && carries(ends[c.B], c.A) })
+	h := health.Diagnose(t, expected, func(c topo.Cable) bool { return carries(ends[c.A], c.B) && carries(ends[c.B], c.A) })
 	d.Planes = h.Directions
 	for _, c := range t.Cables {
 		if c.Unused {

@@ -11,16 +11,20 @@ import (
 
 // Topology is a topology in the form that `validate -o json` prints.
 type Topology struct {
-	Name      string `json:"name"`             // name of the topology
-	Source    string `json:"source"`           // file that the topology comes from, or built-in
-	Arch      string `json:"arch"`             // architecture of the chips
-	Hash      string `json:"hash"`             // hash of the topology, 16 hexadecimal digits
-	Chips     int    `json:"chips"`            // number of chips
-	Cables    int    `json:"cables"`           // number of cables
-	Planes    int    `json:"planes"`           // number of routing planes
-	Layout    string `json:"layout,omitempty"` // what the program chose itself, such as rows and columns, for people; absent if it chose nothing
-	Transport string `json:"transport"`        // transport, if 'up' starts the fabric without --transport
-	Auth      string `json:"auth"`             // authentication, if 'up' starts the fabric without --auth
+	Name      string          `json:"name"`             // name of the topology
+	Source    string          `json:"source"`           // file that the topology comes from, or built-in
+	Arch      string          `json:"arch"`             // architecture of the chips
+	Hash      string          `json:"hash"`             // hash of the topology, 16 hexadecimal digits
+	Chips     int             `json:"chips"`            // number of chips
+	Cables    int             `json:"cables"`           // number of cables
+	Planes    int             `json:"planes"`           // number of routing planes
+	Layout    string          `json:"layout,omitempty"` // what the program chose itself, such as rows and columns, for people; absent if it chose nothing
+	LeftOut   []topo.LeftOut  `json:"left_out"`         // parts of the file that the topology does not have
+	Missing   []topo.Edge     `json:"missing"`          // neighbours in the grid of a mesh without a cable
+	Parts     [][]wire.MeshID `json:"parts"`            // parts of the machine that no cable joins: the meshes of each part
+	Apart     int             `json:"pairs_apart"`      // number of ordered pairs of chips in two parts; no route leads from one to the other
+	Transport string          `json:"transport"`        // transport, if 'up' starts the fabric without --transport
+	Auth      string          `json:"auth"`             // authentication, if 'up' starts the fabric without --auth
 
 	Routes Verdict  `json:"routes"` // result of the check of the routes
 	Meshes []Mesh   `json:"meshes"` // the meshes
@@ -54,6 +58,16 @@ func VerdictOf(cfg route.Config, s route.Scheme, v *route.Verdict) Verdict {
 	return w
 }
 
+// Thin returns a sentence about ordered pairs of meshes between which some routing planes have no
+// route. If there is no such pair, Thin returns "".
+func Thin(t *topo.Topology, v *route.Verdict) string {
+	if v.Thin == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Fewer than %s lead between %s of meshes, such as from M%d to M%d with %d. The reason is that too few cables join meshes on the route. Traffic uses only planes with a route.\n",
+		topo.Count(t.Planes(), "plane"), topo.Count(v.Thin, "ordered pair"), v.ThinPair[0], v.ThinPair[1], v.ThinPlanes)
+}
+
 // Mesh is a mesh of a topology.
 type Mesh struct {
 	Mesh   wire.MeshID `json:"mesh"`   // number of the mesh
@@ -84,7 +98,7 @@ type Unused struct {
 // TopologyOf returns a topology as the command prints it.
 func TopologyOf(t *topo.Topology) Topology {
 	v := Topology{Name: t.Name, Source: t.Source, Arch: t.Arch.String(), Hash: fmt.Sprintf("%016x", t.Hash()), Chips: len(t.Chips), Cables: len(t.Cables),
-		Planes: t.Planes(), Layout: t.Layout, Meshes: []Mesh{}, Unused: []Unused{}}
+		Planes: t.Planes(), Layout: t.Layout, LeftOut: append([]topo.LeftOut{}, t.LeftOut...), Missing: append([]topo.Edge{}, t.Missing...), Parts: t.Parts(), Apart: t.Apart(), Meshes: []Mesh{}, Unused: []Unused{}}
 	within := map[wire.MeshID]int{}
 	for _, c := range t.Cables {
 		if !c.External() {

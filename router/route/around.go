@@ -27,13 +27,20 @@ func (p *Plan) Around(out []wire.PortID) *Plan {
 	}
 	for _, g := range p.grids {
 		h := &grid{plan: q, mesh: g.mesh, planes: g.planes, first: g.first, legs: g.legs}
-		if q.out != nil {
+		if h.round(); q.out != nil && h.detours == nil {
 			h.detours = upDownOf(h)
 		}
 		q.grids = append(q.grids, h)
 	}
 	q.finish()
 	return q
+}
+
+// round plans detours, if neighbours in the grid have no cable and the engine routes by the grid.
+func (g *grid) round() {
+	if _, any := g.legs.(*upDown); !any && g.plan.top.Lacks(g.mesh.ID) {
+		g.detours = upDownOf(g)
+	}
 }
 
 // Out reports whether the cable at port q is out of service.

@@ -39,7 +39,7 @@ type Verdict struct {
 	Cycle        []Channel            // cycle in which each channel waits for the next, and the last channel for the first; nil: no traffic can deadlock
 	Plane        wire.Plane           // plane of the cycle
 	Pairs        int                  // number of ordered pairs with a route, added up over all planes; the pairs are pairs of chips of one mesh and pairs of meshes
-	Unreachable  int                  // number of ordered pairs without a route, added up over all planes; each plane adds its class of messages with the most such pairs; pairs of meshes count only on plane 0
+	Unreachable  int                  // number of ordered pairs without a route, added up over all planes; each plane adds its class of messages with the most such pairs; pairs of meshes count only on plane 0, and not if no cable joins their parts of the machine
 	Example      [2]wire.FabricNodeID // one pair without a route
 	Longest      int                  // number of hops of the longest route between two chips; with several meshes: an upper bound
 	Astray       int                  // number of routes that do not end at their destination, or pass a chip twice (within a mesh) or a mesh twice (between meshes)
@@ -463,13 +463,18 @@ func (p *Plan) thin(v *Verdict) {
 func (k *checker) reach(v *Verdict) {
 	found, lost, example := k.found, k.lost, k.example
 	if len(k.p.grids) > 1 && int(k.pl) < len(k.p.inter) {
-		im := k.p.inter[k.pl]
+		im, part := k.p.inter[k.pl], map[wire.MeshID]int{}
+		for i, ids := range k.p.top.Parts() {
+			for _, id := range ids {
+				part[id] = i
+			}
+		}
 		for i, g := range k.p.grids {
 			for j, h := range k.p.grids {
 				switch {
 				case i == j:
 				case im.next[i*im.meshes+j] == none:
-					if k.pl == 0 { // each mesh must reach each other mesh on plane 0 only
+					if k.pl == 0 && part[g.mesh.ID] == part[h.mesh.ID] { // each mesh must reach each other mesh of its part, on plane 0 only
 						lost++
 						example = [2]wire.FabricNodeID{g.node(0), h.node(0)}
 					}

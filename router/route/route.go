@@ -62,6 +62,9 @@
 // fault. Old and new detours may together close a cycle. Old and new routes between meshes may also
 // close a cycle. [Plan.Replaces] checks for such a cycle.
 //
+// Neighbours in the grid may have no cable at all ([topo.Topology].Missing). The dimension-ordered
+// engine then plans detours from the start.
+//
 // # Ties
 //
 // Two chips opposite each other on a ring of even length have two equally long routes. A plan uses
@@ -208,6 +211,7 @@ func New(t *topo.Topology, cfg Config) (*Plan, error) {
 		if g.legs, err = e.make(g); err != nil {
 			return nil, fmt.Errorf("topology %s: %w", t.Name, err)
 		}
+		g.round()
 		first += m.Rows * m.Cols
 		p.grids = append(p.grids, g)
 	}

@@ -382,7 +382,7 @@ func channelsUsed(t *testing.T, p *Plan) (vcs map[string]bool, senders int) {
 func meshesThatWrap(t *testing.T) *topo.Topology {
 	t.Helper()
 	text := "mesh_descriptors { name: \"M\" arch: WORMHOLE_B0 device_topology { dims: [ 4, 4 ] dim_types: [ LINE, RING ] } channels { count: 2 } }\n" +
-		"graph_descriptors { name: \"G\" instances { mesh { mesh_descriptor: \"M\" mesh_id: 0 } } instances { mesh { mesh_descriptor: \"M\" mesh_id: 1 } }\n" +
+		"graph_descriptors { name: \"G\" type: \"FABRIC\" instances { mesh { mesh_descriptor: \"M\" mesh_id: 0 } } instances { mesh { mesh_descriptor: \"M\" mesh_id: 1 } }\n" +
 		" instances { mesh { mesh_descriptor: \"M\" mesh_id: 2 } } graph_topology: RING channels { count: 2 } }\ntop_level_instance { graph { graph_descriptor: \"G\" graph_id: 0 } }\n"
 	m, err := topo.Load("tori.textproto", []byte(text))
 	if err != nil {

@@ -81,6 +81,7 @@ func (d *descriptor) addCable(ends [2]umdPort, at *yaml.Node) error {
 		return d.fail(at, "the cable from %s to %s joins two channels of one chip; remove the cable", ends[0], ends[1])
 	}
 	if was, dup := d.peer[ends[0]]; dup && !was.away && was.port == ends[1] {
+		d.again++
 		return nil // the file lists this cable a second time, from either end
 	}
 	for k, p := range ends {
@@ -141,8 +142,10 @@ func (d *descriptor) readRemote() error {
 			}
 		}
 		if was, dup := d.peer[local]; dup && was.away && was.remote == to.remote && was.port == to.port {
+			d.again++
 			continue
 		}
+		d.away++
 		if err := d.connect(local, to, conn); err != nil {
 			return err
 		}

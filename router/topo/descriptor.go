@@ -30,12 +30,15 @@ type descriptor struct {
 	peer   map[umdPort]umdTarget // far end of each cable, by each of its two ports
 	layout string                // a sentence that says how the chips got their rows and columns
 	origin [2]int                // x and y of the north-west corner, in the file's coordinates
+	away   int                   // number of cables to other hosts
+	again  int                   // number of entries that list a cable again
 }
 
 // umdChip is a chip as the cluster descriptor describes it.
 type umdChip struct {
 	id       int
-	coord    [4]int     // x, y, rack, shelf; after place: column and row
+	coord    [4]int // x, y, rack, shelf; after place: column and row
+	mesh     wire.MeshID
 	told     [4]int     // x, y, rack, shelf, as in the file
 	at       *yaml.Node // YAML node of the coordinates; nil: the file has no coordinates of this chip
 	board    string
@@ -60,26 +63,96 @@ func (d *descriptor) load(name string) (*Topology, error) {
 			return nil, err
 		}
 	}
-	m, err := d.place()
+	meshes, err := d.place()
 	if err != nil {
 		return nil, err
 	}
-	t := &Topology{Name: strings.ToValidUTF8(name, "\uFFFD"), Source: strings.ToValidUTF8(d.path, "\uFFFD"), Arch: d.arch, Meshes: []Mesh{m}, Layout: d.layout}
+	t := &Topology{Name: strings.ToValidUTF8(name, "\uFFFD"), Source: strings.ToValidUTF8(d.path, "\uFFFD"), Arch: d.arch, Layout: layoutOf(meshes)}
+	leave(&t.LeftOut, d.away, "cables to other hosts", "a topology has only the chips of its file")
+	leave(&t.LeftOut, d.again, "entries that list a cable again", "the topology has each cable once")
+	for _, p := range meshes {
+		t.Meshes = append(t.Meshes, p.mesh)
+		for _, c := range p.cables {
+			t.Cables = append(t.Cables, Cable{A: d.port(meshes, c.ends[0]), B: d.port(meshes, c.ends[1])})
+		}
+		for _, l := range p.lacks {
+			t.Missing = append(t.Missing, Edge{node(p.mesh, d.chips[l[0]]), node(p.mesh, d.chips[l[1]])})
+		}
+	}
 	for _, id := range d.ids {
 		c := d.chips[id]
-		t.Chips = append(t.Chips, Chip{Node: node(m, c), Row: c.coord[1], Col: c.coord[0], UMD: id, Board: c.board, BoardID: c.boardID, UniqueID: c.unique, MMIO: c.mmio, Harvested: c.harvested, Untranslated: c.untranslated})
+		t.Chips = append(t.Chips, Chip{Node: node(meshes[c.mesh].mesh, c), Row: c.coord[1], Col: c.coord[0], UMD: id, Board: c.board, BoardID: c.boardID, UniqueID: c.unique, MMIO: c.mmio, Harvested: c.harvested, Untranslated: c.untranslated})
 	}
 	d.position(t)
-	for _, c := range d.cables {
-		t.Cables = append(t.Cables, Cable{
-			A: wire.PortID{Node: node(m, d.chips[c.ends[0].chip]), Channel: c.ends[0].channel},
-			B: wire.PortID{Node: node(m, d.chips[c.ends[1].chip]), Channel: c.ends[1].channel},
-		})
-	}
+	d.cross(t, meshes)
 	if err := t.finish(); err != nil {
 		return nil, d.fail(d.root, "%v", err)
 	}
 	return t, nil
+}
+
+func (d *descriptor) port(meshes []*placed, p umdPort) wire.PortID {
+	c := d.chips[p.chip]
+	return wire.PortID{Node: node(meshes[c.mesh].mesh, c), Channel: p.channel}
+}
+
+// layoutOf returns the field Layout of a topology of the given meshes.
+func layoutOf(meshes []*placed) string {
+	var parts []string
+	for _, p := range meshes {
+		switch {
+		case len(meshes) == 1:
+			return p.layout
+		case p.layout != "" && p.layout != PlacedByCoordinates && len(parts) < maxNotes:
+			parts = append(parts, fmt.Sprintf("mesh %d: %s", p.mesh.ID, p.layout))
+		}
+	}
+	if len(parts) == 0 && slices.ContainsFunc(meshes, func(p *placed) bool { return p.layout != "" }) {
+		return PlacedByCoordinates
+	}
+	return strings.Join(parts, "; ")
+}
+
+// cross adds the cables between chips of two meshes. The cables of two such chips leave each of them
+// in a direction in which the chip has no neighbour. If a chip has no such direction, the topology
+// does not have the cables.
+func (d *descriptor) cross(t *Topology, meshes []*placed) {
+	taken := map[wire.FabricNodeID]uint8{} // directions in use, one bit for each direction
+	free := func(n wire.FabricNodeID, want wire.Direction) (wire.Direction, bool) {
+		m, row, col := &t.Meshes[n.Mesh], 0, 0
+		row, col = int(n.Chip)/m.Cols, int(n.Chip)%m.Cols
+		for _, dir := range append([]wire.Direction{want}, exitOrder[:]...) {
+			if _, _, inside := m.step(row, col, dir); dir < wire.NumDirections && !inside && taken[n]>>dir&1 == 0 {
+				return dir, true
+			}
+		}
+		return 0, false
+	}
+	type pair struct{ a, b wire.FabricNodeID }
+	dirs, out := map[pair][2]wire.Direction{}, 0
+	for _, c := range d.cables {
+		p, q := d.port(meshes, c.ends[0]), d.port(meshes, c.ends[1])
+		if p.Node.Mesh == q.Node.Mesh {
+			continue
+		}
+		if q.Less(p) {
+			p, q = q, p
+		}
+		at, known := dirs[pair{p.Node, q.Node}]
+		if !known {
+			there, ok := free(p.Node, anyDir)
+			back, ok2 := free(q.Node, there.Opposite())
+			if !ok || !ok2 {
+				out++
+				continue
+			}
+			taken[p.Node], taken[q.Node] = taken[p.Node]|1<<there, taken[q.Node]|1<<back
+			at = [2]wire.Direction{there, back}
+			dirs[pair{p.Node, q.Node}] = at
+		}
+		t.Cables = append(t.Cables, Cable{A: p, B: q, Dir: at[0], Back: at[1]})
+	}
+	leave(&t.LeftOut, out, "cables between shelves", "the chip at one end has no free direction")
 }
 
 // position sets the chips' positions, if all chips have positions, and the position of some chip

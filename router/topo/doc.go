@@ -52,11 +52,17 @@
 // leads to a torus, Load therefore turns the rings of one axis or of both axes into lines. In most
 // cases, the rings of the shorter axis are enough.
 //
+// # Parts and missing cables
+//
+// Chips of a cluster descriptor that no cables join, directly or over other chips, become meshes of
+// their own, see [Topology.Parts]. If chips on several shelves fit no grid together, the connected
+// chips of each shelf become a mesh. Neighbours in a grid may lack a cable, see [Topology].Missing.
+//
 // # What is not supported
 //
 // In a cluster descriptor, Load checks the cables to chips of other hosts, but leaves them out of
-// the topology. If a cluster descriptor has no coordinates, Load also leaves out the cables of a
-// third dimension. Load refuses three kinds of mesh graph descriptors. The first kind has more than
+// the topology, see [Topology].LeftOut. If a cluster descriptor has no coordinates, Load also leaves
+// out the cables of a third dimension. Load refuses three kinds of mesh graph descriptors. The first kind has more than
 // two dimensions. The second kind has express cables, which join chips that are not neighbours. The
 // third kind has switches. The error names the part that Load refuses.
 package topo

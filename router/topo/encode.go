@@ -22,6 +22,8 @@ import (
 //	layout: …               # see Topology.Layout; if left out: empty
 //	transport: udp          # transport of the links: udp or quic; if left out: the file does not give the transport
 //	auth: psk               # how chips authenticate each other: none, psk or mtls; if left out: the file does not give the auth
+//	left_out:               # see Topology.LeftOut; if left out: nothing
+//	    - {count: 2, what: pinnings, why: …}
 //	arch: wormhole_b0
 //	meshes:
 //	    - id: 0
@@ -48,6 +50,8 @@ import (
 //	      back: W             # only if the cable joins two meshes: direction in which the cable leaves chip b
 //	      labels: [wan]       # names of this cable for the commands 'netem' and 'link'
 //	      netem: delay=1ms    # impairment of the cable from the start; with direction=a-to-b, only from a to b
+//	missing:                  # neighbours without a cable, the western or northern chip first; if left out: none
+//	    - [M0D0, M0D1]
 //	netem:                    # impairments of several cables, as in the flag 'up --netem'
 //	    - label:wan,loss=1%
 const (
@@ -63,12 +67,14 @@ type rendered struct {
 	Name     string          `yaml:"name"`
 	Source   string          `yaml:"source"`
 	Layout   string          `yaml:"layout,omitempty"`
+	LeftOut  []LeftOut       `yaml:"left_out,omitempty"`
 	Carrier  string          `yaml:"transport,omitempty"`
 	Auth     string          `yaml:"auth,omitempty"`
 	Arch     string          `yaml:"arch"`
 	Meshes   []renderedMesh  `yaml:"meshes"`
 	Chips    []renderedChip  `yaml:"chips"`
 	Cables   []renderedCable `yaml:"cables"`
+	Missing  [][]string      `yaml:"missing,omitempty,flow"`
 	Netem    []string        `yaml:"netem,omitempty"`
 }
 
@@ -110,7 +116,7 @@ type renderedCable struct {
 // replaced bytes.
 func (t *Topology) Encode() []byte {
 	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-	r := rendered{TTFabric: renderedVersion, Name: text(t.Name), Source: text(t.Source), Layout: text(t.Layout), Carrier: t.Transport, Auth: t.Auth, Arch: t.Arch.String()}
+	r := rendered{TTFabric: renderedVersion, Name: text(t.Name), Source: text(t.Source), Layout: text(t.Layout), LeftOut: t.LeftOut, Carrier: t.Transport, Auth: t.Auth, Arch: t.Arch.String()}
 	for _, m := range t.Meshes {
 		r.Meshes = append(r.Meshes, renderedMesh{uint16(m.ID), m.Rows, m.Cols, m.WrapX, m.WrapY})
 	}
@@ -133,6 +139,9 @@ func (t *Topology) Encode() []byte {
 		n := t.Notes[c.A]
 		rc.Labels, rc.Netem = n.Labels, text(n.Netem)
 		r.Cables = append(r.Cables, rc)
+	}
+	for _, e := range t.Missing {
+		r.Missing = append(r.Missing, []string{e.A.String(), e.B.String()})
 	}
 	for _, d := range t.Netem {
 		r.Netem = append(r.Netem, text(d))
@@ -203,6 +212,8 @@ func (r *renderedFile) readKey(p pair) (err error) {
 		r.t.Source, err = r.scalar(p.val, "source")
 	case "layout":
 		r.t.Layout, err = r.scalar(p.val, "layout")
+	case "left_out":
+		return r.each(p, "left_out", maxLeftOut, r.readLeftOut)
 	case "arch":
 		var s string
 		if s, err = r.scalar(p.val, "arch"); err != nil {
@@ -217,6 +228,8 @@ func (r *renderedFile) readKey(p pair) (err error) {
 		return r.each(p, "chip", wire.MaxMeshes*wire.MaxChipsPerMesh, r.readChip)
 	case "cables":
 		return r.each(p, "cable", MaxCables, r.readCable)
+	case "missing":
+		return r.readMissing(p)
 	case "netem":
 		return r.readNetem(p)
 	case transportKey:

@@ -47,6 +47,7 @@ type graph struct {
 	meshes []graphMesh
 	links  []graphLink
 	notes  []string
+	left   []LeftOut
 	open   []int // for each mesh: number of pairs of a chip and a free direction
 }
 
@@ -137,6 +138,7 @@ func (g *graph) build(name string) (*Topology, error) {
 		g.notes = append(g.notes[:maxNotes], fmt.Sprintf("and %d more notes", over))
 	}
 	d.t.Layout = strings.ToValidUTF8(strings.Join(g.notes, "; "), "\uFFFD")
+	d.t.LeftOut = g.left
 	t, err := d.finish()
 	if err != nil {
 		return nil, g.failAt(0, "%v", err)

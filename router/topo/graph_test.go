@@ -103,7 +103,7 @@ func TestMorePortsThanPlanes(t *testing.T) {
 func TestGraphsOfGraphs(t *testing.T) {
 	pod := func(name string, n int, body string) string {
 		var b strings.Builder
-		fmt.Fprintf(&b, "graph_descriptors { name: %q\n", name)
+		fmt.Fprintf(&b, "graph_descriptors { name: %q type: \"POD\"\n", name)
 		for i := range n {
 			fmt.Fprintf(&b, " instances { mesh { mesh_descriptor: \"M0\" mesh_id: %d } }\n", i)
 		}
@@ -111,10 +111,10 @@ func TestGraphsOfGraphs(t *testing.T) {
 	}
 	in := m0 + pod("A", 2, connection("mesh_id: 0 device_id: 0", "mesh_id: 1 device_id: 0", "channels { count: 2 policy: RELAXED }")) +
 		pod("B", 3, "graph_topology { layout_type: ALL_TO_ALL channels { count: 2 } }\n") +
-		"graph_descriptors { name: \"G0\"\n instances { graph { graph_descriptor: \"A\" graph_id: 1 } }\n instances { graph { graph_descriptor: \"B\" graph_id: 0 } }\n" +
+		"graph_descriptors { name: \"G0\" type: \"CLUSTER\"\n instances { graph { graph_descriptor: \"A\" graph_id: 1 } }\n instances { graph { graph_descriptor: \"B\" graph_id: 0 } }\n" +
 		" graph_topology { layout_type: ALL_TO_ALL channels { count: 2 } }\n" +
 		" connections { nodes { graph { graph_descriptor: \"A\" graph_id: 1 mesh { mesh_descriptor: \"M0\" mesh_id: 1 device_id: 3 } } }\n" +
-		"  nodes { graph { graph_descriptor: \"B\" graph_id: 0 mesh { mesh_descriptor: \"M0\" mesh_id: 2 } } } channels { count: 1 } }\n}\n" + topGraph
+		"  nodes { graph { graph_descriptor: \"B\" graph_id: 0 mesh { mesh_descriptor: \"M0\" mesh_id: 2 device_id: 0 } } } channels { count: 1 } }\n}\n" + topGraph
 	topo, err := Load("f", []byte(in))
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestToriMakeRoomForExits(t *testing.T) {
 func TestRelaxedConnectionsShareTheRoom(t *testing.T) {
 	ring := func(policy [3]string) (*Topology, error) {
 		var b strings.Builder
-		b.WriteString(strings.Replace(m0, "[ 2, 2 ]", "[ 4, 2 ] dim_types: [ RING, LINE ]", 1) + "graph_descriptors { name: \"G0\"\n")
+		b.WriteString(strings.Replace(m0, "[ 2, 2 ]", "[ 4, 2 ] dim_types: [ RING, LINE ]", 1) + "graph_descriptors { name: \"G0\" type: \"POD\"\n")
 		for i := range 3 {
 			fmt.Fprintf(&b, " instances { mesh { mesh_descriptor: \"M0\" mesh_id: %d } }\n", i)
 		}
@@ -208,7 +208,7 @@ func TestBadGraphs(t *testing.T) {
 	nest := func(n int) string {
 		var b strings.Builder
 		for i := range n {
-			fmt.Fprintf(&b, "graph_descriptors { name: \"G%d\" instances { graph { graph_descriptor: \"G%d\" } } }\n", i, i+1)
+			fmt.Fprintf(&b, "graph_descriptors { name: \"G%d\" type: \"T%d\" instances { graph { graph_descriptor: \"G%d\" } } }\n", i, i, i+1)
 		}
 		return b.String()
 	}
@@ -246,10 +246,10 @@ func TestBadGraphs(t *testing.T) {
 		{"switches", m0 + "switch_descriptors { name: \"S\" }\n" + topMesh, "f:6: switch_descriptors: switches are not supported; describe only meshes and their connections"},
 		{"stranger", m0 + strings.Replace(topMesh, "M0", "M7", 1), `f:6: the file defines no mesh descriptor "M7"`},
 		{"no graph", m0 + topGraph, `f:6: the file defines no graph descriptor "G0"`},
-		{"empty graph", m0 + "graph_descriptors { name: \"G0\" }\n" + topGraph, "f:6: graph G0 has no instances"},
-		{"itself", "graph_descriptors { name: \"G0\" instances { graph { graph_descriptor: \"G1\" } } }\ngraph_descriptors { name: \"G1\" instances { graph { graph_descriptor: \"G0\" } } }\n" + topGraph, "f:2: graph G0 contains itself: G0 → G1 → G0"},
+		{"empty graph", m0 + "graph_descriptors { name: \"G0\" type: \"POD\" }\n" + topGraph, "f:6: graph G0 has no instances"},
+		{"itself", "graph_descriptors { name: \"G0\" type: \"A\" instances { graph { graph_descriptor: \"G1\" } } }\ngraph_descriptors { name: \"G1\" type: \"B\" instances { graph { graph_descriptor: \"G0\" } } }\n" + topGraph, "f:2: graph G0 contains itself: G0 → G1 → G0"},
 		{"nested", nest(40) + topGraph, "f:16: graphs nest deeper than 16"},
-		{"1025 meshes", m0 + "graph_descriptors { name: \"G0\"\n" + manyInstances() + "}\n" + topGraph, "f:1031: more than 1024 meshes"},
+		{"1025 meshes", m0 + "graph_descriptors { name: \"G0\" type: \"POD\"\n" + manyInstances() + "}\n" + topGraph, "f:1031: more than 1024 meshes"},
 		{"doubling", doubling(12) + m0 + topGraph, "f:13: more than 1024 meshes"},
 		{"mesh id", m0 + strings.Replace(topMesh, "mesh_id: 0", "mesh_id: 1024", 1), "f:6: mesh_id: 1024, want a number from 0 to 1023"},
 		{"instance twice", m0 + strings.Replace(g0, "mesh_id: 1", "mesh_id: 0", 1) + "}\n" + topGraph, "f:9: graph G0 already has mesh M0 0 on line 8"},
@@ -259,12 +259,12 @@ func TestBadGraphs(t *testing.T) {
 		{"one node", m0 + g0 + "connections { nodes { mesh { mesh_descriptor: \"M0\" } } channels { count: 1 } }}\n" + topGraph, "f:10: a connection of graph G0 has 1 nodes: want two; write one connection for each pair"},
 		{"too many cables", m0 + g0 + strings.Replace(conn, "count: 2", "count: 30", 1) + "}\n" + topGraph,
 			"f:10: the connection of mesh 0 with mesh 1: there is no room for 14 of its 30 channels, because at one end at least no chip has a free direction and enough free channels (a direction of a chip is free if it leads to no neighbour and no other connection uses it); ask for fewer channels, or name other chips"},
-		{"no exit", strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ] dim_types: [RING, RING]", 1) + g0 + strings.NewReplacer("count: 2", "count: 2 policy: RELAXED", "mesh_id: 0", "mesh_id: 0 device_id: 4").Replace(conn) + "}\n" + topGraph,
-			"f:10: the connection of M0D4 with mesh 1: there is no room for 2 of its 2 channels, because at one end at least no chip has a free direction and enough free channels (a direction of a chip is free if it leads to no neighbour and no other connection uses it); ask for fewer channels, or name other chips"},
+		{"no exit", strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ] dim_types: [RING, RING]", 1) + g0 + strings.NewReplacer("count: 2", "count: 2 policy: RELAXED", "mesh_id: 0", "mesh_id: 0 device_id: 4", "mesh_id: 1", "mesh_id: 1 device_id: 4").Replace(conn) + "}\n" + topGraph,
+			"f:10: the connection of M0D4 with M1D4: there is no room for 2 of its 2 channels, because at one end at least no chip has a free direction and enough free channels (a direction of a chip is free if it leads to no neighbour and no other connection uses it); ask for fewer channels, or name other chips"},
 		{"no third dimension", strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ] dim_types: [RING, RING]", 1) + g0 + strings.Replace(conn, "channels { count: 2 }", "channels { count: 16 } assign_z_direction: true", 1) + "}\n" + topGraph,
 			"f:10: the connection of mesh 0 with mesh 1: there is no room for 4 of its 16 channels, because at one end at least no chip has a free direction and enough free channels (a direction of a chip is free if it leads to no neighbour and no other connection uses it; assign_z_direction asks for a third dimension, which is not supported); ask for fewer channels, or name other chips"},
 		{"z", m0 + g0 + strings.Replace(conn, "channels", "assign_z_direction: up channels", 1) + "}\n" + topGraph, "f:13: assign_z_direction: up, want true or false"},
-		{"directional", m0 + g0 + strings.Replace(conn, "channels", "directional: 1 channels", 1) + "}\n" + topGraph, "f:13: directional: 1, want true or false"},
+		{"directional", m0 + g0 + strings.Replace(conn, "channels", "directional: 2 channels", 1) + "}\n" + topGraph, "f:13: directional: 2, want true or false"},
 		{"pattern", m0 + g0 + "graph_topology: TREE }\n" + topGraph, "f:10: graph_topology of graph G0: TREE, want ALL_TO_ALL or RING"},
 		{"pattern without channels", m0 + g0 + "graph_topology: RING }\n" + topGraph, "f:6: graph_topology of graph G0 has no channels"},
 
@@ -316,8 +316,8 @@ func manyInstances() string {
 func doubling(n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, "graph_descriptors { name: \"G%d\" instances { graph { graph_descriptor: \"G%d\" graph_id: 0 } } instances { graph { graph_descriptor: \"G%d\" graph_id: 1 } } }\n", i, i+1, i+1)
+		fmt.Fprintf(&b, "graph_descriptors { name: \"G%d\" type: \"T%d\" instances { graph { graph_descriptor: \"G%d\" graph_id: 0 } } instances { graph { graph_descriptor: \"G%d\" graph_id: 1 } } }\n", i, i, i+1, i+1)
 	}
-	fmt.Fprintf(&b, "graph_descriptors { name: \"G%d\" instances { mesh { mesh_descriptor: \"M0\" mesh_id: 0 } } }\n", n)
+	fmt.Fprintf(&b, "graph_descriptors { name: \"G%d\" type: \"LAST\" instances { mesh { mesh_descriptor: \"M0\" mesh_id: 0 } } }\n", n)
 	return b.String()
 }

@@ -113,8 +113,10 @@ func TestShelvesAreLaidOutByTheCabling(t *testing.T) {
 func TestNoLayout(t *testing.T) {
 	star := &Topology{Arch: wire.Wormhole, Chips: make([]Chip, 6)}
 	tee := &Topology{Arch: wire.Wormhole, Chips: make([]Chip, 4)}
-	cut := mustName(t, "mesh:4x4")
-	cut.Cables = slices.DeleteFunc(cut.Cables, func(c Cable) bool { return c.A.Node.Chip == 5 && c.B.Node.Chip == 6 })
+	cut := mustName(t, "mesh:4x4") // more than a quarter of the neighbours have no cable
+	cut.Cables = slices.DeleteFunc(cut.Cables, func(c Cable) bool {
+		return c.A.Node.Chip >= 1 && c.A.Node.Chip <= 10 && c.A.Node.Chip%4 != 0 && c.Dir == wire.South
+	})
 	for i := range 5 {
 		c := Cable{A: wire.PortID{Channel: wire.Channel(i)}, B: wire.PortID{Node: wire.FabricNodeID{Chip: wire.ChipID(i + 1)}}}
 		star.Cables = append(star.Cables, c)
@@ -128,7 +130,7 @@ func TestNoLayout(t *testing.T) {
 	}{
 		{star, "but chip 0 has cables to 5 other chips, and a chip of a mesh has at most 4 neighbours, because a third dimension is not supported; give"},
 		{tee, "but the cables fit no line, ring, mesh or torus of 4 chips (there are cables from 3 chips to 1 other, 1 chip to 3 others)"},
-		{cut, "(there are cables from 4 chips to 2 others, 10 chips to 3 others, 2 chips to 4 others)"},
+		{cut, "(there are cables from 2 chips to 1 other, 12 chips to 2 others, 2 chips to 3 others)"},
 	} {
 		ids := make([]int, len(c.topo.Chips))
 		for i := range ids {

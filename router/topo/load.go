@@ -3,6 +3,7 @@ package topo
 import (
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -58,9 +59,19 @@ func Load(path string, data []byte) (*Topology, error) {
 	if spec && !arch {
 		return loadYAMLGraph(f, filepath.Base(path), root, keys)
 	}
+	if !slices.ContainsFunc(clusterKeys, func(k string) bool { _, ok := keys[k]; return ok }) {
+		var names []string
+		for _, p := range top {
+			names = append(names, p.key.Value)
+		}
+		return nil, f.fail(root, "%s", strange(names))
+	}
 	d := &descriptor{file: f, keys: keys, root: root}
 	return d.load(filepath.Base(path))
 }
+
+// clusterKeys are the keys of which a cluster descriptor has at least one.
+var clusterKeys = []string{"arch", "chips", "ethernet_connections", "chips_with_mmio", "harvesting"}
 
 // protoGraph matches the content of a mesh graph descriptor in textual protobuf.
 const protoGraph = `(?m)^[ \t]*(mesh_descriptors|graph_descriptors|top_level_instance)[ \t]*:?\s*[{<[]`

@@ -1,12 +1,12 @@
 package topo
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
+	"ttfabric/router/topo/textproto"
 	"ttfabric/wire"
 )
 
@@ -20,15 +20,17 @@ const maxGraphDepth = 16
 // both forms.
 type mgd struct {
 	graph
-	meshDescs  map[string]graphMesh     // mesh descriptors, by name
-	graphDescs map[string]*protoMessage // graph descriptors, by name
-	ids        []uint64                 // mesh_id of each mesh instance, in the order of graph.meshes
+	meshDescs  map[string]graphMesh  // mesh descriptors, by name
+	graphDescs map[string]*graphDesc // graph descriptors, by name
+	ids        []uint64              // mesh_id of each mesh instance, in the order of graph.meshes
+	pinned     map[string]int        // line of each entry of pinnings, by the chip that the entry names
 }
 
 // The type "instance" describes one instance of a mesh descriptor or of a graph descriptor.
 type instance struct {
 	mesh     bool   // the instance is a mesh; false: a graph
 	desc     string // name of the descriptor
+	level    string // type of the graph descriptor, or meshLevel
 	id       uint64
 	meshes   []int       // indices in graph.meshes: the mesh itself, or all meshes within the graph
 	children []*instance // instances that the graph contains directly
@@ -45,21 +47,44 @@ func (i *instance) named() string {
 	return fmt.Sprintf("%s %s %d", kind, i.desc, i.id)
 }
 
+// parseProto reads a whole file of textual protobuf, and returns its fields as a message.
+func (f file) parseProto(data []byte) (*textproto.Message, error) {
+	if line, what := unprintable(data); line > 0 {
+		return nil, f.failAt(line, "not a textual protobuf: %s", what)
+	}
+	m, err := textproto.Parse(data)
+	if e := (*textproto.Error)(nil); errors.As(err, &e) {
+		return nil, f.failAt(e.Line, "%s", e.Reason)
+	}
+	return m, err
+}
+
 // loadMGD reads a mesh graph descriptor 2.0.
 func loadMGD(f file, name string, data []byte) (*Topology, error) {
 	root, err := f.parseProto(data)
 	if err != nil {
 		return nil, err
 	}
-	g := &mgd{graph: graph{file: f}, meshDescs: map[string]graphMesh{}, graphDescs: map[string]*protoMessage{}}
-	for i := range root.fields {
-		switch p := &root.fields[i]; p.name {
+	var names []string
+	for _, p := range root.Fields {
+		names = append(names, p.Name)
+	}
+	if !slices.ContainsFunc(names, func(n string) bool {
+		return n == "mesh_descriptors" || n == "graph_descriptors" || n == "switch_descriptors" || n == "top_level_instance"
+	}) {
+		return nil, f.failAt(0, "%s", strange(names))
+	}
+	g := &mgd{graph: graph{file: f}, meshDescs: map[string]graphMesh{}, graphDescs: map[string]*graphDesc{}, pinned: map[string]int{}}
+	for i := range root.Fields {
+		switch p := &root.Fields[i]; p.Name {
 		case "mesh_descriptors":
 			err = g.readMesh(p)
 		case "graph_descriptors":
 			err = g.readGraph(p)
+		case "pinnings":
+			err = g.readPinning(p)
 		case "switch_descriptors":
-			err = g.failAt(p.line, "switch_descriptors: switches are not supported; describe only meshes and their connections")
+			err = g.failAt(p.Line, "switch_descriptors: switches are not supported; describe only meshes and their connections")
 		}
 		if err != nil {
 			return nil, err
@@ -76,6 +101,7 @@ func loadMGD(f file, name string, data []byte) (*Topology, error) {
 		return nil, err
 	}
 	g.number()
+	leave(&g.left, len(g.pinned), "pinnings", "an emulated chip has no tray")
 	return g.build(name)
 }
 
@@ -100,12 +126,12 @@ func (g *mgd) number() {
 
 // The method "one" returns the field of m that has one of the given names. If m has no such field,
 // the result is nil. If m has more than one such field, the method returns an error.
-func (g *mgd) one(m *protoMessage, names ...string) (*protoField, error) {
-	var found *protoField
-	for i := range m.fields {
-		if f := &m.fields[i]; slices.Contains(names, f.name) {
+func (g *mgd) one(m *textproto.Message, names ...string) (*textproto.Field, error) {
+	var found *textproto.Field
+	for i := range m.Fields {
+		if f := &m.Fields[i]; slices.Contains(names, f.Name) {
 			if found != nil {
-				return nil, g.failAt(f.line, "%s is already given on line %d", f.name, found.line)
+				return nil, g.failAt(f.Line, "%s is already given on line %d", f.Name, found.Line)
 			}
 			found = f
 		}
@@ -116,65 +142,105 @@ func (g *mgd) one(m *protoMessage, names ...string) (*protoField, error) {
 // The method "message" returns the message in the field of m that has one of the given names. The
 // field must exist, and its value must be a message. The parameter "of" describes m in error
 // messages.
-func (g *mgd) message(m *protoMessage, of string, names ...string) (*protoMessage, error) {
+func (g *mgd) message(m *textproto.Message, of string, names ...string) (*textproto.Message, error) {
 	f, err := g.one(m, names...)
 	if err != nil {
 		return nil, err
 	}
 	if f == nil {
-		return nil, g.failAt(m.line, "%s has no %s", of, names[0])
+		return nil, g.failAt(m.Line, "%s has no %s", of, names[0])
 	}
 	return g.asMessage(f)
 }
 
 // asMessage returns the message in field f, or an error if the value of f is not a message.
-func (g *mgd) asMessage(f *protoField) (*protoMessage, error) {
-	if f.kind != 'm' {
-		return nil, g.failAt(f.line, "%s: %s, want a message { … }", f.name, f.show())
+func (g *mgd) asMessage(f *textproto.Field) (*textproto.Message, error) {
+	if f.Kind != textproto.Nested {
+		return nil, g.failAt(f.Line, "%s: %s, want a message { … }", f.Name, f.Show())
 	}
-	return f.msg, nil
+	return f.Msg, nil
 }
 
 // The method "text" returns the string in a field of m, and the line of the field. The field must
 // exist, and the string must not be empty. The parameter "of" describes m in error messages.
-func (g *mgd) text(m *protoMessage, of, name string) (string, int, error) {
+func (g *mgd) text(m *textproto.Message, of, name string) (string, int, error) {
 	f, err := g.one(m, name)
 	if err != nil {
 		return "", 0, err
 	}
-	if f == nil || f.kind == 's' && f.text == "" {
-		return "", 0, g.failAt(m.line, "%s has no %s", of, name)
+	if f == nil || f.Kind == textproto.String && f.Text == "" {
+		return "", 0, g.failAt(m.Line, "%s has no %s", of, name)
 	}
-	if f.kind != 's' {
-		return "", 0, g.failAt(f.line, "%s: %s, want a string in quotes", name, f.show())
+	if f.Kind != textproto.String {
+		return "", 0, g.failAt(f.Line, "%s: %s, want a string in quotes", name, f.Show())
 	}
-	return f.text, f.line, nil
+	return f.Text, f.Line, nil
 }
 
 // The method "whole" returns the value of field f, which must be a whole number from low to high.
-func (g *mgd) whole(f *protoField, low, high uint64) (uint64, error) {
-	v, err := strconv.ParseUint(f.text, 0, 64)
-	if f.kind != 'w' || err != nil || v < low || v > high {
-		return 0, g.failAt(f.line, "%s: %s, want a number from %d to %d", f.name, f.show(), low, high)
+func (g *mgd) whole(f *textproto.Field, low, high uint64) (uint64, error) {
+	v, ok := f.Uint()
+	if !ok || v < low || v > high {
+		return 0, g.failAt(f.Line, "%s: %s, want a number from %d to %d", f.Name, f.Show(), low, high)
 	}
 	return v, nil
 }
 
 // The method "boolean" returns the value of a field of m, which must be true or false. If the field
 // is missing, the result is false.
-func (g *mgd) boolean(m *protoMessage, name string) (bool, error) {
+func (g *mgd) boolean(m *textproto.Message, name string) (bool, error) {
 	f, err := g.one(m, name)
 	if err != nil || f == nil {
 		return false, err
 	}
-	if f.kind != 'w' || f.text != "true" && f.text != "false" {
-		return false, g.failAt(f.line, "%s: %s, want true or false", name, f.show())
+	v, ok := f.Bool()
+	if !ok {
+		return false, g.failAt(f.Line, "%s: %s, want true or false", name, f.Show())
 	}
-	return f.text == "true", nil
+	return v, nil
+}
+
+// Enumerations of the schema: the name of each value, at the place of its number.
+var (
+	protoArch   = []string{"", "WORMHOLE_B0", "BLACKHOLE"}
+	protoDim    = []string{"", "LINE", "RING"}
+	protoLayout = []string{"", "ALL_TO_ALL", "RING"}
+	protoPolicy = []string{"", "STRICT", "RELAXED"}
+)
+
+// readPinning reads an entry of pinnings, which gives the place of a chip in a real machine. Two
+// entries about one chip are an error. The topology does not use pinnings otherwise.
+func (g *mgd) readPinning(f *textproto.Field) error {
+	m, err := g.asMessage(f)
+	if err != nil {
+		return err
+	}
+	chip, err := g.message(m, "an entry of pinnings", "logical_fabric_node_id")
+	if err != nil {
+		return err
+	}
+	var ids [2]uint64
+	for i, name := range []string{"mesh_id", "chip_id"} {
+		x, err := g.one(chip, name)
+		if err != nil {
+			return err
+		}
+		if x != nil {
+			if ids[i], err = g.whole(x, 0, math.MaxUint32); err != nil {
+				return err
+			}
+		}
+	}
+	name := fmt.Sprintf("chip %d of mesh %d", ids[1], ids[0])
+	if was, dup := g.pinned[name]; dup {
+		return g.failAt(f.Line, "pinnings: %s is already pinned on line %d", name, was)
+	}
+	g.pinned[name] = f.Line
+	return nil
 }
 
 // readMesh reads an entry of mesh_descriptors.
-func (g *mgd) readMesh(f *protoField) error {
+func (g *mgd) readMesh(f *textproto.Field) error {
 	m, err := g.asMessage(f)
 	if err != nil {
 		return err
@@ -188,18 +254,19 @@ func (g *mgd) readMesh(f *protoField) error {
 	}
 	of := fmt.Sprintf("mesh descriptor %q", name)
 	for _, x := range []string{"express_connections", "express_links"} {
-		if i := slices.IndexFunc(m.fields, func(f protoField) bool { return f.name == x }); i >= 0 {
-			return g.failAt(m.fields[i].line, "%s: %s (cables between chips that are not neighbours) are not supported; remove them", of, x)
+		if i := slices.IndexFunc(m.Fields, func(f textproto.Field) bool { return f.Name == x }); i >= 0 {
+			return g.failAt(m.Fields[i].Line, "%s: %s (cables between chips that are not neighbours) are not supported; remove them", of, x)
 		}
 	}
-	desc := graphMesh{line: f.line}
+	desc := graphMesh{line: f.Line}
 	if err := g.readArch(m, of); err != nil {
 		return err
 	}
-	if desc.Mesh, err = g.readDims(m, of); err != nil {
+	rank := 0
+	if desc.Mesh, rank, err = g.readDims(m, of); err != nil {
 		return err
 	}
-	if err := g.readHosts(m, desc.Mesh, of); err != nil {
+	if err := g.readHosts(m, desc.Mesh, rank, of); err != nil {
 		return err
 	}
 	ch, err := g.message(m, of, "channels")
@@ -216,20 +283,24 @@ func (g *mgd) readMesh(f *protoField) error {
 
 // readArch reads the field arch of a mesh descriptor. All mesh descriptors must have the same
 // architecture.
-func (g *mgd) readArch(m *protoMessage, of string) error {
+func (g *mgd) readArch(m *textproto.Message, of string) error {
 	f, err := g.one(m, "arch")
 	if err != nil {
 		return err
 	}
 	if f == nil {
-		return g.failAt(m.line, "%s has no arch: want WORMHOLE_B0 or BLACKHOLE", of)
+		return g.failAt(m.Line, "%s has no arch: want WORMHOLE_B0 or BLACKHOLE", of)
 	}
-	a, err := wire.ParseArch(f.text)
-	if f.kind != 'w' || err != nil {
-		return g.failAt(f.line, "%s: arch %s: want WORMHOLE_B0 or BLACKHOLE", of, f.show())
+	word, ok := f.Enum(protoArch...)
+	if !ok {
+		word = f.Text
+	}
+	a, err := wire.ParseArch(word)
+	if f.Kind != textproto.Word || err != nil {
+		return g.failAt(f.Line, "%s: arch %s: want WORMHOLE_B0 or BLACKHOLE", of, f.Show())
 	}
 	if g.arch != wire.ArchUnknown && a != g.arch {
-		return g.failAt(f.line, "%s has the architecture %s, but an earlier mesh descriptor has %s: a fabric has only one architecture (Spec §1.2)", of, a, g.arch)
+		return g.failAt(f.Line, "%s has the architecture %s, but an earlier mesh descriptor has %s: a fabric has only one architecture (Spec §1.2)", of, a, g.arch)
 	}
 	g.arch = a
 	return nil
@@ -237,29 +308,32 @@ func (g *mgd) readArch(m *protoMessage, of string) error {
 
 // readDims reads device_topology, which gives the numbers of rows and columns of the mesh. If the
 // field dims has only one number, the mesh has one row, and this number is the number of columns.
-func (g *mgd) readDims(m *protoMessage, of string) (Mesh, error) {
+// The result "rank" is the number of values of dims.
+func (g *mgd) readDims(m *textproto.Message, of string) (r Mesh, rank int, err error) {
 	topology, err := g.message(m, of, "device_topology")
 	if err != nil {
-		return Mesh{}, err
+		return r, 0, err
 	}
 	dims, err := g.dims(topology, of+": device_topology")
 	if err != nil {
-		return Mesh{}, err
+		return r, 0, err
 	}
+	rank = len(dims)
 	var wrap []bool
 	name := "" // name under which the file gives the types
-	for i := range topology.fields {
-		f := &topology.fields[i]
-		if f.name != "dim_types" && f.name != "types" {
+	for i := range topology.Fields {
+		f := &topology.Fields[i]
+		if f.Name != "dim_types" && f.Name != "types" {
 			continue
 		}
-		if f.kind != 'w' || f.text != "LINE" && f.text != "RING" {
-			return Mesh{}, g.failAt(f.line, "%s: %s %s: want LINE or RING", of, f.name, f.show())
+		kind, ok := f.Enum(protoDim...)
+		if !ok {
+			return r, 0, g.failAt(f.Line, "%s: %s %s: want LINE or RING", of, f.Name, f.Show())
 		}
-		wrap, name = append(wrap, f.text == "RING"), f.name
+		wrap, name = append(wrap, kind == "RING"), f.Name
 	}
 	if len(wrap) > len(dims) {
-		return Mesh{}, g.failAt(topology.line, "%s: %d %s for %d dims", of, len(wrap), name, len(dims))
+		return r, 0, g.failAt(topology.Line, "%s: %d %s for %d dims", of, len(wrap), name, len(dims))
 	}
 	for len(wrap) < len(dims) {
 		wrap = append(wrap, false)
@@ -267,40 +341,40 @@ func (g *mgd) readDims(m *protoMessage, of string) (Mesh, error) {
 	if len(dims) == 1 {
 		dims, wrap = []int{1, dims[0]}, []bool{false, wrap[0]}
 	}
-	r := Mesh{Rows: dims[0], Cols: dims[1], WrapY: wrap[0], WrapX: wrap[1]}
+	r = Mesh{Rows: dims[0], Cols: dims[1], WrapY: wrap[0], WrapX: wrap[1]}
 	if !fits(r.Rows, r.Cols) {
-		return Mesh{}, g.failAt(topology.line, "%s: %d×%d chips: a mesh has at most %d chips; describe several meshes with connections", of, r.Rows, r.Cols, wire.MaxChipsPerMesh)
+		return r, 0, g.failAt(topology.Line, "%s: %d×%d chips: a mesh has at most %d chips; describe several meshes with connections", of, r.Rows, r.Cols, wire.MaxChipsPerMesh)
 	}
 	if r.WrapX && r.Cols < MinWrap || r.WrapY && r.Rows < MinWrap {
 		g.note("%s: a RING of fewer than %d chips counts as a LINE", of, MinWrap)
 	}
 	r.WrapX, r.WrapY = r.WrapX && r.Cols >= MinWrap, r.WrapY && r.Rows >= MinWrap
-	return r, nil
+	return r, rank, nil
 }
 
-// The method "dims" returns the values of the field dims in m. There must be one or two values. A
-// value of more than wire.MaxChipsPerMesh becomes wire.MaxChipsPerMesh + 1. The parameter "of"
-// describes m in error messages.
-func (g *mgd) dims(m *protoMessage, of string) (dims []int, err error) {
-	for i := range m.fields {
-		if f := &m.fields[i]; f.name == "dims" {
+// The method "dims" returns the values of the field dims in m. There must be one or two values. The
+// parameter "of" describes m in error messages.
+func (g *mgd) dims(m *textproto.Message, of string) (dims []int, err error) {
+	for i := range m.Fields {
+		if f := &m.Fields[i]; f.Name == "dims" {
 			v, err := g.whole(f, 1, math.MaxInt32)
 			if err != nil {
 				return nil, err
 			}
-			dims = append(dims, int(min(v, wire.MaxChipsPerMesh+1)))
+			dims = append(dims, int(v))
 		}
 	}
 	if len(dims) < 1 || len(dims) > 2 {
-		return nil, g.failAt(m.line, "%s has %d dims: want [rows, columns], or [columns] for a single row; meshes of three dimensions are not supported", of, len(dims))
+		return nil, g.failAt(m.Line, "%s has %d dims: want [rows, columns], or [columns] for a single row; meshes of three dimensions are not supported", of, len(dims))
 	}
 	return dims, nil
 }
 
 // readHosts checks the field host_topology, which gives a number of rows and a number of columns of
-// hosts. These two numbers must divide the numbers of rows and columns of the mesh evenly. The
-// topology does not use host_topology otherwise.
-func (g *mgd) readHosts(m *protoMessage, mesh Mesh, of string) error {
+// hosts. These two numbers must divide the numbers of rows and columns of the mesh evenly. There are
+// as many numbers as in device_topology, which is the parameter "rank". The topology does not use
+// host_topology otherwise.
+func (g *mgd) readHosts(m *textproto.Message, mesh Mesh, rank int, of string) error {
 	f, err := g.one(m, "host_topology")
 	if err != nil || f == nil {
 		return err
@@ -313,11 +387,14 @@ func (g *mgd) readHosts(m *protoMessage, mesh Mesh, of string) error {
 	if err != nil {
 		return err
 	}
+	if len(dims) != rank {
+		return g.failAt(f.Line, "%s: host_topology has %d dims and device_topology has %d: want equally many", of, len(dims), rank)
+	}
 	if len(dims) == 1 {
 		dims = []int{1, dims[0]}
 	}
 	if mesh.Rows%dims[0] != 0 || mesh.Cols%dims[1] != 0 {
-		return g.failAt(f.line, "%s: %d×%d chips cannot be divided evenly among %d×%d hosts", of, mesh.Rows, mesh.Cols, dims[0], dims[1])
+		return g.failAt(f.Line, "%s: %d×%d chips cannot be divided evenly among %d×%d hosts", of, mesh.Rows, mesh.Cols, dims[0], dims[1])
 	}
 	return nil
 }
@@ -325,13 +402,13 @@ func (g *mgd) readHosts(m *protoMessage, mesh Mesh, of string) error {
 // readChannels reads the fields count and policy of the message m. The result n is the count, which
 // must be at least 1. The parameter "most" is the largest allowed count. The result "relaxed" is
 // true if the policy is RELAXED.
-func (g *mgd) readChannels(m *protoMessage, of string, most uint64) (n int, relaxed bool, err error) {
+func (g *mgd) readChannels(m *textproto.Message, of string, most uint64) (n int, relaxed bool, err error) {
 	f, err := g.one(m, "count")
 	if err != nil {
 		return 0, false, err
 	}
 	if f == nil {
-		return 0, false, g.failAt(m.line, "%s: the field channels has no count", of)
+		return 0, false, g.failAt(m.Line, "%s: the field channels has no count", of)
 	}
 	v, err := g.whole(f, 1, most)
 	if err != nil {
@@ -341,8 +418,12 @@ func (g *mgd) readChannels(m *protoMessage, of string, most uint64) (n int, rela
 	if err != nil {
 		return 0, false, err
 	}
-	if p != nil && (p.kind != 'w' || p.text != "STRICT" && p.text != "RELAXED") {
-		return 0, false, g.failAt(p.line, "%s: policy %s: want STRICT or RELAXED", of, p.show())
+	policy := "STRICT"
+	if p != nil {
+		ok := false
+		if policy, ok = p.Enum(protoPolicy...); !ok {
+			return 0, false, g.failAt(p.Line, "%s: policy %s: want STRICT or RELAXED", of, p.Show())
+		}
 	}
-	return int(v), p != nil && strings.EqualFold(p.text, "RELAXED"), nil
+	return int(v), policy == "RELAXED", nil
 }

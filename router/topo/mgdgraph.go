@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ttfabric/router/topo/textproto"
 	"ttfabric/wire"
 )
 
@@ -13,14 +14,39 @@ import (
 // of all chips of the largest mesh.
 const maxCount = wire.MaxChipsPerMesh * wire.MaxChannels
 
-// readGraph stores an entry of graph_descriptors. The reader reads the entry's content later, when
-// an instance uses the entry. Only then do the names in the entry stand for instances.
-func (g *mgd) readGraph(f *protoField) error {
+// Levels of the instances that are no graphs. A graph has the type of its descriptor as its level.
+// The instances of one graph are of one level, and so are the two ends of one connection.
+const (
+	meshLevel   = "MESH"
+	deviceLevel = "DEVICE"
+	switchLevel = "SWITCH"
+)
+
+// graphDesc is an entry of graph_descriptors. The names in the entry stand for instances only when
+// an instance uses the entry. Everything else is checked even if no instance uses the entry.
+type graphDesc struct {
+	name, kind  string
+	line        int
+	instances   []*textproto.Field
+	connections []graphConnection
+	pattern     string // ALL_TO_ALL or RING; "": the entry has no graph_topology
+	each        graphLink
+}
+
+// graphConnection is an entry of connections.
+type graphConnection struct {
+	nodes  [2]*textproto.Field
+	oneWay bool      // the connection is directional
+	link   graphLink // the connection, without its ends
+}
+
+// readGraph reads an entry of graph_descriptors.
+func (g *mgd) readGraph(f *textproto.Field) error {
 	m, err := g.asMessage(f)
 	if err != nil {
 		return err
 	}
-	m.line = f.line
+	m.Line = f.Line
 	name, line, err := g.text(m, "a graph descriptor", "name")
 	if err != nil {
 		return err
@@ -28,40 +54,129 @@ func (g *mgd) readGraph(f *protoField) error {
 	if was := g.graphDescs[name]; was != nil {
 		return g.failAt(line, "graph descriptor %q is already defined on line %d", name, was.line)
 	}
-	g.graphDescs[name] = m
-	return nil
+	d := &graphDesc{name: name, line: f.Line}
+	if d.kind, line, err = g.text(m, "graph descriptor "+name, "type"); err != nil {
+		return err
+	}
+	if slices.Contains([]string{meshLevel, deviceLevel, switchLevel}, d.kind) {
+		return g.failAt(line, "graph descriptor %s: a graph cannot have the type %s; take another name, such as FABRIC", name, d.kind)
+	}
+	for i := range m.Fields {
+		switch n := &m.Fields[i]; n.Name {
+		case "instances":
+			d.instances = append(d.instances, n)
+		case "connections":
+			c, err := g.readConnection(d, n)
+			if err != nil {
+				return err
+			}
+			d.connections = append(d.connections, c)
+		}
+	}
+	if len(d.instances) == 0 {
+		return g.failAt(m.Line, "graph %s has no instances", name)
+	}
+	g.graphDescs[name] = d
+	return g.readPattern(d, m)
+}
+
+// readConnection reads an entry of connections.
+func (g *mgd) readConnection(d *graphDesc, f *textproto.Field) (c graphConnection, err error) {
+	m, err := g.asMessage(f)
+	if err != nil {
+		return c, err
+	}
+	of := "a connection of graph " + d.name
+	c.link.line = f.Line
+	n := 0
+	for i := range m.Fields {
+		if x := &m.Fields[i]; x.Name == "nodes" {
+			if n < len(c.nodes) {
+				c.nodes[n] = x
+			}
+			n++
+		}
+	}
+	if n != len(c.nodes) {
+		return c, g.failAt(f.Line, "%s has %d nodes: want two; write one connection for each pair", of, n)
+	}
+	ch, err := g.message(m, of, "channels")
+	if err != nil {
+		return c, err
+	}
+	if c.link.n, c.link.relaxed, err = g.readChannels(ch, of, maxCount); err != nil {
+		return c, err
+	}
+	if c.link.z, err = g.boolean(m, "assign_z_direction"); err != nil {
+		return c, err
+	}
+	c.oneWay, err = g.boolean(m, "directional")
+	return c, err
+}
+
+// readPattern reads graph_topology, the pattern of connections between all instances of a graph, or
+// round a ring of all instances.
+func (g *mgd) readPattern(d *graphDesc, m *textproto.Message) error {
+	f, err := g.one(m, "graph_topology")
+	if err != nil || f == nil {
+		return err
+	}
+	of, holder, kind := "graph_topology of graph "+d.name, m, f
+	if f.Kind == textproto.Nested {
+		holder = f.Msg
+		if kind, err = g.one(f.Msg, "layout_type"); err != nil {
+			return err
+		}
+		if kind == nil {
+			return g.failAt(f.Line, "%s has no layout_type: want ALL_TO_ALL or RING", of)
+		}
+	}
+	pattern, ok := kind.Enum(protoLayout...)
+	if !ok {
+		return g.failAt(kind.Line, "%s: %s, want ALL_TO_ALL or RING", of, kind.Show())
+	}
+	ch, err := g.message(holder, of, "channels")
+	if err != nil {
+		return err
+	}
+	d.pattern, d.each = pattern, graphLink{line: f.Line}
+	if d.each.n, d.each.relaxed, err = g.readChannels(ch, of, maxCount); err != nil {
+		return err
+	}
+	d.each.z, err = g.boolean(holder, "assign_z_direction")
+	return err
 }
 
 // ref reads a reference to a mesh or a graph, such as mesh { mesh_descriptor: "M0" mesh_id: 1 }.
 // The second result has the fields in the inner braces, here mesh_descriptor and mesh_id.
-func (g *mgd) ref(f *protoField) (*instance, *protoMessage, error) {
+func (g *mgd) ref(f *textproto.Field) (*instance, *textproto.Message, error) {
 	node, err := g.asMessage(f)
 	if err != nil {
 		return nil, nil, err
 	}
-	if i := slices.IndexFunc(node.fields, func(f protoField) bool { return f.name == "switch" || f.name == "switch_ref" }); i >= 0 {
-		return nil, nil, g.failAt(node.fields[i].line, "%s: switches are not supported", node.fields[i].name)
+	if i := slices.IndexFunc(node.Fields, func(f textproto.Field) bool { return f.Name == "switch" || f.Name == "switch_ref" }); i >= 0 {
+		return nil, nil, g.failAt(node.Fields[i].Line, "%s: switches are not supported", node.Fields[i].Name)
 	}
 	x, err := g.one(node, "mesh", "graph")
 	if err != nil {
 		return nil, nil, err
 	}
 	if x == nil {
-		return nil, nil, g.failAt(f.line, "%s: want mesh { … } or graph { … }", f.name)
+		return nil, nil, g.failAt(f.Line, "%s: want mesh { … } or graph { … }", f.Name)
 	}
 	m, err := g.asMessage(x)
 	if err != nil {
 		return nil, nil, err
 	}
-	in := &instance{mesh: x.name == "mesh", line: x.line}
-	if in.desc, _, err = g.text(m, "a reference to a "+x.name, x.name+"_descriptor"); err != nil {
+	in := &instance{mesh: x.Name == "mesh", level: meshLevel, line: x.Line}
+	if in.desc, _, err = g.text(m, "a reference to a "+x.Name, x.Name+"_descriptor"); err != nil {
 		return nil, nil, err
 	}
 	most := uint64(math.MaxInt32)
 	if in.mesh {
 		most = wire.MaxMeshes - 1
 	}
-	id, err := g.one(m, x.name+"_id")
+	id, err := g.one(m, x.Name+"_id")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,8 +189,8 @@ func (g *mgd) ref(f *protoField) (*instance, *protoMessage, error) {
 }
 
 // expand makes the instance that field f refers to, with all instances within it. The argument
-// "chain" has the names of the graphs that contain f, the outermost graph first.
-func (g *mgd) expand(f *protoField, chain []string) (*instance, error) {
+// "chain" has the graphs that contain f, the outermost graph first.
+func (g *mgd) expand(f *textproto.Field, chain []*graphDesc) (*instance, error) {
 	in, _, err := g.ref(f)
 	if err != nil {
 		return nil, err
@@ -93,170 +208,139 @@ func (g *mgd) expand(f *protoField, chain []string) (*instance, error) {
 		g.meshes, g.ids = append(g.meshes, desc), append(g.ids, in.id)
 		return in, nil
 	}
-	m := g.graphDescs[in.desc]
-	if m == nil {
+	d := g.graphDescs[in.desc]
+	if d == nil {
 		return nil, g.failAt(in.line, "the file defines no graph descriptor %q", in.desc)
 	}
-	if slices.Contains(chain, in.desc) {
-		return nil, g.failAt(in.line, "graph %s contains itself: %s", in.desc, strings.Join(append(chain, in.desc), " → "))
+	in.level = d.kind
+	if slices.Contains(chain, d) {
+		var names []string
+		for _, c := range append(slices.Clip(chain), d) {
+			names = append(names, c.name)
+		}
+		return nil, g.failAt(in.line, "graph %s contains itself: %s", in.desc, strings.Join(names, " → "))
+	}
+	if i := slices.IndexFunc(chain, func(c *graphDesc) bool { return c.kind == d.kind }); i >= 0 {
+		return nil, g.failAt(in.line, "graph %s has the type %s, and so has graph %s, which contains it: want another type for each level", d.name, d.kind, chain[i].name)
 	}
 	if len(chain) >= maxGraphDepth {
 		return nil, g.failAt(in.line, "graphs nest deeper than %d", maxGraphDepth)
 	}
-	if err := g.fill(in, m, append(chain, in.desc)); err != nil {
-		return nil, err
-	}
-	return in, nil
+	return in, g.fill(in, d, append(slices.Clip(chain), d))
 }
 
 // fill makes the instances and connections within a graph.
-func (g *mgd) fill(in *instance, m *protoMessage, chain []string) error {
-	have := map[string]int{}
-	for i := range m.fields {
-		f := &m.fields[i]
-		if f.name != "instances" {
-			continue
-		}
-		child, err := g.expand(f, slices.Clip(chain))
+func (g *mgd) fill(in *instance, d *graphDesc, chain []*graphDesc) error {
+	have := map[uint64]*instance{}
+	for _, f := range d.instances {
+		child, err := g.expand(f, chain)
 		if err != nil {
 			return err
 		}
-		if line, dup := have[child.named()]; dup {
-			return g.failAt(f.line, "graph %s already has %s on line %d", in.desc, child.named(), line)
+		if was := have[child.id]; was != nil {
+			return g.failAt(f.Line, "graph %s already has %s on line %d", in.desc, was.named(), was.line)
 		}
-		have[child.named()] = f.line
+		have[child.id] = child
 		in.children = append(in.children, child)
 		in.meshes = append(in.meshes, child.meshes...)
-	}
-	if len(in.children) == 0 {
-		return g.failAt(m.line, "graph %s has no instances", in.desc)
+		if first := in.children[0]; child.level != first.level {
+			return g.failAt(f.Line, "graph %s has instances of the types %s (%s) and %s (%s): want instances of one type", in.desc, first.level, first.named(), child.level, child.named())
+		}
 	}
 	directed := map[string]int{} // directional connections whose opposite connection has not been read yet
-	for i := range m.fields {
-		if f := &m.fields[i]; f.name == "connections" {
-			if err := g.readConnection(in, f, directed); err != nil {
-				return err
-			}
+	for i := range d.connections {
+		if err := g.join(in, &d.connections[i], directed); err != nil {
+			return err
 		}
 	}
-	return g.readPattern(in, m)
+	for i := range d.connections {
+		if c := &d.connections[i]; c.oneWay && len(directed) > 0 {
+			return g.failAt(c.link.line, "graph %s has %s without the connection in the opposite direction, but each cable carries both directions; write directional: false",
+				in.desc, Count(len(directed), "directional connection"))
+		}
+	}
+	return g.spread(in, d)
 }
 
-// readConnection reads an entry of connections. Two directional connections with equal ends and
-// numbers of cables but opposite directions become one connection, because a cable carries both
-// directions.
-func (g *mgd) readConnection(in *instance, f *protoField, directed map[string]int) error {
-	m, err := g.asMessage(f)
-	if err != nil {
-		return err
-	}
-	of := "a connection of graph " + in.desc
-	l := graphLink{line: f.line}
-	var ends []graphEnd
-	for i := range m.fields {
-		if n := &m.fields[i]; n.name == "nodes" {
-			e, err := g.resolve(in, n)
-			if err != nil {
-				return err
-			}
-			ends = append(ends, e)
+// join adds a connection to the graph. Two directional connections with equal ends and numbers of
+// cables but opposite directions become one connection, because a cable carries both directions.
+func (g *mgd) join(in *instance, c *graphConnection, directed map[string]int) error {
+	l := c.link
+	var levels [2]string
+	for k, e := range []*graphEnd{&l.a, &l.b} {
+		var err error
+		if *e, levels[k], err = g.resolve(in, c.nodes[k]); err != nil {
+			return err
 		}
 	}
-	if len(ends) != 2 {
-		return g.failAt(f.line, "%s has %d nodes: want two; write one connection for each pair", of, len(ends))
+	if levels[0] != levels[1] {
+		return g.failAt(l.line, "a connection of graph %s joins a %s with a %s: want two ends of one type", in.desc, levels[0], levels[1])
 	}
-	l.a, l.b = ends[0], ends[1]
 	if len(l.a.meshes) == 1 && len(l.b.meshes) == 1 && l.a.meshes[0] == l.b.meshes[0] {
-		return g.failAt(f.line, "%s joins a mesh with itself; a connection must join two meshes", of)
+		return g.failAt(l.line, "a connection of graph %s joins a mesh with itself; a connection must join two meshes", in.desc)
 	}
-	ch, err := g.message(m, of, "channels")
-	if err != nil {
-		return err
-	}
-	if l.n, l.relaxed, err = g.readChannels(ch, of, maxCount); err != nil {
-		return err
-	}
-	if l.z, err = g.boolean(m, "assign_z_direction"); err != nil {
-		return err
-	}
-	oneWay, err := g.boolean(m, "directional")
-	if err != nil {
-		return err
-	}
-	if oneWay {
-		if back := fmt.Sprint(l.b, l.a, l.n); directed[back] > 0 {
-			directed[back]--
+	if c.oneWay {
+		there, back := fmt.Sprint(l.a, l.b, l.n), fmt.Sprint(l.b, l.a, l.n)
+		if directed[back] > 0 {
+			if directed[back]--; directed[back] == 0 {
+				delete(directed, back)
+			}
 			return nil
 		}
-		directed[fmt.Sprint(l.a, l.b, l.n)]++
+		directed[there]++
 	}
 	return g.connect(l)
 }
 
-// resolve finds the meshes and the chip that a node of a connection names. The argument "in" is the
-// graph that contains the connection.
-func (g *mgd) resolve(in *instance, f *protoField) (graphEnd, error) {
+// resolve finds the meshes and the chip that a node of a connection names, and the level of the
+// node. The argument "in" is the graph that contains the connection.
+func (g *mgd) resolve(in *instance, f *textproto.Field) (graphEnd, string, error) {
 	to, m, err := g.ref(f)
 	if err != nil {
-		return graphEnd{}, err
+		return graphEnd{}, "", err
 	}
 	i := slices.IndexFunc(in.children, func(c *instance) bool { return c.mesh == to.mesh && c.desc == to.desc && c.id == to.id })
 	if i < 0 {
-		return graphEnd{}, g.failAt(to.line, "graph %s has no instance %s", in.desc, to.named())
+		return graphEnd{}, "", g.failAt(to.line, "graph %s has no instance %s", in.desc, to.named())
 	}
 	child := in.children[i]
 	e := graphEnd{meshes: child.meshes, chip: anyChip, dir: anyDir}
 	if !child.mesh {
-		sub, err := g.one(m, "mesh", "graph")
+		sub, err := g.within(m)
 		if err != nil || sub == nil {
-			return e, err
+			return e, child.level, err
 		}
-		return g.resolve(child, &protoField{name: sub.name, line: sub.line, kind: 'm', msg: &protoMessage{line: sub.line, fields: []protoField{*sub}}})
+		return g.resolve(child, sub)
 	}
 	id, err := g.one(m, "device_id")
 	if err != nil || id == nil {
-		return e, err
+		return e, child.level, err
 	}
 	mesh := g.meshes[child.meshes[0]]
 	v, err := g.whole(id, 0, uint64(mesh.Rows*mesh.Cols-1))
 	e.chip = int(v)
-	return e, err
+	return e, deviceLevel, err
 }
 
-// readPattern reads graph_topology, and adds the connections of its pattern: between all instances,
-// or round a ring of all instances.
-func (g *mgd) readPattern(in *instance, m *protoMessage) error {
-	f, err := g.one(m, "graph_topology")
-	if err != nil || f == nil {
-		return err
+// within returns the reference to an instance within the graph that message m refers to, or nil. The
+// reference is in the field sub_ref, or in the older form directly in m.
+func (g *mgd) within(m *textproto.Message) (*textproto.Field, error) {
+	sub, err := g.one(m, "mesh", "graph", "sub_ref")
+	if err != nil || sub == nil || sub.Name == "sub_ref" {
+		return sub, err
 	}
-	of, holder, kind := "graph_topology of graph "+in.desc, m, f
-	if f.kind == 'm' {
-		holder = f.msg
-		if kind, err = g.one(f.msg, "layout_type"); err != nil {
-			return err
-		}
-		if kind == nil {
-			return g.failAt(f.line, "%s has no layout_type: want ALL_TO_ALL or RING", of)
-		}
-	}
-	if kind.kind != 'w' || kind.text != "ALL_TO_ALL" && kind.text != "RING" {
-		return g.failAt(kind.line, "%s: %s, want ALL_TO_ALL or RING", of, kind.show())
-	}
-	ch, err := g.message(holder, of, "channels")
-	if err != nil {
-		return err
-	}
-	l := graphLink{line: f.line}
-	if l.n, l.relaxed, err = g.readChannels(ch, of, maxCount); err != nil {
-		return err
-	}
+	return &textproto.Field{Name: sub.Name, Line: sub.Line, Kind: textproto.Nested, Msg: &textproto.Message{Line: sub.Line, Fields: []textproto.Field{*sub}}}, nil
+}
+
+// spread adds the connections of the graph's pattern.
+func (g *mgd) spread(in *instance, d *graphDesc) error {
 	n := len(in.children)
 	for i := range n {
 		for j := i + 1; j < n; j++ {
-			if kind.text == "RING" && j != i+1 && (i != 0 || j != n-1) {
+			if d.pattern == "" || d.pattern == "RING" && j != i+1 && (i != 0 || j != n-1) {
 				continue
 			}
+			l := d.each
 			l.a = graphEnd{in.children[i].meshes, anyChip, anyDir}
 			l.b = graphEnd{in.children[j].meshes, anyChip, anyDir}
 			if err := g.connect(l); err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ttfabric/router/topo/arrange"
 	"ttfabric/wire"
 )
 
@@ -14,7 +15,7 @@ const (
 	MaxFile      = 4 << 20                                                      // largest size of a topology file, in bytes; a file of about twenty full meshes with two cables per edge has this size
 	MaxBoardName = 64                                                           // largest length of the name of a board, in bytes
 	MaxCables    = wire.MaxMeshes * wire.MaxChipsPerMesh * wire.MaxChannels / 2 // largest number of cables of one topology
-	MinWrap      = 3                                                            // smallest number of chips of an axis that wraps: with two chips, the wrap would join the same two neighbours again (tt-metal, mesh_graph.cpp)
+	MinWrap      = arrange.MinWrap                                              // smallest number of chips of an axis that wraps
 )
 
 // Numbers of ethernet channels of a chip without harvested channels (tt-isa-documentation,
@@ -89,6 +90,9 @@ type Topology struct {
 	Cables []Cable // each with A.Less(B); sorted by A
 	Source string  // the file that the topology comes from, or built-in; for messages
 	Layout string  // a sentence for people about what Load chose itself, such as rows and columns of chips or directions of exits; may be empty
+
+	Missing []Edge    // neighbours in the grid of a mesh without a cable, each lower end or west or north end first; sorted; nil: every two neighbours have a cable
+	LeftOut []LeftOut // parts of the file that the topology does not have; nil: none
 
 	Notes map[wire.PortID]Note // notes about cables, by the cable's lower end; nil: none
 	Netem []string             // impairments that apply from the start, such as "M0D0-M0D1,delay=1ms"; the first part names cables in the form of [Topology.SelectLinks]
@@ -256,28 +260,17 @@ func (m Mesh) Shape() string {
 	return fmt.Sprintf("%d%s×%d%s", m.Rows, ring[bit(m.WrapY)], m.Cols, ring[bit(m.WrapX)])
 }
 
-// step returns the row and column of the neighbour in direction d. At the end of an axis that
-// wraps, step follows the wrap. At the end of any other axis, step reports false.
+// grid returns the grid of the mesh.
+func (m Mesh) grid() arrange.Grid {
+	return arrange.Grid{Rows: m.Rows, Cols: m.Cols, WrapX: m.WrapX, WrapY: m.WrapY}
+}
+
+// step returns the row and column of the neighbour in direction d, see [arrange.Grid.Step].
 func (m Mesh) step(row, col int, d wire.Direction) (int, int, bool) {
-	switch d {
-	case wire.East:
-		col++
-	case wire.West:
-		col--
-	case wire.North:
-		row--
-	case wire.South:
-		row++
-	default:
+	if int(d) >= len(arrange.Sides) {
 		return row, col, false
 	}
-	if m.WrapX && m.Cols > 0 {
-		col = (col + m.Cols) % m.Cols
-	}
-	if m.WrapY && m.Rows > 0 {
-		row = (row + m.Rows) % m.Rows
-	}
-	return row, col, row >= 0 && row < m.Rows && col >= 0 && col < m.Cols
+	return m.grid().Step(row, col, arrange.Sides[d])
 }
 
 // towards returns the direction from one place of the grid to a neighbouring place. If the places

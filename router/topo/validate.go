@@ -15,7 +15,8 @@ import (
 //     row and column follow from its id. An axis that wraps has at least [MinWrap] chips.
 //   - Each cable joins neighbours in a grid, or chips of two meshes. The end A of a cable is the
 //     lower end, and cables are sorted by A. At most one cable uses a channel of a chip. Each
-//     channel exists in the architecture. At least one cable joins each pair of neighbours.
+//     channel exists in the architecture. At least one cable joins each pair of neighbours, or the
+//     pair is in the list Missing. The chips of a mesh reach each other.
 //   - Directions and planes follow the rules in the package documentation. Each chip has at most
 //     one used cable for a direction and plane.
 //   - Notes, impairments, transport and auth are valid.
@@ -207,21 +208,24 @@ func (t *Topology) checkDirections(i int, ends [2]int, joined []uint8) *fault {
 }
 
 // checkEdges checks that every chip has a cable to each of its neighbours (Spec §2.2.1: "A mesh is
-// a fully and uniformaly connected grid").
+// a fully and uniformaly connected grid"), but for the neighbours in the list Missing.
 func (t *Topology) checkEdges(joined []uint8) *fault {
-	at := 0
+	at, missing := 0, 0
 	for _, m := range t.Meshes {
-		for i, c := range t.Chips[at : at+m.Rows*m.Cols] {
-			for _, d := range []wire.Direction{wire.East, wire.South} {
-				row, col, ok := m.step(c.Row, c.Col, d)
-				if !ok || joined[at+i]>>d&1 != 0 {
-					continue
-				}
-				peer := t.Chips[at+row*m.Cols+col].Node
-				return faultOf(at+i, -1, "no cable joins the neighbours %s and %s: a mesh has a cable between any two neighbours; add the cable, or describe a smaller mesh", c.Node, peer)
-			}
+		es := t.holes(m, at, joined)
+		if f := t.checkMissing(m, at, es, joined); f != nil {
+			return f
 		}
+		missing += len(es)
 		at += m.Rows * m.Cols
+	}
+	for i, e := range t.Missing {
+		if i > 0 && t.Missing[i-1].compare(e) >= 0 {
+			return faultOf(-1, -1, "the pair %s and %s is missing twice, or the missing pairs are not sorted", e.A, e.B)
+		}
+	}
+	if len(t.Missing) != missing {
+		return faultOf(-1, -1, "%d pairs of neighbours are said to lack a cable, and %d pairs lack a cable: list each of these pairs, the western or northern chip first", len(t.Missing), missing)
 	}
 	return nil
 }
@@ -260,6 +264,7 @@ func (t *Topology) finish() error {
 // neighbours, and the plane and the field Unused of each cable. Other cables keep their directions.
 func (t *Topology) arrange() {
 	slices.SortStableFunc(t.Meshes, func(a, b Mesh) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(t.Missing, Edge.compare)
 	slices.SortStableFunc(t.Chips, func(a, b Chip) int { return a.Node.Compare(b.Node) })
 	for i := range t.Cables {
 		c := &t.Cables[i]

@@ -27,6 +27,11 @@ func (f file) fail(n *yaml.Node, format string, a ...any) error {
 	return e
 }
 
+// failAt returns an error about a line of the file. Line 0 stands for the whole file.
+func (f file) failAt(line int, format string, a ...any) error {
+	return &Error{File: f.path, Line: line, Reason: fmt.Sprintf(format, a...)}
+}
+
 // parse returns the root of the YAML document in data, or nil if data has no document. More than
 // one document is an error. The package reads YAML nodes instead of Go structs, because only nodes
 // have line numbers.

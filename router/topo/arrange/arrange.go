@@ -1,11 +1,9 @@
-package topo
+package arrange
 
 import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"ttfabric/wire"
 )
 
 // maxLayoutSteps is the largest number of steps of one search. In each step, the search puts one
@@ -27,7 +25,7 @@ const maxLayoutSteps = 20_000
 // grids, the search takes a grid with the most cables, and of these the grid that is nearest to a
 // square. The topology leaves out cables between chips that are not neighbours in the grid.
 type layout struct {
-	m     Mesh
+	m     Grid
 	adj   [][]int  // for each chip: the chips to which it has cables, sorted
 	cable [][]bool // for each pair of chips: whether a cable joins them
 	at    []int    // chip at each place of the grid, row by row; -1: no chip yet
@@ -37,12 +35,12 @@ type layout struct {
 	steps int      // number of steps left, see maxLayoutSteps
 }
 
-// findLayout arranges chips in a grid. The list adj has, for each chip, the chips to which cables
-// lead, sorted and each once. findLayout returns the chip at every place of the grid, row by row.
+// Find arranges chips in a grid. The list adj has, for each chip, the chips to which cables
+// lead, sorted and each once. Find returns the chip at every place of the grid, row by row.
 // The error says why no grid fits the cables, and names chips by their numbers in ids.
-func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
+func Find(adj [][]int, ids []int) (Grid, []int, error) {
 	if err := apart(adj, ids); err != nil {
-		return Mesh{}, nil, err
+		return Grid{}, nil, err
 	}
 	most := 0
 	for i := range adj {
@@ -50,7 +48,7 @@ func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
 			most = i
 		}
 	}
-	l := &layout{adj: adj, loose: len(adj[most]) > wire.NumDirections}
+	l := &layout{adj: adj, loose: len(adj[most]) > sides}
 	for i := range adj {
 		l.cable = append(l.cable, make([]bool, len(adj)))
 		for _, j := range adj[i] {
@@ -61,7 +59,7 @@ func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
 		if m, ok := l.within(len(adj[most])); ok {
 			return m, l.at, nil
 		}
-		return Mesh{}, nil, fmt.Errorf("chip %d has cables to %d other chips, and a chip of a mesh has at most %d neighbours, because a third dimension is not supported", ids[most], len(adj[most]), wire.NumDirections)
+		return Grid{}, nil, fmt.Errorf("chip %d has cables to %d other chips, and a chip of a mesh has at most %d neighbours, because a third dimension is not supported", ids[most], len(adj[most]), sides)
 	}
 	for _, m := range shapes(len(adj)) {
 		if l.try(m) {
@@ -73,12 +71,12 @@ func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
 		kinds[len(a)]++
 	}
 	var have []string
-	for n := range wire.NumDirections + 1 {
+	for n := range sides + 1 {
 		if kinds[n] > 0 {
-			have = append(have, fmt.Sprintf("%s to %s", Count(kinds[n], "chip"), Count(n, "other")))
+			have = append(have, fmt.Sprintf("%s to %s", count(kinds[n], "chip"), count(n, "other")))
 		}
 	}
-	return Mesh{}, nil, fmt.Errorf("the cables fit no line, ring, mesh or torus of %d chips (there are cables from %s)", len(adj), strings.Join(have, ", "))
+	return Grid{}, nil, fmt.Errorf("the cables fit no line, ring, mesh or torus of %d chips (there are cables from %s)", len(adj), strings.Join(have, ", "))
 }
 
 // The function "apart" returns an error if cables do not connect all chips.
@@ -102,7 +100,7 @@ func apart(adj [][]int, ids []int) error {
 }
 
 // shapes returns the possible meshes of n chips, in the order in which the search tries them.
-func shapes(n int) (ms []Mesh) {
+func shapes(n int) (ms []Grid) {
 	var sides []int
 	for r := 1; r*r <= n; r++ {
 		if n%r == 0 {
@@ -112,7 +110,7 @@ func shapes(n int) (ms []Mesh) {
 	slices.Reverse(sides)
 	for _, wrap := range [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}} {
 		for _, r := range sides {
-			m := Mesh{Rows: r, Cols: n / r, WrapX: wrap[0], WrapY: wrap[1]}
+			m := Grid{Rows: r, Cols: n / r, WrapX: wrap[0], WrapY: wrap[1]}
 			if m.WrapX && m.Cols < MinWrap || m.WrapY && m.Rows < MinWrap || m.WrapY && !m.WrapX && m.Rows == m.Cols {
 				continue
 			}
@@ -123,18 +121,18 @@ func shapes(n int) (ms []Mesh) {
 }
 
 // maxNeighbours is the largest number of neighbours that a chip has in three dimensions.
-const maxNeighbours = wire.NumDirections + 2
+const maxNeighbours = sides + 2
 
 // The method "within" searches for a grid that fits some of the cables of a machine. The argument
 // "most" is the largest number of neighbours of a chip.
-func (l *layout) within(most int) (Mesh, bool) {
+func (l *layout) within(most int) (Grid, bool) {
 	if most > maxNeighbours {
-		return Mesh{}, false
+		return Grid{}, false
 	}
 	l.steps = maxLayoutSteps
 	ms := shapes(len(l.adj))
-	missing := func(m Mesh) int { return m.Rows*bit(!m.WrapX) + m.Cols*bit(!m.WrapY) } // number of edges that a torus of this size has and m lacks
-	slices.SortStableFunc(ms, func(a, b Mesh) int { return missing(a) - missing(b) })
+	missing := func(m Grid) int { return m.Rows*bit(!m.WrapX) + m.Cols*bit(!m.WrapY) } // number of edges that a torus of this size has and m lacks
+	slices.SortStableFunc(ms, func(a, b Grid) int { return missing(a) - missing(b) })
 	for _, m := range ms {
 		for corner := range l.adj {
 			l.begin(m)
@@ -150,13 +148,13 @@ func (l *layout) within(most int) (Mesh, bool) {
 			}
 		}
 	}
-	return Mesh{}, false
+	return Grid{}, false
 }
 
 // try searches for a place for every chip in grid m, and reports whether the search succeeded.
-func (l *layout) try(m Mesh) bool {
+func (l *layout) try(m Grid) bool {
 	l.begin(m)
-	have, want := [wire.NumDirections + 1]int{}, [wire.NumDirections + 1]int{}
+	have, want := [sides + 1]int{}, [sides + 1]int{}
 	for p := range l.adj {
 		want[len(l.near[p])]++
 		have[len(l.adj[p])]++
@@ -172,13 +170,13 @@ func (l *layout) try(m Mesh) bool {
 }
 
 // begin prepares a search with the empty grid m.
-func (l *layout) begin(m Mesh) {
+func (l *layout) begin(m Grid) {
 	n := len(l.adj)
 	l.m, l.at, l.put, l.near = m, make([]int, n), make([]bool, n), make([][]int, n)
 	for p := range n {
 		l.at[p] = -1
-		for d := range wire.Direction(wire.NumDirections) {
-			if row, col, ok := m.step(p/m.Cols, p%m.Cols, d); ok {
+		for _, d := range Sides {
+			if row, col, ok := m.Step(p/m.Cols, p%m.Cols, d); ok {
 				l.near[p] = append(l.near[p], row*m.Cols+col)
 			}
 		}

@@ -1,8 +1,10 @@
-package topo
+package health
 
 import (
+	"slices"
 	"testing"
 
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -26,7 +28,7 @@ var worked = []struct {
 
 func TestWorkedTables(t *testing.T) {
 	for _, w := range worked {
-		n := PlaneCount{w.mgd, w.fsd, w.psd}
+		n := topo.PlaneCount{Declared: w.mgd, Expected: w.fsd, Live: w.psd}
 		if n.Downed() != w.downed || n.UnusedDowned() != w.unused {
 			t.Errorf("%+v: %d downed and %d unused, want %d and %d", n, n.Downed(), n.UnusedDowned(), w.downed, w.unused)
 		}
@@ -41,25 +43,21 @@ func TestWorkedTables(t *testing.T) {
 
 // twoChips returns a machine of two chips with n cables between them. The chips are in one mesh, or
 // in two meshes if intermesh is true.
-func twoChips(t *testing.T, n int, intermesh bool) *Topology {
+func twoChips(t *testing.T, n int, intermesh bool) *topo.Topology {
 	t.Helper()
-	d := newDraft("two", "", wire.Wormhole)
-	err := error(nil)
+	m := &topo.Topology{Name: "two", Arch: wire.Wormhole, Meshes: []topo.Mesh{{Rows: 1, Cols: 2}}}
+	a, b := wire.FabricNodeID{}, wire.FabricNodeID{Chip: 1}
+	chips := []topo.Chip{{Node: a, UMD: topo.NoUMD}, {Node: b, Col: 1, UMD: topo.NoUMD}}
 	if intermesh {
-		for id := range wire.MeshID(2) {
-			if err := d.addMesh(Mesh{ID: id, Rows: 1, Cols: 1}, 0, 0); err != nil {
-				t.Fatal(err)
-			}
-		}
-		err = d.cable(0, 1, wire.East, wire.West, n)
-	} else {
-		err = d.addMesh(Mesh{Rows: 1, Cols: 2}, n, 0)
+		b = wire.FabricNodeID{Mesh: 1}
+		m.Meshes = []topo.Mesh{{Rows: 1, Cols: 1}, {ID: 1, Rows: 1, Cols: 1}}
+		chips[1] = topo.Chip{Node: b, UMD: topo.NoUMD}
 	}
-	if err != nil {
-		t.Fatal(err)
+	m.Chips = chips
+	for k := range wire.Channel(n) {
+		m.Cables = append(m.Cables, topo.Cable{A: wire.PortID{Node: a, Channel: k}, B: wire.PortID{Node: b, Channel: k}, Dir: wire.East, Back: wire.West, Plane: wire.Plane(k)})
 	}
-	m, err := d.finish()
-	if err != nil {
+	if err := m.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -71,7 +69,7 @@ func TestWorkedTablesOnMachines(t *testing.T) {
 		routed, expected := twoChips(t, w.mgd, w.intermesh), twoChips(t, w.fsd, w.intermesh)
 		left := w.psd
 		gone := map[wire.PortID]bool{}
-		h := Diagnose(routed, expected, func(c Cable) bool {
+		h := Diagnose(routed, expected, func(c topo.Cable) bool {
 			// The cables on the lowest planes are missing, because the fabric routes these cables.
 			if missing := w.fsd - left; missing > 0 && int(c.Plane) < w.fsd-w.psd {
 				gone[c.A], gone[c.B] = true, true
@@ -111,31 +109,22 @@ func TestWorkedTablesOnMachines(t *testing.T) {
 // of its row, but of no other row. A missing cable that the fabric does not route counts as unused,
 // with direction NONE.
 func TestPlanesAreTheFewestOfTheRow(t *testing.T) {
-	build := func(thin bool) *Topology {
-		d := newDraft("grid", "", wire.Wormhole)
-		if err := d.addMesh(Mesh{Rows: 2, Cols: 3}, 2, 2); err != nil {
+	build := func(thin bool) *topo.Topology {
+		m, err := topo.Named("mesh:2x3")
+		if err != nil {
 			t.Fatal(err)
 		}
 		if thin { // the second edge of the first row lacks a cable
-			k := len(d.t.Cables)
-			for i, c := range d.t.Cables {
-				if c.A.Node.Chip == 1 && c.Dir == wire.East {
-					k = i
-				}
-			}
-			d.t.Cables = append(d.t.Cables[:k:k], d.t.Cables[k+1:]...)
-		}
-		m, err := d.finish()
-		if err != nil {
-			t.Fatal(err)
+			k := slices.IndexFunc(m.Cables, func(c topo.Cable) bool { return c.A.Node.Chip == 1 && c.Dir == wire.East && c.Plane == 1 })
+			m.Cables = slices.Delete(m.Cables, k, k+1)
 		}
 		return m
 	}
 	routed, expected := build(false), build(true)
 	at := func(c int) wire.FabricNodeID { return wire.FabricNodeID{Chip: wire.ChipID(c)} }
-	spare := Cable{A: wire.PortID{Node: at(0), Channel: 14}, B: wire.PortID{Node: at(5), Channel: 14}, Dir: wire.North, Back: wire.South}
-	expected.Cables = append([]Cable{spare}, expected.Cables...)
-	h := Diagnose(routed, expected, func(c Cable) bool { return c != spare })
+	spare := topo.Cable{A: wire.PortID{Node: at(0), Channel: 14}, B: wire.PortID{Node: at(5), Channel: 14}, Dir: wire.North, Back: wire.South}
+	expected.Cables = append([]topo.Cable{spare}, expected.Cables...)
+	h := Diagnose(routed, expected, func(c topo.Cable) bool { return c != spare })
 	for _, x := range []struct{ chip, want int }{{0, 1}, {1, 1}, {3, 2}, {4, 2}} {
 		if got := h.UsablePlanes(at(x.chip), wire.East); got != x.want {
 			t.Errorf("%d planes from chip %d to the east, want %d", got, x.chip, x.want)
@@ -149,27 +138,27 @@ func TestPlanesAreTheFewestOfTheRow(t *testing.T) {
 	}
 	none := 0
 	for _, d := range h.Directions {
-		if d.Direction == NoDirection {
+		if d.Direction == topo.NoDirection {
 			none++
 		}
 	}
 	if none != 2 {
-		t.Errorf("%d directions are %s, want the two of the cable that is not routed", none, NoDirection)
+		t.Errorf("%d directions are %s, want the two of the cable that is not routed", none, topo.NoDirection)
 	}
 }
 
 // TestDiagnoseEveryMachine diagnoses every built-in machine. With all cables live, no cable is
 // missing. With no cable live, each cable is missing once.
 func TestDiagnoseEveryMachine(t *testing.T) {
-	for _, b := range Builders {
-		m, err := Named(b.Example)
+	for _, b := range topo.Builders {
+		m, err := topo.Named(b.Example)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h := Diagnose(m, m, func(Cable) bool { return true }); len(h.Downed)+len(h.Unused) != 0 {
+		if h := Diagnose(m, m, func(topo.Cable) bool { return true }); len(h.Downed)+len(h.Unused) != 0 {
 			t.Errorf("%s: %v, %v", m, h.Downed, h.Unused)
 		}
-		h := Diagnose(m, m, func(Cable) bool { return false })
+		h := Diagnose(m, m, func(topo.Cable) bool { return false })
 		if len(h.Downed)+len(h.Unused) != len(m.Cables) {
 			t.Errorf("%s: %d downed and %d unused", m, len(h.Downed), len(h.Unused))
 		}
