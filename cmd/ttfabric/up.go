@@ -127,7 +127,7 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 func printDryRun(c *cobra.Command, d *spec.DryRun) error {
 	f, err := format(c)
 	if err != nil || f == "json" {
-		return errors.Join(err, printJSON(c, output.Up{Topology: d.Topology, Chips: []api.ChipView{}, DryRun: d}))
+		return errors.Join(err, printJSON(c, output.Up{Topology: d.Topology, Remarks: d.Remarks, Chips: []api.ChipView{}, DryRun: d}))
 	}
 	tw := newTable(c, "Chip", "Row,Col", "Links", "UDP ports", "Runs")
 	tw.Least("Runs", "Row,Col")
@@ -137,6 +137,9 @@ func printDryRun(c *cobra.Command, d *spec.DryRun) error {
 	}
 	tw.Render()
 	fmt.Fprintln(c.ErrOrStderr(), d)
+	for _, s := range d.Remarks {
+		fmt.Fprintln(c.ErrOrStderr(), s)
+	}
 	return nil
 }
 

@@ -38,7 +38,7 @@ func (f *Fabric) DryRun() (spec.DryRun, error) {
 }
 
 func dryRun(dir folder.Dir, s *spec.Spec, t *topo.Topology, runs func(wire.FabricNodeID) bool) (d spec.DryRun, err error) {
-	d = spec.DryRun{Name: s.Name, Topology: t.Name, Folder: string(dir), Runtime: cmp.Or(s.Runtime, spec.Process), Transport: s.Transport, Auth: s.Auth, Profile: s.Profile, Chips: []spec.DryChip{}}
+	d = spec.DryRun{Name: s.Name, Topology: t.Name, Folder: string(dir), Runtime: cmp.Or(s.Runtime, spec.Process), Transport: s.Transport, Auth: s.Auth, Profile: s.Profile, Chips: []spec.DryChip{}, Remarks: append([]string{}, t.Remarks(true)...)}
 	if d.Runtime == spec.Process {
 		if d.Program, err = executable(s.Program); err != nil {
 			return d, err

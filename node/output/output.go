@@ -21,7 +21,7 @@ type Up struct {
 	Remarks  []string       `json:"remarks"`  // sentences for people about the topology, such as what its file has and the topology has not
 	Chips    []api.ChipView `json:"chips"`    // the chips, sorted by mesh and chip
 
-	DryRun *spec.DryRun `json:"dry_run,omitempty"` // with --dry-run: what would start; the other fields are then empty
+	DryRun *spec.DryRun `json:"dry_run,omitempty"` // with --dry-run: what would start; of the other fields, only topology and remarks are then set
 }
 
 // Chips is the state of the chips of a fabric.

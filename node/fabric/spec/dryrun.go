@@ -21,6 +21,7 @@ type DryRun struct {
 	Profile   string    `json:"profile"`           // timers of the links: lan, crowded or paced
 	Sockets   int       `json:"udp_sockets"`       // number of UDP sockets of links that the chips would open; each chip also opens sockets for gossip and for its API
 	Chips     []DryChip `json:"chips"`             // chips that would start
+	Remarks   []string  `json:"-"`                 // sentences for people about the topology; the field remarks of 'up' has them
 }
 
 // DryChip is a chip that 'up' would start.
