@@ -205,6 +205,8 @@ func (o *outputs) alone(home string) {
 	o.prints("up", "mesh:2x2 --dry-run --port-base 20000 --name planned")
 	lines := strings.SplitAfter(o.must("generate", "mesh:1x3"), "\n")
 	o.prints("validate", o.write("thin.yaml", strings.Join(lines[:len(lines)-3], ""))) // without the last cable
+	square := strings.SplitAfter(o.must("generate", "mesh:2x2"), "    - a: M0D2/0\n")  // the cables between M0D2 and M0D3 come last
+	o.prints("validate", o.write("noted.yaml", square[0][:len(square[0])-len("    - a: M0D2/0\n")]+"missing: [[M0D2, M0D3]]\nleft_out: [{count: 2, what: pinnings, why: an emulated chip has no tray}]\n"))
 	o.prints("routes", "--topology spec-l1")
 	o.prints("graph", "n300")
 	o.prints("generate", "mesh:2x2")
