@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/node/kernel"
 	"ttfabric/node/noc"
 	"ttfabric/router/topo"
@@ -13,16 +14,18 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// alone is the host of a chip whose cables carry nothing: every queue takes commands that never arrive. The kernels
-// of this package call no other method of a host.
-type alone struct{ kernel.Host }
+// alone is the host of a chip whose cables carry nothing: every request is refused, and every queue takes
+// commands that never arrive.
+type alone struct{}
 
-func (alone) Busy(wire.Channel, int) bool            { return false }
-func (alone) Released(wire.Channel, uint32) bool     { return true }
-func (alone) Sending(wire.Channel, uint32, int) bool { return false }
+func (alone) Start(mono.Time, *flow.Request) flow.Admission { return flow.NoSuchChip }
+func (alone) Busy(wire.Channel, int) bool                   { return false }
+func (alone) MoveHost(uint64, uint64, []byte, int) bool     { return false }
 func (alone) Send(mono.Time, kernel.JobID, wire.Channel, int, uint32, uint32, int) (int, bool) {
 	return 0, true
 }
+func (alone) Released(wire.Channel, uint32) bool     { return true }
+func (alone) Sending(wire.Channel, uint32, int) bool { return false }
 
 // FuzzArguments starts the EDM and the workers with arbitrary arguments. The handshake is answered at once. A
 // kernel may end its job with a fault that names the argument, or wait, but it must not panic otherwise.

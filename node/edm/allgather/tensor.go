@@ -75,10 +75,10 @@ const maxBanks = 140
 
 // tensorAt reads a tensor from a kernel's arguments, and returns the index of the next argument.
 func tensorAt(k *kernel.Context, at int) (*Tensor, int) {
-	t := &Tensor{Layout: Layout(k.Uint32(at)), Pages: int(k.Uint32(at + 1)), PageSize: int(k.Uint32(at + 2)), Base: k.Uint32(at + 3)}
+	t := &Tensor{Layout: Layout(min(k.Uint32(at), 255)), Pages: int(k.Uint32(at + 1)), PageSize: int(k.Uint32(at + 2)), Base: k.Uint32(at + 3)}
 	n := int(k.Uint32(at + 4))
-	if n < 1 || n > maxBanks {
-		k.Fail("a tensor with %d banks: want 1 to %d", n, maxBanks)
+	if n < 1 || n > maxBanks || t.Pages < 1 || t.PageSize < 1 || t.Layout > Sharded {
+		k.Fail("a tensor of %d pages of %d bytes in %d banks, with layout %d: want at least 1 page, and 1 to %d banks", t.Pages, t.PageSize, n, t.Layout, maxBanks)
 	}
 	for i := range n {
 		w := k.Uint32(at + 5 + i)

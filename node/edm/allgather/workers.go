@@ -49,8 +49,12 @@ func newWorker(k *kernel.Context) *worker {
 	next := numArgs
 	w.in, next = tensorAt(k, next)
 	w.out, _ = tensorAt(k, next)
-	if w.chips < 2 || w.self < 0 || w.self >= w.chips || k.Uint32(argPer) < 1 || k.Uint32(argInner) < 1 {
-		k.Fail("an all-gather worker as chip %d of %d, with %d pages in a packet, and %d pages together", w.self, w.chips, k.Uint32(argPer), k.Uint32(argInner))
+	inner, last := int(k.Uint32(argInner)), int(k.Uint32(argFirst))+int(k.Uint32(argCount))
+	switch {
+	case w.chips < 2 || w.self >= w.chips || k.Uint32(argPer) < 1 || inner < 1:
+		k.Fail("an all-gather worker as chip %d of %d, with %d pages in a packet, and %d pages together", w.self, w.chips, k.Uint32(argPer), inner)
+	case w.in.Pages%inner != 0 || w.out.Pages != w.in.Pages*w.chips || w.out.PageSize != w.in.PageSize || last > w.in.Pages:
+		k.Fail("an all-gather worker with the pages up to %d of %d, %d together, and an output of %d pages for %d chips", last, w.in.Pages, inner, w.out.Pages, w.chips)
 	}
 	return w
 }

@@ -1,6 +1,5 @@
 // Package shipped has the kernels that each chip of 'ttfabric node' can run: those of the CCL guide's ring,
-// the ERISC data mover with
-// its workers, and the workers of the all-gather.
+// the ERISC data mover with its workers, and the workers of the all-gather.
 package shipped
 
 import (
