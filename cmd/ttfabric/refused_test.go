@@ -39,7 +39,7 @@ func TestBadDescriptorsAreRefused(t *testing.T) {
 	}
 	for _, x := range []struct{ name, text, want string }{
 		{"empty.yaml", "", "the file is empty"},
-		{"empty.textproto", "", "no top_level_instance"},
+		{"empty.textproto", "", "the file has no keys"},
 		{"yaml.yaml", "arch: {0: wormhole_b0\n", "not YAML"},
 		{"tab.yaml", "arch:\n\t0: wormhole_b0\n", "not YAML"},
 		{"devices.yaml", row(257, ""), "257 chips; a mesh has at most 256"},

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"ttfabric/node/admin"
+	"ttfabric/router"
+	"ttfabric/wire"
 )
 
 // TestPython runs the tests of the client in Python against two chips.
@@ -45,7 +47,7 @@ func (l *live) serveHTTP(t *testing.T) (addrs []string) {
 	return addrs
 }
 
-// TestPythonEvents reads events in Python, over the socket and over HTTP, while another chip goes away.
+// TestPythonEvents reads events in Python, over the socket and over HTTP, while the link goes down again and again.
 func TestPythonEvents(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is missing")
@@ -69,10 +71,19 @@ t.join()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	l.eventually(t, "the connections of the program", func() bool { return l.servers[0].Clients() == 2 })
-	time.Sleep(10 * time.Millisecond) // the request for events may still be under way; links without a peer go down again and again
-	l.nodes[1].Close()
-	err := cmd.Wait()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	var err error
+	for done := false; !done; { // a request for events may still be under way, so the link goes down until the program has ended
+		if bad := l.nodes[0].Command([]wire.Channel{8}, router.CommandRetrain); bad != nil {
+			t.Fatal(bad)
+		}
+		select {
+		case err = <-ended:
+			done = true
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 	for _, way := range []string{"socket", "HTTP"} {
 		if err != nil || !strings.Contains(out.String(), way+": M0D0 M0D1 <class 'int'> True True\n") {
 			t.Errorf("%s: %v: %s", way, err, &out)
