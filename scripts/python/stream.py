@@ -5,7 +5,7 @@ import ttfabric_socket as sockets
 with ttfabric.attach() as me:
     if me.rank == 0:
         with sockets.Sender(me, me.chips[-1], page=8) as s:
-            for n in range(100000):
+            for n in range(10000):
                 s.start(n.to_bytes(8, "little"))
     elif me.rank == me.world_size - 1:
         with sockets.Receiver(me, me.chips[0], page=8) as s:

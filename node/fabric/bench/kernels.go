@@ -9,6 +9,7 @@ import (
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/kernel/guide"
+	"ttfabric/router/topo"
 	"ttfabric/node/session"
 	"ttfabric/wire"
 )
@@ -32,7 +33,7 @@ func (b *Target) Kernels(ctx context.Context, run RingRun, s guide.Settings, pro
 				}
 				r, err := b.kernelRing(ctx, order, s)
 				if err != nil {
-					return rows, fmt.Errorf("ring of %d hops, %d bytes, %d payloads: %w", h, size, s.Payloads, err)
+					return rows, fmt.Errorf("ring of %d hops, %d bytes, %s: %w", h, size, topo.Count(s.Payloads, "payload"), err)
 				}
 				rows = append(rows, r)
 				tell(progress, len(rows))
