@@ -53,7 +53,7 @@ func (b *Builder) BufferSize() int { return int(b.cfg.bufferSize()) }
 
 // AddSenderChannel adds a channel whose workers push messages into the channel's buffer (the guide's
 // add_sender_channel). The EDM adds 1 to the word at address workerSemaphore of each worker's tile when the
-// worker may write; the word must be 0 when the program starts. A message has size bytes, a multiple of 16,
+// worker may write. The word must be 0 when the program starts. A message has size bytes, a multiple of 16,
 // at most [Builder.BufferSize]. With [WorkerInitiated], the number of messages must be 0.
 //
 // Channels get their numbers in the order of the calls. Channel i of one end belongs to channel i of the
@@ -140,8 +140,8 @@ func (b *Builder) CompileArgs() []uint32 {
 // RuntimeArgs returns the runtime arguments of the kernel, in tt-metal's order: the address of the
 // handshake, the number of the first sender channel, and, for each sender channel, the addresses of the
 // buffer, the number of messages, the bytes of a message, the addresses of the semaphore and of the workers'
-// semaphore, the number of workers, and each worker's tile as y<<16 | x. The same for the receiver channels
-// follows. Two arguments of our own come last: the address of the words with the channels' ends, and the
+// semaphore, the number of workers, and each worker's tile as y<<16 | x. The same arguments for the receiver
+// channels follow. Two arguments of our own come last: the address of the words with the channels' ends, and the
 // patience in milliseconds.
 func (b *Builder) RuntimeArgs() []uint32 {
 	args := []uint32{Handshake}

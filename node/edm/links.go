@@ -13,8 +13,8 @@ import (
 )
 
 // Links has the EDMs of one operation: at most one at each end of a link. A host that builds the programs of
-// all chips uses one Links. A host that builds the program of its own chip only uses its own, and cannot call
-// [Links.Check]; the EDMs then find mistakes when they run.
+// all chips uses one Links. A host that builds only the program of its own chip uses a Links of its own, and
+// cannot call [Links.Check]. The EDMs of such hosts find mistakes when the EDMs run.
 type Links struct {
 	t     *topo.Topology
 	built map[wire.PortID]*Builder
