@@ -21,10 +21,11 @@
 //
 // # Start and end
 //
-// Programs of different chips start in no order, so the EDMs shake hands first. An EDM with sender channels
-// only is the sender of the handshake. If both ends have sender channels, the end with the lowest
-// number of a sender channel is the sender of the handshake. The packet of the handshake says how its sender
-// was built. An EDM that was built differently ends the job.
+// Programs of different chips start in no order, so the EDMs shake hands first. An EDM with sender
+// channels only is the sender of the handshake. If both ends have sender channels, the end with the
+// lowest number of a sender channel is the sender of the handshake. The packet of the handshake
+// says how its sender was built. If the receiver of the packet was built differently, the receiver
+// ends the job.
 //
 // With [MessageCountReached], a channel ends after the number of messages that the host gave. With
 // [WorkerInitiated], a channel ends when its worker sends the signal [Last] beside the last message,
@@ -38,10 +39,11 @@
 //
 // # Host
 //
-// [NewBuilder] takes the number of channels. [Builder.AddSenderChannel] and [Builder.AddReceiverChannel] return
-// the addresses that the workers need. [Links.Generate] adds the kernel to a chip's program, once for each end
-// of a link. [Builder.Dump] prints the layout and all arguments. [NewLine] and [NewRing] choose links between
-// neighbours. [NewStream] puts all of this together.
+// [NewBuilder] takes the number of channels. [Builder.AddSenderChannel] and
+// [Builder.AddReceiverChannel] return the addresses that the workers need. [Links.Generate] adds
+// the kernel to a chip's program, once for each end of a link. [Builder.Dump] prints the layout and
+// all arguments. [NewLine] and [NewRing] choose links between neighbours. [NewStream] builds the
+// programs of a complete stream of pages with these functions.
 //
 // # Workers
 //

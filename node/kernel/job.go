@@ -21,7 +21,7 @@ type Job struct {
 	Name     string              `json:"name,omitempty"`
 	Owner    string              `json:"owner,omitempty"`    // who started this chip's part, such as "rank 3"; at most [MaxOwner] bytes
 	Chips    []wire.FabricNodeID `json:"chips,omitempty"`    // all chips of the job
-	Channels []wire.Channel      `json:"channels,omitempty"` // links of this chip that the job uses: if the session of one of these links ends, the job ends
+	Channels []wire.Channel      `json:"channels,omitempty"` // links of this chip that the job uses: if the session of one ends, the job ends
 	Strict   bool                `json:"strict,omitempty"`   // the base firmware of an ethernet tile works only inside RunRouting while a kernel of the job runs on the tile, see [Context.RunRouting]
 	Programs []Program           `json:"programs"`           // programs of this chip, which run one after another
 }
