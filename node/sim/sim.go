@@ -153,8 +153,7 @@ type Sim struct {
 	ttl      uint16                     // TTL of new packets; see chip.Config
 }
 
-// routing holds what the simulator knows about the routes of a run, and the proofs that the chips
-// share.
+// routing holds the routes of a run, and the proofs that the chips share.
 type routing struct {
 	routes *route.Plan
 	tied   bool                         // whether the load uses both directions round rings of even length
