@@ -2,8 +2,8 @@
 // gossips about itself. The package also has the rules by which a chip builds its view of all chips
 // from the gossip ([View]).
 //
-// From gossip, a chip learns the addresses to which the chip sends hellos. Gossip brings no link up: only
-// hellos do.
+// From gossip, a chip learns the addresses to which the chip sends hellos. Only hellos bring a link
+// up, and gossip does not.
 //
 // # Metadata, 66 bytes, little-endian
 //

@@ -83,8 +83,8 @@ func (m *meeting) begin(now time.Time) {
 // due reports whether the node looks at the time now.
 func (m *meeting) due(now time.Time) bool { return !m.at.IsZero() && !now.Before(m.at) }
 
-// looked notes that the node has looked at the time now. If it found all peers, the node looks no
-// more.
+// looked notes that the node has looked at the time now. If the node found all peers, the node
+// looks no more.
 func (m *meeting) looked(now time.Time, all bool) {
 	if m.at = now.Add(m.wait); all {
 		m.at = time.Time{}

@@ -31,9 +31,9 @@ type awaited struct {
 
 // StartAwait calls "done" once, as soon as the word at address a of the chip's memory passes the
 // test against the value. The chip looks at the word now, and after each step. "done" must not
-// block and must not call the node. The returned function ends the wait without a call of "done";
-// it returns false if "done" has been called. If the node closes during the wait, "done" gets
-// ErrClosed. On a closed node, StartAwait returns ErrClosed.
+// block and must not call the node. The returned function ends the wait without a call of "done".
+// If "done" has already been called, the returned function returns false. If the node closes during
+// the wait, "done" gets ErrClosed. On a closed node, StartAwait returns ErrClosed.
 func (n *Node) StartAwait(a wire.NocAddr, t session.Test, value uint32, done func(word uint32, err error)) (cancel func() bool, err error) {
 	w := &awaited{a, t, value, done}
 	closed := true

@@ -27,8 +27,8 @@ func (n *Node) Leaving() bool {
 	return n.leaving
 }
 
-// takesWork returns nil if the chip accepts new requests, and otherwise the error that refuses
-// them.
+// takesWork returns nil if the chip accepts new requests. Otherwise takesWork returns the error for
+// refused requests.
 func (n *Node) takesWork() error {
 	if n.leaving {
 		return &LeavingError{n.cfg.Node}

@@ -133,8 +133,8 @@ func (h *hub) close() {
 
 // Events subscribes to the node's events, and first delivers up to 1024 earlier events. The
 // returned function ends the subscription. If a reader is too slow, the reader loses events. The
-// field Lost of the reader's next event counts the lost events. Closing the node closes the Go
-// channel.
+// field Lost of the reader's next event counts the lost events. The Go channel is closed when the
+// node is closed.
 func (n *Node) Events() (<-chan Event, func()) {
 	events, _, end := n.events.subscribe(0)
 	return events, end

@@ -78,8 +78,8 @@ func (n *Node) withGossip(d time.Duration, f func(g *gossipFault, net GossipNet)
 // this seed. The impairment takes no link down, because no link depends on gossip.
 //
 // If d is 0, the options in c have no set duration. If d is above 0, the options in c end after d,
-// and the values without a set duration apply again. The new d also becomes the duration of all
-// earlier options that have one.
+// and the values without a set duration apply again. All earlier options that have a duration then
+// get the duration d too.
 func (n *Node) ImpairGossip(c fault.Change, seed *uint64, d time.Duration) error {
 	return n.withGossip(d, func(g *gossipFault, net GossipNet) error {
 		if _, err := c.Apply(fault.Options{}); err != nil {

@@ -20,9 +20,9 @@ const stepTransfers = 1 << 20
 type Lender interface {
 	// Size returns the number of bytes that the chip may use, from address 0 on.
 	Size() uint64
-	// Transfer performs the read or write t, and returns "ended" as true. Or Transfer only begins
-	// t, and returns "ended" as false. The lender then calls [Node.Transferred] at the end of t.
-	// Transfer must not block, and must not call the node.
+	// Transfer either performs the read or write t, and returns "ended" as true. Or Transfer only
+	// begins t, and returns "ended" as false. In this case, the lender calls [Node.Transferred] at
+	// the end of t. Transfer must not block, and must not call the node.
 	Transfer(t firmware.Transfer) (data []byte, o wire.Outcome, ended bool)
 }
 
@@ -37,7 +37,7 @@ type hosts struct {
 }
 
 // HostMemory returns the size of the memory that the node provides for hosts, in bytes. 0 means
-// that the node provides none.
+// that the node provides no memory.
 func (n *Node) HostMemory() int64 { return min(n.cfg.HostMemory, MaxHostMemory) }
 
 // Lend lets the chip use the memory of a host until [Node.EndLend]. If the chip already uses
@@ -68,7 +68,7 @@ func (n *Node) EndLend(l Lender) {
 
 // Transferred reports to the chip the end of a transfer that [Lender].Transfer has begun. After a
 // read, "data" holds the bytes that were read. The chip keeps "data", so the caller must not change
-// it.
+// "data".
 func (n *Node) Transferred(l Lender, id uint64, o wire.Outcome, data []byte) {
 	n.step(asked, func(now mono.Time) {
 		if n.hosts.lender == l {

@@ -69,8 +69,8 @@ func (n *Node) HostQueues() []firmware.Tile {
 	return n.chip.HostQueues()
 }
 
-// WaitJob waits until a job has ended on this chip, and returns how. A chip remembers the ends of its
-// last 256 jobs. For a job that never ran here, WaitJob returns an error.
+// WaitJob waits until a job has ended on this chip, and returns how the job ended. A chip remembers
+// the ends of its last 256 jobs. For a job that never ran here, WaitJob returns an error.
 func (n *Node) WaitJob(ctx context.Context, id kernel.JobID) (kernel.End, error) {
 	n.mu.Lock()
 	runs := slices.ContainsFunc(n.chip.Jobs(), func(r kernel.Running) bool { return r.Job == id })

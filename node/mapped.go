@@ -227,9 +227,9 @@ func (t *mappedTile) take(now mono.Time, c *chip.Chip, from, to int) (found bool
 	return found
 }
 
-// tell hands bytes that a host has stored to the chip. If the chip has no room for the bytes, they
-// are lost. Some words of the L1 do not take what a host stores, such as the version of the
-// firmware. For these words, tell restores the mapped bytes.
+// tell hands bytes that a host has stored to the chip. If the chip has no room for the bytes, the
+// bytes are lost. A host cannot change some words of the L1, such as the version of the firmware.
+// For these words, tell restores the mapped bytes.
 func (t *mappedTile) tell(now mono.Time, c *chip.Chip, off int, b []byte) {
 	copy(t.shadow[off:], b)
 	_ = c.HandleStore(now, t.ch, uint64(off), b)

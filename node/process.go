@@ -12,12 +12,12 @@ import (
 // lock. A second processor of the Go runtime would therefore only add wake-ups on other cores. With
 // one processor, all-to-all traffic on a T3000 is 1.5 times as fast.
 //
-// ConfigureProcess gives the process's threads the batch policy (SCHED_BATCH, sched(7)). A thread
-// with the batch policy does not interrupt the running thread when datagrams arrive. The woken
-// thread waits for the end of the running thread's slice, a few milliseconds. If chips share a
+// ConfigureProcess gives the process's threads the batch policy (SCHED_BATCH, sched(7)). When
+// datagrams arrive, a thread with the batch policy does not interrupt the running thread. The woken
+// thread waits until the running thread's time slice of a few milliseconds ends. If chips share a
 // core, more datagrams then wait for each chip when the chip runs. scripts/bench/README.md states
-// the gain and the cost. A thread with another policy than the normal one keeps its policy. If the
-// kernel refuses the batch policy, the threads keep their old policy.
+// the gain and the cost. A thread with another policy than the normal policy keeps its policy. If
+// the kernel refuses the batch policy, the threads keep their old policy.
 func ConfigureProcess() (undo func()) {
 	procs := 0
 	if os.Getenv("GOMAXPROCS") == "" {

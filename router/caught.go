@@ -4,10 +4,10 @@ import "ttfabric/wire"
 
 // This file handles caught packets. New tables may avoid a port while the port's link is down. The
 // packets that wait to leave by this port are then caught. The chip plans the routes. For each
-// caught packet, the chip has three choices: a new route with Redirect, a drop with DropCaught, or
-// to let the packet stay until the link comes up. Packets leave a sender channel in the order in
-// which they entered the channel. Later packets that follow an old route to this port go through
-// the port's sender channels too, and are caught there.
+// caught packet, the chip has three choices. The chip can give the packet a new route with
+// Redirect, drop the packet with DropCaught, or let the packet stay until the link comes up.
+// Packets leave a sender channel in the order in which they entered the channel. Later packets that
+// follow an old route to this port go through the port's sender channels too, and are caught there.
 
 // SetOut notes whether the tables in force avoid port i. The chip calls SetOut for every port after
 // new tables.
@@ -17,7 +17,7 @@ func (r *Router) SetOut(i int, out bool) {
 	p.unjudge()
 }
 
-// unjudge forgets which caught packets stay, because the answer may be another one now.
+// unjudge forgets which caught packets stay, because the chip may decide differently now.
 func (p *port) unjudge() {
 	for v := range p.send {
 		for c := range p.send[v] {
@@ -41,12 +41,12 @@ type Verdict uint8
 const (
 	Leaves Verdict = iota // the packet was redirected or dropped
 	Stays                 // the packet stays until the port's link comes up, or until new tables; packets behind it may leave
-	Waits                 // the packet's new route has no room; the packets behind it wait, too
+	Waits                 // the packet's new route has no room; the packets behind this packet wait, too
 )
 
-// Caught calls f for the caught packets, in the order of each sender channel. f redirects or drops
-// the packet, or says why it does neither. After new tables or a change of the port's link, Caught
-// calls f again for packets that stay.
+// Caught calls f for the caught packets, in the order of each sender channel. f redirects the
+// packet, drops the packet, or returns why the packet stays or waits. After new tables or a change
+// of the port's link, Caught calls f again for packets that stay.
 func (r *Router) Caught(f func(Caught) Verdict) {
 	for i := range r.ports {
 		p := &r.ports[i]

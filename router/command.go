@@ -45,8 +45,8 @@ func (c Command) String() string {
 // Valid reports whether the command exists.
 func (c Command) Valid() bool { return c <= CommandRetrain && c != 2 || c.OfChip() }
 
-// OfChip reports whether the command is one of ours about the mode of a port. The chip performs such a
-// command without the router.
+// OfChip reports whether the command is CommandRaw or CommandTTLink, which tt-metal does not have.
+// The chip performs such a command without the router.
 func (c Command) OfChip() bool { return c == CommandRaw || c == CommandTTLink }
 
 // State says what the router of a port is doing. States have the same numbers as in tt-metal's
@@ -97,8 +97,8 @@ func (r *Router) State(i int) State {
 }
 
 // Order makes the router of port i run, pause or drain. Order reports whether the command changes
-// anything. CommandRetrain, CommandRaw and CommandTTLink change nothing here, because the chip performs
-// them.
+// anything. CommandRetrain, CommandRaw and CommandTTLink change nothing in the router, because the
+// chip performs these commands.
 //
 // A paused port takes nothing from its receiver channels and sends nothing from its sender
 // channels. These channels fill, and packets behind them wait for credits. The router drops these
@@ -106,9 +106,9 @@ func (r *Router) State(i int) State {
 // no channel of the chip counts as stuck. The grace period of a dead next hop does not run for a
 // paused port. If the port's link is down when the pause ends, the grace period begins anew.
 //
-// A draining port drops the requests that would leave by it, and the chip reports the drops to
-// their sources. Probes, replies, completions and reports pass, so that every source learns the
-// fate of its requests. Packets that come in by the port are handled as usual.
+// A draining port drops the requests that would leave by the port, and the chip reports the drops
+// to the requests' sources. Probes, replies, completions and reports pass, so that every source
+// learns the fate of its requests. Packets that come in by the port are handled as usual.
 func (r *Router) Order(now mono.Time, i int, c Command) bool {
 	p := &r.ports[i]
 	if c == CommandRetrain || c.OfChip() || !c.Valid() || p.order == c {

@@ -5,11 +5,11 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// This file handles parked packets: packets that wait in a sender channel beyond its slots, so that
-// they hold up no other packet. There are two reasons to park a packet.
+// This file handles parked packets. A parked packet waits in a sender channel beyond the channel's
+// slots, so that the packet holds up no other packet. There are two reasons to park a packet.
 //
-// A port whose link is down is silent until the chip says that it is dead. The chip at the other
-// end of a silent link is perhaps only late. The packets for this chip therefore wait.
+// A port whose link is down is silent until the chip says that the port is dead. The chip at the
+// other end of a silent link is perhaps only late. The packets for this chip therefore wait.
 //
 // An outdated packet has its route from replaced tables, see Outdated of [Config]. An outdated
 // packet keeps its route, because the packets of its flow must keep their order. If outdated
@@ -65,7 +65,8 @@ func (r *Router) outdated(pkt wire.PacketView) bool {
 }
 
 // SetDead tells the router that the chip no longer waits for the link of port i, which is down. The
-// grace period begins. At its end, the router drops the packets that wait to leave by the port.
+// grace period begins. When the grace period ends, the router drops the packets that wait to leave
+// by the port.
 func (r *Router) SetDead(now mono.Time, i int) {
 	if p := &r.ports[i]; !p.up && !p.dead {
 		p.dead, p.downSince = true, now

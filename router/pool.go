@@ -24,8 +24,8 @@ const (
 )
 
 // Pool holds the packet buffers of one chip. Channels pass packets on by slot, so that the router
-// moves packets between ports without copying them. The pool has buffers of two sizes, and
-// allocates a buffer when the buffer is first needed.
+// moves packets between ports without copies. The pool has buffers of two sizes, and allocates a
+// buffer when the buffer is first needed.
 //
 // Invariant: used ≤ limit. The pool allocates at most "limit" large buffers. The pool allocates at
 // most "limit" small buffers, rounded up to a whole chunk.

@@ -66,8 +66,8 @@ type Config struct {
 
 	// Outdated reports whether a packet could close a cycle with packets of the tables in force,
 	// because other tables gave the packet its route. The router asks only about packets that would
-	// have to wait for room, and parks those for which Outdated returns true (parked.go). If
-	// Outdated is nil, no packet is outdated.
+	// have to wait for room. The router parks the packets for which Outdated returns true
+	// (parked.go). If Outdated is nil, no packet is outdated.
 	Outdated func(wire.PacketView) bool
 }
 
@@ -100,7 +100,7 @@ type port struct {
 	up        bool
 	out       bool      // the tables have taken the port out of service: while its link is down, packets that wait to leave by the port need a new route
 	wasUp     bool      // the link has been up at least once
-	dead      bool      // the link is down, and the chip does not wait for it: the grace period runs
+	dead      bool      // the link is down, and the chip no longer waits for the link: the grace period runs
 	order     Command   // order in force: run, pause or drain
 	downSince mono.Time // when the grace period began
 	recv      [wire.NumVCs]ring
@@ -223,7 +223,7 @@ func (r *Router) Port(d wire.Direction, pl wire.Plane) (int, bool) {
 }
 
 // SetPort tells the router that the link of port i came up or went down. A link that goes down is
-// silent at first: the router keeps the packets that wait for it.
+// silent at first: the router keeps the packets that wait for the link.
 func (r *Router) SetPort(i int, up bool) {
 	p := &r.ports[i]
 	p.up, p.dead = up, false
@@ -246,7 +246,7 @@ func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 // Bypass reports whether the chip may give its own packet to the link of port i at once, without a
 // sender channel. The link must be up, the port must run normally, and no packet may wait to leave
 // by the port. With bubble flow control, the port's cable must not be part of a ring. If the link
-// takes the packet, the chip calls [Router.Bypassed] to count it.
+// takes the packet, the chip calls [Router.Bypassed] to count the packet.
 func (r *Router) Bypass(i int) bool {
 	p := &r.ports[i]
 	return p.up && p.order == CommandRun && p.queued == 0 && !(r.cfg.Bubble && p.Ring)
@@ -298,7 +298,7 @@ func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 }
 
 // Step moves the first packets of the receiver channels, and this chip's own multicasts, while
-// sender channels have room. Step drops packets that it should forward but that have no route or a
+// sender channels have room. Step drops packets that must be forwarded, but that have no route or a
 // TTL of 0. Step drops all packets in the sender channels of a port whose link has been down for
 // the grace period. Step also drops requests at draining ports. Step drops packets in stuck
 // channels if the timeout's actions say so. Step reports whether it moved or dropped a packet.

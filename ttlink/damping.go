@@ -6,9 +6,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// This file implements holds. To hold a cable means to keep the cable out of use for a while. A link
-// holds its own cable if the cable failed too often, is unreliable (unreliable.go), or if the owner
-// ordered it (reroute.go).
+// This file implements holds. To hold a cable means to keep the cable out of use for a while. A
+// link holds its own cable if the cable failed too often, if the cable is unreliable
+// (unreliable.go), or if the owner ordered the hold (reroute.go).
 //
 // When a cable fails, some time passes before an end detects the failure and the link uses a
 // fallback path. A cable that fails often therefore costs much time. If a cable fails [FlapLimit]
@@ -111,7 +111,7 @@ func (d *damping) flap(now mono.Time) time.Duration {
 }
 
 // next returns the time of a hold that begins now, after the given number of doublings. next also
-// doubles the time of the hold after it.
+// adds one doubling for the following hold.
 func next(level *int) time.Duration {
 	hold := min(HoldFirst<<*level, HoldMost)
 	*level = min(*level+1, holdDoublings)

@@ -29,11 +29,11 @@
 // # Session, incarnation, training
 //
 // An incarnation is one run of a chip's process. A link also takes a new incarnation if it gives up
-// its unacknowledged packets (see [EventSessionEnded]). Two incarnations share a session: its
-// sequence numbers, its credits and its packets under way. Training proves that the path between
-// the two incarnations works both ways. The ends train each time the path is lost, and the session
-// then continues. Within a session, packets therefore arrive once and in order, even if the path
-// was lost meanwhile.
+// its unacknowledged packets (see [EventSessionEnded]). Each session belongs to two incarnations. A
+// session consists of sequence numbers, credits and the packets under way. Training proves that the
+// path between the two incarnations works both ways. The ends train each time the path is lost, and
+// the session then continues. Within a session, packets therefore arrive once and in order, even if
+// the path was lost meanwhile.
 //
 // A hello proves the path both ways if it echoes this end's incarnation and current training
 // number. If the link may use several cables, the hello must also answer a hello that this end sent
@@ -41,8 +41,8 @@
 // hellos that prove nothing. A training begins with hellos as long as the longest frame that the
 // link may send later. If the path drops these long hellos, the link also sends shorter hellos, and
 // comes up with shorter frames (see size.go). A link never pads an answer beyond the length of the
-// hello that it answers. When a new incarnation of the peer replaces an old one,
-// the end refuses the old one from then on. An end remembers the last 8 replaced incarnations.
+// hello that it answers. When a new incarnation of the peer replaces an old incarnation, the end
+// refuses the old incarnation from then on. An end remembers the last 8 replaced incarnations.
 //
 // # Bad frames
 //

@@ -156,7 +156,7 @@ type EventKind uint8
 const (
 	EventUp             EventKind = iota + 1 // the link came up; sets Path
 	EventDown                                // the link went down; sets Reason and Late
-	EventSessionStarted                      // a new session began; Session is the new session; sets Peer and Anew
+	EventSessionStarted                      // a new session, named by Session, began; sets Peer and Anew
 	EventSessionEnded                        // a session ended, because one end has another incarnation now; Session is the ended session; sets Peer, End, Unknown and UnknownWrites
 	EventMiswired                            // the cable leads to a wrong port; sets Found, FoundExpects, FoundFabric
 	EventIncompatible                        // the two ends cannot work together; sets Mismatch
@@ -208,7 +208,7 @@ type DownNews struct {
 	Late   time.Duration // if the peer was silent: how much longer than usual the link waited, because the owner's loop was stalled
 }
 
-// Event reports a change of a link to the link's owner. Kind decides which of the later fields are
+// Event reports a change of a link to the link's owner. Kind decides which fields after Kind are
 // set.
 type Event struct {
 	Kind     EventKind

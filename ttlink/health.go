@@ -15,7 +15,7 @@ const (
 	PhaseInit       Phase = iota // the peer's address is unknown: [StateOff]
 	PhaseStarted                 // the link sends hellos, but no hello of the peer has come since the training began
 	PhaseRemote                  // a hello of the peer has come, but the path is not proved both ways yet
-	PhaseLocal                   // the link is up at this end, but the peer has not shown yet that it is up
+	PhaseLocal                   // the link is up at this end, but the peer has not shown yet that the link is up at the peer's end
 	PhaseReady                   // the link is up at both ends
 	PhaseTerminated              // the owner has closed the link
 	numPhases
@@ -156,9 +156,9 @@ func (s *Status) DownFor(now mono.Time) time.Duration {
 }
 
 // Retrain takes the link down if it is up, and makes the link train at once. The session continues,
-// so no packet is lost, duplicated or reordered. Retrain forgets the cable's failures and that the
-// cable is unreliable. Retrain ends a hold of the own cable, except for the hold of [Link.Reroute].
-// If the link is off or closed, Retrain does nothing and returns false.
+// so no packet is lost, duplicated or reordered. Retrain forgets all earlier failures of the cable,
+// and no longer counts the cable as unreliable. Retrain ends a hold of the own cable, except for
+// the hold of [Link.Reroute]. If the link is off or closed, Retrain does nothing and returns false.
 func (l *Link) Retrain(now mono.Time) bool {
 	l.now = now
 	if l.state != StateUp && l.state != StateTraining {

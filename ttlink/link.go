@@ -51,7 +51,7 @@ type session struct {
 	last      wire.Incarnation // the peer of this session, or of the session before; 0: there was no session yet
 	training  uint32           // newest training number of the peer
 	slots     [wire.NumVCs]uint16
-	confirmed bool                            // since this end came up, the peer has shown that it is up too
+	confirmed bool                            // since this end came up, the peer has shown that the peer's end is up too
 	life      mono.Time                       // when a frame of the session last came from the peer; stalls of the owner's loop move this time forward
 	refused   mono.Time                       // time of the first refusal of a datagram by a host since the last frame of the peer; 0: never
 	asked     mono.Time                       // when this end last asked the silent peer for a frame
@@ -59,7 +59,7 @@ type session struct {
 	late      time.Duration                   // how much longer than usual the link waits for a silent peer, because the owner's loop was stalled; at most DeadIdle
 	forgiven  time.Duration                   // the length of the stalls that moved "life" forward since the last frame of the peer
 	lateAt    mono.Time                       // end of the latest stall that the link did not count as silence
-	ended     [endedRemember]wire.Incarnation // the last incarnations of the peer that another one has replaced; the link refuses them
+	ended     [endedRemember]wire.Incarnation // the last replaced incarnations of the peer; the link refuses their frames
 	endedNext int
 }
 
@@ -80,10 +80,11 @@ func New(cfg Config) (*Link, error) {
 }
 
 // HandleDatagram processes a datagram b that came by the link's own cable. If the datagram holds
-// the next piece of a packet, or the next L1 or MMIO write, HandleDatagram returns it and true. The bytes of the piece lie
-// in b, so the owner must use the piece before the owner reuses b. If b is not exactly one valid
-// frame, HandleDatagram only counts the fault. If b has another version of the frame format, a link
-// that trains may also queue an [EventIncompatible].
+// the next piece of a packet, or the next L1 or MMIO write, HandleDatagram returns the piece or the
+// write, and true. The bytes of the piece lie in b, so the owner must use the piece before the
+// owner reuses b. If b is not exactly one valid frame, HandleDatagram only counts the fault. If b
+// has another version of the frame format, a link that trains may also queue an
+// [EventIncompatible].
 func (l *Link) HandleDatagram(now mono.Time, b []byte) (Delivery, bool) {
 	return l.HandleVia(now, Own, b)
 }
@@ -128,8 +129,8 @@ func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 }
 
 // ofSession reports whether f is a frame of the running session for this port that came by an
-// accepted path. If ofSession returns true, it also notes that the peer is alive. If ofSession
-// returns false, it also counts the reason.
+// accepted path. If the result is true, ofSession also notes that the peer is alive. If the result
+// is false, ofSession also counts the reason.
 func (l *Link) ofSession(now mono.Time, p Path, f *wire.Frame) bool {
 	switch {
 	case l.sess.id == 0 || f.Session != l.sess.id:
@@ -158,8 +159,8 @@ func (l *Link) ofSession(now mono.Time, p Path, f *wire.Frame) bool {
 // frames and drops received frames. A closed link stays closed.
 func (l *Link) SetPath(now mono.Time, on bool) { l.setPath(now, on, DownPathOff) }
 
-// Leave takes the link to the state [StateOff], like SetPath with false, because the owner puts the port
-// into compliance mode. SetPath with true ends this.
+// Leave takes the link to the state [StateOff], like SetPath with false, because the owner puts the
+// port into compliance mode. A call of SetPath with true makes the link train again.
 func (l *Link) Leave(now mono.Time) { l.setPath(now, false, DownCompliance) }
 
 // setPath performs SetPath and Leave. The argument "why" is the reason if the link goes down.
@@ -181,9 +182,9 @@ func (l *Link) setPath(now mono.Time, on bool, why DownReason) {
 
 // SetMaxPayload changes the largest padded frame payload that the path takes, in bytes. The link
 // obeys a smaller limit at once. The link uses longer frames only after an answered hello has shown
-// that the path carries them. If unacknowledged frames are longer than n, a link that is up goes
-// down. The session then ends when the next hello proves the path (see [EventSessionEnded]). If n
-// is out of range, SetMaxPayload returns an error.
+// that the path carries longer frames. If unacknowledged frames are longer than n, a link that is
+// up goes down. The session then ends when the next hello proves the path (see
+// [EventSessionEnded]). If n is out of range, SetMaxPayload returns an error.
 func (l *Link) SetMaxPayload(now mono.Time, n int) error {
 	l.now = now
 	if err := checkPayload(n); err != nil {
@@ -242,8 +243,9 @@ func (l *Link) Credits(vc wire.VC) int { return int(int32(l.tx.limit[vc] - l.tx.
 // ShortOfCredits reports whether an end of the link has run out of credits within the last
 // [CreditMemory]. This end ran out of credits if it had a packet and no credit for the packet. The
 // peer ran out of credits, as far as this end knows, if it used the last credit that this end had
-// granted. The ends then wait for each other, so the time that a frame waits at an end lowers the
-// goodput. Control channels, and channels with more than [FewSlots], do not count.
+// granted. Without credits, one end waits for frames of the other end. Every delay of a frame at
+// one end then lowers the goodput. Control channels, and channels with more than [FewSlots], do not
+// count.
 func (l *Link) ShortOfCredits(now mono.Time) bool {
 	return l.state == StateUp && l.sess.dry != 0 && now.Sub(l.sess.dry) < CreditMemory
 }

@@ -40,7 +40,7 @@ func (s pathSet) first() (Path, bool) {
 // frames then return from a fallback path to that cable.
 const homeProofs = 2
 
-// paths holds the paths of a link, and what the link knows about them.
+// paths holds the paths of a link, and what the link knows about these paths.
 //
 // Invariant: now is Own or in alternates while the link is up.
 type paths struct {
@@ -83,8 +83,8 @@ func (s *paths) claimed(p Path, via uint8) bool {
 }
 
 // proves reports whether the echo in the hello h shows that the path p works both ways. If the link
-// has only one path, every echo of this end shows that. If the link has several paths, h must
-// answer a hello that this end sent by p.
+// has only one path, every echo of a hello of this end proves the path. If the link has several
+// paths, h must answer a hello that this end sent by p.
 func (s *paths) proves(p Path, h *wire.Hello) bool {
 	if s.alternates == 0 {
 		return p == Own
@@ -93,9 +93,10 @@ func (s *paths) proves(p Path, h *wire.Hello) bool {
 }
 
 // SetAlternate adds or removes the fallback path p. If "on" is true, the link may send its frames
-// by p while its own cable does not carry them. The argument "peer" is the peer chip's channel at
-// the other end of p. If p is Own, beyond the last channel, or already as requested, SetAlternate
-// does nothing. If SetAlternate removes the path by which the link is up, the link goes down.
+// by p while its own cable does not carry the frames. The argument "peer" is the peer chip's
+// channel at the other end of p. If p is Own, beyond the last channel, or already as requested,
+// SetAlternate does nothing. If SetAlternate removes the path by which the link is up, the link
+// goes down.
 func (l *Link) SetAlternate(now mono.Time, p Path, peer wire.Channel, on bool) {
 	l.now = now
 	s := &l.paths

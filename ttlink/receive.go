@@ -8,9 +8,10 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Delivery is one piece of a received packet, or one frame of an L1 or MMIO write. In a session, each piece comes once, and the pieces
-// come in the order in which the peer sent them. A piece with Offset 0 begins a packet. If the
-// session ends before the last piece of a packet, the owner must discard the packet.
+// Delivery is one piece of a received packet, or one frame of an L1 or MMIO write. In a session,
+// each piece comes once, in the order in which the peer sent the pieces. A piece with Offset 0
+// begins a packet. If the session ends before the last piece of a packet, the owner must discard
+// the packet.
 type Delivery struct {
 	Kind   wire.Kind // wire.KindData: a piece of a packet; wire.KindWrite: words of an L1 write; wire.KindMMIO: a value for a register
 	VC     wire.VC   // of a write: the transaction command queue at the peer; Slot and Offset are then 0
@@ -18,7 +19,7 @@ type Delivery struct {
 	Slot   uint32    // slot of the packet in the receiver channel of VC
 	Addr   uint32    // of a write: address in the ethernet tile of this end's port
 	Offset int       // offset of the piece in the packet, in bytes
-	Data   []byte    // the bytes of the piece or the write; they lie in the received datagram
+	Data   []byte    // the bytes of the piece or the write, which lie in the received datagram
 }
 
 // receiver holds what this end knows about the frames and packets that it receives.
@@ -195,8 +196,8 @@ func (l *Link) continues(f *wire.Frame) bool {
 	return true
 }
 
-// noteGap notes that the frame seq came although an earlier frame is missing. The first time for
-// each missing frame, noteGap makes a NACK for that frame due.
+// noteGap notes that the frame seq came although an earlier frame is missing. At the first call for
+// a missing frame, noteGap makes a NACK for the missing frame due.
 func (l *Link) noteGap(now mono.Time, seq wire.Seq) {
 	r := &l.rx
 	end := seq.Add(1)

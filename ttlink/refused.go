@@ -6,22 +6,24 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// This file handles refusals: a host refuses a datagram of the link if no process has the peer's
-// socket. A peer that is late keeps its socket. A refusal is therefore strong evidence that the peer
-// is dead. Anybody can forge a refusal, so that the link first asks the peer. A live peer answers.
+// This file handles refusals of datagrams. A host refuses a datagram of the link if no process has
+// the peer's socket. A peer that is late keeps its socket. A refusal is therefore strong evidence
+// that the peer is dead. Anybody can forge a refusal. Therefore the link first asks the peer, and a
+// live peer answers.
 
 // Times after a refusal, our own choices.
 const (
 	refusedMin     = 250 * time.Millisecond // shortest time without a frame from the peer after a refusal until the link goes down
-	refusedUnknown = time.Second            // the same time, as long as no round trip has been measured
+	refusedUnknown = time.Second            // the same time, if the link has measured no round trip yet
 	refusedAsks    = 4                      // number of times that the link asks the peer in this time
 	refusedTrips   = 2                      // the time is at least this many times the shortest measured round trip
 )
 
 // Refused tells the link that a host refused a datagram that the link sent by its own cable. If the
 // link is up on this cable, and no frame of the peer comes within a short time, the link goes down.
-// This time is at least 250 ms and at least two round trips. Otherwise Refused does nothing. Refused
-// does nothing, too, if silence alone takes the link down in this time, as with ProfileLAN.
+// This time is at least 250 ms and at least two round trips. If the link is not up on this cable,
+// Refused does nothing. Refused also does nothing if silence alone takes the link down in this
+// time, as with ProfileLAN.
 func (l *Link) Refused(now mono.Time) {
 	if l.now = now; !l.Carries() || l.refused() || l.refusedDead() >= l.cfg.Profile.DeadIdle {
 		return

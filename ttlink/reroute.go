@@ -11,10 +11,11 @@ import "ttfabric/wire/mono"
 // reordered. The peer learns from the training that it must leave the cable, because the hold keeps
 // the cable out of use at both ends. If no fallback path answers, the link stays on its own cable.
 
-// Reroute puts the link into reroute mode if "on" is true, until a call with false. In reroute
-// mode, the link's frames use a fallback path while one works, even if the own cable works. After a
-// call with false, the frames return to the own cable as soon as the peer answers by the own cable.
-// If the own cable is unreliable, the peer must first answer [ReliableProofs] hellos on this cable.
+// If "on" is true, Reroute puts the link into reroute mode. If "on" is false, Reroute ends the
+// mode. In reroute mode, the link's frames use a fallback path while one works, even if the own
+// cable works. After a call with false, the frames return to the own cable as soon as the peer
+// answers by the own cable. If the own cable is unreliable, the peer must first answer
+// [ReliableProofs] hellos on this cable.
 func (l *Link) Reroute(now mono.Time, on bool) {
 	l.now = now
 	if l.paths.ordered == on {

@@ -256,14 +256,14 @@ func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 	}
 	// The backoff stays until the link has measured the round trip of a frame that the link sent
 	// only once (RFC 6298 §5.7). If the path has become slower than the timeout, the link sends
-	// each frame twice. With the longer timeout, the link sends some frames only once and can
-	// measure them.
+	// each frame twice. With the longer timeout, the link sends some frames only once, and can
+	// measure the round trips of these frames.
 	t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
 	t.ackedAt = now
 }
 
 // handleGrants stores the peer's newer grants. handleGrants ignores a grant above the number of
-// packets sent plus the peer's slots, and counts it as a violation.
+// packets sent plus the peer's slots, and counts a violation.
 func (l *Link) handleGrants(grants [wire.NumVCs]uint32) {
 	t := &l.tx
 	for v, g := range grants {
@@ -300,7 +300,7 @@ func (l *Link) armProbe(now mono.Time) {
 }
 
 // handleNACK goes back to the missing frame, at most once per round trip. If the missing frame is
-// not the oldest unacknowledged one, handleNACK only counts the NACK. A NACK that comes within a
+// not the oldest unacknowledged frame, handleNACK only counts the NACK. A NACK that comes within a
 // round trip after a go-back was sent before the frames of that go-back arrived.
 func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 	t := &l.tx
@@ -321,7 +321,7 @@ func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 // go-back. The new limit is at least half of the old limit and at least minFlight, and at most the
 // old limit. Without the limit, a path that loses many frames would carry hundreds of frames for
 // each frame that the receiver accepts. The argument "proved" says whether the peer was alive when
-// it missed a frame.
+// the peer missed a frame.
 func (l *Link) goBack(now mono.Time, proved bool) {
 	t := &l.tx
 	through := 0

@@ -125,8 +125,8 @@ func (l *Link) passes(f *wire.Frame, h *wire.Hello) (int, bool) {
 }
 
 // cutWider reports whether frame payloads of at most n bytes would end the link's session with the
-// sender of h. The link ends the session if it comes up and the session holds longer unacknowledged
-// frames.
+// sender of h. When the link comes up, the link ends the session if the session holds longer
+// unacknowledged frames.
 func (l *Link) cutWider(h *wire.Hello, n int) bool {
 	return l.sess.id != 0 && h.Incarnation == l.sess.peer && l.tx.widest() > n
 }

@@ -59,8 +59,8 @@ type books struct {
 	olders int
 }
 
-// close adds the present session to the ended sessions. If there are too many, close adds the
-// oldest of them to older.
+// close adds the present session to the ended sessions. If more than MaxEndedSessions sessions have
+// ended, close adds the counts of the oldest session to older.
 func (b *books) close(id wire.SessionID, peer wire.Incarnation) {
 	t := SessionTally{id, peer, b.all.minus(&b.before)}
 	b.before = b.all

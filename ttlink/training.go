@@ -31,7 +31,8 @@ type training struct {
 	reported   mono.Time // time of the last EventMiswired or EventIncompatible; 0: never
 }
 
-// stranger is the port at the other end of a miswired cable, not a stranger as in package wire.
+// stranger is the port at the other end of a miswired cable. Package wire uses the word for another
+// incarnation.
 type stranger struct {
 	port, expects wire.PortID
 	fabric        uint32
@@ -273,7 +274,7 @@ func (l *Link) mayReport(now mono.Time) bool {
 }
 
 // incompatible queues an EventIncompatible if the link trains, the mismatch differs from the last
-// one reported, and mayReport allows an event.
+// reported mismatch, and mayReport allows an event.
 func (l *Link) incompatible(m Mismatch) {
 	if l.state == StateTraining && l.train.mismatched != m && l.mayReport(l.now) {
 		l.train.mismatched = m

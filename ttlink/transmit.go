@@ -176,8 +176,8 @@ func (l *Link) sentOfSession(now mono.Time) {
 func (l *Link) deadAt() mono.Time { return mono.Min(l.silentAt(), l.stuckAt()) }
 
 // stuckAt returns the instant at which the link goes down if the oldest frame stays unacknowledged.
-// If no frame is under way, stuckAt returns mono.Never. Other frames may still get through, because
-// a path that has become narrower drops only long frames.
+// If no frame is under way, stuckAt returns mono.Never. Other frames may still arrive, because a
+// path that has become narrower drops only long frames.
 func (l *Link) stuckAt() mono.Time {
 	if !l.tx.outstanding() {
 		return mono.Never
@@ -304,7 +304,7 @@ func (l *Link) Tick(now mono.Time) {
 // measurement of the round trip. If frames are under way, or if the stall was longer than
 // StallSilence, the stall does not count as silence. forgive then moves the times at which silence
 // begins forward by the length of the stall, but not beyond now. Frames of the peer may wait in the
-// owner's socket, and the peer's process may stand still for as long as this one. The link
+// owner's socket. The peer's process may also stand still for as long as this process. The link
 // therefore also waits longer for a silent peer.
 func (l *Link) forgive(now mono.Time, stall time.Duration) {
 	if l.stalled = now; stall >= l.cfg.Profile.RTOMin {

@@ -17,9 +17,9 @@ type impairFlags struct {
 	duration time.Duration
 }
 
-// add registers a flag for each impairment, and the flags --seed and --duration. The
-// parameter "dice" names what has a random sequence of its own, for example "each chip". The help
-// of --seed contains this text.
+// add registers a flag for each impairment, and the flags --seed and --duration. The parameter
+// "dice" is a text for the help of --seed. The text names the parts that have a random sequence of
+// their own, for example "each chip".
 func (f *impairFlags) add(c *cobra.Command, dice string) {
 	f.values = make([]string, len(fault.Knobs))
 	for i, k := range fault.Knobs {

@@ -60,8 +60,8 @@ func (k *kernelFlags) add(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("backend", cobra.FixedCompletions([]string{"user", "kernel"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// asked returns true if one of the flags of kernelFlags has another value than the
-// default. The method "check" returns an error if --backend is then still user.
+// asked returns true if one of the flags of kernelFlags has another value than the default. If
+// --backend is user in this case, the method "check" returns an error.
 func (k *kernelFlags) asked(*cobra.Command) bool {
 	return k.backend != "user" || k.netns != "" || k.api != "" || k.topology != "" || k.token != ""
 }
@@ -79,8 +79,8 @@ func (ks *kernelPorts) Close() {
 	}
 }
 
-// check returns an error if --backend has an unknown value, or if a flag lacks another
-// flag that it needs. The caller calls check only if asked returns true.
+// check returns an error if --backend has an unknown value, or if a flag is set without another
+// flag that is necessary. The caller calls check only if asked returns true.
 func (k *kernelFlags) check() error {
 	switch {
 	case k.backend != "kernel" && k.backend != "user":

@@ -130,8 +130,8 @@ func rankProgram(name string) (string, error) {
 	return path, nil
 }
 
-// fabric returns the fabric of the run. With --as-chip, the chips do not run yet. The function "done"
-// ends what the command started.
+// fabric returns the fabric of the run. With --as-chip, the chips do not run yet. If the command
+// made the fabric, the function "done" removes the fabric.
 func (f *runFlags) fabric(c *cobra.Command, program string) (fab *fabric.Fabric, done func() error, err error) {
 	if f.up == "" {
 		fab, err = openFabric(c)

@@ -13,11 +13,12 @@ import (
 	"ttfabric/router/topo"
 )
 
-// maxLateLines is the largest number of starved chips that a command names, and of silent chips.
+// maxLateLines is the largest number of starved chips, and the largest number of silent chips, that
+// a command names.
 const maxLateLines = 8
 
-// tellStarved names the chips that were starved during runs on stderr, the most starved chips first.
-// The function "of" returns the starved chips of one run.
+// tellStarved prints on stderr the chips that were starved during runs, the most starved chips
+// first. The function "of" returns the starved chips of one run.
 func tellStarved[T any](c *cobra.Command, runs []T, of func(T) []traffic.Starved) {
 	var all [][]traffic.Starved
 	for _, r := range runs {
@@ -32,7 +33,7 @@ func tellStarved[T any](c *cobra.Command, runs []T, of func(T) []traffic.Starved
 	tellLines(c, lines)
 }
 
-// tellLate names the silent chips, and the chips that were starved lately, on stderr.
+// tellLate prints on stderr the silent chips, and the chips that were starved lately.
 func tellLate(c *cobra.Command, views []api.ChipView) {
 	tellLines(c, fabric.SilentLines(views))
 	tellLines(c, fabric.StarvedLines(views))

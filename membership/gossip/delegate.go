@@ -60,8 +60,8 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 }
 
 // NotifyAlive decides whether memberlist accepts a claim that a process is alive. If NotifyAlive
-// returns an error, memberlist ignores the claim and does not forward it. NotifyAlive refuses a
-// claim in each of these cases:
+// returns an error, memberlist ignores the claim, and does not forward the claim. NotifyAlive
+// refuses a claim in each of these cases:
 //
 //   - [membership.View.Judge] rejects the claim.
 //   - The member's name in the claim differs from the name in the claim's metadata.

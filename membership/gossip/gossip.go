@@ -41,7 +41,7 @@ const (
 	unreadablePause = time.Minute            // shortest time between two reports of unreadable gossip
 	rejectedPeriod  = time.Minute            // the pool reports the rejected claims of a process once in this time
 	maxRejected     = 16                     // largest number of processes whose rejected claims the pool reports in a rejectedPeriod
-	maxQueue        = 4096                   // largest number of announcements that wait for memberlist, and largest number of other messages that wait; at maxPacket each, they take at most 150 MiB
+	maxQueue        = 4096                   // largest number of announcements that wait for memberlist, and largest number of other messages that wait; at maxPacket each, all these messages take at most 150 MiB
 	loopbackPacket  = 16 << 10               // largest gossip packet on loopback, in bytes: about 100 announcements; memberlist counts the messages of a packet in 8 bits, and no message is shorter than 64 bytes
 	maxPacket       = loopbackPacket + 512   // largest gossip packet that a pool accepts, in bytes: memberlist adds a label, a checksum and the overhead of encryption
 	reclaimTime     = time.Second            // shortest time between a member's death and its return with another address; the time can be short, because each process has its own name
@@ -58,7 +58,7 @@ type pace struct {
 }
 
 // lan is the pace for chips on one machine or in one rack. Each round of gossip wakes the process.
-// Gossip every 200 ms instead of 500 ms would cost 2 % of a core more for 32 idle chips.
+// With gossip every 200 ms instead of 500 ms, 32 idle chips would need 2 % of a core more.
 var lan = pace{gossip: 500 * time.Millisecond, probe: 2 * time.Second, probeTimeout: time.Second, pushPull: time.Minute,
 	forget: 30 * time.Second, repairMin: 300 * time.Millisecond, repairMax: 1500 * time.Millisecond, healMin: 4 * time.Second, healMax: 8 * time.Second, tcp: 2 * time.Second}
 
@@ -97,7 +97,7 @@ type Config struct {
 	Label       string         // name of the pool; chips of pools with different names ignore each other
 	Meta        membership.Meta
 	Seeds       func() []string              // returns addresses of members to join, as host:port or CHIP/host:port; the pool calls Seeds before each attempt
-	Expect      int                          // number of chips of the complete pool; while a chip sees fewer, it searches for the missing chips; 0: the largest number of chips seen so far
+	Expect      int                          // number of chips of the complete pool; while a chip sees fewer chips, the chip searches for the missing chips; 0: the largest number of chips seen so far
 	Seed        uint64                       // seed of the random times
 	Logger      *slog.Logger                 // logger for warnings, and for memberlist's lines at debug level; nil: no log
 	Keys        *Keys                        // keys that encrypt gossip; nil: gossip is not encrypted

@@ -66,7 +66,7 @@ type Config struct {
 	FlowEpoch uint32 `json:"Life"`
 	Topology  *topo.Topology
 	Behaviour
-	Phase      mono.Time // an instant at which idle links send; the other such instants are multiples of Profile.Keepalive away, see ttlink.Config
+	Phase      mono.Time // idle links send at this instant, and at every multiple of Profile.Keepalive before and after it, see ttlink.Config
 	MaxPayload int       // largest padded payload of a frame, in bytes; SetMaxPayload can change this length later
 	Window     int       // length of a link's retransmit slab, in bytes; 0: the chip computes the length from Slots, as if the peer had the same Slots
 	Seed       uint64    // seed of the links' random numbers
@@ -81,7 +81,7 @@ type Behaviour struct {
 	Route          route.Config
 	Profile        ttlink.Profile     // times of the links; zero: ttlink.ProfileLAN
 	Slots          router.SlotProfile // slots of each receiver channel; zero: router.SlotSpec
-	LocalFirst     bool               // the router serves the chip's own packets before packets that pass through; false: the router serves them in turns
+	LocalFirst     bool               // the router serves the chip's own packets before packets that pass through; false: own packets and packets that pass through take turns
 	KeepUnreliable bool               // a link keeps sending over its own cable even if the cable is unreliable, see ttlink.Config
 	Timeout        router.Timeout     // what the router does about a sender or receiver channel whose first packet cannot move for the time Timeout.After (Spec §7.3); zero: nothing
 	TTL            uint16             // TTL of this chip's unicast requests and probes, in hops; 0: enough for the longest route (Spec §7.2)

@@ -55,9 +55,9 @@ func (c *machine) reportUnacked(now mono.Time, i int) {
 	p.link.Unacked(func(piece []byte) {
 		v, err := wire.ViewHead(piece)
 		switch {
-		case err != nil: // the frames are so short that the headers do not fit the first
+		case err != nil: // the first frame is too short to hold all headers of the packet
 			c.counters.ReportsLost++
-		case v.Type() != wire.PacketReply: // an open report about a reply would settle nothing
+		case v.Type() != wire.PacketReply: // an open report about a reply would not change the state of the read at its source
 			c.report(now, router.Drop{Reason: wire.DropNextHopDead, Channel: p.Local.Channel, Dir: p.Dir}, v, true)
 		}
 	})
@@ -65,10 +65,10 @@ func (c *machine) reportUnacked(now mono.Time, i int) {
 
 // report puts a drop report, in its parts, into the outbox. The report goes to the chip that waits
 // for the answer. The chip that waits is the source of a dropped request or probe, or the
-// destination of a dropped reply. The argument "open" says that the packet may have arrived. If
-// MaxReports reports already wait, or the report of a multicast lacks the direction, report counts
-// the lost report instead. If this chip waits for the answer, report tells the flow source at once.
-// The chip sends no report about packets of other types.
+// destination of a dropped reply. If the packet may have arrived, "open" is true. If MaxReports
+// reports already wait, or the report of a multicast lacks the direction, report counts the lost
+// report instead. If this chip waits for the answer, report tells the flow source at once. The chip
+// sends no report about packets of other types.
 func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView, open bool) {
 	t, waits, other := v.Type(), v.Src(), v.Dst()
 	switch t {

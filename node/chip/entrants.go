@@ -29,9 +29,9 @@ type entrant struct {
 	tables *planned // the tables that routed the last packet; nil: no packet of the flow has come yet
 }
 
-// of returns the place for a request or probe's flow. For packets without a flow, of returns nil. If
-// no place is free, the flow takes the place of a flow that took the tables in force, or else of any
-// other flow.
+// of returns the place of the flow that a request or probe belongs to. For packets without a flow,
+// of returns nil. If no place is free, the flow takes the place of a flow that took the tables in
+// force, or else of any other flow.
 func (e *entrants) of(v wire.PacketView, force *planned) *entrant {
 	epoch, _ := v.Flow()
 	if t := v.Type(); t != wire.PacketRequest && t != wire.PacketProbe {
@@ -80,7 +80,7 @@ func (x *entrant) took(v wire.PacketView, by *planned) {
 
 // hash returns a number that spreads flows over the sets.
 func (k *flowName) hash() uint64 {
-	const golden = 0x9E3779B97F4A7C15 // 2⁶⁴ divided by the golden ratio: multiplication by it spreads numbers evenly (Knuth, The Art of Computer Programming, volume 3, §6.4)
+	const golden = 0x9E3779B97F4A7C15 // 2⁶⁴ divided by the golden ratio; a multiplication by this constant spreads numbers evenly (Knuth, The Art of Computer Programming, volume 3, §6.4)
 	h := (uint64(k.src.Mesh)<<16 | uint64(k.src.Chip)) * golden
 	h = (h>>32 ^ uint64(k.dst.Mesh)<<16 ^ uint64(k.dst.Chip)) * golden
 	h = (h>>32 ^ uint64(k.group)<<16 ^ uint64(k.plane)) * golden

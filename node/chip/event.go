@@ -26,7 +26,7 @@ type Event struct {
 	Stuck    *router.Stuck   // for stuck sender or receiver channels: the channel that could not move its first packet
 	Port     *PortEvent      // for commands: the command that a port has carried out
 	Kernel   *kernel.Event   // for jobs and kernels: what happened
-	Firmware *firmware.Event // for requests of hosts that the base firmware refused, or that did not reach their chip: which
+	Firmware *firmware.Event // for requests of hosts that the base firmware refused, or that did not reach their chip: the request
 	Count    uint64          // for drops: number of consecutive drops with equal reason, channel, Src and Dst
 	Src      wire.FabricNodeID
 	Dst      wire.FabricNodeID

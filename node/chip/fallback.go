@@ -85,9 +85,9 @@ func (c *machine) Assign(now mono.Time, ch, by wire.Channel) error {
 	return nil
 }
 
-// addressed returns the index and the path of the link that must handle a datagram that
-// came in on port i. The datagram's frame names the channel of the link's port. If this is
-// another port that leads to the same chip, its link uses the cable of port i as a
+// addressed returns the index and the path of the link that must handle a datagram that came in on
+// port i. The datagram's frame names the channel of the link's port. If the frame names another
+// port that leads to the same chip, the link of the named port uses the cable of port i as a
 // fallback path. All other datagrams go to the link of port i.
 //
 // A hello also names the cable over which the peer sent the hello. A hello that names

@@ -12,7 +12,7 @@ import (
 type firmwares struct {
 	firmware *firmware.Machine
 	lent     hostMemory
-	waiting  waiting // requests to host memory, and what waits behind them
+	waiting  waiting // requests to host memory, and the packets that wait behind these requests
 	host     host
 }
 
@@ -52,7 +52,7 @@ func (h *firmwareHost) Send(ch wire.Channel, src, dst uint32, words int) bool {
 }
 
 // Out reports whether the tables in force do not use the cable of a port. If "hope" is true, Out
-// reports this for the tables that use silent cables instead.
+// asks the tables that use silent cables, instead of the tables in force.
 func (h *firmwareHost) Out(p wire.PortID, hope bool) bool {
 	if hope {
 		return h.tables.hope.plan.Out(p)

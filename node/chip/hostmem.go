@@ -22,12 +22,12 @@ const (
 	MaxTransferBytes = 256 << 10 // total length of these transfers, in bytes
 )
 
-// transferOf says for whom a transfer is.
+// transferOf names the part of the chip that started a transfer.
 type transferOf uint8
 
 const (
 	ofFirmware transferOf = iota
-	ofRequests            // requests that wait, see hostrequests.go
+	ofRequests            // requests that wait, see waiting.go
 	ofKernels
 )
 
@@ -47,7 +47,7 @@ type hostMemory struct {
 	last  uint64                  // number of the last transfer
 	out   []firmware.Transfer     // transfers that wait for PollTransfer, oldest first
 	open  map[uint64]openTransfer // transfers that have not ended, by number
-	bytes int                     // sum of their lengths
+	bytes int                     // sum of the lengths of the transfers in open
 	ended []endedTransfer         // ended transfers that the chip has not reported yet
 }
 
@@ -106,8 +106,8 @@ func (c *machine) HandleTransfer(now mono.Time, id uint64, o wire.Outcome, b []b
 	h.ended = append(h.ended, endedTransfer{t, o, b})
 }
 
-// endTransfers reports the ended transfers to those for whom they are. endTransfers returns true if
-// there was one.
+// endTransfers hands each ended transfer to the part of the chip that started the transfer.
+// endTransfers returns true if at least one transfer had ended.
 func (c *machine) endTransfers(now mono.Time) bool {
 	h := &c.lent
 	if len(h.ended) == 0 {
@@ -142,8 +142,8 @@ func (c *machine) PollTransfer() (firmware.Transfer, bool) {
 	return t, true
 }
 
-// HandleStore stores bytes into the L1 of an ethernet tile: those that a host has stored into its
-// mapping of this L1.
+// HandleStore stores bytes into the L1 of an ethernet tile. A host has stored these bytes into the
+// host's mapping of the L1.
 func (c *machine) HandleStore(now mono.Time, ch wire.Channel, off uint64, b []byte) wire.Outcome {
 	x, y, ok := noc.EthernetTile(c.cfg.Topology.Arch, ch)
 	if t, _ := c.memory.TileAt(x, y); !ok || off > t.Size || uint64(len(b)) > t.Size-off {

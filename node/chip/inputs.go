@@ -91,8 +91,8 @@ type Inputs interface {
 	// After a read, b holds the data. The chip keeps b, so the caller must not change b. The chip
 	// ignores a transfer that is not under way.
 	HandleTransfer(now mono.Time, id uint64, o wire.Outcome, b []byte)
-	// HandleStore stores bytes into the L1 of a channel's ethernet tile: those that a host has
-	// stored into its mapping of this L1. HandleStore returns the outcome of the store.
+	// HandleStore stores bytes into the L1 of a channel's ethernet tile. A host has stored these
+	// bytes into the host's mapping of the L1. HandleStore returns the outcome of the store.
 	HandleStore(now mono.Time, ch wire.Channel, off uint64, b []byte) wire.Outcome
 	// Close ends all jobs and closes every link. A link that is up still sends a close frame to its
 	// peer. After Close, call PollTransmit until PollTransmit returns false.

@@ -31,7 +31,7 @@ func (h *kernelHost) Send(_ mono.Time, job kernel.JobID, ch wire.Channel, q int,
 		p := &c.ports.list[i]
 		if p.owner.told[q] != job.Tag() {
 			switch {
-			case p.link.Busy(q): // a command of another job has frames without numbers
+			case p.link.Busy(q): // a command of another job has frames without sequence numbers
 				return q, false
 			case c.startRegister(ch, 0, kernel.OwnerRegister(q), job.Tag()) != wire.OutcomeDone:
 				return 0, false
@@ -61,9 +61,9 @@ func (h *kernelHost) Released(ch wire.Channel, tag uint32) bool {
 	return i < 0 || h.ports.list[i].owner.released == tag || h.ports.list[i].link.Status().Session == 0
 }
 
-// owner is what the two ends of a cable know about the jobs that use it, see [kernel.OwnerOffset].
-// The owner's registers are three words: the two words of OwnerRegister, and between them the word
-// of ReleaseOffset.
+// owner holds what the two ends of a cable know about the jobs that use the cable, see
+// [kernel.OwnerOffset]. The owner's registers are three words: the two words of OwnerRegister, and
+// between them the word of ReleaseOffset.
 type owner struct {
 	told     [wire.NumQueues]uint32 // tag that this chip has last sent to its peer, for each queue; 0: none
 	telling  lastOf                 // the command on queue 0 that sent the last tag
@@ -77,9 +77,9 @@ type owner struct {
 	channel wire.Channel
 }
 
-// maxReleases is the largest number of jobs that wait for their release at one port. If there are
-// more, the chip forgets the oldest. The L1 of that job at the other end then lingers for the
-// longest time.
+// maxReleases is the largest number of jobs that wait for their release at one port. If more jobs
+// wait, the chip forgets the oldest job. The chip at the other end then keeps the L1 of the
+// forgotten job for [kernel.LingerMost].
 const maxReleases = 2 * kernel.MaxJobs
 
 // release is a job that a chip has to release.
@@ -97,10 +97,10 @@ type lastOf struct {
 // lastCommand returns the last command of a queue.
 func lastCommand(p *port, q int) lastOf { return lastOf{q, p.link.WriteCount(q).Started} }
 
-// numbered reports whether all frames of the command, and of the commands of its queue before it,
-// have their numbers. The other end performs frames in the order of their numbers, whatever their
-// queue is. Therefore the other end performs these frames before the frames of each command that
-// begins later, on any queue.
+// numbered reports whether all frames of the command, and of the earlier commands on the same
+// queue, have their sequence numbers. The other end performs frames in the order of their numbers,
+// whatever their queue is. Therefore the other end performs these frames before the frames of each
+// command that begins later, on any queue.
 func (l lastOf) numbered(p *port) bool {
 	return !p.link.Busy(l.queue) || p.link.WriteCount(l.queue).Started != l.n
 }
@@ -296,8 +296,8 @@ func (c *machine) runKernels(now mono.Time) bool {
 	}
 	c.resets(now, "")
 	moved := c.kernels.Run(now)
-	c.kernelEvents(now)           // the chip reports these ends to other chips; it does not report the ends below, which other chips have reported
-	for i := range c.ports.list { // a free queue may be what a kernel waits for
+	c.kernelEvents(now)           // the chip reports these ends to other chips; the chip does not report the ends below, which other chips have reported
+	for i := range c.ports.list { // a kernel may wait until the queue is free
 		moved = c.ports.list[i].link.PlaceWrites() || moved
 	}
 	if len(c.kernels.heard) > 0 {
@@ -337,7 +337,7 @@ func (c *machine) sendNotices(now mono.Time) {
 			n.tries++
 		case flow.Busy:
 			n.token = 0
-		default: // the other chip finds the end by itself
+		default: // the notice cannot reach the other chip, so the chip gives the notice up
 			n.tries = noticeTries + 1
 		}
 	}

@@ -198,8 +198,8 @@ func (c *machine) Ask(now mono.Time, ch wire.Channel) time.Duration {
 	return max(p.DeadTraffic, answerTrips*l.Status().RTT)
 }
 
-// linkEvents handles the events of a link. If an event concerns the fallback paths, linkEvents
-// then settles them.
+// linkEvents handles the events of a link. If an event concerns the fallback paths, linkEvents then
+// calls settle.
 func (c *machine) linkEvents(now mono.Time, i int) {
 	c.takeEvents(now, i)
 	c.settle(now)

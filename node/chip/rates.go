@@ -10,8 +10,8 @@ import (
 // chip has nothing to do when the time is over, the window lasts longer.
 const rateWindow = time.Second
 
-// Rate is the data rate of a port: what crossed the link in a window (Spec §1.1.2: "Observed data
-// rates by different fabric routers").
+// Rate is the data rate of a port: the bytes and packets that crossed the link in a window (Spec
+// §1.1.2: "Observed data rates by different fabric routers").
 type Rate struct {
 	Over                  time.Duration // length of the window; 0: the chip has not run for a whole window
 	BytesOut, BytesIn     float64       // bytes of frames of every kind per second, from envelope to checksum
@@ -64,7 +64,7 @@ func (r *rates) at(now mono.Time, i int, p *port) Rate {
 }
 
 // rate returns the rate between the counts a and the later counts b. The argument "over" is the
-// time between the two.
+// time between the counts a and b.
 func (a passed) rate(b passed, over time.Duration) Rate {
 	per := func(from, to uint64) float64 { return float64(to-from) / over.Seconds() }
 	return Rate{over, per(a.bytesOut, b.bytesOut), per(a.bytesIn, b.bytesIn), per(a.packetsOut, b.packetsOut), per(a.packetsIn, b.packetsIn)}

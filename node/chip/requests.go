@@ -201,9 +201,9 @@ func (n *network) Tree(t flow.Tree) ([]wire.FabricNodeID, *flow.Route, bool) {
 	return members, &flow.Route{OK: true, Port: noPort, VC: wire.VCFor(wire.ClassRequest, false, false), Plane: t.Plane, TTL: depth(tree)}, true
 }
 
-// toMesh returns the whole route to the first of the members of another mesh that has a route. The
-// routes to all members lead through the same chips as far as their mesh. If no member has a route,
-// OK of the result is false.
+// toMesh returns the whole route to the first member that has a route. All members are chips of one
+// other mesh. As far as that mesh, the routes to all members lead through the same chips. If no
+// member has a route, OK of the result is false.
 func (c *machine) toMesh(members []wire.FabricNodeID, plane wire.Plane) (w *flow.Route) {
 	for _, m := range members {
 		if w = c.whole(c.tables.planned, flow.Key{Node: m, Plane: plane}); w.OK {

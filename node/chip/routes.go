@@ -18,7 +18,7 @@ type routeKey struct {
 
 // routes holds the routes that the chip has needed since it planned the tables. All chips of
 // another mesh share one route to this mesh. For requests, the chip also finds the whole route to
-// each chip.
+// each chip of another mesh.
 type routes struct {
 	planes int
 	sides  int                      // 2 if the plan has routes in the other direction round rings, else 1
@@ -60,7 +60,8 @@ func (c *machine) route(to flow.Key, class wire.Class) *flow.Route {
 	return c.routeBy(c.tables.planned, to, class)
 }
 
-// routeBy returns the route that given tables have, see route.
+// routeBy returns the same route as the method "route", but by given tables instead of the tables
+// in force.
 func (c *machine) routeBy(t *planned, to flow.Key, class wire.Class) *flow.Route {
 	if to.Node.Mesh != c.cfg.Node.Mesh {
 		to.Node.Chip = 0
@@ -219,8 +220,8 @@ func (c *machine) enter(p *port, v wire.PacketView) bool {
 //   - The tables in force.
 //   - The tables that use silent cables. The packet then waits at the silent port.
 //   - The tables that use silent cables, but not the cable by which the packet came in. The tables
-//     of the previous point may lead straight back over this cable, if they are newer than the
-//     tables that routed the packet.
+//     of the previous point may be newer than the tables that routed the packet, and may then lead
+//     straight back over this cable.
 //
 // If the first or second of these tables give a route that crosses a cable that is out of service,
 // through skips these tables, unless they are in force.

@@ -23,13 +23,14 @@ import (
 // by a port that the tables avoid and whose link is down. The chip reroutes a caught packet by the
 // new tables.
 //
-// A chip is silent if the tables have no route to it, but had one if they used the silent cables,
-// too. A silent chip is perhaps only late. Requests to a silent chip wait at their source, and
-// caught packets for the chip wait at the port. The wait ends when the link comes up, or when the
-// last silent cable on the route goes out of service. Caught requests and replies of a silent port
-// stay even if they have a route round the port. By that route they would overtake the packets that
-// the silent link holds. A chip of another mesh is silent for a flow, too, if a silent cable in any
-// mesh breaks the flow's whole route. Requests that are under way to the chip wait in its mesh.
+// A chip is silent if the tables in force have no route to the chip, but tables that also used the
+// silent cables would have a route. A silent chip is perhaps only late. Requests to a silent chip
+// wait at their source, and caught packets for the chip wait at the port. The wait ends when the
+// link comes up, or when the last silent cable on the route goes out of service. Caught requests
+// and replies of a silent port stay even if they have a route round the port. By the route round
+// the port, the caught packets would overtake the packets that the silent link holds. A chip of
+// another mesh is silent for a flow, too, if a silent cable in any mesh breaks the flow's whole
+// route. Requests that are under way to the chip wait in its mesh.
 
 // tables are the routing of a chip.
 type tables struct {
@@ -276,9 +277,10 @@ func (c *machine) findSilent() {
 	}
 }
 
-// waitsSomewhere reports whether packets may wait at a silent cable: by silent cables, a route leads
-// from this chip to an end of the cable. Two chips that died together leave a silent cable between
-// them, which nobody reports as out of service. No packet waits there.
+// waitsSomewhere reports whether packets may wait at a silent cable. Packets may wait if tables
+// that use silent cables have a route from this chip to an end of the cable. If two chips die
+// together, the cable between the two chips stays silent, because no chip reports the cable as out
+// of service. No packet waits at such a cable.
 func (c *machine) waitsSomewhere() bool {
 	t := &c.tables
 	for _, k := range c.cfg.Topology.Cables {

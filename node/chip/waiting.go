@@ -231,7 +231,7 @@ func (c *machine) goOn(now mono.Time, r *waitingRequest) (o wire.Outcome, began,
 func (w *waiting) moved(e *endedTransfer) {
 	r := w.open[e.id]
 	if r == nil {
-		return // the request waited for too long
+		return // the request has already ended, because the host did not answer in time
 	}
 	delete(w.open, e.id)
 	if r.moving, r.outcome = false, e.outcome; r.p.Command.Type != wire.NocRead || r.outcome != wire.OutcomeDone {

@@ -15,7 +15,7 @@ import (
 type Interface struct {
 	Channel   int    // number of the channel, the same at both ends of the link
 	Buffer    uint32 // address of the channel's buffer in the L1 of the EDM's tile (eth_buffer_l1_address)
-	Semaphore uint32 // address of the channel's semaphore there (eth_semaphore_l1_address)
+	Semaphore uint32 // address of the channel's semaphore in the L1 of the EDM's tile (eth_semaphore_l1_address)
 	Size      uint32 // bytes of a message
 }
 
@@ -34,12 +34,13 @@ type channelSpec struct {
 type Builder struct {
 	cfg      Config
 	channels []channelSpec
-	port     wire.PortID // for which the kernel was generated
+	port     wire.PortID // end of a link for which the kernel was generated
 	built    bool
 }
 
-// NewBuilder returns a builder without channels (the guide's create_erisc_datamover_builder). NewBuilder
-// chooses the addresses of the semaphores and buffers. The number of channels must be known now.
+// NewBuilder returns a builder without channels (the guide's create_erisc_datamover_builder).
+// NewBuilder chooses the addresses of the semaphores and buffers. The caller must already know the
+// number of channels.
 func NewBuilder(c Config) (*Builder, error) {
 	c.Patience = cmp.Or(c.Patience, DefaultPatience)
 	if err := c.check(); err != nil {
@@ -53,11 +54,12 @@ func (b *Builder) BufferSize() int { return int(b.cfg.bufferSize()) }
 
 // AddSenderChannel adds a channel whose workers push messages into the channel's buffer (the guide's
 // add_sender_channel). The EDM adds 1 to the word at address workerSemaphore of each worker's tile when the
-// worker may write; the word must be 0 when the program starts. A message has size bytes, a multiple of 16,
+// worker may write. The word must be 0 when the program starts. A message has size bytes, a multiple of 16,
 // at most [Builder.BufferSize]. With [WorkerInitiated], the number of messages must be 0.
 //
-// Channels get their numbers in the order of the calls. Channel i of one end belongs to channel i of the
-// other end, which must be a receiver. So the two ends add their channels in the same order.
+// Channels get their numbers in the order of the calls. Channel i of one end belongs to channel i
+// of the other end, which must be a receiver. Therefore the two ends must add their channels in the
+// same order.
 func (b *Builder) AddSenderChannel(workerSemaphore uint32, messages int, workers []kernel.Tile, size int) (Interface, error) {
 	return b.add(true, workerSemaphore, messages, workers, size)
 }
@@ -121,10 +123,10 @@ func (b *Builder) master() bool {
 	return handshakeSender(senders, len(s), receivers, len(r))
 }
 
-// handshakeSender is the rule that chooses the sender of the handshake. An EDM with sender channels only is
-// the sender, an EDM with receiver channels only is the receiver. If both ends have sender channels, the end
-// with the lowest number of a sender channel is the sender (CCL guide, "Initialization and Source -
-// Destination Readiness Signaling").
+// handshakeSender is the rule that chooses the sender of the handshake. An EDM with sender channels
+// only is the sender. An EDM with receiver channels only is the receiver. If both ends have sender
+// channels, the end with the lowest number of a sender channel is the sender (CCL guide,
+// "Initialization and Source - Destination Readiness Signaling").
 func handshakeSender(senders, numSenders, receivers, numReceivers int) bool {
 	return numSenders > 0 && (numReceivers == 0 || senders < receivers)
 }
@@ -140,8 +142,8 @@ func (b *Builder) CompileArgs() []uint32 {
 // RuntimeArgs returns the runtime arguments of the kernel, in tt-metal's order: the address of the
 // handshake, the number of the first sender channel, and, for each sender channel, the addresses of the
 // buffer, the number of messages, the bytes of a message, the addresses of the semaphore and of the workers'
-// semaphore, the number of workers, and each worker's tile as y<<16 | x. The same for the receiver channels
-// follows. Two arguments of our own come last: the address of the words with the channels' ends, and the
+// semaphore, the number of workers, and each worker's tile as y<<16 | x. The same arguments for the receiver
+// channels follow. Two arguments of our own come last: the address of the words with the channels' ends, and the
 // patience in milliseconds.
 func (b *Builder) RuntimeArgs() []uint32 {
 	args := []uint32{Handshake}

@@ -37,7 +37,7 @@ const (
 // Sharing says how the workers of a channel share its buffer (tt-metal: EriscDataMoverBufferSharingMode).
 type Sharing uint8
 
-// The modes of sharing. An EDM has no more than the first two, as in tt-metal.
+// The modes of sharing. An EDM supports only the first two modes, as in tt-metal.
 const (
 	NotShared           Sharing = iota // each worker has a part of the buffer; a message is complete when all workers have signalled
 	RoundRobin                         // the workers take turns: each has the whole buffer for one message

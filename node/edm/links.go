@@ -12,9 +12,10 @@ import (
 	"ttfabric/wire"
 )
 
-// Links has the EDMs of one operation: at most one at each end of a link. A host that builds the programs of
-// all chips uses one Links. A host that builds the program of its own chip only uses its own, and cannot call
-// [Links.Check]; the EDMs then find mistakes when they run.
+// Links has the EDMs of one operation: at most one at each end of a link. A host that builds the
+// programs of all chips uses one Links. A host that builds only the program of its own chip uses a
+// Links of its own, and cannot call [Links.Check]. In this case, the EDMs find mistakes when the
+// EDMs run.
 type Links struct {
 	t     *topo.Topology
 	built map[wire.PortID]*Builder
@@ -89,8 +90,8 @@ func (l *Links) Dump() (s string) {
 	return s
 }
 
-// Check checks that the two ends of each link fit together. The error names each link with one EDM only, and
-// each channel whose two ends differ, with what both ends have.
+// Check checks that the two ends of each link fit together. The error names each link with one EDM
+// only. The error also names each channel whose two ends differ, with the settings of both ends.
 func (l *Links) Check() error {
 	var all []error
 	for _, p := range l.Ports() {
@@ -107,7 +108,7 @@ func (l *Links) Check() error {
 	return errors.Join(all...)
 }
 
-// differs lists what does not fit between the two ends of a link.
+// differs lists the settings that do not fit between the two ends of a link.
 func (b *Builder) differs(o *Builder) (all []error) {
 	x, y := b.cfg, o.cfg
 	if x.Channels != y.Channels || x.PageSize != y.PageSize || x.Sharing != y.Sharing || x.Termination != y.Termination {

@@ -66,9 +66,9 @@ func (m *mover) see(kind Kind, c *channel) {
 
 // Checker checks the rules of EDMs by their events:
 //
-//   - Nothing is overwritten before it is read. The buffer of a sender channel keeps its bytes until the
-//     receiver has acknowledged them, and the buffer of a receiver channel keeps them until the workers have
-//     read them.
+//   - No byte is overwritten before the byte is read. The buffer of a sender channel keeps its
+//     bytes until the receiver has acknowledged the bytes. The buffer of a receiver channel keeps
+//     its bytes until the workers have read the bytes.
 //   - Each message comes once and in order on each channel.
 //   - A kernel ends if and only if all its channels are done.
 //
@@ -80,13 +80,13 @@ type Checker struct {
 	broken []string
 }
 
-// seenEnd is what a checker has seen of one EDM.
+// seenEnd holds what a checker has seen of one EDM.
 type seenEnd struct {
 	channels map[int]*seenChannel
 	ended    bool
 }
 
-// seenChannel is what a checker has seen of one channel of an EDM.
+// seenChannel holds what a checker has seen of one channel of an EDM.
 type seenChannel struct {
 	sender    bool
 	way       []uint64 // sender: checksums of the messages that have not arrived
@@ -191,11 +191,12 @@ func (c *Checker) arrived(e Event, x *seenChannel) {
 	from.way = from.way[1:]
 }
 
-// Broken returns the reports so far. They hold even if a job ended early.
+// Broken returns the reports so far. The reports are valid even if a job ended early.
 func (c *Checker) Broken() []string { return c.broken }
 
-// Finish checks what must hold when all jobs have had their time, and none has ended early: no message is under
-// way, each channel is done, and each kernel has ended. Finish returns all reports, and forgets them.
+// Finish checks the state after all jobs have ended, and no job has ended early. No message must be
+// under way, each channel must be done, and each kernel must have ended. Finish returns all
+// reports, and forgets these reports.
 func (c *Checker) Finish() []string {
 	for _, p := range c.order {
 		end := c.links[p]

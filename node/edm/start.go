@@ -71,9 +71,9 @@ func (m *mover) arguments() {
 	m.patience = time.Duration(next()) * time.Millisecond
 }
 
-// The packet of the handshake has four words, our own choice: the tag, the channels of its sender, the
-// address of the first buffer and the termination mode, and who sent the packet. So an EDM finds an
-// other end that was built differently before the first message.
+// The packet of the handshake has four words, our own choice: the tag, the channels of its sender,
+// the address of the first buffer and the termination mode, and who sent the packet. Before the
+// first message, an EDM can therefore find out that the other end was built differently.
 const handshakeTag = 0x204D4445 // "EDM "
 
 // hello returns the packet of this end, or, if other is true, the packet that this end expects from the
@@ -109,8 +109,8 @@ func (m *mover) heard() (h [4]uint32) {
 	return h
 }
 
-// shakeHands makes sure that the other end's EDM runs, and that it was built for this end. The sender of the
-// handshake sends the packet, the receiver answers.
+// shakeHands makes sure that the other end's EDM runs, and that it was built for this end. The
+// sender of the handshake sends the packet, and the receiver answers.
 func (m *mover) shakeHands() {
 	k, own := m.k, m.hello(false)
 	if !m.master() {

@@ -61,16 +61,17 @@ func (w *Worker) Wait() {
 // Signal gives the buffer back to the EDM. The signal comes after the worker's earlier NoC commands.
 func (w *Worker) Signal(s Signal) { w.k.NocSemaphoreInc(w.edm.Addr(uint64(w.semaphore)), uint32(s)) }
 
-// SendChunk waits for the buffer, writes n bytes from address src of the worker's tile into it, and signals the
-// EDM (tt-metal: send_chunk). The bytes at src must not change until NocAsyncWritesFlushed has returned.
+// SendChunk waits for the buffer, writes n bytes from address src of the worker's tile into the
+// buffer, and signals the EDM (tt-metal: send_chunk). The bytes at src must not change until
+// NocAsyncWritesFlushed has returned.
 func (w *Worker) SendChunk(src uint32, n int, s Signal) {
 	w.Wait()
 	w.k.NocAsyncWrite(src, w.edm.Addr(uint64(w.buffer)), n)
 	w.Signal(s)
 }
 
-// ReceiveChunk waits for a message, reads n bytes of it to address dst of the worker's tile, and then signals
-// the EDM (tt-metal: fetch_chunk).
+// ReceiveChunk waits for a message, reads n bytes of the message to address dst of the worker's
+// tile, and then signals the EDM (tt-metal: fetch_chunk).
 func (w *Worker) ReceiveChunk(dst uint32, n int, s Signal) {
 	w.Wait()
 	w.k.NocAsyncRead(w.edm.Addr(uint64(w.buffer)), dst, n)
@@ -78,14 +79,14 @@ func (w *Worker) ReceiveChunk(dst uint32, n int, s Signal) {
 	w.Signal(s)
 }
 
-// Pages are pages of equal size that lie one behind the other in memory of the chip.
+// Pages are pages of equal size that lie one after the other in memory of the chip.
 type Pages struct {
 	At   wire.NocAddr // first page
 	Size int          // bytes of a page
 }
 
-// Fetch reads n pages from page i on to address dst of the kernel's tile, a NoC command for each, and waits
-// for them.
+// Fetch reads n pages, from page i on, to address dst of the kernel's tile. Fetch uses a NoC
+// command for each page, and waits for all pages.
 func (p Pages) Fetch(k *kernel.Context, i, n int, dst uint32) {
 	for j := range n {
 		k.NocAsyncRead(p.At.Add((i+j)*p.Size), dst+uint32(j*p.Size), p.Size)
@@ -108,7 +109,7 @@ const (
 	argPages                           // address of the worker's first page in that tile
 	argCount                           // number of the worker's pages
 	argSize                            // bytes of a page
-	argPerChunk                        // most pages of the worker in one message
+	argPerChunk                        // largest number of the worker's pages in one message
 	argMessages                        // messages of the worker
 	argStage                           // address of space for two chunks in the worker's tile
 	argEnds                            // 1: the worker ends the channel, after its last message

@@ -11,7 +11,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Healed is what [Chips.Heal] put back, and what it left.
+// Healed says what [Chips.Heal] has ended, and what [Chips.Heal] has left.
 type Healed struct {
 	Cables  []topo.Link         // cables that were cut
 	Service []topo.Link         // cables that were out of service
@@ -24,9 +24,9 @@ type Healed struct {
 
 // Heal ends the disturbances that commands began on purpose. Heal repairs cut cables, puts cables
 // back into service, resumes paused and draining routers, ends cuts of the gossip, and makes chips
-// accept new requests. Heal changes no impairment, assigned fallback or compliance mode, and no
-// chip that does not run or answer. The result names these in Left. If Heal returns an error, the
-// result says what Heal put back before the error.
+// accept new requests. Heal changes no impairment, assigned fallback or compliance mode. Heal also
+// changes no chip that does not run or answer. Left of the result names everything that Heal has
+// not changed. If Heal returns an error, the result says what Heal put back before the error.
 func (s *Chips) Heal(ctx context.Context) (h Healed, err error) {
 	all, err := s.Topology.SelectLinks([]string{"all"})
 	if err != nil {

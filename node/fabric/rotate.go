@@ -20,11 +20,11 @@ import (
 // start between [Fabric.ChangeKeys] and the call of unlock.
 type KeyChange struct {
 	Keys  [][]byte // the fabric's keys, which chips get when they start; the first key is in use
-	Rows  []KeyRow // results of the steps, one row for each step on each running chip; the step "ask" leaves rows only if its failure ends the change
+	Rows  []KeyRow // results of the steps, one row for each step on each running chip; the step "ask" adds rows only if a failure of this step ends the change
 	Force bool     // continue although a chip has not done a step
 	// Progress is called each time a step has succeeded or failed on a chip. The parameter "done"
-	// is the number of these chips. The parameter "total" is the number of running chips. Progress
-	// may be nil.
+	// is the number of chips on which the step has succeeded or failed. The parameter "total" is
+	// the number of running chips. Progress may be nil.
 	Progress func(step string, done, total int)
 	// Failed is called for each failed step that [KeyChange.Rotate] ignores because of
 	// Force. Failed may be nil.

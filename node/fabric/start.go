@@ -37,9 +37,10 @@ type Wanted struct {
 	Container container.Options
 }
 
-// Create makes the run folder of a new fabric. Create starts no chips; [Fabric.Up] starts them.
-// Create first checks all options. If AllowDeadlock is not set, Create also proves that the routes
-// are free of deadlock. If a fabric of the same name exists already, Create returns an error.
+// Create makes the run folder of a new fabric. Create starts no chips. [Fabric.Up] starts the
+// chips. Create first checks all options. If AllowDeadlock is not set, Create also proves that the
+// routes are free of deadlock. If a fabric of the same name exists already, Create returns an
+// error.
 func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	s, files, err := w.settle(ctx)
 	if err != nil {

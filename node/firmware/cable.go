@@ -10,20 +10,21 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// A message takes a cable as two L1 writes on transaction command queue 0: first its data, if any, and then
-// its header. Both leave from an internal buffer of this tile, and reach an internal buffer of the tile at
-// the other end. Messages in neighbouring buffers share their two L1 writes, because few long frames cost
-// less than many short ones. Each direction of a cable has buffers for each class: slots that leave, and
-// slots that arrive. Message n takes buffer n modulo [slots] at both ends.
+// A message crosses a cable as two L1 writes on transaction command queue 0: first its data, if
+// any, and then its header. Both writes leave from an internal buffer of this tile, and reach an
+// internal buffer of the tile at the other end. Messages in neighbouring buffers share their two L1
+// writes, because few long frames cost less than many short ones. Each direction of a cable has
+// buffers for each class: slots that leave, and slots that arrive. Message n takes buffer n modulo
+// [slots] at both ends.
 //
 // A tile tells the other end of its cable four numbers, in one L1 write of 16 bytes: for each class
 // the number of messages that arrived, and the number of messages that have left their arrival
-// buffer. A message leaves only if its arrival buffer at the other end is free. With each session of
-// the link, the numbers begin anew. The number of arrived messages begins at 0. The number of messages
-// that have left their arrival buffer begins at -n, if n messages of earlier sessions still wait in
-// arrival buffers. If a tile has any state when a session begins, the tile sends its numbers at once,
-// and sends no message before the other end's numbers have arrived. A tile without state sends its
-// numbers after the other end's numbers have arrived.
+// buffer. A message leaves only if its arrival buffer at the other end is free. The numbers begin
+// anew with each session of the link. The number of arrived messages begins at 0. The number of
+// messages that have left their arrival buffer begins at -n, if n messages of earlier sessions
+// still wait in arrival buffers. If a tile has any state when a session begins, the tile sends its
+// numbers at once, and sends no message before the other end's numbers have arrived. A tile without
+// state sends its numbers after the other end's numbers have arrived.
 
 // slots is the number of internal buffers of each class and direction. A tile has 20 (BDMS, "Queues").
 const slots = numInternal / (2 * int(numClasses))
@@ -68,7 +69,7 @@ func (o *outQueue) unplaced() bool {
 	return len(o.list) > 0 && o.list[len(o.list)-1].placed != allPlaced
 }
 
-// What became of a message that a tile passes on.
+// passage says whether a tile could pass a message on.
 type passage uint8
 
 const (
@@ -77,9 +78,10 @@ const (
 	noWay
 )
 
-// pass puts a message into the out queue of a tile of this chip whose cable leads to the message's goal. For a
-// moment after a fault, the chips have different tables, and a message can go round in a circle. A message
-// that has taken more cables than the topology has chips therefore waits for [LoopPause].
+// pass puts a message into the out queue of a tile of this chip whose cable leads to the message's
+// goal. For a moment after a fault, the chips have different tables. A message can then go round in
+// a circle. A message that has taken more cables than the topology has chips therefore waits for
+// [LoopPause].
 func (t *tile) pass(x *message) passage {
 	m := t.m
 	list := m.exits(x.goal(), x.down)
@@ -130,7 +132,7 @@ func (t *tile) leads(x *message) bool {
 func (t *tile) send() (moved bool) {
 	for c := numClasses; c > 0; c-- { // responses first
 		o := &t.out[c-1]
-		up := t.m.cfg.Host.Up(t.ch) && (c-1 == responses || len(t.lost) == 0) // requests wait until the answers to lost requests have left, so that only the requests of one session can be lost
+		up := t.m.cfg.Host.Up(t.ch) && (c-1 == responses || len(t.lost) == 0) // requests wait until the answers to lost requests have left, so that only requests of one session can be lost
 		end := 0                                                              // number of messages at the front that may leave by this cable
 		for ; end < len(o.list); end++ {
 			x := &o.list[end]
@@ -228,9 +230,9 @@ func (t *tile) respond(a *message) bool {
 	return true
 }
 
-// next returns which messages of an out queue can leave together now: n messages from index i on, before
-// index end. Their buffers are neighbours, and the buffers at the other end are free. If the messages have
-// data, all of them except the last fill their buffers.
+// next returns which messages of an out queue can leave together now: n messages from index i on,
+// before index end. The buffers of these messages are neighbours, and the buffers at the other end
+// are free. If the messages have data, all of them except the last fill their buffers.
 func (o *outQueue) next(end int) (i, n int) {
 	for i < end && o.list[i].placed == allPlaced {
 		i++
@@ -301,7 +303,7 @@ func (m *Machine) Arrived(now mono.Time, ch wire.Channel, a uint32, n int) bool 
 	if int(ch) >= len(m.at) || end <= QueueBase || at >= End {
 		return false
 	}
-	last := func(off, size uint64) bool { return at < off+size && off+size <= end } // the end of the range came
+	last := func(off, size uint64) bool { return at < off+size && off+size <= end } // the store reaches the end of the range
 	for c := range numClasses {
 		for slot := range slots {
 			if last(headerAt(arrive[c]+slot), headerSize) {
@@ -329,7 +331,7 @@ func (t *tile) arrived(c class, slot int) {
 		t.counters.Bad++
 		return
 	case ahead != 0:
-		t.owes = true // the message arrived before; the other end does not know this yet
+		t.owes = true // the message has already arrived earlier, but the other end does not know this yet
 		return
 	case slot != q.slot || len(q.list) >= slots:
 		t.counters.Bad++
@@ -449,8 +451,8 @@ func (q *inQueue) pop(t *tile) {
 
 // SessionEnded tells the machine that the session of a channel's link has ended, or a new session
 // has begun. Nobody knows which messages on the cable arrived. The tile sends reads and answers
-// again, because the origin counts an answer only once. A write must not happen twice, so its
-// request ends.
+// again, because the origin counts an answer only once. The chip must not perform a write twice, so
+// the request of the write ends.
 func (m *Machine) SessionEnded(now mono.Time, ch wire.Channel) {
 	if int(ch) >= len(m.at) || m.tiles[ch] == nil {
 		return

@@ -11,10 +11,11 @@
 // A completion of a read has exactly the flags RdData, with DataBlock and DataBlockDRAM as in the request.
 // Errors add one flag:
 //
-//   - [DestUnreachable]: no chip has the position, or no cable leads there, or none of the request's
-//     parts made progress for [AnswerTimeout]. A write also ends with this error if the write was on a
-//     cable when the cable's session ended. If the write had left its tile, nobody knows whether the
-//     write took place. A write that has waited at tiles for [AnswerTimeout] no longer takes place.
+//   - [DestUnreachable]: no chip has the position, or no route leads to the chip, or none of the
+//     request's parts made progress for [AnswerTimeout]. A write also ends with this error if the
+//     write was on a cable when the cable's session ended. If the write had left its tile, nobody
+//     knows whether the write took place. A write that has waited at tiles for [AnswerTimeout] no
+//     longer takes place.
 //   - [DataBlockUnavailable]: the firmware refused the read. The documents do not define the request: the
 //     flags name no request, or an address or a length is wrong. Type Reason lists the reasons.
 //
@@ -28,13 +29,14 @@
 // refuse a store: registers that can only be read, and the command register of a transaction command
 // queue. A write to such registers must be the only write of its page.
 //
-// A chip has host memory only while a host lends the chip memory. Without a host, and beyond the end of
-// the host's memory, the firmware refuses the data of a request with [DataBlockDRAM]. The completion of
-// such a read has the flag [DataBlockUnavailable]. The same happens if the host goes away while data are
-// under way. The flags of a completion change only after the host has acknowledged the last write.
+// A chip has host memory only while a host lends the chip memory. Without a host, and beyond the
+// end of the host's memory, the firmware refuses the data of a request with [DataBlockDRAM]. The
+// completion of such a read has the flag [DataBlockUnavailable]. The firmware also refuses the data
+// if the host goes away while data are under way. The flags of a completion change only after the
+// host has acknowledged the last write.
 //
-// The target of a request is a tile of a chip. The firmware refuses the window of the PCIe tile as target:
-// packets and kernels reach host memory there, but not the queues.
+// The target of a request is a tile of a chip. The firmware refuses the window of the PCIe tile as
+// target. Packets and kernels reach host memory by this window, but requests in the queues do not.
 //
 // Package host is the host's side of the queues in Go; 'ttfabric host' uses that package.
 //
@@ -46,11 +48,12 @@
 //
 // # Beside kernels
 //
-// The firmware works beside the kernels of a tile. But while a kernel of a strict job runs on a
-// tile, the tile's firmware works only while the kernel waits in RunRouting, or in a call that runs the
-// routing itself. (See Context.RunRouting of package kernel.) Outside of these calls, the tile accepts, passes on and ends no request. Deadlines that pass
-// meanwhile take effect when the firmware works again. L1 writes from the other end of the tile's
-// cable still reach the tile's buffers.
+// The firmware works beside the kernels of a tile. If a kernel of a strict job runs on a tile, the
+// tile's firmware works only while the kernel waits in RunRouting, or in a call that runs the
+// routing itself. (See Context.RunRouting of package kernel.) Outside of these calls, the tile
+// accepts, passes on and ends no request. Deadlines that pass meanwhile take effect when the
+// firmware works again. L1 writes from the other end of the tile's cable still reach the tile's
+// buffers.
 //
 // The package is a pure machine. An idle tile has no state and no timer.
 package firmware

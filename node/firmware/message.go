@@ -18,7 +18,7 @@ const (
 	numClasses
 )
 
-// message is one hop's view of a part of a request, or of the answer to it.
+// message is a part of a request, or the answer to a part, at one hop.
 type message struct {
 	class    class
 	down     bool   // the message has taken a cable away from the root of the routes, see routes.go

@@ -71,7 +71,8 @@ func newRoutes(t *topo.Topology, self wire.FabricNodeID, out func(wire.PortID) b
 	return r
 }
 
-// to returns the hops from each chip to a target: of messages that may still go up, and of others.
+// to returns the hops from each chip to a target, first for messages that may still go up, and then
+// for messages that have gone down.
 func (r *routes) to(target int) [2][]int32 {
 	if d, ok := r.dist[target]; ok {
 		return d

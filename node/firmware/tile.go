@@ -27,7 +27,7 @@ type tile struct {
 	rerouted bool          // other cables are in use, and the tile has not looked at its requests since
 	owes     bool          // the tile has not sent the present numbers of messages to the other end of the cable
 	told     bool          // the tile has sent its numbers in this session of the cable
-	stuck    bool          // the host's indices are wrong; the firmware has reported them
+	stuck    bool          // the host's indices are wrong, and the firmware has reported the wrong indices
 	retry    mono.Time     // end of a pause; 0: none
 	pace     pace
 	reports  int
@@ -223,8 +223,8 @@ func (t *tile) reserve(r *request) bool {
 	return true
 }
 
-// dispatch sends the next part of a request off, or performs it if this chip is the target. dispatch
-// returns false if no part is left, or the part must wait.
+// dispatch sends the next part of a request, or performs the part if this chip is the target.
+// dispatch returns false if no part is left, or the part must wait.
 func (t *tile) dispatch(r *request) bool {
 	if r.next >= r.parts || len(r.open) >= MaxParts || len(t.answer) > 0 {
 		return false
@@ -262,8 +262,8 @@ func (t *tile) dispatch(r *request) bool {
 	return false
 }
 
-// fetch gets the n bytes of a part of a write. If a transfer must pull them first, fetch returns
-// false.
+// fetch gets the n bytes of a part of a write. If a transfer must first read the bytes from host
+// memory, fetch returns false.
 func (t *tile) fetch(r *request, x *message, n int) bool {
 	switch e := &r.entry; {
 	case e.Flags&DataBlock == 0:
@@ -298,7 +298,7 @@ func (t *tile) transferred(e *transferEnd) {
 	}
 }
 
-// took takes the bytes that a transfer pulled.
+// took takes the bytes that a transfer has read from host memory.
 func (r *request) took(now mono.Time, data []byte, why Reason) {
 	r.pulling, r.until = false, now.Add(AnswerTimeout)
 	if why == 0 && len(data) != int(min(uint64(r.entry.Data)-uint64(r.next)*BlockSize, PullAhead)) {
@@ -325,8 +325,8 @@ func (r *request) fail(why Reason) {
 	r.parts, r.data = r.next, nil
 }
 
-// finish takes the answer to a part of a request of the tile. If the answer needs a transfer, and there is
-// no room for it, finish returns false.
+// finish takes the answer to a part of a request of the tile. If the answer needs a transfer, and
+// there is no room for the transfer, finish returns false.
 func (t *tile) finish(a *message) bool {
 	r := t.request(a.id)
 	if r == nil || !slices.Contains(r.open, a.part) {
@@ -387,7 +387,7 @@ func (t *tile) partEnded(r *request, part uint32, why Reason) {
 }
 
 // endIfOver ends a request if none of its parts is left. endIfOver counts the request, and fills
-// the completion entry. It writes the entry's flags last.
+// the completion entry. endIfOver writes the entry's flags last.
 func (t *tile) endIfOver(r *request) {
 	if t.head == r || r.next < r.parts || len(r.open) > 0 || !slices.Contains(t.open, r) {
 		return

@@ -13,8 +13,8 @@ import (
 //
 //   - Only the named life gives this answer. In any other life, the destination answers that its
 //     life is another.
-//   - The named life performs requests only in the order of their numbers. When it gives this
-//     answer, it has already taken a later number.
+//   - The named life performs requests only in the order of their numbers. Before the named life
+//     gives this answer, the named life has already taken a later number.
 //   - In any other life, the destination does not perform the request, however late the request
 //     comes.
 //

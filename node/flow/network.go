@@ -43,7 +43,7 @@ type Network interface {
 	Done(by Owner, r Result)
 }
 
-// Owner says who made a request, and gets its result.
+// Owner names the part that made a request, and that gets the request's result.
 type Owner uint8
 
 // The owners.

@@ -87,8 +87,8 @@ func TestOpenReportsEndNoRead(t *testing.T) {
 }
 
 // TestDeadLinksAreForgotten reports that the first request may have been in a dead link. The
-// destination performed it. A request that the source sent after the report then ends for its own
-// reason, although the window was never empty.
+// destination performed this request. A request that the source sent after the report then ends for
+// a reason of its own, although the window was never empty.
 func TestDeadLinksAreForgotten(t *testing.T) {
 	s, n, now := newSource()
 	s.HandleRequest(now, write(), Outside)

@@ -199,7 +199,7 @@ func (s *Source) HandleReply(now mono.Time, from Key, id uint64, data []byte) {
 func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNodeID, behind []wire.FabricNodeID) {
 	from := Key{Node: r.Dst, Group: r.Group, Plane: r.Plane, Other: r.Other && r.Group == 0}
 	if r.Type == wire.PacketReply {
-		if !r.Open { // the data of an open report may still come
+		if !r.Open { // after an open report, the data of the read may still come
 			s.endRead(now, from, r.ID, end{fate: FateUnknown, doubt: DoubtData, drop: r.Reason, at: at}, nil)
 		}
 		return

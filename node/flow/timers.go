@@ -67,9 +67,9 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 }
 
 // patient reports whether a flow holds back its probe, because requests on its old route may still
-// arrive. A probe by the new route would overtake the requests that silent links hold, and end them
-// as lost, although they may still arrive. The flow waits until the links come up, or until the
-// control plane gives them up.
+// arrive. A probe by the new route would overtake the requests that silent links hold. The source
+// would then take these requests for lost, although the requests may still arrive. The flow waits
+// until the links come up, or until the control plane gives up the links.
 func (s *Source) patient(now mono.Time, f *outFlow) bool {
 	silent, dead := s.net.Crosses(f.key, f.route)
 	return !dead && (silent || now.Sub(f.move.since) < Patience)

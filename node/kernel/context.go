@@ -37,7 +37,7 @@ func (k *Context) Channel() (wire.Channel, bool) {
 	return k.p.tile.channel, k.p.tile.tile.Kind == noc.Ethernet
 }
 
-// Args returns the kernel's arguments. The kernel must not change them.
+// Args returns the kernel's arguments. The kernel must not change the arguments.
 func (k *Context) Args() []byte { return k.p.start.Args }
 
 // Uint32 returns argument i, where each argument has 32 bits, little endian (tt-metal: get_arg_val).
@@ -163,8 +163,8 @@ func (c Compare) holds(word, value uint32) bool {
 	return word == value
 }
 
-// WaitWord waits until comparison c holds between the word at address a of the tile and v. If the word
-// changes again before the kernel continues, WaitWord returns nevertheless.
+// WaitWord waits until comparison c holds between the word at address a of the tile and v. WaitWord
+// also returns if the word has changed again before the kernel continues.
 func (k *Context) WaitWord(a uint32, c Compare, v uint32) {
 	k.aligned("wait", a, wordSize)
 	if c.holds(k.Load32(a), v) {
@@ -173,7 +173,8 @@ func (k *Context) WaitWord(a uint32, c Compare, v uint32) {
 	k.p.pause(wait{kind: forWord, compare: c, addr: a, value: v})
 }
 
-// WaitWordFor is WaitWord with a limit of time. WaitWordFor returns false if the time d passed first.
+// WaitWordFor is like WaitWord, but waits at most for the time d. WaitWordFor returns false if the
+// time d passed first.
 func (k *Context) WaitWordFor(a uint32, c Compare, v uint32, d time.Duration) bool {
 	k.aligned("wait", a, wordSize)
 	if c.holds(k.Load32(a), v) {

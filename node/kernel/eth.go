@@ -85,7 +85,7 @@ func (k *Context) EthSendPacket(queue int, src, dst uint32, words int) {
 	}
 }
 
-// send is EthSendPacket with byte addresses, on the users' queue.
+// send is like EthSendPacket, but takes byte addresses, and uses the users' queue.
 func (k *Context) send(call string, src, dst uint32, n int) {
 	if src%ethWord != 0 || dst%ethWord != 0 || n%ethWord != 0 {
 		k.fault("%s of %d bytes from 0x%x to 0x%x: want multiples of %d", call, n, src, dst, ethWord)
@@ -101,8 +101,8 @@ func (k *Context) EthSendBytes(src, dst uint32, n int) {
 	k.Store32(a+bytesSent, k.Load32(a+bytesSent)+uint32(n))
 }
 
-// EthWaitForReceiverDone sends the word of channel 0, and waits until the receiver has cleared it
-// (tt-metal: eth_wait_for_receiver_done).
+// EthWaitForReceiverDone sends the word of channel 0, and waits until the receiver has cleared the
+// word (tt-metal: eth_wait_for_receiver_done).
 func (k *Context) EthWaitForReceiverDone() {
 	a := k.transaction("eth_wait_for_receiver_done", 0)
 	k.send("eth_wait_for_receiver_done", a, a, ChannelSize)
@@ -220,8 +220,9 @@ func (k *Context) EthSetupHandshake(master bool) {
 	k.EthReceiverChannelDone(0)
 }
 
-// EthTeardown waits until the receivers of the kernel's sender channels are done (CCL guide, "Ethernet
-// Kernel Teardown"). Without it, a late word could be taken for a word of the next kernel.
+// EthTeardown waits until the receivers of the kernel's sender channels are done (CCL guide,
+// "Ethernet Kernel Teardown"). Without this wait, the next kernel could take a late word for a word
+// of its own peer.
 func (k *Context) EthTeardown(channels ...int) {
 	for _, c := range channels {
 		k.EthWaitForReceiverChannelDone(c)
@@ -240,8 +241,9 @@ func (k *Context) EthTeardown(channels ...int) {
 // path trains again without the firmware.
 func (k *Context) RunRouting() { k.RunRoutingFor(PollPause) }
 
-// RunRoutingFor is RunRouting for a kernel that has nothing to do until somebody stores into its tile. The
-// kernel continues after the next store into the tile, by whomever, or after the time d.
+// RunRoutingFor is like RunRouting, for a kernel that has nothing to do until the next store into
+// its tile. The kernel continues after the next store into the tile by any chip, kernel or host, or
+// after the time d.
 func (k *Context) RunRoutingFor(d time.Duration) {
 	k.p.call()
 	k.p.pause(wait{kind: forTurn, routing: true, until: k.until(d)})
@@ -269,7 +271,8 @@ func (k *Context) waitRouting(a, v uint32) {
 	}
 }
 
-// checkTeardown reports channels whose receiver still owes an update when a kernel ends.
+// checkTeardown reports the channels whose receiver has not sent its last update when a kernel
+// ends.
 func (p *process) checkTeardown() {
 	if p.tile.tile.Kind != noc.Ethernet {
 		return

@@ -8,12 +8,13 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// The NoC commands of a kernel may read and write host memory: addresses in the window of the PCIe tile,
-// see [noc.Memory.HostOffset]. The host performs such a command later. The kernel's later NoC commands
-// wait. A command that the host does not perform within [noc.HostWait] ends the job.
+// The NoC commands of a kernel may read and write host memory by addresses in the window of the
+// PCIe tile, see [noc.Memory.HostOffset]. The host performs such a command later. The kernel's
+// later NoC commands wait. A command that the host does not perform within [noc.HostWait] ends the
+// job.
 
-// hostPause is the pause after which a kernel tries again to start a transfer of host memory for which the
-// chip had no room. Our own choice.
+// hostPause is the pause before a kernel tries again to start a transfer that found no room in the
+// chip. The value is our own choice.
 const hostPause = 100 * time.Microsecond
 
 // The states of a command that reads or writes host memory.
@@ -92,8 +93,8 @@ func (p *process) moves(c *nocCommand) bool {
 	return false
 }
 
-// TransferDone tells the machine how a transfer ended that the machine gave to [Host.MoveHost]. From now on,
-// the data of a read belong to the machine.
+// TransferDone tells the machine how a transfer ended that the machine gave to [Host.MoveHost].
+// After a read, the machine keeps the data, so the caller must not change the data.
 func (m *Machine) TransferDone(now mono.Time, id uint64, o wire.Outcome, data []byte) {
 	p := m.moving.open[id]
 	if p == nil {

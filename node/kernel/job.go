@@ -9,8 +9,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// JobID is the number of a job. Whoever starts a job chooses the number. It must differ from the numbers of
-// the jobs that run, and of the jobs that ended within the last [EarlyMost].
+// JobID is the number of a job. The program that starts a job chooses the number. The number must
+// differ from the numbers of the jobs that run, and of the jobs that ended within the last
+// [EarlyMost].
 type JobID uint64
 
 // Job is one chip's part of a job. A job is a set of programs on several chips that start and end
@@ -326,8 +327,8 @@ func (j *job) launch() {
 	}
 }
 
-// End ends a job on this chip: its kernels stop, and its L1 is free, except L1 that lingers. End
-// returns false if no such job runs.
+// End ends a job on this chip. The job's kernels stop, and the job's L1 is free, except the L1 that
+// lingers. End returns false if no such job runs.
 func (m *Machine) End(now mono.Time, id JobID, e End) bool {
 	m.now = now
 	for _, j := range m.jobs {
@@ -378,8 +379,8 @@ func (m *Machine) Jobs() []Running {
 	return out
 }
 
-// Holds reports whether a kernel of a strict job keeps the base firmware of an ethernet channel's tile from
-// working: such a kernel runs on the tile, and is not inside RunRouting.
+// Holds reports whether the base firmware of an ethernet channel's tile must wait. The firmware
+// waits while a kernel of a strict job runs on the tile and is not inside RunRouting.
 func (m *Machine) Holds(ch wire.Channel) bool {
 	for _, j := range m.jobs {
 		if j.spec.Strict && slices.ContainsFunc(j.running, func(p *process) bool {

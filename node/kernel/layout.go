@@ -23,7 +23,7 @@ const (
 	semaphoreSize    = 16      // distance of two semaphores in bytes
 	TensixSemaphores = 0x10000 // semaphores of Tensix kernels; our own choice
 	TensixBase       = 0x10400 // first byte of a Tensix tile for buffers of kernels; our own choice
-	bufferAlign      = 32      // alignment of buffers, in bytes: what DRAM transfers need
+	bufferAlign      = 32      // alignment of buffers, in bytes: DRAM transfers need this alignment
 )
 
 // HandshakeAddr is the address of the setup handshake, the same for every ethernet kernel (CCL guide,
@@ -146,8 +146,9 @@ func (b *Builder) CreateSemaphore(t Tile, value uint32) uint32 {
 	return s.Addr
 }
 
-// InitSemaphore says that the program's start writes the value into the word at address a of a tile, a
-// multiple of 16. The 16 bytes from a on belong to the job. They may lie in a buffer of the program.
+// InitSemaphore says that the program's start writes the value into the word at address a of a
+// tile, a multiple of 16. The 16 bytes from a on belong to the job, and may lie in a buffer of the
+// program.
 func (b *Builder) InitSemaphore(t Tile, a, value uint32) {
 	if _, ok := b.tile("semaphore", t); ok {
 		b.program.Semaphores = append(b.program.Semaphores, Semaphore{t, a, value})
@@ -155,8 +156,8 @@ func (b *Builder) InitSemaphore(t Tile, a, value uint32) {
 }
 
 // CreateGlobalSemaphore adds a semaphore that the program's start does not write, and returns its
-// address in the tile (tt-metal: CreateGlobalSemaphore). Kernels of other chips may change it
-// before this chip's program starts. Memory that nobody has written is 0.
+// address in the tile (tt-metal: CreateGlobalSemaphore). Kernels of other chips may change the
+// semaphore before this chip's program starts. Memory that nobody has written is 0.
 func (b *Builder) CreateGlobalSemaphore(t Tile) uint32 { return b.CreateBuffer(t, semaphoreSize) }
 
 // CreateBuffer adds a buffer of size bytes, and returns its address in the tile, a multiple of 32.

@@ -9,18 +9,18 @@ import (
 )
 
 // When a chip's part of a job has ended, the chip at the other end of a cable may still have to
-// send L1 writes of the job. So L1 of an ethernet tile lingers: no other job gets it until that
-// chip has released the job. A chip releases a job over queue 0 of the cable. Before the release,
-// the chip's own part must have ended, and all frames of the job's commands on queue 1 must have
-// their sequence numbers. Frames take effect in the order of their numbers, so the release comes
-// after all writes of the job, of both queues.
+// send L1 writes of the job. So the L1 of the job on an ethernet tile lingers: no other job gets
+// this L1 until the other chip has released the ended job. A chip releases a job over queue 0 of
+// the cable. Before the release, the chip's own part must have ended, and all frames of the job's
+// commands on queue 1 must have their sequence numbers. Frames take effect in the order of their
+// numbers, so the release comes after all writes of the job, of both queues.
 
 // ReleaseOffset is the address of the register for the tag of a released job in an ethernet tile. Hardware
 // has no such register.
 const ReleaseOffset = OwnerOffset + 4
 
-// LingerMost is the longest time for which L1 lingers, our own choice. A cable that is down for longer is
-// out of service, and its link then drops what it has to send.
+// LingerMost is the longest time for which L1 lingers, our own choice. A cable that is down for
+// longer is out of service, and the link of the cable then drops the frames that it has to send.
 const LingerMost = 30 * time.Second
 
 // linger is L1 of a job that has ended, which the chip at the other end of a cable may still change.
@@ -33,7 +33,8 @@ type linger struct {
 	tile    Tile
 }
 
-// linger keeps the L1 of an ended job on the ethernet tiles of its channels, until their other ends release it.
+// linger keeps the L1 of an ended job on the ethernet tiles of the job's channels, until the chips
+// at the other ends release the job.
 func (m *Machine) linger(j *job, early bool) {
 	for _, ch := range j.spec.Channels {
 		t, ok := EthernetTile(m.cfg.Topology.Arch, ch)
@@ -82,8 +83,8 @@ func (j *job) wants(t Tile) bool {
 	})
 }
 
-// lingers reports whether L1 that the job needs still lingers for an earlier job, and until when at
-// most.
+// lingers reports whether L1 that the job needs still lingers for an earlier job. The time "until"
+// is the latest end of this lingering.
 func (j *job) lingers() (until mono.Time, ok bool) {
 	for _, l := range j.m.lingers {
 		if l.until.After(j.m.now) && slices.ContainsFunc(l.buffers, func(b Buffer) bool {

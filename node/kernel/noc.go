@@ -16,7 +16,7 @@ type nocCommand struct {
 	local uint32 // address in the kernel's tile
 	n     int    // bytes at local
 	at    mono.Time
-	host  hostMove // of a command that reads or writes host memory
+	host  hostMove // transfer of a command that reads or writes host memory
 }
 
 // perform performs the process's NoC commands that are due, in order. If the memory refuses a command,
@@ -38,8 +38,8 @@ func (p *process) perform() (moved bool) {
 	return moved
 }
 
-// do performs a NoC command. The addresses were checked before, but registers and a full memory may refuse
-// the command.
+// do performs a NoC command. The method "command" has checked the addresses. Registers and a full
+// memory may still refuse the command.
 func (p *process) do(c *nocCommand) wire.Outcome {
 	var buf [wire.MaxPayload]byte
 	from, cmd := p.addr(c.local), c.cmd

@@ -3,12 +3,12 @@ package kernel
 import "ttfabric/wire"
 
 // Frames of L1 writes do not say which job sent them. So a chip tells the chip at the other end of
-// a cable which job uses a transaction command queue: it writes the job's tag into a register of
-// our own, before the job's first command and when another job uses the queue. The write always
-// goes by queue 0, because on Wormhole queue 1 carries no MMIO writes. A job may use queue 1 once
-// the frame of the tag has its sequence number. Another job's tag may follow once all frames of
-// queue 1 have their sequence numbers. The frames of both queues share one sequence of numbers, and
-// take effect in this order.
+// a cable which job uses a transaction command queue. The chip writes the job's tag into a register
+// of our own, before the job's first command, and again after commands of another job. The write
+// always goes by queue 0, because on Wormhole queue 1 carries no MMIO writes. A job may use queue 1
+// once the frame of the tag has its sequence number. Another job's tag may follow once all frames
+// of queue 1 have their sequence numbers. The frames of both queues share one sequence of numbers,
+// and take effect in this order.
 
 // OwnerOffset is the address of the first of these registers in an ethernet tile. Hardware has no such
 // registers.
@@ -17,7 +17,7 @@ const OwnerOffset = 0xFFBF2000
 // OwnerRegister returns the address of the register for the tag of the job that uses queue q, 0 or 1.
 func OwnerRegister(q int) uint32 { return OwnerOffset + 8*uint32(q) }
 
-// Tag returns the number by which chips tell jobs apart on a cable. It is not 0.
+// Tag returns the number by which chips tell jobs apart on a cable. The number is not 0.
 func (id JobID) Tag() uint32 { return max(uint32(id)^uint32(id>>32), 1) }
 
 // Arrived checks a store of n bytes at address a of an ethernet tile that came over the tile's cable from a

@@ -13,7 +13,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// process is a kernel that runs: a coroutine, and what the coroutine waits for.
+// process is a kernel that runs: a coroutine, and the wait of the coroutine.
 type process struct {
 	m     *Machine
 	job   *job
@@ -82,7 +82,7 @@ func (p *process) caught() {
 // at returns the place of a panic in the kernel's own code, from the stack, as " at FILE:LINE". If the
 // stack has no such place, at returns "".
 func at(stack string) string {
-	_, below, _ := strings.Cut(stack, "\npanic(") // the frames below belong to the code that panicked
+	_, below, _ := strings.Cut(stack, "\npanic(") // the stack frames below this line belong to the code that panicked
 	lines := strings.Split(below, "\n")
 	for i := 2; i+1 < len(lines); i += 2 {
 		if f := lines[i]; strings.HasPrefix(f, "runtime.") || strings.HasPrefix(f, "ttfabric/node/kernel.") && !strings.Contains(lines[i+1], "_test.go") {

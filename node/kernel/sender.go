@@ -130,7 +130,7 @@ func (q *Pending) end(r *flow.Result) {
 	}
 }
 
-// Wait waits until the command has ended, and returns its error.
+// Wait waits until the command has ended, and returns the command's error.
 func (q *Pending) Wait() error {
 	q.p.call()
 	if !q.ended {
@@ -139,7 +139,7 @@ func (q *Pending) Wait() error {
 	return q.err
 }
 
-// Poll reports whether the command has ended, and its error.
+// Poll reports whether the command has ended, and returns the command's error.
 func (q *Pending) Poll() (bool, error) {
 	q.p.call()
 	return q.ended, q.err

@@ -36,8 +36,8 @@ const (
 	socketPoll  = 50 * time.Microsecond // first wait for the bytes sent, between two looks at the farewell; the wait doubles up to socketMost
 )
 
-// socketEnd is what both ends of a socket share. A kernel's end does not beat. The end looks at the other
-// end only while the kernel waits in a call of the socket.
+// socketEnd holds what a SocketSender and a SocketReceiver have in common. A kernel's end has no
+// beat. A kernel's end looks at the other end only while the kernel waits in a call of the socket.
 type socketEnd struct {
 	k       *Context
 	s       Socket
@@ -51,7 +51,7 @@ type socketEnd struct {
 // sent is a command of the end that is under way.
 type sent struct {
 	pending *Pending
-	after   *uint32 // of an increment: value of the counter after it; nil: a plain write
+	after   *uint32 // for an increment: value of the counter after the increment; nil: a plain write
 	ended   func(f fifo.Fate)
 }
 
@@ -147,8 +147,8 @@ func (e *socketEnd) command(c wire.Command, payload []byte, after *uint32, ended
 	return nil
 }
 
-// settle hands the ends of commands to the machine. settle returns the error of a command that cannot be
-// repeated, and looks for the reason first.
+// settle hands the ends of commands to the machine. If a command cannot be repeated, settle looks
+// for the reason, and returns the error of the command.
 func (e *socketEnd) settle() error {
 	for i := 0; i < len(e.flying); {
 		x := e.flying[i]
@@ -169,9 +169,9 @@ func (e *socketEnd) settle() error {
 	return nil
 }
 
-// resolve looks at the other end after a command that was refused or whose outcome is unknown. If the other
-// end is gone, the error says so. Otherwise resolve finds out whether a command of unknown outcome was
-// performed.
+// resolve looks at the other end after a command that was refused or whose outcome is unknown. If
+// the other end is gone, resolve returns an error that names this reason. Otherwise resolve finds
+// out whether a command of unknown outcome was performed.
 func (e *socketEnd) resolve(f fifo.Fate, err error, after *uint32) (fifo.Fate, error) {
 	var r *ResultError
 	if !errors.As(err, &r) || r.unreachable() {
@@ -276,7 +276,7 @@ func (k *Context) OpenSender(s Socket) (*SocketSender, error) {
 	return &SocketSender{socketEnd: e, m: m}, nil
 }
 
-// step moves the sender on.
+// step lets the sender do all the work that is possible now.
 func (x *SocketSender) step() error {
 	if err := x.settle(); err != nil {
 		x.m.Fail(err)
@@ -327,8 +327,8 @@ func (x *SocketSender) until(ready func() bool) error {
 	}
 }
 
-// Start copies n bytes, a multiple of the page, from address src of the kernel's tile, and starts to send
-// them. Further calls of the socket move them on.
+// Start copies n bytes, a multiple of the page, from address src of the kernel's tile, and starts
+// to send the bytes. Further calls of the socket continue to send the bytes.
 func (x *SocketSender) Start(src uint32, n int) error {
 	if err := x.m.Put(n); err != nil {
 		return err
@@ -339,7 +339,7 @@ func (x *SocketSender) Start(src uint32, n int) error {
 	return x.step()
 }
 
-// Poll moves the sender on, and reports whether all bytes are in the receiver's FIFO.
+// Poll lets the sender work, and reports whether all bytes are in the receiver's FIFO.
 func (x *SocketSender) Poll() (bool, error) {
 	err := x.step()
 	return x.m.Sent() == x.m.Taken(), err
@@ -350,8 +350,8 @@ func (x *SocketSender) Wait() error {
 	return x.until(func() bool { return x.m.Sent() == x.m.Taken() })
 }
 
-// Send sends n bytes, a multiple of the page, from address src of the kernel's tile, and waits until they
-// are in the receiver's FIFO.
+// Send sends n bytes, a multiple of the page, from address src of the kernel's tile. Send waits
+// until the bytes are in the receiver's FIFO.
 func (x *SocketSender) Send(src uint32, n int) error {
 	if err := x.Start(src, n); err != nil {
 		return err
@@ -371,14 +371,14 @@ func (x *SocketSender) Close() error {
 	return x.leave(err)
 }
 
-// leave ends an end: after an error, leave tells the other end.
+// leave gives up this end of the socket. After an error, leave tells the other end.
 func (e *socketEnd) leave(err error) error {
 	for len(e.flying) > 0 {
 		_ = e.flying[0].pending.Wait()
 		e.flying = e.flying[1:]
 	}
 	if err != nil {
-		_ = e.tell(fifo.Failed) // the first error counts
+		_ = e.tell(fifo.Failed) // leave returns the first error
 	}
 	e.free()
 	return err

@@ -58,7 +58,8 @@ func (x *SocketReceiver) until(ready func() bool) error {
 		if ready() {
 			return nil
 		}
-		// The farewell comes in another word, so the receiver also looks at times.
+		// The farewell comes in another word, so the receiver also looks at the farewell from time
+		// to time.
 		x.k.WaitWordFor(x.s.At+fifo.CountOffset, Differs, uint32(x.m.Sent()), d)
 		if err := x.watched(); err != nil {
 			x.m.Fail(err)
@@ -66,10 +67,10 @@ func (x *SocketReceiver) until(ready func() bool) error {
 	}
 }
 
-// Wait waits until at least one page has come. Wait returns the address in the kernel's tile of the next
-// bytes, and how many bytes follow one another there, at most "most" rounded down to whole pages. After the
-// last byte of a closed sender, n is 0. The kernel reads the bytes in place, and gives the room back by
-// [SocketReceiver.Pop].
+// Wait waits until at least one page has come. Wait returns the address of the next bytes in the
+// kernel's tile, and the number n of bytes that lie there in one piece. The number n is at most
+// "most", rounded down to whole pages. After the last byte of a closed sender, n is 0. The kernel
+// reads the bytes in place, and gives the room back by [SocketReceiver.Pop].
 func (x *SocketReceiver) Wait(most int) (addr uint32, n int, err error) {
 	page := int(x.s.Page)
 	if most < page {
@@ -92,8 +93,8 @@ func (x *SocketReceiver) Pop(n int) error {
 	return x.step()
 }
 
-// Recv copies n bytes, a multiple of the page, to address dst of the kernel's tile. If the sender is closed
-// before, Recv returns the number of bytes that came.
+// Recv copies n bytes, a multiple of the page, to address dst of the kernel's tile. If the stream
+// ends before n bytes have come, Recv returns the number of bytes that came.
 func (x *SocketReceiver) Recv(dst uint32, n int) (got int, err error) {
 	for got < n {
 		at, k, err := x.Wait(n - got)
@@ -108,8 +109,8 @@ func (x *SocketReceiver) Recv(dst uint32, n int) (got int, err error) {
 	return got, nil
 }
 
-// Close frees the receiver's block and FIFO. If the kernel has not read all bytes of a closed sender, Close
-// tells the sender, which gets an error, and waits until the sender has stopped writing.
+// Close frees the receiver's block and FIFO. If the kernel has not read all bytes, Close tells the
+// sender, and the sender gets an error. Close then waits until the sender has stopped writing.
 func (x *SocketReceiver) Close() error {
 	if x.m.Err() == nil && !x.m.Ended() {
 		if err := x.tell(fifo.Closed); err != nil {

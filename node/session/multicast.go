@@ -10,8 +10,8 @@ import (
 	"ttfabric/wire"
 )
 
-// MulticastError lists the chips that did not perform a multicast, and the chips that
-// may not have performed the multicast. All other members have performed the multicast.
+// MulticastError lists the chips that did not perform a multicast, or perhaps did not perform the
+// multicast. All other members have performed the multicast.
 type MulticastError struct {
 	Errors []error // one error per chip, in the order of the chips: mostly *RefusedError, *LostError or *OutcomeUnknownError
 }

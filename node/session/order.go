@@ -71,7 +71,8 @@ func (l *line) take(ctx context.Context) error {
 // [Fabric].
 type submit func(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error)
 
-// lined reports whether Calls are open, whose order with blocking calls must be noted.
+// lined reports whether a Call is open. While a Call is open, the session notes the order of Calls
+// and blocking calls.
 func (s *Session) lined() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

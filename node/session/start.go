@@ -32,8 +32,8 @@ type Call struct {
 // Done returns a channel that is closed when the command has ended.
 func (c *Call) Done() <-chan struct{} { return c.ended }
 
-// Poll reports whether the command has ended. If it has ended, err is its error, of the types that the
-// package documentation lists.
+// Poll reports whether the command has ended. After the end, err is the command's error. The
+// package documentation lists the types of the error.
 func (c *Call) Poll() (ended bool, err error) {
 	select {
 	case <-c.ended:
@@ -43,9 +43,9 @@ func (c *Call) Poll() (ended bool, err error) {
 	}
 }
 
-// Wait waits until the command has ended, and returns its error. If ctx ends first, Wait returns an
-// [OutcomeUnknownError] and the error of ctx. The command goes on, and a later Wait may still return
-// its end.
+// Wait waits until the command has ended, and returns the command's error. If ctx ends first, Wait
+// returns an [OutcomeUnknownError] and the error of ctx. The command then goes on, and a later Wait
+// may still return the command's own error.
 func (c *Call) Wait(ctx context.Context) error {
 	select {
 	case <-c.ended:
@@ -116,15 +116,16 @@ func (s *Session) StartRead(ctx context.Context, dst wire.FabricNodeID, a wire.N
 // members and the same plane. Either all commands of a flow have [OtherWay], or no command has it.
 //
 // A payload of more than 4 KiB is allowed for writes, and for writes with increment that are not
-// posted. Such an increment comes with the last packet. The last packet leaves when the destination
-// has performed all others, and may then arrive after later commands. The payload must not change
-// before the Call has ended.
+// posted. The last packet carries the increment of such a write. The last packet leaves when the
+// destination has performed all other packets. Later commands may then arrive before the last
+// packet. The payload must not change before the Call has ended.
 func (s *Session) Start(ctx context.Context, h *flow.Request, payload []byte) (*Call, error) {
 	return s.start(ctx, h, payload, nil)
 }
 
-// StartThen does what Start does. When the command has ended, or could not be started, StartThen calls the function
-// "then" once with the error. The function must not block, and must not call the session.
+// StartThen does what Start does. StartThen calls the function "then" once, with the error, when
+// the command has ended or could not be started. The function must not block, and must not call the
+// session.
 func (s *Session) StartThen(ctx context.Context, h *flow.Request, payload []byte, then func(err error)) {
 	started := false
 	if _, err := s.start(ctx, h, payload, func(err error) { started = true; then(err) }); err != nil && !started {

@@ -11,7 +11,8 @@ import (
 
 // gossip says how the chips of a run learn each other's lives. When a chip starts or ends, each
 // other chip learns this after a random time of its own. A chip ignores news that is older than
-// what the chip already knows. A chip that starts knows no lives, and learns them in the same way.
+// what the chip already knows. A chip that starts knows no lives, and learns the lives of the other
+// chips in the same way.
 type gossip struct {
 	on   bool          // whether there is gossip; false: no chip learns of any life
 	late time.Duration // longest time until news comes to a chip
@@ -91,8 +92,8 @@ func (s *Sim) tellLives(m *machine) {
 	}
 }
 
-// calm is a time. If the tree of a multicast has had no fault for this time, all members answer the
-// probe that begins an epoch.
+// If the tree of a multicast has had no fault for the time calm, all members answer the probe that
+// begins an epoch.
 const calm = 3 * time.Second
 
 // informed reports whether a source knows the lives of the destinations of an op that it accepts

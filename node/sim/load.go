@@ -93,8 +93,9 @@ func (s *Sim) drawLoad(end mono.Time) {
 
 func (s *Sim) anyPlane() wire.Plane { return wire.Plane(s.rng.IntN(s.cfg.Topology.Planes())) }
 
-// step draws the next burst of a job's requests, queues them at the job's chip, and plans the next
-// burst. While the chip is dead, step draws nothing. After the end of all faults, the job ends.
+// step draws the next burst of a job's requests, queues the requests at the job's chip, and plans
+// the following burst. While the chip is dead, step draws nothing. After the end of all faults, the
+// job ends.
 func (s *Sim) step(j *job) {
 	if s.healed {
 		return

@@ -9,7 +9,7 @@
 //  1. Chips start and send requests, and faults begin and end (plan.go, load.go).
 //  2. All faults end, and dead chips restart.
 //  3. The fabric must come to rest: every request has ended, every link is up,
-//     every credit is at its sender, no packet is left anywhere.
+//     every credit is at its sender, and no packet is left anywhere.
 //  4. Every pair of chips must reach each other on every plane. If the load uses both directions
 //     round rings of even length, opposite chips must reach each other in both directions.
 //
@@ -126,7 +126,7 @@ type machine struct {
 	steps   int
 	greedy  []*op // ops that the client inside the chip offers to the chip
 	taken   int   // number of ops in greedy that the chip has taken
-	backlog []*op // ops that wait for room in the chip; the simulator hands them over with HandleRequest
+	backlog []*op // ops that wait for room in the chip; the simulator hands these ops over with HandleRequest
 	program program
 }
 
@@ -153,7 +153,7 @@ type Sim struct {
 	ttl      uint16                     // TTL of new packets; see chip.Config
 }
 
-// routing is what the simulator knows about the routes of a run, and what the chips share about them.
+// routing holds the routes of a run, and the proofs that the chips share.
 type routing struct {
 	routes *route.Plan
 	tied   bool                         // whether the load uses both directions round rings of even length

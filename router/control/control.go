@@ -1,17 +1,18 @@
-// Package control is one chip's part of the control plane. The package collects link states: what
-// each chip says about its own ports. From the link states, the package finds the ports whose
-// cables the tables must avoid.
+// Package control is one chip's part of the control plane. The package collects link states. A link
+// state says what a chip knows about its own ports. From the link states, the package finds the
+// ports whose cables the tables must avoid.
 //
-// Each chip says in a numbered [wire.LinkState] which of its ports routes must avoid. After a port's
-// link has been down for [Config.Hold], the port is silent, or out of service. A link is down while
-// neither its own cable nor a fallback path works. Silence alone does not show that the peer is
-// dead: its process may wait for a processor. A silent port therefore goes out of service only with
-// evidence (see [Control.SetGone]), or after [GiveUp]. The peer may say for [Config.Confirm] that
-// its end of the cable is silent, too, while this chip reaches the peer by other routes all this
-// time. In this case the peer is not late, but the cable has failed. Routes avoid both kinds of
-// ports. The kinds differ for packets to a chip that has no other ports. Packets to a chip behind
-// silent ports wait. Routers drop packets to a chip behind ports out of service. A port also goes
-// out of service if its link has not come up within [Config.Boot] of the start.
+// Each chip says in a numbered [wire.LinkState] which of its ports routes must avoid. After a
+// port's link has been down for [Config.Hold], the port is silent, or out of service. A link is
+// down while neither its own cable nor a fallback path works. Silence alone does not show that the
+// peer is dead: the peer's process may wait for a processor. A silent port therefore goes out of
+// service only with evidence (see [Control.SetGone]), or after [GiveUp]. The peer may say for
+// [Config.Confirm] that its end of the cable is silent, too, while this chip reaches the peer by
+// other routes all this time. In this case the peer is not late, but the cable has failed. Routes
+// avoid silent ports and ports out of service. The two kinds differ for packets to a chip that has
+// no other ports. Packets to a chip behind silent ports wait. Routers drop packets to a chip behind
+// ports out of service. A port also goes out of service if its link has not come up within
+// [Config.Boot] of the start.
 //
 // An operator can also take a port out of service. The port's link then first
 // moves to the cable of a parallel port, and the port stays in service (Spec §7.4.1). Parallel ports
@@ -25,9 +26,9 @@
 // routes.
 //
 // Invariants: For each chip, Control keeps the newest link state that Control has heard, as
-// [wire.LinkState.Newer] decides. If a neighbour has sent this chip all its link states, none of
-// them is a link state of this chip that is newer than the chip's own. Each link state has been
-// sent to every neighbour whose link is up, or Control still owes the link state to that neighbour.
+// [wire.LinkState.Newer] decides. After a neighbour has sent this chip all its link states, this
+// chip's own link state is at least as new as the neighbour's copy. Each link state has been sent
+// to every neighbour whose link is up, or Control still owes the link state to that neighbour.
 package control
 
 import (
@@ -42,7 +43,7 @@ import (
 
 // The specification names no values for these times. The values are our own choices.
 const (
-	Settle   = 5 * time.Millisecond   // delay from a change of the link states to the next plan of the tables: further changes often follow soon
+	Settle   = 5 * time.Millisecond   // delay from a change of the link states to the next plan of the tables, because further changes often follow soon
 	Rejoin   = 100 * time.Millisecond // delay if no port failed and ports came back: the other links of a chip that was late come back soon, and each plan may cost packets that are on a detour
 	Throttle = 100 * time.Millisecond // shortest time between two plans
 	GiveUp   = 20 * time.Second       // time after which a silent port goes out of service; a process that waits for a processor for less than this time is late, but not dead
@@ -76,7 +77,7 @@ type port struct {
 	been    bool      // the link has been up at least once
 	by      int       // while the link is up: index of the port whose cable carries the link's frames
 	failed  bool      // the link has been down for Hold, or has not come up within Boot of the start
-	both    mono.Time // since when both ends say that the link is down, and this chip reaches the peer; 0: the peer does not say so
+	both    mono.Time // since when both ends say that the link is down, and this chip reaches the peer; 0: the peer does not say that the link is down
 	gone    bool      // evidence shows that the peer or the cable has failed
 	dead    bool      // the link has failed, and Control no longer waits for it
 	avoided bool      // an operator took the port out of service
@@ -129,7 +130,7 @@ func (c *Control) word(n wire.FabricNodeID) *word {
 
 // SetPort tells Control that the link of port i came up or went down. When the link comes up,
 // Control owes all link states to the neighbour. The port is then in service at once, unless an
-// operator took it out.
+// operator took the port out of service.
 func (c *Control) SetPort(now mono.Time, i int, up bool) {
 	p := &c.ports[i]
 	if p.up == up {
@@ -146,10 +147,11 @@ func (c *Control) SetPort(now mono.Time, i int, up bool) {
 
 // SetGone tells Control whether evidence shows that port i has lost its peer or its cable. Evidence
 // is a close frame of the peer, a host that refuses the port's datagrams, or a cut by this chip
-// itself. If the port's link stays down, the port then goes out of service after [Config.Hold]
-// already. If no parallel cable can carry the link, the port goes out of service after [GoneHold]
-// already. The end of the evidence puts no port back into service. A port comes back into service
-// only when its link comes up. When a link changes its state, the evidence is forgotten.
+// itself. If the port's link stays down, the port with evidence goes out of service after
+// [Config.Hold], and does not become silent first. If no parallel cable can carry the link, the
+// port goes out of service after [GoneHold]. The end of the evidence puts no port back into
+// service. A port comes back into service only when its link comes up. When a link changes its
+// state, the evidence is forgotten.
 func (c *Control) SetGone(now mono.Time, i int, on bool) {
 	if p := &c.ports[i]; p.gone != on {
 		p.gone = on
@@ -231,9 +233,9 @@ func (c *Control) Deadline() (mono.Time, bool) {
 }
 
 // Tick runs the timers. Tick reports whether the chip must now plan new tables, without the ports
-// of [Control.Out]. If Tick comes late, the chip itself was late, and could not hear its peers. Tick
-// then gives the links that were down in this time as much more time, and some time to handle what
-// has come.
+// of [Control.Out]. If Tick comes late, the chip itself was late, and could not hear its peers.
+// Tick then gives the links that were down as much more time as the chip was late. Tick also gives
+// these links some time to handle the datagrams that have come.
 func (c *Control) Tick(now mono.Time) (plan bool) {
 	if at, ok := c.Deadline(); ok && now.Sub(at) > lateness {
 		for i := range c.ports {
@@ -280,8 +282,8 @@ func (c *Control) moves(i int) bool {
 
 // confirmed reports whether both ends of a port's cable have said for Confirm that the link is
 // down. This chip must have reached the peer by other routes all this time. A link state that the
-// peer sent long before the link went down does not count. At that time this chip may have been
-// late, and now the peer may be late.
+// peer sent long before the link went down does not count. When the peer sent such an old link
+// state, this chip may have been late, and now the peer may be late.
 func (c *Control) confirmed(now mono.Time, p *port) bool {
 	w := c.byNode[p.Peer.Node]
 	switch {

@@ -2,7 +2,7 @@ package control
 
 // Fallback ports (Spec §7.4.1.1: "The Control Plane assigns fallback channels and fallback
 // routers"). If the cable of a port cannot, or must not, carry the frames of the port's link, the
-// cable of a parallel port carries them. The parallel port is the fallback of the port.
+// cable of a parallel port carries the frames. The parallel port is the fallback of the port.
 
 // Offers reports whether the own cable of port i may carry the frames of parallel links. The cable
 // may carry such frames if the cable carries the frames of its own link, and no operator took the

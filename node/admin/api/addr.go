@@ -23,7 +23,7 @@ type Addr struct {
 type addrForm uint8
 
 const (
-	addrNone   addrForm = iota // nothing
+	addrNone   addrForm = iota // no address
 	addrWhole                  // tile and offset
 	addrOffset                 // an offset alone
 	addrNumber                 // a number, as clients of an earlier version of the API send: tile and offset as in wire.NocAddr, or an offset if the body names a tile

@@ -48,8 +48,8 @@ func (c *Client) Jobs(ctx context.Context) (v JobsView, err error) {
 // starts and waits for then end with the program. Own must be called before the first job.
 func (c *Client) Own(name string) { c.owner = name }
 
-// StartJob starts the chip's part of a job, see [session.Runner]. If the job names no owner, its owner is
-// that of [Client.Own].
+// StartJob starts the chip's part of a job, see [session.Runner]. If the job names no owner,
+// StartJob sets the owner to the name from [Client.Own].
 func (c *Client) StartJob(j kernel.Job) error {
 	if j.Owner == "" {
 		j.Owner = c.owner

@@ -16,7 +16,7 @@ import (
 // such batches leave connections free for batches to other destinations and for other calls.
 const (
 	maxBatches   = MaxBatches * 3 / 4 // batches under way in all; other clients can use the rest of the chip's MaxBatches
-	maxBatchesTo = 16                 // batches under way to the same destinations; a further batch waits until one of these has ended
+	maxBatchesTo = 16                 // batches under way to the same destinations; a further batch waits until one of these batches has ended
 	maxIdle      = 64                 // connections that the client keeps for later calls
 )
 
@@ -34,8 +34,8 @@ type targetPlaces struct {
 	users  int           // batches that are under way or wait
 }
 
-// target is where the requests of a batch go. All requests of most batches have the same destination,
-// or are multicasts to the same destinations.
+// target names the destinations of the requests of a batch. All requests of most batches have the
+// same destination, or are multicasts to the same destinations.
 type target struct {
 	dst     wire.FabricNodeID // only the mesh counts for a multicast to members; not used for a multicast by ranges
 	ranges  wire.Ranges

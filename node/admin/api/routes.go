@@ -93,7 +93,7 @@ func (r *Route) Limit() int64 {
 }
 
 // Stream reports whether the answer is a capture, which the caller may read as slowly as the caller
-// likes. The chip drops what the caller does not read in time.
+// likes. The chip drops datagrams that the caller does not read in time.
 func (r *Route) Stream() bool {
 	return slices.ContainsFunc(r.Answers, func(a Answer) bool { return a.Media == MediaCapture })
 }

@@ -1,6 +1,7 @@
 // Package barrier lets the ranks of a job wait for each other at one chip. A barrier has a name, a
-// number of ranks, and any number of rounds: when all ranks have entered, a round ends, and the next
-// begins. A rank that goes away breaks the barrier, because the others would wait forever.
+// number of ranks, and any number of rounds. When all ranks have entered the barrier, a round ends,
+// and the next round begins. A rank that goes away breaks the barrier, because otherwise the other
+// ranks would wait forever.
 //
 // The package knows neither connections nor the chip. Package server and the HTTP API use one
 // [Table] for each chip.
@@ -27,7 +28,7 @@ type group struct {
 	ranks   int
 	members map[int]*Member
 	inside  int   // number of members that wait
-	broken  error // a rank has left; nil: none has
+	broken  error // error that says which rank has left; nil: no rank has left
 }
 
 // Member is one rank of a barrier.
@@ -79,9 +80,10 @@ func (t *Table) join(name string, rank, ranks int) (*Member, error) {
 	return m, nil
 }
 
-// Enter makes the rank wait for the others. When all have entered, Enter's Table calls "done" with
-// nil. If a rank has left or leaves, the Table calls "done" with a [LeftError]. The function "done"
-// must not block, and must not call the Table. If the rank waits already, Enter returns an error.
+// Enter makes the rank wait for the other ranks. When all ranks have entered, the Table calls
+// "done" with nil. If a rank has left or leaves, the Table calls "done" with a [LeftError]. The
+// function "done" must not block, and must not call the Table. If the rank waits already, Enter
+// returns an error.
 func (m *Member) Enter(done func(error)) error {
 	m.t.mu.Lock()
 	defer m.t.mu.Unlock()

@@ -1,10 +1,11 @@
 // Package allgather is the all-gather of the CCL guide over the ERISC data mover, on lines and rings of chips.
 // Each chip has a slice of a tensor. At the end, each chip has the slices of all chips in its output tensor.
 //
-// As in the guide, a worker is two kernels on two tiles. The sender sends the chip's own slice to the neighbour,
-// and forwards slices from the output tensor. The receiver takes packets from the other neighbour, stores
-// them into the output tensor, and tells the sender about each packet. Both use channels of the EDMs of their
-// links. Several workers share a slice, and several links share the workers.
+// As in the guide, a worker is two kernels on two tiles. The sender sends the chip's own slice to
+// the neighbour, and forwards slices from the output tensor. The receiver takes packets from the
+// other neighbour, stores them into the output tensor, and tells the sender about each packet. The
+// sender and the receiver use channels of the EDMs of their links. Several workers share a slice,
+// and several links share the workers.
 //
 // The tensors lie in the L1 of Tensix tiles, interleaved or sharded. The output of a sharded tensor has more
 // pages in each bank than the input, so the workers reshard the pages on their way.
@@ -23,7 +24,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Scheme says which way the slices go.
+// Scheme says in which directions the slices travel.
 type Scheme uint8
 
 // The schemes. A line has Halfway only.

@@ -21,19 +21,19 @@ const (
 	argBack                              // 1: the slices go to the chip before; 0: to the next chip
 	argFirst                             // the worker's first page of each slice
 	argCount                             // the worker's pages of each slice
-	argPer                               // most pages of a packet
+	argPer                               // largest number of pages of a packet
 	argSlices                            // sender: slices to send; receiver: slices that come
 	argInner                             // pages of a slice that lie together in the output
 	argSem                               // the sender's semaphore: chunks that the receiver has committed
 	argX                                 // receiver: tile of the sender
 	argY                                 //
-	argCopy                              // sender: 1: it also stores the chip's own slice into the output
+	argCopy                              // sender: 1: the sender also stores the chip's own slice into the output
 	argTell                              // receiver: 1: there is a sender to tell
 	argStage                             // address of space for one packet
 	numArgs
 )
 
-// worker is what the two workers have in common.
+// worker holds what the two workers have in common.
 type worker struct {
 	k       *kernel.Context
 	channel *edm.Worker
@@ -59,7 +59,7 @@ func newWorker(k *kernel.Context) *worker {
 	return w
 }
 
-// rank returns the chip whose slice comes as number i; the own slice is number 0.
+// rank returns the chip whose slice comes as number i. The chip's own slice is number 0.
 func (w *worker) rank(i int) int { return ((w.self-i*w.step)%w.chips + w.chips) % w.chips }
 
 // place returns the page of the output for a page of a chip's slice.

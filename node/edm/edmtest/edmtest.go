@@ -53,7 +53,8 @@ func New(t *testing.T, machine string, seed uint64, table kernel.Table) *Fabric 
 	return f
 }
 
-// litter fills the L1 of a chip's ethernet tiles with what an earlier job could have left.
+// litter fills the L1 of a chip's ethernet tiles with random bytes, as if an earlier job had left
+// these bytes.
 func (f *Fabric) litter(c *chip.Chip) {
 	f.T.Helper()
 	rng := rand.New(rand.NewPCG(9, uint64(c.Node().Chip)))
@@ -86,7 +87,7 @@ func (f *Fabric) Run(d time.Duration, over func() bool) bool {
 	return over()
 }
 
-// step lets a chip work, and carries what it sends to its neighbours.
+// step lets a chip work, and carries the chip's datagrams to its neighbours.
 func (f *Fabric) step(c *chip.Chip) (moved bool) {
 	c.Tick(f.Now)
 	c.Pump(f.Now)

@@ -84,8 +84,8 @@ func (j *Job) result(begin time.Time, p *socket.Piped) Result {
 	return r
 }
 
-// Send sends the job's file, or "in" for "-", and waits until the receiver has read all bytes. If ctx ends,
-// Send gives up: the receiver gets an error, and the memory of the chips is free.
+// Send sends the job's file, or "in" for "-", and waits until the receiver has read all bytes. If
+// ctx ends, Send gives up: the receiver gets an error, and Send frees the memory of the socket.
 func (j *Job) Send(ctx context.Context, in io.Reader) (r Result, err error) {
 	length := uint64(socket.Unknown)
 	if j.File != "-" {
@@ -128,18 +128,19 @@ func (j *Job) Send(ctx context.Context, in io.Reader) (r Result, err error) {
 	return j.result(begin, &p), err
 }
 
-// giveUp closes an end that has failed. The other end hears of it.
+// giveUp closes an end that has failed, and tells the other end.
 func giveUp(x interface{ Close(context.Context) error }) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeMost)
 	defer cancel()
 	if s, ok := x.(*socket.Sender); ok {
 		s.Fail(errors.New("the program has given up"))
 	}
-	_ = x.Close(ctx) // the first error counts
+	_ = x.Close(ctx) // the caller returns the first error
 }
 
-// Recv receives into the job's file, or into "out" for "-". The file appears when all bytes have come and
-// their SHA-256 is equal; an earlier file of this name then goes.
+// Recv receives into the job's file, or into "out" for "-". When all bytes have come, and their
+// SHA-256 is equal, Recv gives the file its name. The new file replaces an earlier file of the same
+// name.
 func (j *Job) Recv(ctx context.Context, out io.Writer) (r Result, err error) {
 	var f *os.File
 	if j.File != "-" {

@@ -47,7 +47,7 @@ type chips struct {
 // start starts all processes, and waits until all links are up.
 func (c *chips) start(ctx context.Context, name string, number int, door Door) error {
 	j := c.job
-	known := make([]folder.Chip, len(c.ps)) // sockets and addresses are known when the chips run
+	known := make([]folder.Chip, len(c.ps)) // the sockets and addresses become known when the chips run
 	for i, n := range j.Fabric.Topology.Nodes() {
 		known[i].Chip = n
 	}
@@ -65,7 +65,7 @@ func (c *chips) start(ctx context.Context, name string, number int, door Door) e
 	err := j.Bring(ctx, c.exits)
 	j.Fabric.Start = nil
 	var ended *fabric.EndedError
-	if errors.As(err, &ended) { // the end of this process will not come from c.exits
+	if errors.As(err, &ended) { // c.exits does not report the end of this process
 		c.gone(ended.Exit)
 	}
 	return err
@@ -102,8 +102,8 @@ func (c *chips) close() {
 	}
 }
 
-// watch waits until all processes have ended. When all programs have returned, one fails, or ctx
-// ends, watch ends the processes.
+// watch waits until all processes have ended. When all programs have returned, a program fails, or
+// ctx ends, watch ends the processes.
 func (c *chips) watch(ctx context.Context, a *Attempt) {
 	returned := make(chan int, len(c.ps))
 	for i, p := range c.ps {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// MaxLine is the longest line of a rank's output, in bytes. A longer line is broken into several.
+// MaxLine is the longest line of a rank's output, in bytes. A longer line becomes several lines.
 const MaxLine = 64 << 10
 
 // lines writes the output of a rank with a prefix before each line. Several lines may share the
@@ -18,8 +18,8 @@ type lines struct {
 	part   []byte // a line whose end has not come yet
 }
 
-// Write implements io.Writer. Write reports no error: a rank does not end because nobody reads its
-// output.
+// Write implements io.Writer. Write reports no error. A rank therefore does not end if nobody reads
+// its output.
 func (l *lines) Write(b []byte) (int, error) {
 	n := len(b)
 	for len(b) > 0 {

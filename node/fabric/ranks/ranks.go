@@ -1,6 +1,6 @@
-// Package ranks starts a program once for each chip of a fabric, and watches the processes: that is
-// what 'ttfabric run' does. The processes run beside the chips, or are the chips ([Job].AsChip).
-// Package rank says which variables a rank gets.
+// Package ranks starts a program once for each chip of a fabric, and watches the processes. The
+// package does the work of 'ttfabric run'. The processes run beside the chips, or are the chips
+// ([Job].AsChip). Package rank says which variables a rank gets.
 package ranks
 
 import (
@@ -51,7 +51,7 @@ type Job struct {
 	Bring func(context.Context, fabric.Exits) error
 }
 
-// Door is how the ranks reach their chips.
+// Door names the way by which the ranks reach their chips.
 type Door string
 
 // The doors.
@@ -94,8 +94,8 @@ type Attempt struct {
 }
 
 // NewReport returns the report of a job before its first attempt. The second result says why the
-// ranks use HTTP, and begins with ", because"; "": they use the sockets. If a chip does not run, the
-// error says so. With AsChip, the error says so if a chip runs.
+// ranks use HTTP, and begins with ", because"; "": they use the sockets. NewReport returns an error
+// if a chip does not run. With AsChip, NewReport returns an error if a chip runs.
 func (j *Job) NewReport() (*Report, string, error) {
 	r := &Report{Fabric: j.Fabric.Name(), Program: j.Program, Ranks: len(j.Fabric.Topology.Chips), Door: Socket, Attempts: []Attempt{}}
 	if r.Ranks > attach.MaxRanks {
@@ -125,7 +125,8 @@ func (j *Job) NewReport() (*Report, string, error) {
 // dialTime is the longest time for a chip to answer at its socket.
 const dialTime = 2 * time.Second
 
-// noSocket returns why a rank cannot use the socket of a chip; "": it can.
+// noSocket returns the reason why a rank cannot use the socket of a chip. If the rank can use the
+// socket, the reason is "".
 func noSocket(c *folder.Chip, t *topo.Topology) string {
 	if c.Socket == "" {
 		return fmt.Sprintf("chip %s has no Unix socket that this machine can reach", c.Chip)
@@ -143,8 +144,8 @@ func noSocket(c *folder.Chip, t *topo.Topology) string {
 	return ""
 }
 
-// chips returns the running chips in the order of the ranks. If one does not run, chips returns an
-// error.
+// chips returns the running chips in the order of the ranks. If a chip does not run, chips returns
+// an error.
 func (j *Job) chips() (out []folder.Chip, err error) {
 	running := map[wire.FabricNodeID]folder.Chip{}
 	for _, c := range j.Fabric.Running() {
@@ -246,8 +247,8 @@ func (j *Job) attempt(ctx context.Context, name string, number int, door Door) (
 	return a, err
 }
 
-// watch waits until all ranks have ended. When one fails, a chip is lost or ctx ends, watch ends the
-// others.
+// watch waits until all ranks have ended. When a rank fails, a chip is lost or ctx ends, watch ends
+// the other ranks.
 func (j *Job) watch(ctx context.Context, a *Attempt, ps []*process, chips []folder.Chip, ends <-chan end, running int) {
 	tick := time.NewTicker(lookAfter)
 	defer tick.Stop()
@@ -293,8 +294,8 @@ func (j *Job) watch(ctx context.Context, a *Attempt, ps []*process, chips []fold
 	}
 }
 
-// failed records that a rank was the first to fail, and tells people. The parameter "how" says how the
-// rank's process ended.
+// failed records that a rank was the first to fail, and prints a message. The parameter "how" says
+// how the rank's process ended.
 func (j *Job) failed(a *Attempt, rank, code int, how string) {
 	chip := j.Fabric.Topology.Chips[rank].Node
 	a.Lost = append(a.Lost, rank)
@@ -302,7 +303,7 @@ func (j *Job) failed(a *Attempt, rank, code int, how string) {
 	j.Tell(fmt.Sprintf("Rank %d (chip %s) ended %s; ending the other ranks.", rank, chip, how))
 }
 
-// fail notes why an attempt failed, unless it has failed already.
+// fail notes why an attempt failed, unless the attempt has failed already.
 func (a *Attempt) fail(code int, why string) {
 	if a.Why == "" {
 		a.Why, a.code = why, code
@@ -323,8 +324,9 @@ func (j *Job) lost(chips []folder.Chip) (out []wire.FabricNodeID) {
 	return out
 }
 
-// lostSoon returns the chips that are lost at present. If there are none, lostSoon looks again for
-// chipGrace: a rank whose chip was killed may end before this process learns of the end of the chip's process.
+// lostSoon returns the chips that are lost at present. If no chip is lost, lostSoon looks again for
+// chipGrace. A rank whose chip was killed may end before this process learns of the end of the
+// chip's process.
 func (j *Job) lostSoon(ctx context.Context, chips []folder.Chip) []wire.FabricNodeID {
 	for end := time.Now().Add(chipGrace); ; {
 		if out := j.lost(chips); len(out) > 0 || time.Now().After(end) {
@@ -346,7 +348,7 @@ func (j *Job) process(mu *sync.Mutex, i int, cmd *exec.Cmd) *process {
 	return p
 }
 
-// terminate asks all ranks to end, and kills those that have not ended after KillAfter.
+// terminate asks all ranks to end. After KillAfter, terminate kills the ranks that have not ended.
 func terminate(ps []*process) {
 	signal(ps, syscall.SIGTERM)
 	time.AfterFunc(KillAfter, func() { signal(ps, syscall.SIGKILL) })

@@ -15,7 +15,7 @@ func attributes() *syscall.SysProcAttr {
 
 // start starts all ranks, and keeps the starting thread until the channel "stop" is closed. The
 // kernel sends the signal of attributes when this thread ends. If a rank cannot be started, start
-// starts no further ones.
+// starts no further ranks.
 func start(ps []*process, started chan<- error, stop <-chan struct{}) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

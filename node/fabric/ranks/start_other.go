@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// attributes returns nothing special.
+// attributes returns nil: the processes need no attributes.
 func attributes() *syscall.SysProcAttr { return nil }
 
-// start starts all ranks. If a rank cannot be started, start starts no further ones.
+// start starts all ranks. If a rank cannot be started, start starts no further ranks.
 func start(ps []*process, started chan<- error, _ <-chan struct{}) {
 	var err error
 	for i, p := range ps {

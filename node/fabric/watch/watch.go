@@ -85,8 +85,8 @@ func Running(ctx context.Context, open func() (*fabric.Fabric, error), o Options
 	return v.live(open)
 }
 
-// history shows the archived events. With Last, history shows nothing, but keeps the
-// newest events until endHistory shows them.
+// history shows the archived events. With Last, history shows nothing, but keeps the newest events
+// for endHistory.
 func (v *viewer) history() error {
 	skipped, err := v.read(v.wants)
 	switch {

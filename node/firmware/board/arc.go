@@ -2,7 +2,7 @@ package board
 
 import "ttfabric/wire"
 
-// arc is what a host has stored into registers of the ARC processor.
+// arc holds the values that a host has stored into registers of the ARC processor.
 type arc struct {
 	scratch [scratchWords]uint32
 	boosted bool // a host asked for the clock of a busy chip

@@ -6,9 +6,10 @@ import (
 	"ttfabric/wire"
 )
 
-// The rows (Wormhole) and columns (Blackhole) of Tensix tiles, in coordinates of NoC 0. Their order is
-// that of the ARC processor and the efuses (tt-umd, HARVESTING_NOC_LOCATIONS). A descriptor's
-// harvest_mask counts the same rows or columns in ascending order.
+// The rows (Wormhole) and columns (Blackhole) of Tensix tiles, in coordinates of NoC 0. The order
+// of the rows and columns is that of the ARC processor and the efuses (tt-umd,
+// HARVESTING_NOC_LOCATIONS). A descriptor's harvest_mask counts the same rows or columns in
+// ascending order.
 var (
 	wormholeRows     = []uint8{11, 1, 10, 2, 9, 3, 8, 4, 7, 5}
 	blackholeColumns = []uint8{1, 16, 2, 15, 3, 14, 4, 13, 5, 12, 6, 11, 7, 10}

@@ -8,7 +8,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Identity is what names a chip to a host: its position, its board, and its own id.
+// Identity holds the names of a chip that a host reads: the chip's position, its board, and its own
+// id.
 type Identity struct {
 	Coord    Coord
 	Board    uint64 // id of the board; bits 36 to 55 are the number of the board's type (UPI)
@@ -92,18 +93,18 @@ func Mangle(board uint64) uint32 { return uint32(board>>4&0xF0000000 | board&0x0
 
 // Identify returns the identity of each chip, in the order of t.Chips.
 //
-// Boards. [topo.Topology.Boards] says which chips are on one board. If the BoardID names a known board
-// type, it is the board's id. Otherwise Identify makes an id out of the board's type, the hash of the
-// topology and the index of the board's first chip. A made id is the same in every run of a topology, and
-// differs from the other made ids of the topology.
+// Boards. [topo.Topology.Boards] says which chips are on one board. If the BoardID names a known
+// board type, the BoardID is the board's id. Otherwise Identify makes an id out of the board's
+// type, the hash of the topology and the index of the board's first chip. A made id is the same in
+// every run of a topology, and differs from the other made ids of the topology.
 //
 // Locations. The left chip of an n300 is 0, and the right chip is 1. The left chip has channels 8 and 9
 // towards the right chip. The chips of each tray of a Galaxy are 1 to 8. A chip alone on its board is 0.
 //
 // Unique ids. tt-umd computes the id of a chip behind a cable from the board id and the location that an
 // ethernet tile reports. Identify computes the same id:
-//   - Wormhole: The low word is the mangled board id, and the high word is 2 plus the location. But if
-//     the low word of [topo.Chip].UniqueID is the mangled board id, UniqueID is the id.
+//   - Wormhole: The low word is the mangled board id, and the high word is 2 plus the location. If
+//     the low word of [topo.Chip].UniqueID is the mangled board id, however, UniqueID is the id.
 //   - Blackhole: The id is the board id times 32, plus the location.
 //
 // A chip without cables has the board id (Wormhole) or its UniqueID (Blackhole). A Galaxy chip has its

@@ -33,7 +33,8 @@ func (b *Board) clocks() (most, least uint32) {
 	return busyWormhole, idleWormhole
 }
 
-// clock returns the present frequency of the AI clock: the one that a host asked for last.
+// clock returns the present frequency of the AI clock: the frequency that a host has last asked
+// for.
 func (b *Board) clock() uint32 {
 	most, least := b.clocks()
 	if b.arc != nil && b.arc.boosted {
@@ -144,8 +145,8 @@ func (b *Board) queueWord(off uint64) uint32 {
 	return 0
 }
 
-// serveQueues performs the requests in all queues for whose responses there is room. If a host has
-// written wrong indices into a queue, the queue keeps its requests.
+// serveQueues performs the requests in all queues, as far as the queues have room for the
+// responses. If a host has written wrong indices into a queue, the queue keeps its requests.
 func (b *Board) serveQueues() {
 	const turn = 2 * queueDepth
 	all := b.queueMemory()

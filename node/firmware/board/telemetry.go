@@ -11,8 +11,8 @@ const (
 	cmVersion = 0x02260000 // firmware of the ARC processor; luwen reads the bundle's version from 0x02190000 on
 )
 
-// Tags of the telemetry (tt-umd, TelemetryTag). Values that the emulator has no model of, such as
-// temperatures, voltages and powers, have no entry in the table.
+// Tags of the telemetry (tt-umd, TelemetryTag). The table has no entries for values that the
+// emulator does not model, such as temperatures, voltages and powers.
 const (
 	tagBoardHigh   = 1
 	tagBoardLow    = 2
@@ -162,7 +162,7 @@ func (b *Board) ethLive() uint32 {
 	})<<16
 }
 
-// arcHeartbeat returns the heartbeat of the ARC processor. It is never 0.
+// arcHeartbeat returns the heartbeat of the ARC processor. The heartbeat is never 0.
 func (b *Board) arcHeartbeat() uint32 { return uint32(b.live.Now()/arcBeat) + 1 }
 
 // Words of the telemetry of firmware before 18.4 (tt-umd, LegacyTelemetryTag). luwen reads all words.

@@ -35,16 +35,16 @@ type Ring struct {
 	Parts   map[wire.FabricNodeID]kernel.Job // by chip
 	Master  wire.FabricNodeID                // chip on which the ring begins
 	Results wire.NocAddr                     // on the master: times of the trips, 4 bytes each, in nanoseconds
-	Buffer  wire.NocAddr                     // on the master: the payloads, one behind the other
-	Arrive  []wire.NocAddr                   // by hop: where the payloads arrive on the hop's receiving chip, one behind the other
+	Buffer  wire.NocAddr                     // on the master: the payloads, one after the other
+	Arrive  []wire.NocAddr                   // by hop: where the payloads arrive on the hop's receiving chip, one after the other
 	Samples int
 }
 
 // Order returns the chips of a ring with n hops. For 2, 4, 8 and 12 hops of a T3000, the order is
-// the guide's where the cabling allows. The guide's literal lists for 4, 8 and 12 hops name chips
-// that are not neighbours in tt-umd's numbering ("Identifying Correct Chip Order"). So Order finds
-// the chips by the cabling: a cycle of n steps in which each step has a cable of its own. The cycle
-// begins at the earliest chip of the topology that has such a cycle.
+// the guide's where the cabling allows. In tt-umd's numbering, some neighbours in the guide's
+// literal lists for 4, 8 and 12 hops have no cable between them ("Identifying Correct Chip Order").
+// So Order finds the chips by the cabling: a cycle of n steps in which each step has a cable of its
+// own. The cycle begins at the earliest chip of the topology that has such a cycle.
 func Order(t *topo.Topology, n int) ([]wire.FabricNodeID, error) {
 	if n < 2 || n > MaxHops {
 		return nil, fmt.Errorf("a ring of %d hops: want 2 to %d", n, MaxHops)
@@ -80,8 +80,8 @@ func (s *search) from(start wire.FabricNodeID) []wire.FabricNodeID {
 	return nil
 }
 
-// extend adds chips to the path until the path is a ring. It first tries the chips with the fewest
-// visits.
+// extend adds chips to the path until the path is a ring. extend first tries the chips with the
+// fewest visits.
 func (s *search) extend() bool {
 	if s.steps--; s.steps < 0 {
 		return false

@@ -42,9 +42,9 @@ type Sender interface {
 	// command only if no later command of the same flow was started. Otherwise the repetition would
 	// arrive after the later command.
 	//
-	// A payload longer than one packet is allowed for writes, and for writes with increment that are
-	// not posted. The increment then comes with the last packet, after the destination has performed
-	// all others.
+	// A payload longer than one packet is allowed for writes, and for writes with increment that
+	// are not posted. The last packet then carries the increment, and leaves when the destination
+	// has performed all other packets.
 	Start(h *flow.Request, payload []byte) (Pending, error)
 }
 

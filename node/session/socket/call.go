@@ -19,8 +19,8 @@ func (c *Call) end(n int, err error) {
 // Done returns a channel that is closed when the call has ended.
 func (c *Call) Done() <-chan struct{} { return c.ended }
 
-// Poll reports whether the call has ended. If it has ended, n is the number of bytes that were sent or
-// received, and err is its error.
+// Poll reports whether the call has ended. After the end, n is the number of bytes that the call
+// has sent or received, and err is the call's error.
 func (c *Call) Poll() (ended bool, n int, err error) {
 	select {
 	case <-c.ended:
@@ -30,8 +30,9 @@ func (c *Call) Poll() (ended bool, n int, err error) {
 	}
 }
 
-// Wait waits until the call has ended, and returns the number of bytes and its error. If ctx ends first, Wait
-// returns the error of ctx. The call goes on, and its buffer is still in use.
+// Wait waits until the call has ended, and returns the number of bytes and the call's error. If ctx
+// ends first, Wait returns the error of ctx. The call then goes on, and still uses the call's
+// buffer.
 func (c *Call) Wait(ctx context.Context) (n int, err error) {
 	select {
 	case <-c.ended:

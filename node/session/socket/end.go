@@ -24,7 +24,7 @@ type machine interface {
 	Flying() bool
 }
 
-// end is what both ends of a socket share.
+// end holds what a Sender and a Receiver have in common.
 type end struct {
 	s     *session.Session
 	o     Options
@@ -64,7 +64,8 @@ func (e *end) run(m machine) {
 
 func (e *end) now() mono.Time { return mono.Time(time.Since(e.begin)) }
 
-// change calls f with the lock, starts the machine's commands, and wakes whoever waits.
+// change calls f with the lock, starts the machine's commands, and wakes the goroutines that wait
+// for a change.
 func (e *end) change(f func(now mono.Time)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -153,9 +154,9 @@ func (e *end) command(c wire.Command, payload []byte, after *uint32, ended func(
 	})
 }
 
-// resolve looks at the other end after a command that was refused or whose outcome is unknown. If the other
-// end is gone, the error says so. Otherwise resolve finds out whether a command of unknown outcome was
-// performed.
+// resolve looks at the other end after a command that was refused or whose outcome is unknown. If
+// the other end is gone, resolve returns an error that names this reason. Otherwise resolve finds
+// out whether a command of unknown outcome was performed.
 func (e *end) resolve(f fifo.Fate, err error, after *uint32) (fifo.Fate, error) {
 	if e.ctx.Err() != nil || errors.Is(err, session.ErrUnreachable) {
 		return f, err
@@ -198,8 +199,9 @@ func (e *end) word(ctx context.Context, off int) (uint32, error) {
 	return binary.LittleEndian.Uint32(b[:]), err
 }
 
-// nearWrap is the pause between two reads of a counter that is about to wrap. The chip's own waits compare
-// numbers of 32 bits, so they cannot wait for a counter that wraps.
+// nearWrap is the pause between two reads of a counter that is about to wrap. A chip compares a
+// counter and the awaited value as numbers of 32 bits, so a chip cannot wait for a counter that
+// wraps.
 const nearWrap = time.Millisecond
 
 // watchCounter hands each new value of this end's counter to the machine.
@@ -244,8 +246,8 @@ func (e *end) watchFarewell() {
 	}
 }
 
-// takeFarewell takes the farewell of the other end. The counter is read after the farewell, so it counts all
-// that the other end has done before.
+// takeFarewell takes the farewell of the other end. takeFarewell reads the counter after the
+// farewell, so the counter includes everything that the other end did before the farewell.
 func (e *end) takeFarewell(ctx context.Context, f fifo.Farewell) error {
 	count, err := e.word(ctx, fifo.CountOffset)
 	if err != nil {
@@ -311,7 +313,8 @@ func (e *end) watchPeer() {
 		if e.ctx.Err() != nil || !errors.As(err, &gone) && !errors.Is(err, session.ErrUnreachable) {
 			continue // a read that failed for another reason is repeated
 		}
-		// An end that has drained frees its block. Its last words are then in this end's block.
+		// An end that has drained first writes its farewell into this end's block, and then frees
+		// its own block.
 		word, fareErr := e.word(e.ctx, fifo.FareOffset)
 		count, countErr := e.word(e.ctx, fifo.CountOffset)
 		if e.ctx.Err() != nil {
@@ -354,8 +357,9 @@ func (e *end) tell(ctx context.Context, f fifo.Farewell) error {
 // tellMost is the longest time for which an end tries to tell the other end that it has failed.
 const tellMost = 2 * time.Second
 
-// giveUp tells the other end once that this end has failed, unless the other end is gone. Before, giveUp
-// waits until no command of this end is under way: the other end may then free its memory.
+// giveUp tells the other end once that this end has failed, unless the other end is gone. giveUp
+// first waits until no command of this end is under way, because the other end may free its memory
+// after the farewell.
 func (e *end) giveUp() {
 	ctx, cancel := context.WithTimeout(context.Background(), tellMost)
 	defer cancel()
@@ -369,7 +373,7 @@ func (e *end) giveUp() {
 		e.told = true
 	})
 	if !skip {
-		_ = e.tell(ctx, fifo.Failed) // without a route, the other end finds out by itself
+		_ = e.tell(ctx, fifo.Failed) // without a route, the other end notices by itself that this end is gone
 	}
 }
 
@@ -393,8 +397,7 @@ func (e *end) free() error {
 // errFlying is the error of a Close that did not wait for the other end's last writes.
 var errFlying = errors.New("the other end may still write into the memory of the socket")
 
-// settle waits until the other end writes no more into this end's memory, and this end no more into the other
-// end's.
+// settle waits until neither end writes into the memory of the other end any more.
 func (e *end) settle(ctx context.Context) error {
 	quiet := func() bool {
 		var gone *fifo.PeerError

@@ -134,9 +134,10 @@ type stream struct {
 // Read reads the bytes that have come.
 func (s stream) Read(b []byte) (int, error) { return s.x.Recv(s.ctx, b) }
 
-// Unpipe receives the stream that [Pipe] sends, and writes its bytes to "out". If the bytes have another
-// SHA-256 than at the sender, the error is [ErrSum]. The function "progress", if not nil, gets the number
-// of bytes so far, and the length of the stream or [Unknown]. The caller closes the Receiver.
+// Unpipe receives the stream that [Pipe] sends, and writes its bytes to "out". If the SHA-256 of
+// the received bytes differs from the sender's SHA-256, the error is [ErrSum]. The function
+// "progress", if not nil, gets the number of bytes so far, and the length of the stream or
+// [Unknown]. The caller closes the Receiver.
 func Unpipe(ctx context.Context, x *Receiver, out io.Writer, progress func(done, length uint64)) (Piped, error) {
 	return unpipe(bufio.NewReaderSize(stream{ctx, x}, 2*pipeBlock), out, progress)
 }

@@ -11,8 +11,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Receiver is the receiving end of a socket. A Receiver is safe for concurrent use; receives are performed one
-// after another.
+// Receiver is the receiving end of a socket. A Receiver is safe for concurrent use; a Receiver
+// performs one receive after another.
 type Receiver struct {
 	*end
 	m    *fifo.Receiver
@@ -98,10 +98,11 @@ func (x *Receiver) read(ctx context.Context, b []byte) (n int, err error) {
 	return n, nil
 }
 
-// Start starts to receive exactly len(b) bytes, a multiple of the page. Receives are performed in the order
-// of the calls. If the sender is closed before, the Call's error is [io.EOF] without bytes, or
-// [io.ErrUnexpectedEOF] after some bytes. While [MaxOpen] receives are open, Start waits until ctx ends. If
-// ctx ends later, the receive ends with the error of ctx.
+// Start starts to receive exactly len(b) bytes, a multiple of the page. The receiver performs
+// receives in the order of the calls. If the stream ends before the first byte of b, the Call's
+// error is [io.EOF]. If the stream ends before the last byte of b, the error is
+// [io.ErrUnexpectedEOF]. While [MaxOpen] receives are open, Start waits until ctx ends. If ctx ends
+// later, the receive ends with the error of ctx.
 func (x *Receiver) Start(ctx context.Context, b []byte) (*Call, error) {
 	if len(b)%int(x.o.Page) != 0 {
 		return nil, io.ErrShortBuffer
@@ -159,10 +160,10 @@ func (x *Receiver) RecvFull(ctx context.Context, b []byte) (n int, err error) {
 	return c.n, c.err
 }
 
-// Close frees the receiver's memory. If the program has not read all bytes of a closed sender, Close tells
-// the sender, which gets an error, and waits until no write of the sender is under way. If ctx ends before,
-// writes of the sender can still reach the memory that Close frees, and the error says so. After Close, all
-// other calls return [ErrClosed].
+// Close frees the receiver's memory. If the program has not read all bytes, Close tells the sender,
+// and the sender's calls return an error. Close then waits until no write of the sender is under
+// way. If ctx ends first, Close returns an error, because writes of the sender can still reach the
+// freed memory. After Close, all other calls return [ErrClosed].
 func (x *Receiver) Close(ctx context.Context) error {
 	first, tell := false, false
 	x.change(func(mono.Time) {

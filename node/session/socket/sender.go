@@ -11,8 +11,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Sender is the sending end of a socket. A Sender is safe for concurrent use; the bytes of one send follow
-// one another.
+// Sender is the sending end of a socket. A Sender is safe for concurrent use; the bytes of two
+// sends never mix.
 type Sender struct {
 	*end
 	m    *fifo.Sender
@@ -74,8 +74,8 @@ func (x *Sender) enter(n int) (before, mine chan struct{}, err error) {
 	return before, x.last, nil
 }
 
-// hand hands the bytes of a send over, when the earlier sends have handed over theirs. The result is the
-// number of the byte behind them in the stream.
+// hand hands over the bytes of a send, after the earlier sends have handed over their bytes. The
+// result is the number of the stream's first byte behind the bytes of this send.
 func (x *Sender) hand(ctx context.Context, before, mine chan struct{}, data []byte) (end uint64, err error) {
 	defer x.change(func(mono.Time) { close(mine) })
 	if before != nil {
@@ -106,10 +106,10 @@ func (x *Sender) hand(ctx context.Context, before, mine chan struct{}, data []by
 	return end, nil
 }
 
-// Start starts to send data, whose length is a multiple of the page. Sends are performed in the order of
-// the calls. The data must not change before the Call has ended. The Call ends when the data is in the
-// receiver's FIFO. While [MaxOpen] sends are open, Start waits until ctx ends. If ctx ends later, the Call
-// ends with the error of ctx, and a part of the data may still be sent.
+// Start starts to send data, whose length is a multiple of the page. The sender performs sends in
+// the order of the calls. The data must not change before the Call has ended. The Call ends when
+// the data is in the receiver's FIFO. While [MaxOpen] sends are open, Start waits until ctx ends.
+// If ctx ends later, the Call ends with the error of ctx, and a part of the data may still be sent.
 func (x *Sender) Start(ctx context.Context, data []byte) (*Call, error) {
 	select {
 	case x.room <- struct{}{}:
@@ -150,10 +150,11 @@ func (x *Sender) sent(ctx context.Context, end uint64) error {
 	return err
 }
 
-// Send sends data, whose length is a multiple of the page. Send returns when the sender has copied the
-// data. The sender holds at most as many bytes as the FIFO. Beyond that, Send waits until ctx ends. If ctx
-// ends, a part of data is still sent, and the error is that of ctx. An error of the socket may come with a
-// later call.
+// Send sends data, whose length is a multiple of the page. Send returns when the sender has copied
+// the data. The sender holds at most as many bytes as the FIFO. If the sender has no room for the
+// data, Send waits for room until ctx ends. If ctx ends first, the sender still sends a part of the
+// data, and Send returns the error of ctx. A later call may return an error of the socket that
+// concerns this data.
 func (x *Sender) Send(ctx context.Context, data []byte) error {
 	before, mine, err := x.enter(len(data))
 	if err == nil {
@@ -182,10 +183,10 @@ func (x *Sender) Acked() uint64 {
 	return x.m.Acked()
 }
 
-// Close waits until all bytes are in the FIFO, tells the receiver that no more bytes follow, and waits
-// until the receiver has read all bytes. Close then frees the sender's memory. If ctx ends first, or after
-// an error, Close gives the socket up: the receiver gets an error. After Close, all other calls return
-// [ErrClosed].
+// Close waits until all bytes are in the FIFO, tells the receiver that no more bytes follow, and
+// waits until the receiver has read all bytes. Close then frees the sender's memory. If ctx ends
+// first, or if the socket has failed, Close gives the socket up, and the receiver gets an error.
+// After Close, all other calls return [ErrClosed].
 func (x *Sender) Close(ctx context.Context) error {
 	first := false
 	x.change(func(mono.Time) { first, x.closed = !x.closed, true })

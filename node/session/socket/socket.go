@@ -11,17 +11,18 @@
 //	err = rcv.Close(ctx)
 //
 // Dial and Listen wait for each other. Both ends name the chip of the other end, and the same
-// [Options.Number], size, page and plane. If the other end has another configuration, both get a
-// [fifo.MismatchError]. Two chips can have several sockets, of different numbers. A chip has one sender and
-// one receiver of a number at a time; a second one is refused with [ErrInUse].
+// [Options.Number], size, page and plane. If the two ends have different configurations, both calls
+// return a [fifo.MismatchError]. Two chips can have several sockets, with different numbers. For
+// each number, a chip has at most one sender and one receiver at a time. A second call with the
+// same number returns [ErrInUse].
 //
-// A socket keeps the order of its bytes. It survives lost packets, retrained links, fallbacks to other
-// cables and new routes. It ends with an error if no route to the other chip is left. If the other chip
-// restarts, or the other program ends, the error is a [fifo.PeerError], at both ends. After an error, a
-// socket is of no further use; a program must still call Close, which frees the memory.
+// A socket keeps the order of its bytes. A socket survives lost packets, retrained links, fallbacks
+// to other cables and new routes. If no route to the other chip is left, a socket ends with an
+// error. If a chip restarts, or a program ends, the error is a [fifo.PeerError]. After an error, a
+// socket moves no more bytes. The program must still call Close, which frees the memory.
 //
-// Send returns when the sender has taken the bytes. [Sender.Flush] waits until they are in the receiver's
-// FIFO, and [Sender.Close] until the other program has read them.
+// Send returns when the sender has taken the bytes. [Sender.Flush] waits until the bytes are in the
+// receiver's FIFO. [Sender.Close] waits until the other program has read the bytes.
 package socket
 
 import (
@@ -43,11 +44,11 @@ import (
 const (
 	DefaultSize = 1 << 20 // size of the FIFO in bytes, without another choice
 	DefaultPage = 1       // size of a page in bytes, without another choice: a stream of bytes
-	MaxOpen     = 1024    // sends, and receives, of one end that a program may have started and that have not ended
+	MaxOpen     = 1024    // largest number of sends or receives of one end that have not ended
 )
 
-// Where the sockets of a number lie in the L1 of their tile, our own choice. Buffers of kernels begin at
-// the lower end of L1. The receiver's FIFO follows its block.
+// Offsets of the blocks of a socket in the L1 of the socket's tile, our own choices. Buffers of
+// kernels begin at the lower end of L1. The receiver's FIFO follows its block.
 const (
 	SenderOffset   = 0x20000 // offset of the sender's block, in bytes
 	ReceiverOffset = 0x200A0 // offset of the receiver's block, in bytes
@@ -60,7 +61,7 @@ type Options struct {
 	Size   uint32            // size of the FIFO in bytes, a multiple of Page; 0: DefaultSize rounded down to whole pages
 	Page   uint32            // the unit of sending in bytes; 0: DefaultPage
 	Plane  wire.Plane        // plane of all packets of the socket
-	Force  bool              // take the place of an end that uses the same memory; for memory that a program has left behind
+	Force  bool              // take the memory even if another end uses the memory; for memory that a program has left behind
 
 	At, PeerAt wire.NocAddr // addresses of this end's and the other end's block; 0: those of Place. A kernel's end has an address of its own
 }
@@ -71,9 +72,10 @@ var ErrInUse = errors.New("another program uses this end of the socket")
 // ErrClosed is the error of calls after Close.
 var ErrClosed = errors.New("the socket is closed")
 
-// Place returns the address of the block of an end, for the socket of a number. The socket's tile is a
-// Tensix tile that works on all chips of the topology: number 0 has the last of these tiles, as kernels
-// mostly use the first ones. Place returns an error if there are fewer tiles.
+// Place returns the address of the block of an end, for the socket of a number. The socket's tile
+// is a Tensix tile that works on all chips of the topology: number 0 has the last of these tiles,
+// because kernels mostly use the first tiles. Place returns an error if no tile is left for the
+// number.
 func Place(t *topo.Topology, number int, r fifo.Role) (wire.NocAddr, error) {
 	var all noc.Harvested
 	for i := range t.Chips {
@@ -168,7 +170,7 @@ func open(ctx context.Context, s *session.Session, o Options, r fifo.Role) (*end
 	e.wg.Go(e.beat)
 	if err := e.wait(ctx); err != nil {
 		if bad := (*fifo.MismatchError)(nil); errors.As(err, &bad) {
-			select { // the other end sees this end's configuration, too
+			select { // after a mismatch, the other end must also see this end's configuration
 			case <-time.After(fifo.RefuseLinger):
 			case <-ctx.Done():
 			}
@@ -178,8 +180,8 @@ func open(ctx context.Context, s *session.Session, o Options, r fifo.Role) (*end
 	return e, nil
 }
 
-// claim returns nil if no end uses this end's memory. An end that beats and whose beat stands still for
-// [fifo.Silence] no longer counts.
+// claim returns nil if no end uses this end's memory. An end that has not changed its beat for
+// [fifo.Silence] no longer uses its memory.
 func (e *end) claim(ctx context.Context) error {
 	begin, first := time.Now(), uint32(0)
 	for i := 0; ; i++ {

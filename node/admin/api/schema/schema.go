@@ -247,7 +247,7 @@ func (g *Generator) doc(rt reflect.Type, field string) string {
 // links matches references in Go comments, such as [wire.MaxHops].
 var links = regexp.MustCompile(`\[([A-Za-z.]+)\]`)
 
-// read reads the comments of a package. read skips packages of other modules.
+// read reads the comments of a package, unless the package belongs to another module.
 func (g *Generator) read(pkg string) {
 	rest, own := strings.CutPrefix(pkg, "ttfabric/")
 	if !own {
