@@ -9,8 +9,8 @@ import (
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/kernel/guide"
-	"ttfabric/router/topo"
 	"ttfabric/node/session"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
