@@ -40,9 +40,9 @@ type alarm struct {
 	end     mono.Time // end of the latest time of starvation
 }
 
-// arm sets the alarm to an earlier time d, and reports whether the timer has to be told. If the alarm
-// is due already, arm leaves it: the timer runs the chip anyway, and its lateness counts from the
-// first deadline.
+// arm sets the alarm to an earlier time d, and reports whether the timer has to be told. If the
+// alarm is due already, arm does not change the alarm. The timer runs the chip anyway, and the
+// lateness counts from the first deadline.
 func (a *alarm) arm(now, d mono.Time) bool {
 	if !d.Before(a.at) || !now.Before(a.at) {
 		return false

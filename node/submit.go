@@ -87,8 +87,8 @@ type submission struct {
 // Submit starts the requests of rs in order. When a request ends, perhaps before Submit returns,
 // the node calls done with the request's index and result. done must not block. If the chip has no
 // room for a request, Submit waits for room until ctx ends. A request to an unreachable chip counts
-// as started, and ends at once as lost. Submit returns how many requests were started, and an error
-// if not all were started.
+// as started, and ends at once as lost. Submit returns how many requests were started. If not all
+// requests were started, Submit also returns an error.
 func (n *Node) Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	s := &submission{rs: rs, done: done}
 	closed, waits := true, false

@@ -25,16 +25,17 @@ import (
 // again that are not lost. A frame sent again counts only if a NACK shows the loss, or if the peer was
 // alive shortly before the timeout (see tickSend).
 
-// Limits of an unreliable cable. The specification names none, so they are choices of this project.
-// A go-back repeats every frame under way, so the share of data frames sent again exceeds the share of
-// lost frames. At losses of 0.5 %, 2 %, 5 % and 10 %, a saturated link sent 6 %, 24 %, 54 % and
-// 72 % of its data frames again. At the same losses, a link with little traffic sent 5 %, 5 %, 20 %
-// and 35 % again.
+// Limits of an unreliable cable. The specification names no limits, so the limits are choices of
+// this project. A go-back repeats every frame under way, so the share of data frames sent again
+// exceeds the share of lost frames. At losses of 0.5 %, 2 %, 5 % and 10 %, a saturated link sent 6
+// %, 24 %, 54 % and 72 % of its data frames again. At the same losses, a link with little traffic
+// sent 5 %, 5 %, 20 % and 35 % again.
 const (
-	// UnreliableWindow is the shortest time for which a link counts frames before it judges them.
+	// UnreliableWindow is the shortest time for which a link counts frames before the link judges
+	// the cable.
 	UnreliableWindow = time.Second
 	// UnreliableFrames is the smallest number of data frames sent, or of frames received, that the
-	// link judges. A window lasts until it has this number.
+	// link judges. A window lasts until the window has this number of frames.
 	UnreliableFrames = 64
 	// UnreliableWindows is the number of bad windows in a row after which a cable is unreliable.
 	UnreliableWindows = 3

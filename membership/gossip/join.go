@@ -49,10 +49,10 @@ func (p *Pool) join(ctx context.Context) {
 }
 
 // heal reunites a pool that has split into parts. While chips are missing, heal tries now and then
-// to join an address that is not a member's. Memberlist itself forgets members that have been dead
-// for long. Two separated parts would therefore not find each other again. If heal knows no such
-// address, it joins any seed, because the seed may know a chip whose announcement this chip has
-// missed. As long as the number of chips does not change, heal tries less often. If no chip is
+// to join an address that belongs to no member. Memberlist itself forgets members that have been
+// dead for long. Two separated parts would therefore not find each other again. If heal knows no
+// such address, heal joins any seed, because the seed may know a chip whose announcement this chip
+// has missed. As long as the number of chips does not change, heal tries less often. If no chip is
 // missing, heal does nothing.
 func (p *Pool) heal(ctx context.Context) {
 	seen, doublings := 0, 0

@@ -168,7 +168,7 @@ func (b *bodies) limited(h http.HandlerFunc, limit int64, endless bool) http.Han
 		rc := http.NewResponseController(w)
 		t := &timedWriter{w, rc, endless}
 		t.more()
-		defer t.more() // for what the server itself writes after the handler
+		defer t.more() // gives the server time for the bytes that the server itself writes after the handler
 		if r.Body != http.NoBody {
 			_ = rc.SetReadDeadline(time.Now().Add(b.wait)) // test recorders have no deadlines
 			c := &callBody{ReadCloser: http.MaxBytesReader(w, r.Body, limit), all: b, rc: rc, length: r.ContentLength}

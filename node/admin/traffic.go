@@ -25,7 +25,7 @@ type trafficRun struct {
 
 // The method "of" returns the traffic client if its run belongs to the owner, and extends the
 // owner's claim. If the owner is 0, of returns the traffic client of any run, and extends no claim.
-// If there is no such run, of returns nil. The caller holds the lock.
+// If there is no such run, the method returns nil. The caller holds the lock.
 func (t *trafficRun) of(owner uint64) *client.Client {
 	switch {
 	case t.client == nil || owner != 0 && owner != t.owner:

@@ -13,7 +13,8 @@
 // A writer numbers its segments in order. The time in a name, in UTC, is the time at which the
 // writer began the segment. Before each write, a writer closes a segment of at least SegmentBytes
 // bytes or of the age SegmentAge; see [Limits]. When a writer opens the archive or closes a
-// segment, it removes its oldest segments until all its segments together have at most TotalBytes.
+// segment, the writer removes its oldest segments until all its segments together have at most
+// TotalBytes.
 //
 // # What is guaranteed
 //
@@ -26,10 +27,10 @@
 //     writer syncs a segment to disk only when the writer closes the segment. A busy fabric
 //     therefore does not wait for the disk.
 //   - A writer never waits for a disk that is full or fails in another manner. Up to MaxPending
-//     bytes of lines wait in memory until the disk works again. The writer drops and counts
-//     further lines. The writer reports a failure once when it begins and once when it ends. The
-//     writer removes no older segments to make room, because the older segments may show the cause
-//     of the failure.
+//     bytes of lines wait in memory until the disk works again. The writer drops and counts further
+//     lines. The writer reports each failure twice: at the beginning and at the end of the failure.
+//     The writer removes no older segments to make room, because the older segments may show the
+//     cause of the failure.
 package archive
 
 import (

@@ -311,8 +311,8 @@ func (w *Writer) Removed() uint64 { return w.removed }
 func (w *Writer) Lost() uint64 { return w.lost }
 
 // Close writes the waiting lines, and syncs and closes the open segment. The segment stays
-// uncompressed, and the next Open continues it. If lines are lost that no notice has reported, the
-// error says how many.
+// uncompressed, and the next Open continues the segment. If lines are lost that no notice has
+// reported, the error has the number of these lines.
 func (w *Writer) Close(now time.Time) error {
 	path, err := w.flush(now)
 	switch n := uint64(bytes.Count(w.pending, []byte{'\n'})) + w.lost; {

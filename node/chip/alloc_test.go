@@ -6,7 +6,7 @@ import (
 	"ttfabric/wire"
 )
 
-// A chip that performs reads and writes of others allocates nothing for each of them.
+// A chip allocates no memory for a read or write of another chip that the chip performs.
 func TestRequestsAllocateNothing(t *testing.T) {
 	w := newFabric(t, named(t, "n300"))
 	c := w.chips[1]

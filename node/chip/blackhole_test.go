@@ -225,7 +225,7 @@ func TestBlackholeReceiveRegisters(t *testing.T) {
 			},
 			"0x4C PACKET_DROP_CNT": func() {
 				before := w.register(w.b, w.q, rxqOf(0)+0x4C)
-				w.put(w.a, w.p, txqOf(0)+4, words(4, 0, 1500, 0, 0, 0, 0x100)) // to L1, where no register is
+				w.put(w.a, w.p, txqOf(0)+4, words(4, 0, 1500, 0, 0, 0, 0x100)) // to an address in L1, which has no registers
 				w.run(5 * time.Millisecond)
 				if got := w.register(w.b, w.q, rxqOf(0)+0x4C) - before; got != 1 {
 					t.Errorf("%d frames dropped, want 1", got)
@@ -300,8 +300,8 @@ func TestBlackholeCompliance(t *testing.T) {
 	}
 }
 
-// TestTilesWithoutACable reads and writes the registers of an ethernet tile without a cable: they have the
-// values of a chip that has just started, and take no command.
+// TestTilesWithoutACable reads and writes the registers of an ethernet tile without a cable. The
+// registers must have the values of a chip that has just started, and must refuse commands.
 func TestTilesWithoutACable(t *testing.T) {
 	for _, w := range []*cable{newCable(t, "mesh:1x2"), p150s(t)} {
 		ch := wire.Channel(0)

@@ -55,7 +55,7 @@ func checkDiscovery(t *testing.T, w *fabric, without map[wire.PortID]bool) {
 	}
 }
 
-// A host that reads a fabric as tt-umd does finds the topology.
+// A host that reads a fabric in the same way as tt-umd must find the topology.
 func TestDiscovery(t *testing.T) {
 	p150 := named(t, "line:2")
 	p150.Arch = wire.Blackhole
@@ -90,7 +90,8 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// The words change when a link does: a cut cable is not found, a retrain by the host counts.
+// The words follow the state of a link. The host must not find a cut cable, and the retrain count
+// must include a retrain by the host.
 func TestDiscoverySeesLinks(t *testing.T) {
 	w := newFabric(t, named(t, "n300"))
 	left := w.chips[0]
@@ -125,8 +126,9 @@ func TestDiscoverySeesLinks(t *testing.T) {
 	checkDiscovery(t, w, map[wire.PortID]bool{cut: true, peer: true})
 }
 
-// The three orders of bits agree: the descriptor's mask, the answer of the ARC processor and the
-// efuses, and the NIU register of rows.
+// Three values name the same harvested rows, each in its own order of bits. The values are the
+// descriptor's mask, the answer of the ARC processor (as in the efuses), and the NIU register of
+// rows.
 func TestThreeOrdersOfHarvesting(t *testing.T) {
 	m := named(t, "n300")
 	m.Chips[0].Harvested, m.Chips[1].Harvested = 768, 516

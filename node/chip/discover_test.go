@@ -13,8 +13,8 @@ import (
 	"ttfabric/wire"
 )
 
-// discovery reads the chips of a fabric as tt-umd's topology discovery does. A discovery knows nothing of the topology: it has only the
-// answers to its reads.
+// discovery reads the chips of a fabric as tt-umd's topology discovery does. A discovery does not
+// know the topology, and has only the answers to its reads.
 type discovery struct {
 	w     *fabric
 	arch  wire.Arch
@@ -255,8 +255,9 @@ func (d *discovery) tiles(id uint64, boards map[uint64]bool, galaxy bool) {
 	}
 }
 
-// remote initialises a chip that the host reaches over the ethernet tiles. The base firmware finds the chip
-// by its position; here the fabric's chip with this position takes the firmware's place.
+// remote initialises a chip that the host reaches over the ethernet tiles. The base firmware finds
+// the chip by its position; in this test, the fabric's chip with this position answers instead of
+// the firmware.
 func (d *discovery) remote(c *Chip, x, y uint8, far uint64) {
 	xy, rack := d.word(c, x, y, 0x1124), d.word(c, x, y, 0x1128)
 	at := board.Coord{X: uint8(xy >> 16 & 0x3F), Y: uint8(xy >> 22 & 0x3F), Rack: uint8(rack), Shelf: uint8(rack >> 8)}

@@ -21,8 +21,8 @@ func (w *fabric) entering(src, dst, entry, from wire.FabricNodeID, seq, base uin
 }
 
 // TestRouteStraightBack brings a request to an entry node whose tables lead straight back over the
-// cable by which the request came in. The source went round a fault that the entry node no longer
-// knows. The entry node must send the request on over another cable.
+// cable by which the request came in. The source chose a route round a fault that the entry node no
+// longer knows. The entry node must send the request on over another cable.
 func TestRouteStraightBack(t *testing.T) {
 	w := newFabric(t, named(t, "spec-l1"))
 	node := func(mesh, chip int) wire.FabricNodeID {
@@ -45,9 +45,10 @@ func TestRouteStraightBack(t *testing.T) {
 	}
 }
 
-// TestEntryKeepsTables brings requests of one flow to an entry node. The entry node does not know the
-// tables that the first request names, and takes its own. Then these tables replace its own. While
-// the first request is open, further requests of the flow must take the same route.
+// TestEntryKeepsTables brings requests of one flow to an entry node. The entry node does not know
+// the tables that the first request names, and uses its own tables. Then the named tables replace
+// the entry node's own tables. While the first request is open, further requests of the flow must
+// take the same route.
 func TestEntryKeepsTables(t *testing.T) {
 	w := newFabric(t, named(t, "spec-l1"))
 	src, dst := wire.FabricNodeID{Mesh: 1, Chip: 8}, wire.FabricNodeID{Mesh: 3, Chip: 7}

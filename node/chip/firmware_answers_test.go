@@ -74,8 +74,9 @@ func TestHeldTileKeepsItsAnswers(t *testing.T) {
 	}
 }
 
-// A request that stores into rd_idx of its own queue makes the firmware accept the same request again and
-// again. The chip goes on with its other work, and the host can end the circle.
+// A request that stores into rd_idx of its own queue makes the firmware accept the same request
+// again and again. The chip must go on with its other work, and the host must be able to end the
+// repetition.
 func TestRequestThatFeedsItself(t *testing.T) {
 	w := n300(t, func(*Config) {})
 	h := w.host(0, 10)
@@ -94,8 +95,8 @@ func TestRequestThatFeedsItself(t *testing.T) {
 	}
 }
 
-// A write waits at one tile and then at another, together for longer than [firmware.AnswerTimeout]. Its host
-// has heard of the error meanwhile, so the write no longer takes place.
+// A write waits at one tile and then at another, together for longer than [firmware.AnswerTimeout].
+// The host has got the error before, so the write must no longer take place.
 func TestLateWriteDoesNotTakePlace(t *testing.T) {
 	w := n300(t, func(cfg *Config) {
 		cfg.Kernels = kernel.Table{"gate": func(k *kernel.Context) { k.NocSemaphoreWait(gate, 1) }}

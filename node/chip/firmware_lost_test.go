@@ -8,8 +8,8 @@ import (
 	"ttfabric/wire"
 )
 
-// A write that was on a cable whose session ends has an unknown fate. The origin hears of it, although the
-// tile has no room for responses at that moment.
+// A write that was on a cable whose session ends has an unknown fate. The origin must learn this,
+// although the tile has no room for responses at that moment.
 func TestLostWritesAreToldWhenThereIsRoom(t *testing.T) {
 	w := fabricOf(t, named(t, "mesh:1x3"), func(*Config) {})
 	deaf := map[wire.FabricNodeID]bool{w.chips[2].Node(): true} // chips that hear nothing from chip 1
@@ -59,8 +59,9 @@ func TestLostWritesAreToldWhenThereIsRoom(t *testing.T) {
 	}
 }
 
-// A scatter page is refused as a whole if its writes need more memory than the chip has, and if registers
-// may refuse one of them. Nothing of the page takes place.
+// The firmware must refuse a whole scatter page if the page's writes need more memory than the chip
+// has. The firmware must also refuse the page if registers may refuse one of the writes. No write
+// of the page may take place.
 func TestRefusedScatterPageWritesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -12,14 +12,14 @@ import (
 // gate is the word that a kernel of TestStrictJob waits for.
 const gate = 0x19000
 
-// The firmware of a tile with a kernel of a strict job works only inside RunRouting (CCL guide, "Link Health
-// and Retraining"). Without the option, it works beside the kernel.
+// The firmware of a tile with a kernel of a strict job works only inside RunRouting (CCL guide,
+// "Link Health and Retraining"). Without the option, the firmware works beside the kernel.
 func TestStrictJob(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		strict bool
 		tile   wire.Channel // tile of the kernel
-		inside bool         // the kernel waits in a call that has RunRouting within itself
+		inside bool         // the kernel waits in a call that itself runs the routing
 		served bool         // the firmware serves the host although the kernel waits
 	}{
 		{name: "beside kernels", tile: 10, served: true},
@@ -66,7 +66,8 @@ func TestStrictJob(t *testing.T) {
 	}
 }
 
-// A held tile has no deadlines: a request whose time is over ends when the firmware may work again.
+// While a kernel holds a tile, no request of the tile ends. A request whose time is over ends when
+// the firmware may work again.
 func TestStrictJobHoldsDeadlines(t *testing.T) {
 	w := n300(t, func(cfg *Config) {
 		cfg.Kernels = kernel.Table{"gate": func(k *kernel.Context) { k.NocSemaphoreWait(gate, 1) }}

@@ -41,9 +41,9 @@ func harvestedFabric(t *testing.T) *fabric {
 	return w
 }
 
-// TestKernelsOnHarvestedChips runs kernels on chips with harvested rows. Tile 1-1 works on four of the eight
-// chips only. The guide's rings must use tiles that work, a job with a tile of a harvested row is refused, and a
-// job on a tile that works on all chips runs.
+// TestKernelsOnHarvestedChips runs kernels on chips with harvested rows. Tile 1-1 works on only
+// four of the eight chips. The guide's rings must use tiles that work, a job with a tile of a
+// harvested row is refused, and a job on a tile that works on all chips runs.
 func TestKernelsOnHarvestedChips(t *testing.T) {
 	w := harvestedFabric(t)
 	refused := 0
@@ -127,7 +127,7 @@ func killInRing(t *testing.T, p ttlink.Profile, victim int, kill func(w *fabric,
 	w := fabricOf(t, m, func(c *Config) { c.Kernels, c.Profile = guide.Kernels, p })
 	r := w.ring(8, guide.Settings{Samples: guide.MaxSamples, Size: 4096, Payloads: 3})
 	rng := rand.New(rand.NewPCG(5, uint64(victim)))
-	w.lose = func(wire.PortID, []byte) bool { return rng.IntN(50) == 0 } // so that the ring still runs
+	w.lose = func(wire.PortID, []byte) bool { return rng.IntN(50) == 0 } // so that the ring still runs when the chip is killed
 	w.startRing(r)
 	w.run(20 * time.Millisecond)
 	dead := w.chips[victim]

@@ -15,7 +15,7 @@ import (
 // lender is a host that lends a chip its memory.
 type lender struct {
 	b    []byte
-	hold bool                // the host performs transfers, and does not say so
+	hold bool                // the host performs transfers, and does not report their ends
 	kept []firmware.Transfer // transfers that the host holds
 	most int                 // largest number of bytes that were under way at once
 }

@@ -118,9 +118,9 @@ func TestRingShift(t *testing.T) {
 	}
 }
 
-// TestJobEndsAsAWhole checks that a job ends on all chips when a kernel fails on one chip, when somebody
-// stops it on one chip, when a chip starts anew, when a chip is cut off; and that each chip reports
-// the chip that ended the job.
+// TestJobEndsAsAWhole checks that a job ends on all chips if one of these events happens: a kernel
+// fails on one chip, a program stops the job on one chip, a chip starts anew, or a chip is cut off.
+// Each chip must report the chip that ended the job.
 func TestJobEndsAsAWhole(t *testing.T) {
 	for name, c := range map[string]struct {
 		kernels func(i int) string
@@ -258,9 +258,10 @@ func TestNoticeBesideAFailure(t *testing.T) {
 	}
 }
 
-// TestCutOffChipEndsItsJobs cuts a chip off, and measures how long it takes until the job has ended on each chip.
-// If the chips know of the cuts, this takes at most the link's silence and the grace period. If the chip is
-// only silent, each chip waits for [control.GiveUp] before, because a silent process may be late. The chip that is cut off ends the job by itself.
+// TestCutOffChipEndsItsJobs cuts a chip off, and measures how long it takes until the job has ended
+// on each chip. If the chips know of the cuts, this takes at most the link's silence and the grace
+// period. If the chip is only silent, each chip first waits for [control.GiveUp], because a silent
+// process may be late. The chip that is cut off must end the job by itself.
 func TestCutOffChipEndsItsJobs(t *testing.T) {
 	for name, c := range map[string]struct {
 		cut  func(w *fabric, d wire.Direction)

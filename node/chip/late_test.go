@@ -11,9 +11,9 @@ import (
 	"ttfabric/wire"
 )
 
-// TestUnusedChannel sends packets whose flags name virtual channels that the fabric does not use. The
-// next chip must drop the packets. If it parked them, they would stay for ever and take the room of
-// other parked packets.
+// TestUnusedChannel sends packets whose flags name virtual channels that the fabric does not use.
+// The next chip must drop the packets. If the next chip parked the packets, the packets would stay
+// for ever, and take the room of other parked packets.
 func TestUnusedChannel(t *testing.T) {
 	const packets = 100
 	for _, up := range []bool{false, true} {
@@ -37,8 +37,9 @@ func TestUnusedChannel(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsBetweenDeadChips kills a chip, and then the neighbour that said that its cable to the
-// chip is silent. Nobody says later that this cable is out of service. Reads must not wait for it.
+// TestNobodyWaitsBetweenDeadChips kills a chip, and then the neighbour that reported its cable to
+// the chip as silent. After that, no chip reports the cable as out of service. Reads must not wait
+// for this cable.
 func TestNobodyWaitsBetweenDeadChips(t *testing.T) {
 	w := newFabric(t, named(t, "mesh:3x4"))
 	c := w.chips[0]
@@ -177,10 +178,10 @@ func (w *fabric) setTables(c *Chip, p *route.Plan) {
 	c.enforce(p)
 }
 
-// TestEntryOrder lets cables of the other mesh come back. The source knows it first, and a flow begins.
-// The entry node of the other mesh does not know the source's tables yet, and routes the flow's packets
-// by a detour, where they wait. Then the entry node gets the tables, too. No later packet may overtake
-// the packets on the detour.
+// TestEntryOrder lets cables of the other mesh come back. The source learns of the repair first,
+// and begins a flow. The entry node of the other mesh does not know the source's tables yet, and
+// routes the flow's packets by a detour, on which the packets wait. Then the entry node also gets
+// the source's tables. No later packet may overtake the packets on the detour.
 func TestEntryOrder(t *testing.T) {
 	m := named(t, "2xt3000")
 	for _, x := range m.Chips[8:] {

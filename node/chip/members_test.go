@@ -27,7 +27,7 @@ func TestSparseMulticastReachesEachMemberOnce(t *testing.T) {
 			for _, mesh := range m.Meshes {
 				for n := range sets {
 					set := wire.Members{uint64(n)}
-					if sets == 60 { // too many for all sets: a few of each size
+					if sets == 60 { // there are too many sets to test all of them, so the test takes a few sets of each size
 						set = wire.Members{uint64(n*n*7+i+1) % (1 << (mesh.Rows * mesh.Cols))}
 					}
 					r := sparse(mesh.ID, set)

@@ -96,8 +96,8 @@ func TestBothWaysRoundARing(t *testing.T) {
 	}
 }
 
-// A drop report names the direction of the dropped packet round the ring. The source
-// therefore ends a request of the right flow.
+// A drop report names the direction of the dropped packet round the ring. With this direction, the
+// source finds the flow of the dropped request.
 func TestDropsOfOneWay(t *testing.T) {
 	w := fabricOf(t, named(t, "ring:6"), func(c *Config) { c.TTL = 2 })
 	for i, other := range []bool{true, false} {

@@ -126,9 +126,10 @@ func (w *fabric) runs(i int) string {
 	return strings.Join(all, " ")
 }
 
-// TestOutOfReset starts jobs on a tile whose processor a store holds in reset: the chip refuses, and says
-// how the processor comes out of reset. Out of reset, nothing runs until the next job. A program that
-// starts later on such a tile ends its job. A program takes a Tensix tile out of the reset at the chip's start.
+// TestOutOfReset starts jobs on a tile whose processor a store holds in reset: the chip refuses,
+// and says how the processor comes out of reset. After the reset, nothing runs on the tile until
+// the next job. A program that starts later on such a tile ends its job. A program takes a Tensix
+// tile out of the reset at the chip's start.
 func TestOutOfReset(t *testing.T) {
 	w := resetFabric(t)
 	c := w.chips[0]
@@ -198,8 +199,9 @@ func TestOutOfReset(t *testing.T) {
 	}
 }
 
-// TestResetStopsTheFirmware puts the processor of an ethernet tile into reset. The tile then serves no host,
-// and its heartbeat stands still. Out of reset, the firmware serves the request that waits.
+// TestResetStopsTheFirmware puts the processor of an ethernet tile into reset. The tile then serves
+// no host, and the tile's heartbeat does not change. After the reset, the firmware serves the
+// request that waits.
 func TestResetStopsTheFirmware(t *testing.T) {
 	w := newFabric(t, named(t, "n300"))
 	h := w.host(0, 3)

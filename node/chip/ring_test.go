@@ -72,8 +72,8 @@ func TestGuideRing(t *testing.T) {
 	}
 }
 
-// TestPayloadsOfARingTravelTogether compares trips of one payload with trips of four payloads. If one payload
-// waited for the other, four payloads would take four times as long.
+// TestPayloadsOfARingTravelTogether compares trips of one payload with trips of four payloads. If
+// the payloads waited for each other, four payloads would take four times as long as one payload.
 func TestPayloadsOfARingTravelTogether(t *testing.T) {
 	for _, n := range []int{4, 8} {
 		one := guideRing(t, n, guide.Settings{Samples: 9, Size: 256, Payloads: 1})
@@ -143,10 +143,10 @@ func (w *fabric) get(n wire.FabricNodeID, a wire.NocAddr, size int) []byte {
 }
 
 // TestGuideRingUnderFaults runs the guide's rings of 8 and 12 hops while the cables lose 2 % of the
-// datagrams, while a link of the ring trains anew, and while one of its cables works no longer, so that its
-// frames take the parallel cable. With 12 hops, three
-// payloads are in flight. The payloads must arrive whole at each hop, and no rule may be broken. A
-// second run with the same seed must take the same times.
+// datagrams, while a link of the ring trains anew, and while a cable of the ring has failed. The
+// frames of the failed cable's link take the parallel cable. With 12 hops, three payloads are in
+// flight. The payloads must arrive whole at each hop, and no rule may be broken. A second run with
+// the same seed must take the same times.
 func TestGuideRingUnderFaults(t *testing.T) {
 	for _, n := range []int{8, 12} {
 		for name, fault := range map[string]func(w *fabric, h guide.Hop){

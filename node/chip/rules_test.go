@@ -10,8 +10,8 @@ import (
 	"ttfabric/wire"
 )
 
-// The kernels below break the rules of the CCL guide, each in one way. They run on the two ends of a cable
-// of an n300. The buffer lies at the same address at both ends.
+// Each of the kernels below breaks a rule of the CCL guide in one way. The kernels run on the two
+// ends of a cable of an n300. The buffer lies at the same address at both ends.
 const (
 	ruleBuffer = 0x20000
 	ruleSize   = 64 << 10
@@ -181,8 +181,8 @@ func (w *fabric) seen(i int, tile kernel.Tile) uint32 {
 	return uint32(b[0])
 }
 
-// TestRules runs kernels that break one rule each. The effect must be the one that the CCL guide describes,
-// and the machine must name the kernel. The first case breaks no rule.
+// TestRules runs kernels that break one rule each. The effect must be the effect that the CCL guide
+// describes, and the machine must name the kernel. The first case breaks no rule.
 func TestRules(t *testing.T) {
 	t.Run("no rule is broken", func(t *testing.T) {
 		w, at := pairFabric(t)
@@ -287,8 +287,9 @@ func TestOwnersOfQueue1(t *testing.T) {
 	w.want(0, "job 2 started\njob 2 ended: done\n", "")
 }
 
-// TestOwnersOfBothQueues lets two jobs use both queues of one cable, each for L1 of its own. The chip at the
-// other end must take no write for one of the other job, although the cable loses frames.
+// TestOwnersOfBothQueues lets two jobs use both queues of one cable, each for L1 of its own. The
+// chip at the other end must not take a write of one job for a write of the other job, although the
+// cable loses frames.
 func TestOwnersOfBothQueues(t *testing.T) {
 	for seed := range uint32(8) {
 		w, at := pairFabric(t)
@@ -319,8 +320,9 @@ func TestOwnersOfBothQueues(t *testing.T) {
 	}
 }
 
-// TestL1Lingers stops a job while the other end of the cable still has to send its writes. The next job on
-// the same L1 must not begin before these writes and the release of the first job have come.
+// TestL1Lingers stops a job while the other end of the cable still has to send writes of the job.
+// The next job on the same L1 must not begin before these writes and the release of the first job
+// have come.
 func TestL1Lingers(t *testing.T) {
 	t.Run("queue 0", func(t *testing.T) { testL1Lingers(t, "send", "receive") })
 	t.Run("queue 1", func(t *testing.T) { testL1Lingers(t, "flood", "sink") })

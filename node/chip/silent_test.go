@@ -33,8 +33,9 @@ func (w *fabric) fates(i int, d time.Duration) (n [4]int) {
 }
 
 // TestSilentChipIsLate silences a chip for times up to 15 s while the fabric writes to it. No
-// request to the chip may end before the end of the silence. Then all must end as done. Requests to
-// other chips, also by routes through the silent chip, must end as done during the silence.
+// request to the chip may end before the end of the silence. After the silence, all requests must
+// end as done. Requests to other chips, also by routes through the silent chip, must end as done
+// during the silence.
 func TestSilentChipIsLate(t *testing.T) {
 	for _, d := range []time.Duration{100 * time.Millisecond, time.Second, 15 * time.Second} {
 		w := newFabric(t, named(t, "mesh:3x3"))
@@ -107,7 +108,7 @@ func TestSilentChipIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestRefusalIsEvidence has a host refuse the datagrams of a port. The chip must give up the port
+// In TestRefusalIsEvidence, a host refuses the datagrams of a port. The chip must give up the port
 // after Hold.
 func TestRefusalIsEvidence(t *testing.T) {
 	w := newFabric(t, named(t, "n300"))

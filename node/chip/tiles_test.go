@@ -23,8 +23,8 @@ func (w *fabric) end(r flow.Request) flow.Result {
 	return rs[0]
 }
 
-// The harvesting mask of the topology acts: a chip refuses commands to the tiles that its own mask
-// switches off, and no others.
+// A chip must refuse commands to the tiles that the chip's own harvesting mask switches off. The
+// chip must not refuse commands to other tiles.
 func TestHarvestedTilesRefuse(t *testing.T) {
 	m := named(t, "n300")
 	m.Chips[1].Harvested = 513

@@ -13,10 +13,10 @@ import (
 	"ttfabric/wire"
 )
 
-// Spec §7.3: the router reports packets that cannot move, drops these packets, and drains
-// channels. Each action has a switch of its own. The four chips of §6.1 deadlock, because
-// their routes have no order of dimensions and each chip serves its own packets first. The actions that are switched on show in
-// events, drops and results. The chip always counts timeouts.
+// Spec §7.3: the router reports packets that cannot move, drops these packets, and drains channels.
+// Each action has a switch of its own. The four chips of §6.1 deadlock, because their routes have
+// no order of dimensions and each chip serves its own packets first. Events, drops and results must
+// show the actions that are switched on. The chip always counts timeouts.
 func TestTimeoutActions(t *testing.T) {
 	m, err := topo.Named("mesh:2x2")
 	if err != nil {
@@ -94,8 +94,8 @@ func TestSpecificationsTTL(t *testing.T) {
 	}
 }
 
-// A packet arrives if its TTL is just the number of hops. If the TTL is lower, the chip
-// at which the TTL is used up drops the packet.
+// A packet with a TTL equal to the number of hops must arrive. If the TTL is lower, the chip at
+// which the TTL is used up must drop the packet.
 func TestTTLIsEnough(t *testing.T) {
 	m, err := topo.Named("mesh:4x4")
 	if err != nil {

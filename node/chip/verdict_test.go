@@ -11,10 +11,10 @@ import (
 	"ttfabric/wire"
 )
 
-// TestTrueReasons breaks one thing at a time while a job runs whose chips 0 and 1 use the link between
-// them. The job's end must name what broke: the link and its cable, a chip that died, or a chip that
-// started anew, also if the tables led round the link before. A job that does not use the link goes on
-// without it.
+// TestTrueReasons breaks a link or a chip while a job runs whose chips 0 and 1 use the link between
+// them. The job's end must name the failed link and its cable, the chip that died, or the chip that
+// started anew. This also holds if the tables already led round the link. A job that does not use
+// the link must go on if only the link fails.
 func TestTrueReasons(t *testing.T) {
 	const link, other = 1, 2 // the job that uses the link, and the job that does not
 	toEast := func(w *fabric, on bool) { w.cut(w.chips[0], wire.East, on) }
@@ -26,7 +26,7 @@ func TestTrueReasons(t *testing.T) {
 	for name, c := range map[string]struct {
 		do    func(w *fabric)
 		link  string // end of the job that uses the link
-		other string // end of the job that does not; empty: the job goes on
+		other string // end of the job that does not use the link; empty: the job goes on
 	}{
 		"cable": {func(w *fabric) { toEast(w, true) },
 			"link session ended, first at chip M0D0: link M0D0:%d to M0D1:%d: the tables lead round the link", ""},

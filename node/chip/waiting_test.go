@@ -162,9 +162,9 @@ func TestNoHost(t *testing.T) {
 	}
 }
 
-// TestHostHolds checks what waits behind a request to host memory: later requests of the same flow. Requests
-// of other flows, and of the chip to its own L1, do not wait. The flow's probes do not make its source give
-// the requests up.
+// TestHostHolds checks which requests wait behind a request to host memory. Later requests of the
+// same flow wait. Requests of other flows, and of the chip to its own L1, do not wait. The source
+// must not give up the requests because of the flow's probes.
 func TestHostHolds(t *testing.T) {
 	w := newFabric(t, named(t, "t3000"))
 	l := w.lend(w.chips[0], 1<<16)
@@ -205,7 +205,8 @@ func TestHostHolds(t *testing.T) {
 	}
 }
 
-// TestHostFull checks that packets beyond the limit of payload end as refused, and that the others end well.
+// TestHostFull checks that packets beyond the limit of payload end as refused, and that all other
+// packets end as done.
 func TestHostFull(t *testing.T) {
 	w := newFabric(t, named(t, "mesh:4x8"))
 	l := w.lend(w.chips[0], 1<<16)
@@ -382,9 +383,9 @@ func TestKernelHostMemory(t *testing.T) {
 	}
 }
 
-// FuzzHostCommands lets another chip and the chip itself make any commands for host memory, while the host
-// answers or goes. When the host has gone at last, each request must end soon. The chip's state must stay
-// consistent.
+// FuzzHostCommands lets another chip and the chip itself make any commands for host memory, while
+// the host answers or goes. When the host has gone at last, each request must end soon. The chip's
+// state must stay consistent.
 func FuzzHostCommands(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 4, 9, 1, 2, 7, 0, 4, 3, 1, 3, 9, 200, 4, 2, 90, 0, 9}, uint32(1<<16))
 	f.Add(bytes.Repeat([]byte{1, 4, 8, 3, 0}, 40), uint32(64))

@@ -128,8 +128,8 @@ func TestL1WritesUnderLoss(t *testing.T) {
 	}
 }
 
-// TestL1WriteOvertakesPacket fills the channels of the chip in the middle with packets, which wait there.
-// An L1 write that the first chip starts later arrives while they wait.
+// TestL1WriteOvertakesPacket fills the channels of the chip in the middle with packets that wait.
+// An L1 write that the first chip starts later must arrive while the packets wait.
 func TestL1WriteOvertakesPacket(t *testing.T) {
 	w := newCable(t, "mesh:1x3")
 	for i := range w.b.ports.list {
@@ -235,8 +235,8 @@ func TestQueueRegisters(t *testing.T) {
 	}
 }
 
-// TestMMIOWrites writes registers of the tile at the other end, and checks what an MMIO write does not
-// reach: L1, addresses without registers, registers that refuse.
+// TestMMIOWrites writes registers of the tile at the other end, and checks that an MMIO write
+// reaches neither L1, nor addresses without registers, nor registers that refuse a store.
 func TestMMIOWrites(t *testing.T) {
 	w := newCable(t, "mesh:1x2")
 	send := func(to, v uint32) {

@@ -33,8 +33,8 @@ func made(t *testing.T, c Config) *Builder {
 	return b
 }
 
-// TestLayout checks the addresses that a builder chooses, for each number of channels: nothing overlaps, and
-// all lies in the kernels' area of the tile.
+// TestLayout checks the addresses that a builder chooses, for each number of channels: no two
+// ranges may overlap, and all ranges must lie in the kernels' area of the tile.
 func TestLayout(t *testing.T) {
 	for n := 1; n <= MaxChannels; n++ {
 		for _, page := range []int{16, 1024, 1088, 2048, 4096} {
@@ -151,8 +151,8 @@ func TestRefusedBuilders(t *testing.T) {
 	}
 }
 
-// TestGenerate checks that a link gets one EDM at each end: a second call is an error, and a link of which only
-// one end has an EDM is named.
+// TestGenerate checks that a link gets one EDM at each end: a second call must return an error, and
+// Check must name a link of which only one end has an EDM.
 func TestGenerate(t *testing.T) {
 	m, err := topo.Named("n300")
 	if err != nil {
@@ -199,7 +199,8 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// TestPath checks the links of lines and rings, and that a ring of two chips has different links for the two ways.
+// TestPath checks the links of lines and rings, and that a ring of two chips has different links
+// for the two directions.
 func TestPath(t *testing.T) {
 	n := func(ids ...wire.ChipID) (all []wire.FabricNodeID) {
 		for _, i := range ids {

@@ -12,8 +12,8 @@ const (
 	MaxChannels = kernel.NumChannels - 1 // channels of one EDM; the guide keeps channel 0 of the ethernet dataflow API for the handshake
 	MaxWorkers  = 16                     // workers of one channel, our own choice
 	MaxSpace    = 163000                 // bytes of all buffers of one EDM (tt-metal: the builder refuses more)
-	MinPacket   = 4 << 10                // bytes; smaller packets use the link badly (CCL guide, "ERISC Data Mover (EDM) Engine")
-	MaxPacket   = 16 << 10               // bytes; larger packets bring nothing more
+	MinPacket   = 4 << 10                // bytes; smaller packets leave a part of the link's rate unused (CCL guide, "ERISC Data Mover (EDM) Engine")
+	MaxPacket   = 16 << 10               // bytes; larger packets do not use the link better
 	MaxMessages = 1<<31 - 1              // messages of one channel
 	MaxPatience = 24 * time.Hour         // longest patience of an EDM
 )
@@ -30,7 +30,7 @@ const (
 	Handshake     = kernel.HandshakeAddr // 16 bytes: the packet of the handshake
 	AckSource     = Handshake + word     // 16 bytes: the link reads acknowledgements from here
 	Semaphores    = AckSource + word     // for each channel: see SemaphoreSize
-	SemaphoreSize = 32                   // the first 4 bytes are the channel's semaphore; the other end writes how its channel ended into the last 16 bytes
+	SemaphoreSize = 32                   // the first 4 bytes are the channel's semaphore; into the last 16 bytes, the other end writes how its channel ended
 	endOffset     = 16                   // where the other end writes its end of the channel
 )
 
@@ -40,7 +40,7 @@ type Sharing uint8
 // The modes of sharing. An EDM supports only the first two modes, as in tt-metal.
 const (
 	NotShared           Sharing = iota // each worker has a part of the buffer; a message is complete when all workers have signalled
-	RoundRobin                         // the workers take turns: each has the whole buffer for one message
+	RoundRobin                         // the workers take turns: each worker has the whole buffer for one message
 	Shared                             // named by tt-metal, not supported
 	RoundRobinAndShared                // named by tt-metal, not supported
 )
@@ -78,7 +78,7 @@ type Signal uint32
 // The signals (tt-metal: EriscDataMoverWorkerSignal). With [MessageCountReached], each signal is Next.
 const (
 	Next      Signal = 1 // to a sender: a message is in the buffer; to a receiver: the worker has read the message
-	Last      Signal = 2 // as Next, and the message is the channel's last one
+	Last      Signal = 2 // as Next, and the message is the channel's last message
 	Terminate Signal = 3 // the channel ends without a further message
 )
 
@@ -110,8 +110,9 @@ type Config struct {
 	Sharing     Sharing
 	Termination Termination
 	// Patience is how long the EDM waits for the handshake of the other end of the link. With
-	// [WorkerInitiated], it is also how long a receiver channel waits for its worker's termination after the
-	// sender channel has ended. Then the EDM fails, and its job ends. 0 stands for [DefaultPatience].
+	// [WorkerInitiated], a receiver channel also waits at most this long for its worker's
+	// termination after the sender channel has ended. After this time, the EDM fails, and the EDM's
+	// job ends. 0 stands for [DefaultPatience].
 	Patience time.Duration
 }
 

@@ -53,7 +53,8 @@ func ExampleLinks() {
 	// mistakes: <nil>
 }
 
-// A worker sends pages as packets: it fetches as many pages as fit into a packet, and hands them to its channel.
+// A worker sends pages as packets. The worker fetches as many pages as fit into a packet, and hands
+// the packet to its channel.
 func ExampleWorker() {
 	const pages, pageSize, perPacket = 64, 2048, 2 // the host chose perPacket with PagesPerPacket
 	_ = kernel.Table{"my-worker": func(k *kernel.Context) {

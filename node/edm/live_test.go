@@ -133,9 +133,10 @@ func impair(ctx context.Context, t *testing.T, f *fabric.Fabric, p wire.PortID, 
 	}
 }
 
-// TestLive runs streams over the ring of all chips of a live T3000: without a fault, with loss on each cable of the
-// ring, while links train anew, and after a cable was cut, so that its frames take the parallel cable. Then a
-// job has ends that do not fit together, and its error must name the link, the channel and the counts.
+// TestLive runs streams over the ring of all chips of a live T3000: without a fault, with loss on
+// each cable of the ring, while links train anew, and after a cable was cut, so that its frames
+// take the parallel cable. Then the test runs a job whose EDMs do not fit together. The job's error
+// must name the link, the channel and the counts.
 func TestLive(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -198,7 +199,7 @@ func mismatch(ctx context.Context, t *testing.T, f *fabric.Fabric, l edm.Link) {
 		n := uint32(end.messages)
 		program.CreateKernel(name, worker, append(edm.WorkerArgs(tile, c, 0, ready),
 			uint32(worker.X), uint32(worker.Y), program.CreateBuffer(worker, n*1024), n, 1024, 1, n, program.CreateBuffer(worker, 2048), 0)...)
-		links := edm.NewLinks(f.Topology) // each end has its own, so nobody compares them before the job starts
+		links := edm.NewLinks(f.Topology) // each end has a Links of its own, so nobody compares the two ends before the job starts
 		if err := links.Generate(program, mover, end.at); err != nil {
 			t.Fatal(err)
 		}

@@ -21,13 +21,13 @@ const idlePause = time.Second
 
 // channel is a channel of an EDM that runs.
 //
-// Invariants: the buffer belongs to the workers in the state WaitingForWorker only; count never exceeds
-// messages with MessageCountReached; a channel in the state Done never leaves it.
+// Invariants: the buffer belongs to the workers in the state WaitingForWorker only; count never
+// exceeds messages with MessageCountReached; a channel in the state Done stays in this state.
 type channel struct {
 	channelSpec
 	state  State
 	count  uint32    // sender: messages that were sent; receiver: messages that the workers have read
-	last   bool      // the message in the buffer is the last one
+	last   bool      // the message in the buffer is the channel's last message
 	acked  bool      // sender: the receiver has acknowledged the last message that was sent
 	closed bool      // the other end has ended its channel with the same count
 	ended  mono.Time // receiver: time at which the EDM saw that the sender channel had ended; 0: not yet
@@ -59,8 +59,8 @@ type sabotage struct {
 	endNever  bool // the EDM does not end when all channels are done
 }
 
-// run is the EDM's kernel. It shakes hands with the other end, and then looks at one sender channel and one
-// receiver channel in each turn, until all channels are done.
+// run is the EDM's kernel. run shakes hands with the other end. Then run looks at one sender
+// channel and one receiver channel in each turn, until all channels are done.
 func (m *mover) run() {
 	m.clear()
 	m.shakeHands()
@@ -80,8 +80,9 @@ func (m *mover) run() {
 	m.tell(Event{Kind: Ended})
 }
 
-// clear clears what the other end will write: the other end writes only after the handshake. The start of the
-// program has cleared the channels' semaphores, because a worker may end its channel before the EDM runs.
+// clear clears the words that the other end will write. The other end writes these words only after
+// the handshake. The start of the program has cleared the channels' semaphores, because a worker
+// may end its channel before the EDM runs.
 func (m *mover) clear() {
 	for _, cs := range [][]*channel{m.senders, m.receivers} {
 		for _, c := range cs {
@@ -268,7 +269,8 @@ func (m *mover) signal(c *channel) {
 	}
 }
 
-// taken returns and clears the signal of the workers that have the buffer; 0: they are not ready.
+// taken returns and clears the signal of the workers that have the buffer. If the workers are not
+// ready, taken returns 0.
 func (m *mover) taken(c *channel) Signal {
 	v, full := m.k.Load32(c.Semaphore), uint32(1)
 	if m.sharing == NotShared {
@@ -303,9 +305,10 @@ func (m *mover) finish(c *channel) {
 	m.k.EthSendPacket(queue, from/word, (c.Semaphore+endOffset)/word, 1)
 }
 
-// compare compares how the other end's channel ended with this end's. A mismatch of message counts is a
-// mistake of the program that started the two ends (CCL guide, "Initialization and Source -Destination
-// Readiness Signaling"). compare names the mismatch, and ends the job.
+// compare compares the ends of a channel at the other end of the link and at this end. A mismatch
+// of message counts is a mistake of the program that started the two ends (CCL guide,
+// "Initialization and Source -Destination Readiness Signaling"). compare names the mismatch, and
+// ends the job.
 func (m *mover) compare(c *channel) bool {
 	if c.closed || m.k.Load32(c.Semaphore+endOffset) == 0 {
 		return false

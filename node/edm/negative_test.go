@@ -35,7 +35,7 @@ func TestCheckersFind(t *testing.T) {
 			if c.broken.endEarly { // channel 1 has more pages to send than channel 0
 				st = uneven(b)
 			}
-			if c.broken.noAck { // the link reads the source again only if the cable loses it
+			if c.broken.noAck { // the link reads the source again only if the cable loses the frame
 				rng := rand.New(rand.NewPCG(1, 2))
 				b.Lose = func() bool { return rng.IntN(4) == 0 }
 			}
@@ -132,8 +132,9 @@ func uneven(b *bench) *Stream {
 	return &Stream{Parts: p.parts(), Links: p.links}
 }
 
-// TestMismatches runs EDMs whose two ends do not fit together. The job must end on both chips, and the end
-// must name the link, the channel, what was expected and what was seen. Check must find the same before.
+// TestMismatches runs EDMs whose two ends do not fit together. The job must end on both chips, and
+// the end must name the link, the channel, what was expected and what was seen. Check must find the
+// same mistake before the job.
 func TestMismatches(t *testing.T) {
 	same := func(int, *Config) {}
 	workers := func(_ int, c *Config) { c.Termination = WorkerInitiated }
@@ -187,8 +188,9 @@ func TestMismatches(t *testing.T) {
 	}
 }
 
-// TestOneEndOnly runs a link of which only one end has an EDM. That end must name the link, whether it is the
-// sender or the receiver of the handshake. An answer from a kernel that is no EDM is named too.
+// TestOneEndOnly runs a link of which only one end has an EDM. That end must name the link, whether
+// it is the sender or the receiver of the handshake. If the other end runs a kernel that is no EDM,
+// the error must say so.
 func TestOneEndOnly(t *testing.T) {
 	for want, sender := range map[string]bool{
 		"link M0D0/0 to M0D1/4: no handshake from the receiver within 1s; has the other end an EDM?": true,

@@ -28,8 +28,8 @@ func settings() map[string]Settings {
 	}
 }
 
-// TestStream runs streams of all kinds over the links of a line of chips. All pages must arrive, and no rule may be
-// broken. A second job on the same links works too.
+// TestStream runs streams of all kinds over the links of a line of chips. All pages must arrive,
+// and no rule may be broken. A second job on the same links must work, too.
 func TestStream(t *testing.T) {
 	for name, s := range settings() {
 		for _, seed := range []uint64{0, 1, 2} {
@@ -47,8 +47,9 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamUnderFaults runs streams over a ring of chips of a T3000 while the cables lose datagrams, while
-// a link trains anew, and while a cable works no longer, so that its frames take the parallel cable.
+// TestStreamUnderFaults runs streams over a ring of chips of a T3000 while the cables lose
+// datagrams, while a link trains anew, and while a cable has failed, so that the frames of its link
+// take the parallel cable.
 func TestStreamUnderFaults(t *testing.T) {
 	for name, fault := range map[string]func(b *bench, l Link){
 		"loss": func(*bench, Link) {},

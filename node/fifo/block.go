@@ -28,7 +28,7 @@ const (
 	MaxRepeats   = 50               // repetitions of a write that got lost or was refused for lack of room
 	RefuseLinger = time.Second      // how long an end that has met another configuration keeps its block, so that the other end sees this end's configuration
 	CheckEvery   = time.Second      // time between two looks at the other end's block, and between two beats
-	Silence      = 20 * time.Second // an end whose beat stands still for this time has died; a chip counts as dead after the same time of silence
+	Silence      = 20 * time.Second // an end with a beat that has not changed for this time counts as dead; a chip counts as dead after the same time of silence
 )
 
 // Role says which end of a socket a block belongs to.
@@ -117,8 +117,8 @@ func (k *Block) Append(b []byte) []byte {
 // ErrNoBlock is the error of [ParseBlock] for memory that holds no block of this version.
 var ErrNoBlock = errors.New("the memory holds no end of a socket")
 
-// ParseBlock reads the half of a block that its owner writes. Of memory that no end uses, and of a block of
-// another version, the error is [ErrNoBlock].
+// ParseBlock reads the half of a block that its owner writes. For memory that no end uses, and for
+// a block of another version, the error is [ErrNoBlock].
 func ParseBlock(b []byte) (Block, error) {
 	le := binary.LittleEndian
 	if len(b) < OwnerSize || le.Uint32(b) != blockMagic || b[4] != blockVersion || Role(b[5]) != SenderRole && Role(b[5]) != ReceiverRole || le.Uint64(b[8:]) == 0 {
@@ -151,11 +151,12 @@ type Meeting struct {
 	Own, Peer  Block
 }
 
-// Look takes the bytes of the other end's block. If publish is true, the end must write its own block anew,
-// which names the other end's nonce. When met is true, the ends have met. If the other end has another
-// configuration, the error is a [MismatchError]. While the other end has not come, or has met another end,
-// Look returns neither. The argument "own" is the farewell in this end's block, which the caller has read
-// before: an end that writes a farewell has met this end, and may have freed its block.
+// Look takes the bytes of the other end's block. If publish is true, the end must write its own
+// block anew, which names the other end's nonce. When met is true, the ends have met. If the other
+// end has another configuration, the error is a [MismatchError]. While the other end has not come,
+// or has met another end, publish and met are false, and the error is nil. The argument "own" is
+// the farewell in this end's block, which the caller has read before: an end that writes a farewell
+// has met this end, and may have freed its block.
 func (m *Meeting) Look(own Farewell, b []byte) (publish, met bool, err error) {
 	if own != Open && m.Own.Met != 0 {
 		return false, true, nil
@@ -246,8 +247,9 @@ type Watch struct {
 // NewWatch returns a Watch of the other end of a meeting.
 func NewWatch(m *Meeting) *Watch { return &Watch{m: m} }
 
-// Look takes the other end's block, and the present incarnation of its chip. Look returns a [PeerError]
-// if the chip restarted, or the block no longer belongs to the socket, or the end's beat stands still.
+// Look takes the other end's block, and the present incarnation of its chip. Look returns a
+// [PeerError] if the chip restarted, if the block no longer belongs to the socket, or if the end
+// has a beat that has not changed for [Silence].
 func (w *Watch) Look(now mono.Time, b []byte, life wire.Incarnation) error {
 	gone := func(why PeerWhy) error { return &PeerError{w.m.Chip, w.m.Own.Role.Other(), why} }
 	k, err := ParseBlock(b)

@@ -5,8 +5,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Reason says why the firmware refused a request, or could not end it. The documents do not define
-// what becomes of refused requests. Our firmware performs nothing of a refused part.
+// Reason says why the firmware refused a request, or could not end it. The documents do not say
+// what happens to refused requests. Our firmware performs no write of a refused part.
 type Reason uint8
 
 // The reasons.
@@ -61,8 +61,8 @@ func newTileKinds(m *noc.Memory) *tileKinds {
 	return k
 }
 
-// check checks what can be checked of a request without the target chip and without the data. check
-// returns 0 if nothing is wrong.
+// check checks a request, as far as this is possible without the target chip and without the data.
+// check returns 0 if nothing is wrong.
 func (k *tileKinds) check(e *Entry) Reason {
 	block, dram, mod := e.Flags&DataBlock != 0, e.Flags&DataBlockDRAM != 0, e.Flags&Mod != 0
 	a := e.addr()

@@ -23,7 +23,7 @@ const (
 	MaxAccepts    = 64                     // largest number of requests that one tile accepts at one instant while its host stores nothing; without this limit, a request that stores into its own queue could repeat forever
 	MaxOpen       = 16                     // requests of one tile's host under way; a further request waits in the queue
 	MaxParts      = 32                     // parts of one request under way
-	PullAhead     = MaxParts * BlockSize   // bytes of a write that one transfer pulls from host memory
+	PullAhead     = MaxParts * BlockSize   // largest number of bytes of a write that one transfer reads from host memory
 	MaxEvents     = 64                     // events that wait for PollEvent; the machine counts further events
 	MaxReports    = 32                     // events of one tile since the chip's start; the machine counts further events
 )
@@ -53,8 +53,8 @@ type Host interface {
 	// Works reports whether the firmware of a tile may work now: a kernel of a strict job may block
 	// the firmware.
 	Works(ch wire.Channel) bool
-	// StartTransfer starts a transfer of host memory. The end is a call of [Machine.TransferDone]. If
-	// there is no room now, StartTransfer returns false.
+	// StartTransfer starts a transfer of host memory. At the end of the transfer, the chip calls
+	// [Machine.TransferDone]. If there is no room now, StartTransfer returns false.
 	StartTransfer(now mono.Time, t Transfer) bool
 }
 
@@ -66,7 +66,7 @@ type Config struct {
 	Memory   *noc.Memory
 	Host     Host
 	// Seed seeds the choice among parallel cables. If Seed is 0, a message takes the cable with the
-	// fewest messages, and of equal ones the first.
+	// fewest messages. Of several such cables, the message takes the first.
 	Seed uint64
 }
 
@@ -78,7 +78,7 @@ type Machine struct {
 	at    []noc.Tile // ethernet tiles, by channel
 	tiles [wire.MaxChannels]*tile
 	rung  uint16 // tiles into whose queues a host has stored, by channel
-	runs  bool   // Run is at work: stores are the firmware's own
+	runs  bool   // Run is at work, so all stores are the firmware's own stores
 	busy  uint16 // tiles with work, by channel
 	first int    // tile that has the first turn
 	due   mono.Time
@@ -98,7 +98,7 @@ type Machine struct {
 type known struct {
 	kinds  *tileKinds
 	chips  map[board.Coord]wire.FabricNodeID
-	routes [2]*routes // first over the cables in use, then over these and the silent cables; nil: not computed
+	routes [2]*routes // first the routes over the cables in use, then the routes over these cables and the silent cables; nil: not computed
 }
 
 // transfer is a transfer of host memory under way.
@@ -175,8 +175,8 @@ func (m *Machine) learn() *known {
 	return m.known
 }
 
-// exits lists the cables by which a message can leave the chip. If there are none, the list has the
-// cables by which it could leave if the silent cables worked.
+// exits lists the cables by which a message can leave the chip. If there is no such cable, the list
+// has the cables by which the message could leave if the silent cables worked.
 func (m *Machine) exits(to wire.FabricNodeID, down bool) (list []exit) {
 	k := m.learn()
 	for i := range k.routes {
@@ -310,8 +310,8 @@ func (m *Machine) moves(ch wire.Channel, id, part uint32) bool {
 	return m.moving[transfer{ch: ch, id: id, part: part}]
 }
 
-// TransferDone tells the machine how a transfer ended. From now on, the data of a read belong to
-// the machine.
+// TransferDone tells the machine how a transfer ended. The machine keeps the data of a read, so the
+// caller must not change the data.
 func (m *Machine) TransferDone(now mono.Time, id uint64, outcome wire.Outcome, data []byte) {
 	x, ok := m.transfers[id]
 	if !ok {

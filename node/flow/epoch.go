@@ -8,12 +8,13 @@ import (
 )
 
 // The source of a flow sends its requests in consecutive epochs. Once a destination has heard of an
-// epoch of a flow, it refuses all requests of older epochs, however late a request comes. The first
-// epoch of each flow of a chip is [Config.Epoch]. Each later epoch has the next number. A chip uses
-// the time of its start in milliseconds as first epoch. A flow begins fewer than one epoch per
-// millisecond, because an epoch ends only when no request of the flow is open. After a restart, the
-// first epoch is therefore higher than all epochs before. The number wraps after 50 days. If a chip
-// restarts 25 to 50 days after its last start, its new epoch therefore looks older.
+// epoch of a flow, the destination refuses all requests of older epochs, however late a request
+// comes. The first epoch of each flow of a chip is [Config.Epoch]. Each later epoch has the next
+// number. A chip uses the time of its start in milliseconds as first epoch. A flow begins fewer
+// than one epoch per millisecond, because an epoch ends only when no request of the flow is open.
+// After a restart, the first epoch is therefore higher than all epochs before. The number wraps
+// after 50 days. If a chip restarts 25 to 50 days after its last start, its new epoch therefore
+// looks older.
 //
 // A chip may start with a lower epoch than before, if its clock was set back. The
 // destination then refuses the chip's requests, and its completions name the newer epoch.
@@ -26,16 +27,15 @@ import (
 //
 //   - A destination can begin an epoch only with a request that the source sent before
 //     the epoch was known.
-//   - Once the destination has answered a later request, no request that the source sent
-//     before the epoch was known is still under way. Each such request arrived, or a
-//     router dropped it. If a request may still be under way, it ends as FateUnknown, and
-//     the epoch ends too.
+//   - Once the destination has answered a later request, no request that the source sent before the
+//     epoch was known is still under way. Each such request arrived, or a router dropped it. If a
+//     request may still be under way, the request ends as FateUnknown, and the epoch ends too.
 //
 // If the packets of an epoch name a life of the destination, no other life performs requests of the
 // epoch. The file lives.go describes such epochs.
 //
-// An epoch also ends when the flow has been idle for FlowIdle. The next epoch is not known yet. If
-// the destination restarts in the idle time, it therefore performs the next request, unless the
+// An epoch also ends when the flow has been idle for FlowIdle. The next epoch is not known yet. A
+// destination that restarts in the idle time therefore performs the next request, unless the
 // request names the destination's previous life.
 
 // FlowIdle is the time without an open request after which a flow begins another epoch.
@@ -52,7 +52,7 @@ type epoch struct {
 	peer    *peer // the destination, if all packets of the epoch name its life; nil: the packets name no life
 	open    bool  // requests need not wait until the epoch is known
 	asked   bool  // requests wait for the end of a probe, which the flow has sent
-	dropped end   // how the epoch's last probe that a router dropped ended
+	dropped end   // end of the epoch's last probe that a router dropped
 }
 
 // life returns the life that all packets of the epoch name, or 0.

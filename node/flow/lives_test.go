@@ -58,8 +58,9 @@ func TestGroupAsksFirst(t *testing.T) {
 	}
 }
 
-// TestPostedBehindADroppedProbe checks the result of a posted request whose epoch a router did not let
-// begin. A later flush counts the request as missed.
+// TestPostedBehindADroppedProbe posts a request at the beginning of an epoch, and drops the epoch's
+// first probe. The test checks the result of the request. A later flush counts the request as
+// missed.
 func TestPostedBehindADroppedProbe(t *testing.T) {
 	s, n, now := newSource()
 	s.HandleLives(now, nil)

@@ -141,7 +141,7 @@ const (
 	TooLarge              // the payload or the read is longer than wire.MaxPayload
 	BadVia                // Via is too long, uses a cable that does not exist, turns back, leaves the mesh, does not end at Dst, or is used together with Other
 	BadRanges             // the chip cannot send a multicast to these ranges or members; the chip's CheckMulticast says why
-	BadPosted             // reads and probes need an answer, so they cannot be posted
+	BadPosted             // reads and probes cannot be posted, because they need an answer
 )
 
 // String returns the answer in words.

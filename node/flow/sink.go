@@ -143,14 +143,13 @@ func (s *Sink) Owed() int { return len(s.owed) }
 // Counters returns the counters of the sink.
 func (s *Sink) Counters() SinkCounters { return s.counters }
 
-// overflow handles a request and the n missing requests before the request, if the flow
-// has at least maxExceptions-2 exceptions. A gap and a refusal could then fill the list,
-// with no room for an exception that covers all later requests. The chip performs none of
-// these n+1 requests. Until the next gap, one exception with OutcomeOverflow covers the
-// requests that arrive. From that gap on, an exception with OutcomeLost covers the gap and
-// all later requests, until the source's base passes enough exceptions. If only one more
-// exception fits, and the last one has another outcome than OutcomeOverflow, overflow adds
-// the exception with OutcomeLost at once.
+// overflow handles a request and the n missing requests before the request, if the flow has at
+// least maxExceptions-2 exceptions. A gap and a refusal could then fill the list, with no room for
+// an exception that covers all later requests. The chip performs none of these n+1 requests. Until
+// the next gap, one exception with OutcomeOverflow covers the requests that arrive. From that gap
+// on, an exception with OutcomeLost covers the gap and all later requests, until the source's base
+// passes enough exceptions. If only one more exception fits, and the last exception has another
+// outcome than OutcomeOverflow, overflow adds the exception with OutcomeLost at once.
 func (f *inFlow) overflow(n uint32) {
 	o := wire.OutcomeOverflow
 	if k := len(f.exc); n > 0 || k > maxExceptions-2 && f.exc[k-1].Outcome != wire.OutcomeOverflow {

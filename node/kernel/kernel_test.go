@@ -110,7 +110,8 @@ func one(id kernel.JobID, starts ...kernel.Start) kernel.Job {
 	return kernel.Job{ID: id, Programs: []kernel.Program{{Kernels: starts}}}
 }
 
-// TestPingPong lets two kernels send a word to and fro: each wait ends by the other's increment.
+// TestPingPong lets two kernels send a word to and fro. The increment of one kernel ends the wait
+// of the other kernel.
 func TestPingPong(t *testing.T) {
 	const rounds = 100
 	side := func(other kernel.Tile, first bool) kernel.Func {
@@ -302,7 +303,7 @@ func TestJobsEndTogether(t *testing.T) {
 	}
 }
 
-// BenchmarkWake measures how long it takes to wake a kernel by a store, and to put it to sleep again.
+// BenchmarkWake measures the time in which a store wakes a kernel, and the kernel waits again.
 func BenchmarkWake(b *testing.B) {
 	x := newBench(b, kernel.Table{"wait": func(k *kernel.Context) {
 		for i := uint32(1); ; i++ {

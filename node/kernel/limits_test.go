@@ -73,8 +73,8 @@ func TestStepBudget(t *testing.T) {
 	}
 }
 
-// TestWatchdogSeesTheStop checks that the watchdog is told of the code that a kernel runs when it is
-// stopped.
+// TestWatchdogSeesTheStop checks that the machine tells the watchdog of the code that a stopped
+// kernel still runs.
 func TestWatchdogSeesTheStop(t *testing.T) {
 	m, err := topo.Named("n300")
 	if err != nil {

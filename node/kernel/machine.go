@@ -46,16 +46,18 @@ type Host interface {
 	// Busy reports whether a transaction command queue of an ethernet channel takes no command now. Busy
 	// returns true for a channel without a cable.
 	Busy(ch wire.Channel, q int) bool
-	// Send gives a command of a job to a transaction command queue: the link copies words of 16 bytes
-	// each from address src of the tile's L1 to address dst of the L1 of the tile at the other end of the
-	// cable. The link reads the source later, and again for each retransmission. If Send cannot give
-	// the command now, ok is false, and the caller tries again when queue "busy" takes a command.
+	// Send gives a command of a job to a transaction command queue: the link copies words of 16
+	// bytes each from address src of the tile's L1 to address dst of the L1 of the tile at the
+	// other end of the cable. The link reads the source later, and once more for each
+	// retransmission. If Send cannot give the command now, ok is false, and the caller tries again
+	// when queue "busy" takes a command.
 	Send(now mono.Time, job JobID, ch wire.Channel, q int, src, dst uint32, words int) (busy int, ok bool)
 	// Sending reports whether a command under way still reads any of the n bytes from address a of
 	// the tile's L1.
 	Sending(ch wire.Channel, a uint32, n int) bool
-	// MoveHost starts a write of b to address "at" of host memory, or a read of n bytes if b is nil. The end
-	// is a call of [Machine.TransferDone] with the number id. If there is no room now, MoveHost returns false.
+	// MoveHost starts a write of b to address "at" of host memory, or a read of n bytes if b is
+	// nil. At the end of the transfer, the chip calls [Machine.TransferDone] with the number id. If
+	// there is no room now, MoveHost returns false.
 	MoveHost(id, at uint64, b []byte, n int) bool
 	// Released reports whether the chip at the other end of a channel has released the job with the
 	// given tag, see [ReleaseOffset].
@@ -129,7 +131,7 @@ func New(cfg Config) *Machine {
 	return m
 }
 
-// delay returns a random time below d, or 0 without a seed.
+// delay returns a random time below d. Without a seed, delay returns 0.
 func (m *Machine) delay(d time.Duration) time.Duration {
 	if m.rng == nil {
 		return 0
@@ -179,7 +181,7 @@ func (m *Machine) wake() (moved bool) {
 	}
 	m.scan = append(m.scan[:0], m.waiting...)
 	for _, p := range m.scan {
-		if p.ended { // another kernel of the list has put this one's processor into reset
+		if p.ended { // another kernel of the list has put the processor of this kernel into reset
 			continue
 		}
 		moved = p.perform() || moved
@@ -255,7 +257,7 @@ func (m *Machine) stored(at place, off uint64, n int) {
 	}
 }
 
-// Done tells the machine how a request ended that it gave to [Host.Start].
+// Done tells the machine how a request ended that the machine gave to [Host.Start].
 func (m *Machine) Done(r *flow.Result) {
 	q := m.requests[r.Token]
 	if q == nil {

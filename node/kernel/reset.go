@@ -7,10 +7,10 @@ import (
 )
 
 // A store into the soft reset register of a tile can put the tile's processor into reset, see
-// [ttfabric/node/noc.SoftReset]. The kernels of the tile then stop at once, and their jobs end as a whole.
-// When the processor comes out of reset, nothing runs on it until the next job: the registers that say
-// where a processor begins are not emulated. A job does not start on a tile whose processor a store holds
-// in reset.
+// [ttfabric/node/noc.SoftReset]. The kernels of the tile then stop at once, and their jobs end on
+// all chips. When the processor comes out of reset, no kernel runs on the processor until the next
+// job. The emulator lacks the registers that say where a processor begins. A job does not start on
+// a tile whose processor a store holds in reset.
 
 // Reset ends the jobs with kernels on the tiles that stores have put into reset since the last call. The
 // text "by" names who stored, such as "chip M0D1"; "" stands for somebody unknown.

@@ -14,8 +14,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// TestSkew checks that the programs of different chips start in no order: each seed delays the start by another
-// time of at most MaxSkew. A seed repeats. Without a seed, nothing is delayed.
+// TestSkew checks that the programs of different chips start in no order: each seed delays the
+// start by another time of at most MaxSkew. Two runs with the same seed have the same delays.
+// Without a seed, no start is delayed.
 func TestSkew(t *testing.T) {
 	start := func(seed uint64) (at mono.Time) {
 		b := newBench(t, kernel.Table{"note": func(k *kernel.Context) { at = k.Now() }}, seed)
@@ -75,9 +76,9 @@ func TestEthernetCores(t *testing.T) {
 	}
 }
 
-// TestEthernetCoresAreThoseOfThePlanes compares the active channels of each chip with the planes of the
-// topology. Each routed cable of a plane must end at one active channel. Each active channel must be the only
-// one in its direction and plane. A reserved cable is reserved at both ends.
+// TestEthernetCoresAreThoseOfThePlanes compares the active channels of each chip with the planes of
+// the topology. Each routed cable of a plane must end at one active channel. Each active channel
+// must be the only channel in its direction and plane. A reserved cable is reserved at both ends.
 func TestEthernetCoresAreThoseOfThePlanes(t *testing.T) {
 	files, err := filepath.Glob("../../router/topo/testdata/*cluster_desc.yaml")
 	if err != nil || len(files) == 0 {
@@ -133,7 +134,8 @@ func TestEthernetCoresAreThoseOfThePlanes(t *testing.T) {
 	}
 }
 
-// TestReasonsInWords reads back the reason of each end of a job, and refuses an unknown one by name.
+// TestReasonsInWords reads back the reason of each end of a job, and checks that an unknown reason
+// is refused by name.
 func TestReasonsInWords(t *testing.T) {
 	names := kernel.EndDone.Names()
 	for i, name := range names {
@@ -160,7 +162,8 @@ func TestReasonsInWords(t *testing.T) {
 	}
 }
 
-// TestLimitsOfJobs checks that a job one above each limit is refused, and that the error names the limit.
+// TestLimitsOfJobs checks that Start refuses a job that exceeds a limit by 1, and that the error
+// names the limit.
 func TestLimitsOfJobs(t *testing.T) {
 	program := kernel.Program{Kernels: []kernel.Start{{Kernel: "wait", Tile: t11}}}
 	for want, spec := range map[string]kernel.Job{

@@ -20,8 +20,7 @@ func TestNoCheckpointWithoutCounts(t *testing.T) {
 	}
 }
 
-// The method without leaves LostSince's own read out of the counts, for every end of the
-// read.
+// The method "without" leaves LostSince's own read out of the counts, however the read ends.
 func TestTheQuestionIsNoLoss(t *testing.T) {
 	n := wire.FabricNodeID{Chip: 1}
 	for _, x := range []struct {

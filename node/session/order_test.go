@@ -11,7 +11,7 @@ import (
 	"ttfabric/wire"
 )
 
-// held is a Fabric that hands each request to the test, which ends it.
+// held is a Fabric that hands each request to the test. The test ends the request.
 type held struct{ sent chan *heldRequest }
 
 type heldRequest struct {
@@ -102,7 +102,7 @@ func TestNoIncrementAfterALoss(t *testing.T) {
 }
 
 // TestRepetitionsKeepTheOrder starts a command and a later command, and loses the first. The
-// session repeats the first command only if the later one belongs to another flow.
+// session must repeat the first command only if the later command belongs to another flow.
 func TestRepetitionsKeepTheOrder(t *testing.T) {
 	write := func(s *Session, dst int, n int, o ...Option) *Call {
 		c, err := s.StartWrite(t.Context(), at(dst), 64, make([]byte, n), o...)
@@ -175,7 +175,7 @@ func TestRepetitionsKeepTheOrder(t *testing.T) {
 }
 
 // TestWaitingCallsCountAsLater starts a write, and then writes to the same chip with a call that
-// waits. The session does not repeat the first write behind the second.
+// waits. The session must not repeat the first write after the second write.
 func TestWaitingCallsCountAsLater(t *testing.T) {
 	f, s := newHeld()
 	c, err := s.StartWrite(t.Context(), at(1), 64, []byte("1"))

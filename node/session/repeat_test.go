@@ -48,7 +48,7 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestRepeatsEnd loses every repetition. The call must end with the error of the last one.
+// TestRepeatsEnd loses every repetition. The call must end with the error of the last repetition.
 func TestRepeatsEnd(t *testing.T) {
 	f := &scripted{}
 	for range faultRetries + 1 {

@@ -8,8 +8,8 @@ import (
 	"ttfabric/wire"
 )
 
-// On the T3000 of tt-umd's file, the chips lack five rows together. Row 2 is the first row that all
-// chips have. Some chips have row 1.
+// On the T3000 of tt-umd's file, five rows are harvested on at least one chip. Row 2 is the first
+// row that works on all chips. Row 1 works only on some chips.
 func TestTensix(t *testing.T) {
 	const file = "../../router/topo/testdata/t3k_cluster_desc.yaml"
 	text, err := os.ReadFile(file)

@@ -29,7 +29,7 @@ func TestTornTransfer(t *testing.T) {
 	}
 }
 
-// TestLostDataIsReadAgain ends reads because their data was lost. The Session must read again,
+// TestLostDataIsReadAgain ends reads because their data was lost. The Session must repeat the read,
 // and return the data of the repetition.
 func TestLostDataIsReadAgain(t *testing.T) {
 	lost := flow.Result{Fate: flow.FateUnknown, Doubt: flow.DoubtData, Drop: wire.DropTimeout}

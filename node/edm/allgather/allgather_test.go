@@ -143,7 +143,7 @@ func TestAllGather(t *testing.T) {
 			t.Run(c.name+", "+kind, func(t *testing.T) {
 				b := newBench(t, c.machine, 11)
 				p := b.path(c.ring, c.links, c.chips...)
-				for round := range uint64(2) { // the second one finds what the first one left
+				for round := range uint64(2) { // the second round finds the words that the first round has left
 					b.run(p, s, round, nil)
 				}
 			})
@@ -151,8 +151,8 @@ func TestAllGather(t *testing.T) {
 	}
 }
 
-// TestAllGatherUnderFaults runs all-gathers while the cables lose datagrams, while a link trains anew, and while
-// a cable works no longer, so that its frames take the parallel cable.
+// TestAllGatherUnderFaults runs all-gathers while the cables lose datagrams, while a link trains
+// anew, and while a cable has failed, so that the frames of its link take the parallel cable.
 func TestAllGatherUnderFaults(t *testing.T) {
 	for _, scheme := range []Scheme{Halves, Halfway} {
 		for _, fault := range []string{"loss", "retrain", "fallback"} {

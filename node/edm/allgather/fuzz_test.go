@@ -13,8 +13,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// FuzzArguments starts the two workers with arbitrary arguments, on a chip whose EDMs always have the buffer
-// ready. A worker may end its job with a fault that names the argument, but it must not panic otherwise.
+// FuzzArguments starts the two workers with arbitrary arguments, on a chip whose EDMs always have
+// the buffer ready. A worker may end its job with a fault that names the argument. A worker must
+// not panic in any other way.
 func FuzzArguments(f *testing.F) {
 	m, err := topo.Named("mesh:1x2")
 	if err != nil {

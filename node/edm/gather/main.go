@@ -16,7 +16,8 @@ import (
 
 func main() { process.Main(program, edm.Kernels, allgather.Kernels) }
 
-// program runs in the process of each chip. All processes build the same operation, and each runs its chip's part.
+// program runs in the process of each chip. All processes build the same operation, and each
+// process runs its chip's part.
 func program(ctx context.Context, s *session.Session) error {
 	const pages, size = 16, 2048
 	if err := s.Ready(ctx); err != nil { // all chips answer

@@ -32,7 +32,7 @@ const (
 	word      = wire.RegisterLen                       // bytes of a word
 )
 
-// Queues are the queues of one ethernet tile. A Queues serves one goroutine.
+// Queues are the queues of one ethernet tile. Only one goroutine at a time may use a Queues.
 type Queues struct {
 	s    *session.Session
 	ch   wire.Channel
@@ -287,7 +287,7 @@ func (q *Queues) parts(ctx context.Context, dst wire.FabricNodeID, a wire.NocAdd
 			e.Flags |= firmware.NocID
 		}
 		e.Target = firmware.NewTarget(at.X, at.Y, a)
-		one, cancel := context.WithTimeout(context.WithoutCancel(ctx), PopTime) // a completion must not stay behind
+		one, cancel := context.WithTimeout(context.WithoutCancel(ctx), PopTime) // no completion must stay in the queue
 		err = f(one, e, b[:n])
 		cancel()
 		a, b = a.Add(n), b[n:]

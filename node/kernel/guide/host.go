@@ -26,7 +26,8 @@ type Settings struct {
 	Strict   bool // see [kernel.Job].Strict
 }
 
-// Hop is one cable of a ring (the guide's hop_eth_sockets): the sender's port, and the receiver's.
+// Hop is one cable of a ring (the guide's hop_eth_sockets): the sender's port, and the receiver's
+// port.
 type Hop struct{ From, To wire.PortID }
 
 // Ring is a ring of chips, with the programs of its chips.

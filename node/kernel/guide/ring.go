@@ -1,6 +1,7 @@
 // Package guide has the example programs of the CCL guide as kernels: a ring of chips round which a
-// payload travels, or several at once, over ethernet between chips and over the NoC within each chip ("Example Multi-Chip
-// Program Implementation Walkthrough"). The guide's names of kernels and calls are kept.
+// payload travels, or several at once, over ethernet between chips and over the NoC within each
+// chip ("Example Multi-Chip Program Implementation Walkthrough"). The kernels and calls have the
+// guide's names.
 package guide
 
 import (
@@ -20,7 +21,7 @@ var Kernels = kernel.Table{
 
 // Arguments of the kernels: the index of each 32-bit word.
 const (
-	argBuffer = iota // the buffers of the payloads, one behind the other, at the same address in receivers and senders
+	argBuffer = iota // the buffers of the payloads, one after the other, at the same address in receivers and senders
 	argAck           // words of 16 bytes from which the receiver sends acknowledgements, one for each payload
 	argSamples
 	argPayloads // number of payloads in flight at once (max_concurrent_samples)
@@ -54,9 +55,9 @@ func tileOf(k *kernel.Context, x, y int) kernel.Tile {
 	return kernel.Tile{X: uint8(k.Uint32(x)), Y: uint8(k.Uint32(y))}
 }
 
-// setup initialises the receivers of a chip: it waits until they are ready, and then starts them ("Worker
-// setup kernel"). Its arguments: the number of receivers, then tile x, tile y and semaphore of each. Its
-// own semaphore comes last.
+// setup waits until the receivers of a chip are ready, and then starts the receivers ("Worker setup
+// kernel"). The first argument of setup is the number of receivers. Tile x, tile y and semaphore of
+// each receiver follow. The setup worker's own semaphore comes last.
 func setup(k *kernel.Context) {
 	n := int(k.Uint32(0))
 	k.NocSemaphoreWaitMin(k.Uint32(1+3*n), uint32(n))
@@ -101,7 +102,8 @@ func complete(k *kernel.Context, i int) {
 	k.EthReceiverChannelDone(channel(i))
 }
 
-// lead is the master receiver's roundtrip_ping. It returns the time until the last payload is back.
+// lead is the master receiver's roundtrip_ping. lead returns the time until the last payload is
+// back.
 func lead(k *kernel.Context, size int) (took time.Duration) {
 	begun := k.Now()
 	for i := range payloads(k) {
@@ -139,8 +141,8 @@ func sender(k *kernel.Context) {
 	}
 }
 
-// forward is the sender's forward_ping. It sends each payload as soon as it is in its buffer, and then waits
-// until the receiver is done with all of them.
+// forward is the sender's forward_ping. forward sends each payload as soon as the payload is in its
+// buffer. Then forward waits until the receiver is done with all payloads.
 func forward(k *kernel.Context, size int) {
 	for i := range payloads(k) {
 		sem, buffer := k.Uint32(numArgs+i), bufferOf(k, i)

@@ -84,10 +84,11 @@ type Process struct {
 	variables []string
 }
 
-// inherited makes the ends of the line once, because the process has them once.
+// inherited makes the process's ends of the line at the first call, because a process has only one
+// line.
 var inherited = sync.OnceValues(inherit)
 
-// Inherited returns the line of this process. If the process has none, Inherited returns nil.
+// Inherited returns the line of this process. If the process has no line, Inherited returns nil.
 func Inherited() (*Process, error) { return inherited() }
 
 func inherit() (*Process, error) {

@@ -180,8 +180,8 @@ func open(ctx context.Context, s *session.Session, o Options, r fifo.Role) (*end
 	return e, nil
 }
 
-// claim returns nil if no end uses this end's memory. An end that has not changed its beat for
-// [fifo.Silence] no longer uses its memory.
+// claim returns nil if no end uses this end's memory. An end with a beat that has not changed for
+// [fifo.Silence] no longer uses its memory. An end without a beat always counts.
 func (e *end) claim(ctx context.Context) error {
 	begin, first := time.Now(), uint32(0)
 	for i := 0; ; i++ {

@@ -102,8 +102,8 @@ func (c *client) refuse(number uint64, code attach.Code, text string) {
 	c.answer(func(b []byte) []byte { return attach.AppendError(b, number, code, text) })
 }
 
-// flush writes the answers, unless another goroutine does so. flush returns false if the connection
-// has ended.
+// flush writes the answers, unless another goroutine is writing the answers. flush returns false if
+// the connection has ended.
 func (c *client) flush() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +183,8 @@ func (c *client) open(number uint64, end func() bool) bool {
 	return true
 }
 
-// shut answers a request that took long, and forgets it. The caller does not hold the lock.
+// shut answers a request that took long, and forgets the request. The caller does not hold the
+// lock.
 func (c *client) shut(number uint64, f func(b []byte) []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

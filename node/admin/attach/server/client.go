@@ -43,10 +43,10 @@ type client struct {
 	host    host
 }
 
-// input is what the reading goroutine alone uses.
+// input holds the state that only the reading goroutine uses.
 type input struct {
 	source *attach.Poller
-	in     []byte         // received bytes that are not performed yet are in[from:to]
+	in     []byte         // memory for received bytes; the bytes in[from:to] are not performed yet
 	from   int            // start of the first frame that is not performed
 	to     int            // end of the received bytes
 	hello  bool           // the client has sent its hello
@@ -54,7 +54,7 @@ type input struct {
 	parts  []part         // the command of each packet of rs
 }
 
-// output is the answers of a client.
+// output holds the answers to a client.
 type output struct {
 	mu       sync.Mutex
 	room     sync.Cond // signalled when answers have been written, or the connection has ended
@@ -279,8 +279,8 @@ func (c *client) command(number uint64, body []byte) {
 	}
 }
 
-// start starts the commands that wait. If a command cannot be started, start answers it with an
-// error, and starts the commands after it. If the chip has no room, start waits.
+// start starts the commands that wait. If a command cannot be started, start answers the command
+// with an error, and starts the next commands. If the chip has no room, start waits.
 func (c *client) start() {
 	rs, parts := c.rs, c.parts
 	c.rs, c.parts = c.rs[:0], nil // the op of each part is in use until its packets have ended

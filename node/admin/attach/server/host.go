@@ -16,8 +16,8 @@ import (
 	"ttfabric/wire"
 )
 
-// shares are the files that the chip shares with hosts. The lock mu guards them. Code that needs both locks
-// takes mu before the node's lock.
+// shares are the files that the chip shares with hosts. The lock mu guards these files. Code that
+// needs both locks takes mu before the node's lock.
 type shares struct {
 	mu     sync.Mutex
 	memory *memory // nil: no client has asked for host memory

@@ -12,5 +12,5 @@ func checkPeer(*net.UnixConn, []uint32) error {
 	return errors.New("access over a Unix socket needs Linux; use the API")
 }
 
-// hungUp reports whether the peer of a connection has closed it.
+// hungUp reports whether the peer has closed a connection.
 func hungUp(*net.UnixConn) bool { return false }

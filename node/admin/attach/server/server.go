@@ -1,9 +1,9 @@
-// Package server is the chip's end of the protocol of package attach: it accepts local programs at
-// a Unix socket, and performs their commands on the chip.
+// Package server is the chip's end of the protocol of package attach. The package accepts local
+// programs at a Unix socket, and performs the programs' commands on the chip.
 //
-// Each client has one goroutine that reads frames and performs them, and one that writes the answers
-// that come later. A command to the chip's own memory is performed and answered by the reading
-// goroutine alone, without a switch to another goroutine.
+// Each client has two goroutines. The reading goroutine reads frames and performs the frames. The
+// other goroutine writes the answers that come later. The reading goroutine alone performs and
+// answers a command to the chip's own memory, without a switch to another goroutine.
 package server
 
 import (
@@ -54,11 +54,12 @@ type Options struct {
 	Users    []uint32       // ids of the users who have access, besides the chip's user and root; a chip in a container has a user of its own
 	Topology uint32         // hash of the topology
 	Barriers *barrier.Table // barriers of the chip
-	Log      *slog.Logger   // gets a message for each client that is refused
+	Log      *slog.Logger   // gets a message for each refused client
 }
 
-// Listen opens the socket of the chip n, and accepts clients until Close. A socket that an earlier
-// process left at the path is replaced. If the path is too long, the error is a [PathError].
+// Listen opens the socket of the chip n, and accepts clients until Close. Listen replaces a socket
+// that an earlier process has left at the path. If the path is too long, the error is a
+// [PathError].
 func Listen(n *node.Node, o Options) (*Server, error) {
 	if len(o.Path) > attach.MaxPath {
 		return nil, &PathError{o.Path}
