@@ -44,7 +44,7 @@ type SessionTally struct {
 
 // History counts the packets that have crossed a link since the link was made, by session.
 type History struct {
-	Now    SessionTally   `json:"now"`    // the present session, which runs or waits for the path, if there is one
+	Now    SessionTally   `json:"now"`    // the present session, which runs or waits for a path; its ID is 0 if there is no session
 	Ended  []SessionTally `json:"ended"`  // the newest ended sessions, at most MaxEndedSessions, the newest last
 	Older  Tallies        `json:"older"`  // sum over all sessions that ended before the sessions in Ended
 	Olders int            `json:"olders"` // number of sessions in Older
@@ -53,7 +53,7 @@ type History struct {
 // books counts the packets of all sessions of a link.
 type books struct {
 	all    Tallies // packets of all sessions
-	before Tallies // value of all when the present session began
+	before Tallies // copy of the field "all", taken when the present session began
 	ended  []SessionTally
 	older  Tallies // sum over the sessions that were removed from ended
 	olders int

@@ -17,7 +17,7 @@ func TestHostCommands(t *testing.T) {
 	t.Cleanup(func() { c.run("down") })
 	c.must("host", "write", "M0D1", "1-1:0x20000", "--hex", "6869206d", "--through", "M0D0/10")
 	if got := c.must("mem", "read", "M0D1", "1-1:0x20000", "4"); !strings.Contains(got, "|hi m|") {
-		t.Errorf("a session reads %s", got)
+		t.Errorf("mem read printed %s, want the bytes that host write wrote", got)
 	}
 	if got := c.must("host", "read", "M0D1", "1-1:0x20000", "4", "--through", "M0D0/10"); !strings.Contains(got, "|hi m|") {
 		t.Errorf("a host reads %s", got)

@@ -75,7 +75,7 @@ func (r *Request) Check() error {
 	return nil
 }
 
-// patient is a request, together with what several checks need.
+// patient holds the request, and the versions of the container engine, which several checks share.
 type patient struct {
 	*Request
 	engine func() (container.Versions, error) // returns the versions of the container engine; asks the engine only at the first call
@@ -84,8 +84,8 @@ type patient struct {
 // chips returns the number of the fabric's chips.
 func (p *patient) chips() int { return len(p.Topology.Chips) }
 
-// The method "without" returns the verdict of a check if something is missing that only containers
-// need.
+// The method "without" returns the verdict about a missing part that only containers need: a failure
+// if the chips run in containers, else a warning.
 func (p *patient) without() Verdict {
 	if p.Runtime == spec.Docker {
 		return Failure
@@ -168,7 +168,7 @@ const (
 	chipBusy    = 32 << 20 // memory of a chip under much traffic, in bytes
 	chipFiles   = 160      // largest number of a chip's open files: sockets of channels and gossip, 64 connections to the API, and logs
 	chipThreads = 12       // number of operating system threads of a chip
-	chipDisk    = 3 << 20  // size of a chip's log and part of the archive, in bytes
+	chipDisk    = 3 << 20  // disk space of one chip in bytes: the chip's log, and the chip's share of the archive
 	chipCrowd   = 32       // number of chips per core above which traffic becomes very slow
 )
 

@@ -47,9 +47,9 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamUnderFaults runs streams over a ring of chips of a T3000 while the cables lose
-// datagrams, while a link trains anew, and while a cable has failed, so that the frames of its link
-// take the parallel cable.
+// TestStreamUnderFaults runs streams over a ring of chips of a T3000 under faults. The cables lose
+// datagrams, a link trains anew, and a cable fails. The frames of the failed cable's link take the
+// parallel cable.
 func TestStreamUnderFaults(t *testing.T) {
 	for name, fault := range map[string]func(b *bench, l Link){
 		"loss": func(*bench, Link) {},

@@ -10,9 +10,9 @@ import (
 	"ttfabric/wire"
 )
 
-// TestOutOfDateAnswers has answers of the two chips of a cable. An answer is asked for again if the
-// two ends are in different sessions, or if the answer of a chip that ran before is older than the
-// start of another chip.
+// TestOutOfDateAnswers has answers of the two chips of a cable. Both answers are out of date if the two
+// ends are in different sessions. The answer of a chip that ran before is out of date if the other
+// chip became ready later.
 func TestOutOfDateAnswers(t *testing.T) {
 	a, b := wire.FabricNodeID{Chip: 0}, wire.FabricNodeID{Chip: 1}
 	view := func(peer wire.FabricNodeID, channel, peerChannel wire.Channel, session string) api.ChipView {

@@ -63,8 +63,8 @@
 // [Closed] into the receiver's block, and waits until all bytes are acknowledged: the socket is drained.
 // The sender then frees its block: the owner writes zeros over the magic number. The receiver frees its
 // block and its FIFO when the program has read all bytes and the last acknowledgement has ended. A receiver
-// that closes early writes [Closed] into the sender's block, and waits for the sender's farewell before it
-// frees the FIFO, because writes of the sender may still be under way. An end that fails writes [Failed].
+// that closes early writes [Closed] into the sender's block. Writes of the sender may still be under way.
+// So the receiver waits for the sender's farewell before it frees the FIFO. An end that fails writes [Failed].
 //
 // Each end reads the block of the other end every [CheckEvery]. A chip that restarts has lost its memory.
 // So the block no longer has the nonce, and the end fails with a [PeerError]. In the time between the

@@ -168,8 +168,8 @@ func (w *world) step() {
 	w.poll()
 }
 
-// TestAgainstAModel lets a sender and a receiver exchange a random number of bytes over a network that
-// loses packets and performs them in any order, with FIFOs and pages of all sizes. No byte is
+// TestAgainstAModel lets a sender and a receiver exchange a random number of bytes, with FIFOs and
+// pages of all sizes. The network loses packets and performs them in any order. No byte is
 // overwritten before it is read, and every byte arrives once and in order. The stream ends.
 func TestAgainstAModel(t *testing.T) {
 	for seed := range uint64(45) {

@@ -11,7 +11,7 @@ const (
 	MinSize       = headerLen       // length of the smallest packet, which is only a header, in bytes
 	MaxSize       = wire.MaxPayload // length of the largest packet, in bytes
 	MaxPackets    = 1 << 40         // largest number of packets in one run
-	MaxWays       = 2               // largest number of directions round rings
+	MaxWays       = 2               // largest number of directions in which the packets of one pair go round a ring
 	MaxWindow     = 1024            // largest window, in packets outstanding per source
 	DefaultWindow = 32              // default window, in packets outstanding per source
 	MaxPairs      = 1 << 18         // largest number of pairs in one run: about four times as many as all-to-all on a full mesh of 256 chips
@@ -28,7 +28,7 @@ type Spec struct {
 	Packets uint64 `json:"packets"`        // number of packets of the whole run, 1 to MaxPackets; split over the pairs by weight, with the remainder for the first pairs
 	Size    int    `json:"size"`           // length of each packet in bytes, MinSize to MaxSize
 	Planes  int    `json:"planes"`         // number of planes, 1 to wire.MaxChannels; a pair's packets use planes 0 to Planes-1 in turn, except planes that the pair lacks
-	Ways    int    `json:"ways,omitempty"` // number of directions that a pair's packets use in turn if both directions round a ring are equally long: 1 or MaxWays; 0 counts as 1
+	Ways    int    `json:"ways,omitempty"` // 1, or 2 to use both directions round a ring in turn if they are equally long; 0 counts as 1
 	Window  int    `json:"window"`         // largest number of packets outstanding per source, 1 to MaxWindow; DefaultWindow is a good value if Load is 0
 	Seed    uint64 `json:"seed"`           // seed of the order in which sources take their destinations, and of the arrivals
 
@@ -132,7 +132,8 @@ func ofStream(target uint64, n, stream int) uint64 {
 // if an address is out of range, if a chip sends to itself, or if the pair occurs twice. A pair is
 // also unfit if its weight is above [MaxWeight], or its field Ways above [MaxWays]. The destination
 // of a pair may have at most [MaxSources] sources. CheckPairs also returns an error if there are no
-// pairs or more than [MaxPairs] pairs. A run with unfit pairs counts wrong, but does no other harm.
+// pairs or more than [MaxPairs] pairs. A run with unfit pairs reports wrong
+// numbers of packets, but does no other harm.
 func CheckPairs(pairs []Pair) error {
 	if len(pairs) == 0 || len(pairs) > MaxPairs {
 		return fmt.Errorf("%d pairs: want 1 to %d", len(pairs), MaxPairs)

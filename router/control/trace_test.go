@@ -35,14 +35,14 @@ var rewriteTraces = flag.Bool("rewrite", false, "write new outcomes into testdat
 //	kill M0D2                  the chip stops, and its links go down at the other ends
 //	start M0D2                 the chip starts without any link state; its links stay down
 //	apart no, apart yes        from now on, the chips have routes to each other, or have none
-//	gone M0D0/1, doubt M0D0/1  evidence shows that the port has lost its peer or its cable, or shows that no longer
+//	gone M0D0/1, doubt M0D0/1  evidence that the port has lost its peer or its cable begins (gone) or ends (doubt)
 //	hear M0D0 M0D2 7 1,4       gossip brings M0D0 a link state of M0D2: version 7, channels 1 and 4 out of service
 //	hear M0D0 M0D2 8 -         gossip brings M0D0 a link state of M0D2: version 8, no channel out of service
 //	out                        write down which ports routes must avoid, according to each chip
 //
-// A message takes 1 ms to the neighbour. A message is lost if the link goes down during this time.
-// The outcome has a line whenever a chip sends a neighbour link states, makes a new link state of
-// its own, or plans tables.
+// A message takes 1 ms to the neighbour. A message is lost if the link is down when the message
+// arrives. The outcome has a line whenever a chip sends link states to a neighbour, makes a new link
+// state of its own, or plans tables. Further lines say what became of a command.
 func TestTraces(t *testing.T) {
 	tracetest.Run(t, *rewriteTraces, func(t *testing.T, trace *tracetest.Trace) tracetest.Machine {
 		return &tracer{Trace: trace, t: t, now: 1, up: map[wire.PortID]bool{}}
@@ -200,8 +200,8 @@ func (x *tracer) start(i int) {
 	x.chips[i], x.said[i] = New(x.now, cfg), wire.LinkState{Node: cfg.Self}
 }
 
-// chip returns the index of the running chip with the name s. If "start" is true, the chip need not
-// run.
+// chip returns the index of the chip with the name s. If "start" is false and the chip does not run,
+// chip returns an error.
 func (x *tracer) chip(s string, start bool) (int, error) {
 	n, err := wire.ParseFabricNodeID(s)
 	if err != nil {

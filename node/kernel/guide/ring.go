@@ -1,7 +1,6 @@
-// Package guide has the example programs of the CCL guide as kernels: a ring of chips round which a
-// payload travels, or several at once, over ethernet between chips and over the NoC within each
-// chip ("Example Multi-Chip Program Implementation Walkthrough"). The kernels and calls have the
-// guide's names.
+// Package guide has the example programs of the CCL guide as kernels ("Example Multi-Chip Program
+// Implementation Walkthrough"). One or more payloads travel round a ring of chips. The payloads cross
+// ethernet between chips, and the NoC within each chip. The kernels and calls have the guide's names.
 package guide
 
 import (
@@ -22,7 +21,7 @@ var Kernels = kernel.Table{
 // Arguments of the kernels: the index of each 32-bit word.
 const (
 	argBuffer = iota // the buffers of the payloads, one after the other, at the same address in receivers and senders
-	argAck           // words of 16 bytes from which the receiver sends acknowledgements, one for each payload
+	argAck           // address of the acknowledgements that the receiver sends, 16 bytes for each payload
 	argSamples
 	argPayloads // number of payloads in flight at once (max_concurrent_samples)
 	argSize     // bytes of each payload of measured trips
@@ -31,14 +30,14 @@ const (
 	argStart    // the receiver's semaphore: 1 if the receiver may start
 	argSetupX   // tile of the setup worker
 	argSetupY   //
-	argReady    // the setup worker's semaphore: number of kernels that are ready
+	argReady    // the setup worker's semaphore: number of receivers that are ready
 	argMaster   // receiver: 1 if the ring begins here
 	argResults  // master receiver: where the times of the trips go, 4 bytes in nanoseconds for each trip
-	numArgs     // from here on: the sender's semaphores, one for each payload: 1 if the payload is in its buffer
+	numArgs     // index of the sender's first semaphore; each payload has one, which is 1 while the payload is in the sender's buffer
 )
 
-// flit is the payload of the first trip, which is not measured: "No need to send anything larger than a
-// single flit".
+// flit is the size of a flit in bytes. The payload of the first trip, which is not measured, has this
+// size: "No need to send anything larger than a single flit".
 const flit = 16
 
 // channel returns the channel of payload i. The guide recommends channel 0 for the handshake only.

@@ -118,8 +118,8 @@ func join(t testing.TB, a, b transport.Keyed) {
 	until(t, "both ends are ready", func() bool { return a.Ready() && b.Ready() })
 }
 
-// pulse measures stalls of this process: the time by which a goroutine of this process runs too
-// late. The function "stood" returns the sum of all stalls so far.
+// pulse measures stalls of this process. A goroutine sleeps again and again, and the time that the
+// goroutine oversleeps counts as a stall. The function "stood" returns the sum of all stalls so far.
 func pulse(t testing.TB) (stood func() time.Duration) {
 	const every = 2 * time.Millisecond
 	var mu sync.Mutex
@@ -184,9 +184,9 @@ func newRelay(t testing.TB, ends ...netip.AddrPort) *relay {
 // The method "at" returns the relay's address to which end i sends.
 func (r *relay) at(i int) netip.AddrPort { return r.socks[i].LocalAddr().(*net.UDPAddr).AddrPort() }
 
-// TestRestartInPlace stops a port and opens a new port at the same address. The cable must be
-// connected again before any timeout. Stalls of this process do not count, but at least one restart
-// must be fast with its stalls counted.
+// TestRestartInPlace stops a port and opens a new port at the same address. Each
+// restart must be fast without the stalls of this process. At least one restart must be fast including
+// the stalls.
 func TestRestartInPlace(t *testing.T) {
 	a, b := ends(t)
 	for name, e := range map[string][2]opener{"dialer restarts": {a, b}, "acceptor restarts": {b, a}} {
@@ -221,7 +221,7 @@ func restartInPlace(t *testing.T, e [2]opener, silent bool) {
 		}
 		begin, before := time.Now(), stood()
 		until(t, "the new port is ready", func() bool {
-			y.Send(hello, len(hello)) // a link that receives nothing sends too
+			y.Send(hello, len(hello)) // y sends too, as a link does while it receives nothing
 			return x.Ready()
 		})
 		until(t, "y receives from the new port", func() bool {
@@ -413,7 +413,7 @@ func TestSendNeverWaits(t *testing.T) {
 	}
 }
 
-// TestKeyLog checks that a KeyLog gets a connection's secrets, and a subscriber each line once.
+// TestKeyLog checks that a KeyLog gets a connection's secrets, and that a subscriber gets each line once.
 func TestKeyLog(t *testing.T) {
 	a, b := ends(t)
 	var k transport.KeyLog
