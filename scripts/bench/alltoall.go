@@ -10,6 +10,8 @@ import (
 
 	"ttfabric/node/fabric"
 	"ttfabric/node/traffic"
+	"ttfabric/router"
+	"ttfabric/wire"
 )
 
 // Constants of the measurement "alltoall".
@@ -25,7 +27,8 @@ const (
 var alltoallOpen = map[string]string{"spec": "128", "fast": "256"}
 
 // alltoalls measures verified all-to-all traffic of 4 KiB packets on a T3000 with the slots of the
-// specification and with slots "fast", and the same bytes over Open MPI with TCP. Beside the goodput,
+// specification and with slots "fast", and the same bytes over Open MPI with TCP. A program in C moves
+// the same packets over the same cables with little more than the system calls. Beside the goodput,
 // alltoalls reports the goodput that two cores would have if nothing else used them, from the
 // processor time of all processes. This figure can be compared on a busy machine, too. alltoalls also
 // reports the processor time per packet and hop, and for comparison the same for two chips that
@@ -70,7 +73,19 @@ func (b *bench) alltoalls(round int, r *rand.Rand) error {
 				return err
 			})
 		}
-	} else if round == 0 {
+	}
+	if b.cables != "" {
+		for _, slots := range []router.SlotProfile{router.SlotSpec, router.SlotFast} {
+			jobs = append(jobs, func() error {
+				gbps, cpu, err := printed(exec.Command(b.cables, fmt.Sprint(slots.Receiver[wire.VCData]), fmt.Sprint(alltoallTurns)))
+				if err == nil {
+					add("system calls in C, slots "+slots.Name, alltoallTurns*alltoallRanks*(alltoallRanks-1), gbps, cpu)
+				}
+				return err
+			})
+		}
+	}
+	if b.mpi == "" && round == 0 {
 		fmt.Fprintln(os.Stderr, "the peer Open MPI is left out: this machine has no mpicc or no mpirun")
 	}
 	for _, i := range r.Perm(len(jobs)) {
@@ -107,13 +122,19 @@ func (b *bench) costOf(packets int, machine, slots string) (gbps, cpu float64, e
 func openMPI(program, how string, turns int) (gbps, cpu float64, err error) {
 	cmd := exec.Command("mpirun", "--oversubscribe", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo", "-np", fmt.Sprint(alltoallRanks), program, how, fmt.Sprint(turns))
 	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	return printed(cmd)
+}
+
+// printed runs a program that prints two numbers. printed returns the goodput in Gb/s, and the
+// processor time of all processes in seconds.
+func printed(cmd *exec.Cmd) (gbps, cpu float64, err error) {
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return 0, 0, fmt.Errorf("Open MPI: %w", err)
+		return 0, 0, fmt.Errorf("%s: %w", cmd, err)
 	}
 	if _, err := fmt.Sscan(string(out), &gbps, &cpu); err != nil {
-		return 0, 0, fmt.Errorf("Open MPI printed %q: %w", out, err)
+		return 0, 0, fmt.Errorf("%s printed %q: %w", cmd, out, err)
 	}
 	return gbps, cpu, nil
 }

@@ -33,6 +33,7 @@ type bench struct {
 	ttfabric string // path of the fabric's program
 	pingpong string // path of the ping-pong in C
 	credits  string // path of the sender with few credits in C; empty: not built
+	cables   string // path of the all-to-all traffic in C; empty: not built
 	words    string // path of the attached program in C; empty: not built
 	mpi      string // path of the all-to-all program for Open MPI; empty: this machine has no Open MPI
 	cuts     int    // number of cuts of each fabric, before the share of its cutSet; each cuts one cable
@@ -100,6 +101,7 @@ func main() {
 	flag.StringVar(&b.ttfabric, "ttfabric", "", "path of the fabric's program, for the idle cost")
 	flag.StringVar(&b.pingpong, "pingpong", "", "path of the built ping-pong in C")
 	flag.StringVar(&b.credits, "credits", "", "path of the built sender with few credits in C")
+	flag.StringVar(&b.cables, "cables", "", "path of the built all-to-all traffic over cables in C")
 	flag.StringVar(&b.words, "words", "", "path of the built attached program in C")
 	flag.StringVar(&b.mpi, "mpi", "", "path of the built all-to-all program for Open MPI")
 	flag.StringVar(&b.wire, "wire", "", "the wire to cross: NEAR-NAMESPACE FAR-NAMESPACE DEVICE")
