@@ -125,7 +125,7 @@ func (b *Builder) master() bool {
 
 // handshakeSender is the rule that chooses the sender of the handshake. An EDM with sender channels
 // only is the sender. An EDM with receiver channels only is the receiver. If both ends have sender
-// channels, the end with the lowest number of a sender channel is the sender (CCL guide,
+// channels, the end whose first sender channel has the lower number is the sender (CCL guide,
 // "Initialization and Source - Destination Readiness Signaling").
 func handshakeSender(senders, numSenders, receivers, numReceivers int) bool {
 	return numSenders > 0 && (numReceivers == 0 || senders < receivers)
@@ -139,11 +139,19 @@ func (b *Builder) CompileArgs() []uint32 {
 	return []uint32{min(uint32(len(s)), 1), min(uint32(len(r)), 1), uint32(len(s)), uint32(len(r)), uint32(b.cfg.Sharing), uint32(b.cfg.Termination)}
 }
 
-// RuntimeArgs returns the runtime arguments of the kernel, in tt-metal's order: the address of the
-// handshake, the number of the first sender channel, and, for each sender channel, the addresses of the
-// buffer, the number of messages, the bytes of a message, the addresses of the semaphore and of the workers'
-// semaphore, the number of workers, and each worker's tile as y<<16 | x. The same arguments for the receiver
-// channels follow. Two arguments of our own come last: the address of the words with the channels' ends, and the
+// RuntimeArgs returns the runtime arguments of the kernel, in tt-metal's order. The address of the
+// handshake comes first. The sender channels follow, and then the receiver channels. Each of these
+// two parts begins with the number of its first channel. For each channel follow:
+//
+//   - the address of the buffer
+//   - the number of messages
+//   - the bytes of a message
+//   - the address of the channel's semaphore
+//   - the address of the workers' semaphore
+//   - the number of workers
+//   - the tile of each worker, as y<<16 | x
+//
+// Two arguments of our own come last: the address of the words with the channels' ends, and the
 // patience in milliseconds.
 func (b *Builder) RuntimeArgs() []uint32 {
 	args := []uint32{Handshake}

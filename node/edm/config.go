@@ -60,7 +60,7 @@ type Termination uint8
 // The termination modes (CCL guide, "Termination Mode").
 const (
 	MessageCountReached Termination = iota // a channel ends after a fixed number of messages
-	WorkerInitiated                        // a channel ends when its worker says so; the workers of both ends must say so
+	WorkerInitiated                        // a channel ends when its worker signals the end; the workers of both ends must signal the end
 )
 
 // String returns the guide's name of the mode.

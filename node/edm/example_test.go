@@ -68,7 +68,7 @@ func ExampleWorker() {
 	}}
 }
 
-// A stream is a ready operation: it sends pages along a path of chips, over EDMs with several channels.
+// A stream sends pages along a path of chips, over EDMs with several channels.
 func ExampleNewStream() {
 	machine, err := topo.Named("t3000")
 	if err != nil {

@@ -46,7 +46,7 @@ func (b *bench) fill(s *Stream, seed uint64) (pages [][]byte) {
 	return pages
 }
 
-// wrong lists the flows of a stream whose pages did not arrive whole.
+// wrong lists the flows of a stream whose pages have missing or wrong bytes at the destination.
 func (b *bench) wrong(s *Stream, pages [][]byte) (all []string) {
 	b.T.Helper()
 	for i, f := range s.Flows {
@@ -57,8 +57,8 @@ func (b *bench) wrong(s *Stream, pages [][]byte) (all []string) {
 	return all
 }
 
-// done fails the test unless the job has ended as done on all chips of a stream, no rule was broken, and the
-// pages have arrived.
+// done fails the test unless the job has ended as done on all chips of a stream, and the pages have
+// arrived. done also fails the test if a kernel or an EDM broke a rule.
 func (b *bench) done(s *Stream, pages [][]byte) {
 	b.T.Helper()
 	b.Done(s.Parts)

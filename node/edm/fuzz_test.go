@@ -27,9 +27,9 @@ func (alone) Send(mono.Time, kernel.JobID, wire.Channel, int, uint32, uint32, in
 func (alone) Released(wire.Channel, uint32) bool     { return true }
 func (alone) Sending(wire.Channel, uint32, int) bool { return false }
 
-// FuzzArguments starts the EDM and the workers with arbitrary arguments. The handshake is answered
-// at once. A kernel may end its job with a fault that names the argument, or wait. A kernel must
-// not panic in any other way.
+// FuzzArguments starts the EDM and the workers with arbitrary arguments. The test answers the
+// handshake at once. A kernel may end its job with a fault that names the argument, or wait. A
+// kernel must not panic in any other way.
 func FuzzArguments(f *testing.F) {
 	m, err := topo.Named("n300")
 	if err != nil {

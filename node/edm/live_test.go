@@ -134,9 +134,9 @@ func impair(ctx context.Context, t *testing.T, f *fabric.Fabric, p wire.PortID, 
 }
 
 // TestLive runs streams over the ring of all chips of a live T3000: without a fault, with loss on
-// each cable of the ring, while links train anew, and after a cable was cut, so that its frames
-// take the parallel cable. Then the test runs a job whose EDMs do not fit together. The job's error
-// must name the link, the channel and the counts.
+// each cable of the ring, while links train anew, and after a cable was cut. The frames of the cut
+// cable's link take the parallel cable. Then the test runs a job whose EDMs do not fit together.
+// The job's error must name the link, the channel and the counts.
 func TestLive(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -188,8 +188,8 @@ func TestMismatches(t *testing.T) {
 	}
 }
 
-// TestOneEndOnly runs a link of which only one end has an EDM. That end must name the link, whether
-// it is the sender or the receiver of the handshake. If the other end runs a kernel that is no EDM,
+// TestOneEndOnly runs a link of which only one end has an EDM. The EDM must name the link, both as
+// the sender and as the receiver of the handshake. If the other end runs a kernel that is no EDM,
 // the error must say so.
 func TestOneEndOnly(t *testing.T) {
 	for want, sender := range map[string]bool{

@@ -24,8 +24,8 @@ func NewLine(t *topo.Topology, chips []wire.FabricNodeID, numLinks int) (*Path, 
 	return newPath(t, chips, false, numLinks)
 }
 
-// NewRing returns the ring of the given chips, at least two. The links of a ring of two chips are all
-// different: the way there and the way back need links of their own.
+// NewRing returns the ring of the given chips, at least two. The links of a ring of two chips are
+// all different, because each of the two hops needs its own links.
 func NewRing(t *topo.Topology, chips []wire.FabricNodeID, numLinks int) (*Path, error) {
 	return newPath(t, chips, true, numLinks)
 }

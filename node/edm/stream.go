@@ -10,7 +10,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Stream settings: a stream sends pages from each chip of a path to its neighbours.
+// Settings describe a stream, which sends pages from each chip of a path to its neighbours.
 type Settings struct {
 	Channels      int  // channels of each link in each direction, at least 1
 	Bidirectional bool // pages go in both directions over each link; otherwise from each chip to the next one only
@@ -24,7 +24,7 @@ type Settings struct {
 	Strict        bool          // see [kernel.Job]
 }
 
-// Flow is the way of one worker's pages: from the sender channel's worker to the receiver channel's worker.
+// Flow says where one worker's pages lie before the stream, and where they lie after the stream.
 type Flow struct {
 	Link     wire.PortID // sender's end of the link
 	Channel  int         // channel of the EDMs
@@ -34,9 +34,9 @@ type Flow struct {
 	Size     int          // bytes of all pages
 }
 
-// Stream is an operation on a path: EDMs on each link, and workers at both ends of each channel. The sending
-// workers read pages from memory, and the receiving workers store them. It shows how a host builds programs
-// with an EDM, and it measures and tests links.
+// Stream is an operation on a path: EDMs on each link, and workers at both ends of each channel.
+// The sending workers read pages from memory, and the receiving workers store them. NewStream shows
+// how a host builds programs with an EDM. A stream can also measure and test links.
 type Stream struct {
 	Path  *Path
 	Parts map[wire.FabricNodeID]kernel.Job // by chip
@@ -44,7 +44,7 @@ type Stream struct {
 	Links *Links
 }
 
-// chip is the program of one chip of a stream while it is built.
+// program is the program of one chip of a stream, while NewStream builds the stream.
 type program struct {
 	kernel *kernel.Builder
 	next   int // number of Tensix tiles in use

@@ -5,9 +5,9 @@
 //	s, err := f.Session(node)               // for requests from one of its chips
 //	err = s.Write(ctx, dst, addr, data)
 //
-// A [Fabric] starts and stops chips, and waits until links are up. The package also asks
-// all chips at once ([Each]), cuts cables, runs traffic and balances packets. The package
-// prints nothing and needs no terminal.
+// A [Fabric] starts and stops chips, and waits until links are up. The package also asks all chips
+// at once ([Each]), cuts cables, runs traffic, and counts what became of packets ([Losses]). The
+// package prints nothing and needs no terminal.
 //
 // If a fabric of containers has no run folder, [Open] asks the containers for the spec and
 // topology, and makes the folder. The functions of package folder that read run folders

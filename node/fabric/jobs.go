@@ -75,8 +75,8 @@ func (f *Fabric) RunJob(ctx context.Context, parts map[wire.FabricNodeID]kernel.
 	return failed
 }
 
-// StopJob stops a job on all chips, and returns the number of chips on which the job ran. The argument
-// "text" says why.
+// StopJob stops a job on all chips, and returns the number of chips on which the job ran. The
+// argument "text" gives the reason.
 func StopJob(cs []*api.Client, id kernel.JobID, text string) (n int) {
 	ran := Each(context.Background(), cs, jobStop, func(ctx context.Context, c *api.Client) (bool, error) {
 		v, err := c.Jobs(ctx)

@@ -88,10 +88,10 @@ func EachPair[T any](ctx context.Context, pairs []Pair, done func(n int), ask fu
 	return out, nil
 }
 
-// apart returns the indices of the pairs in an order in which successive pairs have different sources
-// and different destinations, as far as possible. So pairs under way at the same time rarely wait for
-// one another at a chip. First come the pairs from each chip to the next chip, then the pairs from
-// each chip to the chip after the next, and so on.
+// apart returns the indices of the pairs in an order in which successive pairs have different
+// sources and different destinations, as far as possible. So pairs under way at the same time
+// rarely wait for one another at a chip. First come the pairs from each chip to the next chip. The
+// pairs from each chip to the chip after the next follow, and so on.
 func apart(pairs []Pair) []int {
 	number := map[wire.FabricNodeID]int{}
 	add := func(n wire.FabricNodeID) {

@@ -24,8 +24,9 @@ func pairsOf(n int) (pairs []Pair) {
 	return pairs
 }
 
-// TestTurns probes all pairs of chips by a fabric of which one chip does not answer. A ping that is
-// answered is alone under way, except for the pings to the silent chip. The rows have the order of the pairs.
+// TestTurns probes all pairs of chips of a fabric. One chip does not answer. While a ping that gets
+// an answer is under way, only pings to the silent chip may also be under way. The rows have the
+// order of the pairs.
 func TestTurns(t *testing.T) {
 	const chips, silent = 128, 5
 	const soon, never = time.Millisecond, 5 * time.Second
@@ -74,7 +75,8 @@ func TestTurns(t *testing.T) {
 		if most > MaxPairs {
 			t.Errorf("%d pairs at once, want at most %d", most, MaxPairs)
 		}
-		// The pairs of the silent chip wait beside one another, in two rounds; one after another they take 21 minutes.
+		// The pairs of the silent chip wait at the same time, in two rounds. One after another,
+		// these pairs would take 21 minutes.
 		if took, want := time.Since(begin), time.Minute; took > want {
 			t.Errorf("all pings took %v, want at most %v", took, want)
 		}

@@ -40,7 +40,7 @@ func TestCutOff(t *testing.T) {
 		{"M0D5-M0D6", "M0D1-M0D2", "", "M0D2, M0D3, M0D6, M0D7"},
 		{"M0D5-M0D6", "M0D1-M0D2/p0", "", ""},                                    // the frames of plane 0 move to the cable of plane 1
 		{"M0D5-M0D6 M0D1-M0D2/p0", "M0D1-M0D2/p1", "", "M0D2, M0D3, M0D6, M0D7"}, // the frames of plane 0 have moved already
-		{"M0D1-M0D2 M0D5-M0D6", "M0D2-M0D3", "", ""},                             // M0D3 is still reached by M0D7
+		{"M0D1-M0D2 M0D5-M0D6", "M0D2-M0D3", "", ""},                             // packets still reach M0D3 through M0D7
 		{"M0D1-M0D2 M0D5-M0D6", "M0D3", "", "M0D3"},
 		{"", "M0D5", "", "M0D5"},
 		{"", "", "column 0", ""}, // the chips of the line itself do not count

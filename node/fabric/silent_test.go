@@ -157,7 +157,7 @@ func TestServiceOfSilentChips(t *testing.T) {
 }
 
 // TestHealNamesEverything heals a fabric with a chip that refuses new requests and a link with an
-// assigned fallback. A chip that does not carry out a call makes Heal fail, and the error names it.
+// assigned fallback. If a chip does not carry out a call, Heal fails, and the error names the chip.
 func TestHealNamesEverything(t *testing.T) {
 	t.Parallel()
 	s, chips := fakes(t)

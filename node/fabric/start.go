@@ -245,8 +245,9 @@ func (f *Fabric) WaitUp(ctx context.Context, progress func(done, total int)) ([]
 // by then. If an answer says that the chip is not ready, waitUp sends the chip another request. The
 // first request to a chip in the parameter "running" is different: the chip answers this request
 // with its present state at once. Such an answer may be out of date, because the chip may not have
-// noticed yet that a neighbour started anew. So waitUp asks a chip again if another chip became ready
-// after the request, or if the two ends of a cable are in different sessions.
+// noticed yet that a neighbour started anew. So waitUp asks a chip again if another chip became
+// ready after the request. waitUp also asks again if the two ends of a cable are in different
+// sessions.
 func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), running map[wire.FabricNodeID]bool, exits Exits) ([]api.ChipView, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
@@ -316,10 +317,11 @@ func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), run
 	}
 }
 
-// outOfDate removes each answer that may be out of date, and reports whether there was one. An answer
-// is out of date if the other end of a cable of the chip names another session. The answer of a chip
-// that ran before is also out of date if the request began before the instant "changed", at which
-// another chip became ready. The parameter "begun" says when the request to each chip began.
+// outOfDate removes each answer that may be out of date, and reports whether there was one. An
+// answer is out of date if the other end of a cable of the chip names another session. For a chip
+// that ran before, an answer is also out of date if the request began before the instant "changed".
+// At this instant, another chip became ready. The parameter "begun" says when the request to each
+// chip began.
 func outOfDate(views map[wire.FabricNodeID]api.ChipView, running map[wire.FabricNodeID]bool, begun map[wire.FabricNodeID]time.Time, changed time.Time) bool {
 	type end struct {
 		chip    wire.FabricNodeID

@@ -22,7 +22,7 @@ const (
 	blockVersion = 1
 )
 
-// Limits, our own choices.
+// Limits. ttfabric chose these values.
 const (
 	MaxSize      = 1536 << 10       // largest FIFO, in bytes: the L1 of a Tensix tile has 1464 KiB on a Wormhole and 1536 KiB on a Blackhole
 	MaxRepeats   = 50               // repetitions of a write that got lost or was refused for lack of room
@@ -54,13 +54,14 @@ func (r Role) String() string {
 // Other returns the role of the other end.
 func (r Role) Other() Role { return SenderRole + ReceiverRole - r }
 
-// Farewell is the last word of an end, which the end writes into the block of the other end.
+// Farewell says how an end has ended. An end writes its farewell into the block of the other end,
+// as its last command.
 type Farewell uint32
 
 // The farewells.
 const (
 	Open   Farewell = 0 // the end has not ended
-	Closed Farewell = 1 // the end was closed: a sender has sent all bytes, or a receiver reads no more
+	Closed Farewell = 1 // the program closed the end: a sender has sent all bytes, or a receiver reads no more
 	Failed Farewell = 2 // the end has failed, or its program has given up
 )
 
@@ -151,12 +152,13 @@ type Meeting struct {
 	Own, Peer  Block
 }
 
-// Look takes the bytes of the other end's block. If publish is true, the end must write its own
-// block anew, which names the other end's nonce. When met is true, the ends have met. If the other
-// end has another configuration, the error is a [MismatchError]. While the other end has not come,
-// or has met another end, publish and met are false, and the error is nil. The argument "own" is
-// the farewell in this end's block, which the caller has read before: an end that writes a farewell
-// has met this end, and may have freed its block.
+// Look takes the bytes of the other end's block. If publish is true, Look has put the other end's
+// nonce into the own block, and the caller must write the own block again. When met is true, the
+// ends have met. If the other end has another configuration, the error is a [MismatchError]. While
+// the other end has no block, or has met another end, publish and met are false, and the error is
+// nil. The argument "own" is the farewell in this end's block, which the caller has read before b.
+// If the other end has written a farewell, the ends have met, and the other end may have freed its
+// block.
 func (m *Meeting) Look(own Farewell, b []byte) (publish, met bool, err error) {
 	if own != Open && m.Own.Met != 0 {
 		return false, true, nil
@@ -248,8 +250,8 @@ type Watch struct {
 func NewWatch(m *Meeting) *Watch { return &Watch{m: m} }
 
 // Look takes the other end's block, and the present incarnation of its chip. Look returns a
-// [PeerError] if the chip restarted, if the block no longer belongs to the socket, or if the end
-// has a beat that has not changed for [Silence].
+// [PeerError] in three cases: the chip restarted, the block no longer belongs to the socket, or the
+// end has a beat that has not changed for [Silence].
 func (w *Watch) Look(now mono.Time, b []byte, life wire.Incarnation) error {
 	gone := func(why PeerWhy) error { return &PeerError{w.m.Chip, w.m.Own.Role.Other(), why} }
 	k, err := ParseBlock(b)

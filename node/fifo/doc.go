@@ -1,6 +1,6 @@
 // Package fifo is the protocol of sockets: send and receive with flow control over writes of the
-// fabric (Spec §5). The two ends of a socket are pure machines. Kernels, programs on hosts and the
-// simulator drive the same machines.
+// fabric (Spec §5). The two ends of a socket are state machines without clock, lock or input and
+// output. Kernels, programs on hosts and the simulator drive the same state machines.
 //
 // # Memory
 //
@@ -32,23 +32,26 @@
 //
 // # Meeting
 //
-// Each end clears its block, and publishes the block by one write. Each end then reads the block of the
-// other end until the block fits. If the other end has another configuration, the [Meeting] ends with a
-// [MismatchError]. Otherwise the end publishes the other end's nonce in its own block. The ends have met
-// when each block names the nonce of the other. Nobody writes into the memory of the other chip before.
+// Each end clears its block, and publishes the block by one write. Each end then reads the memory
+// of the other end's block again and again. While this memory holds no block, or a block that has
+// met another end, the reading end waits. If the other end has another configuration, the [Meeting]
+// ends with a [MismatchError]. Otherwise the end publishes the other end's nonce in its own block.
+// The ends have met when each block holds the nonce of the other end. Before the ends have met,
+// neither end writes into the memory of the other chip.
 //
 // # Data
 //
-// The sender cuts the stream into chunks of whole pages. An increment of the bytes sent only counts bytes
-// that are in the FIFO. So no receiver reads a byte that the fabric has lost. A chunk that need not wait
-// for earlier bytes ends with a fused write and increment. This last packet leaves when the receiver's chip
-// has performed the chunk's other packets, and its increment counts the whole chunk. In a longer stream,
-// the chunks are plain writes, several of them under way at once. An atomic increment then counts all bytes
-// that are in the FIFO so far. A write that got lost is repeated. Its bytes are not counted yet, so the
-// order of repetitions does not matter. If nobody knows whether a command was performed, for example
-// because its route died, the end reads the other end's block, and then repeats a plain write. Of an
-// increment, the counter there says whether it was performed; see [Resolve]. The receiver adds the bytes
-// that it has read to the bytes acknowledged, by an atomic increment. At most one increment of each end is
+// The sender cuts the stream into chunks of whole pages. An increment of the bytes sent only counts
+// bytes that are in the FIFO. So no receiver reads a byte that the fabric has lost. A chunk that
+// need not wait for earlier bytes ends with a fused write and increment. The sender sends this last
+// packet when the receiver's chip has performed the chunk's other packets. The increment counts the
+// whole chunk. In a longer stream, the sender sends the chunks as plain writes, several at once. An
+// atomic increment then counts all bytes that are in the FIFO so far. The sender repeats a write
+// that got lost. The bytes of this write are not counted yet, so the order of repetitions does not
+// matter. If a route dies, an end may not know whether the other chip performed a command. The end
+// then reads the other end's block. The end repeats a plain write. The counter in the block says
+// whether the other chip performed an increment; see [Resolve]. The receiver adds the bytes that it
+// has read to the bytes acknowledged, by an atomic increment. At most one increment of each end is
 // under way.
 //
 // # Invariants
@@ -59,16 +62,18 @@
 //
 // # End
 //
-// A sender that closes waits until the bytes sent count all bytes. Then the sender writes the farewell
-// [Closed] into the receiver's block, and waits until all bytes are acknowledged: the socket is drained.
-// The sender then frees its block: the owner writes zeros over the magic number. The receiver frees its
-// block and its FIFO when the program has read all bytes and the last acknowledgement has ended. A receiver
-// that closes early writes [Closed] into the sender's block. Writes of the sender may still be under way.
-// So the receiver waits for the sender's farewell before it frees the FIFO. An end that fails writes [Failed].
+// A sender that closes waits until the bytes sent count all bytes. Then the sender writes the
+// farewell [Closed] into the receiver's block, and waits until all bytes are acknowledged. The
+// socket is then drained. The sender then frees its block: the owner writes zeros over the magic
+// number. The receiver frees its block and its FIFO when the program has read all bytes and the
+// last acknowledgement has ended. A receiver that closes early writes [Closed] into the sender's
+// block. Writes of the sender may still be under way. So the receiver waits for the sender's
+// farewell before it frees the FIFO. An end that fails writes [Failed].
 //
-// Each end reads the block of the other end every [CheckEvery]. A chip that restarts has lost its memory.
-// So the block no longer has the nonce, and the end fails with a [PeerError]. In the time between the
-// restart and the next check, up to one FIFO of bytes can reach the new incarnation's memory, at the
-// addresses of the FIFO. These bytes are never acknowledged, so neither end takes them for delivered. An
-// end that beats and whose beat has stood still for [Silence] has died, too.
+// Each end reads the block of the other end every [CheckEvery]. A chip that restarts has lost its
+// memory. So the block no longer has the nonce, and the end fails with a [PeerError]. Between the
+// restart and the next check, the sender can still write up to one FIFO of bytes. These bytes reach
+// the new incarnation's memory, at the addresses of the FIFO. The new incarnation never
+// acknowledges these bytes, so neither end takes the bytes for delivered. An end whose block has a
+// beat other than 0 that has not changed for [Silence] counts as dead, too.
 package fifo

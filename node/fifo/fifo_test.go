@@ -21,8 +21,8 @@ type flying struct {
 	lose bool     // the network loses a packet
 }
 
-// world is a naive model: the FIFO's bytes, the two counters, and the commands under way. The network
-// performs the packets of different commands in any order.
+// world is a simple model of a socket: the FIFO's bytes, the two counters, and the commands under
+// way. The network performs the packets of different commands in any order.
 type world struct {
 	t      *testing.T
 	r      *rand.Rand
@@ -33,7 +33,7 @@ type world struct {
 	acked  uint64
 	read   uint64 // bytes that the program has read
 	writes []*flying
-	ends   []func() // ends of commands on their way back
+	ends   []func() // completions of commands on their way to the ends
 	ack    uint32   // acknowledgement under way; 0: none
 	loss   float64
 	now    mono.Time
@@ -67,7 +67,7 @@ func (w *world) check(ok bool, format string, args ...any) {
 	}
 }
 
-// poll puts the commands of both ends under way.
+// poll starts the commands of both ends.
 func (w *world) poll() {
 	for x, ok := w.s.Poll(w.now); ok; x, ok = w.s.Poll(w.now) {
 		f := &flying{Write: x, lose: w.r.Float64() < w.loss}
@@ -169,8 +169,9 @@ func (w *world) step() {
 }
 
 // TestAgainstAModel lets a sender and a receiver exchange a random number of bytes, with FIFOs and
-// pages of all sizes. The network loses packets and performs them in any order. No byte is
-// overwritten before it is read, and every byte arrives once and in order. The stream ends.
+// pages of all sizes. The network loses some packets, and performs the others in any order. No
+// write overwrites a byte that the receiver has not read. Every byte arrives once and in order. The
+// stream ends.
 func TestAgainstAModel(t *testing.T) {
 	for seed := range uint64(45) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -203,7 +204,8 @@ func TestAgainstAModel(t *testing.T) {
 	}
 }
 
-// TestFates ends commands in all ways: only a lost command is repeated, and only so often.
+// TestFates ends commands with each fate. An end repeats only a lost command, at most MaxRepeats
+// times.
 func TestFates(t *testing.T) {
 	for _, f := range []struct {
 		fate Fate
@@ -339,14 +341,15 @@ func TestMismatches(t *testing.T) {
 		if _, met, err := a.Look(Open, b.Own.Append(nil)); met || !errors.As(err, &bad) || err.Error() != c.want {
 			t.Errorf("%v, want %s", err, c.want)
 		}
-		b.Own.Met = 99 // an end that serves another end is waited for
+		b.Own.Met = 99 // while the other end serves another end, this end waits
 		if publish, met, err := a.Look(Open, b.Own.Append(nil)); publish || met || err != nil {
 			t.Errorf("an end that serves another end: %v", err)
 		}
 	}
 }
 
-// TestWatch looks at an end that lives, restarts, is replaced, and falls silent.
+// TestWatch looks at an end that lives, then restarts, then gives way to another end, and at an end
+// that falls silent.
 func TestWatch(t *testing.T) {
 	a, b := two()
 	if _, _, err := a.Look(Open, b.Own.Append(nil)); err != nil {

@@ -8,18 +8,18 @@ import (
 
 // Receiver is the receiving end of a socket. A Receiver is not safe for concurrent use.
 //
-// Invariants: acked + acking ≤ taken ≤ sent; sent − acked − acking ≤ the FIFO's size. The sender may know
-// of an acknowledgement whose end the receiver does not know yet.
+// Invariants: acked + acking ≤ taken ≤ sent; sent − acked − acking ≤ the FIFO's size. The sender
+// may have got an acknowledgement before the receiver knows that the command has ended.
 type Receiver struct {
 	cfg     Config
-	sent    uint64 // bytes that the bytes sent count
+	sent    uint64 // bytes that the counter in this end's block counts
 	taken   uint64 // bytes that the program has read
-	acked   uint64 // bytes that the other end's bytes acknowledged count
+	acked   uint64 // bytes that the counter in the sender's block counts
 	acking  uint64 // bytes of the acknowledgement under way; 0: none
 	flying  bool   // the acknowledgement is under way, and does not wait for its repetition
 	tries   int
 	due     mono.Time // earliest time at which the acknowledgement may leave, or leave again
-	delayed bool      // bytes wait for their acknowledgement until due
+	delayed bool      // read bytes wait for their acknowledgement until "due"
 	ended   bool      // the sender has sent all bytes
 	err     error
 }
@@ -51,8 +51,8 @@ func (r *Receiver) HandleClosed(word uint32) {
 	r.ended = true
 }
 
-// Next returns where the next bytes lie in the FIFO, and how many of them follow one another there, at most
-// "most".
+// Next returns the offset of the next unread bytes in the FIFO, and the number of unread bytes up
+// to the FIFO's end, at most "most".
 func (r *Receiver) Next(most int) (offset uint32, n int) {
 	size := uint64(r.cfg.Size)
 	return uint32(r.taken % size), int(min(uint64(max(most, 0)), r.sent-r.taken, size-r.taken%size))

@@ -9,7 +9,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Limits of the ends, our own choices.
+// Limits of the ends. ttfabric chose these values.
 const (
 	Share       = 4                      // a chunk has at most this part of the FIFO, unless a page is longer
 	AckShare    = 8                      // the receiver acknowledges this part of the FIFO at once
@@ -53,8 +53,8 @@ func (f Fate) failure(tries int) error {
 // RepeatAfter returns how long an end waits before repetition number "tries", from 0.
 func RepeatAfter(tries int) time.Duration { return min(RepeatFirst<<min(tries, 16), RepeatMost) }
 
-// Write is a command of a sender: a write of the bytes From to To-1 of the stream to the FIFO of the
-// receiver, or a fused write and increment, or an increment.
+// Write is a command of a sender: a write, a fused write and increment, or an increment. A write
+// writes the bytes From to To-1 of the stream to the FIFO of the receiver.
 type Write struct {
 	ID       uint64
 	From, To uint64 // numbers of bytes in the stream; equal: only an increment
@@ -63,10 +63,11 @@ type Write struct {
 	After    uint32 // bytes sent after the increment
 }
 
-// Resolve returns the fate of an increment whose outcome was unknown. The argument "count" is the counter
-// at the other chip, as a later read of the same flow has returned it, and "after" is the counter after the
-// increment. Once a chip has performed a later request of a flow, it never performs an earlier one (package
-// flow). So an increment that the counter lacks can be repeated.
+// Resolve returns the fate of an increment whose outcome was unknown. The argument "count" is the
+// counter in the other end's block. The caller has read the counter in the flow of the increment,
+// after the increment. The argument "after" is the counter's value after the increment. A chip that
+// has performed a request of a flow performs no earlier request of this flow (package flow). So the
+// end can repeat an increment that the counter lacks.
 func Resolve(count, after uint32) Fate {
 	if count == after {
 		return Done
@@ -114,12 +115,12 @@ type count struct {
 type Sender struct {
 	cfg     Config
 	acked   uint64 // bytes that the receiver has read
-	sent    uint64 // bytes that the bytes sent of the receiver's block count
+	sent    uint64 // bytes that the counter in the receiver's block counts
 	written uint64 // bytes before which all bytes are in the FIFO
-	cut     uint64 // bytes that belong to a chunk, or did
-	put     uint64 // bytes that the program has handed over
+	cut     uint64 // bytes that belong to a chunk, or have belonged to a chunk
+	put     uint64 // bytes that the program has handed over by Put
 	chunks  []chunk
-	inc     count // the increment under way, or to be repeated; its field to is not after sent: none
+	inc     count // the increment under way, or to be repeated; none if inc.to <= sent
 	id      uint64
 	err     error
 }
@@ -206,8 +207,9 @@ func (s *Sender) fail(err error) {
 // busy reports whether bytes are on their way to the receiver.
 func (s *Sender) busy() bool { return len(s.chunks) > 0 || s.written > s.sent }
 
-// cutNext cuts the next chunk, and reports whether it did. A short chunk waits while bytes are on their way:
-// the receiver then gets the bytes of several Puts at once. A short chunk that need not wait is fused.
+// cutNext cuts the next chunk, and reports whether cutNext has cut one. While bytes are on their
+// way, cutNext cuts no short chunk. The receiver then gets the bytes of several Puts at once. A
+// short chunk that need not wait ends with a fused write and increment.
 func (s *Sender) cutNext() bool {
 	page, size := uint64(s.cfg.Page), uint64(s.cfg.Size)
 	most := max(size/Share/page, 1) * page
@@ -288,8 +290,8 @@ func (s *Sender) Deadline() (mono.Time, bool) {
 	return at, at != mono.Never && s.err == nil
 }
 
-// Sent returns the number of bytes that the receiver's bytes sent count. The caller may reuse the
-// memory of these bytes.
+// Sent returns the number of bytes that the counter in the receiver's block counts. The caller may
+// reuse the memory of these bytes.
 func (s *Sender) Sent() uint64 { return s.sent }
 
 // Acked returns the number of bytes that the receiver has read.

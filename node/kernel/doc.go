@@ -10,10 +10,10 @@
 //
 // # How a kernel runs
 //
-// The package is a pure machine. Each kernel is a coroutine. A [Machine] resumes a kernel when the
-// kernel's wait is over. A kernel waits for a value of a word in L1, a free transaction command
-// queue, a time, room in the fabric, or the end of a command. A simulated run therefore repeats
-// from its seed, and a live run from its recording, bit by bit.
+// The package has no clock, lock, or input and output of its own. Each kernel is a coroutine. A
+// [Machine] resumes a kernel when the kernel's wait is over. A kernel waits for a value of a word
+// in L1, a free transaction command queue, a time, room in the fabric, or the end of a command. A
+// simulated run therefore repeats from its seed, and a live run from its recording, bit by bit.
 //
 // A kernel reaches L1 and registers through calls of its [Context] only. The machine sees each
 // store, resumes the kernels that wait for the word, and checks the store; see [Violation]. A

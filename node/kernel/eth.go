@@ -61,10 +61,10 @@ func (k *Context) queue(call string, queue int) {
 // Transaction Command Queues"). The guide's calls use queue 0.
 const NumQueues = 2
 
-// EthSendPacket copies words of 16 bytes from word address src of the tile to word address dst of the
-// tile at the other end of the cable (tt-metal: eth_send_packet). EthSendPacket waits while the queue
-// is busy. The link reads the source later. Until the other end acknowledges, the source must not
-// change.
+// EthSendPacket copies words of 16 bytes over the tile's cable (tt-metal: eth_send_packet). The
+// word address src is in the kernel's tile, and dst is in the tile at the other end. EthSendPacket
+// waits while the queue is busy. The link reads the source later. Until the other end acknowledges,
+// the source must not change.
 func (k *Context) EthSendPacket(queue int, src, dst uint32, words int) {
 	k.p.call()
 	k.queue("eth_send_packet", queue)
@@ -159,9 +159,8 @@ func (k *Context) EthWaitForBytesAvailableOnChannel(channel int) {
 }
 
 // EthReceiverChannelAck tells the sender that the bytes came: the sender may use its buffer again
-// (tt-metal: eth_receiver_channel_ack). The link reads the update from a word of its own at
-// ackAddr, because the word of the channel is about to change (CCL guide, "End-to-End Flow
-// Control").
+// (tt-metal: eth_receiver_channel_ack). The link reads the update from a separate word at ackAddr,
+// because the channel's word is about to change (CCL guide, "End-to-End Flow Control").
 func (k *Context) EthReceiverChannelAck(channel int, ackAddr uint32) {
 	a := k.transaction("eth_receiver_channel_ack", channel)
 	k.Store32(a+receiverAck, 1)
@@ -207,9 +206,10 @@ func (k *Context) EthClearSenderChannelAck(channel int) {
 	k.Store32(k.transaction("eth_clear_sender_channel_ack", channel)+receiverAck, 0)
 }
 
-// EthSetupHandshake makes sure that the kernel at the other end of the cable runs, before the kernels
-// write into each other's L1 (CCL guide, "Ethernet Kernel Setup (Device Side)"). One of the two kernels
-// is the master. The handshake uses channel 0 and the 16 bytes at [HandshakeAddr].
+// EthSetupHandshake waits until the kernel at the other end of the cable runs (CCL guide, "Ethernet
+// Kernel Setup (Device Side)"). After the handshake, the two kernels may write into each other's
+// L1. One of the two kernels is the master. The handshake uses channel 0 and the 16 bytes at
+// [HandshakeAddr].
 func (k *Context) EthSetupHandshake(master bool) {
 	if master {
 		k.EthSendBytes(HandshakeAddr, HandshakeAddr, ethWord)
@@ -233,12 +233,12 @@ func (k *Context) EthTeardown(channels ...int) {
 // The firmware serves the host's queues, passes requests of other tiles on, and retrains the link when a
 // host asks for it.
 //
-// By default, the firmware works whenever a kernel waits. If the job is strict, the firmware of the tile
-// works only while the kernel waits inside RunRouting, or inside a call that itself runs the routing. These
-// calls are EthWaitForReceiverDone, EthWaitForBytes, EthWaitForBytesOnChannel,
-// EthWaitForReceiverChannelDone, EthTeardown, EthNocSemaphoreWait and EthNocAsyncBarrier. EthSendPacket,
-// and the calls that use EthSendPacket, run the routing while the queue is busy. A link that has lost its
-// path trains again without the firmware.
+// By default, the firmware works whenever a kernel waits. If the job is strict, the firmware of the
+// tile works only inside RunRouting, and inside calls that themselves run the routing. These calls
+// are EthWaitForReceiverDone, EthWaitForBytes, EthWaitForBytesOnChannel,
+// EthWaitForReceiverChannelDone, EthTeardown, EthNocSemaphoreWait and EthNocAsyncBarrier.
+// EthSendPacket, and the calls that use EthSendPacket, run the routing while the queue is busy. A
+// link that has lost its path trains again without the firmware.
 func (k *Context) RunRouting() { k.RunRoutingFor(PollPause) }
 
 // RunRoutingFor is like RunRouting, for a kernel that has nothing to do until the next store into

@@ -110,8 +110,8 @@ func one(id kernel.JobID, starts ...kernel.Start) kernel.Job {
 	return kernel.Job{ID: id, Programs: []kernel.Program{{Kernels: starts}}}
 }
 
-// TestPingPong lets two kernels send a word to and fro. The increment of one kernel ends the wait
-// of the other kernel.
+// TestPingPong lets two kernels send a word back and forth. The increment of one kernel ends the
+// wait of the other kernel.
 func TestPingPong(t *testing.T) {
 	const rounds = 100
 	side := func(other kernel.Tile, first bool) kernel.Func {
@@ -174,8 +174,8 @@ func TestWaitSeesEachStore(t *testing.T) {
 	}
 }
 
-// TestSourceOverwritten checks that a store into the source of a NoC write that is under way is
-// reported, and that the bytes of the store arrive.
+// TestSourceOverwritten stores into the source of a NoC write that is under way. The machine must
+// report the store, and the bytes of the store must arrive.
 func TestSourceOverwritten(t *testing.T) {
 	b := newBench(t, kernel.Table{"bad": func(k *kernel.Context) {
 		k.Store32(0x1000, 1)

@@ -9,8 +9,8 @@ import (
 )
 
 // The L1 of an ethernet tile, in bytes from its start. The addresses are those of tt-metal's
-// eth_l1_address_map.h of 2024 for Wormhole. The public documents say of the kernels' area only that it
-// is about 150 KB (CCL guide, "Ethernet Core (ERISC)"), so EthBase is our own choice.
+// eth_l1_address_map.h of 2024 for Wormhole. The public documents only say that the kernels' area
+// has about 150 KB (CCL guide, "Ethernet Core (ERISC)"). So EthBase is our own choice.
 const (
 	EriscInfo        = 0x18030 // the words that firmware and kernels share: launch_user_kernel, three more words, then the channels
 	EriscChannels    = 0x18040 // channels[0]; each channel has [ChannelSize] bytes
@@ -30,10 +30,10 @@ const (
 // "Ethernet Kernel Setup (Device Side)"). Kernels use addresses from HandshakeAddr + 16 on.
 const HandshakeAddr = EthBase
 
-// Builder makes a program for a chip. The builder chooses the addresses of semaphores and buffers. Two
-// builders that get the same calls choose the same addresses, so the programs of two chips can use the
-// same addresses at both ends of a cable. After a wrong call, all further calls do nothing, and
-// [Builder.Build] returns the error.
+// Builder makes a program for a chip. The builder chooses the addresses of semaphores and buffers.
+// Two builders that get the same calls choose the same addresses. So the programs of two chips can
+// use the same addresses at both ends of a cable. After a wrong call, all further calls do nothing,
+// and [Builder.Build] returns the error.
 type Builder struct {
 	program Program
 	err     error // of the first wrong call

@@ -8,19 +8,19 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// When a chip's part of a job has ended, the chip at the other end of a cable may still have to
-// send L1 writes of the job. So the L1 of the job on an ethernet tile lingers: no other job gets
-// this L1 until the other chip has released the ended job. A chip releases a job over queue 0 of
-// the cable. Before the release, the chip's own part must have ended, and all frames of the job's
-// commands on queue 1 must have their sequence numbers. Frames take effect in the order of their
-// numbers, so the release comes after all writes of the job, of both queues.
+// After the end of a chip's part of a job, the chip at the other end of a cable may still send L1
+// writes of the job. So the L1 of the job on an ethernet tile lingers: no other job gets this L1
+// until the other chip has released the ended job. A chip releases a job over queue 0 of the cable.
+// Before the release, the chip's own part must have ended, and all frames of the job's commands on
+// queue 1 must have their sequence numbers. Frames take effect in the order of their numbers, so
+// the release comes after all writes of the job, of both queues.
 
 // ReleaseOffset is the address of the register for the tag of a released job in an ethernet tile. Hardware
 // has no such register.
 const ReleaseOffset = OwnerOffset + 4
 
 // LingerMost is the longest time for which L1 lingers, our own choice. A cable that is down for
-// longer is out of service, and the link of the cable then drops the frames that it has to send.
+// longer is out of service. The link of the cable then drops the frames that wait to be sent.
 const LingerMost = 30 * time.Second
 
 // linger is L1 of a job that has ended, which the chip at the other end of a cable may still change.
@@ -33,8 +33,8 @@ type linger struct {
 	tile    Tile
 }
 
-// linger keeps the L1 of an ended job on the ethernet tiles of the job's channels, until the chips
-// at the other ends release the job.
+// linger keeps the L1 of an ended job on the ethernet tiles of the job's channels. The L1 becomes
+// free when the chips at the other ends release the job.
 func (m *Machine) linger(j *job, early bool) {
 	for _, ch := range j.spec.Channels {
 		t, ok := EthernetTile(m.cfg.Topology.Arch, ch)
@@ -55,9 +55,10 @@ func (m *Machine) linger(j *job, early bool) {
 	}
 }
 
-// Release tells the machine that the chip at the other end of a channel will change no more L1 of the job
-// with the given tag. A tag of 0 stands for all jobs: the session of the channel's link has ended. Release
-// reports whether a job with this tag runs, or has L1 that lingered on the channel's tile.
+// Release releases the job with the given tag. The chip at the other end of the channel will change
+// no more L1 of this job. A tag of 0 stands for all jobs: the session of the channel's link has
+// ended. Release reports whether a job with this tag runs, or has L1 that lingered on the channel's
+// tile.
 func (m *Machine) Release(ch wire.Channel, tag uint32) (known bool) {
 	m.lingers = slices.DeleteFunc(m.lingers, func(l linger) bool {
 		over := l.channel == ch && (tag == 0 || l.tag == tag)

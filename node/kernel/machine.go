@@ -46,11 +46,10 @@ type Host interface {
 	// Busy reports whether a transaction command queue of an ethernet channel takes no command now. Busy
 	// returns true for a channel without a cable.
 	Busy(ch wire.Channel, q int) bool
-	// Send gives a command of a job to a transaction command queue: the link copies words of 16
-	// bytes each from address src of the tile's L1 to address dst of the L1 of the tile at the
-	// other end of the cable. The link reads the source later, and once more for each
-	// retransmission. If Send cannot give the command now, ok is false, and the caller tries again
-	// when queue "busy" takes a command.
+	// Send gives a command of a job to a transaction command queue. The link copies words of 16
+	// bytes over the cable, from address src of the tile's L1 to address dst of the other end's L1.
+	// The link reads the source later, and once more for each retransmission. If Send cannot give
+	// the command now, ok is false, and the caller tries again when queue "busy" takes a command.
 	Send(now mono.Time, job JobID, ch wire.Channel, q int, src, dst uint32, words int) (busy int, ok bool)
 	// Sending reports whether a command under way still reads any of the n bytes from address a of
 	// the tile's L1.

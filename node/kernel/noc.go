@@ -58,7 +58,7 @@ func (p *process) do(c *nocCommand) wire.Outcome {
 	return p.m.cfg.Memory.Execute(&cmd, buf[:c.n])
 }
 
-// command puts a NoC command under way.
+// command starts a NoC command.
 func (k *Context) command(c nocCommand) {
 	p := k.p
 	p.call()
@@ -85,8 +85,9 @@ func (k *Context) NocAsyncWrite(src uint32, dst wire.NocAddr, n int) {
 	k.transfer("noc_async_write", src, dst, n, false)
 }
 
-// NocAsyncRead copies n bytes from address src of a tile of the same chip, or of host memory, to address
-// dst of the kernel's tile (tt-metal: noc_async_read). NocAsyncReadBarrier waits for the bytes.
+// NocAsyncRead copies n bytes to address dst of the kernel's tile (tt-metal: noc_async_read). The
+// address src is in a tile of the same chip, or in host memory. NocAsyncReadBarrier waits for the
+// bytes.
 func (k *Context) NocAsyncRead(src wire.NocAddr, dst uint32, n int) {
 	k.transfer("noc_async_read", dst, src, n, true)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // A chip tells the other chips of a job that the job has ended. For this, the chip writes a notice
-// into the job register of each other chip. Job registers are our own: hardware has none. A notice:
+// into the job register of each other chip. Hardware has no job registers. A notice:
 //
 //	0    8  number of the job
 //	8    4  why the job ended, see [Why]

@@ -20,10 +20,11 @@ func OwnerRegister(q int) uint32 { return OwnerOffset + 8*uint32(q) }
 // Tag returns the number by which chips tell jobs apart on a cable. The number is not 0.
 func (id JobID) Tag() uint32 { return max(uint32(id)^uint32(id>>32), 1) }
 
-// Arrived checks a store of n bytes at address a of an ethernet tile that came over the tile's cable from a
-// chip, by the job with the given tag. The machine reports the store if it changes L1 of another job, or a
-// word of a channel that kernels of another job use. Channel 0 is for handshakes, which may come early
-// (CCL guide, "Ethernet Kernel Setup (Device Side)").
+// Arrived checks a store of n bytes at address a of an ethernet tile. The store came over the
+// tile's cable from a chip, and belongs to the job with the given tag. The machine reports the
+// store if it changes L1 of another job, or a word of a channel that kernels of another job use.
+// Channel 0 is for handshakes, which may come early (CCL guide, "Ethernet Kernel Setup (Device
+// Side)").
 func (m *Machine) Arrived(t Tile, a uint32, n int, tag uint32, from wire.FabricNodeID) {
 	if len(m.jobs) == 0 {
 		return

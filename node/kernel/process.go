@@ -113,7 +113,7 @@ func (m *Machine) resume(p *process) {
 	}
 }
 
-// watched runs a part of a kernel's coroutine, and tells the watchdog.
+// watched runs a part of a kernel's coroutine, and tells the watchdog which kernel runs.
 func (m *Machine) watched(p *process, run func() (struct{}, bool)) (struct{}, bool) {
 	before := m.current
 	m.current = p

@@ -57,7 +57,8 @@ func (e *ResultError) Error() string {
 
 // Start starts a command, see [device.Sender]. Start copies the packets of the command, and waits
 // until the chip has taken all of them. The calls of packages linear and mesh then wait until the
-// destinations have performed the command, or, for posted headers, until the chip has sent it.
+// destinations have performed the command. For posted headers, these calls wait only until the chip
+// has sent the command.
 func (s sender) Start(h *flow.Request, payload []byte) (device.Pending, error) {
 	p := s.k.p
 	p.call()

@@ -33,7 +33,7 @@ func ReceiverBytes(c fifo.Config) uint32 { return fifo.BlockSize + c.Size }
 const (
 	socketFirst = 10 * time.Microsecond // first wait between two looks at the other end's block, before the ends have met; the wait doubles
 	socketMost  = 5 * time.Millisecond  // longest such wait
-	socketPoll  = 50 * time.Microsecond // first wait for the bytes sent, between two looks at the farewell; the wait doubles up to socketMost
+	socketPoll  = 50 * time.Microsecond // first wait of a receiver for more bytes, before the receiver looks at the farewell again; the wait doubles up to socketMost
 )
 
 // socketEnd holds what a SocketSender and a SocketReceiver have in common. A kernel's end has no
@@ -55,7 +55,7 @@ type sent struct {
 	ended   func(f fifo.Fate)
 }
 
-// open writes this end's block, and waits until the other end has come.
+// open writes this end's block, and waits until the ends have met.
 func (k *Context) open(s Socket, r fifo.Role) (*socketEnd, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -147,8 +147,8 @@ func (e *socketEnd) command(c wire.Command, payload []byte, after *uint32, ended
 	return nil
 }
 
-// settle hands the ends of commands to the machine. If a command cannot be repeated, settle looks
-// for the reason, and returns the error of the command.
+// settle hands the fates of ended commands to the state machine of package fifo. If the other chip
+// refused a command, or its outcome stays unknown, settle returns an error with the reason.
 func (e *socketEnd) settle() error {
 	for i := 0; i < len(e.flying); {
 		x := e.flying[i]
@@ -170,8 +170,9 @@ func (e *socketEnd) settle() error {
 }
 
 // resolve looks at the other end after a command that was refused or whose outcome is unknown. If
-// the other end is gone, resolve returns an error that names this reason. Otherwise resolve finds
-// out whether a command of unknown outcome was performed.
+// the other end is gone, the error of resolve says why. Otherwise resolve finds out whether the
+// other chip performed an increment of unknown outcome. resolve lets the end repeat a plain write
+// of unknown outcome.
 func (e *socketEnd) resolve(f fifo.Fate, err error, after *uint32) (fifo.Fate, error) {
 	var r *ResultError
 	if !errors.As(err, &r) || r.unreachable() {
@@ -182,7 +183,7 @@ func (e *socketEnd) resolve(f fifo.Fate, err error, after *uint32) (fifo.Fate, e
 		if g, _ := fateOf(why); errors.As(why, new(*fifo.PeerError)) || g == fifo.Refused {
 			break
 		}
-		e.k.Sleep(fifo.RepeatMost) // a read that failed is repeated
+		e.k.Sleep(fifo.RepeatMost) // the other end may be gone only if a read succeeds, so resolve repeats a failed read
 		why = e.look()
 	}
 	switch {
@@ -196,8 +197,8 @@ func (e *socketEnd) resolve(f fifo.Fate, err error, after *uint32) (fifo.Fate, e
 	return fifo.Resolve(e.counted, *after), nil
 }
 
-// look looks at the other end, and reads the counter there. If the other end is gone, the error is a
-// [fifo.PeerError].
+// look reads the other end's block with its counter, and the incarnation of the other end's chip.
+// If the other end is gone, the error is a [fifo.PeerError].
 func (e *socketEnd) look() error {
 	e.looked = e.k.Now()
 	b, err := e.read(e.s.PeerAt, fifo.BlockSize)
@@ -248,7 +249,7 @@ func (e *socketEnd) tell(f fifo.Farewell) error {
 		if f, _ := fateOf(err); f == fifo.Done || f == fifo.Refused || try == fifo.MaxRepeats {
 			return err
 		}
-		e.k.Sleep(fifo.RepeatAfter(try)) // the word may be written twice
+		e.k.Sleep(fifo.RepeatAfter(try)) // a repetition may write the same word twice
 	}
 }
 
@@ -263,7 +264,7 @@ type SocketSender struct {
 	base uint64 // number of the first byte of data
 }
 
-// OpenSender opens the sending end of a socket, and waits until the receiver has come.
+// OpenSender opens the sending end of a socket, and waits until the receiver has opened its end.
 func (k *Context) OpenSender(s Socket) (*SocketSender, error) {
 	m, err := fifo.NewSender(s.Config)
 	if err != nil {
@@ -305,7 +306,7 @@ func (x *SocketSender) step() error {
 	return x.m.Err()
 }
 
-// until moves the sender on until the function "ready" returns true.
+// until calls step again and again, until the function "ready" returns true.
 func (x *SocketSender) until(ready func() bool) error {
 	for {
 		if err := x.step(); err != nil {

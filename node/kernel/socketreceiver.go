@@ -13,7 +13,7 @@ type SocketReceiver struct {
 	m *fifo.Receiver
 }
 
-// OpenReceiver opens the receiving end of a socket, and waits until the sender has come.
+// OpenReceiver opens the receiving end of a socket, and waits until the sender has opened its end.
 func (k *Context) OpenReceiver(s Socket) (*SocketReceiver, error) {
 	m, err := fifo.NewReceiver(s.Config)
 	if err != nil {
@@ -26,7 +26,7 @@ func (k *Context) OpenReceiver(s Socket) (*SocketReceiver, error) {
 	return &SocketReceiver{e, m}, nil
 }
 
-// step moves the receiver on.
+// step lets the receiver do all the work that is possible now.
 func (x *SocketReceiver) step() error {
 	if err := x.settle(); err != nil {
 		x.m.Fail(err)
@@ -49,7 +49,7 @@ func (x *SocketReceiver) step() error {
 	return x.m.Err()
 }
 
-// until moves the receiver on until the function "ready" returns true.
+// until calls step again and again, until the function "ready" returns true.
 func (x *SocketReceiver) until(ready func() bool) error {
 	for d := socketPoll; ; d = min(2*d, socketMost) {
 		if err := x.step(); err != nil {

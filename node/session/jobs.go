@@ -13,9 +13,9 @@ import (
 type Runner interface {
 	// StartJob starts the chip's part of a job.
 	StartJob(j kernel.Job) error
-	// EndJob stops a job on all its chips. The text says why.
+	// EndJob stops a job on all its chips. The text gives the reason.
 	EndJob(id kernel.JobID, text string) error
-	// WaitJob waits until a job has ended on the chip, and returns how.
+	// WaitJob waits until a job has ended on the chip, and returns how the job ended.
 	WaitJob(ctx context.Context, id kernel.JobID) (kernel.End, error)
 }
 
@@ -45,8 +45,8 @@ const stopTime = 5 * time.Second
 
 // Run runs this chip's part of a job, and waits for the end of the job. If the job ends early, the
 // error is a [*JobError]. If ctx ends first, Run stops the job on all its chips. If this program is
-// a rank and dies first, its chip ends the job on all its chips, and the error of the other ranks
-// names this rank.
+// a rank that dies first, its chip ends the job on all chips of the job. The error of the other
+// ranks then names this rank.
 func (s *Session) Run(ctx context.Context, j kernel.Job) error {
 	r, ok := s.f.(Runner)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Performer is a [Fabric] that takes part of the work of a request away from a caller that only
-// waits for the end of this request.
+// Performer is a [Fabric] that can submit one request and wait for the request's end in one call.
+// For the caller, this call is less work than Submit.
 type Performer interface {
 	// Perform submits one request and waits for its end. If ctx ends first, Perform returns an
 	// [OutcomeUnknownError] and the error of ctx. If the fabric cannot start the request, Perform

@@ -17,11 +17,10 @@
 //
 // # Calls and their errors
 //
-// A [Session] uses a [Fabric]: a chip in this process, or a chip that the program
-// reaches through the chip's API. Each call blocks until the fate of the call's command
-// is known, or until the call's context ends. A nil error means that the destination
-// performed the command, or, with [Posted], that the chip has sent it. The type of an error
-// says more:
+// A [Session] uses a [Fabric]: a chip in this process, or a chip that the program reaches through
+// the chip's API. Each call blocks until the fate of the call's command is known, or until the
+// call's context ends. A nil error means that the destination performed the command. With [Posted],
+// a nil error only means that the chip has sent the command. The type of an error says more:
 //
 //   - [RefusedError]: the destination did not perform the command, and the error says why.
 //   - [LostError]: the command did not arrive, and was not performed.
@@ -94,8 +93,8 @@ const (
 	againDoublings = 6                      // number of doublings after which the wait is againMax
 )
 
-// OutcomeUnknownError says that nobody knows whether the destination performed a
-// command. The destination restarted, the route died, no answer came, or the caller
+// OutcomeUnknownError says that nobody knows whether the destination performed a command. The
+// reason is one of these: the destination restarted, the route died, no answer came, the caller
 // stopped waiting, or the program's own chip was shut down.
 type OutcomeUnknownError struct {
 	Dst    wire.FabricNodeID
@@ -328,10 +327,10 @@ func (s *Session) Ping(ctx context.Context, dst wire.FabricNodeID, o ...Option) 
 
 // Flush waits until the fates of all posted unicasts from this Session's chip to dst are settled.
 // Flush covers the commands on the plane of its own call. A Flush with [OtherWay] covers the
-// commands with OtherWay, and a Flush without it covers the commands without it. For multicasts,
-// see the method Flush of [device.Links]. If a command since the last Flush was not performed, or
-// perhaps not performed, the error is a [MissedError]. Programs on one chip share this count: the
-// Flush of one program reports and resets the count of all.
+// commands with OtherWay. A Flush without OtherWay covers the commands without OtherWay. For
+// multicasts, see the method Flush of [device.Links]. If a command since the last Flush was not
+// performed, or perhaps not performed, the error is a [MissedError]. Programs on one chip share
+// this count: the Flush of one program reports and resets the count of all.
 func (s *Session) Flush(ctx context.Context, dst wire.FabricNodeID, o ...Option) error {
 	_, err := s.do(ctx, with(flow.Request{Dst: dst, Probe: true, Flush: true}, o))
 	return err

@@ -21,7 +21,7 @@ type transfer struct {
 	took  func(off, n int, r flow.Result) error // takes the data of a performed read; nil for writes
 
 	first, repeat submit // hand packets to the fabric for the first time, and again
-	lastAlone     bool   // the last packet must not be performed before all others: it leaves when the others have ended as done
+	lastAlone     bool   // the last packet must not be performed before all others: the transfer sends the last packet when the others have ended as done
 
 	next  int            // number of packets handed to the fabric so far
 	batch []flow.Request // memory for the packets of one submit

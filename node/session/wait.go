@@ -11,7 +11,7 @@ import (
 // Test says when a wait on a word ends.
 type Test uint8
 
-// The tests. They compare words as unsigned numbers of 32 bits.
+// The tests compare words as unsigned numbers of 32 bits.
 const (
 	Equal   Test = iota // the word equals the value
 	AtLeast             // the word is at least the value
@@ -27,9 +27,9 @@ func (t Test) Holds(word, value uint32) bool {
 
 // Waiter is a [Fabric] that can wait on a word of its chip's memory.
 type Waiter interface {
-	// Await waits until the word of 32 bits at address a of the Fabric's own chip passes the test
-	// against the value, or until ctx ends. Await returns the word. If the chip refuses the
-	// address, the error is a [RefusedError].
+	// Await waits until a word passes the test against the value, or until ctx ends, and returns
+	// the word. The word has 32 bits, and lies at address a of the Fabric's own chip. If the chip
+	// refuses the address, the error is a [RefusedError].
 	Await(ctx context.Context, a wire.NocAddr, t Test, value uint32) (word uint32, err error)
 }
 
@@ -63,9 +63,10 @@ func (s *Session) await(ctx context.Context, a wire.NocAddr, t Test, value uint3
 // Mover is a [Fabric] that moves long data to or from its own chip's memory by one request.
 type Mover interface {
 	// Move starts a write of b to address a of the Fabric's own chip, or a read of len(b) bytes
-	// into b. The length of b is at most MaxMove. The chip performs the request at one instant. Move
-	// calls "done" once if the error is nil. A caller that stops waiting calls the function "leave".
-	// After "leave", the Fabric does not use b any more.
+	// into b. The length of b is at most MaxMove. The chip performs the request at one instant. If
+	// Move returns no error, the Fabric calls the function "done" once, with the result. A caller
+	// that stops waiting calls the function "leave". After "leave", the Fabric does not use b any
+	// more.
 	Move(ctx context.Context, write bool, a wire.NocAddr, b []byte, done func(flow.Result)) (leave func(), err error)
 	MaxMove() int // largest length of one Move, in bytes
 }

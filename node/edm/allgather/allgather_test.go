@@ -151,8 +151,9 @@ func TestAllGather(t *testing.T) {
 	}
 }
 
-// TestAllGatherUnderFaults runs all-gathers while the cables lose datagrams, while a link trains
-// anew, and while a cable has failed, so that the frames of its link take the parallel cable.
+// TestAllGatherUnderFaults runs all-gathers under three faults: the cables lose datagrams, a link
+// trains anew, or a cable has failed. The frames of the failed cable's link take the parallel
+// cable.
 func TestAllGatherUnderFaults(t *testing.T) {
 	for _, scheme := range []Scheme{Halves, Halfway} {
 		for _, fault := range []string{"loss", "retrain", "fallback"} {

@@ -73,8 +73,8 @@ func Random(rng *rand.Rand, n int) []byte {
 	return b
 }
 
-// Run runs the fabric for the time d at most, in steps of a millisecond, until "over" holds. Run returns whether
-// "over" holds.
+// Run runs the fabric for the time d at most, in steps of a millisecond, until "over" holds. Run
+// reports whether "over" holds.
 func (f *Fabric) Run(d time.Duration, over func() bool) bool {
 	for end := f.Now.Add(d); f.Now.Before(end) && !over(); f.Now = f.Now.Add(time.Millisecond) {
 		for moved := true; moved; {
@@ -155,8 +155,8 @@ func (f *Fabric) Read(from wire.FabricNodeID, a wire.NocAddr, n int) []byte {
 	return b
 }
 
-// Done fails the test unless the last job has ended as done on all chips of its parts, and no rule of the data
-// movement API was broken.
+// Done fails the test unless the last job has ended as done on all chips of its parts. Done also
+// fails the test if a kernel broke a rule of the data movement API.
 func (f *Fabric) Done(parts map[wire.FabricNodeID]kernel.Job) {
 	f.T.Helper()
 	for n := range parts {

@@ -31,8 +31,8 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// TestMain gives the tests a folder of all fabrics of their own. Six tests run at a time, on any number
-// of cores, because the tests wait most of the time.
+// TestMain makes a folder for the run folders of these tests' fabrics. Six tests run at a time, on
+// any number of cores, because the tests wait most of the time.
 func TestMain(m *testing.M) {
 	flag.Set("test.parallel", "6")
 	dir, err := os.MkdirTemp("", "fabrics")

@@ -261,7 +261,8 @@ func (h Host) watch(ns []wire.FabricNodeID, exits chan<- folder.Exit) {
 	}
 }
 
-// Do kills, pauses, resumes or stops a chip's container, and returns after the engine has done so.
+// Do kills, pauses, resumes or stops a chip's container. Do returns when the engine has carried out
+// the command.
 func (h Host) Do(ctx context.Context, f folder.Chip, k fault.Kind) error {
 	args := map[fault.Kind][]string{
 		fault.KindKilled: {"kill"}, fault.KindPaused: {"pause"}, fault.KindResumed: {"unpause"},

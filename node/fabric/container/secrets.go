@@ -171,10 +171,10 @@ func Share(d folder.Dir, m *spec.Spec, t *topo.Topology) error {
 
 // The method "certify" updates the keys and certificates of the chips ns before the chips start. If
 // the run folder has a compose file, the method calls [Share]. Otherwise, the user brought up the
-// fabric with another compose file. In this case, and if the links use mutual TLS (mtls), the
-// method copies the CA certificate, and the certificates and private keys of the chips. The command
-// 'pki renew' may have replaced these files. If the folder h.Spec.PKI with these files does not
-// exist any more, the chips keep their old certificates and private keys. The map "there" has the
+// fabric with another compose file. If the links of this fabric use mutual TLS (mtls), the method
+// copies the CA certificate, and the certificates and private keys of the chips. The command 'pki
+// renew' may have replaced these files. If the folder h.Spec.PKI with these files does not exist
+// any more, the chips keep their old certificates and private keys. The map "there" has the
 // containers of the fabric. The method passes over chips that have no container in this map.
 func (h Host) certify(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container) error {
 	if _, err := os.Stat(h.Dir.Path(ComposeName)); err == nil { // this program wrote the compose file

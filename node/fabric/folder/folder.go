@@ -2,7 +2,7 @@
 // folder has these files:
 //
 //	topology.yaml     the topology, as a topology file
-//	topology.packed   the same topology in a form that chips read quickly; a chip ignores this file if it does not fit topology.yaml
+//	topology.packed   the same topology in a form that chips read quickly; a chip ignores this file if the two topologies differ
 //	mesh.json         the fabric's [spec.Spec]; written last, so that a folder with this file is complete
 //	gossip-keys.json  keys of encrypted gossip, mode 0600
 //	psk.key           pre-shared key of the links, with --auth psk; mode 0600
@@ -252,7 +252,7 @@ func (d Dir) Topology() (*topo.Topology, error) {
 }
 
 // writeTopology writes the topology's file and its packed form. The packed form holds the topology
-// that Load reads from the file, so that it makes no difference which of the two a chip reads.
+// that Load reads from the file. So a chip may read either of the two.
 func (d Dir) writeTopology(t *topo.Topology) error {
 	text := t.Encode()
 	loaded, err := topo.Load(d.Path(topologyFile), text)

@@ -198,7 +198,8 @@ func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, er
 }
 
 // secretsMount is the folder at which container engines mount secrets. The engines give the files
-// mode 0444 (Docker, "Manage sensitive data with Docker secrets"). No other user is in the container.
+// mode 0444 (Docker, "Manage sensitive data with Docker secrets"). No other user has processes in
+// the container.
 const secretsMount = "/run/secrets/"
 
 // secret returns an error if other users may read or write a file with a key.

@@ -22,9 +22,9 @@ import (
 type Job struct {
 	Fabric   *fabric.Fabric
 	Src, Dst wire.FabricNodeID
-	Socket   socket.Options // number, size, plane and force; the job sets the rest
+	Socket   socket.Options // number, size, plane and force; Send and Recv set the other fields
 	File     string         // file to read or to write; "-": stdin or stdout
-	Wait     time.Duration  // longest time until the other end comes; 0: no limit
+	Wait     time.Duration  // longest time to wait for the other end; 0: no limit
 
 	// Progress, if not nil, gets the number of bytes so far, and the length of the stream or
 	// [socket.Unknown].
@@ -138,9 +138,9 @@ func giveUp(x interface{ Close(context.Context) error }) {
 	_ = x.Close(ctx) // the caller returns the first error
 }
 
-// Recv receives into the job's file, or into "out" for "-". When all bytes have come, and their
-// SHA-256 is equal, Recv gives the file its name. The new file replaces an earlier file of the same
-// name.
+// Recv receives into the job's file, or into "out" for "-". Recv gives the file its name when all
+// bytes have come, and their SHA-256 equals the sender's. The new file replaces an earlier file of
+// the same name.
 func (j *Job) Recv(ctx context.Context, out io.Writer) (r Result, err error) {
 	var f *os.File
 	if j.File != "-" {
@@ -171,7 +171,7 @@ func (j *Job) Recv(ctx context.Context, out io.Writer) (r Result, err error) {
 	if err == nil {
 		_, err = x.Recv(ctx, make([]byte, 1))
 		if err == nil {
-			err = errors.New("the stream goes on after its end")
+			err = errors.New("the stream has further bytes after its end")
 		} else if err == io.EOF {
 			err = x.Close(ctx)
 		}

@@ -35,10 +35,10 @@ func (j *Job) attemptAsChip(ctx context.Context, name string, number int, door D
 	return a, err
 }
 
-// chips are the ranks of an attempt, each of which is its chip.
+// chips are the ranks of one attempt. Each rank is its own chip.
 type chips struct {
 	job     *Job
-	mu      sync.Mutex // one line of output after the other
+	mu      sync.Mutex // guards the output, so that lines of several ranks do not mix
 	ps      []*process // by rank; nil: not started
 	exits   fabric.Exits
 	running int // number of processes whose end is not known yet
@@ -71,12 +71,12 @@ func (c *chips) start(ctx context.Context, name string, number int, door Door) e
 	return err
 }
 
-// begin lets the users' programs begin, after all chips run.
+// begin lets the users' programs begin. All chips must run already.
 func (c *chips) begin(name string, number int, door Door) error {
 	running, err := c.job.chips()
 	for i, p := range c.ps {
 		if err == nil {
-			_ = p.line.Begin(c.job.variables(i, name, number, running, door)) // if the process has just ended, c.exits says so
+			_ = p.line.Begin(c.job.variables(i, name, number, running, door)) // if the process has just ended, c.exits reports the end
 		}
 	}
 	return err

@@ -63,7 +63,8 @@ var word = wire.NewNocAddr(1, 1, 0x20000)
 
 // programs are the programs that the tests run as chips.
 var programs = map[string]chipprocess.Program{
-	// count adds 1 to a counter of chip 0 for each rank, meets the others, and runs a kernel of its own.
+	// count adds 1 to a counter of chip 0 for each rank, waits for the other ranks at a barrier,
+	// and runs a kernel of its own.
 	"count": func(ctx context.Context, s *session.Session) error {
 		me, err := rank.Attach(ctx)
 		if err != nil {
@@ -127,7 +128,8 @@ var programs = map[string]chipprocess.Program{
 			}
 		}
 	},
-	// wait writes its process into the folder of its argument, and waits for its end.
+	// wait writes the number of its process into the folder that its argument names, and waits
+	// until ctx ends.
 	"wait": func(ctx context.Context, _ *session.Session) error {
 		name := filepath.Join(os.Args[2], os.Getenv(rank.EnvRank))
 		err := os.WriteFile(name+".new", fmt.Append(nil, os.Getpid()), 0o600)
@@ -139,8 +141,8 @@ var programs = map[string]chipprocess.Program{
 	},
 }
 
-// beside is a rank beside its chip. It writes a file into the folder dir, waits for a word, and fails when the chip
-// closes the connection.
+// beside is a rank beside its chip. The rank writes a file into the folder dir, waits for a word,
+// and fails when the chip closes the connection.
 func beside(dir string) {
 	me, err := rank.Attach(context.Background())
 	if err == nil {
@@ -246,7 +248,8 @@ func ran(t *testing.T, j *Job) *Report {
 	return rep
 }
 
-// TestAsChip runs a program as the chips of a ring. It meets at barriers, runs its own kernel, and has its arguments.
+// TestAsChip runs a program as the chips of a ring. The ranks wait for each other at barriers, run
+// their own kernels, and get the arguments of the job.
 func TestAsChip(t *testing.T) {
 	j, out := made(t, "ring:4", "count", "--steps", "100")
 	if rep := ran(t, j); rep.ExitCode != 0 || rep.Door != AsChip || len(rep.Attempts) != 1 {
@@ -265,7 +268,8 @@ func TestAsChip(t *testing.T) {
 	}
 }
 
-// TestAsChipStaysUp lets one rank return before the others. Its chip must run on.
+// TestAsChipStaysUp lets one rank return before the others. The chip of this rank must continue to
+// run.
 func TestAsChipStaysUp(t *testing.T) {
 	j, out := made(t, "n300", "early")
 	if rep := ran(t, j); rep.ExitCode != 0 {
@@ -273,7 +277,8 @@ func TestAsChipStaysUp(t *testing.T) {
 	}
 }
 
-// TestAsChipFails names the rank whose program returns an error, and the rank that exits with code 0.
+// TestAsChipFails runs a program that returns an error, and a program that exits with code 0. The
+// report must name the rank.
 func TestAsChipFails(t *testing.T) {
 	j, out := made(t, "n300", "fail")
 	rep := ran(t, j)
@@ -304,7 +309,7 @@ func TestAsChipStartsAgain(t *testing.T) {
 	}
 }
 
-// TestAsChipOfAnotherProgram runs a program that is no chip.
+// TestAsChipOfAnotherProgram runs a program that cannot be a chip.
 func TestAsChipOfAnotherProgram(t *testing.T) {
 	j, out := made(t, "n300", "none")
 	j.Program, j.Args, j.Restarts = "/bin/sh", []string{"-c", "echo hello; exit 4"}, 3

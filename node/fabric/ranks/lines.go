@@ -15,7 +15,7 @@ type lines struct {
 	to     io.Writer
 	prefix string
 	mu     *sync.Mutex
-	part   []byte // a line whose end has not come yet
+	part   []byte // the beginning of a line that the rank has not ended yet
 }
 
 // Write implements io.Writer. Write reports no error. A rank therefore does not end if nobody reads

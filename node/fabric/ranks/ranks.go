@@ -27,7 +27,7 @@ import (
 
 // Times and limits of a job.
 const (
-	KillAfter   = 5 * time.Second        // time between SIGTERM and SIGKILL for a rank that shall end
+	KillAfter   = 5 * time.Second        // time between SIGTERM and SIGKILL for a rank that must end
 	MaxRestarts = 1000                   // largest number of restarts of a job
 	lookAfter   = 250 * time.Millisecond // time between two looks whether all chips run
 	chipGrace   = 250 * time.Millisecond // longest time after the failure of a rank in which the loss of a chip counts as the reason
@@ -93,9 +93,10 @@ type Attempt struct {
 	code int
 }
 
-// NewReport returns the report of a job before its first attempt. The second result says why the
-// ranks use HTTP, and begins with ", because"; "": they use the sockets. NewReport returns an error
-// if a chip does not run. With AsChip, NewReport returns an error if a chip runs.
+// NewReport returns the report of a job before its first attempt. If the ranks use HTTP, the second
+// result gives the reason, and begins with ", because". If the ranks use the sockets, the second
+// result is "". NewReport returns an error if a chip does not run. With AsChip, NewReport returns
+// an error if a chip runs.
 func (j *Job) NewReport() (*Report, string, error) {
 	r := &Report{Fabric: j.Fabric.Name(), Program: j.Program, Ranks: len(j.Fabric.Topology.Chips), Door: Socket, Attempts: []Attempt{}}
 	if r.Ranks > attach.MaxRanks {
@@ -181,7 +182,7 @@ func (j *Job) Run(ctx context.Context, rep *Report) error {
 		case a.Why == "" || number >= j.Restarts:
 			return nil
 		}
-		j.Tell(fmt.Sprintf("Restarting all ranks, as attempt %d of at most %d.", number+1, j.Restarts))
+		j.Tell(fmt.Sprintf("Restarting all ranks: restart %d of at most %d.", number+1, j.Restarts))
 		if j.AsChip {
 			continue // each attempt starts all chips
 		}
@@ -213,7 +214,7 @@ func (j *Job) attempt(ctx context.Context, name string, number int, door Door) (
 	if err != nil {
 		return a, err
 	}
-	var mu sync.Mutex // one line after the other, for both outputs
+	var mu sync.Mutex // guards both outputs, so that lines of several ranks do not mix
 	ps := make([]*process, len(chips))
 	for i := range chips {
 		ps[i] = j.process(&mu, i, exec.Command(j.Program, j.Args...))
@@ -223,7 +224,7 @@ func (j *Job) attempt(ctx context.Context, name string, number int, door Door) (
 	ends := make(chan end, len(ps))
 	stop := make(chan struct{})
 	started := make(chan error, 1)
-	go start(ps, started, stop) // the ranks end with the thread of this goroutine
+	go start(ps, started, stop) // when the thread of this goroutine ends, the kernel kills the ranks
 	defer close(stop)
 	err = <-started
 	running := 0
@@ -310,7 +311,7 @@ func (a *Attempt) fail(code int, why string) {
 	}
 }
 
-// lost returns the chips that do not run any more, or that were started anew.
+// lost returns the chips that do not run any more, or that have restarted.
 func (j *Job) lost(chips []folder.Chip) (out []wire.FabricNodeID) {
 	now := map[wire.FabricNodeID]folder.Chip{}
 	for _, c := range j.Fabric.Running() {

@@ -13,8 +13,8 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// start starts all ranks, and keeps the starting thread until the channel "stop" is closed. The
-// kernel sends the signal of attributes when this thread ends. If a rank cannot be started, start
+// start starts all ranks, and keeps the starting thread until the channel "stop" is closed. When
+// this thread ends, the kernel kills the ranks, see attributes. If a rank cannot be started, start
 // starts no further ranks.
 func start(ps []*process, started chan<- error, stop <-chan struct{}) {
 	runtime.LockOSThread()

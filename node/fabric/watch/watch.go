@@ -21,7 +21,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Options are the events that the caller of [Running] or [Archived] wants.
+// Options say which events the caller of [Running] or [Archived] wants, and which functions get
+// them.
 type Options struct {
 	Follow      bool                          // wait for new events after the past events, until the context ends or the fabric is taken down
 	Since       time.Time                     // time of the first event; the zero time: all events, or those since the fabric was brought up

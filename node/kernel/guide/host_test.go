@@ -9,8 +9,9 @@ import (
 	"ttfabric/wire"
 )
 
-// TestOrder checks the guide's rings of a T3000: each hop has a cable of its own that the dispatcher does
-// not reserve, and the rings of 4, 8 and 12 hops visit the chips as often as the guide's rings do.
+// TestOrder checks the guide's rings of a T3000. Each hop must have a cable of its own that the
+// dispatcher does not reserve. The rings of 4, 8 and 12 hops must visit the chips as often as the
+// guide's rings do.
 func TestOrder(t *testing.T) {
 	m, err := topo.Named("t3000")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 func main() { process.Main(program, kernel.Table{"shift": shift}) }
 
-// program runs in the process of each chip. It starts a kernel, and waits until the kernel has ended.
+// program runs in the process of each chip. The program starts a kernel, and waits until the kernel has ended.
 func program(ctx context.Context, s *session.Session) error {
 	all, b := s.Topology().Nodes(), kernel.NewBuilder(s.Topology())
 	i, n, tile := slices.Index(all, s.Self()), len(all), b.Tensix(0)
@@ -26,7 +26,7 @@ func program(ctx context.Context, s *session.Session) error {
 	return err
 }
 
-// shift runs on a tile of each chip. It sends the chip's number to the right, and checks what comes from the left.
+// shift runs on a tile of each chip. The kernel sends the chip's number to the right, and checks the number from the left.
 func shift(k *kernel.Context) {
 	data, count, right, left := k.Uint32(0), k.Uint32(1), wire.FabricNodeID{Chip: wire.ChipID(k.Uint32(2))}, k.Uint32(3)
 	links, _ := mesh.Connect(k.Sender(), 0)

@@ -4,7 +4,7 @@
 // call.
 //
 // A program gets a [Sender] from its chip: on a host from session.Session.Sender. The packages use
-// nothing else, no clock and no goroutine, so programs inside a chip can offer a Sender, too.
+// only the Sender, no clock and no goroutine. So programs inside a chip can offer a Sender, too.
 //
 //	ls, err := linear.Connect(s.Sender(ctx), linear.To{Dir: wire.East})
 //	err = linear.UnicastWrite(ls, data, addr, 2) // to the chip two hops east
@@ -43,8 +43,8 @@ type Sender interface {
 	// arrive after the later command.
 	//
 	// A payload longer than one packet is allowed for writes, and for writes with increment that
-	// are not posted. The last packet then carries the increment, and leaves when the destination
-	// has performed all other packets.
+	// are not posted. The last packet then carries the increment. The Sender sends the last packet
+	// when the destination has performed all other packets.
 	Start(h *flow.Request, payload []byte) (Pending, error)
 }
 

@@ -10,7 +10,7 @@ import (
 	"ttfabric/wire"
 )
 
-// nowhere is a Sender that builds the packet of each command, and sends it nowhere.
+// nowhere is a Sender that builds the packet of each command, and drops the packet.
 type nowhere struct {
 	t *topo.Topology
 	b []byte

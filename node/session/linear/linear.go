@@ -6,8 +6,8 @@
 // hops for a unicast, a [Range] for a multicast, or [Hops] for a sparse multicast. Package device
 // describes links, prepared headers (SetState, WithState), and when a call returns.
 //
-// A unicast takes the route of the routing tables to the chip. On a ring, this route may lead the
-// other way round. A multicast stays in the direction of its link. A sparse multicast takes the
+// A unicast takes the route of the routing tables to the chip. On a ring, this route may lead in
+// the other direction. A multicast stays in the direction of its link. A sparse multicast takes the
 // shorter route to each chip.
 //
 // tt-metal has only the write as a sparse multicast, and no prepared header for it.

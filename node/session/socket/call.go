@@ -19,8 +19,8 @@ func (c *Call) end(n int, err error) {
 // Done returns a channel that is closed when the call has ended.
 func (c *Call) Done() <-chan struct{} { return c.ended }
 
-// Poll reports whether the call has ended. After the end, n is the number of bytes that the call
-// has sent or received, and err is the call's error.
+// Poll reports whether the call has ended. After the call's end, n is the number of bytes that the
+// call has sent or received, and err is the call's error.
 func (c *Call) Poll() (ended bool, n int, err error) {
 	select {
 	case <-c.ended:

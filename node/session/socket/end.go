@@ -16,7 +16,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// machine is the protocol of an end, a [fifo.Sender] or a [fifo.Receiver].
+// machine is the state machine of an end: a [fifo.Sender] or a [fifo.Receiver].
 type machine interface {
 	Deadline() (mono.Time, bool)
 	Fail(err error)
@@ -40,8 +40,8 @@ type end struct {
 	pump     func(now mono.Time) // starts the commands of the machine; called with the lock
 	counted  func(word uint32)   // hands a value of the counter to the machine; called with the lock
 	todo     []func()            // commands that leave when the lock is free
-	farewell fifo.Farewell       // of the other end
-	told     bool                // this end has written its farewell, or writes it
+	farewell fifo.Farewell       // what the other end has written into this end's block
+	told     bool                // this end has written its farewell, or is writing its farewell
 	closed   bool                // Close has been called
 	changed  chan struct{}       // closed and replaced after each change
 	timer    *time.Timer         // the machine's deadline; nil: none
@@ -91,7 +91,8 @@ func (e *end) change(f func(now mono.Time)) {
 	e.todo = e.todo[:0]
 }
 
-// until waits until the function "ready", called with the lock, returns true, or until ctx ends.
+// until waits until the function "ready" returns true, or until ctx ends. The lock is held while
+// "ready" runs.
 func (e *end) until(ctx context.Context, ready func() bool) error {
 	for {
 		e.mu.Lock()
@@ -127,9 +128,11 @@ func fateOf(err error) (f fifo.Fate, again bool) {
 	return fifo.Unknown, false
 }
 
-// command puts a command of the machine under way, and hands its fate to the function "ended". After an
-// increment, "after" points to the value of the counter. If the command cannot be repeated, the end fails
-// with the error of the command. The caller has the lock, and calls change.
+// command queues a command of the machine; [end.change] then starts the queued commands. When the
+// command has ended, the function "ended" gets the command's fate. For an increment, "after" points
+// to the counter's value after the increment; for a plain write, "after" is nil. If the other chip
+// refused the command, or the outcome stays unknown, the end fails with the command's error. The
+// caller holds the lock.
 func (e *end) command(c wire.Command, payload []byte, after *uint32, ended func(now mono.Time, f fifo.Fate)) {
 	h := flow.Request{Dst: e.o.Peer, Plane: e.o.Plane, Command: c}
 	e.todo = append(e.todo, func() {
@@ -138,7 +141,7 @@ func (e *end) command(c wire.Command, payload []byte, after *uint32, ended func(
 				e.change(func(now mono.Time) { ended(now, fifo.Done) })
 				return
 			}
-			go func() { // resolve calls the session
+			go func() { // resolve waits for a read, and a function of StartThen must not wait
 				f, again := fateOf(err)
 				if !again {
 					f, err = e.resolve(f, err, after)
@@ -154,9 +157,10 @@ func (e *end) command(c wire.Command, payload []byte, after *uint32, ended func(
 	})
 }
 
-// resolve looks at the other end after a command that was refused or whose outcome is unknown. If
-// the other end is gone, resolve returns an error that names this reason. Otherwise resolve finds
-// out whether a command of unknown outcome was performed.
+// resolve reads the other end's block after a command that was refused or whose outcome is unknown.
+// If the other end is gone, the error of resolve says why. Otherwise resolve finds out whether the
+// other chip performed an increment of unknown outcome. resolve lets the end repeat a plain write
+// of unknown outcome.
 func (e *end) resolve(f fifo.Fate, err error, after *uint32) (fifo.Fate, error) {
 	if e.ctx.Err() != nil || errors.Is(err, session.ErrUnreachable) {
 		return f, err
@@ -247,7 +251,7 @@ func (e *end) watchFarewell() {
 }
 
 // takeFarewell takes the farewell of the other end. takeFarewell reads the counter after the
-// farewell, so the counter includes everything that the other end did before the farewell.
+// farewell, so the counter includes all bytes that the other end counted before its farewell.
 func (e *end) takeFarewell(ctx context.Context, f fifo.Farewell) error {
 	count, err := e.word(ctx, fifo.CountOffset)
 	if err != nil {
@@ -281,7 +285,7 @@ func (e *end) beat() {
 		case <-e.ctx.Done():
 			return
 		}
-		_ = e.s.InlineWrite(e.ctx, e.s.Self(), e.o.At.Add(fifo.BeatOffset), max(n, 1)) // the watchers of the counter report a chip that is gone
+		_ = e.s.InlineWrite(e.ctx, e.s.Self(), e.o.At.Add(fifo.BeatOffset), max(n, 1)) // if this chip is gone, watchCounter reports the error
 	}
 }
 
@@ -313,8 +317,9 @@ func (e *end) watchPeer() {
 		if e.ctx.Err() != nil || !errors.As(err, &gone) && !errors.Is(err, session.ErrUnreachable) {
 			continue // a read that failed for another reason is repeated
 		}
-		// An end that has drained first writes its farewell into this end's block, and then frees
-		// its own block.
+		// A sender that closes first writes its farewell into the receiver's block. The sender
+		// frees its own block later. So a receiver that finds another block at the sender may still
+		// have a farewell. A receiver that has read all bytes frees its block without a farewell.
 		word, fareErr := e.word(e.ctx, fifo.FareOffset)
 		count, countErr := e.word(e.ctx, fifo.CountOffset)
 		if e.ctx.Err() != nil {
@@ -339,7 +344,8 @@ func (e *end) watchPeer() {
 	}
 }
 
-// tell writes this end's farewell into the other end's block. The word may be written twice.
+// tell writes this end's farewell into the other end's block. A repetition may write the same
+// farewell twice.
 func (e *end) tell(ctx context.Context, f fifo.Farewell) error {
 	for try := 0; ; try++ {
 		err := e.s.InlineWrite(ctx, e.o.Peer, e.o.PeerAt.Add(fifo.FareOffset), uint32(f), session.OnPlane(e.o.Plane))
@@ -354,7 +360,8 @@ func (e *end) tell(ctx context.Context, f fifo.Farewell) error {
 	}
 }
 
-// tellMost is the longest time for which an end tries to tell the other end that it has failed.
+// tellMost is the longest time that a failed end takes to write its farewell, and that an end takes
+// to free its memory.
 const tellMost = 2 * time.Second
 
 // giveUp tells the other end once that this end has failed, unless the other end is gone. giveUp
@@ -394,7 +401,7 @@ func (e *end) free() error {
 	return nil
 }
 
-// errFlying is the error of a Close that did not wait for the other end's last writes.
+// errFlying is the error of a Close whose ctx ended before the other end's last writes.
 var errFlying = errors.New("the other end may still write into the memory of the socket")
 
 // settle waits until neither end writes into the memory of the other end any more.

@@ -22,7 +22,7 @@ import (
 //	32      SHA-256 of the bytes
 const pipeMagic = "TTPIPE\x01\x00"
 
-// Limits of a pipe, our own choices.
+// Limits of a pipe. ttfabric chose these values.
 const (
 	MaxBlock   = 1 << 20   // largest block of a pipe, in bytes
 	pipeBlock  = 128 << 10 // length of the blocks that Pipe sends, in bytes
@@ -33,7 +33,8 @@ const (
 // Unknown is the length of a stream whose length is not known before its end.
 const Unknown = math.MaxUint64
 
-// ErrSum is the error of a stream whose bytes have another SHA-256 than the sender has computed.
+// ErrSum is the error of a stream whose received bytes have another SHA-256 or length than the
+// sender has sent.
 var ErrSum = errors.New("the received bytes differ from the sent bytes: their SHA-256 differs")
 
 // Piped says what a pipe has sent or received.
@@ -131,11 +132,11 @@ type stream struct {
 	x   *Receiver
 }
 
-// Read reads the bytes that have come.
+// Read receives bytes with [Receiver.Recv].
 func (s stream) Read(b []byte) (int, error) { return s.x.Recv(s.ctx, b) }
 
-// Unpipe receives the stream that [Pipe] sends, and writes its bytes to "out". If the SHA-256 of
-// the received bytes differs from the sender's SHA-256, the error is [ErrSum]. The function
+// Unpipe receives the stream that [Pipe] sends, and writes its bytes to "out". If the SHA-256 or
+// the number of the received bytes differs from the sender's, the error is [ErrSum]. The function
 // "progress", if not nil, gets the number of bytes so far, and the length of the stream or
 // [Unknown]. The caller closes the Receiver.
 func Unpipe(ctx context.Context, x *Receiver, out io.Writer, progress func(done, length uint64)) (Piped, error) {

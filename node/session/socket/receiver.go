@@ -21,8 +21,8 @@ type Receiver struct {
 	room chan struct{} // one value for each started receive
 }
 
-// Listen opens the receiving end of a socket on the session's chip, and waits until the sender has come. See
-// [Options].
+// Listen opens the receiving end of a socket on the session's chip, and waits until the sender has
+// opened its end. See [Options].
 func Listen(ctx context.Context, s *session.Session, o Options) (*Receiver, error) {
 	e, err := open(ctx, s, o, fifo.ReceiverRole)
 	if err != nil {
@@ -39,7 +39,7 @@ func Listen(ctx context.Context, s *session.Session, o Options) (*Receiver, erro
 	return x, nil
 }
 
-// start starts the acknowledgement that is due.
+// start starts the acknowledgement that is due, if any.
 func (x *Receiver) start(now mono.Time) {
 	if add, ok := x.m.Poll(now); ok {
 		after := x.m.After()

@@ -17,15 +17,15 @@ type Sender struct {
 	*end
 	m    *fifo.Sender
 	ring []byte        // the bytes that are not in the FIFO yet, at the same offsets as in the FIFO
-	last chan struct{} // closed when the latest send has handed over its bytes; guarded by mu
+	last chan struct{} // closed when the sender has copied the bytes of the latest send; guarded by mu
 	room chan struct{} // one value for each send that Start has started
 }
 
-// copyMost is the largest number of bytes that a send hands over at once, unless a page is longer.
+// copyMost is the largest number of bytes that a send copies at once, unless a page is longer.
 const copyMost = 128 << 10
 
-// Dial opens the sending end of a socket on the session's chip, and waits until the receiver has come. See
-// [Options].
+// Dial opens the sending end of a socket on the session's chip, and waits until the receiver has
+// opened its end. See [Options].
 func Dial(ctx context.Context, s *session.Session, o Options) (*Sender, error) {
 	e, err := open(ctx, s, o, fifo.SenderRole)
 	if err != nil {
@@ -42,7 +42,7 @@ func Dial(ctx context.Context, s *session.Session, o Options) (*Sender, error) {
 	return x, nil
 }
 
-// start starts the sender's commands.
+// start starts the commands that the state machine has ready.
 func (x *Sender) start(now mono.Time) {
 	for w, ok := x.m.Poll(now); ok; w, ok = x.m.Poll(now) {
 		c, after := device.Write(x.o.PeerAt.Add(fifo.BlockSize+int(w.Offset))), (*uint32)(nil)
@@ -56,8 +56,9 @@ func (x *Sender) start(now mono.Time) {
 	}
 }
 
-// enter gives a send its place behind the earlier sends. The send begins when "before" is closed, and
-// closes "mine" when it has handed over its bytes.
+// enter gives a send of n bytes its place behind the earlier sends. The send begins when the
+// channel "before" is closed. The send closes the channel "mine" when the sender has copied the
+// bytes.
 func (x *Sender) enter(n int) (before, mine chan struct{}, err error) {
 	if n%int(x.o.Page) != 0 {
 		return nil, nil, fmt.Errorf("%d bytes to send: want a multiple of the page of %d bytes", n, x.o.Page)
@@ -74,8 +75,8 @@ func (x *Sender) enter(n int) (before, mine chan struct{}, err error) {
 	return before, x.last, nil
 }
 
-// hand hands over the bytes of a send, after the earlier sends have handed over their bytes. The
-// result is the number of the stream's first byte behind the bytes of this send.
+// hand copies the bytes of a send into the sender's ring, after the bytes of the earlier sends. The
+// result "end" is the number of bytes that the stream then has.
 func (x *Sender) hand(ctx context.Context, before, mine chan struct{}, data []byte) (end uint64, err error) {
 	defer x.change(func(mono.Time) { close(mine) })
 	if before != nil {
@@ -137,7 +138,7 @@ func (x *Sender) Start(ctx context.Context, data []byte) (*Call, error) {
 	return c, nil
 }
 
-// sent waits until the receiver's FIFO has got the bytes before the byte "end" of the stream.
+// sent waits until the receiver's FIFO has got the first "end" bytes of the stream.
 func (x *Sender) sent(ctx context.Context, end uint64) error {
 	ok := false
 	err := x.until(ctx, func() bool {
@@ -223,7 +224,7 @@ func (x *Sender) Close(ctx context.Context) error {
 	return err
 }
 
-// idle reports whether all sends have handed over their bytes.
+// idle reports whether the sender has copied the bytes of all sends. The caller holds the lock.
 func (x *Sender) idle() bool {
 	if x.last == nil {
 		return true
@@ -236,6 +237,6 @@ func (x *Sender) idle() bool {
 	}
 }
 
-// Fail gives the socket up with an error: all sends end with the error, and the receiver gets an error,
-// too. The program must still call Close.
+// Fail ends the socket with an error. All sends end with this error, and the receiver gets an
+// error, too. The program must still call Close.
 func (x *Sender) Fail(err error) { x.fail(err) }

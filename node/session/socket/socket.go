@@ -42,13 +42,13 @@ import (
 
 // Defaults and limits of sockets.
 const (
-	DefaultSize = 1 << 20 // size of the FIFO in bytes, without another choice
-	DefaultPage = 1       // size of a page in bytes, without another choice: a stream of bytes
+	DefaultSize = 1 << 20 // size of the FIFO in bytes, if [Options] has no size
+	DefaultPage = 1       // size of a page in bytes, if [Options] has no page: a stream of bytes
 	MaxOpen     = 1024    // largest number of sends or receives of one end that have not ended
 )
 
-// Offsets of the blocks of a socket in the L1 of the socket's tile, our own choices. Buffers of
-// kernels begin at the lower end of L1. The receiver's FIFO follows its block.
+// Offsets of the blocks of a socket in the L1 of the socket's tile. ttfabric chose these values,
+// because buffers of kernels begin at the lower end of L1. The receiver's FIFO follows its block.
 const (
 	SenderOffset   = 0x20000 // offset of the sender's block, in bytes
 	ReceiverOffset = 0x200A0 // offset of the receiver's block, in bytes
@@ -63,7 +63,7 @@ type Options struct {
 	Plane  wire.Plane        // plane of all packets of the socket
 	Force  bool              // take the memory even if another end uses the memory; for memory that a program has left behind
 
-	At, PeerAt wire.NocAddr // addresses of this end's and the other end's block; 0: those of Place. A kernel's end has an address of its own
+	At, PeerAt wire.NocAddr // addresses of this end's and the other end's block; 0: those of Place. A kernel chooses the address of its own end
 }
 
 // ErrInUse is the error of an end whose memory another end uses.
@@ -73,7 +73,7 @@ var ErrInUse = errors.New("another program uses this end of the socket")
 var ErrClosed = errors.New("the socket is closed")
 
 // Place returns the address of the block of an end, for the socket of a number. The socket's tile
-// is a Tensix tile that works on all chips of the topology: number 0 has the last of these tiles,
+// is a Tensix tile that works on all chips of the topology. Number 0 has the last of these tiles,
 // because kernels mostly use the first tiles. Place returns an error if no tile is left for the
 // number.
 func Place(t *topo.Topology, number int, r fifo.Role) (wire.NocAddr, error) {
@@ -147,7 +147,7 @@ const (
 	meetMost  = 50 * time.Millisecond
 )
 
-// open claims this end's memory, and waits until the other end has come.
+// open claims this end's memory, and waits until the ends have met.
 func open(ctx context.Context, s *session.Session, o Options, r fifo.Role) (*end, error) {
 	if err := o.fill(s, r); err != nil {
 		return nil, err
@@ -180,8 +180,9 @@ func open(ctx context.Context, s *session.Session, o Options, r fifo.Role) (*end
 	return e, nil
 }
 
-// claim returns nil if no end uses this end's memory. An end with a beat that has not changed for
-// [fifo.Silence] no longer uses its memory. An end without a beat always counts.
+// claim returns nil if no end uses this end's memory, or if [Options.Force] is set. An end with a
+// beat that has not changed for [fifo.Silence] no longer uses its memory. An end without a beat
+// counts as an end that uses its memory.
 func (e *end) claim(ctx context.Context) error {
 	begin, first := time.Now(), uint32(0)
 	for i := 0; ; i++ {
