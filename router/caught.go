@@ -5,9 +5,10 @@ import "ttfabric/wire"
 // This file handles caught packets. New tables may avoid a port while the port's link is down. The
 // packets that wait to leave by this port are then caught. The chip plans the routes. For each
 // caught packet, the chip has three choices. The chip can give the packet a new route with
-// Redirect, drop the packet with DropCaught, or let the packet stay until the link comes up.
-// Packets leave a sender channel in the order in which they entered the channel. Later packets that
-// follow an old route to this port go through the port's sender channels too, and are caught there.
+// Redirect. The chip can drop the packet with DropCaught. Or the chip can let the packet stay until
+// the link comes up. Packets leave a sender channel in the order in which they entered the channel.
+// Later packets that follow an old route to this port go through the port's sender channels too,
+// and are caught there.
 
 // SetOut notes whether the tables in force avoid port i. The chip calls SetOut for every port after
 // new tables.

@@ -31,9 +31,9 @@ const (
 	MaxParked = MaxSilent + 1024
 )
 
-// takes reports whether a sender channel takes another packet, in its slots or parked. If the channel
-// does not take the packet, and the packet must not wait in a receiver channel, takes also returns
-// the reason to drop the packet.
+// takes reports whether a sender channel takes another packet, in its slots or parked. If the
+// channel does not take a packet that must not wait in a receiver channel, takes also returns the
+// reason to drop the packet.
 func (r *Router) takes(p *port, v wire.VC, c int, pkt wire.PacketView) (ok bool, why wire.DropReason) {
 	if r.cfg.Slots.Sender[v] == 0 { // no plan of this fabric gives a packet the flags that lead to this virtual channel
 		return false, wire.DropMalformed

@@ -279,9 +279,9 @@ func (r *Router) Idle(i int, v wire.VC) bool {
 }
 
 // CutThrough handles a packet that came in by port i. [Router.Idle] must be true for the packet's
-// receiver channel. CutThrough reports whether the packet is for this chip alone. If the packet is
-// for this chip alone, CutThrough counts the packet as received and delivered, and the chip takes
-// the packet without a receiver channel.
+// receiver channel. CutThrough reports whether the packet is for this chip alone. If so, CutThrough
+// counts the packet as received and delivered, and the chip takes the packet without a receiver
+// channel.
 func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 	p := &r.ports[i]
 	if v.Trunk() != wire.TrunkNone {

@@ -7,10 +7,10 @@
 // nothing else. A writer sets reserved fields to zero. For each reserved field, the text says
 // whether readers refuse a value other than zero.
 //
-// The page is spread over five files: doc.go has the formats, docflows.go the flows, doclink.go the
-// link protocol, docterms.go a glossary, and docwrites.go writes over the cable and compliance mode.
-// 'go doc ./wire' prints all of them. A router also writes its status into the memory of its chip,
-// where programs and other chips read it with NoC reads. The file mailbox.go has its format.
+// The page is spread over five files, and 'go doc ./wire' prints all of them. doc.go has the
+// formats, docflows.go the flows, doclink.go the link protocol, and docterms.go a glossary.
+// docwrites.go has writes over the cable and compliance mode. A router also writes its status into
+// its chip's memory, where programs and chips read the status with NoC reads; see mailbox.go.
 //
 // # Where the offsets come from
 //
@@ -270,14 +270,14 @@
 //	255 none              nothing (all but requests)
 //
 // A packet is malformed if it has a send type that is not in this list. Except for reads, a packet
-// is also malformed if its size is not the payload's length. A scatter write is malformed, too, if
-// it does not have 2 to 4 chunks, all of kind 1, or if the chunks are longer than size. A NoC
-// multicast is malformed, too, if it has no columns or no rows, if its first column and its first
-// row are both 0, or if a column or row is above 63. The destination drops and counts a malformed
-// packet, and sends no answer. The flow therefore treats the packet as lost. The destination
-// answers a well-formed request that it cannot perform with an exception. These errors have outcome
-// 3 (bad command): a request of send type 255; a read of more than 4096 bytes; a read by multicast;
-// a payload in an inline write or atomic increment; an inline write or an increment in DRAM.
+// is also malformed if its size is not the payload's length. A scatter write is malformed if it
+// does not have 2 to 4 chunks, all of kind 1, or if the chunks are longer than size. A NoC
+// multicast is malformed if it has no columns or rows, or a column or row above 63, or if its first
+// column and row are both 0. The destination drops and counts a malformed packet, and sends no
+// answer. The flow therefore treats the packet as lost. The destination answers a well-formed
+// request that it cannot perform with an exception. These errors have outcome 3 (bad command): a
+// request of send type 255; a read of more than 4096 bytes; a read by multicast; a payload in an
+// inline write or atomic increment; an inline write or an increment in DRAM.
 //
 // A writer sets the address, size and kind of unused chunks to 0, and readers ignore these fields.
 // The last chunk gets the part of the payload that the other chunks leave. A writer sets flush to 0
@@ -411,8 +411,8 @@
 // outcomes 4, 7 and 9 a source may try again, after 9 in a new flow epoch.
 //
 // A destination that keeps 62 or more exceptions of a flow performs no further requests of the
-// flow. One more exception, with outcome 7, covers these requests. From the first gap on, a last
-// exception, with outcome 5, covers the gap and all later requests. The destination performs
+// flow. One more exception, with outcome 7, covers these further requests. From the first gap on, a
+// last exception, with outcome 5, covers the gap and all later requests. The destination performs
 // requests again when the source's flow base shows that the source has received the exceptions.
 //
 // # Drop report
@@ -485,16 +485,16 @@
 // wait. If no route leads to a chip, not even over silent cables, routers drop packets to it.
 //
 // An entry node gives a packet its route by the tables that the packet's epoch names, so that the
-// packets of a flow keep their order. For this, the entry node must remember these tables, and the
-// route must cross no cable that is out of service. Otherwise the entry node uses the tables of the
-// flow's previous packet, or its own tables. If its own tables have no route, the entry node uses a
-// route by silent cables. If the route comes from other tables than the packet names, the packet
-// has the epoch 0 from then on. If the entry node knows neither these tables nor a packet of the
-// flow, and if the packet is not outdated, the packet gets the entry node's epoch instead.
+// packets of a flow keep their order. The entry node must remember these tables, and the route must
+// cross no cable out of service. Otherwise the entry node uses the tables of the flow's previous
+// packet, or its own tables. If its own tables have no route, the entry node uses a route by silent
+// cables. If the route comes from other tables than the packet names, the packet has the epoch 0
+// from then on. There is one exception. If the entry node knows neither the named tables nor a
+// packet of the flow, and the packet is not outdated, the packet gets the entry node's epoch.
 //
 // Only a packet that has the flag DETOUR, or that goes to another mesh, can be outdated for a
-// router. Such a packet is outdated if routes of its epoch and of the router's own tables together
-// could close a cycle. Routes of the epoch 0 always could. An outdated packet keeps its route, but
-// must not wait in a receiver channel. The router parks the packet, or drops the packet for reason
-// 7 if no room is left.
+// router. A packet of these two kinds is outdated if routes of its epoch and of the router's own
+// tables together could close a cycle. Routes of the epoch 0 always could. An outdated packet keeps
+// its route, but must not wait in a receiver channel. The router parks the packet, or drops the
+// packet for reason 7 if no room is left.
 package wire

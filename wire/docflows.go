@@ -51,11 +51,11 @@
 //     all exceptions that the destination keeps.
 //
 // Completions are cumulative: they begin at the flow base, so that a lost completion leaves no
-// lasting gap. The source refuses three kinds of completions: those of an earlier epoch, those
-// whose field "next" is beyond the flow seq that the source will use next, and those whose field
-// "from" is beyond the first request without a fate. All open requests before next are done, except
-// requests with an exception. A read is done only when its reply has also come. The source finds
-// the read by the id in the reply.
+// lasting gap. The source refuses completions of an earlier epoch. The source also refuses a
+// completion whose field "next" is beyond the flow seq that the source will use next. The source
+// also refuses a completion whose field "from" is beyond the first request without a fate. All open
+// requests before next are done, except requests with an exception. A read is done only when its
+// reply has also come. The source finds the read by the id in the reply.
 //
 // If a flow with open requests makes no progress for 250 ms, the source sends a probe behind the
 // requests. Further probes follow at intervals that double up to 4 s. The completion of a probe
@@ -73,27 +73,27 @@
 // the read again. The read then is a new request, with a flow seq and an id of its own. The source
 // sends further such requests at intervals of at least 250 ms. Replies of a flow keep their order,
 // so the reply to the repeated read overtakes no earlier reply. When that reply comes, the source
-// therefore settles some earlier reads as unknown: those whose data were overdue by 250 ms when the
-// source repeated the read. A reply that has not come after 2 minutes is lost, too. If the
-// destination has restarted, the request begins a void epoch there. When an exception with outcome
-// 6 or 9 comes, the source therefore settles as unknown all performed reads up to the last flow seq
-// of the exception.
+// therefore settles some earlier reads as unknown. The settled reads are those whose data were
+// overdue by 250 ms when the source repeated the read. A reply that has not come after 2 minutes is
+// lost, too. If the destination has restarted, the request begins a void epoch there. An exception
+// with outcome 6 or 9 shows such a restart. The source then settles as unknown all performed reads
+// up to the last flow seq of the exception.
 //
 // A source sets KNOWN once it has received a completion of the flow's present epoch. If a request
 // that was sent with KNOWN has outcome 5, the destination will never perform the request. A later
 // incarnation of the destination would refuse the request too. A request that was sent without
-// KNOWN, and without a life, may still come to a later incarnation. This incarnation would begin
-// the flow with the request, and perform the request. If such a request has outcome 5, the source
-// therefore settles the request as unknown. For requests with a life, see "Lives".
+// KNOWN, and without a life, may still come to a later incarnation. The later incarnation would
+// begin the flow with the request, and perform the request. If such a request has outcome 5, the
+// source therefore settles the request as unknown. For requests with a life, see "Lives".
 //
 // An epoch ends when the source settles as unknown a request that was sent without KNOWN and
 // without a life. An epoch also ends when the source receives an exception with outcome 6 or 9. In
 // an ended epoch, the source sends no new requests. If the packets of the epoch name no life, a
 // request that gets outcome 5 from then on ends as unknown, even if the source sent the request
 // with KNOWN. When an ended epoch has no open request left, the source begins the next epoch, at
-// flow seq 0. An epoch with KNOWN also ends if the flow has had no open request for 100 ms: the
-// next request begins a new epoch. A destination that restarted in this pause therefore refuses no
-// request of the flow.
+// flow seq 0. An epoch with KNOWN also ends if the flow has had no open request for 100 ms. The
+// next request then begins a new epoch. A destination that restarted in this pause therefore
+// refuses no request of the flow.
 //
 // A request with POSTED is a request like any other, but the destination owes no completion for it.
 // A later completion covers the request, too. This implementation sends each 128th of consecutive
@@ -119,25 +119,25 @@
 // and that no life performed the request.
 //
 // A source need not name a life. This implementation learns the lives of the other chips from
-// gossip, and those of its neighbours from their hellos. The source is sure of a life if one of two
-// things has happened since its tables changed last: the source has learned the life, or the chip
-// has answered a packet that named the life. If the source is not sure, its flow begins the epoch
-// with a probe, and sends no request before the probe is answered. All requests of the epoch then
-// have KNOWN. The probe names the life that gossip has reported. An exception with outcome 6 or 9
-// shows that gossip is late. From then on, the packets name no life until gossip reports another
-// life. When gossip reports a new life, the epochs of all flows to the chip end. A group also
-// begins each epoch with a probe. If a member does not answer the probe of a group, the source
-// sends the multicasts without KNOWN.
+// gossip, and those of its neighbours from their hellos. The source is sure of a life if the source
+// has learned the life since its tables changed last. The source is also sure of a life if, since
+// then, the chip has answered a packet that named the life. If the source is not sure, its flow
+// begins the epoch with a probe, and sends no request before the probe is answered. All requests of
+// the epoch then have KNOWN. The probe names the life that gossip has reported. An exception with
+// outcome 6 or 9 shows that gossip is late. From then on, the packets name no life until gossip
+// reports another life. When gossip reports a new life, the epochs of all flows to the chip end. A
+// group also begins each epoch with a probe. If a member does not answer the probe of a group, the
+// source sends the multicasts without KNOWN.
 //
 // # Flows of groups
 //
-// A group is the set of chips, the members, that one source multicasts to by the same ranges, or
-// with the same members, on one plane. The source numbers its groups from 1 to at most 256. A
-// member drops packets with a higher group number. Each member keeps one flow for each source,
-// plane and group, by the rules of "Flows". The packet of a completion has the number of the group.
-// All members get the same flow seq for a request, and each member finds its own gaps and
-// duplicates. The source sets KNOWN when all members have answered in the epoch. The epochs of a
-// group's flow end by the same rules as the epochs of other flows.
+// A group is a set of chips, the members. One source multicasts to these members on one plane,
+// always by the same ranges, or always to the same set. The source numbers its groups from 1 to at
+// most 256. A member drops packets with a higher group number. Each member keeps one flow for each
+// source, plane and group, by the rules of "Flows". The packet of a completion has the number of
+// the group. All members get the same flow seq for a request, and each member finds its own gaps
+// and duplicates. The source sets KNOWN when all members have answered in the epoch. The epochs of
+// a group's flow end by the same rules as the epochs of other flows.
 //
 // At the source, a request to a group is done when all members have answered for it. The flow base
 // is the lowest flow seq that is not settled for all members. A drop report settles the request for

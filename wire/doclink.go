@@ -63,7 +63,7 @@
 // end. The end then sends one hello at once. The frame size is the smaller of the two ends' frame
 // payloads, or less if the path carries only shorter frames (see "Link: frame size"). Suppose that
 // an end is about to come up, and holds unacknowledged frames that are longer than the frame size.
-// These frames would never reach the peer, and the end cannot cut them again. The end therefore
+// The long frames would never reach the peer, and the end cannot cut them again. The end therefore
 // takes a new incarnation, and continues to train.
 //
 // The lower 32 bits of an incarnation name the process of the chip. An end that takes a new
@@ -105,12 +105,12 @@
 // names the cable: 0 is the link's own cable, and k+1 is the cable of the sender's channel k. The
 // receiver treats a hello as miswired if via does not name the cable by which the hello came. An
 // end comes up by a cable if a hello that comes by this cable answers a stamp that the end sent by
-// this cable. If the link has only one cable, any proof takes the end up. Before an end takes other
-// frames of the session by another link's cable, a hello of the peer must have come by the same
-// cable, and must have echoed the end's incarnation. An end that uses another link's cable also
-// sends hellos by its own cable. After two answers by its own cable, the end returns to its own
-// cable. An implementation without fallback paths drops frames whose destination channel is not the
-// channel of the port.
+// this cable. If the link has only one cable, any proof takes the end up. An end takes other frames
+// of the session by another link's cable only after a hello of the peer has come by this cable. The
+// hello must have echoed the end's incarnation. An end that uses another link's cable also sends
+// hellos by its own cable. After two answers by its own cable, the end returns to its own cable. An
+// implementation without fallback paths drops frames whose destination channel is not the channel
+// of the port.
 //
 // # Link: held cables
 //

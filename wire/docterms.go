@@ -16,7 +16,7 @@
 //   - Cable: the wire between two ports. In the live fabric, a pair of UDP addresses or QUIC
 //     ends stands for the cable.
 //   - Link: the connection that the protocol machines at the two ends of a cable keep up by
-//     training. Also the protocol machine at one end. A link is off, training or up.
+//     training. The protocol machine at one end is called the link, too. A link is off, training or up.
 //   - Tile: a node of a chip's network on chip (NoC), with its own memory.
 //   - Exit node: a chip with a cable to another mesh. An entry node is the chip at the other
 //     end of that cable.

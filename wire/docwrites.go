@@ -9,10 +9,11 @@
 // of 16 bytes long, and not empty. The destination address is the address of the piece in the
 // peer's L1, a multiple of 16. The payload of an MMIO write is 4 bytes long. The destination
 // address of an MMIO write is the register's address, a multiple of 4. END marks the last frame of
-// a command. A receiver drops a write that breaks these rules, or has a queue above 2, and still
-// expects a frame with the number of this write. A receiver acknowledges, but does not perform, two
-// kinds of writes: a write on a queue that its tile lacks, and an MMIO write on a queue that takes
-// none (queue 1 of Wormhole, queue 2 of Blackhole).
+// a command. A receiver drops a write that breaks these rules, or has a queue above 2. The receiver
+// then still expects a frame with the number of the dropped write. A receiver acknowledges, but
+// does not perform, a write on a queue that its tile lacks. A receiver also acknowledges, but does
+// not perform, an MMIO write on a queue that takes none (queue 1 of Wormhole, queue 2 of
+// Blackhole).
 //
 // The commands of a queue arrive in the order in which they began. There is no order between the
 // queues, nor between commands and fabric packets. A sender may send the frames of different queues
@@ -23,8 +24,8 @@
 // program changes the source before the frame is acknowledged, a retransmission has other content.
 //
 // MAX_PKT_SIZE is the largest length of TT-link header and payload of an L1 write, 1500 bytes by
-// default. Such a frame carries 1472 bytes of payload, or less if the frame size of the link is
-// smaller.
+// default. With this default, a frame carries 1472 bytes of payload, or less if the frame size of
+// the link is smaller.
 //
 // # Compliance mode
 //

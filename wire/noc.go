@@ -102,8 +102,8 @@ func parseTile(s string) (x, y uint8, ok bool) {
 type NocSendType uint8
 
 // The NoC commands (Spec §4, "Fabric and NoC Level Commands"). tt-metal marks its codes 5 and 6 as
-// faulty: the number of tiles there is the product of two sizes, but the last column is the first
-// column plus the size. Here the sizes are numbers of columns and rows.
+// faulty. In tt-metal, the number of tiles is the product of two sizes, but the last column is the
+// first column plus the size. In this package, the sizes are numbers of columns and rows.
 const (
 	NocUnicastWrite   NocSendType = 0
 	NocInlineWrite    NocSendType = 1

@@ -2,10 +2,10 @@ package wire
 
 import "encoding/binary"
 
-// NocOne is the bit of a [NocAddr] that says in which coordinates the address names its tile: 1 for
-// the coordinates of NoC 1, 0 for the coordinates of NoC 0. Both NoCs reach the same byte. The bit is
-// ttfabric's own: on hardware, the address does not say which NoC a command uses. The address of a
-// rectangle is always in the coordinates of NoC 0.
+// NocOne is the bit of a [NocAddr] that says in which coordinates the address names its tile. The
+// bit is 1 for coordinates of NoC 1, and 0 for coordinates of NoC 0. Both NoCs reach the same byte.
+// The bit is ttfabric's own: on hardware, the address does not say which NoC a command uses. The
+// address of a rectangle is always in the coordinates of NoC 0.
 const NocOne NocAddr = 1 << 60
 
 // Bits of a NocAddr that name the first tile of a rectangle (tt-metal, NOC_MULTICAST_ADDR). The bits
@@ -22,11 +22,12 @@ const (
 	maxRectSide   = 1<<NocCoordBits - 1 // largest coordinate
 )
 
-// NewNocRect returns the address of a rectangle of tiles, for a NoC multicast: the bytes at an offset
-// in each tile from column x0 and row y0 to column x1 and row y1, both included. NewNocRect returns
-// false if a coordinate is above 63, if the rectangle ends before it begins, or if the offset has
-// more than 32 bits. Column 0 and row 0 hold no Tensix tile, so NewNocRect also returns false if x0 and
-// y0 are both 0: the address of such a rectangle would look like the address of a tile.
+// NewNocRect returns the address of a rectangle of tiles, for a NoC multicast. The rectangle has
+// the tiles from column x0 and row y0 to column x1 and row y1, both included. The address names the
+// bytes at the given offset in each of these tiles. NewNocRect returns false if a coordinate is
+// above 63, if the rectangle ends before it begins, or if the offset has more than 32 bits.
+// NewNocRect also returns false if x0 and y0 are both 0, because the address of such a rectangle
+// would look like the address of a tile. Column 0 and row 0 hold no Tensix tile.
 func NewNocRect(x0, y0, x1, y1 uint8, offset uint64) (NocAddr, bool) {
 	if x1 > maxRectSide || y1 > maxRectSide || x0 > x1 || y0 > y1 || offset > maxRectOffset || x0|y0 == 0 {
 		return 0, false

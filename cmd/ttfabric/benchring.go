@@ -30,13 +30,13 @@ columns. If --hops asks for more hops than this outline has, the packets also go
 a square of four chips in the rectangle, once or several times. In the guide's
 measurement over 12 hops on a T3000, packets go round such a square too.
 
-With --kernels, the guide's own programs run instead: on each chip, a receiver takes the
-payload from the cable and a sender passes it on, with the guide's handshake, channel
-words and semaphores (CCL guide, "Example Multi-Chip Program Implementation
-Walkthrough"). The table also has the times of routed packets. With --payloads, several
-payloads go round the ring at once, and the time of a trip ends when the last one is
-back. The line below the table has the chips of the ring, in the fabric's numbering and
-in that of tt-umd.`,
+With --kernels, the guide's own programs run instead (CCL guide, "Example Multi-Chip
+Program Implementation Walkthrough"). On each chip, a receiver takes the payload from
+the cable, and a sender passes the payload on. Both use the guide's handshake, channel
+words and semaphores. The table also has the times of routed packets. With --payloads,
+several payloads go round the ring at once, and the time of a trip ends when the last
+payload is back. The line below the table names the chips of the ring twice: by the
+fabric's numbers, and by tt-umd's numbers.`,
 		Example: "  ttfabric bench ring\n  ttfabric bench ring --hops 8 --packets 1,2,4,8 --sizes 64 --plot ring.svg\n  ttfabric bench ring --kernels --hops 2,4,8,12 --sizes 16,1024 --payloads 1,4",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)

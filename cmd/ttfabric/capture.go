@@ -36,7 +36,7 @@ links that go down, faults that are set. Such an event is a comment on the port'
 next frame.
 
 With -w, the file keeps the headers of each frame, and leaves out most of the payload:
-the first ` + fmt.Sprint(capture.DefaultSnapLen) + ` bytes. This is enough for the analysis of retransmissions and losses.
+the first ` + fmt.Sprint(capture.DefaultSnapLen) + ` bytes. These bytes are enough for the analysis of retransmissions and losses.
 Wireshark then cannot verify checksums, and cannot join the pieces of large packets. A
 comment names the frames that a port refused. With --full, the file keeps whole frames.
 

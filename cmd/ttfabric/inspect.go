@@ -86,8 +86,8 @@ with at least 64 frames. If the share is 30 % or more in three windows, the cabl
 unreliable, and a parallel cable carries the frames.
 
 --channels shows each sender and receiver channel that holds packets, with its first
-packets in the order in which they leave: source, destination, id, and the time since
-the packet entered the channel. The table shows the first packet, and the output of
+packets in the order in which they leave. Each packet has its source, destination, id,
+and the time since the packet entered the channel. The table shows the first packet, and the output of
 -o json the first 16. If the column Credits shows 0, the peer has no room.
 
 --diff compares the cables that should exist with the cables that carry frames,
@@ -112,9 +112,10 @@ sent and received in all sessions. A packet is lost if a session ended before th
 packet arrived.
 
 If a chip was killed or restarted, its counters are gone. The chip's neighbours then
-know three numbers about the incarnation that ended: the packets that the chip
-acknowledged, the further packets that the chip may have received (unknown fate),
-and the packets that came from the chip. The table calls such an incarnation gone,
+know three numbers about the incarnation that ended. The first is the number of packets
+that the chip acknowledged. The second is the number of further packets that the chip
+may have received (unknown fate). The third is the number of packets that came from the
+chip. The table calls such an incarnation gone,
 and marks these numbers as inferred. A packet is unexplained if no number explains
 what became of the packet. An unexplained packet means a fault in the program.`
 

@@ -30,7 +30,7 @@ func newJob() *cobra.Command {
 	c := &cobra.Command{Use: "job", Short: "List and stop jobs of kernels",
 		Long: `A job is a set of programs on several chips that start and end together. A program is a
 set of kernels, which run on the tiles of a chip. 'bench ring --kernels' starts a job.
-A Go program that runs as a chip ('up --program', 'run --as-chip') can start one, too.
+A Go program that runs as a chip ('up --program', 'run --as-chip') can also start a job.
 The base firmware of an ethernet tile also serves hosts while kernels of a job run on
 the tile. If the job is strict, the firmware works only while the tile's kernel calls
 RunRouting.`,

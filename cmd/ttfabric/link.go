@@ -28,9 +28,9 @@ func newLinkDown() *cobra.Command {
 	c := &cobra.Command{Use: "down LINK...", Short: "Cut cables, in both directions", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
 		Long: `The command cuts cables. The chips at both ends send nothing over a cut cable. The
 chips notice the cut by the silence. With the profile lan, a link with traffic goes
-down after 60 ms of silence, and an idle link after 240 ms; with crowded after 250 ms
-and 620 ms; with paced after 1 s and 2.4 s. With --for the chips put the cable back
-by themselves.
+down after 60 ms of silence, and an idle link after 240 ms. With the profile crowded,
+these times are 250 ms and 620 ms. With the profile paced, these times are 1 s and
+2.4 s. With --for the chips put the cable back by themselves.
 
 ` + linkHelp,
 		Example: "  ttfabric link down M0D0:8\n  ttfabric link down M0D0-M0D1 --for 10s\n  ttfabric link down plane:1\n  ttfabric link down all --random 2 --seed 7",

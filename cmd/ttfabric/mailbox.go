@@ -23,7 +23,7 @@ func newMailbox() *cobra.Command {
 		Long: fmt.Sprintf(`The command reads the status mailboxes of a chip's routers, as the control plane
 does. A router writes its status and its latest %d entries into the L1 memory of its
 ethernet tile (Spec §7.1). The command prints one row per router, and the latest
-entries. The reads are plain NoC reads. They enter the fabric at the chip of --via.
+entries. The reads are plain NoC reads. The reads enter the fabric at the chip of --via.
 The following command shows the same bytes, in the layout that wire/mailbox.go
 describes:
 

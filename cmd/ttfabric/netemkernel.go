@@ -241,7 +241,7 @@ func (k *kernelFlags) set(c *cobra.Command, args []string, direction string, bod
 	if err := errors.Join(errs...); err != nil || d == 0 {
 		return err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "Waiting %v before ending the impairment; Ctrl-C ends it now.\n", d)
+	fmt.Fprintf(c.ErrOrStderr(), "Waiting %v before ending the impairment; Ctrl-C ends the impairment now.\n", d)
 	select {
 	case <-c.Context().Done():
 	case <-time.After(time.Until(until)):

@@ -130,7 +130,7 @@ func addAlone(c *cobra.Command, o *process.Options) {
 	fl.StringVar(&o.TokenFile, "token-file", "", "file with the token of the API; if the file is missing, the chip makes the file, with a random token; without this flag, the environment variable TTFABRIC_TOKEN holds the token itself")
 	fl.StringVar(&o.GossipKey, "gossip-key", "", "file with the key that encrypts gossip, as 'gossip keygen' writes; the file may also hold a JSON list of keys, with the key in use first")
 	fl.StringVar(&o.TileMemory, "tile-memory", "", "largest amount of this machine's memory that the chip uses to hold the memory of its tiles, such as 128m (default 2g)")
-	fl.StringVar(&o.SocketDir, "socket-dir", "", "folder in which the chip opens its Unix socket for local programs, such as the ranks of 'run'; no other users may be able to enter the folder (default: no socket)")
+	fl.StringVar(&o.SocketDir, "socket-dir", "", "folder in which the chip opens its Unix socket for local programs, such as the ranks of 'run'; other users must not be able to enter the folder (default: no socket)")
 	fl.IntVar(&o.SocketUser, "socket-user", 0, "number of a user who may use the socket, besides the chip's user and root")
 	fl.StringVar(&o.Once, "once", "", "folder with a file CHIP.json of settings for this start only; the chip reads and removes the file; 'chip restart --record' writes such a file for a container")
 	addOptions(c, &o.Spec, "port-base")

@@ -137,7 +137,7 @@ func pingPairs(c *cobra.Command, args []string, plane int) (pairs []fabric.Pair,
 			return nil, nil, err
 		}
 		if cs[src] == nil {
-			return nil, nil, fmt.Errorf("chip %s is not running; 'ttfabric chip start %s' starts it", src, src)
+			return nil, nil, fmt.Errorf("chip %s is not running; 'ttfabric chip start %s' starts the chip", src, src)
 		}
 		return []fabric.Pair{{Src: src, Dst: dst}}, cs, nil
 	}

@@ -9,7 +9,7 @@ import (
 	"ttfabric/node/fabric/spec"
 )
 
-const rerouteHelp = `If a link's cable is out of service, its frames move to a parallel cable, as if the cable
+const rerouteHelp = `If a link's cable is out of service, the link's frames move to a parallel cable, as if the cable
 had failed. No route changes. 'ttfabric link fallback' shows which cable would carry a
 link's frames.
 

@@ -25,10 +25,10 @@ packets wait at the port. When the credits run out, further packets wait at the 
 before the port, back to the sources.
 
 A chip with a paused port drops no waiting packet, in spite of the grace period
-and of 'up --stuck'. At other chips, packets that wait because of the pause count
-for --stuck as usual. If a source gets no answer to a request for 2 minutes, the source
-reports the request's outcome as unknown. The destination still performs the request
-after 'router resume'.`, "M0D0:8"),
+and of 'up --stuck'. At other chips, --stuck also applies to packets that wait because
+of the pause. If a source gets no answer to a request for 2 minutes, the source reports
+the request's outcome as unknown. The destination still performs the request after
+'router resume'.`, "M0D0:8"),
 		newRouterAction("drain", "draining", "Let ports drop outgoing requests, and report each drop to the source",
 			`The command lets ports drop the requests that would leave by these ports. A port
 counts each dropped request, and reports the request to its source as "drained".

@@ -14,12 +14,12 @@ import (
 
 func newSocket() *cobra.Command {
 	c := &cobra.Command{Use: "socket", Short: "Send a file or a stream from one chip to another, with flow control",
-		Long: `The commands below socket are the two ends of a socket over the fabric: 'socket send'
-sends a file or stdin from the chip SRC, and 'socket recv' receives it at the chip DST.
-The receiver has a FIFO in the memory of a tile of DST. The sender writes through the
+		Long: `The commands below socket are the two ends of a socket over the fabric. 'socket send'
+sends a file or stdin from the chip SRC. 'socket recv' receives these bytes at the chip
+DST. The receiver has a FIFO in the memory of a tile of DST. The sender writes through the
 fabric into the FIFO, and stops while the FIFO is full.
 
-Start both ends, in any order: each waits for the other. At the end, the receiver
+Start both ends, in any order, because each end waits for the other. At the end, the receiver
 compares the SHA-256 of the bytes with the sender's. A socket survives lost packets,
 cut cables and new routes. If a chip restarts, both ends fail.`}
 	c.AddCommand(

@@ -41,7 +41,8 @@ keys, deploy the stack again.
 Containers of a compose file have three things that a stack lacks. The first is the
 setting no-new-privileges. The engine's /etc/docker/daemon.json can set it for all
 containers. The second is the archive of events. The third is commands such as
-'chip kill'. Use 'docker service scale NAME_m0d3=0', and '=1' to start the chip again.`,
+'chip kill'. Instead, 'docker service scale NAME_m0d3=0' stops chip M0D3, and
+'docker service scale NAME_m0d3=1' starts the chip again.`,
 		Example: `  ttfabric stack t3000 -f stack.yml
   openssl rand -hex 16 >token
   docker stack deploy -c stack.yml lab

@@ -69,7 +69,7 @@ Exit code 5 if a packet took another route, or did not arrive.`,
 	c.Flags().Lookup("allow-deadlock").Hidden = true
 	c.Flags().StringVarP(&machine, "topology", "t", "", "print the planned route in this topology, a file or a name, instead of the route in the running fabric")
 	c.Flags().IntVar(&plane, "plane", 0, "routing plane")
-	c.Flags().BoolVar(&other, "other-way", false, "if two routes round a ring are equally long, take the route that the command does not take without this flag")
+	c.Flags().BoolVar(&other, "other-way", false, "if two routes round a ring are equally long, take the second route (default: the first route, which 'ttfabric routes' shows)")
 	c.Flags().IntVarP(&count, "count", "c", 1, "number of packets; with several packets, the command counts the packets that pass each hop")
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "wait at most this long for a packet's answer")
 	c.RegisterFlagCompletionFunc("topology", completeTopology)

@@ -62,8 +62,8 @@ func (f *fire) startAll(n int) []*Pool {
 	return out
 }
 
-// steady is the number of rounds of gossip for which views must stay equal. These rounds last
-// longer than a pool waits before it believes a silent chip dead.
+// steady is the number of rounds of gossip for which views must stay equal. The rounds together
+// last longer than a pool waits before the pool believes a silent chip dead.
 const steady = 50
 
 // see waits until all the pools have seen n chips for steady rounds without a break. With the pace
@@ -227,7 +227,7 @@ func TestFormerLifeIsRefused(t *testing.T) {
 	}
 }
 
-// TestUnheardFormerLifeIsNotBelieved checks a chip that has never heard of a former process. This
+// TestUnheardFormerLifeIsNotBelieved checks a chip that has never heard of a former process. Such a
 // chip takes the former process for a second process that claims the same chip. The chip may
 // therefore store the former process's claim, but must believe the later process.
 //

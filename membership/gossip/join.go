@@ -79,9 +79,9 @@ func (p *Pool) heal(ctx context.Context) {
 func (p *Pool) complete() bool { return p.cfg.Expect > 0 && p.seen() >= p.cfg.Expect }
 
 // strangers returns the number of chips that the pool sees, and the addresses at which missing
-// chips may be. These addresses are seeds that are not members, and the last known addresses of
-// chips that the pool no longer sees. If there are no such addresses, strangers returns all seeds.
-// If no chip is missing, strangers returns no addresses.
+// chips may be. The addresses are those of seeds that are not members, and the last known addresses
+// of chips that the pool no longer sees. If there are no such addresses, strangers returns all
+// seeds. If no chip is missing, strangers returns no addresses.
 func (p *Pool) strangers() (chips int, out []string) {
 	member := map[string]bool{} // addresses of members
 	seen := map[wire.FabricNodeID]bool{}

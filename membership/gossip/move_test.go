@@ -45,12 +45,12 @@ func TestMove(t *testing.T) {
 	mover.Cut(false, nil)
 	eventually(t, patience, "all see it at its new address", func() bool { return at(one) == moved && at(two) == moved })
 	if got := mover.Addr().Addr(); got != moved {
-		t.Errorf("it says that it is at %s", got)
+		t.Errorf("the chip says that it is at %s", got)
 	}
 	begin := time.Now()
 	mover.Move(netip.IPv6Loopback()) // Move ignores an address of another IP version
 	if got := mover.Addr().Addr(); got != moved {
-		t.Errorf("it went to %s", got)
+		t.Errorf("the chip went to %s", got)
 	}
 	if mover.Close(0); time.Since(begin) > soon {
 		t.Errorf("a pool that has moved took %v to close", time.Since(begin))

@@ -96,8 +96,8 @@ func TestRemoteMulticast(t *testing.T) {
 	}
 }
 
-// TestRemoteTransfer writes and reads 1 MiB over the API. After that, the sockets must have counted
-// about as many datagrams as the links have counted frames.
+// TestRemoteTransfer writes and reads 1 MiB over the API. After the transfers, the sockets must
+// have counted about as many datagrams as the links have counted frames.
 func TestRemoteTransfer(t *testing.T) {
 	t.Parallel()
 	ctx, c, _, machine := ready(t)

@@ -185,8 +185,8 @@ func (k *captureStream) packet(c *node.Captured) {
 }
 
 // packetID returns an id of a datagram. The parameter b has the bytes of the datagram that the
-// capture keeps. The datagram has the same id in captures at both ends of the cable, on two
-// conditions: nothing changes the datagram on its way, and both captures keep equally many bytes.
+// capture keeps. The id is the same in captures at both ends of the cable, if nothing changes the
+// datagram on its way. Both captures must also keep equally many bytes.
 func packetID(b []byte) uint64 {
 	return uint64(crc32.ChecksumIEEE(b))<<32 | uint64(wire.Checksum(b))
 }

@@ -5,8 +5,8 @@
 // document at GET /v1/openapi.json.
 //
 // The two health checks and the two descriptions of the API need no token. Every other call needs
-// the fabric's token as a bearer token. This command writes the bytes "hello" to the memory of chip
-// M0D7:
+// the fabric's token as a bearer token. The following command writes the bytes "hello" to the
+// memory of chip M0D7:
 //
 //	curl -H "Authorization: Bearer $(cat token)" http://127.0.0.1:8474/v1/requests \
 //		-d '{"dst":"M0D7","command":{"type":"write","tile":"1-1","addr":"0x1000"},"payload":"aGVsbG8="}'

@@ -16,7 +16,8 @@ import (
 
 // TestSilentChip asks a chip that accepts connections and never answers, as a paused process does.
 // Calls end soon after their context, with the context's error. The context ends after the chip has
-// received the beginning of the call: before that, the chip has started nothing, and nothing is unknown.
+// received the beginning of the call. Before the chip has received anything, the chip has started
+// nothing, and nothing is unknown.
 func TestSilentChip(t *testing.T) {
 	t.Parallel()
 	machine, err := topo.Named("n300")

@@ -364,9 +364,9 @@ func post(t *testing.T, addr, body string) *http.Response {
 	return resp
 }
 
-// TestOpenRequestsHoldUpNoOtherCall keeps 1000 requests open to a chip that does not answer: an
-// operator has paused its ports. Meanwhile pings to the other chips and other calls to the same API
-// are answered. After the pause, every request ends as done.
+// TestOpenRequestsHoldUpNoOtherCall keeps 1000 requests open to a chip that does not answer,
+// because an operator has paused the chip's ports. Meanwhile, the chips must answer pings to other
+// chips, and other calls to the same API. After the pause, every request ends as done.
 func TestOpenRequestsHoldUpNoOtherCall(t *testing.T) {
 	t.Parallel()
 	machine, addrs, stop, err := startWith("mesh:1x3", options{})

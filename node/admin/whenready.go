@@ -35,8 +35,8 @@ func (s *Server) chip(w http.ResponseWriter, r *http.Request) {
 
 // awaitReady waits until all links of the chip are up and the chip's tables use all cables. If an
 // operator has taken a cable of the chip out of service, awaitReady waits only for the links.
-// This exception is only for the chip's own cables: while the tables avoid a cable of other chips,
-// the chip is not ready. awaitReady also returns when ctx ends.
+// awaitReady makes this exception only for the chip's own cables. While the tables avoid a cable of
+// other chips, the chip is not ready. awaitReady also returns when ctx ends.
 func (s *Server) awaitReady(ctx context.Context) {
 	events, stop := s.n.NewEvents()
 	defer stop()

@@ -78,8 +78,8 @@ var callKernels = kernel.Table{
 	},
 }
 
-// TestEachCall makes the calls of the device's data movement API on the two ends of a cable, and checks what each
-// of them does (CCL guide, "Ethernet Dataflow API"; tt-metal, dataflow_api.h).
+// TestEachCall makes the calls of the device's data movement API on the two ends of a cable. The
+// test checks what each call does (CCL guide, "Ethernet Dataflow API"; tt-metal, dataflow_api.h).
 func TestEachCall(t *testing.T) {
 	m := named(t, "n300")
 	w := fabricOf(t, m, func(c *Config) { c.Kernels = callKernels })

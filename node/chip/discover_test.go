@@ -91,8 +91,9 @@ func (d *discovery) telemetry(c *Chip, x, y uint8, table, values uint64) map[uin
 	return out
 }
 
-// translation checks that NIU_CFG_0 and the telemetry say whether the chip translates NoC coordinates, as the
-// topology does, and that the chip takes a translated coordinate only then.
+// translation checks that NIU_CFG_0 and the telemetry agree with the topology on whether the chip
+// translates NoC coordinates. The chip must take a translated coordinate only if the chip
+// translates coordinates.
 func (d *discovery) translation(c *Chip, config, tag uint32) {
 	on := uint32(0)
 	if t, _ := d.w.m.Chip(c.Node()); !t.Untranslated {

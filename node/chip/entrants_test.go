@@ -8,8 +8,8 @@ import (
 	"ttfabric/wire"
 )
 
-// entering returns a request from one mesh to another, by tables that no chip knows, and the port by
-// which the request comes in at a chip from another mesh.
+// entering returns a request from one mesh to another, by tables that no chip knows. entering also
+// returns the port by which the request comes in at a chip of the other mesh.
 func (w *fabric) entering(src, dst, entry, from wire.FabricNodeID, seq, base uint32) (in *port, v wire.PacketView) {
 	for k := range w.at[entry].ports.list {
 		if q := &w.at[entry].ports.list[k]; q.Peer.Node == from && q.Plane == 0 {

@@ -60,9 +60,9 @@ func (h *firmwareHost) Out(p wire.PortID, hope bool) bool {
 	return h.tables.plan.Out(p)
 }
 
-// Works reports whether the firmware of a tile may work now: no kernel of a strict job holds the
-// firmware back, and the tile's processor is not in reset. After a reset, the firmware continues
-// with the words in L1; on hardware, the firmware starts anew.
+// Works reports whether the firmware of a tile may work now. The firmware may work if no kernel of
+// a strict job holds the firmware back, and if the tile's processor is not in reset. After a reset,
+// the firmware continues with the words in L1. On hardware, the firmware starts anew after a reset.
 func (h *firmwareHost) Works(ch wire.Channel) bool {
 	x, y, _ := noc.EthernetTile(h.cfg.Topology.Arch, ch)
 	return !h.kernels.Holds(ch) && !h.memory.Held(x, y)

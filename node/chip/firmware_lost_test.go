@@ -8,8 +8,8 @@ import (
 	"ttfabric/wire"
 )
 
-// A write that was on a cable whose session ends has an unknown fate. The origin must learn this,
-// although the tile has no room for responses at that moment.
+// A write that was on a cable whose session ends has an unknown fate. The origin must learn the
+// unknown fate, although the tile has no room for responses at that moment.
 func TestLostWritesAreToldWhenThereIsRoom(t *testing.T) {
 	w := fabricOf(t, named(t, "mesh:1x3"), func(*Config) {})
 	deaf := map[wire.FabricNodeID]bool{w.chips[2].Node(): true} // chips that hear nothing from chip 1

@@ -42,8 +42,8 @@ func harvestedFabric(t *testing.T) *fabric {
 }
 
 // TestKernelsOnHarvestedChips runs kernels on chips with harvested rows. Tile 1-1 works on only
-// four of the eight chips. The guide's rings must use tiles that work, a job with a tile of a
-// harvested row is refused, and a job on a tile that works on all chips runs.
+// four of the eight chips. The guide's rings must use tiles that work. The chips must refuse a job
+// with a tile of a harvested row. A job on a tile that works on all chips must run.
 func TestKernelsOnHarvestedChips(t *testing.T) {
 	w := harvestedFabric(t)
 	refused := 0
@@ -88,10 +88,11 @@ func TestKernelsOnHarvestedChips(t *testing.T) {
 	}
 }
 
-// TestChipOfARingIsKilled kills a chip of a ring that runs, with both profiles of live fabrics.
-// The job must end on all other chips within 15 s if the killed chip's host refuses datagrams or if somebody
-// cuts the cables. If the chip is only silent, its neighbours first wait for [control.GiveUp] (20 s), and the job
-// must end within the link's silence and the grace period after that. Each report must name the killed chip.
+// TestChipOfARingIsKilled kills a chip of a ring that runs, with both profiles of live fabrics. The
+// job must end on all other chips within 15 s if the killed chip's host refuses datagrams or if
+// somebody cuts the cables. If the chip is only silent, its neighbours first wait for
+// [control.GiveUp] (20 s). The job must then end within the link's silence and the grace period.
+// Each report must name the killed chip.
 func TestChipOfARingIsKilled(t *testing.T) {
 	for name, c := range map[string]struct {
 		kill  func(w *fabric, c *Chip)

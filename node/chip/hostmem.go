@@ -58,8 +58,8 @@ type endedTransfer struct {
 	data    []byte
 }
 
-// start starts a transfer for "by", which has given the transfer the number t.ID. If the transfer
-// reaches beyond the host's memory, it ends at once as refused. If the limits leave no room for the
+// start starts a transfer for "by", which has given the transfer the number t.ID. A transfer that
+// reaches beyond the host's memory ends at once as refused. If the limits leave no room for the
 // transfer now, start returns false.
 func (h *hostMemory) start(by transferOf, t firmware.Transfer) bool {
 	o := openTransfer{by, t.ID, max(t.Len, len(t.Data))}

@@ -87,8 +87,9 @@ const (
 	hostDone  = firmware.RdData | firmware.DataBlock | firmware.DataBlockDRAM
 )
 
-// TestHostMemoryBlocks moves blocks of many lengths from host memory to chips and back: to L1 and to DRAM, on
-// this chip and on the other, over cables that lose frames, and with and without Ordered.
+// TestHostMemoryBlocks moves blocks of many lengths from host memory to chips and back. The blocks
+// go to L1 and to DRAM, on this chip and on the other chip, with and without Ordered. The cables
+// lose frames.
 func TestHostMemoryBlocks(t *testing.T) {
 	w := n300(t, func(*Config) {})
 	r := rand.New(rand.NewPCG(1, 2))
@@ -188,8 +189,8 @@ func TestHostMemoryLimits(t *testing.T) {
 	read(0, 64, firmware.DataBlockUnavailable)
 }
 
-// TestFlagsWaitForTheHost holds the host's answers back: the flags of a completion stay 0 until the host has
-// said that the last byte is in its memory.
+// TestFlagsWaitForTheHost holds the host's answers back. The flags of a completion must stay 0
+// until the host has said that the last byte is in the host's memory.
 func TestFlagsWaitForTheHost(t *testing.T) {
 	w := n300(t, func(*Config) {})
 	l := w.lend(w.chips[0], 1<<20)
@@ -216,9 +217,10 @@ func TestFlagsWaitForTheHost(t *testing.T) {
 	}
 }
 
-// TestHostGoesAway lets the host go away in the middle of transfers: reads end with DataBlockUnavailable, all
-// counters balance, and late answers count for nothing. A new host can then use the queues. A host that
-// stays and does not answer makes requests end after AnswerTimeout.
+// TestHostGoesAway lets the host go away in the middle of transfers. Reads must end with
+// DataBlockUnavailable, all counters must balance, and late answers must count for nothing. A new
+// host can then use the queues. A host that stays and does not answer makes requests end after
+// AnswerTimeout.
 func TestHostGoesAway(t *testing.T) {
 	for _, goes := range []bool{true, false} {
 		w := n300(t, func(*Config) {})

@@ -25,9 +25,9 @@ type Inputs interface {
 	// fills in link states that neighbours failed to pass on. Gossip neither brings a link up nor
 	// takes one down.
 	HandleLinkStates(now mono.Time, words []wire.LinkState)
-	// HandleLives takes news of the present lives of some chips, as gossip knows them. With this
-	// news, the chip knows the fate of a request that was lost on the way to a chip that had not
-	// answered before; see [flow.Source.HandleLives].
+	// HandleLives takes news of the present lives of some chips, as gossip knows them. Suppose that
+	// a request was lost on the way to a chip that had not answered before. With the news, this
+	// chip knows the fate of the request; see [flow.Source.HandleLives].
 	HandleLives(now mono.Time, news []flow.Life)
 	// Tick handles the chip's timers. Call Tick, and then Pump, when the time of Deadline
 	// has come.
@@ -85,7 +85,8 @@ type Inputs interface {
 	EndJob(now mono.Time, id kernel.JobID, e kernel.End) bool
 	// Lend lets the chip use n bytes of a host's memory, from address 0 of the PCIe tile's window
 	// to host memory on. The chip uses the memory of one host at a time, and at most [HostWindow]
-	// bytes. Lend ends all transfers under way as refused. If n is 0, the host has gone.
+	// bytes. Lend ends all transfers under way with [wire.OutcomeHostGone]. If n is 0, the host has
+	// gone.
 	Lend(now mono.Time, n uint64)
 	// HandleTransfer reports that a transfer that PollTransfer returned has ended with outcome o.
 	// After a read, b holds the data. The chip keeps b, so the caller must not change b. The chip

@@ -71,7 +71,7 @@ type owner struct {
 	released uint32                 // tag of the job that the peer has last released; 0: none
 	release  []release              // jobs that this chip has to release
 	sent     uint32                 // tag of the job that this chip has last released
-	news     bool                   // released is new, and the machine of the kernels does not know it yet
+	news     bool                   // the field released is new, and the machine of the kernels does not know the tag yet
 
 	machine *kernel.Machine
 	channel wire.Channel

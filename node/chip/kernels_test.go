@@ -96,8 +96,8 @@ func (w *fabric) kernelEvents(i int) string {
 	return s.String()
 }
 
-// TestRingShift runs the ring shift on all chips: each kernel writes 10,000 bytes over the fabric, in
-// several packets, and the increment comes after all of them.
+// TestRingShift runs the ring shift on all chips. Each kernel writes 10,000 bytes over the fabric,
+// in several packets. The increment must come after all these packets.
 func TestRingShift(t *testing.T) {
 	for _, seed := range []uint64{0, 1, 2} {
 		w := jobFabric(t, "mesh:2x4", seed)
@@ -118,9 +118,9 @@ func TestRingShift(t *testing.T) {
 	}
 }
 
-// TestJobEndsAsAWhole checks that a job ends on all chips if one of these events happens: a kernel
-// fails on one chip, a program stops the job on one chip, a chip starts anew, or a chip is cut off.
-// Each chip must report the chip that ended the job.
+// TestJobEndsAsAWhole checks that a job ends on all chips if a kernel fails on one chip, or if a
+// program stops the job on one chip. The job must also end on all chips if a chip starts anew or is
+// cut off. Each chip must report the chip that ended the job.
 func TestJobEndsAsAWhole(t *testing.T) {
 	for name, c := range map[string]struct {
 		kernels func(i int) string
@@ -259,7 +259,7 @@ func TestNoticeBesideAFailure(t *testing.T) {
 }
 
 // TestCutOffChipEndsItsJobs cuts a chip off, and measures how long it takes until the job has ended
-// on each chip. If the chips know of the cuts, this takes at most the link's silence and the grace
+// on each chip. If the chips know of the cuts, the job ends within the link's silence and the grace
 // period. If the chip is only silent, each chip first waits for [control.GiveUp], because a silent
 // process may be late. The chip that is cut off must end the job by itself.
 func TestCutOffChipEndsItsJobs(t *testing.T) {

@@ -38,8 +38,8 @@ func TestUnusedChannel(t *testing.T) {
 }
 
 // TestNobodyWaitsBetweenDeadChips kills a chip, and then the neighbour that reported its cable to
-// the chip as silent. After that, no chip reports the cable as out of service. Reads must not wait
-// for this cable.
+// the chip as silent. After the two kills, no chip reports the cable as out of service. Reads must
+// not wait for this cable.
 func TestNobodyWaitsBetweenDeadChips(t *testing.T) {
 	w := newFabric(t, named(t, "mesh:3x4"))
 	c := w.chips[0]
@@ -179,9 +179,9 @@ func (w *fabric) setTables(c *Chip, p *route.Plan) {
 }
 
 // TestEntryOrder lets cables of the other mesh come back. The source learns of the repair first,
-// and begins a flow. The entry node of the other mesh does not know the source's tables yet, and
-// routes the flow's packets by a detour, on which the packets wait. Then the entry node also gets
-// the source's tables. No later packet may overtake the packets on the detour.
+// and begins a flow. The entry node of the other mesh does not know the source's tables yet. The
+// entry node routes the flow's packets by a detour, on which the packets wait. Then the entry node
+// also gets the source's tables. No later packet may overtake the packets on the detour.
 func TestEntryOrder(t *testing.T) {
 	m := named(t, "2xt3000")
 	for _, x := range m.Chips[8:] {

@@ -62,9 +62,9 @@ func TestSparseMulticastReachesEachMemberOnce(t *testing.T) {
 	}
 }
 
-// TestReportOfBothHalves drops a copy whose members lie in both halves of the largest mesh. One
-// drop report has no room for all these members, so that the chip sends two reports. If the outbox
-// has room for one more report only, the second report is lost.
+// TestReportOfBothHalves drops a copy whose members lie in both halves of the largest mesh. A
+// single drop report has no room for all these members, so that the chip sends two reports. If the
+// outbox has room for one more report only, the second report is lost.
 func TestReportOfBothHalves(t *testing.T) {
 	w := newFabric(t, named(t, "mesh:3x3"))
 	c, src := w.chips[4], w.chips[0].Node()

@@ -73,8 +73,8 @@ func TestBothWaysRoundARing(t *testing.T) {
 			t.Errorf("other %v: the flow had %d requests, want %d", other, next[other], 2*each)
 		}
 	}
-	// Here the usual route goes east, by chips 1 and 2. The other route goes west, by chips
-	// 5 and 4.
+	// In this ring, the usual route goes east, by chips 1 and 2. The other route goes west, by
+	// chips 5 and 4.
 	for i, side := range [][]wire.ChipID{{1, 2}, {5, 4}} {
 		for _, at := range side {
 			for _, other := range []bool{false, true} {

@@ -96,9 +96,9 @@ func (c *machine) setRaw(now mono.Time, i int, on bool) bool {
 }
 
 // startRaw sends one payload of compliance mode by a transmit queue: n bytes of L1, from address
-// "from" on. The chip reads L1 at once. startRaw returns OutcomeBadAddress for bytes beyond L1,
-// OutcomeBadCommand for a payload that is empty or too long for the path, and OutcomeAgain if
-// [ttlink.ComplianceBuffer] payloads wait or no address of the peer is known.
+// "from" on. The chip reads L1 at once. startRaw returns OutcomeBadAddress for bytes beyond L1, and
+// OutcomeBadCommand for a payload that is empty or too long for the path. startRaw returns
+// OutcomeAgain if [ttlink.ComplianceBuffer] payloads wait, or if no address of the peer is known.
 func (c *machine) startRaw(p *port, queue int, from, n uint32) wire.Outcome {
 	switch {
 	case n < wire.MinRaw || int(n) > min(wire.MaxRaw, p.most+wire.HeaderLen):

@@ -13,8 +13,8 @@ import (
 	"ttfabric/wire"
 )
 
-// resetKernels wait, or put the processor of tile 1-1 into reset: with a store of their own, with a NoC
-// command, or with a request over the fabric.
+// resetKernels wait, or put the processor of tile 1-1 into reset. A kernel does so with a store,
+// with a NoC command, or with a request over the fabric.
 var resetKernels = kernel.Table{
 	"wait": func(k *kernel.Context) { k.NocSemaphoreWait(0x1000, 1) },
 	"own": func(k *kernel.Context) {

@@ -54,9 +54,10 @@ func (w *fabric) startRing(r *guide.Ring) {
 	}
 }
 
-// TestGuideRing runs the guide's ring with 2, 4, 8 and 12 hops, and with one and several payloads in flight
-// (CCL guide, "Example Multi-Chip Program Implementation Walkthrough"). The payloads must come back whole,
-// each trip must have a time, and no kernel may break a rule.
+// TestGuideRing runs the guide's ring with 2, 4, 8 and 12 hops (CCL guide, "Example Multi-Chip
+// Program Implementation Walkthrough"). The test runs the ring with one payload and with several
+// payloads in flight. The payloads must come back whole, each trip must have a time, and no kernel
+// may break a rule.
 func TestGuideRing(t *testing.T) {
 	for _, n := range []int{2, 4, 8, 12} {
 		for _, size := range []int{16, 1024, 4096 + 16} {
@@ -142,8 +143,8 @@ func (w *fabric) get(n wire.FabricNodeID, a wire.NocAddr, size int) []byte {
 	return b
 }
 
-// TestGuideRingUnderFaults runs the guide's rings of 8 and 12 hops while the cables lose 2 % of the
-// datagrams, while a link of the ring trains anew, and while a cable of the ring has failed. The
+// TestGuideRingUnderFaults runs the guide's rings of 8 and 12 hops under three faults. The cables
+// lose 2 % of the datagrams, a link of the ring trains anew, or a cable of the ring has failed. The
 // frames of the failed cable's link take the parallel cable. With 12 hops, three payloads are in
 // flight. The payloads must arrive whole at each hop, and no rule may be broken. A second run with
 // the same seed must take the same times.

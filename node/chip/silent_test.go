@@ -180,9 +180,9 @@ func TestSilentChipOfAnotherMesh(t *testing.T) {
 	w.settled()
 }
 
-// TestEntryOfASilentChip brings a request for a silent chip to the entry of the chip's mesh, as if
-// the source did not know yet that the chip is silent. The request must wait in that mesh, and end
-// as done after the silence. Requests behind it must pass, if their routes do not lead through the
+// TestEntryOfASilentChip brings a request for a silent chip to the entry of the chip's mesh. The
+// source does not know yet that the chip is silent. The request must wait in that mesh, and end as
+// done after the silence. Requests behind it must pass, if their routes do not lead through the
 // silent chip.
 func TestEntryOfASilentChip(t *testing.T) {
 	m := named(t, "2xt3000")
@@ -223,7 +223,7 @@ func TestEntryOfASilentChip(t *testing.T) {
 
 // TestCableBetweenMeshes cuts the cables between two chips of two meshes, without a word to any
 // chip. Other cables join the meshes, so that both ends learn that the other end has lost the
-// cables, too. Both ends must give up the cables long before control.GiveUp, and keep all other
+// cables, too. The two chips must give up the cables long before control.GiveUp, and keep all other
 // routes.
 func TestCableBetweenMeshes(t *testing.T) {
 	m := named(t, "2xt3000")

@@ -15,9 +15,9 @@ import (
 )
 
 // A chip ends a job when a link of the job ends its session. If the tables lead round the link, the
-// chip does not know why the link is down: a cable failed, or the chip at the other end died or
-// restarted. The chip then stops the job's kernels at once, and reports the end of the job when it
-// knows the reason. To find the reason, the chip reads the life register of the other chip by
+// chip does not know why the link is down. Either a cable failed, or the chip at the other end died
+// or restarted. The chip then stops the job's kernels at once, and reports the end of the job when
+// it knows the reason. To find the reason, the chip reads the life register of the other chip by
 // another route. If the register shows the same [wire.Life] as in the ended session, the chip still
 // runs, and the link has failed. If the tables lose their last route to the other chip, that chip
 // has died.

@@ -13,8 +13,8 @@ import (
 
 // TestTrueReasons breaks a link or a chip while a job runs whose chips 0 and 1 use the link between
 // them. The job's end must name the failed link and its cable, the chip that died, or the chip that
-// started anew. This also holds if the tables already led round the link. A job that does not use
-// the link must go on if only the link fails.
+// started anew. The job's end must name the same even if the tables already led round the link. A
+// job that does not use the link must go on if only the link fails.
 func TestTrueReasons(t *testing.T) {
 	const link, other = 1, 2 // the job that uses the link, and the job that does not
 	toEast := func(w *fabric, on bool) { w.cut(w.chips[0], wire.East, on) }

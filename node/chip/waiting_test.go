@@ -117,8 +117,8 @@ func TestHostCommands(t *testing.T) {
 	}
 }
 
-// TestNoHost checks the outcomes without a host: before a host lends memory, after the host has gone, and
-// of requests that wait when the host goes.
+// TestNoHost checks the outcomes of requests before a host lends memory, and after the host has
+// gone. The test also checks the outcomes of requests that wait when the host goes.
 func TestNoHost(t *testing.T) {
 	w := n300(t, func(*Config) {})
 	is := func(when string, i int, token uint64, all map[uint64]flow.Result, fate flow.Fate, o wire.Outcome, d flow.Doubt) {

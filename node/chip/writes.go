@@ -9,8 +9,9 @@ import (
 
 // L1 writes and MMIO writes over the cable. A kernel on an ethernet tile, or a store to the tile's
 // registers, starts a command on one of the transaction command queues of the port. The link
-// carries the command to the ethernet tile at the other end, whose chip performs the command at once:
-// the command waits in no receiver channel, and overtakes packets that wait there.
+// carries the command to the ethernet tile at the other end, whose chip performs the command at
+// once. The command waits in no receiver channel, and overtakes packets that wait in receiver
+// channels.
 
 // WriteStatus counts what a chip did with writes that came over the cable of one port.
 type WriteStatus struct {
@@ -49,10 +50,10 @@ func (c *machine) queueBusy(ch wire.Channel, q int) bool {
 
 // startWrite starts an L1 write on a queue of a channel. The write copies "words" words of 16
 // bytes, from address "from" in the L1 of the channel's ethernet tile to address "to" in the L1 at
-// the other end. startWrite returns OutcomeAgain for a busy queue, OutcomeBadCommand for a queue
-// that the tile does not have, OutcomeMisaligned for an address that is not a multiple of 16, and
-// OutcomeBadAddress for a channel without a cable and for words beyond L1. The command ends with
-// the link's session.
+// the other end. startWrite returns OutcomeAgain for a busy queue, and OutcomeBadCommand for a
+// queue that the tile does not have. startWrite returns OutcomeMisaligned for an address that is
+// not a multiple of 16. startWrite returns OutcomeBadAddress for a channel without a cable, and for
+// words beyond L1. The command ends with the link's session.
 func (c *machine) startWrite(ch wire.Channel, q int, from, to uint32, words int) wire.Outcome {
 	i := c.ports.index(ch)
 	if i < 0 || words < 1 {
@@ -103,8 +104,9 @@ func (c *machine) queues() int {
 // sends nor receives MMIO writes (tt-isa-documentation, as above).
 func (c *machine) mmioQueue(q int) bool { return q < c.queues()-1 }
 
-// sourceInUse reports whether a command under way may still read any of the n bytes from address a on
-// of the L1 of a channel's ethernet tile, and returns the queue of the command.
+// sourceInUse reports whether a command under way may still read some of n bytes in the L1 of a
+// channel's ethernet tile. The bytes begin at address a. sourceInUse also returns the queue of the
+// command.
 func (c *machine) sourceInUse(ch wire.Channel, a uint32, n int) (queue int, inUse bool) {
 	if i := c.ports.index(ch); i >= 0 {
 		return c.ports.list[i].link.SourceInUse(a, n)

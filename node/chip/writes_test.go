@@ -14,8 +14,8 @@ import (
 	"ttfabric/wire"
 )
 
-// cable is a fabric with one cable in view: the port of chip 0 on plane 0 towards chip 1, and the port
-// at the other end.
+// cable is a fabric, with the two ports of one of its cables. The first port belongs to chip 0, on
+// plane 0 towards chip 1.
 type cable struct {
 	*fabric
 	a, b *Chip
@@ -30,7 +30,7 @@ func newCable(t *testing.T, name string) *cable {
 	return cableOf(t, m)
 }
 
-// cableOf returns a fabric of a machine with one cable in view.
+// cableOf returns a fabric of a machine, with the two ports of one of its cables.
 func cableOf(t *testing.T, m *topo.Topology) *cable {
 	w := &cable{fabric: newFabric(t, m)}
 	w.a, w.b = w.chips[0], w.chips[1]
@@ -235,8 +235,8 @@ func TestQueueRegisters(t *testing.T) {
 	}
 }
 
-// TestMMIOWrites writes registers of the tile at the other end, and checks that an MMIO write
-// reaches neither L1, nor addresses without registers, nor registers that refuse a store.
+// TestMMIOWrites writes registers of the tile at the other end. An MMIO write must not reach L1 or
+// addresses without registers. An MMIO write must not reach registers that refuse a store.
 func TestMMIOWrites(t *testing.T) {
 	w := newCable(t, "mesh:1x2")
 	send := func(to, v uint32) {

@@ -56,7 +56,7 @@ func (f *flood) Performed(mono.Time, wire.FabricNodeID, wire.Plane, bool, *wire.
 }
 
 // BenchmarkPacketHops measures how many packet hops the simulator simulates per second, on one core
-// and without checkers. One packet over one cable is one packet hop.
+// and without checkers. A packet hop is one packet over one cable.
 func BenchmarkPacketHops(b *testing.B) {
 	m := topology(b, "mesh:4x8")
 	hops, spent, worked := uint64(0), time.Duration(0), time.Duration(0)

@@ -151,8 +151,9 @@ func TestRingDeadlock(t *testing.T) {
 }
 
 // TestBothWaysAtOnce makes all chips of a ring send to the opposite chip in both directions, with
-// local traffic first. These routes are the longest, and fill the ring in both directions. With a
-// dateline or with bubbles, the traffic must end, and half of the packets must take each direction.
+// local traffic first. The routes to the opposite chip are the longest, and fill the ring in both
+// directions. With a dateline or with bubbles, the traffic must end, and half of the packets must
+// take each direction.
 func TestBothWaysAtOnce(t *testing.T) {
 	for _, machine := range []string{"ring:4", "ring:6", "torus:4x4"} {
 		for _, ring := range []route.Ring{route.Dateline, route.Bubble} {

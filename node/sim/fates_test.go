@@ -15,11 +15,11 @@ import (
 const burst = 8
 
 // TestFatesOverLives loses requests at every position of a flow's epoch. A link dies, a chip on the
-// route restarts, or the destination restarts, while a source sends a few requests. Before that, the
-// flow may be new, or idle, and the destination may have restarted. The rules of the simulator compare
-// each fate with what the destination did. By the rule "certain", a request that did not come to its
-// destination ends as unknown only if the destination has restarted since. Without gossip, the same
-// scenes leave the fates of many such requests open.
+// route restarts, or the destination restarts, while a source sends a few requests. Before the
+// fault, the flow may be new or idle, and the destination may have restarted. The rules of the
+// simulator compare each fate with what the destination did. By the rule "certain", a request that
+// did not come to its destination ends as unknown only if the destination has restarted since.
+// Without gossip, the same scenes leave the fates of many such requests open.
 func TestFatesOverLives(t *testing.T) {
 	var with, without scenes
 	for seed := range uint64(many(150, 3000)) {
@@ -113,9 +113,9 @@ func (s *Sim) sendOne(src, dst *machine) *op {
 	return o
 }
 
-// faultSoon plans one or two faults within the time of a burst: all cables between the chip "via" and
-// one of its neighbours are cut for good, or one of two chips restarts. faultSoon returns a time after
-// the last event of these faults.
+// faultSoon plans one or two faults within the time of a burst. The network cuts all cables between
+// the chip "via" and one of its neighbours for good, or one of two chips restarts. faultSoon
+// returns a time after the last event of these faults.
 func (s *Sim) faultSoon(via, dst *machine) (last mono.Time) {
 	for range 1 + s.rng.IntN(2) {
 		at, pause := s.now.Add(time.Duration(s.rng.IntN(1000))*time.Microsecond), time.Duration(0)

@@ -20,7 +20,7 @@ import (
 //
 //   - Each packet ends exactly once, within maxHost.
 //   - A chip makes the transfers of a write at most once, in the order of the flow, and exactly once if the
-//     write ended as done. If the write ended as refused or lost, no chip has made any of them.
+//     write ended as done. If the write ended as refused or lost, no chip has made any of its transfers.
 //   - A read returns what the earlier writes of the flow have left in the cell.
 //   - A packet ends as lost or with an unknown fate only if a cable or a chip had a fault.
 //   - A packet ends as "host gone" only if the host was slow. Some transfers take longer than [noc.HostWait].

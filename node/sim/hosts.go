@@ -173,7 +173,7 @@ func (h *host) renew() {
 }
 
 // transfer performs the reads and writes of host memory that a chip has started. The chip learns
-// the end of each after a random time of up to a millisecond.
+// the end of each transfer after a random time of up to a millisecond.
 func (all *hosts) transfer(m *machine) {
 	if all == nil || !m.chip.HasTransfer() {
 		return

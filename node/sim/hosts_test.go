@@ -10,8 +10,9 @@ import (
 	"ttfabric/router"
 )
 
-// TestHosts lets hosts at several tiles of each chip use the queues of the base firmware, under all kinds of
-// faults and beside the load of the routers. The checkers of hosts.go compare each request with a model.
+// TestHosts lets hosts at several tiles of each chip use the queues of the base firmware. Faults of
+// all kinds, and the load of the routers, disturb the hosts. The checkers of hosts.go compare each
+// request with a model.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	var sum HostReport

@@ -60,8 +60,8 @@ type jobRun struct {
 	result   string // the chips' results
 }
 
-// jobUnderFaults runs a job on a simulated T3000 under the faults of the seed: impairments, cuts, stalls,
-// restarts, swapped cables, forged and repeated datagrams, and others.
+// jobUnderFaults runs a job on a simulated T3000 under the faults of the seed. The faults are
+// impairments, cuts, stalls, restarts, swapped cables, forged and repeated datagrams, and others.
 func jobUnderFaults(t *testing.T, seed uint64, w *workload) jobRun {
 	t.Helper()
 	s, err := newSim(Config{Topology: topology(t, "t3000"), Seed: seed})
@@ -148,10 +148,11 @@ func (r *jobRun) judge(at wire.FabricNodeID, end *kernel.End) {
 	}
 }
 
-// check checks the outcome of a job. Without a restart, and if no chip was cut off and no link ended its
-// session, the job must have ended as done on each chip. Otherwise the job must have ended on each chip that
-// lived on, either as done, or for the true reason: a chip died or started anew, or a link ended its session.
-// No rule may be broken. check returns how many chips reported each of these ends.
+// check checks the outcome of a job. If no chip restarted or was cut off, and no link ended its
+// session, the job must have ended as done on each chip. Otherwise the job must have ended, on each
+// chip that lived on, as done or for the true reason. A true reason is that a chip died or started
+// anew, or that a link ended its session. No rule may be broken. check returns how many chips
+// reported each of these ends.
 func (r *jobRun) check(t *testing.T, seed uint64) (done, died, links int) {
 	t.Helper()
 	for _, u := range r.untrue {

@@ -102,7 +102,7 @@ func (s *Sim) told(life *losses.Chip) (received, sent losses.Count) {
 }
 
 // checkEnds checks that the counts of ended requests of the chips' present incarnations agree with
-// the fates in the model. These counts leave out unicasts from a chip to itself. The model does not
+// the fates in the model. The counts leave out unicasts from a chip to itself. The model does not
 // know how a posted request ended. The chip's counts may therefore exceed the model's, but only by
 // the number of posted requests in all.
 func (s *Sim) checkEnds() {

@@ -29,7 +29,7 @@ var (
 )
 
 // testSeeds is the number of seeds of a test run, without and with -short. scripts/check runs the
-// seeds after these.
+// seeds that follow.
 const (
 	testSeeds  = 60
 	shortSeeds = 24
@@ -273,7 +273,7 @@ func TestCheckersFind(t *testing.T) {
 
 // found are seeds that once failed, by topology.
 var found = map[string][]uint64{
-	"spec-l1": {38, 910033, 911013}, // a way back to the mesh that a packet came from, which a route can't say
+	"spec-l1": {38, 910033, 911013}, // a route back to the mesh that a packet came from, which route bytes cannot express
 }
 
 // seq returns the numbers 1 to n.

@@ -10,9 +10,9 @@ import (
 	"ttfabric/wire"
 )
 
-// socketKernels send and check a stream of bytes. The arguments: FIFO's size, page, plane, number of pages,
-// chip of the other end, address of this end's block, address of the other end's block, address of a buffer
-// of a page.
+// socketKernels send and check a stream of bytes. The arguments are the FIFO's size, the page, the
+// plane, the number of pages, and the chip of the other end. Three addresses follow: of this end's
+// block, of the other end's block, and of a buffer of a page.
 var socketKernels = kernel.Table{
 	"socket-send": func(k *kernel.Context) {
 		x, err := k.OpenSender(socketOf(k))

@@ -15,7 +15,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// L1 and registers of ethernet tiles that the writes of TestWrites use. They lie in the area of kernels.
+// L1 and registers of ethernet tiles that the writes of TestWrites use. The addresses lie in the
+// area of kernels.
 const (
 	writeSources = 0x20000 // sources of queue q: from writeSources + q*writeArea on
 	writeTargets = 0x30000 // destinations of queue q: the same

@@ -7,12 +7,12 @@
 // down while neither its own cable nor a fallback path works. Silence alone does not show that the
 // peer is dead: the peer's process may wait for a processor. A silent port therefore goes out of
 // service only with evidence (see [Control.SetGone]), or after [GiveUp]. The peer may say for
-// [Config.Confirm] that its end of the cable is silent, too, while this chip reaches the peer by
-// other routes all this time. In this case the peer is not late, but the cable has failed. Routes
-// avoid silent ports and ports out of service. The two kinds differ for packets to a chip that has
-// no other ports. Packets to a chip behind silent ports wait. Routers drop packets to a chip behind
-// ports out of service. A port also goes out of service if its link has not come up within
-// [Config.Boot] of the start.
+// [Config.Confirm] that the peer's end of the cable is silent, too. If this chip reaches the peer
+// by other routes all this time, the peer is not late, but the cable has failed. The port then goes
+// out of service, too. Routes avoid silent ports and ports out of service. The two kinds differ for
+// packets to a chip that has no other ports. Packets to a chip behind silent ports wait. Routers
+// drop packets to a chip behind ports out of service. A port also goes out of service if its link
+// has not come up within [Config.Boot] of the start.
 //
 // An operator can also take a port out of service. The port's link then first
 // moves to the cable of a parallel port, and the port stays in service (Spec §7.4.1). Parallel ports
@@ -59,10 +59,11 @@ type Config struct {
 	Hold  time.Duration // how long the link of a port in service may be down before routes avoid the port
 	Boot  time.Duration // time after the start within which the link of a port must come up for the first time; otherwise Control takes the port out of service
 
-	// Confirm is the time after which a silent port goes out of service, if both ends say that
-	// their link is down, and if other routes lead to the peer. A chip that was late needs some
-	// time to find out which of its links are down, and Confirm must be longer than this time.
-	// Otherwise, routes through a late chip that has just come back seem to lead to a late peer.
+	// Confirm is the time after which a silent port goes out of service, under two conditions. Both
+	// ends say that their link is down, and other routes lead to the peer. A chip that was late
+	// needs some time to find out which of its links are down, and Confirm must be longer than this
+	// time. Otherwise, routes through a late chip that has just come back seem to lead to a late
+	// peer.
 	Confirm time.Duration
 
 	// Reaches reports whether the tables in force have a route to another chip.
@@ -332,10 +333,10 @@ func (c *Control) replan(now mono.Time, before, after *wire.LinkState) {
 // Hear takes link states from a neighbour or from gossip. Hear ignores link states of version 0,
 // and link states of chips that are not in the fabric. For such chips, the function "has" returns
 // false. Hear keeps each link state that is newer than the one that Control has of the same chip.
-// Another chip can send a link state of this chip that is newer than this chip's own link state, or
-// that has the same version but other ports. Another chip can also send an old link state of this
-// chip before this chip has made any version since its start. In these cases this chip gives its
-// own link state the version after the version that it heard.
+// Another chip can send a link state of this chip that is newer than this chip's own link state.
+// Another chip can also send one of the same version with other ports. Another chip can also send
+// an old link state of this chip before this chip has made any version since its start. In these
+// cases this chip gives its own link state the version after the version that it heard.
 func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.FabricNodeID) bool) {
 	for _, s := range words {
 		if s.Node == c.cfg.Self {
@@ -387,8 +388,8 @@ func (c *Control) Told(i int, upTo uint64) { c.ports[i].told = upTo }
 // Self returns the link state that this chip says of its own ports.
 func (c *Control) Self() wire.LinkState { return c.self.LinkState }
 
-// Out lists the ports of the whole fabric that routes must avoid. Their own chips say that these
-// ports are silent or out of service. The list is in no particular order.
+// Out lists the ports of the whole fabric that routes must avoid. The chips that own these ports
+// say that the ports are silent or out of service. The list is in no particular order.
 func (c *Control) Out() []wire.PortID {
 	return c.list(func(w *word) uint16 { return w.Avoided() })
 }

@@ -91,8 +91,8 @@ func TestHold(t *testing.T) {
 }
 
 // TestLinkDownAtTheEndOfLateness lets a chip be late while a plan is due. A link goes down when the
-// chip wakes up. The link must count as failed after Hold and Settle: it was up while the chip was
-// late, and gets no time for this lateness.
+// chip runs again. The link must count as failed after Hold and Settle. The link was up while the
+// chip was late, so the link gets no time for this lateness.
 func TestLinkDownAtTheEndOfLateness(t *testing.T) {
 	m := machine(t, "t3000")
 	c := newControl(m, 1, 0)

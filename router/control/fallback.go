@@ -1,8 +1,9 @@
 package control
 
 // Fallback ports (Spec §7.4.1.1: "The Control Plane assigns fallback channels and fallback
-// routers"). If the cable of a port cannot, or must not, carry the frames of the port's link, the
-// cable of a parallel port carries the frames. The parallel port is the fallback of the port.
+// routers"). A port's own cable may be unable to carry the frames of the port's link, or an
+// operator may forbid this. Then the cable of a parallel port carries the frames. The parallel port
+// is the fallback of the port.
 
 // Offers reports whether the own cable of port i may carry the frames of parallel links. The cable
 // may carry such frames if the cable carries the frames of its own link, and no operator took the

@@ -102,7 +102,7 @@ const (
 // no proof, Replaces returns the conflict. Replaces need not look at all routes if the machine has
 // one mesh, or if the same cables are out of service in both plans. In these cases, Replaces looks
 // only at the detours of both plans and at caught packets. The package documentation says why the
-// other routes close no cycle with these.
+// other routes close no cycle with detours and caught packets.
 func (p *Plan) Replaces(old *Plan) Conflict {
 	if len(p.grids) > 1 && !maps.Equal(p.out, old.out) {
 		mc := p.Multicasts()

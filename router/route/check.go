@@ -386,8 +386,8 @@ func (k *checker) ends(from, to int) bool {
 	return int(im.next[from*im.meshes+to]) == to
 }
 
-// The method "out" adds the dependencies of the route from chip src to the exit of its mesh, and
-// over that exit to the next mesh.
+// The method "out" adds the dependencies of the route from chip src to the exit of the chip's mesh.
+// The method also adds the hop from this exit to the next mesh.
 func (k *checker) out(g *grid, src, from, to int, held int32) {
 	im := k.p.inter[k.pl]
 	best, chip, dir := math.MaxInt, 0, wire.Direction(0)

@@ -85,8 +85,9 @@ func (p *Plan) Branches(pl wire.Plane, src wire.FabricNodeID, mesh wire.MeshID, 
 	return tree
 }
 
-// root returns the chip where the tree of a multicast from src to members of a mesh begins: src
-// itself, or the entry node of the members' mesh. root reports false if no route leads to the mesh.
+// root returns the chip where the tree of a multicast from src to members of a mesh begins. This
+// chip is src or the entry node of the members' mesh. root reports false if no route leads to the
+// mesh.
 func (p *Plan) root(pl wire.Plane, src wire.FabricNodeID, mesh wire.MeshID) (wire.FabricNodeID, bool) {
 	if mesh == src.Mesh {
 		return src, true

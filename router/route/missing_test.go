@@ -42,9 +42,9 @@ func lackingSome(t *testing.T, name string, n int, r *rand.Rand) *topo.Topology 
 	return m
 }
 
-// TestRoutesRoundMissingCables finds that all chips of a machine with missing cables reach each other,
-// with every engine, that routes use no missing cable, and that nothing deadlocks. Further cables then
-// fail, and the same holds for the chips that still reach each other.
+// TestRoutesRoundMissingCables checks a machine with missing cables, with every engine. All chips
+// must reach each other, no route may use a missing cable, and nothing may deadlock. Further cables
+// then fail, and the same holds for the chips that still reach each other.
 func TestRoutesRoundMissingCables(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for _, name := range []string{"mesh:4x4", "torus:4x8", "torus-x:3x4", "mesh:2x5", "2xt3000", "galaxy"} {
@@ -82,8 +82,9 @@ func TestRoutesRoundMissingCables(t *testing.T) {
 	}
 }
 
-// reachAll finds that a route leads between all chips of a mesh that cables in service connect, and
-// that each hop of the route is over a cable in service. The cables "out" are out of service.
+// reachAll checks that a route leads between any two chips of a mesh that cables in service
+// connect. Each hop of the route must be over a cable in service. The cables "out" are out of
+// service.
 func reachAll(t *testing.T, p *Plan, out []wire.PortID) {
 	t.Helper()
 	for _, a := range p.top.Chips {
@@ -107,8 +108,8 @@ func reachAll(t *testing.T, p *Plan, out []wire.PortID) {
 	}
 }
 
-// TestPartsAreNoFault finds that a check counts no pair of chips in two parts that no cable joins, and
-// counts a pair without a route in one part.
+// TestPartsAreNoFault checks which pairs of chips without a route a check counts. The check must
+// not count pairs in two parts that no cable joins. The check must count a pair within one part.
 func TestPartsAreNoFault(t *testing.T) {
 	m, err := topo.Named("2xt3000")
 	if err != nil {

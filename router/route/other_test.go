@@ -9,8 +9,8 @@ import (
 )
 
 // TestOtherWays compares the routes of a plan and its Other. For chips opposite each other on a
-// ring, the route of Other goes the opposite direction round the ring, in both dimensions. Both
-// routes have the same length. All other routes must be equal.
+// ring, the route of Other goes the opposite direction round the ring, in both dimensions. The
+// route of the plan and the route of Other have the same length. All other routes must be equal.
 func TestOtherWays(t *testing.T) {
 	for _, name := range []string{"ring:4", "ring:6", "ring:8", "torus:4x4", "torus:3x4", "torus:8x8", "torus-x:3x4", "torus-y:4x2"} {
 		for _, cfg := range []Config{{}, {Order: YX}, {Ring: Bubble}} {
@@ -100,7 +100,7 @@ func TestOtherWaysAreProved(t *testing.T) {
 }
 
 // TestOtherWaysAreCaught finds that CheckAfter covers packets of Other that are caught at a fault.
-// These packets continue on the usual route, and close no cycle.
+// Caught packets continue on the usual route, and close no cycle.
 func TestOtherWaysAreCaught(t *testing.T) {
 	for _, name := range []string{"ring:4", "ring:6", "torus:4x4", "torus:3x4"} {
 		for _, ring := range []Ring{Dateline, Bubble} {

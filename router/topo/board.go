@@ -17,9 +17,9 @@ type Position struct {
 // bits each for x and y (BDMS, routing_cmd_t).
 const PositionSide = 64
 
-// Positions returns the positions of the chips from the topology's cluster descriptor. If a chip
-// has no position, if two chips have the same position, or if an x or y is not below
-// [PositionSide], Positions returns nil.
+// Positions returns the positions of the chips from the topology's cluster descriptor. Positions
+// returns nil if a chip has no position, or if two chips have the same position. Positions also
+// returns nil if an x or y is not below [PositionSide].
 func (t *Topology) Positions() map[wire.FabricNodeID]Position {
 	at, taken := make(map[wire.FabricNodeID]Position, len(t.Chips)), make(map[Position]bool, len(t.Chips))
 	for _, c := range t.Chips {
@@ -39,11 +39,12 @@ const (
 	n300Right = 0
 )
 
-// Boards returns for each chip, by index, the index of the first chip of its board, and whether the
-// chip is the right chip of an n300. Chips with equal [Chip].BoardID are on one board. Two n300
-// chips without such an id are on one board if a cable leads from channel 8 of one to channel 0 of
-// the other. All chips of a mesh that are on a ubb and have no such id are on one board, as in
-// tt-umd's files of a Galaxy. Any other chip is alone on its board.
+// Boards returns for each chip, by index, the index of the first chip of the chip's board. The
+// result "right" says for each chip whether the chip is the right chip of an n300. Chips with equal
+// [Chip].BoardID are on one board. Two n300 chips without a board id are on one board if a cable
+// leads from channel 8 of one chip to channel 0 of the other. All chips of a mesh that are on a ubb
+// and have no board id share a board, as in tt-umd's files of a Galaxy. Any other chip is alone on
+// its board.
 func (t *Topology) Boards() (first []int, right []bool) {
 	first, right = make([]int, len(t.Chips)), make([]bool, len(t.Chips))
 	byID, galaxies := map[uint64]int{}, map[wire.MeshID]int{}

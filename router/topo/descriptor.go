@@ -256,8 +256,8 @@ func (d *descriptor) perChip(key, want string, read func(c *umdChip, v *yaml.Nod
 }
 
 // readHarvesting reads which Tensix tiles and how many ethernet channels of each chip are
-// harvested, which means switched off, and whether the chip translates NoC coordinates. The
-// descriptor numbers the remaining channels from 0.
+// harvested. Harvested means switched off. readHarvesting also reads whether the chip translates
+// NoC coordinates. The descriptor numbers the remaining channels from 0.
 func (d *descriptor) readHarvesting() error {
 	const want = "harvesting masks"
 	return d.perChip("harvesting", want, func(c *umdChip, v *yaml.Node) error {

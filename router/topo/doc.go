@@ -61,8 +61,8 @@
 // # What is not supported
 //
 // In a cluster descriptor, Load checks the cables to chips of other hosts, but leaves them out of
-// the topology, see [Topology].LeftOut. If a cluster descriptor has no coordinates, Load also leaves
-// out the cables of a third dimension. Load refuses three kinds of mesh graph descriptors. The first kind has more than
-// two dimensions. The second kind has express cables, which join chips that are not neighbours. The
-// third kind has switches. The error names the part that Load refuses.
+// the topology, see [Topology].LeftOut. If a cluster descriptor has no coordinates, Load also
+// leaves out the cables of a third dimension. Load refuses three kinds of mesh graph descriptors.
+// The first kind has more than two dimensions. The second kind has express cables, which join chips
+// that are not neighbours. The third kind has switches. The error names the part that Load refuses.
 package topo

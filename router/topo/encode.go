@@ -12,9 +12,10 @@ import (
 )
 
 // ttfabric's topology file format is ttfabric's own format for a topology. This package calls it
-// the rendered form. A file in this format lists every chip and cable. The following values are not
-// in the file, because they follow from the ids of chips and from the cables: the row and column of
-// each chip, the plane of each cable, and the direction of each cable within a mesh.
+// the rendered form. A file in this format lists every chip and cable. The file does not give the
+// row and column of each chip, because these follow from the ids of the chips. The file also does
+// not give the plane of each cable, and the direction of each cable within a mesh. The planes and
+// directions follow from the cables and the ids of the chips.
 //
 //	ttfabric: 1               # version of the file format
 //	name: t3000

@@ -181,9 +181,9 @@ type HostChip struct {
 }
 
 // HostView returns how the host of a mesh sees the chips of this mesh, as in the descriptor of
-// [Topology.EncodeClusterDescriptor]: the ids are the UMD ids if all chips of the mesh have UMD
-// ids, and otherwise the numbers of the chips. The host reaches the chips with MMIO set, or all
-// chips if no chip of the mesh has MMIO set.
+// [Topology.EncodeClusterDescriptor]. If all chips of the mesh have UMD ids, the ids are the UMD
+// ids. Otherwise, the ids are the numbers of the chips. The host reaches the chips with MMIO set,
+// or all chips if no chip of the mesh has MMIO set.
 func (t *Topology) HostView(m wire.MeshID) map[wire.FabricNodeID]HostChip {
 	seen := map[wire.FabricNodeID]HostChip{}
 	numbered, reached := true, false

@@ -13,8 +13,8 @@ var galaxyUMD = [4][8]int{
 // galaxy builds a Wormhole Galaxy (6U) as one mesh: four trays of 2×4 chips, with four cables on
 // every edge. Neighbouring trays are mirror images of each other. Of two neighbours in a row of a
 // tray, one chip is nearer to an end of the machine's row. Channels 8 to 11 of this chip lead to
-// channels 4 to 7 of the other chip. In a column of a tray, channels 12 to 15 of the chip nearer to
-// an end lead to channels 0 to 3 of the other chip. Between two trays, each cable joins channels
+// channels 4 to 7 of the other chip. In a column of a tray, the chip nearer to an end uses channels
+// 12 to 15, and the other chip uses channels 0 to 3. Between two trays, each cable joins channels
 // with equal numbers.
 //
 // tt-umd tests/cluster_descriptor_examples/6u_cluster_desc.yaml has the same cables, with tt-umd's

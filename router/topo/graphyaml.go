@@ -238,8 +238,8 @@ func rankSize(n *yaml.Node) (size [2]int) {
 	return [2]int{len(n.Content), cols}
 }
 
-// yamlPort is a port in the key Graph, such as [0, "N12"]. This example is channel 12 of mesh 0
-// towards the north. Channels count from 0 along the north side of the mesh.
+// yamlPort is a port in the key Graph, such as [0, "N12"]. The port [0, "N12"] is channel 12 of
+// mesh 0 towards the north. Channels count from 0 along the north side of the mesh.
 type yamlPort struct {
 	mesh  int // index in meshes
 	dir   wire.Direction
@@ -448,7 +448,8 @@ func (g *yamlGraph) turn() error {
 	return nil
 }
 
-// readRelaxed reads RelaxedGraph: [[M0, M1, count], …]. These connections have the policy RELAXED.
+// readRelaxed reads RelaxedGraph: [[M0, M1, count], …]. Connections in RelaxedGraph have the policy
+// RELAXED.
 func (g *yamlGraph) readRelaxed() error {
 	const want = "a connection of RelaxedGraph is [M0, M1, COUNT]"
 	list, err := g.items(g.keys["RelaxedGraph"].val, "RelaxedGraph", "a list of connections")

@@ -63,8 +63,8 @@ func TestHarvestedTensixTiles(t *testing.T) {
 	}
 }
 
-// The descriptor's key noc_translation says whether a chip translates NoC coordinates, in every format. A
-// chip without the key does.
+// The descriptor's key noc_translation says whether a chip translates NoC coordinates, in every
+// format. A chip without the key translates NoC coordinates.
 func TestNocTranslation(t *testing.T) {
 	text, err := os.ReadFile("testdata/t3k_cluster_desc.yaml")
 	if err != nil {

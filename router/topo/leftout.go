@@ -19,9 +19,10 @@ type LeftOut struct {
 // String renders the entry, such as "cables to other hosts (4), because …".
 func (l LeftOut) String() string { return fmt.Sprintf("%s (%d), because %s", l.What, l.Count, l.Why) }
 
-// Remarks returns sentences for people: what [Load] chose itself, what Load left out of the file,
-// which neighbours have no cable, and which parts of the machine no cable joins. If "short" is true,
-// the sentences leave out that the coordinates in a file give the rows and columns.
+// Remarks returns sentences for people. The sentences say what [Load] chose itself, and what Load
+// left out of the file. The sentences also name neighbours without a cable, and parts of the
+// machine that no cable joins. If "short" is true, the sentences leave out that the coordinates in
+// a file give the rows and columns.
 func (t *Topology) Remarks(short bool) []string {
 	var s []string
 	if t.Layout != "" && !(short && t.Layout == PlacedByCoordinates) {

@@ -13,9 +13,10 @@ import (
 const generatedPlanes = 2
 
 // mesh generates the topology KIND:ROWSxCOLS, with two cables between neighbours. The argument arg
-// is ROWSxCOLS. Cables use channels 0 and 1 to the east, 4 and 5 to the west, 8 and 9 to the north,
-// and 12 and 13 to the south. Each direction has four channels, as on a Wormhole Galaxy (Spec
-// §2.2.2), and two of the four stay free.
+// is ROWSxCOLS. Cables to the east use channels 0 and 1, and cables to the west channels 4 and 5.
+// Cables to the north use channels 8 and 9, and cables to the south channels 12 and 13. Each
+// direction has four channels, as on a Wormhole Galaxy (Spec §2.2.2), and two of the four stay
+// free.
 func mesh(kind, arg string, wrapX, wrapY bool) (*Topology, error) {
 	r, c, ok := strings.Cut(strings.ToLower(arg), "x")
 	rows, err1 := strconv.Atoi(r)

@@ -13,11 +13,11 @@ import (
 // maxGraphDepth is the largest depth to which graph instances may nest.
 const maxGraphDepth = 16
 
-// The type "mgd" is the state of a reader of a mesh graph descriptor 2.0. Such a file is textual
-// protobuf. Its schema is tt-metal's file tt_metal/fabric/protobuf/mesh_graph_descriptor.proto.
-// Some fields have one form in this schema (types, graph_topology: RING), and another form in
-// tt-metal's own descriptors (dim_types, graph_topology { layout_type: RING }). The reader accepts
-// both forms.
+// The type "mgd" is the state of a reader of a mesh graph descriptor 2.0. A mesh graph descriptor
+// 2.0 is textual protobuf. The schema is tt-metal's file
+// tt_metal/fabric/protobuf/mesh_graph_descriptor.proto. Some fields have one form in this schema
+// (types, graph_topology: RING), and another form in tt-metal's own descriptors (dim_types,
+// graph_topology { layout_type: RING }). The reader accepts both forms.
 type mgd struct {
 	graph
 	meshDescs  map[string]graphMesh  // mesh descriptors, by name
@@ -371,9 +371,9 @@ func (g *mgd) dims(m *textproto.Message, of string) (dims []int, err error) {
 }
 
 // readHosts checks the field host_topology, which gives a number of rows and a number of columns of
-// hosts. These two numbers must divide the numbers of rows and columns of the mesh evenly. There are
-// as many numbers as in device_topology, which is the parameter "rank". The topology does not use
-// host_topology otherwise.
+// hosts. The numbers for hosts must divide the numbers of rows and columns of the mesh evenly. The
+// field must have as many numbers as device_topology has. The parameter "rank" is this number. The
+// topology does not use host_topology otherwise.
 func (g *mgd) readHosts(m *textproto.Message, mesh Mesh, rank int, of string) error {
 	f, err := g.one(m, "host_topology")
 	if err != nil || f == nil {

@@ -18,8 +18,8 @@ type Edge struct {
 
 func (e Edge) compare(o Edge) int { return cmp.Or(e.A.Compare(o.A), e.B.Compare(o.B)) }
 
-// holes returns the edges of mesh m whose chips begin at t.Chips[at] and that have no cable. The
-// argument "joined" has, for each chip, the directions in which a cable leads to a neighbour.
+// holes returns the edges of mesh m that have no cable. The chips of mesh m begin at t.Chips[at].
+// The argument "joined" has, for each chip, the directions in which a cable leads to a neighbour.
 func (t *Topology) holes(m Mesh, at int, joined []uint8) (es []Edge) {
 	for i, c := range t.Chips[at : at+m.Rows*m.Cols] {
 		for _, d := range []wire.Direction{wire.East, wire.South} {
@@ -32,8 +32,9 @@ func (t *Topology) holes(m Mesh, at int, joined []uint8) (es []Edge) {
 	return es
 }
 
-// checkMissing returns a fault if an entry of Missing is no edge without a cable, or if the chips of
-// mesh m do not reach each other. The argument "es" has the edges of the mesh without a cable.
+// checkMissing returns a fault if the list Missing lacks an edge without a cable. checkMissing also
+// returns a fault if the chips of mesh m do not reach each other. The argument "es" has the edges
+// of mesh m without a cable.
 func (t *Topology) checkMissing(m Mesh, at int, es []Edge, joined []uint8) *fault {
 	for _, e := range es {
 		if _, listed := slices.BinarySearchFunc(t.Missing, e, Edge.compare); !listed {

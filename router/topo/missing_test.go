@@ -61,8 +61,9 @@ func TestBoardsWithoutCables(t *testing.T) {
 	}
 }
 
-// TestShelvesBecomeMeshes finds that the shelves of a machine whose cables fit no grid become
-// meshes, as in tt-metal's tg_cluster_desc.yaml: chips of a shelf of their own lead to a Galaxy.
+// TestShelvesBecomeMeshes loads a machine whose cables fit no grid. Each shelf of the machine must
+// become a mesh. In tt-metal's tg_cluster_desc.yaml, for example, chips of a separate shelf lead to
+// a Galaxy.
 func TestShelvesBecomeMeshes(t *testing.T) {
 	in := chipsOf(6) + "chips: {0: [0,0,0,0], 1: [0,1,0,0], 2: [0,0,0,1], 3: [1,0,0,1], 4: [0,1,0,1], 5: [1,1,0,1]}\n" +
 		cables("2-3 2-3 2-4 2-4 3-5 3-5 4-5 4-5 0-2 0-3 1-5")

@@ -78,9 +78,9 @@ func pinning(mesh, chip int) string {
 	return fmt.Sprintf("pinnings { logical_fabric_node_id { mesh_id: %d chip_id: %d } physical_asic_position { tray_id: 1 asic_location: 7 } }\n", mesh, chip)
 }
 
-// TestSubRef finds that Load wires the nested ends of connections as tt-metal does
-// (IntermeshConnectionsExplicitMultiLevel): two cables join chip 0 of the first mesh of the first pod
-// with chip 1 of the second mesh of the second pod. The schema has two forms of such ends.
+// TestSubRef checks that Load wires the nested ends of connections as tt-metal does
+// (IntermeshConnectionsExplicitMultiLevel). Two cables must join chip 0 of the first pod's first
+// mesh with chip 1 of the second pod's second mesh. The schema has two forms of such ends.
 func TestSubRef(t *testing.T) {
 	small := strings.Replace(m0, "[ 2, 2 ]", "[ 1, 2 ]", 1)
 	pod := graphOf("A", "POD", meshOf(0), meshOf(1)) + connection("mesh_id: 0", "mesh_id: 1", "channels { count: 1 }") + "}\n"

@@ -65,8 +65,8 @@ const (
 )
 
 // The allowed values of the keys transport and auth. This package does not check whether the two
-// values fit together. The code that opens the links checks this, because the command line may
-// override both values.
+// values fit together. The code that opens the links checks whether the values fit, because the
+// command line may override both values.
 var (
 	Transports = []string{"udp", "quic"}
 	Auths      = []string{"none", "psk", "mtls"}

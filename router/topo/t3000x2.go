@@ -3,8 +3,8 @@ package topo
 import "ttfabric/wire"
 
 // t3000x2 builds two T3000 with cables between them. The cables join chips D1, D2, D5 and D6 of one
-// T3000 with the same chips of the other T3000. These chips have cages that are free in a single
-// T3000. Cables leave D1 and D2 to the north, and D5 and D6 to the south, at both ends.
+// T3000 with the same chips of the other T3000. In a single T3000, the joined chips have free cages
+// for cables. At both ends, the cables leave D1 and D2 to the north, and D5 and D6 to the south.
 //
 // The joined chips are the same as in tt-metal's dual_t3k_strict_connection_mgd.textproto.
 func t3000x2() (*Topology, error) {

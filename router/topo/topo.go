@@ -89,9 +89,9 @@ type Topology struct {
 	Chips  []Chip  // sorted by Node; each mesh is full
 	Cables []Cable // each with A.Less(B); sorted by A
 	Source string  // the file that the topology comes from, or built-in; for messages
-	Layout string  // a sentence for people about what Load chose itself, such as rows and columns of chips or directions of exits; may be empty
+	Layout string  // a sentence for people about what Load chose itself, such as rows and columns of chips, or directions of exits; may be empty
 
-	Missing []Edge    // neighbours in the grid of a mesh without a cable, each lower end or west or north end first; sorted; nil: every two neighbours have a cable
+	Missing []Edge    // pairs of neighbours in a grid without a cable, the western or northern chip first; sorted; nil: every two neighbours have a cable
 	LeftOut []LeftOut // parts of the file that the topology does not have; nil: none
 
 	Notes map[wire.PortID]Note // notes about cables, by the cable's lower end; nil: none
@@ -122,7 +122,7 @@ type Chip struct {
 	UMD      int               // tt-umd's id of the chip, as in a cluster descriptor; [NoUMD]: none
 	Board    string            // type of the chip's board, such as n300; may be empty
 	UniqueID uint64            // id from the key chip_unique_ids of the cluster descriptor; if the descriptor has no such id, UMD<<32 as in tt-umd; 0: the topology is not from a descriptor
-	BoardID  uint64            // id of the chip's board, from the key boards of the cluster descriptor; chips with equal ids are on one board; 0: the topology says nothing about it
+	BoardID  uint64            // id of the chip's board, from the key boards of the cluster descriptor; chips with equal ids are on one board; 0: the topology does not name the board
 	MMIO     bool              // the host reaches the chip directly (over PCIe)
 
 	// Harvested is the mask of the Tensix tiles that are switched off. On Wormhole, bit i is the i-th

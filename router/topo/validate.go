@@ -207,8 +207,8 @@ func (t *Topology) checkDirections(i int, ends [2]int, joined []uint8) *fault {
 	return nil
 }
 
-// checkEdges checks that every chip has a cable to each of its neighbours (Spec §2.2.1: "A mesh is
-// a fully and uniformaly connected grid"), but for the neighbours in the list Missing.
+// checkEdges checks that every chip has a cable to each of its neighbours, except the neighbours in
+// the list Missing. Spec §2.2.1 says: "A mesh is a fully and uniformaly connected grid".
 func (t *Topology) checkEdges(joined []uint8) *fault {
 	at, missing := 0, 0
 	for _, m := range t.Meshes {

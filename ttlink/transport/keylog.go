@@ -13,7 +13,7 @@ const MaxKeyLog = 4 << 20
 // KeyLog keeps the secrets of TLS connections, as lines in the NSS key log format. People need
 // these lines to decrypt captured traffic. Whoever has the lines can decrypt all traffic, so a
 // transport has a KeyLog only if its user asks for one. A KeyLog is safe for concurrent use. Lines,
-// Since and Subscribe of a nil KeyLog work as if it had no lines.
+// Since and Subscribe of a nil KeyLog work as if the KeyLog had no lines.
 type KeyLog struct {
 	mu    sync.Mutex
 	lines []byte

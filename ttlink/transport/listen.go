@@ -31,9 +31,9 @@ func bind(local netip.AddrPort) (*net.UDPConn, error) {
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return nil, fmt.Errorf("UDP port %s is reserved for privileged users; choose a --port-base from 1024: %w", local, err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("UDP port %s: this machine has no such address; choose one of its own: %w", local, err)
+		return nil, fmt.Errorf("UDP port %s: this machine has no such address; choose an address of this machine: %w", local, err)
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return nil, fmt.Errorf("UDP port %s: the limit of open files is reached; raise it with 'ulimit -n': %w", local, err)
+		return nil, fmt.Errorf("UDP port %s: this process has reached the limit of open files; raise the limit with 'ulimit -n': %w", local, err)
 	}
 	return nil, fmt.Errorf("UDP port %s cannot be opened: %w", local, err)
 }

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// single gives the Go runtime one processor for the time of a test. Ports poll only then.
+// single gives the Go runtime one processor for the time of a test. Ports poll only if the runtime
+// has one processor.
 func single(t *testing.T) {
 	before := runtime.GOMAXPROCS(1)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })

@@ -7,10 +7,10 @@
 // run of equal datagrams in one buffer, and a [Batch] holds super-packets of received datagrams. If
 // the kernel has no offloads, a port moves several single datagrams per system call, or one.
 //
-// A pipe loses a datagram in these cases: the network loses it, a buffer is full, nobody receives
-// at the peer's address, or the datagram is too long for the path. The pipe counts the losses that
-// it notices, and the link above the pipe repairs all losses. The pipe returns an error only for a
-// problem that a person must solve.
+// A pipe loses a datagram if the network loses the datagram, or if a buffer is full. A pipe also
+// loses a datagram if nobody receives at the peer's address, or if the datagram is too long for the
+// path. The pipe counts the losses that it notices, and the link above the pipe repairs all losses.
+// The pipe returns an error only for a problem that a person must solve.
 //
 // Every transport, and every wrapper around a transport, implements [Port]. Package transporttest
 // is the test suite that each transport must pass.

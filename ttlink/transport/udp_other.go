@@ -126,7 +126,7 @@ func (u *udp) Recv(b *Batch) error {
 }
 
 // maxReadErrors is the number of read errors within one call of Recv after which Recv returns an
-// error. Recv only counts the errors before that.
+// error. Recv only counts the earlier errors.
 const maxReadErrors = 100
 
 // SetPeer implements [Port]. SetPeer assumes that the path to the peer has the MTU of the local

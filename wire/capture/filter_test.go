@@ -9,8 +9,8 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// sights returns the datagrams bs as a port sends them. One tracker has looked at all datagrams in
-// order.
+// sights returns the datagrams bs as a port sends them. sights passes all datagrams to one tracker,
+// in order.
 func sights(bs ...[]byte) (out []capture.Sight) {
 	var t capture.Tracker
 	for _, b := range bs {

@@ -275,8 +275,8 @@ func (p *Writer) end() {
 	}
 }
 
-// bare reports whether the kind of the block at the offset "start" has no options. Such a block has
-// no end-of-options mark.
+// bare reports whether the kind of the block at the offset "start" has no options. A block without
+// options has no end-of-options mark.
 func (p *Writer) bare(start int) bool {
 	return binary.LittleEndian.Uint32(p.buf[start:]) == blockSecrets
 }

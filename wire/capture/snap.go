@@ -10,9 +10,9 @@ const (
 	udpHead      = 8
 )
 
-// DefaultSnapLen is the number of bytes of each Ethernet frame that a capture to a file keeps if the user says
-// nothing else: the headers of every fabric packet, with the longest route and with members, rounded up to a
-// multiple of 32.
+// DefaultSnapLen is the number of bytes of each Ethernet frame that a capture to a file keeps by
+// default. All headers of a fabric packet fit, even with the longest route and with members. The
+// number is rounded up to a multiple of 32.
 const DefaultSnapLen = (ethernetHead + ipv6Head + udpHead + wire.EnvelopeLen + wire.HeaderLen + wire.MaxPacketHeader + 31) / 32 * 32
 
 // RefusedNote begins the comment on a captured frame that the port received and refused, if the capture does not keep the

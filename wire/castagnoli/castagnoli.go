@@ -43,8 +43,8 @@ type factors struct {
 
 // The function "over" returns the factor for a distance of n bytes. CRC-32C treats the input as a
 // polynomial, with the highest power in the lowest bit of the first byte. The first half of 16
-// bytes stands 64 powers higher than the second half. Both exponents have the term -1 because the
-// product of two bit-reversed polynomials comes out shifted by one power.
+// bytes stands 64 powers higher than the second half. In both calls of power, the exponent has the
+// term -1, because the product of two bit-reversed polynomials comes out shifted by one power.
 func over(n int) factor { return factor{power(8*n + 64 - 1), power(8*n - 1)} }
 
 // power returns x to the power n, modulo the polynomial of CRC-32C. The result is bit-reversed in

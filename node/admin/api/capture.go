@@ -50,8 +50,8 @@ func (b *CaptureBody) query() string {
 	return q.Encode()
 }
 
-// CaptureStream is the answer of a chip that captures. Its content is a pcapng file;
-// [ttfabric/wire/capture.NewReader] reads this file.
+// CaptureStream is the answer of a chip that captures. The content of the stream is a pcapng file,
+// which [ttfabric/wire/capture.NewReader] reads.
 type CaptureStream struct {
 	io.ReadCloser // Close ends the stream at once
 	c             *Client

@@ -18,8 +18,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Client makes calls to one chip's API. A Client implements [session.Fabric]. Its methods are safe
-// for concurrent use.
+// Client makes calls to one chip's API. A Client implements [session.Fabric]. The methods of a
+// Client are safe for concurrent use.
 type Client struct {
 	base  string
 	token string

@@ -64,8 +64,8 @@ func (c *Client) send(ctx context.Context, q *request, f func(b []byte, number u
 	return number, c.write(ctx, nil)
 }
 
-// cancelTime is the longest time for which a cancel waits until it can be sent, and then the
-// longest time for the chip to answer the cancelled request.
+// cancelTime is the longest time for which a cancel waits until it can be sent. cancelTime is also
+// the longest time for the chip to answer the cancelled request.
 const cancelTime = time.Second
 
 // cancel asks the chip to end a request, and does not wait for the answer. The chip ends the request

@@ -20,7 +20,8 @@ import (
 )
 
 // Client is a connection to a chip. A Client implements [session.Fabric], [session.Waiter],
-// [session.Mover], [session.Watcher], [session.Counter] and [session.Runner]. Its methods are safe for concurrent use.
+// [session.Mover], [session.Watcher], [session.Counter] and [session.Runner]. The methods of a
+// Client are safe for concurrent use.
 type Client struct {
 	conn  *net.UnixConn
 	raw   syscall.RawConn
@@ -195,7 +196,7 @@ func (c *Client) take(ctx context.Context) error {
 	}
 }
 
-// failure returns why the connection has ended; nil: it has not.
+// failure returns why the connection has ended, or nil if the connection has not ended.
 func (c *Client) failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -290,8 +291,8 @@ func (c *Client) lock(ctx context.Context) error {
 }
 
 // write writes the frames in text, with the payload after them, and unlocks. If ctx ends while the
-// chip takes no more bytes, write returns, and another goroutine writes a copy of the rest, because
-// the stream must hold whole frames.
+// chip takes no more bytes, write returns. Another goroutine then writes a copy of the rest,
+// because the stream must hold whole frames.
 func (c *Client) write(ctx context.Context, payload []byte) error {
 	text := c.text
 	if len(text) == 0 {
@@ -414,7 +415,7 @@ func (c *Client) Move(ctx context.Context, write bool, a wire.NocAddr, b []byte,
 		return nil, err
 	}
 	c.text = appendBlock(c.text, number, &r, len(b), len(payload))
-	_ = c.write(ctx, payload) // if it fails, the request ends with an unknown outcome
+	_ = c.write(ctx, payload) // if the write fails, the request ends with an unknown outcome
 	return q.leave, nil
 }
 

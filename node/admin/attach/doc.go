@@ -11,9 +11,10 @@
 // socket(7)), and refuses other users than its own and root. An admitted user may do everything
 // that the API's token allows. The kernel limits the path of a socket to [MaxPath] bytes.
 //
-// A chip in a container has a user of its own, and opens its socket in the folder "sockets" of the run
-// folder, which 'up --runtime docker' mounts into the container. The socket has mode 0666, and the chip
-// also admits the user who brought the fabric up. The run folder keeps other users out.
+// A chip in a container has a user of its own. The chip opens its socket in the folder "sockets" of
+// the run folder, which 'up --runtime docker' mounts into the container. The socket has mode 0666,
+// and the chip also admits the user who brought the fabric up. The run folder keeps other users
+// out.
 //
 // # Frames
 //
@@ -26,18 +27,19 @@
 //
 // The client gives each request a number, and the answer has the same number. A client may choose
 // any numbers, but two open requests should have different numbers. Up to [MaxInFlight] requests
-// may be under way. Beyond that, or if the chip has no room, the chip reads no further frames until
-// it has sent answers. The client may send frames of several requests in one piece, and the chip
-// then answers in one piece. That is a batch.
+// may be under way. If more requests are under way, or if the chip has no room, the chip reads no
+// further frames until the chip has sent answers. The client may send a batch: frames of several
+// requests in one piece. The chip then answers the batch in one piece.
 //
-// The chip performs the commands of one client in the order in which they were sent. A command to the
-// chip's own memory is performed at one instant: no packet and no other program sees half of the
-// command. A command to another chip leaves at one instant if there is room. Commands are inputs of
-// the chip, and are part of recordings. Answers come in the order in which the requests end.
+// The chip performs the commands of one client in the order in which they were sent. The chip
+// performs a command to its own memory at one instant, so that no packet and no other program sees
+// half of the command. A command to another chip leaves at one instant if there is room. Commands
+// are inputs of the chip, and are part of recordings. Answers come in the order in which the
+// requests end.
 //
 // The first frame must be a hello. If a frame cannot be read, the chip sends an error with the
-// number 0, and closes the connection. When a connection closes, its waits end and it leaves its
-// barriers; its commands under way go on.
+// number 0, and closes the connection. When a connection closes, the connection's waits end, and
+// the connection leaves its barriers. Commands under way go on.
 //
 // # Requests
 //
@@ -129,8 +131,8 @@
 //	       drop and doubt, mesh and chip of the drop
 //	       the data of a read
 //
-// A command of more than 4096 bytes travels as several packets. Its result is that of the first
-// packet that did not end as done.
+// A command of more than 4096 bytes travels as several packets. The result of such a command is
+// that of the first packet that did not end as done.
 //
 // The codes of errors:
 //
@@ -172,16 +174,17 @@
 //	20  4  length, at most [MaxTransfer] bytes
 //	24     the data of a write
 //
-// The request tile is for programs that use the firmware's queues with plain loads and stores, on Linux. The
-// answer carries a descriptor of a memfd with the bytes of the tile's L1, which the program maps as shared.
-// The chip's stores appear there in their order. A program's store sends no message to the chip. While the
-// file is in use, the chip therefore looks at the indices of the queues: every 20 µs for 1 ms after a change
-// of an index, and otherwise every 1 ms. If an index has changed, the chip copies the program's changes of
-// the queues and their buffers into its memory. Every 10 ms, the chip copies the program's changes elsewhere
-// in the L1, and refreshes words such as the heartbeat. These changes are inputs of the chip, and part of
-// recordings. If the program and the chip store into one word at the same time, either store may
-// be lost. The chip uses the file until the last connection that asked for the file closes. A chip
-// refuses other tiles than ethernet tiles with error 1.
+// The request tile is for programs that use the firmware's queues with plain loads and stores, on
+// Linux. The answer carries a descriptor of a memfd with the bytes of the tile's L1, which the
+// program maps as shared. The chip's stores appear there in their order. A program's store sends no
+// message to the chip. While the file is in use, the chip therefore looks at the indices of the
+// queues. After a change of an index, the chip looks every 20 µs for 1 ms. Otherwise, the chip
+// looks every 1 ms. If an index has changed, the chip copies the program's changes of the queues
+// and their buffers into its memory. Every 10 ms, the chip copies the program's changes elsewhere
+// in the L1, and refreshes words such as the heartbeat. The copied changes are inputs of the chip,
+// and part of recordings. If the program and the chip store into one word at the same time, either
+// store may be lost. The chip uses the file until the last connection that asked for the file
+// closes. A chip refuses other tiles than ethernet tiles with error 1.
 //
 // # Limits
 //

@@ -9,7 +9,8 @@ import (
 
 // A program that makes one request after the other waits for each answer. Waking up a sleeping
 // process takes 5 to 50 µs, and both ends sleep in each round trip. Both ends therefore poll for
-// pollTime, if the previous bytes came within pollGap. Both times are choices of this project.
+// pollTime, if the previous bytes came within pollGap. The values of pollTime and pollGap are
+// choices of this project.
 const (
 	pollTime = 40 * time.Microsecond // longest time for which a Poller polls before it sleeps
 	pollGap  = 60 * time.Microsecond // a Poller polls if the bytes before took at most this time to come

@@ -22,8 +22,8 @@ import (
 // states, and Client.mu guards the state:
 //
 //   - resting: nobody has the turn.
-//   - reading: the reading goroutine has the turn. It takes frames, and sleeps until frames come.
-//   - calling: a caller of Perform has the turn. It takes frames that have come whole, and never sleeps.
+//   - reading: the reading goroutine has the turn. The reading goroutine takes frames, and sleeps until frames come.
+//   - calling: a caller of Perform has the turn. The caller takes frames that have come whole, and never sleeps.
 //   - over: the connection has ended, and nobody takes the turn any more.
 //
 // # Changes
@@ -40,7 +40,7 @@ import (
 //
 //  1. Only the goroutine that has the turn uses Client.in.
 //  2. While a request is open, the turn is not resting. So somebody reads each answer.
-//  3. A caller has the turn for about pollTime at most. It has no turn while it waits for a channel, for
+//  3. A caller has the turn for about pollTime at most. A caller has no turn while the caller waits for a channel, for
 //     room in the socket or for the end of its ctx. So a caller never holds up another request.
 //  4. A rest lasts two restTime at most, if no caller takes the turn. So the client notices soon that
 //     the chip has closed the connection.
@@ -59,8 +59,8 @@ const (
 // value is a choice of this project.
 const restTime = 10 * time.Millisecond
 
-// tryEvery is how often a caller polls although the latest answers came late: each tryEvery-th caller
-// polls. Between these, callers leave the reading to the goroutine that can sleep.
+// tryEvery is how often a caller polls although the latest answers came late: each tryEvery-th
+// caller polls. All other callers leave the reading to the goroutine that can sleep.
 const tryEvery = 16
 
 // errNotYet says that no whole frame has come.
@@ -154,7 +154,7 @@ func (c *Client) start(ctx context.Context, p *pending, r *flow.Request) (mine b
 	if mine {
 		c.pass() // invariant 3: the chip may take no more bytes before it has sent answers
 	}
-	_ = c.writeRest(ctx, n, nil, err) // if it fails, the request ends with an unknown outcome
+	_ = c.writeRest(ctx, n, nil, err) // if the write fails, the request ends with an unknown outcome
 	return false, nil
 }
 

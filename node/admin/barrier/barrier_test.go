@@ -123,7 +123,8 @@ func TestOnceLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestAgainstAModel enters, cancels and leaves at random, and compares with a count of those inside.
+// TestAgainstAModel enters, cancels and leaves at random, and compares the barrier with a count of
+// the ranks inside.
 func TestAgainstAModel(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))

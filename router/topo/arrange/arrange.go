@@ -16,7 +16,7 @@ const maxLayoutSteps = 20_000
 //
 // Of the grids that fit the cables, the search takes a grid with the fewest wraps. Of several such
 // grids, the search takes the grid that is nearest to a square. The grid has at most as many rows
-// as columns. If a square grid wraps on only one axis, this is the axis from west to east. The
+// as columns. If a square grid wraps on only one axis, its rows wrap, and its columns do not. The
 // north-west corner gets the smallest possible chip id. The place east of the corner gets the
 // smallest possible neighbour of the corner chip.
 //

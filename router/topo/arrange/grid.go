@@ -3,8 +3,8 @@ package arrange
 
 import "fmt"
 
-// MinWrap is the smallest number of chips of an axis that wraps: with two chips, the wrap would join
-// the same two neighbours again (tt-metal, mesh_graph.cpp).
+// MinWrap is the smallest number of chips of an axis that wraps. With two chips, the wrap would
+// join the same two neighbours again (tt-metal, mesh_graph.cpp).
 const MinWrap = 3
 
 // Grid is a full grid of chips.

@@ -2,8 +2,8 @@
 //
 // The values of fields are words, numbers, strings, messages or lists. The reader keeps fields with
 // unknown names, and keeps the line of each field for error messages. The reader takes time in
-// proportion to the length of the file. Whoever knows the schema asks a field for its meaning: see
-// [Field.Uint], [Field.Bool] and [Field.Enum].
+// proportion to the length of the file. A caller that knows the schema reads the value of a field
+// with [Field.Uint], [Field.Bool] or [Field.Enum].
 package textproto
 
 import (

@@ -175,7 +175,7 @@ func SaveChip(dir string, chip wire.FabricNodeID, cert, key []byte, replace bool
 		return saveNew(dir, chip.String(), cert, key)
 	}
 	// SaveChip renames the two new files one after the other. A chip that starts between the two
-	// renames finds a key and a certificate that do not belong together, and reports this.
+	// renames finds a key and a certificate that do not belong together, and reports an error.
 	for _, f := range []struct {
 		ext  string
 		b    []byte

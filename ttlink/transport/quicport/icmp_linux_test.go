@@ -15,8 +15,9 @@ import (
 	"ttfabric/wire"
 )
 
-// asPeer is the environment variable that makes TestPeerProcess a port's peer: the folder of the
-// certificates, the own address, the address of the port, and which end of the cable the peer is.
+// asPeer is the environment variable that makes TestPeerProcess a port's peer. The variable holds
+// the folder of the certificates, the peer's address, and the port's address. The variable also
+// says which end of the cable the peer is.
 const asPeer = "TTFABRIC_TEST_PEER"
 
 // TestPeerProcess is the second process of TestKilledPeer.

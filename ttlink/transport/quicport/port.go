@@ -188,7 +188,7 @@ func (p *port) tls() *tls.Config {
 }
 
 // attend makes judge learn why a connection at the acceptor ended. The dialer may have refused the
-// acceptor's certificate, and only the connection's context shows that.
+// acceptor's certificate, and only the connection's context shows this refusal.
 func (p *port) attend(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
 	context.AfterFunc(ctx, func() { p.judge(context.Cause(ctx)) })
 	return ctx, nil

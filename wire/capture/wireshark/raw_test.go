@@ -41,10 +41,11 @@ func captured(ds []datagram) []byte {
 	return b
 }
 
-// TestDissectsRawFrames lets tshark dissect raw frames of compliance mode: good ones, frames with each
-// fault that a receiver finds, and a frame that the capture cut off. A frame of TT-link is no raw frame. Each
-// comes between ports of its own, first alone and then after a frame of TT-link. The fields, the filters
-// and the expert information must name each.
+// TestDissectsRawFrames lets tshark dissect raw frames of compliance mode. Some frames are good,
+// some have one of the faults that a receiver finds, and the capture cut one frame off. A frame of
+// TT-link is no raw frame. Each raw frame comes between ports of its own, first alone and then
+// after a frame of TT-link. The fields, the filters and the expert information must name each raw
+// frame.
 func TestDissectsRawFrames(t *testing.T) {
 	tshark, err := exec.LookPath("tshark")
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"ttfabric/node/admin/attach"
 )
 
-// The memory for the data of reads under way follows the length of the reads: as many reads as a client may
-// have in flight take at most twice as many bytes as their answers may have.
+// The memory for the data of reads under way follows the length of the reads. As many reads as a
+// client may have in flight take at most twice as many bytes as the answers may have.
 func TestMemoryOfLongReads(t *testing.T) {
 	for _, size := range []int{4097, 8192, 60000, attach.MaxBlock} {
 		c, total := &client{}, 0

@@ -234,9 +234,9 @@ func (x *lends) perform(p firmware.Transfer) {
 	check(x.t, err)
 }
 
-// TestLentMemory moves a block between a client's own memory and the other chip. Flags change only after the
-// client has acknowledged the last write. A client that refuses, and one that leaves in the middle, make the
-// requests end with an error.
+// TestLentMemory moves a block between a client's own memory and the other chip. Flags change only
+// after the client has acknowledged the last write. A client that refuses transfers, and a client
+// that leaves in the middle, make the requests end with an error.
 func TestLentMemory(t *testing.T) {
 	l := start(t, "n300", "")
 	q, x := l.queues(t, 0, 10), l.lends(t, 0, 1<<20)
@@ -361,9 +361,10 @@ func (l *live) article(t *testing.T, l1 []byte) string {
 	return out.String()
 }
 
-// TestProgramOfTheArticle runs the program of part 4 of the Wormhole series, with plain loads and stores in the
-// mapped L1 of tile E10: first with both cables, then with the cable of E8 cut, and then with both cables cut.
-// The chip is recorded, and its recording replays without the program.
+// TestProgramOfTheArticle runs the program of part 4 of the Wormhole series, with plain loads and
+// stores in the mapped L1 of tile E10. The program runs first with both cables, then with the cable
+// of E8 cut, and then with both cables cut. The chip is recorded, and its recording replays without
+// the program.
 func TestProgramOfTheArticle(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("chips share memory on Linux only")

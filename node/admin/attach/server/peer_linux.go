@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkPeer returns an error if the process at the other end of a connection belongs to another user
-// than this process, root and the given users (SO_PEERCRED, socket(7)).
+// checkPeer asks the kernel for the user of the process at the other end of a connection
+// (SO_PEERCRED, socket(7)). The user must be the user of this process, root, or one of the given
+// users. For any other user, checkPeer returns an error.
 func checkPeer(conn *net.UnixConn, users []uint32) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"ttfabric/node/admin/barrier"
 )
 
-// acceptPause is the time until the next attempt after the kernel refused to hand over a connection, for
-// example because the process has too many open files.
+// acceptPause is the time until the next attempt after the kernel refused to hand over a
+// connection. The kernel refuses, for example, if the process has too many open files.
 const acceptPause = 100 * time.Millisecond
 
 // Server serves the local programs of a chip.

@@ -22,8 +22,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestTurns lets many goroutines use one client: short words alone and between others, blocks, batches, waits
-// that are cancelled, and callers that stop waiting. Each must get the answer to its own request.
+// TestTurns lets many goroutines use one client. The goroutines read and write words, blocks and
+// batches, cancel waits, and stop waiting. Each must get the answer to its own request.
 func TestTurns(t *testing.T) {
 	l := start(t, "n300", "")
 	c := l.dial(t, 0)
@@ -123,8 +123,9 @@ func turnBatch(t *testing.T, ctx context.Context, c *attach.Client, dst wire.Fab
 	}
 }
 
-// TestTurnsEnd ends the connection while callers have the turn again and again: by the client, by the chip's
-// socket, by the chip, and by the kill of the chip's process. Each call must end, and calls after it must fail.
+// TestTurnsEnd ends the connection while callers have the turn again and again. The client, the
+// chip's socket, the chip, or a kill of the chip's process ends the connection. Each call must end,
+// and calls after it must fail.
 func TestTurnsEnd(t *testing.T) {
 	for _, e := range []struct {
 		name string
