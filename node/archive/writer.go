@@ -262,8 +262,9 @@ func (w *Writer) rotate(now time.Time) {
 }
 
 // tidy compresses all segments but the open one. tidy also removes the oldest segments beyond
-// TotalBytes, but never the open one, and the incomplete files of a killed process. If a step
-// fails, the next call of tidy tries the step again. A failed step loses no lines.
+// TotalBytes, but never the open segment. tidy also removes the incomplete files of a
+// killed process. If a step fails, the next call of tidy tries the step again. A failed step loses
+// no lines.
 func (w *Writer) tidy() {
 	ents, _ := os.ReadDir(w.cfg.Dir)
 	for _, e := range ents {

@@ -28,10 +28,10 @@
 // receiver ends the job.
 //
 // With [MessageCountReached], a channel ends after the number of messages that the host gave. With
-// [WorkerInitiated], a channel ends when its worker sends the signal [Last] beside the last message,
-// or [Terminate] in place of a first message. The workers of both ends must end the channel. When a
-// channel has ended, its EDM tells the other end how many messages the channel had. The kernel ends when all
-// its channels have ended at both ends with the same counts.
+// [WorkerInitiated], a channel ends when its worker sends the signal [Last] with the last message,
+// or [Terminate] without a further message. The workers of both ends must end the channel. When a
+// channel has ended, its EDM tells the other end how many messages the channel had. The kernel ends
+// when all its channels have ended at both ends with the same counts.
 //
 // If the counts differ, the job ends on all chips. The job's end names the link, the channel, the number that
 // was expected, and the number that was seen. If one host builds both ends, [Links.Check] finds different

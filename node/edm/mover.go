@@ -80,9 +80,10 @@ func (m *mover) run() {
 	m.tell(Event{Kind: Ended})
 }
 
-// clear clears the words that the other end will write. The other end writes these words only after
-// the handshake. The start of the program has cleared the channels' semaphores, because a worker
-// may end its channel before the EDM runs.
+// clear clears the words that the other end will write, and writes the words that the link sends as
+// acknowledgements. The other end writes these words only after the handshake. The start of the
+// program has cleared the channels' semaphores, because a worker may end its channel before the EDM
+// runs.
 func (m *mover) clear() {
 	for _, cs := range [][]*channel{m.senders, m.receivers} {
 		for _, c := range cs {

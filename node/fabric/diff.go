@@ -36,11 +36,11 @@ type LinkDiff struct {
 	Planes   []topo.DirectionHealth `json:"directions"`    // numbers of cables by chip and direction, such as the live cables
 }
 
-// DiffLinks compares the cables of topology t with the link ends that the chips report in
-// views. A cable is up if its two ends report that they are up, have each other as peers,
-// and send their frames by this cable. The topology "expected" has the cables that should exist:
-// either t, or the topology that --expected names. For each chip without a report, the map "quiet"
-// says why the report is missing.
+// DiffLinks compares the cables of topology t with the link ends that the chips report in views. A
+// cable is up if its two ends report that they are up, in service, and have each other as peers.
+// Both ends must also send their frames by this cable. The topology "expected" has the cables that
+// should exist: either t, or the topology that --expected names. For each chip without a report,
+// the map "quiet" says why the report is missing.
 func DiffLinks(t, expected *topo.Topology, views []api.ChipView, quiet map[wire.FabricNodeID]string) LinkDiff {
 	ends := map[wire.PortID]api.LinkView{}
 	for _, v := range views {

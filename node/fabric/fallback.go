@@ -83,8 +83,8 @@ func (s *Chips) cableAt(n wire.FabricNodeID, ch *wire.Channel) string {
 }
 
 // AssignFallback makes the cable "by" the fallback of links, at both ends. The name "auto" lets the
-// chips choose again. The error names a cable that is not parallel to a link. The result "absent"
-// lists the chips at the links that do not run.
+// chips choose again. The error names a cable that is not parallel to a link. Of the chips at the
+// links, the result "absent" lists those that do not run.
 func (s *Chips) AssignFallback(ctx context.Context, links []topo.Link, by string) (absent []wire.FabricNodeID, err error) {
 	to := map[wire.PortID]*wire.Channel{}
 	if by != "auto" {

@@ -25,8 +25,8 @@ type Healed struct {
 // Heal ends the disturbances that commands began on purpose. Heal repairs cut cables, puts cables
 // back into service, resumes paused and draining routers, ends cuts of the gossip, and makes chips
 // accept new requests. Heal changes no impairment, assigned fallback or compliance mode. Heal also
-// changes no chip that does not run or answer. Left of the result names everything that Heal has
-// not changed. If Heal returns an error, the result says what Heal put back before the error.
+// changes no chip that does not run or answer. The field Left of the result names what Heal has not
+// ended. If Heal returns an error, the result says what Heal put back before the error.
 func (s *Chips) Heal(ctx context.Context) (h Healed, err error) {
 	all, err := s.Topology.SelectLinks([]string{"all"})
 	if err != nil {

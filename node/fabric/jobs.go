@@ -28,9 +28,9 @@ func JobsOf(ctx context.Context, cs []*api.Client) []Answer[api.JobsView] {
 	return Each(ctx, cs, jobStart, func(ctx context.Context, c *api.Client) (api.JobsView, error) { return c.Jobs(ctx) })
 }
 
-// RunJob starts the parts of a job on their chips, and waits until all have ended. If a chip cannot start
-// its part, or if ctx ends, RunJob stops the job on all chips. If the job ends early, the error is a
-// [*session.JobError] of the chip that ended first.
+// RunJob starts the parts of a job on their chips, and waits until all have ended. If a chip cannot
+// start its part, or if ctx ends, RunJob stops the job on all chips. If the job ends early, the
+// error is a [*session.JobError], which names the chip that ended the job first.
 func (f *Fabric) RunJob(ctx context.Context, parts map[wire.FabricNodeID]kernel.Job) error {
 	var cs []*api.Client
 	var id kernel.JobID

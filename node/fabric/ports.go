@@ -12,8 +12,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Where names ports: the channels of each chip. If a chip has no channels, the entry names
-// the chip itself.
+// Where names ports: the channels of each chip. An entry without channels names the chip itself.
 type Where map[wire.FabricNodeID][]wire.Channel
 
 // Chips holds a client of the API of each running chip of a fabric.
@@ -116,8 +115,8 @@ func (s *sorted[T]) byChip(t *topo.Topology, chip func(*T) wire.FabricNodeID) []
 }
 
 // Cut cuts cables if "on" is true, and puts cables back if "on" is false. If d is not 0, the chips
-// put cut cables back by themselves after the time d. The result "absent" lists the chips at the
-// cables that s has no client of.
+// put cut cables back by themselves after the time d. Of the chips at the cables, the result
+// "absent" lists those that s has no client of.
 func (s *Chips) Cut(ctx context.Context, links []topo.Link, on bool, d time.Duration) (absent []wire.FabricNodeID, err error) {
 	where, _ := spec.Ends(links, "both")
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -125,9 +124,9 @@ func (s *Chips) Cut(ctx context.Context, links []topo.Link, on bool, d time.Dura
 	})
 }
 
-// Uncut puts cables back. The result "back" lists the cables that were cut, in one or both directions,
-// and were put back in at least one of these. The result "absent" lists the chips at the cables
-// that s has no client of.
+// Uncut puts cables back. The result "back" lists the cables that were cut, in one or both
+// directions, and were put back in at least one of these directions. Of the chips at the cables,
+// the result "absent" lists those that s has no client of.
 func (s *Chips) Uncut(ctx context.Context, links []topo.Link) (back []topo.Link, absent []wire.FabricNodeID, err error) {
 	where, _ := spec.Ends(links, "both")
 	var ended sorted[wire.PortID]

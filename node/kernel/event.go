@@ -59,7 +59,7 @@ func (e *Event) String() string {
 		}
 		return fmt.Sprintf("%s, kernel %s: %s", name, e.Kernel, e.Violation.String())
 	case StopIgnored:
-		return fmt.Sprintf("%s, kernel %s recovered from being stopped; pass a panic on that you did not raise", name, e.Kernel)
+		return fmt.Sprintf("%s, kernel %s recovered from being stopped; a kernel must pass on a panic that it did not raise", name, e.Kernel)
 	}
 	return fmt.Sprintf("%s, kernel %s: %s", name, e.Kernel, e.Text)
 }

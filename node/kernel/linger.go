@@ -34,7 +34,7 @@ type linger struct {
 }
 
 // linger keeps the L1 of an ended job on the ethernet tiles of the job's channels. The L1 becomes
-// free when the chips at the other ends release the job.
+// free when the chip at the other end of the channel releases the job, or after [LingerMost].
 func (m *Machine) linger(j *job, early bool) {
 	for _, ch := range j.spec.Channels {
 		t, ok := EthernetTile(m.cfg.Topology.Arch, ch)

@@ -141,14 +141,15 @@ func (m *Machine) delay(d time.Duration) time.Duration {
 // Idle reports whether the machine has no job.
 func (m *Machine) Idle() bool { return len(m.jobs) == 0 }
 
-// Has reports whether the machine's table has a kernel of a name.
+// Has reports whether the machine's table has a kernel of the given name.
 func (m *Machine) Has(name string) bool { return m.cfg.Table[name] != nil }
 
 // Step begins a step of the chip: kernels may make [StepBudget] new calls. The chip calls Step once before
 // the calls of Run in each step.
 func (m *Machine) Step() { m.left = StepBudget }
 
-// Run resumes the kernels that can continue. Run returns true if a kernel ran or a command moved.
+// Run resumes the kernels that can continue. Run returns true if a kernel ran, a job advanced, or a
+// NoC command took effect.
 func (m *Machine) Run(now mono.Time) bool {
 	if len(m.ready) == 0 && m.polling == 0 && now.Before(m.due) {
 		return false
@@ -168,8 +169,8 @@ func (m *Machine) Run(now mono.Time) bool {
 // Deadline returns the time at which the caller must next call Step and Run.
 func (m *Machine) Deadline() (mono.Time, bool) { return m.due, m.due != mono.Never }
 
-// wake makes the processes ready whose wait has ended, starts programs that are due, and performs the
-// NoC commands that are due. wake returns true if a command moved.
+// wake makes the processes ready whose wait has ended, starts programs that are due, and performs
+// the NoC commands that are due. wake returns true if a job advanced or a command took effect.
 func (m *Machine) wake() (moved bool) {
 	for i := 0; i < len(m.jobs); {
 		j := m.jobs[i]

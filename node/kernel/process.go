@@ -57,7 +57,7 @@ func newProcess(j *job, s *Start) *process {
 	return p
 }
 
-// finish performs the NoC commands that the kernel left under way.
+// finish waits until the NoC commands that the kernel left under way have taken effect.
 func (p *process) finish() {
 	for len(p.noc) > 0 {
 		(&Context{p}).NocAsyncWriteBarrier()

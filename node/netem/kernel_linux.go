@@ -98,8 +98,8 @@ func (h *Host) make(flags int, q qdisc) error {
 	return explain(err, "sch_"+q.kind)
 }
 
-// drop removes a qdisc and all qdiscs below it. If the kernel answers that it does not have the
-// qdisc, drop returns no error.
+// drop removes a qdisc and all qdiscs below it. If the kernel does not have the qdisc, drop returns
+// no error.
 func (h *Host) drop(q qdisc) error {
 	req := h.request(unix.RTM_DELQDISC, unix.NLM_F_ACK, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(q.index), Handle: q.handle, Parent: q.parent})
 	if _, err := req.Execute(unix.NETLINK_ROUTE, 0); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
@@ -129,8 +129,8 @@ func explain(err error, module string) error {
 var remade = map[string]bool{"pfifo": true, "bfifo": true, "pfifo_fast": true, "pfifo_head_drop": true, "tbf": true, "fq": true, "fq_codel": true,
 	"codel": true, "cake": true, "pie": true, "sfq": true, "netem": true, "prio": true}
 
-// root returns the root qdisc among the qdiscs of an interface. If the result has no handle, it is
-// the kernel's default qdisc.
+// root returns the root qdisc among the qdiscs of an interface. A result without a handle is the
+// kernel's default qdisc.
 func root(qs []qdisc) (r qdisc) {
 	for _, q := range qs {
 		if q.parent == netlink.HANDLE_ROOT {
@@ -144,9 +144,9 @@ func root(qs []qdisc) (r qdisc) {
 func ours(q qdisc) bool { return q.kind == "htb" && q.handle == rootHandle }
 
 // plant replaces the root qdisc of an interface by our root qdisc. If the earlier root qdisc was
-// not the kernel's default, plant puts a copy of it below our root qdisc. If our root qdisc is
-// there already, plant changes nothing. The function "undo" reverses what plant has changed, unless
-// the interface has an impairment.
+// not the kernel's default, plant puts a copy of the earlier root qdisc below our root qdisc. If
+// our root qdisc is there already, plant changes nothing. The function "undo" reverses what plant
+// has changed, unless the interface has an impairment.
 func (h *Host) plant(index int, name string) (undo func() error, err error) {
 	qs, err := h.qdiscs(index)
 	if err != nil {
@@ -269,7 +269,7 @@ const (
 )
 
 // filters makes the filters that lead packets from the socket address src into the class of the
-// port. If a filter for IPv4 or IPv6 exists already, filters leaves it as it is.
+// port. If a filter for IPv4 or IPv6 exists already, filters does not change this filter.
 func (h *Host) filters(index int, src netip.AddrPort) error {
 	have, err := h.filtersOf(index, src.Port())
 	if err != nil {

@@ -14,7 +14,7 @@
 //
 //	htb 7474: root
 //	├── default: all other traffic
-//	├── 7474:1                       only if the interface had a qdisc of its own: a copy of it
+//	├── 7474:1                       copy of the interface's earlier qdisc, if the interface had one
 //	└── 7474:4268 (port 17000)
 //	    └── tbf                      splits super-packets into datagrams, limits nothing
 //	        └── netem                delay, jitter, loss, duplicates, corruption, rate

@@ -26,7 +26,7 @@ type Mailbox struct {
 	LastDown    string            `json:"last_down"`        // reason why the link went down last
 	Downtime    float64           `json:"downtime_seconds"` // time for which the link was down in all, in seconds
 	RTT         float64           `json:"rtt_microseconds"` // smoothed round trip of the link, in microseconds
-	Heartbeat   string            `json:"heartbeat"`        // heartbeat of the router, 8 hexadecimal digits; it counts while the router lives
+	Heartbeat   string            `json:"heartbeat"`        // heartbeat of the router, 8 hexadecimal digits; the number grows while the router runs
 	Retrains    uint32            `json:"retrains"`         // number of retrains of the link
 	Queued      uint32            `json:"packets_queued"`   // number of packets in the port's receiver and sender channels
 	Counters    map[string]uint64 `json:"counters"`         // counters of the port, by name; names that begin with bytes or frames count these, and other names count packets

@@ -18,7 +18,7 @@ import (
 type Up struct {
 	Topology string         `json:"topology"` // the name of the topology
 	Seconds  float64        `json:"seconds"`  // the time until all links were up
-	Remarks  []string       `json:"remarks"`  // sentences for people about the topology, such as what its file has and the topology has not
+	Remarks  []string       `json:"remarks"`  // sentences for people about the topology, for example about parts of the file that the topology lacks
 	Chips    []api.ChipView `json:"chips"`    // the chips, sorted by mesh and chip
 
 	DryRun *spec.DryRun `json:"dry_run,omitempty"` // with --dry-run: what would start; of the other fields, only topology and remarks are then set

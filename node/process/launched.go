@@ -54,8 +54,9 @@ func runLaunched(ctx context.Context, l *launched.Process, program Program, kern
 	return err
 }
 
-// asRank returns a program that waits for the beginning, sets the variables of the rank, runs the user's
-// program, and tells the launcher when the program has returned without an error.
+// asRank returns a program for the process of a rank. The returned program waits until all chips
+// run, sets the variables of the rank, and runs the user's program. If the user's program returns
+// nil, the returned program tells the launcher.
 func asRank(l *launched.Process, program Program) Program {
 	return func(ctx context.Context, s *session.Session) error {
 		variables, err := l.Begin(ctx)

@@ -300,8 +300,8 @@ func awaitEnd(finished <-chan struct{}, log *slog.Logger) {
 	}
 }
 
-// listen opens the chip's socket for local programs. If this fails, listen logs why and returns nil,
-// because such programs can use the API instead.
+// listen opens the chip's socket for local programs. If listen cannot open the socket, listen logs
+// the error and returns nil, because local programs can use the API instead.
 func (c *Config) listen(n *node.Node, barriers *barrier.Table, log *slog.Logger) *server.Server {
 	if c.socket == "" {
 		return nil

@@ -108,9 +108,9 @@ func somewhere(r wire.Ranges) error {
 	return nil
 }
 
-// multicast submits one request to many chips and waits for the request's end. If a chip
-// refused the request for lack of room or after a restart, multicast sends the request to
-// this chip again, as a unicast.
+// multicast submits one request to many chips and waits for the request's end. If a chip did not
+// perform the request, and a repetition can succeed, multicast sends the request to this chip
+// again, as a unicast. The function "repeats" says when a repetition can succeed.
 func (s *Session) multicast(ctx context.Context, to wire.Ranges, r flow.Request, o []Option) error {
 	if err := somewhere(to); err != nil {
 		return err

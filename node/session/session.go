@@ -420,8 +420,8 @@ func repeats(q *flow.Request, r *flow.Result, try int) bool {
 	return false
 }
 
-// againAfter returns how long a call waits before repetition number "try" of a refused request. The
-// number of the first repetition is 0.
+// againAfter returns how long a call waits before repetition number "try" of a request. The number
+// of the first repetition is 0.
 func againAfter(try int) time.Duration { return min(againWait<<min(try, againDoublings), againMax) }
 
 // stopped adds the error of an ended ctx to the error of a command with an unknown

@@ -109,11 +109,12 @@ func (s *Session) StartRead(ctx context.Context, dst wire.FabricNodeID, a wire.N
 // leave in the order of the calls, except the packets beyond the first InFlight. If ctx ends, Start
 // stops waiting for room, and the session does not repeat the command after any refusal or loss.
 //
-// The session repeats a command after a refusal or loss that a repetition can mend, see
-// [LostError]. A repeated command would arrive after later commands. Therefore the session repeats
-// a command only if its program has started no later command of the same flow. Otherwise the Call
-// ends with the error of the refusal or loss. Commands of one flow have the same destination or
-// members and the same plane. Either all commands of a flow have [OtherWay], or no command has it.
+// The session repeats a command that the destination refused for lack of room or after a restart,
+// and a command that was lost at a fault. A repeated command would arrive after later commands.
+// Therefore the session repeats a command only if its program has started no later command of the
+// same flow. Otherwise the Call ends with the error of the refusal or loss. Commands of one flow
+// have the same destination or members and the same plane. Either all commands of a flow have
+// [OtherWay], or no command has it.
 //
 // A payload of more than 4 KiB is allowed for writes, and for writes with increment that are not
 // posted. The last packet carries the increment of such a write. The last packet leaves when the

@@ -10,8 +10,8 @@ import (
 )
 
 // Generator makes one chip's packets of a run. At most Spec.Window packets are outstanding at once.
-// A Generator takes the destinations round robin, or draws them at random. A Generator is a pure
-// machine and not safe for concurrent use.
+// A Generator takes the destinations round robin, or draws the destinations at random. A Generator
+// has no clock, lock or goroutine, and is not safe for concurrent use.
 //
 // Invariants: 0 ≤ open ≤ Window. The field "fresh" is the sum of the flows' field "rest". The field
 // "left" is the sum of "fresh" and the number of picked packets that wait to be sent. Without a

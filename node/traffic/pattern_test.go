@@ -190,9 +190,9 @@ func TestPairsKeepToTheirPlanes(t *testing.T) {
 	}
 }
 
-// In a run that uses two directions, the packets of a pair with two routes take all planes of one
-// direction, and then all planes of the other direction. Each plane and direction has its own
-// packet numbers. All other packets take only the usual direction.
+// In a run with two directions, a pair with two routes first uses all planes of one direction. Then
+// the pair uses all planes of the other direction. Each plane and direction has its own packet
+// numbers. All other packets take only the usual direction.
 func TestPairsTakeBothWays(t *testing.T) {
 	m, _ := topo.Named("ring:4")
 	ways := func(a, b wire.FabricNodeID) int { return 2 - int(a.Chip+b.Chip)%2 }

@@ -3,8 +3,8 @@ package traffic
 import "ttfabric/wire"
 
 // Verifier runs at the destination. A Verifier checks, byte for byte, the data that other chips
-// have written into the destination's traffic region. A Verifier is a pure machine and not safe
-// for concurrent use.
+// have written into the destination's traffic region. A Verifier has no clock, lock or goroutine,
+// and is not safe for concurrent use.
 type Verifier struct {
 	spec        Spec
 	self        wire.FabricNodeID

@@ -28,7 +28,7 @@ const (
 
 // Job is a capture at the ports of many chips. A caller may call [Job.Run] only once.
 type Job struct {
-	Say func(line string) // gets a message each time a chip stops answering or answers again; called in the goroutine of [Job.Run]; nil: no messages
+	Say func(line string) // gets a message when the capture has begun, and each time a chip stops answering or answers again; called in the goroutine of [Job.Run]; nil: no messages
 
 	fabric  *fabric.Fabric
 	where   fabric.Where

@@ -376,9 +376,9 @@ const StopTime = 3 * time.Second
 // lockPoll is the time between two attempts to take a lock that another process holds.
 const lockPoll = 20 * time.Millisecond
 
-// Lock takes the lock of a folder. A process starts chips in a folder only while the
-// process holds this lock. If another process holds the lock, Lock waits for the lock until
-// ctx ends. The caller must call unlock.
+// Lock takes the lock of a folder. A process starts or removes chips, or changes keys, only while the
+// process holds the lock of the fabric's folder. If another process holds the lock, Lock waits for
+// the lock until ctx ends. The caller must call unlock.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -399,7 +399,7 @@ func Lock(ctx context.Context, path string) (unlock func(), err error) {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return nil, ctx.Err()
 			}
-			return nil, spec.NotReadyf("another ttfabric command is starting chips in %s; try again after that command", path)
+			return nil, spec.NotReadyf("another ttfabric command holds the lock of %s, for example to start chips; try again after that command", path)
 		case <-time.After(lockPoll):
 		}
 	}

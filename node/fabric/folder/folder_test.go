@@ -128,7 +128,7 @@ func TestDamagedFolder(t *testing.T) {
 		{topologyFile, "arch: {0: grayskull}", func() error { _, err := d.Topology(); return err }, topologyFile},
 		{topologyFile, "", func() error { _, err := d.Topology(); return err }, topologyFile},
 		{tokenFile, "", func() error { _, err := d.Token(); return err }, "'ttfabric down' removes the fabric"},
-		{PSKFile, "", func() error { _, err := d.PSK(); return err }, "take the fabric down with 'ttfabric down', and up again"},
+		{PSKFile, "", func() error { _, err := d.PSK(); return err }, "take the fabric down with 'ttfabric down', and bring it up again with 'ttfabric up'"},
 		{PSKFile, "short", func() error { _, err := d.PSK(); return err }, "is damaged"},
 		{KeysFile, "", func() error { _, err := GossipKeys(d.Path(KeysFile)); return err }, KeysFile},
 		{KeysFile, `["x"]`, func() error { _, err := GossipKeys(d.Path(KeysFile)); return err }, "are damaged"},

@@ -48,10 +48,10 @@ func (d Dir) PKI(s *spec.Spec) string { return cmp.Or(s.PKI, d.Path(pkiDir)) }
 func GossipKeys(path string) (keys [][]byte, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("the gossip keys cannot be read: %w; take the fabric down with 'ttfabric down', and up again", err)
+		return nil, fmt.Errorf("the gossip keys cannot be read: %w; take the fabric down with 'ttfabric down', and bring it up again with 'ttfabric up'", err)
 	}
 	if keys, err = parseKeyList(b); err != nil {
-		return nil, fmt.Errorf("the gossip keys in %s are damaged: %w; take the fabric down with 'ttfabric down', and up again", path, err)
+		return nil, fmt.Errorf("the gossip keys in %s are damaged: %w; take the fabric down with 'ttfabric down', and bring it up again with 'ttfabric up'", path, err)
 	}
 	return keys, nil
 }
@@ -60,11 +60,11 @@ func GossipKeys(path string) (keys [][]byte, err error) {
 func (d Dir) PSK() ([]byte, error) {
 	b, err := ReadPlain(d.Path(PSKFile))
 	if err != nil {
-		return nil, fmt.Errorf("the pre-shared key cannot be read: %w; take the fabric down with 'ttfabric down', and up again", err)
+		return nil, fmt.Errorf("the pre-shared key cannot be read: %w; take the fabric down with 'ttfabric down', and bring it up again with 'ttfabric up'", err)
 	}
 	key, err := keyring.Parse(string(bytes.TrimSpace(b)))
 	if err != nil {
-		return nil, fmt.Errorf("the pre-shared key in %s is damaged; take the fabric down with 'ttfabric down', and up again", d.Path(PSKFile))
+		return nil, fmt.Errorf("the pre-shared key in %s is damaged; take the fabric down with 'ttfabric down', and bring it up again with 'ttfabric up'", d.Path(PSKFile))
 	}
 	return key, nil
 }

@@ -61,8 +61,9 @@ func Archived(ctx context.Context, dir string, o Options) error {
 }
 
 // Running shows the archived events of a running fabric, and then the events that the running chips
-// report. The function "open" opens the fabric. Running calls "open" again and again to find
-// newly started chips, and ends when "open" returns an error. The first error is the result of Running.
+// report. The function "open" opens the fabric. If the first call of "open" fails, Running returns
+// the error. Running calls "open" again and again to find newly started chips. If a later call of
+// "open" fails, Running ends without an error.
 func Running(ctx context.Context, open func() (*fabric.Fabric, error), o Options) error {
 	fab, err := open()
 	if err != nil {

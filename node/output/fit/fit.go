@@ -52,10 +52,11 @@ func (t *Table) AppendFooter(r table.Row) { t.footer = r }
 // SetColumnConfigs sets the widths of columns for output that may have any width.
 func (t *Table) SetColumnConfigs(c []table.ColumnConfig) { t.configs = c }
 
-// Least names the columns that a narrow table leaves out, the least important column first. Columns that
-// hold only zeros and empty cells go before all others, so that a counted fault stays visible. If a name
-// stands at two columns, the name stands for the right column. A second mention stands for the left column.
-// After these columns, the table leaves out columns from the right. The first column always stays.
+// Least names the columns that a narrow table leaves out, the least important column first. Of
+// these columns, the table first leaves out those that hold only zeros and empty cells, so that a
+// counted fault stays visible. If two columns have the same name, the first mention of the name
+// means the right column. The second mention means the left column. After the named columns, the
+// table leaves out columns from the right. The first column always stays.
 func (t *Table) Least(names ...string) { t.least = names }
 
 // Render prints the table, and a note if the table leaves out columns or shortens texts.
@@ -159,8 +160,9 @@ func total(widths []int, keep []bool) int {
 	return sum
 }
 
-// shorten returns widths of columns at which the table fits, if possible. shorten takes the excess from the widest columns
-// of texts, but leaves each of these columns the width of its name, and at least the width least.
+// shorten returns widths of columns at which the table fits, if possible. shorten takes the excess
+// from the widest columns of texts. Each of these columns keeps at least the width "least". Each
+// also keeps the width of its name, but at most the width "shortest".
 func (t *Table) shorten(widths []int, keep []bool, least int) []int {
 	out := slices.Clone(widths)
 	var can []int

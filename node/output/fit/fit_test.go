@@ -60,7 +60,8 @@ func TestWidths(t *testing.T) {
 	}
 }
 
-// TestLeast checks which columns go first: the columns of Least in their order, before any text is shortened.
+// TestLeast checks which columns the table leaves out first: the columns of Least in their order,
+// before the table shortens any text.
 func TestLeast(t *testing.T) {
 	whole, _ := machine(0)()
 	_, note := machine(widest(whole) - 1)()
