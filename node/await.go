@@ -21,12 +21,10 @@ var ErrWaits = fmt.Errorf("the chip has %d waits on words, as many as it may hav
 // wordLen is the length of an awaited word, in bytes.
 const wordLen = 4
 
-// awaited is a word of the chip's memory that a program waits on.
+// awaited is a wait of a program on words of the chip's memory.
 type awaited struct {
-	at    wire.NocAddr
-	test  session.Test
-	value uint32
-	done  func(word uint32, err error)
+	look func() (ended bool) // looks at the words; at the end of the wait, look tells the program
+	fail func(error)         // tells the program that the wait has ended with an error
 }
 
 // StartAwait calls "done" once, as soon as the word at address a of the chip's memory passes the
@@ -35,7 +33,14 @@ type awaited struct {
 // If "done" has already been called, the returned function returns false. If the node closes during
 // the wait, "done" gets ErrClosed. On a closed node, StartAwait returns ErrClosed.
 func (n *Node) StartAwait(a wire.NocAddr, t session.Test, value uint32, done func(word uint32, err error)) (cancel func() bool, err error) {
-	w := &awaited{a, t, value, done}
+	w := &awaited{func() bool {
+		word, o := n.word(a)
+		if o != wire.OutcomeDone || !t.Holds(word, value) {
+			return false
+		}
+		done(word, nil)
+		return true
+	}, func(err error) { done(0, err) }}
 	closed := true
 	n.locked(func(now mono.Time) {
 		closed = false
@@ -57,10 +62,15 @@ func (n *Node) StartAwait(a wire.NocAddr, t session.Test, value uint32, done fun
 	return func() bool { return n.forget(w) }, err
 }
 
-// forget removes an awaited word, and reports whether the wait was open.
+// forget removes a wait, and reports whether the wait was open.
 func (n *Node) forget(w *awaited) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.drop(w)
+}
+
+// drop does what forget does. The caller holds the lock.
+func (n *Node) drop(w *awaited) bool {
 	i := slices.Index(n.waiting.words, w)
 	if i < 0 {
 		return false
@@ -86,15 +96,63 @@ func (n *Node) LoadOwn(a wire.NocAddr, b []byte) (o wire.Outcome, err error) {
 	return o, err
 }
 
+// StartHold calls "done" once, as soon as one of the words does not have its value. "done" gets the
+// values of all words at this instant. The chip looks at the words now, and after each step. For
+// "done", errors and the returned function, see [Node.StartAwait]. The returned function also
+// returns the values of the words, if the hold was open.
+func (n *Node) StartHold(words []session.Word, done func(now []uint32, err error)) (end func() (now []uint32, open bool), err error) {
+	now := make([]uint32, len(words))
+	load := func() (o wire.Outcome, differ bool, bad wire.NocAddr) {
+		for i, w := range words {
+			if now[i], o = n.word(w.At); o != wire.OutcomeDone {
+				return o, false, w.At
+			}
+			differ = differ || now[i] != w.Value
+		}
+		return o, differ, 0
+	}
+	w := &awaited{func() bool {
+		o, differ, _ := load()
+		if o != wire.OutcomeDone || !differ {
+			return false
+		}
+		done(now, nil)
+		return true
+	}, func(err error) { done(nil, err) }}
+	closed := true
+	n.locked(func(mono.Time) {
+		closed = false
+		switch o, differ, at := load(); {
+		case o != wire.OutcomeDone:
+			err = &session.RefusedError{Dst: n.cfg.Node, Outcome: o, Addr: at}
+		case differ:
+			done(now, nil)
+		case len(n.waiting.words) >= MaxWaits:
+			err = ErrWaits
+		default:
+			n.waiting.words = append(n.waiting.words, w)
+		}
+	})
+	if closed {
+		return nil, ErrClosed
+	}
+	return func() (v []uint32, open bool) {
+		n.locked(func(mono.Time) {
+			if open = n.drop(w); open {
+				load()
+			}
+		})
+		return now, open
+	}, err
+}
+
 // lookAtWords ends the waits whose words pass their tests. The node calls lookAtWords after each step.
 func (n *Node) lookAtWords() {
 	kept := n.waiting.words[:0]
 	for _, w := range n.waiting.words {
-		if word, o := n.word(w.at); o == wire.OutcomeDone && w.test.Holds(word, w.value) {
-			w.done(word, nil)
-			continue
+		if !w.look() {
+			kept = append(kept, w)
 		}
-		kept = append(kept, w)
 	}
 	clear(n.waiting.words[len(kept):])
 	n.waiting.words = kept
@@ -103,7 +161,7 @@ func (n *Node) lookAtWords() {
 // endWaits ends all waits on words, because the node closes.
 func (n *Node) endWaits() {
 	for _, w := range n.waiting.words {
-		w.done(0, ErrClosed)
+		w.fail(ErrClosed)
 	}
 	n.waiting.words = nil
 }

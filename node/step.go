@@ -83,10 +83,10 @@ func (n *Node) settle(why cause, begun mono.Time) {
 		}
 	}
 	ran := n.now()
-	n.drain(now)
 	if len(n.waiting.words) > 0 {
-		n.lookAtWords()
+		n.lookAtWords() // programs wait for these words, and the datagrams take longer
 	}
+	n.drain(now)
 	end := n.now()
 	w := &n.work[why]
 	w.Time += end.Sub(begun)

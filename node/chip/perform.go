@@ -104,6 +104,9 @@ func (c *machine) performHere(now mono.Time, r flow.Request, by flow.Owner) {
 	switch {
 	case r.Probe:
 	case r.Command.Type == wire.NocRead:
+		if c.firmware.Rung() { // an earlier request of this step has pushed an entry; a driver that polls sees the effect
+			c.runFirmware(now)
+		}
 		if res.Data = r.Into; len(res.Data) < int(r.Command.Size) {
 			res.Data = make([]byte, r.Command.Size)
 		}

@@ -10,12 +10,12 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// A message crosses a cable as two L1 writes on transaction command queue 0: first its data, if
-// any, and then its header. Both writes leave from an internal buffer of this tile, and reach an
-// internal buffer of the tile at the other end. Messages in neighbouring buffers share their two L1
-// writes, because few long frames cost less than many short ones. Each direction of a cable has
-// buffers for each class: slots that leave, and slots that arrive. Message n takes buffer n modulo
-// [slots] at both ends.
+// A message crosses a cable as two L1 writes on transaction command queue 0: first its data, and then its
+// header. If the message has at most shortLen bytes of data, the header holds the data, and one L1 write is
+// enough. The writes leave from an internal buffer of this tile, and reach an internal buffer of the tile at
+// the other end. Messages in neighbouring buffers share their L1 writes, because few long frames cost less
+// than many short ones. Each direction of a cable has buffers for each class: slots that leave, and slots
+// that arrive. Message n takes buffer n modulo [slots] at both ends.
 //
 // A tile tells the other end of its cable four numbers, in one L1 write of 16 bytes: for each class
 // the number of messages that arrived, and the number of messages that have left their arrival
@@ -240,7 +240,7 @@ func (o *outQueue) next(end int) (i, n int) {
 	for k := i; k < end && o.base+uint32(k)-o.freed < uint32(slots); k++ {
 		if k > i {
 			before, x := &o.list[k-1], &o.list[k]
-			joins := len(before.data) == BlockSize && len(x.data) > 0 || len(before.data)+len(x.data) == 0
+			joins := before.long() == BlockSize && x.long() > 0 || before.long()+x.long() == 0
 			if x.placed != before.placed || (o.slot+k)%slots == 0 || x.placed == unplaced && !joins {
 				break
 			}
@@ -263,7 +263,7 @@ func (t *tile) place(o *outQueue, end int) bool {
 	if run[0].placed == unplaced {
 		size := 0
 		for k := range run {
-			if size += len(run[k].data); len(run[k].data) > 0 && !t.store(bufferAt(from+k), run[k].data) {
+			if size += run[k].long(); run[k].long() > 0 && !t.store(bufferAt(from+k), run[k].data) {
 				return false
 			}
 		}
@@ -337,8 +337,10 @@ func (t *tile) arrived(c class, slot int) {
 		t.counters.Bad++
 		return
 	}
-	x.data = make([]byte, n)
-	t.load(bufferAt(arrive[c]+slot), x.data)
+	if n > shortLen {
+		x.data = make([]byte, n)
+		t.load(bufferAt(arrive[c]+slot), x.data)
+	}
 	if castagnoli.Checksum(x.data) != sum {
 		t.counters.Bad++
 		return

@@ -223,6 +223,9 @@ func (m *Machine) tile(ch wire.Channel) *tile {
 	return m.tiles[ch]
 }
 
+// Rung reports whether a host has stored into a queue since the last Run.
+func (m *Machine) Rung() bool { return m.rung != 0 }
+
 // Idle reports whether the firmware of no tile has work.
 func (m *Machine) Idle() bool { return m.rung|m.busy == 0 && m.due == mono.Never }
 

@@ -1,6 +1,7 @@
 package firmware
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"ttfabric/wire"
@@ -60,6 +61,20 @@ func (m *message) goal() wire.FabricNodeID {
 	return m.target
 }
 
+// Data of at most shortLen bytes travel in the message's header, from offset shortAt on.
+const (
+	shortAt  = 56
+	shortLen = headerSize - shortAt
+)
+
+// long returns the length of the data that do not travel in the message's header.
+func (m *message) long() int {
+	if len(m.data) <= shortLen {
+		return 0
+	}
+	return len(m.data)
+}
+
 // encode writes the message's header into the first [headerSize] bytes of b. The number is the message's
 // number on its cable.
 func (m *message) encode(b []byte, number uint32) {
@@ -84,10 +99,13 @@ func (m *message) encode(b []byte, number uint32) {
 	le.PutUint16(b[44:], m.want)
 	le.PutUint32(b[48:], castagnoli.Checksum(m.data))
 	le.PutUint32(b[52:], m.age)
+	if m.long() == 0 {
+		copy(b[shortAt:headerSize], m.data)
+	}
 	le.PutUint32(b, castagnoli.Checksum(b[4:headerSize]))
 }
 
-// decode returns the message of a header, without its data, and the message's number, the length and the
+// decode returns the message of a header, without data in a buffer, and the message's number, the length and the
 // checksum of its data. decode returns false for a header that no firmware wrote.
 func decode(b []byte) (m message, number uint32, n int, sum uint32, ok bool) {
 	le := binary.LittleEndian
@@ -97,6 +115,9 @@ func decode(b []byte) (m message, number uint32, n int, sum uint32, ok bool) {
 		originCh: wire.Channel(b[20]), reason: Reason(b[21]), id: le.Uint32(b[24:]), part: le.Uint32(b[28:]),
 		addr: wire.NocAddr(le.Uint64(b[32:])), flags: Flags(le.Uint32(b[40:])), want: le.Uint16(b[44:]), age: le.Uint32(b[52:])}
 	number, n, sum = le.Uint32(b[4:]), int(le.Uint16(b[22:])), le.Uint32(b[48:])
+	if n > 0 && n <= shortLen {
+		m.data = bytes.Clone(b[shortAt : shortAt+n])
+	}
 	ok = le.Uint32(b) == castagnoli.Checksum(b[4:headerSize]) && m.class < numClasses && m.originCh < wire.MaxChannels && n <= BlockSize &&
 		m.want <= BlockSize && m.reason < numReasons && m.flags&^requestFlags == 0 && m.origin.Valid() && m.target.Valid()
 	return m, number, n, sum, ok

@@ -25,6 +25,12 @@ func (t Test) Holds(word, value uint32) bool {
 	return word == value || t == AtLeast && word > value
 }
 
+// Word is a word of 32 bits in a chip's memory, and the value that a program knows.
+type Word struct {
+	At    wire.NocAddr
+	Value uint32
+}
+
 // Waiter is a [Fabric] that can wait on a word of its chip's memory.
 type Waiter interface {
 	// Await waits until a word passes the test against the value, or until ctx ends, and returns

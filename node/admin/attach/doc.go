@@ -68,6 +68,9 @@
 //	13 lend     u64 size of the memory that the client lends, in bytes: 32 to 2^32
 //	14 moved    u64 number of a transfer, u8 0 for done and 1 for refused, 7 bytes 0, the bytes that a
 //	            read wanted; has no answer
+//	15 hold     u32 longest time in µs, 1 to 10000, u32 0, then 1 to 8 words: u64 address of a word of 32
+//	            bits in the chip's own memory, u32 value, u32 0; the chip answers when one of the words
+//	            does not have its value, or after the longest time. For drivers that poll words.
 //
 // A command has these parts. The payload is up to 4096 bytes, or up to [MaxBlock] for a write or a
 // read:
@@ -112,6 +115,7 @@
 //	139  memory   u64 size of the memory, in bytes, and a file descriptor
 //	140  tile     u64 size of the L1, in bytes, and a file descriptor
 //	141  lend     empty
+//	143  hold     u32 for each word, its value
 //	144  event    an [Event] as JSON
 //	145  transfer a transfer of host memory, with the number of the lend request; see below
 //	255  error    u16 code, u16 0, the reason as text

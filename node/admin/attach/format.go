@@ -54,6 +54,7 @@ const (
 	KindTile
 	KindLend
 	KindMoved
+	KindHold
 
 	Answer       Kind = 128
 	KindEvent    Kind = 144

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"ttfabric/node/firmware"
 	"ttfabric/node/flow"
@@ -50,6 +51,10 @@ var vectors = []struct {
 		}},
 	{"transfer: a read of 4 bytes", "28000000 91 000000 0800000000000000 0500000000000000 4000000000000000 00 000000 04000000",
 		func() []byte { return AppendTransfer(nil, 8, &firmware.Transfer{ID: 5, Addr: 64, Len: 4}) }},
+	{"hold of two words for 200 µs", "38000000 0f 000000 0a00000000000000 c8000000 00000000 4000000000000000 05000000 00000000 4400000000000000 06000000 00000000",
+		func() []byte {
+			return AppendHold(nil, 10, &Hold{200 * time.Microsecond, []session.Word{{At: 0x40, Value: 5}, {At: 0x44, Value: 6}}})
+		}},
 	{"error", "15000000 ff 000000 0500000000000000 0300 0000 78", func() []byte { return AppendError(nil, 5, CodeBad, "x") }},
 	{"result with data", "31000000 82 000000 0600000000000000 00000000 00000000 0a00000000000000 0000000000000000 00000000 01000000 ee",
 		func() []byte { return AppendResult(nil, 6, &flow.Result{Sent: 5, Done: 15}, []byte{0xee}) }},
@@ -147,6 +152,9 @@ func FuzzFrames(f *testing.F) {
 		}
 		if w, err := ParseWait(b); err == nil {
 			same("wait", AppendWait(nil, h.Number, &w))
+		}
+		if h, err := ParseHold(b); err == nil {
+			same("hold", AppendHold(nil, 0, &h))
 		}
 		if w, err := ParseBarrier(b); err == nil {
 			same("barrier", AppendBarrier(nil, h.Number, &w))

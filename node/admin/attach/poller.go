@@ -3,6 +3,7 @@ package attach
 import (
 	"io"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -12,8 +13,8 @@ import (
 // pollTime, if the previous bytes came within pollGap. The values of pollTime and pollGap are
 // choices of this project.
 const (
-	pollTime = 40 * time.Microsecond // longest time for which a Poller polls before it sleeps
-	pollGap  = 60 * time.Microsecond // a Poller polls if the bytes before took at most this time to come
+	pollTime = 40 * time.Microsecond  // longest time for which a Poller polls before it sleeps
+	pollGap  = 150 * time.Microsecond // a Poller polls if the bytes before took at most this time to come
 )
 
 // Poller reads from a connection. A Poller polls before it sleeps, if the bytes before came soon. A
@@ -24,6 +25,7 @@ type Poller struct {
 	once    func(fd uintptr) bool // the method attemptOnce
 	several bool                  // this machine has several processors; on one, polling keeps the other end from working
 	soon    bool                  // the bytes before came soon
+	rests   atomic.Bool           // between Rest and Wake
 
 	b     []byte
 	n     int
@@ -41,12 +43,23 @@ func NewPoller(raw syscall.RawConn) *Poller {
 
 // Read implements io.Reader.
 func (p *Poller) Read(b []byte) (int, error) {
-	p.b, p.begin, p.polls = b, time.Now(), p.soon && p.several
+	p.b, p.begin, p.polls = b, time.Now(), p.soon && p.several && !p.rests.Load()
 	err := p.raw.Read(p.try)
 	p.b = nil
-	p.soon = time.Since(p.begin) < pollGap
+	if err == nil {
+		p.soon = time.Since(p.begin) < pollGap
+	}
 	return p.result(err)
 }
+
+// Rest makes reads sleep at once, until [Poller.Wake]. The caller knows that the other end waits for an
+// answer that takes long.
+func (p *Poller) Rest() { p.rests.Store(true); p.soon = true }
+
+// Wake ends the effect of [Poller.Rest], because the answer has left. Any goroutine may call Wake. If Wake
+// returns true, a Read may still sleep. The caller then makes this Read return by a deadline, and calls
+// Read anew.
+func (p *Poller) Wake() bool { return p.rests.CompareAndSwap(true, false) }
 
 // readNow does what Read does, but returns errNotYet if no byte has come.
 func (p *Poller) readNow(b []byte) (int, error) {

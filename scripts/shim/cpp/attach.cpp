@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <thread>
 
 namespace ttfabric {
 
@@ -24,8 +23,8 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 // Sizes and kinds of frames.
-constexpr size_t headLen = 16, commandLen = 48, resultLen = 32, memberLen = 12, transferLen = 24, movedLen = 16;
-enum Kind : uint8_t { kindHello = 1, kindCommand = 2, kindTile = 12, kindLend = 13, kindMoved = 14, answer = 128, kindTransfer = 145, kindError = 255 };
+constexpr size_t headLen = 16, commandLen = 48, resultLen = 32, holdLen = 8, heldLen = 16, memberLen = 12, transferLen = 24, movedLen = 16;
+enum Kind : uint8_t { kindHello = 1, kindCommand = 2, kindTile = 12, kindLend = 13, kindMoved = 14, kindHold = 15, answer = 128, kindTransfer = 145, kindError = 255 };
 enum Type : uint8_t { typeWrite = 0, typeMulticast = 5, typeRead = 7 };
 constexpr uint16_t version = 1;
 
@@ -251,7 +250,7 @@ bool Chip::frames(uint64_t number, void *to, size_t n, bool *found, bool *done) 
         if (inFlight_ > 0 && of) inFlight_--;
         const Posted &p = posted_[of % posted_.size()];
         std::string where = p.number == of ? " of " + std::to_string(p.n) + " bytes at " + nocText(p.address) : "";
-        bool good = kind == kindLend + answer || (kind == kindTile + answer && size == n);
+        bool good = kind == kindLend + answer || ((kind == kindTile + answer || kind == kindHold + answer) && size == n);
         if (good && of == number && n) memcpy(to, body, n);
         if (kind == kindError && size >= 4) {
             note("chip %s refuses a request%s: %.*s", name().c_str(), where.c_str(), int(size - 4), (const char *)body + 4);
@@ -303,18 +302,62 @@ bool Chip::command(uint8_t type, uint64_t address, uint32_t n, const void *paylo
 }
 
 // A driver that polls words keeps its own core and the core of its chip busy. On a machine with few cores,
-// the chip that must answer the driver's request then gets no core. So reads that bring no news pause.
+// the chip that must answer the driver's request then gets no core. So the chip holds reads that bring no
+// news, until one of the last words has changed.
 bool Chip::read(uint64_t address, void *to, size_t n) {
     if (n != sizeof(Word::value)) return readAll(address, to, n);
-    if (equal_ >= maxEqual) std::this_thread::sleep_for(pollPause);
-    bool done = readAll(address, to, n);
+    bool again = polls_ > 0 && polled_[polls_ - 1].address == address;
+    bool held = (again || equal_ >= maxEqual) && hold(address, to);
+    if (!held && !readAll(address, to, n)) return polls_ = equal_ = 0, false;
     Word w{address, 0};
     memcpy(&w.value, to, sizeof w.value);
-    bool same = false;
-    for (Word &x : polled_) same = same || (x.address == w.address && x.value == w.value);
-    equal_ = same ? equal_ + 1 : 0;
-    if (!same) polled_[nextPolled_++ % polled_.size()] = w;
-    return done;
+    size_t i = polled(address);
+    equal_ = i < polls_ && polled_[i].value == w.value ? equal_ + 1 : 0;
+    if (i < polls_ || polls_ == maxHeld) unpoll(i % maxHeld);
+    polled_[polls_++] = w;
+    return true;
+}
+
+// polled returns the place in polled_ of the word at an address, or polls_ if the word is not there.
+size_t Chip::polled(uint64_t address) const {
+    size_t i = 0;
+    while (i < polls_ && polled_[i].address != address) i++;
+    return i;
+}
+
+// unpoll removes a word from polled_.
+void Chip::unpoll(size_t i) { std::copy(&polled_[i] + 1, &polled_[0] + polls_--, &polled_[i]); }
+
+// hold waits until one of the words that the driver read last has changed, or until the time is over. If the
+// word at the address has changed, hold returns true, and the word's new value. Otherwise the driver must
+// read the word: some words, such as a heartbeat, change only when they are read. hold forgets other words
+// that have changed, so that the next hold waits for words that the driver knows.
+bool Chip::hold(uint64_t address, void *to) {
+    if (polled(address) == polls_ || !connect()) return false;
+    uint8_t b[headLen + holdLen + maxHeld * heldLen] = {};
+    size_t n = holdLen + polls_ * heldLen;
+    putHead(b, kindHold, ++number_, n);
+    put<uint32_t>(b + headLen, equal_ > 2 * maxEqual ? holdMost : holdFirst);
+    for (size_t k = 0; k < polls_; k++) {
+        uint8_t *p = b + headLen + holdLen + k * heldLen;
+        put<uint64_t>(p, polled_[k].address), put<uint32_t>(p + 8, polled_[k].value);
+    }
+    uint32_t now[maxHeld];
+    bool done = false, changed = false;
+    inFlight_++;
+    soon_ = false;
+    if (!send(b, headLen + n, nullptr, 0) || !await(number_, now, polls_ * sizeof *now, &done) || !done) return false;
+    soon_ = true;
+    for (size_t k = polls_; k-- > 0;) {
+        if (now[k] == polled_[k].value) continue;
+        if (polled_[k].address != address) {
+            unpoll(k);
+            continue;
+        }
+        memcpy(to, &now[k], sizeof now[k]);
+        changed = true;
+    }
+    return changed;
 }
 
 bool Chip::readAll(uint64_t address, void *to, size_t n) {

@@ -26,9 +26,10 @@ constexpr size_t maxPosted = 512;                        // largest number of wr
 constexpr auto answerTime = std::chrono::seconds(10);    // a chip that gives no answer for this time is lost
 constexpr auto retryTime = std::chrono::milliseconds(50);  // time between two attempts to reach a lost chip
 constexpr auto spinTime = std::chrono::microseconds(40); // time for which a read polls before it sleeps
-constexpr int maxEqual = 6;                              // reads in a row that bring no news, after which a further read of a word pauses first
-constexpr auto pollPause = std::chrono::microseconds(1); // pause of a driver that polls a word: its core is free for chips that wait for a core
-constexpr auto spinGap = std::chrono::microseconds(60);  // a read polls if the last answer came within this time
+constexpr size_t maxHeld = 4;                            // words that a driver polls
+constexpr int maxEqual = 1;                              // reads of words in a row that bring no news, after which the chip holds a further read of a word that the driver polls
+constexpr uint32_t holdFirst = 250, holdMost = 1000;     // longest time of the first hold, and of later holds without news, in µs
+constexpr auto spinGap = std::chrono::microseconds(150); // a read polls if the last answer came within this time
 constexpr int maxNotes = 50;                             // largest number of messages of one process
 
 // Architectures, as in the answer to a hello.
@@ -97,6 +98,9 @@ class Chip {
     bool hello();
     bool startLend();
     bool readAll(uint64_t address, void *to, size_t n);
+    size_t polled(uint64_t address) const;
+    void unpoll(size_t i);
+    bool hold(uint64_t address, void *to);
     bool send(const void *head, size_t n, const void *payload, size_t size);
     bool command(uint8_t type, uint64_t address, uint32_t n, const void *payload, size_t size);
     bool receive(bool wait, std::chrono::steady_clock::time_point since);
@@ -111,8 +115,8 @@ class Chip {
     bool told_ = false;  // a message said that the chip is lost
     std::chrono::steady_clock::time_point next_{};
     bool soon_ = false;  // the last answer came soon
-    std::array<Word, 4> polled_{};  // words that the driver read last
-    size_t nextPolled_ = 0;         // place in polled_ of the next word
+    std::array<Word, maxHeld> polled_{};  // words that the driver read last, the oldest first
+    size_t polls_ = 0;                    // number of words in polled_
     int equal_ = 0;                 // number of reads in a row whose words were in polled_ already
 
     Arch arch_ = Arch::unknown;

@@ -183,7 +183,10 @@ struct Queue {
         uint32_t r = h.word(x, y, completions + rdIdx), slot = r % 4, want = n > 4 ? rdData | dataBlock : rdData;
         push(tx, ty, at, n, want ^ rdData ^ rdReq, nullptr, 0);
         uint32_t at0 = completions + entries + slot * sizeof(Entry), flags = 0;
-        for (auto end = Clock::now() + std::chrono::seconds(20); h.word(x, y, completions + wrIdx) == r || !(flags = h.word(x, y, at0 + 12));)
+        auto end = Clock::now() + std::chrono::seconds(20);
+        while (h.word(x, y, completions + wrIdx) == r)
+            if (Clock::now() > end) fail("the firmware accepts no read", r, 0);
+        while (!(flags = h.word(x, y, at0 + 12)))
             if (Clock::now() > end) fail("the firmware completes no read", r, 0);
         same("flags of a completion", flags, want);
         h.read(x, y, n > 4 ? buffers + slot * block : at0 + 8, to, n);

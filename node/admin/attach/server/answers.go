@@ -73,10 +73,21 @@ func (c *client) add(f func(b []byte) []byte) {
 	if c.failed {
 		return
 	}
+	c.append(f)
+	c.ring()
+}
+
+// append appends an answer, and wakes nobody. The caller holds the lock.
+func (c *client) append(f func(b []byte) []byte) {
 	before := len(c.out)
 	c.out = f(c.out)
 	c.bytes += len(c.out) - before
 	c.answered++
+}
+
+// ring wakes the goroutine that writes answers, unless the reading goroutine writes them itself. The caller
+// holds the lock.
+func (c *client) ring() {
 	if !c.reading {
 		select {
 		case c.wake <- struct{}{}:

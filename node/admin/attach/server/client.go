@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -43,7 +44,7 @@ type client struct {
 	host    host
 }
 
-// input holds the state that only the reading goroutine uses.
+// input holds the state that only the reading goroutine uses. Any goroutine may call the method Wake of source.
 type input struct {
 	source *attach.Poller
 	in     []byte         // memory for received bytes; the bytes in[from:to] are not performed yet
@@ -71,6 +72,7 @@ type output struct {
 	bytes    int       // length of answers that are not written, and of data that reads under way will have, in bytes
 	failed   bool      // the connection has ended
 	wake     chan struct{}
+	raw      syscall.RawConn
 }
 
 // long is the data of a long read. The data are written from the memory into which the chip read them.
@@ -96,7 +98,7 @@ type part struct {
 }
 
 func newClient(s *Server, conn *net.UnixConn, raw syscall.RawConn) *client {
-	c := &client{s: s, conn: conn, input: input{source: attach.NewPoller(raw), in: make([]byte, readRoom)}, output: output{wake: make(chan struct{}, 1)}, waits: map[uint64]func() bool{}, members: map[string]*barrier.Member{}, jobs: map[kernel.JobID]string{}}
+	c := &client{s: s, conn: conn, input: input{source: attach.NewPoller(raw), in: make([]byte, readRoom)}, output: output{wake: make(chan struct{}, 1), raw: raw}, waits: map[uint64]func() bool{}, members: map[string]*barrier.Member{}, jobs: map[kernel.JobID]string{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.room.L = &c.mu
 	return c
@@ -149,6 +151,11 @@ func (c *client) receive() bool {
 			c.makeRoom(need)
 		}
 		n, err := c.source.Read(c.in[c.to:])
+		if errors.Is(err, os.ErrDeadlineExceeded) { // endHold has woken this goroutine
+			if err = c.conn.SetReadDeadline(time.Time{}); err == nil {
+				continue
+			}
+		}
 		if c.to += n; err != nil {
 			return false
 		}
@@ -216,6 +223,8 @@ func (c *client) frame(h attach.Head, body []byte) bool {
 	switch h.Kind {
 	case attach.KindWait:
 		c.wait(h.Number, body)
+	case attach.KindHold:
+		c.hold(h.Number, body)
 	case attach.KindCancel:
 		c.cancelOne(h.Number, body)
 	case attach.KindBarrier:
