@@ -1,6 +1,7 @@
 package chip
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,15 @@ func count(k *kernel.Context, v uint32) {
 	k.Store32(ruleSeen, n)
 }
 
+// packetWord returns the address of the word of a packet: in front of the payload if argument 0 is 1, and
+// otherwise behind the payload.
+func packetWord(k *kernel.Context) uint32 {
+	if k.Uint32(0) == 1 {
+		return ruleBuffer
+	}
+	return ruleBuffer + ruleSize - 16
+}
+
 var ruleKernels = kernel.Table{
 	"send": func(k *kernel.Context) {
 		k.EthSetupHandshake(true)
@@ -67,6 +77,23 @@ var ruleKernels = kernel.Table{
 		k.EthSendPayloadCompleteSignalOverChannel(1, ruleSize)
 		k.EthSendBytesOverChannelPayloadOnly(ruleBuffer, ruleBuffer, ruleSize, 1)
 		k.EthTeardown(1)
+	},
+	// packet sends the payload and its word as one packet. The word is the first or the last of the packet.
+	"packet": func(k *kernel.Context) {
+		k.EthSetupHandshake(true)
+		fill(k, 1)
+		k.Store32(packetWord(k), 77)
+		k.EthSendPacket(0, ruleBuffer/16, ruleBuffer/16, ruleSize/16)
+	},
+	// unpack reads the payload as soon as the packet's word has come.
+	"unpack": func(k *kernel.Context) {
+		k.EthSetupHandshake(false)
+		k.WaitWord(packetWord(k), kernel.Equal, 77)
+		n := uint32(0)
+		for _, a := range []uint32{16, ruleSize / 2, ruleSize - 32} {
+			n += k.Load32(ruleBuffer + a)
+		}
+		k.Store32(ruleSeen, n)
 	},
 	// single acknowledges and completes from one word.
 	"single": func(k *kernel.Context) {
@@ -112,6 +139,13 @@ var ruleKernels = kernel.Table{
 			if choice>>(i%29)&3 == 0 {
 				k.Sleep(20 * time.Microsecond)
 			}
+		}
+	},
+	// hasty sends two packets, and does not wait in between.
+	"hasty": func(k *kernel.Context) {
+		fill(k, 3)
+		for range 2 {
+			k.EthSendPacketUnsafe(0, ruleBuffer/16, ruleBuffer/16, ruleSize/16)
 		}
 	},
 	// rude sends without a handshake.
@@ -169,10 +203,23 @@ func pairFabric(t *testing.T) (w *fabric, tiles [2]kernel.Tile) {
 // runRule starts a kernel on the ethernet tile of chip i, as a job of its own or as a part of one.
 func (w *fabric) runRule(i int, id kernel.JobID, name string, tile kernel.Tile) {
 	w.t.Helper()
-	j := kernel.Job{ID: id, Programs: []kernel.Program{{Kernels: []kernel.Start{{Kernel: name, Tile: tile}},
+	j := kernel.Job{ID: id, Queue1: true, Programs: []kernel.Program{{Kernels: []kernel.Start{{Kernel: name, Tile: tile}},
 		Buffers: []kernel.Buffer{{Tile: tile, Addr: ruleBuffer, Size: ruleSize}}}}}
 	if err := w.chips[i].StartJob(w.now, j); err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// loseOnce lets the cable lose each L1 write to addresses from "first" on once.
+func (w *fabric) loseOnce(first uint32) {
+	lost := map[wire.Seq]bool{}
+	w.lose = func(_ wire.PortID, b []byte) bool {
+		f, err := wire.DecodeFrame(b)
+		if err != nil || f.Kind != wire.KindWrite || f.Dest < first || lost[f.TxSeq] {
+			return false
+		}
+		lost[f.TxSeq] = true
+		return true
 	}
 }
 
@@ -207,21 +254,31 @@ func TestRules(t *testing.T) {
 	})
 	t.Run("word before the payload", func(t *testing.T) { // "End-to-End Flow Control"
 		w, at := pairFabric(t)
-		lost := map[wire.Seq]bool{}
-		w.lose = func(_ wire.PortID, b []byte) bool { // the cable loses each frame of the payload once
-			f, err := wire.DecodeFrame(b)
-			if err != nil || f.Kind != wire.KindWrite || f.Dest < ruleBuffer || lost[f.TxSeq] {
-				return false
-			}
-			lost[f.TxSeq] = true
-			return true
-		}
+		w.loseOnce(ruleBuffer)
 		w.runRule(0, 1, "sync", at[0])
 		w.runRule(1, 1, "receive", at[1])
 		w.run(100 * time.Millisecond)
 		w.want(0, "", "kernel sync@"+at[0].String()+": the payload was sent while the channel's word already says")
 		if n := w.seen(1, at[1]); n == 3 {
 			t.Errorf("the receiver saw the whole payload")
+		}
+	})
+	t.Run("word in front of the payload in one packet", func(t *testing.T) { // "End-to-End Flow Control": "must be appended to the end"
+		for _, front := range []uint32{0, 1} {
+			w, at := pairFabric(t)
+			w.loseOnce(ruleBuffer + 16) // all frames but the first
+			for i, name := range []string{"packet", "unpack"} {
+				j := kernel.Job{ID: 1, Programs: []kernel.Program{{Kernels: []kernel.Start{{Kernel: name, Tile: at[i], Args: words(front)}},
+					Buffers: []kernel.Buffer{{Tile: at[i], Addr: ruleBuffer, Size: ruleSize}}}}}
+				if err := w.chips[i].StartJob(w.now, j); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.run(100 * time.Millisecond)
+			w.want(1, "job 1 started\njob 1 ended: done\n", "")
+			if n := w.seen(1, at[1]); (n == 3) != (front == 0) {
+				t.Errorf("word in front: %d; the receiver saw %d of 3 words of the payload", front, n)
+			}
 		}
 	})
 	t.Run("one source word for ack and done", func(t *testing.T) { // "End-to-End Flow Control"
@@ -301,7 +358,7 @@ func TestOwnersOfBothQueues(t *testing.T) {
 		for id := range uint32(2) {
 			buffer := kernel.Buffer{Tile: at[0], Addr: ruleBuffer + id*ruleSize/2, Size: ruleSize / 2}
 			start := kernel.Start{Kernel: "queues", Tile: at[0], Args: words(buffer.Addr, (seed+1)*0x9E3779B1>>id)}
-			send := kernel.Job{ID: kernel.JobID(id + 1), Programs: []kernel.Program{{Kernels: []kernel.Start{start}, Buffers: []kernel.Buffer{buffer}}}}
+			send := kernel.Job{ID: kernel.JobID(id + 1), Queue1: true, Programs: []kernel.Program{{Kernels: []kernel.Start{start}, Buffers: []kernel.Buffer{buffer}}}}
 			buffer.Tile = at[1]
 			take := kernel.Job{ID: kernel.JobID(id + 1), Programs: []kernel.Program{{Kernels: []kernel.Start{{Kernel: "idle", Tile: shiftTile}}, Buffers: []kernel.Buffer{buffer}}}}
 			for i, j := range []kernel.Job{send, take} {
@@ -332,7 +389,7 @@ func testL1Lingers(t *testing.T, sender, receiver string) {
 	w, at := pairFabric(t)
 	job := func(i int, id kernel.JobID, name string) kernel.Job {
 		ports := [2]wire.Channel{w.m.Cables[0].A.Channel, w.m.Cables[0].B.Channel}
-		return kernel.Job{ID: id, Channels: ports[i : i+1], Programs: []kernel.Program{{Kernels: []kernel.Start{{Kernel: name, Tile: at[i]}},
+		return kernel.Job{ID: id, Queue1: true, Channels: ports[i : i+1], Programs: []kernel.Program{{Kernels: []kernel.Start{{Kernel: name, Tile: at[i]}},
 			Buffers: []kernel.Buffer{{Tile: at[i], Addr: ruleBuffer, Size: ruleSize}}}}}
 	}
 	start := func(i int, j kernel.Job) {
@@ -386,4 +443,52 @@ func testL1Lingers(t *testing.T, sender, receiver string) {
 	w.run(100 * time.Millisecond)
 	w.want(0, "", "job 3 ended: done")
 	w.want(1, "job 3 started\njob 3 ended: done\n", "")
+}
+
+// TestReservedQueue sends on queue 1, which the CCL guide reserves. Only a job with Queue1 may do so.
+func TestReservedQueue(t *testing.T) {
+	for _, may := range []bool{false, true} {
+		w, at := pairFabric(t)
+		j := kernel.Job{ID: 1, Queue1: may, Programs: []kernel.Program{{Kernels: []kernel.Start{{Kernel: "rude1", Tile: at[0]}}}}}
+		if err := w.chips[0].StartJob(w.now, j); err != nil {
+			t.Fatal(err)
+		}
+		w.run(100 * time.Millisecond)
+		want := "kernel rude1@" + at[0].String() + ": eth_send_packet on queue 1: the queue is reserved"
+		if may {
+			want = "job 1 ended: done"
+		}
+		w.want(0, "", want)
+		if b := w.get(w.chips[1].Node(), at[1].Addr(ruleBuffer), 1); (b[0] == 3) != may {
+			t.Errorf("queue 1 allowed: %v; the other end has the byte %d", may, b[0])
+		}
+	}
+}
+
+// TestSendToABusyQueue sends two long packets. The call that waits for no queue ends the job.
+func TestSendToABusyQueue(t *testing.T) {
+	w, at := pairFabric(t)
+	w.runRule(0, 1, "hasty", at[0])
+	w.run(100 * time.Millisecond)
+	w.want(0, "", "eth_send_packet_unsafe on queue 0 of tile "+at[0].String()+": the queue is busy")
+	if b := w.get(w.chips[1].Node(), at[1].Addr(ruleBuffer), 1); b[0] != 3 {
+		t.Errorf("the first packet did not come; the other end has the byte %d", b[0])
+	}
+}
+
+// TestCloseStopsKernels closes chips while kernels wait. No goroutine of a kernel may be left.
+func TestCloseStopsKernels(t *testing.T) {
+	before := runtime.NumGoroutine()
+	w, at := pairFabric(t)
+	for i, c := range w.chips {
+		w.runRule(i, 1, "idle", at[i])
+		w.run(10 * time.Millisecond)
+		if len(c.Jobs()) != 1 {
+			t.Fatal("the job ended before its chip was closed")
+		}
+		c.Close(w.now)
+	}
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines before the jobs, %d after the chips have closed", before, after)
+	}
 }

@@ -58,7 +58,8 @@ func (k *Context) queue(call string, queue int) {
 }
 
 // NumQueues is the number of transaction command queues of an ethernet tile (CCL guide, "Ethernet
-// Transaction Command Queues"). The guide's calls use queue 0.
+// Transaction Command Queues"). The guide's calls use queue 0. Queue 1 is reserved: a kernel may
+// send on queue 1 only if [Job].Queue1 is true.
 const NumQueues = 2
 
 // EthSendPacket copies words of 16 bytes over the tile's cable (tt-metal: eth_send_packet). The
@@ -66,23 +67,39 @@ const NumQueues = 2
 // waits while the queue is busy. The link reads the source later. Until the other end acknowledges,
 // the source must not change.
 func (k *Context) EthSendPacket(queue int, src, dst uint32, words int) {
-	k.p.call()
-	k.queue("eth_send_packet", queue)
-	size := k.p.tile.tile.Size
-	if words < 0 || words > MaxEthWords || (uint64(src)+uint64(words))*ethWord > size || (uint64(dst)+uint64(words))*ethWord > size {
-		k.fault("eth_send_packet of %d words from word 0x%x to word 0x%x: the tile has %d words of %d bytes", words, src, dst, size/ethWord, ethWord)
-	}
-	if words == 0 {
-		return
-	}
-	h := k.p.m.cfg.Host
 	for {
-		busy, ok := h.Send(k.p.m.now, k.p.job.spec.ID, k.p.tile.channel, queue, src*ethWord, dst*ethWord, words)
+		busy, ok := k.sendPacket("eth_send_packet", queue, src, dst, words)
 		if ok {
 			return
 		}
 		k.p.pause(wait{kind: forQueue, queue: uint8(busy), routing: true})
 	}
+}
+
+// EthSendPacketUnsafe is EthSendPacket for a queue that is not busy (tt-metal: eth_send_packet_unsafe). If
+// the queue takes no command now, the job ends. [Context.EthTxqIsBusy] tells before the call.
+func (k *Context) EthSendPacketUnsafe(queue int, src, dst uint32, words int) {
+	if _, ok := k.sendPacket("eth_send_packet_unsafe", queue, src, dst, words); !ok {
+		k.fault("eth_send_packet_unsafe on queue %d of tile %s: the queue is busy", queue, k.Tile())
+	}
+}
+
+// sendPacket starts a command on a queue. If sendPacket returns false, the queue with the returned number
+// takes no command now.
+func (k *Context) sendPacket(call string, queue int, src, dst uint32, words int) (busy int, ok bool) {
+	k.p.call()
+	k.queue(call, queue)
+	if queue != userQueue && !k.p.job.spec.Queue1 {
+		k.fault("%s on queue %d: the queue is reserved; set Queue1 of the job to use the queue", call, queue)
+	}
+	size := k.p.tile.tile.Size
+	if words < 0 || words > MaxEthWords || (uint64(src)+uint64(words))*ethWord > size || (uint64(dst)+uint64(words))*ethWord > size {
+		k.fault("%s of %d words from word 0x%x to word 0x%x: the tile has %d words of %d bytes", call, words, src, dst, size/ethWord, ethWord)
+	}
+	if words == 0 {
+		return queue, true
+	}
+	return k.p.m.cfg.Host.Send(k.p.m.now, k.p.job.spec.ID, k.p.tile.channel, queue, src*ethWord, dst*ethWord, words)
 }
 
 // send is like EthSendPacket, but takes byte addresses, and uses the users' queue.

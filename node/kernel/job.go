@@ -23,6 +23,7 @@ type Job struct {
 	Chips    []wire.FabricNodeID `json:"chips,omitempty"`    // all chips of the job
 	Channels []wire.Channel      `json:"channels,omitempty"` // links of this chip that the job uses: if the session of one ends, the job ends
 	Strict   bool                `json:"strict,omitempty"`   // the base firmware of an ethernet tile works only inside RunRouting while a kernel of the job runs on the tile, see [Context.RunRouting]
+	Queue1   bool                `json:"queue1,omitempty"`   // kernels of the job may send on transaction command queue 1, which the CCL guide reserves
 	Programs []Program           `json:"programs"`           // programs of this chip, which run one after another
 }
 
