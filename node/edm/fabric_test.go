@@ -17,7 +17,8 @@ type bench struct {
 	seen    map[Kind]int // events of EDMs by kind, since the last call of done
 }
 
-// newBench returns a bench. The seed delays the kernels' starts and NoC commands.
+// newBench returns a bench. The seed determines the random delays of the kernels' starts and of NoC
+// commands.
 func newBench(t *testing.T, machine string, seed uint64, broken sabotage) *bench {
 	t.Helper()
 	b := &bench{seen: map[Kind]int{}}

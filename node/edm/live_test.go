@@ -80,7 +80,7 @@ func ringOf(t *testing.T, f *fabric.Fabric, n int) *edm.Path {
 	return p
 }
 
-// stream writes random pages, runs a stream over a path, and compares what came.
+// stream writes random pages, runs a stream over a path, and compares the pages that arrived.
 func stream(ctx context.Context, t *testing.T, f *fabric.Fabric, p *edm.Path, s edm.Settings) {
 	t.Helper()
 	s.Patience = patience

@@ -78,7 +78,8 @@ func newPair(b *bench, messages [2][2]int, change func(end int, c *Config)) *pai
 // port returns an end of the link.
 func (p *pair) port(end int) wire.PortID { return [2]wire.PortID{p.link.From, p.link.To}[end] }
 
-// add adds the channels of an end, with a worker for each. The worker has as many messages as given.
+// add adds the channels of an end, with a worker for each. The argument "worker" has the number of
+// messages of each channel's worker.
 func (p *pair) add(end int, sender bool, worker [2]int) {
 	p.b.T.Helper()
 	for ch := range 2 {
@@ -140,7 +141,7 @@ func TestMismatches(t *testing.T) {
 	workers := func(_ int, c *Config) { c.Termination = WorkerInitiated }
 	var none [2][2]int
 	for name, c := range map[string]struct {
-		messages [2][2]int // of the EDMs
+		messages [2][2]int // number of messages that each EDM expects, by end and channel
 		worker   [2][2]int
 		senders  [2]bool
 		change   func(end int, c *Config)

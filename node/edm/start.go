@@ -72,8 +72,8 @@ func (m *mover) arguments() {
 }
 
 // The packet of the handshake has four words, our own choice: the tag, the channels of its sender,
-// the address of the first buffer and the termination mode, and who sent the packet. Before the
-// first message, an EDM can therefore find out that the other end was built differently.
+// the layout and the termination mode, and the port of its sender. Before the first message, an EDM
+// can therefore find out that the other end was built differently.
 const handshakeTag = 0x204D4445 // "EDM "
 
 // hello returns the packet of this end, or, if other is true, the packet that this end expects from the

@@ -24,7 +24,8 @@ type Settings struct {
 	Strict        bool          // see [kernel.Job]
 }
 
-// Flow says where one worker's pages lie before the stream, and where they lie after the stream.
+// Flow says where the pages of one worker lie before the stream, and where the stream writes the
+// pages.
 type Flow struct {
 	Link     wire.PortID // sender's end of the link
 	Channel  int         // channel of the EDMs

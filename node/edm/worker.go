@@ -13,9 +13,10 @@ const (
 	ReceiveWorkerName = "edm-receive-worker"
 )
 
-// PagesPerPacket returns how many pages of a size in bytes a worker puts into one packet: as many as fit into
-// 16 KiB and into the channel's buffer. A page is often a tile of 2 KiB or less, and a link needs packets of
-// 4 KiB to 16 KiB (CCL guide, "ERISC Data Mover (EDM) Engine").
+// PagesPerPacket returns how many pages a worker puts into one packet. The packet takes the pages
+// that fit into 16 KiB and into the channel's buffer, but at least one page. Both arguments are in
+// bytes. A page is often a tile of 2 KiB or less, and a link needs packets of 4 KiB to 16 KiB (CCL
+// guide, "ERISC Data Mover (EDM) Engine").
 func PagesPerPacket(pageSize, bufferSize int) (int, error) {
 	switch {
 	case pageSize < word || pageSize%word != 0:
@@ -31,13 +32,13 @@ type Worker struct {
 	k         *kernel.Context
 	edm       kernel.Tile
 	buffer    uint32
-	semaphore uint32 // of the EDM
-	local     uint32 // of the worker
+	semaphore uint32 // address of the channel's semaphore in the EDM's tile
+	local     uint32 // address of the worker's semaphore in the worker's tile
 }
 
-// WorkerArgs returns the arguments from which [NewWorker] makes a Worker: five words. The address offset is
-// that of the worker's part of the buffer, in bytes; the address local is that of the worker's semaphore in
-// the worker's tile.
+// WorkerArgs returns the arguments from which [NewWorker] makes a Worker: five words. The argument
+// "offset" is the offset of the worker's part in the channel's buffer, in bytes. The argument
+// "local" is the address of the worker's semaphore in the worker's tile.
 func WorkerArgs(edm kernel.Tile, i Interface, offset, local uint32) []uint32 {
 	return []uint32{uint32(edm.X), uint32(edm.Y), i.Buffer + offset, i.Semaphore, local}
 }
@@ -111,13 +112,13 @@ const (
 	argSize                            // bytes of a page
 	argPerChunk                        // largest number of the worker's pages in one message
 	argMessages                        // messages of the worker
-	argStage                           // address of space for two chunks in the worker's tile
+	argStage                           // address of the stage: space for two chunks in the worker's tile
 	argEnds                            // 1: the worker ends the channel, after its last message
 	numArgs
 )
 
-// chunks calls f for each message of a worker, with the first page, the number of pages, the address of the
-// stage, and the signal.
+// chunks calls f for each message of a worker. The arguments of f are the first page, the number of
+// pages, the address of the message in the stage, and the signal.
 func chunks(k *kernel.Context, f func(i, n int, stage uint32, s Signal)) {
 	count, per, messages := int(k.Uint32(argCount)), int(k.Uint32(argPerChunk)), int(k.Uint32(argMessages))
 	for m := range messages {

@@ -20,9 +20,9 @@ type Balance struct {
 	Silent []wire.FabricNodeID `json:"no_answer"` // chips that did not answer in the last round
 }
 
-// Losses asks the chips cs for their counts of packets, and balances these counts. Losses
-// asks in rounds until no packet has moved between two rounds. When the time "wait" is over, Losses
-// begins no further round. The parameter "missing" lists the fabric's other chips.
+// Losses asks the chips cs for their counts of packets, and merges the counts with [losses.Merge].
+// Losses asks in rounds until no packet has moved between two rounds. When the time "wait" is over,
+// Losses begins no further round. The parameter "missing" lists the fabric's other chips.
 func Losses(ctx context.Context, cs []*api.Client, missing []wire.FabricNodeID, wait time.Duration) Balance {
 	end := time.Now().Add(wait)
 	for last := []losses.Chip(nil); ; time.Sleep(lossesPoll) {

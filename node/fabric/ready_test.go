@@ -21,7 +21,7 @@ func TestOutOfDateAnswers(t *testing.T) {
 	early, changed, late := time.Unix(1, 0), time.Unix(2, 0), time.Unix(3, 0)
 	for _, x := range []struct {
 		name      string
-		session   string // of chip b; chip a is in the session "1"
+		session   string // session of chip b; chip a is in the session "1"
 		running   []wire.FabricNodeID
 		a, b      time.Time // when the requests began
 		want      []wire.FabricNodeID

@@ -245,7 +245,7 @@ func (f *Fabric) WaitUp(ctx context.Context, progress func(done, total int)) ([]
 // by then. If an answer says that the chip is not ready, waitUp sends the chip another request. The
 // first request to a chip in the parameter "running" is different: the chip answers this request
 // with its present state at once. Such an answer may be out of date, because the chip may not have
-// noticed yet that a neighbour started anew. So waitUp asks a chip again if another chip became
+// noticed yet that a neighbour has restarted. So waitUp asks a chip again if another chip became
 // ready after the request. waitUp also asks again if the two ends of a cable are in different
 // sessions.
 func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), running map[wire.FabricNodeID]bool, exits Exits) ([]api.ChipView, error) {

@@ -23,10 +23,10 @@ type Hop struct {
 	Dir      string `json:"direction,omitempty"`   // planned direction
 	To       string `json:"to,omitempty"`          // planned chip to which the packet makes the hop
 	VC       string `json:"vc,omitempty"`          // planned virtual channel
-	Seen     string `json:"seen_at,omitempty"`     // chip and channel by which the packet came in
-	SeenVC   string `json:"seen_vc,omitempty"`     // virtual channel by which the packet came in
-	SeenTTL  int    `json:"seen_ttl"`              // number of routers that could still forward the packet when it came in; 0 if no chip recorded an arrival
-	Agrees   bool   `json:"agrees"`                // the packet came to the chip To, with the virtual channel VC
+	Seen     string `json:"seen_at,omitempty"`     // chip and channel at which the packet arrived
+	SeenVC   string `json:"seen_vc,omitempty"`     // virtual channel on which the packet arrived
+	SeenTTL  int    `json:"seen_ttl"`              // number of routers that could still forward the packet at its arrival; 0 if no chip recorded an arrival
+	Agrees   bool   `json:"agrees"`                // whether the packet arrived at the chip To, on the virtual channel VC
 	Crossing bool   `json:"leaves_mesh,omitempty"` // whether the planned hop leads to another mesh
 }
 

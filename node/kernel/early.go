@@ -63,9 +63,9 @@ func (l *earlyEnds) ended(id JobID) {
 	l.over = append(l.over, id)
 }
 
-// Hear takes another chip's notice of the end of a job. If the job runs, Hear ends it. Otherwise
-// the machine keeps the end for [EarlyMost], and the job ends as soon as it starts on this chip.
-// Hear returns true if the job ran.
+// Hear takes another chip's notice of the end of a job. If the job runs, Hear ends the job.
+// Otherwise the machine keeps the end for [EarlyMost], and the job ends as soon as it starts on
+// this chip. Hear returns true if the job ran.
 func (m *Machine) Hear(now mono.Time, id JobID, e End) bool {
 	if m.End(now, id, e) {
 		return true

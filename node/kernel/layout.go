@@ -36,7 +36,7 @@ const HandshakeAddr = EthBase
 // and [Builder.Build] returns the error.
 type Builder struct {
 	program Program
-	err     error // of the first wrong call
+	err     error // error of the first wrong call
 	tiles   map[Tile]noc.Tile
 	tensix  []Tile
 	next    map[Tile]uint32

@@ -48,8 +48,8 @@ func TestMaxKernels(t *testing.T) {
 	b.start(kernel.Job{ID: 3, Programs: []kernel.Program{program(half)}})
 }
 
-// TestStepBudget checks that kernels that never wait make at most StepBudget calls in one step, and that a
-// long store counts as many calls.
+// TestStepBudget runs kernels that never wait. The kernels must make at most StepBudget calls in
+// one step. A long store must count as several calls.
 func TestStepBudget(t *testing.T) {
 	calls, size := 0, 4
 	busy := func(k *kernel.Context) {

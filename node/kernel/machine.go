@@ -71,8 +71,8 @@ type Config struct {
 	Host     Host
 	Table    Table
 
-	// Seed seeds the machine's random delays: of the start of a program, up to [MaxSkew], and of NoC
-	// commands, up to [MaxNocDelay]. If Seed is 0, nothing is delayed.
+	// Seed seeds the machine's random delays: of the start of a program, up to [MaxSkew], and
+	// largest delay of a NoC command, up to [MaxNocDelay]. If Seed is 0, nothing is delayed.
 	Seed uint64
 	// Running, if not nil, is called with a kernel before the machine resumes the kernel, and with nil
 	// after the kernel yields. A watchdog finds a kernel that never yields.
@@ -81,7 +81,7 @@ type Config struct {
 
 // The largest random delays, our own choices.
 const (
-	MaxSkew     = 200 * time.Microsecond // of the start of a chip's programs: programs on different chips start in no order
+	MaxSkew     = 200 * time.Microsecond // largest delay of the start of a chip's programs: programs on different chips start in no order
 	MaxNocDelay = 5 * time.Microsecond   // of NoC commands
 )
 
@@ -117,7 +117,7 @@ type place struct{ x, y uint8 }
 // tileState is what a machine knows about one tile with kernels.
 type tileState struct {
 	tile    noc.Tile
-	channel wire.Channel // of an ethernet tile
+	channel wire.Channel // channel of an ethernet tile
 	users   int          // kernels on the tile that have not ended
 }
 

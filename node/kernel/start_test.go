@@ -45,7 +45,7 @@ func TestSkew(t *testing.T) {
 func TestEthernetCores(t *testing.T) {
 	for _, c := range []struct {
 		machine   string
-		all, free []wire.Channel // of chip 0
+		all, free []wire.Channel // channels of chip 0
 	}{
 		{"n300", []wire.Channel{8, 9}, []wire.Channel{8}},
 		{"mesh:1x2", []wire.Channel{0, 1}, []wire.Channel{0, 1}},

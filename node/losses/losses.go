@@ -5,9 +5,10 @@
 //
 // Each chip reports the counts of its router and its links ([Chip]). [Merge] joins the reports.
 // Merge compares the two ends of each link session by session. The result therefore stays right
-// after a retrain or a restart. For an incarnation that has ended, Merge infers the counts from
-// the sessions of the neighbours' ports. The neighbours report which packets the incarnation
-// acknowledged, which further packets it may have received, and which packets came from it.
+// after a retrain or a restart. For an incarnation that has ended, Merge infers the counts from the
+// sessions of the neighbours' ports. The neighbours report which packets the incarnation
+// acknowledged, which further packets the incarnation may have received, and which packets came
+// from the incarnation.
 //
 // The balance of a chip, at any instant, for each class of packets:
 //

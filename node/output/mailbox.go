@@ -20,7 +20,7 @@ type Mailbox struct {
 	Peer        wire.FabricNodeID `json:"peer"`             // chip at the other end of the cable
 	PeerChan    wire.Channel      `json:"peer_channel"`     // ethernet channel at the other end of the cable
 	State       string            `json:"state"`            // state of the router: initializing, running, paused, draining or retraining
-	Postcode    string            `json:"postcode"`         // how far the link's bring-up has come, as the 8 hexadecimal digits of Spec §7.1
+	Postcode    string            `json:"postcode"`         // progress of the link's bring-up, as the 8 hexadecimal digits of Spec §7.1
 	Link        string            `json:"link"`             // state of the link
 	LinkFor     float64           `json:"link_for_seconds"` // time for which the link has had this state, in seconds
 	LastDown    string            `json:"last_down"`        // reason why the link went down last

@@ -185,9 +185,9 @@ func (o *Options) load(ctx context.Context) (*topo.Topology, error) {
 	return t, err
 }
 
-// token returns the bearer token of the API. The token comes from the file that the options name.
-// If the file does not exist, token makes the file. If the options name no file, the token comes
-// from the environment variable TTFABRIC_TOKEN.
+// token returns the bearer token of the API. The token is the content of the file that the options
+// name. If the file does not exist, token makes the file. If the options name no file, the token
+// comes from the environment variable TTFABRIC_TOKEN.
 func (o *Options) token() (string, error) {
 	token, from := os.Getenv("TTFABRIC_TOKEN"), "TTFABRIC_TOKEN"
 	if o.TokenFile != "" {

@@ -55,8 +55,8 @@ func (s *Session) Run(ctx context.Context, j kernel.Job) error {
 	if err := r.StartJob(j); err != nil {
 		return err
 	}
-	// The wait goes on while Run stops the job. If a rank stops waiting, its chip ends the job and
-	// reports that the rank has died.
+	// Run continues to wait while Run stops the job. If a rank stops waiting, its chip ends the job
+	// and reports that the rank has died.
 	wait, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	ended := make(chan struct{})

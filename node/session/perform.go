@@ -12,9 +12,9 @@ import (
 // Performer is a [Fabric] that can submit one request and wait for the request's end in one call.
 // For the caller, this call is less work than Submit.
 type Performer interface {
-	// Perform submits one request and waits for its end. If ctx ends first, Perform returns an
-	// [OutcomeUnknownError] and the error of ctx. If the fabric cannot start the request, Perform
-	// returns the error of Submit.
+	// Perform submits one request, and waits for the request's end. If ctx ends first, Perform
+	// returns an [OutcomeUnknownError] and the error of ctx. If the fabric cannot start the
+	// request, Perform returns the error of Submit.
 	Perform(ctx context.Context, r flow.Request) (flow.Result, error)
 }
 

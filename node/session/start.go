@@ -44,8 +44,8 @@ func (c *Call) Poll() (ended bool, err error) {
 }
 
 // Wait waits until the command has ended, and returns the command's error. If ctx ends first, Wait
-// returns an [OutcomeUnknownError] and the error of ctx. The command then goes on, and a later Wait
-// may still return the command's own error.
+// returns an [OutcomeUnknownError] and the error of ctx. The command then continues, and a later
+// Wait may still return the command's own error.
 func (c *Call) Wait(ctx context.Context) error {
 	select {
 	case <-c.ended:

@@ -14,7 +14,7 @@ const (
 	MaxWays       = 2               // largest number of directions in which the packets of one pair go round a ring
 	MaxWindow     = 1024            // largest window, in packets outstanding per source
 	DefaultWindow = 32              // default window, in packets outstanding per source
-	MaxPairs      = 1 << 18         // largest number of pairs in one run: about four times as many as all-to-all on a full mesh of 256 chips
+	MaxPairs      = 1 << 18         // largest number of pairs in one run: about four times the number of pairs of all-to-all on a mesh of 256 chips
 	MaxWeight     = 1 << 20         // largest weight of a pair: about twenty times the largest weight in the pattern hotspot on 512 chips
 	MinLoad       = 1e-3            // smallest load, in packets per second and source
 	MaxLoad       = 1e6             // largest load, in packets per second and source; more than a chip can send
@@ -28,7 +28,7 @@ type Spec struct {
 	Packets uint64 `json:"packets"`        // number of packets of the whole run, 1 to MaxPackets; split over the pairs by weight, with the remainder for the first pairs
 	Size    int    `json:"size"`           // length of each packet in bytes, MinSize to MaxSize
 	Planes  int    `json:"planes"`         // number of planes, 1 to wire.MaxChannels; a pair's packets use planes 0 to Planes-1 in turn, except planes that the pair lacks
-	Ways    int    `json:"ways,omitempty"` // 1, or 2 to use both directions round a ring in turn if they are equally long; 0 counts as 1
+	Ways    int    `json:"ways,omitempty"` // number of directions round a ring that a pair's packets use in turn: 1, or 2 if both directions are equally long; 0 counts as 1
 	Window  int    `json:"window"`         // largest number of packets outstanding per source, 1 to MaxWindow; DefaultWindow is a good value if Load is 0
 	Seed    uint64 `json:"seed"`           // seed of the order in which sources take their destinations, and of the arrivals
 

@@ -15,8 +15,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Fabric is a fabric of simulated chips with all links up. The L1 of the chips' ethernet tiles has random bytes,
-// as if an earlier job had left them.
+// Fabric is a fabric of simulated chips with all links up. A part of the L1 of the chips' ethernet
+// tiles has random bytes, as if an earlier job had left these bytes.
 type Fabric struct {
 	T     *testing.T
 	M     *topo.Topology
@@ -28,8 +28,8 @@ type Fabric struct {
 	Rules []string                     // reports of broken rules of the data movement API
 }
 
-// New returns a fabric of a machine, whose chips can run the kernels of a table. The seed delays the starts of
-// programs and the NoC commands.
+// New returns a fabric of the named machine, whose chips can run the kernels of the table. The seed
+// determines the random delays of the starts of programs and of NoC commands.
 func New(t *testing.T, machine string, seed uint64, table kernel.Table) *Fabric {
 	t.Helper()
 	m, err := topo.Named(machine)
@@ -53,8 +53,8 @@ func New(t *testing.T, machine string, seed uint64, table kernel.Table) *Fabric 
 	return f
 }
 
-// litter fills the L1 of a chip's ethernet tiles with random bytes, as if an earlier job had left
-// these bytes.
+// litter writes random bytes to the kernels' area of a chip's ethernet tiles, as if an earlier job
+// had left these bytes.
 func (f *Fabric) litter(c *chip.Chip) {
 	f.T.Helper()
 	rng := rand.New(rand.NewPCG(9, uint64(c.Node().Chip)))

@@ -14,10 +14,12 @@ import (
 	"ttfabric/wire"
 )
 
-// Kernels runs the guide's ring programs as kernels on the chips: once for each number of hops, each length
-// of a payload and each number of payloads of the run. The argument s has the other settings. Each row also
-// has the time of as many routed packets. After each run, Kernels calls progress, which may be nil, with the
-// number of runs that have ended. If a run fails or ctx ends, Kernels returns the rows so far with the error.
+// Kernels runs the guide's ring programs as kernels on the chips: once for each number of hops,
+// each length of a payload and each number of payloads of the run. The argument s has the other
+// settings. If the mesh has a route of the same length, each row also has the time in which the
+// routers carry the same number of packets along this route. After each run, Kernels calls
+// progress, which may be nil, with the number of runs that have ended. If a run fails or ctx ends,
+// Kernels returns the rows so far with the error.
 func (b *Target) Kernels(ctx context.Context, run RingRun, s guide.Settings, progress func(done int)) (rows []RingRow, err error) {
 	s.Samples = run.Rounds
 	for _, h := range run.Hops {

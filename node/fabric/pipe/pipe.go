@@ -85,7 +85,7 @@ func (j *Job) result(begin time.Time, p *socket.Piped) Result {
 }
 
 // Send sends the job's file, or "in" for "-", and waits until the receiver has read all bytes. If
-// ctx ends, Send gives up: the receiver gets an error, and Send frees the memory of the socket.
+// ctx ends, the receiver gets an error, and Send frees the memory of the socket.
 func (j *Job) Send(ctx context.Context, in io.Reader) (r Result, err error) {
 	length := uint64(socket.Unknown)
 	if j.File != "-" {

@@ -93,8 +93,8 @@ func pass(k *kernel.Context, i, size int) {
 	k.NocSemaphoreInc(to.Addr(uint64(k.Uint32(numArgs+i))), 1)
 }
 
-// complete tells the sender at the other end of the cable that payload i came, and that the buffer is
-// free.
+// complete tells the sender at the other end of the cable that payload i has arrived, and that the
+// buffer is free.
 func complete(k *kernel.Context, i int) {
 	k.EthReceiverChannelAck(channel(i), k.Uint32(argAck)+uint32(flit*i))
 	k.NocAsyncWriteBarrier()

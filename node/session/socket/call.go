@@ -31,8 +31,7 @@ func (c *Call) Poll() (ended bool, n int, err error) {
 }
 
 // Wait waits until the call has ended, and returns the number of bytes and the call's error. If ctx
-// ends first, Wait returns the error of ctx. The call then goes on, and still uses the call's
-// buffer.
+// ends first, Wait returns the error of ctx. The call then continues, and still uses its buffer.
 func (c *Call) Wait(ctx context.Context) (n int, err error) {
 	select {
 	case <-c.ended:

@@ -97,8 +97,8 @@ func Pipe(ctx context.Context, x *Sender, in io.Reader, length uint64, progress 
 	return p, x.Send(ctx, append(end, p.Sum[:]...))
 }
 
-// readAhead reads the blocks of a stream, each behind its length. After the last block, blocks is closed
-// and "failed" gets the error of the reader, or nil.
+// readAhead reads the blocks of a stream, and puts the length before each block. After the last
+// block, blocks is closed and "failed" gets the error of the reader, or nil.
 func readAhead(ctx context.Context, in io.Reader) (blocks chan []byte, failed chan error) {
 	blocks, failed = make(chan []byte, pipeBlocks), make(chan error, 1)
 	go func() {

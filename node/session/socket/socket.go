@@ -93,7 +93,7 @@ func Place(t *topo.Topology, number int, r fifo.Role) (wire.NocAddr, error) {
 	return wire.NewNocAddr(xs[i%len(xs)], ys[i/len(xs)], off), nil
 }
 
-// fill sets the defaults of the options, and checks them.
+// fill sets the defaults of the options, and checks the options.
 func (o *Options) fill(s *session.Session, r fifo.Role) error {
 	if o.Page == 0 {
 		o.Page = DefaultPage
