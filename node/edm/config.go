@@ -24,14 +24,15 @@ const DefaultPatience = 30 * time.Second
 // word is the unit of the ethernet dataflow API, in bytes.
 const word = 16
 
-// The layout of the L1 of an ethernet tile with an EDM. The sizes of the handshake, the acknowledgement and
-// the semaphores are tt-metal's. The words with the ends of channels are our own.
+// The layout of the L1 of an ethernet tile with an EDM. The sizes of the handshake, the
+// acknowledgement and the semaphores are tt-metal's. The words that say how a channel ended are our
+// own choice.
 const (
 	Handshake     = kernel.HandshakeAddr // 16 bytes: the packet of the handshake
 	AckSource     = Handshake + word     // 16 bytes: the link reads acknowledgements from here
-	Semaphores    = AckSource + word     // for each channel: see SemaphoreSize
+	Semaphores    = AckSource + word     // first semaphore; each channel has SemaphoreSize bytes
 	SemaphoreSize = 32                   // the first 4 bytes are the channel's semaphore; into the last 16 bytes, the other end writes how its channel ended
-	endOffset     = 16                   // where the other end writes its end of the channel
+	endOffset     = 16                   // offset, from a channel's semaphore, of the words in which the other end says how its channel ended
 )
 
 // Sharing says how the workers of a channel share its buffer (tt-metal: EriscDataMoverBufferSharingMode).

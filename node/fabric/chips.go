@@ -168,15 +168,15 @@ func (f *Fabric) tellFault(ctx context.Context, k fault.Kind, n wire.FabricNodeI
 	}
 }
 
-// quietPolls is how many consecutive answers of a chip must report no open requests and no
-// packets, before the chip counts as drained.
+// quietPolls is a number of consecutive answers of a chip. If these answers report no open requests
+// and no packets, the chip counts as drained.
 const quietPolls = 3
 
-// RemoveChip stops a chip in good order. The chip refuses new requests. RemoveChip then
-// waits until the chip has no open requests and no packets. The parameter "most" is the
-// longest time of this wait. If "most" is 0, RemoveChip leaves out these two steps. Then
-// the chip closes its links, leaves the gossip and ends. The result "drained" is true if the
-// chip had no open requests and no packets at the end of the wait.
+// RemoveChip ends a chip after its work. First, the chip refuses new requests, and RemoveChip waits
+// until the chip has no open requests and no packets. The parameter "most" is the longest time of
+// this wait. If "most" is 0, the chip refuses no requests, and RemoveChip does not wait. Then the
+// chip closes its links, leaves the gossip and ends. The result "drained" is true if the chip had
+// no open requests and no packets at the end of the wait.
 func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, most time.Duration) (drained bool, err error) {
 	if a, ok := f.host().(attached); ok {
 		return false, a.notHere(n, "removed") // returns before the chip refuses new requests

@@ -12,9 +12,9 @@ import (
 
 // Limits of early ends, our own choices.
 const (
-	MaxEarly  = 256              // ends that the machine keeps for jobs that have not started here; the oldest is forgotten first
+	MaxEarly  = 256              // largest number of ends that the machine keeps for jobs that have not started on this chip; the machine forgets the oldest end first
 	EarlyMost = 10 * time.Minute // longest time for which the machine keeps such an end
-	maxOver   = 256              // numbers of jobs that ended here, which the machine keeps
+	maxOver   = 256              // largest number of ended jobs whose numbers the machine keeps
 )
 
 // early is the end of a job that has not started on this chip.

@@ -4,8 +4,8 @@
 // As in the guide, a worker is two kernels on two tiles. The sender sends the chip's own slice to
 // the neighbour, and forwards slices from the output tensor. The receiver takes packets from the
 // other neighbour, stores them into the output tensor, and tells the sender about each packet. The
-// sender and the receiver use channels of the EDMs of their links. Several workers share a slice,
-// and several links share the workers.
+// sender and the receiver use channels of the EDMs of their links. Several workers can move parts
+// of one slice, over one or several links.
 //
 // The tensors lie in the L1 of Tensix tiles, interleaved or sharded. The output of a sharded tensor has more
 // pages in each bank than the input, so the workers reshard the pages on their way.
@@ -29,9 +29,9 @@ type Scheme uint8
 
 // The schemes. A line has Halfway only.
 const (
-	OneWay  Scheme = iota // ring: each slice goes to the next chip, all the way round
-	Halves                // ring: one half of each slice goes all the way round, and the other half goes the other way
-	Halfway               // each slice goes both ways: on a ring half way round, on a line to both ends
+	OneWay  Scheme = iota // ring: each slice goes from chip to chip in one direction, until each chip has the slice
+	Halves                // ring: the two halves of each slice go round the ring in opposite directions, until each chip has both halves
+	Halfway               // each slice goes in both directions: half way round a ring, or to both ends of a line
 )
 
 // String returns the scheme in words.
@@ -46,10 +46,10 @@ func (s Scheme) String() string {
 // Settings describe an all-gather.
 type Settings struct {
 	Scheme   Scheme
-	Workers  int // workers of each link and direction, 1 to 3
+	Workers  int // number of workers for each link and direction, 1 to 3
 	Pages    int // pages of each chip's slice
 	PageSize int // bytes of a page, a multiple of 16
-	Inner    int // pages of a slice that lie together in the output; 0: all, which is a concatenation along the first dimension
+	Inner    int // number of a slice's pages that lie side by side in the output; 0: all pages, so that the output is a concatenation along the first dimension
 	Layout   Layout
 	Banks    int           // Tensix tiles of the tensors, at least 1
 	Patience time.Duration // see [edm.Config]
@@ -66,7 +66,9 @@ type Op struct {
 	inner   int
 }
 
-// Place returns the page of each output tensor that gets a page of the slice of the chip at a place of the path.
+// Place returns where a page of a chip's slice lies in each output tensor, as the number of a page.
+// The argument "chip" is the place of the chip in the path, and "page" is the number of the page in
+// the slice.
 func (o *Op) Place(chip, page int) int { return place(chip, len(o.Path.Chips), page, o.inner) }
 
 // builder builds an Op.
@@ -182,8 +184,8 @@ func (b *builder) tile(chip int) kernel.Tile {
 	return b.on[chip].Tensix(b.next[chip] - 1)
 }
 
-// to returns the place of the chip that gets slices from a chip in a direction: 0 forward, 1 back. On a line,
-// to returns -1 beyond the ends.
+// to returns the place of the chip to which a chip sends slices in a direction: 0 forward, 1 back.
+// On a line, to returns -1 beyond the ends.
 func (b *builder) to(chip, dir int) int {
 	n := len(b.op.Path.Chips)
 	next := chip + 1 - 2*dir
@@ -196,7 +198,7 @@ func (b *builder) to(chip, dir int) int {
 	return next
 }
 
-// slices returns how many slices come to a chip in a direction.
+// slices returns how many slices a chip gets in a direction.
 func (b *builder) slices(chip, dir int) int {
 	n := len(b.op.Path.Chips)
 	switch {
@@ -266,7 +268,8 @@ func (b *builder) link(hop, link int) error {
 	return b.op.Links.Generate(b.on[far], ends[1], l.To)
 }
 
-// channel adds a channel from one chip to its neighbour, the sender, and the receiver.
+// channel adds a channel from one chip to its neighbour. channel also adds the sender on the chip,
+// and the receiver on the neighbour.
 func (b *builder) channel(from, to, dir, link, w int, ends [2]*edm.Builder, l edm.Link) error {
 	first, count := b.pages(dir, link, w)
 	per, err := edm.PagesPerPacket(b.s.PageSize, ends[0].BufferSize())

@@ -18,12 +18,12 @@ var Kernels = kernel.Table{senderName: sender, receiverName: receiver}
 const (
 	argChips  = edm.NumWorkerArgs + iota // chips of the path
 	argSelf                              // place of this chip in the path
-	argBack                              // 1: the slices go to the chip before; 0: to the next chip
+	argBack                              // 1: the worker sends slices to the previous chip; 0: to the next chip
 	argFirst                             // the worker's first page of each slice
 	argCount                             // the worker's pages of each slice
 	argPer                               // largest number of pages of a packet
-	argSlices                            // sender: slices to send; receiver: slices that come
-	argInner                             // pages of a slice that lie together in the output
+	argSlices                            // sender: number of slices to send; receiver: number of slices to receive
+	argInner                             // number of a slice's pages that lie side by side in the output
 	argSem                               // the sender's semaphore: chunks that the receiver has committed
 	argX                                 // receiver: tile of the sender
 	argY                                 //
@@ -40,7 +40,7 @@ type worker struct {
 	in, out *Tensor
 	chips   int
 	self    int
-	step    int // 1: slices come from the chip before; -1: slices come from the next chip
+	step    int // 1: slices come from the previous chip; -1: slices come from the next chip
 	stage   uint32
 }
 
@@ -59,7 +59,8 @@ func newWorker(k *kernel.Context) *worker {
 	return w
 }
 
-// rank returns the chip whose slice comes as number i. The chip's own slice is number 0.
+// rank returns the chip whose slice is number i. The worker's chip numbers the slices in the order
+// of their arrival; its own slice is number 0.
 func (w *worker) rank(i int) int { return ((w.self-i*w.step)%w.chips + w.chips) % w.chips }
 
 // place returns the page of the output for a page of a chip's slice.
@@ -110,7 +111,8 @@ func sender(k *kernel.Context) {
 	}
 }
 
-// receiver stores the slices that come into the output, and tells the sender about each packet that is stored.
+// receiver stores the slices that arrive into the output tensor, and tells the sender about each
+// stored packet.
 func receiver(k *kernel.Context) {
 	w := newWorker(k)
 	tile := kernel.Tile{X: uint8(k.Uint32(argX)), Y: uint8(k.Uint32(argY))}

@@ -23,7 +23,7 @@ type LinkRow struct {
 	Headers  float64           `json:"payload_share_headers"`       // payload's share if headers and padding were the only other bytes, computed
 	Guide    float64           `json:"payload_share_guide"`         // payload's share on the link of the CCL guide, computed
 	Use      float64           `json:"utilisation"`                 // Wire, divided by the largest Wire of this run
-	Starved  []traffic.Starved `json:"starved,omitempty"`           // chips that were starved during the measurement, of those that took part
+	Starved  []traffic.Starved `json:"starved,omitempty"`           // chips that took part and were starved during the measurement
 }
 
 // firstPackets is the number of packets of the first run for each packet size and number

@@ -21,10 +21,10 @@ type RingRow struct {
 	P99     float64             `json:"trip_p99_microseconds"`             // 99th percentile of the time of a trip, in microseconds
 	PerHop  float64             `json:"per_hop_microseconds"`              // median time of a trip, divided by Hops
 	Gbps    float64             `json:"gigabits_per_second"`               // payload of all packets of a trip, divided by the median time of a trip
-	Routed  float64             `json:"routed_p50_microseconds,omitempty"` // for a ring of kernels: median time of the trip of as many routed packets of the same size, in microseconds; 0: the mesh has no such route
+	Routed  float64             `json:"routed_p50_microseconds,omitempty"` // for a ring of kernels: median time in which the routers carry the same number of packets of the same size along a route of the same length, in microseconds; 0: not measured, because the mesh has no such route or a packet cannot have this size
 	Chips   []wire.FabricNodeID `json:"chips,omitempty"`                   // for a ring of kernels: the chips in the order of the ring
 	Host    []int               `json:"umd_chips,omitempty"`               // for a ring of kernels: the same chips by the ids of tt-umd, or by their numbers if the machine has no such ids
-	Starved []traffic.Starved   `json:"starved,omitempty"`                 // chips that were starved during the measurement, of those that took part
+	Starved []traffic.Starved   `json:"starved,omitempty"`                 // chips that took part and were starved during the measurement
 }
 
 // MaxBatch is the largest number of packets that make a trip together. A ring has at
@@ -85,8 +85,9 @@ func (b *Target) Ring(ctx context.Context, run RingRun, progress func(done int))
 // RingPath returns a route with the given number of hops. The route leads from the first chip along
 // the outline of a rectangle, and back to the first chip. The rectangle lies in two rows or in two
 // columns. If the outline has fewer hops, the route also goes round a square of four chips in the
-// rectangle, once or several times. This square is the second of the rectangle's squares, or the
-// only one. If the topology has no such route on the plane, RingPath returns an error.
+// rectangle, once or several times. A rectangle of several squares uses its second square; a
+// rectangle of one square uses this square. If the topology has no such route on the plane,
+// RingPath returns an error.
 func RingPath(t *topo.Topology, plane wire.Plane, hops int) ([]wire.Direction, error) {
 	if hops < 4 || hops%2 != 0 || hops > wire.MaxHops {
 		return nil, fmt.Errorf("want an even number from 4 to %d: a ring on a mesh has an even number of hops", wire.MaxHops-1)

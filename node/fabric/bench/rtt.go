@@ -24,7 +24,7 @@ type RTTReport struct {
 	Call    float64           `json:"send_call_microseconds"`                       // mean time of the sender's system call; it overlaps with other parts
 	Near    float64           `json:"answer_received_until_told_microseconds"`      // mean time from the completion's arrival until the chip has told the program; not part of the round trip
 	LinkRTT float64           `json:"link_round_trip_microseconds"`                 // estimate of the link's round trip by TT-link at Dst
-	Starved []traffic.Starved `json:"starved,omitempty"`                            // chips that were starved during the measurement, of those that took part
+	Starved []traffic.Starved `json:"starved,omitempty"`                            // chips that took part and were starved during the measurement
 }
 
 // RTT writes single packets from chip x to its neighbour y, one after another, and times each packet

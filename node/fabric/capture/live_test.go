@@ -59,8 +59,8 @@ type machine struct {
 	seeds []string
 }
 
-// newMachine makes the run folder of an n300 in a new folder of all fabrics, and starts the
-// chips with the given numbers.
+// newMachine makes the run folder of an n300 in a new folder for run folders, and starts the chips
+// with the given numbers.
 func newMachine(t *testing.T, chips ...int) *machine {
 	t.Helper()
 	t.Parallel()
