@@ -56,7 +56,7 @@ type pair struct {
 	on       [2]*kernel.Builder
 	ends     [2]*Builder
 	links    *Links
-	messages [2][2]int // by end and channel
+	messages [2][2]int // number of messages of each channel, by end and channel
 }
 
 // newPair returns a pair without EDMs. The function "change" may change the configuration of an end.

@@ -26,7 +26,7 @@ const (
 type Event struct {
 	At      wire.PortID // end of the link whose EDM reports
 	Kind    Kind
-	Channel int    // for the kinds from Sent to ChannelDone
+	Channel int    // number of the channel, for the kinds from Sent to ChannelDone
 	Sender  bool   // the channel is a sender channel
 	Count   uint32 // messages that the channel has had before; for ChannelDone: all its messages
 	Sum     uint64 // checksum of the channel's buffer: for the kinds from Sent to Released

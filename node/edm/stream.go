@@ -40,7 +40,7 @@ type Flow struct {
 // how a host builds programs with an EDM. A stream can also measure and test links.
 type Stream struct {
 	Path  *Path
-	Parts map[wire.FabricNodeID]kernel.Job // by chip
+	Parts map[wire.FabricNodeID]kernel.Job // part of the job for each chip
 	Flows []Flow
 	Links *Links
 }

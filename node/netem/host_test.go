@@ -105,8 +105,8 @@ func TestOnePortOnly(t *testing.T) {
 		{"127.0.0.2:17001", "127.0.0.1:9", [3]uint64{1, 0, 0}},
 		{"[::1]:17001", "[::1]:9", [3]uint64{1, 0, 0}},
 		{"127.0.0.1:17002", "127.0.0.1:9", [3]uint64{0, 1, 0}},
-		{"127.0.0.2:17002", "127.0.0.1:9", [3]uint64{}}, // from another address
-		{"[::1]:17002", "[::1]:9", [3]uint64{}},         // of another address family
+		{"127.0.0.2:17002", "127.0.0.1:9", [3]uint64{}}, // datagram from another address
+		{"[::1]:17002", "[::1]:9", [3]uint64{}},         // datagram of another address family
 		{"[::1]:17003", "[::1]:9", [3]uint64{0, 0, 1}},
 		{"127.0.0.1:17003", "127.0.0.1:9", [3]uint64{}},
 		{"127.0.0.1:17004", "127.0.0.1:17001", [3]uint64{}}, // the impaired port is the destination, and not the source

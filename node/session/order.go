@@ -15,7 +15,7 @@ import (
 // lineKey names a flow from the session's chip.
 type lineKey struct {
 	to   flow.Key
-	tree flow.Tree // for multicasts
+	tree flow.Tree // tree of a multicast; zero for a unicast
 }
 
 func lineOf(r *flow.Request) lineKey {

@@ -43,10 +43,10 @@
 //
 // # Calls that do not wait
 //
-// [Session.StartWrite], [Session.StartRead] and [Session.Start] return a [Call] as soon as
-// the first packets have left. [Call.Wait] waits for the end of the command, and [Call.Poll]
-// asks whether the command has ended. A call with [Posted] returns when the chip has sent its
-// packets, and no destination answers. [Session.Flush] waits for posted commands.
+// [Session.StartWrite], [Session.StartRead] and [Session.Start] return a [Call] as soon as the
+// first packets have left. [Call.Wait] waits for the end of the command, and [Call.Poll] asks
+// whether the command has ended. A call with [Posted] returns when the chip has sent the call's
+// packets. No destination answers these packets. [Session.Flush] waits for posted commands.
 //
 // # Sockets
 //
@@ -74,10 +74,10 @@ import (
 
 // Fabric starts requests and reports how the requests end.
 type Fabric interface {
-	// Submit starts requests in order. Submit may wait for room until ctx ends. Submit
-	// returns how many requests it started. If Submit did not start all requests, it
-	// also returns an error. For each started request, the fabric calls the function
-	// "done" once, with the request's index. The function "done" must not block.
+	// Submit starts requests in order. Submit may wait for room, but at most until ctx ends. Submit
+	// returns how many requests it started. If Submit did not start all requests, it also returns
+	// an error. For each started request, the fabric calls the function "done" once, with the
+	// request's index. The function "done" must not block.
 	Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error)
 	Self() wire.FabricNodeID
 	Topology() *topo.Topology
@@ -329,8 +329,8 @@ func (s *Session) Ping(ctx context.Context, dst wire.FabricNodeID, o ...Option) 
 // Flush covers the commands on the plane of its own call. A Flush with [OtherWay] covers the
 // commands with OtherWay. A Flush without OtherWay covers the commands without OtherWay. For
 // multicasts, see the method Flush of [device.Links]. If a command since the last Flush was not
-// performed, or perhaps not performed, the error is a [MissedError]. Programs on one chip share
-// this count: the Flush of one program reports and resets the count of all.
+// performed, or perhaps not performed, the error is a [MissedError]. Programs on one chip share the
+// count of these commands: the Flush of one program reports and resets the count of all programs.
 func (s *Session) Flush(ctx context.Context, dst wire.FabricNodeID, o ...Option) error {
 	_, err := s.do(ctx, with(flow.Request{Dst: dst, Probe: true, Flush: true}, o))
 	return err

@@ -59,9 +59,9 @@ type Settings struct {
 // Op is an all-gather on a path of chips.
 type Op struct {
 	Path    *edm.Path
-	Parts   map[wire.FabricNodeID]kernel.Job // by chip
-	Inputs  []*Tensor                        // by place in the path: the chip's slice
-	Outputs []*Tensor                        // by place in the path: the slices of all chips
+	Parts   map[wire.FabricNodeID]kernel.Job // part of the job for each chip
+	Inputs  []*Tensor                        // input tensor of each chip, which holds the chip's slice, by place in the path
+	Outputs []*Tensor                        // output tensor of each chip, which gets the slices of all chips, by place in the path
 	Links   *edm.Links
 	inner   int
 }
@@ -79,7 +79,7 @@ type builder struct {
 	on      []*kernel.Builder
 	next    []int // Tensix tiles in use, by chip
 	copied  []map[int]bool
-	senders map[[4]int]tileSem // by chip, direction, link and worker
+	senders map[[4]int]tileSem // senders, by chip, direction, link and worker
 }
 
 // tileSem is the tile of a sender, and the address of its semaphore.

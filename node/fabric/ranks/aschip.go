@@ -39,7 +39,7 @@ func (j *Job) attemptAsChip(ctx context.Context, name string, number int, door D
 type chips struct {
 	job     *Job
 	mu      sync.Mutex // guards the output, so that lines of several ranks do not mix
-	ps      []*process // by rank; nil: not started
+	ps      []*process // processes of the ranks, by rank; nil: not started
 	exits   fabric.Exits
 	running int // number of processes whose end is not known yet
 }

@@ -33,11 +33,11 @@ type Hop struct{ From, To wire.PortID }
 // Ring is a ring of chips, with the programs of its chips.
 type Ring struct {
 	Hops    []Hop
-	Parts   map[wire.FabricNodeID]kernel.Job // by chip
+	Parts   map[wire.FabricNodeID]kernel.Job // part of the job for each chip
 	Master  wire.FabricNodeID                // chip on which the ring begins
 	Results wire.NocAddr                     // on the master: times of the trips, 4 bytes each, in nanoseconds
 	Buffer  wire.NocAddr                     // on the master: the payloads, one after the other
-	Arrive  []wire.NocAddr                   // by hop: where the payloads arrive on the hop's receiving chip, one after the other
+	Arrive  []wire.NocAddr                   // address of the payloads on the receiving chip of each hop, one payload after the other
 	Samples int
 }
 

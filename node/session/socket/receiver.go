@@ -101,8 +101,8 @@ func (x *Receiver) read(ctx context.Context, b []byte) (n int, err error) {
 // Start starts to receive exactly len(b) bytes, a multiple of the page. The receiver performs
 // receives in the order of the calls. If the stream ends before the first byte of b, the Call's
 // error is [io.EOF]. If the stream ends before the last byte of b, the error is
-// [io.ErrUnexpectedEOF]. While [MaxOpen] receives are open, Start waits until ctx ends. If ctx ends
-// later, the receive ends with the error of ctx.
+// [io.ErrUnexpectedEOF]. While [MaxOpen] receives are open, Start waits until one of them ends, or
+// until ctx ends. If ctx ends after Start has returned, the receive ends with the error of ctx.
 func (x *Receiver) Start(ctx context.Context, b []byte) (*Call, error) {
 	if len(b)%int(x.o.Page) != 0 {
 		return nil, io.ErrShortBuffer

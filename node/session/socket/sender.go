@@ -109,8 +109,9 @@ func (x *Sender) hand(ctx context.Context, before, mine chan struct{}, data []by
 
 // Start starts to send data, whose length is a multiple of the page. The sender performs sends in
 // the order of the calls. The data must not change before the Call has ended. The Call ends when
-// the data is in the receiver's FIFO. While [MaxOpen] sends are open, Start waits until ctx ends.
-// If ctx ends later, the Call ends with the error of ctx, and a part of the data may still be sent.
+// the data is in the receiver's FIFO. While [MaxOpen] sends are open, Start waits until one of them
+// ends, or until ctx ends. If ctx ends after Start has returned, the Call ends with the error of
+// ctx, and the sender may still send a part of the data.
 func (x *Sender) Start(ctx context.Context, data []byte) (*Call, error) {
 	select {
 	case x.room <- struct{}{}:
@@ -152,9 +153,9 @@ func (x *Sender) sent(ctx context.Context, end uint64) error {
 }
 
 // Send sends data, whose length is a multiple of the page. Send returns when the sender has copied
-// the data. The sender holds at most as many bytes as the FIFO. If the sender has no room for the
-// data, Send waits for room until ctx ends. If ctx ends first, the sender still sends a part of the
-// data, and Send returns the error of ctx. A later call may return an error of the socket that
+// the data. The sender holds at most one size of the FIFO in bytes. If the sender has no room for
+// the data, Send waits for room until ctx ends. If ctx ends first, the sender still sends a part of
+// the data, and Send returns the error of ctx. A later call may return an error of the socket that
 // concerns this data.
 func (x *Sender) Send(ctx context.Context, data []byte) error {
 	before, mine, err := x.enter(len(data))
@@ -184,9 +185,9 @@ func (x *Sender) Acked() uint64 {
 	return x.m.Acked()
 }
 
-// Close waits until all bytes are in the FIFO, tells the receiver that no more bytes follow, and
-// waits until the receiver has read all bytes. Close then frees the sender's memory. If ctx ends
-// first, or if the socket has failed, Close gives the socket up, and the receiver gets an error.
+// Close waits until all bytes are in the FIFO, and tells the receiver that no more bytes follow.
+// Close then waits until the receiver has read all bytes, and frees the sender's memory. If ctx
+// ends first, or if the socket has failed, Close ends the socket, and the receiver gets an error.
 // After Close, all other calls return [ErrClosed].
 func (x *Sender) Close(ctx context.Context) error {
 	first := false
