@@ -62,23 +62,15 @@ type Options struct {
 // Comm is a communicator: the ranks that take part in operations together. A Comm is safe for
 // concurrent use, but performs one operation after another.
 type Comm struct {
-	s     *session.Session
-	chips []wire.FabricNodeID
-	rank  int
-	links int
-	path  *collective.Path
-	lives []wire.Incarnation // incarnation of each rank's chip
-	fifo  wire.NocAddr       // FIFOs of this generation
-	ctl   wire.NocAddr       // control words of this generation
-
-	generation uint32
-	ctx        context.Context // ends when the communicator fails or closes
-	stop       context.CancelFunc
-	calls      sync.WaitGroup // commands and goroutines of the communicator
-	turn       chan struct{}  // holds a value while an operation is under way
-	op         uint32         // number of operations so far; guarded by turn
-	plans      map[collective.Call]*plan
-	scratch    []byte // guarded by turn
+	group
+	s       *session.Session
+	ctx     context.Context // ends when the communicator fails or closes
+	stop    context.CancelFunc
+	calls   sync.WaitGroup // commands and goroutines of the communicator
+	turn    chan struct{}  // holds a value while an operation is under way
+	op      uint32         // number of operations so far; guarded by turn
+	plans   map[collective.Call]*plan
+	scratch []byte // guarded by turn
 
 	mu     sync.Mutex
 	err    error // the first failure
@@ -86,6 +78,18 @@ type Comm struct {
 	in     map[collective.Pair]*inlet
 	over   bool // no further goroutine may begin
 	shrunk bool // Shrink has been called
+}
+
+// group is what does not change during the life of a communicator.
+type group struct {
+	chips      []wire.FabricNodeID
+	rank       int
+	links      int
+	path       *collective.Path
+	lives      []wire.Incarnation // incarnation of each rank's chip
+	fifo       wire.NocAddr       // FIFOs of this generation
+	ctl        wire.NocAddr       // control words of this generation
+	generation uint32
 }
 
 // ErrClosed is the error of calls after [Comm.Close].
@@ -177,7 +181,7 @@ func newComm(s *session.Session, chips []wire.FabricNodeID, links int, generatio
 	if err != nil {
 		return nil, err
 	}
-	c := &Comm{s: s, chips: chips, links: links, path: p, generation: generation, rank: -1, turn: make(chan struct{}, 1),
+	c := &Comm{s: s, group: group{chips: chips, links: links, path: p, generation: generation, rank: -1}, turn: make(chan struct{}, 1),
 		plans: map[collective.Call]*plan{}, out: map[collective.Pair]*outlet{}, in: map[collective.Pair]*inlet{}}
 	for i, n := range chips {
 		if n == s.Self() {
