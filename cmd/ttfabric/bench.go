@@ -33,13 +33,14 @@ guide on a running fabric. The fabric should carry no other traffic meanwhile.
 
 'bench link' measures the bandwidth of one link by packet size and number of
 packets under way. 'bench ring' times packets round a ring of chips. 'bench rtt'
-times the parts of one link's round trip. --plot draws the results.
+times the parts of one link's round trip. --plot draws the results of these commands.
+'bench collective' times all-reduce and other operations between all chips.
 
 If the process of a chip waited for a processor, or was stopped, for at least 100 ms
 during a measurement, the chip was starved. The measurement then does not show what the
 fabric can do. The commands name the starved chips.`,
 		Example: "  ttfabric bench link --plot link.svg\n  ttfabric bench ring --hops 8,12\n  ttfabric bench rtt M0D0 M0D1"}
-	c.AddCommand(newBenchLink(), newBenchRing(), newBenchRTT())
+	c.AddCommand(newBenchLink(), newBenchRing(), newBenchRTT(), newBenchCollective())
 	return c
 }
 

@@ -240,6 +240,7 @@ func (o *outputs) data() {
 	o.prints("bench ring", "--kernels --hops 4 --sizes 64 --rounds 5")
 	o.jobs()
 	o.prints("bench rtt", "--sizes 0 --rounds 5")
+	o.prints("bench collective", "all-reduce -b 8 -e 64K -f 64 --iters 2 -w 1")
 	o.prints("trace", "M0D0 M0D3")
 	o.prints("trace", "M0D0 M0D3 --count 3")
 	point := filepath.Join(o.dir, "point")

@@ -41,7 +41,7 @@ var printed = map[string][]any{
 	"inspect": {output.Chips{}, fabric.LinkDiff{}, fabric.Balance{}, output.Channels{}}, "chip remove": {output.Removed{}}, "doctor": {[]doctor.Finding{}},
 	"validate": {output.Topology{}}, "routes": {output.Routes{}}, "graph": {output.Text{}}, "generate": {output.Text{}}, "pki show": {[]pkiRow{}},
 	"run": {ranks.Report{}}, "ping": {[]pingRow{}}, "mem read": {output.Memory{}}, "mem write": {output.Memory{}}, "mem tiles": {[]noc.Tile{}}, "socket send": {pipe.Result{}}, "socket recv": {pipe.Result{}}, "host queues": {[]host.State{}}, "host read": {output.Memory{}}, "host write": {output.Memory{}}, "traffic": {traffic.Result{}},
-	"bench link": {[]bench.LinkRow{}}, "bench ring": {[]bench.RingRow{}}, "job ls": {[]jobRow{}}, "bench rtt": {[]bench.RTTReport{}}, "trace": {[]fabric.Hop{}, traceCounts{}}, "checkpoint": {fabric.LossesSince{}},
+	"bench link": {[]bench.LinkRow{}}, "bench ring": {[]bench.RingRow{}}, "bench collective": {[]bench.CollectiveRow{}}, "job ls": {[]jobRow{}}, "bench rtt": {[]bench.RTTReport{}}, "trace": {[]fabric.Hop{}, traceCounts{}}, "checkpoint": {fabric.LossesSince{}},
 	"netem set": {[]api.ImpairmentView{}}, "netem show": {[]api.ImpairmentView{}}, "netem reset": {output.Cables{}, output.Reset{}},
 	"link down": {output.Cables{}}, "link up": {output.Cables{}}, "link flap": {output.Cables{}}, "partition": {output.Cables{}}, "heal": {output.Healed{}}, "link fallback": {[]fabric.Fallback{}},
 	"reroute": {output.Cables{}}, "remove": {output.Cables{}}, "restore": {output.Cables{}},

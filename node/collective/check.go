@@ -72,27 +72,23 @@ func (s *Schedule) Check() error {
 	return s.circle()
 }
 
-// circle returns an error if steps wait in a circle. Node 2i is the sending of move i, and node 2i+1
-// the taking.
+// circle returns an error if moves wait in a circle.
 func (s *Schedule) circle() error {
-	next := make([][]int, 2*len(s.Moves))
-	waits := make([]int, 2*len(s.Moves))
+	next := make([][]int, len(s.Moves))
+	waits := make([]int, len(s.Moves))
 	edge := func(before, after int) {
-		next[before] = append(next[before], after)
-		waits[after]++
+		if before >= 0 {
+			next[before] = append(next[before], after)
+			waits[after]++
+		}
 	}
 	for i, m := range s.Moves {
-		edge(2*i, 2*i+1)
-		if m.SendAfter >= 0 {
-			edge(2*m.SendAfter+1, 2*i)
-		}
-		if m.TakeAfter >= 0 {
-			edge(2*m.TakeAfter+1, 2*i+1)
-		}
+		edge(m.SendAfter, i)
+		edge(m.TakeAfter, i)
 	}
 	for _, q := range s.Queues() {
 		for i := 1; i < len(q); i++ {
-			edge(2*q[i-1]+1, 2*q[i])
+			edge(q[i-1], q[i])
 		}
 	}
 	var free []int
@@ -113,7 +109,7 @@ func (s *Schedule) circle() error {
 	}
 	if done < len(waits) {
 		i := slices.IndexFunc(waits, func(w int) bool { return w > 0 })
-		return fmt.Errorf("steps wait in a circle, for example move %d: %+v", i/2, s.Moves[i/2])
+		return fmt.Errorf("steps wait in a circle, for example move %d: %+v", i, s.Moves[i])
 	}
 	return nil
 }

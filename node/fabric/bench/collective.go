@@ -1,0 +1,472 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"ttfabric/node/admin/attach"
+	"ttfabric/node/collective"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/node/session"
+	blocking "ttfabric/node/session/collective"
+	"ttfabric/wire"
+)
+
+// CollectiveRun says what [Target.Collective] measures. Each size is measured for Warm and Rounds calls.
+type CollectiveRun struct {
+	Call   collective.Call // the operation; Count is not used
+	Sizes  []int           // sizes of the data in bytes, as nccl-tests counts them; see [CollectiveRow]
+	Rounds int             // calls that are timed, at least 1
+	Warm   int             // calls before, which are not timed
+	Links  int             // number of planes
+}
+
+// CollectiveRow holds the times of one operation on one size of data. GB are 10^9 bytes.
+type CollectiveRow struct {
+	Op         string           `json:"operation"`                 // name of the operation
+	Size       int              `json:"size_bytes"`                // size of the data; for all-gather, gather, scatter, reduce-scatter and all-to-all, the data of all ranks together
+	Count      int              `json:"count"`                     // number of elements of one part, as nccl-tests counts them
+	Type       string           `json:"type"`                      // type of the elements
+	Redop      string           `json:"reduction"`                 // reduction; "none" if the operation has none
+	Root       int              `json:"root"`                      // root; -1 if the operation has none
+	Ranks      int              `json:"ranks"`                     // number of ranks
+	Path       string           `json:"path"`                      // the ring or line of the ranks
+	Scheme     string           `json:"scheme"`                    // how the data travel: halves or both along the path, or direct over routes
+	OutOfPlace CollectiveTime   `json:"out_of_place"`              // calls with separate memory for input and output
+	InPlace    *CollectiveTime  `json:"in_place,omitempty"`        // calls whose input and output share memory; absent if the operation cannot share memory
+	LinkGBps   float64          `json:"link_gigabytes_per_second"` // payload of each link in one direction, measured by send-receive in the same run
+	Chips      []CollectiveChip `json:"chips"`                     // the calls with separate memory, by rank
+}
+
+// CollectiveTime holds the times of the calls of one kind.
+type CollectiveTime struct {
+	Micros     float64 `json:"time_microseconds"`          // time of a call: the mean over all timed calls on the rank that needed longest
+	AlgBW      float64 `json:"algbw_gigabytes_per_second"` // Size divided by the time
+	BusBW      float64 `json:"busbw_gigabytes_per_second"` // AlgBW times the operation's factor, see nccl-tests, PERFORMANCE.md
+	Wrong      int     `json:"wrong"`                      // number of wrong elements of the last call, on all ranks
+	Efficiency float64 `json:"efficiency,omitempty"`       // BusBW divided by the topology's bound: the rate of a link on a line, or twice this rate on a ring
+}
+
+// CollectiveChip holds the times of one rank. The rank that began last did not wait for other ranks (CCL guide,
+// "Measuring Op Performance").
+type CollectiveChip struct {
+	Rank     int               `json:"rank"`                  // number of the rank
+	Chip     wire.FabricNodeID `json:"chip"`                  // chip of the rank
+	Start    float64           `json:"start_microseconds"`    // start of the first timed call, after the earliest start of any rank
+	Duration float64           `json:"duration_microseconds"` // mean time of a call
+	Last     bool              `json:"last"`                  // the rank began last
+}
+
+// ranks are the communicators of all chips, whose ranks are goroutines of this process.
+type ranks struct {
+	cs    []*blocking.Comm
+	close []func()
+}
+
+// Collective measures an operation for each size, and hands each row to the function "each".
+// The ranks run in this process, and reach their chips by the chips' Unix sockets or APIs. After each
+// size, Collective compares all outputs with those of the schedule on one machine.
+func (b *Target) Collective(ctx context.Context, run CollectiveRun, each func(CollectiveRow)) error {
+	if err := b.running(b.fab.Topology.Nodes()...); err != nil {
+		return err
+	}
+	g, err := b.ranks(ctx, run.Links)
+	if err != nil {
+		return err
+	}
+	defer g.end()
+	link, err := g.link(ctx, run.Sizes)
+	if err != nil {
+		return err
+	}
+	for _, size := range run.Sizes {
+		row, err := g.row(ctx, &run, size, link)
+		if err != nil {
+			return err
+		}
+		each(row)
+	}
+	return nil
+}
+
+// ranks opens the communicators of all chips.
+func (b *Target) ranks(ctx context.Context, links int) (*ranks, error) {
+	sockets := map[wire.FabricNodeID]folder.Chip{}
+	for _, c := range b.fab.Running() {
+		sockets[c.Chip] = c
+	}
+	chips := b.fab.Topology.Nodes()
+	g := &ranks{cs: make([]*blocking.Comm, len(chips))}
+	var met sync.WaitGroup
+	met.Add(len(chips))
+	all := make(chan struct{})
+	go func() { met.Wait(); close(all) }()
+	meet := func(ctx context.Context) error {
+		met.Done()
+		select {
+		case <-all:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	sessions := make([]*session.Session, len(chips))
+	for i, n := range chips {
+		if cl, err := attach.Dial(ctx, sockets[n].Socket, b.fab.Topology); err == nil {
+			g.close = append(g.close, func() { cl.Close() })
+			sessions[i] = session.New(cl)
+		} else if sessions[i], err = b.fab.Session(n); err != nil {
+			g.end()
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	err := g.do(func(r int) (err error) {
+		g.cs[r], err = blocking.New(ctx, sessions[r], blocking.Options{Chips: chips, Links: links, Meet: meet})
+		if err != nil {
+			cancel()
+		}
+		return err
+	})
+	if err != nil {
+		g.end()
+		return nil, err
+	}
+	return g, nil
+}
+
+// end closes the communicators and the connections to the chips.
+func (g *ranks) end() {
+	for _, c := range g.cs {
+		if c != nil {
+			c.Close()
+		}
+	}
+	for _, f := range g.close {
+		f()
+	}
+}
+
+// do calls f for all ranks at once.
+func (g *ranks) do(f func(r int) error) error {
+	errs := make([]error, len(g.cs))
+	var wg sync.WaitGroup
+	for r := range g.cs {
+		wg.Go(func() { errs[r] = f(r) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// linkBytes is the largest size for which the rate of the links is measured.
+const linkBytes = 4 << 20
+
+// link measures the payload of a link in one direction, in bytes per second: all ranks send to their
+// neighbours at once, by send-receive.
+func (g *ranks) link(ctx context.Context, sizes []int) (float64, error) {
+	size := 0
+	for _, n := range sizes {
+		size = max(size, min(n, linkBytes))
+	}
+	size = max(size&^3, 4)
+	t, _, err := g.time(ctx, collective.Call{Kind: collective.SendReceive, Count: size, Type: collective.Uint8}, 4, 1, make([][]byte, len(g.cs)), make([][]byte, len(g.cs)))
+	return float64(size) / t.Seconds(), err
+}
+
+// time performs calls on all ranks, and returns the mean time of a call on the slowest rank. Buffers that
+// are nil get memory.
+func (g *ranks) time(ctx context.Context, call collective.Call, rounds, warm int, in, out [][]byte) (time.Duration, []CollectiveChip, error) {
+	n, e := len(g.cs), call.Type.Size()
+	begin, took := make([]time.Time, n), make([]time.Duration, n)
+	err := g.do(func(r int) error {
+		if in[r] == nil {
+			in[r] = make([]byte, e*call.InCount(r, n))
+		}
+		if out[r] == nil {
+			out[r] = make([]byte, e*call.OutCount(r, n))
+		}
+		for range warm {
+			if err := g.cs[r].Do(ctx, call, in[r], out[r]); err != nil {
+				return err
+			}
+		}
+		if err := g.cs[r].Barrier(ctx); err != nil {
+			return err
+		}
+		begin[r] = time.Now()
+		for range rounds {
+			if err := g.cs[r].Do(ctx, call, in[r], out[r]); err != nil {
+				return err
+			}
+		}
+		took[r] = time.Since(begin[r]) / time.Duration(rounds)
+		return nil
+	})
+	first, last, slowest := 0, 0, time.Duration(1)
+	for r := range n {
+		if begin[r].Before(begin[first]) {
+			first = r
+		}
+		if begin[r].After(begin[last]) {
+			last = r
+		}
+		slowest = max(slowest, took[r])
+	}
+	var chips []CollectiveChip
+	for r := range n {
+		chips = append(chips, CollectiveChip{r, g.cs[r].Chips()[r], float64(begin[r].Sub(begin[first]).Nanoseconds()) / 1e3, float64(took[r].Nanoseconds()) / 1e3, r == last})
+	}
+	return slowest, chips, err
+}
+
+// row measures one size.
+func (g *ranks) row(ctx context.Context, run *CollectiveRun, size int, link float64) (CollectiveRow, error) {
+	call, n := run.Call, len(g.cs)
+	parts := 1
+	switch call.Kind {
+	case collective.AllGather, collective.ReduceScatter, collective.Gather, collective.Scatter, collective.AllToAll:
+		parts = n
+	}
+	call.Count = size / call.Type.Size() / parts
+	if call.Kind == collective.Barrier {
+		call.Count = 0
+	}
+	path := g.cs[0].Path()
+	s, err := collective.Plan(call, path, max(run.Links, 1))
+	if err != nil {
+		return CollectiveRow{}, spec.Usagef("%d bytes: %v", size, err)
+	}
+	row := CollectiveRow{Op: call.Kind.String(), Size: call.Count * call.Type.Size() * parts, Count: call.Count, Type: call.Type.String(), Redop: "none", Root: -1,
+		Ranks: n, Path: path.String(), Scheme: s.Scheme.String(), LinkGBps: link / 1e9}
+	if call.Kind.Reduces() {
+		row.Redop = call.Op.String()
+	}
+	if call.Kind.Rooted() {
+		row.Root = call.Root
+	}
+	in := make([][]byte, n)
+	rng := rand.New(rand.NewPCG(uint64(size), uint64(call.Kind)))
+	for r := range n {
+		in[r] = make([]byte, call.Type.Size()*call.InCount(r, n))
+		for i := range in[r] {
+			in[r][i] = byte(rng.Uint32())
+		}
+	}
+	m := measurement{g, s, in, s.Reference(in), run, link / 1e9}
+	if path.Ring {
+		m.bound *= 2
+	}
+	var t *CollectiveTime
+	if t, row.Chips, err = m.time(ctx, row.Size, false); err != nil {
+		return row, err
+	}
+	row.OutOfPlace = *t
+	row.InPlace, _, err = m.time(ctx, row.Size, true)
+	return row, err
+}
+
+// measurement is the measurement of one size.
+type measurement struct {
+	g        *ranks
+	s        *collective.Schedule
+	in, want [][]byte // inputs and right outputs of all ranks
+	run      *CollectiveRun
+	bound    float64 // bound of the bus bandwidth, in GB/s
+}
+
+// time measures the calls of one kind. If the operation cannot work in place, time returns nil for calls in
+// place.
+func (m *measurement) time(ctx context.Context, size int, inPlace bool) (*CollectiveTime, []CollectiveChip, error) {
+	n, call := len(m.in), m.s.Call
+	ins, outs := make([][]byte, n), make([][]byte, n)
+	for r := range n {
+		ins[r] = append([]byte{}, m.in[r]...)
+		if inPlace {
+			if ins[r], outs[r] = shared(m.s, r, m.in[r]); outs[r] == nil {
+				return nil, nil, nil
+			}
+		}
+	}
+	took, chips, err := m.g.time(ctx, call, m.run.Rounds, m.run.Warm, ins, outs)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &CollectiveTime{Micros: float64(took.Nanoseconds()) / 1e3, AlgBW: float64(size) / took.Seconds() / 1e9}
+	t.BusBW = t.AlgBW * factor(call.Kind, n)
+	if n > 1 && size > 0 {
+		t.Efficiency = t.BusBW / m.bound
+	}
+	if inPlace && call.Kind.Reduces() { // repeated reductions in place have changed the input
+		t.Wrong, err = m.g.again(ctx, m.s, m.in, m.want)
+	} else {
+		t.Wrong = wrong(outs, m.want, call.Type.Size())
+	}
+	return t, chips, err
+}
+
+// shared returns an input and an output of a rank that share memory. If the operation cannot share
+// memory, the output is nil.
+func shared(s *collective.Schedule, r int, in []byte) (i, o []byte) {
+	e, c := s.Type.Size(), s.Count
+	switch s.Kind {
+	case collective.AllReduce, collective.Broadcast, collective.Reduce:
+		b := make([]byte, e*c)
+		copy(b, in)
+		return b[:len(in)], b[:e*s.OutCount(r, s.Ranks)]
+	case collective.AllGather:
+		b := make([]byte, e*c*s.Ranks)
+		copy(b[r*e*c:], in)
+		return b[r*e*c : (r+1)*e*c], b
+	case collective.ReduceScatter:
+		b := bytes.Clone(in)
+		return b, b[r*e*c : (r+1)*e*c]
+	}
+	return nil, nil
+}
+
+// again performs a reduction in place once more, and returns the number of wrong elements.
+func (g *ranks) again(ctx context.Context, s *collective.Schedule, in, want [][]byte) (int, error) {
+	outs := make([][]byte, len(g.cs))
+	err := g.do(func(r int) error {
+		var i []byte
+		i, outs[r] = shared(s, r, in[r])
+		return g.cs[r].Do(ctx, s.Call, i, outs[r])
+	})
+	return wrong(outs, want, s.Type.Size()), err
+}
+
+// wrong returns the number of elements of size e that differ.
+func wrong(got, want [][]byte, e int) (n int) {
+	for r := range want {
+		for i := 0; i < len(want[r]); i += e {
+			if !bytes.Equal(got[r][i:i+e], want[r][i:i+e]) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// factor returns the bus bandwidth of an operation divided by its algorithm bandwidth (nccl-tests,
+// PERFORMANCE.md).
+func factor(k collective.Kind, n int) float64 {
+	switch k {
+	case collective.AllReduce:
+		return 2 * float64(n-1) / float64(n)
+	case collective.AllGather, collective.ReduceScatter, collective.Gather, collective.Scatter, collective.AllToAll:
+		return float64(n-1) / float64(n)
+	}
+	return 1
+}
+
+// CollectiveHead returns the first lines of the table that nccl-tests prints, with a column for the efficiency.
+func CollectiveHead(run *CollectiveRun) string {
+	least, most := 0, 0
+	if len(run.Sizes) > 0 {
+		least, most = run.Sizes[0], run.Sizes[len(run.Sizes)-1]
+	}
+	return fmt.Sprintf("# minBytes %d maxBytes %d warmup iters: %d iters: %d validation: 1\n#\n", least, most, run.Warm, run.Rounds) +
+		fmt.Sprintf("#%62s%42s\n", "out-of-place", "in-place") +
+		fmt.Sprintf("#%11s%13s%10s%8s%8s%9s%8s%8s%7s%6s%9s%8s%8s%7s%6s\n", "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "eff", "time", "algbw", "busbw", "#wrong", "eff") +
+		fmt.Sprintf("#%11s%13s%10s%8s%8s%9s%8s%8s%7s%6s%9s%8s%8s%7s%6s\n", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "", "(us)", "(GB/s)", "(GB/s)", "", "")
+}
+
+// Line returns the row as nccl-tests prints it.
+func (r *CollectiveRow) Line() string {
+	s := fmt.Sprintf("%12d%13d%10s%8s%8d%s", r.Size, r.Count, r.Type, r.Redop, r.Root, r.OutOfPlace.line())
+	if r.InPlace == nil {
+		return s + fmt.Sprintf("%9s%8s%8s%7s%6s\n", "N/A", "N/A", "N/A", "N/A", "N/A")
+	}
+	return s + r.InPlace.line() + "\n"
+}
+
+func (t *CollectiveTime) line() string {
+	micros := fmt.Sprintf("%.2f", t.Micros)
+	if t.Micros >= 10000 {
+		micros = fmt.Sprintf("%.0f", t.Micros)
+	}
+	return fmt.Sprintf("%9s%8.3f%8.3f%7d%6.2f", micros, t.AlgBW, t.BusBW, t.Wrong, t.Efficiency)
+}
+
+// CollectiveFoot returns the last lines of the table, and the number of wrong elements of all rows.
+func CollectiveFoot(rows []CollectiveRow) (text string, wrong int) {
+	sum, n := 0.0, 0
+	for _, r := range rows {
+		for _, t := range []*CollectiveTime{&r.OutOfPlace, r.InPlace} {
+			if t != nil {
+				sum, n, wrong = sum+t.BusBW, n+1, wrong+t.Wrong
+			}
+		}
+	}
+	ok := "OK"
+	if wrong > 0 {
+		ok = "FAILED"
+	}
+	if len(rows) > 0 {
+		last := rows[len(rows)-1]
+		text = fmt.Sprintf("# %d ranks on %s; a link carries %.3f GB/s in one direction\n", last.Ranks, last.Path, last.LinkGBps)
+		for _, c := range last.Chips {
+			if c.Last {
+				text += fmt.Sprintf("# %d B: rank %d (chip %s) began last, %.1f us after the first, and needed %.1f us\n", last.Size, c.Rank, c.Chip, c.Start, c.Duration)
+			}
+		}
+	}
+	return text + fmt.Sprintf("# Out of bounds values : %d %s\n# Avg bus bandwidth    : %.6g\n", wrong, ok, sum/float64(max(n, 1))), wrong
+}
+
+// ParseCollective returns the call and the sizes that texts describe. The sizes go from "least" to "most"
+// in bytes, each "times" times the one before. The texts may end in K, M or G, for 2^10, 2^20 or 2^30.
+func ParseCollective(kind, typ, redop, scheme, least, most string, times int) (c collective.Call, sizes []int, err error) {
+	var errs [6]error
+	var a, b int
+	c.Kind, errs[0] = collective.ParseKind(kind)
+	c.Type, errs[1] = collective.ParseType(typ)
+	c.Op, errs[2] = collective.ParseOp(redop)
+	c.Scheme, errs[3] = collective.ParseScheme(scheme)
+	a, errs[4] = parseBytes(least)
+	b, errs[5] = parseBytes(most)
+	if err := errors.Join(errs[:]...); err != nil {
+		return c, nil, spec.Usagef("%v", err)
+	}
+	sizes, err = CollectiveSizes(a, b, times)
+	if c.Kind == collective.Barrier {
+		sizes = sizes[:min(1, len(sizes))] // a barrier has no data
+	}
+	return c, sizes, err
+}
+
+// parseBytes returns a number of bytes such as 8, 64K or 64M.
+func parseBytes(text string) (int, error) {
+	digits, shift := strings.TrimRight(text, "KMGkmg"), 0
+	if i := strings.Index("KMG", strings.ToUpper(text[len(digits):])); len(text) > len(digits) {
+		if shift = 10 * (i + 1); i < 0 || len(text) > len(digits)+1 {
+			return 0, fmt.Errorf("%q is no number of bytes: want a number, perhaps with K, M or G", text)
+		}
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 0 || n > collective.MaxCount>>shift {
+		return 0, fmt.Errorf("%q is no number of bytes: want 0 to %d, perhaps with K, M or G", text, collective.MaxCount)
+	}
+	return n << shift, nil
+}
+
+// CollectiveSizes returns the sizes from "least" to "most", each "times" times the one before.
+func CollectiveSizes(least, most, times int) ([]int, error) {
+	if least < 1 || most < least || most > collective.MaxCount || times < 2 {
+		return nil, spec.Usagef("sizes from %d to %d bytes with factor %d: want sizes from 1 to %d, the smallest one first, and a factor of at least 2", least, most, times, collective.MaxCount)
+	}
+	var out []int
+	for n := least; n <= most; n *= times {
+		out = append(out, n)
+	}
+	return out, nil
+}

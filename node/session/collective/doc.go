@@ -1,0 +1,47 @@
+// Package collective runs collective operations between the programs of several chips, over writes of the
+// fabric. Package node/collective has the schedules and the arithmetic.
+//
+//	c, err := collective.New(ctx, s, collective.Options{Chips: chips, Meet: rank.Barrier})
+//	err = c.AllReduce(ctx, collective.Sum, collective.Float32, in, out)
+//	c.Close()
+//
+// Each rank makes the same calls in the same order. A call blocks until the rank's output is complete.
+// A call does not wait for the outputs of other ranks. The caller must not change the input before
+// the call returns. The output may be the input where both have the same length, except in
+// [Comm.AllToAll].
+//
+// # Memory
+//
+// A communicator uses memory on each chip: FIFOs in the first DRAM bank, from offset [FIFOOffset] on, and
+// control words in the L1 of the last Tensix tile that works on all chips, from offset [ControlOffset]
+// on. A program has at most one open communicator for each chip.
+//
+// A FIFO belongs to one sending rank, one receiving rank and one lane. A FIFO has [Slots] slots of
+// [SlotSize] bytes. A message is a header of 16 bytes and up to SlotSize-16 bytes of data:
+//
+//	u32 number of the message in its FIFO, from 1
+//	u32 tag: a hash of the generation, the number of the call and the arguments of the call
+//	u32 number of the move in the schedule
+//	u32 length of the data in bytes
+//
+// The sender first writes the data behind the first 4080 bytes. When these writes have been performed,
+// the sender writes the header and the first data in one packet. The receiver waits for the number of
+// the message. The receiver writes the number of the last message that it has taken into a word at
+// the sender. Each of these writes can be repeated without harm, so a lost packet or an unknown
+// outcome does not end an operation.
+//
+// # Failures
+//
+// If a chip dies or restarts, or if no route to a chip is left, the operation ends on every rank with a
+// [DeadError] that names the chip. If a rank's context ends during a call, the operation ends on all other
+// ranks with an [AbandonedError] that names the rank. A rank that learns of a failure tells all other
+// ranks. After a failure, each call of the communicator returns the error of the failure.
+// [Comm.Shrink] makes a communicator of the ranks that are left, as ULFM's MPI_Comm_shrink does.
+//
+// Each communicator that Shrink makes has the next generation. Even and odd generations have
+// separate memory, and Shrink returns only after all ranks that are left have ended their writes. So
+// no write of a failed operation reaches a later operation.
+//
+// A communicator watches chips, and does not watch processes. If a program ends without its chip, the
+// other ranks wait until their contexts end. 'ttfabric run' ends all ranks in this case.
+package collective

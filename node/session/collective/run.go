@@ -1,0 +1,333 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"ttfabric/node/collective"
+)
+
+// plan is a schedule, and this rank's part of it.
+type plan struct {
+	s       *collective.Schedule
+	out, in []queue
+	hash    uint32
+}
+
+// queue is the moves of one FIFO.
+type queue struct {
+	collective.Pair
+	moves []int
+}
+
+// plan returns the plan of a call.
+func (c *Comm) plan(call collective.Call) (*plan, error) {
+	if p := c.plans[call]; p != nil {
+		return p, nil
+	}
+	s, err := collective.Plan(call, c.path, c.links)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{s: s}
+	index := map[collective.Pair]*queue{}
+	var order []*queue
+	for i, m := range s.Moves {
+		if m.From != c.rank && m.To != c.rank {
+			continue
+		}
+		k := collective.Pair{From: m.From, To: m.To, Lane: m.Lane}
+		if index[k] == nil {
+			index[k] = &queue{Pair: k}
+			order = append(order, index[k])
+		}
+		index[k].moves = append(index[k].moves, i)
+	}
+	for _, q := range order {
+		if q.From == c.rank {
+			p.out = append(p.out, *q)
+		} else {
+			p.in = append(p.in, *q)
+		}
+	}
+	h := fnv.New32a()
+	fmt.Fprint(h, c.generation, call)
+	p.hash = h.Sum32()
+	if len(c.plans) >= maxPlans {
+		clear(c.plans)
+	}
+	c.plans[call] = p
+	return p, nil
+}
+
+// run is one operation under way.
+type run struct {
+	*plan
+	c   *Comm
+	b   collective.Buffers
+	tag uint32
+
+	mu    sync.Mutex
+	more  *sync.Cond
+	taken []int // number of elements of each move to this rank that have been taken; guarded by mu
+	ended []bool
+	over  bool // the communicator has failed
+}
+
+// Do performs one operation. The lengths of in and out are those of the methods [collective.Call.InCount]
+// and [collective.Call.OutCount], in bytes.
+func (c *Comm) Do(ctx context.Context, call collective.Call, in, out []byte) error {
+	select {
+	case c.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-c.turn }()
+	p, err := c.plan(call)
+	if err != nil {
+		return err
+	}
+	n, e := len(c.chips), call.Type.Size()
+	if len(in) != e*call.InCount(c.rank, n) || len(out) != e*call.OutCount(c.rank, n) {
+		return fmt.Errorf("%s of %d elements of %d bytes, rank %d of %d: an input of %d bytes and an output of %d bytes; want %d and %d", call.Kind, call.Count, e, c.rank, n,
+			len(in), len(out), e*call.InCount(c.rank, n), e*call.OutCount(c.rank, n))
+	}
+	if c.ctx.Err() != nil {
+		return c.failure()
+	}
+	c.op++
+	r := &run{plan: p, c: c, b: collective.Buffers{In: in, Work: out}, tag: p.hash + c.op, taken: make([]int, len(p.s.Moves)), ended: make([]bool, len(p.s.Moves))}
+	r.more = sync.NewCond(&r.mu)
+	size := e * p.s.Work[c.rank]
+	apart := size != len(out)
+	if apart {
+		if cap(c.scratch) < size {
+			c.scratch = make([]byte, size)
+		}
+		r.b.Work = c.scratch[:size]
+	}
+	p.s.Begin(c.rank, r.b)
+	if err := r.all(ctx); err != nil {
+		return err
+	}
+	if got := p.s.End(c.rank, r.b); apart {
+		copy(out, got)
+	}
+	return nil
+}
+
+// all sends and receives all messages of the operation.
+func (r *run) all(ctx context.Context) error {
+	c := r.c
+	leave := context.AfterFunc(ctx, func() { c.fail(c.left(ctx.Err()), true) })
+	defer leave()
+	wake := context.AfterFunc(c.ctx, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.over = true
+		r.more.Broadcast()
+	})
+	defer wake()
+	watched, enough := context.WithCancel(c.ctx)
+	defer enough()
+	look := time.AfterFunc(CheckAfter, func() {
+		c.spawn(func() { c.watch(watched, func(e *DeadError) { c.fail(e, true) }) })
+	})
+	defer look.Stop()
+
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	end := func(err error) {
+		if err != nil {
+			c.fail(err, true)
+			mu.Lock()
+			errs = append(errs, err)
+			mu.Unlock()
+		}
+	}
+	for i := range r.out {
+		wg.Go(func() { end(r.sendAll(&r.out[i])) })
+	}
+	for i := range r.in {
+		if i+1 < len(r.in) {
+			wg.Go(func() { end(r.receiveAll(&r.in[i])) })
+		} else {
+			end(r.receiveAll(&r.in[i]))
+		}
+	}
+	wg.Wait()
+	if len(errs) > 0 || c.ctx.Err() != nil {
+		return c.failure()
+	}
+	return nil
+}
+
+// chunk returns the largest number of elements of one message.
+func (r *run) chunk() int { return wholeSlot / r.s.Type.Size() }
+
+// until waits until move i has brought its elements below "to", as the receiver's offset counts them, or
+// the whole move if "to" is negative.
+func (r *run) until(i, to int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := &r.s.Moves[i]
+	for !r.over {
+		if r.ended[i] || to >= 0 && m.DstOff+r.taken[i] >= to {
+			return nil
+		}
+		r.more.Wait()
+	}
+	return r.c.failure()
+}
+
+// sendAll sends the messages of one FIFO. sendAll returns when the chip does not need the data any
+// more.
+func (r *run) sendAll(q *queue) error {
+	x := r.c.outlet(q.Pair)
+	var long []chan struct{}
+	defer func() {
+		for _, ended := range long {
+			<-ended
+		}
+	}()
+	for _, i := range q.moves {
+		m := &r.s.Moves[i]
+		for from := 0; ; {
+			to := min(m.Len, from+r.chunk())
+			if m.SendAfter >= 0 {
+				need := m.SrcOff + to
+				if m.Len == 0 {
+					need = -1
+				}
+				if err := r.until(m.SendAfter, need); err != nil {
+					return err
+				}
+			}
+			data := r.s.Source(m, r.b, from, to)
+			ended, err := r.c.send(x, r.tag, i, data)
+			if err != nil {
+				return err
+			}
+			if len(data) > firstData {
+				long = append(long, ended)
+			}
+			if from = to; from >= m.Len {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// receiveAll receives the messages of one FIFO.
+func (r *run) receiveAll(q *queue) error {
+	x := r.c.inlet(q.Pair)
+	for _, i := range q.moves {
+		m := &r.s.Moves[i]
+		for from := 0; ; {
+			to := min(m.Len, from+r.chunk())
+			data, err := r.c.receive(x, r.tag, i, (to-from)*r.s.Type.Size(), r.s.Kind.String())
+			if err != nil {
+				return err
+			}
+			if m.TakeAfter >= 0 {
+				if err := r.until(m.TakeAfter, -1); err != nil {
+					return err
+				}
+			}
+			r.s.Take(m, r.b, from, data)
+			r.c.take(x)
+			r.mu.Lock()
+			r.taken[i], r.ended[i] = to, to >= m.Len
+			r.more.Broadcast()
+			r.mu.Unlock()
+			if from = to; from >= m.Len {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// part returns the number of elements of b, divided by n. If b does not have so many whole elements,
+// part returns an error.
+func part(b []byte, t collective.Type, n int) (int, error) {
+	if !t.Valid() {
+		return 0, fmt.Errorf("%s: there is no such type of elements", t)
+	}
+	if e := t.Size() * n; len(b)%e != 0 {
+		return 0, fmt.Errorf("%d bytes: want a multiple of %d, for %d parts of %s", len(b), e, n, t)
+	}
+	return len(b) / t.Size() / n, nil
+}
+
+// AllGather gives all ranks the inputs of all ranks, in the order of the ranks. The length of out is the
+// number of ranks times the length of in.
+func (c *Comm) AllGather(ctx context.Context, in, out []byte) error {
+	return c.Do(ctx, collective.Call{Kind: collective.AllGather, Count: len(in), Type: Uint8}, in, out)
+}
+
+// ReduceScatter combines the inputs of all ranks, and gives rank r part r of the result. The length of in
+// is the number of ranks times the length of out.
+func (c *Comm) ReduceScatter(ctx context.Context, op collective.Op, t collective.Type, in, out []byte) error {
+	n, err := part(out, t, 1)
+	return errors.Join(err, c.when(err, ctx, collective.Call{Kind: collective.ReduceScatter, Count: n, Type: t, Op: op}, in, out))
+}
+
+// AllReduce combines the inputs of all ranks, and gives all ranks the result. All ranks get the same
+// bits.
+func (c *Comm) AllReduce(ctx context.Context, op collective.Op, t collective.Type, in, out []byte) error {
+	n, err := part(in, t, 1)
+	return errors.Join(err, c.when(err, ctx, collective.Call{Kind: collective.AllReduce, Count: n, Type: t, Op: op}, in, out))
+}
+
+// Reduce combines the inputs of all ranks, and gives the root the result. On the other ranks, out is
+// empty.
+func (c *Comm) Reduce(ctx context.Context, op collective.Op, t collective.Type, root int, in, out []byte) error {
+	n, err := part(in, t, 1)
+	return errors.Join(err, c.when(err, ctx, collective.Call{Kind: collective.Reduce, Count: n, Type: t, Op: op, Root: root}, in, out))
+}
+
+func (c *Comm) when(err error, ctx context.Context, call collective.Call, in, out []byte) error {
+	if err != nil {
+		return nil
+	}
+	return c.Do(ctx, call, in, out)
+}
+
+// Broadcast gives all ranks the input of the root. On the other ranks, in is empty.
+func (c *Comm) Broadcast(ctx context.Context, root int, in, out []byte) error {
+	return c.Do(ctx, collective.Call{Kind: collective.Broadcast, Count: len(out), Type: Uint8, Root: root}, in, out)
+}
+
+// Gather gives the root the inputs of all ranks, in the order of the ranks. On the other ranks, out is
+// empty.
+func (c *Comm) Gather(ctx context.Context, root int, in, out []byte) error {
+	return c.Do(ctx, collective.Call{Kind: collective.Gather, Count: len(in), Type: Uint8, Root: root}, in, out)
+}
+
+// Scatter gives rank r part r of the root's input. On the other ranks, in is empty.
+func (c *Comm) Scatter(ctx context.Context, root int, in, out []byte) error {
+	return c.Do(ctx, collective.Call{Kind: collective.Scatter, Count: len(out), Type: Uint8, Root: root}, in, out)
+}
+
+// AllToAll gives rank r part r of the input of each rank, in the order of the ranks.
+func (c *Comm) AllToAll(ctx context.Context, in, out []byte) error {
+	n, err := part(in, Uint8, len(c.chips))
+	return errors.Join(err, c.when(err, ctx, collective.Call{Kind: collective.AllToAll, Count: n, Type: Uint8}, in, out))
+}
+
+// SendReceive gives each rank the input of the rank before it. Rank 0 gets the input of the last rank.
+func (c *Comm) SendReceive(ctx context.Context, in, out []byte) error {
+	return c.Do(ctx, collective.Call{Kind: collective.SendReceive, Count: len(in), Type: Uint8}, in, out)
+}
+
+// Barrier waits until all ranks have called Barrier.
+func (c *Comm) Barrier(ctx context.Context) error {
+	return c.Do(ctx, collective.Call{Kind: collective.Barrier, Type: Uint8}, nil, nil)
+}
