@@ -18,6 +18,7 @@ import (
 const (
 	jobStart = 10 * time.Second // limit for a chip's answer to the start of its part
 	jobStop  = 5 * time.Second  // limit for the stop of a job
+	jobRest  = 5 * time.Second  // after a chip has reported that the job ended early: longest wait for the other chips' reports
 )
 
 // NewJobID returns a random number for a job.
@@ -30,7 +31,9 @@ func JobsOf(ctx context.Context, cs []*api.Client) []Answer[api.JobsView] {
 
 // RunJob starts the parts of a job on their chips, and waits until all have ended. If a chip cannot
 // start its part, or if ctx ends, RunJob stops the job on all chips. If the job ends early, the
-// error is a [*session.JobError], which names the chip that ended the job first.
+// error is a [*session.JobError], which names the chip that ended the job first. After the first report of
+// an early end, RunJob waits at most 5 s for the other chips' reports: a chip whose process is paused
+// gives none.
 func (f *Fabric) RunJob(ctx context.Context, parts map[wire.FabricNodeID]kernel.Job) error {
 	var cs []*api.Client
 	var id kernel.JobID
@@ -59,7 +62,7 @@ func (f *Fabric) RunJob(ctx context.Context, parts map[wire.FabricNodeID]kernel.
 		}
 		return failed
 	}
-	ends := Each(ctx, cs, 0, func(ctx context.Context, c *api.Client) (kernel.End, error) { return c.WaitJob(ctx, id) })
+	ends := waitJob(ctx, cs, id, jobRest)
 	if ctx.Err() != nil {
 		StopJob(cs, id, "the command that started the job was interrupted")
 		return ctx.Err()
@@ -73,6 +76,20 @@ func (f *Fabric) RunJob(ctx context.Context, parts map[wire.FabricNodeID]kernel.
 		}
 	}
 	return failed
+}
+
+// waitJob waits until a job has ended on all chips. After the first report of an early end, waitJob waits at
+// most for the time "rest".
+func waitJob(ctx context.Context, cs []*api.Client, id kernel.JobID, rest time.Duration) []Answer[kernel.End] {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return Each(ctx, cs, 0, func(ctx context.Context, c *api.Client) (kernel.End, error) {
+		e, err := c.WaitJob(ctx, id)
+		if err == nil && e.Why != kernel.EndDone {
+			time.AfterFunc(rest, cancel)
+		}
+		return e, err
+	})
 }
 
 // StopJob stops a job on all chips, and returns the number of chips on which the job ran. The

@@ -27,7 +27,8 @@ type Client struct {
 	name  string // name of the chip in errors; "": errors state the chip's address
 	topo  *topo.Topology
 	http  *http.Client
-	owner string // name of the program for reports about its jobs, see [Client.Own]
+	owner string        // name of the program for reports about its jobs, see [Client.Own]
+	limit time.Duration // see jobLimit
 
 	batches *batchPlaces // places of batches under way
 }
@@ -39,7 +40,7 @@ const maxAnswer = 16 << 20
 // NewClient returns a client of the chip "self" in the topology t. The chip's API listens at addr
 // ("host:port"), and token is the fabric's token.
 func NewClient(addr, token string, self wire.FabricNodeID, t *topo.Topology) *Client {
-	return &Client{base: "http://" + addr, token: token, self: self, topo: t, batches: newBatchPlaces(),
+	return &Client{base: "http://" + addr, token: token, self: self, topo: t, limit: jobLimit, batches: newBatchPlaces(),
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: time.Minute}}}
 }
 

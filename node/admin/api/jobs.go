@@ -5,10 +5,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	"ttfabric/node/firmware"
 	"ttfabric/node/kernel"
 )
+
+// jobLimit is the longest time that StartJob and EndJob wait for the chip's answer. A process that is paused
+// gives no answer. The value is our own choice.
+const jobLimit = 10 * time.Second
 
 // JobsView lists the kernels that a chip can run, and the jobs that run on the chip.
 type JobsView struct {
@@ -54,12 +59,19 @@ func (c *Client) StartJob(j kernel.Job) error {
 	if j.Owner == "" {
 		j.Owner = c.owner
 	}
-	return c.call(context.Background(), "POST", "/v1/jobs", j, nil)
+	return c.callWithin(c.limit, "POST", "/v1/jobs", j)
 }
 
 // EndJob stops a job on all its chips, see [session.Runner].
 func (c *Client) EndJob(id kernel.JobID, text string) error {
-	return c.call(context.Background(), "DELETE", fmt.Sprintf("/v1/jobs?id=%d&text=%s", id, url.QueryEscape(text[:min(len(text), MaxID)])), nil, nil)
+	return c.callWithin(c.limit, "DELETE", fmt.Sprintf("/v1/jobs?id=%d&text=%s", id, url.QueryEscape(text[:min(len(text), MaxID)])), nil)
+}
+
+// callWithin makes a call without a result, and waits at most for the time "limit".
+func (c *Client) callWithin(limit time.Duration, method, path string, body any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return c.call(ctx, method, path, body, nil)
 }
 
 // WaitJob waits until a job has ended on the chip, see [session.Runner].
