@@ -291,3 +291,28 @@ func TestStoresOfAHost(t *testing.T) {
 		}
 	}
 }
+
+// TestHostMemoryEndsInMidBlock writes a block whose end lies beyond the end of host memory. The parts before the
+// refused transfer take place, and nothing behind these parts changes. The chip reads ahead, so the refusal comes
+// before the earlier parts have left.
+func TestHostMemoryEndsInMidBlock(t *testing.T) {
+	w := n300(t, func(*Config) {})
+	r := rand.New(rand.NewPCG(5, 6))
+	const size, asked, good = 100 << 10, 160 << 10, 3 * firmware.PullAhead // the fourth transfer reaches beyond the end
+	l := w.lend(w.chips[0], size)
+	copy(l.b, randomBytes(r, size))
+	for chip := range uint8(2) {
+		h := w.host(0, wire.Channel(10+chip))
+		at := wire.NewNocAddr(0, 0, 0x1000)
+		h.push(firmware.Entry{Target: firmware.NewTarget(chip, 0, at), Data: asked, Flags: hostWrite}, nil)
+		h.written()
+		got := make([]byte, asked)
+		w.chips[chip].memory.Read(at, got)
+		if !bytes.Equal(got[:good], l.b[:good]) || !bytes.Equal(got[good:], make([]byte, asked-good)) {
+			t.Errorf("chip %d: the parts before the refused transfer did not take place, or later parts did", chip)
+		}
+		if q := h.queue(); q.SQ.Errors != 1 || q.SQ.WrReq != 1 || q.SQ.WrResp != 1 || q.Open != 0 {
+			t.Errorf("chip %d: %+v", chip, q)
+		}
+	}
+}

@@ -53,8 +53,12 @@ type request struct {
 	reason Reason
 	until  mono.Time // the request ends if nothing moves until then
 
-	data    []byte // of a write from host memory: bytes that a transfer pulled, of part next and the following
-	pulling bool
+	// Of a write from host memory:
+	data    []byte // bytes that a transfer pulled, of part next and the following
+	more    []byte // bytes behind data that another transfer pulled
+	moreWhy Reason // 0, or why no bytes come behind data
+	asked   uint64 // bytes of the request that transfers have pulled or pull
+	pulling int    // bytes that a transfer pulls now
 }
 
 // addr returns the address of an offset in the tile.
@@ -271,19 +275,30 @@ func (t *tile) fetch(r *request, x *message, n int) bool {
 	case e.Flags&DataBlockDRAM == 0:
 		x.data = make([]byte, n)
 		t.load(Buffers+uint64(r.from)*BlockSize, x.data)
-	case len(r.data) >= n:
-		x.data = r.data[:n:n]
-	case !r.pulling:
-		off := uint64(r.next) * BlockSize
-		p := Transfer{Addr: uint64(e.HostAddr) + off, Len: int(min(uint64(e.Data)-off, PullAhead))}
-		if r.pulling = t.m.startTransfer(transfer{ch: t.ch, id: r.id, part: r.next, pull: true}, p); !r.pulling {
-			t.pause(TransferPause)
-		}
-		return false
 	default:
-		return false
+		t.pull(r)
+		if len(r.data) < n {
+			return false
+		}
+		x.data = r.data[:n:n]
 	}
 	return true
+}
+
+// pull lets a transfer read the next bytes of a write from host memory, unless bytes wait behind those of
+// the next parts. So the host works while parts leave.
+func (t *tile) pull(r *request) {
+	e := &r.entry
+	if r.pulling > 0 || len(r.more) > 0 || r.moreWhy != 0 || r.asked >= uint64(e.Data) {
+		return
+	}
+	p := Transfer{Addr: uint64(e.HostAddr) + r.asked, Len: int(min(uint64(e.Data)-r.asked, PullAhead))}
+	if !t.m.startTransfer(transfer{ch: t.ch, id: r.id, part: uint32(r.asked / BlockSize), pull: true}, p) {
+		t.pause(TransferPause)
+		return
+	}
+	r.pulling = p.Len
+	r.asked += uint64(p.Len)
 }
 
 // transferred handles the end of a transfer.
@@ -300,12 +315,24 @@ func (t *tile) transferred(e *transferEnd) {
 
 // took takes the bytes that a transfer has read from host memory.
 func (r *request) took(now mono.Time, data []byte, why Reason) {
-	r.pulling, r.until = false, now.Add(AnswerTimeout)
-	if why == 0 && len(data) != int(min(uint64(r.entry.Data)-uint64(r.next)*BlockSize, PullAhead)) {
+	if why == 0 && len(data) != r.pulling {
 		why = HostRefused
 	}
-	if r.data = data; why != 0 {
-		r.fail(why)
+	r.pulling, r.until = 0, now.Add(AnswerTimeout)
+	if r.more = data; why != 0 {
+		r.more, r.moreWhy = nil, why
+	}
+	r.advance()
+}
+
+// advance makes the bytes of the next transfer the bytes of the next parts, if no older bytes are left. If the
+// next transfer has failed, the request ends early.
+func (r *request) advance() {
+	if len(r.data) > 0 {
+		return
+	}
+	if r.data, r.more = r.more, nil; r.moreWhy != 0 {
+		r.fail(r.moreWhy)
 	}
 }
 
@@ -315,6 +342,7 @@ func (r *request) sent(now mono.Time, n int) {
 	r.next++
 	r.until = now.Add(AnswerTimeout)
 	r.data = r.data[min(n, len(r.data)):]
+	r.advance()
 }
 
 // fail ends the request early: no further parts leave.
@@ -322,7 +350,7 @@ func (r *request) fail(why Reason) {
 	if r.reason == 0 {
 		r.reason = why
 	}
-	r.parts, r.data = r.next, nil
+	r.parts, r.data, r.more = r.next, nil, nil
 }
 
 // finish takes the answer to a part of a request of the tile. If the answer needs a transfer, and
