@@ -113,7 +113,7 @@ func settings(ring bool) map[string]Settings {
 		if !ring && scheme != Halfway {
 			continue
 		}
-		for _, layout := range []Layout{Interleaved, Sharded} {
+		for _, layout := range []edm.Layout{edm.Interleaved, edm.Sharded} {
 			all[fmt.Sprintf("%s, %s", scheme, layout)] = Settings{Scheme: scheme, Workers: 1, Pages: 23, PageSize: 1024, Layout: layout, Banks: 4}
 			all[fmt.Sprintf("%s, %s, inner dimension", scheme, layout)] = Settings{Scheme: scheme, Workers: 2, Pages: 24, PageSize: 2048, Inner: 3, Layout: layout, Banks: 5}
 			all[fmt.Sprintf("%s, %s, one page", scheme, layout)] = Settings{Scheme: scheme, Workers: 3, Pages: 1, PageSize: 64, Layout: layout, Banks: 1}
@@ -163,7 +163,7 @@ func TestAllGatherUnderFaults(t *testing.T) {
 				b.Lose = func() bool { return rng.IntN(50) == 0 }
 				p := b.path(true, 1, 0, 1, 5, 4)
 				l := p.Hops[2][0]
-				b.run(p, Settings{Scheme: scheme, Workers: 2, Pages: 60, PageSize: 2048, Layout: Sharded, Banks: 6}, 1, func() {
+				b.run(p, Settings{Scheme: scheme, Workers: 2, Pages: 60, PageSize: 2048, Layout: edm.Sharded, Banks: 6}, 1, func() {
 					switch fault {
 					case "retrain":
 						if err := b.Chips[l.From.Node].Command(b.Now, l.From.Channel, router.CommandRetrain); err != nil {

@@ -25,7 +25,7 @@ func FuzzArguments(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	op, err := New(m, 1, line, Settings{Scheme: Halfway, Workers: 1, Pages: 12, PageSize: 64, Inner: 3, Layout: Sharded, Banks: 2})
+	op, err := New(m, 1, line, Settings{Scheme: Halfway, Workers: 1, Pages: 12, PageSize: 64, Inner: 3, Layout: edm.Sharded, Banks: 2})
 	if err != nil {
 		f.Fatal(err)
 	}

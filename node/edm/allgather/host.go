@@ -50,7 +50,7 @@ type Settings struct {
 	Pages    int // pages of each chip's slice
 	PageSize int // bytes of a page, a multiple of 16
 	Inner    int // number of a slice's pages that lie side by side in the output; 0: all pages, so that the output is a concatenation along the first dimension
-	Layout   Layout
+	Layout   edm.Layout
 	Banks    int           // Tensix tiles of the tensors, at least 1
 	Patience time.Duration // see [edm.Config]
 	Strict   bool          // see [kernel.Job]
@@ -60,8 +60,8 @@ type Settings struct {
 type Op struct {
 	Path    *edm.Path
 	Parts   map[wire.FabricNodeID]kernel.Job // part of the job for each chip
-	Inputs  []*Tensor                        // input tensor of each chip, which holds the chip's slice, by place in the path
-	Outputs []*Tensor                        // output tensor of each chip, which gets the slices of all chips, by place in the path
+	Inputs  []*edm.Tensor                    // input tensor of each chip, which holds the chip's slice, by place in the path
+	Outputs []*edm.Tensor                    // output tensor of each chip, which gets the slices of all chips, by place in the path
 	Links   *edm.Links
 	inner   int
 }
@@ -97,12 +97,12 @@ func (s *Settings) check(p *edm.Path) error {
 		return fmt.Errorf("%d workers: want 1 to %d", s.Workers, edm.MaxChannels/2)
 	case s.Inner < 0 || s.Inner > 0 && s.Pages%s.Inner != 0:
 		return fmt.Errorf("%d of %d pages of a slice together: want a divisor", s.Inner, s.Pages)
-	case s.Layout > Sharded || s.Scheme > Halfway:
+	case s.Layout > edm.Sharded || s.Scheme > Halfway:
 		return fmt.Errorf("layout %d and scheme %d are unknown", s.Layout, s.Scheme)
 	case !p.Ring && s.Scheme != Halfway:
 		return fmt.Errorf("the scheme %q on a line: want %q", s.Scheme, Halfway)
-	case s.Banks < 1 || s.Banks > maxBanks:
-		return fmt.Errorf("tensors in %d banks: want 1 to %d", s.Banks, maxBanks)
+	case s.Banks < 1 || s.Banks > edm.MaxBanks:
+		return fmt.Errorf("tensors in %d banks: want 1 to %d", s.Banks, edm.MaxBanks)
 	}
 	return nil
 }
@@ -150,11 +150,11 @@ func (b *builder) tensors() error {
 	for i := range b.s.Banks {
 		banks = append(banks, k.Tensix(i))
 	}
-	in, err := newTensor(k, b.s.Layout, b.s.Pages, b.s.PageSize, banks)
+	in, err := edm.NewTensor(k, b.s.Layout, b.s.Pages, b.s.PageSize, banks)
 	if err != nil {
 		return err
 	}
-	out, err := newTensor(k, b.s.Layout, b.s.Pages*len(b.op.Path.Chips), b.s.PageSize, banks)
+	out, err := edm.NewTensor(k, b.s.Layout, b.s.Pages*len(b.op.Path.Chips), b.s.PageSize, banks)
 	if err != nil {
 		return err
 	}
@@ -295,7 +295,7 @@ func (b *builder) channel(from, to, dir, link, w int, ends [2]*edm.Builder, l ed
 		stage := b.on[chip].CreateBuffer(t, uint32(per*b.s.PageSize))
 		a := append(edm.WorkerArgs(tile, c, 0, semaphore), uint32(len(b.op.Path.Chips)), uint32(chip), uint32(dir), uint32(first), uint32(count), uint32(per), uint32(n),
 			uint32(b.s.Inner), next.sem, uint32(next.tile.X), uint32(next.tile.Y), flag(copies), flag(tells), stage)
-		return append(append(a, b.op.Inputs[chip].arguments()...), b.op.Outputs[chip].arguments()...)
+		return append(append(a, b.op.Inputs[chip].Arguments()...), b.op.Outputs[chip].Arguments()...)
 	}
 	unit := link*b.s.Workers + w
 	if b.s.Scheme == Halves {

@@ -37,7 +37,7 @@ const (
 type worker struct {
 	k       *kernel.Context
 	channel *edm.Worker
-	in, out *Tensor
+	in, out *edm.Tensor
 	chips   int
 	self    int
 	step    int // 1: slices come from the previous chip; -1: slices come from the next chip
@@ -47,8 +47,8 @@ type worker struct {
 func newWorker(k *kernel.Context) *worker {
 	w := &worker{k: k, channel: edm.NewWorker(k, 0), chips: int(k.Uint32(argChips)), self: int(k.Uint32(argSelf)), step: 1 - 2*int(k.Uint32(argBack)&1), stage: k.Uint32(argStage)}
 	next := numArgs
-	w.in, next = tensorAt(k, next)
-	w.out, _ = tensorAt(k, next)
+	w.in, next = edm.TensorAt(k, next)
+	w.out, _ = edm.TensorAt(k, next)
 	inner, last := int(k.Uint32(argInner)), int(k.Uint32(argFirst))+int(k.Uint32(argCount))
 	switch {
 	case w.chips < 2 || w.self >= w.chips || k.Uint32(argPer) < 1 || inner < 1:

@@ -1,4 +1,4 @@
-package allgather
+package edm
 
 import (
 	"fmt"
@@ -45,8 +45,8 @@ func (t *Tensor) Page(p int) wire.NocAddr {
 	return t.Banks[bank].Addr(uint64(t.Base) + uint64(row*t.PageSize))
 }
 
-// newTensor makes a tensor, and takes its memory from a program. Each bank gets a buffer at the same address.
-func newTensor(b *kernel.Builder, l Layout, pages, pageSize int, banks []kernel.Tile) (*Tensor, error) {
+// NewTensor makes a tensor, and takes its memory from a program. Each bank gets a buffer at the same address.
+func NewTensor(b *kernel.Builder, l Layout, pages, pageSize int, banks []kernel.Tile) (*Tensor, error) {
 	t := &Tensor{Layout: l, Pages: pages, PageSize: pageSize, Banks: banks}
 	for i, bank := range banks {
 		at := b.CreateBuffer(bank, uint32(t.perBank()*pageSize))
@@ -61,8 +61,8 @@ func newTensor(b *kernel.Builder, l Layout, pages, pageSize int, banks []kernel.
 	return t, nil
 }
 
-// arguments returns the tensor as arguments of a kernel.
-func (t *Tensor) arguments() []uint32 {
+// Arguments returns the tensor as arguments of a kernel.
+func (t *Tensor) Arguments() []uint32 {
 	args := []uint32{uint32(t.Layout), uint32(t.Pages), uint32(t.PageSize), t.Base, uint32(len(t.Banks))}
 	for _, b := range t.Banks {
 		args = append(args, uint32(b.Y)<<16|uint32(b.X))
@@ -70,15 +70,15 @@ func (t *Tensor) arguments() []uint32 {
 	return args
 }
 
-// maxBanks limits the banks of a tensor: the Tensix tiles of a Blackhole chip.
-const maxBanks = 140
+// MaxBanks limits the banks of a tensor: the Tensix tiles of a Blackhole chip.
+const MaxBanks = 140
 
-// tensorAt reads a tensor from a kernel's arguments, and returns the index of the next argument.
-func tensorAt(k *kernel.Context, at int) (*Tensor, int) {
+// TensorAt reads a tensor from a kernel's arguments, and returns the index of the next argument.
+func TensorAt(k *kernel.Context, at int) (*Tensor, int) {
 	t := &Tensor{Layout: Layout(min(k.Uint32(at), 255)), Pages: int(k.Uint32(at + 1)), PageSize: int(k.Uint32(at + 2)), Base: k.Uint32(at + 3)}
 	n := int(k.Uint32(at + 4))
-	if n < 1 || n > maxBanks || t.Pages < 1 || t.PageSize < 1 || t.Layout > Sharded {
-		k.Fail("a tensor of %d pages of %d bytes in %d banks, with layout %d: want at least 1 page, and 1 to %d banks", t.Pages, t.PageSize, n, t.Layout, maxBanks)
+	if n < 1 || n > MaxBanks || t.Pages < 1 || t.PageSize < 1 || t.Layout > Sharded {
+		k.Fail("a tensor of %d pages of %d bytes in %d banks, with layout %d: want at least 1 page, and 1 to %d banks", t.Pages, t.PageSize, n, t.Layout, MaxBanks)
 	}
 	for i := range n {
 		w := k.Uint32(at + 5 + i)
