@@ -153,7 +153,7 @@ func (x *Sender) sent(ctx context.Context, end uint64) error {
 }
 
 // Send sends data, whose length is a multiple of the page. Send returns when the sender has copied
-// the data. The sender holds at most one size of the FIFO in bytes. If the sender has no room for
+// the data. The sender holds at most [Options.Size] bytes. If the sender has no room for
 // the data, Send waits for room until ctx ends. If ctx ends first, the sender still sends a part of
 // the data, and Send returns the error of ctx. A later call may return an error of the socket that
 // concerns this data.
