@@ -1,0 +1,105 @@
+// Command allreduce is a rank that adds numbers with all other ranks, checks the sums, and times the
+// operation. If a chip dies, the ranks that are left continue.
+//
+//	ttfabric run --up mesh:2x2 ./allreduce -bytes 8,1048576            # the ranks run beside their chips
+//	ttfabric run --up mesh:2x2 --as-chip ./allreduce -bytes 8,1048576  # each rank is its chip
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"ttfabric/node/process"
+	"ttfabric/node/rank"
+	"ttfabric/node/rank/launched"
+	"ttfabric/node/session"
+	"ttfabric/node/session/collective"
+)
+
+func main() {
+	if os.Getenv(launched.Env) != "" {
+		process.Main(func(ctx context.Context, _ *session.Session) error { return run(ctx) })
+	}
+	if err := run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "allreduce:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	sizes := flag.String("bytes", "8,65536", "sizes of the data of each rank in bytes, multiples of 4, with commas")
+	rounds := flag.Int("rounds", 20, "timed operations for each size")
+	flag.Parse()
+	me, err := rank.Attach(ctx)
+	if err != nil {
+		return err
+	}
+	defer me.Close()
+	c, err := collective.New(ctx, me.Session, collective.Options{Chips: me.Chips, Meet: me.Barrier})
+	if err != nil {
+		return err
+	}
+	for _, text := range strings.Split(*sizes, ",") {
+		size, err := strconv.Atoi(text)
+		if err != nil || size < 4 || size%4 != 0 {
+			return fmt.Errorf("-bytes %s: want multiples of 4, such as 8,65536", *sizes)
+		}
+		for {
+			took, err := measure(ctx, c, size, *rounds)
+			var dead *collective.DeadError
+			if errors.As(err, &dead) {
+				if c, err = c.Shrink(ctx); err != nil {
+					return err
+				}
+				fmt.Printf("chip %s is dead; rank %d of %d continues\n", dead.Chip, c.Rank(), c.Size())
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if c.Rank() == 0 {
+				fmt.Printf("%d ranks, %d bytes: %.1f µs\n", c.Size(), size, took.Seconds()*1e6)
+			}
+			break
+		}
+	}
+	c.Close()
+	return nil
+}
+
+// measure returns the mean time of an all-reduce of a size. All sums must be right.
+func measure(ctx context.Context, c *collective.Comm, size, rounds int) (time.Duration, error) {
+	in, out := make([]byte, size), make([]byte, size)
+	want := float32(c.Size() * (c.Size() + 1) / 2)
+	for i := 0; i < size; i += 4 {
+		binary.LittleEndian.PutUint32(in[i:], math.Float32bits(float32(c.Rank()+1)))
+	}
+	var begin time.Time
+	warm := rounds/4 + 1
+	for i := range rounds + warm {
+		if i == warm {
+			if err := c.Barrier(ctx); err != nil {
+				return 0, err
+			}
+			begin = time.Now()
+		}
+		if err := c.AllReduce(ctx, collective.Sum, collective.Float32, in, out); err != nil {
+			return 0, err
+		}
+	}
+	took := time.Since(begin) / time.Duration(rounds)
+	for i := 0; i < size; i += 4 {
+		if got := math.Float32frombits(binary.LittleEndian.Uint32(out[i:])); got != want {
+			return 0, fmt.Errorf("rank %d: sum %d is %v, want %v", c.Rank(), i/4, got, want)
+		}
+	}
+	return took, nil
+}
