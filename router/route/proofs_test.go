@@ -249,7 +249,7 @@ var (
 // remove only a sample of the cables. In all other machines, the tests remove every third cable, or
 // every cable with -route.each, one at a time.
 var named = map[string][]string{
-	"n300": {"n300"}, "t3000": {"t3000"}, "2xt3000": {"2xt3000"}, "galaxy": {"galaxy"}, "spec-l1": {"spec-l1"},
+	"n300": {"n300"}, "t3000": {"t3000"}, "2xt3000": {"2xt3000"}, "galaxy": {"galaxy"}, "galaxy-umd": {"galaxy-umd"}, "spec-l1": {"spec-l1"},
 	"line:": {"line:2", "line:5"}, "ring:": {"ring:3", "ring:4", "ring:5", "ring:8"},
 	"mesh:":  {"mesh:1x4", "mesh:2x2", "mesh:2x3", "mesh:3x3", "mesh:4x4", "mesh:8x8"},
 	"torus:": {"torus:3x3", "torus:4x4", "torus:3x4", "torus:5x5", "torus:8x8"}, "torus-x:": {"torus-x:3x4", "torus-x:2x3"}, "torus-y:": {"torus-y:4x2", "torus-y:4x4"},

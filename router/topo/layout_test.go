@@ -20,7 +20,7 @@ func TestBuiltInGalaxyIsTheRealOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours := mustName(t, "galaxy")
+	ours := mustName(t, "galaxy-umd")
 	if !reflect.DeepEqual(ours.Cables, real.Cables) || ours.Hash() != real.Hash() {
 		t.Errorf("cables differ:\nours %v\nreal %v", ours.Cables, real.Cables)
 	}
@@ -32,6 +32,46 @@ func TestBuiltInGalaxyIsTheRealOne(t *testing.T) {
 	}
 	if want := "the file has no coordinates: laid out from the cabling, chip 0 in the north-west corner, chip 4 east and chip 16 south of it"; real.Layout != want {
 		t.Errorf("layout %q, want %q", real.Layout, want)
+	}
+}
+
+// TestGalaxyHasTheSpecificationsShape compares the Galaxy of 8 rows and 4 columns with the Galaxy of
+// 4 rows and 8 columns. Both must have the same cables between the same chips of tt-umd. The
+// numbers of the chips must be those of the figures of Spec §3, where chip 4 is south of chip 0.
+func TestGalaxyHasTheSpecificationsShape(t *testing.T) {
+	type end struct {
+		chip    int
+		channel wire.Channel
+	}
+	ends := func(m *Topology) map[[2]end]bool {
+		out := map[[2]end]bool{}
+		umd := func(p wire.PortID) end {
+			c, _ := m.Chip(p.Node)
+			return end{c.UMD, p.Channel}
+		}
+		for _, c := range m.Cables {
+			a, b := umd(c.A), umd(c.B)
+			out[[2]end{a, b}], out[[2]end{b, a}] = true, true
+		}
+		return out
+	}
+	tall, wide := mustName(t, "galaxy"), mustName(t, "galaxy-umd")
+	if !reflect.DeepEqual(ends(tall), ends(wide)) || len(tall.Cables) != 208 {
+		t.Errorf("%d cables; the two shapes have different cables", len(tall.Cables))
+	}
+	if m := tall.Meshes[0]; m.Rows != 8 || m.Cols != 4 || tall.Planes() != 4 {
+		t.Errorf("%+v with %d planes", m, tall.Planes())
+	}
+	for i := range tall.Chips {
+		node := tall.Chips[i].Node
+		for d, to := range map[wire.Direction]int{wire.East: i + 1, wire.South: i + 4} {
+			inside := d == wire.East && i%4 < 3 || d == wire.South && i/4 < 7
+			for p := range wire.Plane(4) {
+				if got, ok := tall.Neighbour(node, d, p); ok != inside || ok && int(got.Chip) != to {
+					t.Errorf("chip %d, %s, plane %d: %s %v, want chip %d", i, d, p, got, ok, to)
+				}
+			}
+		}
 	}
 }
 
@@ -55,7 +95,7 @@ func withoutPlaces(t *Topology, ids []int) []byte {
 func TestLayoutFollowsFromTheCabling(t *testing.T) {
 	const limit = time.Second
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, name := range []string{"n300", "t3000", "galaxy", "line:2", "line:7", "line:256", "ring:3", "ring:5", "ring:256", "mesh:2x2", "mesh:3x3", "mesh:2x9", "mesh:16x16",
+	for _, name := range []string{"n300", "t3000", "galaxy-umd", "line:2", "line:7", "line:256", "ring:3", "ring:5", "ring:256", "mesh:2x2", "mesh:3x3", "mesh:2x9", "mesh:16x16",
 		"torus:3x3", "torus:3x4", "torus:4x4", "torus:4x8", "torus:5x5", "torus:16x16", "torus:4x64", "torus-x:2x4", "torus-x:3x5", "torus-x:4x4", "torus-x:8x32",
 		"torus-y:3x4", "torus-y:4x8", "torus-y:8x32"} {
 		want := mustName(t, name)
