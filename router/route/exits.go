@@ -16,14 +16,15 @@ type interMesh struct {
 	rank   []int32   // place of each mesh in the breadth-first walk from the root
 	next   []uint16  // element from*meshes+to is the index of the next mesh; none: there is no route
 	exits  map[[2]int32][]topo.Port
-	most   int // number of crossings of the longest route
+	parent bool // a packet goes up only to the neighbour with the lowest rank, see [PrintedExits]
+	most   int  // number of crossings of the longest route
 }
 
 const none = math.MaxUint16
 
 func newInterMesh(p *Plan, pl wire.Plane) *interMesh {
 	n := len(p.grids)
-	im := &interMesh{meshes: n, peers: make([][]int32, n), exits: map[[2]int32][]topo.Port{}, next: make([]uint16, n*n)}
+	im := &interMesh{meshes: n, parent: p.cfg.Exits == PrintedExits, peers: make([][]int32, n), exits: map[[2]int32][]topo.Port{}, next: make([]uint16, n*n)}
 	for i, g := range p.grids {
 		for _, q := range p.top.Exits(g.mesh.ID, g.mesh.ID) { // the exits of this mesh to all other meshes
 			if q.Plane != pl || p.down(q.Local) {
@@ -98,7 +99,7 @@ func (im *interMesh) choose() {
 			falls[d] = best[d] != none
 		}
 		for _, j := range im.peers[m] {
-			if !im.up(m, int(j)) {
+			if !im.mayRise(m, int(j)) {
 				continue
 			}
 			for d, t := range dist[int(j)*n:][:n] {
@@ -113,6 +114,19 @@ func (im *interMesh) choose() {
 			}
 		}
 	}
+}
+
+// mayRise reports whether routes may use an up crossing from mesh m to its neighbour j.
+func (im *interMesh) mayRise(m, j int) bool {
+	if !im.up(m, j) {
+		return false
+	}
+	for _, k := range im.peers[m] {
+		if im.parent && im.rank[k] < im.rank[j] {
+			return false
+		}
+	}
+	return true
 }
 
 // fall sets dist to the number of crossings to each mesh that down crossings alone reach from mesh
