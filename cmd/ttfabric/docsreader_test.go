@@ -271,9 +271,9 @@ func (s *reader) stay(command string, until awaited) string {
 	return s.printed(out)
 }
 
-// snippetHead and snippetEnd make a Go file of a block of code without a package clause.
-// These constants add the imports and the end that such a block leaves out. The file has
-// no function main, because linking takes time.
+// snippetHead and snippetEnd make a Go file of a block of code without a package clause. The two
+// constants add the imports and the end that such a block leaves out. The file has no function
+// main, because linking takes time.
 const (
 	snippetHead = `package snippet
 

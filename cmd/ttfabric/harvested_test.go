@@ -12,9 +12,10 @@ import (
 	"ttfabric/wire"
 )
 
-// A T3000 of real boards lacks Tensix rows: the mask 513 of four of its chips takes rows 1 and 11, and
-// with them tile 1-1. The first session of the README, the benchmarks and the traffic work on this
-// machine, because they use tiles that work. A harvested tile refuses, and says why.
+// A T3000 of real boards lacks Tensix rows. Four of its chips have the mask 513, which takes rows 1
+// and 11, and so tile 1-1. The first session of the README, the benchmarks and the traffic work on
+// this machine, because they use tiles that work. A harvested tile refuses requests, and the
+// refusal names the reason.
 func TestHarvestedChips(t *testing.T) {
 	t.Parallel()
 	const file = "../../router/topo/testdata/t3k_cluster_desc.yaml"

@@ -27,9 +27,9 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	// These tests spend most of their time waiting for processes. So at least four tests run in
-	// parallel, even on fewer cores. The flag -test.parallel on the command line overrules this
-	// number.
+	// The tests of this package spend most of their time waiting for processes. So at least four
+	// tests run in parallel, even on fewer cores. The flag -test.parallel on the command line
+	// overrules this number.
 	flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	var err error
 	if noEngine, err = os.MkdirTemp("", "no-engine"); err != nil {

@@ -12,10 +12,11 @@ import (
 	"ttfabric/wire"
 )
 
-// TestRingOfKernels runs the guide's ring of kernels on a live T3000 with 8 and 12 hops: on sound cables, under
-// 2 % of loss while a link trains anew, and with a cut cable, whose frames go by the parallel cable. Then
-// the test kills a chip of a ring that runs: the command fails and names the chip, and each other chip reports that this chip has ended
-// the job.
+// TestRingOfKernels runs the guide's ring of kernels on a live T3000 with 8 and 12 hops. The ring
+// runs on sound cables, then under 2 % of loss while a link trains anew. The ring also runs with a
+// cut cable, whose frames go by the parallel cable. Then the test kills a chip of a ring that runs.
+// The command fails and names the chip, and each other chip reports that this chip has ended the
+// job.
 func TestRingOfKernels(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

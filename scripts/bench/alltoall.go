@@ -27,12 +27,12 @@ const (
 var alltoallOpen = map[string]string{"spec": "128", "fast": "256"}
 
 // alltoalls measures verified all-to-all traffic of 4 KiB packets on a T3000 with the slots of the
-// specification and with slots "fast", and the same bytes over Open MPI with TCP. A program in C moves
-// the same packets over the same cables with little more than the system calls. Beside the goodput,
-// alltoalls reports the goodput that two cores would have if nothing else used them, from the
-// processor time of all processes. This figure can be compared on a busy machine, too. alltoalls also
-// reports the processor time per packet and hop, and for comparison the same for two chips that
-// saturate their links.
+// specification and with slots "fast", and the same bytes over Open MPI with TCP. A program in C
+// moves the same packets over the same cables with little more than the system calls. Beside the
+// goodput, alltoalls reports the goodput that two cores would have if nothing else used them.
+// alltoalls computes this second goodput from the processor time of all processes. So a reader can
+// compare this second goodput even on a busy machine. alltoalls also reports the processor time per
+// packet and hop, and for comparison the same for two chips that saturate their links.
 func (b *bench) alltoalls(round int, r *rand.Rand) error {
 	if b.ttfabric == "" {
 		return errors.New("-only alltoall needs the program ttfabric; scripts/bench/run builds the program")

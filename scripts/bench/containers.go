@@ -36,8 +36,8 @@ var bridgeKinds = []struct {
 	{"tcp", bridgeSize},
 }
 
-// containers measures goodput between two containers on one bridge. This process only controls the
-// processes in the containers. After the last round, containers checks bridgeShare.
+// containers measures goodput between two containers on one bridge. The benchmark's process only
+// controls the processes in the containers. After the last round, containers checks bridgeShare.
 func (b *bench) containers(round int, r *rand.Rand) error {
 	near, far, ok := strings.Cut(b.pair, " ")
 	if !ok {
@@ -83,8 +83,8 @@ func (p *report) share(bench, ours, theirs string, least float64) error {
 	return nil
 }
 
-// The function "between" returns the goodput that the far end counts after a warm-up, in Gb/s. Both
-// ends are processes of their own.
+// The function "between" returns the goodput that the far end counts after a warm-up, in Gb/s. Each
+// end is a process of its own.
 func between(near, far place, kind string, size int, d time.Duration) (float64, error) {
 	f, err := spawnAt(far, kind, "drain")
 	if err != nil {

@@ -3,7 +3,7 @@
 // Credits in C: what a sender with few credits reaches without Go, links or
 // memory. Two processes with plain connected UDP sockets. The one sends packets
 // of SIZE bytes with segmentation offload, at most EACH packets per call, while
-// it has credits. At first it has SLOTS credits. The other receives, and returns
+// it has credits. At first it has SLOTS credits. The other process receives, and returns
 // the credits of what it received with one small datagram for each receive. A
 // process that waits for a datagram looks for it again and again for POLL
 // microseconds, and then sleeps.

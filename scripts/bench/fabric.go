@@ -314,7 +314,7 @@ func medianPing(ctx context.Context, s *session.Session, dst wire.FabricNodeID, 
 // chainLength is the number of processes that a message passes.
 const chainLength = 8
 
-// chains times a message that passes eight processes and comes back, and reports the time per hop.
+// chains times two messages that pass eight processes and come back, and reports the time per hop.
 // One message is a ping through eight chips in a row. The other message is a datagram through eight
 // plain UDP forwarders.
 func chains(round int, r *rand.Rand) ([]result, error) {

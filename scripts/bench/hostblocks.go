@@ -24,8 +24,9 @@ const (
 	hostWait  = firmware.AnswerTimeout // a request that takes longer fails the run
 )
 
-// hostBlocks measures blocks of 1 MiB between host memory and the DRAM of a chip, through the queues of the base
-// firmware: the chip on PCIe, and the chip behind one cable.
+// hostBlocks measures blocks of 1 MiB between host memory and the DRAM of a chip, through the
+// queues of the base firmware. The chip is first the chip on PCIe, and then the chip behind one
+// cable.
 func (b *bench) hostBlocks(round int, r *rand.Rand) error {
 	if b.ttfabric == "" {
 		return errors.New("-only hostblocks needs the program ttfabric; scripts/bench/run builds the program")

@@ -118,8 +118,8 @@ func (b *bench) wanOne(round int, j wanJob, relay *other) error {
 
 // ceiling measures the wire itself, with plain datagrams of the longest size that the wire takes.
 // One figure is the goodput with all processes on the same cores. The other figure is the goodput
-// of a relay with a core to itself. This figure is computed from the CPU time that the relay spent
-// on the datagrams.
+// of a relay with a core to itself. The function computes this second figure from the CPU time that
+// the relay spent on the datagrams.
 func (b *bench) ceiling(at result, j wanJob, relay *other) error {
 	size := b.mtu - udpBytes
 	used := func() (packets, ns float64, err error) {
@@ -192,9 +192,9 @@ func goBackN(rs []result, round, mtu int) []result {
 func efficiency(p, w float64) float64 { return (1 - p) / (1 - p + p*w) }
 
 // wanFrame describes a frame of a 4 KiB packet over a wire with the given MTU. The result "payload"
-// is the frame's share of the packet's data. The result onWire is the whole frame with headers and
-// padding. Both are in bytes. The result "window" is the number of these frames that fit into the
-// link's window, at most [ttlink.MaxFrames].
+// is the frame's share of the packet's data. The result onWire is the length of the whole frame
+// with headers and padding. Both results are in bytes. The result "window" is the number of these
+// frames that fit into the link's window, at most [ttlink.MaxFrames].
 func wanFrame(mtu int) (payload, onWire, window float64) {
 	most := framePayload(mtu - udpBytes)
 	n := (wanSize + most - 1) / most

@@ -113,8 +113,8 @@ func (n *count) packet(d *capture.Decoder, p *packet) error {
 	return nil
 }
 
-// wanted returns the fields that the dissector must show of a layer. These are the fields of the Go
-// decoder, and a few fields that follow from them.
+// wanted returns the fields that the dissector must show of a layer. The result has the fields of
+// the Go decoder, and a few fields that follow from the decoder's fields.
 func wanted(l gopacket.Layer) map[string][]string {
 	want := map[string][]string{}
 	add := func(name, value string) { want[name] = append(want[name], normal(value)) }

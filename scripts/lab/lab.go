@@ -28,8 +28,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Names and ports of the fabric, an n300. Its two cables join channels 8 and 9 of chip M0D0 with
-// channels 0 and 1 of chip M0D1.
+// Names and ports of the fabric, an n300. The two cables of the n300 join channels 8 and 9 of chip
+// M0D0 with channels 0 and 1 of chip M0D1.
 const (
 	machine    = "n300"
 	fabricName = "lab" // name of the fabric

@@ -258,9 +258,9 @@ func (l *lab) tbf() error {
 }
 
 func (l *lab) nftLimit() error {
-	// The rule limits the number of datagrams per second, computed for datagrams of 1500 bytes. A
-	// limit in bytes per second would not do: nftables would first let a burst of a whole second's
-	// bytes pass.
+	// The rule limits the number of datagrams per second, computed for datagrams of 1500 bytes.
+	// With a limit in bytes per second, nftables would first let a burst of a whole second's bytes
+	// pass.
 	for i := range l.spaces {
 		err := l.script(i, "nft add table inet lab", "nft add chain inet lab in { type filter hook input priority 0 ; }",
 			fmt.Sprintf("nft add rule inet lab in udp dport %d limit rate over %d/second burst 32 packets drop", cablePort(i), limitMbit*1000_000/8/1500))

@@ -410,7 +410,7 @@ func (l *lab) rounds() error {
 	if err := l.interrupted(); err != nil {
 		return err
 	}
-	l.stop() // kill -9: after this, no process knows the impairment
+	l.stop() // kill -9: no process that is left knows the impairment
 	for i, space := range l.spaces {
 		if _, err := l.run("netem", "reset", "--backend", "kernel", "--netns", space); err != nil {
 			return fmt.Errorf("reset after a crash: %w", err)

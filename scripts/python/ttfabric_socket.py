@@ -1,6 +1,6 @@
 """Sockets over the fabric: a stream of bytes from one chip to another, with flow control.
 
-A program on the chip of each end opens one end. Dial and listen wait for each other:
+A program on the chip of each end opens one end. The Sender and the Receiver wait for each other:
 
     import ttfabric, ttfabric_socket as sockets
     me = ttfabric.attach()
@@ -11,8 +11,8 @@ A program on the chip of each end opens one end. Dial and listen wait for each o
             print(block)
 
 The other end may also be a Go program (package node/session/socket), 'ttfabric socket', or a kernel. The
-package node/fifo has the protocol, and this module was written from its documentation. An end uses its Chip for
-itself: other calls of the same Chip must not run at the same time. An end of this module does not beat. So an end whose program
+package node/fifo documents the protocol. An end uses its Chip for
+itself: other calls of the same Chip must not run at the same time. An end of this module sends no heartbeat. So an end whose program
 was killed must be taken over with force=True.
 """
 
@@ -271,7 +271,7 @@ class Sender(_End):
         super().__init__(chip, peer, **options)
 
     def start(self, data: bytes) -> None:
-        """Starts to send data, whose length is a multiple of the page. poll and wait move the data on. It must not change before."""
+        """Starts to send data, whose length is a multiple of the page. poll and wait write the data to the FIFO. Until then, the data must not change."""
         self._usable()
         view = memoryview(data).cast("B")
         if len(view) % self._page:
@@ -370,7 +370,7 @@ class Receiver(_End):
         return self._sent - self._taken
 
     def recv(self, most: int = 1 << 20) -> bytes:
-        """Waits until at least a page has come, and returns at most most bytes, in whole pages. After the last byte, it returns b""."""
+        """Waits until at least a page has come, and returns at most most bytes, in whole pages. After the last byte, recv returns b""."""
         if most < self._page:
             raise ValueError(f"a receive of at most {most} bytes: want at least the page of {self._page} bytes")
         seconds = 0.002
@@ -390,7 +390,7 @@ class Receiver(_End):
         return data
 
     def recv_exactly(self, size: int) -> bytes:
-        """Returns exactly size bytes, a multiple of the page. If the sender ends before, it raises EOFError."""
+        """Returns exactly size bytes, a multiple of the page. If the sender ends before, recv_exactly raises EOFError."""
         out = bytearray()
         while len(out) < size:
             data = self.recv(size - len(out))
