@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminalOf opens a terminal with the given number of columns. The first file is the end of the person who reads.
+// terminalOf opens a terminal with the given number of columns. A read of the file "reader" returns
+// what a person at the terminal sees.
 func terminalOf(t *testing.T, columns uint16) (reader, tty *os.File) {
 	t.Helper()
 	reader, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

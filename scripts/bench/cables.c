@@ -8,7 +8,7 @@
 // the column. At each end of a cable, at most SLOTS packets are under way or wait in the
 // next process. Packets of one cable leave with one call and segmentation offload. After
 // each turn, a process returns credits with one small datagram for each cable that it
-// received from. The program has no checksums, no numbers, no retransmission and no
+// received from. The program has no checksums, no sequence numbers, no retransmission and no
 // completions, and forwards a packet from the buffer that received the packet. The program
 // prints the goodput in Gb/s, and the processor time of all processes in seconds.
 #define _GNU_SOURCE
@@ -140,7 +140,7 @@ static int take(int at) {
 	return 1;
 }
 
-// give sends what waits for a port, as far as the credits go.
+// give sends packets that wait at a port, until the port has no credits or no packets.
 static void give(struct port *p) {
 	while (p->credits > 0 && waiting(p) > 0) {
 		static char heads[EACH][64];
