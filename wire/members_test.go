@@ -105,8 +105,8 @@ func TestHostileMembers(t *testing.T) {
 	}
 }
 
-// FuzzMembers reads texts of sets. The text form of a set that was read must be read as the same
-// set.
+// FuzzMembers parses texts of sets. If a text is a set, the method String gives a text of this set,
+// and this second text must give the same set again.
 func FuzzMembers(f *testing.F) {
 	for _, s := range []string{"0", "0-3,7", "255", " 1 , 2", "5-4", "256", "", ",", "1-", "-1", "0-255"} {
 		f.Add(s)

@@ -102,8 +102,9 @@ func parseTile(s string) (x, y uint8, ok bool) {
 type NocSendType uint8
 
 // The NoC commands (Spec §4, "Fabric and NoC Level Commands"). tt-metal marks its codes 5 and 6 as
-// faulty. In tt-metal, the number of tiles is the product of two sizes, but the last column is the
-// first column plus the size. In this package, the sizes are numbers of columns and rows.
+// faulty. A packet with one of these codes gives two sizes of a rectangle. In tt-metal, the number
+// of tiles is the product of both sizes, but the last column is the first column plus a size. In
+// this package, the sizes are numbers of columns and rows.
 const (
 	NocUnicastWrite   NocSendType = 0
 	NocInlineWrite    NocSendType = 1

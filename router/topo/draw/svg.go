@@ -24,7 +24,7 @@ const (
 	headH        = 54.0 // height of the picture's title
 	legendH      = 34.0 // height of the legend
 	cableGap     = 5.0  // gap between the cables of an edge
-	stub         = 20.0 // length from which the lengths of stubs and of wraps follow
+	stub         = 20.0 // a stub is 5 pixels shorter; the line of a wrap is about this far from the chips
 	titleLetter  = 12.0 // approximate width of a letter of the picture's title
 	letter       = 7.0  // approximate width of a letter of other texts
 )
