@@ -236,8 +236,8 @@
 //
 // A router that forwards a packet takes 1 from the TTL, and adds 1 to hop as long as hop is below
 // r. A router that should forward a packet with TTL 0 drops the packet. Delivery changes neither
-// TTL nor hop. With the option strict-ttl, a chip drops every packet that comes in with TTL 0, also
-// at the packet's destination (Spec §7.2). A packet keeps its plane from the source's port to the destination's port. Requests
+// TTL nor hop. With the option strict-ttl, a chip drops every packet that comes in with TTL 0
+// (Spec §7.2). A packet keeps its plane from the source's port to the destination's port. Requests
 // are routed along one dimension of the mesh first. Replies, completions and drop reports are
 // routed along the other dimension first, and therefore pass the chips of the request's route in
 // reverse. The frames of a packet have the packet's VC.

@@ -36,6 +36,8 @@ type bench struct {
 	cables   string // path of the all-to-all traffic in C; empty: not built
 	words    string // path of the attached program in C; empty: not built
 	mpi      string // path of the all-to-all program for Open MPI; empty: this machine has no Open MPI
+	sums     string // path of the all-reduce on chips, node/rank/allreduce; empty: not built
+	mpiSums  string // path of the all-reduce for Open MPI; empty: this machine has no Open MPI
 	cuts     int    // number of cuts of each fabric, before the share of its cutSet; each cuts one cable
 	seed     uint64 // seed of the cuts
 	machines string // machines whose cables are cut; empty: all
@@ -68,6 +70,7 @@ var measurements = []measurement{
 		return err
 	}},
 	{"alltoall", "", (*bench).alltoalls},
+	{"collective", "scripts/bench/run -only collective", (*bench).collectives},
 	{"socket", "scripts/bench/run -only socket", (*bench).sockets},
 	{"attach", "scripts/bench/run -only attach", (*bench).attached},
 	{"hostblocks", "scripts/bench/run -only hostblocks", (*bench).hostBlocks},
@@ -93,7 +96,7 @@ func main() {
 	task := flag.String("task", "", "task of the far end: drain or echo (used by the program itself)")
 	flag.IntVar(&b.rounds, "rounds", 5, "interleaved rounds")
 	seconds := flag.Float64("seconds", 1, "time of each goodput measurement, in seconds")
-	flag.StringVar(&b.only, "only", "", "name of one measurement: goodput, latency, session, chain, alltoall, idle, growth, many, attach, hostblocks or socket; the scripts wan, loss, cuts and container call the measurements of these names")
+	flag.StringVar(&b.only, "only", "", "name of one measurement: goodput, latency, session, chain, alltoall, idle, growth, many, attach, hostblocks, socket or collective; the scripts wan, loss, cuts and container call the measurements of these names")
 	sizes := flag.String("sizes", "64,256,1024,4096,16384", "message sizes of the goodput measurement, in bytes; a packet carries up to 4096 bytes, and a longer message takes several packets")
 	names := flag.String("kinds", "", "transports to measure, with commas; empty: all")
 	out := flag.String("o", "", "write the results as JSON to this file, and plots beside it (default results/TIME.json)")
@@ -104,6 +107,8 @@ func main() {
 	flag.StringVar(&b.cables, "cables", "", "path of the built all-to-all traffic over cables in C")
 	flag.StringVar(&b.words, "words", "", "path of the built attached program in C")
 	flag.StringVar(&b.mpi, "mpi", "", "path of the built all-to-all program for Open MPI")
+	flag.StringVar(&b.sums, "sums", "", "path of the built all-reduce on chips")
+	flag.StringVar(&b.mpiSums, "mpi-sums", "", "path of the built all-reduce for Open MPI")
 	flag.StringVar(&b.wire, "wire", "", "the wire to cross: NEAR-NAMESPACE FAR-NAMESPACE DEVICE")
 	flag.StringVar(&b.pair, "containers", "", "two containers on one bridge, as NEAR FAR; -listen and -far-listen give their addresses")
 	flag.IntVar(&b.mtu, "mtu", 1500, "MTU of the wire of -wire, in bytes")
