@@ -24,11 +24,16 @@ type bench struct {
 func newBench(t *testing.T, machine string, seed uint64) *bench {
 	t.Helper()
 	b := &bench{}
-	b.checker = edm.NewChecker(func(p wire.PortID) (wire.PortID, bool) { return kernel.ConnectedEthernetCore(b.M, p.Node, p.Channel) })
-	table := edm.Observed(b.checker.Observe)
+	b.check()
+	table := edm.Observed(func(e edm.Event) { b.checker.Observe(e) })
 	maps.Copy(table, Kernels)
 	b.Fabric = edmtest.New(t, machine, seed, table)
 	return b
+}
+
+// check begins with a new checker.
+func (b *bench) check() {
+	b.checker = edm.NewChecker(func(p wire.PortID) (wire.PortID, bool) { return kernel.ConnectedEthernetCore(b.M, p.Node, p.Channel) })
 }
 
 // path returns a line or a ring through chips of mesh 0.

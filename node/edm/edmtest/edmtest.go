@@ -23,6 +23,7 @@ type Fabric struct {
 	Chips map[wire.FabricNodeID]*chip.Chip
 	Now   mono.Time
 	Gone  map[wire.PortID]bool         // ports that get nothing from their cables
+	Dead  map[wire.FabricNodeID]bool   // chips that [Fabric.Kill] has killed
 	Lose  func() bool                  // says whether a cable loses the next datagram; nil: no cable loses any
 	Ends  map[wire.FabricNodeID]string // how the last job ended on each chip
 	Rules []string                     // reports of broken rules of the data movement API
@@ -36,7 +37,7 @@ func New(t *testing.T, machine string, seed uint64, table kernel.Table) *Fabric 
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &Fabric{T: t, M: m, Now: 1, Chips: map[wire.FabricNodeID]*chip.Chip{}, Gone: map[wire.PortID]bool{}, Ends: map[wire.FabricNodeID]string{}}
+	f := &Fabric{T: t, M: m, Now: 1, Chips: map[wire.FabricNodeID]*chip.Chip{}, Gone: map[wire.PortID]bool{}, Dead: map[wire.FabricNodeID]bool{}, Ends: map[wire.FabricNodeID]string{}}
 	for i, tc := range m.Chips {
 		c, err := chip.New(f.Now, chip.Config{Node: tc.Node, Incarnation: wire.Incarnation(i + 1), Topology: m, MaxPayload: 1408, Seed: uint64(i), Kernels: table, KernelSeed: seed})
 		if err != nil {
@@ -80,7 +81,7 @@ func (f *Fabric) Run(d time.Duration, over func() bool) bool {
 		for moved := true; moved; {
 			moved = false
 			for _, c := range f.M.Chips {
-				moved = f.step(f.Chips[c.Node]) || moved
+				moved = !f.Dead[c.Node] && f.step(f.Chips[c.Node]) || moved
 			}
 		}
 	}
@@ -95,7 +96,7 @@ func (f *Fabric) step(c *chip.Chip) (moved bool) {
 		moved = true
 		peer, _ := kernel.ConnectedEthernetCore(f.M, c.Node(), ch)
 		for d := x.Data; len(d) > 0; d = d[min(x.Seg, len(d)):] {
-			if !f.Gone[peer] && (f.Lose == nil || !f.Lose()) {
+			if !f.Gone[peer] && !f.Dead[peer.Node] && (f.Lose == nil || !f.Lose()) {
 				f.Chips[peer.Node].HandleDatagram(f.Now, peer.Channel, append([]byte(nil), d[:min(x.Seg, len(d))]...))
 			}
 		}
@@ -112,6 +113,9 @@ func (f *Fabric) step(c *chip.Chip) (moved bool) {
 	return moved
 }
 
+// Kill kills a chip: the chip does nothing more, and gets nothing from its cables.
+func (f *Fabric) Kill(n wire.FabricNodeID) { f.Dead[n] = true }
+
 // Start starts the parts of a job.
 func (f *Fabric) Start(parts map[wire.FabricNodeID]kernel.Job) {
 	f.T.Helper()
@@ -124,10 +128,10 @@ func (f *Fabric) Start(parts map[wire.FabricNodeID]kernel.Job) {
 	}
 }
 
-// Quiet reports whether no chip runs a job.
+// Quiet reports whether no living chip runs a job.
 func (f *Fabric) Quiet() bool {
-	for _, c := range f.Chips {
-		if len(c.Jobs()) > 0 {
+	for n, c := range f.Chips {
+		if !f.Dead[n] && len(c.Jobs()) > 0 {
 			return false
 		}
 	}
