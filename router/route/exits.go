@@ -1,12 +1,42 @@
 package route
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
+
+// Exits says by which crossings packets may go up between meshes.
+type Exits uint8
+
+// The choices that exist. With ShortestExits, a packet may go up to every neighbouring mesh, and
+// takes the way with the fewest crossings. With PrintedExits, a packet goes up only to the
+// neighbour with the lowest rank, which is the parent in the breadth-first walk. On the
+// specification's four meshes, PrintedExits gives the table that Spec §2.2.1.2.1 prints. The two
+// tables differ from Mesh 3 to Mesh 2: the printed table leads through Mesh 1, although the figure
+// has a cable between Mesh 3 and Mesh 2.
+const (
+	ShortestExits Exits = iota
+	PrintedExits
+)
+
+var exitsNames = []string{"shortest", "printed"}
+
+// String returns "shortest" or "printed".
+func (e Exits) String() string { return exitsNames[e] }
+
+// ParseExits reads the name of a choice, as [Exits.String] returns it.
+func ParseExits(s string) (Exits, error) {
+	for i, n := range exitsNames {
+		if s == n {
+			return Exits(i), nil
+		}
+	}
+	return 0, fmt.Errorf("exits %q: want shortest or printed", s)
+}
 
 // interMesh is the L1 routing of one plane. For each pair of meshes, an interMesh has the next mesh
 // on the route from the first to the second. The package documentation has the rules.
