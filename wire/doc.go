@@ -239,8 +239,7 @@
 // TTL nor hop. With --strict-ttl, a chip drops every packet that comes in with TTL 0 (Spec §7.2).
 // A packet keeps its plane from the source's port to the destination's port. Requests are routed
 // along one dimension of the mesh first. Replies, completions and drop reports take the other
-// dimension first, which reverses the request's route. The frames of a packet have the packet's
-// VC.
+// dimension first, which reverses the request's route. Frames of a packet have the packet's VC.
 //
 // A packet for another mesh is routed to an exit node, and over the exit node's cable into the next
 // mesh. The entry node of the next mesh writes a new route, sets hop to 0, and sets UP and DETOUR
