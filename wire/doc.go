@@ -236,10 +236,10 @@
 //
 // A router that forwards a packet takes 1 from the TTL, and adds 1 to hop as long as hop is below
 // r. A router that should forward a packet with TTL 0 drops the packet. Delivery changes neither
-// TTL nor hop. A packet keeps its plane from the source's port to the destination's port. Requests
-// are routed along one dimension of the mesh first. Replies, completions and drop reports are
-// routed along the other dimension first, and therefore pass the chips of the request's route in
-// reverse. The frames of a packet have the packet's VC.
+// TTL nor hop. With --strict-ttl, a chip drops every packet that comes in with TTL 0 (Spec §7.2).
+// A packet keeps its plane from the source's port to the destination's port. Requests are routed
+// along one dimension of the mesh first. Replies, completions and drop reports take the other
+// dimension first, which reverses the request's route. A packet and its frames share one VC.
 //
 // A packet for another mesh is routed to an exit node, and over the exit node's cable into the next
 // mesh. The entry node of the next mesh writes a new route, sets hop to 0, and sets UP and DETOUR

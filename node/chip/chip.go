@@ -84,6 +84,7 @@ type Behaviour struct {
 	LocalFirst     bool               // the router serves the chip's own packets before packets that pass through; false: own packets and packets that pass through take turns
 	KeepUnreliable bool               // a link keeps sending over its own cable even if the cable is unreliable, see ttlink.Config
 	Timeout        router.Timeout     // what the router does about a sender or receiver channel whose first packet cannot move for the time Timeout.After (Spec §7.3); zero: nothing
+	StrictTTL      bool               // the chip drops a packet that comes in with a TTL of 0, also if the packet is for this chip (Spec §7.2); false: the chip takes the packet
 	TTL            uint16             // TTL of this chip's unicast requests and probes, in hops; 0: enough for the longest route (Spec §7.2)
 	MemoryLimit    int64              // bytes of host memory for tiles; 0: the memory's default
 }
@@ -170,6 +171,9 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 	}
 	c.enforce(c.tables.base)
 	c.tables.hope = c.newPlanned(c.tables.base)
+	if c.cfg.StrictTTL {
+		c.tables.spare = 1
+	}
 	c.tables.setTTL()
 	c.cfg.Slots = cfg.Slots.Only(c.tables.plan.VCs())
 	if cfg.Window == 0 {

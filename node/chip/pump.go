@@ -70,12 +70,15 @@ func (c *machine) take(now mono.Time, i int, vc wire.VC, b []byte, s router.Slot
 		return
 	}
 	why := wire.DropReason(0)
-	if !c.enter(p, v) {
+	switch {
+	case c.cfg.StrictTTL && v.TTL() == 0:
+		why = wire.DropTTL
+	case !c.enter(p, v):
 		why = wire.DropUnreachable
 	}
 	first := s == router.NoSlot && c.router.Idle(i, vc) // no packet waits before this one
 	switch {
-	case first && c.deliverNow(now, i, v): // → memory, flows
+	case first && why != wire.DropTTL && c.deliverNow(now, i, v): // → memory, flows
 	case first && why == 0 && c.forwardNow(now, i, v): // → next link
 	case why != 0:
 		c.router.Discard(i, c.stored(v, s), why)

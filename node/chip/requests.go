@@ -105,7 +105,7 @@ func (n *network) Route(to flow.Key, via []wire.Direction) *flow.Route {
 		return c.whole(c.tables.planned, to)
 	}
 	port, ok := c.router.Port(via[0], to.Plane)
-	w := &flow.Route{OK: ok, Port: port, First: via[0], TTL: uint16(len(via)), Actions: wire.AppendRoute(nil, via)}
+	w := &flow.Route{OK: ok, Port: port, First: via[0], TTL: uint16(len(via) + c.tables.spare), Actions: wire.AppendRoute(nil, via)}
 	if ok {
 		w.VC = c.router.First(port, wire.ClassRequest, false, false)
 	}
@@ -247,7 +247,7 @@ func (n *network) Launch(now mono.Time, w *flow.Route, p wire.Packet) bool {
 	}
 	ttl := max(c.tables.ttl, w.TTL)
 	if p.Members.Any() {
-		ttl = max(ttl, uint16(c.tables.base.Longest())) // faults do not change the tree in the members' mesh
+		ttl = max(ttl, uint16(c.tables.base.Longest()+c.tables.spare)) // faults do not change the tree in the members' mesh
 	}
 	address(w, &p, ttl)
 	if c.cfg.TTL > 0 {

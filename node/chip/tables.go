@@ -37,6 +37,7 @@ type tables struct {
 	base     *route.Plan // plan of the fabric without faults
 	*planned             // the tables in force
 	ttl      uint16      // TTL of new packets: the hops of the longest route (Spec §7.2), by silent cables too
+	spare    int         // hops that the TTL has more than the longest route; see [Behaviour.StrictTTL]
 	former   former
 	hope     *planned                  // tables that avoid only the cables out of service, and use the silent cables
 	onward   map[wire.Channel]*planned // tables like hope that also avoid the cable of a port, see [machine.onwardFrom]; computed when needed
@@ -94,7 +95,9 @@ func (c *machine) enforce(p *route.Plan) {
 }
 
 // setTTL sets the TTL of new packets.
-func (t *tables) setTTL() { t.ttl = uint16(max(t.plan.Longest(), t.hope.plan.Longest(), 1)) }
+func (t *tables) setTTL() {
+	t.ttl = uint16(max(t.plan.Longest(), t.hope.plan.Longest(), 1) + t.spare)
+}
 
 // install plans tables for the cables that are in service now. If the planned tables
 // differ from the tables in force, install proves the planned tables and puts them in

@@ -1,6 +1,7 @@
 package chip
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -114,6 +115,53 @@ func TestTTLIsEnough(t *testing.T) {
 		}
 		if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != c.fate || c.fate == flow.FateLost && (rs[0].Drop != wire.DropTTL || rs[0].At != m.Chips[c.at].Node) {
 			t.Errorf("with %d hops to live: %+v", c.ttl, rs)
+		}
+	}
+}
+
+// With StrictTTL, a packet must not arrive with a TTL of 0: "If for any reason a router sees a fabric
+// packet with TTL parameter of 0, the packet is marked as expired, dropped" (Spec §7.2). The TTL that
+// the chip chooses itself must be enough for every pair of chips, for reads with their replies, for
+// routes that a user names, and for multicasts.
+func TestStrictTTL(t *testing.T) {
+	m, err := topo.Named("mesh:4x4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := fabricOf(t, m, func(c *Config) { c.StrictTTL = true })
+	last := len(m.Chips) - 1
+	ask := func(r flow.Request) flow.Result {
+		t.Helper()
+		r.Command = wire.Command{Type: cmp.Or(r.Command.Type, wire.NocUnicastWrite), Size: r.Command.Size, Addr: wire.NewNocAddr(1, 1, 0)}
+		if got := w.chips[0].HandleRequest(w.now, r); got != flow.Accepted {
+			t.Fatalf("not taken: %d", got)
+		}
+		rs := w.results(0, 1)
+		if len(rs) != 1 {
+			t.Fatalf("%d results, want 1", len(rs))
+		}
+		return rs[0]
+	}
+	far := flow.Request{Dst: m.Chips[last].Node, Payload: []byte("far")}
+	e, s := wire.East, wire.South
+	for name, r := range map[string]flow.Request{
+		"write": far,
+		"read":  {Dst: far.Dst, Command: wire.Command{Type: wire.NocRead, Size: 4}},
+		"group": {Ranges: hops(3, 0, 0, 3), Payload: far.Payload},
+		"named": {Dst: far.Dst, Payload: far.Payload, Via: []wire.Direction{e, s, e, s, e, s}},
+	} {
+		if got := ask(r); got.Fate != flow.FateDone {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	for _, c := range []struct {
+		ttl  uint16
+		fate flow.Fate
+		at   int
+	}{{7, flow.FateDone, 15}, {6, flow.FateLost, 15}, {5, flow.FateLost, 11}, {1, flow.FateLost, 1}} {
+		w.chips[0].cfg.TTL = c.ttl
+		if got := ask(far); got.Fate != c.fate || c.fate == flow.FateLost && (got.Drop != wire.DropTTL || got.At != m.Chips[c.at].Node) {
+			t.Errorf("with a TTL of %d: %+v", c.ttl, got)
 		}
 	}
 }

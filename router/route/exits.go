@@ -1,12 +1,42 @@
 package route
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
+
+// Exits says by which crossings packets may go up between meshes.
+type Exits uint8
+
+// The choices that exist. With ShortestExits, a packet may go up to every neighbouring mesh, and
+// takes the way with the fewest crossings. With PrintedExits, a packet goes up only to the
+// neighbour with the lowest rank, which is the parent in the breadth-first walk. On the
+// specification's four meshes, PrintedExits gives the table that Spec §2.2.1.2.1 prints. The two
+// tables differ from Mesh 3 to Mesh 2: the printed table leads through Mesh 1, although the figure
+// has a cable between Mesh 3 and Mesh 2.
+const (
+	ShortestExits Exits = iota
+	PrintedExits
+)
+
+var exitsNames = []string{"shortest", "printed"}
+
+// String returns "shortest" or "printed".
+func (e Exits) String() string { return exitsNames[e] }
+
+// ParseExits reads the name of a choice, as [Exits.String] returns it.
+func ParseExits(s string) (Exits, error) {
+	for i, n := range exitsNames {
+		if s == n {
+			return Exits(i), nil
+		}
+	}
+	return 0, fmt.Errorf("exits %q: want shortest or printed", s)
+}
 
 // interMesh is the L1 routing of one plane. For each pair of meshes, an interMesh has the next mesh
 // on the route from the first to the second. The package documentation has the rules.
@@ -16,14 +46,15 @@ type interMesh struct {
 	rank   []int32   // place of each mesh in the breadth-first walk from the root
 	next   []uint16  // element from*meshes+to is the index of the next mesh; none: there is no route
 	exits  map[[2]int32][]topo.Port
-	most   int // number of crossings of the longest route
+	parent bool // a packet goes up only to the neighbour with the lowest rank, see [PrintedExits]
+	most   int  // number of crossings of the longest route
 }
 
 const none = math.MaxUint16
 
 func newInterMesh(p *Plan, pl wire.Plane) *interMesh {
 	n := len(p.grids)
-	im := &interMesh{meshes: n, peers: make([][]int32, n), exits: map[[2]int32][]topo.Port{}, next: make([]uint16, n*n)}
+	im := &interMesh{meshes: n, parent: p.cfg.Exits == PrintedExits, peers: make([][]int32, n), exits: map[[2]int32][]topo.Port{}, next: make([]uint16, n*n)}
 	for i, g := range p.grids {
 		for _, q := range p.top.Exits(g.mesh.ID, g.mesh.ID) { // the exits of this mesh to all other meshes
 			if q.Plane != pl || p.down(q.Local) {
@@ -98,7 +129,7 @@ func (im *interMesh) choose() {
 			falls[d] = best[d] != none
 		}
 		for _, j := range im.peers[m] {
-			if !im.up(m, int(j)) {
+			if !im.mayRise(m, int(j)) {
 				continue
 			}
 			for d, t := range dist[int(j)*n:][:n] {
@@ -113,6 +144,19 @@ func (im *interMesh) choose() {
 			}
 		}
 	}
+}
+
+// mayRise reports whether routes may use an up crossing from mesh m to its neighbour j.
+func (im *interMesh) mayRise(m, j int) bool {
+	if !im.up(m, j) {
+		return false
+	}
+	for _, k := range im.peers[m] {
+		if im.parent && im.rank[k] < im.rank[j] {
+			return false
+		}
+	}
+	return true
 }
 
 // fall sets dist to the number of crossings to each mesh that down crossings alone reach from mesh

@@ -3,6 +3,7 @@ package route
 import (
 	"flag"
 	"fmt"
+	"strings"
 	"testing"
 
 	"ttfabric/router/topo"
@@ -87,25 +88,37 @@ func TestDeadlockTable(t *testing.T) {
 // TestFourMeshes checks the specification's example of four meshes, as printed and with the
 // specification's error corrected.
 func TestFourMeshes(t *testing.T) {
-	for _, slip := range []bool{false, true} {
-		p := plan(t, "spec-l1", Config{})
-		if slip {
-			for _, im := range p.inter {
-				im.next[3*4+2], im.most = 1, 3 // the route from Mesh 3 to Mesh 2 leads through Mesh 1
-			}
+	for _, exits := range []Exits{ShortestExits, PrintedExits} {
+		p := plan(t, "spec-l1", Config{Exits: exits})
+		if hops, ok := p.Walk(wire.ClassRequest, 0, chip(3, 0), chip(2, 0)); !ok || meshes(hops) != map[Exits]string{ShortestExits: "32", PrintedExits: "3102"}[exits] {
+			t.Errorf("exits %s: from Mesh 3 to Mesh 2 through meshes %s", exits, meshes(hops))
 		}
 		for _, mc := range []Multicasts{{}, {Any: true}} {
 			for _, c := range []struct {
 				scheme string
 				want   bool
 			}{{"one", true}, {"apart", true}, {"crossings", false}, {"own", false}} {
-				cyclic(t, fmt.Sprintf("four meshes, slip %v, %s, %+v", slip, c.scheme, mc), p, c.scheme, mc, c.want)
+				cyclic(t, fmt.Sprintf("four meshes, exits %s, %s, %+v", exits, c.scheme, mc), p, c.scheme, mc, c.want)
 			}
 			if v := p.Check(mc); !v.OK() {
-				t.Errorf("slip %v: %s", slip, &v)
+				t.Errorf("exits %s: %s", exits, &v)
 			}
 		}
 	}
+}
+
+// meshes returns the ids of the meshes that a route passes, in their order.
+func meshes(hops []Hop) string {
+	var b strings.Builder
+	for i, h := range hops {
+		if i == 0 {
+			fmt.Fprint(&b, h.At.Mesh)
+		}
+		if h.To.Mesh != h.At.Mesh {
+			fmt.Fprint(&b, h.To.Mesh)
+		}
+	}
+	return b.String()
 }
 
 // TestBothCheckersAgree compares Check, which works leg by leg, with CheckScheme, which follows
@@ -113,7 +126,7 @@ func TestFourMeshes(t *testing.T) {
 // more dependencies, because Check does not use only the nearest exits.
 func TestBothCheckersAgree(t *testing.T) {
 	for _, name := range []string{"n300", "t3000", "line:5", "mesh:2x2", "mesh:4x4", "mesh:3x5", "ring:3", "ring:6", "torus:3x3", "torus:4x4", "torus:4x6", "torus-x:3x4", "torus-y:4x3", "spec-l1", "2xt3000"} {
-		for _, cfg := range []Config{{}, {Order: YX}, {Order: NoOrder}, {Ring: NoRing}, {OneWay: true, Ring: NoRing}, {Lines: true}, {Engine: "updown"}} {
+		for _, cfg := range []Config{{}, {Order: YX}, {Order: NoOrder}, {Ring: NoRing}, {OneWay: true, Ring: NoRing}, {Lines: true}, {Engine: "updown"}, {Exits: PrintedExits}} {
 			if cfg.Lines && (name == "spec-l1" || name == "2xt3000") {
 				continue
 			}
@@ -270,6 +283,9 @@ func configs(m *topo.Topology) (cs []Config) {
 			cs = append(cs, Config{Engine: e.Name, Ring: r})
 			if e.Name == Engines[0].Name {
 				cs = append(cs, Config{Engine: e.Name, Ring: r, Order: YX})
+				if len(m.Meshes) > 1 {
+					cs = append(cs, Config{Engine: e.Name, Ring: r, Exits: PrintedExits})
+				}
 				if lines {
 					cs = append(cs, Config{Engine: e.Name, Ring: r, Lines: true})
 				}

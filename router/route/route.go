@@ -28,7 +28,7 @@
 // knowing where the packet came from. If down crossings alone lead to the destination, the packet
 // takes a route with the fewest down crossings. Otherwise the packet goes up to the neighbour from
 // which the fewest crossings remain. Between equal choices, the packet takes the mesh with the
-// lower id. Within a mesh, the packet goes to the exit node that is the fewest hops away. Between
+// lower id. [PrintedExits] restricts the up crossings. Within a mesh, the packet goes to the exit node that is the fewest hops away. Between
 // equally distant exits, the packet takes the exit node with the lower chip id. Between exits of
 // one chip, the packet takes the first in the order East, West, North, South.
 //
@@ -157,6 +157,7 @@ type Config struct {
 	Engine string // name of one of [Engines]; empty: the first engine of the list
 	Order  Order
 	Ring   Ring
+	Exits  Exits                  // by which crossings packets may go up between meshes
 	OneWay bool                   // between chips opposite each other on an even ring, always go East or South, as textbooks do
 	Lines  bool                   // 1D fabric: each row and each column is a line of its own, and routes do not turn (Spec §3)
 	Failed func(wire.PortID) bool // reports whether the cable at a port is missing; the port may be either end of the cable; nil: no cable is missing
@@ -279,7 +280,7 @@ func (p *Plan) Longest() int { return p.longest }
 func (p *Plan) LongestLeg() int { return p.leg }
 
 // Hash returns a checksum of the machine, and of the cables that are missing or out of service. The
-// fields Engine, Order, Ring and Lines of the configuration also enter the checksum. Packets carry
+// fields Engine, Order, Ring, Exits and Lines of the configuration also enter the checksum. Packets carry
 // the hash as their table epoch.
 func (p *Plan) Hash() uint32 { return p.hash }
 
@@ -290,6 +291,7 @@ func (p *Plan) sum() uint32 {
 	if p.cfg.Lines {
 		b[2] = 1
 	}
+	b[2] |= byte(p.cfg.Exits) << 1
 	b = append(b, p.cfg.Engine...)
 	for k := range 8 {
 		b = append(b, byte(h>>(8*k)))

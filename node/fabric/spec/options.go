@@ -44,12 +44,16 @@ var Options = []Option{
 		Usage: "routing engine: " + engineHelp()},
 	{Name: "fabric", Words: []string{"1d", "2d"}, Value: func(s *Spec) any { return &s.Fabric }, Container: true,
 		Usage: "dimensions of the fabric: 2d (packets turn between rows and columns), 1d (each row and column is a line or ring of its own)"},
+	{Name: "exits", Words: []string{"shortest", "printed"}, Value: func(s *Spec) any { return &s.Exits }, Container: true,
+		Usage: "exit nodes between meshes: shortest (fewest crossings), printed (as the specification's L1 table, which goes from Mesh 3 to Mesh 2 through Mesh 1)"},
 	{Name: "stuck", Words: []string{"notify", "drop", "drain", "none"}, Value: func(s *Spec) any { return &s.Stuck }, Container: true,
 		Usage: "what a chip does about a packet that cannot move: notify (report an event), drop (drop the first packet of the channel), drain (drop the packets behind the first), none (only count); several values stand with commas between them"},
 	{Name: "stuck-after", Value: func(s *Spec) any { return (*time.Duration)(&s.StuckAfter) }, Container: true, Unknown: true,
 		Usage: "time without movement after which a packet counts as stuck (see --stuck); 0: never"},
 	{Name: "ttl", Value: func(s *Spec) any { return &s.TTL }, Container: true, Unknown: true,
 		Usage: "number of hops after which a router drops a packet; 0: the number of hops of the longest route"},
+	{Name: "strict-ttl", Value: func(s *Spec) any { return &s.StrictTTL }, Container: true, Unknown: true,
+		Usage: "drop a packet whose TTL is 0 also at its destination, as the specification says; the default of --ttl is then one more hop"},
 	{Name: "archive-limit", Value: func(s *Spec) any { return &s.ArchiveMiB }, Container: true, Running: "'ttfabric down' stops the fabric",
 		Usage: "disk space for the archived events of one chip, in MiB; a chip removes its oldest events first (default 2)"},
 	{Name: "offload", Words: []string{"on", "off", "plain"}, Value: func(s *Spec) any { return &s.Offload }, Container: true,
@@ -89,7 +93,7 @@ const keepsLinks = "a running fabric keeps the transport and keys of its links; 
 // RoutingOptions and RecordOptions are names of options. Some commands have the flags of
 // only one of these two groups.
 var (
-	RoutingOptions = []string{"order", "ring", "engine", "fabric", "allow-deadlock"}
+	RoutingOptions = []string{"order", "ring", "engine", "fabric", "exits", "allow-deadlock"}
 	RecordOptions  = []string{"record", "record-limit"}
 )
 

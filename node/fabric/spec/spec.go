@@ -64,6 +64,7 @@ type Routing struct {
 	Ring          string `json:"ring"`                     // dateline, bubble or none
 	Engine        string `json:"engine"`                   // a name of route.Engines
 	Fabric        string `json:"fabric"`                   // 1d or 2d
+	Exits         string `json:"exits,omitempty"`          // shortest or printed; "": shortest
 	AllowDeadlock bool   `json:"allow_deadlock,omitempty"` // accept routes that can deadlock
 }
 
@@ -75,6 +76,7 @@ type Behaviour struct {
 	StuckAfter     Milliseconds `json:"stuck_after_milliseconds"`  // time without movement after which a packet counts as stuck; 0: never
 	LocalFirst     bool         `json:"local_first"`               // a chip sends its own packets before packets that pass through
 	KeepUnreliable bool         `json:"keep_unreliable,omitempty"` // the frames of a link stay on its cable even if the cable is unreliable
+	StrictTTL      bool         `json:"strict_ttl,omitempty"`      // a packet whose time to live is 0 is dropped also at its destination
 	TTL            int          `json:"ttl"`                       // time to live of a new packet, in hops; 0: the hops of the longest route
 	PortBase       int          `json:"port_base"`                 // UDP port of the first chip's channel 0; 0: chips use any free ports
 	Netem          []string     `json:"netem,omitempty"`           // impairments from the start of the fabric, each as LINK,KNOB=VALUE,…
@@ -135,7 +137,7 @@ func (m *Milliseconds) UnmarshalJSON(b []byte) error {
 // Default returns a spec with the default of every option.
 func Default() Spec {
 	return Spec{
-		Routing:   Routing{Order: "xy", Ring: "dateline", Engine: route.Engines[0].Name, Fabric: "2d"},
+		Routing:   Routing{Order: "xy", Ring: "dateline", Engine: route.Engines[0].Name, Fabric: "2d", Exits: "shortest"},
 		Behaviour: Behaviour{Slots: router.SlotSpec.Name, Stuck: "notify", StuckAfter: Milliseconds(10 * time.Second), HostMemory: "1g", Offload: "on"},
 		Records:   Records{RecordMiB: DefaultRecordMiB},
 	}
@@ -335,6 +337,9 @@ func (r *Routing) Route() (route.Config, error) {
 	}
 	if cfg.Ring, err = route.ParseRing(r.Ring); err != nil {
 		return cfg, Usagef("--ring: %w", err)
+	}
+	if cfg.Exits, err = route.ParseExits(cmp.Or(r.Exits, route.ShortestExits.String())); err != nil {
+		return cfg, Usagef("--exits: %w", err)
 	}
 	switch r.Fabric {
 	case "1d":

@@ -44,6 +44,7 @@ func TestNewRefuses(t *testing.T) {
 		"--order":         func(s *Spec) { s.Order = "x" },
 		"--ring":          func(s *Spec) { s.Ring = "x" },
 		"--fabric":        func(s *Spec) { s.Fabric = "3d" },
+		"--exits":         func(s *Spec) { s.Exits = "x" },
 		"--stuck":         func(s *Spec) { s.Stuck = "x" },
 		"--stuck-after":   func(s *Spec) { s.StuckAfter = -1 },
 		"--ttl":           func(s *Spec) { s.TTL = 1 << 16 },
@@ -110,7 +111,7 @@ var (
 	keysAlways = []string{"name", "source", "created", "profile", "slots", "order", "ring", "engine", "fabric", "checked", "stuck", "stuck_after_milliseconds",
 		"local_first", "ttl", "port_base", "id", "encrypted_gossip", "transport", "auth"}
 	keysWhereSet = []string{"netem", "host_memory", "offload", "archive", "archive_limit_mib", "record", "record_limit_mebibytes", "record_once", "gossip_keys",
-		"runtime", "project", "attached", "pki", "keylog", "allow_deadlock", "keep_unreliable", "program"}
+		"runtime", "project", "attached", "pki", "keylog", "allow_deadlock", "keep_unreliable", "strict_ttl", "exits", "program"}
 )
 
 // TestKeysOfTheJSON compares the keys of mesh.json and of GET /v1/fabric with keysAlways
