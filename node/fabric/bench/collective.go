@@ -83,7 +83,7 @@ func (b *Target) Collective(ctx context.Context, run CollectiveRun, each func(Co
 		return err
 	}
 	defer g.end()
-	link, err := g.link(ctx, run.Sizes)
+	link, err := g.link(ctx)
 	if err != nil {
 		return err
 	}
@@ -167,19 +167,15 @@ func (g *ranks) do(f func(r int) error) error {
 	return errors.Join(errs...)
 }
 
-// linkBytes is the largest size for which the rate of the links is measured.
-const linkBytes = 4 << 20
+// linkBytes is the size for which the rate of the links is measured. A smaller size would measure the
+// latency.
+const linkBytes = 1 << 20
 
 // link measures the payload of a link in one direction, in bytes per second: all ranks send to their
 // neighbours at once, by send-receive.
-func (g *ranks) link(ctx context.Context, sizes []int) (float64, error) {
-	size := 0
-	for _, n := range sizes {
-		size = max(size, min(n, linkBytes))
-	}
-	size = max(size&^3, 4)
-	t, _, err := g.time(ctx, collective.Call{Kind: collective.SendReceive, Count: size, Type: collective.Uint8}, 4, 1, make([][]byte, len(g.cs)), make([][]byte, len(g.cs)))
-	return float64(size) / t.Seconds(), err
+func (g *ranks) link(ctx context.Context) (float64, error) {
+	t, _, err := g.time(ctx, collective.Call{Kind: collective.SendReceive, Count: linkBytes, Type: collective.Uint8}, 4, 1, make([][]byte, len(g.cs)), make([][]byte, len(g.cs)))
+	return linkBytes / t.Seconds(), err
 }
 
 // time performs calls on all ranks, and returns the mean time of a call on the slowest rank. Buffers that
