@@ -19,6 +19,7 @@ import (
 // run over QUIC, with the profile paced. Both neighbours must notice the death within DeadIdle of
 // the profile, and must have tables without the chip 250 ms later. If a neighbour's process waited
 // for a processor, its limit is longer by that time. On a busy machine, the test tries several times.
+// Only Linux tells QUIC ports that no process has the peer's socket.
 func TestKilledChipOverQUIC(t *testing.T) {
 	t.Parallel()
 	const tries, tablesWithin = 8, 250 * time.Millisecond
