@@ -181,6 +181,32 @@ func TestLargeSliceDeadlocks(t *testing.T) {
 	}
 }
 
+// TestKilledChip kills a chip at several instants of a reduce-scatter. The job must end on each other chip with an error
+// that names the killed chip.
+func TestKilledChip(t *testing.T) {
+	for instant := range 4 {
+		b := newBench(t, "t3000")
+		p := b.ring(1, 0, 1, 2, 3, 7, 6, 5, 4)
+		op, err := New(b.M, 1, p, Settings{Workers: 1, Pages: 60, PageSize: 2048, Banks: 6, Patience: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Start(op.Parts)
+		b.Run(time.Duration(instant)*time.Millisecond, func() bool { return false })
+		killed := p.Chips[(3*instant+2)%len(p.Chips)]
+		if len(b.Chips[killed].Jobs()) == 0 {
+			t.Fatal("the reduce-scatter ended before the chip was killed")
+		}
+		b.Kill(killed)
+		b.Run(30*time.Second, b.Quiet)
+		for _, c := range p.Chips {
+			if want := "chip died, first at chip " + killed.String(); c != killed && !strings.Contains(b.Ends[c], want) {
+				t.Errorf("chip %s: %q, want %q", c, b.Ends[c], want)
+			}
+		}
+	}
+}
+
 // TestRefused checks that New names what is wrong.
 func TestRefused(t *testing.T) {
 	b := newBench(t, "mesh:2x2")
