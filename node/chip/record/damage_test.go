@@ -256,9 +256,9 @@ func TestHeaderComesBack(t *testing.T) {
 	gone := m.Cables[3].A
 	want := chip.Config{Node: m.Chips[5].Node, FlowEpoch: 12, Incarnation: 1<<63 + 5, Topology: m,
 		Behaviour: chip.Behaviour{
-			Route:   route.Config{Engine: route.Engines[0].Name, Order: route.YX, Ring: route.Bubble, OneWay: true, Lines: true, Failed: func(p wire.PortID) bool { return p == gone }},
+			Route:   route.Config{Engine: route.Engines[0].Name, Order: route.YX, Ring: route.Bubble, Exits: route.PrintedExits, OneWay: true, Lines: true, Failed: func(p wire.PortID) bool { return p == gone }},
 			Profile: ttlink.ProfileCrowded, Slots: router.SlotFast, LocalFirst: true, KeepUnreliable: true,
-			Timeout: router.Timeout{After: time.Second, Drop: true}, TTL: 9, MemoryLimit: 1 << 40},
+			Timeout: router.Timeout{After: time.Second, Drop: true}, TTL: 9, StrictTTL: true, MemoryLimit: 1 << 40},
 		MaxPayload: 1408, Window: 1 << 17, Phase: 7, Seed: 1<<64 - 1, KernelSeed: 1<<64 - 2}
 	for _, v := range []reflect.Value{reflect.ValueOf(want), reflect.ValueOf(want.Behaviour), reflect.ValueOf(want.Route)} {
 		for i := range v.NumField() {
