@@ -73,10 +73,9 @@ type end struct {
 
 // unit is a worker of a chip.
 type unit struct {
-	tile     kernel.Tile
-	out, in  end
-	per      int // pages of a packet
-	messages int
+	tile    kernel.Tile
+	out, in end
+	per     int // pages of a packet
 }
 
 // check refuses wrong settings.
