@@ -140,6 +140,7 @@ func runLive(t *testing.T, ns []*node.Node, spec traffic.Spec, pairs []traffic.P
 	set(false) // every chip has a verifier before any chip sends
 	set(true)
 	moved, last := time.Now(), traffic.Result{} // when packets were last delivered: a busy machine is slow, but it makes progress
+	over := false // every chip had finished when the reports before were taken
 	for ; ; time.Sleep(10 * time.Millisecond) {
 		var reports []traffic.Report
 		finished := true
@@ -149,9 +150,12 @@ func runLive(t *testing.T, ns []*node.Node, spec traffic.Spec, pairs []traffic.P
 			})
 			finished = finished && reports[i].Finished
 		}
-		if result = traffic.Merge(spec, pairs, reports); finished {
+		// The chips report one after the other. So a destination may have reported before the last packet
+		// of a source that reported later. Only the reports that follow the end of all sources are complete.
+		if result = traffic.Merge(spec, pairs, reports); over {
 			return result
 		}
+		over = finished
 		if result.Total.Delivered != last.Total.Delivered {
 			moved, last = time.Now(), result
 		}
