@@ -140,7 +140,7 @@ func runLive(t *testing.T, ns []*node.Node, spec traffic.Spec, pairs []traffic.P
 	set(false) // every chip has a verifier before any chip sends
 	set(true)
 	moved, last := time.Now(), traffic.Result{} // when packets were last delivered: a busy machine is slow, but it makes progress
-	over := false // every chip had finished when the reports before were taken
+	over := false                               // every chip had finished when the reports before were taken
 	for ; ; time.Sleep(10 * time.Millisecond) {
 		var reports []traffic.Report
 		finished := true
