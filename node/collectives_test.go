@@ -16,14 +16,24 @@ import (
 	"ttfabric/wire"
 )
 
-// together returns a barrier of n callers.
+// together returns a barrier of n callers, which can be used again and again.
 func together(n int) func(context.Context) error {
-	var wg sync.WaitGroup
-	wg.Add(n)
-	return func(context.Context) error {
-		wg.Done()
-		wg.Wait()
-		return nil
+	var mu sync.Mutex
+	came, all := 0, make(chan struct{})
+	return func(ctx context.Context) error {
+		mu.Lock()
+		wait := all
+		if came++; came == n {
+			close(all)
+			came, all = 0, make(chan struct{})
+		}
+		mu.Unlock()
+		select {
+		case <-wait:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 
@@ -90,6 +100,23 @@ func oneCall(ctx context.Context, t testing.TB, cs []*collective.Comm, call pure
 	}
 }
 
+// inPlace checks that a send-receive can have the same input and output, also with several messages.
+func inPlace(ctx context.Context, t testing.TB, cs []*collective.Comm) {
+	t.Helper()
+	n := len(cs)
+	var in, out [][]byte
+	for r := range n {
+		in = append(in, random(300000, uint64(r)))
+		out = append(out, bytes.Clone(in[r]))
+	}
+	onAll(t, n, func(r int) error { return cs[r].SendReceive(ctx, out[r], out[r]) })
+	for r := range n {
+		if !bytes.Equal(out[r], in[(r+n-1)%n]) {
+			t.Fatalf("rank %d has wrong bytes after a send-receive in place", r)
+		}
+	}
+}
+
 // TestCollectives performs random calls of every operation on rings and lines, over one plane and two.
 func TestCollectives(t *testing.T) {
 	for _, c := range []struct {
@@ -112,10 +139,32 @@ func TestCollectives(t *testing.T) {
 				}
 				oneCall(ctx, t, cs, call, c.links, uint64(i))
 			}
-			for _, x := range cs {
-				x.Close()
+			inPlace(ctx, t, cs)
+			// Each rank closes its communicator as soon as its last call has returned, and opens a new one. No
+			// write of the old communicator may reach the new one.
+			var chips []wire.FabricNodeID
+			for _, n := range ns {
+				chips = append(chips, n.Self())
 			}
-			cs = communicators(ctx, t, ns, c.links) // the memory can be used again
+			meet := together(len(ns))
+			for range 3 {
+				onAll(t, len(ns), func(x int) (err error) {
+					data := bytes.Repeat([]byte{7}, 5000)
+					for range 2 { // so few messages need no acknowledgement
+						in := data
+						if x != 0 {
+							in = nil
+						}
+						if err := cs[x].Broadcast(ctx, 0, in, make([]byte, len(data))); err != nil {
+							return err
+						}
+					}
+					cs[x].Close()
+					cs[x], err = collective.New(ctx, session.New(ns[x]), collective.Options{Chips: chips, Links: c.links, Meet: meet})
+					return err
+				})
+				oneCall(ctx, t, cs, pure.Call{Kind: pure.Broadcast, Count: 600000}, c.links, 1)
+			}
 			oneCall(ctx, t, cs, pure.Call{Kind: pure.AllReduce, Count: 100000}, c.links, 1)
 			for _, x := range cs {
 				x.Close()

@@ -105,19 +105,7 @@ func (b *Target) ranks(ctx context.Context, links int) (*ranks, error) {
 	}
 	chips := b.fab.Topology.Nodes()
 	g := &ranks{cs: make([]*blocking.Comm, len(chips))}
-	var met sync.WaitGroup
-	met.Add(len(chips))
-	all := make(chan struct{})
-	go func() { met.Wait(); close(all) }()
-	meet := func(ctx context.Context) error {
-		met.Done()
-		select {
-		case <-all:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	meet := meeting(len(chips))
 	sessions := make([]*session.Session, len(chips))
 	for i, n := range chips {
 		if cl, err := attach.Dial(ctx, sockets[n].Socket, b.fab.Topology); err == nil {
@@ -142,6 +130,27 @@ func (b *Target) ranks(ctx context.Context, links int) (*ranks, error) {
 		return nil, err
 	}
 	return g, nil
+}
+
+// meeting returns a barrier of n callers, which can be used again and again.
+func meeting(n int) func(context.Context) error {
+	var mu sync.Mutex
+	came, all := 0, make(chan struct{})
+	return func(ctx context.Context) error {
+		mu.Lock()
+		wait := all
+		if came++; came == n {
+			close(all)
+			came, all = 0, make(chan struct{})
+		}
+		mu.Unlock()
+		select {
+		case <-wait:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // end closes the communicators and the connections to the chips.
@@ -303,8 +312,17 @@ func (m *measurement) time(ctx context.Context, size int, inPlace bool) (*Collec
 	}
 	if inPlace && call.Kind.Reduces() { // repeated reductions in place have changed the input
 		t.Wrong, err = m.g.again(ctx, m.s, m.in, m.want)
-	} else {
-		t.Wrong = wrong(outs, m.want, call.Type.Size())
+	} else { // one more call with cleared outputs, so that old data of an earlier call do not pass as new data
+		for r := range n {
+			if inPlace {
+				ins[r], outs[r] = shared(m.s, r, m.in[r])
+			} else {
+				clear(outs[r])
+			}
+		}
+		if _, _, err = m.g.time(ctx, call, 1, 0, ins, outs); err == nil {
+			t.Wrong = wrong(outs, m.want, call.Type.Size())
+		}
 	}
 	return t, chips, err
 }
@@ -461,8 +479,10 @@ func CollectiveSizes(least, most, times int) ([]int, error) {
 		return nil, spec.Usagef("sizes from %d to %d bytes with factor %d: want sizes from 1 to %d, the smallest one first, and a factor of at least 2", least, most, times, collective.MaxCount)
 	}
 	var out []int
-	for n := least; n <= most; n *= times {
+	for n := least; ; n *= times {
 		out = append(out, n)
+		if n > most/times { // the next size would be too large
+			return out, nil
+		}
 	}
-	return out, nil
 }

@@ -47,32 +47,56 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var todo []int
 	for _, text := range strings.Split(*sizes, ",") {
 		size, err := strconv.Atoi(text)
 		if err != nil || size < 4 || size%4 != 0 {
 			return fmt.Errorf("-bytes %s: want multiples of 4, such as 8,65536", *sizes)
 		}
-		for {
-			took, err := measure(ctx, c, size, *rounds)
-			var dead *collective.DeadError
-			if errors.As(err, &dead) {
-				if c, err = c.Shrink(ctx); err != nil {
-					return err
-				}
-				fmt.Printf("chip %s is dead; rank %d of %d continues\n", dead.Chip, c.Rank(), c.Size())
-				continue
-			}
-			if err != nil {
+		todo = append(todo, size)
+	}
+	for i := 0; i < len(todo); {
+		took, err := measure(ctx, c, todo[i], *rounds)
+		if err == nil && i == len(todo)-1 {
+			err = c.Barrier(ctx) // no rank ends while another rank may need it
+		}
+		var dead *collective.DeadError
+		if errors.As(err, &dead) {
+			if c, i, err = shrink(ctx, c, i); err != nil {
 				return err
 			}
-			if c.Rank() == 0 {
-				fmt.Printf("%d ranks, %d bytes: %.1f µs\n", c.Size(), size, took.Seconds()*1e6)
-			}
-			break
+			fmt.Printf("chip %s is dead; rank %d of %d continues\n", dead.Chip, c.Rank(), c.Size())
+			continue
 		}
+		if err != nil {
+			return err
+		}
+		if c.Rank() == 0 {
+			fmt.Printf("%d ranks, %d bytes: %.1f µs\n", c.Size(), todo[i], took.Seconds()*1e6)
+		}
+		i++
 	}
 	c.Close()
 	return nil
+}
+
+// shrink returns a communicator of the ranks that are left, and the step at which all of them go on. If a
+// chip dies at the end of a step, some ranks have ended this step, and others have not. All ranks then go
+// on with the earliest step.
+func shrink(ctx context.Context, c *collective.Comm, step int) (*collective.Comm, int, error) {
+	for {
+		var err error
+		if c, err = c.Shrink(ctx); err != nil {
+			return nil, 0, err
+		}
+		var b [4]byte
+		binary.LittleEndian.PutUint32(b[:], uint32(step))
+		err = c.AllReduce(ctx, collective.Min, collective.Int32, b[:], b[:])
+		var dead *collective.DeadError
+		if !errors.As(err, &dead) {
+			return c, int(binary.LittleEndian.Uint32(b[:])), err
+		}
+	}
 }
 
 // measure returns the mean time of an all-reduce of a size. All sums must be right.

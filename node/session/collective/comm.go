@@ -31,6 +31,7 @@ const (
 	SlotSize       = 64 << 10  // length of a slot, in bytes
 	FIFOOffset     = 1 << 30   // offset of the FIFOs in the DRAM bank, in bytes
 	ControlOffset  = 0x160000  // offset of the control words in the L1 of their tile, in bytes
+	MaxWaits       = 256       // largest number of words on which the programs of a chip wait at once, as in package node
 	MaxGeneration  = 1<<20 - 1 // largest number of the generation of a communicator
 	headerSize     = 16        // length of the header of a message, in bytes
 	firstData      = wire.MaxPayload - headerSize
@@ -54,7 +55,7 @@ const (
 type Options struct {
 	Chips []wire.FabricNodeID // chip of each rank, at most [collective.MaxRanks]; all ranks give the same list
 	Links int                 // number of planes that carry the data, num_links of the CCL guide; 0: 1
-	// Meet waits until all ranks have called Meet, as rank.Barrier does. New calls Meet once. Meet must
+	// Meet waits until all ranks have called Meet, as rank.Barrier does. New calls Meet twice. Meet must
 	// not be nil if there are several ranks.
 	Meet func(ctx context.Context) error
 }
@@ -142,24 +143,30 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("rank %d calls %s, and rank %d makes another call: all ranks make the same calls in the same order", e.Rank, e.Call, e.Peer)
 }
 
-// New returns the communicator of all ranks. New clears the communicator's memory on this chip, waits for
-// the other ranks, and finds the ring or line of the ranks.
+// New returns the communicator of all ranks. New waits for the other ranks, clears the communicator's
+// memory on this chip, waits for the other ranks again, and finds the ring or line of the ranks. A rank
+// calls New after it has closed its earlier communicator. So no write of an earlier communicator comes
+// after the clearing.
 func New(ctx context.Context, s *session.Session, o Options) (*Comm, error) {
 	c, err := newComm(s, o.Chips, o.Links, 1)
 	if err != nil {
 		return nil, err
 	}
 	c.lives = make([]wire.Incarnation, len(c.chips))
+	meet := o.Meet
+	if len(c.chips) == 1 {
+		meet = func(context.Context) error { return nil }
+	} else if meet == nil {
+		return nil, errors.New("a communicator of several ranks without Options.Meet: give a barrier of all ranks, such as the method Barrier of rank.Rank")
+	}
+	if err := meet(ctx); err != nil {
+		return nil, err
+	}
 	if err := c.clear(ctx); err != nil {
 		return nil, err
 	}
-	if len(c.chips) > 1 {
-		if o.Meet == nil {
-			return nil, errors.New("a communicator of several ranks without Options.Meet: give a barrier of all ranks, such as the method Barrier of rank.Rank")
-		}
-		if err := o.Meet(ctx); err != nil {
-			return nil, err
-		}
+	if err := meet(ctx); err != nil {
+		return nil, err
 	}
 	if err := c.readLives(ctx); err != nil {
 		return nil, err
@@ -174,8 +181,15 @@ func newComm(s *session.Session, chips []wire.FabricNodeID, links int, generatio
 	if links == 0 {
 		links = 1
 	}
-	if most := min(max(t.Planes(), 1), collective.MaxPlanes); links < 1 || links > most {
-		return nil, fmt.Errorf("a communicator over %d links: topology %s has %d planes that a communicator can use", links, t, most)
+	most := collective.MaxPlanes
+	for _, n := range chips {
+		most = min(most, max(t.MeshPlanes(n.Mesh), 1))
+	}
+	if links < 1 || links > most {
+		return nil, fmt.Errorf("a communicator over %d links: the chips have %d planes that a communicator can use", links, most)
+	}
+	if waits := 2*(len(chips)-1)*links + 2; waits > MaxWaits {
+		return nil, fmt.Errorf("a communicator of %d ranks over %d links waits on up to %d words of a chip at once, and a chip has %d: use fewer links", len(chips), links, waits, MaxWaits)
 	}
 	p, err := collective.FindPath(t, chips)
 	if err != nil {

@@ -20,7 +20,7 @@
 // [SlotSize] bytes. A message is a header of 16 bytes and up to SlotSize-16 bytes of data:
 //
 //	u32 number of the message in its FIFO, from 1
-//	u32 tag: a hash of the generation, the number of the call and the arguments of the call
+//	u32 tag: a hash of the generation, the chips, the number of the call and the arguments of the call
 //	u32 number of the move in the schedule
 //	u32 length of the data in bytes
 //

@@ -55,7 +55,7 @@ func (c *Comm) plan(call collective.Call) (*plan, error) {
 		}
 	}
 	h := fnv.New32a()
-	fmt.Fprint(h, c.generation, call)
+	fmt.Fprint(h, c.generation, c.chips, call)
 	p.hash = h.Sum32()
 	if len(c.plans) >= maxPlans {
 		clear(c.plans)
@@ -103,7 +103,7 @@ func (c *Comm) Do(ctx context.Context, call collective.Call, in, out []byte) err
 	r := &run{plan: p, c: c, b: collective.Buffers{In: in, Work: out}, tag: p.hash + c.op, taken: make([]int, len(p.s.Moves)), ended: make([]bool, len(p.s.Moves))}
 	r.more = sync.NewCond(&r.mu)
 	size := e * p.s.Work[c.rank]
-	apart := size != len(out)
+	apart := size != len(out) || call.Kind == collective.SendReceive // a send-receive in place would send what it has just received
 	if apart {
 		if cap(c.scratch) < size {
 			c.scratch = make([]byte, size)

@@ -49,10 +49,11 @@ func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.agree(ctx); err != nil {
+	decided, err := a.agree(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return a.build(next)
+	return a.build(next, decided)
 }
 
 var errShrinks = errors.New("the rank shrinks the communicator")
@@ -93,15 +94,25 @@ func (a *agreement) prepare(ctx context.Context) (*Comm, error) {
 	return next, next.clear(ctx)
 }
 
-// entry is what a rank tells another rank in a round.
+// entry is what a rank tells another rank in a round. The first word of an entry in memory holds the
+// generation and the round. So an entry of an earlier generation, which comes late, is less than all
+// entries of this generation.
 type entry struct {
-	round   uint32
+	round   uint32 // at most maxRounds
 	decided bool
 	dead    uint64
 }
 
-func (e entry) append(b []byte) []byte {
-	b = binary.LittleEndian.AppendUint32(b, e.round)
+const (
+	roundBits = 12
+	maxRounds = 1<<roundBits - 2 // largest round in which ranks agree; a decision has the next round
+)
+
+// stamp returns the first word of an entry.
+func (a *agreement) stamp(round uint32) uint32 { return a.c.generation<<roundBits | round }
+
+func (e entry) append(b []byte, stamp uint32) []byte {
+	b = binary.LittleEndian.AppendUint32(b, stamp)
 	d := uint32(0)
 	if e.decided {
 		d = 1
@@ -110,8 +121,9 @@ func (e entry) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, e.dead)
 }
 
-// agree finds the set of dead ranks that all living ranks take.
-func (a *agreement) agree(ctx context.Context) error {
+// agree returns the set of dead ranks that all living ranks take. A chip that dies later is not in the
+// set, also if this rank knows of the death already.
+func (a *agreement) agree(ctx context.Context) (decided uint64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -119,13 +131,13 @@ func (a *agreement) agree(ctx context.Context) error {
 	wg.Go(func() {
 		a.c.watch(ctx, func(e *DeadError) { a.bury(1 << e.Rank) })
 	})
-	for round := uint32(1); ; round++ {
+	for round := uint32(1); round <= maxRounds; round++ {
 		sent := a.set()
 		if sent>>a.c.rank&1 != 0 {
-			return fmt.Errorf("the other ranks count chip %s of rank %d, this program's chip, as dead", a.c.s.Self(), a.c.rank)
+			return 0, fmt.Errorf("the other ranks count chip %s of rank %d, this program's chip, as dead", a.c.s.Self(), a.c.rank)
 		}
 		if err := a.tell(ctx, entry{round: round, dead: sent}); err != nil {
-			return err
+			return 0, err
 		}
 		equal := true
 		for r := range a.c.chips {
@@ -135,7 +147,7 @@ func (a *agreement) agree(ctx context.Context) error {
 			e, ok, err := a.hear(ctx, r, round)
 			switch {
 			case err != nil:
-				return err
+				return 0, err
 			case !ok: // the rank has died
 			case e.decided:
 				a.mu.Lock()
@@ -144,16 +156,17 @@ func (a *agreement) agree(ctx context.Context) error {
 				if e.dead>>a.c.rank&1 != 0 {
 					continue // the next round reports this
 				}
-				return a.tell(ctx, entry{round + 1, true, e.dead})
+				return e.dead, a.tell(ctx, entry{round + 1, true, e.dead})
 			default:
 				equal = equal && e.dead == sent
 				a.bury(e.dead)
 			}
 		}
 		if equal && a.set() == sent {
-			return a.tell(ctx, entry{round + 1, true, sent})
+			return sent, a.tell(ctx, entry{round + 1, true, sent})
 		}
 	}
+	return 0, fmt.Errorf("the ranks did not agree on the dead ranks in %d rounds", maxRounds)
 }
 
 // tell writes an entry to all ranks that do not count as dead.
@@ -161,7 +174,7 @@ func (a *agreement) tell(ctx context.Context, e entry) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var first error
-	b := e.append(nil)
+	b := e.append(nil, a.stamp(e.round))
 	for r := range a.c.chips {
 		if r == a.c.rank || e.dead>>r&1 != 0 {
 			continue
@@ -212,7 +225,7 @@ func (a *agreement) hear(ctx context.Context, r int, round uint32) (e entry, ok 
 	}
 	got := make(chan answer, 1)
 	go func() {
-		w, err := a.c.s.WaitCounter(wait, a.c.board(r), round)
+		w, err := a.c.s.WaitCounter(wait, a.c.board(r), a.stamp(round))
 		got <- answer{w, err}
 	}()
 	for {
@@ -232,22 +245,22 @@ func (a *agreement) hear(ctx context.Context, r int, round uint32) (e entry, ok 
 				return entry{}, false, err
 			}
 			le := binary.LittleEndian
-			return entry{le.Uint32(b[:]), le.Uint32(b[4:]) != 0, le.Uint64(b[8:])}, true, nil
+			return entry{le.Uint32(b[:]) & (1<<roundBits - 1), le.Uint32(b[4:]) != 0, le.Uint64(b[8:])}, true, nil
 		}
 	}
 }
 
-// build returns the communicator of the living ranks.
-func (a *agreement) build(next *Comm) (*Comm, error) {
+// build returns the communicator of the ranks that do not count as dead.
+func (a *agreement) build(next *Comm, dead uint64) (*Comm, error) {
 	var chips []wire.FabricNodeID
 	var lives []wire.Incarnation
 	for r, n := range a.c.chips {
-		if a.dead>>r&1 == 0 {
+		if dead>>r&1 == 0 {
 			chips, lives = append(chips, n), append(lives, a.c.lives[r])
 		}
 	}
-	if bits.OnesCount64(a.dead) != len(a.c.chips)-len(chips) {
-		return nil, fmt.Errorf("the ranks have agreed on dead ranks %#x, beyond the %d ranks", a.dead, len(a.c.chips))
+	if bits.OnesCount64(dead) != len(a.c.chips)-len(chips) {
+		return nil, fmt.Errorf("the ranks have agreed on dead ranks %#x, beyond the %d ranks", dead, len(a.c.chips))
 	}
 	next, err := newComm(a.c.s, chips, a.c.links, next.generation)
 	if err != nil {
