@@ -23,7 +23,7 @@ func TestValuesAreCompleted(t *testing.T) {
 		out := c.must(append([]string{"__complete"}, args...)...)
 		lines := strings.Split(strings.TrimSpace(out), "\n")
 		if got := strings.Join(lines[:len(lines)-1], " "); got != x.want || lines[len(lines)-1] != ":4" {
-			t.Errorf("%q: %q, want %q and no files", x.line, out, x.want)
+			t.Errorf("completion of %q printed %q; want %q and directive :4 (no file names)", x.line, out, x.want)
 		}
 	}
 	values, seen := flagValues(), map[string]bool{}

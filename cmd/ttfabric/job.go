@@ -16,24 +16,25 @@ import (
 	"ttfabric/wire"
 )
 
-// jobRow is a job that runs, on one chip.
+// jobRow describes one chip's part of a running job.
 type jobRow struct {
 	Chip    wire.FabricNodeID `json:"chip"`           // chip on which the kernels run
 	Job     kernel.JobID      `json:"job"`            // number of the job
 	Name    string            `json:"name,omitempty"` // name of the job
 	Chips   int               `json:"chips"`          // number of chips of the job
-	Strict  bool              `json:"strict"`         // whether the base firmware of an ethernet tile with a kernel works only while the kernel calls RunRouting
+	Strict  bool              `json:"strict"`         // strict job: the base firmware of a kernel's ethernet tile works only inside RunRouting
 	Kernels []string          `json:"kernels"`        // kernels that run on the chip, as name@tile
 }
 
 func newJob() *cobra.Command {
 	c := &cobra.Command{Use: "job", Short: "List and stop jobs of kernels",
-		Long: `A job is a set of programs on several chips that start and end together. A program is a
-set of kernels, which run on the tiles of a chip. 'bench ring --kernels' starts a job.
+		Long: `A job has programs on one or more chips. The chips start their first programs at about
+the same time. The programs of one chip run one after another. If the job fails on one
+chip, or somebody stops the job, the job ends on all chips. A program is a set of
+kernels, which run on the tiles of a chip. 'bench ring --kernels' starts a job.
 A Go program that runs as a chip ('up --program', 'run --as-chip') can also start a job.
-The base firmware of an ethernet tile also serves hosts while kernels of a job run on
-the tile. If the job is strict, the firmware works only while the tile's kernel calls
-RunRouting.`,
+While a kernel runs on an ethernet tile, the tile's base firmware still serves hosts. If
+the job is strict, the firmware works only while the tile's kernel calls RunRouting.`,
 		Example: "  ttfabric job ls\n  ttfabric job stop 4711"}
 	c.AddCommand(newJobList(), newJobStop())
 	return c
@@ -85,7 +86,7 @@ func newJobStop() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := strconv.ParseUint(args[0], 10, 64)
 			if err != nil {
-				return spec.Usagef("job %q: want a number, as 'ttfabric job ls' lists them", args[0])
+				return spec.Usagef("job %q is not the number of a job; 'ttfabric job ls' lists the numbers of the jobs", args[0])
 			}
 			fab, err := openFabric(c)
 			if err != nil {

@@ -37,8 +37,10 @@ func labelled(t testing.TB, label string, b []byte) []byte {
 	return out
 }
 
-// TestRepeats passes packets to a value of type repeats, one after the other. This value must leave
-// out announcements that it has passed on before, and nothing else.
+// TestRepeats passes packets to the method strip, one after the other. strip must leave out
+// announcements that it has passed before. After repeatTime, strip must pass a known announcement once
+// more. strip must also remove a correct checksum of a compound packet. strip must change nothing
+// else.
 func TestRepeats(t *testing.T) {
 	const a, b, c, dead, ping = "\x04alive a", "\x04alive b", "\x04alive c", "\x05dead a", "\x00ping"
 	begin := time.Now()
@@ -66,14 +68,15 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestRepeatsAfterAFullQueue drops a message in memberlist. repeats must pass a repeat on after
-// repeatAgain, and must then drop repeats for repeatTime again.
+// TestRepeatsAfterAFullQueue sets r.full, as the pool does when memberlist drops a message. After
+// repeatAgain, strip must pass the announcement once more. Then strip must drop the announcement for
+// repeatTime.
 func TestRepeatsAfterAFullQueue(t *testing.T) {
 	begin, a := time.Now(), []byte("\x04alive a")
 	r := newRepeats("")
 	for i, s := range []struct {
 		after  time.Duration
-		full   bool // memberlist drops a message just before
+		full   bool // the test sets r.full just before
 		passes bool
 	}{
 		{0, false, true},
@@ -126,8 +129,8 @@ func TestFullQueue(t *testing.T) {
 	})
 }
 
-// FuzzRepeats passes any packet twice to a value of type repeats. repeats must not panic. The
-// second time, repeats must leave out messages of the packet, or must pass on the whole packet.
+// FuzzRepeats passes any packet twice to the method strip, which must not panic. The result of strip
+// must never be longer than the packet.
 func FuzzRepeats(f *testing.F) {
 	f.Add(summed(compound("\x04a", "\x05b")))
 	f.Add([]byte{compoundMsg, 255})

@@ -10,8 +10,9 @@ import (
 	"ttfabric/wire"
 )
 
-// settings are streams of all kinds: both termination modes, both sharing modes, one and several workers and
-// channels, one and both directions, pages that fill the last packet and pages that do not.
+// settings returns settings of streams of all kinds. The streams cover both termination modes, both sharing
+// modes, and one and both directions. Some streams have one worker or one channel, and others have several.
+// Some streams have pages that do not fill the last packet.
 func settings() map[string]Settings {
 	return map[string]Settings{
 		"one channel":          {Channels: 1, Workers: 1, Pages: 40, PageSize: 1024},
@@ -28,8 +29,9 @@ func settings() map[string]Settings {
 	}
 }
 
-// TestStream runs streams of all kinds over the links of a line of chips. All pages must arrive,
-// and no rule may be broken. A second job on the same links must work, too.
+// TestStream runs streams of all kinds over the links of a line of chips. All pages must arrive. The
+// checkers must find no broken rule of the EDM or of the data movement API. A second job on the same
+// links must work, too.
 func TestStream(t *testing.T) {
 	for name, s := range settings() {
 		for _, seed := range []uint64{0, 1, 2} {
@@ -47,9 +49,9 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamUnderFaults runs streams over a ring of chips of a T3000 under faults. The cables lose
-// datagrams, a link trains anew, and a cable fails. The frames of the failed cable's link take the
-// parallel cable.
+// TestStreamUnderFaults runs streams over a ring of chips of a T3000 under faults. Cables lose
+// datagrams in every run. In some runs, a link also trains anew, or a cable fails. The frames of the
+// failed cable's link take the parallel cable.
 func TestStreamUnderFaults(t *testing.T) {
 	for name, fault := range map[string]func(b *bench, l Link){
 		"loss": func(*bench, Link) {},

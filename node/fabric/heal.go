@@ -127,7 +127,7 @@ func (s *Chips) left(ctx context.Context, h *Healed, views []api.ChipView) error
 		case slices.Contains(h.Silent, n):
 			h.Left = append(h.Left, fmt.Sprintf("chip %s, which does not answer; if it is paused, 'ttfabric chip resume %s' resumes it", n, n))
 		case s.clients[n] == nil:
-			h.Left = append(h.Left, fmt.Sprintf("chip %s, which does not run; 'ttfabric chip start %s' starts it", n, n))
+			h.Left = append(h.Left, fmt.Sprintf("chip %s, which does not run; 'ttfabric chip start %s' starts the chip", n, n))
 		}
 	}
 	return nil

@@ -6,14 +6,14 @@ import (
 	"ttfabric/wire"
 )
 
-// TestFirstEpochs checks that first epochs keep the order of the configured epochs.
-// Without a configured epoch, incarnations that differ in one bit must have different
+// TestFirstEpochs checks first epochs. A chip with a greater configured epoch must have a
+// later first epoch. Without a configured epoch, incarnations that differ in one bit must have different
 // first epochs.
 func TestFirstEpochs(t *testing.T) {
 	for _, n := range []uint32{1, 1000, 1<<27 - 1, 1<<32 - 2} {
 		a, b := firstEpoch(&Config{Epoch: n}), firstEpoch(&Config{Epoch: n + 1})
 		if !olderEpoch(a, b) || olderEpoch(a, a) || olderEpoch(b, a) {
-			t.Errorf("the chip that is given %d has the epoch %#x, the next one %#x", n, a, b)
+			t.Errorf("configured epoch %d gives first epoch %#x, the next number gives %#x: want a later epoch", n, a, b)
 		}
 	}
 	const base = wire.Incarnation(0x18e9fe6d77f03ac1)

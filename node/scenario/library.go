@@ -9,7 +9,8 @@ import (
 //go:embed library/*.yaml
 var library embed.FS
 
-// The path of a scenario in the program is libraryFolder, the name of the scenario, and ending.
+// The embedded path of a scenario has three parts: the constant libraryFolder, the scenario's name, and
+// the constant ending.
 const (
 	libraryFolder = "library/"
 	ending        = ".yaml"

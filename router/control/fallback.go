@@ -26,9 +26,9 @@ func (c *Control) SetReliable(i int, on bool) { c.ports[i].poor = !on }
 // Reliable reports whether the own cable of port i is reliable.
 func (c *Control) Reliable(i int) bool { return !c.ports[i].poor }
 
-// Assign makes port k the fallback of port i while the cable of port k works. If k equals i, Control
-// chooses the fallback itself again. Assign returns false if k is another port, and not parallel to
-// port i.
+// Assign makes port k the fallback of port i while [Control.Offers] returns true for port k. If k
+// equals i, Control chooses the fallback itself again. Assign returns false if k differs from i and
+// port k is not parallel to port i.
 func (c *Control) Assign(i, k int) bool {
 	switch {
 	case i == k:
@@ -45,12 +45,13 @@ func (c *Control) Assign(i, k int) bool {
 // returns false.
 func (c *Control) Assigned(i int) (k int, ok bool) { return c.ports[i].chosen, c.ports[i].chosen >= 0 }
 
-// Fallback returns the port whose cable carries the frames of link i, or would carry them if the
-// link's own cable failed now. The first choice is the assigned port. The second choice is the port
-// that carries the frames now. The third choice is the port of the next higher plane with a
-// reliable cable. The last choice is the port of the next higher plane. After the highest plane
-// comes the lowest. Both ends of a link make the same choice if they know the same facts. If no
-// parallel cable works, Fallback returns false.
+// Fallback returns the fallback of port i. The first choice is the assigned port, if
+// [Control.Offers] returns true for this port. The second choice is the parallel port whose cable
+// carries the frames of port i's link now. The third choice is a parallel port with a reliable
+// cable. The last choice is a parallel port with an unreliable cable. For the third and the last
+// choice, Offers must return true. Of several such ports, Fallback takes the port of the next
+// higher plane. After the highest plane comes the lowest. Both ends of a link make the same choice
+// if they know the same facts. If no port meets these conditions, Fallback returns false.
 func (c *Control) Fallback(i int) (k int, ok bool) {
 	p := &c.ports[i]
 	if p.chosen >= 0 && c.Offers(p.chosen) {
@@ -79,5 +80,5 @@ func (c *Control) Fallback(i int) (k int, ok bool) {
 	return k, ok
 }
 
-// carried reports whether the link of port i is up by the cable of a parallel port.
+// carried reports whether a parallel port's cable carries the link of port i.
 func (c *Control) carried(i int) bool { return c.ports[i].up && c.ports[i].by != i }

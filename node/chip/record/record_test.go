@@ -28,7 +28,8 @@ func simulate(t testing.TB, name string, seed uint64) (lives []*life) {
 	return simulateHosts(t, name, seed, 0)
 }
 
-// simulateHosts is simulate with hosts at each chip, which use the queues of the base firmware.
+// simulateHosts does what simulate does, with hosts at each chip. The hosts use the queues of the base
+// firmware.
 func simulateHosts(t testing.TB, name string, seed uint64, hosts int) (lives []*life) {
 	t.Helper()
 	m, err := topo.Named(name)
@@ -82,7 +83,7 @@ func TestSimulatedLivesReplayIdentically(t *testing.T) {
 					t.Fatalf("life %d: %v", i, err)
 				}
 				if s.End != record.EndClosed || s.Cut != nil {
-					t.Errorf("life %d ends as %v, %v", i, s.End, s.Cut)
+					t.Errorf("life %d: its end is %v, its cut is %v; want closed and no cut", i, s.End, s.Cut)
 				}
 				calls, outputs, size = calls+s.Calls, outputs+s.Outputs, size+l.file.Len()
 			}
@@ -110,8 +111,8 @@ func (e *ends) PollResult() (flow.Result, bool) {
 	return r, true
 }
 
-// TestEveryEndComesBack records results with every outcome and every doubt, and reads the
-// results back.
+// TestEveryEndComesBack records a result for each outcome and each doubt (reason why a fate is
+// unknown). The test then reads the results back.
 func TestEveryEndComesBack(t *testing.T) {
 	m, err := topo.Named("mesh:2x2")
 	if err != nil {
@@ -153,8 +154,9 @@ func TestEveryEndComesBack(t *testing.T) {
 	}
 }
 
-// A reader accepts versions 1 to 6 of the format, and refuses all other versions. The test
-// TestHeads shows in what the records of the versions differ.
+// A reader accepts versions 1 to 6 of the format, and refuses all other versions. The package comment
+// describes how the records of the versions differ. TestHeads tests one difference: a recording keeps
+// 152 bytes of a long frame in versions 1 and 2, and 176 bytes in later versions.
 func TestOlderVersionsAreRead(t *testing.T) {
 	m, err := topo.Named("mesh:2x2")
 	if err != nil {
@@ -201,6 +203,6 @@ func TestOtherWayComesBack(t *testing.T) {
 		}
 	}
 	if asked == 0 || came == 0 {
-		t.Errorf("%d requests and %d commands the other way round", asked, came)
+		t.Errorf("the recordings have %d requests and %d performed commands with Other; want at least one of each", asked, came)
 	}
 }

@@ -80,7 +80,7 @@ func (b *Target) starvedFromNow(ctx context.Context, ns ...wire.FabricNodeID) *f
 func (b *Target) running(ns ...wire.FabricNodeID) error {
 	for _, n := range ns {
 		if b.chips[n] == nil {
-			return fmt.Errorf("chip %s is not running; 'ttfabric chip start %s' starts it", n, n)
+			return fmt.Errorf("chip %s is not running; 'ttfabric chip start %s' starts the chip", n, n)
 		}
 	}
 	return nil

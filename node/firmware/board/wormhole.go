@@ -12,7 +12,7 @@ import (
 const (
 	ethHeartbeat   = 0x1C
 	ethVersion     = 0x210
-	portsDisabled  = 0x1008 // boot parameters: bit i: port i is disabled
+	portsDisabled  = 0x1008 // boot parameters; bit i is 1 if port i is disabled
 	routingOff     = 0x104C // boot parameters: 1: the firmware does not route requests to other chips
 	trainStatus    = 0x1104 // node info, from 0x1100 on
 	localCoord     = 0x1108
@@ -29,15 +29,15 @@ const (
 var wormholeRanges = []noc.Range{{Off: ethHeartbeat, Len: 4}, {Off: ethVersion, Len: 4}, {Off: portsDisabled, Len: 4}, {Off: routingOff, Len: 4},
 	{Off: trainStatus, Len: 8}, {Off: remoteCoord, Len: 8}, {Off: connectionInfo, Len: 16 * 4}, {Off: linkError, Len: 4}, {Off: results, Len: resultsLen}}
 
-// Numbers of words in the results.
+// Indexes of words in the results, counted from 0.
 const (
 	resLinkStatus = 5
 	resRetrains   = 7
 	resForce      = (retrainForce - results) / 4
 	resCRCErrors  = 47
 	resHeartbeat  = 48 // heartbeat of older firmware, without a signature
-	resLocal      = 64 // eight words about this tile, in the order of resID and the following
-	resRemote     = 72 // the same about the tile at the other end of the cable
+	resLocal      = 64 // first of eight words about this tile; the constants from resID on name six of them
+	resRemote     = 72 // first of the same eight words about the tile at the other end of the cable
 )
 
 // Words about a tile, counted from resLocal or resRemote.
@@ -61,8 +61,8 @@ const (
 	trainFailed = 2
 )
 
-// Values of linkError (tt-umd, wormhole_eth.hpp). tt-umd takes a failed training with an error
-// of 11 or more for a port without a connection.
+// Values of linkError (tt-umd, wormhole_eth.hpp). If a failed training has an error of 11 or more,
+// tt-umd treats the port as not connected.
 const (
 	errConfig       = 2  // the cable leads to a wrong port, or the ends cannot work together
 	errNoSignal     = 11 // LINK_INACTIVE_TIMEOUT_SIGDET
@@ -77,8 +77,8 @@ const (
 	connRouting     = 3
 )
 
-// ethVersionWormhole is the version of the ethernet tiles' firmware: 7.2.0 (0x00AABCCC with A the major,
-// B the minor and C the patch number). From this version on, tt-umd retrains links.
+// ethVersionWormhole is version 7.2.0 of the ethernet tiles' firmware, as 0x00AABCCC. A is the major,
+// B the minor, C the patch number. From this version on, tt-umd retrains links.
 const ethVersionWormhole = 0x00072000
 
 // train returns the result of the training of a channel's own cable, and the reason of a failure.
@@ -112,7 +112,7 @@ func (b *Board) connection(ch wire.Channel) uint32 {
 	return connRouting
 }
 
-// wormholeWord returns a word of wormholeRanges. Words without a name here read as 0.
+// wormholeWord returns a word of wormholeRanges. Words without a case in the switch read as 0.
 func (b *Board) wormholeWord(ch wire.Channel, off uint64) uint32 {
 	switch {
 	case off == ethHeartbeat:
@@ -140,7 +140,8 @@ func (b *Board) wormholeWord(ch wire.Channel, off uint64) uint32 {
 	return 0
 }
 
-// remoteWord returns the position of the tile at the other end of a channel's cable.
+// remoteWord returns remoteCoord or remoteRack of a channel: one of two words with the position of the
+// tile at the other end of the channel's cable. Without a peer, remoteWord returns 0.
 func (b *Board) remoteWord(ch wire.Channel, off uint64) uint32 {
 	p := b.peer(ch)
 	if p == nil {

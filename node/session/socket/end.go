@@ -30,7 +30,7 @@ type end struct {
 	o     Options
 	role  fifo.Role
 	meet  fifo.Meeting
-	ctx   context.Context // ends when the end stops
+	ctx   context.Context // canceled when this Sender or Receiver stops
 	stop  context.CancelFunc
 	wg    sync.WaitGroup // goroutines of the end
 	begin time.Time      // origin of the machine's time
@@ -39,9 +39,9 @@ type end struct {
 	m        machine
 	pump     func(now mono.Time) // starts the commands of the machine; called with the lock
 	counted  func(word uint32)   // hands a value of the counter to the machine; called with the lock
-	todo     []func()            // commands that leave when the lock is free
+	todo     []func()            // commands that change starts in goroutines of their own
 	farewell fifo.Farewell       // what the other end has written into this end's block
-	told     bool                // this end has written its farewell, or is writing its farewell
+	told     bool                // this end has begun to write its farewell, or skips the farewell because the other end is gone
 	closed   bool                // Close has been called
 	changed  chan struct{}       // closed and replaced after each change
 	timer    *time.Timer         // the machine's deadline; nil: none
@@ -54,7 +54,8 @@ func newEnd(s *session.Session, o Options, r fifo.Role) *end {
 	return e
 }
 
-// run starts the end's goroutines after the meeting.
+// run starts the goroutines that watch the counter, the farewell and the other end. The caller calls
+// run after the meeting.
 func (e *end) run(m machine) {
 	e.m = m
 	e.wg.Go(e.watchCounter)
@@ -130,9 +131,8 @@ func fateOf(err error) (f fifo.Fate, again bool) {
 
 // command queues a command of the machine; [end.change] then starts the queued commands. When the
 // command has ended, the function "ended" gets the command's fate. For an increment, "after" points
-// to the counter's value after the increment; for a plain write, "after" is nil. If the other chip
-// refused the command, or the outcome stays unknown, the end fails with the command's error. The
-// caller holds the lock.
+// to the counter's value after the increment; for a plain write, "after" is nil. If the command's
+// fate is [fifo.Refused] or [fifo.Unknown], the end fails with an error. The caller holds the lock.
 func (e *end) command(c wire.Command, payload []byte, after *uint32, ended func(now mono.Time, f fifo.Fate)) {
 	h := flow.Request{Dst: e.o.Peer, Plane: e.o.Plane, Command: c}
 	e.todo = append(e.todo, func() {
@@ -141,7 +141,9 @@ func (e *end) command(c wire.Command, payload []byte, after *uint32, ended func(
 				e.change(func(now mono.Time) { ended(now, fifo.Done) })
 				return
 			}
-			go func() { // resolve waits for a read, and a function of StartThen must not wait
+			// resolve waits for a read. A function of StartThen must not block, so resolve needs its
+			// own goroutine.
+			go func() {
 				f, again := fateOf(err)
 				if !again {
 					f, err = e.resolve(f, err, after)
