@@ -1,5 +1,6 @@
 // Command allreduce is a rank that adds numbers with all other ranks, checks the sums, and times the
-// operation. If a chip dies, the ranks that are left continue.
+// operation. 'ttfabric run' ends all ranks when a chip dies. With another launcher, the ranks that are
+// left go on.
 //
 //	ttfabric run --up mesh:2x2 ./allreduce -bytes 8,1048576            # the ranks run beside their chips
 //	ttfabric run --up mesh:2x2 --as-chip ./allreduce -bytes 8,1048576  # each rank is its chip
