@@ -29,8 +29,10 @@ func JobsOf(ctx context.Context, cs []*api.Client) []Answer[api.JobsView] {
 	return Each(ctx, cs, jobStart, func(ctx context.Context, c *api.Client) (api.JobsView, error) { return c.Jobs(ctx) })
 }
 
-// RunJob starts the parts of a job on their chips, and waits until all have ended. If a chip cannot
-// start its part, or if ctx ends, RunJob stops the job on all chips. If the job ends early, the
+// RunJob starts the parts of a job on their chips, and waits until all have ended. RunJob starts the
+// first chip's part before the others: of two jobs that want the same memory of the same chips, the
+// first chip takes one, and the other job starts nowhere. If a chip cannot start its part, or if ctx
+// ends, RunJob stops the job on all chips. If the job ends early, the
 // error is a [*session.JobError], which names the chip that ended the job first. After the first report of
 // an early end, RunJob waits at most 5 s for the other chips' reports: a chip whose process is paused
 // gives none.
@@ -48,9 +50,13 @@ func (f *Fabric) RunJob(ctx context.Context, parts map[wire.FabricNodeID]kernel.
 		}
 		cs, id = append(cs, c), j.ID
 	}
-	started := Each(ctx, cs, jobStart, func(_ context.Context, c *api.Client) (struct{}, error) {
+	start := func(_ context.Context, c *api.Client) (struct{}, error) {
 		return struct{}{}, c.StartJob(parts[c.Self()])
-	})
+	}
+	started := Each(ctx, cs[:min(1, len(cs))], jobStart, start)
+	if len(started) > 0 && started[0].Err == nil {
+		started = append(started, Each(ctx, cs[1:], jobStart, start)...)
+	}
 	var failed error
 	some := false
 	for _, a := range started {

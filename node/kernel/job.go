@@ -14,8 +14,8 @@ import (
 // [EarlyMost].
 type JobID uint64
 
-// Job is one chip's part of a job. A job is a set of programs on several chips that start and end
-// together.
+// Job is one chip's part of a job. A job is a set of programs on one or more chips. Each chip starts its
+// programs at its own time. If the job ends early on one chip, the job ends on all its chips.
 type Job struct {
 	ID       JobID               `json:"id"`
 	Name     string              `json:"name,omitempty"`
@@ -25,6 +25,18 @@ type Job struct {
 	Strict   bool                `json:"strict,omitempty"`   // the base firmware of an ethernet tile works only inside RunRouting while a kernel of the job runs on the tile, see [Context.RunRouting]
 	Queue1   bool                `json:"queue1,omitempty"`   // kernels of the job may send on transaction command queue 1, which the CCL guide reserves
 	Programs []Program           `json:"programs"`           // programs of this chip, which run one after another
+}
+
+// String returns the job's number, name and owner, such as "job 7, "ring", of rank 3".
+func (j *Job) String() string {
+	s := fmt.Sprintf("job %d", j.ID)
+	if j.Name != "" {
+		s += fmt.Sprintf(", %q", j.Name)
+	}
+	if j.Owner != "" {
+		s += ", of " + j.Owner
+	}
+	return s
 }
 
 // Tile is the NoC 0 coordinate of a tile.
@@ -231,7 +243,7 @@ func (m *Machine) admit(spec *Job) error {
 		for _, b := range spec.buffers() {
 			for _, c := range j.buffers {
 				if b.overlaps(&c) {
-					return fmt.Errorf("the range 0x%x of %d bytes on tile %s belongs to job %d", b.Addr, b.Size, b.Tile, j.spec.ID)
+					return fmt.Errorf("the range 0x%x of %d bytes on tile %s belongs to %s; wait until that job has ended, or stop it", b.Addr, b.Size, b.Tile, &j.spec)
 				}
 			}
 		}

@@ -246,15 +246,15 @@ func TestEndsOfJobs(t *testing.T) {
 // TestRefusedJobs checks that Start names what is wrong with a job, and changes nothing.
 func TestRefusedJobs(t *testing.T) {
 	b := newBench(t, kernel.Table{"waits": func(k *kernel.Context) { k.NocSemaphoreWait(0x1000, 1) }}, 0)
-	b.start(kernel.Job{ID: 1, Programs: []kernel.Program{{Kernels: []kernel.Start{{Kernel: "waits", Tile: t11}},
+	b.start(kernel.Job{ID: 1, Name: "first", Owner: "rank 3", Programs: []kernel.Program{{Kernels: []kernel.Start{{Kernel: "waits", Tile: t11}},
 		Buffers: []kernel.Buffer{{Tile: t11, Addr: 0x2000, Size: 0x100}}}}})
 	for want, j := range map[string]kernel.Job{
-		"a job of this id runs already":           one(1),
-		"no kernel of this name":                  one(2, kernel.Start{Kernel: "none", Tile: t11}),
-		"no Tensix or ethernet tile 0-0":          one(2, kernel.Start{Kernel: "waits"}),
-		"belongs to job 1":                        {ID: 2, Programs: []kernel.Program{{Buffers: []kernel.Buffer{{Tile: t11, Addr: 0x20ff, Size: 1}}}}},
-		"tile 1-1 has 1499136 bytes":              {ID: 2, Programs: []kernel.Program{{Buffers: []kernel.Buffer{{Tile: t11, Addr: 0xffffffff, Size: 0xffffffff}}}}},
-		"semaphore at 0x4 of tile 1-1: want a mu": {ID: 2, Programs: []kernel.Program{{Semaphores: []kernel.Semaphore{{Tile: t11, Addr: 4}}}}},
+		"a job of this id runs already":            one(1),
+		"no kernel of this name":                   one(2, kernel.Start{Kernel: "none", Tile: t11}),
+		"no Tensix or ethernet tile 0-0":           one(2, kernel.Start{Kernel: "waits"}),
+		"belongs to job 1, \"first\", of rank 3; ": {ID: 2, Programs: []kernel.Program{{Buffers: []kernel.Buffer{{Tile: t11, Addr: 0x20ff, Size: 1}}}}},
+		"tile 1-1 has 1499136 bytes":               {ID: 2, Programs: []kernel.Program{{Buffers: []kernel.Buffer{{Tile: t11, Addr: 0xffffffff, Size: 0xffffffff}}}}},
+		"semaphore at 0x4 of tile 1-1: want a mu":  {ID: 2, Programs: []kernel.Program{{Semaphores: []kernel.Semaphore{{Tile: t11, Addr: 4}}}}},
 	} {
 		if err := b.m.Start(b.now, j); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
@@ -318,6 +318,41 @@ func BenchmarkWake(b *testing.B) {
 		x.memory.Execute(&cmd, nil)
 		x.m.Step()
 		for x.m.Run(0) {
+		}
+	}
+}
+
+// TestLaunchWord checks the word launch_user_kernel of an ethernet tile. The word is 1 while kernels
+// run on the tile, and 0 before and afterwards, also after a job that failed. A Tensix tile has no such
+// word.
+func TestLaunchWord(t *testing.T) {
+	eth := kernel.Tile{X: 9, Y: 0}
+	table := kernel.Table{
+		"waits":  func(k *kernel.Context) { k.NocSemaphoreWait(kernel.EthBase+0x100, 1) },
+		"panics": func(k *kernel.Context) { k.NocSemaphoreWait(kernel.EthBase+0x100, 1); panic("bad") },
+	}
+	for name, end := range map[string]string{"waits": "ended: done", "panics": "kernel failed"} {
+		b := newBench(t, table, 0)
+		check := func(when string, want uint32) {
+			t.Helper()
+			if got := b.word(eth, kernel.EriscInfo); got != want {
+				t.Errorf("%s, %s: launch_user_kernel is %d, want %d", name, when, got, want)
+			}
+			if got := b.word(t11, kernel.EriscInfo); got != 0 {
+				t.Errorf("%s, %s: the word of a Tensix tile is %d", name, when, got)
+			}
+		}
+		check("before", 0)
+		b.start(one(1, kernel.Start{Kernel: name, Tile: eth}, kernel.Start{Kernel: "waits", Tile: t11}))
+		b.run(mono.Time(time.Second))
+		check("during", 1)
+		for _, tile := range []kernel.Tile{t11, eth} {
+			b.memory.Execute(&wire.Command{Type: wire.NocInlineWrite, Addr: tile.Addr(kernel.EthBase + 0x100), Value: 1}, nil)
+		}
+		b.run(mono.Time(2 * time.Second))
+		check("afterwards", 0)
+		if !strings.Contains(b.log(), end) {
+			t.Errorf("%s: want %q in the events:\n%s", name, end, b.log())
 		}
 	}
 }

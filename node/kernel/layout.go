@@ -12,7 +12,7 @@ import (
 // eth_l1_address_map.h of 2024 for Wormhole. The public documents only say that the kernels' area
 // has about 150 KB (CCL guide, "Ethernet Core (ERISC)"). So EthBase is our own choice.
 const (
-	EriscInfo        = 0x18030 // the words that firmware and kernels share: launch_user_kernel, three more words, then the channels
+	EriscInfo        = 0x18030 // the words that firmware and kernels share: launch_user_kernel, which is 1 while a kernel uses the tile, three more words, then the channels
 	EriscChannels    = 0x18040 // channels[0]; each channel has [ChannelSize] bytes
 	EthSemaphores    = 0x18150 // semaphores of ethernet kernels
 	EthBase          = 0x18300 // first byte for kernels (ERISC_L1_UNRESERVED_BASE); the setup handshake uses the first 16 bytes

@@ -284,18 +284,29 @@ func (m *Machine) enter(at place) error {
 		}
 		m.places[at] = t
 		m.cfg.Memory.Watch(noc.Kernels, at.x, at.y, func(off uint64, n int) { m.stored(at, off, n) })
+		m.launched(at, t, 1)
 	}
 	t.users++
 	return nil
 }
 
+// launched stores the word launch_user_kernel of an ethernet tile: 1 while a kernel uses the tile,
+// else 0.
+func (m *Machine) launched(at place, t *tileState, v uint32) {
+	if t.tile.Kind == noc.Ethernet {
+		m.cfg.Memory.Execute(&wire.Command{Type: wire.NocInlineWrite, Addr: wire.NewNocAddr(at.x, at.y, EriscInfo), Value: v}, nil)
+	}
+}
+
 // leave notes that a kernel no longer uses its tile.
 func (m *Machine) leave(at place) {
-	if t := m.places[at]; t.users > 1 {
+	t := m.places[at]
+	if t.users > 1 {
 		t.users--
 		return
 	}
 	m.cfg.Memory.Watch(noc.Kernels, at.x, at.y, nil)
+	m.launched(at, t, 0)
 	delete(m.places, at)
 }
 

@@ -37,32 +37,33 @@ const ms = time.Millisecond
 // scenarios is the table of scenarios, with the fault options of the relay. Some scenarios come
 // from the QUIC interop runner (see ttlink/scenarios_test.go).
 var scenarios = []struct {
-	name string
-	o    fault.Options
-	run  func(w *lab)
+	name   string
+	o      fault.Options
+	run    func(w *lab)
+	steady bool // a link must stay up, so its limits of silence are the longest ones
 }{
-	{"blackhole, 5 s on and 2 s off", fault.Options{Delay: 1 * ms}, func(w *lab) { blackhole(w, 5*time.Second) }},
-	{"blackhole longer than any timeout", fault.Options{Delay: 1 * ms}, func(w *lab) { blackhole(w, 8*time.Second) }},
-	{"slow receiver", fault.Options{Delay: 1 * ms}, slowReceiver},
-	{"one-way cut", fault.Options{Delay: 1 * ms}, oneWayCut},
-	{"round trip of 1.5 s", fault.Options{Delay: 750 * ms}, func(w *lab) { w.load(20); w.done(0) }},
-	{"handshake loss 30 % in bursts", fault.Options{Delay: 5 * ms, Burst: fault.Burst{ToBad: .2, ToGood: .5, LossBad: 1}}, handshake},
-	{"handshake corruption 30 %", fault.Options{Delay: 5 * ms, Corrupt: .3}, handshake},
-	{"restart of the one end mid-window", fault.Options{Delay: 1 * ms}, func(w *lab) { restart(w, 0) }},
-	{"restart of the other end mid-window", fault.Options{Delay: 1 * ms}, func(w *lab) { restart(w, 1) }},
-	{"replay of a stale session", fault.Options{Delay: 1 * ms}, replayStale},
-	{"replay of the running session", fault.Options{Delay: 1 * ms}, replay},
-	{"short blackholes", fault.Options{Delay: 1 * ms}, shortBlackholes},
-	{"address rebinding", fault.Options{Delay: 1 * ms}, rebinding},
-	{"asymmetric delay", fault.Options{Delay: 1 * ms}, asymmetric},
-	{"transfer loss 2 %", fault.Options{Delay: 2 * ms, Loss: .02}, transfer},
-	{"transfer corruption 2 %", fault.Options{Delay: 2 * ms, Corrupt: .02}, transfer},
-	{"duplication 10 %", fault.Options{Delay: 2 * ms, Duplicate: .1}, transfer},
-	{"reordering 25 %", fault.Options{Delay: 2 * ms, Reorder: .25}, transfer},
-	{"path that shrinks in silence", fault.Options{Delay: 1 * ms}, narrows},
-	{"path that is narrow from the start", fault.Options{Delay: 1 * ms}, narrowPath},
-	{"loss of 20 %", fault.Options{Delay: 1 * ms}, lossy},
-	{"no fault", fault.Options{}, func(w *lab) { w.load(300); w.done(0) }},
+	{"blackhole, 5 s on and 2 s off", fault.Options{Delay: 1 * ms}, func(w *lab) { blackhole(w, 5*time.Second) }, false},
+	{"blackhole longer than any timeout", fault.Options{Delay: 1 * ms}, func(w *lab) { blackhole(w, 8*time.Second) }, false},
+	{"slow receiver", fault.Options{Delay: 1 * ms}, slowReceiver, true},
+	{"one-way cut", fault.Options{Delay: 1 * ms}, oneWayCut, false},
+	{"round trip of 1.5 s", fault.Options{Delay: 750 * ms}, func(w *lab) { w.load(20); w.done(0) }, false},
+	{"handshake loss 30 % in bursts", fault.Options{Delay: 5 * ms, Burst: fault.Burst{ToBad: .2, ToGood: .5, LossBad: 1}}, handshake, false},
+	{"handshake corruption 30 %", fault.Options{Delay: 5 * ms, Corrupt: .3}, handshake, false},
+	{"restart of the one end mid-window", fault.Options{Delay: 1 * ms}, func(w *lab) { restart(w, 0) }, false},
+	{"restart of the other end mid-window", fault.Options{Delay: 1 * ms}, func(w *lab) { restart(w, 1) }, false},
+	{"replay of a stale session", fault.Options{Delay: 1 * ms}, replayStale, true},
+	{"replay of the running session", fault.Options{Delay: 1 * ms}, replay, false},
+	{"short blackholes", fault.Options{Delay: 1 * ms}, shortBlackholes, false},
+	{"address rebinding", fault.Options{Delay: 1 * ms}, rebinding, false},
+	{"asymmetric delay", fault.Options{Delay: 1 * ms}, asymmetric, false},
+	{"transfer loss 2 %", fault.Options{Delay: 2 * ms, Loss: .02}, transfer, false},
+	{"transfer corruption 2 %", fault.Options{Delay: 2 * ms, Corrupt: .02}, transfer, false},
+	{"duplication 10 %", fault.Options{Delay: 2 * ms, Duplicate: .1}, transfer, false},
+	{"reordering 25 %", fault.Options{Delay: 2 * ms, Reorder: .25}, transfer, false},
+	{"path that shrinks in silence", fault.Options{Delay: 1 * ms}, narrows, false},
+	{"path that is narrow from the start", fault.Options{Delay: 1 * ms}, narrowPath, false},
+	{"loss of 20 %", fault.Options{Delay: 1 * ms}, lossy, false},
+	{"no fault", fault.Options{}, func(w *lab) { w.load(300); w.done(0) }, false},
 }
 
 // Links runs every scenario of the table over every carrier. In each scenario, packets must arrive
@@ -78,6 +79,10 @@ func Links(t *testing.T, x Extent, carriers ...Carrier) {
 				name := c.Name + "/" + s.name
 				if x.Seeds > 1 {
 					name += fmt.Sprintf("/seed %d", seed+1)
+				}
+				c := c // the carrier of this scenario
+				if s.steady {
+					c.Profile = ttlink.ProfilePaced
 				}
 				wg.Go(func() {
 					room <- struct{}{}
