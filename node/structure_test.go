@@ -26,7 +26,7 @@ var layers = map[string]int{
 	"node/chip": 6, "node/scenario": 5,
 	"node/traffic/client": 6,
 	"node/sim":            7, "node/chip/record": 7,
-	"wire/capture": 8, "wire/tracetest": 8, "ttlink/transport": 8, "node/archive": 8, "membership/keyring": 8, "membership/gossip": 9, "node/session": 8, "node/session/socket": 9, "node/session/collective": 9, "node/netem": 8,
+	"wire/capture": 8, "wire/tracetest": 8, "ttlink/transport": 8, "node/archive": 8, "membership/keyring": 8, "membership/gossip": 9, "node/session": 8, "node/session/socket": 9, "node/session/collective": 9, "node/claim": 3, "node/netem": 8,
 	"ttlink/transport/pki": 8, "ttlink/transport/transporttest": 9, "ttlink/transport/linktest": 9,
 	"node": 9, "ttlink/transport/quicport": 9, "wire/capture/wireshark": 9,
 	"node/admin/api": 9, "node/admin/attach": 9, "node/admin/barrier": 9, "node/admin/attach/server": 10, "node/fabric/spec": 9, "node/admin/api/schema": 8,
