@@ -55,11 +55,11 @@ type Scheme uint8
 
 // The schemes.
 const (
-	Auto   Scheme = iota // Doubling or Direct for small data, and else the scheme with the most bandwidth: Halves on a ring, Both on a line
-	Halves               // ring: one half of each part goes round the ring in each direction (CCL guide, "Bidirectionality", first approach)
-	Both                 // all-gather: the whole of each part goes in both directions, and meets half-way round the ring (second approach) or at the ends of a line
-	Direct               // each rank sends to each other rank over the fabric's routes
-	Doubling             // all-gather and all-reduce of 2^k ranks: in step i, ranks whose numbers differ in bit i exchange all that they have; for other calls the same as Direct
+	Auto     Scheme = iota // Doubling or Direct for small data, and else the scheme with the most bandwidth: Halves on a ring, Both on a line
+	Halves                 // ring: one half of each part goes round the ring in each direction (CCL guide, "Bidirectionality", first approach)
+	Both                   // all-gather: the whole of each part goes in both directions, and meets half-way round the ring (second approach) or at the ends of a line
+	Direct                 // each rank sends to each other rank over the fabric's routes
+	Doubling               // all-gather and all-reduce of 2^k ranks: in step i, ranks whose numbers differ in bit i exchange all that they have; for other calls the same as Direct
 	numSchemes
 )
 

@@ -43,11 +43,11 @@ const (
 	ackOffset      = 0x40                                      // words for acknowledgements, by sending rank's peer and lane
 	boardOffset    = ackOffset + collective.MaxRanks*maxLanes*4
 	boardSize      = 16
-	maxPlans       = 64      // schedules that a communicator keeps
-	lastMessage    = 1 << 31 // largest number of a message in a FIFO
+	maxPlans       = 64                       // schedules that a communicator keeps
+	lastMessage    = 1 << 31                  // largest number of a message in a FIFO
 	wholeSlot      = slotPackets * packetData // largest length of the data of a message, in bytes
-	abortLeft      = 1 << 11 // in an abort word: the rank has left the operation; else its chip is dead
-	abortShift     = 12      // position of the generation in an abort word
+	abortLeft      = 1 << 11                  // in an abort word: the rank has left the operation; else its chip is dead
+	abortShift     = 12                       // position of the generation in an abort word
 	abortRank      = abortLeft - 1
 	lifeReadsAhead = 16 // reads of lives that a new communicator has under way
 )
