@@ -70,9 +70,6 @@ func (c *Comm) inlet(p collective.Pair) *inlet {
 	return x
 }
 
-// plane returns the option for the plane of a lane.
-func plane(lane int) session.Option { return session.OnPlane(wire.Plane(lane / 2)) }
-
 // packets returns the number of packets of a message with so many bytes of data.
 func packets(size int) int { return max(1, (size+packetData-1)/packetData) }
 
