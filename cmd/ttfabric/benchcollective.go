@@ -77,7 +77,7 @@ The ranks run in this process, attached to their chips by Unix sockets.`,
 	c.Flags().IntVarP(&run.Warm, "warmup", "w", 5, "calls before, for each size")
 	c.Flags().StringVarP(&typ, "datatype", "d", "float", "type of the elements: float, bfloat16, int32 or uint8")
 	c.Flags().StringVar(&redop, "redop", "sum", "reduction: sum, prod, min or max")
-	c.Flags().StringVar(&scheme, "scheme", "auto", "how the data travel: auto, halves, both or direct")
+	c.Flags().StringVar(&scheme, "scheme", "auto", "how the data travel: auto, halves, both, direct or doubling")
 	c.Flags().IntVarP(&root, "root", "r", 0, "rank that is the root")
 	c.Flags().IntVar(&run.Links, "links", 1, "number of planes that carry the data")
 	return c

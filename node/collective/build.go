@@ -76,6 +76,8 @@ func (b *builder) allGather(c int) {
 		b.everyPair(func(from, to int) (src, dst part, input bool) {
 			return part{0, c}, part{from * c, c}, true
 		})
+	case Doubling:
+		b.double(c)
 	case Halves:
 		b.shares(true, func(lane, dir int, share func(part) part) {
 			b.ringGather(lane, dir, 0, b.s.Ranks-1, share, b.parts(c), nil)
@@ -105,6 +107,25 @@ func (b *builder) ringGather(lane, dir, step, hops int, share func(part) part, p
 			latest[pos] = b.add(Move{From: b.rank(pos + dir*h), To: b.rank(pos + dir*(h+1)), Lane: lane, Step: step + h,
 				SrcOff: x.off, DstOff: x.off, Len: x.len, SendAfter: latest[pos], TakeAfter: -1})
 		}
+	}
+}
+
+// double lets all ranks gather the parts of all ranks. Before step i, a rank has the parts of the 2^i
+// ranks whose numbers differ from its own number only in the lowest i bits. All moves use one lane,
+// because small data gain nothing from several planes.
+func (b *builder) double(c int) {
+	n := b.s.Ranks
+	got := make([]int, n) // number of the latest move to each rank
+	for r := range got {
+		got[r] = -1
+	}
+	for step, d := 0, 1; d < n && c > 0; step, d = step+1, 2*d {
+		now := make([]int, n)
+		for from := range n {
+			to, first := from^d, from&^(d-1)
+			now[to] = b.add(Move{From: from, To: to, Step: step, SrcOff: first * c, DstOff: first * c, Len: d * c, SendAfter: got[from], TakeAfter: got[to]})
+		}
+		got = now
 	}
 }
 
@@ -217,6 +238,15 @@ func (b *builder) allReduce() {
 	s, n, c := b.s, b.s.Ranks, b.s.Count
 	if s.Scheme == Direct {
 		b.folded(func(int) part { return part{0, c} }, c)
+		return
+	}
+	if s.Scheme == Doubling {
+		s.Fold = true
+		for r := range n {
+			s.Work[r] = n * c
+		}
+		b.own(c)
+		b.double(c)
 		return
 	}
 	if n == 1 {

@@ -60,8 +60,7 @@ func (s *Schedule) Check() error {
 			return fmt.Errorf("move %d: %+v lies outside its buffers", i, m)
 		}
 		if m.SendAfter >= 0 {
-			p := s.Moves[m.SendAfter]
-			if p.To != m.From || p.DstOff > m.SrcOff || p.DstOff+p.Len < m.SrcOff+m.Len {
+			if !s.has(&m) {
 				return fmt.Errorf("move %d sends other elements than move %d brings", i, m.SendAfter)
 			}
 		}
@@ -70,6 +69,32 @@ func (s *Schedule) Check() error {
 		}
 	}
 	return s.circle()
+}
+
+// has reports whether the sender of a move has the elements once it may send: from the move in
+// SendAfter, from the moves that are taken before that move, or from
+// the copies of its input.
+func (s *Schedule) has(m *Move) bool {
+	var parts []part
+	for i, steps := m.SendAfter, 0; i >= 0 && i < len(s.Moves) && steps < len(s.Moves); i, steps = s.Moves[i].TakeAfter, steps+1 {
+		if s.Moves[i].To != m.From {
+			return false
+		}
+		parts = append(parts, part{s.Moves[i].DstOff, s.Moves[i].Len})
+	}
+	for _, c := range s.Copies {
+		if c.Rank == m.From {
+			parts = append(parts, part{c.DstOff, c.Len})
+		}
+	}
+	slices.SortFunc(parts, func(a, b part) int { return a.off - b.off })
+	at := m.SrcOff
+	for _, p := range parts {
+		if p.off <= at {
+			at = max(at, p.off+p.len)
+		}
+	}
+	return at >= m.SrcOff+m.Len
 }
 
 // circle returns an error if moves wait in a circle.

@@ -273,7 +273,7 @@ func TestBytesPerLink(t *testing.T) {
 	}
 	// The second bidirectional scheme needs half as many steps.
 	p, _ := path(t, "t3000", 0)
-	for scheme, want := range map[Scheme]int{Halves: 7, Both: 4, Direct: 7} {
+	for scheme, want := range map[Scheme]int{Halves: 7, Both: 4, Direct: 7, Doubling: 3} {
 		s, err := Plan(Call{Kind: AllGather, Count: c, Scheme: scheme}, p, 1)
 		if err != nil {
 			t.Fatal(err)

@@ -55,14 +55,15 @@ type Scheme uint8
 
 // The schemes.
 const (
-	Auto   Scheme = iota // Direct for small data, and else the scheme with the most bandwidth: Halves on a ring, Both on a line
-	Halves               // ring: one half of each part goes round the ring in each direction (CCL guide, "Bidirectionality", first approach)
-	Both                 // all-gather: the whole of each part goes in both directions, and meets half-way round the ring (second approach) or at the ends of a line
-	Direct               // each rank sends to each other rank over the fabric's routes
+	Auto     Scheme = iota // Doubling or Direct for small data, and else the scheme with the most bandwidth: Halves on a ring, Both on a line
+	Halves                 // ring: one half of each part goes round the ring in each direction (CCL guide, "Bidirectionality", first approach)
+	Both                   // all-gather: the whole of each part goes in both directions, and meets half-way round the ring (second approach) or at the ends of a line
+	Direct                 // each rank sends to each other rank over the fabric's routes
+	Doubling               // all-gather and all-reduce of 2^k ranks: in step i, ranks whose numbers differ in bit i exchange all that they have; for other calls the same as Direct
 	numSchemes
 )
 
-var schemeNames = [numSchemes]string{"auto", "halves", "both", "direct"}
+var schemeNames = [numSchemes]string{"auto", "halves", "both", "direct", "doubling"}
 
 // String returns the name of the scheme.
 func (s Scheme) String() string {
@@ -213,6 +214,9 @@ func Plan(c Call, p *Path, planes int) (*Schedule, error) {
 	if s.Scheme == Auto {
 		s.Scheme = s.choose(p)
 	}
+	if s.Scheme == Doubling && (s.Kind != AllGather && s.Kind != AllReduce || n&(n-1) != 0) {
+		s.Scheme = Direct
+	}
 	b := builder{s: s, p: p, planes: planes, last: map[[2]int]int{}}
 	b.build()
 	return s, nil
@@ -226,7 +230,10 @@ func (s *Schedule) choose(p *Path) Scheme {
 	}
 	switch {
 	case s.Kind == AllGather || s.Kind == AllReduce || s.Kind == ReduceScatter:
-		if whole <= SmallBytes || p.Strided {
+		if whole <= SmallBytes {
+			return Doubling
+		}
+		if p.Strided {
 			return Direct
 		}
 	case s.Kind != Reduce && s.Kind != Broadcast, p.Strided:

@@ -39,7 +39,7 @@ type CollectiveRow struct {
 	Root       int              `json:"root"`                      // root; -1 if the operation has none
 	Ranks      int              `json:"ranks"`                     // number of ranks
 	Path       string           `json:"path"`                      // the ring or line of the ranks
-	Scheme     string           `json:"scheme"`                    // how the data travel: halves or both along the path, or direct over routes
+	Scheme     string           `json:"scheme"`                    // how the data travel: halves or both along the path, or direct or doubling over routes
 	OutOfPlace CollectiveTime   `json:"out_of_place"`              // calls with separate memory for input and output
 	InPlace    *CollectiveTime  `json:"in_place,omitempty"`        // calls whose input and output share memory; absent if the operation cannot share memory
 	LinkGBps   float64          `json:"link_gigabytes_per_second"` // payload of each link in one direction, measured by send-receive in the same run

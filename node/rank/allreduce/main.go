@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"time"
@@ -26,26 +27,42 @@ import (
 
 func main() {
 	if os.Getenv(launched.Env) != "" {
-		process.Main(func(ctx context.Context, _ *session.Session) error { return run(ctx) })
+		process.Main(run)
 	}
-	if err := run(context.Background()); err != nil {
+	if err := run(context.Background(), nil); err != nil {
 		fmt.Fprintln(os.Stderr, "allreduce:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
+// run measures. If the rank is its chip, s is the session of the chip, and else nil.
+func run(ctx context.Context, s *session.Session) error {
 	sizes := flag.String("bytes", "8,65536", "sizes of the data of each rank in bytes, multiples of 4, with commas")
 	rounds := flag.Int("rounds", 20, "timed operations for each size")
+	profile := flag.String("cpuprofile", "", "file for the CPU profile of rank 0")
 	flag.Parse()
 	me, err := rank.Attach(ctx)
 	if err != nil {
 		return err
 	}
 	defer me.Close()
-	c, err := collective.New(ctx, me.Session, collective.Options{Chips: me.Chips, Meet: me.Barrier})
+	if s == nil {
+		s = me.Session
+	}
+	c, err := collective.New(ctx, s, collective.Options{Chips: me.Chips, Meet: me.Barrier})
 	if err != nil {
 		return err
+	}
+	if *profile != "" && me.Rank == 0 {
+		f, err := os.Create(*profile)
+		if err == nil {
+			err = pprof.StartCPUProfile(f)
+		}
+		if err != nil {
+			return fmt.Errorf("-cpuprofile: %w", err)
+		}
+		defer f.Close()
+		defer pprof.StopCPUProfile()
 	}
 	var todo []int
 	for _, text := range strings.Split(*sizes, ",") {

@@ -33,8 +33,9 @@ const (
 	ControlOffset  = 0x160000  // offset of the control words of the first area in the L1 of their tile, in bytes
 	MaxWaits       = 256       // largest number of words on which the programs of a chip wait at once, as in package node
 	MaxGeneration  = 1<<20 - 1 // largest number of the generation of a communicator
-	headerSize     = 16        // length of the header of a message, in bytes
-	firstData      = wire.MaxPayload - headerSize
+	headerSize     = 16        // length of the header of each packet, in bytes
+	packetData     = wire.MaxPayload - headerSize
+	slotPackets    = SlotSize / wire.MaxPayload
 	maxLanes       = 2 * collective.MaxPlanes
 	fifoSize       = Slots * SlotSize
 	areaSize       = collective.MaxRanks * maxLanes * fifoSize // FIFOs of one generation, in bytes
@@ -42,11 +43,11 @@ const (
 	ackOffset      = 0x40                                      // words for acknowledgements, by sending rank's peer and lane
 	boardOffset    = ackOffset + collective.MaxRanks*maxLanes*4
 	boardSize      = 16
-	maxPlans       = 64      // schedules that a communicator keeps
-	lastMessage    = 1 << 31 // largest number of a message in a FIFO
-	wholeSlot      = SlotSize - headerSize
-	abortLeft      = 1 << 11 // in an abort word: the rank has left the operation; else its chip is dead
-	abortShift     = 12      // position of the generation in an abort word
+	maxPlans       = 64                       // schedules that a communicator keeps
+	lastMessage    = 1 << 31                  // largest number of a message in a FIFO
+	wholeSlot      = slotPackets * packetData // largest length of the data of a message, in bytes
+	abortLeft      = 1 << 11                  // in an abort word: the rank has left the operation; else its chip is dead
+	abortShift     = 12                       // position of the generation in an abort word
 	abortRank      = abortLeft - 1
 	lifeReadsAhead = 16 // reads of lives that a new communicator has under way
 )
@@ -305,21 +306,24 @@ func (c *Comm) ackWord(to, lane int) wire.NocAddr {
 // board returns the address of the words that a rank writes during Shrink.
 func (c *Comm) board(from int) wire.NocAddr { return c.ctl.Add(boardOffset + boardSize*from) }
 
-// clear clears the control words and the headers of all slots. Memory that no message has used stays
+// clear clears the control words and the headers of all packets. Memory that no message has used stays
 // without host memory.
 func (c *Comm) clear(ctx context.Context) error {
 	self := c.s.Self()
 	if err := c.s.Write(ctx, self, c.ctl, make([]byte, controlSize)); err != nil {
 		return fmt.Errorf("the communicator's control words on chip %s: %w", self, err)
 	}
-	var b, zero [4]byte
+	var zero [4]byte
+	b := make([]byte, SlotSize)
 	for from := range c.chips {
 		for lane := range 2 * c.links {
 			for slot := range Slots {
 				a := c.inFIFO(from, lane).Add(slot * SlotSize)
-				err := c.s.Read(ctx, self, a, b[:])
-				if err == nil && b != zero {
-					err = c.s.Write(ctx, self, a, zero[:])
+				err := c.s.Read(ctx, self, a, b)
+				for at := 0; at < SlotSize && err == nil; at += wire.MaxPayload {
+					if [4]byte(b[at:]) != zero {
+						err = c.s.Write(ctx, self, a.Add(at), zero[:])
+					}
 				}
 				if err != nil {
 					return fmt.Errorf("the communicator's FIFO on chip %s: %w", self, err)

@@ -1,10 +1,12 @@
 package collective
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +18,7 @@ type plan struct {
 	s       *collective.Schedule
 	out, in []queue
 	hash    uint32
+	inTurn  []int // if not nil: this rank's moves in the order in which one goroutine performs them
 }
 
 // queue is the moves of one FIFO.
@@ -23,6 +26,12 @@ type queue struct {
 	collective.Pair
 	moves []int
 }
+
+// Limits up to which one goroutine performs all moves of a rank in turn.
+const (
+	turnBytes = 64 << 10 // data of all moves to and from the rank, in bytes
+	turnMoves = 2 * collective.MaxRanks
+)
 
 // plan returns the plan of a call.
 func (c *Comm) plan(call collective.Call) (*plan, error) {
@@ -46,6 +55,7 @@ func (c *Comm) plan(call collective.Call) (*plan, error) {
 			order = append(order, index[k])
 		}
 		index[k].moves = append(index[k].moves, i)
+		p.inTurn = append(p.inTurn, i)
 	}
 	for _, q := range order {
 		if q.From == c.rank {
@@ -54,6 +64,7 @@ func (c *Comm) plan(call collective.Call) (*plan, error) {
 			p.in = append(p.in, *q)
 		}
 	}
+	p.orderTurns(c.rank)
 	h := fnv.New32a()
 	fmt.Fprint(h, c.generation, c.chips, call)
 	p.hash = h.Sum32()
@@ -62,6 +73,38 @@ func (c *Comm) plan(call collective.Call) (*plan, error) {
 	}
 	c.plans[call] = p
 	return p, nil
+}
+
+// orderTurns orders the moves of a rank by their steps: in each step first what the rank sends, and then
+// what the rank receives. If the moves are long, or need another order, inTurn becomes nil.
+func (p *plan) orderTurns(rank int) {
+	bytes, moves := 0, p.s.Moves
+	for _, i := range p.inTurn {
+		m := &moves[i]
+		bytes += m.Len * p.s.Type.Size()
+		for _, before := range []int{m.SendAfter, m.TakeAfter} {
+			if before >= 0 && moves[before].To == rank && moves[before].Step >= m.Step {
+				p.inTurn = nil
+				return
+			}
+		}
+	}
+	if bytes > turnBytes || len(p.inTurn) > turnMoves {
+		p.inTurn = nil
+		return
+	}
+	receives := func(i int) int {
+		if moves[i].To == rank {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(p.inTurn, func(a, b int) int {
+		if d := cmp.Compare(moves[a].Step, moves[b].Step); d != 0 {
+			return d
+		}
+		return receives(a) - receives(b)
+	})
 }
 
 // run is one operation under way.
@@ -100,8 +143,7 @@ func (c *Comm) Do(ctx context.Context, call collective.Call, in, out []byte) err
 		return c.failure()
 	}
 	c.op++
-	r := &run{plan: p, c: c, b: collective.Buffers{In: in, Work: out}, tag: p.hash + c.op, taken: make([]int, len(p.s.Moves)), ended: make([]bool, len(p.s.Moves))}
-	r.more = sync.NewCond(&r.mu)
+	r := &run{plan: p, c: c, b: collective.Buffers{In: in, Work: out}, tag: p.hash + c.op}
 	size := e * p.s.Work[c.rank]
 	apart := size != len(out) || call.Kind == collective.SendReceive // a send-receive in place would send what it has just received
 	if apart {
@@ -125,6 +167,22 @@ func (r *run) all(ctx context.Context) error {
 	c := r.c
 	leave := context.AfterFunc(ctx, func() { c.fail(c.left(ctx.Err()), true) })
 	defer leave()
+	watched, enough := context.WithCancel(c.ctx)
+	defer enough()
+	look := time.AfterFunc(CheckAfter, func() {
+		c.spawn(func() { c.watch(watched, func(e *DeadError) { c.fail(e, true) }) })
+		c.spawn(func() { r.compare(watched) })
+	})
+	defer look.Stop()
+	if r.inTurn != nil {
+		if err := r.turns(); err != nil {
+			c.fail(err, true)
+		}
+		if c.ctx.Err() != nil {
+			return c.failure()
+		}
+		return nil
+	}
 	wake := context.AfterFunc(c.ctx, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -132,13 +190,8 @@ func (r *run) all(ctx context.Context) error {
 		r.more.Broadcast()
 	})
 	defer wake()
-	watched, enough := context.WithCancel(c.ctx)
-	defer enough()
-	look := time.AfterFunc(CheckAfter, func() {
-		c.spawn(func() { c.watch(watched, func(e *DeadError) { c.fail(e, true) }) })
-	})
-	defer look.Stop()
-
+	r.taken, r.ended = make([]int, len(r.s.Moves)), make([]bool, len(r.s.Moves))
+	r.more = sync.NewCond(&r.mu)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
@@ -167,8 +220,63 @@ func (r *run) all(ctx context.Context) error {
 	return nil
 }
 
-// chunk returns the largest number of elements of one message.
-func (r *run) chunk() int { return wholeSlot / r.s.Type.Size() }
+// turns performs all moves of the rank, one after another.
+func (r *run) turns() error {
+	c := r.c
+	b := &batch{c: c}
+	for _, i := range r.inTurn {
+		m := &r.s.Moves[i]
+		for from := 0; ; {
+			to := min(m.Len, from+r.most())
+			if m.From == c.rank {
+				if err := b.add(c.outlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane}), r.tag, i, r.s.Source(m, r.b, from, to)); err != nil {
+					return err
+				}
+			} else {
+				if err := b.post(); err != nil {
+					return err
+				}
+				if err := r.receive(c.inlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane}), b, i, from, to); err != nil {
+					return err
+				}
+			}
+			if from = to; from >= m.Len {
+				break
+			}
+		}
+	}
+	return b.post()
+}
+
+// receive takes the elements of move i from element "from" to element "to".
+func (r *run) receive(x *inlet, b *batch, i, from, to int) error {
+	m, e := &r.s.Moves[i], r.s.Type.Size()
+	err := r.c.receive(x, r.tag, i, (to-from)*e, r.s.Kind.String(), func(off int, data []byte) {
+		r.s.Take(m, r.b, from+off/e, data)
+	})
+	if err == nil {
+		r.c.take(x, b)
+	}
+	return err
+}
+
+// compare finds out, until ctx ends, whether a message comes whose sender makes another call.
+func (r *run) compare(ctx context.Context) {
+	for ctx.Err() == nil {
+		for i := range r.in {
+			if x := r.c.inlet(r.in[i].Pair); r.c.mismatched(x) {
+				r.c.fail(&MismatchError{r.c.rank, x.From, r.s.Kind.String()}, true)
+			}
+		}
+		_ = pause(ctx, CheckEvery)
+	}
+}
+
+// most returns the largest number of elements of one message.
+func (r *run) most() int { return wholeSlot / r.s.Type.Size() }
+
+// chunk returns the number of elements of the messages of a move.
+func (r *run) chunk(m *collective.Move) int { return r.most() }
 
 // until waits until move i has brought its elements below "to", as the receiver's offset counts them, or
 // the whole move if "to" is negative.
@@ -185,36 +293,28 @@ func (r *run) until(i, to int) error {
 	return r.c.failure()
 }
 
-// sendAll sends the messages of one FIFO. sendAll returns when the chip does not need the data any
-// more.
+// sendAll sends the messages of one FIFO. sendAll returns when the chip has copied the data.
 func (r *run) sendAll(q *queue) error {
 	x := r.c.outlet(q.Pair)
-	var long []chan struct{}
-	defer func() {
-		for _, ended := range long {
-			<-ended
-		}
-	}()
+	b := &batch{c: r.c}
 	for _, i := range q.moves {
 		m := &r.s.Moves[i]
 		for from := 0; ; {
-			to := min(m.Len, from+r.chunk())
+			to := min(m.Len, from+r.chunk(m))
 			if m.SendAfter >= 0 {
 				need := m.SrcOff + to
-				if m.Len == 0 {
+				if p := &r.s.Moves[m.SendAfter]; m.Len == 0 || m.SrcOff < p.DstOff || m.SrcOff+m.Len > p.DstOff+p.Len {
 					need = -1
 				}
 				if err := r.until(m.SendAfter, need); err != nil {
 					return err
 				}
 			}
-			data := r.s.Source(m, r.b, from, to)
-			ended, err := r.c.send(x, r.tag, i, data)
-			if err != nil {
+			if err := b.add(x, r.tag, i, r.s.Source(m, r.b, from, to)); err != nil {
 				return err
 			}
-			if len(data) > firstData {
-				long = append(long, ended)
+			if err := b.post(); err != nil {
+				return err
 			}
 			if from = to; from >= m.Len {
 				break
@@ -227,21 +327,22 @@ func (r *run) sendAll(q *queue) error {
 // receiveAll receives the messages of one FIFO.
 func (r *run) receiveAll(q *queue) error {
 	x := r.c.inlet(q.Pair)
+	b := &batch{c: r.c}
 	for _, i := range q.moves {
 		m := &r.s.Moves[i]
 		for from := 0; ; {
-			to := min(m.Len, from+r.chunk())
-			data, err := r.c.receive(x, r.tag, i, (to-from)*r.s.Type.Size(), r.s.Kind.String())
-			if err != nil {
-				return err
-			}
+			to := min(m.Len, from+r.chunk(m))
 			if m.TakeAfter >= 0 {
 				if err := r.until(m.TakeAfter, -1); err != nil {
 					return err
 				}
 			}
-			r.s.Take(m, r.b, from, data)
-			r.c.take(x)
+			if err := r.receive(x, b, i, from, to); err != nil {
+				return err
+			}
+			if err := b.post(); err != nil {
+				return err
+			}
 			r.mu.Lock()
 			r.taken[i], r.ended[i] = to, to >= m.Len
 			r.more.Broadcast()
