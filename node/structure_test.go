@@ -18,7 +18,7 @@ import (
 var layers = map[string]int{
 	"wire": 1, "router/topo/yamldoc": 1, "router/topo/textproto": 1, "router/topo/arrange": 1, "router/topo/kinds": 1, "router/topo/umdfile": 1, "router/topo/health": 3, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0,
 	"ttlink": 2, "ttlink/fault": 2, "router/topo": 2, "membership": 2, "node/noc": 2,
-	"router/route": 3, "node/traffic": 3, "node/losses": 3, "router/topo/draw": 3,
+	"router/route": 3, "node/traffic": 3, "node/losses": 3, "router/topo/draw": 3, "router/topo/pick": 3,
 	"router": 4, "router/control": 4, "node/collective": 3, "node/collective/tensor": 3, "node/flow": 3, "node/fifo": 3,
 	"node/session/device": 4, "node/session/linear": 6, "node/session/mesh": 6,
 	"node/kernel": 5, "node/firmware": 5, "node/kernel/guide": 6, "node/edm": 6, "node/edm/allgather": 7, "node/edm/reducescatter": 7, "node/edm/edmtest": 8, "node/kernel/shipped": 8,
