@@ -11,6 +11,7 @@ import (
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/picture"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo/pick"
 	"ttfabric/wire"
 )
 
@@ -164,7 +165,7 @@ func (c *Collector) Do(ctx context.Context, a Action) (string, error) {
 }
 
 func (c *Collector) onCable(ctx context.Context, fab *fabric.Fabric, a Action) (string, error) {
-	links, err := fab.Topology.SelectLinks([]string{a.Cable})
+	links, err := pick.Links(fab.Topology, []string{a.Cable})
 	if err != nil {
 		return "", spec.AsUsage(err)
 	}
