@@ -40,6 +40,7 @@ func main() {
 func run(ctx context.Context, s *session.Session) error {
 	sizes := flag.String("bytes", "8,65536", "sizes of the data of each rank in bytes, multiples of 4, with commas")
 	rounds := flag.Int("rounds", 20, "timed operations for each size")
+	links := flag.Int("links", 1, "number of planes that carry the data")
 	profile := flag.String("cpuprofile", "", "file for the CPU profile of rank 0")
 	flag.Parse()
 	me, err := rank.Attach(ctx)
@@ -50,7 +51,7 @@ func run(ctx context.Context, s *session.Session) error {
 	if s == nil {
 		s = me.Session
 	}
-	c, err := collective.New(ctx, s, collective.Options{Chips: me.Chips, Meet: me.Barrier})
+	c, err := collective.New(ctx, s, collective.Options{Chips: me.Chips, Links: *links, Meet: me.Barrier})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -155,18 +156,32 @@ func (b *batch) add(x *outlet, tag uint32, move int, data []byte, posted bool) e
 	if need := k*headerSize + len(data); cap(buf) < need {
 		buf = make([]byte, 0, need)
 	}
+	b.of = slices.Grow(b.of, k)
 	for num := range k {
 		off := num * packetData
 		buf = append(append(buf, h[:]...), data[off:min(off+packetData, len(data))]...)
-		b.rs = append(b.rs, flow.Request{Dst: c.chips[x.To], Plane: wire.Plane(x.Lane / 2), Payload: buf[num*wire.MaxPayload:], Posted: posted,
-			Command: wire.Command{Type: wire.NocUnicastWrite, Addr: at.Add(num * wire.MaxPayload)}})
-		b.of = append(b.of, piece{out: x, slot: i, num: num})
+		r := b.request(piece{out: x, slot: i, num: num}, x.To, x.Lane)
+		r.Payload, r.Posted = buf[num*wire.MaxPayload:], posted
+		r.Command = wire.Command{Type: wire.NocUnicastWrite, Addr: at.Add(num * wire.MaxPayload)}
 	}
 	x.slots[i].packets = buf
 	if posted {
 		c.tend()
 	}
 	return nil
+}
+
+// request adds a request to a batch. The batch reuses the memory of earlier requests.
+func (b *batch) request(p piece, to, lane int) *flow.Request {
+	if n := len(b.rs); n < cap(b.rs) {
+		b.rs = b.rs[:n+1]
+	} else {
+		b.rs = append(b.rs, flow.Request{})
+	}
+	b.of = append(b.of, p)
+	r := &b.rs[len(b.rs)-1]
+	r.Dst, r.Plane = b.c.chips[to], wire.Plane(lane/lanesOfPlane)
+	return r
 }
 
 // ack notes an acknowledgement.
@@ -350,43 +365,52 @@ func (c *Comm) receive(x *inlet, tag uint32, move, size int, call string, take f
 	n, k := x.taken.Load()+1, packets(size)
 	at := c.inFIFO(x.From, x.Lane).Add(int(n%Slots) * SlotSize)
 	h := header(n, tag, move, size)
-	if len(x.buf) < (k-1)*wire.MaxPayload+headerSize+size-(k-1)*packetData {
-		x.buf = make([]byte, (k-1)*wire.MaxPayload+headerSize+size-(k-1)*packetData)
-	}
-	b := x.buf[:(k-1)*wire.MaxPayload+headerSize+size-(k-1)*packetData]
+	length := k*headerSize + size // all packets but the last one are full
 	x.await.set(h, k > 1)
 	defer x.await.set(h, false)
-	if _, err := c.s.WaitCounter(c.ctx, at.Add((k-1)*wire.MaxPayload), n); err != nil { // the last packet mostly comes last
-		return c.own(err)
-	}
-	if err := c.s.Read(c.ctx, c.s.Self(), at, b); err != nil {
-		return c.own(err)
-	}
-	for i := 0; i < k; {
-		switch p := b[i*wire.MaxPayload:]; {
-		case same(p, &h):
-			i++
-		case binary.LittleEndian.Uint32(p) == n:
+	for num, last := 0, k-1; num < k; last = num { // the last packet mostly comes last; if an earlier packet was lost, it comes again
+		if _, err := c.s.WaitCounter(c.ctx, at.Add(last*wire.MaxPayload), n); err != nil {
+			return c.own(err)
+		}
+		other := false
+		err := c.look(x, at.Add(num*wire.MaxPayload), length-num*wire.MaxPayload, func(piece []byte) bool {
+			for ; len(piece) > 0; num++ {
+				p := piece[:min(len(piece), wire.MaxPayload)]
+				if !same(p, &h) {
+					other = binary.LittleEndian.Uint32(p) == n
+					return false
+				}
+				if num == 0 {
+					c.outlet(collective.Pair{From: c.rank, To: x.From, Lane: x.Lane}).ack(binary.LittleEndian.Uint32(p[ackAt:]))
+				}
+				take(num*packetData, p[headerSize:])
+				piece = piece[len(p):]
+			}
+			return true
+		})
+		switch {
+		case err != nil:
+			return c.own(err)
+		case other:
 			return &MismatchError{c.rank, x.From, call}
-		default: // an earlier packet was lost, and comes again
-			word := at.Add(i * wire.MaxPayload)
-			if _, err := c.s.WaitCounter(c.ctx, word, n); err != nil {
-				return c.own(err)
-			}
-			if err := c.s.Read(c.ctx, c.s.Self(), word, p[:min(len(p), wire.MaxPayload)]); err != nil {
-				return c.own(err)
-			}
-			if got := binary.LittleEndian.Uint32(p); got != n {
-				return &MismatchError{c.rank, x.From, call}
-			}
 		}
 	}
-	c.outlet(collective.Pair{From: c.rank, To: x.From, Lane: x.Lane}).ack(binary.LittleEndian.Uint32(b[ackAt:]))
-	for i := range k {
-		p := b[i*wire.MaxPayload:]
-		take(i*packetData, p[headerSize:min(len(p), wire.MaxPayload)])
-	}
 	return nil
+}
+
+// look hands n bytes of this chip's memory to f, in pieces of whole packets.
+func (c *Comm) look(x *inlet, at wire.NocAddr, n int, f func(piece []byte) bool) error {
+	if c.s.View(at, n, f) {
+		return nil
+	}
+	if len(x.buf) < n {
+		x.buf = make([]byte, n)
+	}
+	err := c.s.Read(c.ctx, c.s.Self(), at, x.buf[:n])
+	if err == nil {
+		f(x.buf[:n])
+	}
+	return err
 }
 
 // set notes the message that the inlet waits for.
@@ -422,7 +446,7 @@ func (c *Comm) take(x *inlet, b *batch) {
 	x.mu.Lock()
 	x.latest = n
 	x.mu.Unlock()
-	b.rs = append(b.rs, flow.Request{Dst: c.chips[x.From], Plane: wire.Plane(x.Lane / 2),
-		Command: wire.Command{Type: wire.NocInlineWrite, Addr: c.ackWord(c.rank, x.Lane), Value: n}})
-	b.of = append(b.of, piece{in: x})
+	r := b.request(piece{in: x}, x.From, x.Lane)
+	r.Payload, r.Posted = nil, false
+	r.Command = wire.Command{Type: wire.NocInlineWrite, Addr: c.ackWord(c.rank, x.Lane), Value: n}
 }
