@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"time"
 
 	"ttfabric/node/session"
 	"ttfabric/wire"
@@ -200,4 +201,20 @@ func wanted(t session.Test, value uint32) string {
 		return fmt.Sprintf("at least %d", value)
 	}
 	return fmt.Sprint(value)
+}
+
+// Claim claims a part of the chip; see [session.Claimer]. The claim of a program in the chip's process ends only
+// by the function "release", or with the chip.
+func (n *Node) Claim(_ context.Context, name, holder string) (release func(), err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	number, err := n.waiting.claims.Claim(n.cfg.Node, name, holder, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.waiting.claims.Release(name, number)
+	}, nil
 }

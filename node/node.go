@@ -61,6 +61,8 @@ type Config struct {
 	Keys GossipKeys   // keys of encrypted gossip; nil: gossip is not encrypted
 	Log  *slog.Logger // nil: the node discards log messages
 
+	Frame int // largest payload of a frame that the ports send and receive, in bytes; 0: the path alone limits the payload
+
 	HostMemory int64 // size of the memory that the node provides for hosts on this machine, in bytes; 0: none
 
 	Kernels kernel.Table // kernels that the chip can run
@@ -77,6 +79,7 @@ type livePort struct {
 	ch    wire.Channel
 	peer  wire.PortID
 	plane wire.Plane
+	most  int // largest padded payload of a frame on any path, in bytes
 	pipe  transport.Port
 	out   transport.Port // transport that sends: pipe, or a wrapper of pipe that injects faults or feeds captures
 	fault portFault
@@ -148,7 +151,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		alarm: alarm{at: mono.Never}, peers: newPeers(), events: newHub(cfg.Incarnation)}
 	var err error
 	began, cc := n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, FlowEpoch: uint32(n.start.UnixMilli()), Topology: cfg.Topology,
-		Behaviour: cfg.Behaviour, MaxPayload: defaultPayload, Seed: cfg.Seed, Phase: phase(n.start, cfg.Profile), Kernels: cfg.Kernels}
+		Behaviour: cfg.Behaviour, MaxPayload: cfg.limited(defaultPayload), Seed: cfg.Seed, Phase: phase(n.start, cfg.Profile), Kernels: cfg.Kernels}
 	var dog *watchdog
 	if len(cfg.Kernels) > 0 && cfg.Hung != nil {
 		dog = &watchdog{wake: make(chan struct{}, 1)}
@@ -280,9 +283,19 @@ func (n *Node) timer() {
 }
 
 // framePayload returns the largest padded payload of a frame for this port, in bytes. The path's
-// MTU limits the payload, and so does the size of the largest packet.
+// MTU limits the payload, and so do the size of the largest packet, and [Config].Frame.
 func (p *livePort) framePayload() int {
-	return min((p.pipe.MaxDatagram()-wire.FrameOverhead)/wire.PadUnit*wire.PadUnit, wire.PadTo(wire.MaxPacket))
+	return min((p.pipe.MaxDatagram()-wire.FrameOverhead)/wire.PadUnit*wire.PadUnit, p.most)
+}
+
+// limited returns the padded payload n of a frame, or the largest padded payload that Frame allows
+// if this payload is smaller. All payloads are in bytes. The largest padded payload is the largest
+// multiple of [wire.PadUnit] that Frame allows.
+func (c *Config) limited(n int) int {
+	if c.Frame == 0 {
+		return n
+	}
+	return min(n, c.Frame/wire.PadUnit*wire.PadUnit)
 }
 
 // resize tells the chip the largest frame payload of the path of port p.

@@ -17,7 +17,7 @@ func (n *Node) openPorts() error {
 		if n.cfg.PortBase != 0 {
 			local = netip.AddrPortFrom(n.cfg.Listen, n.cfg.PortBase+uint16(p.Local.Channel))
 		}
-		lp := &livePort{ch: p.Local.Channel, peer: p.Peer, plane: p.Plane}
+		lp := &livePort{ch: p.Local.Channel, peer: p.Peer, plane: p.Plane, most: n.cfg.limited(wire.PadTo(wire.MaxPacket))}
 		pipe, err := n.openPipe(local, lp)
 		if err != nil {
 			return fmt.Errorf("chip %s channel %d: %w", n.cfg.Node, p.Local.Channel, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ttfabric/node/claim"
 	"ttfabric/node/flow"
 	"ttfabric/node/session"
 	"ttfabric/wire"
@@ -21,7 +22,7 @@ type waiter struct {
 	token uint64
 }
 
-// waiters holds the waiters of all open requests, and the awaited words. A token consists of two
+// waiters holds the waiters of all open requests, the awaited words, and the claims. A token consists of two
 // numbers of 32 bits: the count of tokens so far, which wraps, and the waiter's index in "at".
 type waiters struct {
 	at   []waiter
@@ -29,6 +30,8 @@ type waiters struct {
 	n    uint64   // number of tokens given out so far
 
 	words []*awaited // words of the memory that programs wait on
+
+	claims claim.Table // parts of the chip that programs use alone
 }
 
 // placeBits is the number of bits of a token that hold the waiter's index. A chip always has fewer

@@ -17,26 +17,24 @@ import (
 
 // showDiff prints the result of 'inspect --diff'.
 func showDiff(c *cobra.Command, t *topo.Topology, format, file string, views []api.ChipView, missing, silent []wire.FabricNodeID) error {
-	expected := t
-	if file != "" {
-		var err error
-		if expected, err = folder.LoadTopology(c.Context(), file); err != nil {
-			return err
-		}
+	expected, err := expectedOf(c, t, file)
+	if err != nil {
+		return err
 	}
-	quiet := map[wire.FabricNodeID]string{}
-	for _, n := range missing {
-		quiet[n] = "is not running"
-	}
-	for _, n := range silent {
-		quiet[n] = "does not answer"
-	}
-	d := fabric.DiffLinks(t, expected, views, quiet)
+	d := fabric.DiffLinks(t, expected, views, fabric.Quiet(missing, silent))
 	if format == "json" {
 		return printJSON(c, d)
 	}
 	printDiff(c, d)
 	return nil
+}
+
+// expectedOf returns the topology that --expected names, or t without --expected.
+func expectedOf(c *cobra.Command, t *topo.Topology, file string) (*topo.Topology, error) {
+	if file == "" {
+		return t, nil
+	}
+	return folder.LoadTopology(c.Context(), file)
 }
 
 func printDiff(c *cobra.Command, d fabric.LinkDiff) {

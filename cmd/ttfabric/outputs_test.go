@@ -272,6 +272,9 @@ func (o *outputs) faults() {
 	})
 	more := o.write("more.yaml", o.must("generate", "mesh:2x2")+"    - a: M0D0/8\n      b: M0D1/9\n")
 	o.prints("inspect", "--diff --expected "+more)
+	o.prints("cabling", "")
+	lines := strings.SplitAfter(o.must("generate", "mesh:2x2"), "\n")
+	o.prints("cabling", "--expected "+o.write("fewer.yaml", strings.Join(lines[:len(lines)-3], "")))
 	o.prints("link up", "all")
 	o.prints("link flap", "M0D0-M0D1 --every 100ms --down 10ms --for 200ms")
 	for _, verb := range []string{"pause", "resume", "drain", "flush", "retrain", "raw", "ttlink"} {

@@ -20,6 +20,7 @@ import (
 type runFlags struct {
 	up       string
 	asChip   bool
+	keep     bool
 	restarts int
 	timeout  time.Duration
 }
@@ -42,6 +43,12 @@ fails, the command names the rank, and ends the other ranks: first by SIGTERM, a
 ranks start again after the loss of a rank or of a chip. The command then also starts
 the missing chips. The variable TTFABRIC_ATTEMPT counts the attempts.
 
+With --keep-ranks, the loss of a chip ends only the rank of this chip, as '--with-ft
+ulfm' of mpirun and --no-kill of srun do. The command names the chip and its rank, and
+the other ranks go on. Programs then call Shrink of package node/session/collective. A
+rank that fails although its chip lives still ends the other ranks. With --as-chip, such
+a rank is a lost chip too. --keep-ranks and --restart exclude each other.
+
 Without --up, the fabric must run already. With --up, the command starts a fabric for
 this run, and removes the fabric at the end. A chip runs until all ranks have ended.
 All chips must run on this machine. Flags of the command come before PROGRAM.
@@ -53,17 +60,21 @@ when its function has returned nil; its chip continues to run. Messages of the c
 logs in the run folder. --as-chip needs --up. A restart starts all chips anew.
 
 The exit code is that of the first rank that failed. If a signal ended this rank, the
-exit code is 128 plus the number of the signal. With -o json, the ranks' output goes to
-stderr, and a report to stdout.`,
+exit code is 128 plus the number of the signal. A rank whose chip is lost counts as
+failed with exit code 1, also if --keep-ranks lets all other ranks succeed. With -o json,
+the ranks' output goes to stderr, and a report to stdout. The report lists the lost
+chips, and the ranks that succeeded without them.`,
 		Example: `  ttfabric run ./shift
   ttfabric run --up ring:4 python3 shift.py
   ttfabric run --up t3000 --restart 3 ./train --steps 100
-  ttfabric run --up ring:4 --as-chip ./kernels`,
+  ttfabric run --up ring:4 --as-chip ./kernels
+  ttfabric run --up mesh:2x2 --keep-ranks ./allreduce`,
 		RunE: func(c *cobra.Command, args []string) error { return runRanks(c, args, &f) }}
 	fl := c.Flags()
 	fl.SetInterspersed(false) // flags after PROGRAM belong to the program
 	fl.StringVar(&f.up, "up", "", "topology of a fabric that the command starts for this run, and then removes; 'ttfabric up --help' describes topologies")
 	fl.BoolVar(&f.asChip, "as-chip", false, "PROGRAM is a Go program that calls process.Main, and each rank is a chip itself; needs --up")
+	fl.BoolVar(&f.keep, "keep-ranks", false, "if a chip is lost, end only the rank of this chip; the other ranks go on")
 	fl.IntVar(&f.restarts, "restart", 0, "start all ranks again after the loss of a rank or chip, at most this many times")
 	fl.DurationVar(&f.timeout, "timeout", time.Minute, "give up if the chips that the command starts are not up after this time")
 	_ = c.RegisterFlagCompletionFunc("up", completeTopology)
@@ -77,6 +88,8 @@ func runRanks(c *cobra.Command, args []string, f *runFlags) (err error) {
 		return err
 	case f.restarts < 0 || f.restarts > ranks.MaxRestarts:
 		return spec.Usagef("--restart %d: want 0 to %d", f.restarts, ranks.MaxRestarts)
+	case f.keep && f.restarts > 0:
+		return spec.Usagef("--keep-ranks with --restart %d: after the loss of a chip, the ranks either go on or start again; leave out one of the two flags", f.restarts)
 	}
 	if f.asChip && f.up == "" {
 		return spec.Usagef("--as-chip: each rank is a chip, so the fabric must not run already; name the topology of the fabric with --up")
@@ -90,7 +103,7 @@ func runRanks(c *cobra.Command, args []string, f *runFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	j := &ranks.Job{Fabric: fab, Program: program, Args: args[1:], AsChip: f.asChip, Restarts: f.restarts, Out: c.OutOrStdout(), Err: c.ErrOrStderr(),
+	j := &ranks.Job{Fabric: fab, Program: program, Args: args[1:], AsChip: f.asChip, Keep: f.keep, Restarts: f.restarts, Out: c.OutOrStdout(), Err: c.ErrOrStderr(),
 		Tell:  func(text string) { fmt.Fprintln(c.ErrOrStderr(), text) },
 		Bring: func(ctx context.Context, exits fabric.Exits) error { return f.bring(c, ctx, fab, exits) }}
 	if out == "json" {

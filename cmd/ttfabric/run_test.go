@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -104,6 +106,56 @@ func TestRunStartsAgain(t *testing.T) {
 	}
 }
 
+// TestRunKeepsRanks kills a chip by SIGKILL while all ranks add numbers. The other ranks must shrink their
+// communicator, and go on with correct sums. The report must name the chip and the ranks that succeeded. As
+// its own chip, a rank must behave in the same way.
+func TestRunKeepsRanks(t *testing.T) {
+	t.Parallel()
+	program := build(t, t.TempDir(), "./node/rank/allreduce")
+	for _, v := range []struct {
+		flags []string
+		code  int
+	}{{nil, 1}, {[]string{"--as-chip"}, 128 + 9}} {
+		c := shortCLI(t)
+		args := append([]string{"run", "-o", "json", "--up", "mesh:2x2", "--keep-ranks"}, v.flags...)
+		cmd := c.command(append(args, program, "-bytes", "8,400000,400000,8,400004", "-rounds", "60")...)
+		var report bytes.Buffer
+		cmd.Stdout = &report
+		talk, err := cmd.StderrPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		stuck := time.AfterFunc(2*soon, func() { cmd.Process.Kill() })
+		var errs strings.Builder
+		killed := false
+		for lines := bufio.NewScanner(talk); lines.Scan(); {
+			errs.WriteString(lines.Text() + "\n")
+			if !killed && strings.Contains(lines.Text(), "4 ranks, 8 bytes") {
+				killed = true
+				c.must("chip", "kill", "M0D2")
+			}
+		}
+		_ = cmd.Wait() // the exit code says how the command ended
+		stuck.Stop()
+		var rep ranks.Report
+		if err := json.Unmarshal(report.Bytes(), &rep); err != nil || len(rep.Attempts) != 1 {
+			t.Fatalf("%v: %v, %s\n%s", v.flags, err, &report, &errs)
+		}
+		kept := slices.Sorted(slices.Values(rep.Attempts[0].Kept))
+		if code := cmd.ProcessState.ExitCode(); code != v.code || rep.ExitCode != v.code || !slices.Equal(kept, []int{0, 1, 3}) || !strings.Contains(rep.Attempts[0].Why, "chip M0D2") {
+			t.Errorf("%v: exit code %d, %+v\n%s", v.flags, code, rep, &errs)
+		}
+		for _, want := range []string{"the other ranks go on.", "[3] chip M0D2 is dead; rank 2 of 3 continues", "[0] 3 ranks, 400004 bytes"} {
+			if !strings.Contains(errs.String(), want) {
+				t.Errorf("%v: no line has %q:\n%s", v.flags, want, &errs)
+			}
+		}
+	}
+}
+
 // TestRunEndsAtCtrlC interrupts a job. No process of a rank may be left.
 func TestRunEndsAtCtrlC(t *testing.T) {
 	t.Parallel()
@@ -144,6 +196,7 @@ func TestRunRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
+		{[]string{"run", "--keep-ranks", "--restart", "1", "true"}, "leave out one of the two flags"},
 		{[]string{"run"}, "requires at least 1 arg"}, {[]string{"run", "--restart", "-1", "true"}, "--restart -1"},
 		{[]string{"run", "no-such-program"}, "no-such-program"}, {[]string{"run", "--up", "no-such-topology", "true"}, "no-such-topology"},
 	} {

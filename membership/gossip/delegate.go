@@ -25,10 +25,10 @@ func (d *delegate) NodeMeta(limit int) []byte {
 	p := d.pool()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.meta) > limit {
-		panic(fmt.Sprintf("gossip: the metadata has %d bytes (membership.MetaLen), more than memberlist's limit of %d bytes", len(p.meta), limit))
+	if len(p.own.meta) > limit {
+		panic(fmt.Sprintf("gossip: the metadata has %d bytes (membership.MetaLen), more than memberlist's limit of %d bytes", len(p.own.meta), limit))
 	}
-	return p.meta
+	return p.own.meta
 }
 
 // The method "alive" passes memberlist's news about the living process n to the pool's view. The
@@ -37,6 +37,9 @@ func (d *delegate) alive(n *memberlist.Node) {
 	a, _ := netip.AddrFromSlice(n.Addr)
 	at := n.Address()
 	d.mu.Lock()
+	if n.Name == d.cfg.Meta.Name() {
+		d.own.accepted = n.Meta
+	}
 	if _, known := d.here[n.Name]; known || len(d.here) < membership.MaxClaims {
 		d.here[n.Name] = at
 	}

@@ -8,6 +8,7 @@
 package gossip
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -121,7 +122,7 @@ type Pool struct {
 
 	mu       sync.Mutex
 	view     *membership.View
-	meta     []byte
+	own      news
 	events   []membership.Event
 	here     map[string]string            // gossip addresses of the present members, by name; a copy, because the library's own list is not safe for concurrent use
 	last     map[wire.FabricNodeID]string // last known gossip address of each other chip
@@ -130,6 +131,12 @@ type Pool struct {
 	self     *memberlist.Node             // the library's entry of this chip; the library's lock guards its content
 	moved    []byte                       // new address to write into the entry; nil: the entry has the right address
 	telling  sync.Mutex                   // held during UpdateNode, which reads the entry self without the library's lock
+}
+
+// news holds a chip's metadata.
+type news struct {
+	meta     []byte // the metadata to announce
+	accepted []byte // the metadata that the library has accepted last
 }
 
 // Start binds the sockets, and joins the pool in the background. When ctx ends, the chip joins no
@@ -147,7 +154,7 @@ func Start(ctx context.Context, cfg Config) (*Pool, error) {
 		cfg.pace = lan
 	}
 	p := &Pool{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Incarnation))), notify: make(chan struct{}, 1), update: make(chan struct{}, 1),
-		view: membership.NewView(cfg.Meta.Topology, cfg.Member), meta: cfg.Meta.Append(nil), here: map[string]string{}, last: map[wire.FabricNodeID]string{}}
+		view: membership.NewView(cfg.Meta.Topology, cfg.Member), own: news{meta: cfg.Meta.Append(nil)}, here: map[string]string{}, last: map[wire.FabricNodeID]string{}}
 	logger := log.New(&logWriter{cfg.Logger, p}, "", 0)
 	var port int
 	var err error
@@ -249,7 +256,7 @@ func (p *Pool) seen() int {
 // may announce several changes in quick succession as one change.
 func (p *Pool) UpdateMeta(m membership.Meta) {
 	p.mu.Lock()
-	p.meta = m.Append(nil)
+	p.own.meta = m.Append(nil)
 	p.mu.Unlock()
 	select {
 	case p.update <- struct{}{}:
@@ -288,13 +295,23 @@ func (p *Pool) spread(ctx context.Context) {
 			return
 		case <-p.update:
 		}
-		// tell ignores memberlist's error, which only means that the announcement took longer than
-		// updateTimeout. Gossip spreads the metadata later.
-		p.tell()
-		if !sleep(ctx, minUpdatePeriod) {
-			return
+		// tell ignores memberlist's error: if the library has accepted the metadata, gossip spreads
+		// them later. The library drops an announcement if at the same moment the library refutes a
+		// suspicion of this chip with a higher number. Then spread announces again.
+		for told := false; !told; told = p.told() {
+			p.tell()
+			if !sleep(ctx, minUpdatePeriod) {
+				return
+			}
 		}
 	}
+}
+
+// told reports whether the library has accepted this chip's present metadata.
+func (p *Pool) told() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return bytes.Equal(p.own.accepted, p.own.meta)
 }
 
 // heard calls f to change the view. heard stores the events that f returns.

@@ -19,7 +19,7 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 		"GET /v1/events": s.events, "GET /v1/profile/{kind}": s.profile,
 
 		"POST /v1/requests": s.requests, "DELETE /v1/requests": s.stopBatch, "POST /v1/bench": s.bench, "GET /v1/traces": s.traces,
-		"POST /v1/wait": s.wait, "POST /v1/barrier": s.barrier,
+		"POST /v1/wait": s.wait, "POST /v1/barrier": s.barrier, "POST /v1/claim": s.claim,
 		"POST /v1/traffic": s.startTraffic, "GET /v1/traffic": s.trafficReport, "DELETE /v1/traffic": s.stopTraffic,
 
 		"GET /v1/netem": s.netem, "PUT /v1/netem": s.setNetem, "DELETE /v1/netem": s.resetNetem, "POST /v1/faults": s.tellFault,

@@ -86,7 +86,8 @@ func linkView(p *chip.PortStatus, now mono.Time) api.LinkView {
 		v.OwnDownS = &d
 	}
 	if p.Link.Miswired && p.Link.State != ttlink.StateUp { // while the link is up, a forged hello may have set Miswired
-		v.Miswired = p.Link.Found.String()
+		found := p.Link.Found
+		v.Miswired, v.FoundChip, v.FoundChan = found.String(), &found.Node, &found.Channel
 	}
 	return v
 }

@@ -8,6 +8,7 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/admin/attach"
 	"ttfabric/node/admin/barrier"
+	"ttfabric/node/session"
 )
 
 // Barriers returns the barriers of the chip, which local programs share with the API.
@@ -38,6 +39,32 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 	default:
 		problem(w, http.StatusUnprocessableEntity, err.Error())
 	}
+}
+
+// claim claims a part of the chip, as long as the caller stays connected.
+func (s *Server) claim(w http.ResponseWriter, r *http.Request) {
+	var b api.ClaimBody
+	if err := decode(r, &b); err != nil {
+		badBody(w, err)
+		return
+	}
+	if !s.waiting.take(w, "waits") {
+		return
+	}
+	defer s.waiting.leave()
+	release, err := s.n.Claim(r.Context(), b.Name, b.Holder)
+	switch {
+	case errors.As(err, new(*session.HeldError)):
+		problem(w, http.StatusConflict, err.Error())
+		return
+	case err != nil:
+		problem(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
+	defer release()
+	answer(w, api.OK{OK: true})
+	_ = http.NewResponseController(w).Flush() // if the caller has gone, the context ends
+	<-r.Context().Done()
 }
 
 // barrier answers when all ranks have come.

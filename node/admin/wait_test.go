@@ -1,8 +1,10 @@
 package admin_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -112,6 +114,7 @@ func (c *caller) waits(a string) {
 		}
 	}
 
+	c.claims(ctx, a, post)
 	refused := make(chan *http.Response, 1)
 	for range api.MaxWaits + 1 {
 		go func() {
@@ -127,4 +130,44 @@ func (c *caller) waits(a string) {
 		c.t.Errorf("a wait beyond the limit: %d %s", resp.StatusCode, got)
 	}
 	c.call(a, "POST", "/v1/barrier", "", `{"name":"one","rank":0,"ranks":1}`, 503)
+	c.call(a, "POST", "/v1/claim", "", `{"name":"the printer","holder":"b"}`, 503)
+}
+
+// claims claims a part of the chip, with every answer but that beyond the limit.
+func (c *caller) claims(ctx context.Context, a string, post func(ctx context.Context, path, body string) (*http.Response, error)) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	resp, err := post(ctx, "/v1/claim", `{"name":"the printer","holder":"a"}`)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		c.t.Fatal(resp, err)
+	}
+	line, err := bufio.NewReader(resp.Body).ReadString('\n') // the answer has no end
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	resp.Body = io.NopCloser(strings.NewReader(line))
+	c.read("POST", "/v1/claim", resp)
+	c.call(a, "POST", "/v1/claim", "", `{"name":"the printer","holder":"b"}`, 409)
+	c.call(a, "POST", "/v1/claim", "", `{"name":"","holder":"b"}`, 422)
+}
+
+// TestClaimOverHTTP claims a part of a chip by two clients. The second client gets the claim when the first
+// one releases it.
+func TestClaimOverHTTP(t *testing.T) {
+	t.Parallel()
+	ctx, c, _, _ := ready(t)
+	release, err := c.Claim(ctx, "the printer", "program a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held *session.HeldError
+	if _, err := c.Claim(ctx, "the printer", "program b"); !errors.As(err, &held) || !strings.Contains(err.Error(), "program a") {
+		t.Errorf("a second claim: %v", err)
+	}
+	release()
+	release2, err := session.New(c).Claim(ctx, "the printer")
+	if err != nil {
+		t.Fatalf("a claim after a release: %v", err)
+	}
+	release2()
 }

@@ -40,14 +40,9 @@ type LinkDiff struct {
 // cable is up if its two ends report that they are up, in service, and have each other as peers.
 // Both ends must also send their frames by this cable. The topology "expected" has the cables that
 // should exist: either t, or the topology that --expected names. For each chip without a report,
-// the map "quiet" says why the report is missing.
+// the map "quiet" says why the report is missing; see [Quiet].
 func DiffLinks(t, expected *topo.Topology, views []api.ChipView, quiet map[wire.FabricNodeID]string) LinkDiff {
-	ends := map[wire.PortID]api.LinkView{}
-	for _, v := range views {
-		for _, l := range v.Links {
-			ends[wire.PortID{Node: v.Chip, Channel: l.Channel}] = l
-		}
-	}
+	ends := endsOf(views)
 	d := LinkDiff{Downed: []DownedLink{}, Unused: []DownedLink{}}
 	h := health.Diagnose(t, expected, func(c topo.Cable) bool { return carries(ends[c.A], c.B) && carries(ends[c.B], c.A) })
 	d.Planes = h.Directions

@@ -14,8 +14,12 @@ import (
 	"ttfabric/wire"
 )
 
-// trafficPoll is the time between two requests to the chips for their reports of a run.
-const trafficPoll = 100 * time.Millisecond
+// The time between two requests to the chips for their reports of a run is a tenth of the time since
+// the run's start, within these limits. A report costs a chip about as much processor time as 50 packets.
+const (
+	leastTrafficPoll = 50 * time.Millisecond
+	mostTrafficPoll  = 250 * time.Millisecond
+)
 
 // StartTraffic makes chips take part in a run of verified traffic. If send is true, the
 // chips send and receive packets. If send is false, the chips only receive packets. The
@@ -53,6 +57,7 @@ func runTraffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs [
 		}
 	}
 	last := map[wire.FabricNodeID]traffic.Report{} // latest report of each chip, also of a chip that has ended
+	began := time.Now()
 	for {
 		silent, done := collect(ctx, cs, owner, run.Run, last)
 		if done { // asks again, because a chip may have received packets after its answer
@@ -73,7 +78,7 @@ func runTraffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs [
 				return res, spec.NotReadyf("the traffic was not done in time: %d of %d packets were delivered; allow more time with --timeout", res.Total.Delivered, run.Packets)
 			}
 			return res, ctx.Err()
-		case <-time.After(trafficPoll):
+		case <-time.After(min(max(time.Since(began)/10, leastTrafficPoll), mostTrafficPoll)):
 		}
 	}
 }

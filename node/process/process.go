@@ -352,6 +352,7 @@ func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 	s := &c.Spec
 	cfg = node.Config{Node: c.Chip, Kernels: c.Kernels, Hung: hung(log), Topology: c.Topology, Log: log, Incarnation: newIncarnation(), Listen: c.Address.Listen, PortBase: c.Address.PortBase,
 		Cable: c.Ports.open, KeyLog: c.Ports.keys, Behaviour: chip.Behaviour{MemoryLimit: c.Tiles, LocalFirst: s.LocalFirst, KeepUnreliable: s.KeepUnreliable, TTL: uint16(s.TTL), StrictTTL: s.StrictTTL}}
+	cfg.Frame = s.Frame
 	if cfg.Route, err = s.Route(); err != nil {
 		return cfg, err
 	}

@@ -37,10 +37,11 @@
 //	scenario      1
 //	description   purpose of the scenario; `scenario list` shows the first sentence
 //	topology      topology of the fabric; without this key, t3000
-//	slots, profile, order, ring, engine, ttl, stuck, stuck_after, local_first
-//	              options of the fabric, as the flags of `ttfabric up`. The value of stuck has no
-//	              blanks: notify,drop. The value of local_first is true or false. If order or
-//	              ring is none, deadlocks are possible. The value of profile is lan or crowded
+//	slots, profile, order, ring, engine, fabric, exits, ttl, strict_ttl, frame, stuck, stuck_after,
+//	local_first   options of the fabric, as the flags of `ttfabric up`. The value of stuck has no
+//	              blanks: notify,drop. The values of local_first and strict_ttl are true or false.
+//	              If order or ring is none, deadlocks are possible. The value of profile is lan or
+//	              crowded
 //	seed          seed of all random choices; without this key, each run draws a seed and prints the seed
 //	duration      length of the timeline and the traffic; without this key, until a second after the last action is over
 //	traffic       packets that the chips send to each other during the run; without this key, no packets

@@ -14,11 +14,12 @@ import (
 	"ttfabric/router/route"
 	"ttfabric/ttlink"
 	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
 )
 
 // The keys of a scenario file, by the place where the keys are allowed.
 var (
-	topKeys = []string{"scenario", "description", "topology", "slots", "profile", "order", "ring", "engine", "ttl", "stuck", "stuck_after", "local_first", "seed", "duration",
+	topKeys = []string{"scenario", "description", "topology", "slots", "profile", "order", "ring", "engine", "fabric", "exits", "ttl", "strict_ttl", "frame", "stuck", "stuck_after", "local_first", "seed", "duration",
 		"traffic", "timeline", "assertions"}
 	trafficKeys   = []string{"pattern", "load", "packets", "size", "window", "planes", "hot", "hot_share"}
 	actionKeys    = []string{"link", "netem", "chip", "partition", "heal", "gossip", "clock"}
@@ -98,8 +99,10 @@ func (r *reader) fabric(top map[string]*yaml.Node) Fabric {
 		Order:    r.oneOf(top["order"], "order", "xy", "yx", "none"),
 		Ring:     r.oneOf(top["ring"], "ring", "dateline", "bubble", "none"),
 		Engine:   r.oneOf(top["engine"], "engine", engines...),
-		TTL:      int(r.count(top["ttl"], "ttl", 1, 1<<16-1)),
-		Stuck:    r.stuck(top["stuck"]), StuckAfter: r.time(top["stuck_after"], "stuck_after", time.Millisecond, MaxTime), LocalFirst: r.yes(top["local_first"], "local_first"),
+		Exits:    r.oneOf(top["exits"], "exits", "shortest", "printed"), Dimensions: r.oneOf(top["fabric"], "fabric", "1d", "2d"),
+		TTL: int(r.count(top["ttl"], "ttl", 1, 1<<16-1)), StrictTTL: r.yes(top["strict_ttl"], "strict_ttl"),
+		Frame: int(r.count(top["frame"], "frame", ttlink.MinPayload, wire.MaxFramePayload)),
+		Stuck: r.stuck(top["stuck"]), StuckAfter: r.time(top["stuck_after"], "stuck_after", time.Millisecond, MaxTime), LocalFirst: r.yes(top["local_first"], "local_first"),
 	}
 }
 

@@ -1,9 +1,11 @@
 package scenario
 
 import (
+	"cmp"
 	"math"
 	"time"
 
+	"ttfabric/router/route"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
@@ -66,12 +68,29 @@ type Fabric struct {
 	Engine     string
 	Stuck      string
 	StuckAfter time.Duration
+	Exits      string
+	Dimensions string // value of the key fabric: 1d or 2d
 	TTL        int
+	StrictTTL  bool
+	Frame      int
 	LocalFirst bool
 }
 
 // Unsafe reports whether the scenario chooses routes that can deadlock.
 func (f *Fabric) Unsafe() bool { return f.Order == "none" || f.Ring == "none" }
+
+// Route returns the configuration of the routes. Route returns an error if a field has an unknown value.
+func (f *Fabric) Route() (cfg route.Config, err error) {
+	cfg.Engine, cfg.Lines = f.Engine, f.Dimensions == "1d"
+	if cfg.Order, err = route.ParseOrder(cmp.Or(f.Order, "xy")); err != nil {
+		return cfg, err
+	}
+	if cfg.Ring, err = route.ParseRing(cmp.Or(f.Ring, "dateline")); err != nil {
+		return cfg, err
+	}
+	cfg.Exits, err = route.ParseExits(cmp.Or(f.Exits, route.ShortestExits.String()))
+	return cfg, err
+}
 
 // Traffic describes the packets that the chips send to each other while the timeline runs.
 type Traffic struct {

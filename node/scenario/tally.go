@@ -63,7 +63,11 @@ func newTally(s *Scenario, t *topo.Topology, seed uint64) (*tally, error) {
 	if err != nil {
 		return nil, s.fail(y.cfg.Line, "%v", err)
 	}
-	routes, err := route.New(t, route.Config{})
+	cfg, err := s.Fabric.Route()
+	if err != nil {
+		return nil, s.fail(y.cfg.Line, "%v", err)
+	}
+	routes, err := route.New(t, cfg)
 	if err != nil {
 		return nil, s.fail(y.cfg.Line, "%v", err)
 	}

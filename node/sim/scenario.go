@@ -120,11 +120,11 @@ func (a *surroundings) of(f scenario.Fabric) error {
 			a.slots = p
 		}
 	}
-	a.route.Engine = f.Engine
-	if a.route.Order, err = route.ParseOrder(cmp.Or(f.Order, "xy")); err != nil {
-		return err
+	a.strictTTL = f.StrictTTL
+	if f.Frame > 0 {
+		a.maxPayload = min(a.maxPayload, f.Frame/wire.PadUnit*wire.PadUnit)
 	}
-	a.route.Ring, err = route.ParseRing(cmp.Or(f.Ring, "dateline"))
+	a.route, err = f.Route()
 	return err
 }
 

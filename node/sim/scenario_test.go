@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ttfabric/node/scenario"
+	"ttfabric/router/route"
 	"ttfabric/router/topo"
 )
 
@@ -157,5 +158,41 @@ assertions:
 				}
 			}
 		})
+	}
+}
+
+// TestScenarioFabric runs scenarios with options of the fabric. On a line of four chips with a TTL of 3, the packets from
+// one end to the other arrive with a TTL of 0. With strict_ttl, they must expire.
+func TestScenarioFabric(t *testing.T) {
+	const text = `
+scenario: 1
+topology: %s
+%s
+traffic: {load: 200}
+duration: 200ms
+assertions:
+- finally: dropped(TTL expired) %s
+- finally: delivered == all
+`
+	for _, c := range []struct {
+		machine, keys, expired string
+		all                    bool
+	}{
+		{"line:4", "ttl: 3", "== 0", true}, {"line:4", "ttl: 3\nstrict_ttl: true", "> 0", false}, {"line:4", "strict_ttl: true", "== 0", true},
+		{"spec-l1", "exits: printed", "== 0", true}, {"mesh:2x2", "fabric: 1d", "== 0", true}, {"n300", "frame: 100", "== 0", true},
+	} {
+		s, m := parsed(t, "fabric", fmt.Appendf(nil, text, c.machine, c.keys, c.expired))
+		rep, err := Play(PlayConfig{Scenario: s, Topology: m, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := rep.Assertions; got[0].Status != scenario.Passed || (got[1].Status == scenario.Passed) != c.all {
+			t.Errorf("%s, %s: %+v", c.machine, c.keys, got)
+		}
+	}
+	var a surroundings
+	if err := a.of(scenario.Fabric{Exits: "printed", Dimensions: "1d", StrictTTL: true, Frame: 1500}); err != nil ||
+		a.route.Exits != route.PrintedExits || !a.route.Lines || !a.strictTTL || a.maxPayload != 1472 {
+		t.Errorf("%v: %+v", err, a)
 	}
 }

@@ -163,18 +163,18 @@ type routing struct {
 // surroundings holds the options that all chips of a run share. In a run without a scenario, the
 // seed decides all options except localFirst and timeout, which keep their zero values.
 type surroundings struct {
-	profile    ttlink.Profile
-	slots      router.SlotProfile
-	route      route.Config
-	maxPayload int
-	window     int
-	localFirst bool           // see router.Config
-	timeout    router.Timeout // what routers do with packets that cannot move
-	dark       bool           // whether the host of a dead chip answers nothing, as if the host were off; false: the host refuses datagrams
-	untold     bool           // whether the network cuts cables, of which no chip is told; false: the chips cut their cables themselves
-	lag        time.Duration  // longest time from the arrival of a datagram until the chip reads the datagram
-	kernels    kernel.Table   // kernels that the chips can run; nil: none
-	gossip     gossip         // how the chips learn each other's lives
+	profile               ttlink.Profile
+	slots                 router.SlotProfile
+	route                 route.Config
+	maxPayload            int
+	window                int
+	localFirst, strictTTL bool           // see chip.Behaviour
+	timeout               router.Timeout // what routers do with packets that cannot move
+	dark                  bool           // whether the host of a dead chip answers nothing, as if the host were off; false: the host refuses datagrams
+	untold                bool           // whether the network cuts cables, of which no chip is told; false: the chips cut their cables themselves
+	lag                   time.Duration  // longest time from the arrival of a datagram until the chip reads the datagram
+	kernels               kernel.Table   // kernels that the chips can run; nil: none
+	gossip                gossip         // how the chips learn each other's lives
 }
 
 // Run simulates a fabric. If a rule was violated, the error is a [*Failure].
@@ -270,7 +270,7 @@ func (s *Sim) start(m *machine) {
 	now := s.clock(m)
 	cfg := chip.Config{
 		Node: m.node, Incarnation: wire.Incarnation(s.rng.Uint64() | 1), FlowEpoch: uint32(s.now/lifeTick) + 1, Topology: s.cfg.Topology,
-		Behaviour:  chip.Behaviour{Route: s.around.route, Profile: s.around.profile, Slots: s.around.slots, LocalFirst: s.around.localFirst, Timeout: s.around.timeout, TTL: s.ttl},
+		Behaviour:  chip.Behaviour{Route: s.around.route, Profile: s.around.profile, Slots: s.around.slots, LocalFirst: s.around.localFirst, Timeout: s.around.timeout, TTL: s.ttl, StrictTTL: s.around.strictTTL},
 		MaxPayload: s.around.maxPayload, Window: s.around.window, Seed: s.rng.Uint64(),
 	}
 	if s.around.kernels != nil {

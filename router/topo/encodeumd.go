@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 
 	"ttfabric/wire"
 )
@@ -35,64 +34,7 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	if t.Transport != "" || t.Auth != "" {
 		return nil, fmt.Errorf("topology %s says how its links are secured (transport, auth), but a cluster descriptor cannot say this; write the form ttfabric instead", t.Name)
 	}
-	seen := t.HostView(0)
-	ids := make([]int, len(t.Chips))   // id of each chip in the descriptor
-	order := make([]int, len(t.Chips)) // indices of the chips, sorted by id
-	for i, c := range t.Chips {
-		ids[i], order[i] = seen[c.Node].ID, i
-	}
-	slices.SortFunc(order, func(a, b int) int { return ids[a] - ids[b] })
-	var b strings.Builder
-	each := func(key string, value func(c Chip) string) {
-		fmt.Fprintf(&b, "%s:\n", key)
-		for _, i := range order {
-			fmt.Fprintf(&b, "  %d: %s\n", ids[i], value(t.Chips[i]))
-		}
-	}
-	fmt.Fprintf(&b, "# Cluster descriptor of %s, as tt-umd reads it.\n", strings.Join(strings.Fields(strings.ToValidUTF8(t.Name, "")), " "))
-	each("arch", func(c Chip) string { return t.Arch.String() })
-	told := t.Positions()
-	each("chips", func(c Chip) string {
-		p := Position{X: uint8(c.Col), Y: uint8(c.Row)}
-		if told != nil {
-			p = told[c.Node]
-		}
-		return fmt.Sprintf("[%d, %d, %d, %d]", p.X, p.Y, p.Rack, p.Shelf)
-	})
-	if slices.ContainsFunc(t.Chips, func(c Chip) bool { return c.UniqueID != 0 }) {
-		each("chip_unique_ids", func(c Chip) string { return fmt.Sprint(c.UniqueID) })
-	}
-	b.WriteString("ethernet_connections:\n")
-	for _, c := range t.Cables {
-		fmt.Fprintf(&b, "  - [{chip: %d, chan: %d}, {chip: %d, chan: %d}]\n", ids[c.A.Node.Chip], c.A.Channel, ids[c.B.Node.Chip], c.B.Channel)
-	}
-	if len(t.Cables) == 0 {
-		b.WriteString("  []\n")
-	}
-	b.WriteString("ethernet_connections_to_remote_devices:\n  []\nchips_with_mmio:\n")
-	pci := 0
-	for _, i := range order {
-		if seen[t.Chips[i].Node].MMIO {
-			fmt.Fprintf(&b, "  - %d: %d\n", ids[i], pci)
-			pci++
-		}
-	}
-	boards := t.boards(order)
-	t.encodeHarvesting(&b, ids, order, boards)
-	b.WriteString("boards:\n")
-	for n, board := range boards {
-		kind := t.boardType(board)
-		var on []string
-		for _, i := range board {
-			on = append(on, fmt.Sprint(ids[i]))
-		}
-		id := t.Chips[board[0]].BoardID
-		if id == 0 {
-			id = uint64(n + 1)
-		}
-		fmt.Fprintf(&b, "  - [{board_id: %d}, {board_type: %s}, {chips: [%s]}]\n", id, kind, strings.Join(on, ", "))
-	}
-	return []byte(b.String()), nil
+	return t.encodeUMD(0, []string{"Cluster descriptor of " + t.Name + ", as tt-umd reads it."}, foundCables(t.Cables), func(Chip) bool { return true }), nil
 }
 
 // boardType returns the type of a board by its name in tt-umd. The argument "board" holds the
@@ -111,38 +53,29 @@ const (
 	secondPCIe = 2 // the tile at 11-0
 )
 
-// encodeHarvesting writes the harvesting masks, and for Blackhole the numbers of the chips on their
-// boards. The numbers on a board begin with the chips that the host reaches directly. Chips of one
-// kind have numbers in the order of their ids. The host reaches a P100, and the second chip of a
-// P300, by the second PCIe tile.
-func (t *Topology) encodeHarvesting(b *strings.Builder, ids, order []int, boards [][]int) {
-	pcie, location := make([]int, len(t.Chips)), make([]int, len(t.Chips))
+// place is a chip's place on its board.
+type place struct {
+	pcie     int // mask of the PCIe tiles that are not connected to the host
+	location int // number of the chip on its board
+}
+
+// places returns the places of the chips on the given boards, by the indices of the chips. The
+// numbers on a board begin with the chips that the host reaches directly. Chips of one kind have
+// numbers in the order of their ids. The host reaches a P100, and the second chip of a P300, by the
+// second PCIe tile.
+func (t *Topology) places(boards [][]int) []place {
+	out := make([]place, len(t.Chips))
 	for _, board := range boards {
 		kind, sorted := t.boardType(board), slices.Clone(board)
 		slices.SortStableFunc(sorted, func(x, y int) int { return bit(!t.Chips[x].MMIO) - bit(!t.Chips[y].MMIO) })
 		for n, i := range sorted {
-			location[i], pcie[i] = n, secondPCIe
+			out[i] = place{secondPCIe, n}
 			if kind == "p100" || kind == "p300" && n == 1 {
-				pcie[i] = firstPCIe
+				out[i].pcie = firstPCIe
 			}
 		}
 	}
-	b.WriteString("harvesting:\n")
-	for _, i := range order {
-		c := &t.Chips[i]
-		fmt.Fprintf(b, "  %d: {noc_translation: %t, harvest_mask: %d", ids[i], !c.Untranslated, c.Harvested)
-		if t.Arch == wire.Blackhole {
-			fmt.Fprintf(b, ", eth_harvesting_mask: %d, pcie_harvesting_mask: %d", t.HarvestedEthernet(c.Node), pcie[i])
-		}
-		b.WriteString("}\n")
-	}
-	if t.Arch != wire.Blackhole || strings.HasPrefix(t.boardType(boards[0]), "ubb") {
-		return // the chips of a Galaxy report their places on the trays themselves
-	}
-	b.WriteString("asic_locations:\n")
-	for _, i := range order {
-		fmt.Fprintf(b, "  %d: %d\n", ids[i], location[i])
-	}
+	return out
 }
 
 // blackholeOff is the number of harvested ethernet channels that tt-umd requires on a Blackhole

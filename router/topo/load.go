@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"ttfabric/router/topo/kinds"
 )
 
 // Load reads a topology from data, the content of the file at path. Load does not open the file.
@@ -64,7 +66,7 @@ func Load(path string, data []byte) (*Topology, error) {
 		for _, p := range top {
 			names = append(names, p.key.Value)
 		}
-		return nil, f.fail(root, "%s", strange(names))
+		return nil, f.fail(root, "%s", kinds.Strange(names))
 	}
 	d := &descriptor{file: f, keys: keys, root: root}
 	return d.load(filepath.Base(path))

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"ttfabric/router/topo/kinds"
 	"ttfabric/router/topo/textproto"
 	"ttfabric/wire"
 )
@@ -72,7 +73,7 @@ func loadMGD(f file, name string, data []byte) (*Topology, error) {
 	if !slices.ContainsFunc(names, func(n string) bool {
 		return n == "mesh_descriptors" || n == "graph_descriptors" || n == "switch_descriptors" || n == "top_level_instance"
 	}) {
-		return nil, f.failAt(0, "%s", strange(names))
+		return nil, f.failAt(0, "%s", kinds.Strange(names))
 	}
 	g := &mgd{graph: graph{file: f}, meshDescs: map[string]graphMesh{}, graphDescs: map[string]*graphDesc{}, pinned: map[string]int{}}
 	for i := range root.Fields {

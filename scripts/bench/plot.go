@@ -77,18 +77,28 @@ func (c *chart) key() (plot.Legend, vg.Length) {
 	return l, l.Rectangle(draw.Canvas{}).Size().X * wider
 }
 
-// write draws the chart into a file.
+// abreast is the largest number of panels in a row: two are legible at the width of a page.
+const abreast = 2
+
+// write draws the chart into a file, in rows of panels.
 func (c *chart) write(name string) error {
 	l, width := c.key()
-	panels := panelWidth * vg.Length(len(c.panels))
-	svg := vgsvg.New(panels+width+2*margin, panelHeight)
+	cols := min(abreast, len(c.panels))
+	rows := (len(c.panels) + cols - 1) / cols
+	panels := panelWidth * vg.Length(cols)
+	svg := vgsvg.New(panels+width+2*margin, panelHeight*vg.Length(rows))
 	all := draw.New(svg)
 	all.SetColor(color.White)
 	all.Fill(all.Rectangle.Path())
-	tiles := draw.Tiles{Rows: 1, Cols: len(c.panels), PadX: margin, PadTop: margin, PadBottom: margin, PadLeft: margin, PadRight: margin}
-	at := plot.Align([][]*plot.Plot{c.panels}, tiles, draw.Crop(all, 0, -width-margin, 0, 0))
+	tiles := draw.Tiles{Rows: rows, Cols: cols, PadX: margin, PadY: margin, PadTop: margin, PadBottom: margin, PadLeft: margin, PadRight: margin}
+	grid := make([][]*plot.Plot, rows)
+	for i := range grid {
+		grid[i] = make([]*plot.Plot, cols)
+		copy(grid[i], c.panels[i*cols:])
+	}
+	at := plot.Align(grid, tiles, draw.Crop(all, 0, -width-margin, 0, 0))
 	for i, p := range c.panels {
-		p.Draw(at[0][i])
+		p.Draw(at[i/cols][i%cols])
 	}
 	l.Draw(draw.Crop(all, panels+margin, -margin, 0, -3*margin))
 	var b bytes.Buffer
@@ -195,18 +205,25 @@ func (c *chart) lines(p *plot.Plot, data map[string][]spread, shift func(x float
 
 // logTicks returns marks at 1, 2 and 5 times each power of ten, for an axis whose values are
 // logarithms. The marks at the powers of ten have names. If the axis covers less than 2.3 powers of
-// ten, all marks have names.
+// ten, all marks have names. If the axis covers less than half a power of ten, each digit has a mark.
 func logTicks(low, high float64) []plot.Tick {
 	var ticks []plot.Tick
+	digits := []float64{1, 2, 5}
+	if high-low < 0.5 {
+		digits = []float64{1, 1.2, 1.5, 2, 3, 4, 5, 6, 7, 8, 9}
+	}
 	for power := math.Floor(low); power <= high; power++ {
-		for _, n := range []float64{1, 2, 5} {
+		for _, n := range digits {
 			v := n * math.Pow(10, power)
 			t := plot.Tick{Value: math.Log10(v)}
 			if t.Value < low || t.Value > high {
 				continue
 			}
 			if n == 1 || high-low < 2.3 {
-				t.Label = strconv.FormatFloat(v, 'g', 3, 64)
+				t.Label = strconv.FormatFloat(v, 'f', max(0, int(2-power)), 64)
+				if strings.Contains(t.Label, ".") {
+					t.Label = strings.TrimRight(strings.TrimRight(t.Label, "0"), ".")
+				}
 			}
 			ticks = append(ticks, t)
 		}
@@ -219,6 +236,18 @@ func named(values []float64) plot.ConstantTicks {
 	var ticks plot.ConstantTicks
 	for _, v := range values {
 		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', -1, 64)})
+	}
+	return ticks
+}
+
+// namedOnLog is named for a logarithmic axis. A mark has no name if the next value is less than 1.4
+// times as large, because the two names would overlap.
+func namedOnLog(values []float64) plot.ConstantTicks {
+	ticks := named(values)
+	for i := range ticks[:max(0, len(ticks)-1)] {
+		if values[i+1] < 1.4*values[i] {
+			ticks[i].Label = ""
+		}
 	}
 	return ticks
 }

@@ -280,7 +280,7 @@ func (p *report) plotByChips(prefix, file string) error {
 		if err := c.lines(panel, data, func(x float64, _, _ int) float64 { return x }); err != nil {
 			return err
 		}
-		panel.X.Scale, panel.X.Tick.Marker = plot.LogScale{}, named(xs(data))
+		panel.X.Scale, panel.X.Tick.Marker = plot.LogScale{}, namedOnLog(xs(data))
 	}
 	return c.write(file)
 }

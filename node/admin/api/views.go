@@ -101,38 +101,40 @@ type MemoryView struct {
 
 // LinkView is the state of one port and its link.
 type LinkView struct {
-	Channel    wire.Channel      `json:"channel"`                          // the ethernet channel of the port
-	Direction  string            `json:"direction"`                        // the side of the chip that the cable leaves from: E, W, N or S
-	Plane      wire.Plane        `json:"plane"`                            // the routing plane of the port
-	Peer       wire.FabricNodeID `json:"peer"`                             // the chip at the other end of the cable
-	PeerChan   wire.Channel      `json:"peer_channel"`                     // the ethernet channel at the other end of the cable
-	Address    string            `json:"address"`                          // the port's own address, host:port
-	PeerAddr   string            `json:"peer_address,omitempty"`           // the address to which the port sends; absent while the port knows no address
-	State      string            `json:"state"`                            // the state of the link: off, training, up or closed
-	Out        bool              `json:"out_of_service"`                   // whether the present routing tables avoid the cable, by a fault or by an operator; see avoided
-	Silent     bool              `json:"silent"`                           // whether the port hears nothing from its peer, and no evidence shows that the peer or the cable has failed: the peer is perhaps only late
-	Avoided    bool              `json:"avoided"`                          // whether an operator took the cable out of service
-	Fallback   *wire.Channel     `json:"fallback_channel,omitempty"`       // the port whose cable carries the link's frames, or would carry them if the own cable failed now; absent if no parallel cable works
-	Assigned   bool              `json:"fallback_assigned"`                // whether an operator assigned a fallback path to the link
-	By         *wire.Channel     `json:"by_channel,omitempty"`             // the port whose cable carries the link's frames; absent if the link's own cable carries the frames, or if the link is not up
-	SinceS     float64           `json:"since_seconds"`                    // the time since the link entered its state
-	OwnDownS   *float64          `json:"own_cable_down_seconds,omitempty"` // the time since the link's own cable stopped carrying frames, even if another cable carries the frames; absent while the own cable carries frames, or if the own cable has not carried frames yet
-	Session    string            `json:"session"`                          // the id of the link's session, 8 hexadecimal digits
-	Retrains   int               `json:"retrains"`                         // the number of times that the link came up again
-	LastDown   string            `json:"last_down"`                        // the reason for which the link last went down
-	DowntimeS  float64           `json:"downtime_seconds"`                 // the total time that the link was down since the link first came up
-	RTTMicros  float64           `json:"rtt_microseconds"`                 // the smoothed round trip time; 0 before the first measurement
-	Payload    int               `json:"frame_payload_bytes"`              // the largest frame payload that the link uses at present; 0 before the first training
-	Wanted     int               `json:"frame_payload_wanted_bytes"`       // the largest frame payload that both ends take; larger than frame_payload_bytes if the network path drops longer frames
-	Credits    map[string]int    `json:"credits"`                          // the number of packets that the port may send now, by virtual channel
-	Miswired   string            `json:"miswired,omitempty"`               // the port found at the other end of the cable, if the topology declares another port there; absent while the link is up
-	Counters   map[string]uint64 `json:"counters"`                         // counters of the link and of the router at the port, by name
-	FrameDrops map[string]uint64 `json:"frame_drops"`                      // the numbers of received frames that the port dropped, by reason
-	Auth       map[string]uint64 `json:"auth,omitempty"`                   // for a port that checks its peer: counters of agreements on keys and of refusals, by name; counters of 0 are absent
-	Socket     SocketView        `json:"socket"`                           // the settings and counters of the port's socket
-	Rate       RateView          `json:"rate"`                             // the data rate of the link
-	Writes     WritesView        `json:"writes"`                           // L1 and MMIO writes, over the cable and from it
-	Raw        bool              `json:"compliance_mode"`                  // whether the port is in compliance mode, in which the port carries no packets
+	Channel    wire.Channel       `json:"channel"`                          // the ethernet channel of the port
+	Direction  string             `json:"direction"`                        // the side of the chip that the cable leaves from: E, W, N or S
+	Plane      wire.Plane         `json:"plane"`                            // the routing plane of the port
+	Peer       wire.FabricNodeID  `json:"peer"`                             // the chip at the other end of the cable
+	PeerChan   wire.Channel       `json:"peer_channel"`                     // the ethernet channel at the other end of the cable
+	Address    string             `json:"address"`                          // the port's own address, host:port
+	PeerAddr   string             `json:"peer_address,omitempty"`           // the address to which the port sends; absent while the port knows no address
+	State      string             `json:"state"`                            // the state of the link: off, training, up or closed
+	Out        bool               `json:"out_of_service"`                   // whether the present routing tables avoid the cable, by a fault or by an operator; see avoided
+	Silent     bool               `json:"silent"`                           // whether the port hears nothing from its peer, and no evidence shows that the peer or the cable has failed: the peer is perhaps only late
+	Avoided    bool               `json:"avoided"`                          // whether an operator took the cable out of service
+	Fallback   *wire.Channel      `json:"fallback_channel,omitempty"`       // the port whose cable carries the link's frames, or would carry them if the own cable failed now; absent if no parallel cable works
+	Assigned   bool               `json:"fallback_assigned"`                // whether an operator assigned a fallback path to the link
+	By         *wire.Channel      `json:"by_channel,omitempty"`             // the port whose cable carries the link's frames; absent if the link's own cable carries the frames, or if the link is not up
+	SinceS     float64            `json:"since_seconds"`                    // the time since the link entered its state
+	OwnDownS   *float64           `json:"own_cable_down_seconds,omitempty"` // the time since the link's own cable stopped carrying frames, even if another cable carries the frames; absent while the own cable carries frames, or if the own cable has not carried frames yet
+	Session    string             `json:"session"`                          // the id of the link's session, 8 hexadecimal digits
+	Retrains   int                `json:"retrains"`                         // the number of times that the link came up again
+	LastDown   string             `json:"last_down"`                        // the reason for which the link last went down
+	DowntimeS  float64            `json:"downtime_seconds"`                 // the total time that the link was down since the link first came up
+	RTTMicros  float64            `json:"rtt_microseconds"`                 // the smoothed round trip time; 0 before the first measurement
+	Payload    int                `json:"frame_payload_bytes"`              // the largest frame payload that the link uses at present; 0 before the first training
+	Wanted     int                `json:"frame_payload_wanted_bytes"`       // the largest frame payload that both ends take; larger than frame_payload_bytes if the network path drops longer frames
+	Credits    map[string]int     `json:"credits"`                          // the number of packets that the port may send now, by virtual channel
+	Miswired   string             `json:"miswired,omitempty"`               // the port found at the other end of the cable, if the topology declares another port there; absent while the link is up
+	FoundChip  *wire.FabricNodeID `json:"found_chip,omitempty"`             // the chip found at the other end of the cable, with miswired
+	FoundChan  *wire.Channel      `json:"found_channel,omitempty"`          // the ethernet channel found at the other end of the cable, with miswired
+	Counters   map[string]uint64  `json:"counters"`                         // counters of the link and of the router at the port, by name
+	FrameDrops map[string]uint64  `json:"frame_drops"`                      // the numbers of received frames that the port dropped, by reason
+	Auth       map[string]uint64  `json:"auth,omitempty"`                   // for a port that checks its peer: counters of agreements on keys and of refusals, by name; counters of 0 are absent
+	Socket     SocketView         `json:"socket"`                           // the settings and counters of the port's socket
+	Rate       RateView           `json:"rate"`                             // the data rate of the link
+	Writes     WritesView         `json:"writes"`                           // L1 and MMIO writes, over the cable and from it
+	Raw        bool               `json:"compliance_mode"`                  // whether the port is in compliance mode, in which the port carries no packets
 	LinkHealth
 }
 

@@ -53,6 +53,38 @@ func (c *Client) Barrier(ctx context.Context, name string, rank, ranks int) erro
 	return ended(ctx, c.call(ctx, "POST", "/v1/barrier", BarrierBody{name, rank, ranks}, nil))
 }
 
+// ClaimBody names a part of the chip that the caller uses alone.
+type ClaimBody struct {
+	Name   string `json:"name"`   // what the caller claims, 1 to 64 bytes
+	Holder string `json:"holder"` // the caller, 1 to 256 bytes; the error of the next caller shows this text
+}
+
+// Claim claims a part of the chip; see [session.Claimer]. The chip keeps the claim as long as the call's
+// connection lasts.
+func (c *Client) Claim(ctx context.Context, name, holder string) (release func(), err error) {
+	hold, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, end)
+	resp, err := c.open(hold, "POST", "/v1/claim", ClaimBody{name, holder})
+	if !stop() { // ctx has ended
+		err = errors.Join(err, ctx.Err())
+	}
+	if err != nil {
+		end()
+		if resp != nil {
+			resp.Body.Close()
+		}
+		var refused *StatusError
+		if errors.As(err, &refused) && refused.Code == http.StatusConflict {
+			return nil, &session.HeldError{Text: refused.Detail}
+		}
+		return nil, err
+	}
+	return func() {
+		end()
+		resp.Body.Close()
+	}, nil
+}
+
 // ended adds the error of an ended ctx to the error of a call.
 func ended(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
@@ -63,6 +95,10 @@ func ended(ctx context.Context, err error) error {
 
 // waitRoutes are the calls that wait.
 var waitRoutes = []Route{
+	{Method: "POST", Path: "/v1/claim", Summary: "Claims a part of the chip that only one program can use at a time. The chip answers at once, and does not end the answer. The claim ends when the caller disconnects.",
+		Bodies: []any{ClaimBody{}}, Answers: one(OK{}),
+		Errors: []Failure{{Status: http.StatusUnprocessableEntity, When: "A value is out of range, or the chip keeps as many claims as it may."},
+			{Status: http.StatusConflict, When: "Another program has the claim. The detail names its holder."}, {Status: http.StatusServiceUnavailable, When: "The chip has as many waits as it may have."}}},
 	{Method: "POST", Path: "/v1/wait", Summary: "Waits until a word of the chip's own memory equals a value, or is at least a value. The chip looks at the word after each of its steps. A caller who disconnects ends the wait.",
 		Bodies: []any{WaitBody{}}, Answers: one(WaitView{}),
 		Errors: []Failure{{Status: http.StatusUnprocessableEntity, When: "The address names no word, or the chip shuts down."},

@@ -48,7 +48,7 @@
 //	3  wait     u64 address of a word of 32 bits in the chip's own memory, u32 value, u8 test, 3
 //	            bytes 0; the chip answers when the word equals the value (test 0), or is at least
 //	            the value (test 1). The address must be a multiple of 4.
-//	4  cancel   u64 number of a wait, a barrier, an events or an end request of this connection,
+//	4  cancel   u64 number of a wait, a barrier, an events, a claim or an end request of this connection,
 //	            which ends with error 4, if it is still open
 //	5  barrier  u32 rank, u32 number of ranks, the name (1 to 64 bytes); the chip answers when all
 //	            ranks have sent a barrier of this name to this chip. When a rank's connection
@@ -71,6 +71,9 @@
 //	15 hold     u32 longest time in µs, 1 to 10000, u32 0, then 1 to 8 words: u64 address of a word of 32
 //	            bits in the chip's own memory, u32 value, u32 0; the chip answers when one of the words
 //	            does not have its value, or after the longest time. For drivers that poll words.
+//	18 claim    u8 length of the name (1 to 64), the name, the holder (1 to 256 bytes); the chip answers
+//	            at once. The claim ends when the client cancels it, or when the connection closes. If
+//	            another program has the claim, the answer is error 8, which names the holder.
 //
 // A command has these parts. The payload is up to 4096 bytes, or up to [MaxBlock] for a write or a
 // read:
@@ -116,6 +119,7 @@
 //	140  tile     u64 size of the L1, in bytes, and a file descriptor
 //	141  lend     empty
 //	143  hold     u32 for each word, its value
+//	146  claim    empty
 //	144  event    an [Event] as JSON
 //	145  transfer a transfer of host memory, with the number of the lend request; see below
 //	255  error    u16 code, u16 0, the reason as text
@@ -147,6 +151,7 @@
 //	5  a limit is reached
 //	6  a rank has left the barrier
 //	7  the chip shuts down, or is being removed
+//	8  another program has the claim
 //
 // # Host memory
 //

@@ -56,6 +56,7 @@ const (
 	KindMoved
 	KindHold
 
+	KindClaim    Kind = 18 // 16 and 17 are free, because their answers would have the kinds of an event and a transfer
 	Answer       Kind = 128
 	KindEvent    Kind = 144
 	KindTransfer Kind = 145
@@ -74,6 +75,7 @@ const (
 	CodeFull                      // a limit is reached
 	CodeLeft                      // a rank has left the barrier
 	CodeClosed                    // the chip shuts down, or is being removed
+	CodeHeld                      // another program has the claim
 )
 
 // Head is the header of a frame.

@@ -55,6 +55,7 @@ var vectors = []struct {
 		func() []byte {
 			return AppendHold(nil, 10, &Hold{200 * time.Microsecond, []session.Word{{At: 0x40, Value: 5}, {At: 0x44, Value: 6}}})
 		}},
+	{"claim of p by ab", "14000000 12 000000 0b00000000000000 01 70 6162", func() []byte { return AppendClaim(nil, 11, &Claim{"p", "ab"}) }},
 	{"error", "15000000 ff 000000 0500000000000000 0300 0000 78", func() []byte { return AppendError(nil, 5, CodeBad, "x") }},
 	{"result with data", "31000000 82 000000 0600000000000000 00000000 00000000 0a00000000000000 0000000000000000 00000000 01000000 ee",
 		func() []byte { return AppendResult(nil, 6, &flow.Result{Sent: 5, Done: 15}, []byte{0xee}) }},
@@ -158,6 +159,9 @@ func FuzzFrames(f *testing.F) {
 		}
 		if w, err := ParseBarrier(b); err == nil {
 			same("barrier", AppendBarrier(nil, h.Number, &w))
+		}
+		if w, err := ParseClaim(b); err == nil {
+			same("claim", AppendClaim(nil, h.Number, &w))
 		}
 		if s, err := ParseStop(b); err == nil {
 			same("stop", AppendStop(nil, h.Number, &s))

@@ -103,7 +103,7 @@ func (c *chips) close() {
 }
 
 // watch waits until all processes have ended. When all programs have returned, a program fails, or
-// ctx ends, watch ends the processes.
+// ctx ends, watch ends the processes. With Keep, a program that fails ends only its own process.
 func (c *chips) watch(ctx context.Context, a *Attempt) {
 	returned := make(chan int, len(c.ps))
 	for i, p := range c.ps {
@@ -116,16 +116,25 @@ func (c *chips) watch(ctx context.Context, a *Attempt) {
 		}
 	}
 	done, ending, left := ctx.Done(), a.Why != "", len(c.ps)
+	over := make([]bool, len(c.ps)) // ranks whose programs have returned or ended
 	stop := func() {
 		ending = true
 		terminate(c.started())
 	}
+	end := func(rank int) {
+		if over[rank] {
+			return
+		}
+		over[rank] = true
+		if left--; left == 0 && !ending {
+			stop()
+		}
+	}
 	for c.running > 0 {
 		select {
-		case <-returned:
-			if left--; left == 0 && !ending {
-				stop()
-			}
+		case rank := <-returned:
+			a.good = append(a.good, rank)
+			end(rank)
 		case e := <-c.exits:
 			rank := c.gone(e)
 			code, how := e.How()
@@ -135,12 +144,16 @@ func (c *chips) watch(ctx context.Context, a *Attempt) {
 			if code == 0 { // a chip must run until all ranks have ended
 				code, how = 1, how+" before the programs of all ranks had returned: a program that is a chip returns, and does not call os.Exit"
 			}
-			c.job.failed(a, rank, code, how)
-			stop()
+			if c.job.failed(a, rank, code, how); c.job.Keep {
+				end(rank)
+			} else {
+				stop()
+			}
 		case <-done:
 			done = nil
 			a.fail(int(128+syscall.SIGINT), "interrupted")
 			stop()
 		}
 	}
+	a.keep(c.job.Keep)
 }

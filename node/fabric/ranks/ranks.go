@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -43,6 +44,7 @@ type Job struct {
 	Dir     string   // working folder of the ranks; "": that of this process
 	AsChip  bool     // the program is linked with package process, and each rank is its own chip; no chip of the fabric may run before the job
 
+	Keep     bool         // after the loss of a chip, only the chip's rank ends, and the other ranks go on; Restarts must be 0
 	Restarts int          // number of restarts after the loss of a rank or a chip
 	Out, Err io.Writer    // get the ranks' output, with the rank's number before each line
 	Tell     func(string) // gets messages for people; must not be nil
@@ -78,7 +80,7 @@ type Report struct {
 	Program  string    `json:"program"`   // path of the executable
 	Ranks    int       `json:"ranks"`     // number of ranks
 	Door     Door      `json:"door"`      // how the ranks reached their chips: socket, http, or chip if each rank is its chip
-	ExitCode int       `json:"exit_code"` // 0, or the exit code of the first rank that failed in the last attempt; 128 plus the signal's number if a signal ended the rank
+	ExitCode int       `json:"exit_code"` // 0, or the exit code of the first rank that failed in the last attempt; 128 plus the signal's number if a signal ended the rank; 1 if the rank's chip was lost
 	Attempts []Attempt `json:"attempts"`  // the attempts, in order
 }
 
@@ -89,8 +91,10 @@ type Attempt struct {
 	Lost    []int               `json:"lost,omitempty"`  // ranks that failed by themselves, in the order of their ends
 	Chips   []wire.FabricNodeID `json:"chips,omitempty"` // chips that were lost
 	Why     string              `json:"why,omitempty"`   // why the attempt failed; absent if all ranks ended with exit code 0
+	Kept    []int               `json:"kept,omitempty"`  // with --keep-ranks, after the loss of a chip: ranks that ended with exit code 0, in the order of their ends
 
 	code int
+	good []int // ranks that ended with exit code 0
 }
 
 // NewReport returns the report of a job before its first attempt. If the ranks use HTTP, the second
@@ -249,7 +253,7 @@ func (j *Job) attempt(ctx context.Context, name string, number int, door Door) (
 }
 
 // watch waits until all ranks have ended. When a rank fails, a chip is lost or ctx ends, watch ends
-// the other ranks.
+// the other ranks. With Keep, the loss of a chip ends only the chip's rank.
 func (j *Job) watch(ctx context.Context, a *Attempt, ps []*process, chips []folder.Chip, ends <-chan end, running int) {
 	tick := time.NewTicker(lookAfter)
 	defer tick.Stop()
@@ -258,24 +262,33 @@ func (j *Job) watch(ctx context.Context, a *Attempt, ps []*process, chips []fold
 		ending = true
 		terminate(ps)
 	}
-	lost := func() {
-		a.fail(1, fmt.Sprintf("chip %s was lost", a.Chips[0]))
-		j.Tell(fmt.Sprintf("Chip %s of rank %d was lost; ending all ranks.", a.Chips[0], j.Fabric.Topology.Index(a.Chips[0])))
-		stop()
-	}
 	if a.Why != "" {
 		stop()
+	}
+	all := chips
+	lost := func(gone []wire.FabricNodeID) {
+		if j.lose(a, ps, gone); !j.Keep {
+			stop()
+		}
+		chips = slices.DeleteFunc(slices.Clone(chips), func(c folder.Chip) bool { return slices.Contains(gone, c.Chip) })
 	}
 	for running > 0 {
 		select {
 		case e := <-ends:
 			running--
 			code, text := folder.Ended(e.err)
-			if code == 0 || ending {
+			if code == 0 {
+				a.good = append(a.good, e.rank)
+			}
+			if code == 0 || ending || slices.Contains(a.Chips, all[e.rank].Chip) {
 				continue
 			}
-			if a.Chips = j.lostSoon(ctx, chips); len(a.Chips) > 0 { // the rank fails because of the chip
-				lost()
+			blamed := chips // chips whose loss explains the failure of the rank
+			if j.Keep {
+				blamed = all[e.rank : e.rank+1]
+			}
+			if gone := j.lostSoon(ctx, blamed); len(gone) > 0 {
+				lost(gone)
 				continue
 			}
 			j.failed(a, e.rank, code, text)
@@ -284,8 +297,8 @@ func (j *Job) watch(ctx context.Context, a *Attempt, ps []*process, chips []fold
 			if ending {
 				continue
 			}
-			if a.Chips = j.lost(chips); len(a.Chips) > 0 {
-				lost()
+			if gone := j.lost(chips); len(gone) > 0 {
+				lost(gone)
 			}
 		case <-done:
 			done = nil
@@ -293,15 +306,42 @@ func (j *Job) watch(ctx context.Context, a *Attempt, ps []*process, chips []fold
 			stop()
 		}
 	}
+	a.keep(j.Keep)
 }
 
-// failed records that a rank was the first to fail, and prints a message. The parameter "how" says
+// lose records the loss of chips, and prints messages. With Keep, lose ends the ranks of these chips.
+func (j *Job) lose(a *Attempt, ps []*process, gone []wire.FabricNodeID) {
+	a.Chips = append(a.Chips, gone...)
+	a.fail(1, fmt.Sprintf("chip %s was lost", gone[0]))
+	for _, n := range gone {
+		rank, then := j.Fabric.Topology.Index(n), "ending all ranks"
+		if j.Keep {
+			then = "the other ranks go on"
+			terminate(ps[rank : rank+1])
+		}
+		j.Tell(fmt.Sprintf("Chip %s of rank %d was lost; %s.", n, rank, then))
+	}
+}
+
+// keep reports the ranks that ended with exit code 0, if the attempt lost a rank or a chip and kept the
+// other ranks.
+func (a *Attempt) keep(kept bool) {
+	if kept && a.Why != "" {
+		a.Kept = a.good
+	}
+}
+
+// failed records that a rank failed, and prints a message. The parameter "how" says
 // how the rank's process ended.
 func (j *Job) failed(a *Attempt, rank, code int, how string) {
 	chip := j.Fabric.Topology.Chips[rank].Node
 	a.Lost = append(a.Lost, rank)
 	a.fail(code, fmt.Sprintf("rank %d (chip %s) ended %s", rank, chip, how))
-	j.Tell(fmt.Sprintf("Rank %d (chip %s) ended %s; ending the other ranks.", rank, chip, how))
+	then := "ending the other ranks"
+	if j.Keep && j.AsChip {
+		then = "the other ranks go on"
+	}
+	j.Tell(fmt.Sprintf("Rank %d (chip %s) ended %s; %s.", rank, chip, how, then))
 }
 
 // fail notes why an attempt failed, unless the attempt has failed already.

@@ -54,6 +54,8 @@ var Options = []Option{
 		Usage: "number of hops after which a router drops a packet; 0: the number of hops of the longest route"},
 	{Name: "strict-ttl", Value: func(s *Spec) any { return &s.StrictTTL }, Container: true, Unknown: true,
 		Usage: "drop a packet whose TTL is 0 also at its destination, as the specification says; the default of --ttl is then one more hop"},
+	{Name: "frame", Value: func(s *Spec) any { return &s.Frame }, Container: true, Unknown: true,
+		Usage: "largest payload of a link's frame, in bytes, such as 1500 as in Tenstorrent's CCL guide; links cut longer packets into several frames, and round down to a multiple of 32; 0: frames are as long as the path allows"},
 	{Name: "archive-limit", Value: func(s *Spec) any { return &s.ArchiveMiB }, Container: true, Running: "'ttfabric down' stops the fabric",
 		Usage: "disk space for the archived events of one chip, in MiB; a chip removes its oldest events first (default 2)"},
 	{Name: "offload", Words: []string{"on", "off", "plain"}, Value: func(s *Spec) any { return &s.Offload }, Container: true,

@@ -78,6 +78,7 @@ type Behaviour struct {
 	KeepUnreliable bool         `json:"keep_unreliable,omitempty"` // the frames of a link stay on its cable even if the cable is unreliable
 	StrictTTL      bool         `json:"strict_ttl,omitempty"`      // a packet whose time to live is 0 is dropped also at its destination
 	TTL            int          `json:"ttl"`                       // time to live of a new packet, in hops; 0: the hops of the longest route
+	Frame          int          `json:"frame,omitempty"`           // largest payload of a frame, in bytes; 0: the network path alone limits the payload
 	PortBase       int          `json:"port_base"`                 // UDP port of the first chip's channel 0; 0: chips use any free ports
 	Netem          []string     `json:"netem,omitempty"`           // impairments from the start of the fabric, each as LINK,KNOB=VALUE,…
 	HostMemory     string       `json:"host_memory,omitempty"`     // size of the host memory that a chip provides, such as 512m; "": 1g
@@ -250,6 +251,9 @@ func (s *Spec) checkValues() error {
 	}
 	if s.TTL < 0 || s.TTL > math.MaxUint16 {
 		return Usagef("--ttl %d: want 0 to %d", s.TTL, math.MaxUint16)
+	}
+	if s.Frame != 0 && (s.Frame < ttlink.MinPayload || s.Frame > wire.MaxFramePayload) {
+		return Usagef("--frame %d: want %d to %d bytes, or 0 for frames as long as the path allows", s.Frame, ttlink.MinPayload, wire.MaxFramePayload)
 	}
 	_, err := s.HostBytes()
 	return err

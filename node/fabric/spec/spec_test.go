@@ -48,6 +48,7 @@ func TestNewRefuses(t *testing.T) {
 		"--stuck":         func(s *Spec) { s.Stuck = "x" },
 		"--stuck-after":   func(s *Spec) { s.StuckAfter = -1 },
 		"--ttl":           func(s *Spec) { s.TTL = 1 << 16 },
+		"--frame":         func(s *Spec) { s.Frame = 95 },
 		"--host-memory":   func(s *Spec) { s.HostMemory = "5g" },
 		"--offload":       func(s *Spec) { s.Offload = "x" },
 		"--netem":         func(s *Spec) { s.Netem = []string{"M0D0,delay=1"} },

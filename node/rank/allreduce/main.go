@@ -1,6 +1,6 @@
 // Command allreduce is a rank that adds numbers with all other ranks, checks the sums, and times the
-// operation. With -op, the ranks perform another operation instead. 'ttfabric run' ends all ranks when a chip dies. With another launcher, the ranks that are
-// left go on.
+// operation. With -op, the ranks perform another operation instead. If 'ttfabric run' has the flag
+// --keep-ranks, the ranks that are left go on when a chip dies.
 //
 //	ttfabric run --up mesh:2x2 ./allreduce -bytes 8,1048576            # the ranks run beside their chips
 //	ttfabric run --up mesh:2x2 --as-chip ./allreduce -bytes 8,1048576  # each rank is its chip

@@ -135,14 +135,16 @@ func Spec(w *scenario.Fabric) spec.Spec {
 	s.Order = cmp.Or(w.Order, s.Order)
 	s.Ring = cmp.Or(w.Ring, s.Ring)
 	s.Engine = cmp.Or(w.Engine, s.Engine)
+	s.Fabric, s.Exits = cmp.Or(w.Dimensions, s.Fabric), cmp.Or(w.Exits, s.Exits)
+	s.StrictTTL, s.Frame = w.StrictTTL, w.Frame
 	s.Stuck = cmp.Or(w.Stuck, scenario.DefaultStuck)
 	s.StuckAfter = spec.Milliseconds(cmp.Or(w.StuckAfter, scenario.DefaultStuckIn))
 	return s
 }
 
 // fits returns an error if the scenario names an option, and the running fabric has
-// another value of this option. If the scenario sets local_first to false, fits ignores this
-// option.
+// another value of this option. If the scenario sets local_first or strict_ttl to false, fits ignores
+// this option.
 func fits(s *scenario.Scenario, have *spec.Spec) error {
 	want := Spec(&s.Fabric)
 	w := &s.Fabric
@@ -158,7 +160,11 @@ func fits(s *scenario.Scenario, have *spec.Spec) error {
 		{"ring", "ring", w.Ring != ""},
 		{"engine", "engine", w.Engine != ""},
 		{"stuck", "stuck", w.Stuck != ""},
+		{"fabric", "fabric", w.Dimensions != ""},
+		{"exits", "exits", w.Exits != ""},
 		{"ttl", "ttl", w.TTL != 0},
+		{"strict_ttl", "strict-ttl", w.StrictTTL},
+		{"frame", "frame", w.Frame != 0},
 		{"stuck_after", "stuck-after", w.StuckAfter != 0},
 	} {
 		o := spec.OptionByName(x.option)

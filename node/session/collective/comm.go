@@ -30,8 +30,8 @@ const (
 const (
 	Slots          = 4         // slots of a FIFO
 	SlotSize       = 64 << 10  // length of a slot, in bytes
-	FIFOOffset     = 1 << 30   // offset of the FIFOs in the DRAM bank, in bytes
-	ControlOffset  = 0x160000  // offset of the control words in the L1 of their tile, in bytes
+	FIFOOffset     = 1 << 30   // offset of the FIFOs of the first area in the DRAM bank, in bytes
+	ControlOffset  = 0x160000  // offset of the control words of the first area in the L1 of their tile, in bytes
 	MaxWaits       = 256       // largest number of words on which the programs of a chip wait at once, as in package node
 	MaxGeneration  = 1<<20 - 1 // largest number of the generation of a communicator
 	headerSize     = 16        // length of the header of each packet, in bytes
@@ -83,8 +83,9 @@ type Comm struct {
 	err    error // the first failure
 	out    map[collective.Pair]*outlet
 	in     map[collective.Pair]*inlet
-	over   bool // no further goroutine may begin
-	shrunk bool // Shrink has been called
+	over   bool    // no further goroutine may begin
+	shrunk bool    // Shrink has been called
+	family *family // nil after Close, and after Shrink
 }
 
 // group is what does not change during the life of a communicator.
@@ -97,6 +98,7 @@ type group struct {
 	fifo       wire.NocAddr       // FIFOs of this generation
 	ctl        wire.NocAddr       // control words of this generation
 	generation uint32
+	area       int // area of memory, 0 to MaxComms-1
 }
 
 // ErrClosed is the error of calls after [Comm.Close].
@@ -151,38 +153,52 @@ func (e *MismatchError) Error() string {
 
 // New returns the communicator of all ranks. New waits for the other ranks, clears the communicator's
 // memory on this chip, waits for the other ranks again, and finds the ring or line of the ranks. A rank
-// calls New after it has closed its earlier communicator. So no write of an earlier communicator comes
-// after the clearing.
+// calls New after it has closed its earlier communicators. So no write of an earlier communicator comes
+// after the clearing. If another program has open communicators on this chip, the error wraps a
+// [session.HeldError] that names this program.
 func New(ctx context.Context, s *session.Session, o Options) (*Comm, error) {
-	c, err := newComm(s, o.Chips, o.Links, 1)
+	c, err := newComm(s, o.Chips, o.Links, 0, 1)
 	if err != nil {
 		return nil, err
 	}
-	c.lives = make([]wire.Incarnation, len(c.chips))
-	meet := o.Meet
-	if len(c.chips) == 1 {
-		meet = func(context.Context) error { return nil }
-	} else if meet == nil {
-		return nil, errors.New("a communicator of several ranks without Options.Meet: give a barrier of all ranks, such as the method Barrier of rank.Rank")
-	}
-	if err := meet(ctx); err != nil {
+	f, err := newFamily(ctx, s)
+	if err != nil {
 		return nil, err
 	}
-	if err := c.clear(ctx); err != nil {
+	f.enter(c)
+	if err := c.open(ctx, o.Meet); err != nil {
+		c.Close()
 		return nil, err
 	}
-	if err := meet(ctx); err != nil {
-		return nil, err
-	}
-	if err := c.readLives(ctx); err != nil {
-		return nil, err
-	}
-	c.begin()
 	return c, nil
 }
 
+// open prepares the memory of a new communicator on all ranks, and then begins.
+func (c *Comm) open(ctx context.Context, meet func(context.Context) error) error {
+	c.lives = make([]wire.Incarnation, len(c.chips))
+	if len(c.chips) == 1 {
+		meet = func(context.Context) error { return nil }
+	} else if meet == nil {
+		return errors.New("a communicator of several ranks without Options.Meet: give a barrier of all ranks, such as the method Barrier of rank.Rank")
+	}
+	if err := meet(ctx); err != nil {
+		return err
+	}
+	if err := c.clear(ctx); err != nil {
+		return err
+	}
+	if err := meet(ctx); err != nil {
+		return err
+	}
+	if err := c.readLives(ctx); err != nil {
+		return err
+	}
+	c.begin()
+	return nil
+}
+
 // newComm returns a communicator that has not begun.
-func newComm(s *session.Session, chips []wire.FabricNodeID, links int, generation uint32) (*Comm, error) {
+func newComm(s *session.Session, chips []wire.FabricNodeID, links, area int, generation uint32) (*Comm, error) {
 	t := s.Topology()
 	if links == 0 {
 		links = 1
@@ -194,14 +210,14 @@ func newComm(s *session.Session, chips []wire.FabricNodeID, links int, generatio
 	if links < 1 || links > most {
 		return nil, fmt.Errorf("a communicator over %d links: the chips have %d planes that a communicator can use", links, most)
 	}
-	if waits := 2*(len(chips)-1)*links + 2; waits > MaxWaits {
+	if waits := collective.Waits(len(chips), links); waits > MaxWaits {
 		return nil, fmt.Errorf("a communicator of %d ranks over %d links waits on up to %d words of a chip at once, and a chip has %d: use fewer links", len(chips), links, waits, MaxWaits)
 	}
 	p, err := collective.FindPath(t, chips)
 	if err != nil {
 		return nil, err
 	}
-	c := &Comm{s: s, group: group{chips: chips, links: links, path: p, generation: generation, rank: -1}, turn: make(chan struct{}, 1),
+	c := &Comm{s: s, group: group{chips: chips, links: links, path: p, generation: generation, area: area, rank: -1}, turn: make(chan struct{}, 1),
 		plans: map[collective.Call]*plan{}, out: map[collective.Pair]*outlet{}, in: map[collective.Pair]*inlet{}}
 	for i, n := range chips {
 		if n == s.Self() {
@@ -217,7 +233,7 @@ func newComm(s *session.Session, chips []wire.FabricNodeID, links int, generatio
 	}
 	for _, x := range tiles {
 		if x.Kind == noc.DRAM {
-			c.fifo = wire.NewNocAddr(x.X, x.Y, FIFOOffset+uint64(generation%2)*areaSize)
+			c.fifo = wire.NewNocAddr(x.X, x.Y, FIFOOffset+uint64(c.part())*areaSize)
 			break
 		}
 	}
@@ -229,11 +245,15 @@ func newComm(s *session.Session, chips []wire.FabricNodeID, links int, generatio
 	if c.fifo == 0 || len(xs) == 0 || len(ys) == 0 {
 		return nil, fmt.Errorf("topology %s has no Tensix tile that works on all chips, or no DRAM: a communicator needs both", t)
 	}
-	c.ctl = wire.NewNocAddr(xs[len(xs)-1], ys[len(ys)-1], ControlOffset+uint64(generation%2)*controlSize)
+	c.ctl = wire.NewNocAddr(xs[len(xs)-1], ys[len(ys)-1], ControlOffset+uint64(c.part())*controlSize)
 	c.batch.c = c
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c, nil
 }
+
+// part returns the number of the communicator's part of the memory. Each area has a part for even
+// generations and a part for odd generations.
+func (g *group) part() int { return 2*g.area + int(g.generation%2) }
 
 // begin starts to listen for failures that other ranks report.
 func (c *Comm) begin() { c.spawn(c.listen) }
@@ -274,6 +294,9 @@ func (c *Comm) Close() {
 	c.stop()
 	c.calls.Wait()
 	c.settlePosted()
+	if f := c.orphan(); f != nil {
+		f.leave(c)
+	}
 }
 
 // inFIFO returns the address of the FIFO of messages from a rank, at the receiving chip.

@@ -14,7 +14,9 @@
 //
 // A communicator uses memory on each chip: FIFOs in the first DRAM bank, from offset [FIFOOffset] on, and
 // control words in the L1 of the last Tensix tile that works on all chips, from offset [ControlOffset]
-// on. A program has at most one open communicator for each chip.
+// on. One program at a time has communicators on a chip: [New] claims this memory of its chip, and [Comm.Close]
+// of the last communicator ends the claim. The claim also ends when the program ends. [Comm.Split] makes
+// further communicators, which have further memory.
 //
 // A FIFO belongs to one sending rank, one receiving rank and one lane. A FIFO has [Slots] slots of
 // [SlotSize] bytes. A message takes one slot, and consists of packets of 4096 bytes. The last packet
@@ -36,6 +38,16 @@
 // packet on plane 0 (see [session.Posted]). No chip answers a posted message. If the receiver has not
 // acknowledged a posted message after 200 ms, the sender writes the message again, with an answer. A lost
 // posted message counts in the result of [session.Session.Flush].
+//
+// # Rows and columns
+//
+// [Comm.Split] makes communicators of some of the ranks, and [Comm.Row] and [Comm.Column] make those of a mesh.
+// All of them can work at the same time, each in its own goroutine:
+//
+//	row, err := c.Row(ctx)
+//	column, err := c.Column(ctx)
+//	err = row.AllGather(ctx, in, out)
+//	err = column.AllReduce(ctx, collective.Sum, collective.Float32, out, out)
 //
 // # Failures
 //

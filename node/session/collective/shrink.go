@@ -87,7 +87,7 @@ func (a *agreement) bury(ranks uint64) {
 // prepare clears the memory of the next generation, before another rank can write there. The ranks of
 // the result are not known yet.
 func (a *agreement) prepare(ctx context.Context) (*Comm, error) {
-	next, err := newComm(a.c.s, a.c.chips, a.c.links, a.c.generation+1)
+	next, err := newComm(a.c.s, a.c.chips, a.c.links, a.c.area, a.c.generation+1)
 	if err != nil {
 		return nil, err
 	}
@@ -262,11 +262,14 @@ func (a *agreement) build(next *Comm, dead uint64) (*Comm, error) {
 	if bits.OnesCount64(dead) != len(a.c.chips)-len(chips) {
 		return nil, fmt.Errorf("the ranks have agreed on dead ranks %#x, beyond the %d ranks", dead, len(a.c.chips))
 	}
-	next, err := newComm(a.c.s, chips, a.c.links, next.generation)
+	next, err := newComm(a.c.s, chips, a.c.links, a.c.area, next.generation)
 	if err != nil {
 		return nil, err
 	}
 	next.lives = lives
+	if f := a.c.orphan(); f != nil {
+		f.pass(a.c, next)
+	}
 	next.begin()
 	return next, nil
 }

@@ -248,7 +248,7 @@ func (c *client) reserved(number uint64, end func() bool) {
 	}
 }
 
-// cancelOne ends a wait, a barrier, an events or an end request.
+// cancelOne ends a wait, a barrier, an events, a claim or an end request.
 func (c *client) cancelOne(number uint64, body []byte) {
 	if len(body) != 8 {
 		c.refuse(number, attach.CodeBad, fmt.Sprintf("a cancel of %d bytes: want 8", len(body)))
@@ -338,6 +338,28 @@ func (c *client) events(number uint64) {
 			}
 		}
 	})
+}
+
+// claim claims a part of the chip, until the client cancels the request or the connection ends.
+func (c *client) claim(number uint64, body []byte) {
+	w, err := attach.ParseClaim(body)
+	if err != nil {
+		c.refuse(number, attach.CodeBad, err.Error())
+		return
+	}
+	release, err := c.s.n.Claim(c.ctx, w.Name, w.Holder)
+	switch {
+	case errors.As(err, new(*session.HeldError)):
+		c.refuse(number, attach.CodeHeld, err.Error())
+		return
+	case err != nil:
+		c.refuse(number, attach.CodeFull, err.Error())
+		return
+	}
+	c.reply(number, attach.KindClaim+attach.Answer, nil)
+	if !c.open(number, func() bool { release(); return true }) {
+		release()
+	}
 }
 
 // maxEvents is the length of waiting answers, in bytes, above which the client misses events.

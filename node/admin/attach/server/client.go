@@ -231,6 +231,8 @@ func (c *client) frame(h attach.Head, body []byte) bool {
 		c.barrier(h.Number, body)
 	case attach.KindEvents:
 		c.events(h.Number)
+	case attach.KindClaim:
+		c.claim(h.Number, body)
 	case attach.KindJob:
 		c.startJob(h.Number, body)
 	case attach.KindStop:

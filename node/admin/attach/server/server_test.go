@@ -303,6 +303,39 @@ func TestBarriers(t *testing.T) {
 	}
 }
 
+// TestClaims claims a part of a chip by two programs. The second program gets the claim when the first one
+// releases it, and when the connection of the first one ends. The chip's own process has the same claims.
+func TestClaims(t *testing.T) {
+	l := start(t, "n300", "")
+	a, b := l.dial(t, 0), l.dial(t, 0)
+	var held *session.HeldError
+	release, err := a.Claim(l.ctx, "the printer", "program a")
+	check(t, err)
+	if _, err := b.Claim(l.ctx, "the printer", "program b"); !errors.As(err, &held) || !strings.Contains(held.Text, "chip M0D0: the printer has been in use by program a since 20") {
+		t.Errorf("a second claim: %v", err)
+	}
+	if _, err := l.nodes[0].Claim(l.ctx, "the printer", "the chip"); !errors.As(err, &held) {
+		t.Errorf("a claim by the chip's own process: %v", err)
+	}
+	if _, err := l.dial(t, 1).Claim(l.ctx, "the printer", "program b"); err != nil {
+		t.Errorf("a claim of another chip: %v", err)
+	}
+	release()
+	if _, err = b.Claim(l.ctx, "the printer", "program b"); err != nil {
+		t.Errorf("a claim after a release: %v", err)
+	}
+	if _, err := a.Claim(l.ctx, "", "program a"); err == nil {
+		t.Error("a claim without a name: no error")
+	}
+	b.Close()
+	if _, err := session.New(a).Claim(l.ctx, "the printer"); err != nil { // waits until the chip has seen the end of b
+		t.Errorf("a claim after the end of its holder: %v", err)
+	}
+	if _, err := session.New(l.dial(t, 0)).Claim(l.ctx, "the printer"); !errors.As(err, &held) || !strings.Contains(err.Error(), "process ") {
+		t.Errorf("a claim of a session: %v", err)
+	}
+}
+
 func TestEvents(t *testing.T) {
 	l := start(t, "n300", "")
 	s := session.New(l.dial(t, 0))

@@ -1,4 +1,5 @@
-package topo
+// Package kinds names files of Tenstorrent's software that are not topologies.
+package kinds
 
 import (
 	"fmt"
@@ -6,9 +7,9 @@ import (
 	"strings"
 )
 
-// kindsOfFiles lists files of Tenstorrent's software that are not topologies, with the keys or
+// files lists files of Tenstorrent's software that are not topologies, with the keys or
 // fields at the top of such a file. A file is of the first kind whose keys the file has.
-var kindsOfFiles = []struct {
+var files = []struct {
 	keys []string
 	is   string
 }{
@@ -34,16 +35,19 @@ var kindsOfFiles = []struct {
 	{[]string{"nebula_x1"}, "a core descriptor, which lists the uses of a chip's cores"},
 }
 
-// wantTopology names the kinds of files that [Load] reads.
+// wantTopology names the kinds of files that topo.Load reads.
 const wantTopology = "want a cluster descriptor (keys arch, chips and ethernet_connections), a mesh graph descriptor (key ChipSpec, or field mesh_descriptors), or a file that 'ttfabric generate' wrote"
 
-// maxKeys is the largest number of keys that an error about a strange file names.
-const maxKeys = 5
+// Limits of an error about a strange file.
+const (
+	maxKeys  = 5  // largest number of keys that the error names
+	maxShown = 40 // largest length of a shown key, in bytes
+)
 
-// strange returns the reason why a file with the given keys is not a topology. The list has the
+// Strange returns the reason why a file with the given keys is not a topology. The list has the
 // keys or the names of the fields at the top of the file, in the order of the file.
-func strange(keys []string) string {
-	for _, k := range kindsOfFiles {
+func Strange(keys []string) string {
+	for _, k := range files {
 		if !slices.ContainsFunc(k.keys, func(key string) bool { return !slices.Contains(keys, key) }) {
 			return fmt.Sprintf("this is %s: %s", k.is, wantTopology)
 		}
